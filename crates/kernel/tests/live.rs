@@ -335,7 +335,7 @@ fn a_real_v1_cgroup_is_located_limited_removed_and_found_again() {
     assert_eq!(sample.memory_events.as_ref().unwrap().oom_kill, Some(0));
     let levels = files.levels(&sample, &mut buffer).unwrap();
     let parent = levels.limits.first().unwrap();
-    assert_eq!((parent.level, parent.limit), (Level::Cgroup(1), 64 << 20));
+    assert_eq!((parent.id, parent.limit), (Level::Cgroup(1), 64 << 20));
     let name = outer.folder.file_name().unwrap().to_str().unwrap();
     assert!(parent.path.ends_with(name), "{}", parent.path);
 

@@ -108,8 +108,8 @@ impl CgroupSampler {
         let sample = files.sample(self.limits_throttle.is_due(context.now), &mut self.buffer);
         let levels = files.levels(&sample, &mut self.buffer);
         output.up = sample.memory_usage.is_ok() || sample.memory_stat.is_ok();
-        let moved = files_changed && self.counters_cgroup.as_ref() != Some(cgroups);
-        if moved {
+        let cgroups_differ = files_changed && self.counters_cgroup.as_ref() != Some(cgroups);
+        if cgroups_differ {
             self.counters_cgroup = Some(cgroups.clone());
         }
         if files_changed && let (Some(process), Ok(memory)) = (self.process, &cgroups.memory) {
@@ -136,7 +136,7 @@ impl CgroupSampler {
                 output.readings.integer(&c::IO_BYTES, labels, bytes);
             }
         }
-        if moved {
+        if cgroups_differ {
             self.counters.rebase(&output.readings);
         }
         self.counters.continue_counts(&mut output.readings);

@@ -3,7 +3,7 @@ use crate::{
     tick::{LIMITS_INTERVAL, SampleContext, SourceOutput, Throttle},
 };
 use faultline_kernel::{
-    CgroupLevels, Level, LevelMemory, Limit, NumaFiles, ReadError, headroom::binding,
+    CgroupLevels, Level, LevelMemory, Limit, NumaFiles, ReadError, headroom::binding_level,
     parse::memory::Meminfo,
 };
 use faultline_metrics::{
@@ -12,7 +12,7 @@ use faultline_metrics::{
 
 pub struct Headroom {
     meminfo: SharedMeminfo,
-    settings_throttle: Throttle,
+    host_state_throttle: Throttle,
     /// `None` without a NUMA level. After an error the level is unknown until the next read.
     numa: Result<Option<NumaFiles>, ReadError>,
     is_overcommit_strict: bool,
@@ -24,7 +24,7 @@ impl Headroom {
     pub fn new(meminfo: SharedMeminfo) -> Self {
         Headroom {
             meminfo,
-            settings_throttle: Throttle::every(LIMITS_INTERVAL),
+            host_state_throttle: Throttle::every(LIMITS_INTERVAL),
             numa: Ok(None),
             is_overcommit_strict: false,
             is_oomd_running: false,
@@ -32,47 +32,49 @@ impl Headroom {
         }
     }
 
-    /// Exports no binding level without `cgroups`, and while a level is unreadable.
+    /// Exports no binding level without `cgroup_levels`, and while a level is unreadable.
     pub fn add_readings(
         &mut self,
         context: &SampleContext<'_>,
         pid: u32,
-        cgroups: Option<CgroupLevels>,
+        cgroup_levels: Option<CgroupLevels>,
         output: &mut SourceOutput,
     ) {
-        let has_cgroups = cgroups.is_some();
-        let cgroups = cgroups.unwrap_or_default();
-        for error in &cgroups.errors {
+        let has_cgroup_levels = cgroup_levels.is_some();
+        let cgroup_levels = cgroup_levels.unwrap_or_default();
+        for error in &cgroup_levels.errors {
             output.add_problem(error);
         }
         let is_gone = |problem: &Problem| problem.kind == ProblemKind::Gone;
         if output.problems.iter().any(is_gone) {
             return;
         }
-        if self.settings_throttle.is_due(context.now) {
-            self.read_settings(context, pid, output);
+        if self.host_state_throttle.is_due(context.now) {
+            self.read_host_state(context, pid, output);
         }
         let meminfo = output.value_or_problem(self.meminfo.read(context));
         let machine = meminfo
             .as_ref()
-            .and_then(|meminfo| LevelMemory::of_machine(meminfo, cgroups.protected));
+            .and_then(|meminfo| LevelMemory::of_machine(meminfo, cgroup_levels.protected_bytes));
         let numa = match &mut self.numa {
             Ok(Some(files)) => files.sample(&mut self.buffer).map(Some),
             Ok(None) => Ok(None),
             Err(error) => Err(error.clone()),
         };
         let numa = output.value_or_problem(numa);
-        let is_complete =
-            has_cgroups && cgroups.errors.is_empty() && machine.is_some() && numa.is_some();
-        let mut levels = cgroups.limits;
+        let is_complete = has_cgroup_levels
+            && cgroup_levels.errors.is_empty()
+            && machine.is_some()
+            && numa.is_some();
+        let mut levels = cgroup_levels.limits;
         levels.extend(numa.flatten());
         levels.extend(machine);
         for level in &levels {
-            add_level(level, cgroups.own_unreclaimable, output);
+            add_level(level, cgroup_levels.own_unreclaimable, output);
         }
-        for high in &cgroups.high {
+        for high in &cgroup_levels.high {
             add_reading(&m::HIGH_HEADROOM, high, high.headroom(), output);
-            if levels.iter().all(|level| level.level != high.level) {
+            if levels.iter().all(|level| level.id != high.id) {
                 output.readings.push(level_info(high));
             }
         }
@@ -80,11 +82,16 @@ impl Headroom {
             add_binding_level(&levels, output);
         }
         if let Some(meminfo) = meminfo {
-            self.add_machine(&meminfo, cgroups.swap, output);
+            self.add_machine(&meminfo, cgroup_levels.swap, output);
         }
     }
 
-    fn read_settings(&mut self, context: &SampleContext<'_>, pid: u32, output: &mut SourceOutput) {
+    fn read_host_state(
+        &mut self,
+        context: &SampleContext<'_>,
+        pid: u32,
+        output: &mut SourceOutput,
+    ) {
         self.numa = NumaFiles::open(context.root, pid, context.host.page_size);
         self.is_overcommit_strict =
             output.value_or_problem(context.root.has_strict_overcommit()) == Some(true);
@@ -111,7 +118,7 @@ fn add_level(level: &LevelMemory, own_unreclaimable: Option<u64>, output: &mut S
     add_reading(&m::LEVEL_UNRECLAIMABLE, level, unreclaimable, output);
     add_reading(&m::LEVEL_DIRTY, level, level.dirty, output);
     // Memory with swap includes the validator's own swap, which `own_unreclaimable` lacks.
-    if !matches!(level.level, Level::Cgroup(0) | Level::MemoryAndSwap(_)) {
+    if !matches!(level.id, Level::Cgroup(0) | Level::MemoryAndSwap(_)) {
         let others = own_unreclaimable.map(|own| unreclaimable.saturating_sub(own));
         add_reading(&m::LEVEL_OTHERS, level, others, output);
     }
@@ -124,11 +131,11 @@ fn level_info(level: &LevelMemory) -> Reading {
 }
 
 fn add_binding_level(levels: &[LevelMemory], output: &mut SourceOutput) {
-    let Some(binding) = binding(levels) else {
+    let Some(binding) = binding_level(levels) else {
         return;
     };
     for level in levels {
-        let binds = u64::from(level.level == binding.level);
+        let binds = u64::from(level.id == binding.id);
         add_reading(&m::BINDING, level, binds, output);
     }
     output.integer(&m::EFFECTIVE_LIMIT, [], binding.limit);
@@ -145,5 +152,5 @@ fn add_reading(
 }
 
 fn level_label(level: &LevelMemory) -> LabelText {
-    level.level.to_string().into()
+    level.id.to_string().into()
 }

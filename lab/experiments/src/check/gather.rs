@@ -124,7 +124,7 @@ fn levels(launcher: &Result<LauncherFacts, String>) -> Result<Vec<LevelMemory>, 
     }
     let machine = root.read_proc("meminfo", Meminfo::parse)?;
     let mut levels = cgroups.limits;
-    levels.extend(LevelMemory::of_machine(&machine, cgroups.protected));
+    levels.extend(LevelMemory::of_machine(&machine, cgroups.protected_bytes));
     Ok(levels)
 }
 

@@ -96,7 +96,7 @@ fn check_outer_limits(subject: &str, max: u64, facts: &HostFacts, findings: &mut
     }
     let levels = facts.levels.iter().flatten();
     for level in levels.filter(|level| level.headroom() < max) {
-        let (name, severity) = match level.level {
+        let (name, severity) = match level.id {
             Level::Machine => ("this machine".to_owned(), Severity::Warn),
             _ => (format!("cgroup {} around it", level.path), Severity::Refuse),
         };
