@@ -89,9 +89,15 @@ fn every_process_file_of_this_process_parses() {
     assert!(status.rss_anon.unwrap() >= pinned.len() as u64);
     let parts = [status.rss_anon, status.rss_file, status.rss_shmem].map(Option::unwrap);
     assert_eq!(status.vm_rss.unwrap(), parts.iter().sum::<u64>());
-    assert!(first.limits.max_fds.unwrap().is_none_or(|soft| soft >= 10));
-    assert!(first.limits.oom_score.unwrap() <= 2000);
-    assert!((-1000..=1000).contains(&first.limits.oom_score_adj.unwrap()));
+    assert!(
+        first
+            .oom_and_fds
+            .max_fds
+            .unwrap()
+            .is_none_or(|soft| soft >= 10)
+    );
+    assert!(first.oom_and_fds.oom_score.unwrap() <= 2000);
+    assert!((-1000..=1000).contains(&first.oom_and_fds.oom_score_adj.unwrap()));
     let second = files.sample(true, &mut buffer);
     assert!(second.stat.unwrap().minflt >= stat.minflt);
     let [before, after] = [first.io, second.io].map(|io| io.unwrap().read_bytes.unwrap());
@@ -138,12 +144,13 @@ fn open_descriptors_are_counted_without_listing() {
             .count() as u64
     };
     // A program that is being loaded opens and closes its libraries.
-    let agreed = (0..100_000).any(
-        |_| match files.sample(true, &mut Vec::new()).limits.open_fds {
-            Ok(counted) => counted == listed(),
-            Err(error) => error.kind() == ErrorKind::Absent,
-        },
-    );
+    let agreed =
+        (0..100_000).any(
+            |_| match files.sample(true, &mut Vec::new()).oom_and_fds.open_fds {
+                Ok(counted) => counted == listed(),
+                Err(error) => error.kind() == ErrorKind::Absent,
+            },
+        );
     end(child);
     assert!(agreed, "only a kernel before 6.2 may not know");
 }
@@ -162,8 +169,10 @@ fn a_killed_process_is_gone_in_every_file() {
     let sample = files.sample(true, &mut buffer);
     let gone = |error: Option<ReadError>| error.map(|error| error.kind()) == Some(ErrorKind::Gone);
     assert!(gone(sample.stat.err()) && gone(sample.status.err()) && gone(sample.io.err()));
-    assert!(gone(sample.limits.oom_score.err()) && gone(sample.limits.oom_score_adj.err()));
-    assert!(gone(sample.limits.open_fds.err()) && gone(sample.limits.max_fds.err()));
+    assert!(
+        gone(sample.oom_and_fds.oom_score.err()) && gone(sample.oom_and_fds.oom_score_adj.err())
+    );
+    assert!(gone(sample.oom_and_fds.open_fds.err()) && gone(sample.oom_and_fds.max_fds.err()));
     assert!(gone(threads.sample(ReadDepth::Ran).err()));
     assert!(gone(files.cmdline().err()));
     assert!(gone(ProcessFiles::open(&root, pid).err()));

@@ -8,11 +8,11 @@ use faultline_kernel::{HostConstants, ProcessFiles, ProcessSample, parse::pid_st
 use faultline_metrics::{Source, metrics::process as p};
 use std::time::Duration;
 
-const LIMIT_SAMPLE_INTERVAL: Duration = Duration::from_secs(5);
+const OOM_AND_FD_INTERVAL: Duration = Duration::from_secs(5);
 
 struct ProcessSampler {
     files: Option<ProcessFiles>,
-    limits_throttle: Throttle,
+    oom_and_fd_throttle: Throttle,
     buffer: Vec<u8>,
 }
 
@@ -23,7 +23,7 @@ impl Sampler for ProcessSampler {
             self.files = None;
             return output;
         };
-        let read_limits = self.limits_throttle.is_due(context.now);
+        let read_oom_and_fds = self.oom_and_fd_throttle.is_due(context.now);
         // Opens the files once per process.
         self.files.take_if(|files| files.id() != target.process);
         if self.files.is_none() {
@@ -33,7 +33,7 @@ impl Sampler for ProcessSampler {
         }
         let buffer = &mut self.buffer;
         if let Some(files) = &mut self.files {
-            let sample = files.sample(read_limits, buffer);
+            let sample = files.sample(read_oom_and_fds, buffer);
             if let Err(error) = context.boot_time {
                 output.add_problem(error);
             }
@@ -95,12 +95,12 @@ fn add_readings(sample: ProcessSample, host: &HostConstants, output: &mut Source
         output.integer(&p::IO_BYTES, ["read"], io.read_bytes);
         output.integer(&p::IO_BYTES, ["write"], io.write_bytes);
     }
-    output.try_integer(&p::OOM_SCORE, [], sample.limits.oom_score);
-    if let Some(adj) = output.value_or_problem(sample.limits.oom_score_adj) {
+    output.try_integer(&p::OOM_SCORE, [], sample.oom_and_fds.oom_score);
+    if let Some(adj) = output.value_or_problem(sample.oom_and_fds.oom_score_adj) {
         output.real(&p::OOM_SCORE_ADJ, [], adj as f64);
     }
-    output.try_integer(&p::OPEN_FDS, [], sample.limits.open_fds);
-    output.try_integer(&p::MAX_FDS, [], sample.limits.max_fds);
+    output.try_integer(&p::OPEN_FDS, [], sample.oom_and_fds.open_fds);
+    output.try_integer(&p::MAX_FDS, [], sample.oom_and_fds.max_fds);
 }
 
 pub fn register(registry: &mut Registry) {
@@ -108,7 +108,7 @@ pub fn register(registry: &mut Registry) {
         Source::Process,
         ProcessSampler {
             files: None,
-            limits_throttle: Throttle::every(LIMIT_SAMPLE_INTERVAL),
+            oom_and_fd_throttle: Throttle::every(OOM_AND_FD_INTERVAL),
             buffer: Vec::new(),
         },
     );
