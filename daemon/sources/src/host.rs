@@ -52,7 +52,7 @@ pub struct HostSampler {
     files: HostFiles,
     meminfo: SharedMeminfo,
     target_handle: TargetHandle,
-    limits_throttle: Throttle,
+    max_map_count_throttle: Throttle,
     buffer: Vec<u8>,
 }
 
@@ -62,7 +62,7 @@ impl HostSampler {
             files: HostFiles::new(root),
             meminfo,
             target_handle,
-            limits_throttle: Throttle::every(LIMITS_INTERVAL),
+            max_map_count_throttle: Throttle::every(LIMITS_INTERVAL),
             buffer: Vec::new(),
         }
     }
@@ -72,8 +72,8 @@ impl Sampler for HostSampler {
     fn sample(&mut self, context: &SampleContext<'_>) -> SourceOutput {
         let mut output = SourceOutput::with_capacity(24);
         let meminfo = self.meminfo.read(context);
-        let read_limits = self.limits_throttle.is_due(context.now);
-        let sample = self.files.sample(read_limits, &mut self.buffer);
+        let read_max_map_count = self.max_map_count_throttle.is_due(context.now);
+        let sample = self.files.sample(read_max_map_count, &mut self.buffer);
         output.up = meminfo.is_ok();
         if let Some(meminfo) = output.value_or_problem(meminfo) {
             for (kind, bytes) in [
