@@ -69,7 +69,7 @@ impl Waiting {
 }
 
 fn waiting_tids(threads: &mut Threads) -> BTreeSet<u32> {
-    let sample = threads.sample(ReadDepth::Ran).unwrap();
+    let sample = threads.sample(ReadDepth::AllThatRan).unwrap();
     sample
         .filter(|thread| thread.comm.as_bytes() == b"waiting) (x")
         .map(|thread| thread.tid)
@@ -164,7 +164,7 @@ fn a_killed_process_is_gone_in_every_file() {
     let mut threads = Threads::open(&root, pid, MAX_OPEN_FILES).unwrap();
     let mut buffer = Vec::new();
     assert!(files.sample(true, &mut buffer).stat.is_ok());
-    assert_eq!(threads.sample(ReadDepth::Ran).unwrap().count(), 1);
+    assert_eq!(threads.sample(ReadDepth::AllThatRan).unwrap().count(), 1);
     end(child);
     let sample = files.sample(true, &mut buffer);
     let gone = |error: Option<ReadError>| error.map(|error| error.kind()) == Some(ErrorKind::Gone);
@@ -173,7 +173,7 @@ fn a_killed_process_is_gone_in_every_file() {
         gone(sample.oom_and_fds.oom_score.err()) && gone(sample.oom_and_fds.oom_score_adj.err())
     );
     assert!(gone(sample.oom_and_fds.open_fds.err()) && gone(sample.oom_and_fds.max_fds.err()));
-    assert!(gone(threads.sample(ReadDepth::Ran).err()));
+    assert!(gone(threads.sample(ReadDepth::AllThatRan).err()));
     assert!(gone(files.cmdline().err()));
     assert!(gone(ProcessFiles::open(&root, pid).err()));
     assert!(gone(locate_cgroups(&root, pid).err()));
@@ -212,7 +212,7 @@ fn the_faults_of_living_threads_do_not_exceed_those_of_the_process() {
     let root = HostRoot::default();
     let mut threads = Threads::open(&root, std::process::id(), MAX_OPEN_FILES).unwrap();
     let sum: u64 = threads
-        .sample(ReadDepth::Ran)
+        .sample(ReadDepth::AllThatRan)
         .unwrap()
         .map(|thread| thread.minflt)
         .sum();
@@ -260,7 +260,7 @@ fn an_active_thread_is_reread_and_an_idle_one_stays_correct() {
         // The thread may not sleep yet. Then it counts a switch between the two reads.
         let agreed = (0..100_000).any(|_| {
             let sample = threads
-                .sample(ReadDepth::Switches)
+                .sample(ReadDepth::AllWithSwitches)
                 .unwrap()
                 .find(|thread| thread.comm.as_bytes() == b"faulting");
             sample.is_some_and(|thread| {
@@ -278,9 +278,13 @@ fn an_active_thread_is_reread_and_an_idle_one_stays_correct() {
 fn context_switches_are_read_only_if_requested() {
     let root = HostRoot::default();
     let mut threads = Threads::open(&root, std::process::id(), MAX_OPEN_FILES).unwrap();
-    for depth in [ReadDepth::Ran, ReadDepth::Switches, ReadDepth::Ran] {
+    for depth in [
+        ReadDepth::AllThatRan,
+        ReadDepth::AllWithSwitches,
+        ReadDepth::AllThatRan,
+    ] {
         for thread in threads.sample(depth).unwrap() {
-            let wanted = depth == ReadDepth::Switches;
+            let wanted = depth == ReadDepth::AllWithSwitches;
             assert_eq!(thread.voluntary_switches.is_some(), wanted);
             assert_eq!(thread.involuntary_switches.is_some(), wanted);
         }

@@ -72,11 +72,11 @@ impl FollowedThreads {
             last.is_none_or(|last| context.now.since(last) >= interval)
         };
         if is_due(self.switches_read_at, switches_interval) {
-            ReadDepth::Switches
+            ReadDepth::AllWithSwitches
         } else if is_due(self.complete_read_at, COMPLETE_INTERVAL)
             || context.process_state.major_faults.get() != self.major_faults
         {
-            ReadDepth::Ran
+            ReadDepth::AllThatRan
         } else {
             ReadDepth::Active
         }
@@ -96,20 +96,20 @@ impl FollowedThreads {
         let (process_cpu, host) = (context.process_state.cpu.get(), context.host);
         self.pools.add(reader.sample(depth)?, process_cpu, host);
         let is_complete = depth != ReadDepth::Active;
-        let has_unreported_cpu = !is_complete && self.pools.update_process_cpu(process_cpu);
+        let has_unreported_cpu = !is_complete && self.pools.check_unreported_cpu(process_cpu);
         if is_complete {
             self.pools.update_exited_cpu(process_cpu);
         } else if has_unreported_cpu {
             // Idle threads ran, or threads ended.
             self.pools
-                .add(reader.sample(ReadDepth::Busy)?, process_cpu, host);
+                .add(reader.sample(ReadDepth::AllCpuTimes)?, process_cpu, host);
             self.pools.update_exited_cpu(process_cpu);
         }
         let stat = self.files.stat(buffer)?;
         if let Some((minor, major)) = stat.minflt.zip(stat.majflt) {
             self.pools.distribute_faults(minor, major, is_complete);
         }
-        if depth == ReadDepth::Switches {
+        if depth == ReadDepth::AllWithSwitches {
             self.switches_read_at = Some(context.now);
         }
         if is_complete {

@@ -145,7 +145,7 @@ pub struct Pools {
     /// kernel.
     pub exited_cpu: Option<CpuTime>,
     /// False without exact thread times in the kernel.
-    has_exact_times: bool,
+    has_scheduler_times: bool,
     /// The process's CPU time at the last sample.
     process_cpu: Duration,
 }
@@ -162,10 +162,10 @@ impl Pools {
         let read_number = self.read_number;
         self.pools.iter_mut().for_each(|pool| pool.threads = 0);
         self.add_new(threads.clone());
-        self.has_exact_times = true;
+        self.has_scheduler_times = true;
         for (position, thread) in threads.enumerate() {
             let no_ticks = thread.utime_ticks + thread.stime_ticks == 0;
-            self.has_exact_times &= thread.on_cpu.is_some() || no_ticks;
+            self.has_scheduler_times &= thread.on_cpu.is_some() || no_ticks;
             let now = ThreadTotals::from_sample(&thread, host);
             let Some(tracked) = self.tracked(&thread, position) else {
                 continue;
@@ -191,10 +191,10 @@ impl Pools {
     }
 
     /// Returns whether the process used more CPU time than its pools explain.
-    pub fn update_process_cpu(&mut self, process_cpu: Option<CpuTime>) -> bool {
+    pub fn check_unreported_cpu(&mut self, process_cpu: Option<CpuTime>) -> bool {
         let Some(process_cpu) = process_cpu
             .map(|cpu| cpu.total())
-            .filter(|_| self.has_exact_times)
+            .filter(|_| self.has_scheduler_times)
         else {
             return false;
         };
@@ -268,7 +268,7 @@ impl Pools {
     /// Attributes the process's CPU time beyond the threads' to ended threads. Call it only after
     /// a read of every thread.
     pub fn update_exited_cpu(&mut self, process_cpu: Option<CpuTime>) {
-        let Some(process_cpu) = process_cpu.filter(|_| self.has_exact_times) else {
+        let Some(process_cpu) = process_cpu.filter(|_| self.has_scheduler_times) else {
             return;
         };
         self.process_cpu = process_cpu.total();
