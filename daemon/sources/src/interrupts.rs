@@ -71,8 +71,8 @@ impl InterruptReader {
         let mut output = SourceOutput::default();
         if let Some(table) = read_table(root, "interrupts", &mut output) {
             self.interrupts.add(&table);
-            for (cpu, devices, local) in self.interrupts.totals_by_cpu(&table) {
-                for (from, count) in [("device", devices), ("local", local)] {
+            for (cpu, devices, others) in self.interrupts.totals_by_cpu(&table) {
+                for (from, count) in [("device", devices), ("local", others)] {
                     let labels = [cpu.to_string().into(), from.into()];
                     output.readings.integer(&h::INTERRUPTS, labels, count);
                 }
@@ -80,9 +80,9 @@ impl InterruptReader {
         }
         if let Some(table) = read_table(root, "softirqs", &mut output) {
             self.softirqs.add(&table);
-            for (cpu, _, count) in self.softirqs.totals_by_cpu(&table) {
+            for (cpu, _, others) in self.softirqs.totals_by_cpu(&table) {
                 let labels = [cpu.to_string().into()];
-                output.readings.integer(&h::SOFTIRQS, labels, count);
+                output.readings.integer(&h::SOFTIRQS, labels, others);
             }
             for (kind, counter) in &self.softirqs.rows {
                 let labels = [kind.to_ascii_lowercase().into()];

@@ -126,10 +126,12 @@ impl UnitSearch {
         // In order: v2 on a hybrid host, systemd's own hierarchy of v1, v2 without v1.
         let tops = ["unified", "systemd", ""].map(|hierarchy| cgroup.join(hierarchy));
         let control_group = self.unit_status.control_group.as_deref();
-        let from_systemctl = control_group.and_then(below_top).and_then(|path| {
-            let mut folders = tops.iter().map(|top| top.join(&path));
-            folders.find(|folder| folder.is_dir())
-        });
+        let from_systemctl = control_group
+            .and_then(relative_control_group)
+            .and_then(|path| {
+                let mut folders = tops.iter().map(|top| top.join(&path));
+                folders.find(|folder| folder.is_dir())
+            });
         self.cgroup_folder = from_systemctl.or_else(|| {
             tops.into_iter()
                 .find_map(|top| find_unit_folder(top, &self.name))
@@ -157,7 +159,7 @@ impl UnitSearch {
 
 /// A control group relative to a hierarchy's top; `None` for the top itself and for paths that lead
 /// outside.
-fn below_top(control_group: &str) -> Option<PathBuf> {
+fn relative_control_group(control_group: &str) -> Option<PathBuf> {
     let path = Path::new(control_group.trim_start_matches('/'));
     let leads_downwards = path
         .components()
@@ -167,7 +169,7 @@ fn below_top(control_group: &str) -> Option<PathBuf> {
 
 /// Searches slices and the services `user@`: only these contain units.
 fn find_unit_folder(top: PathBuf, name: &str) -> Option<PathBuf> {
-    if below_top(name)?.components().count() != 1 {
+    if relative_control_group(name)?.components().count() != 1 {
         return None;
     }
     let in_system_slice = top.join("system.slice").join(name);
