@@ -27,7 +27,7 @@ use consensus::ConsensusState;
 use faultline_agave::{
     consensus::Protocol,
     identify::{DEFAULT_HEALTH_DISTANCE, Program, startup_host_id},
-    version::{Client, Version, shrink_target},
+    version::{ValidatorClient, Version, shrink_target},
 };
 use faultline_kernel::{HostRoot, ProcessId, parse::pid_stat::State};
 use faultline_metrics::{
@@ -442,7 +442,7 @@ pub fn client(target: &Target, version: Option<&str>) -> Option<String> {
     Some(
         reported
             .as_ref()
-            .map_or(by_program, Client::name)
+            .map_or(by_program, ValidatorClient::name)
             .to_owned(),
     )
 }

@@ -12,7 +12,7 @@ use std::{collections::HashMap, fmt};
 use crate::{
     PublicKey,
     json::{self, MAX_ENTRIES, Tolerant},
-    version::{Client, Release, Version},
+    version::{Release, ValidatorClient, Version},
 };
 
 pub const LAMPORTS_PER_SOL: f64 = 1e9;
@@ -375,11 +375,11 @@ pub struct ClusterNode {
     #[serde(deserialize_with = "json::tolerant")]
     pub pubkey: Option<PublicKey>,
     /// The Agave release; `None` without a version. Meaningless for a client without Agave code.
-    #[serde(deserialize_with = "json::tolerant")]
-    pub version: Option<Release>,
+    #[serde(rename = "version", deserialize_with = "json::tolerant")]
+    pub release: Option<Release>,
     /// `None` if the answering node does not report it.
     #[serde(deserialize_with = "json::tolerant")]
-    pub client_id: Option<Client>,
+    pub client_id: Option<ValidatorClient>,
     #[serde(deserialize_with = "json::tolerant")]
     pub feature_set: Option<u32>,
 }
@@ -390,9 +390,9 @@ impl json::TolerantField<'_> for Release {
     }
 }
 
-impl json::TolerantField<'_> for Client {
+impl json::TolerantField<'_> for ValidatorClient {
     fn from_text(text: &str) -> Option<Self> {
-        Some(Client::of_name(text))
+        Some(ValidatorClient::of_name(text))
     }
 }
 
@@ -640,9 +640,9 @@ mod tests {
             {"pubkey": key("c").to_string(), "version": "\u{1b}"}
         ]);
         let ClusterNodes(nodes) = read(&nodes).unwrap();
-        let versions: Vec<_> = nodes.iter().map(|node| node.version).collect();
+        let releases: Vec<_> = nodes.iter().map(|node| node.release).collect();
         let stable = Version::parse("2.1.14").unwrap().release();
-        assert_eq!(versions, [None, Some(stable), None]);
+        assert_eq!(releases, [None, Some(stable), None]);
         assert_eq!(nodes[1].feature_set, Some(3));
         assert!(matches!(
             read::<ClusterNodes>(&json!(7)),
