@@ -42,7 +42,7 @@ pub enum Readiness {
     /// The admin socket reports that the start is over.
     Started,
     /// The followed process's JSON-RPC has responded before.
-    Answered,
+    RespondedBefore,
 }
 
 impl Failure {
@@ -63,7 +63,7 @@ impl Failure {
                         "no process listens at {server}, although the validator has started; set rpc.url"
                     ),
                 ),
-                Readiness::Answered => (ProblemKind::Gone, format!("{server} has closed")),
+                Readiness::RespondedBefore => (ProblemKind::Gone, format!("{server} has closed")),
             },
             Failure::Timeout(timeout) => (
                 ProblemKind::Broken,

@@ -261,7 +261,8 @@ impl Round<'_> {
                 self.poller.missing_methods.push(method);
             }
             Err(failure) => {
-                let mut problem = failure.problem(&url_origin(&self.url), Readiness::Answered);
+                let mut problem =
+                    failure.problem(&url_origin(&self.url), Readiness::RespondedBefore);
                 problem.what = format!("{method}: {}", problem.what);
                 if !self.facts.problems.contains(&problem) {
                     self.facts.problems.push(problem);
