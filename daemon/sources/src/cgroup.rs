@@ -204,9 +204,9 @@ fn add_readings(sample: CgroupSample, has_own_pressure: bool, output: &mut Sourc
             .zip(max)
             .map(|(both, memory)| both.saturating_sub(memory)),
         // Each version lacks the file of the other one. The error of its own file is the reason.
-        (Err(error), Err(other)) => {
-            let is_absent = error.kind() == ErrorKind::Absent;
-            output.add_problem(if is_absent { &other } else { &error });
+        (Err(v2_error), Err(v1_error)) => {
+            let is_absent = v2_error.kind() == ErrorKind::Absent;
+            output.add_problem(if is_absent { &v1_error } else { &v2_error });
             None
         }
     };

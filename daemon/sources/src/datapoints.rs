@@ -72,10 +72,10 @@ struct LogSampler(StatusHandle);
 impl Sampler for LogSampler {
     fn sample(&mut self, context: &SampleContext<'_>) -> SourceOutput {
         let status = self.0.snapshot();
-        let unanswered = status.poll_timeout_problem(context.now);
+        let timeout_problem = status.poll_timeout_problem(context.now);
         SourceOutput {
-            up: status.up && unanswered.is_none(),
-            problems: unanswered.or(status.problem).into_iter().collect(),
+            up: status.up && timeout_problem.is_none(),
+            problems: timeout_problem.or(status.problem).into_iter().collect(),
             problems_persist: true,
             ..SourceOutput::default()
         }

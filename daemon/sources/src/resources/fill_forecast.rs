@@ -61,8 +61,10 @@ impl FillForecast {
     fn filling_time(&self) -> Option<Duration> {
         let polls = self.0.iter().zip(self.0.iter().skip(1));
         let mut decreases = polls.filter(|((_, before), (_, after))| after < before);
-        let ((begin, _), first) = decreases.next()?;
-        let (end, _) = decreases.next_back().map_or(first, |(_, last)| last);
+        let ((begin, _), after_first) = decreases.next()?;
+        let (end, _) = decreases
+            .next_back()
+            .map_or(after_first, |(_, after_last)| after_last);
         Some(end.saturating_sub(*begin))
     }
 }
