@@ -40,6 +40,7 @@ impl Sampler for ProcessSampler {
             let start = context.start_time(target.process);
             output.real(&p::START_TIME, [], start);
             if let Some(state) = sample.state {
+                // `process_state` is for the samplers that run later in this tick.
                 context.process_state.state.set(Some(state));
                 add_state_readings(state, &mut output);
             }
@@ -58,7 +59,8 @@ impl Sampler for ProcessSampler {
     }
 }
 
-/// One series per state, so that a query can select any; none for an unknown letter.
+/// Exports one series for each known state, so that a query can select any of them. Exports none
+/// for an unknown state letter.
 fn add_state_readings(state: State, output: &mut SourceOutput) {
     if state.name().is_none() {
         return;

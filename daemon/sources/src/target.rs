@@ -1,4 +1,4 @@
-//! Reports the search for the process. A separate thread searches.
+//! The source that reports the search for the validator. A separate thread searches.
 
 use crate::{
     Registry,

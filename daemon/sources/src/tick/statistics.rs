@@ -63,8 +63,8 @@ impl Statistics {
         true
     }
 
-    /// Counts problems. Absent and forbidden are states, counted when they begin. Gone and broken
-    /// are events, counted each time unless the source repeats them. Logs new problems and
+    /// Counts problems. Absent and forbidden are states, which count when they begin. Gone and
+    /// broken are events, which count each time, unless `problems_persist`. Logs new problems and
     /// changes of `up`.
     pub fn record(&mut self, batch: &Batch, problems_persist: bool, received_at: Stamp) {
         let source_stats = self.by_source.entry(batch.source).or_default();
