@@ -1,4 +1,5 @@
-//! The datapoints of the validator, from pushes or from its log, and the state of the log reader.
+//! The datapoints of the validator, which it pushes to the daemon or writes to its log, and the
+//! state of the log reader.
 
 use crate::{
     Registry,
@@ -20,7 +21,7 @@ struct DatapointsSampler {
 
 impl Sampler for DatapointsSampler {
     fn sample(&mut self, context: &SampleContext<'_>) -> SourceOutput {
-        // A problem of pushes lasts until it is solved, so every tick reports it again.
+        // Every tick reports a problem of pushes until it is solved.
         let mut output = SourceOutput {
             up: self.intake.has_recent_push(context.now),
             problems_persist: true,
@@ -82,7 +83,8 @@ impl Sampler for LogSampler {
     }
 }
 
-/// Datapoints in the log go to the intake. `None` without a configured log.
+/// Registers the reader of the validator's log. It adds the datapoints of the log to `intake`.
+/// `None` without a configured log.
 pub fn register_log(
     registry: &mut Registry,
     context: &BuildContext<'_>,

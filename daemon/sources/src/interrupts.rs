@@ -34,7 +34,8 @@ const MAX_FIRST_READ_DELAY: Duration = Duration::from_secs(1);
 const POH_THREAD: &str = "solPohTickProd";
 
 struct InterruptsSampler {
-    /// `None` once the thread has taken it. The command `once` starts no thread: `sample` reads.
+    /// The thread takes the reader at its start. The subcommand `once` starts no thread, so
+    /// `sample` reads the tables.
     reader: Arc<Mutex<Option<InterruptReader>>>,
     latest: Latest<PollResult>,
     result_sampler: PollResultSampler,
@@ -80,6 +81,7 @@ impl InterruptReader {
         }
         if let Some(table) = read_table(root, "softirqs", &mut output) {
             self.softirqs.add(&table);
+            // Devices raise no softirqs: `others` has all of them.
             for (cpu, _, others) in self.softirqs.totals_by_cpu(&table) {
                 let labels = [cpu.to_string().into()];
                 output.readings.integer(&h::SOFTIRQS, labels, others);
@@ -133,10 +135,12 @@ fn read_table(root: &HostRoot, file: &str, output: &mut SourceOutput) -> Option<
     table
 }
 
-/// Counts since the first sample.
+/// Interrupt counts since the first sample.
 #[derive(Default)]
 struct CpuTotals {
+    /// For each CPU: interrupts of devices, and all others.
     cpus: BTreeMap<u32, [WrappingCounter; 2]>,
+    /// For each row of the table: its sum over the CPUs.
     rows: BTreeMap<String, WrappingCounter>,
 }
 
@@ -146,7 +150,8 @@ struct WrappingCounter {
     total: u64,
 }
 
-/// A fall from at least this to below 2^31 is a wrap. Any other fall is a reset.
+/// If a count falls from at least this value to below 2^31, it has wrapped. Any other fall is a
+/// reset.
 const MIN_BEFORE_WRAP: u32 = u32::MAX - (1 << 28);
 
 impl WrappingCounter {
@@ -172,8 +177,8 @@ impl WrappingCounter {
 }
 
 impl CpuTotals {
-    /// If a row vanishes or falls, the sums fall with it. Such a sample counts nothing: it is only
-    /// the start of the next interval.
+    /// The counts of a CPU are sums over the rows. If a row vanishes or is reset, they fall without
+    /// a wrap. The growth up to such a sample is not counted: the next interval starts with it.
     fn add(&mut self, table: &CpuTable) {
         let rows = table.rows.iter().map(|row| (row.name.as_str(), row.sum));
         let rows: HashMap<&str, u32> = rows.collect();

@@ -1,8 +1,8 @@
-//! Finds the validator and samples everything on the tick. The module of a source has its sampler,
-//! its poller, and `register`.
-//!
-//! Some sources read the kernel on the tick. The others have a task or thread that publishes its
-//! latest result for the tick, so a slow response delays no tick.
+//! The sources of the daemon. A source is a group of readings with one state `up`. Its module has
+//! `register` and a sampler, which the tick calls.
+//! Some samplers read files of the kernel within the tick. The other sources also have a poller: a
+//! task or thread that publishes its latest result for the sampler. So a slow response delays no
+//! tick.
 
 pub mod admin;
 mod cgroup;
@@ -45,7 +45,7 @@ type PollerStart = Box<dyn FnOnce(Stop) -> BoxFuture<'static, ()> + Send>;
 
 #[derive(Default)]
 pub struct Registry {
-    /// In polling order.
+    /// In the order in which a tick samples them.
     pub samplers: Vec<(Source, Box<dyn Sampler>)>,
     start_hooks: Vec<StartHook>,
     validator_pollers: Vec<PollerStart>,
@@ -56,7 +56,7 @@ impl Registry {
         self.samplers.push((source, Box::new(sampler)));
     }
 
-    /// `start` adds a thread or task to the workers of the sources.
+    /// `start` adds a thread or task to the workers that are stopped together with all sources.
     pub fn on_start(
         &mut self,
         start: impl FnOnce(&mut WorkerGroup) -> io::Result<()> + Send + 'static,
@@ -102,8 +102,9 @@ pub fn register_kernel(registry: &mut Registry, context: &BuildContext<'_>) {
     interrupts::register(registry, context);
 }
 
-/// Registers all sources in polling order. `latest_config` is the configuration after reloads.
-/// Returns the facts for the manifest of a recording.
+/// Registers all sources in the order of sampling. `intake` collects the datapoints that the
+/// validator pushes to the daemon. `latest_config` is the configuration after reloads. Returns the
+/// facts of JSON-RPC and of the admin socket, which the manifest of a recording needs.
 pub fn register(
     registry: &mut Registry,
     context: &BuildContext<'_>,
