@@ -1,8 +1,8 @@
 //! Finds the validator, follows it, and notices its end and the reason.
-//!
-//! A target is one lifetime of a process (pid, start time). Without a target, the finder searches
-//! once a second. A validator's program that runs a subcommand (`monitor`, `exit`) is no validator:
-//! only a search by pid or name finds it. In doubt, a method finds no target.
+//! A target is one program in one lifetime of a process (pid, start time). Without a target, the
+//! finder searches once a second. With a target, it checks whether the process has executed another
+//! program. If the program of a validator runs a subcommand (`monitor`, `exit`), the process is no
+//! validator: only a search by pid or name finds it. A search that is in doubt finds no target.
 
 mod candidates;
 mod descendants;
@@ -39,21 +39,22 @@ const CHECK_INTERVAL_WITH_PIDFD: Duration = Duration::from_secs(5);
 /// A search that has lasted this long logs why it finds nothing.
 const LOG_AFTER: Duration = Duration::from_secs(10);
 
-/// One lifetime of a process. An exec in place makes a new target of the same process.
+/// One program in one lifetime of a process: an exec makes a new target of the same process.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Target {
     pub process: ProcessId,
     /// At most 15 bytes.
     pub comm: String,
-    /// `None` without the right to read it. Ends in ` (deleted)` after it was replaced on disk.
+    /// `None` without the right to read it. Ends in ` (deleted)` after the file was replaced on
+    /// disk.
     pub exe: Option<PathBuf>,
     /// Its parsed arguments; `None` for a program that is not a known validator.
     pub validator: Option<Validator>,
-    /// Absolute in the process's own file system. `None` for Frankendancer, which names it in a
-    /// file, and for a relative path whose working directory is unreadable.
+    /// Absolute in the process's own file system. `None` for Frankendancer, whose ledger is in a
+    /// configuration file. `None` for a relative path if the working directory is unreadable.
     pub ledger: Option<PathBuf>,
-    /// `pid`, `descendant` (of that process), `unit`, `admin.rpc`, `ledger.lock`, `scan` or
-    /// `process_name`.
+    /// How it was found: `pid`, `descendant` (of the process with the given pid), `unit`,
+    /// `admin.rpc`, `ledger.lock`, `scan` or `process_name`.
     pub found_by: &'static str,
 }
 
@@ -66,7 +67,7 @@ impl Target {
         })
     }
 
-    /// True if `before` was a wrapper, followed only until its validator, this target, appeared.
+    /// True if `before` was a wrapper that was followed until this validator appeared below it.
     pub fn replaces_wrapper(&self, before: &Target) -> bool {
         self.found_by == descendants::DESCENDANT && before.validator.is_none()
     }
@@ -95,7 +96,7 @@ pub struct Finder {
     pub target_handle: TargetHandle,
     shares_pid_namespace: bool,
     last_end: Option<(Arc<Target>, EndReason)>,
-    /// The first unsuccessful search since a process was followed.
+    /// Time of the first unsuccessful search since a process was followed.
     searching_since: Option<Stamp>,
     last_logged: String,
     fs_calls: FsCalls,
@@ -120,7 +121,7 @@ impl Finder {
         }
     }
 
-    /// Searches once, without waiting for a candidate's threads.
+    /// Searches once. Does not wait until a candidate has the threads of a running validator.
     pub fn find_once(&mut self) -> Option<Arc<Target>> {
         let found = self.search(false, &Stop::default())?;
         Some(self.publish(found))
@@ -175,8 +176,8 @@ impl Finder {
         found
     }
 
-    /// Follows a process until it ends, `stop`, or a validator appears below a wrapper. False if
-    /// it ended before it could be followed.
+    /// Follows a process until the process ends, a validator appears below it, or `stop` is set.
+    /// False if the process ended before it could be followed.
     fn follow(&mut self, found: Target, stop: &Stop) -> bool {
         let id = found.process;
         let Some(watch) = EndWatch::begin(&self.root, id, self.shares_pid_namespace) else {
@@ -218,6 +219,7 @@ impl Finder {
                 descendants_timer = DescendantsTimer::new(now);
             }
             if self.check_descendants(&current, &mut descendants_timer) {
+                // The wrapper stays the current target until the next search replaces it.
                 return true;
             }
         };
@@ -231,15 +233,16 @@ impl Finder {
         true
     }
 
-    /// The target; a new one after an exec in place. `None` if the new program does not match the
-    /// search.
+    /// Returns the target, which is a new one after an exec. `None` if the new program does not
+    /// match the search.
     fn check_exec(
         &mut self,
         current: &Arc<Target>,
         name_and_exe: &mut NameAndExeReader,
         now: Stamp,
     ) -> Option<Arc<Target>> {
-        // An exiting process has no program and no arguments. A large one exits for seconds.
+        // A missing `exe` proves no exec: an exiting process has none, and a large process exits
+        // for seconds.
         let has_same_exe = |exe: Option<PathBuf>| exe.is_none() || exe == current.exe;
         let is_unchanged = name_and_exe
             .read(&self.root)
@@ -256,7 +259,7 @@ impl Finder {
         name_and_exe.is_full_inspection_due = !is_unchanged || (is_due && is_argv_unread);
         let inspected = inspected.map(|inspected| inspected.target);
         match inspected.filter(|target| !is_unchanged || target.validator.is_some()) {
-            // The watch reports a reused pid.
+            // `EndWatch` reports the end if another process has this pid.
             Some(target) if target.process == current.process && target != **current => {
                 let matches = self.method.still_matches(current, &target);
                 matches.then(|| self.publish(target))
@@ -265,8 +268,8 @@ impl Finder {
         }
     }
 
-    /// True if the followed process is no validator but has one as descendant. Otherwise reports
-    /// descendants with most of the memory.
+    /// True if the followed process is no validator but has one as descendant. Otherwise reports a
+    /// problem if the descendants have most of the memory.
     fn check_descendants(
         &self,
         current: &Target,
@@ -335,15 +338,16 @@ impl Finder {
         self.last_end = Some((target, reason));
     }
 
-    /// Ends a followed wrapper if the search did not find the validator below it.
+    /// Ends the target of a wrapper below which a validator had appeared. The search has not found
+    /// that validator.
     fn end_abandoned_wrapper(&mut self) {
         if let Some(wrapper) = self.target_handle.current() {
             self.end(wrapper, EndReason::Unknown);
         }
     }
 
-    /// Returns a new reason to log, once the search has lasted [`LOG_AFTER`]. A daemon may start
-    /// before its validator.
+    /// Returns a new reason to log, once the search has lasted [`LOG_AFTER`]: the daemon may have
+    /// started shortly before the validator.
     fn log_message(&mut self, problems: &[Problem], now: Stamp) -> Option<String> {
         let started = *self.searching_since.get_or_insert(now);
         let message: Vec<String> = problems.iter().map(Problem::to_string).collect();

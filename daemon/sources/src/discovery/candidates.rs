@@ -32,13 +32,14 @@ pub struct Candidate {
 
 pub enum Choice {
     None,
-    /// If it is not running, it has just started, or it is not a validator.
+    /// Without such a thread, it has just started, or it is no validator.
     One(Box<Candidate>),
     /// Only the operator can decide.
     Several(Vec<Target>),
 }
 
-/// Prefers running candidates: the others may be forks before their exec, or just starting.
+/// Prefers candidates with a validator's thread. Others may have just started, or may be forks of a
+/// validator before their exec.
 pub fn choose(mut candidates: Vec<Candidate>) -> Choice {
     let any_has_thread = candidates
         .iter()
@@ -145,8 +146,10 @@ pub fn process_uid(root: &HostRoot, process: ProcessId) -> Option<u32> {
 
 #[derive(Default)]
 pub struct PreviousUids {
-    /// The process found last; it may end before it is followed.
+    /// The process that the last search found. If it ends before it is followed, it never becomes
+    /// `last_followed`.
     last_found: Option<(ProcessId, u32)>,
+    /// The process of the previous target.
     last_followed: Option<(ProcessId, u32)>,
 }
 
@@ -203,7 +206,8 @@ fn names_ledger_of_other_user(context: &SearchContext<'_>, target: &Target) -> b
     }
 }
 
-/// Of several candidates, drops those that name a ledger of another user, unless all of them do.
+/// Of several candidates, drops those that name a ledger of another user. Drops none if all of them
+/// do.
 pub fn prefer_owners_of_ledger(
     context: &SearchContext<'_>,
     candidates: Vec<Candidate>,
@@ -231,8 +235,8 @@ pub fn hidepid_problem(root: &HostRoot, pid: u32) -> Option<Problem> {
     })
 }
 
-/// The processes with a wanted name, in pid order. Hidden ones are a problem: the wanted one may be
-/// among them.
+/// The processes with a wanted name, in pid order. It is a problem if `hidepid` hides processes: a
+/// wanted process may be among them.
 ///
 /// # Errors
 /// `procfs` itself cannot be listed or opened.

@@ -1,4 +1,5 @@
-//! The methods to find the process. The methods by ledger and by unit have separate modules.
+//! The methods of the search for a validator's process. The searches by ledger and by unit have
+//! separate modules.
 
 use super::{
     SearchContext, SearchResult, Target,
@@ -101,6 +102,7 @@ impl Method {
 
 #[derive(Default)]
 pub struct Scan {
+    /// The candidate without a validator's threads, and when a search first found it.
     pending: Option<(ProcessId, Stamp)>,
     previous_uids: PreviousUids,
 }
@@ -136,6 +138,8 @@ impl Scan {
         Err(problems)
     }
 
+    /// Starts the wait for the threads of a new candidate. True at the end of the wait, and if
+    /// there is no further search.
     fn has_waited_long_enough(&mut self, target: &Target, context: &SearchContext<'_>) -> bool {
         let pending = self
             .pending
@@ -175,9 +179,9 @@ fn successors(
     possible
 }
 
-/// The first search accepts any process with this pid, or the validator below it, because a wrapper
-/// or start script stays its parent. Pids are reused, so later searches accept only a validator or
-/// the same program.
+/// The process with this pid may be a wrapper or start script whose validator is below it. The
+/// process of the first search is accepted, whatever its program is. If another process has got
+/// this pid since then, it must be a validator, or have the program of the previous target.
 pub struct PidSearch {
     pid: u32,
     with_descendants: bool,
@@ -255,8 +259,8 @@ fn may_be_same_target(before: &Target, current: &Target) -> bool {
             && process::may_be_same_program(before.exe.as_deref(), current.exe.as_deref()))
 }
 
-/// The full name. The kernel keeps 15 bytes; the rest is compared with the file name of `argv[0]`
-/// or the executable.
+/// Finds a process by its full name. The kernel stores only 15 bytes of a name. So a longer name
+/// must also be the file name of `argv[0]` or of the executable.
 pub struct NameSearch {
     name: String,
 }
@@ -268,8 +272,8 @@ impl NameSearch {
         }
     }
 
-    /// Of several processes, finds the one that is an ancestor of all others, such as a program
-    /// with its workers. Without one, the result is ambiguous.
+    /// Of several processes, finds the one that is an ancestor of all others, as of a program and
+    /// its workers. Without such an ancestor, the result is ambiguous.
     pub fn find(&self, context: &SearchContext<'_>) -> SearchResult {
         let mut problems = Vec::new();
         let comm = self.comm();

@@ -26,7 +26,8 @@ pub struct InspectedProcess {
     /// A validator's subcommand that does not validate: `monitor`, `exit`.
     pub subcommand: Option<String>,
     pub parent: u32,
-    /// `argv[0]`, which completes a name that the kernel truncated.
+    /// `argv[0]` completes a name that the kernel truncated. `None` without arguments, as of an
+    /// exiting process.
     pub argv0: Option<String>,
     /// The interpreted script, if the process name is the script's.
     pub script: Option<String>,
@@ -105,13 +106,14 @@ pub fn live_stat(root: &HostRoot, id: ProcessId) -> Result<PidStat, ReadError> {
     }
 }
 
-/// True only if it has certainly ended: a permission error proves nothing.
+/// True only if the process has certainly ended: a permission error proves nothing.
 pub fn has_ended(root: &HostRoot, id: ProcessId) -> bool {
     live_stat(root, id).is_err_and(|error| error.kind() == ErrorKind::Gone)
 }
 
-/// Reads name and `exe`: a change shows an exec. `exe` distinguishes a script from a program of the
-/// same name. `cmdline` is not read, because that takes the process's `mmap_lock`.
+/// Reads the name and `exe` of a process. The finder compares them with the target: a change shows
+/// an exec. `exe` distinguishes a script from a program of the same name. `cmdline` is not read,
+/// because that takes the process's `mmap_lock`.
 pub struct NameAndExeReader {
     id: ProcessId,
     exe: PathBuf,
@@ -119,8 +121,9 @@ pub struct NameAndExeReader {
     /// `stat` costs more, because the kernel sums all threads for it.
     stat: Option<OpenFile>,
     buffer: Vec<u8>,
-    /// True at the start, after an exec, and while there are no arguments. During exec the kernel
-    /// sets the name first, so an inspection may find a validator's name without arguments.
+    /// The finder has to call [`inspect`], which also reads the arguments. True at the start, after
+    /// an exec, and while there are no arguments. During exec the kernel sets the name first, so an
+    /// inspection may find a validator's name without arguments.
     pub is_full_inspection_due: bool,
 }
 
@@ -181,6 +184,7 @@ pub fn program_file(link: &Path) -> &Path {
     unmarked.map_or(link, |path| Path::new(OsStr::from_bytes(path)))
 }
 
+/// True if `folder` is the ledger of the target, whatever path leads to it.
 pub fn has_ledger(context: &SearchContext<'_>, target: &Target, folder: &Path) -> bool {
     let Some(ledger) = &target.ledger else {
         return false;

@@ -1,4 +1,5 @@
-//! State of the search. The finder thread shares it with the holders of a [`TargetHandle`].
+//! State of the search for the validator. The finder thread writes it. Other threads read it
+//! through a [`TargetHandle`].
 
 use super::Target;
 use faultline_kernel::{CgroupFolder, ProcessId};
@@ -9,10 +10,12 @@ use tokio::sync::watch;
 
 faultline_metrics::named_enum! {
     pub enum EndReason {
+        /// A pidfd reported the end of the process.
         Exit = "exit",
         /// The process ended within a minute after an OOM kill in its cgroup or on its host.
         OomKill = "oom_kill",
-        /// A poll found that the process had ended, or the process executed another program.
+        /// No pidfd was available, and a poll found that the process had ended. Or the process
+        /// executed another program.
         Unknown = "unknown",
     }
 }
@@ -26,11 +29,13 @@ pub struct SearchReport {
     pub restarts: [u64; 3],
     pub ends: [u64; 3],
     pub last_end: Option<(ProcessId, EndReason)>,
-    /// `None` before the first search.
+    /// Time of the last search, or of the last check of the followed process. `None` before the
+    /// first search.
     pub updated_at: Option<Stamp>,
 }
 
-/// OOM kill counts from ticks.
+/// OOM kill counts that ticks read: that of the host at the last tick, and that of the cgroup when
+/// a tick first found the process in it.
 #[derive(Clone, Default)]
 pub(super) struct OomKillCounts {
     pub host: Option<u64>,
@@ -100,7 +105,7 @@ impl TargetHandle {
         self.state().process.subscribe()
     }
 
-    /// Sets the host's OOM kill count, which every tick reads.
+    /// Sets the OOM kill count of the host. Every tick reads it.
     pub fn set_host_oom_kills(&self, count: Option<u64>) {
         self.state().oom_kills.host = count;
     }

@@ -113,7 +113,8 @@ impl UnitSearch {
         }
     }
 
-    /// Keeps the cached folder, else takes systemd's, else the one with the unit's name.
+    /// Keeps the cached folder if it still exists. Otherwise takes the folder that systemctl named,
+    /// or else searches for a folder with the name of the unit.
     fn find_folder(&mut self, root: &HostRoot) {
         let cgroup = &root.cgroup;
         if self
@@ -157,8 +158,8 @@ impl UnitSearch {
     }
 }
 
-/// A control group relative to a hierarchy's top; `None` for the top itself and for paths that lead
-/// outside.
+/// The path of a control group relative to the root of its hierarchy. `None` for the root itself,
+/// and for paths that lead out of the hierarchy.
 fn relative_control_group(control_group: &str) -> Option<PathBuf> {
     let path = Path::new(control_group.trim_start_matches('/'));
     let leads_downwards = path
@@ -169,6 +170,7 @@ fn relative_control_group(control_group: &str) -> Option<PathBuf> {
 
 /// Searches slices and the services `user@`: only these contain units.
 fn find_unit_folder(top: PathBuf, name: &str) -> Option<PathBuf> {
+    // The name of a unit is a single component of a path.
     if relative_control_group(name)?.components().count() != 1 {
         return None;
     }
@@ -220,7 +222,7 @@ fn cgroup_pids(folder: &Path, depth: u32) -> Vec<u32> {
 #[derive(Debug, Clone, PartialEq, Default)]
 struct UnitStatus {
     main_pid: Option<u32>,
-    /// Path from the top of the cgroup hierarchy; `None` while the unit does not run.
+    /// Path from the root of the cgroup hierarchy; `None` while the unit does not run.
     control_group: Option<String>,
 }
 
