@@ -1,4 +1,5 @@
-//! The followed process's cgroup, version 2 or 1, every tick, and its memory headroom.
+//! The followed process's cgroup, version 2 or 1, every tick, and its memory headroom. A level is a
+//! bound on the memory of the process: its cgroup, each ancestor, its NUMA nodes, or the machine.
 
 mod headroom;
 
@@ -28,8 +29,8 @@ struct CgroupSampler {
     locator: Option<CgroupLocator>,
     /// The open cgroups, and when they were last located.
     located: Option<(Stamp, ProcessCgroups, CgroupFiles)>,
-    /// False in the root cgroup of version 2, whose pressure is the whole machine's. A hybrid host
-    /// may have the process there.
+    /// False if the cgroup of version 2 is the root, as it may be on a hybrid host: the pressure of
+    /// the root is that of the whole machine.
     has_own_pressure: bool,
     path: Option<Arc<str>>,
     meminfo: SharedMeminfo,
@@ -67,7 +68,7 @@ impl CgroupSampler {
             return false;
         }
         self.path = cgroups.path().map(Arc::from);
-        // A cgroup may vanish with its process, a mount does not.
+        // Tests the mount point, because the cgroup itself may have vanished with its process.
         if let Ok(memory) = &cgroups.memory
             && !memory.mount_point.is_dir()
         {
@@ -96,8 +97,8 @@ impl CgroupSampler {
         }
     }
 
-    /// Adds the readings and returns the limiting levels; `None` without a cgroup. `files_changed`:
-    /// since the last tick.
+    /// Adds the readings. Returns the levels that limit memory; `None` without a cgroup.
+    /// `files_changed`: the open files are not those of the last tick.
     fn sample_files(
         &mut self,
         context: &SampleContext<'_>,
@@ -203,7 +204,8 @@ fn add_readings(sample: CgroupSample, has_own_pressure: bool, output: &mut Sourc
             .bytes()
             .zip(max)
             .map(|(both, memory)| both.saturating_sub(memory)),
-        // Each version lacks the file of the other one. The error of its own file is the reason.
+        // On version 1 the file of version 2 is absent, so the error of the version-1 file is the
+        // reason.
         (Err(v2_error), Err(v1_error)) => {
             let is_absent = v2_error.kind() == ErrorKind::Absent;
             output.add_problem(if is_absent { &v1_error } else { &v2_error });
@@ -267,9 +269,8 @@ fn add_stat_readings(stat: &MemoryStat, output: &mut SourceOutput) {
     }
 }
 
-/// Counters that continue when the process moves to another cgroup.
-///
-/// Excludes what the new cgroup had counted before the move. An exported counter falls only if a
+/// Counters that continue when the followed cgroup changes, also with a new process.
+/// Excludes what the new cgroup had counted before the change. An exported counter falls only if a
 /// cgroup is recreated.
 #[derive(Default)]
 struct ContinuedCounters {
@@ -280,7 +281,7 @@ struct ContinuedCounters {
 struct Offset {
     /// The last value reported for the earlier cgroup.
     earlier: Reading,
-    /// The new cgroup's value at the move, and at the last tick.
+    /// The new cgroup's value at the change, and at the last tick.
     first_value: Value,
     last_value: Value,
 }

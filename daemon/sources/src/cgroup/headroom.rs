@@ -13,7 +13,8 @@ use faultline_metrics::{
 pub struct Headroom {
     meminfo: SharedMeminfo,
     host_state_throttle: Throttle,
-    /// `None` without a NUMA level. After an error the level is unknown until the next read.
+    /// `None` if the process may use all NUMA nodes. After an error this is unknown until the next
+    /// read.
     numa: Result<Option<NumaFiles>, ReadError>,
     is_overcommit_strict: bool,
     is_oomd_running: bool,
@@ -32,7 +33,8 @@ impl Headroom {
         }
     }
 
-    /// Exports no binding level without `cgroup_levels`, and while a level is unreadable.
+    /// Exports the headroom of each level, and the binding level: the one with the least headroom.
+    /// Without `cgroup_levels`, or while a level is unreadable, the binding level is unknown.
     pub fn add_readings(
         &mut self,
         context: &SampleContext<'_>,
@@ -117,7 +119,8 @@ fn add_level(level: &LevelMemory, own_unreclaimable: Option<u64>, output: &mut S
     let unreclaimable = level.unreclaimable;
     add_reading(&m::LEVEL_UNRECLAIMABLE, level, unreclaimable, output);
     add_reading(&m::LEVEL_DIRTY, level, level.dirty, output);
-    // Memory with swap includes the validator's own swap, which `own_unreclaimable` lacks.
+    // `Cgroup(0)` is the process's own cgroup and has no others. Memory with swap includes the
+    // validator's own swap, which `own_unreclaimable` lacks.
     if !matches!(level.id, Level::Cgroup(0) | Level::MemoryAndSwap(_)) {
         let others = own_unreclaimable.map(|own| unreclaimable.saturating_sub(own));
         add_reading(&m::LEVEL_OTHERS, level, others, output);
