@@ -38,7 +38,8 @@ use faultline_phase::{Phase, PhaseEvidence, Process, Rules, Stage, Tracker, phas
 use slots::SlotTracker;
 use std::{sync::Arc, time::Duration};
 
-/// Lifetime of a reported start stage: some stages report nothing for a while.
+/// Lifetime of a report about the validator's start. A start has stages, and some of them report
+/// nothing for a while.
 const STAGE_MAX_AGE: Duration = Duration::from_secs(60);
 
 pub struct Conclusions {
@@ -132,6 +133,7 @@ impl Conclusions {
         }
     }
 
+    /// Gives the slot time to the vote poller.
     fn publish_slot_time(&self) {
         let slot_time = self.tracker.slot_time();
         if slot_time != self.votes.slot_time.get().map(|time| *time) {
@@ -139,8 +141,8 @@ impl Conclusions {
         }
     }
 
-    /// Resets the state for a new process. The intake holds pushes until the process is a
-    /// validator.
+    /// Resets the state for a new process. While that is a wrapper, the intake leaves pushes
+    /// pending until a validator appears below it.
     fn update_followed(&mut self, context: &SampleContext<'_>) {
         let process = context.process();
         let validator = process.filter(|_| !follows_non_validator(context));
@@ -162,6 +164,8 @@ impl Conclusions {
         self.followed_validator = validator;
         if let Some(process) = validator {
             self.intake.follow_validator(startup_id(context.root));
+            // If an earlier run of the daemon received pushes of this process, counts those missed
+            // since.
             self.intake.resume_after_last_push(process);
         } else {
             self.intake.validator_ended();
@@ -185,6 +189,8 @@ impl Conclusions {
         }
     }
 
+    /// Passes the identity and the slots to the intake, which distinguishes the validator's pushes
+    /// from those of other senders by them.
     fn update_intake(&self, context: &SampleContext<'_>, target: &Target, facts: &SourceFacts) {
         let (intake, config, now) = (&self.intake, &self.config, context.now);
         let validator = target.validator.as_ref();
@@ -243,7 +249,7 @@ impl Conclusions {
         let admin_progress = admin.and_then(|facts| facts.progress.as_ref());
         let start_stage = match admin_progress {
             Some(progress) => from_start_progress(progress),
-            // The log reports a start, but not its end.
+            // The log does not report the end of a start. A slot from JSON-RPC shows that end.
             None if facts.processed_slot_received_at().is_none() => {
                 log_step.and_then(|log_step| from_log_progress(log_step.progress))
             }
@@ -348,7 +354,7 @@ impl Sampler for Conclusions {
     }
 }
 
-/// The followed process is no validator, such as a wrapper.
+/// True if the followed process is no validator, such as a wrapper. False without a target.
 fn follows_non_validator(context: &SampleContext<'_>) -> bool {
     context
         .target
@@ -400,6 +406,7 @@ fn phase_readings(tracker: &Tracker, evidence: &PhaseEvidence, output: &mut Sour
             Some(tracker.time_in(phase)),
         );
     }
+    // Whether it was at the tip for 99 % of the time since it first was.
     output.flag(&v::KEPT_UP, [], tracker.kept_up());
     output.flag(&v::STALLED, [], tracker.stalled());
     output.seconds(&v::SLOT_SECONDS, [], tracker.slot_time());
@@ -411,12 +418,13 @@ fn phase_readings(tracker: &Tracker, evidence: &PhaseEvidence, output: &mut Sour
     }
 }
 
-/// The version without the details that only `validator-new` has. So one validator has one label
-/// value.
+/// The version without the details that only the datapoint `validator-new` has. So the label does
+/// not depend on the source of the version.
 fn display_version(version: &str) -> String {
     Version::parse(version).map_or_else(|_| version.to_owned(), |version| version.to_string())
 }
 
+/// Without a configured capacity, the label `configured` has the default of the version.
 fn program_cache_readings(
     version: Option<&str>,
     configured: Option<u64>,
@@ -447,7 +455,7 @@ pub fn client(target: &Target, version: Option<&str>) -> Option<String> {
     )
 }
 
-/// The host id of a validator before it has read its identity.
+/// The host id in the datapoints of a validator that has not read its identity yet.
 fn startup_id(root: &HostRoot) -> Option<String> {
     host_name(root).map(|name| startup_host_id(&name))
 }

@@ -1,5 +1,10 @@
-//! The newest slots and the distance to the tip. JSON-RPC is polled every second, pushes come every
-//! 10 s: a pushed slot is older and never replaces a recent response.
+//! The newest slots and the distance to the tip. JSON-RPC is polled every second. The validator
+//! pushes datapoints with its slots every 10 s. So a pushed slot is older, and never replaces a
+//! recent response.
+//!
+//! A migration to Alpenglow ends with a purge: the node drops all slots above the genesis slot of
+//! Alpenglow. The processed slot then goes back, but the reported highest slot with shreds does
+//! not.
 
 use super::SourceFacts;
 use crate::{
@@ -15,8 +20,8 @@ use std::time::Duration;
 /// or cut off. The tip advances once per slot, later if slots are skipped.
 const TIP_MAX_AGE: Duration = Duration::from_secs(5);
 
-/// A fork switch moves the processed slot back by less than this, the purge at a migration's end by
-/// more.
+/// A fork switch moves the processed slot back by fewer slots. The purge at the end of a migration
+/// moves it back by more.
 const MIN_PURGED_SLOTS: u64 = 32;
 
 #[derive(Clone, Copy, Default)]
@@ -29,7 +34,8 @@ pub struct SlotTracker {
     migration_tip: Option<u64>,
     /// The highest processed slot in the migration.
     highest_processed: Option<u64>,
-    /// The processed slot has gone back. Signs of the migration's end may come a minute later.
+    /// The processed slot has gone back. Other signs of the end of the migration may come a minute
+    /// later.
     has_gone_back: bool,
 }
 
@@ -59,8 +65,9 @@ impl SlotTracker {
             .slots
             .filter(|(at, _)| now.since(*at) < PUSH_MAX_AGE);
         let pushed = pushed.map(|(_, slots)| slots).unwrap_or_default();
-        // Alpenglow has no optimistic confirmation: the last such slot would be exported for ever.
-        // Its processed slot is the newest notarized one.
+        // Alpenglow has no optimistic confirmation: the last optimistic slot would be exported for
+        // ever. Under Alpenglow, `processed` is the newest notarized slot, so `replayed` has its
+        // own series.
         let is_alpenglow = protocol == Some(Protocol::Alpenglow);
         for (kind, slot) in [
             (
@@ -95,13 +102,15 @@ impl SlotTracker {
         output.integer(&v::SLOTS_BEHIND, [], distance_evidence.slots_behind());
     }
 
-    /// False if the highest slot with shreds was purged.
+    /// False if `tip`, the highest slot with shreds, was purged at the end of a migration.
     fn tip_still_exists(&self, protocol: Option<Protocol>, tip: u64) -> bool {
         let may_be_purged = self.has_gone_back || protocol == Some(Protocol::Alpenglow);
         !may_be_purged || Some(tip) > self.migration_tip
     }
 
-    /// Tracks slots from the migration on until replay nears the purged ones again, or for ever.
+    /// Tracks the processed slot from the start of a migration. After a purge, stops when replay is
+    /// within [`MIN_PURGED_SLOTS`] of the highest slot before the purge. Never stops without a
+    /// purge.
     fn track_purge(
         &mut self,
         protocol: Option<Protocol>,
@@ -115,7 +124,7 @@ impl SlotTracker {
         let highest = self.highest_processed.max(Some(processed));
         let has_gone_back = Some(processed.saturating_add(MIN_PURGED_SLOTS)) < highest;
         let had_gone_back = std::mem::replace(&mut self.has_gone_back, has_gone_back);
-        // One response may show both the purge and the last tips before it.
+        // The response that first shows the purge still has a tip from before it.
         if (is_migrating && !has_gone_back) || (has_gone_back && !had_gone_back) {
             self.migration_tip = max_shred_slot.max(self.migration_tip);
         }
@@ -162,6 +171,7 @@ impl SlotTracker {
         if processed.is_none() && Some(at) > rpc_at {
             evidence.slot = pushed.frozen;
         }
+        // A tip that any program may have sent must not decide the phase.
         if max_shred_slot.is_none() && facts.distance_evidence().trusted_push().is_some() {
             evidence.tip = pushed.tip();
         }
