@@ -27,7 +27,8 @@ use filesystems::{FileSystems, FoldersAndPorts};
 use network::Network;
 use std::{sync::Arc, time::Duration};
 
-/// Maximum concurrent calls: one per folder, which may all hang, and some of an earlier process.
+/// Maximum concurrent calls: one for each folder, because all may hang, and some for folders of an
+/// earlier process.
 pub const MAX_CALLS: usize = filesystems::MAX_FOLDERS + 4;
 
 pub fn register(registry: &mut Registry, context: &BuildContext<'_>) {
@@ -45,7 +46,7 @@ pub fn register(registry: &mut Registry, context: &BuildContext<'_>) {
         .on_start(|workers| workers.task_thread("resources", MAX_CALLS, |stop| poller.run(stop)));
 }
 
-/// Polls per sample of the CPUs. On some kernels the sample interrupts each CPU.
+/// One of this many polls samples the CPUs. On some kernels the sample interrupts each CPU.
 const POLLS_PER_CPU_SAMPLE: u64 = 4;
 
 struct Poller {
@@ -91,6 +92,7 @@ impl Poller {
                 more = timer.next() => if !more { return },
                 Ok(()) = process.changed() => {}
             }
+            // The sampler checks the age of the result, so a poll that falls due needs no action.
             if timer.wait_for(self.poll(), || {}).await.is_none() {
                 return;
             }
@@ -133,7 +135,8 @@ impl Poller {
         self.latest.set(Some(Arc::new(result)));
     }
 
-    /// File systems and their disks. Up unless a file system is unknown, hangs or is invalid.
+    /// Samples file systems and their disks. `up` is false if [`FileSystems::is_up`] is, or if a
+    /// problem is `Broken`.
     async fn sample_file_systems(&mut self, target: Option<&Target>, output: &mut SourceOutput) {
         let process = target.map(|target| target.process);
         let mounts = self.mount_cache.read(&self.root, process);
@@ -163,14 +166,14 @@ impl Poller {
     }
 }
 
-/// The mounts of the last process, which are unreadable after its end. The daemon's own mounts have
-/// other options.
+/// The mounts of the last process. They are unreadable after its end, and the daemon's own mounts
+/// cannot replace them: their options differ.
 #[derive(Default)]
 struct MountCache(Option<(ProcessId, Vec<Mount>)>);
 
 impl MountCache {
     /// The mounts of the process, current or last known, and of the daemon.
-    /// An error if the daemon's own are unreadable.
+    /// An error if the daemon's own mounts are unreadable.
     fn read(&mut self, root: &HostRoot, process: Option<ProcessId>) -> Result<Mounts, ReadError> {
         let pid = process.map(|process| process.pid);
         let mut mounts = Mounts::read(root, pid).or_else(|_| Mounts::read(root, None))?;

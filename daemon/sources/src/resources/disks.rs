@@ -25,7 +25,7 @@ enum DiskRole {
     Direct,
     /// A physical member: no bytes and no weighted time.
     Member,
-    /// An array or volume in between: only its type and missing members.
+    /// An array or volume between the two others: only its type and its missing members.
     Intermediate,
 }
 
@@ -63,7 +63,7 @@ impl BusyTimes {
     }
 }
 
-/// The disks that get series, and those that would exceed [`MAX_SERIES`].
+/// Returns the disks that get series, and the disks that would exceed [`MAX_SERIES`].
 fn select(
     disks_by_file_system: &[Vec<BlockDevice>],
 ) -> (Vec<(&BlockDevice, DiskRole)>, Vec<&BlockDevice>) {

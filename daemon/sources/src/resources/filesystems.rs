@@ -54,8 +54,8 @@ impl FoldersAndPorts {
         let argv = files.cmdline()?;
         let cwd = files.cwd().unwrap_or_default();
         let mut kinds_and_paths = arguments::folders(validator, target.ledger.as_deref(), &argv);
-        // Without --log the validator redirects standard error to a file, visible only to its user
-        // and root.
+        // Without --log the validator redirects standard error to a file. Only its user and root
+        // may read the link `fd/2`.
         let link = root.procfs.join(format!("{}/fd/2", target.process.pid));
         let log = std::fs::read_link(link).ok();
         let log = log.filter(|file| file.is_absolute() && !file.starts_with("/dev"));
@@ -214,6 +214,7 @@ impl FileSystems {
             let Some(space) = usage.file_system.space else {
                 continue;
             };
+            // A file system that reports size 0 has no limit and gets no estimate.
             if space.is_unlimited() || age > response_ttl(interval) {
                 continue;
             }
@@ -236,7 +237,8 @@ impl FileSystems {
         }
     }
 
-    /// True if each folder that the daemon may read is known and responds.
+    /// True if no folder has a problem other than `Forbidden`, and at least one folder is known.
+    /// Also true without folders.
     pub fn is_up(&self) -> bool {
         let any_known = self.folder_polls.is_empty()
             || self

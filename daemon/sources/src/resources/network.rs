@@ -25,7 +25,7 @@ pub struct Network {
     polls: u64,
     /// By socket inode: its drop count and the poll when it was last seen.
     drop_counts: HashMap<u64, (u64, u64)>,
-    /// Since the first poll of this process, including sockets closed since.
+    /// Drops since the first poll of this process, including those of sockets that have closed.
     total_drops: u64,
     interfaces: Vec<String>,
 }
@@ -76,7 +76,8 @@ impl Network {
         }
     }
 
-    /// The interfaces that had the most traffic when they were selected. Selected ones stay.
+    /// The interfaces that had the most traffic when they were selected. A selected interface stays
+    /// selected until it vanishes.
     fn busiest<'a>(&mut self, interfaces: &'a [InterfaceTraffic]) -> Vec<&'a InterfaceTraffic> {
         let by_name = |name: &String| interfaces.iter().find(|interface| interface.name == *name);
         self.interfaces.retain(|name| by_name(name).is_some());
