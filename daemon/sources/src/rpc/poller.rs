@@ -30,7 +30,7 @@ pub struct Poller {
     current_target: TargetLookup,
     admin: Latest<AdminFacts>,
     pub handle: Handle,
-    /// To the current process. The next one gets a new connection.
+    /// Has the connection to the current process. The next process gets a new client.
     client: Client,
     cache: Option<ResponseCache>,
     /// The batch of the last request.
@@ -69,6 +69,8 @@ impl Poller {
                 client, url, batch, ..
             } = &request;
             let responses = client.post(url, batch, self.config.timeout);
+            // While a response is pending, publishes again at each due poll, so that old values
+            // expire.
             let on_due_poll = || drop(self.publish());
             let Some(responses) = timer.wait_for(responses, on_due_poll).await else {
                 return;
