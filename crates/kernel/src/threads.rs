@@ -39,12 +39,12 @@ pub struct ThreadSample {
     pub involuntary_switches: Option<u64>,
 }
 
-/// Files that a sample reads. Each depth includes those before it.
+/// Files that a sample reads. Each depth includes the files of the previous one.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum ReadDepth {
-    /// `schedstat` of threads, but not of those that did not run between [`IDLE_READS`] reads.
-    /// `stat` of those that ran at least [`MIN_BUSY_TIME`] since their last `stat`. Other threads
-    /// keep their values.
+    /// `schedstat` of all threads but the idle ones, which did not run between [`IDLE_READS`]
+    /// reads. `stat` of threads that ran at least [`MIN_BUSY_TIME`] since their last `stat`. Other
+    /// threads have their last values.
     Active,
     /// `schedstat` of every thread.
     AllCpuTimes,

@@ -1,5 +1,10 @@
-//! Page faults, CPU time and delays of threads by pool, every few ticks. Reads the threads' faults
-//! before the process's, which are then at least their sum.
+//! Page faults, CPU time and delays of threads, every few ticks. They are summed by pool: threads
+//! whose names differ only in a number. Reads the faults of the threads before those of the
+//! process, which are then at least the sum.
+//!
+//! [`ReadDepth`] says what a read updates. `Active`: threads that have run lately. `AllCpuTimes`:
+//! also the CPU time of every thread. `AllThatRan`: all values of every thread that has run since
+//! its last read. `AllWithSwitches`: also context switches. The last two are complete reads.
 
 mod pools;
 
@@ -23,9 +28,9 @@ const MAX_OPEN_FILES: usize = 4096;
 /// Descriptors reserved for sockets and files of the process, the cgroup and the host.
 const RESERVED_DESCRIPTORS: u64 = 128;
 
-/// Interval of reading all threads that ran, which also gives the faults of ended threads. Other
-/// reads cover only active threads, unless the process has new major faults: their pool must be
-/// found.
+/// Interval of complete reads. After one, the faults that no thread explains are those of ended
+/// threads. If the process has new major faults, a complete read comes earlier to find the pool
+/// that had them.
 const COMPLETE_INTERVAL: Duration = Duration::from_secs(60);
 
 /// In the order of [`ThreadTotals::faults`].
@@ -40,11 +45,12 @@ struct ThreadsSampler {
 
 struct FollowedThreads {
     process: ProcessId,
-    /// `None` before the first read and after a failed one: it is reopened, and the sums stay.
+    /// `None` before the first read and after a failed one. The next read opens it again; the sums
+    /// stay.
     reader: Option<ThreadReader>,
     /// The last read of the context switches.
     switches_read_at: Option<Stamp>,
-    /// The last read of all threads that ran, and the process's major faults then.
+    /// The last complete read, and the process's major faults at that time.
     complete_read_at: Option<Stamp>,
     major_faults: Option<u64>,
     /// Whether the kernel counts block I/O delay, at `complete_read_at`.
@@ -100,7 +106,7 @@ impl FollowedThreads {
         if is_complete {
             self.pools.update_exited_cpu(process_cpu);
         } else if has_unreported_cpu {
-            // Idle threads ran, or threads ended.
+            // Idle threads have run, or threads have ended.
             self.pools
                 .add(reader.sample(ReadDepth::AllCpuTimes)?, process_cpu, host);
             self.pools.update_exited_cpu(process_cpu);
