@@ -1,7 +1,12 @@
 //! Votes, leader slots and the cluster, by JSON-RPC.
+//! A poll is a round of several requests. A separate task runs a round once a minute, and the tick
+//! exports the result with its age. Epoch progress and the times to leader slots use the newest
+//! processed slot, which `rpc` polls every second.
 //!
-//! A separate task polls once a minute; the tick exports the result with its age. Epoch progress
-//! and the times to leader slots use the newest processed slot, which `rpc` polls every second.
+//! A cluster migrates once, from the consensus Tower to Alpenglow. Before, an account earns credits
+//! per epoch, afterwards lamports. The marker is the entry that the migration adds to the epoch
+//! credits of each vote account. The genesis certificate names the genesis block of Alpenglow, the
+//! last one before it.
 
 mod cluster;
 mod cluster_votes;
@@ -46,7 +51,8 @@ pub struct Handle {
     facts: Latest<VoteFacts>,
     pub(crate) consensus: Latest<(ProcessId, Consensus)>,
     pub(crate) slot_time: Latest<Duration>,
-    /// The node was far behind the tip when it returned the own votes, and is near the tip now.
+    /// The sampler requests a round before the next one is due. The last own votes are from a node
+    /// far behind the tip, and the node is near the tip now.
     is_round_requested: Arc<AtomicBool>,
 }
 
@@ -60,7 +66,7 @@ impl Handle {
         self.facts().filter(|facts| facts.process == process)
     }
 
-    /// Whether a round was requested since the last call.
+    /// True if the sampler has requested a round since the last call.
     fn take_round_request(&self) -> bool {
         self.is_round_requested.swap(false, Ordering::Relaxed)
     }
@@ -79,7 +85,7 @@ impl Handle {
 pub struct OwnVoteAccount {
     pub account: VoteAccount,
     pub delinquent: bool,
-    /// The processed bank, requested directly after the account.
+    /// The epoch info of the processed bank, requested directly after the account.
     epoch_info: EpochInfo,
 }
 
@@ -106,13 +112,14 @@ pub struct VoteFacts {
     own_account: Timestamped<Option<OwnVoteAccount>>,
     identity_balance: Timestamped<u64>,
     vote_balance: Timestamped<u64>,
+    /// From the response with all vote accounts.
     cluster_votes: Timestamped<ClusterVotes>,
-    /// The epoch of the migration, once an account's credits contained the entry that marks it.
+    /// The epoch of the migration, once the credits of an account contained the marker.
     marked_migration_epoch: Option<u64>,
-    /// Slot of Alpenglow's genesis block, once the node returned its certificate.
+    /// Slot of the genesis block of Alpenglow, once the node has returned the genesis certificate.
     certified_genesis_slot: Option<u64>,
-    /// Alpenglow's feature gate. An active gate is kept only while the node also responds that no
-    /// certificate exists yet: otherwise it proves nothing.
+    /// The feature gate of Alpenglow. If the node does not also respond that no genesis certificate
+    /// exists yet, an active gate is not stored: the migration may be running or over.
     feature_gate: Timestamped<FeatureGate>,
     /// The epoch's first slot, own leader slots, and the cluster's.
     production: Timestamped<(u64, Option<LeaderSlots>, LeaderSlots)>,
@@ -125,14 +132,15 @@ pub struct VoteFacts {
 
 #[derive(Clone, Copy, Default)]
 struct ReadingContext {
-    /// A processed bank newer than the last round's, if known.
+    /// The last response of the source `rpc`, which is newer than that of the last round. `None` if
+    /// it has expired.
     newest_epoch_info: Option<EpochInfo>,
     /// The slot time converts slots to seconds only near the tip, where the node's slots take as
     /// long as the cluster's.
     is_near_tip: bool,
     slot_time: Option<Duration>,
     protocol: Option<Protocol>,
-    /// The node was far behind when it returned the own votes.
+    /// The node was far behind the tip when it returned the own votes, so these are old.
     was_far_behind_at_response: bool,
 }
 
@@ -148,8 +156,8 @@ struct VotesSampler {
 }
 
 impl VotesSampler {
-    /// True if the node was far behind when it returned the own votes, which are then of an old
-    /// bank. Requests another round once the node is near the tip.
+    /// True if the node was far behind the tip when it returned the own votes: these are then of an
+    /// old bank. Requests another round once the node is near the tip.
     fn was_far_behind_at_response(&mut self, facts: &VoteFacts, near_tip: Option<bool>) -> bool {
         let Some(answered_at) = facts.own_account.received_at() else {
             return false;
@@ -218,6 +226,7 @@ pub fn register(
     }
     let lookup = target_lookup(context.target_handle);
     let endpoint = rpc::Endpoint::new(&config.rpc, lookup, admin.clone(), rpc.clone());
+    // The section `validator` of the configuration is only about this poller.
     let poller = Poller::new(&config.validator, context.clock, endpoint);
     let handle = poller.handle.clone();
     registry.add_validator_poller(|stop| poller.run(stop));

@@ -151,7 +151,7 @@ impl VoteAccount {
         earned.after_marker.or(by_unit)
     }
 
-    /// Of this epoch, whatever the unit.
+    /// The largest entry of the epoch. Its unit depends on the consensus protocol.
     pub fn max_credits_or_lamports(&self, epoch: u64) -> Option<u64> {
         self.epoch_credits?
             .earnings_of(epoch)
@@ -330,7 +330,9 @@ pub struct SlotRange {
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
+/// Numbers of leader slots that are over.
 pub struct LeaderSlots {
+    /// Includes the skipped slots.
     pub passed: u64,
     pub skipped: u64,
 }

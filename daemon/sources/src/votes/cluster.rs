@@ -35,8 +35,8 @@ pub struct VersionShares {
     pub feature_sets: [Share; 3],
 }
 
-/// `None` without stake, or if this node's version is unreadable. Its stake counts with that
-/// version, because gossip may still show an earlier machine with this identity.
+/// `None` without stake, or if this node's version `own` is unreadable. The stake of this node
+/// counts under `own`. Gossip may still show the version of an earlier machine with this identity.
 pub fn version_shares(
     votes: &VoteAccounts,
     nodes: &[ClusterNode],

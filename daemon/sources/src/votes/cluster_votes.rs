@@ -1,4 +1,4 @@
-//! The rank of one vote account among all, from one response.
+//! Values from one response with all vote accounts. Most compare the own account with the others.
 
 use faultline_agave::{
     PublicKey,
@@ -16,14 +16,16 @@ pub struct ClusterVotes {
     pub slots_behind_newest_vote: Option<u64>,
     /// Slots between the newest root of all accounts and this account's.
     pub slots_behind_newest_root: Option<u64>,
-    /// The epoch of the migration, if an account has its marker.
+    /// The epoch of the migration to Alpenglow, if the credits of an account contain its marker.
     pub marked_migration_epoch: Option<u64>,
-    /// The highest credits of an account in this epoch or the previous one.
+    /// The most that an account earned in this epoch or the previous one: credits before the
+    /// migration, lamports after it.
     pub max_credits_or_lamports: Option<u64>,
 }
 
 impl ClusterVotes {
-    /// `known_migration_epoch`: from another response, if it had one.
+    /// `known_migration_epoch` is from other responses. It is used if no account in `votes` has the
+    /// marker.
     pub fn new(
         votes: &VoteAccounts,
         own_key: Option<PublicKey>,

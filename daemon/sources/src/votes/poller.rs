@@ -28,18 +28,19 @@ use std::{sync::Arc, time::Duration};
 
 /// On mainnet-beta the response with all vote accounts has about 1 MB, that with all nodes 2 MB.
 const MAX_ANSWER_BYTES: usize = 16 << 20;
-/// Interval after a failed scan. A node still scans its accounts after the request has timed out.
+/// Interval after a failed scan. The node continues a scan even after the request for it has timed
+/// out.
 const SCAN_RETRY_INTERVAL: Duration = Duration::from_secs(6 * 3_600);
 const SCAN_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Methods that older versions, or the minimal API, do not have.
 const OPTIONAL_METHODS: [&str; 2] = ["getAgGenesisCert", "getAccountInfo"];
 
-/// Interval of checks for a new process or identity. A new one starts a round at once.
+/// Interval of checks for a new process or identity, which starts a round at once.
 const CHECK_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Id of every request: HTTP pairs it with its response. A changing id would change the texts
-/// of problems.
+/// Every request has this id, because HTTP assigns a response to its request. A problem may quote a
+/// response: with a changing id, a repeated problem would look like a new one.
 const ID: u64 = 1;
 
 pub struct Poller {
@@ -101,6 +102,8 @@ impl Poller {
                 vote_account: self.config.vote_account,
                 ..VoteFacts::default()
             };
+            // The sampler checks the age of each value, so a poll that falls due during a round
+            // needs no action.
             let mut round = Round {
                 facts: known.take().unwrap_or_else(new),
                 client: client.clone(),
@@ -195,7 +198,8 @@ impl Round<'_> {
         self.facts.is_complete = true;
     }
 
-    /// Only near the tip. A scan needs the full JSON-RPC API, which also reports the distance.
+    /// True only near the tip. A scan needs the full JSON-RPC API, which also reports the distance,
+    /// so no pushed slots are needed. `activating_stake` is the switch of the scan.
     fn is_scan_due(&self) -> bool {
         let rpc_facts = self.poller.endpoint.rpc_facts(self.facts.process);
         let distance = DistanceEvidence::new(
@@ -306,7 +310,8 @@ impl Round<'_> {
             self.request("getAccountInfo", params).await;
         match (gate, certificate) {
             (None, _) => {}
-            // Without a response about the certificate, an active gate proves nothing.
+            // Without a response about the certificate, an active gate does not say whether the
+            // migration is over.
             (Some(gate), None) if matches!(gate.value, FeatureGate::ActiveSince(_)) => {
                 self.facts.feature_gate = Timestamped::default();
             }
@@ -414,8 +419,9 @@ impl Round<'_> {
         }
     }
 
-    /// Uses `confirmed`. At `processed` a block of another fork may be missing at first, so the
-    /// count of skipped slots could fall again.
+    /// Uses `confirmed`. A processed bank may be on a fork that is abandoned later. A slot that is
+    /// skipped on this fork may have a block on the final one: the count of skipped slots would
+    /// fall.
     async fn request_production(&mut self) {
         let params = json!([{"commitment": "confirmed"}]);
         let produced: Option<ResultWithContext<BlockProduction>> =

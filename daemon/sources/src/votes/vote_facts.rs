@@ -69,7 +69,7 @@ impl VoteFacts {
         self.cluster_votes.set(votes, at);
     }
 
-    /// Evidence of the migration to Alpenglow.
+    /// Evidence for the consensus protocol: Tower, migrating or Alpenglow.
     pub(crate) fn evidence(&self, now: Stamp) -> ConsensusEvidence<'_> {
         let votes = self.cluster_votes.fresh(now, self.ttl(SLOW_FACTOR));
         let slots = self
@@ -97,7 +97,7 @@ impl VoteFacts {
         evidence.consensus()
     }
 
-    /// The epoch of the migration, if an account's credits have its marker.
+    /// The epoch of the migration, if the credits of an account contain its marker.
     fn marked_migration_epoch(&self, now: Stamp) -> Option<u64> {
         let own = || self.own_account(now)??.account.migration_epoch();
         self.marked_migration_epoch.or_else(own)
@@ -106,7 +106,8 @@ impl VoteFacts {
     fn migration_epoch(&self, now: Stamp) -> Option<u64> {
         let by_certificate = || {
             let epoch_info = self.epoch_info(now)?;
-            // A cluster that started with Alpenglow has slot 0: nothing migrated.
+            // In a cluster that started with Alpenglow, the certificate has slot 0: there was no
+            // migration.
             let alpenglow_genesis_slot = self.certified_genesis_slot.filter(|slot| *slot > 0)?;
             let slots_before =
                 first_slot_of_epoch(&epoch_info).saturating_sub(alpenglow_genesis_slot);
@@ -248,7 +249,7 @@ impl VoteFacts {
         }
     }
 
-    /// If another machine votes with the configured account, this one is its standby.
+    /// True if another machine votes with the configured account: this machine is then its standby.
     pub fn is_standby(&self, own: &OwnVoteAccount) -> bool {
         let node = own.account.node_pubkey;
         node.is_some_and(|node| node != self.identity)
@@ -290,7 +291,8 @@ impl VoteFacts {
             }
         }
         let unit = self.credit_unit(now, context.protocol);
-        // Until the epoch of the migration is known, small numbers may be Tower's credits.
+        // While the epoch of the migration is unknown, a number may be credits of Tower. A number
+        // above the maximum of Tower is surely lamports.
         let max_tower_credits = epoch_info
             .slots_in_epoch
             .saturating_mul(MAX_CREDITS_PER_SLOT);
@@ -321,7 +323,7 @@ fn cluster_votes_readings(
     protocol: Option<Protocol>,
     output: &mut SourceOutput,
 ) {
-    // In the epoch of the migration, earlier credits still rank.
+    // In the epoch of the migration, the credits from before it are still comparable.
     let has_credits = unit == CreditUnit::Credits
         || (votes.epoch.is_some()
             && unit
@@ -336,6 +338,8 @@ fn cluster_votes_readings(
         return;
     }
     output.real(&m::VOTE_REWARD_VS_BEST, [], votes.reward_vs_best);
+    // Under Alpenglow, the last vote of an account is the newest slot whose reward certificate has
+    // a vote of it. Its root is the newest such slot of a finalization certificate.
     for (certificate, distance) in [
         ("reward", votes.slots_behind_newest_vote),
         ("finalization", votes.slots_behind_newest_root),
