@@ -133,8 +133,8 @@ impl Descendants {
             return None;
         }
         let message = format!(
-            "process {} ({}) is followed and has {} of anonymous memory; its descendants have {} more, process {} ({}) {} of it: \
-             start that program without a wrapper, or follow it with --pid {}",
+            "process {} ({}) is followed and has {} of anonymous memory; its descendants have {} more. Process {} ({}) has {} of \
+             that: start it without a wrapper, or follow it with --pid {}",
             self.ancestor.pid,
             self.ancestor.comm,
             faultline_text::bytes(own),

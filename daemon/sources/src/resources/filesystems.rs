@@ -272,7 +272,7 @@ impl FileSystems {
                 ),
                 (None, Err(FileSystemError::Forbidden)) => (
                     ProblemKind::Forbidden,
-                    "the daemon may not search a parent folder, where a link may lead to another file system",
+                    "the daemon may not search a parent folder, so it cannot tell which file system the folder is on",
                     Some("run it as the validator's user, or let it search (setfacl -m u:USER:x)"),
                 ),
                 (None, Ok((system, _))) if system.space.is_none() => (

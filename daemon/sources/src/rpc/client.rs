@@ -50,11 +50,12 @@ impl Failure {
         let (kind, what) = match self {
             Failure::Refused => match readiness {
                 Readiness::Starting => {
-                    let what =
-                        "not open yet (it opens at the end of the validator's start), or elsewhere";
+                    let what = "it opens at the end of the validator's start";
                     (
                         ProblemKind::Absent,
-                        format!("{server} refuses connections: JSON-RPC is {what}"),
+                        format!(
+                            "{server} refuses connections: JSON-RPC is not open yet ({what}), or it listens at another address"
+                        ),
                     )
                 }
                 Readiness::Started => (
