@@ -63,7 +63,7 @@ impl AdminFacts {
     /// Exports `agave_admitted`: whether the vote account may vote and lead. Absent for a node
     /// without a voting key, and before the feature of the validator admission ticket (VAT) is
     /// active.
-    fn readings(&self, output: &mut SourceOutput) {
+    fn add_readings(&self, output: &mut SourceOutput) {
         let Some(status) = &self.admission else {
             return;
         };
@@ -101,7 +101,7 @@ impl Sampler for AdminSampler {
         let process = context.process();
         let facts = self.facts.get();
         if let Some(facts) = facts.filter(|facts| Some(facts.process) == process) {
-            facts.readings(&mut output);
+            facts.add_readings(&mut output);
             output.report_poll(
                 &mut self.last_reported_poll,
                 facts.polled_at,

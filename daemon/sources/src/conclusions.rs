@@ -231,7 +231,7 @@ impl Conclusions {
         let published = consensus.map(|consensus| Arc::new((process, consensus)));
         self.votes.consensus.set(published);
         let consensus = consensus?;
-        consensus::readings(&consensus, output);
+        consensus::add_readings(&consensus, output);
         if consensus.protocol == Protocol::Alpenglow {
             consensus::admission_shortfall(facts, self.tracker.slot_time(), output);
         }
@@ -334,7 +334,7 @@ impl Sampler for Conclusions {
             if target.validator.is_some() {
                 self.update_intake(context, target, &facts);
                 let configured = self.config.target.program_cache_entries;
-                program_cache_readings(facts.version(), configured, &mut output);
+                add_program_cache_readings(facts.version(), configured, &mut output);
                 let protocol = self.update_consensus(target.process, &facts, &mut output);
                 self.slots
                     .sample(protocol, &facts, &mut output, &mut evidence);
@@ -348,7 +348,7 @@ impl Sampler for Conclusions {
                 tracing::info!(from = phase_name(before), to = phase_name(after), "phase");
             }
             self.publish_slot_time();
-            phase_readings(&self.tracker, &evidence, &mut output);
+            add_phase_readings(&self.tracker, &evidence, &mut output);
         }
         output
     }
@@ -396,7 +396,7 @@ fn is_stopped(context: &SampleContext<'_>) -> bool {
 
 /// Exports the phase, the time in each phase, and the evidence, from which a report derives the
 /// same phases.
-fn phase_readings(tracker: &Tracker, evidence: &PhaseEvidence, output: &mut SourceOutput) {
+fn add_phase_readings(tracker: &Tracker, evidence: &PhaseEvidence, output: &mut SourceOutput) {
     for phase in Phase::ALL {
         let is_on = Some(phase) == tracker.phase();
         output.flag(&v::PHASE, [phase.name()], is_on);
@@ -425,7 +425,7 @@ fn display_version(version: &str) -> String {
 }
 
 /// Without a configured capacity, the label `configured` has the default of the version.
-fn program_cache_readings(
+fn add_program_cache_readings(
     version: Option<&str>,
     configured: Option<u64>,
     output: &mut SourceOutput,

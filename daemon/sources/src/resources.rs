@@ -152,7 +152,7 @@ impl Poller {
         let disks: Vec<_> = mounts
             .map(|mount| block::under(&self.root, mount, disks::MAX_DISKS))
             .collect();
-        self.file_systems.readings(
+        self.file_systems.add_readings(
             &usages,
             &disks,
             self.clock.now(),
@@ -160,7 +160,7 @@ impl Poller {
             &mut output.readings,
         );
         output.problems.extend(self.file_systems.problems());
-        disks::readings(&self.root, &disks, &mut self.busy_times, self.clock, output);
+        disks::add_readings(&self.root, &disks, &mut self.busy_times, self.clock, output);
         let is_broken = |problem: &Problem| problem.kind == ProblemKind::Broken;
         output.up = self.file_systems.is_up() && !output.problems.iter().any(is_broken);
     }

@@ -86,9 +86,9 @@ impl Handle {
     /// Exports the metrics of the probe. From the first count to the end of the daemon, exports
     /// `agave_transactions_total`. Exports `agave_bank_transactions` and `agave_healthy` only if
     /// the facts are of `process`.
-    pub fn readings(&self, process: Option<ProcessId>, out: &mut Vec<Reading>) {
+    pub fn add_readings(&self, process: Option<ProcessId>, out: &mut Vec<Reading>) {
         if let Some(counters) = &*self.probe.lock() {
-            counters.readings(out);
+            counters.add_readings(out);
         }
         out.integer(&TRANSACTIONS, [], self.transactions.lock().total);
         let Some(facts) = self.facts_of(process) else {
@@ -208,7 +208,7 @@ impl Sampler for RpcSampler {
     fn sample(&mut self, context: &SampleContext<'_>) -> SourceOutput {
         let mut output = SourceOutput::default();
         let process = context.process();
-        self.handle.readings(process, &mut output.readings);
+        self.handle.add_readings(process, &mut output.readings);
         if let Some(facts) = self.handle.facts_of(process) {
             output.report_poll(
                 &mut self.last_reported_poll,

@@ -15,7 +15,7 @@ struct SearchSampler {
 impl Sampler for SearchSampler {
     fn sample(&mut self, context: &SampleContext<'_>) -> SourceOutput {
         let mut readings = Vec::new();
-        self.target_handle.readings(&mut readings);
+        self.target_handle.add_readings(&mut readings);
         let report = self.target_handle.report();
         let last_reported = std::mem::replace(&mut self.last_reported, report.updated_at);
         SourceOutput {

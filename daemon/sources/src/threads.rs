@@ -186,13 +186,13 @@ impl Sampler for ThreadsSampler {
         if let Some(followed) = &self.followed {
             let is_delay_counted =
                 output.value_or_problem(followed.delayacct.clone()) == Some(true);
-            readings(&followed.pools, context.host, is_delay_counted, &mut output);
+            add_readings(&followed.pools, context.host, is_delay_counted, &mut output);
         }
         output
     }
 }
 
-fn readings(
+fn add_readings(
     pools: &Pools,
     host: &HostConstants,
     is_delay_counted: bool,
@@ -201,7 +201,7 @@ fn readings(
     let mut all = ThreadTotals::default();
     for pool in &pools.pools {
         all.add(&pool.totals);
-        pool_readings(pool, output);
+        add_pool_readings(pool, output);
     }
     if all.run_queue_delay.is_none() {
         output.problems.push(Problem::absent_data(
@@ -224,7 +224,7 @@ fn readings(
     block_io_delay(pools, all.blkio_ticks, host, is_delay_counted, output);
 }
 
-fn pool_readings(pool: &Pool, output: &mut SourceOutput) {
+fn add_pool_readings(pool: &Pool, output: &mut SourceOutput) {
     let (name, totals) = (LabelText::Shared(Arc::clone(&pool.name)), &pool.totals);
     for (kind, faults) in FAULT_KINDS.into_iter().zip(totals.faults) {
         let labels = [name.clone(), kind.into()];

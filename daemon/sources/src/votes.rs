@@ -202,7 +202,7 @@ impl Sampler for VotesSampler {
             protocol: self.handle.protocol(process),
             was_far_behind_at_response: self.was_far_behind_at_response(&facts, near_tip),
         };
-        facts.readings(reading_context, context.now, &mut output);
+        facts.add_readings(reading_context, context.now, &mut output);
         output.report_poll(
             &mut self.last_reported_poll,
             facts.polled_at,

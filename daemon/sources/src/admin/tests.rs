@@ -482,7 +482,7 @@ async fn admission(status: &'static str) -> (Vec<(String, f64)>, Option<u64>) {
         .facts("the admission", |facts| facts.admission.is_some())
         .await;
     let mut output = SourceOutput::default();
-    facts.readings(&mut output);
+    facts.add_readings(&mut output);
     let readings = output.readings.iter().map(|reading| {
         let labels: Vec<&str> = reading
             .label_values

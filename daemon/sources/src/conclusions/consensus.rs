@@ -111,7 +111,7 @@ impl ConsensusState {
     }
 }
 
-pub fn readings(consensus: &Consensus, output: &mut SourceOutput) {
+pub fn add_readings(consensus: &Consensus, output: &mut SourceOutput) {
     for protocol in Protocol::ALL {
         let is_current = protocol == consensus.protocol;
         output.flag(&v::CONSENSUS, [protocol.name()], is_current);

@@ -119,7 +119,7 @@ impl TargetHandle {
     }
 
     /// Exports restarts and ends by reason. All reasons are exported from the start.
-    pub fn readings(&self, out: &mut Vec<Reading>) {
+    pub fn add_readings(&self, out: &mut Vec<Reading>) {
         let state = self.state();
         for (metric, counts) in [
             (&metrics::process::RESTARTS, &state.report.restarts),

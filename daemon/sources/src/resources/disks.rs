@@ -93,7 +93,7 @@ fn select(
     (selected, left_out)
 }
 
-pub fn readings(
+pub fn add_readings(
     root: &HostRoot,
     disks_by_file_system: &[Vec<BlockDevice>],
     busy_times: &mut BusyTimes,
@@ -106,7 +106,7 @@ pub fn readings(
         return;
     }
     for (disk, _) in &disks {
-        disk_readings(disk, &mut output.readings);
+        add_disk_readings(disk, &mut output.readings);
     }
     let Some(io_counts) = output.value_or_problem(root.read_proc("diskstats", diskstats::parse))
     else {
@@ -119,7 +119,7 @@ pub fn readings(
             && role != DiskRole::Intermediate
         {
             let device = LabelText::from(disk.name.clone());
-            io_readings(&device, io, role, &mut output.readings);
+            add_io_readings(&device, io, role, &mut output.readings);
             let utilisation = busy_times.update_utilisation(io, uptime);
             output
                 .readings
@@ -135,7 +135,7 @@ fn left_out_problem(left_out: &[&BlockDevice]) -> Option<Problem> {
     (!left_out.is_empty()).then(|| Problem::absent_data(message))
 }
 
-fn disk_readings(disk: &BlockDevice, out: &mut Vec<Reading>) {
+fn add_disk_readings(disk: &BlockDevice, out: &mut Vec<Reading>) {
     let device = LabelText::from(disk.name.clone());
     let mapped = disk.mapped_name.clone().unwrap_or_default();
     let labels = [device.clone(), disk.kind.clone().into(), mapped.into()];
@@ -145,7 +145,7 @@ fn disk_readings(disk: &BlockDevice, out: &mut Vec<Reading>) {
     out.integer(&m::DISK_MISSING, [device], disk.missing_members);
 }
 
-fn io_readings(device: &LabelText, io: &DiskIo, role: DiskRole, out: &mut Vec<Reading>) {
+fn add_io_readings(device: &LabelText, io: &DiskIo, role: DiskRole, out: &mut Vec<Reading>) {
     for (direction, requests) in [("read", io.read), ("write", io.write)] {
         let labels = || [device.clone(), direction.into()];
         out.integer(&m::DISK_OPERATIONS, labels(), requests.done);

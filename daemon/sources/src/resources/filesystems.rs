@@ -181,7 +181,7 @@ impl FileSystems {
     }
 
     /// `disks` are the disks below each file system.
-    pub fn readings(
+    pub fn add_readings(
         &mut self,
         usages: &[FileSystemUsage],
         disks: &[Vec<BlockDevice>],

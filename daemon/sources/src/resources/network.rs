@@ -63,7 +63,7 @@ impl Network {
         if let Some(counters) =
             output.value_or_problem(root.read_proc(&file("snmp"), UdpCounters::parse))
         {
-            udp_readings(counters, output);
+            add_udp_readings(counters, output);
         }
         if let Some(mut interfaces) =
             output.value_or_problem(root.read_proc(&file("dev"), network::interfaces))
@@ -71,7 +71,7 @@ impl Network {
             let folder = root.sysfs.join("class/net");
             interfaces.retain(|interface| folder.join(&interface.name).join("device").exists());
             for interface in self.busiest(&interfaces) {
-                interface_readings(interface, &mut output.readings);
+                add_interface_readings(interface, &mut output.readings);
             }
         }
     }
@@ -127,7 +127,7 @@ impl Network {
     }
 }
 
-fn udp_readings(counters: UdpCounters, output: &mut SourceOutput) {
+fn add_udp_readings(counters: UdpCounters, output: &mut SourceOutput) {
     output.integer(&m::UDP_DATAGRAMS, ["receive"], counters.received);
     output.integer(&m::UDP_DATAGRAMS, ["transmit"], counters.sent);
     output.integer(&m::UDP_ERRORS, ["receive"], counters.receive_errors);
@@ -140,7 +140,7 @@ fn udp_readings(counters: UdpCounters, output: &mut SourceOutput) {
     output.integer(&m::UDP_ERRORS, ["no_port"], counters.no_port);
 }
 
-fn interface_readings(interface: &InterfaceTraffic, out: &mut Vec<Reading>) {
+fn add_interface_readings(interface: &InterfaceTraffic, out: &mut Vec<Reading>) {
     let name = LabelText::from(interface.name.clone());
     for (direction, bytes, drops) in [
         (

@@ -29,7 +29,7 @@ fn readings(systems: &mut FileSystems, now: Stamp) -> Vec<Reading> {
     let mut out = Vec::new();
     let usages = systems.usages();
     let disks = vec![Vec::new(); usages.len()];
-    systems.readings(&usages, &disks, now, INTERVAL, &mut out);
+    systems.add_readings(&usages, &disks, now, INTERVAL, &mut out);
     out
 }
 
@@ -248,7 +248,7 @@ async fn the_disk_under_a_real_file_system_counts_as_the_kernel_does() {
         disks::MAX_DISKS,
     )];
     let mut output = SourceOutput::default();
-    disks::readings(
+    disks::add_readings(
         &root,
         &disks,
         &mut BusyTimes::default(),

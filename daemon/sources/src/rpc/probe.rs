@@ -52,7 +52,7 @@ impl ProbeCounters {
         }
     }
 
-    pub fn readings(&self, out: &mut Vec<Reading>) {
+    pub fn add_readings(&self, out: &mut Vec<Reading>) {
         let times = Value::Histogram(Arc::new(self.response_times.clone()));
         out.push(Reading::new(&PROBE_TIME, [self.method.into()], times));
         for (kind, failures) in FAILURE_KINDS.into_iter().zip(self.failures) {

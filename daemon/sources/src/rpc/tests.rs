@@ -139,7 +139,7 @@ fn minimal(body: &Value) -> Reply {
 
 fn number(handle: &Handle, process: ProcessId, name: &str) -> Option<f64> {
     let mut readings = Vec::new();
-    handle.readings(Some(process), &mut readings);
+    handle.add_readings(Some(process), &mut readings);
     readings
         .iter()
         .find(|reading| reading.metric.name == name)

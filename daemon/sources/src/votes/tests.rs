@@ -232,7 +232,7 @@ fn readings_with(
 
 fn readings_from(vote_facts: &VoteFacts, reading_context: ReadingContext) -> Vec<(String, f64)> {
     let mut output = SourceOutput::default();
-    vote_facts.readings(reading_context, vote_facts.polled_at, &mut output);
+    vote_facts.add_readings(reading_context, vote_facts.polled_at, &mut output);
     let name = |reading: &Reading| {
         let labels: Vec<&str> = reading
             .label_values
@@ -528,7 +528,7 @@ async fn an_invalid_response_affects_only_its_request_and_responses_age() {
         uptime: vote_facts.polled_at.uptime + Duration::from_secs(3_600),
         ..vote_facts.polled_at
     };
-    vote_facts.readings(ReadingContext::default(), hour, &mut old);
+    vote_facts.add_readings(ReadingContext::default(), hour, &mut old);
     assert!(old.readings.is_empty(), "{old:?}");
     running.end().await;
 }

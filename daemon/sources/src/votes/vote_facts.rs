@@ -138,7 +138,12 @@ impl VoteFacts {
     }
 
     /// Exports the responses that have not expired.
-    pub(super) fn readings(&self, context: ReadingContext, now: Stamp, output: &mut SourceOutput) {
+    pub(super) fn add_readings(
+        &self,
+        context: ReadingContext,
+        now: Stamp,
+        output: &mut SourceOutput,
+    ) {
         if let Some(hash) = &self.genesis_hash {
             let name = cluster::name(hash).to_owned();
             output
@@ -147,17 +152,17 @@ impl VoteFacts {
         }
         let epoch_info = context.newest_epoch_info.or_else(|| self.epoch_info(now));
         if let Some(epoch_info) = epoch_info {
-            self.epoch_readings(epoch_info, context, output);
+            self.add_epoch_readings(epoch_info, context, output);
         }
         if let Some(Some(own)) = self.own_account(now) {
-            self.vote_readings(&own, context, now, output);
+            self.add_vote_readings(&own, context, now, output);
         }
-        self.balance_readings(now, epoch_info, output);
+        self.add_balance_readings(now, epoch_info, output);
         if let Some(votes) = self.cluster_votes.fresh(now, self.ttl(SLOW_FACTOR)) {
             let unit = self.credit_unit(now, context.protocol);
-            cluster_votes_readings(&votes, unit, context.protocol, output);
+            add_cluster_votes_readings(&votes, unit, context.protocol, output);
         }
-        self.production_readings(now, epoch_info, output);
+        self.add_production_readings(now, epoch_info, output);
         if let Some(shares) = self.version_shares.fresh(now, self.ttl(SLOWEST_FACTOR)) {
             for (version, share) in shares.versions {
                 output.real(&m::VERSION_STAKE, [version], share);
@@ -168,7 +173,7 @@ impl VoteFacts {
         }
     }
 
-    fn balance_readings(
+    fn add_balance_readings(
         &self,
         now: Stamp,
         epoch_info: Option<EpochInfo>,
@@ -190,7 +195,7 @@ impl VoteFacts {
         }
     }
 
-    fn production_readings(
+    fn add_production_readings(
         &self,
         now: Stamp,
         epoch_info: Option<EpochInfo>,
@@ -212,7 +217,7 @@ impl VoteFacts {
         }
     }
 
-    fn epoch_readings(
+    fn add_epoch_readings(
         &self,
         epoch_info: EpochInfo,
         context: ReadingContext,
@@ -255,7 +260,7 @@ impl VoteFacts {
         node.is_some_and(|node| node != self.identity)
     }
 
-    fn vote_readings(
+    fn add_vote_readings(
         &self,
         own: &OwnVoteAccount,
         context: ReadingContext,
@@ -317,7 +322,7 @@ impl VoteFacts {
     }
 }
 
-fn cluster_votes_readings(
+fn add_cluster_votes_readings(
     votes: &ClusterVotes,
     unit: CreditUnit,
     protocol: Option<Protocol>,

@@ -130,7 +130,7 @@ fn a_zombie_is_gone_with_the_oom_kill_as_its_reason() {
     running_finder.wait_for("its successor", |target| target.process.pid == 80);
     assert_eq!(running_finder.restarts(), [0, 1, 0]);
     let mut readings = Vec::new();
-    running_finder.target_handle.readings(&mut readings);
+    running_finder.target_handle.add_readings(&mut readings);
     let labels: Vec<_> = readings
         .iter()
         .map(|reading| (reading.label_values[0].as_str(), reading.value.number()))

@@ -43,7 +43,7 @@ fn start(port: u16) -> (Handle, WorkerGroup) {
 /// Number and total seconds of good responses, and failures by kind.
 fn counted(handle: &Handle) -> (u64, f64, Vec<(String, f64)>) {
     let (mut readings, mut good, mut sum) = (Vec::new(), 0, 0.0);
-    handle.readings(None, &mut readings);
+    handle.add_readings(None, &mut readings);
     let mut failures = Vec::new();
     for reading in &readings {
         match (&reading.value, reading.metric.name) {
