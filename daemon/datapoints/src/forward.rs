@@ -136,7 +136,7 @@ pub fn build(
 }
 
 impl Handle {
-    pub fn readings(&self, out: &mut Vec<Reading>) {
+    pub fn add_readings(&self, out: &mut Vec<Reading>) {
         let queue = &self.0.queue;
         for outcome in Outcome::ALL {
             let (requests, bytes) = queue.totals(outcome);

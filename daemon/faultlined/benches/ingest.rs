@@ -350,7 +350,7 @@ impl Server {
     /// Bytes that the server has parsed.
     fn parsed_bytes(&self) -> f64 {
         let mut readings = Vec::new();
-        self.counters.readings(&mut readings);
+        self.counters.add_readings(&mut readings);
         let bytes = readings
             .iter()
             .find(|reading| reading.metric.name == INGEST_BYTES.name)

@@ -27,13 +27,13 @@ impl Sampler for DatapointsSampler {
             problems_persist: true,
             ..SourceOutput::with_capacity(128)
         };
-        self.intake.readings(context.now, &mut output.readings);
+        self.intake.add_readings(context.now, &mut output.readings);
         output.problems = self.intake.problems(context.now);
         if let Some(counters) = &self.counters {
-            counters.readings(&mut output.readings);
+            counters.add_readings(&mut output.readings);
         }
         if let Some(forward) = &self.forward {
-            forward.readings(&mut output.readings);
+            forward.add_readings(&mut output.readings);
             let problems = forward.problems().into_iter();
             output
                 .problems

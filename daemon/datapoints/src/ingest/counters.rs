@@ -89,7 +89,7 @@ impl Default for IngestCounters {
 }
 
 impl IngestCounters {
-    pub fn readings(&self, out: &mut Vec<Reading>) {
+    pub fn add_readings(&self, out: &mut Vec<Reading>) {
         let counts = self.counts.lock();
         for code in ResultCode::ALL {
             let count = counts.requests[code as usize];

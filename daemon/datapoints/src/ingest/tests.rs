@@ -175,10 +175,10 @@ impl RunningListener {
     /// The value of a reading, by metric and label.
     fn number(&self, name: &str, label: &str) -> f64 {
         let mut readings = Vec::new();
-        self.counters.readings(&mut readings);
+        self.counters.add_readings(&mut readings);
         self.forward
             .iter()
-            .for_each(|forward| forward.readings(&mut readings));
+            .for_each(|forward| forward.add_readings(&mut readings));
         let is = |r: &&faultline_metrics::Reading| {
             r.metric.name == name && r.label_values.iter().all(|value| value.as_str() == label)
         };

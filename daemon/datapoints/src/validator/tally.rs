@@ -136,10 +136,10 @@ impl Tally {
     }
 
     /// Exports sums always, and gauges only if `with_gauges`.
-    pub fn readings(&self, with_gauges: bool, out: &mut Vec<Reading>) {
-        self.series.readings(with_gauges, out);
-        self.jobs.readings(with_gauges, out);
-        self.votor.readings(with_gauges, out);
+    pub fn add_readings(&self, with_gauges: bool, out: &mut Vec<Reading>) {
+        self.series.add_readings(with_gauges, out);
+        self.jobs.add_readings(with_gauges, out);
+        self.votor.add_readings(with_gauges, out);
         out.extend(self.prune_times.reading(&v::CACHE_PRUNE, None));
         out.integer(&v::OWN_SLOTS, [], self.own_slots);
         if !with_gauges {

@@ -58,7 +58,7 @@ impl Case {
             intake.commit(push, now);
         }
         let mut batch = Batch::empty(Source::Datapoints, now);
-        intake.readings(now, &mut batch.readings);
+        intake.add_readings(now, &mut batch.readings);
         let tick = Tick {
             number: 1,
             at: now,

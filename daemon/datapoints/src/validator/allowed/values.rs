@@ -210,7 +210,7 @@ impl AllowListSeries {
         self.rows.clear();
     }
 
-    pub fn readings(&self, with_gauges: bool, out: &mut Vec<Reading>) {
+    pub fn add_readings(&self, with_gauges: bool, out: &mut Vec<Reading>) {
         let series = self
             .by_key
             .values()

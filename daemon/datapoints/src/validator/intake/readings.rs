@@ -18,11 +18,11 @@ const NO_PUSH_YET: &str = "no datapoints for a minute although the validator ans
 const PUSHES_STOPPED: &str = "no datapoints for a minute although the validator answers JSON-RPC and pushed before: look for errors of solana_metrics in its log; a proxy between it and faultlined may refuse the pushes";
 
 impl Intake {
-    pub fn readings(&self, now: Stamp, out: &mut Vec<Reading>) {
+    pub fn add_readings(&self, now: Stamp, out: &mut Vec<Reading>) {
         let state = self.lock();
         let with_gauges = !state.validator_is_gone && state.has_recent_push(now);
-        state.total.tally.readings(with_gauges, out);
-        state.total.allow_list_series.readings(with_gauges, out);
+        state.total.tally.add_readings(with_gauges, out);
+        state.total.allow_list_series.add_readings(with_gauges, out);
         out.integer(&v::ZERO_TPS, [], state.total.coverage.zero_seconds);
         out.integer(&v::TPS_UNKNOWN, [], state.total.coverage.unknown_seconds);
         out.integer(&d::PUSHES_MISSED, [], state.total.coverage.pushes_missed);

@@ -214,7 +214,7 @@ impl SeriesList {
     }
 
     /// Exports sums always, and gauges only if `with_gauges`.
-    pub fn readings(&self, with_gauges: bool, out: &mut Vec<Reading>) {
+    pub fn add_readings(&self, with_gauges: bool, out: &mut Vec<Reading>) {
         let is_exported =
             |series: &&CatalogSeries| with_gauges || series.metric.kind != Kind::Gauge;
         for series in self.0.iter().filter(is_exported) {

@@ -299,7 +299,7 @@ impl DroppedSeries {
         }
     }
 
-    pub fn readings(&self, out: &mut Vec<Reading>) {
+    pub fn add_readings(&self, out: &mut Vec<Reading>) {
         let counts = self.0.lock();
         let readings = counts
             .iter()

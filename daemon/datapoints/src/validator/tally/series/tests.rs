@@ -14,7 +14,7 @@ fn add(series: &mut SeriesList, point: &Point<'_>) {
 /// Name, label and value of the series that do not exist from the start.
 fn sums(series: &SeriesList) -> Vec<(&'static str, String, f64)> {
     let mut readings = Vec::new();
-    series.readings(false, &mut readings);
+    series.add_readings(false, &mut readings);
     let label = |reading: &Reading| {
         reading
             .label_values
@@ -257,7 +257,7 @@ fn impossible_counts_are_ignored_and_gauges_keep_the_newest() {
         add(&mut series, &point(line));
     }
     let mut readings = Vec::new();
-    series.readings(true, &mut readings);
+    series.add_readings(true, &mut readings);
     let value = |name: &str| {
         let of = |reading: &&Reading| reading.metric.name == name;
         readings
@@ -270,6 +270,6 @@ fn impossible_counts_are_ignored_and_gauges_keep_the_newest() {
     assert_eq!(value("agave_shreds_repaired_total"), [Value::Integer(0)]);
     series.forget_gauges();
     readings.clear();
-    series.readings(true, &mut readings);
+    series.add_readings(true, &mut readings);
     assert!(readings.iter().all(|r| r.metric.name != "agave_heap_bytes"));
 }

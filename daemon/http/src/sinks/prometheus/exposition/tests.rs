@@ -195,7 +195,7 @@ fn duplicate_labels_and_series_are_dropped_and_counted() {
         [1.0, 3.0]
     );
     let mut readings = Vec::new();
-    dropped.readings(&mut readings);
+    dropped.add_readings(&mut readings);
     assert_eq!(readings[0].label_values[0].as_str(), "agave_datapoint");
     assert_eq!(readings[0].value.number(), Some(5.0));
 }
