@@ -13,6 +13,7 @@ use crate::{
     parse::{cgroup::MemoryStat, memory::Meminfo},
 };
 
+/// A bound on the memory of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Level {
     /// 0 is the process's own cgroup, 1 its parent. Displayed as this number.
@@ -38,7 +39,7 @@ impl fmt::Display for Level {
     }
 }
 
-/// In bytes.
+/// Memory within one bound, in bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LevelMemory {
     pub id: Level,

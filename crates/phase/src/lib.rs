@@ -56,6 +56,7 @@ pub enum Process {
     Alive,
 }
 
+/// How far the start of the validator is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stage {
     /// A phase of the start. Any phase if an older recording has no evidence.

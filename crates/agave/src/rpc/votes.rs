@@ -329,8 +329,8 @@ pub struct SlotRange {
     pub first_slot: u64,
 }
 
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
 /// Numbers of leader slots that are over.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct LeaderSlots {
     /// Includes the skipped slots.
     pub passed: u64,

@@ -27,6 +27,7 @@ pub enum CgroupVersion {
 pub struct CgroupFolder {
     pub version: CgroupVersion,
     pub folder: Arc<Path>,
+    /// Of the hierarchy. The cgroup there is the topmost one that this program can see.
     pub mount_point: Arc<Path>,
     /// The path in this reader's cgroup namespace, such as `/system.slice/sol.service`.
     pub path: String,
