@@ -191,10 +191,11 @@ impl Sampler for VotesSampler {
             return output;
         };
         let rpc = self.rpc.facts_of(Some(process));
-        let pushed = self.intake.newest_slots();
-        let limit = target.health_distance();
+        let pushed_slots = self.intake.newest_slots();
+        let health_distance = target.health_distance();
         let near_tip =
-            DistanceEvidence::new(context.now, rpc.as_deref(), pushed, limit).is_near_tip();
+            DistanceEvidence::new(context.now, rpc.as_deref(), pushed_slots, health_distance)
+                .is_near_tip();
         let reading_context = ReadingContext {
             newest_epoch_info: rpc.and_then(|facts| facts.epoch_info),
             is_near_tip: near_tip == Some(true),
