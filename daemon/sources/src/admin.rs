@@ -47,8 +47,8 @@ pub struct AdminFacts {
     pub progress: Option<StartProgress>,
     /// Requested after the start. `None` like `progress`, and always with solana-test-validator.
     pub identity: Option<PublicKey>,
-    /// The configured address, such as 0.0.0.0, requested once per process. `None` before that, and
-    /// without JSON-RPC.
+    /// The configured address, such as 0.0.0.0, requested once per process. `None` before that
+    /// response, and for a validator without JSON-RPC.
     pub rpc_address: Option<SocketAddr>,
     /// Whether the vote account passes the check of the admission ticket at the start of an epoch.
     /// Requested every minute after the start. `None` like `progress`, and with a version that does

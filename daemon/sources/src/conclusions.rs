@@ -189,8 +189,8 @@ impl Conclusions {
         }
     }
 
-    /// Passes the identity and the slots to the intake, which distinguishes the validator's pushes
-    /// from those of other senders by them.
+    /// Passes the identity and the slots to the intake. By them, it distinguishes the validator's
+    /// pushes from pushes of other senders.
     fn update_intake(&self, context: &SampleContext<'_>, target: &Target, facts: &SourceFacts) {
         let (intake, config, now) = (&self.intake, &self.config, context.now);
         let validator = target.validator.as_ref();

@@ -106,8 +106,8 @@ impl InterruptReader {
         }
     }
 
-    /// The only CPU that the proof-of-history thread may use; `None` if it has several, or is not
-    /// found.
+    /// The CPU to which the proof-of-history thread is pinned. `None` if the thread may use several
+    /// CPUs, or is not found.
     fn poh_cpu(&mut self, root: &HostRoot, process: ProcessId) -> Option<u32> {
         let known = self
             .poh_thread
@@ -169,7 +169,7 @@ impl WrappingCounter {
         self.last = count;
     }
 
-    /// Increase since the last value, also over a wrap; `None` after a reset.
+    /// Increase since the last value, including one across a wrap; `None` after a reset.
     fn growth(&self, count: u32) -> Option<u32> {
         let is_continuous = count >= self.last || self.last >= MIN_BEFORE_WRAP && count < 1 << 31;
         is_continuous.then(|| count.wrapping_sub(self.last))

@@ -132,7 +132,7 @@ impl SlotTracker {
             highest.filter(|_| is_migrating || has_gone_back || !had_gone_back);
     }
 
-    /// Pushed slots are up to 10 s old: they only replace values that JSON-RPC lacks.
+    /// Pushed slots are up to 10 s old, so a pushed slot counts only if JSON-RPC has no value.
     fn add_evidence(
         &mut self,
         protocol: Option<Protocol>,

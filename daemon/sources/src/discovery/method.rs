@@ -185,7 +185,7 @@ fn successors(
 pub struct PidSearch {
     pid: u32,
     with_descendants: bool,
-    /// The process with this pid at the first search; `Some(None)` if there was none.
+    /// The process with this pid at the first search; `Some(None)` if no process had it.
     initial_process: Option<Option<ProcessId>>,
 }
 

@@ -139,8 +139,8 @@ impl UnitSearch {
         });
     }
 
-    /// Calls `systemctl` unless it was called recently; true if it answered. Its pids are only
-    /// valid in its own pid namespace.
+    /// Calls `systemctl` unless it was called recently; true if it answered. Never calls it from
+    /// another pid namespace, in which its pids are invalid.
     fn query_systemctl(&mut self, context: &SearchContext<'_>) -> bool {
         let is_recent = |at| context.now.since(at) < SYSTEMCTL_INTERVAL;
         if !context.shares_pid_namespace || self.systemctl_called_at.is_some_and(is_recent) {

@@ -230,7 +230,8 @@ impl FileSystems {
                 out.integer(&m::FILESYSTEM_INODES, labels(), total);
                 out.integer(&m::FILESYSTEM_INODES_FREE, labels(), free);
             }
-            // The daemon's own mounts may be read-only for it alone (ProtectSystem, a container).
+            // A mount of the daemon may be read-only only for the daemon (ProtectSystem, a
+            // container).
             if usage.file_system.is_process_mount {
                 out.flag(&m::FILESYSTEM_READ_ONLY, labels(), mount.is_read_only());
             }
@@ -292,8 +293,8 @@ impl FileSystems {
     }
 }
 
-/// Samples the file systems once, like the source. May block: call it only where nothing else
-/// waits.
+/// Samples the file systems once, as the source does. May block: call it only from a thread or task
+/// for which nothing waits.
 ///
 /// # Errors
 /// The process's arguments or mounts are unreadable, as after its end.

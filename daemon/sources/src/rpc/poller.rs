@@ -225,7 +225,7 @@ fn configured_url(url: &str) -> Result<Uri, Problem> {
 pub fn connect_address(mut listening: SocketAddr) -> SocketAddr {
     match listening.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => listening.set_ip(Ipv4Addr::LOCALHOST.into()),
-        // A dual-stack socket at [::] accepts both; an IPv6-only one needs ::1.
+        // A dual-stack socket at [::] accepts IPv4 and IPv6. An IPv6-only socket needs ::1.
         IpAddr::V6(ip) if ip.is_unspecified() => listening.set_ip(Ipv6Addr::LOCALHOST.into()),
         _ => {}
     }
