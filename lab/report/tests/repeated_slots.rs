@@ -116,7 +116,7 @@ fn live(path: &Path, with_costs: bool) -> Vec<Reading> {
         }
         pending.extend(lines_of(second, with_costs));
         readings.clear();
-        intake.readings(stamp(second), &mut readings);
+        intake.add_readings(stamp(second), &mut readings);
         let batch = Batch {
             readings: readings.clone(),
             up: true,

@@ -132,10 +132,13 @@ fn read_outer_limits(
     if let Some(error) = cgroups.errors.into_iter().next() {
         return Err(error);
     }
-    // The machine counts page cache as available even if `memory.min` protects it (`protected`).
+    // The machine counts page cache as available even if `memory.min` protects it (`protected_bytes`).
     let machine_memory = root.read_proc("meminfo", Meminfo::parse)?;
     let mut outer_limits = cgroups.limits;
-    outer_limits.extend(LevelMemory::of_machine(&machine_memory, cgroups.protected));
+    outer_limits.extend(LevelMemory::of_machine(
+        &machine_memory,
+        cgroups.protected_bytes,
+    ));
     Ok(outer_limits)
 }
 

@@ -101,7 +101,7 @@ fn check_outer_limits(subject: &str, max: u64, facts: &HostFacts, findings: &mut
     }
     let outer_limits = facts.outer_limits.iter().flatten();
     for limit in outer_limits.filter(|limit| limit.headroom() < max) {
-        let (name, severity) = match limit.level {
+        let (name, severity) = match limit.id {
             Level::Machine => ("this machine".to_owned(), Severity::Warn),
             _ => (format!("cgroup {} around it", limit.path), Severity::Refuse),
         };

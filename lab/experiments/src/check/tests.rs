@@ -225,7 +225,7 @@ fn a_limit_beyond_a_parent_cgroup_is_refused_beyond_the_host_warned() {
     let plan = plan(TWO_ARMS);
     let with = |level, path: &str, left: u64| HostFacts {
         outer_limits: Ok(vec![LevelMemory {
-            level,
+            id: level,
             path: path.into(),
             limit: 20 * GIB,
             unreclaimable: 20 * GIB - left,

@@ -1,6 +1,6 @@
 use super::Span;
 use crate::run::{Run, Signal, Tick};
-use faultline_phase::{Evidence, Interval, Phase, Process, STALL_AFTER, Stage, Tracker};
+use faultline_phase::{Interval, Phase, PhaseEvidence, Process, STALL_AFTER, Stage, Tracker};
 use faultline_stats::summary::quantile;
 use itertools::Itertools;
 use std::{ops::Range, time::Duration};
@@ -130,7 +130,7 @@ fn track_session(
     for (index, tick) in tracked {
         let evidence = match tick.process {
             Some(_) => evidence_at(recording, index, tick),
-            None => Some(Evidence::default()),
+            None => Some(PhaseEvidence::default()),
         };
         let Some(evidence) = evidence else { continue };
         if tick.process.is_some() && tick.process != process {
@@ -149,7 +149,7 @@ fn track_session(
             (true, Some(phase)) => Some(Stage::Reported(phase)),
             _ => evidence.stage,
         };
-        phase_intervals.extend(tracker.tick(elapsed(tick), &Evidence { stage, ..evidence }));
+        phase_intervals.extend(tracker.tick(elapsed(tick), &PhaseEvidence { stage, ..evidence }));
         tracker_slot_times.push(tracker.slot_time().map(|time| time.as_secs_f64()));
     }
     let last_phase = tracker.phase();
@@ -181,8 +181,8 @@ fn slot(recording: &Run, signal: Signal, index: usize) -> Option<u64> {
 }
 
 /// What the phase of a tick is derived from.
-fn recorded_evidence(recording: &Run, index: usize, tick: &Tick) -> Option<Evidence> {
-    Some(Evidence {
+fn recorded_evidence(recording: &Run, index: usize, tick: &Tick) -> Option<PhaseEvidence> {
+    Some(PhaseEvidence {
         process: match value(recording, Signal::PhaseEvidenceStopped, index)? {
             0.0 => Process::Alive,
             _ => Process::Stopped,
@@ -198,7 +198,7 @@ fn recorded_evidence(recording: &Run, index: usize, tick: &Tick) -> Option<Evide
 }
 
 /// For older recordings. A repeated slot is new evidence only if JSON-RPC answered.
-fn older_evidence(recording: &Run, index: usize, tick: &Tick) -> Option<Evidence> {
+fn older_evidence(recording: &Run, index: usize, tick: &Tick) -> Option<PhaseEvidence> {
     let before = index
         .checked_sub(1)
         .and_then(|before| slot(recording, Signal::Processed, before));
@@ -206,7 +206,7 @@ fn older_evidence(recording: &Run, index: usize, tick: &Tick) -> Option<Evidence
         Some(*slot) != before || value(recording, Signal::RpcUp, index).is_none_or(|up| up > 0.0)
     });
     let behind = slot(recording, Signal::Behind, index);
-    Some(Evidence {
+    Some(PhaseEvidence {
         process: match recording.is_suspended.get(index) {
             Some(true) => Process::Stopped,
             _ => Process::Alive,

@@ -596,7 +596,7 @@ fn with_clock(path: &std::path::Path, step: i64) -> Run {
             writer.follow(&process(8, 45)).unwrap();
         }
         let at = stamp(second);
-        let readings = vec![Reading::whole(&validator::PHASE, ["at_tip".into()], 1)];
+        let readings = vec![Reading::integer(&validator::PHASE, ["at_tip".into()], 1)];
         let batch = Batch {
             readings,
             up: true,
