@@ -1,4 +1,5 @@
-//! Checks the documents: links, names of tests, and text that two files must have in common.
+//! Checks the documents: names of tests, and text that two files must have in common. `book` checks
+//! their links.
 
 use crate::run::{has_extension, read};
 use anyhow::Result;
@@ -46,33 +47,6 @@ pub fn check(root: &Path, files: &[PathBuf], violations: &mut Vec<String>) -> Re
 
 fn check_page(root: &Path, file: &Path, violations: &mut Vec<String>) -> Result<()> {
     let text = read(root, file)?;
-    let folder = file.parent().unwrap_or(Path::new(""));
-    for link in links(&text) {
-        let (target, anchor) = link.split_once('#').unwrap_or((link, ""));
-        let linked_path = match target {
-            "" => file.to_path_buf(),
-            target => folder.join(target),
-        };
-        if !root.join(&linked_path).exists() {
-            violations.push(format!(
-                "{}: the link {target} leads nowhere",
-                file.display()
-            ));
-        }
-        if !anchor.is_empty()
-            && has_extension(&linked_path, "md")
-            && !read(root, &linked_path).is_ok_and(|linked_text: String| {
-                linked_text
-                    .lines()
-                    .any(|line| line.starts_with('#') && slug(line) == anchor)
-            })
-        {
-            violations.push(format!(
-                "{}: {target}#{anchor}: there is no such heading",
-                file.display()
-            ));
-        }
-    }
     for (source, test) in named_tests(&text) {
         if !read(root, Path::new(source)).is_ok_and(|code| code.contains(&format!("fn {test}("))) {
             violations.push(format!(
@@ -121,22 +95,6 @@ fn block_under<'a>(text: &'a str, heading: &str) -> Option<&'a str> {
     block.split_once("```").map(|(block, _)| block)
 }
 
-fn links(text: &str) -> impl Iterator<Item = &str> {
-    text.split("](")
-        .skip(1)
-        .filter_map(|after| after.split(')').next())
-        .filter(|target| !target.contains("://") && !target.contains(char::is_whitespace))
-}
-
-fn slug(heading: &str) -> String {
-    heading
-        .trim_start_matches('#')
-        .trim()
-        .to_ascii_lowercase()
-        .replace(' ', "-")
-        .replace(|c: char| !c.is_alphanumeric() && !"-_".contains(c), "")
-}
-
 fn named_tests(text: &str) -> impl Iterator<Item = (&str, &str)> {
     text.split('`')
         .skip(1)
@@ -148,21 +106,6 @@ fn named_tests(text: &str) -> impl Iterator<Item = (&str, &str)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn only_links_into_the_tree_are_followed() {
-        let text = "[a](docs/A.md#part) [b](https://example.org/#x) [c](#here) `x[1](y)`";
-        let expected = ["docs/A.md#part", "#here", "y"];
-        assert_eq!(links(text).collect::<Vec<_>>(), expected);
-    }
-
-    #[test]
-    fn an_anchor_is_the_heading_in_lower_case_with_dashes_for_spaces() {
-        assert_eq!(
-            [slug("### 1. Install"), slug("## Sockets, restarts")],
-            ["1-install", "sockets-restarts"]
-        );
-    }
 
     #[test]
     fn tests_are_named_by_file_and_function() {
