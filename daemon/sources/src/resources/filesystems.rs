@@ -273,7 +273,7 @@ impl FileSystems {
                 ),
                 (None, Err(FileSystemError::Forbidden)) => (
                     ProblemKind::Forbidden,
-                    "the daemon may not search a parent folder, so it cannot tell which file system the folder is on",
+                    "the daemon may not search a parent folder, so the file system of the folder is unknown",
                     Some("run it as the validator's user, or let it search (setfacl -m u:USER:x)"),
                 ),
                 (None, Ok((system, _))) if system.space.is_none() => (

@@ -71,12 +71,9 @@ impl Failure {
                 format!("{server}: no answer within {} s", timeout.as_secs_f64()),
             ),
             Failure::Status(code, text) => {
-                // Any client error refuses the request: an operator has to act, as for a missing
-                // right.
-                let kind = if code.is_client_error() {
-                    ProblemKind::Forbidden
-                } else {
-                    ProblemKind::Broken
+                let kind = match *code {
+                    StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => ProblemKind::Forbidden,
+                    _ => ProblemKind::Broken,
                 };
                 (kind, format!("{server} answers {code}: `{text}`"))
             }

@@ -399,7 +399,10 @@ async fn an_invalid_rpc_response_is_broken_or_forbidden() {
             "500 Internal Server Error: `boom`",
         ),
         (500, huge, Broken, "500 Internal Server Error: `[`"),
+        (401, String::new(), Forbidden, "401 Unauthorized"),
         (403, "who are you".to_owned(), Forbidden, "403 Forbidden"),
+        (404, String::new(), Broken, "404 Not Found"),
+        (429, String::new(), Broken, "429 Too Many Requests"),
         (
             0,
             "this is not HTTP\r\n\r\n".to_owned(),
