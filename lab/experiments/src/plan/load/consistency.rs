@@ -1,4 +1,5 @@
-//! Checks that the sections of a plan agree with one another.
+//! Checks that the sections of a plan agree with one another. A lane is the folders, ports and CPUs
+//! of one run. In a concurrent plan, the runs of all arms execute at the same time.
 
 use super::{
     super::{
@@ -189,7 +190,7 @@ fn check_ports(plan: &Plan, lane: &Lane, errors: &ConfigErrors<'_>) {
     }
 }
 
-/// The lowest port in both ranges, which include their ends.
+/// The lowest port that is in both ranges. Ranges include their ends.
 fn first_shared(one: (u16, u16), other: (u16, u16)) -> Option<u16> {
     let first = one.0.max(other.0);
     (first <= one.1.min(other.1)).then_some(first)
@@ -208,7 +209,8 @@ fn ports(lane: &Lane) -> Vec<(&'static str, (u16, u16))> {
     [rpc, gossip, range].into_iter().flatten().collect()
 }
 
-/// No folder may be in another, and no file that must stay in a folder that is cleared.
+/// No folder may be inside another. A file that must be kept may not be inside a folder that is
+/// cleared before a run.
 fn check_folders(plan: &Plan, errors: &ConfigErrors<'_>) {
     let mut all = vec![("folder".to_owned(), plan.folder.as_path(), None)];
     let source = plan.restored_from();
@@ -305,7 +307,7 @@ fn check_search(plan: &Plan, line: Option<usize>, errors: &ConfigErrors<'_>) {
 }
 
 fn check_placeholders(plan: &Plan, workload_line: Option<usize>, errors: &ConfigErrors<'_>) {
-    // A placeholder of the workload is reported once.
+    // Each arm and lane expands the workload again, but an error in it is reported once.
     let mut reported = BTreeSet::new();
     for arm in &plan.arms {
         for lane in &plan.lanes {

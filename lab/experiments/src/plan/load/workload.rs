@@ -1,3 +1,6 @@
+//! Reads `[workload]`, `[[lane]]` and `[slurm]` of a plan. A lane is the folders, ports and CPUs of
+//! one run.
+
 use super::{
     super::{Cluster, Lane, SlurmOptions, Workload},
     PlanFolder, cpus, variant,
@@ -7,10 +10,11 @@ use faultline_settings::{Table, array, distinct, size, text, whole_number_within
 use std::collections::BTreeMap;
 use toml::de::DeValue;
 
-/// Read by the validators that `scripts/install-agave` builds.
+/// Name of the environment variable from which the validators that `scripts/install-agave` builds
+/// read the capacity of their program cache.
 const DEFAULT_CACHE_VARIABLE: &str = "AGAVE_PROGRAM_CACHE_ENTRIES";
 
-/// Allowed in `[workload]` if there is only one lane.
+/// Keys of a lane. With a single lane, they may be in `[workload]` instead of `[[lane]]`.
 const LANE_KEYS: [&str; 8] = [
     "ledger",
     "accounts",
@@ -135,7 +139,7 @@ fn url(value: &DeValue<'_>) -> Result<String, String> {
 
 pub fn read_single_lane(table: &mut Table<'_>, plan_folder: &PlanFolder) -> Option<Lane> {
     if table.missing(&LANE_KEYS).len() == LANE_KEYS.len() {
-        // Registers the keys as known.
+        // Marks the keys as known, so that a misspelled one gets a suggestion.
         for key in LANE_KEYS {
             table.entry(key);
         }
@@ -148,7 +152,7 @@ pub fn read_single_lane(table: &mut Table<'_>, plan_folder: &PlanFolder) -> Opti
     })
 }
 
-/// Reads `[[lane]]`. `lanes` may have a lane from `[workload]`.
+/// Reads `[[lane]]`. If `[workload]` has keys of a lane, `lanes` already contains that lane.
 pub fn read_lanes(top: &mut Table<'_>, plan_folder: &PlanFolder, lanes: &mut Vec<Lane>) {
     if let (Some(only), true) = (lanes.first(), top.has("lane")) {
         top.errors().push(
@@ -182,7 +186,7 @@ fn read_lane(table: &mut Table<'_>, plan_folder: &PlanFolder) -> Lane {
     }
 }
 
-/// Used as a label and in file names.
+/// A name for labels and file names.
 pub fn plain_name(value: &DeValue<'_>) -> Result<String, String> {
     check_plain_name(text(value)?)
 }
@@ -206,7 +210,7 @@ fn port_range(value: &DeValue<'_>) -> Result<(u16, u16), String> {
         .ok_or_else(|| format!("{text:?} is no range of ports, as \"8002-8040\" is"))
 }
 
-/// The options of the experiment itself.
+/// Options of `sbatch` that the experiment sets itself.
 const RESERVED_OPTIONS: [&str; 4] = ["--array", "--mem", "--job-name", "--no-requeue"];
 
 pub fn read_slurm(table: &mut Table<'_>) -> SlurmOptions {
@@ -220,7 +224,7 @@ pub fn read_slurm(table: &mut Table<'_>) -> SlurmOptions {
     }
 }
 
-/// For a quoted word in a line of a script.
+/// A text that needs no escapes between double quotes in a line of a script.
 fn quotable(value: &DeValue<'_>) -> Result<String, String> {
     let text = text(value)?;
     if text.contains(['"', '\n', '\\']) {
