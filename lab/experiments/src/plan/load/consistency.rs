@@ -78,6 +78,7 @@ fn check_arms(plan: &Plan, errors: &ConfigErrors<'_>) {
     }
 }
 
+/// Reports each variable that the runner sets itself.
 fn refuse_runner_variables(
     environment: &BTreeMap<String, String>,
     owner: &str,
@@ -94,7 +95,7 @@ fn refuse_runner_variables(
 
 fn check_lanes(plan: &Plan, errors: &ConfigErrors<'_>) {
     let arms = plan.arms.len();
-    let (required_lanes, why) = match plan.concurrent {
+    let (required_lanes, reason) = match plan.concurrent {
         Some(_) => (
             arms + 1,
             format!(
@@ -111,7 +112,7 @@ fn check_lanes(plan: &Plan, errors: &ConfigErrors<'_>) {
     if plan.lanes.len() != required_lanes {
         errors.push(
             plan.lanes.first().and_then(|lane| lane.line),
-            format!("there are {} lanes; {why}", plan.lanes.len()),
+            format!("there are {} lanes; {reason}", plan.lanes.len()),
         );
     }
     let mut names = Unique::default();
@@ -137,7 +138,7 @@ fn check_lanes(plan: &Plan, errors: &ConfigErrors<'_>) {
 }
 
 fn check_separate_lanes(lane: &Lane, other: &Lane, errors: &ConfigErrors<'_>) {
-    let shared = |what: String| {
+    let report_conflict = |what: String| {
         errors.push(
             lane.line,
             format!("lanes {:?} and {:?} {what}", other.name, lane.name),
@@ -146,7 +147,7 @@ fn check_separate_lanes(lane: &Lane, other: &Lane, errors: &ConfigErrors<'_>) {
     if let (Some(identity), Some(other_identity)) = (&lane.identity, &other.identity)
         && identity == other_identity
     {
-        shared(format!(
+        report_conflict(format!(
             "have the same identity {}, which a cluster takes for one node",
             identity.display()
         ));
@@ -157,14 +158,14 @@ fn check_separate_lanes(lane: &Lane, other: &Lane, errors: &ConfigErrors<'_>) {
             .iter()
             .find(|cpu| other_cpus.numbers().contains(cpu))
     {
-        shared(format!("both have CPU {cpu}"));
+        report_conflict(format!("both have CPU {cpu}"));
     }
-    for (key, range) in ports(lane) {
-        let mut others = ports(other).into_iter();
+    for (key, range) in port_ranges(lane) {
+        let mut others = port_ranges(other).into_iter();
         if let Some((other_key, _)) =
-            others.find(|(_, other)| first_shared(range, *other).is_some())
+            others.find(|(_, other_range)| find_shared_port(range, *other_range).is_some())
         {
-            shared(format!(
+            report_conflict(format!(
                 "have ports in common: {other_key} of the one, {key} of the other"
             ));
         }
@@ -177,27 +178,29 @@ fn check_ports(plan: &Plan, lane: &Lane, errors: &ConfigErrors<'_>) {
     } else {
         "workload".to_owned()
     };
-    let all = ports(lane);
+    let all = port_ranges(lane);
     for (index, (key, range)) in all.iter().enumerate() {
-        for (other, other_range) in all.iter().take(index) {
-            if let Some(port) = first_shared(*range, *other_range) {
+        for (other_key, other_range) in all.iter().take(index) {
+            if let Some(port) = find_shared_port(*range, *other_range) {
                 errors.push(
                     lane.line,
-                    format!("{owner}: {other} and {key} both have port {port}; keep them apart"),
+                    format!(
+                        "{owner}: {other_key} and {key} both have port {port}; keep them apart"
+                    ),
                 );
             }
         }
     }
 }
 
-/// The lowest port that is in both ranges. Ranges include their ends.
-fn first_shared(one: (u16, u16), other: (u16, u16)) -> Option<u16> {
+/// Returns the lowest port that is in both ranges. Ranges include their ends.
+fn find_shared_port(one: (u16, u16), other: (u16, u16)) -> Option<u16> {
     let first = one.0.max(other.0);
     (first <= one.1.min(other.1)).then_some(first)
 }
 
-/// JSON-RPC also uses the next port, for subscriptions.
-fn ports(lane: &Lane) -> Vec<(&'static str, (u16, u16))> {
+/// Keys and ranges of ports. JSON-RPC also uses the next port, for subscriptions.
+fn port_ranges(lane: &Lane) -> Vec<(&'static str, (u16, u16))> {
     let rpc = lane.rpc_port.map(|port| {
         (
             "rpc_port (and the one above it)",
@@ -223,18 +226,18 @@ fn check_folders(plan: &Plan, errors: &ConfigErrors<'_>) {
         if *path == Path::new("/") {
             errors.push(*line, format!("{key} is /: give it a folder of its own"));
         }
-        for (other, other_path, _) in all.iter().take(index) {
+        for (other_key, other_path, _) in all.iter().take(index) {
             let (shown, other_shown) = (path.display(), other_path.display());
             if path == other_path {
                 errors.push(
                     *line,
-                    format!("{key} and {other} are the same folder {shown}"),
+                    format!("{key} and {other_key} are the same folder {shown}"),
                 );
             } else if path.starts_with(other_path) || other_path.starts_with(path) {
                 errors.push(
                     *line,
                     format!(
-                        "{key} ({shown}) and {other} ({other_shown}) are one inside the other; keep them apart"
+                        "{key} ({shown}) and {other_key} ({other_shown}) are one inside the other; keep them apart"
                     ),
                 );
             }

@@ -45,17 +45,17 @@ pub fn read_workload(table: &mut Table<'_>, plan_folder: &PlanFolder) -> Workloa
         cluster_rpc: table.take("cluster_rpc", url),
         ..Workload::default()
     };
-    let cluster = workload.cluster.and_then(Cluster::public_cluster);
-    let public = |list: Option<&[&str]>| {
+    let public_cluster = workload.cluster.and_then(Cluster::public_cluster);
+    let to_strings = |list: Option<&[&str]>| {
         let list = list.unwrap_or_default().iter();
         list.map(|text| (*text).to_owned()).collect()
     };
     workload.entrypoints = table
         .take("entrypoints", |v| distinct(v, host_and_port))
-        .unwrap_or_else(|| public(cluster.map(|cluster| cluster.entrypoints)));
+        .unwrap_or_else(|| to_strings(public_cluster.map(|cluster| cluster.entrypoints)));
     workload.known_validators = table
         .take("known_validators", |v| distinct(v, public_key))
-        .unwrap_or_else(|| public(cluster.map(|cluster| cluster.known_validators)));
+        .unwrap_or_else(|| to_strings(public_cluster.map(|cluster| cluster.known_validators)));
     workload
 }
 
