@@ -25,15 +25,16 @@ pub fn check(plan: &Plan, source_lines: &SourceLines, errors: &ConfigErrors<'_>)
     refuse_runner_variables(&workload.environment, "workload", line, errors);
     let cache_variable = &workload.cache_variable;
     if workload.environment.contains_key(cache_variable) {
-        let what =
-            format!("workload: {cache_variable} belongs to the arms: set cache_entries there");
+        let what = format!(
+            "workload: remove {cache_variable} from the environment, and set cache_entries in the arms"
+        );
         errors.push(line, what);
     }
     let runs = plan.runs();
     if runs > MAX_RUNS {
         errors.push(
             None,
-            format!("these are {runs} runs; {MAX_RUNS} at most: lower replicates"),
+            format!("the plan has {runs} runs, and {MAX_RUNS} is the maximum: lower replicates"),
         );
     }
     check_lanes(plan, errors);
@@ -54,7 +55,7 @@ fn check_arms(plan: &Plan, errors: &ConfigErrors<'_>) {
         if let (Some(high), Some(max)) = (arm.memory_high, arm.memory_max)
             && high > max
         {
-            let what = format!("{owner}: memory_high is above memory_max, so it never acts");
+            let what = format!("{owner}: memory_high is above memory_max, so it has no effect");
             errors.push(arm.line, what);
         }
         refuse_runner_variables(&arm.environment, &owner, arm.line, errors);
@@ -148,7 +149,7 @@ fn check_separate_lanes(lane: &Lane, other: &Lane, errors: &ConfigErrors<'_>) {
         && identity == other_identity
     {
         report_conflict(format!(
-            "have the same identity {}, which a cluster takes for one node",
+            "have the same identity {}, so a cluster takes their validators for one node",
             identity.display()
         ));
     }
@@ -166,7 +167,7 @@ fn check_separate_lanes(lane: &Lane, other: &Lane, errors: &ConfigErrors<'_>) {
             others.find(|(_, other_range)| find_shared_port(range, *other_range).is_some())
         {
             report_conflict(format!(
-                "have ports in common: {other_key} of the one, {key} of the other"
+                "have ports in common: {other_key} of the first, {key} of the second"
             ));
         }
     }
@@ -224,7 +225,7 @@ fn check_folders(plan: &Plan, errors: &ConfigErrors<'_>) {
     }
     for (index, (key, path, line)) in all.iter().enumerate() {
         if *path == Path::new("/") {
-            errors.push(*line, format!("{key} is /: give it a folder of its own"));
+            errors.push(*line, format!("{key} is /: give it another folder"));
         }
         for (other_key, other_path, _) in all.iter().take(index) {
             let (shown, other_shown) = (path.display(), other_path.display());
@@ -255,7 +256,7 @@ fn check_folders(plan: &Plan, errors: &ConfigErrors<'_>) {
                     errors.push(
                         lane.line,
                         format!(
-                            "{what} {file} is inside {folder}, which is cleared; keep it elsewhere"
+                            "{what} {file} is inside {folder}, which is cleared before a run; keep the file elsewhere"
                         ),
                     );
                 }
@@ -269,13 +270,13 @@ fn check_begin_and_stop(plan: &Plan, source_lines: &SourceLines, errors: &Config
     if !is_validator && plan.stop.counted_from == CountedFrom::FirstTransaction {
         errors.push(
             source_lines.counted_from,
-            "stop.counted_from: a replay is counted from its start; leave it out",
+            "stop.counted_from: the duration of a replay counts from its start; leave this key out",
         );
     }
     if !is_validator && plan.begin == InitialState::Download {
         errors.push(
             source_lines.begin_how,
-            "begin.how: a replay works on a ledger that is there: set \"as-is\" or \"restore\"",
+            "begin.how: a replay needs an existing ledger: set \"as-is\" or \"restore\"",
         );
     }
     let is_unbounded = plan.stop.counted_from == CountedFrom::FirstTransaction
@@ -283,7 +284,7 @@ fn check_begin_and_stop(plan: &Plan, source_lines: &SourceLines, errors: &Config
     if is_validator && is_unbounded {
         errors.push(
             source_lines.first_transaction_within,
-            "stop: a run that never executes a transaction would never end: give first_transaction_within a time, or \
+            "stop: a run that never executes a transaction would never end: set first_transaction_within to a time, or \
              set counted_from = \"start\"",
         );
     }
@@ -299,12 +300,16 @@ fn check_search(plan: &Plan, line: Option<usize>, errors: &ConfigErrors<'_>) {
             "search: a replay has no tip to keep up with; set workload.kind = \"validator\"",
         );
     }
-    let min_time = (search.settle + search.dwell) * 10;
-    if search.max_duration < min_time {
-        let [most, min_time] = [search.max_duration, min_time].map(duration);
+    // A dwell is the time for which a search keeps one limit. The search waits `settle` before it.
+    let min_duration = (search.settle + search.dwell) * 10;
+    if search.max_duration < min_duration {
+        let [max_duration, min_duration] = [search.max_duration, min_duration].map(duration);
         errors.push(
             line,
-            format!("search.most is {most}, and ten dwells with their settling take {min_time}: give it more, or shorten dwell or settle"),
+            format!(
+                "search.most is {max_duration}, but ten times settle and dwell take {min_duration}: \
+                 raise most, or lower settle or dwell"
+            ),
         );
     }
 }

@@ -96,7 +96,7 @@ pub fn variable(name: &str) -> Result<String, String> {
         return Ok(name.to_owned());
     }
     Err(format!(
-        "{name:?} is no name of a variable: letters, digits and _ are taken"
+        "{name:?} is not the name of a variable: only letters, digits and _ are allowed, and no digit first"
     ))
 }
 
@@ -120,7 +120,7 @@ fn public_key(value: &DeValue<'_>) -> Result<String, String> {
     let text = text(value)?;
     match text.parse::<PublicKey>() {
         Ok(_) => Ok(text),
-        Err(_) => Err(format!("{text:?} is no public key of a validator")),
+        Err(_) => Err(format!("{text:?} is not a public key")),
     }
 }
 
@@ -133,7 +133,7 @@ fn url(value: &DeValue<'_>) -> Result<String, String> {
         return Ok(text);
     }
     Err(format!(
-        "{text:?} is no address, as \"http://127.0.0.1:8899\" is"
+        "{text:?} is not a URL; write it as in \"http://127.0.0.1:8899\""
     ))
 }
 
@@ -157,7 +157,7 @@ pub fn read_lanes(top: &mut Table<'_>, plan_folder: &PlanFolder, lanes: &mut Vec
     if let (Some(only), true) = (lanes.first(), top.has("lane")) {
         top.errors().push(
             only.line,
-            "workload: with [[lane]] its folders and ports stand there, not here",
+            "workload: the plan has a [[lane]], so set folders, ports and CPUs in [[lane]], not in [workload]",
         );
     }
     top.tables("lane", |table| {
@@ -196,7 +196,7 @@ pub fn check_plain_name(name: String) -> Result<String, String> {
         return Ok(name);
     }
     Err(format!(
-        "{name:?}: a name has 1 to 60 bytes, on one line, without a blank at its ends"
+        "{name:?}: a name has 1 to 60 bytes, is on one line, and neither begins nor ends with a blank"
     ))
 }
 
@@ -207,7 +207,7 @@ fn port_range(value: &DeValue<'_>) -> Result<(u16, u16), String> {
         .and_then(|(first, last)| Some((first.parse().ok()?, last.parse().ok()?)));
     ports
         .filter(|(first, last)| *first > 0 && first < last)
-        .ok_or_else(|| format!("{text:?} is no range of ports, as \"8002-8040\" is"))
+        .ok_or_else(|| format!("{text:?} is not a range of ports; write it as in \"8002-8040\""))
 }
 
 /// Options of `sbatch` that the experiment sets itself.
@@ -240,13 +240,13 @@ fn sbatch_option(value: &DeValue<'_>) -> Result<String, String> {
     let mut reserved = RESERVED_OPTIONS.iter();
     if reserved.any(|option| text.starts_with(option)) {
         return Err(format!(
-            "{text:?} is the experiment's own option; leave it out"
+            "{text:?} is an option that the experiment sets itself; leave it out"
         ));
     }
     if text.starts_with("--") && !text.contains('\n') {
         return Ok(text);
     }
     Err(format!(
-        "{text:?} is no option; write it as in \"--partition=lab\""
+        "{text:?} is not an option; write it as in \"--partition=lab\""
     ))
 }
