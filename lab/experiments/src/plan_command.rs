@@ -75,11 +75,14 @@ pub struct ArmPreview {
 
 #[derive(Serialize)]
 pub struct SearchPreview {
-    pub from: u64,
-    pub width_percent: f64,
+    #[serde(rename = "from")]
+    pub first_headroom_bytes: u64,
+    #[serde(rename = "width_percent")]
+    pub max_interval_width_percent: f64,
     pub settle_seconds: u64,
     pub dwell_seconds: u64,
-    pub most_seconds: u64,
+    #[serde(rename = "most_seconds")]
+    pub max_duration_seconds: u64,
     pub horizon_seconds: u64,
 }
 
@@ -108,11 +111,11 @@ impl PlanPreview {
                 .iter()
                 .all(|finding| finding.severity < Severity::Refuse),
             search: plan.memory_search.as_ref().map(|search| SearchPreview {
-                from: search.first_headroom,
-                width_percent: 100.0 * search.width,
+                first_headroom_bytes: search.first_headroom,
+                max_interval_width_percent: 100.0 * search.width,
                 settle_seconds: search.settle.as_secs(),
                 dwell_seconds: search.dwell.as_secs(),
-                most_seconds: search.max_duration.as_secs(),
+                max_duration_seconds: search.max_duration.as_secs(),
                 horizon_seconds: search.horizon.as_secs(),
             }),
             arms: plan.arms.iter().map(arm).collect(),
@@ -231,21 +234,22 @@ fn seconds(seconds: u64) -> String {
 }
 
 fn search_steps(search: &SearchPreview) -> String {
-    let (from, width) = (size(search.from), search.width_percent);
-    let [settle, dwell, most, horizon] = [
+    let first_headroom = size(search.first_headroom_bytes);
+    let max_width = search.max_interval_width_percent;
+    let [settle, dwell, max_duration, horizon] = [
         search.settle_seconds,
         search.dwell_seconds,
-        search.most_seconds,
+        search.max_duration_seconds,
         search.horizon_seconds,
     ]
     .map(seconds);
     format!(
         "Each run searches the least memory by moving its own limit: unreclaimable memory plus a headroom, set every second.\n\
          1. Without a limit until it is at the tip, then twice {dwell} as the reference, and again after every third dwell.\n\
-         2. A headroom of {from}, then 8 % less each time until one fails. On the way to a limit at least {settle}, then {dwell} under it.\n\
-         3. Between what kept up and what failed, until the interval of 90 % is at most {width:.0} % wide, or after 50 dwells.\n\
+         2. A headroom of {first_headroom}, then 8 % less each time until one fails. On the way to a limit at least {settle}, then {dwell} under it.\n\
+         3. Between what kept up and what failed, until the interval of 90 % is at most {max_width:.0} % wide, or after 50 dwells.\n\
          4. Both ends of the interval three times each, twice as long.\n\
-         The limit is lifted after each failure, and at once if the validator is in danger. A search ends after {most} at the latest.\n\
+         The limit is lifted after each failure, and at once if the validator is in danger. A search ends after {max_duration} at the latest.\n\
          If unreclaimable memory would grow by more than 5 % in {horizon}, the answer is the memory for 1, 12 and 24 h.\n"
     )
 }
