@@ -1,4 +1,7 @@
-//! `faultline experiment plan`: checks a plan before it runs.
+//! `faultline experiment plan`: checks a plan before it runs. A turn is the runs that execute at the
+//! same time, each in its lane: folders, ports and CPUs. A search moves the memory limit of a
+//! validator to find the least memory with which it keeps up. A dwell is the time for which the
+//! search keeps one limit.
 
 use super::{
     check::{self, Finding, HostFacts, LauncherFacts, SpaceNeed},
@@ -17,7 +20,7 @@ use std::{
     time::Duration,
 };
 
-/// `--json` has all rows.
+/// Rows of turns on the page. `--json` prints all.
 const MAX_ROWS: usize = 200;
 
 pub fn read(file: &Path) -> Result<Plan> {
@@ -30,7 +33,9 @@ pub fn read(file: &Path) -> Result<Plan> {
     })
 }
 
-/// The exit code is 1 if the plan is refused.
+/// Returns the output and the exit code, which is 1 if the plan is refused. A launcher makes the
+/// cgroups of the runs: systemd or this program. With `i_vote`, the user confirms that the validator
+/// may vote.
 pub fn plan(args: &PlanArgs, launcher: Result<LauncherFacts, String>) -> Result<(String, u8)> {
     let plan = read(&args.plan)?;
     let facts = check::gather(&plan, launcher);
@@ -48,7 +53,7 @@ pub struct PlanPreview {
     pub name: String,
     pub plan: PathBuf,
     pub folder: PathBuf,
-    /// Absent if no cgroups can be made.
+    /// Name of what makes the cgroups of the runs. `None` if no cgroups can be made.
     pub launcher: Option<String>,
     pub may_run: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -64,7 +69,7 @@ pub struct PlanPreview {
 #[derive(Serialize)]
 pub struct ArmPreview {
     pub name: String,
-    /// Without the CPUs of lanes.
+    /// The CPUs of a lane are not included.
     pub limits: Limits,
     pub cache_entries: Option<u32>,
     pub binary: Option<PathBuf>,
@@ -75,14 +80,19 @@ pub struct ArmPreview {
 
 #[derive(Serialize)]
 pub struct SearchPreview {
+    /// Headroom: what a limit leaves above memory that cannot be reclaimed.
     #[serde(rename = "from")]
     pub first_headroom_bytes: u64,
+    /// At this relative width of the 90 % interval of the answer, the search stops.
     #[serde(rename = "width_percent")]
     pub max_interval_width_percent: f64,
+    /// Minimum wait between a change of the limit and the dwell.
     pub settle_seconds: u64,
     pub dwell_seconds: u64,
+    /// From the time when the validator reaches the tip.
     #[serde(rename = "most_seconds")]
     pub max_duration_seconds: u64,
+    /// Growth of memory is extrapolated to this time.
     pub horizon_seconds: u64,
 }
 
@@ -127,14 +137,16 @@ impl PlanPreview {
     }
 }
 
-/// Runs that end early make it shorter.
+/// Duration of the experiment if no run ends early.
 #[derive(Serialize)]
 pub struct Estimate {
     pub turns: usize,
-    /// Each run executes transactions at once and takes its full time.
+    /// If no run waits for its first transaction or the tip. A search takes its minimum.
     pub shortest_seconds: u64,
-    /// Each run waits as long as allowed. `None` without a bound.
+    /// If each run waits as long as allowed. `None` if the plan does not limit the wait for
+    /// the first transaction.
     pub longest_seconds: Option<u64>,
+    /// What the two durations assume, in words.
     pub assumed: String,
 }
 
@@ -153,7 +165,7 @@ pub fn estimate(plan: &Plan, turns: usize) -> Estimate {
         stop.counted_from,
         stop.first_transaction_within,
     ) {
-        // A search counts from the tip, and the start may take as long.
+        // The time of a search counts from the tip. To reach the tip may take as long again.
         (Some(search), ..) => (Some(search.max_duration), "the tip"),
         (None, CountedFrom::Start, _) => (Some(Duration::ZERO), ""),
         (None, CountedFrom::FirstTransaction, within) => (within, "its first transaction"),
@@ -286,11 +298,13 @@ fn turn_table(preview: &PlanPreview) -> String {
     let has_lanes = preview.turns.iter().any(|turn| turn.runs.len() > 1);
     let mut rows = Vec::new();
     for turn in &preview.turns {
+        // Only the first row of a turn has its number.
         let mut number = turn.number.to_string();
         for run in &turn.runs {
             let mut row = vec![
                 std::mem::take(&mut number),
                 run.run.to_string(),
+                // Marks the second run of the arm that runs twice in a turn.
                 run.arm_name("second"),
                 run.replicate.to_string(),
             ];
