@@ -46,7 +46,7 @@ pub fn run(args: &ExperimentArgs) -> Result<u8> {
         ExperimentCommand::Plan(args) => {
             let launcher = launcher(args.launcher).map(|launcher| launcher_facts(&*launcher));
             let launcher = launcher.map_err(|error| format!("{error:#}"));
-            let (printed, code) = plan_command::plan(args, launcher)?;
+            let (printed, code) = plan_command::preview_plan(args, launcher)?;
             print(&printed).map(|()| code)
         }
         ExperimentCommand::Run(args) => run_plan(args),

@@ -36,14 +36,17 @@ pub fn read(file: &Path) -> Result<Plan> {
 /// Returns the output and the exit code, which is 1 if the plan is refused. A launcher makes the
 /// cgroups of the runs: systemd or this program. With `i_vote`, the user confirms that the validator
 /// may vote.
-pub fn plan(args: &PlanArgs, launcher: Result<LauncherFacts, String>) -> Result<(String, u8)> {
+pub fn preview_plan(
+    args: &PlanArgs,
+    launcher: Result<LauncherFacts, String>,
+) -> Result<(String, u8)> {
     let plan = read(&args.plan)?;
     let facts = check::gather(&plan, launcher);
     let preview = PlanPreview::new(&plan, &facts, args.i_vote);
     let printed = if args.json {
         json(&preview)?
     } else {
-        page(&preview)
+        render_page(&preview)
     };
     Ok((printed, u8::from(!preview.may_run)))
 }
@@ -100,7 +103,7 @@ impl PlanPreview {
     pub fn new(plan: &Plan, facts: &HostFacts, i_vote: bool) -> Self {
         let findings = check::findings(plan, facts, i_vote);
         let turns = schedule(plan);
-        let arm = |arm: &Arm| ArmPreview {
+        let preview_arm = |arm: &Arm| ArmPreview {
             name: arm.name.clone(),
             limits: arm.limits(&plan::Lane::default()),
             cache_entries: arm.cache_entries,
@@ -128,7 +131,7 @@ impl PlanPreview {
                 max_duration_seconds: search.max_duration.as_secs(),
                 horizon_seconds: search.horizon.as_secs(),
             }),
-            arms: plan.arms.iter().map(arm).collect(),
+            arms: plan.arms.iter().map(preview_arm).collect(),
             estimate: estimate(plan, turns.len()),
             turns,
             disk: check::space_needs(plan, facts),
@@ -153,14 +156,16 @@ pub struct Estimate {
 pub fn estimate(plan: &Plan, turns: usize) -> Estimate {
     let turn_count = u32::try_from(turns).unwrap_or(u32::MAX);
     let (stop, cool_down) = (&plan.stop, plan.host.cool_down);
-    let all_turns = |each: Duration| {
+    let all_turns = |per_turn: Duration| {
         let cool_downs = cool_down.saturating_mul(turn_count.saturating_sub(1));
-        each.saturating_mul(turn_count).saturating_add(cool_downs)
+        per_turn
+            .saturating_mul(turn_count)
+            .saturating_add(cool_downs)
     };
-    let each = plan.memory_search.as_ref().map_or(stop.duration, |search| {
+    let shortest_run = plan.memory_search.as_ref().map_or(stop.duration, |search| {
         search.min_duration().min(stop.duration)
     });
-    let (wait, what) = match (
+    let (max_wait, awaited) = match (
         &plan.memory_search,
         stop.counted_from,
         stop.first_transaction_within,
@@ -170,25 +175,25 @@ pub fn estimate(plan: &Plan, turns: usize) -> Estimate {
         (None, CountedFrom::Start, _) => (Some(Duration::ZERO), ""),
         (None, CountedFrom::FirstTransaction, within) => (within, "its first transaction"),
     };
-    let longest = wait.map(|wait| {
+    let longest = max_wait.map(|max_wait| {
         let waits = [plan.host.patience, stop.grace, stop.duration];
-        all_turns(waits.into_iter().fold(wait, Duration::saturating_add))
+        all_turns(waits.into_iter().fold(max_wait, Duration::saturating_add))
     });
-    let length = match &plan.memory_search {
-        Some(_) => format!("{} to {}", duration(each), duration(stop.duration)),
+    let run_length = match &plan.memory_search {
+        Some(_) => format!("{} to {}", duration(shortest_run), duration(stop.duration)),
         None => duration(stop.duration),
     };
-    let mut assumed = format!("{} of {length}", counted(turns as f64, "turn"));
+    let mut assumed = format!("{} of {run_length}", counted(turns as f64, "turn"));
     if turns > 1 {
         assumed += &format!(", {} between them", duration(cool_down));
     }
     if plan.workload.kind == WorkloadKind::Replay {
         assumed += "; a replay ends with its work, and its turn with it";
     }
-    if let Some(wait) = wait {
+    if let Some(max_wait) = max_wait {
         assumed += "; at the latest, each turn also waits";
-        if !wait.is_zero() {
-            assumed += &format!(" {} for {what},", duration(wait));
+        if !max_wait.is_zero() {
+            assumed += &format!(" {} for {awaited},", duration(max_wait));
         }
         assumed += &format!(
             " {} for a quiet host and {} for its end",
@@ -199,17 +204,17 @@ pub fn estimate(plan: &Plan, turns: usize) -> Estimate {
     assumed += "; clearing, copying and repeated runs come on top";
     Estimate {
         turns,
-        shortest_seconds: all_turns(each).as_secs(),
+        shortest_seconds: all_turns(shortest_run).as_secs(),
         longest_seconds: longest.map(|time| time.as_secs()),
         assumed,
     }
 }
 
-fn page(preview: &PlanPreview) -> String {
+fn render_page(preview: &PlanPreview) -> String {
     let estimate = &preview.estimate;
-    let shortest = seconds(estimate.shortest_seconds);
+    let shortest = format_seconds(estimate.shortest_seconds);
     let takes = match estimate.longest_seconds {
-        Some(longest) => format!("{shortest} to {}", seconds(longest)),
+        Some(longest) => format!("{shortest} to {}", format_seconds(longest)),
         None => format!("{shortest} at least"),
     };
     let mut out = format!(
@@ -229,7 +234,7 @@ fn page(preview: &PlanPreview) -> String {
             need.what
         );
     }
-    let tried = match &preview.search {
+    let procedure = match &preview.search {
         Some(search) => search_steps(search),
         None => {
             let arms = preview.arms.iter();
@@ -238,10 +243,10 @@ fn page(preview: &PlanPreview) -> String {
         }
     };
     let (turns, findings) = (turn_table(preview), findings_text(&preview.findings));
-    out + &format!("\n{tried}\n{turns}\n{findings}")
+    out + &format!("\n{procedure}\n{turns}\n{findings}")
 }
 
-fn seconds(seconds: u64) -> String {
+fn format_seconds(seconds: u64) -> String {
     duration(Duration::from_secs(seconds))
 }
 
@@ -254,7 +259,7 @@ fn search_steps(search: &SearchPreview) -> String {
         search.max_duration_seconds,
         search.horizon_seconds,
     ]
-    .map(seconds);
+    .map(format_seconds);
     format!(
         "Each run searches the least memory by moving its own limit: unreclaimable memory plus a headroom, set every second.\n\
          1. Without a limit until it is at the tip, then twice {dwell} as the reference, and again after every third dwell.\n\
