@@ -1,5 +1,8 @@
-//! Combines the journal with the recordings of the runs that count. Works at any time and changes
-//! neither.
+//! Writes the report of an experiment from its journal and recordings, at any time; changes neither.
+//!
+//! A turn is the runs that execute at the same time. An attempt executes a turn once. A run counts if
+//! all runs of the newest attempt at its turn have results. A run that counts may be invalid: it
+//! did not have the settings of its arm. The report names invalid runs, but does not compare them.
 
 mod headline;
 mod search;
@@ -37,7 +40,7 @@ use std::path::{Path, PathBuf};
 
 pub const REPORT: &str = "report";
 
-/// Folder for the slots of each replay.
+/// Folder with a CSV file of the slots of each replay.
 const SLOTS: &str = "slots";
 
 const MAX_NAMED: usize = 8;
@@ -57,7 +60,7 @@ pub struct ExperimentReport {
     pub report: model::Report,
     /// The slots of each replay as CSV, by name.
     pub slots: Vec<(String, String)>,
-    /// What a search proved, or why nothing is proven.
+    /// The memory that a search proved to be enough, or why it proved none.
     pub ram: Result<RamEvidence, String>,
 }
 
@@ -68,7 +71,7 @@ pub fn report_command(args: &ExperimentReportArgs) -> Result<String> {
         let ram = ram.map_err(|why| anyhow!("{} is not written: {why}", path.display()))?;
         update(path, |evidence| evidence.ram = Some(ram))?;
     }
-    // The default folder contains nothing else.
+    // Nothing else is stored in the default folder, so it may be overwritten.
     let force = args.force || args.out.is_none();
     let default = experiment.folder.path().join(REPORT);
     let out = args.out.as_ref().unwrap_or(&default);
@@ -173,6 +176,7 @@ impl Experiment {
             read_errors.push(format!("run {}: {error}", counted_run.scheduled.run));
             Run::default()
         });
+        // Hit rates of other sizes of the program cache, if the run was traced.
         run.predict_cache(&path);
         if self.plan.workload.kind == WorkloadKind::Replay {
             let log = self.run_folder(counted_run).join(OUTPUT);
@@ -191,7 +195,8 @@ impl Experiment {
             .unwrap_or(&path)
             .display()
             .to_string();
-        // The journal overrides the recording, also without `second`.
+        // Labels of the journal replace those of the recording. The label `second` marks the second
+        // run of an arm in a turn. The recording's is removed even if the journal has none.
         let mut labels = counted_run
             .scheduled
             .labels(&self.plan.name, counted_run.turn);
@@ -328,7 +333,8 @@ fn unfinished(experiment: &Experiment, tallies: &[ArmTally<'_>]) -> Option<Cavea
     );
     let stopped = journal_state.stopped.as_ref();
     text.extend(stopped.map(|why| format!(" It was stopped: {why}.")));
-    // A runner holds the lock as long as it runs.
+    // A runner holds the lock of the experiment as long as it runs. Runners of host blocks, each with
+    // some turns on one host, have their own locks.
     let holder = lock::holder(&experiment.folder.lock());
     let is_running = matches!(holder, Ok(Holder::Process(_)));
     let remedy = if is_running || journal_state.running_blocks > 0 {

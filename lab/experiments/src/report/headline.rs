@@ -1,4 +1,5 @@
-//! Sentences about outcomes. They are also true without runs, without kills, and before the end.
+//! Sentences about the outcomes of runs. They must also be true if no run has begun, if none was
+//! killed, and if the experiment is not finished. An invalid run did not have the settings of its arm.
 
 use super::{CountedRun, Experiment};
 use crate::{
@@ -11,13 +12,14 @@ use itertools::Itertools;
 
 const MAX_NAMED: usize = 12;
 
+/// Numbers of runs of one arm.
 pub struct ArmTally<'e> {
     pub arm: &'e str,
     pub planned: usize,
     pub begun: bool,
-    /// Outcomes of the runs that count and are compared.
+    /// Outcomes of the runs that count and are valid. Only these are compared.
     pub outcomes: Vec<&'e Outcome>,
-    /// Runs that count but do not match their arm.
+    /// Runs that count but are invalid.
     pub invalid: usize,
 }
 
@@ -65,7 +67,7 @@ pub fn unfinished_text(tallies: &[ArmTally<'_>]) -> Option<String> {
     })
 }
 
-/// `None` if nothing ended early.
+/// How many runs of each arm ended early, and by what. `None` if none did.
 pub fn early_end_sentences(tallies: &[ArmTally<'_>], kind: WorkloadKind) -> Option<String> {
     let ended =
         |label: &str, matches: fn(&Outcome) -> bool| sentence(label, &arms_with(tallies, matches));
@@ -111,7 +113,7 @@ pub fn early_end_sentences(tallies: &[ArmTally<'_>], kind: WorkloadKind) -> Opti
     Some(early.into_iter().chain(rest).flatten().join(" "))
 }
 
-/// Arms with the number of their runs that `matches`.
+/// Names arms that have runs whose outcome `matches`, with the number of these runs.
 fn arms_with(tallies: &[ArmTally<'_>], matches: fn(&Outcome) -> bool) -> Vec<String> {
     let arms = tallies.iter().filter_map(|tally| {
         let outcomes = &tally.outcomes;
@@ -142,7 +144,7 @@ pub fn ended_by_rule(outcome: &Outcome) -> bool {
     )
 }
 
-/// One sentence for each arm without compared runs, or without success.
+/// One sentence for each arm without a run to compare, or whose compared runs all ended early.
 pub fn failure_sentences(tallies: &[ArmTally<'_>], kind: WorkloadKind) -> Vec<String> {
     tallies
         .iter()
@@ -198,7 +200,7 @@ pub fn run_count(count: usize) -> String {
     }
 }
 
-/// Overrides what the recording shows.
+/// Returns the outcome by the journal. The report prefers it to what the recording shows.
 pub fn experiment_outcome(
     ending: &Ending,
     arm: Option<&Arm>,
@@ -233,7 +235,8 @@ fn why(outcome: &Outcome, kind: WorkloadKind) -> String {
         Outcome::NeverExecuted => "it executed nothing within the time the plan gives",
         Outcome::NoProgress => "it had no new slot for as long as the plan waits",
         Outcome::NotAtTip => "it was not at the tip within the time the plan gives",
-        // A foreign signal proves nothing about the arm.
+        // The recording decides about a completed validator run. A signal that the runner did not
+        // send proves nothing about the arm.
         Outcome::Completed
         | Outcome::Killed { .. }
         | Outcome::Failed { .. }

@@ -1,3 +1,7 @@
+//! The chapter of a report about a search for the least memory. A search moves the memory limit of a
+//! validator. Headroom is what the limit leaves above memory that cannot be reclaimed. A dwell is the
+//! time for which the search keeps one headroom; its verdict says whether the validator kept up.
+
 mod sentences;
 
 use super::Experiment;
@@ -22,7 +26,7 @@ use std::collections::BTreeMap;
 
 const MAX_ROWS: usize = 1000;
 const MIB: f64 = 1_048_576.0;
-/// `None` if it was not read.
+/// Reads one value of a dwell. `None` if it was not measured.
 type Measurement = fn(&DwellEvidence) -> Option<f64>;
 
 /// Slots per epoch of the public clusters.
@@ -33,7 +37,7 @@ pub struct SearchReport<'e> {
     scheduled: &'e ScheduledRun,
     rules: &'e plan::MemorySearchRules,
     search_log: &'e SearchLog,
-    /// Earlier searches that were cut off.
+    /// Number of searches in earlier attempts that were cut off.
     cut_off: usize,
     cluster: Option<Cluster>,
     /// The first and the last slot that the run processed.
@@ -52,6 +56,7 @@ pub fn searches<'e>(experiment: &'e Experiment, runs: &[Run]) -> Vec<SearchRepor
     let search = |(_, scheduled): (&Turn, &'e ScheduledRun)| {
         let search_log = &journal_state.newest_run(scheduled.run)?.search_log;
         let replicate = scheduled.replicate.to_string();
+        // The label `run` has the number of the replicate.
         let run = runs.iter().find(|run| run.label("run") == Some(&replicate));
         Some(SearchReport {
             scheduled,
@@ -73,7 +78,8 @@ fn slots(run: &Run) -> Option<(u64, u64)> {
     Some((*slots.clone().next()? as u64, last as u64))
 }
 
-/// Evidence of the newest search with a confirmed size, else why the newest search has none.
+/// Returns the evidence of the last search that confirmed a size. If none did, returns why the last
+/// search did not.
 pub fn ram_evidence(searches: &[SearchReport<'_>]) -> Result<RamEvidence, String> {
     let mut results = searches.iter().rev().map(SearchReport::ram_evidence);
     match results.next() {
@@ -166,7 +172,7 @@ impl<'e> SearchReport<'e> {
         blocks
     }
 
-    /// Dwells without a limit that kept up.
+    /// Dwells without a limit that kept up. The others are compared with them.
     fn references(&self) -> impl Iterator<Item = &'e DwellResult> {
         self.dwells()
             .filter(|dwell| dwell.headroom.is_none() && dwell.verdict == Verdict::KeptUp)

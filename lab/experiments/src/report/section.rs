@@ -1,3 +1,6 @@
+//! The chapter of a report about the experiment itself: plan, runs, schedule and attempts. A turn is
+//! the runs that execute at the same time. An attempt executes a turn once.
+
 use super::{
     CountedRun, Experiment,
     headline::{ended_by_rule, experiment_outcome, is_invalid, outcome_text},
@@ -98,7 +101,8 @@ fn origin(experiment: &Experiment) -> String {
     }
 }
 
-/// Empty without blocks.
+/// The hosts of host blocks: turns that one host executes with a journal of its own. Empty without
+/// host blocks.
 fn blocks(journal_state: &JournalState) -> String {
     let attempts = journal_state.attempts.values().flatten();
     let hosts = attempts
@@ -216,7 +220,7 @@ fn notes(counted: &[CountedRun<'_>]) -> Table {
     listed
 }
 
-/// Each run with the attempt that counts, or the newest.
+/// Each run with the newest attempt at its turn. If an attempt counts, it is the newest.
 fn schedule(experiment: &Experiment) -> Table {
     let columns = [
         "Run",

@@ -13,7 +13,7 @@ use std::time::Duration;
 const MIB: u64 = 1 << 20;
 /// The search rounds limits down to pages.
 const PAGE: u64 = 4096;
-/// From here on, GiB are precise enough.
+/// A range whose upper end is at least this is shown in GiB.
 const MIN_GIB_BYTES: u64 = 10 << 30;
 
 pub fn headline(searches: &[SearchReport<'_>]) -> Option<String> {
@@ -167,7 +167,7 @@ impl SearchReport<'_> {
         text
     }
 
-    /// Failures with the upper end of the interval or more.
+    /// Failures of dwells whose headroom was the upper end of the interval or more.
     fn failures(&self, high: u64) -> String {
         let is_enough = |headroom: u64| headroom >= high / PAGE * PAGE;
         let dwells: Vec<&DwellResult> = self
