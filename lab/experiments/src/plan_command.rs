@@ -188,20 +188,20 @@ pub fn estimate(plan: &Plan, turns: usize) -> Estimate {
         assumed += &format!(", {} between them", duration(cool_down));
     }
     if plan.workload.kind == WorkloadKind::Replay {
-        assumed += "; a replay ends with its work, and its turn with it";
+        assumed += "; a replay ends when its work is done, and then its turn ends";
     }
     if let Some(max_wait) = max_wait {
-        assumed += "; at the latest, each turn also waits";
+        assumed += "; at most, each turn also waits";
         if !max_wait.is_zero() {
             assumed += &format!(" {} for {awaited},", duration(max_wait));
         }
         assumed += &format!(
-            " {} for a quiet host and {} for its end",
+            " {} for a quiet host and {} for the run to stop",
             duration(plan.host.patience),
             duration(stop.grace)
         );
     }
-    assumed += "; clearing, copying and repeated runs come on top";
+    assumed += "; the time to clear and copy folders and to repeat runs is not included";
     Estimate {
         turns,
         shortest_seconds: all_turns(shortest_run).as_secs(),
@@ -215,7 +215,7 @@ fn render_page(preview: &PlanPreview) -> String {
     let shortest = format_seconds(estimate.shortest_seconds);
     let takes = match estimate.longest_seconds {
         Some(longest) => format!("{shortest} to {}", format_seconds(longest)),
-        None => format!("{shortest} at least"),
+        None => format!("at least {shortest}"),
     };
     let mut out = format!(
         "{}   {}\nfolder     {}\nlauncher   {}\ntakes      {takes}\n           {}\n",
@@ -239,7 +239,7 @@ fn render_page(preview: &PlanPreview) -> String {
         None => {
             let arms = preview.arms.iter();
             let rows = arms.map(|arm| vec![arm.name.clone(), arm_settings(arm)]);
-            table(&["arm", "what it sets"], rows.collect())
+            table(&["arm", "settings"], rows.collect())
         }
     };
     let (turns, findings) = (turn_table(preview), findings_text(&preview.findings));
@@ -261,12 +261,12 @@ fn search_steps(search: &SearchPreview) -> String {
     ]
     .map(format_seconds);
     format!(
-        "Each run searches the least memory by moving its own limit: unreclaimable memory plus a headroom, set every second.\n\
-         1. Without a limit until it is at the tip, then twice {dwell} as the reference, and again after every third dwell.\n\
-         2. A headroom of {first_headroom}, then 8 % less each time until one fails. On the way to a limit at least {settle}, then {dwell} under it.\n\
-         3. Between what kept up and what failed, until the interval of 90 % is at most {max_width:.0} % wide, or after 50 dwells.\n\
-         4. Both ends of the interval three times each, twice as long.\n\
-         The limit is lifted after each failure, and at once if the validator is in danger. A search ends after {max_duration} at the latest.\n\
+        "Each run searches the least memory. Every second it sets its own limit: unreclaimable memory plus a headroom.\n\
+         1. It runs without a limit until it is at the tip. Two dwells of {dwell} without a limit are the reference; after every third dwell with a limit, another follows.\n\
+         2. It tries a headroom of {first_headroom}, then 8 % less each time until one fails. After each change of the headroom it waits at least {settle}, then measures for {dwell}.\n\
+         3. It tries headrooms between those that kept up and those that failed, until the 90 % interval is at most {max_width:.0} % wide, or for 50 dwells.\n\
+         4. It tries each end of the interval three times, each time twice as long.\n\
+         The limit is removed after each failure, and immediately if the validator is in danger. A search lasts at most {max_duration} from the tip.\n\
          If unreclaimable memory would grow by more than 5 % in {horizon}, the answer is the memory for 1, 12 and 24 h.\n"
     )
 }
@@ -293,7 +293,7 @@ fn arm_settings(arm: &ArmPreview) -> String {
     .chain(arm.variables.iter().map(|name| format!("{name}=...")))
     .join(", ");
     if all.is_empty() {
-        "nothing: as the workload is".to_owned()
+        "nothing: it runs the workload unchanged".to_owned()
     } else {
         all
     }

@@ -34,8 +34,8 @@ fn the_duration_estimate_sums_the_plans_times() {
         Some((4 * 60 + 3 * 5 + 4 * (30 + 10 + 2)) * minute)
     );
     let assumed = |turns| estimate(&plan, turns).assumed;
-    assert!(assumed(4).starts_with("4 turns of 1 h, 5 min between them; at the latest"));
-    assert!(assumed(1).starts_with("1 turn of 1 h; at the latest"));
+    assert!(assumed(4).starts_with("4 turns of 1 h, 5 min between them; at most"));
+    assert!(assumed(1).starts_with("1 turn of 1 h; at most"));
 }
 
 #[test]
@@ -103,15 +103,15 @@ fn the_search_plan_page_states_procedure_duration_and_unknowns() {
     );
     let page = render_page(&preview);
     for message in [
-        "A headroom of 24 GiB, then 8 % less",
-        "until the interval of 90 % is at most 10 % wide, or after 50 dwells",
+        "It tries a headroom of 24 GiB, then 8 % less",
+        "until the 90 % interval is at most 10 % wide, or for 50 dwells",
         "note     a run starts once",
         "note     what does not happen during the search",
     ] {
         assert!(page.contains(message), "{message}\n{page}");
     }
     assert!(
-        !page.contains("what it sets") && !page.contains("a single run"),
+        !page.contains("settings") && !page.contains("a single run"),
         "{page}"
     );
 }
