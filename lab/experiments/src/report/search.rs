@@ -101,7 +101,7 @@ impl<'e> SearchReport<'e> {
             return Err(no_size.to_owned());
         };
         if answer.settles != Some(true) {
-            let grows = "memory still grew when the search ended, so no size is enough for longer than it lasted";
+            let grows = "memory still grew when the search ended, so no size is proven for longer than the search lasted";
             return Err(grows.to_owned());
         }
         let base = answer.base_memory().ok_or(no_size)?;
@@ -209,10 +209,10 @@ impl<'e> SearchReport<'e> {
         let reference = median(references.collect());
         let reference_text = reference.map_or_else(String::new, |value| {
             let value = faultline_text::number(value, 1);
-            format!(" Without a limit it was {value} (median of the references).")
+            format!(" Without a limit, the median of the references was {value}.")
         });
         let caption = format!(
-            "A point is a headroom that was tried: the mean of its dwells, the band from the least to the most. Void dwells are left out.{reference_text}"
+            "A point is the mean of all dwells with one headroom; the band is from the lowest to the highest of them. Void dwells are left out.{reference_text}"
         );
         let chart = Chart::Curves(Curves {
             x_label: "Headroom over what cannot be reclaimed (MiB)".to_owned(),
@@ -231,13 +231,13 @@ impl<'e> SearchReport<'e> {
     fn table(&self) -> Table {
         let columns = [
             "Dwell",
-            "Over at",
-            "What for",
+            "Ended",
+            "Purpose",
             "Headroom [MiB]",
             "Verdict",
             "Why",
             "Lasted [s]",
-            "Behind, most [slots]",
+            "Behind, maximum [slots]",
             "Behind, first eighth [slots]",
             "Behind, last eighth [slots]",
             "Replay p95 [ms]",
@@ -248,10 +248,11 @@ impl<'e> SearchReport<'e> {
             "Unreclaimable [MiB]",
             "Memory [MiB]",
         ];
-        let note = "In their order. Headroom: the limit less what cannot be reclaimed. A reference has no limit. Kept up: near the tip \
-                    all through, no farther behind at its end, and replay at most 1.2 times as slow as in the references. Void: it \
-                    shows nothing, and is repeated. Replay waited for a CPU: in the busiest eighth. Stalled: all tasks, the most in \
-                    10 s. Unreclaimable and memory: at its end. MiB is 2^20 bytes.";
+        let note = "In the order of time. Headroom: the limit minus memory that cannot be reclaimed. A reference has no limit. \
+                    Kept up: near the tip all the time, no farther behind at the end of the dwell, and replay at most 1.2 times \
+                    as slow as in the references. Void: the dwell shows nothing, and is repeated. Replay waited for a CPU: the \
+                    share of time in the busiest eighth of the dwell. Stalled: the share of time in which all tasks waited for \
+                    memory, in the worst 10 s. Unreclaimable and memory: at the end of the dwell. MiB is 2^20 bytes.";
         let mut listed = table(
             &self.with_replicate("dwells", "-"),
             &self.with_replicate("Dwells", ": search "),
@@ -283,7 +284,7 @@ fn row(number_in_order: usize, dwell: &DwellResult, ended_unix_ns: i64) -> Vec<C
         text_cell(purpose),
         number_or(dwell.headroom.map(mib), 1, "no limit"),
         text_cell(dwell.verdict.in_words()),
-        text_or(Some(&evidence.why.join("; ")), "all held"),
+        text_or(Some(&evidence.why.join("; ")), "all conditions met"),
         read(Some(evidence.seconds), 1),
         read(evidence.behind_most.map(|slots| slots as f64), 0),
         read(evidence.behind_first, 1),
