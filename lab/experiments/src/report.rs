@@ -247,8 +247,8 @@ fn caveats(
     let unreadable = experiment.journal_state.unreadable.join("; ");
     if !unreadable.is_empty() {
         caveats.push(Caveat::new(
-            format!("These attempts at blocks of runs do not count, because their journals cannot be used: {unreadable}."),
-            "Put the journals back, or move the folders away, and report again.",
+            format!("These block attempts do not count, because their journals cannot be used: {unreadable}."),
+            "Restore the journals, or move the folders of the attempts away. Then report again.",
         ));
     }
     if !read_errors.is_empty() {
@@ -268,7 +268,7 @@ fn caveats(
         let early = listed(&early, "; ", MAX_NAMED);
         caveats.push(Caveat::new(
             format!(
-                "Ended before their time: {early}. Their averages are over the time until then."
+                "Ended before their time: {early}. Their averages cover only the time until they ended."
             ),
             "Read the averages of these runs together with their outcome.",
         ));
@@ -338,7 +338,7 @@ fn unfinished(experiment: &Experiment, tallies: &[ArmTally<'_>]) -> Option<Cavea
     let holder = lock::holder(&experiment.folder.lock());
     let is_running = matches!(holder, Ok(Holder::Process(_)));
     let remedy = if is_running || journal_state.running_blocks > 0 {
-        "It is being run: report again later."
+        "It is running: report again later."
     } else {
         "Continue with faultline experiment resume, and report again."
     };

@@ -21,8 +21,8 @@ use itertools::Itertools;
 const MAX_ROWS: usize = 1000;
 const NO_LIMIT: &str = "no limit in the plan";
 const NOT_REPORTED: &str = "not reported by the kernel";
-const NO_END: &str = "no end is written down";
-const CUT_OFF: &str = "no end is written down: it runs, or was cut off";
+const NO_END: &str = "no end in the journal";
+const CUT_OFF: &str = "no end in the journal: it runs, or was cut off";
 
 pub fn section(experiment: &Experiment, counted: &[CountedRun<'_>]) -> Section {
     let mut blocks = vec![Block::Text(origin(experiment))];
@@ -54,7 +54,7 @@ fn origin(experiment: &Experiment) -> String {
             format!("drawn by lot with seed {}", journal_state.planned.as_ref().map_or(plan.seed, |planned| planned.seed))
         }
         Order::Sequential => {
-            "one arm after the other, as the plan forces: whatever changed meanwhile looks like an effect".to_owned()
+            "one arm after the other, as the plan forces: a change of the host in the meantime looks like an effect of an arm".to_owned()
         }
     };
     let mut text = match (&plan.memory_search, runs) {
@@ -73,7 +73,7 @@ fn origin(experiment: &Experiment) -> String {
         .and_then(|concurrent| plan.arms.get(concurrent.repeated_arm))
     {
         text += &format!(
-            " The runs of a turn are made at the same time; {} runs twice in each.",
+            " The runs of a turn execute at the same time; {} runs twice in each turn.",
             arm.name
         );
     }
@@ -91,8 +91,7 @@ fn origin(experiment: &Experiment) -> String {
         );
     }
     if plan.workload.kind == WorkloadKind::Replay {
-        text +=
-            " The folder slots next to this page has what each run's log says about every slot.";
+        text += " The folder slots next to this page contains the slots in the log of each run.";
     }
     text + if journal_state.finished {
         " It is finished."
@@ -110,7 +109,7 @@ fn blocks(journal_state: &JournalState) -> String {
         .map(|attempt| &attempt.host);
     match hosts.sorted().dedup().join(", ") {
         hosts if hosts.is_empty() => hosts,
-        hosts => format!(" Each replicate ran on one host as a block: {hosts}."),
+        hosts => format!(" All runs of a replicate ran on one host. The hosts: {hosts}."),
     }
 }
 
@@ -131,9 +130,9 @@ fn arms(plan: &Plan, counted: &[CountedRun<'_>]) -> Table {
         "Ended by a rule [runs]",
         "Left out [runs]",
     ];
-    let note = "Every run that counts, in one of the columns after Count, by its outcome; runs that are left out as invalid are counted \
-                there as well. Ended by a rule: nothing executed, no new slot, or not at the tip in time. An OOM kill is a \
-                result and not repeated.";
+    let note = "Each run that counts is in the column of its outcome. Left out: how many of these runs are invalid; \
+                they are also in the column of their outcome. Ended by a rule: nothing executed, no new slot, or not at \
+                the tip in time. An OOM kill is a result and not repeated.";
     let mut listed = table("arms", "What became of each arm", &columns, note);
     for arm in &plan.arms {
         let runs = || counted.iter().filter(|run| run.scheduled.arm == arm.name);
@@ -164,18 +163,18 @@ fn by_run(experiment: &Experiment, counted: &[CountedRun<'_>]) -> Table {
         "Attempt",
         "Lane",
         "Outcome",
-        "As its arm says",
-        "Memory at most [GiB]",
+        "Had its arm's settings",
+        "Peak memory [GiB]",
         "Memory limit [GiB]",
         "OOM kills",
         "Page cache left [GiB]",
         "Waited for I/O [s]",
         "Evidence",
     ];
-    let note = "From the files of the cgroup, read after the last process of the run had ended: memory.peak and memory.events (of cgroup \
-                version 1 their like), and what systemd says where it made the cgroup. Page cache left: what was still charged to the cgroup \
-                then. Waited for I/O: some task of the cgroup, by the \
-                kernel's pressure stall information. GiB is 2^30 bytes.";
+    let note = "From the files of the cgroup, read after the last process of the run had ended: memory.peak and \
+                memory.events (or their equivalents of cgroup version 1), and systemd's result if systemd made the \
+                cgroup. Page cache left: what was still charged to the cgroup after the end. Waited for I/O: the time in \
+                which some task of the cgroup waited, by the kernel's pressure stall information. GiB is 2^30 bytes.";
     let mut listed = table("runs", "Outcome and evidence of each run", &columns, note);
     listed.rows = counted.iter().map(|run| run_row(experiment, run)).collect();
     without_missing_columns(listed)
@@ -209,7 +208,7 @@ fn run_row(experiment: &Experiment, run: &CountedRun<'_>) -> Vec<Cell> {
 }
 
 fn notes(counted: &[CountedRun<'_>]) -> Table {
-    let note = "In the runner's words: the host, what was cleared and restored, how much of the files was left in the page cache.";
+    let note = "What the runner wrote about the host, cleared and restored folders, and files that were left in the page cache.";
     let mut listed = table("notes", "What the runner noted", &["Run", "Note"], note);
     for run in counted {
         let notes = run.ending.notes.iter();
@@ -234,8 +233,9 @@ fn schedule(experiment: &Experiment) -> Table {
         "Attempts",
         "Outcome",
     ];
-    let note = "In the order that was decided before the first run. Begun and ended: of the newest attempt, from the first step (host, \
-                clearing, restoring, cooling) to the last line about it.";
+    let note = "In the order that was decided before the first run. Begun and ended: the times of the newest attempt, \
+                from its first step (checking the host, clearing, restoring, dropping the page cache) to its last line in \
+                the journal.";
     let mut listed = table("schedule", "The schedule as it happened", &columns, note);
     let scheduled = experiment.journal_state.scheduled().take(MAX_ROWS);
     listed.rows = scheduled
@@ -285,7 +285,7 @@ fn begun_unix_ns(attempt: &Attempt, run_attempt: Option<&RunAttempt>) -> i64 {
 /// Attempts that do not count.
 fn attempts(experiment: &Experiment) -> Table {
     let columns = ["Run", "Attempt", "Begun", "Ended", "Why it does not count"];
-    let note = "These were repeated, with all runs of their turn. An attempt without an end was cut off with its runner.";
+    let note = "These attempts were repeated, with all runs of their turn. If an attempt has no end, its runner was cut off.";
     let mut listed = table("attempts", "Attempts that do not count", &columns, note);
     let kind = experiment.plan.workload.kind;
     for turn in &experiment.journal_state.turns {
@@ -321,7 +321,7 @@ fn attempt_row(
     }
     vec![
         Cell::Text(format!(
-            "{} ({}, run {})",
+            "{} ({}, replicate {})",
             scheduled.run, scheduled.arm, scheduled.replicate
         )),
         count(attempt.number as usize),

@@ -167,7 +167,7 @@ fn always_killed_arms_appear_in_the_verdict_without_recordings() {
         runs.columns
     );
     assert_eq!(column(runs, "OOM kills"), ["1", "0", "0", "1"]);
-    assert_eq!(column(runs, "Memory at most")[0], "1.4453125");
+    assert_eq!(column(runs, "Peak memory")[0], "1.4453125");
     let caveats: Vec<&str> = report
         .caveats
         .iter()
