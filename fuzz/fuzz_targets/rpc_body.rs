@@ -1,11 +1,11 @@
 //! Any answer to a batch: no panic, and one outcome for each call.
 #![no_main]
 
-use faultline_agave::rpc::{Batch, Call, Commitment};
+use faultline_agave::rpc::{Call, Commitment, RequestBatch};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {
-    let batch = Batch::new([
+    let batch = RequestBatch::new([
         Call::EpochInfo,
         Call::Slot(Commitment::Processed),
         Call::Health,

@@ -57,16 +57,16 @@ faultline_metrics::named_enum! {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ConsensusEvidence<'a> {
     /// The block's slot in `getAgGenesisCert`. A null result alone proves nothing.
-    pub certificate_slot: Option<u64>,
+    pub certified_genesis_slot: Option<u64>,
     pub has_event_handler: bool,
     pub is_migration_complete: bool,
     pub reported_genesis_slot: Option<u64>,
     /// Where the migration begins: `migration-started` reports it some thousand slots before.
     pub reported_migration_slot: Option<u64>,
-    pub has_marker: bool,
+    pub has_credits_marker: bool,
     pub genesis_hash: Option<&'a str>,
     /// The highest credits that an account earned in an epoch, and the number of slots of an epoch.
-    pub max_credits: Option<(u64, u64)>,
+    pub max_credits_or_lamports: Option<(u64, u64)>,
     /// The feature gate's account at `finalized`.
     pub gate: Option<FeatureGate>,
     pub processed_slot: Option<u64>,
@@ -96,7 +96,7 @@ impl ConsensusEvidence<'_> {
             protocol,
             sign,
             genesis_slot: self
-                .certificate_slot
+                .certified_genesis_slot
                 .or(self.reported_genesis_slot)
                 .or(known),
             migration_slot: self.migration_slot(),
@@ -106,14 +106,16 @@ impl ConsensusEvidence<'_> {
     fn alpenglow(&self) -> Option<Sign> {
         let is_above_genesis = { self.known_genesis().zip(self.processed_slot) }
             .is_some_and(|(genesis, slot)| slot > genesis);
-        let has_lamports = self.max_credits.is_some_and(|(credits, slots)| {
-            credits > slots.max(1).saturating_mul(MAX_CREDITS_PER_SLOT)
-        });
+        let has_lamports = self
+            .max_credits_or_lamports
+            .is_some_and(|(credits, slots)| {
+                credits > slots.max(1).saturating_mul(MAX_CREDITS_PER_SLOT)
+            });
         let signs = [
-            (Sign::Certificate, self.certificate_slot.is_some()),
+            (Sign::Certificate, self.certified_genesis_slot.is_some()),
             (Sign::EventHandlerStats, self.has_event_handler),
             (Sign::MigrationComplete, self.is_migration_complete),
-            (Sign::CreditsMarker, self.has_marker),
+            (Sign::CreditsMarker, self.has_credits_marker),
             (Sign::KnownCluster, is_above_genesis),
             (Sign::CreditsSize, has_lamports),
         ];
@@ -156,7 +158,7 @@ impl ConsensusEvidence<'_> {
         // A cluster that began with Alpenglow has no migration.
         self.reported_migration_slot
             .or(by_gate)
-            .filter(|_| self.certificate_slot != Some(0))
+            .filter(|_| self.certified_genesis_slot != Some(0))
     }
 
     fn known_genesis(&self) -> Option<u64> {

@@ -1,6 +1,6 @@
 //! JSON-RPC over HTTP.
 //!
-//! Agave answers JSON-RPC batches, so one POST carries a whole poll ([`Batch`]); answers are
+//! Agave answers JSON-RPC batches, so one POST carries a whole poll ([`RequestBatch`]); answers are
 //! matched by id, not by order. RPC opens only after start-up, and only with `--rpc-port`.
 
 mod accounts;
@@ -141,7 +141,7 @@ impl Health {
 
     /// `None` if the node does not know the cluster's newest slot: after each start, and since 4.5
     /// during all of Tower.
-    pub fn is_ok(&self) -> Option<bool> {
+    pub fn is_healthy(&self) -> Option<bool> {
         match self {
             Health::Ok => Some(true),
             Health::Unhealthy { slots_behind } => slots_behind.map(|_| false),
@@ -198,12 +198,12 @@ struct Responses<'a>(
 
 /// Ids are the positions of the calls, from 1.
 #[derive(Debug, PartialEq)]
-pub struct Batch {
+pub struct RequestBatch {
     calls: Vec<Call>,
     body: String,
 }
 
-impl Batch {
+impl RequestBatch {
     pub fn new(calls: impl Into<Vec<Call>>) -> Self {
         let calls = calls.into();
         let request = |(id, call): (u64, &Call)| request_body(call.method(), &call.params(), id);

@@ -6,7 +6,7 @@ use std::fmt;
 use crate::{Error, Excerpt};
 
 #[derive(Debug, PartialEq)]
-pub enum Client {
+pub enum ValidatorClient {
     Agave,
     Jito,
     Frankendancer,
@@ -16,7 +16,7 @@ pub enum Client {
     Other(String),
 }
 
-impl Client {
+impl ValidatorClient {
     pub fn of_name(name: &str) -> Self {
         match name.to_ascii_lowercase().as_str() {
             "agave" => Self::Agave,
@@ -76,7 +76,7 @@ pub struct Version {
     pub shown_number: (u32, u32, u32),
     /// `jito`, `beta.1`.
     pub suffix: Option<String>,
-    pub client: Option<Client>,
+    pub client: Option<ValidatorClient>,
 }
 
 impl fmt::Display for Version {
@@ -102,18 +102,18 @@ impl Version {
         })?;
         let stated_client = details.split_once("client:").map(|(_, rest)| {
             let end = rest.find([',', ';', ')', ' ']).unwrap_or(rest.len());
-            Client::of_name(rest.get(..end).unwrap_or(rest))
+            ValidatorClient::of_name(rest.get(..end).unwrap_or(rest))
         });
         let by_suffix = || {
             suffix
                 .to_ascii_lowercase()
                 .split(['-', '.', '+'])
                 .any(|part| part == "jito")
-                .then_some(Client::Jito)
+                .then_some(ValidatorClient::Jito)
         };
         let by_number = || {
             let is_embedded = embedded_agave(decode_gossip_version(number, suffix)).is_some();
-            is_embedded.then_some(Client::Frankendancer)
+            is_embedded.then_some(ValidatorClient::Frankendancer)
         };
         let client = stated_client.or_else(by_suffix).or_else(by_number);
         let suffix = (!suffix.is_empty()).then(|| {

@@ -164,7 +164,7 @@ proptest! {
         for method in admin::Method::ALL {
             drop(method.read(1, &bytes));
         }
-        drop(rpc::Batch::new([rpc::Call::Health]).read(&bytes));
+        drop(rpc::RequestBatch::new([rpc::Call::Health]).read(&bytes));
     }
 
     #[test]

@@ -33,8 +33,8 @@ fn main() {
     let workers: Vec<_> = (0..THREADS).map(|n| parked(&park, n)).collect();
     let tids = tids();
     process(&format!("{} threads", tids.len()));
-    threads(&tids, ReadDepth::Ran);
-    threads(&tids, ReadDepth::Switches);
+    threads(&tids, ReadDepth::AllThatRan);
+    threads(&tids, ReadDepth::AllWithSwitches);
     *park
         .0
         .lock()
@@ -105,7 +105,7 @@ fn process(size: &str) {
 }
 
 fn threads(tids: &[u32], depth: ReadDepth) {
-    let names: &[&str] = if depth == ReadDepth::Switches {
+    let names: &[&str] = if depth == ReadDepth::AllWithSwitches {
         &["stat", "schedstat", "status"]
     } else {
         &["stat", "schedstat"]

@@ -13,6 +13,7 @@ use crate::{
     parse::{cgroup::MemoryStat, memory::Meminfo},
 };
 
+/// A bound on the memory of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Level {
     /// 0 is the process's own cgroup, 1 its parent. Displayed as this number.
@@ -38,10 +39,10 @@ impl fmt::Display for Level {
     }
 }
 
-/// In bytes.
+/// Memory within one bound, in bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LevelMemory {
-    pub level: Level,
+    pub id: Level,
     /// The cgroup's path, or the list of nodes; empty for the machine.
     pub path: Arc<str>,
     /// Where the kernel kills, or throttles for `memory.high`.
@@ -62,7 +63,7 @@ impl LevelMemory {
         let limit = memory.total?;
         let available = memory.available?.saturating_sub(protected);
         Some(Self {
-            level: Level::Machine,
+            id: Level::Machine,
             path: Arc::from(""),
             limit,
             unreclaimable: limit.saturating_sub(available),
@@ -72,7 +73,7 @@ impl LevelMemory {
 }
 
 /// The level with the least headroom, and the first of equal ones.
-pub fn binding(levels: &[LevelMemory]) -> Option<&LevelMemory> {
+pub fn binding_level(levels: &[LevelMemory]) -> Option<&LevelMemory> {
     levels.iter().min_by_key(|level| level.headroom())
 }
 
@@ -114,7 +115,7 @@ mod tests {
 
     fn level(level: Level, limit: u64, unreclaimable: u64) -> LevelMemory {
         LevelMemory {
-            level,
+            id: level,
             path: Arc::from(""),
             limit,
             unreclaimable,
@@ -129,16 +130,16 @@ mod tests {
             level(Level::Cgroup(1), 512 * GIB, 507 * GIB),
             level(Level::Machine, 1024 * GIB, 424 * GIB),
         ];
-        let found = binding(&levels).unwrap();
-        assert_eq!((found.level, found.headroom()), (Level::Cgroup(1), 5 * GIB));
-        assert_eq!(binding(&[]), None);
+        let found = binding_level(&levels).unwrap();
+        assert_eq!((found.id, found.headroom()), (Level::Cgroup(1), 5 * GIB));
+        assert_eq!(binding_level(&[]), None);
     }
 
     #[test]
     fn a_level_over_its_limit_has_zero_headroom_and_the_nearest_binds() {
         let levels = [level(Level::Cgroup(0), 4, 5), level(Level::Cgroup(1), 5, 5)];
-        let found = binding(&levels).unwrap();
-        assert_eq!((found.level, found.headroom()), (Level::Cgroup(0), 0));
+        let found = binding_level(&levels).unwrap();
+        assert_eq!((found.id, found.headroom()), (Level::Cgroup(0), 0));
     }
 
     #[test]

@@ -200,9 +200,9 @@ impl HostFiles {
         }
     }
 
-    /// Without `read_limits`, repeats the limits of the last sample.
-    pub fn sample(&mut self, read_limits: bool, buffer: &mut Vec<u8>) -> HostSample {
-        let max_maps = match self.max_maps.take().filter(|_| !read_limits) {
+    /// Without `read_max_map_count`, repeats the value of the last sample.
+    pub fn sample(&mut self, read_max_map_count: bool, buffer: &mut Vec<u8>) -> HostSample {
+        let max_maps = match self.max_maps.take().filter(|_| !read_max_map_count) {
             Some(max_maps) => max_maps,
             None => self.max_map_count.parse(buffer, parse::number),
         };

@@ -41,6 +41,6 @@ pub use headroom::{Level, LevelMemory, numa::NumaFiles};
 pub use host::{HostConstants, HostFiles, HostRoot, HostSample};
 pub use location::{Location, locate_folder};
 pub use parse::{cgroup::Limit, pid_status::IgnoredSignals};
-pub use process::{LimitSample, ProcessFiles, ProcessId, ProcessSample};
+pub use process::{OomAndFdSample, ProcessFiles, ProcessId, ProcessSample};
 pub use text::{Comm, trimmed_text};
 pub use threads::{ReadDepth, ThreadSample, Threads};

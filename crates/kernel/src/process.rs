@@ -109,12 +109,12 @@ pub struct ProcessFiles {
     oom_score: LazyFile,
     oom_score_adj: LazyFile,
     limits: LazyFile,
-    last_limits: Option<LimitSample>,
+    last_oom_and_fds: Option<OomAndFdSample>,
 }
 
 /// Limits of the kernel and how near the process is to them.
 #[derive(Debug, Clone, PartialEq)]
-pub struct LimitSample {
+pub struct OomAndFdSample {
     /// 0 to 2000: the highest is killed first.
     pub oom_score: Result<u64>,
     /// -1000 to 1000.
@@ -137,7 +137,7 @@ pub struct ProcessSample {
     pub status: Result<PidStatus>,
     /// Includes all threads, dead ones too. `Forbidden` to other users without `CAP_SYS_PTRACE`.
     pub io: Result<PidIo>,
-    pub limits: LimitSample,
+    pub oom_and_fds: OomAndFdSample,
 }
 
 impl ProcessFiles {
@@ -165,7 +165,7 @@ impl ProcessFiles {
             oom_score: folder.file("oom_score", ReadMode::OnePiece),
             oom_score_adj: folder.file("oom_score_adj", ReadMode::OnePiece),
             limits: folder.file("limits", ReadMode::OnePiece),
-            last_limits: None,
+            last_oom_and_fds: None,
             fd_path: Arc::from(folder.path.join("fd")),
             folder,
             living_task,
@@ -177,9 +177,9 @@ impl ProcessFiles {
     }
 
     /// After the process has ended each result is `Gone`; a zombie still has `stat`.
-    /// Without `read_limits`, repeats the limits of the last sample while the process exists and is
-    /// no zombie.
-    pub fn sample(&mut self, read_limits: bool, buffer: &mut Vec<u8>) -> ProcessSample {
+    /// Without `read_oom_and_fds`, repeats these values of the last sample while the process exists
+    /// and is no zombie.
+    pub fn sample(&mut self, read_oom_and_fds: bool, buffer: &mut Vec<u8>) -> ProcessSample {
         let stat = self.stat(buffer);
         let mut status = self.status(buffer);
         if stat.as_ref().is_ok_and(only_main_thread_ended)
@@ -193,12 +193,12 @@ impl ProcessFiles {
             status = self.status(buffer);
         }
         let has_ended = stat.as_ref().map_or(true, PidStat::has_ended);
-        let renew = read_limits || has_ended;
-        let limits = match self.last_limits.take().filter(|_| !renew) {
+        let renew = read_oom_and_fds || has_ended;
+        let oom_and_fds = match self.last_oom_and_fds.take().filter(|_| !renew) {
             Some(last) => last,
-            None => self.limit_sample(buffer),
+            None => self.oom_and_fd_sample(buffer),
         };
-        self.last_limits = Some(limits.clone());
+        self.last_oom_and_fds = Some(oom_and_fds.clone());
         ProcessSample {
             state: stat.as_ref().ok().map(|stat| stat.state),
             stat: match stat {
@@ -210,12 +210,12 @@ impl ProcessFiles {
             },
             status,
             io: self.io.parse(buffer, PidIo::parse),
-            limits,
+            oom_and_fds,
         }
     }
 
-    fn limit_sample(&mut self, buffer: &mut Vec<u8>) -> LimitSample {
-        LimitSample {
+    fn oom_and_fd_sample(&mut self, buffer: &mut Vec<u8>) -> OomAndFdSample {
+        OomAndFdSample {
             oom_score: self.oom_score.parse(buffer, number),
             oom_score_adj: self.oom_score_adj.parse(buffer, signed_number),
             open_fds: self.open_fds(),

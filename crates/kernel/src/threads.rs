@@ -39,19 +39,20 @@ pub struct ThreadSample {
     pub involuntary_switches: Option<u64>,
 }
 
-/// Files that a sample reads. Each depth includes those before it.
+/// Files that a sample reads. Each depth includes the files of the previous one.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum ReadDepth {
-    /// `schedstat` of threads, but not of those that did not run between [`IDLE_READS`] reads.
-    /// `stat` of those that ran at least [`MIN_BUSY_TIME`] since their last `stat`. Other threads
-    /// keep their values.
+    /// `schedstat` of all threads but the idle ones, which did not run between [`IDLE_READS`]
+    /// reads. `stat` of threads that ran at least [`MIN_BUSY_TIME`] since their last `stat`. Other
+    /// threads have their last values.
     Active,
     /// `schedstat` of every thread.
-    Busy,
+    AllCpuTimes,
     /// `stat` of all threads that ran since their last `stat`.
-    Ran,
-    /// `Ran` plus the context switches of `status`, which cost more than the other files together.
-    Switches,
+    AllThatRan,
+    /// `AllThatRan` plus the context switches of `status`, which cost more than the other files
+    /// together.
+    AllWithSwitches,
 }
 
 /// After this many reads without a change, a thread is idle.
@@ -127,10 +128,10 @@ impl LastRead {
             return false;
         };
         match depth {
-            ReadDepth::Active | ReadDepth::Busy => {
+            ReadDepth::Active | ReadDepth::AllCpuTimes => {
                 now.on_cpu.saturating_sub(before.on_cpu) < MIN_BUSY_TIME
             }
-            ReadDepth::Ran | ReadDepth::Switches => now == before,
+            ReadDepth::AllThatRan | ReadDepth::AllWithSwitches => now == before,
         }
     }
 
@@ -140,7 +141,7 @@ impl LastRead {
 
     fn sample(&self, depth: ReadDepth) -> ThreadSample {
         match depth {
-            ReadDepth::Switches => self.sample,
+            ReadDepth::AllWithSwitches => self.sample,
             _ => ThreadSample {
                 voluntary_switches: None,
                 involuntary_switches: None,
@@ -352,8 +353,10 @@ impl OpenThread {
             },
         };
         read.idle_reads = match known {
-            // Each `Busy` sample follows an `Active` one.
-            Some(known) if known.activity_at_stat == activity && depth == ReadDepth::Busy => {
+            // Each `AllCpuTimes` sample follows an `Active` one.
+            Some(known)
+                if known.activity_at_stat == activity && depth == ReadDepth::AllCpuTimes =>
+            {
                 known.idle_reads
             }
             Some(known) if known.activity_at_stat == activity => known.idle_reads.saturating_add(1),
@@ -361,7 +364,7 @@ impl OpenThread {
         };
         read.sample.on_cpu = activity.map(|now| now.on_cpu);
         read.sample.run_queue_delay = schedstat.and_then(|now| now.run_queue_delay);
-        if depth == ReadDepth::Switches && !read.are_switches_current(activity) {
+        if depth == ReadDepth::AllWithSwitches && !read.are_switches_current(activity) {
             [
                 read.sample.voluntary_switches,
                 read.sample.involuntary_switches,

@@ -69,7 +69,7 @@ impl Waiting {
 }
 
 fn waiting_tids(threads: &mut Threads) -> BTreeSet<u32> {
-    let sample = threads.sample(ReadDepth::Ran).unwrap();
+    let sample = threads.sample(ReadDepth::AllThatRan).unwrap();
     sample
         .filter(|thread| thread.comm.as_bytes() == b"waiting) (x")
         .map(|thread| thread.tid)
@@ -89,9 +89,15 @@ fn every_process_file_of_this_process_parses() {
     assert!(status.rss_anon.unwrap() >= pinned.len() as u64);
     let parts = [status.rss_anon, status.rss_file, status.rss_shmem].map(Option::unwrap);
     assert_eq!(status.vm_rss.unwrap(), parts.iter().sum::<u64>());
-    assert!(first.limits.max_fds.unwrap().is_none_or(|soft| soft >= 10));
-    assert!(first.limits.oom_score.unwrap() <= 2000);
-    assert!((-1000..=1000).contains(&first.limits.oom_score_adj.unwrap()));
+    assert!(
+        first
+            .oom_and_fds
+            .max_fds
+            .unwrap()
+            .is_none_or(|soft| soft >= 10)
+    );
+    assert!(first.oom_and_fds.oom_score.unwrap() <= 2000);
+    assert!((-1000..=1000).contains(&first.oom_and_fds.oom_score_adj.unwrap()));
     let second = files.sample(true, &mut buffer);
     assert!(second.stat.unwrap().minflt >= stat.minflt);
     let [before, after] = [first.io, second.io].map(|io| io.unwrap().read_bytes.unwrap());
@@ -138,12 +144,13 @@ fn open_descriptors_are_counted_without_listing() {
             .count() as u64
     };
     // A program that is being loaded opens and closes its libraries.
-    let agreed = (0..100_000).any(
-        |_| match files.sample(true, &mut Vec::new()).limits.open_fds {
-            Ok(counted) => counted == listed(),
-            Err(error) => error.kind() == ErrorKind::Absent,
-        },
-    );
+    let agreed =
+        (0..100_000).any(
+            |_| match files.sample(true, &mut Vec::new()).oom_and_fds.open_fds {
+                Ok(counted) => counted == listed(),
+                Err(error) => error.kind() == ErrorKind::Absent,
+            },
+        );
     end(child);
     assert!(agreed, "only a kernel before 6.2 may not know");
 }
@@ -157,14 +164,16 @@ fn a_killed_process_is_gone_in_every_file() {
     let mut threads = Threads::open(&root, pid, MAX_OPEN_FILES).unwrap();
     let mut buffer = Vec::new();
     assert!(files.sample(true, &mut buffer).stat.is_ok());
-    assert_eq!(threads.sample(ReadDepth::Ran).unwrap().count(), 1);
+    assert_eq!(threads.sample(ReadDepth::AllThatRan).unwrap().count(), 1);
     end(child);
     let sample = files.sample(true, &mut buffer);
     let gone = |error: Option<ReadError>| error.map(|error| error.kind()) == Some(ErrorKind::Gone);
     assert!(gone(sample.stat.err()) && gone(sample.status.err()) && gone(sample.io.err()));
-    assert!(gone(sample.limits.oom_score.err()) && gone(sample.limits.oom_score_adj.err()));
-    assert!(gone(sample.limits.open_fds.err()) && gone(sample.limits.max_fds.err()));
-    assert!(gone(threads.sample(ReadDepth::Ran).err()));
+    assert!(
+        gone(sample.oom_and_fds.oom_score.err()) && gone(sample.oom_and_fds.oom_score_adj.err())
+    );
+    assert!(gone(sample.oom_and_fds.open_fds.err()) && gone(sample.oom_and_fds.max_fds.err()));
+    assert!(gone(threads.sample(ReadDepth::AllThatRan).err()));
     assert!(gone(files.cmdline().err()));
     assert!(gone(ProcessFiles::open(&root, pid).err()));
     assert!(gone(locate_cgroups(&root, pid).err()));
@@ -203,7 +212,7 @@ fn the_faults_of_living_threads_do_not_exceed_those_of_the_process() {
     let root = HostRoot::default();
     let mut threads = Threads::open(&root, std::process::id(), MAX_OPEN_FILES).unwrap();
     let sum: u64 = threads
-        .sample(ReadDepth::Ran)
+        .sample(ReadDepth::AllThatRan)
         .unwrap()
         .map(|thread| thread.minflt)
         .sum();
@@ -251,7 +260,7 @@ fn an_active_thread_is_reread_and_an_idle_one_stays_correct() {
         // The thread may not sleep yet. Then it counts a switch between the two reads.
         let agreed = (0..100_000).any(|_| {
             let sample = threads
-                .sample(ReadDepth::Switches)
+                .sample(ReadDepth::AllWithSwitches)
                 .unwrap()
                 .find(|thread| thread.comm.as_bytes() == b"faulting");
             sample.is_some_and(|thread| {
@@ -269,9 +278,13 @@ fn an_active_thread_is_reread_and_an_idle_one_stays_correct() {
 fn context_switches_are_read_only_if_requested() {
     let root = HostRoot::default();
     let mut threads = Threads::open(&root, std::process::id(), MAX_OPEN_FILES).unwrap();
-    for depth in [ReadDepth::Ran, ReadDepth::Switches, ReadDepth::Ran] {
+    for depth in [
+        ReadDepth::AllThatRan,
+        ReadDepth::AllWithSwitches,
+        ReadDepth::AllThatRan,
+    ] {
         for thread in threads.sample(depth).unwrap() {
-            let wanted = depth == ReadDepth::Switches;
+            let wanted = depth == ReadDepth::AllWithSwitches;
             assert_eq!(thread.voluntary_switches.is_some(), wanted);
             assert_eq!(thread.involuntary_switches.is_some(), wanted);
         }
@@ -335,7 +348,7 @@ fn a_real_v1_cgroup_is_located_limited_removed_and_found_again() {
     assert_eq!(sample.memory_events.as_ref().unwrap().oom_kill, Some(0));
     let levels = files.levels(&sample, &mut buffer).unwrap();
     let parent = levels.limits.first().unwrap();
-    assert_eq!((parent.level, parent.limit), (Level::Cgroup(1), 64 << 20));
+    assert_eq!((parent.id, parent.limit), (Level::Cgroup(1), 64 << 20));
     let name = outer.folder.file_name().unwrap().to_str().unwrap();
     assert!(parent.path.ends_with(name), "{}", parent.path);
 

@@ -10,7 +10,7 @@
 //! ```
 //! use faultline_metrics::{Reading, metrics::process};
 //!
-//! let faults = Reading::counter(&process::PAGE_FAULTS, ["major".into()], 12);
+//! let faults = Reading::integer(&process::PAGE_FAULTS, ["major".into()], 12);
 //! assert_eq!(faults.metric.name, "agave_process_page_faults_total");
 //! ```
 

@@ -60,7 +60,7 @@ impl From<String> for LabelText {
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum Value {
-    Whole(u64),
+    Integer(u64),
     Real(f64),
     Histogram(Arc<Histogram>),
 }
@@ -68,7 +68,7 @@ pub enum Value {
 impl Value {
     pub fn number(&self) -> Option<f64> {
         match self {
-            Value::Whole(n) => Some(*n as f64),
+            Value::Integer(n) => Some(*n as f64),
             Value::Real(x) => Some(*x),
             Value::Histogram(_) => None,
         }
@@ -111,20 +111,12 @@ impl Reading {
         }
     }
 
-    pub fn whole<const N: usize>(
+    pub fn integer<const N: usize>(
         metric: &'static Metric,
         labels: [LabelText; N],
         value: u64,
     ) -> Self {
-        Self::new(metric, labels, Value::Whole(value))
-    }
-
-    pub fn counter<const N: usize>(
-        metric: &'static Metric,
-        labels: [LabelText; N],
-        value: u64,
-    ) -> Self {
-        Self::whole(metric, labels, value)
+        Self::new(metric, labels, Value::Integer(value))
     }
 
     pub fn real<const N: usize>(
@@ -140,7 +132,7 @@ impl Reading {
         labels: [LabelText; N],
         value: bool,
     ) -> Self {
-        Self::whole(metric, labels, u64::from(value))
+        Self::integer(metric, labels, u64::from(value))
     }
 
     pub fn with_tags(mut self, tags: Vec<(LabelText, LabelText)>) -> Self {
@@ -153,24 +145,15 @@ impl Reading {
 pub trait ReadingList {
     fn add(&mut self, reading: Reading);
 
-    fn whole<const N: usize>(
+    fn integer<const N: usize>(
         &mut self,
         metric: &'static Metric,
         labels: [LabelText; N],
         value: impl Into<Option<u64>>,
     ) {
         if let Some(value) = value.into() {
-            self.add(Reading::whole(metric, labels, value));
+            self.add(Reading::integer(metric, labels, value));
         }
-    }
-
-    fn counter<const N: usize>(
-        &mut self,
-        metric: &'static Metric,
-        labels: [LabelText; N],
-        value: impl Into<Option<u64>>,
-    ) {
-        self.whole(metric, labels, value);
     }
 
     fn real<const N: usize>(
@@ -190,7 +173,7 @@ pub trait ReadingList {
         labels: [LabelText; N],
         value: impl Into<Option<bool>>,
     ) {
-        self.whole(metric, labels, value.into().map(u64::from));
+        self.integer(metric, labels, value.into().map(u64::from));
     }
 }
 

@@ -48,7 +48,8 @@ crate::named_enum! {
 crate::named_enum! {
     /// Why something could not be read. It decides what an operator can do.
     pub enum ProblemKind {
-        /// This kernel, cgroup version or validator does not have it. Nothing to do.
+        /// This kernel, cgroup version or validator does not have it, or no process matches. In
+        /// most cases nothing to do.
         Absent = "absent",
         /// The daemon may not read it: grant the right, or accept the gap.
         Forbidden = "forbidden",

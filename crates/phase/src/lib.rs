@@ -56,6 +56,7 @@ pub enum Process {
     Alive,
 }
 
+/// How far the start of the validator is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stage {
     /// A phase of the start. Any phase if an older recording has no evidence.
@@ -65,7 +66,7 @@ pub enum Stage {
 
 /// Of one tick. Silence of a source is not evidence.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Evidence {
+pub struct PhaseEvidence {
     pub process: Process,
     /// As last reported; `None` if the report is too old.
     pub stage: Option<Stage>,

@@ -4,7 +4,7 @@
 //! back.
 
 use crate::{
-    Evidence, Phase, Process, Rules, Stage, TipTime,
+    Phase, PhaseEvidence, Process, Rules, Stage, TipTime,
     position::{SlotTrack, max_slots},
     slot_time::SlotTimeMeter,
 };
@@ -144,7 +144,7 @@ impl Tracker {
     }
 
     /// Returns the intervals whose phase the evidence decides, in order.
-    pub fn tick(&mut self, now: Duration, evidence: &Evidence) -> Vec<Interval> {
+    pub fn tick(&mut self, now: Duration, evidence: &PhaseEvidence) -> Vec<Interval> {
         let last_tick = *self.now.get_or_insert_with(|| {
             self.decided_until = now;
             now
@@ -180,7 +180,7 @@ impl Tracker {
         self.is_known = true;
     }
 
-    fn take_evidence(&mut self, now: Duration, evidence: &Evidence) {
+    fn take_evidence(&mut self, now: Duration, evidence: &PhaseEvidence) {
         self.forget_purged_slots(evidence);
         let (state, slot_time) = (&mut self.process_state, self.slot_time.stable());
         state.has_reported |= evidence.stage.is_some() || evidence.slot.is_some();
@@ -212,7 +212,7 @@ impl Tracker {
 
     /// A migration to Alpenglow purges slots: the own slot goes back, and the reported tip no
     /// longer exists. Until a new tip appears, only the own slot shows progress.
-    fn forget_purged_slots(&mut self, evidence: &Evidence) {
+    fn forget_purged_slots(&mut self, evidence: &PhaseEvidence) {
         let state = &mut self.process_state;
         let (None, Some(slot), Some(own_track)) = (evidence.tip, evidence.slot, state.own_track)
         else {
@@ -226,7 +226,7 @@ impl Tracker {
         }
     }
 
-    fn measure_slot_time(&mut self, now: Duration, evidence: &Evidence) {
+    fn measure_slot_time(&mut self, now: Duration, evidence: &PhaseEvidence) {
         let state = &mut self.process_state;
         if evidence.slot.is_some() {
             state.healthy_since = evidence
@@ -249,7 +249,7 @@ impl Tracker {
         }
     }
 
-    fn update_phase(&mut self, now: Duration, evidence: &Evidence, had_gap: bool) {
+    fn update_phase(&mut self, now: Duration, evidence: &PhaseEvidence, had_gap: bool) {
         let is_stopped = evidence.process == Process::Stopped;
         let newest_evidence_at = self.newest_evidence_at(now, evidence);
         let state = &mut self.process_state;
@@ -278,7 +278,7 @@ impl Tracker {
     /// Time of the newest evidence. With a slot: when slot and tip both last kept pace or, if it is
     /// clearly behind, when either last advanced. Without a slot: now, if a source reports the
     /// phase.
-    fn newest_evidence_at(&self, now: Duration, evidence: &Evidence) -> Option<Duration> {
+    fn newest_evidence_at(&self, now: Duration, evidence: &PhaseEvidence) -> Option<Duration> {
         let state = &self.process_state;
         let own_track = match (state.own_track, evidence.stage) {
             (None, stage) => return stage.map(|_| now),
@@ -336,7 +336,7 @@ impl Tracker {
         state.evidence_resumed_at = None;
     }
 
-    fn apply_evidence(&mut self, now: Duration, evidence: &Evidence) {
+    fn apply_evidence(&mut self, now: Duration, evidence: &PhaseEvidence) {
         self.process_state.evidence_taken_at = now;
         let next = self.next_phase(now, evidence);
         let is_reported = matches!(evidence.stage, Some(Stage::Reported(_)));
@@ -398,7 +398,7 @@ impl Tracker {
         }
     }
 
-    fn next_phase(&mut self, now: Duration, evidence: &Evidence) -> Phase {
+    fn next_phase(&mut self, now: Duration, evidence: &PhaseEvidence) -> Phase {
         let state = &mut self.process_state;
         match (evidence.stage, self.phase) {
             (Some(Stage::Reported(phase)), _) if !phase.is_running() => {

@@ -10,7 +10,7 @@
 mod cases;
 
 use cases::cases;
-use faultline_phase::{Evidence, Interval, Phase, Process, Rules, Stage, Tracker};
+use faultline_phase::{Interval, Phase, PhaseEvidence, Process, Rules, Stage, Tracker};
 use std::time::Duration;
 
 #[test]
@@ -82,9 +82,9 @@ fn at(second: u64) -> Duration {
     Duration::from_secs(second)
 }
 
-fn near(second: u64) -> Evidence {
+fn near(second: u64) -> PhaseEvidence {
     let slot = 1000 + second * 5 / 2;
-    Evidence {
+    PhaseEvidence {
         process: Process::Alive,
         stage: Some(Stage::Running),
         slot: Some(slot),
@@ -120,9 +120,9 @@ fn phase_evidence_of_a_process_does_not_apply_to_its_successor() {
         (Some(Phase::AtTip), Some(true))
     );
     tracker.restart();
-    let silent = Evidence {
+    let silent = PhaseEvidence {
         process: Process::Alive,
-        ..Evidence::default()
+        ..PhaseEvidence::default()
     };
     for second in 101..=1100 {
         tracker.tick(at(second), &silent);
@@ -139,7 +139,7 @@ fn a_stall_is_reported_while_the_slot_stops_after_reaching_tip() {
     for second in 1..=100 {
         tracker.tick(at(second), &near(second));
     }
-    let hangs = |second| Evidence {
+    let hangs = |second| PhaseEvidence {
         slot: near(100).slot,
         ..near(second)
     };
@@ -164,7 +164,7 @@ fn a_slot_rate_change_is_neither_a_pause_nor_time_behind() {
             let slot = slot(second);
             tracker.tick(
                 at(second),
-                &Evidence {
+                &PhaseEvidence {
                     slot: Some(slot),
                     tip: Some(slot + 1),
                     ..near(second)
@@ -189,7 +189,7 @@ fn without_a_tip_the_own_slot_gives_slot_time_after_healthy_minute() {
     let slot_time = |seconds, is_healthy| {
         let mut tracker = Tracker::new(Rules::default());
         for second in 1..=seconds {
-            let evidence = Evidence {
+            let evidence = PhaseEvidence {
                 tip: None,
                 is_healthy,
                 ..near(second)
@@ -211,7 +211,7 @@ fn one_wrong_slot_does_not_change_later_phases() {
         let right = near(second);
         tracker.tick(
             at(second),
-            &Evidence {
+            &PhaseEvidence {
                 slot: wrong.or(right.slot),
                 ..right
             },

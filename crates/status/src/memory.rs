@@ -208,12 +208,16 @@ mod tests {
     }
 
     fn level(level: &'static str, path: &'static str, limit: u64, taken: u64) -> Vec<Reading> {
-        let gib = |metric, gib: u64| Reading::whole(metric, [level.into()], gib * GIB);
+        let gib = |metric, gib: u64| Reading::integer(metric, [level.into()], gib * GIB);
         vec![
             gib(&m::HEADROOM, limit - taken),
             gib(&m::LEVEL_LIMIT, limit),
             gib(&m::LEVEL_UNRECLAIMABLE, taken),
-            Reading::new(&m::LEVEL_INFO, [level.into(), path.into()], Value::Whole(1)),
+            Reading::new(
+                &m::LEVEL_INFO,
+                [level.into(), path.into()],
+                Value::Integer(1),
+            ),
         ]
     }
 
@@ -223,7 +227,7 @@ mod tests {
         readings.extend(level("1", "/sol.slice", 512, 507));
         readings.push(Reading::flag(&m::BINDING, ["0".into()], false));
         readings.push(Reading::flag(&m::BINDING, ["1".into()], true));
-        readings.push(Reading::whole(&m::LEVEL_OTHERS, ["1".into()], 206 * GIB));
+        readings.push(Reading::integer(&m::LEVEL_OTHERS, ["1".into()], 206 * GIB));
         let status = MemoryStatus::of(&tick(readings)).unwrap();
         let binding = status.binding().unwrap();
         assert_eq!(binding.title, "cgroup /sol.slice");
@@ -248,9 +252,9 @@ mod tests {
     fn limits_without_oom_risk_are_notes() {
         let mut readings = level("machine", "", 512, 400);
         readings.extend(level("above", "/", 64, 60));
-        readings.push(Reading::whole(&m::HIGH_HEADROOM, ["1".into()], 0));
-        readings.push(Reading::whole(&m::SWAP_HEADROOM, [], 2 * GIB));
-        readings.push(Reading::whole(&m::COMMIT_HEADROOM, [], GIB));
+        readings.push(Reading::integer(&m::HIGH_HEADROOM, ["1".into()], 0));
+        readings.push(Reading::integer(&m::SWAP_HEADROOM, [], 2 * GIB));
+        readings.push(Reading::integer(&m::COMMIT_HEADROOM, [], GIB));
         readings.push(Reading::flag(&m::OOMD, [], true));
         let status = MemoryStatus::of(&tick(readings)).unwrap();
         assert_eq!(status.binding(), None);

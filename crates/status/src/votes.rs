@@ -84,7 +84,7 @@ fn vote_details(readings: Readings<'_>) -> [Option<String>; 9] {
         .filter(|sol| *sol > 0.0);
     let shortfall = shortfall.map(|sol| format!("{sol:.3} SOL missing for the admission ticket"));
     let of_best = readings
-        .number(&m::VOTE_SHARE)
+        .number(&m::VOTE_CREDITS_VS_BEST)
         .map(|share| format!(", {} of the best validator's credits", percent(share)))
         .unwrap_or_default();
     let rank = readings
@@ -93,7 +93,7 @@ fn vote_details(readings: Readings<'_>) -> [Option<String>; 9] {
     let reward = readings
         .number_of(&m::VOTE_REWARD, &["this_epoch"])
         .map(|lamports| format!("{:.3} SOL earned this epoch", lamports / LAMPORTS_PER_SOL));
-    let per_stake = readings.number(&m::VOTE_REWARD_OF_BEST).map(|share| {
+    let per_stake = readings.number(&m::VOTE_REWARD_VS_BEST).map(|share| {
         format!(
             "{} of the best validator's reward per stake",
             percent(share)

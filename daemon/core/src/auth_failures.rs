@@ -49,7 +49,7 @@ impl AuthFailures {
     }
 
     pub fn reading(&self) -> Reading {
-        Reading::counter(
+        Reading::integer(
             &AUTH_FAILURES,
             [self.listener.into()],
             self.counts.lock().total,

@@ -1,5 +1,5 @@
 //! Starts all threads and programs, and all tasks but those of connections and blocking calls. A
-//! stage names and stops its threads and tasks.
+//! [`WorkerGroup`] names and stops its threads and tasks.
 
 #![expect(
     clippy::disallowed_methods,
@@ -116,7 +116,7 @@ impl Stop {
 }
 
 /// Threads and tasks that are stopped together.
-pub struct Stage {
+pub struct WorkerGroup {
     pub name: &'static str,
     stop: Stop,
     runtime: tokio::runtime::Handle,
@@ -125,9 +125,9 @@ pub struct Stage {
     tasks: Vec<(&'static str, tokio::task::JoinHandle<()>)>,
 }
 
-impl Stage {
+impl WorkerGroup {
     pub fn new(name: &'static str, runtime: &tokio::runtime::Handle) -> Self {
-        Stage {
+        WorkerGroup {
             name,
             stop: Stop::default(),
             runtime: runtime.clone(),
@@ -137,7 +137,7 @@ impl Stage {
         }
     }
 
-    /// The stage's stop signal, for members that are built before they start.
+    /// The stop signal of the group, for members that are built before they start.
     pub fn stop_signal(&self) -> Stop {
         self.stop.clone()
     }
@@ -153,8 +153,8 @@ impl Stage {
         Ok(())
     }
 
-    /// For a thread that reads paths of the validator, whose file system may hang. [`Stage::end`]
-    /// abandons a hanging thread.
+    /// For a thread that reads paths of the validator, whose file system may hang.
+    /// [`WorkerGroup::end`] abandons a hanging thread.
     pub fn path_thread(
         &mut self,
         name: &'static str,
@@ -287,19 +287,19 @@ mod tests {
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
     async fn a_stage_ends_when_all_its_tasks_have_ended() {
-        let mut stage = Stage::new("test", &tokio::runtime::Handle::current());
-        stage
+        let mut workers = WorkerGroup::new("test", &tokio::runtime::Handle::current());
+        workers
             .thread(
                 "blocking",
                 |stop| while !stop.sleep(Duration::from_secs(60)) {},
             )
             .unwrap();
-        stage.task("waiting", |stop| async move { stop.wait().await });
-        stage
+        workers.task("waiting", |stop| async move { stop.wait().await });
+        workers
             .task_thread("apart", 1, |stop| async move { stop.wait().await })
             .unwrap();
-        assert_eq!(stage.ended_member(), None);
-        assert!(stage.end(Duration::from_secs(20)).await.is_empty());
+        assert_eq!(workers.ended_member(), None);
+        assert!(workers.end(Duration::from_secs(20)).await.is_empty());
     }
 
     #[test]
@@ -333,18 +333,18 @@ mod tests {
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
     async fn a_thread_hanging_on_a_path_does_not_block_shutdown() {
-        let mut stage = Stage::new("test", &tokio::runtime::Handle::current());
+        let mut workers = WorkerGroup::new("test", &tokio::runtime::Handle::current());
         let (_release, hangs) = std::sync::mpsc::channel::<()>();
-        stage
+        workers
             .path_thread("hung", move |_| while hangs.recv().is_ok() {})
             .unwrap();
-        assert!(stage.end(Duration::from_millis(20)).await.is_empty());
+        assert!(workers.end(Duration::from_millis(20)).await.is_empty());
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
     async fn a_task_that_does_not_stop_is_named() {
-        let mut stage = Stage::new("test", &tokio::runtime::Handle::current());
-        stage.task("deaf", |_| std::future::pending());
-        assert_eq!(stage.end(Duration::from_millis(20)).await, ["deaf"]);
+        let mut workers = WorkerGroup::new("test", &tokio::runtime::Handle::current());
+        workers.task("deaf", |_| std::future::pending());
+        assert_eq!(workers.end(Duration::from_millis(20)).await, ["deaf"]);
     }
 }

@@ -136,14 +136,14 @@ pub fn build(
 }
 
 impl Handle {
-    pub fn readings(&self, out: &mut Vec<Reading>) {
+    pub fn add_readings(&self, out: &mut Vec<Reading>) {
         let queue = &self.0.queue;
         for outcome in Outcome::ALL {
             let (requests, bytes) = queue.totals(outcome);
-            out.counter(&FORWARD_BYTES, [outcome.name().into()], bytes);
-            out.counter(&FORWARD_REQUESTS, [outcome.name().into()], requests);
+            out.integer(&FORWARD_BYTES, [outcome.name().into()], bytes);
+            out.integer(&FORWARD_REQUESTS, [outcome.name().into()], requests);
         }
-        out.whole(&FORWARD_QUEUE, [], queue.bytes());
+        out.integer(&FORWARD_QUEUE, [], queue.bytes());
     }
 
     pub fn problems(&self) -> Vec<(ProblemKind, String)> {

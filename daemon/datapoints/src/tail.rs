@@ -16,7 +16,7 @@ use crate::validator::intake::{Intake, Push};
 use faultline_core::{
     clock::Clock,
     config::Log,
-    supervisor::{FS_CALL_TIMEOUT, FsCalls, Stage, Stop},
+    supervisor::{FS_CALL_TIMEOUT, FsCalls, Stop, WorkerGroup},
 };
 use faultline_log_tail::{Follower, POLL_INTERVAL, RecordSink, RecordWriter};
 use faultline_metrics::{Problem, Stamp};
@@ -42,11 +42,11 @@ impl LogTail {
         }
     }
 
-    pub fn start(self, stage: &mut Stage) -> io::Result<()> {
+    pub fn start(self, workers: &mut WorkerGroup) -> io::Result<()> {
         match self {
-            LogTail::File(file) => stage.path_thread("log", |stop| file.run(stop)),
+            LogTail::File(file) => workers.path_thread("log", |stop| file.run(stop)),
             LogTail::Journal(journal) => {
-                stage.task("journal", |stop| journal.run(stop));
+                workers.task("journal", |stop| journal.run(stop));
                 Ok(())
             }
         }

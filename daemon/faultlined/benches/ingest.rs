@@ -21,7 +21,7 @@ use faultline_core::{
     clock::Clock,
     config::{self, AllowedDatapoint, Credentials, DatapointKind, Datapoints},
     push_memory::PushMemory,
-    supervisor::Stage,
+    supervisor::WorkerGroup,
 };
 use faultline_datapoints::{
     ingest::{IngestCounters, Listener},
@@ -307,7 +307,7 @@ fn compare_connections(case: &Case) {
 /// The real listener on a runtime of one thread.
 struct Server {
     runtime: tokio::runtime::Runtime,
-    stage: Stage,
+    workers: WorkerGroup,
     counters: IngestCounters,
     address: std::net::SocketAddr,
 }
@@ -331,11 +331,11 @@ impl Server {
             listener.local_addr().expect("an address"),
             listener.counters(),
         );
-        let mut stage = Stage::new("ingest", runtime.handle());
-        stage.task("ingest", |stop| listener.run(stop));
+        let mut workers = WorkerGroup::new("ingest", runtime.handle());
+        workers.task("ingest", |stop| listener.run(stop));
         Server {
             runtime,
-            stage,
+            workers,
             counters,
             address,
         }
@@ -350,7 +350,7 @@ impl Server {
     /// Bytes that the server has parsed.
     fn parsed_bytes(&self) -> f64 {
         let mut readings = Vec::new();
-        self.counters.readings(&mut readings);
+        self.counters.add_readings(&mut readings);
         let bytes = readings
             .iter()
             .find(|reading| reading.metric.name == INGEST_BYTES.name)
@@ -361,7 +361,7 @@ impl Server {
     fn end(self) {
         let busy = self
             .runtime
-            .block_on(self.stage.end(Duration::from_secs(10)));
+            .block_on(self.workers.end(Duration::from_secs(10)));
         assert!(busy.is_empty());
     }
 }

@@ -10,7 +10,7 @@ use faultline_core::{
     clock::Clock,
     config::{Metrics, TargetSelector},
     publish::{Latest, Sink},
-    supervisor::Stage,
+    supervisor::WorkerGroup,
 };
 use faultline_http::{
     sinks::{
@@ -34,13 +34,13 @@ fn tick(number: u64) -> Arc<Tick> {
     let pool = |i: u64| -> LabelText { format!("solPohTickProd{i}").into() };
     let readings = (0..SERIES)
         .map(|i| match i / 150 {
-            0 => Reading::whole(&metrics::pools::THREADS, [pool(i)], i),
+            0 => Reading::integer(&metrics::pools::THREADS, [pool(i)], i),
             1 | 2 => Reading::real(
                 &metrics::pools::RUN_QUEUE,
                 [pool(i)],
                 (number * i) as f64 / 1e9,
             ),
-            3..=5 => Reading::counter(
+            3..=5 => Reading::integer(
                 &metrics::pools::PAGE_FAULTS,
                 [pool(i), "minor".into()],
                 number * i,
@@ -178,14 +178,14 @@ fn main() {
     let server = Server::build(&config, Vec::new(), state).unwrap();
     let mut stream = TcpStream::connect(server.local_addr().unwrap()).unwrap();
     stream.set_nodelay(true).unwrap();
-    let mut stage = Stage::new("web", runtime.handle());
-    stage.task("web", |stop| server.run(stop));
+    let mut workers = WorkerGroup::new("web", runtime.handle());
+    workers.task("web", |stop| server.run(stop));
 
     requests(&mut stream, &mut newest_tick);
     drop(stream);
     assert!(
         runtime
-            .block_on(stage.end(Duration::from_secs(10)))
+            .block_on(workers.end(Duration::from_secs(10)))
             .is_empty()
     );
 }

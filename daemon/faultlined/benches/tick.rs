@@ -19,7 +19,7 @@ use faultline_core::{
     clock::{Clock, DueTick},
     config::{Config, TargetSelector},
     publish::{Latest, Sink},
-    supervisor::Stage,
+    supervisor::WorkerGroup,
 };
 use faultline_datapoints::validator::intake::Intake;
 use faultline_http::sinks::history::History;
@@ -193,9 +193,9 @@ fn compare_sections(pid: u32) {
         (with.validator.enabled, with.host.enabled) = (votes, host);
         // The results of `[host]` are taken at each tick.
         with.host.interval = Duration::from_millis(1);
-        let mut stage = Stage::new("bench", runtime.handle());
+        let mut workers = WorkerGroup::new("bench", runtime.handle());
         let mut sides = [&neither, &with]
-            .map(|config| (SampledTarget::with(config, Some(&mut stage)), Vec::new()));
+            .map(|config| (SampledTarget::with(config, Some(&mut workers)), Vec::new()));
         std::thread::sleep(SETTLING);
         for _ in 0..2_000 {
             sides
@@ -265,8 +265,8 @@ impl SampledTarget {
         SampledTarget::with(config, None)
     }
 
-    /// Starts the tasks of the sources in `stage`.
-    fn with(config: &Config, stage: Option<&mut Stage>) -> Self {
+    /// Starts the tasks of the sources in `workers`.
+    fn with(config: &Config, workers: Option<&mut WorkerGroup>) -> Self {
         let (root, clock) = (HostRoot::default(), Clock::start());
         let mut finder = Finder::build(&config.target, root.clone(), clock);
         let target = finder.find_once().expect("the target is found");
@@ -284,8 +284,8 @@ impl SampledTarget {
         faultline_sources::register(&mut registry, &context, &intake, None, None, live);
         own_process::register(&mut registry, &root, faultlined::VERSION, false, |_| ());
         let sources = std::mem::take(&mut registry.samplers);
-        if let Some(stage) = stage {
-            registry.start(stage).expect("the sources' threads");
+        if let Some(workers) = workers {
+            registry.start(workers).expect("the sources' threads");
         }
         let host = HostConstants::read(&root).expect("the kernel's constants");
         let newest = Latest::default();

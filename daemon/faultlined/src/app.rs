@@ -1,5 +1,5 @@
 //! Builds and runs the daemon. Binds sockets and opens files before anything starts. Stops the
-//! stages in the order of the data flow.
+//! worker groups in the order of the data flow.
 
 mod config_paths;
 pub(crate) mod live;
@@ -17,7 +17,7 @@ use faultline_core::{
     config::{Config, ConfigError, TargetSelector},
     publish::Latest,
     socket::{InheritError, InheritedSockets},
-    supervisor::Stage,
+    supervisor::WorkerGroup,
 };
 use faultline_datapoints::{
     forward,
@@ -39,7 +39,7 @@ use sd_notify::NotifyState;
 use signals::Signals;
 use std::{io, path::PathBuf, time::Duration};
 
-const STAGE_END_TIMEOUT: Duration = Duration::from_secs(7);
+const WORKER_END_TIMEOUT: Duration = Duration::from_secs(7);
 /// Maximum concurrent blocking calls of one runtime.
 const MAX_BLOCKING_CALLS: usize = 4;
 
@@ -95,7 +95,7 @@ impl App {
             target_handle: &target_handle,
         };
         let mut registry = Registry::default();
-        registry.on_start(|stage| stage.thread("target", |stop| finder.run(stop)));
+        registry.on_start(|workers| workers.thread("target", |stop| finder.run(stop)));
         let (rpc, admin) = faultline_sources::register(
             &mut registry,
             &context,
@@ -133,23 +133,23 @@ impl App {
         })
     }
 
-    /// Runs until a stop signal. True if nothing failed before the signal, every stage ended in
-    /// time, and no second signal came.
+    /// Runs until a stop signal. True if nothing failed before the signal, every worker group
+    /// ended in time, and no second signal came.
     pub fn run(self, ready_file: Option<ReadyFile>) -> Result<bool> {
         let runtime = runtime()?;
-        let outcome = runtime.block_on(self.run_stages(ready_file));
+        let outcome = runtime.block_on(self.run_worker_groups(ready_file));
         runtime.shutdown_timeout(Duration::from_secs(1));
         outcome
     }
 
-    async fn run_stages(self, mut ready_file: Option<ReadyFile>) -> Result<bool> {
+    async fn run_worker_groups(self, mut ready_file: Option<ReadyFile>) -> Result<bool> {
         let demo = self.demo;
         // Signals are handled before the ready file exists: its reader may send one at once.
         let signals = Signals::subscribe()?;
         let handle = tokio::runtime::Handle::current();
-        let mut stages =
-            ["sources", "ticker", "sinks", "web"].map(|name| Stage::new(name, &handle));
-        let [sources_stage, ticker_stage, sinks_stage, web_stage] = &mut stages;
+        let mut worker_groups =
+            ["sources", "ticker", "sinks", "web"].map(|name| WorkerGroup::new(name, &handle));
+        let [source_workers, ticker_workers, sink_workers, web_workers] = &mut worker_groups;
         let metrics = self.web.listen_addresses();
         let pushes = self.push_addresses;
         let addresses = (metrics.join(","), pushes.as_ref().map(|all| all.join(",")));
@@ -163,16 +163,16 @@ impl App {
         let ticker = self.ticker;
         let web = self.web;
         self.registry
-            .start(sources_stage)
+            .start(source_workers)
             .context("a thread cannot be started")?;
-        ticker_stage.thread("tick", move |stop| ticker.run(stop))?;
+        ticker_workers.thread("tick", move |stop| ticker.run(stop))?;
         if let Some(forwarder) = self.forwarder {
-            sinks_stage.task("forward", |stop| forwarder.run(stop));
+            sink_workers.task("forward", |stop| forwarder.run(stop));
         }
         if let Some(recorder) = self.recorder {
-            recorder.start(sinks_stage)?;
+            recorder.start(sink_workers)?;
         }
-        web_stage.task_thread("web", MAX_BLOCKING_CALLS, |stop| web.run(stop))?;
+        web_workers.task_thread("web", MAX_BLOCKING_CALLS, |stop| web.run(stop))?;
         tracing::info!(metrics = %addresses.0, ingest = addresses.1.map(tracing::field::display), "listening");
         if let Some(page) = demo.as_ref().and(page) {
             tracing::info!("demo started: open {page} in a browser");
@@ -182,14 +182,14 @@ impl App {
             self.flight_recorder.as_ref(),
             &self.newest_tick,
             self.clock,
-            &stages,
+            &worker_groups,
         );
         let stop_requested = tokio::select! {
             stop_requested = until_stop => stop_requested,
             never = ready_file::update_until_dropped(ready_file, self.target_handle) => match never {},
         };
         signals::notify(&[NotifyState::Stopping]);
-        let Some(all_in_time) = end_in_order(stages, self.clock).await else {
+        let Some(all_in_time) = end_in_order(worker_groups, self.clock).await else {
             return Ok(false);
         };
         let graceful = stop_requested && all_in_time;
@@ -198,15 +198,15 @@ impl App {
     }
 }
 
-/// True if every stage ended in time; `None` after a second signal.
-async fn end_in_order(stages: [Stage; 4], clock: Clock) -> Option<bool> {
-    // Subscribed before the first stage ends, so that a signal between two stages counts.
+/// True if every worker group ended in time; `None` after a second signal.
+async fn end_in_order(worker_groups: [WorkerGroup; 4], clock: Clock) -> Option<bool> {
+    // Subscribed before the first group ends, so that a signal between two groups counts.
     let mut second_signal = std::pin::pin!(signals::second_signal(clock));
     let mut all_in_time = true;
-    for stage in stages {
-        let name = stage.name;
+    for workers in worker_groups {
+        let name = workers.name;
         all_in_time &= tokio::select! {
-            busy = stage.end(STAGE_END_TIMEOUT) => busy.is_empty(),
+            busy = workers.end(WORKER_END_TIMEOUT) => busy.is_empty(),
             () = &mut second_signal => {
                 tracing::warn!(stage = name, "forced exit after a second signal: unwritten and unsent data is lost");
                 return None;

@@ -186,7 +186,7 @@ pub async fn update_until_dropped(
     let Some(mut file) = file else {
         return std::future::pending().await;
     };
-    let mut process = target_handle.process();
+    let mut process = target_handle.watch_process();
     loop {
         let followed = *process.borrow_and_update();
         file.update(followed.map(|process| Target {

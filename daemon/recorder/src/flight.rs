@@ -253,11 +253,11 @@ impl FlightRecorderHandle {
         for reason in SaveReason::ALL {
             let count = state.save_counts[reason as usize];
             let labels = [reason.name().into()];
-            output.readings.counter(&d::FLIGHT_SAVES, labels, count);
+            output.readings.integer(&d::FLIGHT_SAVES, labels, count);
         }
         output
             .readings
-            .counter(&d::FLIGHT_FAILURES, [], state.failures);
+            .integer(&d::FLIGHT_FAILURES, [], state.failures);
         let at = state.last_saved_at.map(|at| at.as_secs_f64());
         output.readings.real(&d::FLIGHT_LAST_SAVE, [], at);
         let problem = state.problem.clone();

@@ -23,7 +23,8 @@ use faultline_kernel::ProcessId;
 use faultline_metrics::{Problem, Source, Stamp, metrics::votes as m};
 use std::{net::SocketAddr, sync::Arc};
 
-/// Called at every poll on the runtime, so it must not block.
+/// Returns the current target from the last result of the search. Called at every poll on the
+/// runtime, so it must not block.
 pub type TargetLookup = Box<dyn Fn() -> Option<Arc<Target>> + Send + Sync>;
 
 /// Returns a lookup that finds only validators.
@@ -41,37 +42,43 @@ pub struct AdminFacts {
     /// Facts of another process than the followed one are out of date.
     pub process: ProcessId,
     pub polled_at: Stamp,
-    /// `None` before the first response, and after it is older than three polls and 10 s.
+    /// `None` before the first response, and once that is older than three polls and also than 10
+    /// s.
     pub progress: Option<StartProgress>,
     /// Requested after the start. `None` like `progress`, and always with solana-test-validator.
     pub identity: Option<PublicKey>,
-    /// The configured address, such as 0.0.0.0, requested once per process. `None` before that, and
-    /// without JSON-RPC.
+    /// The configured address, such as 0.0.0.0, requested once per process. `None` before that
+    /// response, and for a validator without JSON-RPC.
     pub rpc_address: Option<SocketAddr>,
+    /// Whether the vote account passes the check of the admission ticket at the start of an epoch.
     /// Requested every minute after the start. `None` like `progress`, and with a version that does
     /// not report it.
     pub admission: Option<AdmissionStatus>,
     pub problems: Vec<Problem>,
+    /// The last poll got the start progress. Later requests of that poll may have failed.
     pub up: bool,
 }
 
 impl AdminFacts {
-    /// `agave_admitted`. Absent for a node without a voting key, and before the feature is active.
-    fn readings(&self, output: &mut SourceOutput) {
+    /// Exports `agave_admitted`: whether the vote account may vote and lead. Absent for a node
+    /// without a voting key, and before the feature of the validator admission ticket (VAT) is
+    /// active.
+    fn add_readings(&self, output: &mut SourceOutput) {
         let Some(status) = &self.admission else {
             return;
         };
         if !status.voting_enabled || status.vat_active == Some(false) {
             return;
         }
+        // The check at the start of the next epoch decides about the epoch after that one.
         let would_pass_next_check = status.next_epoch_vat_failure_reason.is_none();
         let is_admitted = status.in_current_epoch_vat;
         output.flag(&m::ADMITTED, ["this_epoch"], is_admitted);
         output.flag(&m::ADMITTED, ["epoch_after_next"], would_pass_next_check);
     }
 
-    /// Lamports that the vote account lacks for the next check. `None` if the validator does not
-    /// report them.
+    /// Lamports that the vote account lacks for the next check of the ticket. `None` if the
+    /// validator does not report them.
     pub fn admission_shortfall(&self) -> Option<u64> {
         match self.admission.as_ref()?.next_epoch_vat_failure_reason {
             None => Some(0),
@@ -94,8 +101,8 @@ impl Sampler for AdminSampler {
         let process = context.process();
         let facts = self.facts.get();
         if let Some(facts) = facts.filter(|facts| Some(facts.process) == process) {
-            facts.readings(&mut output);
-            output.set_poll_result(
+            facts.add_readings(&mut output);
+            output.report_poll(
                 &mut self.last_reported_poll,
                 facts.polled_at,
                 facts.up,

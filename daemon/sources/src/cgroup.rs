@@ -1,4 +1,5 @@
-//! The followed process's cgroup, version 2 or 1, every tick, and its memory headroom.
+//! The followed process's cgroup, version 2 or 1, every tick, and its memory headroom. A level is a
+//! bound on the memory of the process: its cgroup, each ancestor, its NUMA nodes, or the machine.
 
 mod headroom;
 
@@ -28,8 +29,8 @@ struct CgroupSampler {
     locator: Option<CgroupLocator>,
     /// The open cgroups, and when they were last located.
     located: Option<(Stamp, ProcessCgroups, CgroupFiles)>,
-    /// False in the root cgroup of version 2, whose pressure is the whole machine's. A hybrid host
-    /// may have the process there.
+    /// False if the cgroup of version 2 is the root, as it may be on a hybrid host: the pressure of
+    /// the root is that of the whole machine.
     has_own_pressure: bool,
     path: Option<Arc<str>>,
     meminfo: SharedMeminfo,
@@ -67,13 +68,13 @@ impl CgroupSampler {
             return false;
         }
         self.path = cgroups.path().map(Arc::from);
-        // A cgroup may vanish with its process, a mount does not.
+        // Tests the mount point, because the cgroup itself may have vanished with its process.
         if let Ok(memory) = &cgroups.memory
-            && !memory.top.is_dir()
+            && !memory.mount_point.is_dir()
         {
             let message = format!(
                 "{}: no cgroup file system is mounted there; see paths.cgroup",
-                memory.top.display()
+                memory.mount_point.display()
             );
             output.problems.push(Problem::absent_data(message));
             self.located = None;
@@ -82,7 +83,7 @@ impl CgroupSampler {
         self.has_own_pressure = cgroups
             .unified
             .as_ref()
-            .is_ok_and(|unified| unified.folder != unified.top);
+            .is_ok_and(|unified| unified.folder != unified.mount_point);
         match &mut self.located {
             Some((at, before, _)) if *before == cgroups => {
                 *at = context.now;
@@ -96,8 +97,8 @@ impl CgroupSampler {
         }
     }
 
-    /// Adds the readings and returns the limiting levels; `None` without a cgroup. `files_changed`:
-    /// since the last tick.
+    /// Adds the readings. Returns the levels that limit memory; `None` without a cgroup.
+    /// `files_changed`: the open files are not those of the last tick.
     fn sample_files(
         &mut self,
         context: &SampleContext<'_>,
@@ -108,8 +109,8 @@ impl CgroupSampler {
         let sample = files.sample(self.limits_throttle.is_due(context.now), &mut self.buffer);
         let levels = files.levels(&sample, &mut self.buffer);
         output.up = sample.memory_usage.is_ok() || sample.memory_stat.is_ok();
-        let moved = files_changed && self.counters_cgroup.as_ref() != Some(cgroups);
-        if moved {
+        let cgroups_differ = files_changed && self.counters_cgroup.as_ref() != Some(cgroups);
+        if cgroups_differ {
             self.counters_cgroup = Some(cgroups.clone());
         }
         if files_changed && let (Some(process), Ok(memory)) = (self.process, &cgroups.memory) {
@@ -133,10 +134,10 @@ impl CgroupSampler {
                 .or_insert_with_key(|device| device_name(context.root, device));
             for (direction, bytes) in [("read", device.read_bytes), ("write", device.write_bytes)] {
                 let labels = [name.clone(), direction.into()];
-                output.readings.counter(&c::IO_BYTES, labels, bytes);
+                output.readings.integer(&c::IO_BYTES, labels, bytes);
             }
         }
-        if moved {
+        if cgroups_differ {
             self.counters.rebase(&output.readings);
         }
         self.counters.continue_counts(&mut output.readings);
@@ -189,13 +190,13 @@ fn add_readings(sample: CgroupSample, has_own_pressure: bool, output: &mut Sourc
         let message = "pressure: the process is in no cgroup of version 2 below the topmost one";
         output.problems.push(Problem::absent_data(message));
     }
-    output.try_whole(&c::USAGE, [], sample.memory_usage);
-    output.try_whole(&c::PEAK, [], sample.memory_peak);
+    output.try_integer(&c::USAGE, [], sample.memory_usage);
+    output.try_integer(&c::PEAK, [], sample.memory_peak);
     let max = output
         .value_or_problem(sample.memory_max)
         .and_then(Limit::bytes);
-    output.whole(&c::LIMIT, ["max"], max);
-    output.try_whole(&c::LIMIT, ["high"], sample.memory_high.map(Limit::bytes));
+    output.integer(&c::LIMIT, ["max"], max);
+    output.try_integer(&c::LIMIT, ["high"], sample.memory_high.map(Limit::bytes));
     let swap_max = match (sample.swap_max, sample.memory_and_swap_max) {
         (Ok(limit), _) => limit.bytes(),
         // Version 1 limits memory and swap together; the excess over the memory limit is swap's.
@@ -203,15 +204,16 @@ fn add_readings(sample: CgroupSample, has_own_pressure: bool, output: &mut Sourc
             .bytes()
             .zip(max)
             .map(|(both, memory)| both.saturating_sub(memory)),
-        // Each version lacks the file of the other one. The error of its own file is the reason.
-        (Err(error), Err(other)) => {
-            let is_absent = error.kind() == ErrorKind::Absent;
-            output.add_problem(if is_absent { &other } else { &error });
+        // On version 1 the file of version 2 is absent, so the error of the version-1 file is the
+        // reason.
+        (Err(v2_error), Err(v1_error)) => {
+            let is_absent = v2_error.kind() == ErrorKind::Absent;
+            output.add_problem(if is_absent { &v1_error } else { &v2_error });
             None
         }
     };
-    output.whole(&c::LIMIT, ["swap_max"], swap_max);
-    output.try_whole(&c::SWAP, [], sample.swap_usage);
+    output.integer(&c::LIMIT, ["swap_max"], swap_max);
+    output.try_integer(&c::SWAP, [], sample.swap_usage);
     if let Some(stat) = output.value_or_problem(sample.memory_stat) {
         add_stat_readings(&stat, output);
     }
@@ -223,7 +225,7 @@ fn add_readings(sample: CgroupSample, has_own_pressure: bool, output: &mut Sourc
             ("oom", events.oom),
             ("oom_kill", events.oom_kill),
         ] {
-            output.whole(&c::EVENTS, [event], count);
+            output.integer(&c::EVENTS, [event], count);
         }
     }
     let throttled = output
@@ -250,26 +252,25 @@ fn add_stat_readings(stat: &MemoryStat, output: &mut SourceOutput) {
         ("unevictable", stat.unevictable),
         ("swapcached", stat.swapcached),
     ] {
-        output.whole(&c::STAT, [kind], bytes);
+        output.integer(&c::STAT, [kind], bytes);
     }
-    output.whole(&c::REFAULTS, ["anon"], stat.workingset_refault_anon);
-    output.whole(&c::REFAULTS, ["file"], stat.workingset_refault_file);
+    output.integer(&c::REFAULTS, ["anon"], stat.workingset_refault_anon);
+    output.integer(&c::REFAULTS, ["file"], stat.workingset_refault_file);
     let minor_faults = minor_faults(stat.pgfault, stat.pgmajfault);
-    output.whole(&c::PAGE_FAULTS, ["major"], stat.pgmajfault);
-    output.whole(&c::PAGE_FAULTS, ["minor"], minor_faults);
+    output.integer(&c::PAGE_FAULTS, ["major"], stat.pgmajfault);
+    output.integer(&c::PAGE_FAULTS, ["minor"], minor_faults);
     for (op, by, pages) in [
         ("scan", "kswapd", stat.pgscan_kswapd),
         ("scan", "direct", stat.pgscan_direct),
         ("steal", "kswapd", stat.pgsteal_kswapd),
         ("steal", "direct", stat.pgsteal_direct),
     ] {
-        output.whole(&c::RECLAIM, [op, by], pages);
+        output.integer(&c::RECLAIM, [op, by], pages);
     }
 }
 
-/// Counters that continue when the process moves to another cgroup.
-///
-/// Excludes what the new cgroup had counted before the move. An exported counter falls only if a
+/// Counters that continue when the followed cgroup changes, also with a new process.
+/// Excludes what the new cgroup had counted before the change. An exported counter falls only if a
 /// cgroup is recreated.
 #[derive(Default)]
 struct ContinuedCounters {
@@ -280,7 +281,7 @@ struct ContinuedCounters {
 struct Offset {
     /// The last value reported for the earlier cgroup.
     earlier: Reading,
-    /// The new cgroup's value at the move, and at the last tick.
+    /// The new cgroup's value at the change, and at the last tick.
     first_value: Value,
     last_value: Value,
 }
@@ -328,8 +329,8 @@ fn is_same_series(reading: &Reading, other: &Reading) -> bool {
 
 fn continued_value(before: &Value, first: &Value, now: &Value) -> Value {
     match (before, first, now) {
-        (Value::Whole(before), Value::Whole(first), Value::Whole(now)) => {
-            Value::Whole(before.saturating_add(now.saturating_sub(*first)))
+        (Value::Integer(before), Value::Integer(first), Value::Integer(now)) => {
+            Value::Integer(before.saturating_add(now.saturating_sub(*first)))
         }
         _ => {
             let [before, first, now] =

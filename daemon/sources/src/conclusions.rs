@@ -27,18 +27,19 @@ use consensus::ConsensusState;
 use faultline_agave::{
     consensus::Protocol,
     identify::{DEFAULT_HEALTH_DISTANCE, Program, startup_host_id},
-    version::{Client, Version, shrink_target},
+    version::{ValidatorClient, Version, shrink_target},
 };
 use faultline_kernel::{HostRoot, ProcessId, parse::pid_stat::State};
 use faultline_metrics::{
     LabelText, Reading, Stamp,
     metrics::{process as p, recorded::PHASE_EVIDENCE, validator as v},
 };
-use faultline_phase::{Evidence, Phase, Process, Rules, Stage, Tracker, phase_name};
+use faultline_phase::{Phase, PhaseEvidence, Process, Rules, Stage, Tracker, phase_name};
 use slots::SlotTracker;
 use std::{sync::Arc, time::Duration};
 
-/// Lifetime of a reported start stage: some stages report nothing for a while.
+/// Lifetime of a report about the validator's start. A start has stages, and some of them report
+/// nothing for a while.
 const STAGE_MAX_AGE: Duration = Duration::from_secs(60);
 
 pub struct Conclusions {
@@ -132,6 +133,7 @@ impl Conclusions {
         }
     }
 
+    /// Gives the slot time to the vote poller.
     fn publish_slot_time(&self) {
         let slot_time = self.tracker.slot_time();
         if slot_time != self.votes.slot_time.get().map(|time| *time) {
@@ -139,11 +141,11 @@ impl Conclusions {
         }
     }
 
-    /// Resets the state for a new process. The intake holds pushes until the process is a
-    /// validator.
+    /// Resets the state for a new process. While that is a wrapper, the intake leaves pushes
+    /// pending until a validator appears below it.
     fn update_followed(&mut self, context: &SampleContext<'_>) {
         let process = context.process();
-        let validator = process.filter(|_| !is_other_program(context));
+        let validator = process.filter(|_| !follows_non_validator(context));
         if process != self.followed_process {
             self.followed_process = process;
             self.followed_at = context.now;
@@ -162,6 +164,8 @@ impl Conclusions {
         self.followed_validator = validator;
         if let Some(process) = validator {
             self.intake.follow_validator(startup_id(context.root));
+            // If an earlier run of the daemon received pushes of this process, counts those missed
+            // since.
             self.intake.resume_after_last_push(process);
         } else {
             self.intake.validator_ended();
@@ -185,7 +189,9 @@ impl Conclusions {
         }
     }
 
-    fn update_identity(&self, context: &SampleContext<'_>, target: &Target, facts: &SourceFacts) {
+    /// Passes the identity and the slots to the intake. By them, it distinguishes the validator's
+    /// pushes from pushes of other senders.
+    fn update_intake(&self, context: &SampleContext<'_>, target: &Target, facts: &SourceFacts) {
         let (intake, config, now) = (&self.intake, &self.config, context.now);
         let validator = target.validator.as_ref();
         if validator.is_some_and(|validator| validator.program == Program::TestValidator)
@@ -225,41 +231,43 @@ impl Conclusions {
         let published = consensus.map(|consensus| Arc::new((process, consensus)));
         self.votes.consensus.set(published);
         let consensus = consensus?;
-        consensus::readings(&consensus, output);
+        consensus::add_readings(&consensus, output);
         if consensus.protocol == Protocol::Alpenglow {
             consensus::admission_shortfall(facts, self.tracker.slot_time(), output);
         }
         Some(consensus.protocol)
     }
 
-    fn evidence(&self, context: &SampleContext<'_>, facts: &SourceFacts) -> Evidence {
+    fn evidence(&self, context: &SampleContext<'_>, facts: &SourceFacts) -> PhaseEvidence {
         let (rpc, admin) = (facts.rpc.as_ref(), facts.admin.as_ref());
         let log = self.log_status.as_ref().map(tail::StatusHandle::snapshot);
         let log = log.unwrap_or_default();
         let last_line_at = log.last_record_at.filter(|at| *at >= self.followed_at);
-        let step = log.progress.filter(|step| step.at >= self.followed_at);
-        let progress = admin.and_then(|facts| facts.progress.as_ref());
-        let start_phase = match progress {
+        let log_step = log
+            .progress
+            .filter(|log_step| log_step.at >= self.followed_at);
+        let admin_progress = admin.and_then(|facts| facts.progress.as_ref());
+        let start_stage = match admin_progress {
             Some(progress) => from_start_progress(progress),
-            // The log reports a start, but not its end.
+            // The log does not report the end of a start. A slot from JSON-RPC shows that end.
             None if facts.processed_slot_received_at().is_none() => {
-                step.and_then(|step| from_log_progress(step.progress))
+                log_step.and_then(|log_step| from_log_progress(log_step.progress))
             }
             None => None,
         };
         let is_running = rpc.is_some_and(|facts| facts.up)
-            || progress.is_some_and(|progress| progress.name() == "Running");
+            || admin_progress.is_some_and(|progress| progress.name() == "Running");
         let reported_at = facts
             .datapoints
             .last_push
             .max(last_line_at)
             .max(
                 admin
-                    .filter(|_| progress.is_some())
+                    .filter(|_| admin_progress.is_some())
                     .map(|facts| facts.polled_at),
             )
             .max(facts.processed_slot_received_at());
-        let stage = start_phase
+        let stage = start_stage
             .map(Stage::Reported)
             .or(is_running.then_some(Stage::Running))
             .filter(|_| reported_at.is_some_and(|at| facts.now.since(at) < STAGE_MAX_AGE));
@@ -268,10 +276,10 @@ impl Conclusions {
             Some(_) if is_stopped(context) => Process::Stopped,
             Some(_) => Process::Alive,
         };
-        Evidence {
+        PhaseEvidence {
             process,
             stage,
-            ..Evidence::default()
+            ..PhaseEvidence::default()
         }
     }
 
@@ -289,7 +297,7 @@ impl Conclusions {
         let exe = target.exe.as_ref().map(|exe| faultline_text::path(exe));
         let version = facts.version();
         let cgroup = context.process_state.cgroup.get();
-        Reading::whole(
+        Reading::integer(
             &p::TARGET_INFO,
             [
                 text(exe.as_deref()),
@@ -324,15 +332,15 @@ impl Sampler for Conclusions {
                 .readings
                 .push(self.target_info(context, target, &facts));
             if target.validator.is_some() {
-                self.update_identity(context, target, &facts);
+                self.update_intake(context, target, &facts);
                 let configured = self.config.target.program_cache_entries;
-                cache_capacity(facts.version(), configured, &mut output);
+                add_program_cache_readings(facts.version(), configured, &mut output);
                 let protocol = self.update_consensus(target.process, &facts, &mut output);
                 self.slots
                     .sample(protocol, &facts, &mut output, &mut evidence);
             }
         }
-        if !is_other_program(context) {
+        if !follows_non_validator(context) {
             let before = self.tracker.phase();
             self.tracker.tick(context.now.uptime, &evidence);
             let after = self.tracker.phase();
@@ -340,14 +348,14 @@ impl Sampler for Conclusions {
                 tracing::info!(from = phase_name(before), to = phase_name(after), "phase");
             }
             self.publish_slot_time();
-            phase_readings(&self.tracker, &evidence, &mut output);
+            add_phase_readings(&self.tracker, &evidence, &mut output);
         }
         output
     }
 }
 
-/// The followed process is no validator, such as a wrapper.
-fn is_other_program(context: &SampleContext<'_>) -> bool {
+/// True if the followed process is no validator, such as a wrapper. False without a target.
+fn follows_non_validator(context: &SampleContext<'_>) -> bool {
     context
         .target
         .is_some_and(|target| target.validator.is_none())
@@ -388,7 +396,7 @@ fn is_stopped(context: &SampleContext<'_>) -> bool {
 
 /// Exports the phase, the time in each phase, and the evidence, from which a report derives the
 /// same phases.
-fn phase_readings(tracker: &Tracker, evidence: &Evidence, output: &mut SourceOutput) {
+fn add_phase_readings(tracker: &Tracker, evidence: &PhaseEvidence, output: &mut SourceOutput) {
     for phase in Phase::ALL {
         let is_on = Some(phase) == tracker.phase();
         output.flag(&v::PHASE, [phase.name()], is_on);
@@ -398,29 +406,35 @@ fn phase_readings(tracker: &Tracker, evidence: &Evidence, output: &mut SourceOut
             Some(tracker.time_in(phase)),
         );
     }
+    // Whether it was at the tip for 99 % of the time since it first was.
     output.flag(&v::KEPT_UP, [], tracker.kept_up());
     output.flag(&v::STALLED, [], tracker.stalled());
     output.seconds(&v::SLOT_SECONDS, [], tracker.slot_time());
     if evidence.process != Process::None {
         let stopped = u64::from(evidence.process == Process::Stopped);
-        output.whole(&PHASE_EVIDENCE, ["stopped"], stopped);
-        output.whole(&PHASE_EVIDENCE, ["slot"], evidence.slot);
-        output.whole(&PHASE_EVIDENCE, ["tip"], evidence.tip);
+        output.integer(&PHASE_EVIDENCE, ["stopped"], stopped);
+        output.integer(&PHASE_EVIDENCE, ["slot"], evidence.slot);
+        output.integer(&PHASE_EVIDENCE, ["tip"], evidence.tip);
     }
 }
 
-/// The version without the details that only `validator-new` has. So one validator has one label
-/// value.
+/// The version without the details that only the datapoint `validator-new` has. So the label does
+/// not depend on the source of the version.
 fn display_version(version: &str) -> String {
     Version::parse(version).map_or_else(|_| version.to_owned(), |version| version.to_string())
 }
 
-fn cache_capacity(version: Option<&str>, configured: Option<u64>, output: &mut SourceOutput) {
+/// Without a configured capacity, the label `configured` has the default of the version.
+fn add_program_cache_readings(
+    version: Option<&str>,
+    configured: Option<u64>,
+    output: &mut SourceOutput,
+) {
     let default_capacity = || Some(Version::parse(version?).ok()?.program_cache_capacity());
     let capacity = configured.or_else(default_capacity);
-    output.whole(&v::CACHE_CAPACITY, ["configured"], capacity);
+    output.integer(&v::CACHE_CAPACITY, ["configured"], capacity);
     let shrink_target = capacity.map(shrink_target);
-    output.whole(&v::CACHE_SHRINK_TARGET, ["configured"], shrink_target);
+    output.integer(&v::CACHE_SHRINK_TARGET, ["configured"], shrink_target);
 }
 
 /// The client by reported version, else by program; `None` for non-validators.
@@ -436,12 +450,12 @@ pub fn client(target: &Target, version: Option<&str>) -> Option<String> {
     Some(
         reported
             .as_ref()
-            .map_or(by_program, Client::name)
+            .map_or(by_program, ValidatorClient::name)
             .to_owned(),
     )
 }
 
-/// The host id of a validator before it has read its identity.
+/// The host id in the datapoints of a validator that has not read its identity yet.
 fn startup_id(root: &HostRoot) -> Option<String> {
     host_name(root).map(|name| startup_host_id(&name))
 }

@@ -1,4 +1,5 @@
-//! The datapoints of the validator, from pushes or from its log, and the state of the log reader.
+//! The datapoints of the validator, which it pushes to the daemon or writes to its log, and the
+//! state of the log reader.
 
 use crate::{
     Registry,
@@ -20,19 +21,19 @@ struct DatapointsSampler {
 
 impl Sampler for DatapointsSampler {
     fn sample(&mut self, context: &SampleContext<'_>) -> SourceOutput {
-        // A problem of pushes lasts until it is solved, so every tick reports it again.
+        // Every tick reports a problem of pushes until it is solved.
         let mut output = SourceOutput {
             up: self.intake.has_recent_push(context.now),
-            repeats_problems: true,
+            problems_persist: true,
             ..SourceOutput::with_capacity(128)
         };
-        self.intake.readings(context.now, &mut output.readings);
+        self.intake.add_readings(context.now, &mut output.readings);
         output.problems = self.intake.problems(context.now);
         if let Some(counters) = &self.counters {
-            counters.readings(&mut output.readings);
+            counters.add_readings(&mut output.readings);
         }
         if let Some(forward) = &self.forward {
-            forward.readings(&mut output.readings);
+            forward.add_readings(&mut output.readings);
             let problems = forward.problems().into_iter();
             output
                 .problems
@@ -60,8 +61,8 @@ pub fn register(
         );
     }
     if let Some(listener) = listener {
-        registry.on_start(|stage| {
-            stage.task("ingest", |stop| listener.run(stop));
+        registry.on_start(|workers| {
+            workers.task("ingest", |stop| listener.run(stop));
             Ok(())
         });
     }
@@ -72,17 +73,18 @@ struct LogSampler(StatusHandle);
 impl Sampler for LogSampler {
     fn sample(&mut self, context: &SampleContext<'_>) -> SourceOutput {
         let status = self.0.snapshot();
-        let unanswered = status.poll_timeout_problem(context.now);
+        let timeout_problem = status.poll_timeout_problem(context.now);
         SourceOutput {
-            up: status.up && unanswered.is_none(),
-            problems: unanswered.or(status.problem).into_iter().collect(),
-            repeats_problems: true,
+            up: status.up && timeout_problem.is_none(),
+            problems: timeout_problem.or(status.problem).into_iter().collect(),
+            problems_persist: true,
             ..SourceOutput::default()
         }
     }
 }
 
-/// Datapoints in the log go to the intake. `None` without a configured log.
+/// Registers the reader of the validator's log. It adds the datapoints of the log to `intake`.
+/// `None` without a configured log.
 pub fn register_log(
     registry: &mut Registry,
     context: &BuildContext<'_>,
@@ -91,7 +93,7 @@ pub fn register_log(
     let log = context.config.log.as_ref()?;
     let tail = LogTail::build(log, intake.clone(), context.clock);
     let status = tail.status();
-    registry.on_start(|stage| tail.start(stage));
+    registry.on_start(|workers| tail.start(workers));
     registry.add_sampler(Source::Log, LogSampler(status.clone()));
     Some(status)
 }

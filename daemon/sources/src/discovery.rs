@@ -1,8 +1,8 @@
 //! Finds the validator, follows it, and notices its end and the reason.
-//!
-//! A target is one lifetime of a process (pid, start time). Without a target, the finder searches
-//! once a second. A validator's program that runs a subcommand (`monitor`, `exit`) is no validator:
-//! only a search by pid or name finds it. In doubt, a method finds no target.
+//! A target is one program in one lifetime of a process (pid, start time). Without a target, the
+//! finder searches once a second. With a target, it checks whether the process has executed another
+//! program. If the program of a validator runs a subcommand (`monitor`, `exit`), the process is no
+//! validator: only a search by pid or name finds it. A search that is in doubt finds no target.
 
 mod candidates;
 mod descendants;
@@ -15,7 +15,7 @@ mod target_handle;
 mod unit;
 
 pub use candidates::{process_uid, validator_uid};
-use descendants::{Descendants, InspectionTimer};
+use descendants::{Descendants, DescendantsTimer};
 use end::{EndWatch, OomKillWatch};
 use faultline_agave::identify::{DEFAULT_HEALTH_DISTANCE, Validator};
 use faultline_core::{
@@ -27,7 +27,7 @@ use faultline_kernel::{HostRoot, ProcessId};
 use faultline_metrics::{Problem, ProblemKind, Stamp};
 use method::Method;
 pub use process::may_be_same_program;
-use process::{ExecDetector, InspectedProcess};
+use process::{InspectedProcess, NameAndExeReader};
 pub(crate) use process::{problem, thread_named};
 use std::{path::PathBuf, sync::Arc, time::Duration};
 pub use target_handle::{EndReason, FoundCgroup, SearchReport, TargetHandle};
@@ -35,25 +35,26 @@ pub use target_handle::{EndReason, FoundCgroup, SearchReport, TargetHandle};
 /// Interval of searches, and of checks while following without a pidfd.
 const SEARCH_INTERVAL: Duration = Duration::from_secs(1);
 /// Check interval with a pidfd, which reports the end. The check only has to notice an exec.
-const SEARCH_INTERVAL_WITH_PIDFD: Duration = Duration::from_secs(5);
+const CHECK_INTERVAL_WITH_PIDFD: Duration = Duration::from_secs(5);
 /// A search that has lasted this long logs why it finds nothing.
 const LOG_AFTER: Duration = Duration::from_secs(10);
 
-/// One lifetime of a process. An exec in place makes a new target of the same process.
+/// One program in one lifetime of a process: an exec makes a new target of the same process.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Target {
     pub process: ProcessId,
     /// At most 15 bytes.
     pub comm: String,
-    /// `None` without the right to read it. Ends in ` (deleted)` after it was replaced on disk.
+    /// `None` without the right to read it. Ends in ` (deleted)` after the file was replaced on
+    /// disk.
     pub exe: Option<PathBuf>,
     /// Its parsed arguments; `None` for a program that is not a known validator.
     pub validator: Option<Validator>,
-    /// Absolute in the process's own file system. `None` for Frankendancer, which names it in a
-    /// file, and for a relative path whose working directory is unreadable.
+    /// Absolute in the process's own file system. `None` for Frankendancer, whose ledger is in a
+    /// configuration file. `None` for a relative path if the working directory is unreadable.
     pub ledger: Option<PathBuf>,
-    /// `pid`, `descendant` (of that process), `unit`, `admin.rpc`, `ledger.lock`, `scan` or
-    /// `process_name`.
+    /// How it was found: `pid`, `descendant` (of the process with the given pid), `unit`,
+    /// `admin.rpc`, `ledger.lock`, `scan` or `process_name`.
     pub found_by: &'static str,
 }
 
@@ -66,7 +67,7 @@ impl Target {
         })
     }
 
-    /// True if `before` was a wrapper, followed only until its validator, this target, appeared.
+    /// True if `before` was a wrapper that was followed until this validator appeared below it.
     pub fn replaces_wrapper(&self, before: &Target) -> bool {
         self.found_by == descendants::DESCENDANT && before.validator.is_none()
     }
@@ -95,7 +96,7 @@ pub struct Finder {
     pub target_handle: TargetHandle,
     shares_pid_namespace: bool,
     last_end: Option<(Arc<Target>, EndReason)>,
-    /// The first unsuccessful search since a process was followed.
+    /// Time of the first unsuccessful search since a process was followed.
     searching_since: Option<Stamp>,
     last_logged: String,
     fs_calls: FsCalls,
@@ -120,7 +121,7 @@ impl Finder {
         }
     }
 
-    /// Searches once, without waiting for a candidate's threads.
+    /// Searches once. Does not wait until a candidate has the threads of a running validator.
     pub fn find_once(&mut self) -> Option<Arc<Target>> {
         let found = self.search(false, &Stop::default())?;
         Some(self.publish(found))
@@ -170,13 +171,13 @@ impl Finder {
         }
         let report = &mut self.target_handle.state().report;
         report.problems = problems;
-        report.searched_at = Some(now);
+        report.updated_at = Some(now);
         self.target_handle.notify_searched();
         found
     }
 
-    /// Follows a process until it ends, `stop`, or a validator appears below a wrapper. False if
-    /// it ended before it could be followed.
+    /// Follows a process until the process ends, a validator appears below it, or `stop` is set.
+    /// False if the process ended before it could be followed.
     fn follow(&mut self, found: Target, stop: &Stop) -> bool {
         let id = found.process;
         let Some(watch) = EndWatch::begin(&self.root, id, self.shares_pid_namespace) else {
@@ -186,17 +187,17 @@ impl Finder {
             return false;
         };
         let mut oom_kill_watch = OomKillWatch::begin(&self.root, id);
-        let mut exec_detector = ExecDetector::new(&self.root, id);
+        let mut name_and_exe = NameAndExeReader::new(&self.root, id);
         let mut current = self.publish(found);
-        let mut searched_at = self.clock.now();
-        let mut inspection_timer = InspectionTimer::new(searched_at);
+        let mut checked_at = self.clock.now();
+        let mut descendants_timer = DescendantsTimer::new(checked_at);
         let end = loop {
             let interval = match watch.pidfd {
-                Some(_) if current.validator.is_some() => SEARCH_INTERVAL_WITH_PIDFD,
+                Some(_) if current.validator.is_some() => CHECK_INTERVAL_WITH_PIDFD,
                 _ => SEARCH_INTERVAL,
             };
-            let until_search = interval.saturating_sub(self.clock.now().since(searched_at));
-            let ended = watch.wait(&self.root, id, stop, until_search);
+            let until_check = interval.saturating_sub(self.clock.now().since(checked_at));
+            let ended = watch.wait(&self.root, id, stop, until_check);
             let now = self.clock.now();
             if stop.is_set() {
                 return true;
@@ -204,20 +205,21 @@ impl Finder {
             if let Some(reason) = ended {
                 break reason;
             }
-            if now.since(searched_at) < interval {
+            if now.since(checked_at) < interval {
                 continue;
             }
-            searched_at = now;
+            checked_at = now;
             let oom_counts = self.target_handle.state().oom_kills.clone();
             oom_kill_watch.update(&oom_counts, now);
-            let Some(target) = self.check_exec(&current, &mut exec_detector, now) else {
+            let Some(target) = self.check_exec(&current, &mut name_and_exe, now) else {
                 break EndReason::Unknown;
             };
             if !Arc::ptr_eq(&target, &current) {
                 current = target;
-                inspection_timer = InspectionTimer::new(now);
+                descendants_timer = DescendantsTimer::new(now);
             }
-            if self.check_descendants(&current, &mut inspection_timer) {
+            if self.check_descendants(&current, &mut descendants_timer) {
+                // The wrapper stays the current target until the next search replaces it.
                 return true;
             }
         };
@@ -231,32 +233,33 @@ impl Finder {
         true
     }
 
-    /// The target; a new one after an exec in place. `None` if the new program does not match the
-    /// search.
+    /// Returns the target, which is a new one after an exec. `None` if the new program does not
+    /// match the search.
     fn check_exec(
         &mut self,
         current: &Arc<Target>,
-        exec_detector: &mut ExecDetector,
+        name_and_exe: &mut NameAndExeReader,
         now: Stamp,
     ) -> Option<Arc<Target>> {
-        // An exiting process has no program and no arguments. A large one exits for seconds.
+        // A missing `exe` proves no exec: an exiting process has none, and a large process exits
+        // for seconds.
         let has_same_exe = |exe: Option<PathBuf>| exe.is_none() || exe == current.exe;
-        let is_unchanged = exec_detector
-            .inspect(&self.root)
+        let is_unchanged = name_and_exe
+            .read(&self.root)
             .is_none_or(|(comm, exe)| comm.to_str_lossy() == current.comm && has_same_exe(exe));
-        let is_due = exec_detector.inspection_due && current.validator.is_none();
+        let is_due = name_and_exe.is_full_inspection_due && current.validator.is_none();
         let inspected = if is_unchanged && !is_due {
             None
         } else {
             process::inspect(&self.root, current.process.pid, current.found_by).ok()
         };
-        self.target_handle.state().report.searched_at = Some(now);
-        let has_no_arguments = |process: &InspectedProcess| process.program.is_none();
-        let is_unread = inspected.as_ref().is_none_or(has_no_arguments);
-        exec_detector.inspection_due = !is_unchanged || (is_due && is_unread);
+        self.target_handle.state().report.updated_at = Some(now);
+        let has_no_arguments = |process: &InspectedProcess| process.argv0.is_none();
+        let is_argv_unread = inspected.as_ref().is_none_or(has_no_arguments);
+        name_and_exe.is_full_inspection_due = !is_unchanged || (is_due && is_argv_unread);
         let inspected = inspected.map(|inspected| inspected.target);
         match inspected.filter(|target| !is_unchanged || target.validator.is_some()) {
-            // The watch reports a reused pid.
+            // `EndWatch` reports the end if another process has this pid.
             Some(target) if target.process == current.process && target != **current => {
                 let matches = self.method.still_matches(current, &target);
                 matches.then(|| self.publish(target))
@@ -265,13 +268,17 @@ impl Finder {
         }
     }
 
-    /// True if the followed process is no validator but has one as descendant. Otherwise reports
-    /// descendants with most of the memory.
-    fn check_descendants(&self, current: &Target, inspection_timer: &mut InspectionTimer) -> bool {
+    /// True if the followed process is no validator but has one as descendant. Otherwise reports a
+    /// problem if the descendants have most of the memory.
+    fn check_descendants(
+        &self,
+        current: &Target,
+        descendants_timer: &mut DescendantsTimer,
+    ) -> bool {
         let now = self.clock.now();
         if current.validator.is_some()
             || !self.method.follows_descendants()
-            || !inspection_timer.is_due(now)
+            || !descendants_timer.is_due(now)
         {
             return false;
         }
@@ -281,10 +288,10 @@ impl Finder {
         if descendants.validator(&self.root).is_some() {
             return true;
         }
-        if !inspection_timer.is_memory_reported
+        if !descendants_timer.is_memory_reported
             && let Some(problem) = descendants.memory_problem(&self.root)
         {
-            inspection_timer.is_memory_reported = true;
+            descendants_timer.is_memory_reported = true;
             self.target_handle.state().report.problems.push(problem);
         }
         false
@@ -331,15 +338,16 @@ impl Finder {
         self.last_end = Some((target, reason));
     }
 
-    /// Ends a followed wrapper if the search did not find the validator below it.
+    /// Ends the target of a wrapper below which a validator had appeared. The search has not found
+    /// that validator.
     fn end_abandoned_wrapper(&mut self) {
         if let Some(wrapper) = self.target_handle.current() {
             self.end(wrapper, EndReason::Unknown);
         }
     }
 
-    /// Returns a new reason to log, once the search has lasted [`LOG_AFTER`]. A daemon may start
-    /// before its validator.
+    /// Returns a new reason to log, once the search has lasted [`LOG_AFTER`]: the daemon may have
+    /// started shortly before the validator.
     fn log_message(&mut self, problems: &[Problem], now: Stamp) -> Option<String> {
         let started = *self.searching_since.get_or_insert(now);
         let message: Vec<String> = problems.iter().map(Problem::to_string).collect();

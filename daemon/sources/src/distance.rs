@@ -1,15 +1,16 @@
-//! The validator's distance to the tip, and which evidence has priority. ARCHITECTURE has the rule
-//! as a table.
+//! The distance of the validator to the tip of the cluster, and the priority of its evidence. The
+//! evidence is: responses of JSON-RPC, `getHealth`, and slots in the datapoints that the validator
+//! pushes to the daemon. ARCHITECTURE has the rule as a table.
 
 use super::rpc::RpcFacts;
 use faultline_datapoints::validator::slots::Slots;
 use faultline_metrics::Stamp;
 use std::time::Duration;
 
-/// Pushes come every 10 s, and later from a busy validator.
+/// A validator pushes its slots every 10 s. A push of a busy validator is late.
 pub(super) const PUSH_MAX_AGE: Duration = Duration::from_secs(25);
 
-/// For this long after the last JSON-RPC response, pushes do not replace its values.
+/// For this long after the last response of JSON-RPC, pushed slots do not replace its slots.
 pub(super) const RPC_PRECEDENCE_TIME: Duration = Duration::from_secs(60);
 
 /// The default of Agave's `--health-check-slot-distance`.
@@ -21,9 +22,9 @@ pub struct DistanceEvidence {
     pub(super) by_rpc: Option<u64>,
     /// A JSON-RPC response with a distance arrived within [`RPC_PRECEDENCE_TIME`].
     has_recent_rpc_distance: bool,
-    /// The pushed distance, and whether the pushes are proven to be the validator's own.
+    /// The pushed distance, and whether it is proven that the validator itself pushed it.
     pushed: Option<(u64, bool)>,
-    /// Whether the node reports itself healthy, and up to which distance it does.
+    /// Whether the node reports itself healthy, and the maximum distance at which it does so.
     health: Option<(bool, u64)>,
 }
 
@@ -36,19 +37,19 @@ impl DistanceEvidence {
     ) -> Self {
         let by_rpc_at = rpc.and_then(|facts| facts.slots_behind_received_at);
         let fresh = pushed.filter(|(at, _)| now.since(*at) < PUSH_MAX_AGE);
-        let health = rpc.and_then(|facts| facts.health.as_ref()?.is_ok());
+        let health = rpc.and_then(|facts| facts.health.as_ref()?.is_healthy());
         DistanceEvidence {
             by_rpc: rpc.and_then(|facts| facts.slots_behind),
             has_recent_rpc_distance: by_rpc_at
                 .is_some_and(|at| now.since(at) < RPC_PRECEDENCE_TIME),
             pushed: fresh.and_then(|(_, slots)| Some((slots.behind()?, slots.is_proven))),
-            health: health.map(|is_ok| (is_ok, health_distance)),
+            health: health.map(|is_healthy| (is_healthy, health_distance)),
         }
     }
 
-    /// The pushed distance, if it is trusted. `getHealth` outranks pushes that anybody may have
-    /// written. The validator's own pushes outrank `getHealth`, which may know an old state of the
-    /// cluster.
+    /// The pushed distance, if it is trusted. `getHealth` has priority over pushes that any program
+    /// may have sent. Pushes that are proven to be the validator's own have priority over
+    /// `getHealth`, which may know an old state of the cluster.
     pub(super) fn trusted_push(&self) -> Option<u64> {
         let (behind, is_proven) = self.pushed?;
         let contradicts = |(healthy, limit): (bool, u64)| healthy != (behind <= limit);

@@ -52,7 +52,7 @@ pub struct HostSampler {
     files: HostFiles,
     meminfo: SharedMeminfo,
     target_handle: TargetHandle,
-    limits_throttle: Throttle,
+    max_map_count_throttle: Throttle,
     buffer: Vec<u8>,
 }
 
@@ -62,7 +62,7 @@ impl HostSampler {
             files: HostFiles::new(root),
             meminfo,
             target_handle,
-            limits_throttle: Throttle::every(LIMITS_INTERVAL),
+            max_map_count_throttle: Throttle::every(LIMITS_INTERVAL),
             buffer: Vec::new(),
         }
     }
@@ -72,8 +72,8 @@ impl Sampler for HostSampler {
     fn sample(&mut self, context: &SampleContext<'_>) -> SourceOutput {
         let mut output = SourceOutput::with_capacity(24);
         let meminfo = self.meminfo.read(context);
-        let read_limits = self.limits_throttle.is_due(context.now);
-        let sample = self.files.sample(read_limits, &mut self.buffer);
+        let read_max_map_count = self.max_map_count_throttle.is_due(context.now);
+        let sample = self.files.sample(read_max_map_count, &mut self.buffer);
         output.up = meminfo.is_ok();
         if let Some(meminfo) = output.value_or_problem(meminfo) {
             for (kind, bytes) in [
@@ -85,7 +85,7 @@ impl Sampler for HostSampler {
                 ("swap_total", meminfo.swap_total),
                 ("swap_free", meminfo.swap_free),
             ] {
-                output.whole(&h::MEMORY, [kind], bytes);
+                output.integer(&h::MEMORY, [kind], bytes);
             }
         }
         let vmstat = output.value_or_problem(sample.vmstat);
@@ -93,16 +93,16 @@ impl Sampler for HostSampler {
         self.target_handle.set_host_oom_kills(oom_kills);
         if let Some(vmstat) = vmstat {
             let minor_faults = minor_faults(vmstat.pgfault, vmstat.pgmajfault);
-            output.whole(&h::PAGE_FAULTS, ["major"], vmstat.pgmajfault);
-            output.whole(&h::PAGE_FAULTS, ["minor"], minor_faults);
-            output.whole(&h::SWAP_PAGES, ["in"], vmstat.pswpin);
-            output.whole(&h::SWAP_PAGES, ["out"], vmstat.pswpout);
-            output.whole(&h::OOM_KILLS, [], oom_kills);
+            output.integer(&h::PAGE_FAULTS, ["major"], vmstat.pgmajfault);
+            output.integer(&h::PAGE_FAULTS, ["minor"], minor_faults);
+            output.integer(&h::SWAP_PAGES, ["in"], vmstat.pswpin);
+            output.integer(&h::SWAP_PAGES, ["out"], vmstat.pswpout);
+            output.integer(&h::OOM_KILLS, [], oom_kills);
         }
         pressure(&h::PRESSURE, "cpu", sample.cpu_pressure, &mut output);
         pressure(&h::PRESSURE, "memory", sample.memory_pressure, &mut output);
         pressure(&h::PRESSURE, "io", sample.io_pressure, &mut output);
-        output.try_whole(&h::MAX_MAPS, [], sample.max_map_count);
+        output.try_integer(&h::MAX_MAPS, [], sample.max_map_count);
         output
     }
 }

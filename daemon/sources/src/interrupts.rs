@@ -5,7 +5,7 @@
 use crate::{
     Registry,
     discovery::thread_named,
-    polling::{PollResult, PolledSource},
+    polling::{PollResult, PollResultSampler},
     tick::{BuildContext, SampleContext, Sampler, SourceOutput},
 };
 use faultline_core::{clock::Schedule, publish::Latest};
@@ -34,17 +34,18 @@ const MAX_FIRST_READ_DELAY: Duration = Duration::from_secs(1);
 const POH_THREAD: &str = "solPohTickProd";
 
 struct InterruptsSampler {
-    /// `None` once the thread has taken it. The command `once` starts no thread: `sample` reads.
+    /// The thread takes the reader at its start. The subcommand `once` starts no thread, so
+    /// `sample` reads the tables.
     reader: Arc<Mutex<Option<InterruptReader>>>,
     latest: Latest<PollResult>,
-    polled: PolledSource,
+    result_sampler: PollResultSampler,
 }
 
 impl Sampler for InterruptsSampler {
     fn interval(&self) -> Option<Duration> {
         match *self.reader.lock() {
             Some(_) => Some(INTERVAL),
-            None => self.polled.interval(),
+            None => self.result_sampler.interval(),
         }
     }
 
@@ -54,7 +55,7 @@ impl Sampler for InterruptsSampler {
             let result = reader.read(context.root, context.now, process);
             self.latest.set(Some(Arc::new(result)));
         }
-        self.polled.sample(context)
+        self.result_sampler.sample(context)
     }
 }
 
@@ -71,24 +72,25 @@ impl InterruptReader {
         let mut output = SourceOutput::default();
         if let Some(table) = read_table(root, "interrupts", &mut output) {
             self.interrupts.add(&table);
-            for (cpu, devices, local) in self.interrupts.totals_by_cpu(&table) {
-                for (from, count) in [("device", devices), ("local", local)] {
+            for (cpu, devices, others) in self.interrupts.totals_by_cpu(&table) {
+                for (from, count) in [("device", devices), ("local", others)] {
                     let labels = [cpu.to_string().into(), from.into()];
-                    output.readings.counter(&h::INTERRUPTS, labels, count);
+                    output.readings.integer(&h::INTERRUPTS, labels, count);
                 }
             }
         }
         if let Some(table) = read_table(root, "softirqs", &mut output) {
             self.softirqs.add(&table);
-            for (cpu, _, count) in self.softirqs.totals_by_cpu(&table) {
+            // Devices raise no softirqs: `others` has all of them.
+            for (cpu, _, others) in self.softirqs.totals_by_cpu(&table) {
                 let labels = [cpu.to_string().into()];
-                output.readings.counter(&h::SOFTIRQS, labels, count);
+                output.readings.integer(&h::SOFTIRQS, labels, others);
             }
             for (kind, counter) in &self.softirqs.rows {
                 let labels = [kind.to_ascii_lowercase().into()];
                 output
                     .readings
-                    .counter(&h::SOFTIRQS_BY_TYPE, labels, counter.total);
+                    .integer(&h::SOFTIRQS_BY_TYPE, labels, counter.total);
             }
         }
         let of_process = process.map(|process| {
@@ -104,8 +106,8 @@ impl InterruptReader {
         }
     }
 
-    /// The only CPU that the proof-of-history thread may use; `None` if it has several, or is not
-    /// found.
+    /// The CPU to which the proof-of-history thread is pinned. `None` if the thread may use several
+    /// CPUs, or is not found.
     fn poh_cpu(&mut self, root: &HostRoot, process: ProcessId) -> Option<u32> {
         let known = self
             .poh_thread
@@ -133,10 +135,12 @@ fn read_table(root: &HostRoot, file: &str, output: &mut SourceOutput) -> Option<
     table
 }
 
-/// Counts since the first sample.
+/// Interrupt counts since the first sample.
 #[derive(Default)]
 struct CpuTotals {
+    /// For each CPU: interrupts of devices, and all others.
     cpus: BTreeMap<u32, [WrappingCounter; 2]>,
+    /// For each row of the table: its sum over the CPUs.
     rows: BTreeMap<String, WrappingCounter>,
 }
 
@@ -146,7 +150,8 @@ struct WrappingCounter {
     total: u64,
 }
 
-/// A fall from at least this to below 2^31 is a wrap. Any other fall is a reset.
+/// If a count falls from at least this value to below 2^31, it has wrapped. Any other fall is a
+/// reset.
 const MIN_BEFORE_WRAP: u32 = u32::MAX - (1 << 28);
 
 impl WrappingCounter {
@@ -164,7 +169,7 @@ impl WrappingCounter {
         self.last = count;
     }
 
-    /// Increase since the last value, also over a wrap; `None` after a reset.
+    /// Increase since the last value, including one across a wrap; `None` after a reset.
     fn growth(&self, count: u32) -> Option<u32> {
         let is_continuous = count >= self.last || self.last >= MIN_BEFORE_WRAP && count < 1 << 31;
         is_continuous.then(|| count.wrapping_sub(self.last))
@@ -172,8 +177,8 @@ impl WrappingCounter {
 }
 
 impl CpuTotals {
-    /// If a row vanishes or falls, the sums fall with it. Such a sample counts nothing: it is only
-    /// the start of the next interval.
+    /// The counts of a CPU are sums over the rows. If a row vanishes or is reset, they fall without
+    /// a wrap. The growth up to such a sample is not counted: the next interval starts with it.
     fn add(&mut self, table: &CpuTable) {
         let rows = table.rows.iter().map(|row| (row.name.as_str(), row.sum));
         let rows: HashMap<&str, u32> = rows.collect();
@@ -218,14 +223,14 @@ pub fn register(registry: &mut Registry, context: &BuildContext<'_>) {
         InterruptsSampler {
             reader: Arc::clone(&reader),
             latest: latest.clone(),
-            polled: PolledSource::new(INTERVAL, latest.clone()),
+            result_sampler: PollResultSampler::new(INTERVAL, latest.clone()),
         },
     );
     let (root, clock) = (context.root.clone(), context.clock);
     let target_handle = context.target_handle.clone();
-    registry.on_start(move |stage| {
+    registry.on_start(move |workers| {
         let mut reader = reader.lock().take().unwrap_or_default();
-        stage.thread("interrupts", move |stop| {
+        workers.thread("interrupts", move |stop| {
             target_handle.wait_for_first_search(MAX_FIRST_READ_DELAY);
             let mut schedule = Schedule::every(INTERVAL);
             while !stop.is_set() {
@@ -244,7 +249,7 @@ pub fn register(registry: &mut Registry, context: &BuildContext<'_>) {
 mod tests {
     use super::*;
     use crate::{discovery::Finder, tick::ProcessState};
-    use faultline_core::{clock::Clock, config::Config, supervisor::Stage};
+    use faultline_core::{clock::Clock, config::Config, supervisor::WorkerGroup};
     use faultline_kernel::HostConstants;
     use rustix::fs::{CWD, Mode, mkfifoat};
     use std::sync::mpsc::channel;
@@ -331,8 +336,8 @@ mod tests {
         };
         register(&mut registry, &context);
         let mut sampler = registry.samplers.remove(0).1;
-        let mut stage = Stage::new("test", &tokio::runtime::Handle::current());
-        registry.start(&mut stage).unwrap();
+        let mut workers = WorkerGroup::new("test", &tokio::runtime::Handle::current());
+        registry.start(&mut workers).unwrap();
         let (send, sampled) = channel();
         let sample = move |_| {
             let host = HostConstants {
@@ -350,11 +355,11 @@ mod tests {
             });
             send.send((output.up, output.readings.len())).unwrap();
         };
-        stage.thread("tick", sample).unwrap();
+        workers.thread("tick", sample).unwrap();
         let sampled = sampled.recv_timeout(Duration::from_secs(20));
         assert_eq!(sampled, Ok((false, 0)), "nothing is known yet");
         // Its reader goes on to an empty file.
         drop(std::fs::File::create(&fifo).unwrap());
-        assert!(stage.end(Duration::from_secs(20)).await.is_empty());
+        assert!(workers.end(Duration::from_secs(20)).await.is_empty());
     }
 }

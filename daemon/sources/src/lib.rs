@@ -1,8 +1,8 @@
-//! Finds the validator and samples everything on the tick. The module of a source has its sampler,
-//! its poller, and `register`.
-//!
-//! Some sources read the kernel on the tick. The others have a task or thread that publishes its
-//! latest result for the tick, so a slow response delays no tick.
+//! The sources of the daemon. A source is a group of readings with one state `up`. Its module has
+//! `register` and a sampler, which the tick calls.
+//! Some samplers read files of the kernel within the tick. The other sources also have a poller: a
+//! task or thread that publishes its latest result for the sampler. So a slow response delays no
+//! tick.
 
 pub mod admin;
 mod cgroup;
@@ -29,7 +29,7 @@ use conclusions::Conclusions;
 use faultline_core::{
     config::Config,
     publish::Latest,
-    supervisor::{Stage, Stop},
+    supervisor::{Stop, WorkerGroup},
 };
 use faultline_datapoints::{forward, ingest::Listener, validator::intake::Intake};
 use faultline_metrics::Source;
@@ -40,12 +40,12 @@ use futures_util::{
 use std::io;
 use tick::{BuildContext, Sampler};
 
-type StartHook = Box<dyn FnOnce(&mut Stage) -> io::Result<()> + Send>;
+type StartHook = Box<dyn FnOnce(&mut WorkerGroup) -> io::Result<()> + Send>;
 type PollerStart = Box<dyn FnOnce(Stop) -> BoxFuture<'static, ()> + Send>;
 
 #[derive(Default)]
 pub struct Registry {
-    /// In polling order.
+    /// In the order in which a tick samples them.
     pub samplers: Vec<(Source, Box<dyn Sampler>)>,
     start_hooks: Vec<StartHook>,
     validator_pollers: Vec<PollerStart>,
@@ -56,8 +56,11 @@ impl Registry {
         self.samplers.push((source, Box::new(sampler)));
     }
 
-    /// `start` adds a thread or task to the stage of the sources.
-    pub fn on_start(&mut self, start: impl FnOnce(&mut Stage) -> io::Result<()> + Send + 'static) {
+    /// `start` adds a thread or task to the workers that are stopped together with all sources.
+    pub fn on_start(
+        &mut self,
+        start: impl FnOnce(&mut WorkerGroup) -> io::Result<()> + Send + 'static,
+    ) {
         self.start_hooks.push(Box::new(start));
     }
 
@@ -74,15 +77,15 @@ impl Registry {
 
     /// # Errors
     /// The system cannot start a thread.
-    pub fn start(self, stage: &mut Stage) -> io::Result<()> {
+    pub fn start(self, workers: &mut WorkerGroup) -> io::Result<()> {
         for start in self.start_hooks {
-            start(stage)?;
+            start(workers)?;
         }
         let pollers = self.validator_pollers;
         if pollers.is_empty() {
             return Ok(());
         }
-        stage.task_thread("rpc", rpc::MAX_NAME_LOOKUPS, |stop| async move {
+        workers.task_thread("rpc", rpc::MAX_DNS_LOOKUPS, |stop| async move {
             join_all(pollers.into_iter().map(|run| run(stop.clone()))).await;
         })
     }
@@ -99,8 +102,9 @@ pub fn register_kernel(registry: &mut Registry, context: &BuildContext<'_>) {
     interrupts::register(registry, context);
 }
 
-/// Registers all sources in polling order. `latest_config` is the configuration after reloads.
-/// Returns the facts for the manifest of a recording.
+/// Registers all sources in the order of sampling. `intake` collects the datapoints that the
+/// validator pushes to the daemon. `latest_config` is the configuration after reloads. Returns the
+/// facts of JSON-RPC and of the admin socket, which the manifest of a recording needs.
 pub fn register(
     registry: &mut Registry,
     context: &BuildContext<'_>,

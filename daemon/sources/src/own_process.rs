@@ -30,7 +30,7 @@ impl Sampler for DaemonSampler {
             up: true,
             ..SourceOutput::default()
         };
-        output.whole(&d::BUILD_INFO, [self.version], 1);
+        output.integer(&d::BUILD_INFO, [self.version], 1);
         if self.is_demo {
             output.flag(&d::DEMO, [], true);
         }
@@ -49,14 +49,14 @@ impl Sampler for DaemonSampler {
             let cpu = stat.utime_ticks.zip(stat.stime_ticks);
             let cpu = cpu.map(|(user, system)| user.saturating_add(system) as f64 / hertz);
             output.real(&d::SELF_CPU, [], cpu);
-            output.whole(&d::SELF_VIRTUAL, [], stat.vsize);
+            output.integer(&d::SELF_VIRTUAL, [], stat.vsize);
         }
         let status = files.status(&mut self.buffer);
         let resident = status.map(|status| status.vm_rss);
-        output.try_whole(&d::SELF_RESIDENT, [], resident);
-        output.try_whole(&d::SELF_OPEN_FDS, [], files.open_fds());
+        output.try_integer(&d::SELF_RESIDENT, [], resident);
+        output.try_integer(&d::SELF_OPEN_FDS, [], files.open_fds());
         let soft_limit = files.max_fds(&mut self.buffer);
-        output.try_whole(&d::SELF_MAX_FDS, [], soft_limit);
+        output.try_integer(&d::SELF_MAX_FDS, [], soft_limit);
         output
     }
 }

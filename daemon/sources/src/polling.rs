@@ -1,5 +1,5 @@
-//! Shared parts of the pollers: the schedule, the lifetime of responses, the sampler of the host's
-//! pollers, and logs of changes.
+//! Parts that several pollers share: the schedule, the lifetime of responses, the sampler for the
+//! pollers of the machine (`interrupts`, `resources`), and the log of changed problems.
 
 use crate::tick::{SampleContext, Sampler, SourceOutput};
 use faultline_core::{
@@ -81,8 +81,8 @@ impl PollTimer {
         true
     }
 
-    /// Waits for `exchange`. Calls `on_due_poll` each time a poll falls due meanwhile, so that the
-    /// caller can remove responses that have expired. `None` on the stop signal.
+    /// Waits for `exchange`. If a poll falls due during the wait, calls `on_due_poll`: the caller
+    /// can then publish without the responses that have expired. `None` on the stop signal.
     pub async fn wait_for<T>(
         &mut self,
         exchange: impl Future<Output = T>,
@@ -100,26 +100,27 @@ impl PollTimer {
 
 pub struct PollResult {
     pub polled_at: Stamp,
-    /// Readings of the machine. Exported after the process's end too, because a full disk may have
-    /// caused it.
+    /// Readings of the machine. They are exported after the end of the process, too: a full disk
+    /// may have caused that end.
     pub output: SourceOutput,
     /// Readings of this process only.
     pub process_readings: Option<(ProcessId, Vec<Reading>)>,
 }
 
-/// Upper limit of the interval at which ticks sample a [`PolledSource`].
+/// Upper limit of the interval at which ticks sample a [`PollResultSampler`].
 const MAX_SAMPLE_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Exports the latest result of a poller, while it is fresh.
-pub struct PolledSource {
+pub struct PollResultSampler {
     poll_interval: Duration,
     latest: Latest<PollResult>,
+    /// The poll of the previous sample. The problems of one poll count only once.
     last_reported_poll: Option<Stamp>,
 }
 
-impl PolledSource {
+impl PollResultSampler {
     pub fn new(poll_interval: Duration, latest: Latest<PollResult>) -> Self {
-        PolledSource {
+        PollResultSampler {
             poll_interval,
             latest,
             last_reported_poll: None,
@@ -127,7 +128,7 @@ impl PolledSource {
     }
 }
 
-impl Sampler for PolledSource {
+impl Sampler for PollResultSampler {
     fn interval(&self) -> Option<Duration> {
         Some(self.poll_interval.min(MAX_SAMPLE_INTERVAL))
     }
@@ -147,7 +148,7 @@ impl Sampler for PolledSource {
         {
             output.readings.extend_from_slice(readings);
         }
-        output.set_poll_result(
+        output.report_poll(
             &mut self.last_reported_poll,
             result.polled_at,
             result.output.up,
@@ -157,8 +158,8 @@ impl Sampler for PolledSource {
     }
 }
 
-/// Logs when a source's problems of the kinds `Absent` and `Gone` change: the ticker logs these
-/// kinds only at level debug. It logs all other kinds, and changes of `up`, at higher levels.
+/// Logs changes of a source's problems of the kinds `Absent` and `Gone`. The ticker logs these two
+/// kinds only at level debug, but other kinds and changes of `up` at higher levels.
 #[derive(Default)]
 pub struct ProblemLog(Vec<(bool, ProblemKind)>);
 

@@ -8,11 +8,11 @@ use faultline_kernel::{HostConstants, ProcessFiles, ProcessSample, parse::pid_st
 use faultline_metrics::{Source, metrics::process as p};
 use std::time::Duration;
 
-const LIMIT_SAMPLE_INTERVAL: Duration = Duration::from_secs(5);
+const OOM_AND_FD_INTERVAL: Duration = Duration::from_secs(5);
 
 struct ProcessSampler {
     files: Option<ProcessFiles>,
-    limits_throttle: Throttle,
+    oom_and_fd_throttle: Throttle,
     buffer: Vec<u8>,
 }
 
@@ -23,7 +23,7 @@ impl Sampler for ProcessSampler {
             self.files = None;
             return output;
         };
-        let read_limits = self.limits_throttle.is_due(context.now);
+        let read_oom_and_fds = self.oom_and_fd_throttle.is_due(context.now);
         // Opens the files once per process.
         self.files.take_if(|files| files.id() != target.process);
         if self.files.is_none() {
@@ -33,13 +33,14 @@ impl Sampler for ProcessSampler {
         }
         let buffer = &mut self.buffer;
         if let Some(files) = &mut self.files {
-            let sample = files.sample(read_limits, buffer);
+            let sample = files.sample(read_oom_and_fds, buffer);
             if let Err(error) = context.boot_time {
                 output.add_problem(error);
             }
             let start = context.start_time(target.process);
             output.real(&p::START_TIME, [], start);
             if let Some(state) = sample.state {
+                // `process_state` is for the samplers that run later in this tick.
                 context.process_state.state.set(Some(state));
                 add_state_readings(state, &mut output);
             }
@@ -58,7 +59,8 @@ impl Sampler for ProcessSampler {
     }
 }
 
-/// One series per state, so that a query can select any; none for an unknown letter.
+/// Exports one series for each known state, so that a query can select any of them. Exports none
+/// for an unknown state letter.
 fn add_state_readings(state: State, output: &mut SourceOutput) {
     if state.name().is_none() {
         return;
@@ -76,31 +78,31 @@ fn add_readings(sample: ProcessSample, host: &HostConstants, output: &mut Source
     let ticks = |n: u64| n as f64 / host.clock_ticks_per_second as f64;
     // A zombie still has `stat`, but no other file.
     if let Some(stat) = output.value_or_problem(sample.stat) {
-        output.whole(&p::VIRTUAL, [], stat.vsize);
-        output.whole(&p::PAGE_FAULTS, ["major"], stat.majflt);
-        output.whole(&p::PAGE_FAULTS, ["minor"], stat.minflt);
+        output.integer(&p::VIRTUAL, [], stat.vsize);
+        output.integer(&p::PAGE_FAULTS, ["major"], stat.majflt);
+        output.integer(&p::PAGE_FAULTS, ["minor"], stat.minflt);
         for (mode, time) in [("user", stat.utime_ticks), ("system", stat.stime_ticks)] {
             output.real(&p::CPU, [mode], time.map(ticks));
         }
-        output.whole(&p::THREADS, [], stat.num_threads);
+        output.integer(&p::THREADS, [], stat.num_threads);
     }
     if let Some(status) = output.value_or_problem(sample.status) {
-        output.whole(&p::RESIDENT, ["anon"], status.rss_anon);
-        output.whole(&p::RESIDENT, ["file"], status.rss_file);
-        output.whole(&p::RESIDENT, ["shmem"], status.rss_shmem);
-        output.whole(&p::SWAP, [], status.vm_swap);
-        output.whole(&p::PAGE_TABLES, [], status.vm_pte);
+        output.integer(&p::RESIDENT, ["anon"], status.rss_anon);
+        output.integer(&p::RESIDENT, ["file"], status.rss_file);
+        output.integer(&p::RESIDENT, ["shmem"], status.rss_shmem);
+        output.integer(&p::SWAP, [], status.vm_swap);
+        output.integer(&p::PAGE_TABLES, [], status.vm_pte);
     }
     if let Some(io) = output.value_or_problem(sample.io) {
-        output.whole(&p::IO_BYTES, ["read"], io.read_bytes);
-        output.whole(&p::IO_BYTES, ["write"], io.write_bytes);
+        output.integer(&p::IO_BYTES, ["read"], io.read_bytes);
+        output.integer(&p::IO_BYTES, ["write"], io.write_bytes);
     }
-    output.try_whole(&p::OOM_SCORE, [], sample.limits.oom_score);
-    if let Some(adj) = output.value_or_problem(sample.limits.oom_score_adj) {
+    output.try_integer(&p::OOM_SCORE, [], sample.oom_and_fds.oom_score);
+    if let Some(adj) = output.value_or_problem(sample.oom_and_fds.oom_score_adj) {
         output.real(&p::OOM_SCORE_ADJ, [], adj as f64);
     }
-    output.try_whole(&p::OPEN_FDS, [], sample.limits.open_fds);
-    output.try_whole(&p::MAX_FDS, [], sample.limits.max_fds);
+    output.try_integer(&p::OPEN_FDS, [], sample.oom_and_fds.open_fds);
+    output.try_integer(&p::MAX_FDS, [], sample.oom_and_fds.max_fds);
 }
 
 pub fn register(registry: &mut Registry) {
@@ -108,7 +110,7 @@ pub fn register(registry: &mut Registry) {
         Source::Process,
         ProcessSampler {
             files: None,
-            limits_throttle: Throttle::every(LIMIT_SAMPLE_INTERVAL),
+            oom_and_fd_throttle: Throttle::every(OOM_AND_FD_INTERVAL),
             buffer: Vec::new(),
         },
     );

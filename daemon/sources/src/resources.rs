@@ -11,7 +11,7 @@ pub use filesystems::{FileSystemUsage, Folder, UnavailableFolder, inspect};
 use crate::{
     Registry,
     discovery::{Target, TargetHandle},
-    polling::{PollResult, PollTimer, PolledSource},
+    polling::{PollResult, PollResultSampler, PollTimer},
     tick::{BuildContext, SourceOutput},
 };
 use disks::BusyTimes;
@@ -27,7 +27,8 @@ use filesystems::{FileSystems, FoldersAndPorts};
 use network::Network;
 use std::{sync::Arc, time::Duration};
 
-/// Maximum concurrent calls: one per folder, which may all hang, and some of an earlier process.
+/// Maximum concurrent calls: one for each folder, because all may hang, and some for folders of an
+/// earlier process.
 pub const MAX_CALLS: usize = filesystems::MAX_FOLDERS + 4;
 
 pub fn register(registry: &mut Registry, context: &BuildContext<'_>) {
@@ -38,13 +39,14 @@ pub fn register(registry: &mut Registry, context: &BuildContext<'_>) {
     let latest = Latest::default();
     registry.add_sampler(
         Source::Resources,
-        PolledSource::new(config.interval, latest.clone()),
+        PollResultSampler::new(config.interval, latest.clone()),
     );
     let poller = Poller::new(context, latest);
-    registry.on_start(|stage| stage.task_thread("resources", MAX_CALLS, |stop| poller.run(stop)));
+    registry
+        .on_start(|workers| workers.task_thread("resources", MAX_CALLS, |stop| poller.run(stop)));
 }
 
-/// Polls per sample of the CPUs. On some kernels the sample interrupts each CPU.
+/// One of this many polls samples the CPUs. On some kernels the sample interrupts each CPU.
 const POLLS_PER_CPU_SAMPLE: u64 = 4;
 
 struct Poller {
@@ -84,12 +86,13 @@ impl Poller {
 
     async fn run(mut self, stop: Stop) {
         let mut timer = PollTimer::new(self.clock, self.interval, stop);
-        let mut process = self.target_handle.process();
+        let mut process = self.target_handle.watch_process();
         loop {
             tokio::select! {
                 more = timer.next() => if !more { return },
                 Ok(()) = process.changed() => {}
             }
+            // The sampler checks the age of the result, so a poll that falls due needs no action.
             if timer.wait_for(self.poll(), || {}).await.is_none() {
                 return;
             }
@@ -132,7 +135,8 @@ impl Poller {
         self.latest.set(Some(Arc::new(result)));
     }
 
-    /// File systems and their disks. Up unless a file system is unknown, hangs or is invalid.
+    /// Samples file systems and their disks. `up` is false if [`FileSystems::is_up`] is, or if a
+    /// problem is `Broken`.
     async fn sample_file_systems(&mut self, target: Option<&Target>, output: &mut SourceOutput) {
         let process = target.map(|target| target.process);
         let mounts = self.mount_cache.read(&self.root, process);
@@ -148,7 +152,7 @@ impl Poller {
         let disks: Vec<_> = mounts
             .map(|mount| block::under(&self.root, mount, disks::MAX_DISKS))
             .collect();
-        self.file_systems.readings(
+        self.file_systems.add_readings(
             &usages,
             &disks,
             self.clock.now(),
@@ -156,20 +160,20 @@ impl Poller {
             &mut output.readings,
         );
         output.problems.extend(self.file_systems.problems());
-        disks::readings(&self.root, &disks, &mut self.busy_times, self.clock, output);
+        disks::add_readings(&self.root, &disks, &mut self.busy_times, self.clock, output);
         let is_broken = |problem: &Problem| problem.kind == ProblemKind::Broken;
         output.up = self.file_systems.is_up() && !output.problems.iter().any(is_broken);
     }
 }
 
-/// The mounts of the last process, which are unreadable after its end. The daemon's own mounts have
-/// other options.
+/// The mounts of the last process. They are unreadable after its end, and the daemon's own mounts
+/// cannot replace them: their options differ.
 #[derive(Default)]
 struct MountCache(Option<(ProcessId, Vec<Mount>)>);
 
 impl MountCache {
     /// The mounts of the process, current or last known, and of the daemon.
-    /// An error if the daemon's own are unreadable.
+    /// An error if the daemon's own mounts are unreadable.
     fn read(&mut self, root: &HostRoot, process: Option<ProcessId>) -> Result<Mounts, ReadError> {
         let pid = process.map(|process| process.pid);
         let mut mounts = Mounts::read(root, pid).or_else(|_| Mounts::read(root, None))?;
@@ -199,9 +203,9 @@ fn cpu_readings(speeds: &CpuSpeeds) -> Vec<Reading> {
     if let Some(governor) = governor {
         out.flag(&m::CPU_GOVERNOR, [governor], true);
     }
-    out.counter(&m::CPU_THROTTLES, ["core".into()], speeds.core_throttles);
+    out.integer(&m::CPU_THROTTLES, ["core".into()], speeds.core_throttles);
     let packages = speeds.package_throttles;
-    out.counter(&m::CPU_THROTTLES, ["package".into()], packages);
+    out.integer(&m::CPU_THROTTLES, ["package".into()], packages);
     out
 }
 

@@ -32,15 +32,17 @@ use parking_lot::Mutex;
 use poller::endpoint_url;
 use std::{collections::VecDeque, sync::Arc};
 
-pub(super) const MAX_NAME_LOOKUPS: usize = 4;
+/// Maximum concurrent blocking calls of the thread `rpc`: lookups of host names in URLs.
+pub(super) const MAX_DNS_LOOKUPS: usize = 4;
 
-/// Each poll publishes a new value. Slots, health and transactions expire after two polls and 1 s
-/// without renewal; identity and version after three of their own, rarer polls, at least 10 s.
+/// Each poll publishes a new value. Slots, health and transactions expire two poll intervals plus 1
+/// s after their response. Every fifth poll requests identity and version. They expire three of
+/// these longer intervals after their response, but not before 10 s.
 #[derive(Debug)]
 pub struct RpcFacts {
     pub process: ProcessId,
     pub polled_at: Stamp,
-    /// Of the processed bank: its slot is the processed slot.
+    /// The epoch info of the processed bank: its slot is the processed slot.
     pub epoch_info: Option<EpochInfo>,
     /// The newest optimistically confirmed slot.
     pub confirmed: Option<u64>,
@@ -60,7 +62,7 @@ pub struct RpcFacts {
     pub identity: Option<PublicKey>,
     pub version: Option<NodeVersion>,
     pub problems: Vec<Problem>,
-    /// The last poll returned the processed bank.
+    /// The last poll returned `epoch_info`.
     pub up: bool,
 }
 
@@ -81,32 +83,33 @@ impl Handle {
         self.facts().filter(|facts| Some(facts.process) == process)
     }
 
-    /// Exports the probe's metrics, `agave_transactions_total` from the first count to the daemon's
-    /// end, and `agave_bank_transactions` and `agave_healthy` of `process`.
-    pub fn readings(&self, process: Option<ProcessId>, out: &mut Vec<Reading>) {
+    /// Exports the metrics of the probe. From the first count to the end of the daemon, exports
+    /// `agave_transactions_total`. Exports `agave_bank_transactions` and `agave_healthy` only if
+    /// the facts are of `process`.
+    pub fn add_readings(&self, process: Option<ProcessId>, out: &mut Vec<Reading>) {
         if let Some(counters) = &*self.probe.lock() {
-            counters.readings(out);
+            counters.add_readings(out);
         }
-        out.counter(&TRANSACTIONS, [], self.transactions.lock().total);
+        out.integer(&TRANSACTIONS, [], self.transactions.lock().total);
         let Some(facts) = self.facts_of(process) else {
             return;
         };
         let count = facts.epoch_info.and_then(|info| info.transaction_count);
-        out.whole(&BANK_TRANSACTIONS, [], count);
-        let health = facts.health.as_ref().and_then(Health::is_ok);
+        out.integer(&BANK_TRANSACTIONS, [], count);
+        let health = facts.health.as_ref().and_then(Health::is_healthy);
         out.flag(&HEALTHY, [], health);
     }
 }
 
-/// Maximum number of processes whose count is kept. An older process starts with a new first count.
+/// Maximum number of processes whose count is stored. The oldest is dropped: if it is followed
+/// again, its next count is a first count.
 const MAX_PROCESSES: usize = 16;
 
 /// Sums the growth of the validator's own transaction count over its processes.
-///
-/// The count belongs to a bank. It falls at a fork switch, and starts elsewhere after a restart
-/// from a snapshot. So only the excess over the process's highest count is added, and a process's
-/// first count adds nothing. Transactions between a process's end and the next one's first response
-/// are missing.
+/// The count belongs to a bank. It falls at a fork switch, and starts at another value after a
+/// restart from a snapshot. So only the excess over the highest count of the process is added, and
+/// the first count of a process adds nothing. Transactions between the end of a process and the
+/// first response of the next one are missing.
 #[derive(Debug, Clone, Default)]
 struct TransactionCounter {
     /// Transactions since the first count. `None` before that count, 0 with it. Never falls.
@@ -134,10 +137,11 @@ impl TransactionCounter {
     }
 }
 
-/// JSON-RPC endpoint and known facts of the followed process, for the other pollers.
+/// The JSON-RPC endpoint and the known facts of the followed process, for the probe and for the
+/// poller of votes.
 pub struct Endpoint {
     url: Option<String>,
-    find_target: TargetLookup,
+    current_target: TargetLookup,
     admin: Latest<AdminFacts>,
     handle: Handle,
 }
@@ -145,22 +149,23 @@ pub struct Endpoint {
 impl Endpoint {
     pub fn new(
         config: &config::Rpc,
-        find_target: TargetLookup,
+        current_target: TargetLookup,
         admin: Latest<AdminFacts>,
         handle: Handle,
     ) -> Endpoint {
         Endpoint {
             url: config.url.clone(),
-            find_target,
+            current_target,
             admin,
             handle,
         }
     }
 
-    /// `None` before JSON-RPC first responded to the poller: a validator's start is no failure.
+    /// `None` until JSON-RPC has responded to its poller: a request during the start of a validator
+    /// would fail.
     pub fn current(&self) -> Option<(ProcessId, Uri)> {
-        let target = (self.find_target)()?;
-        self.facts(target.process)?.processed_slot_received_at?;
+        let target = (self.current_target)()?;
+        self.rpc_facts(target.process)?.processed_slot_received_at?;
         let url = endpoint_url(self.url.as_deref(), &target, self.admin.get().as_deref()).ok()?;
         Some((target.process, url))
     }
@@ -171,11 +176,11 @@ impl Endpoint {
     }
 
     pub fn vote_account(&self, process: ProcessId) -> Option<PublicKey> {
-        let target = (self.find_target)().filter(|target| target.process == process);
+        let target = (self.current_target)().filter(|target| target.process == process);
         target?.validator.as_ref()?.vote_account
     }
 
-    pub fn facts(&self, process: ProcessId) -> Option<Arc<RpcFacts>> {
+    pub fn rpc_facts(&self, process: ProcessId) -> Option<Arc<RpcFacts>> {
         self.handle.facts_of(Some(process))
     }
 }
@@ -203,9 +208,9 @@ impl Sampler for RpcSampler {
     fn sample(&mut self, context: &SampleContext<'_>) -> SourceOutput {
         let mut output = SourceOutput::default();
         let process = context.process();
-        self.handle.readings(process, &mut output.readings);
+        self.handle.add_readings(process, &mut output.readings);
         if let Some(facts) = self.handle.facts_of(process) {
-            output.set_poll_result(
+            output.report_poll(
                 &mut self.last_reported_poll,
                 facts.polled_at,
                 facts.up,

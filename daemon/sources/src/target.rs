@@ -1,4 +1,4 @@
-//! Reports the search for the process. A separate thread searches.
+//! The source that reports the search for the validator. A separate thread searches.
 
 use crate::{
     Registry,
@@ -15,14 +15,14 @@ struct SearchSampler {
 impl Sampler for SearchSampler {
     fn sample(&mut self, context: &SampleContext<'_>) -> SourceOutput {
         let mut readings = Vec::new();
-        self.target_handle.readings(&mut readings);
+        self.target_handle.add_readings(&mut readings);
         let report = self.target_handle.report();
-        let last_reported = std::mem::replace(&mut self.last_reported, report.searched_at);
+        let last_reported = std::mem::replace(&mut self.last_reported, report.updated_at);
         SourceOutput {
             readings,
             problems: report.problems,
             up: context.target.is_some(),
-            repeats_problems: last_reported == report.searched_at,
+            problems_persist: last_reported == report.updated_at,
             ..SourceOutput::default()
         }
     }

@@ -1,5 +1,10 @@
-//! Page faults, CPU time and delays of threads by pool, every few ticks. Reads the threads' faults
-//! before the process's, which are then at least their sum.
+//! Page faults, CPU time and delays of threads, every few ticks. They are summed by pool: threads
+//! whose names differ only in a number. Reads the faults of the threads before those of the
+//! process, which are then at least the sum.
+//!
+//! [`ReadDepth`] says what a read updates. `Active`: threads that have run lately. `AllCpuTimes`:
+//! also the CPU time of every thread. `AllThatRan`: all values of every thread that has run since
+//! its last read. `AllWithSwitches`: also context switches. The last two are complete reads.
 
 mod pools;
 
@@ -23,9 +28,9 @@ const MAX_OPEN_FILES: usize = 4096;
 /// Descriptors reserved for sockets and files of the process, the cgroup and the host.
 const RESERVED_DESCRIPTORS: u64 = 128;
 
-/// Interval of reading all threads that ran, which also gives the faults of ended threads. Other
-/// reads cover only active threads, unless the process has new major faults: their pool must be
-/// found.
+/// Interval of complete reads. After one, the faults that no thread explains are those of ended
+/// threads. If the process has new major faults, a complete read comes earlier to find the pool
+/// that had them.
 const COMPLETE_INTERVAL: Duration = Duration::from_secs(60);
 
 /// In the order of [`ThreadTotals::faults`].
@@ -40,11 +45,12 @@ struct ThreadsSampler {
 
 struct FollowedThreads {
     process: ProcessId,
-    /// `None` before the first read and after a failed one: it is reopened, and the sums stay.
+    /// `None` before the first read and after a failed one. The next read opens it again; the sums
+    /// stay.
     reader: Option<ThreadReader>,
     /// The last read of the context switches.
     switches_read_at: Option<Stamp>,
-    /// The last read of all threads that ran, and the process's major faults then.
+    /// The last complete read, and the process's major faults at that time.
     complete_read_at: Option<Stamp>,
     major_faults: Option<u64>,
     /// Whether the kernel counts block I/O delay, at `complete_read_at`.
@@ -72,11 +78,11 @@ impl FollowedThreads {
             last.is_none_or(|last| context.now.since(last) >= interval)
         };
         if is_due(self.switches_read_at, switches_interval) {
-            ReadDepth::Switches
+            ReadDepth::AllWithSwitches
         } else if is_due(self.complete_read_at, COMPLETE_INTERVAL)
             || context.process_state.major_faults.get() != self.major_faults
         {
-            ReadDepth::Ran
+            ReadDepth::AllThatRan
         } else {
             ReadDepth::Active
         }
@@ -96,20 +102,20 @@ impl FollowedThreads {
         let (process_cpu, host) = (context.process_state.cpu.get(), context.host);
         self.pools.add(reader.sample(depth)?, process_cpu, host);
         let is_complete = depth != ReadDepth::Active;
-        let has_unreported_cpu = !is_complete && self.pools.update_process_cpu(process_cpu);
+        let has_unreported_cpu = !is_complete && self.pools.check_unreported_cpu(process_cpu);
         if is_complete {
             self.pools.update_exited_cpu(process_cpu);
         } else if has_unreported_cpu {
-            // Idle threads ran, or threads ended.
+            // Idle threads have run, or threads have ended.
             self.pools
-                .add(reader.sample(ReadDepth::Busy)?, process_cpu, host);
+                .add(reader.sample(ReadDepth::AllCpuTimes)?, process_cpu, host);
             self.pools.update_exited_cpu(process_cpu);
         }
         let stat = self.files.stat(buffer)?;
         if let Some((minor, major)) = stat.minflt.zip(stat.majflt) {
             self.pools.distribute_faults(minor, major, is_complete);
         }
-        if depth == ReadDepth::Switches {
+        if depth == ReadDepth::AllWithSwitches {
             self.switches_read_at = Some(context.now);
         }
         if is_complete {
@@ -180,13 +186,13 @@ impl Sampler for ThreadsSampler {
         if let Some(followed) = &self.followed {
             let is_delay_counted =
                 output.value_or_problem(followed.delayacct.clone()) == Some(true);
-            readings(&followed.pools, context.host, is_delay_counted, &mut output);
+            add_readings(&followed.pools, context.host, is_delay_counted, &mut output);
         }
         output
     }
 }
 
-fn readings(
+fn add_readings(
     pools: &Pools,
     host: &HostConstants,
     is_delay_counted: bool,
@@ -195,7 +201,7 @@ fn readings(
     let mut all = ThreadTotals::default();
     for pool in &pools.pools {
         all.add(&pool.totals);
-        pool_readings(pool, output);
+        add_pool_readings(pool, output);
     }
     if all.run_queue_delay.is_none() {
         output.problems.push(Problem::absent_data(
@@ -203,14 +209,14 @@ fn readings(
         ));
     }
     for (kind, faults) in FAULT_KINDS.into_iter().zip(pools.exited_faults) {
-        output.whole(&pool_metrics::PAGE_FAULTS, ["exited", kind], faults);
+        output.integer(&pool_metrics::PAGE_FAULTS, ["exited", kind], faults);
     }
     if let Some(cpu) = pools.exited_cpu {
         add_cpu_time("exited".into(), cpu, output);
     }
-    output.whole(&d::POOLS_FOLDED, [], pools.folded_names);
-    output.whole(&p::CONTEXT_SWITCHES, ["voluntary"], all.voluntary_switches);
-    output.whole(
+    output.integer(&d::POOLS_FOLDED, [], pools.folded_names);
+    output.integer(&p::CONTEXT_SWITCHES, ["voluntary"], all.voluntary_switches);
+    output.integer(
         &p::CONTEXT_SWITCHES,
         ["involuntary"],
         all.involuntary_switches,
@@ -218,17 +224,17 @@ fn readings(
     block_io_delay(pools, all.blkio_ticks, host, is_delay_counted, output);
 }
 
-fn pool_readings(pool: &Pool, output: &mut SourceOutput) {
+fn add_pool_readings(pool: &Pool, output: &mut SourceOutput) {
     let (name, totals) = (LabelText::Shared(Arc::clone(&pool.name)), &pool.totals);
     for (kind, faults) in FAULT_KINDS.into_iter().zip(totals.faults) {
         let labels = [name.clone(), kind.into()];
         output
             .readings
-            .counter(&pool_metrics::PAGE_FAULTS, labels, faults);
+            .integer(&pool_metrics::PAGE_FAULTS, labels, faults);
     }
     output
         .readings
-        .whole(&pool_metrics::THREADS, [name.clone()], pool.threads);
+        .integer(&pool_metrics::THREADS, [name.clone()], pool.threads);
     add_cpu_time(name.clone(), pool.cpu_by_mode, output);
     let delay = totals.run_queue_delay.map(|delay| delay.as_secs_f64());
     output

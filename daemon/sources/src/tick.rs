@@ -1,4 +1,4 @@
-//! The tick: polls every due source on one dedicated thread, and passes the result to the sinks.
+//! The tick: samples every due source on one dedicated thread, and passes the result to the sinks.
 
 mod statistics;
 
@@ -109,7 +109,7 @@ impl Ticker {
             .filter(|cached| cached.is_ok() && !clock_was_set)
             .unwrap_or_else(|| self.root.boot_time_seconds());
         let followed = target.map(|target| target.process);
-        // After a change of process every source is polled at once, so that no series outlives its
+        // After a change of process, this tick samples every source, so that no series outlives its
         // process.
         let process_changed = std::mem::replace(&mut self.followed_process, followed) != followed;
         let context = SampleContext {
@@ -122,8 +122,8 @@ impl Ticker {
         };
         let mut batches = Vec::with_capacity(self.entries.len() + 1);
         for entry in &mut self.entries {
-            // To open hundreds of thread files would delay the first page, so the next tick does
-            // it.
+            // Opening hundreds of thread files would delay the first response of /metrics, so the
+            // next tick does it.
             let is_deferred = due == DueTick::START && entry.source == Source::Threads;
             if !is_deferred && (process_changed || entry.due_at <= at.uptime) {
                 entry.sample(&context, &self.clock, &mut self.statistics);
@@ -148,12 +148,13 @@ impl SourceEntry {
     fn sample(&mut self, context: &SampleContext<'_>, clock: &Clock, statistics: &mut Statistics) {
         let (at, started) = (context.now, clock.now());
         let mut output = self.sampler.sample(context);
-        // Two ticks and the HTTP page hold the readings, so they keep no excess capacity.
+        // The last two ticks and the HTTP page share these readings, so spare capacity would stay
+        // allocated.
         output.readings.shrink_to_fit();
         let duration = clock.now().since(started);
         if let Some(interval) = self.sampler.interval() {
-            // An absolute schedule: a late poll does not shift the next one, missed ones are
-            // skipped.
+            // An absolute schedule: a late sample does not shift the next one, and missed samples
+            // are skipped.
             let intervals = at.uptime.as_nanos() / interval.as_nanos().max(1) + 1;
             self.due_at = interval * u32::try_from(intervals).unwrap_or(u32::MAX);
         }
@@ -166,7 +167,7 @@ impl SourceEntry {
             up: output.up,
         });
         let received_at = output.received_at.unwrap_or(at);
-        statistics.record(&self.newest_batch, output.repeats_problems, received_at);
+        statistics.record(&self.newest_batch, output.problems_persist, received_at);
     }
 }
 
@@ -201,8 +202,8 @@ impl SampleContext<'_> {
     }
 }
 
-/// The process's state at this tick. A source fills it for later sources. `None` means not read at
-/// this tick.
+/// State of the followed process at this tick. A sampler sets it for the samplers that run later in
+/// the tick. `None` means not read at this tick.
 #[derive(Default)]
 pub struct ProcessState {
     /// Of the main thread, from the process source.
@@ -253,10 +254,11 @@ pub struct SourceOutput {
     pub problems: Vec<Problem>,
     /// The source did its main job.
     pub up: bool,
-    /// Problems of the last tick do not count again: they last, or no poll has ended since then.
-    pub repeats_problems: bool,
-    /// When a source with its own schedule received the data. `None` for a source that reads within
-    /// the tick.
+    /// A problem of the last tick is no new event and does not count again. It still exists, or the
+    /// background poller has no newer result.
+    pub problems_persist: bool,
+    /// When the background poller of the source received the data. `None` for a source that reads
+    /// within the tick.
     pub received_at: Option<Stamp>,
 }
 
@@ -268,16 +270,16 @@ impl SourceOutput {
         }
     }
 
-    /// Copies the state of a poll. If `last_reported_poll` is the same poll, its problems do not
-    /// count again.
-    pub fn set_poll_result(
+    /// Copies the outcome of a background poll. If `last_reported_poll` is the same poll, its
+    /// problems do not count again.
+    pub fn report_poll(
         &mut self,
         last_reported_poll: &mut Option<Stamp>,
         polled_at: Stamp,
         up: bool,
         problems: &[Problem],
     ) {
-        self.repeats_problems = last_reported_poll.replace(polled_at) == Some(polled_at);
+        self.problems_persist = last_reported_poll.replace(polled_at) == Some(polled_at);
         self.received_at = Some(polled_at);
         self.up = up;
         self.problems = problems.to_vec();
@@ -292,24 +294,24 @@ impl SourceOutput {
         self.problems.push(problem(error));
     }
 
-    pub fn whole<const N: usize>(
+    pub fn integer<const N: usize>(
         &mut self,
         metric: &'static Metric,
         labels: [&'static str; N],
         value: impl Into<Option<u64>>,
     ) {
-        self.readings.whole(metric, labels.map(Into::into), value);
+        self.readings.integer(metric, labels.map(Into::into), value);
     }
 
     /// An error becomes a problem of the output.
-    pub fn try_whole<const N: usize>(
+    pub fn try_integer<const N: usize>(
         &mut self,
         metric: &'static Metric,
         labels: [&'static str; N],
         result: Result<impl Into<Option<u64>>, ReadError>,
     ) {
         let value = self.value_or_problem(result).and_then(Into::into);
-        self.whole(metric, labels, value);
+        self.integer(metric, labels, value);
     }
 
     pub fn real<const N: usize>(
@@ -368,7 +370,7 @@ impl Throttle {
 }
 
 pub trait Sampler: Send {
-    /// Poll interval; `None`: every tick.
+    /// Interval of samples; `None`: every tick.
     fn interval(&self) -> Option<Duration> {
         None
     }

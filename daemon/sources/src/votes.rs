@@ -1,12 +1,17 @@
 //! Votes, leader slots and the cluster, by JSON-RPC.
+//! A poll is a round of several requests. A separate task runs a round once a minute, and the tick
+//! exports the result with its age. Epoch progress and the times to leader slots use the newest
+//! processed slot, which `rpc` polls every second.
 //!
-//! A separate task polls once a minute; the tick exports the result with its age. Epoch progress
-//! and the times to leader slots use the newest processed slot, which `rpc` polls every second.
+//! A cluster migrates once, from the consensus Tower to Alpenglow. Before, an account earns credits
+//! per epoch, afterwards lamports. The marker is the entry that the migration adds to the epoch
+//! credits of each vote account. The genesis certificate names the genesis block of Alpenglow, the
+//! last one before it.
 
 mod cluster;
+mod cluster_votes;
 mod own_schedule;
 mod poller;
-mod ranking;
 mod vote_facts;
 
 pub use poller::Poller;
@@ -21,6 +26,7 @@ use crate::{
     tick::{BuildContext, SampleContext, Sampler, SourceOutput},
 };
 use cluster::VersionShares;
+use cluster_votes::ClusterVotes;
 use faultline_agave::{
     PublicKey,
     consensus::{Consensus, Protocol},
@@ -31,7 +37,6 @@ use faultline_datapoints::validator::intake::Intake;
 use faultline_kernel::ProcessId;
 use faultline_metrics::{Problem, Source, Stamp};
 use own_schedule::OwnLeaderSchedule;
-use ranking::VoteRanking;
 use std::{
     sync::{
         Arc,
@@ -46,7 +51,8 @@ pub struct Handle {
     facts: Latest<VoteFacts>,
     pub(crate) consensus: Latest<(ProcessId, Consensus)>,
     pub(crate) slot_time: Latest<Duration>,
-    /// The node was far behind the tip when it returned the own votes, and is near the tip now.
+    /// The sampler requests a round before the next one is due. The last own votes are from a node
+    /// far behind the tip, and the node is near the tip now.
     is_round_requested: Arc<AtomicBool>,
 }
 
@@ -60,8 +66,8 @@ impl Handle {
         self.facts().filter(|facts| facts.process == process)
     }
 
-    /// Whether a round was requested since the last call.
-    fn take_request(&self) -> bool {
+    /// True if the sampler has requested a round since the last call.
+    fn take_round_request(&self) -> bool {
         self.is_round_requested.swap(false, Ordering::Relaxed)
     }
 
@@ -79,8 +85,8 @@ impl Handle {
 pub struct OwnVoteAccount {
     pub account: VoteAccount,
     pub delinquent: bool,
-    /// The processed bank, requested directly after the account.
-    bank: EpochInfo,
+    /// The epoch info of the processed bank, requested directly after the account.
+    epoch_info: EpochInfo,
 }
 
 /// The node's responses about votes, of one process with one identity. Another process or identity
@@ -102,17 +108,18 @@ pub struct VoteFacts {
     pub vote_account: Option<PublicKey>,
     genesis_hash: Option<Arc<str>>,
     own_schedule: Option<Arc<OwnLeaderSchedule>>,
-    epoch: Timestamped<EpochInfo>,
+    epoch_info: Timestamped<EpochInfo>,
     own_account: Timestamped<Option<OwnVoteAccount>>,
     identity_balance: Timestamped<u64>,
     vote_balance: Timestamped<u64>,
-    ranking: Timestamped<VoteRanking>,
-    /// The epoch of the migration, once an account's credits contained the entry that marks it.
-    marker_epoch: Option<u64>,
-    /// Slot of Alpenglow's genesis block, once the node returned its certificate.
-    certificate_slot: Option<u64>,
-    /// Alpenglow's feature gate. An active gate is kept only while the node also responds that no
-    /// certificate exists yet: otherwise it proves nothing.
+    /// From the response with all vote accounts.
+    cluster_votes: Timestamped<ClusterVotes>,
+    /// The epoch of the migration, once the credits of an account contained the marker.
+    marked_migration_epoch: Option<u64>,
+    /// Slot of the genesis block of Alpenglow, once the node has returned the genesis certificate.
+    certified_genesis_slot: Option<u64>,
+    /// The feature gate of Alpenglow. If the node does not also respond that no genesis certificate
+    /// exists yet, an active gate is not stored: the migration may be running or over.
     feature_gate: Timestamped<FeatureGate>,
     /// The epoch's first slot, own leader slots, and the cluster's.
     production: Timestamped<(u64, Option<LeaderSlots>, LeaderSlots)>,
@@ -125,15 +132,16 @@ pub struct VoteFacts {
 
 #[derive(Clone, Copy, Default)]
 struct ReadingContext {
-    /// A processed bank newer than the last round's, if known.
-    newest_bank: Option<EpochInfo>,
+    /// The last response of the source `rpc`, which is newer than that of the last round. `None` if
+    /// it has expired.
+    newest_epoch_info: Option<EpochInfo>,
     /// The slot time converts slots to seconds only near the tip, where the node's slots take as
     /// long as the cluster's.
     is_near_tip: bool,
     slot_time: Option<Duration>,
     protocol: Option<Protocol>,
-    /// The node was far behind when it returned the own votes.
-    answered_far_behind: bool,
+    /// The node was far behind the tip when it returned the own votes, so these are old.
+    was_far_behind_at_response: bool,
 }
 
 struct VotesSampler {
@@ -148,9 +156,9 @@ struct VotesSampler {
 }
 
 impl VotesSampler {
-    /// True if the node was far behind when it returned the own votes, which are then of an old
-    /// bank. Requests another round once the node is near the tip.
-    fn answered_far_behind(&mut self, facts: &VoteFacts, near_tip: Option<bool>) -> bool {
+    /// True if the node was far behind the tip when it returned the own votes: these are then of an
+    /// old bank. Requests another round once the node is near the tip.
+    fn was_far_behind_at_response(&mut self, facts: &VoteFacts, near_tip: Option<bool>) -> bool {
         let Some(answered_at) = facts.own_account.received_at() else {
             return false;
         };
@@ -183,19 +191,20 @@ impl Sampler for VotesSampler {
             return output;
         };
         let rpc = self.rpc.facts_of(Some(process));
-        let pushed = self.intake.newest_slots();
-        let limit = target.health_distance();
+        let pushed_slots = self.intake.newest_slots();
+        let health_distance = target.health_distance();
         let near_tip =
-            DistanceEvidence::new(context.now, rpc.as_deref(), pushed, limit).is_near_tip();
+            DistanceEvidence::new(context.now, rpc.as_deref(), pushed_slots, health_distance)
+                .is_near_tip();
         let reading_context = ReadingContext {
-            newest_bank: rpc.and_then(|facts| facts.epoch_info),
+            newest_epoch_info: rpc.and_then(|facts| facts.epoch_info),
             is_near_tip: near_tip == Some(true),
             slot_time: self.handle.slot_time.get().map(|time| *time),
             protocol: self.handle.protocol(process),
-            answered_far_behind: self.answered_far_behind(&facts, near_tip),
+            was_far_behind_at_response: self.was_far_behind_at_response(&facts, near_tip),
         };
-        facts.readings(reading_context, context.now, &mut output);
-        output.set_poll_result(
+        facts.add_readings(reading_context, context.now, &mut output);
+        output.report_poll(
             &mut self.last_reported_poll,
             facts.polled_at,
             facts.up,
@@ -218,6 +227,7 @@ pub fn register(
     }
     let lookup = target_lookup(context.target_handle);
     let endpoint = rpc::Endpoint::new(&config.rpc, lookup, admin.clone(), rpc.clone());
+    // The section `validator` of the configuration is only about this poller.
     let poller = Poller::new(&config.validator, context.clock, endpoint);
     let handle = poller.handle.clone();
     registry.add_validator_poller(|stop| poller.run(stop));

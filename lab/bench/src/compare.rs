@@ -154,7 +154,7 @@ pub struct ArmCrossover<'a> {
 
 pub fn arm_crossovers(results: &Results) -> Vec<ArmCrossover<'_>> {
     let mut crossovers = Vec::new();
-    for link_shape in results.links() {
+    for link_shape in results.link_shapes() {
         for arm in results.header.arms.iter().skip(1) {
             let crossover = arm_crossover(results, arm, link_shape);
             crossovers.extend(crossover.map(|crossover| ArmCrossover {
@@ -263,13 +263,16 @@ mod tests {
         results
             .cases
             .iter_mut()
-            .filter(|case| case.size == Some(1001))
-            .for_each(|case| case.size = Some(1000));
+            .filter(|case| case.answer_bytes == Some(1001))
+            .for_each(|case| case.answer_bytes = Some(1000));
         let at = arm_crossover(&results, "zstd", None).unwrap().at.unwrap();
         assert!((1900.0..2100.0).contains(&at), "{at}");
-        let label = results.label("account of 1001", Some(1000));
+        let label = results.short_label("account of 1001", Some(1000));
         assert_eq!(
-            (label.as_str(), results.label("x", Some(3000)).as_str()),
+            (
+                label.as_str(),
+                results.short_label("x", Some(3000)).as_str()
+            ),
             ("1,000 bytes account ", "3,000 bytes")
         );
     }

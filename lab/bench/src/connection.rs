@@ -2,7 +2,7 @@
 
 use crate::{
     failure::Failure,
-    plan::LinkConfig,
+    plan::ConnectionConfig,
     protocol::Protocol,
     stream::{self, CountedStream, RawAnswer, Traffic},
 };
@@ -61,7 +61,7 @@ pub enum Connection {
 
 impl Connection {
     pub async fn open(
-        config: &LinkConfig,
+        config: &ConnectionConfig,
         tls: Option<&TlsConnector>,
         max_bytes: usize,
         time_limit: Duration,
@@ -131,7 +131,7 @@ pub struct HttpConnection {
 
 impl HttpConnection {
     pub async fn open(
-        config: &LinkConfig,
+        config: &ConnectionConfig,
         tls: Option<&TlsConnector>,
         time_limit: Duration,
     ) -> Result<HttpConnection, Failure> {
@@ -288,7 +288,7 @@ pub struct ReceivedMessage {
 impl WebSocket {
     /// The time of the upgrade counts as connect time. A message has at most `max_bytes`.
     pub async fn open(
-        config: &LinkConfig,
+        config: &ConnectionConfig,
         tls: Option<&TlsConnector>,
         max_bytes: usize,
         time_limit: Duration,

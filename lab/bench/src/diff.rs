@@ -55,7 +55,7 @@ fn changes(before: &Results, after: &Results, margin: f64) -> Result<(String, bo
     );
     let mut comparable = Vec::new();
     for (before_index, case) in before.cases.iter().enumerate() {
-        if let Some(after_index) = after.case_index(&case.arm, &case.request) {
+        if let Some(after_index) = after.case_index(&case.arm, &case.request_label) {
             comparable.push((case, [(before, before_index), (after, after_index)]));
         }
     }
@@ -85,7 +85,7 @@ fn changes(before: &Results, after: &Results, margin: f64) -> Result<(String, bo
     let case_names = |run: &Results| -> Vec<String> {
         run.cases
             .iter()
-            .map(|case| format!("{} about {}", case.arm, case.request))
+            .map(|case| format!("{} about {}", case.arm, case.request_label))
             .collect()
     };
     let mut mismatches = list_unmatched(&case_names(before), &case_names(after));
@@ -125,8 +125,8 @@ fn case_row(
     };
     let mut row = vec![
         case.arm.clone(),
-        case.request.clone(),
-        case.size.map_or_else(|| "-".to_owned(), count),
+        case.request_label.clone(),
+        case.answer_bytes.map_or_else(|| "-".to_owned(), count),
     ];
     match (means, ratio) {
         ([Some(before), Some(after)], Some(ratio)) => {
@@ -287,8 +287,8 @@ mod tests {
         after.header.settings = setting("closed");
         after.cases.push(CaseInfo {
             arm: "b".to_owned(),
-            request: "new".to_owned(),
-            size: None,
+            request_label: "new".to_owned(),
+            answer_bytes: None,
         });
         let (out, worse) = changes(&before, &after, 5.0).unwrap();
         assert!(

@@ -5,9 +5,9 @@ use crate::{
     args::{EncodingArgs, first_duplicate},
     endpoint::Endpoint,
     failure::Failure,
-    plan::{Case, LinkConfig, Plan},
+    plan::{Case, ConnectionConfig, Plan},
     protocol::Protocol,
-    results::{Results, link_suffix},
+    results::{Results, link_shape_suffix},
     session,
     stream::LinkShape,
 };
@@ -64,8 +64,8 @@ fn make_plan(args: &EncodingArgs) -> Result<Plan> {
         [] => &[LinkShape::default()],
         shapes => shapes,
     };
-    for (link_index, shape) in shapes.iter().enumerate() {
-        let link_suffix = if args.links.is_empty() {
+    for (connection_index, shape) in shapes.iter().enumerate() {
+        let label_suffix = if args.links.is_empty() {
             String::new()
         } else {
             format!(" over {shape}")
@@ -74,18 +74,18 @@ fn make_plan(args: &EncodingArgs) -> Result<Plan> {
             for (arm_index, encoding) in args.encodings.iter().enumerate() {
                 plan.cases.push(Case {
                     arm_index,
-                    request_index: plan.request_names.len(),
-                    link_index,
+                    request_index: plan.request_labels.len(),
+                    connection_index,
                     call: call_json(account, encoding.name(), args.data_slice),
                     random_range: None,
                     expected: Expected::Account(*encoding),
                 });
             }
-            plan.request_names.push(format!("{account}{link_suffix}"));
+            plan.request_labels.push(format!("{account}{label_suffix}"));
         }
-        plan.links.push(LinkConfig {
-            shape: *shape,
-            ..LinkConfig::new(endpoint.clone(), Protocol::Http)
+        plan.connections.push(ConnectionConfig {
+            link_shape: *shape,
+            ..ConnectionConfig::new(endpoint.clone(), Protocol::Http)
         });
     }
     Ok(plan)
@@ -123,19 +123,19 @@ fn call_json(account: &str, encoding: &str, data_slice: Option<(u64, u64)>) -> S
 
 /// Size of each account, from the first encoding that returned bytes.
 fn account_sizes(plan: &Plan, answers: &[Result<Vec<u8>, Failure>]) -> Result<Vec<Option<u64>>> {
-    let node = plan.links[0].endpoint.redacted_url();
+    let node = plan.connections[0].endpoint.redacted_url();
     if let Some(Err(failure)) = answers.first()
         && answers.iter().all(Result::is_err)
         && *failure != Failure::Missing
     {
         anyhow::bail!("{node} gives no account: {failure}");
     }
-    let mut sizes = vec![None; plan.request_names.len()];
+    let mut sizes = vec![None; plan.request_labels.len()];
     for (case, answer) in plan.cases.iter().zip(answers) {
         match answer {
             Err(Failure::Missing) => anyhow::bail!(
                 "{node} has no account {}: name other accounts with --accounts",
-                plan.request_name(case)
+                plan.request_label(case)
             ),
             Ok(bytes) if !bytes.is_empty() => {
                 sizes[case.request_index].get_or_insert(bytes.len() as u64);
@@ -156,7 +156,7 @@ struct PairTable<'a> {
 
 struct Row<'a> {
     /// An account, and the link if there are several.
-    request_name: &'a str,
+    request_label: &'a str,
     size: Option<u64>,
     /// Of both arms, in ms.
     times: [Option<f64>; 2],
@@ -171,7 +171,7 @@ fn pair_tables(results: &Results) -> Vec<PairTable<'_>> {
     };
     let mut tables = Vec::new();
     for arm in others {
-        for link in results.links() {
+        for link in results.link_shapes() {
             for is_mean in [true, false] {
                 tables.push(pair_table(results, [reference, arm], link, is_mean));
             }
@@ -187,14 +187,14 @@ fn pair_table<'a>(
     is_mean: bool,
 ) -> PairTable<'a> {
     let mut rows = Vec::new();
-    for (request_name, size) in results.requests_over(link) {
-        let cases = arms.map(|arm| results.case_index(arm, request_name));
+    for (request_label, size) in results.requests_over(link) {
+        let cases = arms.map(|arm| results.case_index(arm, request_label));
         let times = cases.map(|case| {
             let latency = results.summary(case?).latency?;
             Some(if is_mean { latency.mean } else { latency.p95 })
         });
         rows.push(Row {
-            request_name,
+            request_label,
             size,
             times,
             significance: match cases {
@@ -227,7 +227,7 @@ fn text_table(table: &PairTable<'_>) -> String {
         ("P95", "")
     };
     let over = match table.link {
-        Some(_) => link_suffix(table.link) + " ",
+        Some(_) => link_shape_suffix(table.link) + " ",
         None => String::new(),
     };
     let [a, b] = table.arms.map(|arm| arm_label(arm) + " (ms)");
@@ -243,7 +243,7 @@ fn text_table(table: &PairTable<'_>) -> String {
         // Accounts of one size need separate lines.
         let size = match row.size {
             None => "unknown".to_owned(),
-            Some(size) if same_size_count > 1 => format!("{size} {:.8}", row.request_name),
+            Some(size) if same_size_count > 1 => format!("{size} {:.8}", row.request_label),
             Some(size) => size.to_string(),
         };
         let ([Some(a), Some(b)], Some(winner)) = (row.times, row.winner) else {
@@ -320,7 +320,7 @@ fn html_table(table: &PairTable<'_>, table_number: usize) -> Table {
         columns.push(("p-value", ""));
     }
     columns.push(("winner", ""));
-    let over = link_suffix(table.link);
+    let over = link_shape_suffix(table.link);
     let id = format!("study-{table_number}-{kind}");
     let title = format!("Summary analysis ({kind}) of getAccountInfo{over}: {arm} and {reference}");
     let mut out = cells::table(&id, &title, &columns, note);

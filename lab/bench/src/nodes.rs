@@ -9,7 +9,7 @@ use crate::{
     disk,
     endpoint::Endpoint,
     failure::Failure,
-    plan::{HEX, LinkConfig, Plan, RANDOM},
+    plan::{ConnectionConfig, HEX, Plan, RANDOM},
     protocol::Protocol,
     results::Header,
     run::Engine,
@@ -62,7 +62,7 @@ fn measure_data_folders(
         if header.stopped_by.is_none() {
             say(&format!("measuring the size of {}", folder.display()));
             let usage = disk::measure(node, folder, args.data_time, &is_stopped);
-            header.disks.push(usage);
+            header.folder_usages.push(usage);
             let signal = signal.get();
             header.stopped_by =
                 signal.map(|signal| format!("{signal} while folders were measured"));
@@ -85,15 +85,16 @@ fn nodes_as_arms(args: &NodesArgs) -> Result<Plan> {
         let endpoint = Endpoint::parse(url).map_err(UsageError)?;
         let mut name = endpoint.redacted_url();
         let same_url_count = plan
-            .links
+            .connections
             .iter()
-            .filter(|link| link.endpoint.redacted_url() == name)
+            .filter(|connection| connection.endpoint.redacted_url() == name)
             .count();
         if same_url_count > 0 {
             name += &format!(" ({})", same_url_count + 1);
         }
         plan.arms.push(name);
-        plan.links.push(LinkConfig::new(endpoint, Protocol::Http));
+        plan.connections
+            .push(ConnectionConfig::new(endpoint, Protocol::Http));
     }
     Ok(plan)
 }

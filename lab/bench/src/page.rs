@@ -61,12 +61,12 @@ pub fn report(results: &Results) -> Report {
         Some(rate) => format!("open loop, {} a second", number(rate, 1)),
     };
     let latencies = vec![
-        Block::Table(render::percentiles(results, "latencies", "Latency")),
-        Block::Table(render::phases(results)),
+        Block::Table(render::latency_table(results, "latencies", "Latency")),
+        Block::Table(render::phase_table(results)),
     ];
     let mut differences = Vec::new();
     if !compared.is_empty() {
-        let table = render::differences(results, &compared, "differences");
+        let table = render::difference_table(results, &compared, "differences");
         differences.push(Block::Table(table));
         differences.extend(figures::differences(results, &compared));
     }
@@ -77,14 +77,18 @@ pub fn report(results: &Results) -> Report {
         section(
             "answers",
             "Answers compared",
-            render::paragraphs(&render::answer_comparison(results)),
+            render::paragraphs(&render::answer_comparison_text(results)),
         ),
         section(
             "distribution",
             "Distribution",
             figures::distributions(results),
         ),
-        section("how", "How requests were sent", render::settings(results)),
+        section(
+            "how",
+            "How requests were sent",
+            render::settings_blocks(results),
+        ),
     ];
     sections.retain(|section| !section.blocks.is_empty());
     Report {
@@ -210,7 +214,7 @@ fn largest_difference(
     let mean = |arm| results.mean_latency_ms(arm, &largest.request);
     let means = [mean(reference)?, mean(&largest.arm)?];
     let means = effects::means_text(means, "ms", 2, "instead of");
-    let label = results.label(&largest.request, largest.answer_bytes);
+    let label = results.short_label(&largest.request, largest.answer_bytes);
     let effect = effects::effect_text(largest.ratio?.value_and_ends());
     let arms = [largest.arm.as_str(), reference];
     let sentence = effects::sentence(&format!("Latency of {label}"), &effect, arms, &means);
@@ -327,7 +331,7 @@ mod tests {
         ];
         let mut run = results(30, &[(evil[0], 1, &|_| 5), (evil[1], 1, &|_| 6)]);
         for case in &mut run.cases {
-            case.request = evil[2].to_owned();
+            case.request_label = evil[2].to_owned();
         }
         run.header.notes = evil.map(str::to_owned).into();
         run.header.nodes = evil.map(str::to_owned).into();

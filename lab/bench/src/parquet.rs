@@ -23,7 +23,8 @@ pub fn write_requests(path: &Path, results: &Results) -> Result<String> {
     )
 }
 
-/// Measured values of a failed request are NULL.
+/// Measured values of a failed request are NULL. `subject` is the request label, `refused` the
+/// retries.
 fn request_columns(results: &Results) -> Columns {
     let samples = results.samples.iter();
     let integer = |value: &dyn Fn(&Sample) -> Option<u64>| {
@@ -34,16 +35,16 @@ fn request_columns(results: &Results) -> Columns {
     let text = |value: &dyn Fn(&Sample) -> Option<String>| {
         Values::Text(samples.clone().map(value).collect())
     };
-    let case = |sample: &Sample| &results.cases[sample.case];
+    let case = |sample: &Sample| &results.cases[sample.case_index];
     let mut columns = named_columns([
         ("number", integer(&|sample| Some(sample.number))),
         ("round", integer(&|sample| Some(sample.round.into()))),
         ("arm", text(&|sample| Some(case(sample).arm.clone()))),
         (
             "subject",
-            text(&|sample| Some(case(sample).request.clone())),
+            text(&|sample| Some(case(sample).request_label.clone())),
         ),
-        ("size", integer(&|sample| case(sample).size)),
+        ("size", integer(&|sample| case(sample).answer_bytes)),
         ("at_ns", integer(&|sample| Some(sample.at_ns))),
         ("latency_ns", integer(&Sample::latency_ns)),
     ]);
@@ -56,7 +57,7 @@ fn request_columns(results: &Results) -> Columns {
         ("sent", timing(&|timing| timing.sent)),
         ("received", timing(&|timing| timing.received)),
         ("failure", text(&|sample| sample.result.clone().err())),
-        ("refused", integer(&|sample| Some(sample.refused.into()))),
+        ("refused", integer(&|sample| Some(sample.retries.into()))),
     ]));
     columns
 }

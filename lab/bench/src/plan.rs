@@ -3,16 +3,16 @@
 #[cfg(test)]
 pub mod tests;
 
-pub use crate::stream::LinkConfig;
+pub use crate::stream::ConnectionConfig;
 use crate::{
     answer::Expected,
     protocol::Protocol,
-    values::{self, Value},
+    values::{self, Placeholder},
 };
 use hyper::body::Bytes;
 use std::time::Duration;
 
-/// Placeholder of a number that is drawn in each round.
+/// Placeholder of a number that each round draws from [`Case::random_range`].
 pub const RANDOM: &str = "{random}";
 
 /// Placeholder of the hexadecimal form of that number.
@@ -25,12 +25,13 @@ pub const MAX_REQUESTS: u64 = 10_000_000;
 #[derive(Debug, Clone)]
 pub struct Case {
     pub arm_index: usize,
-    /// In [`Plan::request_names`].
+    /// In [`Plan::request_labels`].
     pub request_index: usize,
-    /// In [`Plan::links`]. Cases with the same link share connections.
-    pub link_index: usize,
+    /// In [`Plan::connections`]. Cases with the same index share open connections.
+    pub connection_index: usize,
     /// Method and parameters, as in JSON. Placeholders are [`RANDOM`] and [`HEX`] with a
-    /// `random_range`, else `{name}` for each of [`Plan::values`].
+    /// `random_range`, else `{name}` for each of [`Plan::placeholders`]. For `bench transport`, a
+    /// text for `--dry-run`.
     pub call: String,
     /// Inclusive range of the random number.
     pub random_range: Option<(u64, u64)>,
@@ -41,23 +42,22 @@ pub struct Case {
 pub struct Plan {
     /// Names. The first arm is the reference.
     pub arms: Vec<String>,
-    pub links: Vec<LinkConfig>,
-    /// An account, a method, or a text such as `single read`.
-    pub request_names: Vec<String>,
+    pub connections: Vec<ConnectionConfig>,
+    /// By which results name a request: an account, a method, or a text such as `single read`.
+    pub request_labels: Vec<String>,
     pub cases: Vec<Case>,
-    /// Relative frequency of each request in rounds of one request. Empty if each round has all.
+    /// By request. With weights, a round has one request, drawn by weight. If empty, it has all.
     pub weights: Vec<u32>,
-    pub values: Vec<Value>,
-    /// Measured rounds. They follow the rounds of `warm_up`.
+    pub placeholders: Vec<Placeholder>,
+    /// Measured passes over all cases.
     pub rounds: u32,
-    /// Number of rounds.
+    /// Rounds before the measured ones.
     pub warm_up: u32,
     pub workers: usize,
     /// Requests a second, sent without waiting for answers; `None` in a closed loop.
     pub rate: Option<f64>,
     pub seed: u64,
     pub timeout: Duration,
-    /// Largest answer, in bytes.
     pub max_answer_bytes: usize,
     /// Percentage of an arm's requests that may fail.
     pub max_failures: Option<f64>,
@@ -67,11 +67,11 @@ impl Default for Plan {
     fn default() -> Plan {
         Plan {
             arms: Vec::new(),
-            links: Vec::new(),
-            request_names: Vec::new(),
+            connections: Vec::new(),
+            request_labels: Vec::new(),
             cases: Vec::new(),
             weights: Vec::new(),
-            values: Vec::new(),
+            placeholders: Vec::new(),
             rounds: 1000,
             warm_up: 20,
             workers: 1,
@@ -85,36 +85,36 @@ impl Default for Plan {
 }
 
 impl Plan {
-    /// Adds a case for every arm, over the link with the arm's index. `call` is as in [`Case`].
+    /// Adds a case for every arm, over the connection of the same index. `call` is as in [`Case`].
     pub fn add_request(
         &mut self,
-        name: String,
+        label: String,
         call: String,
         random_range: Option<(u64, u64)>,
         expected: Expected,
     ) {
         let case = |arm_index| Case {
             arm_index,
-            request_index: self.request_names.len(),
-            link_index: arm_index,
+            request_index: self.request_labels.len(),
+            connection_index: arm_index,
             call: call.clone(),
             random_range,
             expected,
         };
         self.cases.extend((0..self.arms.len()).map(case));
-        self.request_names.push(name);
+        self.request_labels.push(label);
     }
 
     pub fn arm_name(&self, case: &Case) -> &str {
         &self.arms[case.arm_index]
     }
 
-    pub fn request_name(&self, case: &Case) -> &str {
-        &self.request_names[case.request_index]
+    pub fn request_label(&self, case: &Case) -> &str {
+        &self.request_labels[case.request_index]
     }
 
-    pub fn link(&self, case: &Case) -> &LinkConfig {
-        &self.links[case.link_index]
+    pub fn connection(&self, case: &Case) -> &ConnectionConfig {
+        &self.connections[case.connection_index]
     }
 
     pub fn round_of(&self, number: u64) -> u64 {
@@ -142,11 +142,12 @@ impl Plan {
             .for_each(|case| case.arm_index -= 1);
     }
 
-    /// An index that is equal for all links to one node.
-    pub fn first_link_to_same_node(&self, link: usize) -> usize {
-        let address = &self.links[link].endpoint;
-        let first = self.links.iter().position(|link| link.endpoint == *address);
-        first.unwrap_or(link)
+    /// Identifies a node by the index of the first connection to it.
+    pub fn node_index(&self, connection_index: usize) -> usize {
+        let endpoint = &self.connections[connection_index].endpoint;
+        let mut connections = self.connections.iter();
+        let first = connections.position(|connection| connection.endpoint == *endpoint);
+        first.unwrap_or(connection_index)
     }
 
     pub fn body(&self, case: &Case, id: u64) -> Bytes {
@@ -156,7 +157,7 @@ impl Plan {
 
     /// The call of a case with the values of a round. `round` counts from the first warm-up round.
     pub fn call(&self, case: &Case, round: u64) -> String {
-        // All arms get the same numbers.
+        // All arms get the same texts.
         let offset = (round << 16) ^ case.request_index as u64;
         let mut random =
             fastrand::Rng::with_seed(self.seed ^ offset.wrapping_mul(0x9e37_79b9_7f4a_7c15));
@@ -168,25 +169,25 @@ impl Plan {
             }
             None => {
                 let seed = random.u64(..);
-                values::fill_placeholders(&case.call, &self.values, |index, value| {
-                    value.random_text(seed, index)
+                values::fill_placeholders(&case.call, &self.placeholders, |index, placeholder| {
+                    placeholder.random_text(seed, index)
                 })
             }
         }
     }
 
-    /// As many requests as the plan has cases, which is one round if there are no weights.
+    /// For `--dry-run`: as many requests as there are cases. Without weights, this is one round.
     pub fn first_requests(&self) -> String {
         let request = |scheduled: ScheduledRequest| {
-            let case = &self.cases[scheduled.case];
-            let link = self.link(case);
-            let verb = match link.protocol {
+            let case = &self.cases[scheduled.case_index];
+            let connection = self.connection(case);
+            let verb = match connection.protocol {
                 Protocol::WebSocket => "SEND",
                 _ => "POST",
             };
             let body = self.body(case, scheduled.number);
             let body = String::from_utf8_lossy(&body);
-            format!("{verb} {} {body}\n", link.endpoint.redacted_url())
+            format!("{verb} {} {body}\n", connection.endpoint.redacted_url())
         };
         let scheduled = Order::new(self).take(self.cases.len());
         scheduled.map(request).collect()
@@ -199,12 +200,13 @@ pub struct ScheduledRequest {
     /// `None` during warm-up.
     pub measured_round: Option<u32>,
     /// Index in [`Plan::cases`].
-    pub case: usize,
+    pub case_index: usize,
 }
 
 /// The order of requests. Each round is shuffled anew, so that no arm is always first.
 pub struct Order {
     random: fastrand::Rng,
+    /// Indices of the cases of a round. With weights, `draw_request` sets them.
     round_cases: Vec<usize>,
     /// Weight and cases of each request; empty without `weights`.
     mix: Vec<(u64, Vec<usize>)>,
@@ -269,7 +271,7 @@ impl Iterator for Order {
         let scheduled = ScheduledRequest {
             number: self.next_number,
             measured_round,
-            case: *self.round_cases.get(offset)?,
+            case_index: *self.round_cases.get(offset)?,
         };
         self.next_number += 1;
         Some(scheduled)

@@ -8,7 +8,7 @@ use crate::{
     args::RunArgs,
     compare::comparisons,
     plan::Plan,
-    render::{differences, percentiles},
+    render::{difference_table, latency_table},
     results::{CaseInfo, Results, Sample},
     session,
 };
@@ -87,10 +87,10 @@ pub fn all_requests_tables(results: &Results) -> Vec<Table> {
         return Vec::new();
     };
     let title = "Latency of all requests";
-    let mut tables = vec![percentiles(&all, "study-latencies", title)];
+    let mut tables = vec![latency_table(&all, "study-latencies", title)];
     let compared = comparisons(&all);
     if !compared.is_empty() {
-        tables.push(differences(&all, &compared, "study-differences"));
+        tables.push(difference_table(&all, &compared, "study-differences"));
     }
     tables
 }
@@ -102,21 +102,22 @@ fn with_requests_merged(results: &Results) -> Option<Results> {
         return None;
     }
     let arms = &results.header.arms;
-    let case_info = |sample: &Sample| &results.cases[sample.case];
-    let round_and_request = |sample: &Sample| (sample.round, case_info(sample).request.as_str());
+    let case_info = |sample: &Sample| &results.cases[sample.case_index];
+    let round_and_request =
+        |sample: &Sample| (sample.round, case_info(sample).request_label.as_str());
     let keys: BTreeSet<_> = results.samples.iter().map(round_and_request).collect();
     let rounds: BTreeMap<_, u32> = keys.into_iter().zip(0..).collect();
     let merged_sample = |sample: &Sample| {
         Some(Sample {
-            case: arms.iter().position(|arm| *arm == case_info(sample).arm)?,
+            case_index: arms.iter().position(|arm| *arm == case_info(sample).arm)?,
             round: rounds[&round_and_request(sample)],
             ..sample.clone()
         })
     };
     let case = |arm: &String| CaseInfo {
         arm: arm.clone(),
-        request: ALL_REQUESTS.to_owned(),
-        size: None,
+        request_label: ALL_REQUESTS.to_owned(),
+        answer_bytes: None,
     };
     Some(Results {
         header: results.header.clone(),

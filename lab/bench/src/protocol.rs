@@ -1,8 +1,8 @@
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Protocol {
     Http,
-    /// A new connection for each request.
-    HttpNew,
+    /// For each request.
+    HttpNewConnection,
     Http2,
     WebSocket,
 }
@@ -10,7 +10,7 @@ pub enum Protocol {
 impl Protocol {
     pub const ALL: [(&'static str, Protocol); 4] = [
         ("http", Protocol::Http),
-        ("http-new", Protocol::HttpNew),
+        ("http-new", Protocol::HttpNewConnection),
         ("http2", Protocol::Http2),
         ("websocket", Protocol::WebSocket),
     ];

@@ -4,7 +4,7 @@ use crate::{
     compare::{
         self, ArmCrossover, Comparison, caveat_text, comparison_count, comparisons, interval_label,
     },
-    results::{CaseInfo, Header, PHASES, Results, Summary, format_counts, link_suffix, ms},
+    results::{CaseInfo, Header, PHASES, Results, Summary, format_counts, link_shape_suffix, ms},
 };
 use faultline_common::output;
 use faultline_pages::{
@@ -29,9 +29,9 @@ pub fn problems(results: &Results) -> Vec<String> {
         .arms
         .iter()
         .zip(&results.header.answer_comparisons);
-    for (arm, comparison) in arms.filter(|(_, comparison)| comparison.different > 0) {
-        let different = count(comparison.different);
-        let first = match comparison.first_differences.first() {
+    for (arm, answers) in arms.filter(|(_, answers)| answers.different > 0) {
+        let different = count(answers.different);
+        let first = match answers.first_differences.first() {
             None => String::new(),
             Some(first) => format!("; the first: {first}"),
         };
@@ -47,14 +47,14 @@ pub fn problems(results: &Results) -> Vec<String> {
             };
             problems.push(format!(
                 "{} FAILED: no good answer about {} ({failures}{message})",
-                case.arm, case.request
+                case.arm, case.request_label
             ));
         }
     }
     problems.extend(too_many_failures(results));
     if let Some(signal) = &results.header.stopped_by {
         problems.push(format!(
-            "ended early by {signal}: only what was measured until then is shown"
+            "ended early by {signal}: these are the results until then"
         ));
     }
     problems
@@ -86,9 +86,9 @@ fn too_many_failures(results: &Results) -> Option<String> {
 pub fn text(results: &Results) -> String {
     let mut out = run_summary(results);
     out += "\nLatency from the scheduled sending to the decoded answer, in ms\n";
-    out += &plain_table(&percentiles(results, "latencies", "Latency"));
+    out += &plain_table(&latency_table(results, "latencies", "Latency"));
     out += "\nWhere the time is spent: means in ms; bytes with headers\n";
-    out += &plain_table(&phases(results));
+    out += &plain_table(&phase_table(results));
     let compared = comparisons(results);
     if !compared.is_empty() {
         let reference = results.reference_arm();
@@ -97,10 +97,10 @@ pub fn text(results: &Results) -> String {
              p95 have 95 % intervals\n",
             interval_label(comparison_count(results))
         );
-        out += &plain_table(&differences(results, &compared, "differences"));
+        out += &plain_table(&difference_table(results, &compared, "differences"));
         out += &crossover_sentences(results);
     }
-    out += &answer_comparison(results);
+    out += &answer_comparison_text(results);
     out + &lines(&problems(results))
 }
 
@@ -138,13 +138,13 @@ fn run_summary(results: &Results) -> String {
             format_counts(&header.refusals).join(", ")
         );
     }
-    if let Some(own) = header.own_cpu_ns {
+    if let Some(own) = header.tool_cpu_per_request_ns {
         out += &format!(
             "This tool's own CPU time per request: {} ms\n",
             number(ms(own), 3)
         );
     }
-    if let Some(cost) = header.own_cost {
+    if let Some(cost) = header.loopback_cost {
         let (cpu, median) = (number(ms(cost.cpu_ns), 3), number(ms(cost.median_ns), 3));
         out += &format!(
             "CPU time per request before the run, against this tool's own server on loopback: {cpu} ms; median latency: {median} ms\n"
@@ -153,7 +153,7 @@ fn run_summary(results: &Results) -> String {
     out
 }
 
-/// Why a difference does not count as shown although its interval excludes 0.
+/// Why a difference is not established although its interval excludes 0.
 pub fn unreliable_suffix(decisions: impl IntoIterator<Item = Decision>) -> String {
     let why = |decision| match decision {
         Decision::Unreliable(why) => Some(format!(", since {}", reliability_text(why))),
@@ -172,7 +172,7 @@ pub fn crossover_sentences(results: &Results) -> String {
     } in compare::arm_crossovers(results)
     {
         let sentence = crossover_sentence(reference, arm, &crossover);
-        out += &format!("Crossover{}: {sentence}\n", link_suffix(link));
+        out += &format!("Crossover{}: {sentence}\n", link_shape_suffix(link));
     }
     out
 }
@@ -181,13 +181,14 @@ fn crossover_sentence(reference: &str, arm: &str, crossover: &Crossover) -> Stri
     let [once, never, always] =
         [crossover.once, crossover.never, crossover.always].map(|share| number(share * 100.0, 1));
     let shares = format!(
-        "of random halves of the rounds, {once} % have one crossover, in {never} % {reference} is faster at every size, in {always} % {arm}"
+        "random halves of the rounds: one crossover in {once} %, {reference} faster at every size in {never} %, {arm} faster at every size in \
+         {always} %"
     );
     let bytes =
         |size: Option<f64>, beyond: &str| size.map_or(beyond.to_owned(), |size| number(size, 0));
     let conclusion = match crossover.at {
         None => {
-            format!("there is no size from which on {arm} is shown to be faster than {reference}")
+            format!("no size is established from which on {arm} is faster than {reference}")
         }
         Some(at) if !crossover.is_established() => {
             let why = if crossover.blocks < MIN_CROSSOVER_BLOCKS {
@@ -196,7 +197,7 @@ fn crossover_sentence(reference: &str, arm: &str, crossover: &Crossover) -> Stri
                 unreliable_suffix([crossover.smallest, crossover.largest])
             };
             format!(
-                "{arm} may be faster from {} bytes on, which is not shown{why}",
+                "{arm} may be faster from {} bytes on, which is not established{why}",
                 number(at, 0)
             )
         }
@@ -210,10 +211,10 @@ fn crossover_sentence(reference: &str, arm: &str, crossover: &Crossover) -> Stri
     format!("{conclusion} ({shares})")
 }
 
-pub fn answer_comparison(results: &Results) -> String {
+pub fn answer_comparison_text(results: &Results) -> String {
     let mut out = String::new();
     if results.header.subcommand == "transport" {
-        // `bench transport` compares what was read with what was written, and no arms.
+        // `bench transport` compares answers with writes, not with answers of other arms.
         return out;
     }
     let answer_comparisons = || {
@@ -223,9 +224,9 @@ pub fn answer_comparison(results: &Results) -> String {
             .iter()
             .zip(&results.header.answer_comparisons)
     };
-    for (arm, comparison) in answer_comparisons().skip(1) {
-        let equal = count(comparison.equal);
-        let result = match (comparison.equal, comparison.different) {
+    for (arm, answers) in answer_comparisons().skip(1) {
+        let equal = count(answers.equal);
+        let result = match (answers.equal, answers.different) {
             (0, 0) => "could not be compared with the reference's".to_owned(),
             (_, 0) => format!("equal to the reference's in all {equal} comparisons"),
             (_, different) => format!(
@@ -235,9 +236,9 @@ pub fn answer_comparison(results: &Results) -> String {
         };
         out += &format!("Answers of {arm}: {result}\n");
     }
-    // The reference is included: its differences are slots that only it skipped.
-    for (arm, comparison) in answer_comparisons() {
-        for difference in &comparison.first_differences {
+    // The reference is included: a slot that only it skipped is recorded as its difference.
+    for (arm, answers) in answer_comparisons() {
+        for difference in &answers.first_differences {
             out += &format!("  {arm}, {difference}\n");
         }
     }
@@ -247,11 +248,11 @@ pub fn answer_comparison(results: &Results) -> String {
 const NO_GOOD_ANSWER: &str = "no good answer";
 const TOO_FEW_ROUNDS: &str = "too few rounds";
 
-/// Numbers of failures and refusals, or `0`.
+/// Numbers of failures and retries, or `0`.
 fn failure_counts(summary: &Summary) -> String {
     let mut counts = format_counts(&summary.failures);
-    if summary.refused > 0 {
-        counts.push(format!("{} refused and repeated", count(summary.refused)));
+    if summary.retries > 0 {
+        counts.push(format!("{} refused and repeated", count(summary.retries)));
     }
     if counts.is_empty() {
         return "0".to_owned();
@@ -262,7 +263,7 @@ fn failure_counts(summary: &Summary) -> String {
 fn arm_and_request(results: &Results, case: &CaseInfo) -> Vec<Cell> {
     vec![
         text_cell(&case.arm),
-        text_cell(&results.label(&case.request, case.size)),
+        text_cell(&results.short_label(&case.request_label, case.answer_bytes)),
     ]
 }
 
@@ -270,7 +271,7 @@ const TABLE_LATENCIES: [&str; 9] = [
     "mean", "median", "sd", "min", "max", "p90", "p95", "p99", "p99.9",
 ];
 
-pub fn percentiles(results: &Results, id: &str, title: &str) -> Table {
+pub fn latency_table(results: &Results, id: &str, title: &str) -> Table {
     let note = "From the scheduled sending to the decoded answer. Percentiles are those of an HDR histogram with three digits. Failures are in no mean.";
     let columns = [
         &[("arm", ""), ("about", "")],
@@ -282,7 +283,7 @@ pub fn percentiles(results: &Results, id: &str, title: &str) -> Table {
     for (case, summary) in results.summaries() {
         let mut row = arm_and_request(results, case);
         row.extend(TABLE_LATENCIES.map(|name| {
-            let ms = summary.latency.and_then(|latency| latency.named(name));
+            let ms = summary.latency.and_then(|latency| latency.get(name));
             cells::number_or(ms, 3, NO_GOOD_ANSWER)
         }));
         row.extend([
@@ -294,7 +295,7 @@ pub fn percentiles(results: &Results, id: &str, title: &str) -> Table {
     out
 }
 
-pub fn phases(results: &Results) -> Table {
+pub fn phase_table(results: &Results) -> Table {
     let note = "Means. The parts add up to the latency; queued is the time from the scheduled sending until the request is begun. Bytes are with headers.";
     let mut columns = vec![("arm", ""), ("about", "")];
     columns.extend(PHASES.map(|phase| (phase, "ms")));
@@ -308,7 +309,7 @@ pub fn phases(results: &Results) -> Table {
                 .map(|ms| cells::number_or(ms, 3, NO_GOOD_ANSWER)),
         );
         row.extend([
-            cells::number_or(summary.decode_cpu, 3, NO_GOOD_ANSWER),
+            cells::number_or(summary.decode_cpu_ms, 3, NO_GOOD_ANSWER),
             cells::number_or(summary.received, 0, NO_GOOD_ANSWER),
         ]);
         out.rows.push(row);
@@ -316,12 +317,12 @@ pub fn phases(results: &Results) -> Table {
     out
 }
 
-pub fn differences(results: &Results, compared: &[Comparison], id: &str) -> Table {
+pub fn difference_table(results: &Results, compared: &[Comparison], id: &str) -> Table {
     let reference = results.reference_arm();
     let note = format!(
         "Differences round by round, in blocks of rounds; negative where the reference is slower. Means have the {}, medians \
-         and p95 have 95 % intervals. A difference is shown if the interval of its mean excludes 0 and no caveat says that it may be too \
-         narrow. The p-value is adjusted for all comparisons.",
+         and p95 have 95 % intervals. A difference is established if the interval of its mean excludes 0 and has no caveat. The p-value is \
+         adjusted for all comparisons.",
         interval_label(comparison_count(results))
     );
     let columns = [
@@ -329,7 +330,7 @@ pub fn differences(results: &Results, compared: &[Comparison], id: &str) -> Tabl
         "about",
         "mean [ms]",
         "p",
-        "shown",
+        "established",
         "median [ms]",
         "p95 [ms]",
         "rounds",
@@ -342,7 +343,7 @@ pub fn differences(results: &Results, compared: &[Comparison], id: &str) -> Tabl
     for comparison in compared {
         out.rows.push(vec![
             text_cell(&comparison.arm),
-            text_cell(&results.label(&comparison.request, comparison.answer_bytes)),
+            text_cell(&results.short_label(&comparison.request, comparison.answer_bytes)),
             cell(Some(&comparison.mean)),
             cells::number_or(comparison.p, 4, TOO_FEW_ROUNDS),
             text_cell(comparison.decision.established().map_or("no", |_| "yes")),
@@ -355,8 +356,8 @@ pub fn differences(results: &Results, compared: &[Comparison], id: &str) -> Tabl
     out
 }
 
-/// With notes and this tool's own cost.
-pub fn settings(results: &Results) -> Vec<Block> {
+/// The notes, then a table of the settings and this tool's costs.
+pub fn settings_blocks(results: &Results) -> Vec<Block> {
     let header = &results.header;
     let format_ms = |ns| format!("{} ms", number(ms(ns), 3));
     let mut rows = vec![
@@ -371,10 +372,10 @@ pub fn settings(results: &Results) -> Vec<Block> {
             .collect();
         rows.push(("refused by nodes", refusals.join(", ")));
     }
-    if let Some(ns) = header.own_cpu_ns {
+    if let Some(ns) = header.tool_cpu_per_request_ns {
         rows.push(("this tool's CPU time per request", format_ms(ns)));
     }
-    if let Some(cost) = header.own_cost {
+    if let Some(cost) = header.loopback_cost {
         rows.extend([
             (
                 "CPU time of a request to this tool's own server on loopback",
@@ -407,7 +408,7 @@ pub fn paragraphs(text: &str) -> Vec<Block> {
 #[derive(Serialize)]
 struct JsonReport<'a> {
     run: &'a Header,
-    /// In ms.
+    /// In ms. The format names a case `cell`.
     #[serde(rename = "cells")]
     cases: Vec<CaseNumbers<'a>>,
     /// Against the first arm, in ms.
@@ -424,7 +425,7 @@ struct CaseNumbers<'a> {
     summary: Summary,
 }
 
-/// Without single requests, on one line.
+/// One line of JSON, without samples.
 pub fn json(results: &Results) -> anyhow::Result<String> {
     let cases = results.summaries();
     let cases = cases.map(|(case, summary)| CaseNumbers { case, summary });
@@ -451,14 +452,17 @@ pub fn csv(results: &Results) -> String {
         .to_owned();
     for (case, summary) in results.summaries() {
         let failed = summary.failures.values().sum();
-        let counts = [summary.successes, failed, summary.refused];
+        let counts = [summary.successes, failed, summary.retries];
         let numbers = CSV_LATENCIES
-            .map(|name| summary.latency.and_then(|latency| latency.named(name)))
+            .map(|name| summary.latency.and_then(|latency| latency.get(name)))
             .into_iter()
             .chain(summary.phases())
-            .chain([summary.decode_cpu, summary.received]);
-        let mut row = vec![csv_quoted(&case.arm), csv_quoted(&case.request)];
-        row.push(case.size.map_or_else(String::new, |size| size.to_string()));
+            .chain([summary.decode_cpu_ms, summary.received]);
+        let mut row = vec![csv_quoted(&case.arm), csv_quoted(&case.request_label)];
+        row.push(
+            case.answer_bytes
+                .map_or_else(String::new, |size| size.to_string()),
+        );
         row.extend(counts.map(|count| count.to_string()));
         row.extend(numbers.map(|number| number.map_or_else(String::new, |n| n.to_string())));
         out += &(row.join(",") + "\n");
@@ -481,7 +485,10 @@ mod tests {
     #[test]
     fn too_many_failures_are_reported_in_one_line() {
         let mut run = results(30, &[("a", 1, &|_| 5), ("b", 1, &|_| 5)]);
-        let of_b = run.samples.iter_mut().filter(|sample| sample.case == 1);
+        let of_b = run
+            .samples
+            .iter_mut()
+            .filter(|sample| sample.case_index == 1);
         for sample in of_b.take(8) {
             sample.result = Err("malformed answer".to_owned());
         }

@@ -8,7 +8,7 @@ use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 use std::{array, collections::BTreeMap, time::Duration};
 
-/// Parts of a request; their sum is the latency.
+/// The latency of a request is the sum of its phases.
 pub const PHASES: [&str; 6] = [
     "queued",
     "connect",
@@ -25,13 +25,14 @@ pub struct Sample {
     pub number: u64,
     pub round: u32,
     /// Index in [`Results::cases`].
-    pub case: usize,
-    /// Scheduled sending time, since the start of the run.
+    pub case_index: usize,
+    /// Scheduled time, since the first measured request. After a retry, the end of the wait, but not
+    /// in `bench transport`.
     pub at_ns: u64,
     /// The error is the kind of the failure.
     pub result: Result<Timing, String>,
-    /// Attempts before the last one: refused by a rate limit, a server error, or no connection.
-    pub refused: u32,
+    /// Attempts after refusals: a rate limit, a server error, or no connection.
+    pub retries: u32,
 }
 
 impl Sample {
@@ -39,7 +40,6 @@ impl Sample {
         self.result.as_ref().ok()
     }
 
-    /// From the scheduled time to the decoded answer.
     pub fn latency_ns(&self) -> Option<u64> {
         self.timing().map(|timing| timing.phases.iter().sum())
     }
@@ -60,17 +60,19 @@ pub struct Timing {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CaseInfo {
     pub arm: String,
-    /// One of [`Plan::request_names`](crate::plan::Plan::request_names).
+    /// One of [`Plan::request_labels`](crate::plan::Plan::request_labels).
     #[serde(rename = "subject")]
-    pub request: String,
-    /// Decoded bytes of an answer, if known.
-    pub size: Option<u64>,
+    pub request_label: String,
+    /// Decoded bytes of the answer, if known.
+    #[serde(rename = "size")]
+    pub answer_bytes: Option<u64>,
 }
 
+/// Cost of a request to this tool's own server on loopback, which does almost nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct LoopbackCost {
     pub cpu_ns: u64,
-    /// Median latency with a server that does almost nothing.
+    /// Median latency.
     pub median_ns: u64,
 }
 
@@ -80,44 +82,45 @@ pub struct Header {
     pub subcommand: String,
     pub version: String,
     pub started_unix_ns: i64,
+    /// Addresses without keys.
     pub nodes: Vec<String>,
     pub notes: Vec<String>,
     /// `bench diff` reports runs with different settings.
     #[serde(default)]
     pub settings: BTreeMap<String, String>,
-    /// Empty if no link was shaped.
-    #[serde(default)]
-    pub links: Vec<String>,
+    /// By case. Empty if no link is shaped.
+    #[serde(default, rename = "links")]
+    pub link_shapes: Vec<String>,
     pub arms: Vec<String>,
     /// By arm.
     #[serde(rename = "verdicts")]
     pub answer_comparisons: Vec<AnswerComparison>,
     pub seed: u64,
     pub rounds: u32,
-    /// Before the measured rounds.
+    /// Rounds before the measured ones.
     pub warm_up: u32,
     pub workers: usize,
     /// `None` in a closed loop.
     pub rate: Option<f64>,
-    /// Number by kind, including refusals of requests that were sent again.
+    /// Refused attempts by kind, retried or not.
     #[serde(default)]
     pub refusals: BTreeMap<String, u64>,
-    /// First JSON-RPC error message by index of its case.
+    /// First JSON-RPC error message, by index of the case.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub messages: BTreeMap<usize, String>,
-    /// Percentage of an arm's requests that may fail.
     #[serde(default)]
     pub max_failures: Option<f64>,
+    /// A signal, a refusing node, or no end yet.
     pub stopped_by: Option<String>,
-    /// This tool's CPU time per request.
-    pub own_cpu_ns: Option<u64>,
-    /// This tool's cost on loopback, measured before the run.
-    #[serde(default)]
-    pub own_cost: Option<LoopbackCost>,
+    #[serde(rename = "own_cpu_ns")]
+    pub tool_cpu_per_request_ns: Option<u64>,
+    /// Measured before the run.
+    #[serde(default, rename = "own_cost")]
+    pub loopback_cost: Option<LoopbackCost>,
     /// Length of the measured part of the run.
     pub length_ns: u64,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub disks: Vec<FolderUsage>,
+    #[serde(default, rename = "disks", skip_serializing_if = "Vec::is_empty")]
+    pub folder_usages: Vec<FolderUsage>,
 }
 
 #[derive(Clone)]
@@ -126,7 +129,7 @@ pub struct RunState {
     pub refusals: BTreeMap<String, u64>,
     pub first_messages: BTreeMap<usize, String>,
     pub stopped_by: Option<String>,
-    pub own_cpu_per_request: Option<Duration>,
+    pub tool_cpu_per_request: Option<Duration>,
     /// Since the first measured request.
     pub length: Duration,
 }
@@ -138,7 +141,7 @@ impl Header {
         self.refusals = state.refusals;
         self.messages = state.first_messages;
         self.stopped_by = state.stopped_by.or(self.stopped_by.take());
-        self.own_cpu_ns = state.own_cpu_per_request.map(ns);
+        self.tool_cpu_per_request_ns = state.tool_cpu_per_request.map(ns);
         self.length_ns = ns(state.length);
     }
 }
@@ -155,13 +158,15 @@ pub struct Results {
 pub struct Summary {
     pub successes: u64,
     pub failures: BTreeMap<String, u64>,
-    /// Refusals followed by another attempt.
-    pub refused: u64,
+    /// Attempts after refusals.
+    #[serde(rename = "refused")]
+    pub retries: u64,
     /// Of good answers.
     pub latency: Option<Latency>,
     /// Means in ms.
     pub phases: Option<[f64; 6]>,
-    pub decode_cpu: Option<f64>,
+    #[serde(rename = "decode_cpu")]
+    pub decode_cpu_ms: Option<f64>,
     /// Mean bytes with headers.
     pub received: Option<f64>,
 }
@@ -187,8 +192,7 @@ pub struct Latency {
 }
 
 impl Latency {
-    /// The value in the column of this name.
-    pub fn named(&self, name: &str) -> Option<f64> {
+    pub fn get(&self, name: &str) -> Option<f64> {
         match name {
             "mean" => Some(self.mean),
             "sd" => self.sd,
@@ -204,9 +208,9 @@ impl Latency {
     }
 }
 
-/// ` over +30 ms`; empty if the link is not shaped.
-pub fn link_suffix(link: Option<&str>) -> String {
-    link.map_or_else(String::new, |link| format!(" over {link}"))
+/// ` over +30 ms`; empty without a shape.
+pub fn link_shape_suffix(link_shape: Option<&str>) -> String {
+    link_shape.map_or_else(String::new, |shape| format!(" over {shape}"))
 }
 
 /// `3 timeout`, `1 HTTP 500`.
@@ -226,17 +230,17 @@ pub fn ms(ns: u64) -> f64 {
 }
 
 impl Results {
-    pub fn case_index(&self, arm: &str, request: &str) -> Option<usize> {
+    pub fn case_index(&self, arm: &str, request_label: &str) -> Option<usize> {
         self.cases
             .iter()
-            .position(|case| case.arm == arm && case.request == request)
+            .position(|case| case.arm == arm && case.request_label == request_label)
     }
 
-    /// Names and sizes, in the order of the plan.
+    /// Request labels and answer bytes, in the order of the plan.
     pub fn requests(&self) -> Vec<(&str, Option<u64>)> {
         let cases = self.cases.iter();
-        let groups = by_key(cases.map(|case| (case.request.as_str(), case.size)));
-        let first_size = |(name, sizes): (_, Vec<_>)| (name, sizes.first().copied().flatten());
+        let groups = by_key(cases.map(|case| (case.request_label.as_str(), case.answer_bytes)));
+        let first_size = |(label, sizes): (_, Vec<_>)| (label, sizes.first().copied().flatten());
         groups.into_iter().map(first_size).collect()
     }
 
@@ -245,51 +249,59 @@ impl Results {
         self.header.arms.first().map_or("", String::as_str)
     }
 
-    pub fn request_names(&self) -> Vec<&str> {
-        distinct(self.cases.iter().map(|case| case.request.as_str()))
+    pub fn request_labels(&self) -> Vec<&str> {
+        distinct(self.cases.iter().map(|case| case.request_label.as_str()))
     }
 
-    /// A single `None` if no link was shaped.
-    pub fn links(&self) -> Vec<Option<&str>> {
-        let links = distinct(self.header.links.iter().map(|link| Some(link.as_str())));
-        if links.is_empty() { vec![None] } else { links }
+    /// A single `None` if no case has a link shape.
+    pub fn link_shapes(&self) -> Vec<Option<&str>> {
+        let shapes = self.header.link_shapes.iter();
+        let shapes = distinct(shapes.map(|shape| Some(shape.as_str())));
+        if shapes.is_empty() {
+            vec![None]
+        } else {
+            shapes
+        }
     }
 
-    pub fn requests_over(&self, link: Option<&str>) -> Vec<(&str, Option<u64>)> {
+    pub fn requests_over(&self, link_shape: Option<&str>) -> Vec<(&str, Option<u64>)> {
         self.requests()
             .into_iter()
-            .filter(|(request, _)| self.link(request) == link)
+            .filter(|(request, _)| self.link_shape(request) == link_shape)
             .collect()
     }
 
-    fn link(&self, request: &str) -> Option<&str> {
-        let case = self.cases.iter().position(|case| case.request == request)?;
-        self.header.links.get(case).map(String::as_str)
+    fn link_shape(&self, request_label: &str) -> Option<&str> {
+        let mut cases = self.cases.iter();
+        let case_index = cases.position(|case| case.request_label == request_label)?;
+        self.header.link_shapes.get(case_index).map(String::as_str)
     }
 
-    /// The size says more than an account's address, which is added only for equal sizes.
-    pub fn label(&self, request: &str, size: Option<u64>) -> String {
+    /// The request label or, of an account, its size and link shape. The start of the address is
+    /// added only for equal sizes.
+    pub fn short_label(&self, request_label: &str, size: Option<u64>) -> String {
         let Some(size) = size else {
-            return request.to_owned();
+            return request_label.to_owned();
         };
-        let link = self.link(request);
-        let requests = self.requests_over(link).into_iter();
+        let link_shape = self.link_shape(request_label);
+        let requests = self.requests_over(link_shape).into_iter();
         let same_size = requests.filter(|(_, other)| *other == Some(size));
         let address = match same_size.count() {
             0 | 1 => String::new(),
-            _ => format!(" {request:.8}"),
+            _ => format!(" {request_label:.8}"),
         };
-        format!("{} bytes{address}{}", count(size), link_suffix(link))
+        let suffix = link_shape_suffix(link_shape);
+        format!("{} bytes{address}{suffix}", count(size))
     }
 
-    pub fn samples_of(&self, case: usize) -> impl Iterator<Item = &Sample> {
+    pub fn samples_of(&self, case_index: usize) -> impl Iterator<Item = &Sample> {
         let samples = self.samples.iter();
-        samples.filter(move |sample| sample.case == case)
+        samples.filter(move |sample| sample.case_index == case_index)
     }
 
     pub fn samples_of_arm(&self, arm: &str) -> impl Iterator<Item = &Sample> {
         let samples = self.samples.iter();
-        samples.filter(move |sample| self.cases[sample.case].arm == arm)
+        samples.filter(move |sample| self.cases[sample.case_index].arm == arm)
     }
 
     /// The number of an arm's requests, and of their failures by kind.
@@ -311,40 +323,42 @@ impl Results {
 
     pub fn map_by_round<T: Clone>(
         &self,
-        case: usize,
+        case_index: usize,
         value: impl Fn(&Sample) -> Option<T>,
     ) -> Vec<Option<T>> {
         let mut values = vec![None; self.rounds()];
-        for sample in self.samples_of(case) {
+        for sample in self.samples_of(case_index) {
             values[sample.round as usize] = value(sample);
         }
         values
     }
 
     /// Latency in ms of each round; `None` without a good answer.
-    pub fn latencies_by_round(&self, case: usize) -> Vec<Option<f64>> {
-        self.map_by_round(case, |sample| sample.latency_ns().map(ms))
+    pub fn latencies_by_round(&self, case_index: usize) -> Vec<Option<f64>> {
+        self.map_by_round(case_index, |sample| sample.latency_ns().map(ms))
     }
 
-    pub fn latency_histogram_ns(&self, case: usize) -> Option<Histogram<u64>> {
+    pub fn latency_histogram_ns(&self, case_index: usize) -> Option<Histogram<u64>> {
         let mut histogram = Histogram::new_with_bounds(1, MAX_LATENCY_NS, 3).ok()?;
-        self.samples_of(case)
+        self.samples_of(case_index)
             .filter_map(Sample::latency_ns)
             .for_each(|latency| histogram.saturating_record(latency));
         Some(histogram)
     }
 
     pub fn summaries(&self) -> impl Iterator<Item = (&CaseInfo, Summary)> {
-        self.cases.iter().zip((0..).map(|case| self.summary(case)))
+        let summaries = (0..).map(|case_index| self.summary(case_index));
+        self.cases.iter().zip(summaries)
     }
 
-    pub fn mean_latency_ms(&self, arm: &str, request: &str) -> Option<f64> {
-        Some(self.summary(self.case_index(arm, request)?).latency?.mean)
+    pub fn mean_latency_ms(&self, arm: &str, request_label: &str) -> Option<f64> {
+        let case_index = self.case_index(arm, request_label)?;
+        Some(self.summary(case_index).latency?.mean)
     }
 
-    pub fn summary(&self, case: usize) -> Summary {
+    pub fn summary(&self, case_index: usize) -> Summary {
         let (mut failures, mut good) = (BTreeMap::new(), Vec::new());
-        for sample in self.samples_of(case) {
+        for sample in self.samples_of(case_index) {
             match &sample.result {
                 Ok(timing) => good.push(timing),
                 Err(kind) => *failures.entry(kind.clone()).or_insert(0) += 1,
@@ -358,25 +372,25 @@ impl Results {
         Summary {
             successes: good.len() as u64,
             failures,
-            refused: self
-                .samples_of(case)
-                .map(|sample| u64::from(sample.refused))
+            retries: self
+                .samples_of(case_index)
+                .map(|sample| u64::from(sample.retries))
                 .sum(),
-            latency: self.latency(case),
+            latency: self.latency(case_index),
             phases: has_good
                 .then(|| array::from_fn(|phase| mean(&|timing| timing.phases[phase]) / 1e6)),
-            decode_cpu: has_good.then(|| mean(&|timing| timing.decode_cpu_ns) / 1e6),
+            decode_cpu_ms: has_good.then(|| mean(&|timing| timing.decode_cpu_ns) / 1e6),
             received: has_good.then(|| mean(&|timing| timing.received)),
         }
     }
 
-    fn latency(&self, case: usize) -> Option<Latency> {
-        let latencies = self.samples_of(case);
+    fn latency(&self, case_index: usize) -> Option<Latency> {
+        let latencies = self.samples_of(case_index);
         let latencies: Vec<_> = latencies
             .map(|sample| sample.latency_ns().map(ms))
             .collect();
         let summary = faultline_stats::summary::summary(&latencies);
-        let histogram = self.latency_histogram_ns(case)?;
+        let histogram = self.latency_histogram_ns(case_index)?;
         let (min, max) = (summary.min?, summary.max?);
         // A bucket's upper end exceeds its values.
         let quantile = |p| ms(histogram.value_at_quantile(p)).clamp(min, max);

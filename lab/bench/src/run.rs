@@ -49,7 +49,7 @@ pub type SampleSink<'a> = dyn Fn(&[Sample], &RunState) + 'a;
 
 const FLUSH_INTERVAL: Duration = Duration::from_secs(1);
 
-/// While it exists, a signal stops its work instead of the process.
+/// While an engine exists, a signal ends what it measures instead of the process.
 pub struct Engine {
     runtime: Runtime,
     pub tls: Option<TlsConnector>,
@@ -60,9 +60,9 @@ impl Engine {
     /// Trusts the certificates of `ca_file`, or the system's.
     pub fn new(plan: &Plan, ca_file: Option<&Path>) -> Result<Engine> {
         let tls = plan
-            .links
+            .connections
             .iter()
-            .any(|link| link.endpoint.uses_tls)
+            .any(|connection| connection.endpoint.uses_tls)
             .then(|| stream::tls_connector(ca_file))
             .transpose()?;
         let runtime = Builder::new_current_thread()
@@ -77,7 +77,7 @@ impl Engine {
         })
     }
 
-    /// The first signal ends the run after the pending requests, a second signal at once.
+    /// The first signal ends the run after the pending requests. A second signal ends it at once.
     pub fn run(&self, plan: &Rc<Plan>, sink: &SampleSink<'_>) -> Result<MeasuredRun> {
         let shared = Rc::new(Shared::new(plan.clone(), self.tls.clone()));
         let decoders = (0..plan.workers)
@@ -87,9 +87,9 @@ impl Engine {
         let mut measured = self.run_with_progress(&shared, "requests", sink, async {
             // The first worker starts with open connections, as a busy client has them.
             let mut connections = Connections::new(plan, self.tls.clone());
-            let mut opened_links = BTreeSet::new();
+            let mut opened = BTreeSet::new();
             let cases = plan.cases.iter();
-            for case in cases.filter(|case| opened_links.insert(case.link_index)) {
+            for case in cases.filter(|case| opened.insert(case.connection_index)) {
                 connections.open(plan, case).await;
             }
             shared.idle.borrow_mut().push(connections);
@@ -99,11 +99,16 @@ impl Engine {
             }
             join_workers(&mut workers).await
         })?;
-        // Open loops and shaped links wait actively, which hides the tool's own CPU time.
-        if plan.rate.is_none() && plan.links.iter().all(|link| link.shape.has_no_effect()) {
-            measured.state.own_cpu_per_request = clock::thread_cpu()
+        // Open loops and shaped links busy-wait, which takes CPU time, too.
+        if plan.rate.is_none()
+            && plan
+                .connections
+                .iter()
+                .all(|connection| connection.link_shape.has_no_effect())
+        {
+            measured.state.tool_cpu_per_request = clock::thread_cpu()
                 .saturating_sub(cpu)
-                .checked_div(u32::try_from(shared.answers.borrow().completed)?);
+                .checked_div(u32::try_from(shared.recording.borrow().completed)?);
         }
         measured
             .samples
@@ -125,7 +130,7 @@ impl Engine {
                 0 => String::new(),
                 count => format!(", {count} refused"),
             };
-            progress.show(shared.answers.borrow().completed, &refusal_suffix);
+            progress.show(shared.recording.borrow().completed, &refusal_suffix);
             if clock::uptime() >= next_flush {
                 shared.flush(sink);
                 next_flush = clock::uptime() + FLUSH_INTERVAL;
@@ -134,7 +139,7 @@ impl Engine {
         self.with_signals(&shared.control, report_progress, work)?;
         Ok(MeasuredRun {
             state: shared.flush(sink),
-            samples: mem::take(&mut shared.answers.borrow_mut().samples),
+            samples: mem::take(&mut shared.recording.borrow_mut().samples),
         })
     }
 
@@ -142,7 +147,7 @@ impl Engine {
         wait_for_end_signal(&mut self.signals.borrow_mut(), Duration::ZERO)
     }
 
-    /// Runs `work` before any measurement, and closes the connections that it opens.
+    /// Runs `work` before any measurement, and ends the tasks of its connections.
     pub fn run_preparation<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
         let control = RunControl::default();
         let work = async {
@@ -157,35 +162,41 @@ impl Engine {
             .with_context(|| control.ended_early_message())
     }
 
-    /// Sends every case once, to all arms at the same time. Returns the decoded bytes by case.
+    /// Sends each request to all arms at the same time. Returns the decoded bytes by case.
     pub fn probe(&self, plan: &Plan) -> Result<Vec<Result<Vec<u8>, Failure>>> {
         let control = &RunControl::default();
         let work = async {
             let connections = |_| Connections::new(plan, self.tls.clone());
             let mut by_arm: Vec<_> = plan.arms.iter().map(connections).collect();
             let mut answers = BTreeMap::new();
-            for request in 0..plan.request_names.len() {
+            for request_index in 0..plan.request_labels.len() {
                 let by_arm = by_arm.iter_mut().enumerate();
-                let sends = by_arm.filter_map(|(arm, connections)| {
-                    let is_sent_now =
-                        |case: &Case| (case.arm_index, case.request_index) == (arm, request);
-                    let index = plan.cases.iter().position(is_sent_now)?;
+                let sends = by_arm.filter_map(|(arm_index, connections)| {
+                    let is_sent_now = |case: &Case| {
+                        (case.arm_index, case.request_index) == (arm_index, request_index)
+                    };
+                    let case_index = plan.cases.iter().position(is_sent_now)?;
                     Some(async move {
-                        let case = &plan.cases[index];
+                        let case = &plan.cases[case_index];
                         let mut decoder = Decoder::new()?;
                         connections.open(plan, case).await;
                         let send = async |at| {
                             connections
-                                .exchange(plan, case, index as u64, &mut decoder, at)
+                                .exchange(plan, case, case_index as u64, &mut decoder, at)
                                 .await
                         };
-                        let node = plan.first_link_to_same_node(case.link_index);
+                        let node_index = plan.node_index(case.connection_index);
                         let attempt = control
-                            .send_with_retries(node, clock::uptime(), RetryPolicy::RateLimits, send)
+                            .send_with_retries(
+                                node_index,
+                                clock::uptime(),
+                                RetryPolicy::RateLimits,
+                                send,
+                            )
                             .await;
                         anyhow::Ok(attempt.map(|attempt| {
                             let bytes = attempt.answer.map(|_| decoder.bytes().to_vec());
-                            (index, bytes)
+                            (case_index, bytes)
                         }))
                     })
                 });
@@ -212,6 +223,7 @@ impl Engine {
         Ok(values)
     }
 
+    /// One case after the other.
     pub fn run_sequentially(
         &self,
         plan: &Rc<Plan>,
@@ -220,19 +232,22 @@ impl Engine {
     ) -> Result<MeasuredRun> {
         let shared = Shared::new(plan.clone(), None);
         self.run_with_progress(&shared, "tasks", sink, async {
-            while let Some((scheduled, scheduled_at)) = shared.next_request().await {
-                let case = &plan.cases[scheduled.case];
+            while let Some((scheduled, counted_from)) = shared.next_request().await {
+                let case = &plan.cases[scheduled.case_index];
                 let send = async |_| perform(case).await;
-                let node = plan.first_link_to_same_node(case.link_index);
-                let attempt =
-                    shared
-                        .control
-                        .send_with_retries(node, scheduled_at, RetryPolicy::All, send);
+                let node_index = plan.node_index(case.connection_index);
+                let attempt = shared.control.send_with_retries(
+                    node_index,
+                    counted_from,
+                    RetryPolicy::All,
+                    send,
+                );
                 let Some(attempt) = attempt.await else {
                     break;
                 };
+                // The time of the sample is that of the first attempt.
                 let attempt = LastAttempt {
-                    scheduled_at,
+                    counted_from,
                     ..attempt
                 };
                 shared.record_answer(&scheduled, attempt, None);
@@ -241,8 +256,8 @@ impl Engine {
         })
     }
 
-    /// The first signal ends `control`, which `work` checks. A second one does not wait for `work`:
-    /// it returns `None`.
+    /// The first signal ends `control`, which `work` checks. After a second signal, returns `None`
+    /// without waiting for `work`.
     fn with_signals<T>(
         &self,
         control: &RunControl,
@@ -273,6 +288,7 @@ pub fn wait_for_end_signal(signals: &mut Signals, timeout: Duration) -> Option<&
     let signal = received
         .into_iter()
         .find(|signal| signal.is_end_request())?;
+    // `stop_signal_name` names all of them except SIGHUP.
     Some(signal.stop_signal_name().unwrap_or("SIGHUP"))
 }
 
@@ -287,16 +303,16 @@ struct Shared {
     plan: Rc<Plan>,
     tls: Option<TlsConnector>,
     order: Mutex<Order>,
-    /// Taken from the end, so that no more are in use than needed.
+    /// A worker takes the last one, so that a light load uses few connections.
     idle: RefCell<Vec<Connections>>,
     control: RunControl,
-    answers: RefCell<Answers>,
+    recording: RefCell<Recording>,
 }
 
-struct Answers {
+struct Recording {
     /// Open loop: when the first request was due.
     schedule_start: Option<Duration>,
-    /// When the first measured request was sent.
+    /// When the first measured request was sent or, in an open loop, due.
     started_at: Option<Duration>,
     samples: Vec<Sample>,
     /// Number of samples that the sink has received.
@@ -313,7 +329,7 @@ impl Shared {
             .min(1 << 20);
         Shared {
             order: Mutex::new(Order::new(&plan)),
-            answers: RefCell::new(Answers {
+            recording: RefCell::new(Recording {
                 schedule_start: None,
                 started_at: None,
                 samples: Vec::with_capacity(capacity),
@@ -330,73 +346,75 @@ impl Shared {
     }
 
     fn flush(&self, sink: &SampleSink<'_>) -> RunState {
-        let mut answers = self.answers.borrow_mut();
+        let mut recording = self.recording.borrow_mut();
         let state = RunState {
-            answer_comparisons: answers.verifier.answer_comparisons.clone(),
+            answer_comparisons: recording.verifier.answer_comparisons.clone(),
             refusals: self.control.refusals.borrow().clone(),
-            first_messages: answers.first_messages.clone(),
+            first_messages: recording.first_messages.clone(),
             stopped_by: self.control.ended_by(),
-            own_cpu_per_request: None,
-            length: answers.started_at.map_or(Duration::ZERO, |started_at| {
+            tool_cpu_per_request: None,
+            length: recording.started_at.map_or(Duration::ZERO, |started_at| {
                 clock::uptime().saturating_sub(started_at)
             }),
         };
-        sink(&answers.samples[answers.flushed..], &state);
-        answers.flushed = answers.samples.len();
+        sink(&recording.samples[recording.flushed..], &state);
+        recording.flushed = recording.samples.len();
         state
     }
 
-    /// Returns at the scheduled time. Workers wait in FIFO order, so that only one waits actively.
-    /// `None` after the last request, or once the run ends.
+    /// Waits until the next request is due. Also returns the time from which its latency counts.
+    /// `None` at the end of the run. A waiting worker locks `order`, so that only one busy-waits.
     async fn next_request(&self) -> Option<(ScheduledRequest, Duration)> {
         let mut order = self.order.lock().await;
         let scheduled = order.next()?;
         let due = self.plan.rate.map(|rate| {
-            let mut answers = self.answers.borrow_mut();
-            let start = answers.schedule_start.get_or_insert_with(clock::uptime);
+            let mut recording = self.recording.borrow_mut();
+            let start = recording.schedule_start.get_or_insert_with(clock::uptime);
             *start + Duration::from_secs_f64(scheduled.number as f64 / rate)
         });
-        let moment = due.unwrap_or_else(|| self.control.resume_at.get());
-        if !self.control.wait_until(moment).await {
+        let send_at = due.unwrap_or_else(|| self.control.all_paused_until.get());
+        if !self.control.wait_until(send_at).await {
             return None;
         }
-        let scheduled_at = due.unwrap_or_else(clock::uptime);
+        let counted_from = due.unwrap_or_else(clock::uptime);
         if scheduled.measured_round.is_some() {
-            let mut answers = self.answers.borrow_mut();
-            answers.started_at.get_or_insert(scheduled_at);
+            let mut recording = self.recording.borrow_mut();
+            recording.started_at.get_or_insert(counted_from);
         }
-        Some((scheduled, scheduled_at))
+        Some((scheduled, counted_from))
     }
 
-    /// `compared` has slot and bytes of the answer if answers are compared.
+    /// `comparable_answer`: slot and bytes, if answers are compared.
     fn record_answer(
         &self,
         scheduled: &ScheduledRequest,
         attempt: LastAttempt<Timing>,
-        compared: Option<(Option<u64>, &[u8])>,
+        comparable_answer: Option<(Option<u64>, &[u8])>,
     ) {
-        let mut answers = self.answers.borrow_mut();
+        let mut recording = self.recording.borrow_mut();
         let round = self.plan.round_of(scheduled.number);
-        let case = &self.plan.cases[scheduled.case];
-        answers
-            .verifier
-            .record_answer((case.arm_index, case.request_index), round, compared);
-        answers.completed += 1;
+        let case = &self.plan.cases[scheduled.case_index];
+        recording.verifier.record_answer(
+            (case.arm_index, case.request_index),
+            round,
+            comparable_answer,
+        );
+        recording.completed += 1;
         if let Some(message) = attempt.answer.as_ref().err().and_then(Failure::message) {
-            let first_messages = &mut answers.first_messages;
+            let first_messages = &mut recording.first_messages;
             first_messages
-                .entry(scheduled.case)
+                .entry(scheduled.case_index)
                 .or_insert_with(|| message.to_owned());
         }
         if let Some(round) = scheduled.measured_round {
-            let started_at = answers.started_at.unwrap_or(attempt.scheduled_at);
-            answers.samples.push(Sample {
+            let started_at = recording.started_at.unwrap_or(attempt.counted_from);
+            recording.samples.push(Sample {
                 number: scheduled.number,
                 round,
-                case: scheduled.case,
-                at_ns: ns(attempt.scheduled_at.saturating_sub(started_at)),
+                case_index: scheduled.case_index,
+                at_ns: ns(attempt.counted_from.saturating_sub(started_at)),
                 result: attempt.answer.map_err(|failure| failure.kind()),
-                refused: attempt.retries,
+                retries: attempt.retries,
             });
         }
     }
@@ -407,15 +425,15 @@ async fn worker(shared: Rc<Shared>, mut decoder: Decoder) {
         None => RetryPolicy::All,
         Some(_) => RetryPolicy::None,
     };
-    while let Some((scheduled, scheduled_at)) = shared.next_request().await {
-        let case = &shared.plan.cases[scheduled.case];
-        let node = shared.plan.first_link_to_same_node(case.link_index);
-        if shared.control.is_paused(node, scheduled_at) {
+    while let Some((scheduled, counted_from)) = shared.next_request().await {
+        let case = &shared.plan.cases[scheduled.case_index];
+        let node_index = shared.plan.node_index(case.connection_index);
+        if shared.control.is_node_paused(node_index, counted_from) {
             shared.record_answer(
                 &scheduled,
                 LastAttempt {
                     answer: Err(Failure::NotSent),
-                    scheduled_at,
+                    counted_from,
                     retries: 0,
                 },
                 None,
@@ -432,12 +450,12 @@ async fn worker(shared: Rc<Shared>, mut decoder: Decoder) {
         };
         let attempt = shared
             .control
-            .send_with_retries(node, scheduled_at, policy, send)
+            .send_with_retries(node_index, counted_from, policy, send)
             .await;
         shared.idle.borrow_mut().push(connections);
         let Some(attempt) = attempt else { return };
         let timing = attempt.answer.as_ref().ok();
-        let compared = timing.and_then(|_| decoder.comparable_answer());
-        shared.record_answer(&scheduled, attempt, compared);
+        let comparable_answer = timing.and_then(|_| decoder.comparable_answer());
+        shared.record_answer(&scheduled, attempt, comparable_answer);
     }
 }

@@ -1,4 +1,4 @@
-//! Runs the plan of a subcommand, such as `bench encoding`; stores the results and shows them.
+//! Runs the plan of a subcommand, such as `bench encoding`; stores and renders the results.
 
 use crate::{
     answer::Expected,
@@ -25,7 +25,7 @@ use std::{
 
 const OPEN_LOOP_WORKERS: usize = 64;
 
-pub fn workers(configured: Option<usize>, rate: Option<f64>) -> usize {
+pub fn worker_count(configured: Option<usize>, rate: Option<f64>) -> usize {
     configured.unwrap_or(if rate.is_some() { OPEN_LOOP_WORKERS } else { 1 })
 }
 
@@ -33,7 +33,7 @@ pub fn plan_for_load(load: &LoadArgs) -> Plan {
     Plan {
         rounds: load.rounds,
         warm_up: load.warm_up,
-        workers: workers(load.workers.map(usize::from), load.rate),
+        workers: worker_count(load.workers.map(usize::from), load.rate),
         rate: load.rate,
         seed: load.seed,
         timeout: load.timeout,
@@ -43,10 +43,11 @@ pub fn plan_for_load(load: &LoadArgs) -> Plan {
     }
 }
 
+/// The engine of a subcommand, and the file for its results.
 pub struct Session<'a> {
     pub engine: &'a Engine,
     subcommand: &'a str,
-    own_cost: Option<LoopbackCost>,
+    loopback_cost: Option<LoopbackCost>,
     file: Option<&'a ResultsFile>,
 }
 
@@ -55,32 +56,34 @@ impl Session<'_> {
     pub fn measure(
         &self,
         plan: &Plan,
-        sizes: &[Option<u64>],
+        answer_bytes: &[Option<u64>],
         mut notes: Vec<String>,
     ) -> Result<Results> {
         let mut plan = plan.clone();
         notes.extend(drop_unsupported_http2(&mut plan, self.engine)?);
         let plan = Rc::new(plan);
-        self.measure_with(&plan, sizes, notes, |sink| self.engine.run(&plan, sink))
+        self.measure_with(&plan, answer_bytes, notes, |sink| {
+            self.engine.run(&plan, sink)
+        })
     }
 
-    /// `sizes`: bytes of the answers to each request, if known.
+    /// Stores what `measure` returns. `answer_bytes`: decoded bytes of answers by request, if known.
     pub fn measure_with(
         &self,
         plan: &Plan,
-        sizes: &[Option<u64>],
+        answer_bytes: &[Option<u64>],
         notes: Vec<String>,
         measure: impl FnOnce(&SampleSink<'_>) -> Result<MeasuredRun>,
     ) -> Result<Results> {
-        let mut header = header(self.subcommand, plan, notes);
-        header.own_cost = self.own_cost;
+        let mut header = make_header(self.subcommand, plan, notes);
+        header.loopback_cost = self.loopback_cost;
         let cases: Vec<CaseInfo> = plan
             .cases
             .iter()
             .map(|case| CaseInfo {
                 arm: plan.arm_name(case).to_owned(),
-                request: plan.request_name(case).to_owned(),
-                size: sizes.get(case.request_index).copied().flatten(),
+                request_label: plan.request_label(case).to_owned(),
+                answer_bytes: answer_bytes.get(case.request_index).copied().flatten(),
             })
             .collect();
         if let Some(file) = self.file {
@@ -118,14 +121,15 @@ pub fn run_subcommand(
     if output.dry_run {
         return Ok((plan.first_requests(), 0));
     }
-    // The engine handles signals. It exists before the file, so that an early signal removes it.
+    // The engine catches signals. It exists before the file, so that an early signal leads to
+    // `abandon`.
     let engine = Engine::new(plan, ca_file)?;
     let file = output.out.as_deref().map(ResultsFile::create).transpose()?;
-    let results = tool_overhead::measure(&engine).and_then(|own_cost| {
+    let results = tool_overhead::measure(&engine).and_then(|loopback_cost| {
         work(&Session {
             engine: &engine,
             subcommand,
-            own_cost,
+            loopback_cost,
             file: file.as_ref(),
         })
     });
@@ -138,19 +142,19 @@ pub fn run_subcommand(
             return Err(error);
         }
     };
-    // A failed write does not prevent the output, and a failed output does not prevent the write.
+    // A failed write does not prevent the rendering, and the file is complete before it.
     let written = file.map(|file| file.finish(&results));
     let mut text = crate::render_results(&results, output.format)?;
-    let mut code = u8::from(!render::problems(&results).is_empty());
+    let mut exit_code = u8::from(!render::problems(&results).is_empty());
     if let (Some(path), Some(Err(error))) = (&output.out, written) {
         text += &format!(
             "\nThe end of the results could not be written to {}: {}\n",
             path.display(),
             store::error_text(&error)
         );
-        code = 1;
+        exit_code = 1;
     }
-    Ok((text, code))
+    Ok((text, exit_code))
 }
 
 fn drop_unsupported_http2(plan: &mut Plan, engine: &Engine) -> Result<Vec<String>> {
@@ -159,51 +163,56 @@ fn drop_unsupported_http2(plan: &mut Plan, engine: &Engine) -> Result<Vec<String
     let mut probes = plan.clone();
     probes.weights.clear();
     let mut arms = BTreeSet::new();
-    probes
-        .cases
-        .retain(|case| plan.link(case).protocol == Protocol::Http2 && arms.insert(case.arm_index));
+    probes.cases.retain(|case| {
+        plan.connection(case).protocol == Protocol::Http2 && arms.insert(case.arm_index)
+    });
     if probes.cases.is_empty() {
         return Ok(notes);
     }
+    // In reverse, because a removal changes the indices of later arms.
     for (case, answer) in probes.cases.iter().zip(engine.probe(&probes)?).rev() {
         if let Err(failure) = answer
-            && failure.may_be_no_http2(probes.link(case).endpoint.uses_tls)
+            && failure.may_be_no_http2(probes.connection(case).endpoint.uses_tls)
         {
-            notes.push(remove_arm(plan, case.arm_index, &failure)?);
+            notes.push(remove_arm_without_http2(plan, case.arm_index, &failure)?);
         }
     }
     Ok(notes)
 }
 
 /// Returns a note about the removed arm. Fails if it is the only arm.
-pub fn remove_arm(plan: &mut Plan, arm: usize, failure: &Failure) -> Result<String> {
-    let name = &plan.arms[arm];
+pub fn remove_arm_without_http2(
+    plan: &mut Plan,
+    arm_index: usize,
+    failure: &Failure,
+) -> Result<String> {
+    let name = &plan.arms[arm_index];
     anyhow::ensure!(
         plan.arms.len() > 1,
         "{name}: the node does not offer HTTP/2 ({failure}), and there is no other arm"
     );
     let note = format!("{name} is left out: the node does not offer HTTP/2 ({failure})");
-    plan.remove_arm(arm);
+    plan.remove_arm(arm_index);
     Ok(note)
 }
 
 /// Settings of this tool that affect latencies.
-fn settings(subcommand: &str, plan: &Plan) -> BTreeMap<String, String> {
-    let mut settings = load_settings(plan);
+fn list_settings(subcommand: &str, plan: &Plan) -> BTreeMap<String, String> {
+    let mut settings = list_load_settings(plan);
     let mut shapes: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
     for case in &plan.cases {
         let arm = plan.arm_name(case);
-        // The arms of `bench transport` are transports.
+        // The arms of `bench transport` are protocols without a link shape.
         if subcommand != "transport" {
-            let link = plan.link(case);
-            let protocol = link.protocol.name().to_owned();
+            let connection = plan.connection(case);
+            let protocol = connection.protocol.name().to_owned();
             settings.insert(format!("transport of {arm}"), protocol);
             shapes
                 .entry(arm)
                 .or_default()
-                .insert(link.shape.to_string());
+                .insert(connection.link_shape.to_string());
         }
-        let request = format!("request of {arm} about {}", plan.request_name(case));
+        let request = format!("request of {arm} about {}", plan.request_label(case));
         settings.insert(request, case.call.clone());
     }
     for (arm, shapes) in shapes {
@@ -213,7 +222,7 @@ fn settings(subcommand: &str, plan: &Plan) -> BTreeMap<String, String> {
     settings
 }
 
-fn load_settings(plan: &Plan) -> BTreeMap<String, String> {
+fn list_load_settings(plan: &Plan) -> BTreeMap<String, String> {
     let mut settings = BTreeMap::from([
         (
             "loop".to_owned(),
@@ -245,43 +254,50 @@ fn load_settings(plan: &Plan) -> BTreeMap<String, String> {
             format!("{} to {}", count(from), count(to)),
         );
     }
-    for value in &plan.values {
-        settings.insert(format!("value {}", value.name), value.description());
+    for placeholder in &plan.placeholders {
+        let key = format!("value {}", placeholder.name);
+        settings.insert(key, placeholder.description());
     }
-    if !plan.values.is_empty() || !plan.weights.is_empty() {
+    if !plan.placeholders.is_empty() || !plan.weights.is_empty() {
         settings.insert("seed".to_owned(), plan.seed.to_string());
     }
-    for (name, weight) in plan.request_names.iter().zip(&plan.weights) {
-        settings.insert(format!("weight of {name}"), weight.to_string());
+    for (label, weight) in plan.request_labels.iter().zip(&plan.weights) {
+        settings.insert(format!("weight of {label}"), weight.to_string());
     }
     settings
 }
 
-fn header(subcommand: &str, plan: &Plan, notes: Vec<String>) -> Header {
-    let is_shaped = plan.links.iter().any(|link| !link.shape.has_no_effect());
-    let mut nodes: Vec<String> = plan
-        .links
+fn make_header(subcommand: &str, plan: &Plan, notes: Vec<String>) -> Header {
+    let is_shaped = plan
+        .connections
         .iter()
-        .map(|link| link.endpoint.redacted_url())
+        .any(|connection| !connection.link_shape.has_no_effect());
+    let mut nodes: Vec<String> = plan
+        .connections
+        .iter()
+        .map(|connection| connection.endpoint.redacted_url())
         .collect();
+    // In `bench nodes`, equal texts are different nodes, because keys are hidden.
     if subcommand == "run" || is_shaped {
         nodes = distinct(nodes);
     }
     let cases = &plan.cases;
-    // `bench transport` verifies reads against writes.
+    // `bench transport` compares what it reads with what it wrote.
     let is_verified = subcommand == "transport"
         || cases
             .iter()
             .any(|case| case.expected != Expected::Unverified);
-    let shapes = cases.iter().map(|case| plan.link(case).shape.to_string());
+    let shapes = cases
+        .iter()
+        .map(|case| plan.connection(case).link_shape.to_string());
     Header {
         subcommand: subcommand.to_owned(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         started_unix_ns: clock::unix_ns(),
         nodes,
         notes,
-        settings: settings(subcommand, plan),
-        links: shapes.filter(|_| is_shaped).collect(),
+        settings: list_settings(subcommand, plan),
+        link_shapes: shapes.filter(|_| is_shaped).collect(),
         arms: plan.arms.clone(),
         answer_comparisons: vec![AnswerComparison::default(); plan.arms.len()],
         seed: plan.seed,
@@ -299,25 +315,25 @@ mod tests {
     use super::*;
     use crate::{
         endpoint::Endpoint,
-        stream::{LinkConfig, LinkShape},
+        stream::{ConnectionConfig, LinkShape},
     };
 
     #[test]
     fn transport_and_link_of_every_arm_are_settings() {
         let of = |protocol, shape| {
             let endpoint = Endpoint::parse("http://node").unwrap();
-            let links = vec![LinkConfig {
+            let connections = vec![ConnectionConfig {
                 endpoint,
-                shape: LinkShape::parse(shape).unwrap(),
+                link_shape: LinkShape::parse(shape).unwrap(),
                 protocol,
             }];
-            let (arms, request_names) = (vec!["a".to_owned()], vec!["b".to_owned()]);
-            settings(
+            let (arms, request_labels) = (vec!["a".to_owned()], vec!["b".to_owned()]);
+            list_settings(
                 "run",
                 &Plan {
-                    links,
+                    connections,
                     arms,
-                    request_names,
+                    request_labels,
                     ..crate::plan::tests::plan(1, 1)
                 },
             )

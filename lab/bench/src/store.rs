@@ -18,7 +18,8 @@ pub use write::{ResultsFile, check_new, error_text, write_document};
 pub const APPLICATION_ID: i32 = 0x464c_426e;
 const FORMAT: i32 = 1;
 
-/// The schema of a results file. A file with another schema is refused.
+/// The schema of a results file. A file with another schema is refused. A `cell` is the index of a
+/// case, `subject` a request label, `refused` a number of retries, `at_ns` [`Sample::at_ns`].
 pub const TABLES: [&str; 4] = [
     "CREATE TABLE run (header TEXT NOT NULL)",
     "CREATE TABLE cell (cell INTEGER PRIMARY KEY, arm TEXT NOT NULL, subject TEXT NOT NULL, size INTEGER)",
@@ -52,7 +53,7 @@ pub fn read<C: DeserializeOwned>(path: &Path) -> Result<Stored<C>> {
             None => error.into(),
         }
     })?;
-    let headers: Vec<String> = rows(&database, "SELECT header FROM run LIMIT 1", |_, row| {
+    let headers: Vec<String> = read_rows(&database, "SELECT header FROM run LIMIT 1", |_, row| {
         Ok(row.get(0)?)
     })
     .at(path)?;
@@ -60,11 +61,11 @@ pub fn read<C: DeserializeOwned>(path: &Path) -> Result<Stored<C>> {
         let path = path.display();
         format!("{path}: no run began before the program was killed; remove this file")
     })?;
-    let kind: HeaderKind = parsed(header).at(path)?;
+    let kind: HeaderKind = parse_header(header).at(path)?;
     if kind.subcommand == "compression" {
-        return Ok(Stored::Compression(parsed(header).at(path)?));
+        return Ok(Stored::Compression(parse_header(header).at(path)?));
     }
-    let results = parsed(header).and_then(|header| results(&database, header));
+    let results = parse_header(header).and_then(|header| read_results(&database, header));
     Ok(Stored::Requests(Box::new(results.at(path)?)))
 }
 
@@ -74,12 +75,12 @@ struct HeaderKind {
     subcommand: String,
 }
 
-fn parsed<T: DeserializeOwned>(header: &str) -> Result<T> {
+fn parse_header<T: DeserializeOwned>(header: &str) -> Result<T> {
     serde_json::from_str(header).context("its header is damaged")
 }
 
 /// `parse` gets the number of the row.
-fn rows<T>(
+fn read_rows<T>(
     database: &ForeignDatabase,
     sql: &str,
     parse: impl Fn(usize, &Row<'_>) -> Result<T>,
@@ -92,12 +93,12 @@ fn rows<T>(
     Ok(rows)
 }
 
-fn results(database: &ForeignDatabase, header: Header) -> Result<Results> {
+fn read_results(database: &ForeignDatabase, header: Header) -> Result<Results> {
     ensure!(
         header.answer_comparisons.len() == header.arms.len(),
         "its header is damaged"
     );
-    let cases = rows(
+    let cases = read_rows(
         database,
         "SELECT cell, arm, subject, size FROM cell ORDER BY cell",
         |index, row| {
@@ -107,18 +108,18 @@ fn results(database: &ForeignDatabase, header: Header) -> Result<Results> {
             );
             Ok(CaseInfo {
                 arm: row.get(1)?,
-                request: row.get(2)?,
-                size: optional_u64(row, 3)?,
+                request_label: row.get(2)?,
+                answer_bytes: optional_u64(row, 3)?,
             })
         },
     )?;
-    let samples = rows(
+    let samples = read_rows(
         database,
         "SELECT * FROM sample ORDER BY number",
         |_, row| {
-            let sample = sample(row)?;
+            let sample = parse_sample(row)?;
             ensure!(
-                sample.case < cases.len()
+                sample.case_index < cases.len()
                     && u64::from(sample.round) < MAX_REQUESTS
                     && sample.number < MAX_REQUESTS,
                 "request {} is damaged",
@@ -142,7 +143,7 @@ fn optional_u64(row: &Row<'_>, index: usize) -> Result<Option<u64>> {
         .context("a number in its tables is below 0")
 }
 
-fn sample(row: &Row<'_>) -> Result<Sample> {
+fn parse_sample(row: &Row<'_>) -> Result<Sample> {
     let column =
         |index| optional_u64(row, index)?.context("a number is missing in its table sample");
     let timing = || {
@@ -163,12 +164,12 @@ fn sample(row: &Row<'_>) -> Result<Sample> {
     Ok(Sample {
         number: column(0)?,
         round: u32::try_from(column(1)?)?,
-        case: usize::try_from(column(2)?)?,
+        case_index: usize::try_from(column(2)?)?,
         at_ns: column(3)?,
         result: match failure {
             None => Ok(timing()?),
             Some(failure) => Err(failure),
         },
-        refused: u32::try_from(column(14)?)?,
+        retries: u32::try_from(column(14)?)?,
     })
 }

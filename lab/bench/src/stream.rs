@@ -1,3 +1,5 @@
+//! TCP and TLS connections that count their bytes.
+
 mod shape;
 
 use crate::{endpoint::Endpoint, failure::Failure, protocol::Protocol};
@@ -26,8 +28,7 @@ use tokio::{
 };
 use tokio_rustls::{TlsConnector, client::TlsStream};
 
-/// Connecting ends this long before its request times out, so that the failure names the
-/// addresses.
+/// Connecting times out this long before the request, because its error names the addresses.
 const CONNECT_MARGIN: Duration = Duration::from_millis(10);
 const HTTP_1: &[u8] = b"http/1.1";
 const HTTP_2: &[u8] = b"h2";
@@ -60,24 +61,25 @@ pub fn tls_connector(ca_file: Option<&Path>) -> Result<TlsConnector> {
     Ok(TlsConnector::from(Arc::new(config)))
 }
 
+/// How an arm reaches its node.
 #[derive(Debug, Clone)]
-pub struct LinkConfig {
+pub struct ConnectionConfig {
     pub endpoint: Endpoint,
-    pub shape: LinkShape,
+    pub link_shape: LinkShape,
     pub protocol: Protocol,
 }
 
-impl LinkConfig {
-    pub fn new(endpoint: Endpoint, protocol: Protocol) -> LinkConfig {
-        LinkConfig {
+impl ConnectionConfig {
+    pub fn new(endpoint: Endpoint, protocol: Protocol) -> ConnectionConfig {
+        ConnectionConfig {
             endpoint,
-            shape: LinkShape::default(),
+            link_shape: LinkShape::default(),
             protocol,
         }
     }
 }
 
-/// Bytes since the last reset, and the time of the first.
+/// Bytes, and when the first was read. [`Traffic::reset`] resets only what [`Traffic`] reads.
 #[derive(Default)]
 pub struct TrafficCounter {
     pub first_read_at: Cell<Option<Duration>>,
@@ -133,7 +135,7 @@ pub trait Stream: AsyncRead + AsyncWrite + Unpin {}
 impl<S: AsyncRead + AsyncWrite + Unpin> Stream for S {}
 
 pub struct Traffic {
-    /// Decrypted, the first byte is of the answer and not of a TLS session ticket.
+    /// Counts decrypted bytes: the first on the wire may be of a TLS session ticket.
     pub decrypted: Rc<TrafficCounter>,
     pub wire: Rc<TrafficCounter>,
     /// Time to connect, with name resolution; time of the TLS handshake, 0 without TLS.
@@ -174,8 +176,8 @@ pub struct RawAnswer {
 }
 
 impl RawAnswer {
-    /// [`PHASES`](crate::results::PHASES) without the first, for an answer that was just decoded.
-    /// `begun` is the time before a new connection was opened.
+    /// [`PHASES`](crate::results::PHASES) without the first. The last phase, decoding, ends now.
+    /// `begun` is the start of the request, before it opened a connection.
     pub fn phases(&self, begun: Duration, [connect, tls]: [Duration; 2]) -> [Duration; 5] {
         [
             connect,
@@ -190,25 +192,25 @@ impl RawAnswer {
 /// Fails with [`Failure::Connect`], or with [`Failure::NoHttp2`] if the node does not offer HTTP/2
 /// with TLS.
 pub async fn connect(
-    config: &LinkConfig,
+    config: &ConnectionConfig,
     tls: Option<&TlsConnector>,
     time_limit: Duration,
 ) -> Result<(CountedStream, Traffic), Failure> {
-    let (endpoint, shape) = (&config.endpoint, config.shape);
+    let (endpoint, link_shape) = (&config.endpoint, config.link_shape);
     let begun = clock::uptime();
     let limit = time_limit.saturating_sub(CONNECT_MARGIN);
     let tcp = faultline_net::connect(&endpoint.host, endpoint.port, limit)
         .await
         .map_err(|error| Failure::Connect(error.to_string()))?;
     // The TCP handshake takes one round trip.
-    sleep(shape.added_rtt).await;
+    sleep(link_shape.added_rtt).await;
     let connected = clock::uptime();
     let wire: Rc<TrafficCounter> = Rc::default();
     let mut stream = CountedStream {
-        stream: if shape.has_no_effect() {
+        stream: if link_shape.has_no_effect() {
             Box::new(tcp)
         } else {
-            Box::new(ShapedStream::new(Box::new(tcp), shape))
+            Box::new(ShapedStream::new(Box::new(tcp), link_shape))
         },
         counter: wire.clone(),
     };
@@ -270,9 +272,9 @@ mod tests {
     use std::{net::TcpListener, thread};
 
     fn failure(url: &str, connector: Option<&TlsConnector>) -> String {
-        let config = LinkConfig {
+        let config = ConnectionConfig {
             endpoint: Endpoint::parse(url).unwrap(),
-            shape: LinkShape::default(),
+            link_shape: LinkShape::default(),
             protocol: Protocol::Http,
         };
         let mut builder = tokio::runtime::Builder::new_current_thread();

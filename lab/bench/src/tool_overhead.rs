@@ -3,7 +3,7 @@
 use crate::{
     answer::Expected,
     endpoint::Endpoint,
-    plan::{LinkConfig, Plan},
+    plan::{ConnectionConfig, Plan},
     protocol::Protocol,
     results::{LoopbackCost, Sample, ns},
     run::Engine,
@@ -47,7 +47,7 @@ pub fn measure(engine: &Engine) -> Result<Option<LoopbackCost>> {
     let median = latencies.get(latencies.len() / 2);
     Ok(run
         .state
-        .own_cpu_per_request
+        .tool_cpu_per_request
         .zip(median)
         .map(|(cpu, median)| LoopbackCost {
             cpu_ns: ns(cpu),
@@ -58,7 +58,7 @@ pub fn measure(engine: &Engine) -> Result<Option<LoopbackCost>> {
 fn make_plan(endpoint: Endpoint) -> Plan {
     let mut plan = Plan {
         arms: vec!["this tool".to_owned()],
-        links: vec![LinkConfig::new(endpoint, Protocol::Http)],
+        connections: vec![ConnectionConfig::new(endpoint, Protocol::Http)],
         rounds: ROUNDS,
         warm_up: WARM_UP_ROUNDS,
         timeout: TIMEOUT,

@@ -1,4 +1,4 @@
-//! `bench transport`: compares HTTP with WebSocket for reads and writes.
+//! `bench transport`: compares HTTP with WebSocket for reads and writes. The arms are protocols.
 
 mod evm;
 mod node_client;
@@ -10,7 +10,7 @@ use crate::{
     args::{TransportArgs, first_duplicate},
     endpoint::Endpoint,
     failure::Failure,
-    plan::{Case, LinkConfig, Plan},
+    plan::{Case, ConnectionConfig, Plan},
     protocol::Protocol,
     results::{Results, Timing, ns},
     session::{self, Session},
@@ -30,6 +30,7 @@ const MAX_ANSWER_BYTES: usize = 16 << 20;
 #[derive(Clone, Copy, PartialEq)]
 enum Operation {
     Write,
+    /// On Solana, sends a transfer and waits until the new balance is read.
     Read,
 }
 
@@ -70,9 +71,9 @@ fn make_plan(args: &TransportArgs, scenarios: &[Scenario]) -> Result<Plan> {
             .iter()
             .map(|protocol| protocol.name().to_owned())
             .collect(),
-        links: vec![
-            LinkConfig::new(http, Protocol::Http),
-            LinkConfig::new(websocket, Protocol::WebSocket),
+        connections: vec![
+            ConnectionConfig::new(http, Protocol::Http),
+            ConnectionConfig::new(websocket, Protocol::WebSocket),
         ],
         rounds: args.rounds,
         warm_up: args.warm_up,
@@ -88,15 +89,16 @@ fn make_plan(args: &TransportArgs, scenarios: &[Scenario]) -> Result<Plan> {
             Operation::Write => "write",
             Operation::Read => "read",
         };
-        let name = match times {
+        let label = match times {
             1 => format!("single {operation}"),
             _ => format!("{times} {operation}s in a row"),
         };
-        let call = format!("{name}, polled every {poll}");
-        plan.add_request(name, call, None, Expected::Unverified);
+        let call = format!("{label}, polled every {poll}");
+        plan.add_request(label, call, None, Expected::Unverified);
     }
+    // `NodeClient` uses both connections. The first identifies the node.
     for case in &mut plan.cases {
-        case.link_index = 0;
+        case.connection_index = 0;
     }
     Ok(plan)
 }
@@ -108,27 +110,28 @@ fn measure(
     scenarios: &[Scenario],
 ) -> Result<Results> {
     let engine = session.engine;
-    let [http, websocket] = plan.links.as_slice() else {
-        bail!("a transport without a node")
+    let [http, websocket] = plan.connections.as_slice() else {
+        bail!("the plan needs one connection by HTTP and one by WebSocket")
     };
-    let tls = http.endpoint.uses_tls;
-    let links = [http.clone(), websocket.clone()];
+    let uses_tls = http.endpoint.uses_tls;
     let mut client = NodeClient::new(
-        links,
+        [http.clone(), websocket.clone()],
         engine.tls.clone(),
         MAX_ANSWER_BYTES,
         args.timeout,
         args.poll,
     );
-    let (mut chain, mut notes) = engine.run_preparation(detect_chain(&mut client))?;
+    let (mut chain, mut notes) = engine.run_preparation(set_up_chain(&mut client))?;
     let http2 = Protocol::Http2.name();
-    if let Some(arm) = plan.arms.iter().position(|arm| arm == http2) {
-        // A JSON-RPC error shows that the node has HTTP/2.
+    if let Some(arm_index) = plan.arms.iter().position(|arm| arm == http2) {
+        // Even a JSON-RPC error proves that the node has HTTP/2.
         let call = client.call(Protocol::Http2, "eth_chainId", json!([]));
         if let Err(failure) = engine.run_preparation(async { Ok(call.await) })?
-            && failure.may_be_no_http2(tls)
+            && failure.may_be_no_http2(uses_tls)
         {
-            notes.push(session::remove_arm(&mut plan, arm, &failure)?);
+            notes.push(session::remove_arm_without_http2(
+                &mut plan, arm_index, &failure,
+            )?);
         }
     }
     client.drop_connections();
@@ -151,9 +154,9 @@ fn measure(
     })
 }
 
-async fn detect_chain(client: &mut NodeClient) -> Result<(Chain, Vec<String>)> {
+async fn set_up_chain(client: &mut NodeClient) -> Result<(Chain, Vec<String>)> {
     match call_http(client, "eth_chainId").await {
-        Ok(id) => return start_evm(client, id.as_str().unwrap_or_default()).await,
+        Ok(id) => return set_up_evm(client, id.as_str().unwrap_or_default()).await,
         Err(Failure::Rpc(..)) => {}
         Err(failure) => bail!("the node does not answer: {failure}"),
     }
@@ -167,7 +170,8 @@ async fn detect_chain(client: &mut NodeClient) -> Result<(Chain, Vec<String>)> {
             "this is a public cluster: both reading and writing need transfers; use a test cluster, such as solana-test-validator"
         );
     }
-    let notes = vec![format!("Solana, {}", version(client, "getVersion").await)];
+    let version = version_text(client, "getVersion").await;
+    let notes = vec![format!("Solana, {version}")];
     let solana = Solana::fund_new_account(client).await.map_err(|failure| {
         anyhow!("the node gives no lamports for transfers (requestAirdrop): {failure}")
     })?;
@@ -178,8 +182,8 @@ async fn call_http(client: &mut NodeClient, method: &str) -> Result<Value, Failu
     client.call(Protocol::Http, method, json!([])).await
 }
 
-async fn start_evm(client: &mut NodeClient, id: &str) -> Result<(Chain, Vec<String>)> {
-    let version = version(client, "web3_clientVersion").await;
+async fn set_up_evm(client: &mut NodeClient, id: &str) -> Result<(Chain, Vec<String>)> {
+    let version = version_text(client, "web3_clientVersion").await;
     let mut notes = vec![format!("EVM chain {}, {version}", clean(id))];
     let accounts = call_http(client, "eth_accounts").await.unwrap_or_default();
     let payer = accounts[0]
@@ -205,7 +209,7 @@ async fn start_evm(client: &mut NodeClient, id: &str) -> Result<(Chain, Vec<Stri
     Ok((Chain::Evm(evm), notes))
 }
 
-async fn version(client: &mut NodeClient, method: &str) -> String {
+async fn version_text(client: &mut NodeClient, method: &str) -> String {
     let answer = call_http(client, method).await.unwrap_or_default();
     crate::nodes::version(&answer).map_or("unknown version".to_owned(), |text| {
         format!("version {}", clean(text))
@@ -238,7 +242,7 @@ impl Chain {
         protocol: Protocol,
         (operation, times): Scenario,
     ) -> Result<Timing, Failure> {
-        // A busy client already has connections and subscriptions.
+        // Not measured: a busy client already has connections and subscriptions.
         with_timeout(client.timeout, async {
             match self {
                 Chain::Evm(evm) => evm.prepare(client, protocol).await,

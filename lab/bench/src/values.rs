@@ -1,11 +1,11 @@
-//! Random values: `{slot}` becomes a number of a range, or an item of a list.
+//! A placeholder such as `{slot}` becomes a random number of a range, or a random item of a list.
 
 use faultline_text::count;
 use ring::digest::{SHA256, digest};
 use std::{borrow::Cow, rc::Rc};
 
 #[derive(Debug, Clone, PartialEq)]
-pub struct Value {
+pub struct Placeholder {
     pub name: String,
     pub source: ValueSource,
 }
@@ -18,8 +18,7 @@ pub enum ValueSource {
     List(Rc<[String]>),
 }
 
-impl Value {
-    /// A random text for `seed` and the `index` of the value.
+impl Placeholder {
     pub fn random_text(&self, seed: u64, index: usize) -> Cow<'_, str> {
         let mut random =
             fastrand::Rng::with_seed(seed ^ (index as u64 + 1).wrapping_mul(0xd1b5_4a32_d192_ed03));
@@ -34,7 +33,7 @@ impl Value {
         }
     }
 
-    /// The source in words; equal only if two runs use the same source.
+    /// Different sources have different descriptions.
     pub fn description(&self) -> String {
         match &self.source {
             ValueSource::Range { from, to, is_hex } => {
@@ -59,7 +58,7 @@ impl Value {
         }
     }
 
-    /// All texts that matter for JSON validity; one for a range.
+    /// The texts to check for valid JSON. One number stands for a range.
     pub fn all_texts(&self) -> Vec<Cow<'_, str>> {
         match &self.source {
             ValueSource::Range { from, is_hex, .. } => vec![format_number(*from, *is_hex).into()],
@@ -76,23 +75,23 @@ fn format_number(number: u64, is_hex: bool) -> String {
     }
 }
 
-/// `replacement` gets the index of the value. What it returns is not scanned again.
+/// `replacement` gets the index of the placeholder. Placeholders in its result are not filled.
 pub fn fill_placeholders<'a>(
     text: &str,
-    values: &'a [Value],
-    mut replacement: impl FnMut(usize, &'a Value) -> Cow<'a, str>,
+    placeholders: &'a [Placeholder],
+    mut replacement: impl FnMut(usize, &'a Placeholder) -> Cow<'a, str>,
 ) -> String {
     let mut out = String::with_capacity(text.len() + 64);
     let mut rest = text;
     while let Some((before, after)) = rest.split_once('{') {
         out += before;
         let placeholder = placeholder_name(after).and_then(|name| {
-            let index = values.iter().position(|value| value.name == name)?;
+            let index = placeholders.iter().position(|known| known.name == name)?;
             Some((index, after.get(name.len() + 1..)?))
         });
         rest = match placeholder {
             Some((index, after)) => {
-                out += &replacement(index, &values[index]);
+                out += &replacement(index, &placeholders[index]);
                 after
             }
             None => {
@@ -108,13 +107,13 @@ pub fn placeholder_names(text: &str) -> impl Iterator<Item = &str> {
     text.split('{').skip(1).filter_map(placeholder_name)
 }
 
-/// The name before the first closing brace. JSON's own braces contain a quote or nothing.
+/// The name before the first closing brace. The braces of JSON contain a quote or nothing.
 fn placeholder_name(text: &str) -> Option<&str> {
     let (name, _) = text.split_once('}')?;
-    is_name(name).then_some(name)
+    is_placeholder_name(name).then_some(name)
 }
 
-pub fn is_name(name: &str) -> bool {
+pub fn is_placeholder_name(name: &str) -> bool {
     name.starts_with(|c: char| c.is_ascii_lowercase())
         && name.len() <= 40
         && name
@@ -128,14 +127,14 @@ mod tests {
 
     #[test]
     fn placeholders_are_filled_once_and_json_braces_kept() {
-        let list = |name: &str, text: &str| Value {
+        let list = |name: &str, text: &str| Placeholder {
             name: name.to_owned(),
             source: ValueSource::List([text.to_owned()].into()),
         };
-        let values = [list("a", "{b}"), list("b", "x")];
+        let placeholders = [list("a", "{b}"), list("b", "x")];
         let text = r#"[{a},"{b}",{"c":{}},{d},{"#;
         assert_eq!(
-            fill_placeholders(text, &values, |_, value| value.random_text(1, 0)),
+            fill_placeholders(text, &placeholders, |_, filled| filled.random_text(1, 0)),
             r#"[{b},"x",{"c":{}},{d},{"#
         );
         assert_eq!(placeholder_names(text).collect::<Vec<_>>(), ["a", "b", "d"]);
@@ -144,12 +143,12 @@ mod tests {
     #[test]
     fn every_number_of_a_range_and_list_entry_is_sampled() {
         let random_text = |source: ValueSource| {
-            let value = Value {
+            let placeholder = Placeholder {
                 name: "v".to_owned(),
                 source,
             };
             let mut seen: Vec<String> = (0..200)
-                .map(|seed| value.random_text(seed, 0).into_owned())
+                .map(|seed| placeholder.random_text(seed, 0).into_owned())
                 .collect();
             seen.sort();
             seen.dedup();

@@ -65,7 +65,7 @@ impl AnswerVerifier {
         };
         AnswerVerifier {
             incomplete_rounds: BTreeMap::new(),
-            arm_counts: (0..plan.request_names.len()).map(arm_count).collect(),
+            arm_counts: (0..plan.request_labels.len()).map(arm_count).collect(),
             plan: plan.clone(),
             answer_comparisons: vec![AnswerComparison::default(); plan.arms.len()],
         }
@@ -159,7 +159,7 @@ mod tests {
     use super::*;
     use crate::{
         plan::{Case, tests::plan},
-        values::{Value, ValueSource},
+        values::{Placeholder, ValueSource},
     };
 
     fn verify() -> AnswerVerifier {
@@ -172,10 +172,10 @@ mod tests {
             })
             .collect();
         let arms = ["a", "b", "c"].map(|name| name.to_owned()).into();
-        let request_names = ["x", "y"].map(|name| name.to_owned()).into();
+        let request_labels = ["x", "y"].map(|name| name.to_owned()).into();
         AnswerVerifier::new(&Plan {
             arms,
-            request_names,
+            request_labels,
             cases,
             ..empty
         })
@@ -211,7 +211,7 @@ mod tests {
     #[test]
     fn a_response_difference_is_listed_with_its_drawn_variable_values() {
         let mut plan = verify().plan;
-        plan.values = vec![Value {
+        plan.placeholders = vec![Placeholder {
             name: "slot".to_owned(),
             source: ValueSource::Range {
                 from: 5,

@@ -69,7 +69,7 @@ pub enum CampaignCommand {
 pub struct RunArgs {
     /// The campaign's folder.
     pub dir: PathBuf,
-    /// Confirm that the validator may vote.
+    /// Confirm that you intend to run a validator that can vote.
     #[arg(long)]
     pub i_vote: bool,
     /// How cgroups are created.
@@ -92,7 +92,7 @@ pub struct SlurmArgs {
     /// second time.
     #[arg(long)]
     pub follow_up: bool,
-    /// Confirm that the validator may vote.
+    /// Confirm that you intend to run a validator that can vote.
     #[arg(long)]
     pub i_vote: bool,
 }
@@ -109,7 +109,7 @@ pub struct RoundArgs {
     /// The number of the round in slurm/rounds.json, from 1 on.
     #[arg(value_name = "N")]
     pub task_number: u32,
-    /// Confirm that the validator may vote.
+    /// Confirm that you intend to run a validator that can vote.
     #[arg(long)]
     pub i_vote: bool,
     /// How cgroups are created.

@@ -12,13 +12,13 @@ use faultline_common::files::AtPath;
 use faultline_experiments::{
     folder::OUTPUT,
     outcome::{Outcome as RunOutcome, Validity},
-    report::{CountedRun, Experiment},
+    report::{CompletedRun, Experiment},
     search::{SearchAnswer, SearchOutcome},
 };
 use faultline_pages::{cells::GIB, render};
 use faultline_report::{
     measure::lifecycle::lifecycle,
-    report::{pace::Pace, releases},
+    report::{comparability::Pace, releases},
     run::Run,
 };
 use faultline_text::clean;
@@ -151,7 +151,7 @@ fn collect_experiment(
     let out = campaign.folder.join(page::FOLDER).join(&report_path);
     fs::create_dir_all(out.parent().unwrap_or(&campaign.folder)).at(&out)?;
     render::write(&results.report()?.report, &out, true)?;
-    let counted = results.journal_state.counted();
+    let counted = results.journal_state.completed_runs();
     ensure!(
         !counted.is_empty(),
         "{}: none of its runs has a result",
@@ -180,7 +180,7 @@ fn collect_experiment(
         collected.push(CollectedRun { row, is_viable });
     }
     // Only usable runs: if one run has too little time at the tip, all runs are compared from their
-    // first execution.
+    // first executed transaction.
     let values = releases::values(measured);
     let rows = collected.iter_mut().map(|run| &mut run.row);
     for (row, values) in rows.filter(|row| row.is_usable()).zip(values) {
@@ -225,7 +225,7 @@ fn run_row(
     campaign: &Campaign,
     row_template: &RunRow,
     experiment: &CampaignExperiment,
-    (results, counted, run): (&Experiment, &CountedRun<'_>, Option<&Run>),
+    (results, counted, run): (&Experiment, &CompletedRun<'_>, Option<&Run>),
 ) -> RunRow {
     let recording = results.recording(counted);
     let baseline = results.plan.arms.first().map(|arm| arm.name.as_str());
@@ -248,7 +248,7 @@ fn run_row(
             .display()
             .to_string(),
         recording_digest: sha256(&recording).ok(),
-        pace: run.map(Pace::of_run).unwrap_or_default(),
+        pace: run.map(Pace::of_recording).unwrap_or_default(),
         ..row_template.clone()
     };
     let is_readable = run.is_some() && row.recording_digest.is_some();
@@ -262,12 +262,12 @@ fn run_row(
 /// if the memory may still grow.
 fn least_ram(answer: &SearchAnswer) -> Option<f64> {
     let is_measured =
-        matches!(answer.outcome, SearchOutcome::Found(_)) && answer.settles == Some(true);
+        matches!(answer.outcome, SearchOutcome::Found(_)) && answer.is_stable == Some(true);
     answer
-        .memory
+        .sufficient_sizes
         .first()
         .filter(|_| is_measured)
-        .map(|memory| memory.bytes as f64 / GIB)
+        .map(|size| size.bytes as f64 / GIB)
 }
 
 const UNKNOWN: &str = "not known";

@@ -5,7 +5,7 @@ use crate::store::RunRow;
 use faultline_pages::groups::by_key;
 use faultline_report::report::{
     RunMetric,
-    pace::{Difference, Pace},
+    comparability::{Difference, Pace},
 };
 use itertools::Itertools;
 

@@ -7,7 +7,7 @@ use crate::{
     verdict::{PairRatios, Verdict},
 };
 use faultline_pages::groups::by_key;
-use faultline_report::report::{Better, RunMetric, pace::Difference, releases};
+use faultline_report::report::{Better, RunMetric, comparability::Difference, releases};
 use faultline_stats::{change::Detector, holm, paired::RatioTest, summary::mean};
 use semver::Version;
 use std::cmp::Ordering;

@@ -8,7 +8,7 @@ use crate::{
 use anyhow::{Context as _, Result, anyhow, ensure};
 use faultline_client::http;
 use faultline_common::{files::AtPath, output::say, signals::Signals};
-use faultline_experiments::folder::hexadecimal;
+use faultline_experiments::folder::to_hexadecimal;
 use faultline_runner::record::run_to_end;
 use semver::Version;
 use serde::{Deserialize, Serialize};
@@ -174,7 +174,7 @@ pub fn sha256(path: &Path) -> Result<String> {
                 read => digest.update(&buffer[..read]),
             }
         }
-        Ok(hexadecimal(&digest.finalize()))
+        Ok(to_hexadecimal(&digest.finalize()))
     };
     read().at(path)
 }

@@ -9,14 +9,14 @@ use crate::{
 use anyhow::{Result, bail, ensure};
 use faultline_common::{args::UsageError, files::AtPath, output::say};
 use faultline_experiments::{
-    BlockContext, attempt_name, attempt_names,
+    HostBlock, block_attempt_name, block_attempt_names,
     command::{begin_or_continue, void},
     folder::ExperimentFolder,
     host_name,
     journal::{self, JournalState},
     lock::Lock,
     plan::{self, Plan},
-    report::{CountedRun, Experiment},
+    report::{CompletedRun, Experiment},
     runner::ExperimentEnd,
 };
 use itertools::Itertools;
@@ -159,7 +159,7 @@ pub struct CampaignExperiment {
 }
 
 impl CampaignExperiment {
-    pub fn replicate(&self, run: &CountedRun<'_>) -> u32 {
+    pub fn replicate(&self, run: &CompletedRun<'_>) -> u32 {
         self.search
             .map_or(run.scheduled.replicate, |search| search.replicate)
     }
@@ -173,7 +173,7 @@ pub fn void_runs(
 ) -> Result<()> {
     for experiment in experiments {
         let results = Experiment::read(&experiment.plan.folder)?;
-        let counted = results.journal_state.counted();
+        let counted = results.journal_state.completed_runs();
         let mut runs: Vec<_> = counted.iter().collect();
         runs.retain(|run| should_void(experiment.replicate(run)));
         void(&experiment.plan.folder, &runs, reason)?;
@@ -308,7 +308,7 @@ impl Round {
     pub fn counted_attempt(&self, campaign: &Campaign) -> Result<Option<Vec<CampaignExperiment>>> {
         let folder = self.attempts_folder(campaign);
         let mut candidates = vec![("campaign run".to_owned(), self.experiments(campaign)?)];
-        for (_, name) in attempt_names(&folder)? {
+        for (_, name) in block_attempt_names(&folder)? {
             let experiments = self.experiments_in(campaign, &folder.join(&name))?;
             candidates.push((name, experiments));
         }
@@ -351,14 +351,14 @@ impl Round {
         for experiment in &experiments {
             let folder = campaign.folder.display();
             let task_number = args.task_number;
-            let block = BlockContext {
+            let host_block = HostBlock {
                 how_to_resume: format!(
                     "`faultline campaign round {folder} {task_number}` continues"
                 ),
-                ..BlockContext::default()
+                ..HostBlock::default()
             };
             let plan = experiment.plan.clone();
-            match begin_or_continue(plan, args.launcher, args.i_vote, Some(block))? {
+            match begin_or_continue(plan, args.launcher, args.i_vote, Some(host_block))? {
                 ExperimentEnd::Finished => {}
                 end => return Ok(end),
             }
@@ -374,10 +374,10 @@ impl Round {
     fn own_attempt(&self, campaign: &Campaign) -> Result<PathBuf> {
         let folder = self.attempts_folder(campaign);
         let host = host_name();
-        let attempts = attempt_names(&folder)?;
+        let attempts = block_attempt_names(&folder)?;
         for (number, name) in attempts.iter().rev() {
             let attempt = folder.join(name);
-            if *name == attempt_name(&host, *number)
+            if *name == block_attempt_name(&host, *number)
                 && is_finished(&self.experiments_in(campaign, &attempt)?).is_ok()
             {
                 return Ok(attempt);
@@ -386,7 +386,7 @@ impl Round {
         let next = attempts
             .last()
             .map_or(0, |(number, _)| number.saturating_add(1));
-        Ok(folder.join(attempt_name(&host, next)))
+        Ok(folder.join(block_attempt_name(&host, next)))
     }
 
     fn check_programs(&self) -> Result<()> {

@@ -5,7 +5,7 @@ use anyhow::{Result, anyhow, ensure};
 use faultline_common::files::AtPath;
 use faultline_pages::export::{Columns, Type, Values};
 use faultline_recording::{DatabaseKind, ForeignDatabase, OlderFormat};
-use faultline_report::report::pace::Pace;
+use faultline_report::report::comparability::Pace;
 use rusqlite::{Connection, Row, params};
 use rustix::fs::{FsWord, NFS_SUPER_MAGIC};
 use std::path::Path;

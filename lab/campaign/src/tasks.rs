@@ -16,12 +16,12 @@ use faultline_common::{
     output::{print, say},
 };
 use faultline_experiments::{
-    command::{task_exit_code, write_synced},
+    command::{host_block_exit_code, write_synced},
     folder::ExperimentFolder,
     lock::{self, Holder, Lock},
     plan::Plan,
     schedule::schedule,
-    slurm::{self, Jobs, quoted},
+    slurm::{self, JobScripts, shell_quoted},
 };
 use faultline_text::counted;
 use serde::{Deserialize, Serialize};
@@ -80,8 +80,8 @@ impl SubmittedRounds {
         plan: &Plan,
         [script, follow_up_command]: [&str; 2],
     ) -> Result<()> {
-        let jobs = jobs(campaign);
-        fs::create_dir_all(&jobs.output_folder).at(&jobs.output_folder)?;
+        let job_scripts = job_scripts(campaign);
+        fs::create_dir_all(&job_scripts.output_folder).at(&job_scripts.output_folder)?;
         self.results_inode = fs::metadata(&campaign.results).at(&campaign.results)?.ino();
         let tasks: BTreeSet<u32> = pending
             .into_iter()
@@ -89,7 +89,8 @@ impl SubmittedRounds {
             .collect::<Result<_>>()?;
         let text = serde_json::to_vec_pretty(self)?;
         write_synced(&slurm_file(campaign, ROUNDS), &text)?;
-        let follow_up_script = jobs.follow_up_script(plan, "follow-up.out", follow_up_command)?;
+        let follow_up_script =
+            job_scripts.follow_up_script(plan, "follow-up.out", follow_up_command)?;
         let [array, follow_up] = [ARRAY, FOLLOW_UP].map(|name| slurm_file(campaign, name));
         write_script(&array, script)?;
         write_script(&follow_up, &follow_up_script)?;
@@ -126,9 +127,9 @@ fn slurm_file(campaign: &Campaign, name: &str) -> PathBuf {
     campaign.folder.join(FOLDER).join(name)
 }
 
-fn jobs(campaign: &Campaign) -> Jobs {
-    Jobs {
-        name: ExperimentFolder::new(&campaign.folder).scope("campaign"),
+fn job_scripts(campaign: &Campaign) -> JobScripts {
+    JobScripts {
+        job_name: ExperimentFolder::new(&campaign.folder).unique_name("campaign"),
         output_folder: campaign.folder.join(FOLDER),
     }
 }
@@ -173,7 +174,7 @@ fn refuse_running(campaign: &Campaign) -> Result<()> {
             "round {} of {} is being run by a task: wait for its end, or end it by `scancel --name={}`",
             round.number,
             round.version,
-            jobs(campaign).name
+            job_scripts(campaign).job_name
         );
     }
     Ok(())
@@ -193,7 +194,7 @@ pub fn run(args: &RoundArgs) -> Result<u8> {
         )));
     };
     let name = format!("round {} of {}", round.number, round.version);
-    task_exit_code(&name, round.run(&campaign, args))
+    host_block_exit_code(&name, round.run(&campaign, args))
 }
 
 /// `experiments` are those of a round.
@@ -206,13 +207,13 @@ fn array_script(
     let runs = experiments
         .iter()
         .map(|experiment| schedule(&experiment.plan).len());
-    let folder = quoted(&campaign.folder);
+    let folder = shell_quoted(&campaign.folder);
     let comment = format!(
         "# `faultline campaign slurm` submits {FOLDER}/{ARRAY} of the campaign's folder as it is\n\
          # with --array=TASKS: numbers of rounds in {FOLDER}/{ROUNDS}\n"
     );
     let command = format!("campaign round {folder} \"$SLURM_ARRAY_TASK_ID\"{i_vote}");
-    jobs(campaign).array_script(plan, runs.sum(), &comment, &command)
+    job_scripts(campaign).array_script(plan, runs.sum(), &comment, &command)
 }
 
 /// Keeps an existing file.
@@ -246,8 +247,8 @@ pub fn slurm(args: &SlurmArgs) -> Result<u8> {
         submitted.check_follow_up(&campaign)?;
     }
     let (_lock, mut store) = open_to_advance(&campaign)?;
-    let name = jobs(&campaign).name;
-    let open_jobs = slurm::jobs(&name)?;
+    let name = job_scripts(&campaign).job_name;
+    let open_jobs = slurm::list_jobs(&name)?;
     ensure!(
         open_jobs.is_empty(),
         "this campaign still has {} queued or running: wait until none is left, or run `scancel --name={name}`",
@@ -278,7 +279,7 @@ pub fn slurm(args: &SlurmArgs) -> Result<u8> {
     if !pending.is_empty() {
         let follow_up_command = format!(
             "campaign slurm {} --follow-up{i_vote}",
-            quoted(&campaign.folder)
+            shell_quoted(&campaign.folder)
         );
         submitted.submit(&campaign, pending, plan, [&script, &follow_up_command])?;
     }

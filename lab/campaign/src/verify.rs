@@ -96,7 +96,7 @@ fn void_in_journal(recording: &Path, reason: &str) -> Result<()> {
         return Ok(());
     };
     let experiment = Experiment::read(folder).at(folder)?;
-    let counted = experiment.journal_state.counted();
+    let counted = experiment.journal_state.completed_runs();
     let run = counted
         .iter()
         .find(|run| experiment.recording(run) == recording);

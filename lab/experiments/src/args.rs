@@ -21,21 +21,21 @@ pub enum ExperimentCommand {
     Plan(PlanArgs),
     /// Run a plan.
     Run(RunArgs),
-    /// Prepare a plan for several hosts: a folder with its blocks.
+    /// Prepare a plan for several hosts: make a folder for its blocks.
     Prepare {
         /// The plan.
         #[arg(value_name = "FILE")]
         plan: PathBuf,
     },
-    /// Run a block on this host: all arms of one replicate.
+    /// Run a block on this host: all runs of one replicate.
     Block(BlockArgs),
-    /// Submit the blocks of a plan to Slurm, and then the report.
+    /// Submit to Slurm the blocks of a plan and a job that writes the report after them.
     Slurm(SlurmArgs),
     /// Show finished, current and next runs.
     Status(StatusArgs),
     /// Continue an experiment that was stopped or interrupted.
     Resume(ResumeArgs),
-    /// Stop the experiment and everything it runs. `resume` continues it.
+    /// Stop the experiment and all its processes. `resume` continues it.
     Stop {
         /// The experiment's folder, or its plan.
         #[arg(value_name = "DIR-or-FILE")]
@@ -79,7 +79,7 @@ pub struct PlanArgs {
     /// Print everything as JSON.
     #[arg(long)]
     pub json: bool,
-    /// Confirm that the validator may vote.
+    /// Confirm that you intend to run a validator that can vote.
     #[arg(long)]
     pub i_vote: bool,
     /// How cgroups would be created.
@@ -94,7 +94,7 @@ pub struct PlanArgs {
   faultline experiment run ram.toml
 
 Ctrl-C stops the current run and the experiment; `faultline experiment resume` repeats that run and continues. A second Ctrl-C \
-does not wait for the validator to exit.")]
+kills the validator.")]
 pub struct RunArgs {
     /// The plan.
     #[arg(value_name = "FILE")]
@@ -102,7 +102,7 @@ pub struct RunArgs {
     /// Only show what would be deleted before the first run.
     #[arg(long)]
     pub dry_run: bool,
-    /// Confirm that the validator may vote.
+    /// Confirm that you intend to run a validator that can vote.
     #[arg(long)]
     pub i_vote: bool,
     /// How cgroups are created.
@@ -123,7 +123,7 @@ pub struct BlockArgs {
     /// The block: the number of a replicate, from 1 on.
     #[arg(value_name = "N")]
     pub block: u32,
-    /// Confirm that the validator may vote.
+    /// Confirm that you intend to run a validator that can vote.
     #[arg(long)]
     pub i_vote: bool,
     /// How cgroups are created.
@@ -140,7 +140,7 @@ pub struct SlurmArgs {
     /// Only print the script.
     #[arg(long)]
     pub print: bool,
-    /// Confirm that the validator may vote.
+    /// Confirm that you intend to run a validator that can vote.
     #[arg(long)]
     pub i_vote: bool,
 }
@@ -162,7 +162,7 @@ pub struct ResumeArgs {
     /// The experiment's folder, or its plan.
     #[arg(value_name = "DIR-or-FILE")]
     pub experiment: PathBuf,
-    /// Do not warn again if the validator may vote.
+    /// Do not warn that the validator can vote, because this is intended.
     #[arg(long)]
     pub i_vote: bool,
 }
@@ -179,8 +179,8 @@ pub struct ExperimentReportArgs {
     /// Overwrite existing files. The default folder is always overwritten.
     #[arg(long)]
     pub force: bool,
-    /// Write the least memory of a search into this file for the daemon's `status.evidence`. A
-    /// prediction of the cache in it stays.
+    /// Write the least memory that a search found into this file. The daemon reads it if its option
+    /// `status.evidence` names the file. A prediction of the program cache in the file is preserved.
     #[arg(long, value_name = "FILE")]
     pub evidence: Option<PathBuf>,
 }

@@ -1,5 +1,8 @@
-//! A block has all runs of one replicate, on one host and in the plan's order. Each attempt at it
-//! is an experiment with a folder of its own: `blocks/003/HOST-NUMBER`.
+//! A block has all runs of one replicate. One host executes them in the plan's order.
+//!
+//! Each attempt at a block (block attempt) is an experiment. Its folder, `blocks/003/HOST-NUMBER`,
+//! has its own journal. In this journal, each turn has attempts, too. A turn is the runs that
+//! execute at the same time: one, or with `concurrent` one of each arm and a second one of an arm.
 
 use crate::{
     folder::{ExperimentFolder, path_safe},
@@ -15,27 +18,29 @@ use faultline_kernel::HostRoot;
 use itertools::Itertools;
 use std::{collections::BTreeSet, fs, io::ErrorKind, path::Path};
 
-/// The block, or the round of a campaign, that a runner works for.
+/// Turns that one host executes with a journal of its own: a block of a plan, or an experiment in a
+/// round of a campaign.
 #[derive(Default)]
-pub struct BlockContext {
-    /// The replicate, from 1 on; `None`: all.
-    pub number: Option<u32>,
+pub struct HostBlock {
+    /// The replicate of a block, from 1 on. `None` in a campaign, where it has all replicates.
+    pub replicate: Option<u32>,
     pub how_to_resume: String,
-    /// When the host's last run ended, in whichever block.
+    /// When the last run on this host ended, whatever its block.
     pub last_end_unix_ns: Option<i64>,
 }
 
-impl BlockContext {
+impl HostBlock {
     pub fn turns(&self, plan: &Plan) -> Vec<Turn> {
         let mut turns = schedule(plan);
-        if let Some(number) = self.number {
-            turns.retain(|turn| turn.runs.iter().all(|run| run.replicate == number));
+        if let Some(replicate) = self.replicate {
+            turns.retain(|turn| turn.runs.iter().all(|run| run.replicate == replicate));
         }
         turns
     }
 
+    /// Labels of the recording: the host, the block, and the job of Slurm.
     pub fn labels(&self) -> Vec<(String, String)> {
-        let block = self.number.map(|number| number.to_string());
+        let block = self.replicate.map(|replicate| replicate.to_string());
         let array = env_var("SLURM_ARRAY_JOB_ID").zip(env_var("SLURM_ARRAY_TASK_ID"));
         let job = array
             .map(|(job, task)| format!("{job}_{task}"))
@@ -47,20 +52,21 @@ impl BlockContext {
     }
 }
 
-pub fn how_to_resume(folder: &ExperimentFolder, block: u32) -> String {
-    format!("`faultline experiment block {folder} {block}` continues")
+pub fn how_to_resume(folder: &ExperimentFolder, replicate: u32) -> String {
+    format!("`faultline experiment block {folder} {replicate}` continues")
 }
 
-/// The experiment and the block of an attempt's folder.
-pub fn block_of_attempt(folder: &ExperimentFolder) -> Option<(ExperimentFolder, u32)> {
+/// The experiment and the replicate, if `folder` is that of a block attempt.
+pub fn host_block_of(folder: &ExperimentFolder) -> Option<(ExperimentFolder, u32)> {
     let path = folder.path().parent()?;
     let experiment = ExperimentFolder::new(path.parent()?.parent()?);
-    let block = path.file_name()?.to_str()?.parse().ok()?;
-    (experiment.block(block) == path && experiment.journal().exists())
-        .then_some((experiment, block))
+    let replicate = path.file_name()?.to_str()?.parse().ok()?;
+    (experiment.host_block(replicate) == path && experiment.journal().exists())
+        .then_some((experiment, replicate))
 }
 
-/// Whether the last runner was on this host. True if older journals do not say.
+/// Whether the last runner was on this host. Also true if the journal has no host, because an older
+/// version wrote it.
 pub fn ran_on_this_host(journal_state: &JournalState) -> bool {
     journal_state.host.is_empty() || journal_state.host == host_name()
 }
@@ -81,22 +87,23 @@ pub fn env_var(name: &str) -> Option<String> {
 
 pub struct BlockAttempt {
     pub folder: ExperimentFolder,
-    /// Last part of the folder: `n1-0`.
+    /// The folder's name, such as `n1-0`.
     pub name: String,
     pub number: u32,
-    /// Empty if the journal cannot be used.
+    /// The default if the journal cannot be used.
     pub journal_state: JournalState,
-    /// Why the journal cannot be used, with the block and its path.
+    /// Why the journal cannot be used, with the block and the journal's path.
     pub problem: Option<String>,
 }
 
 impl BlockAttempt {
+    /// Whether all turns have their results.
     pub fn is_done(&self) -> bool {
         self.journal_state.planned.is_some() && self.journal_state.next_attempt().is_none()
     }
 
     pub fn is_on(&self, host: &str) -> bool {
-        self.name == attempt_name(host, self.number)
+        self.name == block_attempt_name(host, self.number)
     }
 
     pub fn warn_if_unreadable(&self) {
@@ -110,33 +117,33 @@ impl BlockAttempt {
     }
 }
 
-/// `n1-0`.
-pub fn attempt_name(host: &str, number: u32) -> String {
+/// Such as `n1-0`.
+pub fn block_attempt_name(host: &str, number: u32) -> String {
     format!("{}-{number}", path_safe(host))
 }
 
-/// Sorted by number, then by begin: hosts without a common file system may use the same number.
-/// With `only_host`, journals of other hosts are not read.
-pub fn attempts(
+/// Sorted by number. Hosts without a common file system may use the same number, so the time of the
+/// first line orders these attempts. With `only_host`, journals of other hosts are not read.
+pub fn read_block_attempts(
     folder: &ExperimentFolder,
     plan_digest: &str,
-    block: u32,
+    replicate: u32,
     only_host: Option<&str>,
 ) -> Result<Vec<BlockAttempt>> {
-    let path = folder.block(block);
-    let mut names = attempt_names(&path)?;
+    let path = folder.host_block(replicate);
+    let mut names = block_attempt_names(&path)?;
     if let Some(host) = only_host {
-        names.retain(|(number, name)| *name == attempt_name(host, *number));
+        names.retain(|(number, name)| *name == block_attempt_name(host, *number));
     }
-    let mut all = Vec::new();
+    let mut block_attempts = Vec::new();
     for (number, name) in names {
         let folder = ExperimentFolder::new(&path.join(&name));
         let mut problem = None;
         let journal_state = read_journal(&folder.journal(), plan_digest).unwrap_or_else(|error| {
-            problem = Some(format!("block {block}: {error:#}"));
+            problem = Some(format!("block {replicate}: {error:#}"));
             JournalState::default()
         });
-        all.push(BlockAttempt {
+        block_attempts.push(BlockAttempt {
             folder,
             name,
             number,
@@ -144,12 +151,12 @@ pub fn attempts(
             problem,
         });
     }
-    all.sort_by_key(|attempt| (attempt.number, attempt.journal_state.began_unix_ns));
-    Ok(all)
+    block_attempts.sort_by_key(|attempt| (attempt.number, attempt.journal_state.began_unix_ns));
+    Ok(block_attempts)
 }
 
-/// Sorted by number.
-pub fn attempt_names(path: &Path) -> Result<Vec<(u32, String)>> {
+/// The number and the name of each attempt in the folder `path`, sorted by number.
+pub fn block_attempt_names(path: &Path) -> Result<Vec<(u32, String)>> {
     let entries = match fs::read_dir(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
         entries => entries.at(path)?,
@@ -164,7 +171,7 @@ pub fn attempt_names(path: &Path) -> Result<Vec<(u32, String)>> {
     Ok(names)
 }
 
-/// Empty if the attempt never began: a kill may leave a part of the first line.
+/// The default if the attempt never began. A killed runner may leave a part of the first line.
 fn read_journal(path: &Path, plan_digest: &str) -> Result<JournalState> {
     if !path.try_exists().at(path)? {
         return Ok(JournalState::default());
@@ -184,44 +191,51 @@ fn read_journal(path: &Path, plan_digest: &str) -> Result<JournalState> {
     Ok(journal_state)
 }
 
-/// Adds the attempts of all blocks. The first one with all results counts, else the one that runs,
-/// else the one that ran last: a block may return to a host.
-pub fn merge_blocks(folder: &ExperimentFolder, merged: &mut JournalState) {
-    if !folder.has_blocks() {
+/// Adds the attempts at turns from all block attempts to `merged`. One block attempt of each block
+/// counts: the first with all results, else the first that runs, else the one whose runner started
+/// last. That need not be the highest number, because a host continues its own earlier attempt.
+pub fn merge_host_blocks(folder: &ExperimentFolder, merged: &mut JournalState) {
+    if !folder.has_host_blocks() {
         return;
     }
     let planned = merged.planned.as_ref();
     let digest = planned.map(|planned| planned.plan_digest.clone());
     let digest = digest.unwrap_or_default();
-    for block in block_numbers(&merged.turns) {
-        let mut all = attempts(folder, &digest, block, None).unwrap_or_else(|error| {
-            merged.unreadable.push(format!("block {block}: {error:#}"));
+    for replicate in host_block_replicates(&merged.turns) {
+        let read = read_block_attempts(folder, &digest, replicate, None);
+        let mut block_attempts = read.unwrap_or_else(|error| {
+            merged
+                .unreadable_journals
+                .push(format!("block {replicate}: {error:#}"));
             Vec::new()
         });
-        let problems = all.iter().filter_map(|attempt| attempt.problem.clone());
-        merged.unreadable.extend(problems);
-        all.retain(|attempt| attempt.journal_state.planned.is_some());
-        let index_of = |condition: fn(&BlockAttempt) -> bool| all.iter().position(condition);
-        let counted = index_of(BlockAttempt::is_done)
+        let problems = block_attempts
+            .iter()
+            .filter_map(|attempt| attempt.problem.clone());
+        merged.unreadable_journals.extend(problems);
+        block_attempts.retain(|attempt| attempt.journal_state.planned.is_some());
+        let index_of =
+            |condition: fn(&BlockAttempt) -> bool| block_attempts.iter().position(condition);
+        let counted_index = index_of(BlockAttempt::is_done)
             .or_else(|| index_of(BlockAttempt::is_running))
             .or_else(|| {
-                let states = all.iter().map(|attempt| &attempt.journal_state);
+                let states = block_attempts.iter().map(|attempt| &attempt.journal_state);
                 states
                     .map(|state| state.runner_began_unix_ns)
                     .position_max()
             });
-        let Some(counted) = counted.map(|index| all.remove(index)) else {
+        let Some(counted) = counted_index.map(|index| block_attempts.remove(index)) else {
             continue;
         };
-        for unused in all {
+        for unused in block_attempts {
             let why = format!(
                 "attempt {} has the results of this block that count; {} is not used",
                 counted.name, unused.name
             );
-            merge_attempt(merged, unused, Some(why));
+            merge_block_attempt(merged, unused, Some(why));
         }
-        // The newest attempt of a turn counts.
-        merge_attempt(merged, counted, None);
+        // This is merged last, because the last attempt at each turn counts.
+        merge_block_attempt(merged, counted, None);
     }
     merged.finished = merged.next_attempt().is_none();
     if merged.attempts.is_empty() {
@@ -235,7 +249,7 @@ pub fn warn_unreadable(problem: &str) {
     ));
 }
 
-pub fn block_numbers<'t>(turns: impl IntoIterator<Item = &'t Turn>) -> BTreeSet<u32> {
+pub fn host_block_replicates<'t>(turns: impl IntoIterator<Item = &'t Turn>) -> BTreeSet<u32> {
     turns
         .into_iter()
         .flat_map(|turn| &turn.runs)
@@ -243,14 +257,14 @@ pub fn block_numbers<'t>(turns: impl IntoIterator<Item = &'t Turn>) -> BTreeSet<
         .collect()
 }
 
-fn merge_attempt(
+fn merge_block_attempt(
     merged: &mut JournalState,
     block_attempt: BlockAttempt,
     void_reason: Option<String>,
 ) {
     let is_running = block_attempt.is_running();
     let state = block_attempt.journal_state;
-    merged.running_blocks += usize::from(is_running);
+    merged.running_host_blocks += usize::from(is_running);
     merged.runner_starts += state.runner_starts;
     merged.last_end_unix_ns = merged.last_end_unix_ns.max(state.last_end_unix_ns);
     if void_reason.is_none() {
@@ -259,9 +273,9 @@ fn merge_attempt(
     if let (Some(planned), Some(block_planned)) = (&mut merged.planned, state.planned) {
         planned.launcher = block_planned.launcher;
     }
-    for (turn, attempts) in state.attempts {
-        let earlier = merged.attempts.entry(turn).or_default();
-        for mut attempt in attempts {
+    for (turn, turn_attempts) in state.attempts {
+        let merged_attempts = merged.attempts.entry(turn).or_default();
+        for mut attempt in turn_attempts {
             for run in attempt.runs.values_mut() {
                 if !is_running {
                     let last_step = run.steps.last();
@@ -272,8 +286,8 @@ fn merge_attempt(
                 run.void_reason = void_reason.clone().or(run.void_reason.take());
             }
             attempt.origin = Some((block_attempt.folder.path().to_owned(), attempt.number));
-            attempt.number = u32::try_from(earlier.len() + 1).unwrap_or(u32::MAX);
-            earlier.push(attempt);
+            attempt.number = u32::try_from(merged_attempts.len() + 1).unwrap_or(u32::MAX);
+            merged_attempts.push(attempt);
         }
     }
 }

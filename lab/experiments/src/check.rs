@@ -1,4 +1,8 @@
-//! Checks a plan on this host: facts are gathered first, then judged.
+//! Checks whether this host can run a plan. `gather_facts` reads the facts of the host, and
+//! `check_plan` compares them with the plan.
+//!
+//! The recorder is the daemon `faultlined`, which records the runs. A lane has the folders, ports,
+//! CPUs and identity of one run; with `concurrent`, each run of a turn has its own lane.
 
 mod access;
 mod environment;
@@ -10,7 +14,7 @@ mod programs;
 mod vote;
 
 pub use folders::{SpaceNeed, space_needs};
-pub use gather::{gather, phase_config, program_files};
+pub use gather::{gather_facts, phase_config, program_files};
 pub use programs::TOOLS;
 
 use super::plan::{Arm, InitialState, Order, PageCache, Plan, Severity, WorkloadKind};
@@ -26,40 +30,42 @@ use std::{
     time::Duration,
 };
 
-/// Key: a program file, and an option or variable.
-pub type OptionPresences = BTreeMap<(PathBuf, String), OptionPresence>;
+/// Key: a program file, and the name of a command-line option or an environment variable.
+pub type TextPresences = BTreeMap<(PathBuf, String), TextPresence>;
 
-/// Unknown facts are `None`. `Err` says why a fact is unknown, or a file or user cannot be used.
+/// Unknown facts are `None`. `Err` has the reason why a fact is unknown, or why a file or a user
+/// cannot be used.
 #[derive(Clone)]
 pub struct HostFacts {
     pub launcher: Result<LauncherFacts, String>,
     pub ram: Option<u64>,
-    /// Memory of the cgroups above a run, and of the machine.
-    pub levels: Result<Vec<LevelMemory>, String>,
+    /// Memory limits of the cgroups above a run, and of the machine.
+    pub outer_limits: Result<Vec<LevelMemory>, String>,
     pub swap: Option<u64>,
     pub cpus: Option<CpuSet>,
     /// The program file for the first word of each arm's command.
     pub programs: BTreeMap<String, Result<PathBuf, String>>,
-    pub option_presences: OptionPresences,
-    /// The folders of all runs and of the experiment.
+    pub text_presences: TextPresences,
+    /// The folders of all lanes and of the experiment, and the source of the snapshot.
     pub folders: BTreeMap<PathBuf, FolderFacts>,
+    /// The devices of the arms' I/O limits, by the path in the plan.
     pub io_device_numbers: BTreeMap<PathBuf, Result<u64, String>>,
     /// Files and folders that the plan names.
     pub path_checks: BTreeMap<PathBuf, Result<(), String>>,
-    /// Unusable for the plan's user, with reasons.
+    /// Paths that the plan's user cannot use, with reasons.
     pub inaccessible: BTreeMap<PathBuf, String>,
     /// Whether `workload.user` is a user of this host.
     pub user: Result<(), String>,
     /// The programs of [`TOOLS`] that are in `PATH`.
     pub tools: BTreeSet<&'static str>,
+    /// Whether `workload.user` is another user than the one of this program.
     pub runs_as_other_user: bool,
-    /// The program file of the daemon that records the runs.
     pub recorder_program: Result<PathBuf, String>,
-    /// The daemon's verdict on `recorder.config`.
+    /// The recorder's verdict on the file `recorder.config`.
     pub recorder_config: Option<Result<(), String>>,
-    /// How long a validator must be near the tip until the daemon reports it at the tip.
+    /// How long a validator must be near the tip until the recorder reports it at the tip.
     pub at_tip_delay: Option<Duration>,
-    /// Stake by lane, which has the folders and the identity of one run.
+    /// Stake of each lane's identity, by the name of the lane.
     pub stakes: BTreeMap<String, Stake>,
     /// Size of the snapshot that is copied before each run.
     pub snapshot_bytes: Option<Result<u64, String>>,
@@ -70,7 +76,7 @@ pub struct HostFacts {
 }
 
 impl HostFacts {
-    /// The default if the folder was not inspected.
+    /// The default if `gather_facts` did not inspect the folder.
     fn folder(&self, path: &Path) -> FolderFacts {
         self.folders.get(path).cloned().unwrap_or_default()
     }
@@ -92,9 +98,9 @@ impl LauncherFacts {
     }
 }
 
-/// Whether the text of a program file has an option or variable.
+/// Whether a program file contains the name of an option or a variable.
 #[derive(Debug, Clone, PartialEq)]
-pub enum OptionPresence {
+pub enum TextPresence {
     Present,
     Missing,
     /// A script; the actual program is unknown.
@@ -119,8 +125,8 @@ pub struct FolderFacts {
     pub why_not_clearable: Option<String>,
     /// The device that has or will have the folder.
     pub device: Option<u64>,
-    /// The path itself, or a parent, that is no folder.
-    pub blocked_by: Option<PathBuf>,
+    /// The path or its nearest existing parent, if that is not a folder. The folder cannot be made.
+    pub non_folder_on_path: Option<PathBuf>,
     /// Free bytes for unprivileged users.
     pub free: Option<u64>,
 }
@@ -160,8 +166,9 @@ impl Findings {
     }
 }
 
-/// Returns the most severe first. With `i_vote`, none is about a voting validator.
-pub fn findings(plan: &Plan, facts: &HostFacts, i_vote: bool) -> Vec<Finding> {
+/// Returns the most severe finding first. With `i_vote`, it does not check whether the validator
+/// could vote.
+pub fn check_plan(plan: &Plan, facts: &HostFacts, i_vote: bool) -> Vec<Finding> {
     let mut findings = Findings::default();
     limits::check(plan, facts, &mut findings);
     programs::check(plan, facts, &mut findings);
@@ -180,8 +187,8 @@ pub fn findings(plan: &Plan, facts: &HostFacts, i_vote: bool) -> Vec<Finding> {
     findings.0
 }
 
-/// What `experiment plan` would report now about a voting validator, as warnings: an experiment may
-/// continue unattended, and its plan cannot be changed.
+/// The findings of `experiment plan` about a voting validator, all as warnings. A refusal would
+/// stop an experiment that continues unattended, and its plan cannot be changed.
 pub fn vote_warnings(plan: &Plan) -> Vec<Finding> {
     let mut findings = Findings::default();
     let stakes = vote::request_stakes(plan, vote::RETRY_POLICY);
@@ -211,7 +218,7 @@ fn check_host(facts: &HostFacts, findings: &mut Findings) {
     }
 }
 
-/// Warns if runs end before the daemon can report the tip.
+/// Warns if runs end before the recorder can report a validator at the tip.
 fn check_tip(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
     if let (Some(deadline), Some(delay)) = (plan.stop.at_tip_within, facts.at_tip_delay)
         && plan.workload.kind == WorkloadKind::Validator
@@ -220,8 +227,8 @@ fn check_tip(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
         let [deadline, delay] = [deadline, delay].map(duration);
         findings.warn(
             format!(
-                "stop.at_tip_within is {deadline}, and a validator counts as at the tip after {delay} near it: every run \
-                 would end as one that was not at the tip in time"
+                "stop.at_tip_within is {deadline}, and the recorder reports the tip only after {delay} near it: every run would end \
+                 because the validator is not at the tip in time"
             ),
             format!("more than {delay}, or \"never\"; [phase] at_tip_for of recorder.config sets this time"),
         );
@@ -262,7 +269,7 @@ fn check_design(plan: &Plan, findings: &mut Findings) {
             "replicates = 3 or more",
         );
     }
-    if plan.begin == InitialState::AsIs && plan.workload.kind == WorkloadKind::Validator {
+    if plan.initial_state == InitialState::AsIs && plan.workload.kind == WorkloadKind::Validator {
         findings.warn(
             "begin.how is \"as-is\": each run continues from the state that the previous one left, so the starts are not equal",
             "\"download\" or, better, \"restore\"",
@@ -282,7 +289,7 @@ fn check_design(plan: &Plan, findings: &mut Findings) {
     match plan.order {
         _ if arms < 2 => findings.note(
             "there is one arm, so nothing is compared",
-            "name a second arm, or read it as a description",
+            "name a second arm, or use the report as a description",
         ),
         Order::Abba if replicates % 2 == 1 => findings.note(
             "ABBA cancels a steady drift only with an even number of replicates",

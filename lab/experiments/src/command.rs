@@ -1,13 +1,13 @@
 mod block;
 
 use super::{
-    blocks::{self, BlockContext},
+    blocks::{self, HostBlock},
     folder::ExperimentFolder,
-    journal::{self, CountedRun, Entry, Journal, JournalLine, JournalState},
+    journal::{self, CompletedRun, Entry, Journal, JournalLine, JournalState},
     lock::{self, Holder, Lock},
     plan_command, report,
     runner::{ExperimentEnd, RealSystem, Runner},
-    saved::{find_folder, read_started, refuse_changed},
+    saved::{find_folder, read_with_host_blocks, refuse_changed},
     schedule::schedule,
     status, targets,
 };
@@ -17,7 +17,7 @@ use crate::{
     plan::{InitialState, Plan, Severity},
 };
 use anyhow::{Context, Result, bail, ensure};
-pub use block::task_exit_code;
+pub use block::host_block_exit_code;
 use faultline_common::{
     clock,
     files::{AtPath, TempFile},
@@ -34,7 +34,7 @@ use std::{fs, io::Write, path::Path, time::Duration};
 
 /// Exists if systemd is PID 1.
 const SYSTEMD: &str = "/run/systemd/system";
-/// From SIGTERM to SIGKILL for leftovers of a killed runner.
+/// Time from SIGTERM to SIGKILL for processes that a killed runner left behind.
 const SWEEP_GRACE: Duration = Duration::from_secs(30);
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 const MESSAGE_AFTER: Duration = Duration::from_secs(3);
@@ -44,7 +44,8 @@ pub fn run(args: &ExperimentArgs) -> Result<u8> {
     match &args.command {
         ExperimentCommand::Init(args) => init(args),
         ExperimentCommand::Plan(args) => {
-            let launcher = launcher(args.launcher).map(|launcher| launcher_facts(&*launcher));
+            let launcher =
+                create_launcher(args.launcher).map(|launcher| launcher_facts(&*launcher));
             let launcher = launcher.map_err(|error| format!("{error:#}"));
             let (printed, code) = plan_command::preview_plan(args, launcher)?;
             print(&printed).map(|()| code)
@@ -54,7 +55,7 @@ pub fn run(args: &ExperimentArgs) -> Result<u8> {
             block::prepare(&plan_command::read(plan)?).map(|_| 0)
         }
         ExperimentCommand::Block(args) => {
-            task_exit_code(&format!("block {}", args.block), block::run(args))
+            host_block_exit_code(&format!("block {}", args.block), block::run(args))
         }
         ExperimentCommand::Slurm(args) => block::submit(args),
         ExperimentCommand::Status(args) => print(&status::status(args)?).map(|()| 0),
@@ -87,7 +88,7 @@ fn run_plan(args: &RunArgs) -> Result<u8> {
     if args.dry_run {
         return dry_run(&plan);
     }
-    exit_code(begin(plan, args.launcher, args.i_vote, None)?)
+    exit_code(begin_experiment(plan, args.launcher, args.i_vote, None)?)
 }
 
 /// Fails if a folder cannot be cleared now.
@@ -95,7 +96,7 @@ fn dry_run(plan: &Plan) -> Result<u8> {
     let _folders = lock::lock_folders(plan)?;
     let mut printed = String::new();
     for folder in plan.work_folders() {
-        if plan.begin == InitialState::AsIs {
+        if plan.initial_state == InitialState::AsIs {
             printed += &format!("{}: stays as it is\n", folder.display());
         } else {
             let summary = folders::would_clear(folder, &HostRoot::default())?;
@@ -116,7 +117,7 @@ fn clearing_page(folder: &Path, mut summary: ClearSummary) -> String {
     for path in &summary.listed {
         page += &format!("  would delete: {}\n", path.display());
     }
-    page += &omitted("would delete", summary.files, summary.listed.len());
+    page += &omission_line("would delete", summary.files, summary.listed.len());
     let retained = &mut summary.retained;
     retained.sort_unstable_by(|one, other| one.path.cmp(&other.path));
     for entry in retained.iter().take(MAX_LISTED) {
@@ -126,49 +127,50 @@ fn clearing_page(folder: &Path, mut summary: ClearSummary) -> String {
             entry.reason
         );
     }
-    page + &omitted("would keep", retained.len() as u64, MAX_LISTED)
+    page + &omission_line("would keep", retained.len() as u64, MAX_LISTED)
 }
 
-fn omitted(what: &str, all: u64, listed: usize) -> String {
+fn omission_line(what: &str, all: u64, listed: usize) -> String {
     match all.saturating_sub(listed as u64) {
         0 => String::new(),
         more => format!("  {what}: {} more, which are not listed\n", count(more)),
     }
 }
 
-fn begin(
+fn begin_experiment(
     plan: Plan,
     launcher_kind: LauncherKind,
     i_vote: bool,
-    block: Option<BlockContext>,
+    host_block: Option<HostBlock>,
 ) -> Result<ExperimentEnd> {
     let folder = ExperimentFolder::new(&plan.folder);
-    let _lock = lock_new(&folder)?;
-    let launcher = launcher(launcher_kind)?;
+    let _lock = lock_new_folder(&folder)?;
+    let launcher = create_launcher(launcher_kind)?;
     refuse_unfit(&plan, &*launcher, i_vote)?;
     let _folders = lock::lock_folders(&plan)?;
     write_synced(&folder.plan(), plan.text.as_bytes())?;
-    let turns = block
+    let turns = host_block
         .as_ref()
-        .map_or_else(|| schedule(&plan), |block| block.turns(&plan));
+        .map_or_else(|| schedule(&plan), |host_block| host_block.turns(&plan));
     let mut system = RealSystem::new(launcher)?;
     Runner::begin(plan, turns, &mut system)?
-        .in_block(block)
+        .in_host_block(host_block)
         .run()
 }
 
+/// Begins the experiment, or continues it if its folder has a journal with a plan.
 pub fn begin_or_continue(
     plan: Plan,
     launcher_kind: LauncherKind,
     i_vote: bool,
-    block: Option<BlockContext>,
+    host_block: Option<HostBlock>,
 ) -> Result<ExperimentEnd> {
     let folder = ExperimentFolder::new(&plan.folder);
     if !has_begun(&folder)? {
-        return begin(plan, launcher_kind, i_vote, block);
+        return begin_experiment(plan, launcher_kind, i_vote, host_block);
     }
-    let (plan, journal_state) = read_started(&folder)?;
-    continue_run(plan, &journal_state, i_vote, block)
+    let (plan, journal_state) = read_with_host_blocks(&folder)?;
+    continue_experiment(plan, &journal_state, i_vote, host_block)
 }
 
 fn has_begun(folder: &ExperimentFolder) -> Result<bool> {
@@ -181,7 +183,7 @@ fn has_begun(folder: &ExperimentFolder) -> Result<bool> {
 
 /// Makes and locks the folder of a new experiment. Removes a journal without a plan. Fails if the
 /// folder has an experiment.
-fn lock_new(folder: &ExperimentFolder) -> Result<Lock> {
+fn lock_new_folder(folder: &ExperimentFolder) -> Result<Lock> {
     fs::create_dir_all(folder.path()).at(folder.path())?;
     let lock = Lock::take(&folder.lock())?;
     ensure!(
@@ -197,27 +199,27 @@ fn lock_new(folder: &ExperimentFolder) -> Result<Lock> {
 
 pub fn write_synced(path: &Path, bytes: &[u8]) -> Result<()> {
     let write = || {
-        let part = TempFile::create(path)?;
-        part.file().write_all(bytes)?;
-        part.file().sync_all()?;
-        part.finish(path)
+        let temp_file = TempFile::create(path)?;
+        temp_file.file().write_all(bytes)?;
+        temp_file.file().sync_all()?;
+        temp_file.finish(path)
     };
     write().at(path)
 }
 
 fn resume(args: &ResumeArgs) -> Result<u8> {
     let folder = find_folder(&args.experiment)?;
-    if let Some((experiment, block)) = blocks::block_of_attempt(&folder) {
+    if let Some((experiment, replicate)) = blocks::host_block_of(&folder) {
         bail!(
             "{folder}: this is an attempt at a block: {} on its host",
-            blocks::how_to_resume(&experiment, block)
+            blocks::how_to_resume(&experiment, replicate)
         );
     }
-    let (plan, journal_state) = read_started(&folder)?;
+    let (plan, journal_state) = read_with_host_blocks(&folder)?;
     if args.experiment.is_file() {
         refuse_changed(&plan, &plan_command::read(&args.experiment)?)?;
     }
-    if folder.has_blocks() {
+    if folder.has_host_blocks() {
         return block::submit_unfinished(&folder);
     }
     if journal_state.finished {
@@ -225,14 +227,19 @@ fn resume(args: &ResumeArgs) -> Result<u8> {
         say("this experiment is finished");
         return Ok(0);
     }
-    exit_code(continue_run(plan, &journal_state, args.i_vote, None)?)
+    exit_code(continue_experiment(
+        plan,
+        &journal_state,
+        args.i_vote,
+        None,
+    )?)
 }
 
-fn continue_run(
+fn continue_experiment(
     plan: Plan,
     journal_state: &JournalState,
     i_vote: bool,
-    block: Option<BlockContext>,
+    host_block: Option<HostBlock>,
 ) -> Result<ExperimentEnd> {
     let _lock = Lock::take(&ExperimentFolder::new(&plan.folder).lock())?;
     if journal_state.finished {
@@ -245,8 +252,10 @@ fn continue_run(
             .for_each(|warning| say(&plan_command::finding_text(warning)));
     }
     let _folders = lock::lock_folders(&plan)?;
-    let mut system = RealSystem::new(launcher_of(journal_state)?)?;
-    Runner::resume(plan, &mut system)?.in_block(block).run()
+    let mut system = RealSystem::new(recreate_launcher(journal_state)?)?;
+    Runner::resume(plan, &mut system)?
+        .in_host_block(host_block)
+        .run()
 }
 
 fn exit_code(end: ExperimentEnd) -> Result<u8> {
@@ -265,28 +274,30 @@ fn exit_code(end: ExperimentEnd) -> Result<u8> {
 
 fn stop(experiment: &Path) -> Result<u8> {
     let folder = find_folder(experiment)?;
-    let (plan, journal_state) = read_started(&folder)?;
-    if folder.has_blocks() {
+    let (plan, journal_state) = read_with_host_blocks(&folder)?;
+    if folder.has_host_blocks() {
         return block::stop(&folder, &plan, &journal_state);
     }
-    let block = blocks::block_of_attempt(&folder);
+    let host_block = blocks::host_block_of(&folder);
     let path = folder.lock();
     let is_locked = lock::holder(&path)? != Holder::Free;
-    if (is_locked || block.is_some()) && !blocks::ran_on_this_host(&journal_state) {
+    if (is_locked || host_block.is_some()) && !blocks::ran_on_this_host(&journal_state) {
         let host = &journal_state.host;
         bail!(
-            "{folder} ran on {host}, and this host is called {}: stop it there. If both are the same host, set SLURMD_NODENAME={host}",
+            "{folder} ran on {host}, and this host is called {}: stop it on {host}. If both are the same host, set SLURMD_NODENAME={host}",
             blocks::host_name()
         );
     }
     stop_holder(&path)?;
-    // A killed runner leaves its processes behind.
+    // A killed runner has left its processes behind.
     let _lock = Lock::take(&path)?;
-    let launcher = launcher_of(&journal_state)?;
-    for name in launcher.sweep(&folder.scope(&plan.name), SWEEP_GRACE)? {
-        say(&format!("{name} was left behind, and has been ended"));
+    let launcher = recreate_launcher(&journal_state)?;
+    for name in launcher.sweep(&folder.unique_name(&plan.name), SWEEP_GRACE)? {
+        say(&format!(
+            "cgroup {name} was left behind by a killed runner, and has been ended"
+        ));
     }
-    let targets = match &block {
+    let targets = match &host_block {
         Some(_) => folder.targets(),
         None => targets::path(&plan, &folder),
     };
@@ -295,13 +306,13 @@ fn stop(experiment: &Path) -> Result<u8> {
             "warning: the targets file still lists a recorder: {error:#}"
         ));
     }
-    // The experiment may have finished meanwhile.
+    // The experiment may have finished before the runner received the signal.
     let finished = JournalState::of(&journal::read(&folder.journal())?).finished;
-    let next = match block {
+    let next = match host_block {
         _ if finished => format!(
             "the experiment is finished; `faultline experiment report {folder}` shows its results"
         ),
-        Some((experiment, block)) => blocks::how_to_resume(&experiment, block),
+        Some((experiment, replicate)) => blocks::how_to_resume(&experiment, replicate),
         None => format!("`faultline experiment resume {folder}` continues"),
     };
     say(&format!("nothing runs; {next}"));
@@ -322,11 +333,12 @@ fn stop_holder(path: &Path) -> Result<()> {
         })?;
     let process = pidfd_open(pid, PidfdFlags::empty());
     let number = pid.as_raw_nonzero();
-    // Only a held lock guarantees that the pid is its holder's.
+    // After the holder's end, another process may get its pid. The second query shows that the lock
+    // was still taken when `pidfd_open` opened the process.
     if let (Ok(process), Holder::Process(_)) = (process, lock::holder(path)?) {
         pidfd_send_signal(&process, Signal::TERM).with_context(|| format!("process {number}"))?;
         say(&format!(
-            "process {number} was asked to stop; it ends its runs before it exits"
+            "SIGTERM was sent to process {number}; it ends its runs before it exits"
         ));
     }
     wait_for_release(path)
@@ -340,7 +352,7 @@ fn wait_for_release(path: &Path) -> Result<()> {
             let holder = pid.map_or("the runner".to_owned(), |pid| format!("process {pid}"));
             say(&match pid.filter(|pid| lock::is_suspended(*pid)) {
                 Some(pid) => format!(
-                    "{holder} is stopped (SIGSTOP, or Ctrl-Z in its terminal): `kill -CONT {pid}` lets it continue and stop its runs; after `kill -KILL {pid}` they are stopped from here"
+                    "{holder} is stopped (SIGSTOP, or Ctrl-Z in its terminal): `kill -CONT {pid}` lets it continue and stop its runs; after `kill -KILL {pid}`, this command stops them"
                 ),
                 None => format!(
                     "waiting for {holder} for {}: it stops its runs, which takes up to the plan's grace period",
@@ -355,10 +367,10 @@ fn wait_for_release(path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Fails with a remedy if the launcher does not work on this host.
-pub fn launcher(kind: LauncherKind) -> Result<Box<dyn Launcher>> {
+/// The error has a remedy if the launcher does not work on this host.
+pub fn create_launcher(kind: LauncherKind) -> Result<Box<dyn Launcher>> {
     match kind {
-        LauncherKind::Auto if Path::new(SYSTEMD).is_dir() => launcher(LauncherKind::Systemd),
+        LauncherKind::Auto if Path::new(SYSTEMD).is_dir() => create_launcher(LauncherKind::Systemd),
         LauncherKind::Systemd => Ok(Box::new(Systemd::connect(&HostRoot::default())?)),
         LauncherKind::Auto | LauncherKind::Direct => {
             Ok(Box::new(Direct::new(&CgroupRoots::default())?))
@@ -366,8 +378,9 @@ pub fn launcher(kind: LauncherKind) -> Result<Box<dyn Launcher>> {
     }
 }
 
-fn launcher_of(journal_state: &JournalState) -> Result<Box<dyn Launcher>> {
-    launcher(match &journal_state.planned {
+/// Creates the kind of launcher with which the experiment began.
+fn recreate_launcher(journal_state: &JournalState) -> Result<Box<dyn Launcher>> {
+    create_launcher(match &journal_state.planned {
         Some(planned) if planned.launcher == "systemd" => LauncherKind::Systemd,
         _ => LauncherKind::Direct,
     })
@@ -382,23 +395,23 @@ fn launcher_facts(launcher: &dyn Launcher) -> LauncherFacts {
 
 /// Prints all findings except notes. Fails if one refuses the plan.
 fn refuse_unfit(plan: &Plan, launcher: &dyn Launcher, i_vote: bool) -> Result<()> {
-    let facts = check::gather(plan, Ok(launcher_facts(launcher)));
-    let mut refused = 0;
-    for finding in check::findings(plan, &facts, i_vote) {
-        refused += usize::from(finding.severity == Severity::Refuse);
+    let facts = check::gather_facts(plan, Ok(launcher_facts(launcher)));
+    let mut refusals = 0;
+    for finding in check::check_plan(plan, &facts, i_vote) {
+        refusals += usize::from(finding.severity == Severity::Refuse);
         if finding.severity != Severity::Note {
             say(&plan_command::finding_text(&finding));
         }
     }
     ensure!(
-        refused == 0,
-        "the plan cannot be run as it is: {refused} of its problems forbid it"
+        refusals == 0,
+        "this plan cannot run on this host: {refusals} of the problems above forbid it"
     );
     Ok(())
 }
 
 /// Voids the results of these runs, so that [`begin_or_continue`] repeats their turns.
-pub fn void(folder: &Path, runs: &[&CountedRun<'_>], why: &str) -> Result<()> {
+pub fn void(folder: &Path, runs: &[&CompletedRun<'_>], why: &str) -> Result<()> {
     let folder = ExperimentFolder::new(folder);
     let _lock = Lock::take(&folder.lock())?;
     let (mut journal, _) = Journal::open(&folder.journal())?;
@@ -443,7 +456,7 @@ mod tests {
                 experiment: folder.path().to_owned(),
                 i_vote,
             };
-            // After the vote check, it locks the ledger.
+            // Locking the ledger follows the check for a voting validator, so that did not fail.
             let error = resume(&args).unwrap_err().to_string();
             assert!(error.contains("ledger: No such file"), "{error}");
         }

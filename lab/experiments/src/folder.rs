@@ -1,3 +1,5 @@
+//! Paths in the folder of an experiment, and names made from them.
+
 use super::schedule::ScheduledRun;
 use faultline_runner::isolation::CgroupName;
 use sha2::{Digest, Sha256};
@@ -12,9 +14,10 @@ pub const LOCK: &str = "lock";
 pub const RECORDING: &str = "run.fltl";
 pub const OUTPUT: &str = "output.log";
 pub const RECORDER_LOG: &str = "recorder.log";
-/// Value of the placeholder `{run_folder}`. A program of another user may write only here.
+/// Folder in the folder of a run. The placeholder `{run_folder}` of a plan means this folder: it is
+/// the only one of a run in which a program of another user may write.
 pub const PROGRAM_FOLDER: &str = "own";
-/// FIFO at which the exec shim waits before it executes the program of a run.
+/// FIFO at which the exec shim (`faultline hold`) waits before it executes the program of a run.
 pub const EXEC_GATE: &str = "gate";
 
 const MAX_NAME_CHARS: usize = 60;
@@ -49,17 +52,18 @@ impl ExperimentFolder {
         self.0.join(LOCK)
     }
 
-    /// Exists if the experiment runs by blocks.
-    pub fn blocks(&self) -> PathBuf {
+    /// Exists if the experiment was prepared for several hosts. Each host executes whole blocks.
+    pub fn host_blocks(&self) -> PathBuf {
         self.0.join("blocks")
     }
 
-    pub fn has_blocks(&self) -> bool {
-        self.blocks().is_dir()
+    pub fn has_host_blocks(&self) -> bool {
+        self.host_blocks().is_dir()
     }
 
-    pub fn block(&self, block: u32) -> PathBuf {
-        self.blocks().join(format!("{block:03}"))
+    /// Folder of the block with all runs of this replicate.
+    pub fn host_block(&self, replicate: u32) -> PathBuf {
+        self.host_blocks().join(format!("{replicate:03}"))
     }
 
     /// Prometheus target file, unless the plan sets another path.
@@ -67,6 +71,7 @@ impl ExperimentFolder {
         self.0.join("targets.json")
     }
 
+    /// Folder of one attempt at a run.
     pub fn run(&self, run: &ScheduledRun, attempt: u32) -> PathBuf {
         self.0.join("runs").join(relative_run_folder(run, attempt))
     }
@@ -75,15 +80,17 @@ impl ExperimentFolder {
         self.run(run, attempt).join(RECORDING)
     }
 
-    /// Scope of the experiment's cgroups, with a digest of the folder's canonical path.
-    pub fn scope(&self, name: &str) -> String {
+    /// Names the cgroups and the Slurm jobs of this experiment. Two experiments with the same name
+    /// differ in the digest of their folder.
+    pub fn unique_name(&self, name: &str) -> String {
         let path = self.0.canonicalize().unwrap_or_else(|_| self.0.clone());
-        let digest = hexadecimal(&Sha256::digest(path.as_os_str().as_bytes()));
+        let digest = to_hexadecimal(&Sha256::digest(path.as_os_str().as_bytes()));
         format!("{}_{}", name.replace('-', "_"), &digest[..8])
     }
 }
 
-/// `003-512G-r2/a1`, in the folder `runs`.
+/// A path in the folder `runs`, such as `003-512G-r2/a1`: attempt 1 at run 3, of arm 512G and
+/// replicate 2.
 pub fn relative_run_folder(run: &ScheduledRun, attempt: u32) -> String {
     format!(
         "{:03}-{}-r{}/a{attempt}",
@@ -93,19 +100,21 @@ pub fn relative_run_folder(run: &ScheduledRun, attempt: u32) -> String {
     )
 }
 
-pub fn cgroup_name(scope: &str, run: u32, attempt: u32, part: &str) -> CgroupName {
+/// `experiment` is a unique name, and `role` is `validator` or `recorder`. The middle part has the
+/// run, not the replicate: `r012_a1` is attempt 1 at run 12.
+pub fn cgroup_name(experiment: &str, run: u32, attempt: u32, role: &str) -> CgroupName {
     CgroupName {
-        scope: scope.to_owned(),
+        experiment: experiment.to_owned(),
         run: format!("r{run:03}_a{attempt}"),
-        part: part.to_owned(),
+        role: role.to_owned(),
     }
 }
 
 pub fn digest(text: &str) -> String {
-    hexadecimal(&Sha256::digest(text.as_bytes()))
+    to_hexadecimal(&Sha256::digest(text.as_bytes()))
 }
 
-pub fn hexadecimal(bytes: &[u8]) -> String {
+pub fn to_hexadecimal(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
@@ -139,28 +148,28 @@ mod tests {
     }
 
     #[test]
-    fn groups_of_two_experiment_folders_have_distinct_scopes_without_dashes() {
-        let scopes =
-            ["/x", "/y"].map(|path| ExperimentFolder::new(Path::new(path)).scope("ram-mainnet"));
-        assert_ne!(scopes[0], scopes[1]);
+    fn unique_names_of_two_experiment_folders_differ_and_have_no_dash() {
+        let unique_names = ["/x", "/y"]
+            .map(|path| ExperimentFolder::new(Path::new(path)).unique_name("ram-mainnet"));
+        assert_ne!(unique_names[0], unique_names[1]);
         assert!(
-            scopes[0].starts_with("ram_mainnet_") && scopes[0].len() == 20,
+            unique_names[0].starts_with("ram_mainnet_") && unique_names[0].len() == 20,
             "{}",
-            scopes[0]
+            unique_names[0]
         );
         assert_eq!(cgroup_name("s", 12, 1, "validator").run, "r012_a1");
     }
 
     #[test]
-    fn all_paths_of_a_folder_have_one_scope() {
+    fn all_paths_of_a_folder_have_the_same_unique_name() {
         let root = tempfile::tempdir().unwrap();
         let folder = root.path().join("ram");
         std::fs::create_dir(&folder).unwrap();
         std::os::unix::fs::symlink(&folder, root.path().join("link")).unwrap();
-        let expected = ExperimentFolder::new(&folder).scope("ram");
+        let expected = ExperimentFolder::new(&folder).unique_name("ram");
         for path in ["ram/", "ram/../ram", "link"] {
-            let scope = ExperimentFolder::new(&root.path().join(path)).scope("ram");
-            assert_eq!(scope, expected, "{path}");
+            let unique_name = ExperimentFolder::new(&root.path().join(path)).unique_name("ram");
+            assert_eq!(unique_name, expected, "{path}");
         }
     }
 }

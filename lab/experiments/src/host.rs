@@ -1,3 +1,5 @@
+//! Checks the host before a run by the rules in `[host]` of the plan.
+
 use crate::plan::{HostRules, InitialState, Plan, Severity};
 use faultline_agave::identify::Program;
 use faultline_kernel::HostRoot;
@@ -29,7 +31,7 @@ impl HostFinding {
 /// Name of a validator that [`Program::of_comm`] does not know.
 const FIREDANCER: &str = "firedancer";
 
-/// Findings about the host now. Load of other programs and cgroups of earlier runs are not checked.
+/// Does not check the load of other programs and cgroups of earlier runs.
 pub(crate) fn current_findings(plan: &Plan) -> Vec<HostFinding> {
     host_findings(plan, &HostRoot::default(), None, &[])
 }
@@ -52,8 +54,9 @@ pub(crate) fn host_findings(
     let leftovers = plan.host.leftovers;
     let mut all = state_findings(&plan.host, busy_cpus, &state);
     for cgroup in leftover_cgroups {
-        let what =
-            format!("{cgroup} is left of an earlier run: `faultline experiment stop` ends it");
+        let what = format!(
+            "cgroup {cgroup} is left over from an earlier run: `faultline experiment stop` removes it"
+        );
         all.push(HostFinding::temporary(leftovers, what));
     }
     for process in &processes {
@@ -63,24 +66,26 @@ pub(crate) fn host_findings(
         ));
     }
     if processes.is_empty() {
-        // May be intended, as in a private cluster.
-        all.extend(state.listed_processes.iter().map(|other| HostFinding {
+        // At most a warning: a private cluster has several validators. A validator that uses the
+        // work folders has a finding above.
+        all.extend(state.listed_processes.iter().map(|validator| HostFinding {
             severity: leftovers.min(Severity::Warn),
             is_temporary: false,
             what: format!(
                 "another validator runs: process {} ({})",
-                other.pid, other.name
+                validator.pid, validator.name
             ),
         }));
     }
     all
 }
 
-/// Adds the space that clearing will free. It reads all folders, so only if a disk lacks space.
+/// Adds the space that clearing the work folders will free. Measures it only if a disk lacks space,
+/// because that reads all of the folders.
 fn add_space_of_clearing(plan: &Plan, root: &HostRoot, disks: &mut [Disk]) {
     let rule = &plan.host.free_disk;
     let mut free_sizes = disks.iter().filter_map(|disk| disk.free);
-    if plan.begin == InitialState::AsIs
+    if plan.initial_state == InitialState::AsIs
         || rule.severity == Severity::Note
         || !free_sizes.any(|free| free < rule.bound)
     {
@@ -100,7 +105,7 @@ fn add_space_of_clearing(plan: &Plan, root: &HostRoot, disks: &mut [Disk]) {
     }
 }
 
-/// The kernel truncates process names.
+/// `name` is a `comm`. The kernel truncates it to 15 bytes, for which [`Program::of_comm`] allows.
 fn is_validator(name: &str) -> bool {
     Program::of_comm(name).is_some() || name == FIREDANCER
 }
@@ -113,7 +118,7 @@ fn state_findings(
 ) -> Vec<HostFinding> {
     let mut all = Vec::new();
     if let Some(busy) = busy_cpus.filter(|busy| *busy > rules.busy_cpus.bound) {
-        let what = format!("{busy:.1} CPUs are busy with something else: end it");
+        let what = format!("other programs use {busy:.1} CPUs: end them");
         all.push(HostFinding::temporary(rules.busy_cpus.severity, what));
     }
     let mut add_finding = |severity: Severity, what: String| {
@@ -131,7 +136,7 @@ fn state_findings(
         }
     }
     if let Some(swap) = state.swap_total.filter(|swap| *swap > 0) {
-        let what = format!("swap is on ({}): `swapoff -a` ends it", bytes(swap));
+        let what = format!("swap is on ({}): `swapoff -a` switches it off", bytes(swap));
         add_finding(rules.swap, what);
     }
     if state.huge_pages.as_deref() == Some("always") {
@@ -207,7 +212,7 @@ mod tests {
         let severity = Severity::Refuse;
         let rules = HostRules {
             cool_down: Duration::ZERO,
-            patience: Duration::ZERO,
+            max_host_wait: Duration::ZERO,
             busy_cpus: Rule {
                 bound: 1.0,
                 severity,

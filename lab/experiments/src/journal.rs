@@ -1,5 +1,8 @@
-//! The journal has one JSON object per line. Each line is synced before the next step. Readers
-//! ignore a partial last line.
+//! The journal of an experiment has one JSON object per line. Each line is synced before the next
+//! step. Readers ignore invalid lines at the end.
+//!
+//! A turn is the runs that execute at the same time: one, or with `concurrent` one per lane. An
+//! attempt is one execution of a turn.
 
 mod state;
 
@@ -13,7 +16,7 @@ use super::{
 use anyhow::{Context, Result};
 use faultline_common::files::AtPath;
 use serde::{Deserialize, Serialize};
-pub use state::{Attempt, CountedRun, JournalState, NextAttempt, RunAttempt, SearchLog};
+pub use state::{Attempt, CompletedRun, JournalState, NextAttempt, RunAttempt, SearchLog};
 use std::{
     fs::{File, OpenOptions},
     io::{ErrorKind, Seek, SeekFrom, Write},
@@ -41,6 +44,7 @@ pub enum Entry {
         #[serde(default)]
         host: String,
     },
+    /// An attempt has begun. Later lines with a `run` of this turn and this `attempt` belong to it.
     TurnBegun {
         turn: u32,
         /// From 1 on.
@@ -51,14 +55,16 @@ pub enum Entry {
         attempt: u32,
         step: Step,
     },
-    /// A search set a limit or ended a dwell.
+    /// A search set a memory limit or ended a dwell: a period with one headroom, which gets a
+    /// verdict. The headroom is what a limit leaves above memory that cannot be reclaimed.
     Search {
         run: u32,
-        /// A later attempt searches anew and ignores the lines of this one.
+        /// A later attempt starts a new search and ignores the lines of this attempt.
         attempt: u32,
-        line: search::SearchEvent,
+        #[serde(rename = "line")]
+        event: search::SearchEvent,
     },
-    /// A search has finished; the run is ended next.
+    /// A search has finished. The runner then stops the run.
     SearchAnswer {
         run: u32,
         attempt: u32,
@@ -70,7 +76,7 @@ pub enum Entry {
         attempt: u32,
         ending: Box<Ending>,
     },
-    /// A result no longer counts, and its turn is repeated.
+    /// The result of a run no longer counts. The next attempt repeats the whole turn of the run.
     Void {
         run: u32,
         attempt: u32,
@@ -88,11 +94,12 @@ pub struct Planned {
     /// SHA-256 of the plan's text, in hexadecimal.
     #[serde(rename = "plan")]
     pub plan_digest: String,
-    /// The plan's file. Relative paths in the plan start at its folder.
+    /// The plan's file. Relative paths in the plan start at the folder of this file.
     #[serde(default)]
     pub file: PathBuf,
     pub seed: u64,
-    /// [`faultline_runner::isolation::Launcher::name`]; empty with runners per block.
+    /// [`faultline_runner::isolation::Launcher::name`]. Empty with host blocks: each of them has a
+    /// runner and a journal on its host.
     pub launcher: String,
     pub turns: Vec<Turn>,
 }
@@ -110,20 +117,24 @@ impl Planned {
     }
 }
 
+/// The steps of a run, in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Step {
+    /// Wait for a fit host.
     Host,
     Clear,
     Restore,
-    /// Drop and check the page cache.
-    Cool,
-    /// Make the cgroup, hold back the program, read back the limits.
+    /// Then measure how many pages of the folders are still in memory.
+    #[serde(rename = "cool")]
+    DropPageCache,
+    /// Create the cgroup with a process that does not execute the program yet. Check the limits.
     Launch,
     Record,
+    /// Let the process execute the program.
     Begin,
     Watch,
-    /// Stop the whole cgroup.
+    /// Stop all processes of the cgroup.
     End,
     Judge,
 }
@@ -134,13 +145,13 @@ impl Step {
             Step::Host => "waiting for a fit host",
             Step::Clear => "clearing folders",
             Step::Restore => "restoring",
-            Step::Cool => "dropping the page cache",
-            Step::Launch => "making the cgroup",
+            Step::DropPageCache => "dropping the page cache",
+            Step::Launch => "creating the cgroup",
             Step::Record => "starting the recorder",
-            Step::Begin => "letting it begin",
-            Step::Watch => "runs",
-            Step::End => "ending it",
-            Step::Judge => "judging",
+            Step::Begin => "starting the program",
+            Step::Watch => "running",
+            Step::End => "stopping its processes",
+            Step::Judge => "checking the result",
         }
     }
 }
@@ -168,7 +179,7 @@ impl Journal {
         })
     }
 
-    /// Removes an incomplete last line.
+    /// Removes invalid lines at the end of the file.
     pub fn open(path: &Path) -> Result<(Self, Vec<JournalLine>)> {
         let (lines, length) = read_lines(path)?;
         let mut file = OpenOptions::new().write(true).open(path).at(path)?;
@@ -180,7 +191,7 @@ impl Journal {
         Ok((Journal { file, path, length }, lines))
     }
 
-    /// Durable on return. On failure, a partial line is removed if possible.
+    /// Durable on return. On failure, removes a partial line if possible.
     pub fn append(&mut self, line: &JournalLine) -> Result<()> {
         let mut text = serde_json::to_vec(line).context("a line of the journal")?;
         text.push(b'\n');
@@ -199,7 +210,7 @@ impl Journal {
     }
 }
 
-/// Fails on an invalid line in the middle.
+/// Fails if a valid line follows an invalid one.
 pub fn read(path: &Path) -> Result<Vec<JournalLine>> {
     read_lines(path).map(|(lines, _)| lines)
 }
@@ -224,7 +235,7 @@ fn read_lines(path: &Path) -> Result<(Vec<JournalLine>, u64)> {
                 lines.push(line);
                 length += text.len() as u64;
             }
-            // A power cut damages only the end: a valid line behind an invalid one is an error.
+            // A power cut damages only the end: a valid line after an invalid one is an error.
             (Ok(_), Some((number, why))) => anyhow::bail!(
                 "{}:{number}: this is no line of a journal: {why}",
                 path.display()
@@ -237,6 +248,8 @@ fn read_lines(path: &Path) -> Result<(Vec<JournalLine>, u64)> {
 }
 
 fn parse(text: &[u8]) -> Result<JournalLine, String> {
-    let text = text.strip_suffix(b"\n").ok_or("it has no end")?;
+    let text = text
+        .strip_suffix(b"\n")
+        .ok_or("it has no line break at its end")?;
     serde_json::from_slice(text).map_err(|error| error.to_string())
 }

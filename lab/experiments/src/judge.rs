@@ -13,23 +13,23 @@ use std::time::Duration;
 
 /// A shell returns 128 plus the signal of its child.
 const SHELL_SIGNAL_BASE: i32 = 128;
-/// A pass evicts down to this percentage of the capacity.
+/// A pass of the program cache evicts down to this percentage of the capacity.
 const EVICTION_TARGET_PERCENT: u64 = 90;
 /// Concurrent batches can exceed the target by this many entries.
 const BATCH_OVERSHOOT: u64 = 32;
 const MAX_MISSING_SHARE: f64 = 0.05;
-/// With a larger share missing, a recording proves nothing.
+/// With a larger share of samples missing, a recording proves nothing.
 const USELESS_SHARE: f64 = 0.5;
-/// Less missing time is normal: a busy host delays any process this long.
+/// A shorter gap is normal: a busy host may delay any process this long.
 const MIN_MISSING_TIME: Duration = Duration::from_secs(2);
-/// Maximum gap, or this many intervals if longer.
+/// Maximum time between two samples, or [`GAP_INTERVALS`] sampling intervals if these are longer.
 const MAX_GAP: Duration = Duration::from_secs(10);
 const GAP_INTERVALS: u32 = 3;
 
 #[derive(Default)]
 pub struct EndFacts {
-    /// Why the runner stopped the run: [`Outcome::Completed`] if its time was up. `None` if it
-    /// ended by itself.
+    /// Why the runner stopped the run: [`Outcome::Completed`] if the planned duration was over.
+    /// `None` if the run ended by itself.
     pub stop_reason: Option<Outcome>,
     pub state_at_stop: CgroupState,
     pub final_state: CgroupState,
@@ -54,7 +54,7 @@ pub fn outcome(kind: WorkloadKind, stop: &StopRules, facts: &EndFacts) -> (Outco
         _ if was_oom_killed(&facts.state_at_stop) => Outcome::OutOfMemory,
         (Some(reason), _) => {
             if is_oom_killed {
-                notes.push("it was OOM-killed while it was being ended".to_owned());
+                notes.push("it was OOM-killed while it was being stopped".to_owned());
             }
             if (reason, kind) == (&Outcome::Completed, WorkloadKind::Replay) {
                 failed(&format!(
@@ -67,7 +67,7 @@ pub fn outcome(kind: WorkloadKind, stop: &StopRules, facts: &EndFacts) -> (Outco
         }
         _ if is_oom_killed => Outcome::OutOfMemory,
         _ if final_state.result.as_deref() == Some("timeout") => {
-            failed("systemd ended it: it has lived longer than any run of this plan may")
+            failed("systemd stopped it: it ran longer than any run of this plan may")
         }
         // The exit code is probably that of a start script.
         (None, Some(End::Code(0))) if facts.has_survivors && kind == WorkloadKind::Validator => {
@@ -89,24 +89,25 @@ pub fn outcome(kind: WorkloadKind, stop: &StopRules, facts: &EndFacts) -> (Outco
                     if code > SHELL_SIGNAL_BASE {
                         let signal = code - SHELL_SIGNAL_BASE;
                         notes.push(format!(
-                            "a shell says {code} when signal {signal} has ended its child"
+                            "a shell exits with {code} if signal {signal} killed its child"
                         ));
                     }
                     Outcome::Exited { code }
                 }
                 Some(End::Signal(signal)) => Outcome::Killed { signal },
-                None => failed("it is gone, and the system does not say how it ended"),
+                None => failed("it has ended, and its exit status is unknown"),
             }
         }
     };
     (outcome, notes)
 }
 
+/// Totals of a run's data points about the program cache.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CacheTotals {
     pub points: u64,
-    /// Most compiled entries at the start of an eviction pass. A pass follows each load of a
-    /// program, even if nothing is evicted.
+    /// Highest number of compiled entries at the start of a pass. A pass follows each load of a
+    /// program, even if it evicts nothing.
     pub water_level: u64,
     /// Like `water_level`, but only of points with evictions.
     pub water_level_evicting: u64,
@@ -142,10 +143,11 @@ impl CacheTotals {
     }
 }
 
-/// Whether the run behaved like a cache of `entries`: a stock binary silently ignores the
-/// variable of the capacity.
-/// A pass that evicts begins at nine tenths of the capacity or slightly above. Without evictions,
-/// all sufficient capacities behave alike.
+/// Whether the program cache of the run had a capacity of `entries`. A stock binary silently
+/// ignores the environment variable that sets the capacity.
+///
+/// A pass that evicts starts at nine tenths of the capacity or slightly above. If no pass evicts,
+/// the capacity was sufficient, and a larger one would not have changed the run.
 pub fn cache_validity(entries: u32, totals: &CacheTotals) -> Validity {
     let CacheTotals {
         points,
@@ -187,7 +189,8 @@ pub struct RunPeriod {
     pub length: Duration,
 }
 
-/// The recording of a stalled daemon looks complete.
+/// How many ticks, the samples of the recorder, are missing in a run. Nothing else shows that a
+/// recorder stalled.
 pub struct TickCoverage {
     pub due_ticks: u64,
     pub missing_ticks: u64,
@@ -196,12 +199,13 @@ pub struct TickCoverage {
 }
 
 impl TickCoverage {
-    /// Ticks of one daemon, in order. The wall clock may jump, so only the beginning uses it.
+    /// `ticks` are those of one recorder, in order. The wall clock may jump, so it only determines
+    /// where the run begins.
     pub fn of(ticks: &[TickRow], run_period: RunPeriod, interval: Duration) -> Self {
         let interval = interval.max(Duration::from_millis(1));
         let due_ticks =
             u64::try_from(run_period.length.as_nanos() / interval.as_nanos()).unwrap_or(u64::MAX);
-        // The wall clock may jump back later.
+        // The first match: later, the wall clock may jump back before the beginning of the run.
         let first = ticks
             .iter()
             .position(|tick| tick.unix_ns > run_period.from_unix_ns)
@@ -221,18 +225,19 @@ impl TickCoverage {
             .map(|(last, next)| next - last);
         TickCoverage {
             due_ticks,
-            // The first tick is due within an interval after the beginning.
+            // A period of n intervals has at least n ticks, whenever its first tick comes.
             missing_ticks: due_ticks.saturating_sub(recorded.count() as u64),
             longest_gap: from_nanoseconds(gaps.max().unwrap_or(0)),
             interval,
         }
     }
 
+    /// Why the recording is not complete enough to prove a result.
     pub fn coverage_doubt(&self) -> Option<String> {
         let is_long = self.longest_gap > MAX_GAP.max(self.interval * GAP_INTERVALS);
         (is_long || self.misses_more_than(MAX_MISSING_SHARE)).then(|| {
             format!(
-                "its recorder stood still: {} of {} ticks are missing, the longest gap is {}",
+                "its recorder stalled: {} of {} samples are missing, the longest gap is {}",
                 count(self.missing_ticks),
                 count(self.due_ticks),
                 duration(self.longest_gap)
@@ -247,8 +252,8 @@ impl TickCoverage {
         time >= MIN_MISSING_TIME && self.missing_ticks as f64 > share * self.due_ticks as f64
     }
 
-    /// A completed run fails, and is repeated, if most of its recording is missing. Any other
-    /// outcome is proven by the cgroup's state.
+    /// If most samples are missing, a completed run becomes a failed one, which is repeated. The
+    /// state of the cgroup proves any other outcome.
     pub fn checked_outcome(&self, outcome: Outcome) -> Outcome {
         match self.coverage_doubt() {
             Some(why) if outcome == Outcome::Completed && self.misses_more_than(USELESS_SHARE) => {

@@ -24,4 +24,4 @@ pub mod status;
 pub mod targets;
 pub mod watch;
 
-pub use blocks::{BlockContext, attempt_name, attempt_names, host_name};
+pub use blocks::{HostBlock, block_attempt_name, block_attempt_names, host_name};

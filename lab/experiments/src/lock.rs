@@ -1,4 +1,5 @@
-//! One runner per experiment, with its pid in the lock file, and one experiment per work folder.
+//! An experiment has at most one runner, whose pid is in the lock file. A work folder is locked by
+//! at most one experiment.
 
 use super::plan::Plan;
 use anyhow::Result;
@@ -21,17 +22,17 @@ use std::{
 
 /// The lock is released when this is dropped or the process ends.
 #[derive(Debug)]
-pub struct Lock(#[expect(dead_code, reason = "held, not used")] File);
+pub struct Lock(#[expect(dead_code, reason = "dropping it releases the lock")] File);
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Holder {
     Free,
-    /// `None` if the pid is not written yet.
+    /// `None` if the process has not written its pid yet.
     Process(Option<u32>),
 }
 
 impl Lock {
-    /// Fails if another runner has it for longer than a second.
+    /// Fails if another runner has the lock for longer than a second.
     pub fn take(path: &Path) -> Result<Self> {
         let folder = path.parent().unwrap_or(path).display();
         Self::take_with_message(path, |process| {
@@ -41,9 +42,10 @@ impl Lock {
         })
     }
 
-    /// `message` makes the error from ` (process N)`, which is empty if the pid is unknown.
+    /// If another process has the lock, `message` returns the text of the error. Its argument is
+    /// ` (process N)`, or empty if the pid is unknown.
     pub fn take_with_message(path: &Path, message: impl FnOnce(String) -> String) -> Result<Self> {
-        // Until it is locked, the file has its holder's pid. No symbolic link is followed.
+        // Not truncated: the file may have the pid of another process. A symbolic link is an error.
         let mut file = OpenOptions::new()
             .read(true)
             .write(true)

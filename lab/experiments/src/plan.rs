@@ -1,5 +1,5 @@
-//! A plan, validated without the host. Sizes have binary units (`512G`: powers of 1024), times
-//! have a unit (`12h`).
+//! A plan, validated without the state of the host. Sizes have binary units (`512G`: powers of
+//! 1024), times have a unit (`12h`).
 
 mod clusters;
 mod expand;
@@ -24,17 +24,19 @@ pub struct Plan {
     pub text: String,
     /// `[a-z0-9-]+`, at most 40 bytes.
     pub name: String,
-    /// For state, recordings and reports. Not in the ledger's folder.
+    /// For state, recordings and reports. Outside of the work folders.
     pub folder: PathBuf,
     /// Default: 4 for [`Order::Abba`] without `concurrent`, 1 for a search, else 3.
     pub replicates: u32,
     pub order: Order,
     /// For [`Order::Random`].
     pub seed: u64,
-    /// Attempts at a run before the experiment gives up.
-    pub attempts: u32,
+    /// Maximum attempts of one runner at a turn. A turn is the runs that execute at the same time:
+    /// one, or with `concurrent` one per lane.
+    pub attempts_per_turn: u32,
     pub workload: Workload,
-    pub begin: InitialState,
+    /// Section `[begin]`.
+    pub initial_state: InitialState,
     pub page_cache: PageCache,
     pub stop: StopRules,
     pub host: HostRules,
@@ -54,6 +56,7 @@ impl Plan {
         self.arms.iter().find(|arm| arm.name == name)
     }
 
+    /// `ledger of lane "a"`, or only `ledger` if the plan has one lane.
     pub(crate) fn with_lane_name(&self, what: &str, lane: &Lane) -> String {
         match self.lanes.len() {
             0 | 1 => what.to_owned(),
@@ -69,54 +72,57 @@ impl Plan {
             .map(|(key, path)| (self.with_lane_name(key, lane), path))
     }
 
+    /// The folder whose files are copied into the ledger before a run.
     pub(crate) fn restored_from(&self) -> Option<&Path> {
-        match &self.begin {
+        match &self.initial_state {
             InitialState::Restore { from } => Some(from),
             _ => None,
         }
     }
 
+    /// Ledger, accounts and snapshots of all lanes.
     pub(crate) fn work_folders(&self) -> impl Iterator<Item = &Path> {
         self.lanes.iter().flat_map(Lane::folders)
     }
 
-    pub(crate) fn runs(&self) -> usize {
+    pub(crate) fn run_count(&self) -> usize {
         (self.arms.len() + usize::from(self.concurrent.is_some())) * self.replicates as usize
     }
 }
 
-/// Rules to search the least headroom over unreclaimable memory.
+/// Rules of a search for the least sufficient headroom: what a memory limit leaves above memory
+/// that cannot be reclaimed. A dwell is a period with one headroom, and tests it.
 #[derive(Debug, Clone)]
 pub struct MemorySearchRules {
-    /// In bytes.
+    /// Bytes.
     pub first_headroom: u64,
-    /// Minimum time of an approach to a limit.
+    /// Minimum time before a dwell, in which memory adapts to the new limit.
     pub settle: Duration,
-    /// Time under a limit.
+    /// Length of a dwell. A dwell that confirms the answer takes twice as long.
     pub dwell: Duration,
-    /// Maximum relative width of the 90 % interval of the answer.
+    /// Maximum width of the 90 % confidence interval of the answer, as a share of the answer.
     pub width: f64,
-    /// From the tip on.
+    /// Counted from when the validator has reached the tip of the chain.
     pub max_duration: Duration,
-    /// Growth is extrapolated to this time.
+    /// How far the answer extrapolates the growth of memory that cannot be reclaimed.
     pub horizon: Duration,
 }
 
 impl MemorySearchRules {
-    /// Estimate for few trials: 8, and 3 confirmations at each end of the interval. Every fourth
-    /// dwell is a reference.
+    /// Estimate for few trials: 8, and 3 confirmations at each end of the interval. References have
+    /// no limit: 2 at the beginning, then 1 after every 3 dwells with a limit.
     pub fn min_duration(&self) -> Duration {
-        let (trials, confirmed) = (8, 6);
-        let references = 2 + (trials + confirmed) / 3;
-        let dwell = self.settle.saturating_add(self.dwell);
-        let each = dwell.saturating_mul(trials + references);
-        dwell
-            .saturating_add(self.dwell)
-            .saturating_mul(confirmed)
-            .saturating_add(each)
+        let (trials, confirmations) = (8, 6);
+        let references = 2 + (trials + confirmations) / 3;
+        let trial_time = self.settle.saturating_add(self.dwell);
+        let confirmation_time = trial_time.saturating_add(self.dwell);
+        confirmation_time
+            .saturating_mul(confirmations)
+            .saturating_add(trial_time.saturating_mul(trials + references))
     }
 }
 
+/// All arms run at the same time.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Concurrent {
     /// Index of the arm that runs twice in a turn: the A/A pair, whose runs should not differ.
@@ -125,7 +131,7 @@ pub struct Concurrent {
     pub shared_device: Severity,
 }
 
-/// Each arm runs once before any is repeated, except for [`Order::Sequential`].
+/// Each arm runs once before any arm runs again, except with [`Order::Sequential`].
 #[derive(Debug, Clone, Copy, PartialEq, ValueEnum)]
 pub enum Order {
     /// ABC CBA ABC.
@@ -134,7 +140,7 @@ pub enum Order {
     LatinSquare,
     /// Each replicate in another order.
     Random,
-    /// All runs of one arm, then the next; only if forced.
+    /// All runs of one arm, then the next. Requires `force_order`.
     Sequential,
 }
 
@@ -145,14 +151,16 @@ pub struct Workload {
     pub command: Vec<String>,
     /// Default: this program's user.
     pub user: Option<String>,
-    pub working_folder: Option<PathBuf>,
+    /// Key `working_folder`.
+    pub current_dir: Option<PathBuf>,
     /// Variables besides `PATH`, `HOME`, `LANG` and the runner's; with placeholders.
     pub environment: BTreeMap<String, String>,
     pub open_files: Option<u64>,
-    /// The program that a script starts. The file is searched for `cache_variable`.
+    /// The executable that a start script runs. If the file does not contain the name in
+    /// `program_cache_variable`, it would ignore that variable.
     pub binary: Option<PathBuf>,
-    /// Environment variable that sets the capacity of the program cache.
-    pub cache_variable: String,
+    /// Environment variable that sets the capacity of the validator's program cache.
+    pub program_cache_variable: String,
     pub cluster: Option<Cluster>,
     /// For stake queries; default: the public node of `cluster`.
     pub cluster_rpc: Option<String>,
@@ -177,11 +185,12 @@ pub enum Cluster {
     Localnet,
 }
 
+/// State of the work folders before a run.
 #[derive(Debug, Clone, PartialEq)]
 pub enum InitialState {
     /// Ledger, accounts and snapshots are cleared; the validator downloads a snapshot.
     Download,
-    /// The same folders are cleared. Then this folder is copied into the ledger, and its snapshot
+    /// The same folders are cleared. Then `from` is copied into the ledger, and its snapshot
     /// archives into the snapshots folder.
     Restore {
         from: PathBuf,
@@ -221,10 +230,10 @@ pub enum CountedFrom {
 
 #[derive(Debug, Clone)]
 pub struct HostRules {
-    /// Time between two runs.
+    /// Minimum time between two turns.
     pub cool_down: Duration,
-    /// Maximum wait for a quiet host.
-    pub patience: Duration,
+    /// Maximum wait before a turn until temporary problems of the host end. Key `patience`.
+    pub max_host_wait: Duration,
     /// Number of CPUs that other programs use.
     pub busy_cpus: Rule<f64>,
     /// Free bytes on each disk that is written to.
@@ -234,7 +243,7 @@ pub struct HostRules {
     pub huge_pages: Severity,
     /// A CPU governor other than `performance`.
     pub governor: Severity,
-    /// Cgroups of this experiment, processes in its folders, or (at most a warning) validators.
+    /// Cgroups of this experiment, processes that use its folders, and other validators.
     pub leftovers: Severity,
 }
 
@@ -247,7 +256,7 @@ pub struct Rule<T> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Severity {
-    /// Listed by `experiment plan`; needs no action. A rule in a plan calls it "ignore".
+    /// Only `faultline experiment plan` reports it. A plan calls it "ignore".
     #[serde(rename = "ignore")]
     #[value(name = "ignore")]
     Note,
@@ -266,6 +275,7 @@ pub struct RecorderOptions {
     pub targets: Option<PathBuf>,
 }
 
+/// One of the configurations that the experiment compares.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Arm {
     /// The label `arm` of its recordings.
@@ -276,17 +286,18 @@ pub struct Arm {
     pub memory_high: Option<u64>,
     /// Default with `memory_max`: 0.
     pub swap_max: Option<u64>,
-    pub cache_entries: Option<u32>,
-    /// Value of `{binary}`. The file is searched for [`Workload::cache_variable`].
+    /// Key `cache_entries`.
+    pub program_cache_entries: Option<u32>,
+    /// Value of `{binary}`. Default: [`Workload::binary`].
     pub binary: Option<PathBuf>,
     /// Value of `{arguments}`, else appended to the command.
     pub arguments: Vec<String>,
-    /// Overrides the workload's.
+    /// Overrides [`Workload::environment`].
     pub environment: BTreeMap<String, String>,
-    /// Overrides the lane's.
+    /// Overrides [`Lane::cpus`].
     pub cpus: Option<CpuSet>,
     pub io: Vec<IoLimit>,
-    /// In the plan's file.
+    /// Line number in the plan's file.
     pub line: Option<usize>,
 }
 
@@ -334,12 +345,12 @@ pub struct Lane {
     pub gossip_port: Option<u16>,
     pub port_range: Option<(u16, u16)>,
     pub cpus: Option<CpuSet>,
-    /// In the plan's file.
+    /// Line number in the plan's file.
     pub line: Option<usize>,
 }
 
 impl Lane {
-    /// The folders that are cleared before a run, with their keys.
+    /// The work folders, with their keys in a plan.
     fn named_folders(&self) -> impl Iterator<Item = (&'static str, &Path)> {
         let folders = [
             ("ledger", Some(&self.ledger)),
@@ -358,7 +369,8 @@ impl Lane {
 
 #[derive(Debug, Clone, Default)]
 pub struct SlurmOptions {
-    /// Memory of a node in bytes. Default: the largest sum of limits in a turn, and a reserve.
+    /// Bytes to request of a node. Default: the largest sum of memory limits in a turn, and a
+    /// reserve.
     pub memory: Option<u64>,
     pub constraint: Option<String>,
     pub exclude: Option<String>,

@@ -41,7 +41,7 @@ pub fn preview_plan(
     launcher: Result<LauncherFacts, String>,
 ) -> Result<(String, u8)> {
     let plan = read(&args.plan)?;
-    let facts = check::gather(&plan, launcher);
+    let facts = check::gather_facts(&plan, launcher);
     let preview = PlanPreview::new(&plan, &facts, args.i_vote);
     let printed = if args.json {
         json(&preview)?
@@ -101,12 +101,12 @@ pub struct SearchPreview {
 
 impl PlanPreview {
     pub fn new(plan: &Plan, facts: &HostFacts, i_vote: bool) -> Self {
-        let findings = check::findings(plan, facts, i_vote);
+        let findings = check::check_plan(plan, facts, i_vote);
         let turns = schedule(plan);
         let preview_arm = |arm: &Arm| ArmPreview {
             name: arm.name.clone(),
             limits: arm.limits(&plan::Lane::default()),
-            cache_entries: arm.cache_entries,
+            cache_entries: arm.program_cache_entries,
             binary: arm.binary.clone(),
             arguments: arm.arguments.clone(),
             variables: arm.environment.keys().cloned().collect(),
@@ -176,7 +176,7 @@ pub fn estimate(plan: &Plan, turns: usize) -> Estimate {
         (None, CountedFrom::FirstTransaction, within) => (within, "its first transaction"),
     };
     let longest = max_wait.map(|max_wait| {
-        let waits = [plan.host.patience, stop.grace, stop.duration];
+        let waits = [plan.host.max_host_wait, stop.grace, stop.duration];
         all_turns(waits.into_iter().fold(max_wait, Duration::saturating_add))
     });
     let run_length = match &plan.memory_search {
@@ -197,7 +197,7 @@ pub fn estimate(plan: &Plan, turns: usize) -> Estimate {
         }
         assumed += &format!(
             " {} for a quiet host and {} for the run to stop",
-            duration(plan.host.patience),
+            duration(plan.host.max_host_wait),
             duration(stop.grace)
         );
     }

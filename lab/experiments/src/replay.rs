@@ -11,7 +11,7 @@ use faultline_agave::{
     log::{FrozenBank, LogLine, LogSplitter, Progress},
     points::{KnownPoint, ProgramCache},
 };
-use faultline_report::run::{Replayed, ReplayedSlot};
+use faultline_report::run::{OfflineReplay, OfflineReplaySlot};
 use itertools::{Itertools, chain};
 use std::{
     collections::HashMap,
@@ -48,7 +48,7 @@ pub fn read(path: &Path) -> io::Result<ReplayLog> {
 
 #[derive(Default)]
 pub struct ReplayLog {
-    pub replayed: Replayed,
+    pub offline_replay: OfflineReplay,
     /// Over the whole log, including points before the replay.
     pub cache_totals: CacheTotals,
     index_of_slot: HashMap<u64, usize>,
@@ -67,10 +67,10 @@ impl ReplayLog {
         } else if let Some(Progress::ReplayBegins) = line.progress() {
             // Earlier banks are the snapshot's, or those of an earlier replay in the same log.
             self.index_of_slot.clear();
-            self.replayed = Replayed::default();
+            self.offline_replay = OfflineReplay::default();
             self.last_frozen_ns = line.time_ns;
         } else if let Some(timings) = line.replay_timings() {
-            self.replayed.program_cache_us = timings.program_cache_us;
+            self.offline_replay.program_cache_us = timings.program_cache_us;
         } else if let Some(Ok(point)) = line.point()
             && let Some(Ok(KnownPoint::ProgramCache(counts))) = KnownPoint::parse(&point)
         {
@@ -84,21 +84,21 @@ impl ReplayLog {
             return;
         }
         let before = mem::replace(&mut self.last_frozen_ns, frozen_ns);
-        let slots = &mut self.replayed.slots;
+        let slots = &mut self.offline_replay.slots;
         if slots.len() >= MAX_SLOTS {
-            self.replayed.left_out += 1;
+            self.offline_replay.left_out += 1;
             return;
         }
         let elapsed_ms = before
             .zip(frozen_ns)
             .map(|(before, frozen)| frozen.saturating_sub(before) as f64 / 1e6);
         self.index_of_slot.insert(bank.slot, slots.len());
-        slots.push(ReplayedSlot {
+        slots.push(OfflineReplaySlot {
             slot: bank.slot,
             elapsed_ms: elapsed_ms.filter(|ms| *ms >= 0.0),
             bank_fingerprint: bank.hash.map(fingerprint),
             signatures: bank.signatures,
-            ..ReplayedSlot::default()
+            ..OfflineReplaySlot::default()
         });
     }
 
@@ -107,7 +107,7 @@ impl ReplayLog {
         self.cache_totals
             .add(counts.water_level, counts.insertions, counts.evictions);
         let index = counts.slot.and_then(|slot| self.index_of_slot.get(&slot));
-        let Some(slot) = index.and_then(|index| self.replayed.slots.get_mut(*index)) else {
+        let Some(slot) = index.and_then(|index| self.offline_replay.slots.get_mut(*index)) else {
             return;
         };
         for (sum, count) in [
@@ -131,7 +131,7 @@ fn fingerprint(hash: &str) -> u64 {
 }
 
 /// Unknown values are empty.
-pub fn csv(replayed: &Replayed) -> String {
+pub fn csv(replayed: &OfflineReplay) -> String {
     let mut text = String::from("slot,elapsed_ms,signatures,misses,reloads,evictions,insertions\n");
     for slot in &replayed.slots {
         let elapsed = slot.elapsed_ms.map(|ms| format!("{ms:.6}"));

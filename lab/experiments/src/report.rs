@@ -8,7 +8,7 @@ mod headline;
 mod search;
 mod section;
 
-pub use super::journal::CountedRun;
+pub use super::journal::CompletedRun;
 use super::{
     folder::{ExperimentFolder, OUTPUT, RECORDING},
     journal::JournalState,
@@ -104,7 +104,7 @@ impl Experiment {
     }
 
     pub fn report(&self) -> Result<ExperimentReport> {
-        let counted = self.journal_state.counted();
+        let counted = self.journal_state.completed_runs();
         let mut read_errors = Vec::new();
         let (mut runs, mut slots) = (Vec::new(), Vec::new());
         for counted_run in &counted {
@@ -112,10 +112,10 @@ impl Experiment {
                 continue;
             }
             let run = self.load_run(counted_run, &mut read_errors);
-            if !run.replayed.slots.is_empty() {
+            if !run.offline_replay.slots.is_empty() {
                 slots.push((
                     self.run_folder_name(counted_run),
-                    replay::csv(&run.replayed),
+                    replay::csv(&run.offline_replay),
                 ));
             }
             runs.push(run);
@@ -139,28 +139,28 @@ impl Experiment {
         }
     }
 
-    pub fn recording(&self, counted_run: &CountedRun<'_>) -> PathBuf {
+    pub fn recording(&self, counted_run: &CompletedRun<'_>) -> PathBuf {
         self.run_folder(counted_run).join(RECORDING)
     }
 
-    fn run_folder(&self, counted_run: &CountedRun<'_>) -> PathBuf {
+    fn run_folder(&self, counted_run: &CompletedRun<'_>) -> PathBuf {
         self.journal_state
             .run_folder(&self.folder, counted_run.scheduled, counted_run.attempt)
     }
 
-    pub fn search_answer(&self, counted_run: &CountedRun<'_>) -> Option<&SearchAnswer> {
+    pub fn search_answer(&self, counted_run: &CompletedRun<'_>) -> Option<&SearchAnswer> {
         let newest = self.journal_state.newest_run(counted_run.scheduled.run)?;
         newest.search_log.answer.as_ref()
     }
 
     /// `None` if the recording cannot be read.
-    pub fn load(&self, counted_run: &CountedRun<'_>) -> Option<Run> {
+    pub fn load(&self, counted_run: &CompletedRun<'_>) -> Option<Run> {
         let mut read_errors = Vec::new();
         let run = self.load_run(counted_run, &mut read_errors);
         read_errors.is_empty().then_some(run)
     }
 
-    fn run_folder_name(&self, counted_run: &CountedRun<'_>) -> String {
+    fn run_folder_name(&self, counted_run: &CompletedRun<'_>) -> String {
         let folder = self.run_folder(counted_run);
         folder
             .parent()
@@ -170,18 +170,18 @@ impl Experiment {
     }
 
     /// If the recording cannot be read, the run still has its outcome.
-    fn load_run(&self, counted_run: &CountedRun<'_>, read_errors: &mut Vec<String>) -> Run {
+    fn load_run(&self, counted_run: &CompletedRun<'_>, read_errors: &mut Vec<String>) -> Run {
         let path = self.recording(counted_run);
         let mut run = run::load(&path).unwrap_or_else(|error| {
             read_errors.push(format!("run {}: {error}", counted_run.scheduled.run));
             Run::default()
         });
         // Hit rates of other sizes of the program cache, if the run was traced.
-        run.predict_cache(&path);
+        run.predict_program_cache(&path);
         if self.plan.workload.kind == WorkloadKind::Replay {
             let log = self.run_folder(counted_run).join(OUTPUT);
             match replay::read(&log) {
-                Ok(log) => run.replayed = log.replayed,
+                Ok(log) => run.offline_replay = log.offline_replay,
                 Err(error) => read_errors.push(format!(
                     "run {}: {}: {error}",
                     counted_run.scheduled.run,
@@ -213,7 +213,7 @@ impl Experiment {
 
 fn context<'e>(
     experiment: &'e Experiment,
-    counted: &[CountedRun<'e>],
+    counted: &[CompletedRun<'e>],
     searches: &[SearchReport<'e>],
     read_errors: &[String],
 ) -> ReportContext {
@@ -240,11 +240,11 @@ fn context<'e>(
 fn caveats(
     experiment: &Experiment,
     tallies: &[ArmTally<'_>],
-    counted: &[CountedRun<'_>],
+    counted: &[CompletedRun<'_>],
     read_errors: &[String],
 ) -> Vec<Caveat> {
     let mut caveats = Vec::from_iter(unfinished(experiment, tallies));
-    let unreadable = experiment.journal_state.unreadable.join("; ");
+    let unreadable = experiment.journal_state.unreadable_journals.join("; ");
     if !unreadable.is_empty() {
         caveats.push(Caveat::new(
             format!("These block attempts do not count, because their journals cannot be used: {unreadable}."),
@@ -262,7 +262,7 @@ fn caveats(
     let early: Vec<String> = counted
         .iter()
         .filter(|run| run.ending.outcome != Outcome::Completed && !is_invalid(run))
-        .map(CountedRun::name)
+        .map(CompletedRun::name)
         .collect();
     if !early.is_empty() && early.len() < counted.len() {
         let early = listed(&early, "; ", MAX_NAMED);
@@ -286,7 +286,7 @@ fn caveats(
     caveats
 }
 
-fn invalid_or_unproven(counted: &[CountedRun<'_>]) -> Vec<Caveat> {
+fn invalid_or_unproven(counted: &[CompletedRun<'_>]) -> Vec<Caveat> {
     let (mut invalid, mut unproven) = (Vec::new(), Vec::new());
     for run in counted {
         match &run.ending.validity {
@@ -337,7 +337,7 @@ fn unfinished(experiment: &Experiment, tallies: &[ArmTally<'_>]) -> Option<Cavea
     // some turns on one host, have their own locks.
     let holder = lock::holder(&experiment.folder.lock());
     let is_running = matches!(holder, Ok(Holder::Process(_)));
-    let remedy = if is_running || journal_state.running_blocks > 0 {
+    let remedy = if is_running || journal_state.running_host_blocks > 0 {
         "It is running: report again later."
     } else {
         "Continue with faultline experiment resume, and report again."

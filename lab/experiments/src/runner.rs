@@ -7,7 +7,7 @@ mod search;
 mod turn;
 
 use super::{
-    blocks::BlockContext,
+    blocks::HostBlock,
     folder::ExperimentFolder,
     host::HostFinding,
     journal::{Entry, Journal, JournalLine, JournalState, NextAttempt, Planned},
@@ -17,7 +17,7 @@ use super::{
     schedule::{ScheduledRun, Turn},
     search::Reading,
     targets::{self, Target},
-    watch::{Now, Watch},
+    watch::{Timestamp, Watch},
 };
 use anyhow::Result;
 use faultline_common::{clock::from_nanoseconds, files::is_disk_full};
@@ -93,7 +93,7 @@ struct ActiveRun {
 
 /// The environment of the runner. It is small, because tests implement a fake.
 pub trait System {
-    fn now(&self) -> Now;
+    fn now(&self) -> Timestamp;
 
     fn boot_id(&self) -> String;
 
@@ -108,7 +108,7 @@ pub trait System {
 
     fn launcher(&self) -> &dyn Launcher;
 
-    fn host_findings(&mut self, plan: &Plan, scope: &str) -> Result<Vec<HostFinding>>;
+    fn host_findings(&mut self, plan: &Plan, unique_name: &str) -> Result<Vec<HostFinding>>;
 
     fn clear_folders(&mut self, plan: &Plan, lane: &Lane) -> Result<Vec<String>>;
 
@@ -186,13 +186,13 @@ pub struct Runner<'w> {
     plan: Plan,
     folder: ExperimentFolder,
     /// Names the cgroups of this experiment.
-    scope: String,
+    unique_name: String,
     journal: Journal,
     journal_state: JournalState,
     system: &'w mut dyn System,
     /// Uptime.
     last_run_ended: Option<Duration>,
-    block: Option<BlockContext>,
+    host_block: Option<HostBlock>,
     /// Entries of the Prometheus target file, by run.
     scrape_targets: BTreeMap<u32, Target>,
 }
@@ -217,13 +217,17 @@ impl<'w> Runner<'w> {
         Ok(runner)
     }
 
-    pub fn in_block(mut self, block: Option<BlockContext>) -> Self {
-        self.cool_down_since(block.as_ref().and_then(|block| block.last_end_unix_ns));
+    pub fn in_host_block(mut self, host_block: Option<HostBlock>) -> Self {
+        self.cool_down_since(
+            host_block
+                .as_ref()
+                .and_then(|host_block| host_block.last_end_unix_ns),
+        );
         // Blocks may run at the same time, so each writes a targets file in its own folder.
-        if block.is_some() {
+        if host_block.is_some() {
             self.plan.recorder.targets = None;
         }
-        self.block = block;
+        self.host_block = host_block;
         self
     }
 
@@ -243,16 +247,16 @@ impl<'w> Runner<'w> {
         journal: Journal,
         system: &'w mut dyn System,
     ) -> Self {
-        let scope = folder.scope(&plan.name);
+        let unique_name = folder.unique_name(&plan.name);
         Runner {
             plan,
             folder,
-            scope,
+            unique_name,
             journal,
             journal_state: JournalState::default(),
             system,
             last_run_ended: None,
-            block: None,
+            host_block: None,
             scrape_targets: BTreeMap::new(),
         }
     }
@@ -267,13 +271,13 @@ impl<'w> Runner<'w> {
         self.end_leftovers()?;
         self.write_targets();
         while let Some(next) = self.journal_state.next_attempt() {
-            if next.failed >= self.plan.attempts {
+            if next.failed >= self.plan.attempts_per_turn {
                 let why = why_given_up(&next, &self.journal_state);
                 return self.stop(why).map(ExperimentEnd::GaveUp);
             }
             let (turn, attempt) = (next.turn.clone(), next.attempt);
             match self.run_turn(&turn, attempt) {
-                Err(TurnError::UnfitHost { why, .. }) if self.block.is_some() => {
+                Err(TurnError::UnfitHost { why, .. }) if self.host_block.is_some() => {
                     return self.stop(why).map(ExperimentEnd::UnfitHost);
                 }
                 Ok(()) | Err(TurnError::Failed { .. } | TurnError::UnfitHost { .. }) => {}
@@ -291,8 +295,11 @@ impl<'w> Runner<'w> {
 
     /// Stops leftovers of an earlier runner and records their runs as cut off.
     fn end_leftovers(&mut self) -> Result<()> {
-        let ended_leftovers = self.system.launcher().sweep(&self.scope, SWEEP_GRACE)?;
-        for (run, attempt) in self.journal_state.unfinished_attempts() {
+        let ended_leftovers = self
+            .system
+            .launcher()
+            .sweep(&self.unique_name, SWEEP_GRACE)?;
+        for (run, attempt) in self.journal_state.unfinished_runs() {
             let notes = ended_leftovers
                 .iter()
                 .map(|name| format!("left behind and ended: {name}"))
@@ -355,8 +362,8 @@ impl<'w> Runner<'w> {
     }
 
     fn how_to_resume(&self) -> String {
-        match &self.block {
-            Some(block) => block.how_to_resume.clone(),
+        match &self.host_block {
+            Some(host_block) => host_block.how_to_resume.clone(),
             None => format!("`faultline experiment resume {}` continues", self.folder),
         }
     }

@@ -21,19 +21,19 @@ pub fn find_folder(path: &Path) -> Result<ExperimentFolder> {
     Ok(ExperimentFolder::new(&plan_command::read(path)?.folder))
 }
 
-/// The plan and the journal of an experiment that was started, with its blocks. Fails if the copy
-/// of the plan in the folder was changed since.
-pub fn read_started(folder: &ExperimentFolder) -> Result<(Plan, JournalState)> {
-    let (plan, mut journal_state) = read_planned(folder)?;
-    blocks::merge_blocks(folder, &mut journal_state);
-    for problem in &journal_state.unreadable {
+/// The plan, and the journal of an experiment merged with the journals of its host blocks, which
+/// each ran on one host. Fails if the copy of the plan in the folder was changed since.
+pub fn read_with_host_blocks(folder: &ExperimentFolder) -> Result<(Plan, JournalState)> {
+    let (plan, mut journal_state) = read_without_host_blocks(folder)?;
+    blocks::merge_host_blocks(folder, &mut journal_state);
+    for problem in &journal_state.unreadable_journals {
         blocks::warn_unreadable(problem);
     }
     Ok((plan, journal_state))
 }
 
-/// As [`read_started`], but does not read the blocks.
-pub fn read_planned(folder: &ExperimentFolder) -> Result<(Plan, JournalState)> {
+/// As [`read_with_host_blocks`], but does not read the journals of the host blocks.
+pub fn read_without_host_blocks(folder: &ExperimentFolder) -> Result<(Plan, JournalState)> {
     let journal_state = JournalState::of(&journal::read(&folder.journal())?);
     let planned = journal_state.planned.as_ref().with_context(|| {
         format!("{folder}: nothing was begun here: use `faultline experiment run`")
@@ -42,11 +42,11 @@ pub fn read_planned(folder: &ExperimentFolder) -> Result<(Plan, JournalState)> {
     Ok((plan, journal_state))
 }
 
-/// As [`read_started`]. If the folder has no blocks, the plan may have been changed, and the
-/// journal may be empty.
+/// As [`read_with_host_blocks`]. If the folder has no host blocks, the plan may have been changed,
+/// and the journal may be empty.
 pub fn read_for_report(folder: &ExperimentFolder) -> Result<(Plan, JournalState)> {
-    if folder.has_blocks() {
-        return read_started(folder);
+    if folder.has_host_blocks() {
+        return read_with_host_blocks(folder);
     }
     let journal_state = JournalState::of(&journal::read(&folder.journal())?);
     let planned = journal_state.planned.as_ref();
@@ -131,7 +131,7 @@ mod tests {
                     [begin]\nhow = \"as-is\"\n[[arm]]\nname = \"x\"\n";
         std::fs::write(folder.plan(), text).unwrap();
         Journal::create(&folder.journal()).unwrap();
-        assert!(read_started(&folder).is_err());
+        assert!(read_with_host_blocks(&folder).is_err());
         let (plan, _) = read_for_report(&folder).unwrap();
         assert_eq!(
             (plan.name.as_str(), plan.folder.as_path()),

@@ -1,60 +1,63 @@
 //! Searches the minimum headroom over unreclaimable memory in one run.
 //!
-//! A state machine without a host: readings go in, limits and journal lines come out. The limit
-//! follows unreclaimable memory, so only page cache is squeezed. References are dwells without a
-//! limit: at the beginning, then every fourth dwell. The others try one headroom each: stepwise
-//! down to the first failure, then by [`faultline_stats::staircase`]. Finally, both ends are tried
-//! three times each at double length.
+//! A state machine without a host: readings go in, limits and journal lines come out. The headroom
+//! is what the limit leaves above memory that cannot be reclaimed. The limit follows this memory,
+//! so only page cache is squeezed. A dwell is the time for which the search keeps one headroom; it
+//! gets a verdict. References are dwells without a limit: at the beginning, then every fourth
+//! dwell. The search first tries smaller and smaller headrooms until one fails, and then those that
+//! [`faultline_stats::staircase`] chooses. Finally, it tries both ends of the resulting interval
+//! three times each, at double length.
 
-mod approach;
 mod dwell;
+mod limit_control;
 mod messages;
 
 pub(crate) use messages::median;
 pub use messages::{
-    Action, DwellEvidence, DwellResult, EndTrials, HeadroomInterval, Memory, Reading, ReplayedSlot,
-    SearchAnswer, SearchEvent, SearchOutcome, Verdict,
+    Action, DwellEvidence, DwellResult, EndTrials, HeadroomInterval, Reading, ReplayedSlot,
+    SearchAnswer, SearchEvent, SearchOutcome, SufficientSize, Verdict,
 };
 
 use crate::plan::MemorySearchRules;
-use approach::{Approach, page_aligned};
 use dwell::{Dwell, References};
 use faultline_stats::staircase::{self, Next, SearchConfig, Staircase};
+use limit_control::{LimitControl, page_aligned};
 use messages::Growth;
 use std::{mem, time::Duration};
 
 /// With more slots behind, the limit is lifted.
 const MAX_SLOTS_BEHIND: u64 = 20;
-/// With more stall in percent (`full`, 10 s), the limit is lifted.
+/// Above this PSI `full` of memory in percent, over 10 s, the limit is lifted.
 const MAX_STALL_PERCENT: f64 = 20.0;
-/// Without data for this long, the limit is lifted.
+/// If memory or slots behind are not read for this long, the limit is lifted.
 const MAX_DATA_AGE: Duration = Duration::from_secs(5);
 /// Reason of a failure: the validator is silent while its recorder works.
 const VALIDATOR_SILENT: &str = "the validator has stopped answering";
 pub(crate) const VALIDATOR_ENDED: &str = "the validator ended";
 /// References before the first trial.
 const MIN_REFERENCES: usize = 2;
-/// Dwells between two references.
+/// Dwells under a limit between two references.
 const REFERENCE_INTERVAL: usize = 3;
 /// This many void dwells in a row end the search.
 const MAX_VOIDS: usize = 5;
 const MAX_TRIALS: usize = 50;
-/// An approach may take this multiple of `settle`, a recovery this multiple of `settle` plus
-/// `dwell`.
+/// `settle` is how long a new state must last before the next stage. Moving the limit to its target
+/// may take this multiple of `settle`, a recovery this multiple of `settle` plus `dwell`.
 const TIMEOUT_FACTOR: u32 = 4;
 /// A recovery may take at least this long.
 const MIN_RECOVERY_TIMEOUT: Duration = Duration::from_secs(60);
 /// From this share of its limit on, a cgroup counts as full of page cache.
 const FULL_SHARE: f64 = 0.97;
-/// Refaults after a recovery may be this multiple of a reference's, plus `REFAULT_MARGIN`.
+/// Refaults per second after a recovery may be this multiple of the references' median, plus the
+/// margin.
 const MAX_REFAULT_RATIO: f64 = 1.2;
-const REFAULT_MARGIN: f64 = 10.0;
+const REFAULT_MARGIN_PER_SECOND: f64 = 10.0;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum DwellPurpose {
     Reference,
     Probe(u64),
-    Confirm { headroom: u64, high: bool },
+    Confirm { headroom: u64, is_upper_end: bool },
 }
 
 impl DwellPurpose {
@@ -74,10 +77,12 @@ impl DwellPurpose {
 }
 
 enum Stage {
-    /// Since when the validator has been near the tip.
+    /// Since when the validator has been at the tip; `None` if it is not there.
     Starting(Option<Duration>),
-    /// Since when; without a limit, until refaults and distance to the tip are normal.
+    /// Since when the validator has had no limit. Lasts until its refaults and its distance to the
+    /// tip are normal.
     Recovering(Duration),
+    /// The limit moves to its target. The dwell measures this, in case the validator fails.
     Approaching(DwellPurpose, Dwell),
     Dwelling(DwellPurpose, Dwell),
     Over,
@@ -90,15 +95,16 @@ pub struct SearchMachine {
     staircase: Staircase,
     references: References,
     growth: Growth,
-    approach: Approach,
+    limit_control: LimitControl,
     stage: Stage,
-    /// Time of the first reading; after the start, of the first one at the tip.
+    /// Start of `max_duration`: the first reading, then the end of [`Stage::Starting`].
     began: Option<Duration>,
     /// Peak of unreclaimable memory until the validator was at the tip for `settle`.
-    start_peak: u64,
+    startup_peak_bytes: u64,
     dwells_since_reference: usize,
     consecutive_voids: usize,
-    repeat_next: Option<DwellPurpose>,
+    /// Purpose of the next dwell, if it is repeated or waits for a recovery.
+    pending_purpose: Option<DwellPurpose>,
     actions: Vec<Action>,
 }
 
@@ -114,7 +120,7 @@ impl SearchMachine {
         };
         Some(SearchMachine {
             staircase: Staircase::new(config)?,
-            approach: Approach::new(rules.settle),
+            limit_control: LimitControl::new(rules.settle),
             rules,
             at_tip_slots: at_tip_slots.min(MAX_SLOTS_BEHIND),
             is_hard_limit,
@@ -122,10 +128,10 @@ impl SearchMachine {
             growth: Growth::default(),
             stage: Stage::Starting(None),
             began: None,
-            start_peak: 0,
+            startup_peak_bytes: 0,
             dwells_since_reference: 0,
             consecutive_voids: 0,
-            repeat_next: None,
+            pending_purpose: None,
             actions: Vec::new(),
         })
     }
@@ -133,25 +139,25 @@ impl SearchMachine {
     /// Readings must be in order.
     pub fn poll(&mut self, reading: &Reading) -> Vec<Action> {
         let began = *self.began.get_or_insert(reading.at);
-        let danger = self.approach.detect_danger(reading);
+        let danger = self.limit_control.detect_danger(reading);
         let is_overdue = reading.at.saturating_sub(began) >= self.rules.max_duration;
         match mem::replace(&mut self.stage, Stage::Over) {
             Stage::Over => {}
-            _ if is_overdue => self.end(match self.staircase.narrow_interval() {
+            _ if is_overdue => self.end(match self.staircase.interval_if_narrow() {
                 Some(interval) => SearchOutcome::Unconfirmed(interval.into()),
                 None => SearchOutcome::OutOfTime,
             }),
             Stage::Starting(since) => self.poll_start(since, reading),
             Stage::Recovering(since) => self.poll_recovery(since, reading),
-            Stage::Approaching(purpose, mut dwell) => {
-                dwell.add(reading);
-                dwell.record_stall(self.approach.stall_percent());
-                self.poll_approach(purpose, dwell, danger, reading);
+            Stage::Approaching(purpose, mut approach_dwell) => {
+                approach_dwell.add(reading);
+                approach_dwell.record_stall(self.limit_control.stall_percent());
+                self.poll_approach(purpose, approach_dwell, danger, reading);
             }
             Stage::Dwelling(purpose, mut dwell) => {
                 dwell.add(reading);
-                dwell.record_stall(self.approach.stall_percent());
-                dwell.record_excess(self.approach.is_exceeded(reading));
+                dwell.record_stall(self.limit_control.stall_percent());
+                dwell.record_target_excess(self.limit_control.is_above_target(reading));
                 self.poll_dwell(purpose, dwell, danger, reading);
             }
         }
@@ -165,7 +171,7 @@ impl SearchMachine {
         else {
             return None;
         };
-        purpose.headroom().and(self.approach.limit)?;
+        purpose.headroom().and(self.limit_control.limit)?;
         let evidence = DwellEvidence {
             why: vec![VALIDATOR_ENDED.to_owned()],
             ..dwell.evidence()
@@ -173,18 +179,20 @@ impl SearchMachine {
         Some(dwell_event(purpose, Verdict::Failed, evidence))
     }
 
-    fn poll_start(&mut self, since: Option<Duration>, reading: &Reading) {
-        let is_near = reading
+    fn poll_start(&mut self, at_tip_since: Option<Duration>, reading: &Reading) {
+        let is_at_tip = reading
             .slots_behind
             .is_some_and(|behind| behind <= self.at_tip_slots);
-        // Also near the tip: a validator that has just started knows only an old tip.
-        self.start_peak = self.start_peak.max(reading.unreclaimable.unwrap_or(0));
-        let since = is_near.then(|| since.unwrap_or(reading.at));
-        self.stage = Stage::Starting(since);
-        if since.is_some_and(|since| reading.at.saturating_sub(since) >= self.rules.settle) {
+        // Counts at the tip, too: a validator that has just started knows only an old tip.
+        self.startup_peak_bytes = self
+            .startup_peak_bytes
+            .max(reading.unreclaimable.unwrap_or(0));
+        let at_tip_since = is_at_tip.then(|| at_tip_since.unwrap_or(reading.at));
+        self.stage = Stage::Starting(at_tip_since);
+        if at_tip_since.is_some_and(|since| reading.at.saturating_sub(since) >= self.rules.settle) {
             self.began = Some(reading.at);
-            self.approach.max_rise = 0;
-            self.approach.unreclaimable.clear();
+            self.limit_control.max_rise = 0;
+            self.limit_control.recent_unreclaimable.clear();
             self.begin_next_dwell(reading);
         }
     }
@@ -193,25 +201,28 @@ impl SearchMachine {
         let waited = reading.at.saturating_sub(since);
         let timeout =
             ((self.rules.settle + self.rules.dwell) * TIMEOUT_FACTOR).max(MIN_RECOVERY_TIMEOUT);
-        let refaults_are_low = self
+        let are_refaults_low = self
             .references
-            .median(|evidence| evidence.refaults)
+            .median(|evidence| evidence.refaults_per_second)
             .is_none_or(|reference| {
-                self.approach
-                    .refaults()
-                    .is_some_and(|now| now <= reference * MAX_REFAULT_RATIO + REFAULT_MARGIN)
+                self.limit_control
+                    .refaults_per_second()
+                    .is_some_and(|rate| {
+                        rate <= reference * MAX_REFAULT_RATIO + REFAULT_MARGIN_PER_SECOND
+                    })
             });
-        if waited >= self.rules.settle && self.is_near(reading) && refaults_are_low {
+        if waited >= self.rules.settle && self.is_as_near_as_references(reading) && are_refaults_low
+        {
             self.begin_next_dwell(reading);
         } else if waited <= timeout {
             self.stage = Stage::Recovering(since);
-        } else if self.is_near(reading) {
-            // Disk reads rose independently of the limit, so a new reference is needed.
-            self.repeat_next = Some(DwellPurpose::Reference);
+        } else if self.is_as_near_as_references(reading) {
+            // Refaults stayed high without a limit, so the references are outdated.
+            self.pending_purpose = Some(DwellPurpose::Reference);
             self.begin_next_dwell(reading);
         } else {
             let waited = faultline_text::duration(waited);
-            let why = format!("it has not recovered without a limit for {waited}");
+            let why = format!("it has had no limit for {waited}, and has not recovered");
             self.end(SearchOutcome::Inconclusive { why });
         }
     }
@@ -219,38 +230,41 @@ impl SearchMachine {
     fn poll_approach(
         &mut self,
         purpose: DwellPurpose,
-        dwell: Dwell,
+        approach_dwell: Dwell,
         danger: Option<&'static str>,
         reading: &Reading,
     ) {
         if danger.is_some() {
-            return self.conclude(purpose, dwell, danger, reading);
+            return self.conclude(purpose, approach_dwell, danger, reading);
         }
-        let is_at_target = self
-            .approach
-            .step(purpose.headroom(), reading, &mut self.actions);
+        let is_at_target =
+            self.limit_control
+                .adjust(purpose.headroom(), reading, &mut self.actions);
         let is_full = self
-            .approach
+            .limit_control
             .limit
             .zip(reading.memory)
             .is_some_and(|(limit, memory)| memory as f64 >= FULL_SHARE * limit as f64)
-            && !self.approach.is_exceeded(reading);
+            && !self.limit_control.is_above_target(reading);
         let settle = self.rules.settle;
-        let is_settled = reading.at.saturating_sub(dwell.began) >= settle;
-        // While the limit is being lowered, the timeout counts from the last step.
-        let since = self.approach.lowered_at.max(Some(dwell.began));
-        let within_timeout =
-            since.is_some_and(|since| reading.at.saturating_sub(since) < settle * TIMEOUT_FACTOR);
-        if is_settled && is_at_target && is_full && self.is_near(reading) {
+        let is_settled = reading.at.saturating_sub(approach_dwell.began) >= settle;
+        // While the limit is lowered, the timeout counts from the last step.
+        let last_step_at = self
+            .limit_control
+            .lowered_at
+            .max(Some(approach_dwell.began));
+        let within_timeout = last_step_at
+            .is_some_and(|last| reading.at.saturating_sub(last) < settle * TIMEOUT_FACTOR);
+        if is_settled && is_at_target && is_full && self.is_as_near_as_references(reading) {
             self.begin_dwell(purpose, reading);
         } else if within_timeout || reading.slots_behind.is_none() {
-            self.stage = Stage::Approaching(purpose, dwell);
+            self.stage = Stage::Approaching(purpose, approach_dwell);
         } else if reading.slots_behind <= Some(self.at_tip_slots) {
-            // The cgroup never fills, or the whole cluster is behind.
+            // At the tip, but the cgroup never fills, or the references were nearer to the tip.
             self.begin_dwell(purpose, reading);
         } else {
-            let danger = Some("it fell behind on the way to its limit");
-            self.conclude(purpose, dwell, danger, reading);
+            let danger = Some("it fell behind while its limit was lowered");
+            self.conclude(purpose, approach_dwell, danger, reading);
         }
     }
 
@@ -272,8 +286,8 @@ impl SearchMachine {
         if danger.is_some() || dwell.is_over() || failed {
             return self.conclude(purpose, dwell, danger, reading);
         }
-        self.approach
-            .step(purpose.headroom(), reading, &mut self.actions);
+        self.limit_control
+            .adjust(purpose.headroom(), reading, &mut self.actions);
         self.stage = Stage::Dwelling(purpose, dwell);
     }
 
@@ -284,10 +298,10 @@ impl SearchMachine {
         danger: Option<&'static str>,
         reading: &Reading,
     ) {
-        let was_limited = self.approach.limit.is_some();
-        // The limit is lifted before anything is journaled.
+        let was_limited = self.limit_control.limit.is_some();
+        // A danger does not wait for the disk: the limit is lifted before anything is journaled.
         if let Some(danger) = danger {
-            self.approach.lift(&mut self.actions);
+            self.limit_control.lift(&mut self.actions);
             if was_limited {
                 self.journal_limit(None, danger);
             }
@@ -312,7 +326,7 @@ impl SearchMachine {
             || (verdict == Verdict::Void
                 && was_limited
                 && danger.is_none()
-                && self.is_near(reading))
+                && self.is_as_near_as_references(reading))
         {
             return self.begin_next_dwell(reading);
         }
@@ -321,10 +335,10 @@ impl SearchMachine {
     }
 
     fn record_verdict(&mut self, purpose: DwellPurpose, verdict: Verdict) {
-        self.repeat_next = None;
+        self.pending_purpose = None;
         if verdict == Verdict::Void {
             self.consecutive_voids += 1;
-            self.repeat_next = Some(purpose);
+            self.pending_purpose = Some(purpose);
             return;
         }
         self.consecutive_voids = 0;
@@ -333,29 +347,32 @@ impl SearchMachine {
         match purpose {
             DwellPurpose::Reference => self.dwells_since_reference = 0,
             DwellPurpose::Probe(headroom) => self.staircase.add_trial(headroom as f64, kept_up),
-            DwellPurpose::Confirm { headroom, high } => {
-                self.staircase.add_end_trial(headroom as f64, high, kept_up)
-            }
+            DwellPurpose::Confirm {
+                headroom,
+                is_upper_end,
+            } => self
+                .staircase
+                .add_end_trial(headroom as f64, is_upper_end, kept_up),
         }
     }
 
     fn begin_next_dwell(&mut self, reading: &Reading) {
         let floor = self.floor();
-        let repeated = self
-            .repeat_next
+        let pending = self
+            .pending_purpose
             .take()
             .filter(|purpose| purpose.headroom().is_none_or(|headroom| headroom > floor));
-        let purpose = match repeated.map_or_else(|| self.next_purpose(reading), Ok) {
+        let purpose = match pending.map_or_else(|| self.next_purpose(reading), Ok) {
             Ok(purpose) => purpose,
             Err(outcome) => return self.end(outcome),
         };
         let Some(headroom) = purpose.headroom() else {
-            if self.approach.limit.is_none() {
+            if self.limit_control.limit.is_none() {
                 return self.begin_dwell(purpose, reading);
             }
-            // The page cache has to recover first.
+            // A reference needs a normal page cache.
             self.lift("for a reference");
-            self.repeat_next = Some(purpose);
+            self.pending_purpose = Some(purpose);
             self.stage = Stage::Recovering(reading.at);
             return;
         };
@@ -368,7 +385,7 @@ impl SearchMachine {
         self.stage = Stage::Approaching(purpose, Dwell::begin(reading, self.rules.dwell));
     }
 
-    /// Fails with the outcome when the search is over.
+    /// `Err` is the outcome, when the search is over.
     fn next_purpose(&mut self, reading: &Reading) -> Result<DwellPurpose, SearchOutcome> {
         let floor = self.floor();
         self.staircase.raise_floor(floor as f64);
@@ -377,7 +394,7 @@ impl SearchMachine {
                 Next::Try(headroom) => DwellPurpose::Probe(page_aligned(headroom as u64)),
                 Next::Confirm { value, is_upper } => DwellPurpose::Confirm {
                     headroom: page_aligned(value as u64),
-                    high: is_upper,
+                    is_upper_end: is_upper,
                 },
                 Next::Over(outcome) => {
                     return Err(match outcome {
@@ -385,15 +402,18 @@ impl SearchMachine {
                             SearchOutcome::Found(interval.into())
                         }
                         staircase::Outcome::Noisy => SearchOutcome::Noisy,
-                        staircase::Outcome::AboveStart => SearchOutcome::AboveStart,
+                        staircase::Outcome::AboveStart => SearchOutcome::FirstHeadroomTooSmall,
                         staircase::Outcome::NeverFailed { lowest } => SearchOutcome::NeverFailed {
                             lowest: page_aligned(lowest as u64),
                         },
                     });
                 }
             };
-            if !matches!(purpose, DwellPurpose::Confirm { headroom, high: false } if headroom <= floor)
-            {
+            let is_known_failure = matches!(
+                purpose,
+                DwellPurpose::Confirm { headroom, is_upper_end: false } if headroom <= floor
+            );
+            if !is_known_failure {
                 let reference_is_due = self.references.0.len() < MIN_REFERENCES
                     || self.dwells_since_reference >= REFERENCE_INTERVAL;
                 return Ok(if reference_is_due {
@@ -403,7 +423,7 @@ impl SearchMachine {
                 });
             }
             let why = format!(
-                "not tried: unreclaimable memory has risen by {} within a second, half of it or more",
+                "not tried: unreclaimable memory has risen by {} within a second, at least half of this headroom",
                 faultline_text::bytes(floor / 2)
             );
             let evidence = DwellEvidence {
@@ -417,20 +437,21 @@ impl SearchMachine {
         }
     }
 
-    /// Under a hard limit, only larger headrooms are tried. Memory could rise too fast to lift the
-    /// limit in time, and a full cgroup cannot write.
+    /// Under a hard limit, only headrooms above this many bytes are tried. With a smaller headroom,
+    /// memory could fill the cgroup before the limit is lifted, and then writes fail.
     fn floor(&self) -> u64 {
         if self.is_hard_limit {
-            self.approach.max_rise.saturating_mul(2)
+            self.limit_control.max_rise.saturating_mul(2)
         } else {
             0
         }
     }
 
-    fn is_near(&self, reading: &Reading) -> bool {
-        reading
-            .slots_behind
-            .is_some_and(|behind| behind <= self.references.behind().unwrap_or(self.at_tip_slots))
+    /// Whether the validator is as near to the tip as in the references; without one, at the tip.
+    fn is_as_near_as_references(&self, reading: &Reading) -> bool {
+        reading.slots_behind.is_some_and(|behind| {
+            behind <= self.references.slots_behind().unwrap_or(self.at_tip_slots)
+        })
     }
 
     fn journal_limit(&mut self, headroom: Option<u64>, why: &str) {
@@ -440,10 +461,10 @@ impl SearchMachine {
     }
 
     fn lift(&mut self, why: &str) {
-        if self.approach.limit.is_some() {
+        if self.limit_control.limit.is_some() {
             self.journal_limit(None, why);
         }
-        self.approach.lift(&mut self.actions);
+        self.limit_control.lift(&mut self.actions);
     }
 
     fn end(&mut self, outcome: SearchOutcome) {
@@ -452,11 +473,11 @@ impl SearchMachine {
         let confirmed = self
             .staircase
             .end_trials()
-            .map(|ends| ends.at(|bytes| page_aligned(bytes as u64)));
+            .map(|ends| ends.map_values(|bytes| page_aligned(bytes as u64)));
         let answer = SearchAnswer::new(
             outcome,
             confirmed,
-            self.start_peak,
+            self.startup_peak_bytes,
             &self.growth,
             self.rules.horizon,
         );

@@ -1,4 +1,6 @@
-//! Calls Slurm's programs. A block or round is a task of an array, which a job follows.
+//! Calls Slurm's programs. Each host block of an experiment (turns that one host executes with a
+//! journal of its own), or each round of a campaign, is a task of a job array. A follow-up job runs
+//! when the array has ended: it writes the report, or collects the results.
 
 use crate::{blocks::env_var, folder::ExperimentFolder, plan::Plan, plan_command::estimate};
 use anyhow::{Context, Result, bail, ensure};
@@ -16,27 +18,28 @@ use std::{
     time::Duration,
 };
 
-/// Slurm queues a job again that exits with a code in its `RequeueExit`; EX_TEMPFAIL.
-pub(crate) const EXIT_NOT_NOW: u8 = 75;
+/// If Slurm's `RequeueExit` has this exit code, Slurm queues a job again that ends with it.
+pub(crate) const EXIT_TEMPFAIL: u8 = 75;
 
-/// For the runner and the recorder, besides the limits of the runs.
+/// Memory for the runner and the recorder, in addition to the limits of the runs.
 const RESERVED_BYTES: u64 = 1 << 30;
-/// Added to the estimate for the limit of a job.
+/// Added to the estimated time of a job for its time limit.
 const TIME_MARGIN: Duration = Duration::from_secs(120);
 
-/// Slurm itself gives up after `MessageTimeout`, 10 s by default.
+/// Above `MessageTimeout`, 10 s by default, after which Slurm's programs fail themselves.
 const TIMEOUT: Duration = Duration::from_secs(20);
 const SUBMIT_TIMEOUT: Duration = Duration::from_secs(60);
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 #[derive(Debug, Serialize)]
 pub struct Job {
-    /// `12_3`.
+    /// As in `12_3`: task 3 of array 12.
     pub id: String,
-    /// Index in the array: a block, or a round. `None` for the job that follows.
-    pub block: Option<u32>,
+    /// Index in the array; `None` for the follow-up job.
+    #[serde(rename = "block")]
+    pub task_index: Option<u32>,
     pub state: String,
-    /// Empty while it waits.
+    /// Empty while the job waits.
     pub host: String,
     pub reason: String,
 }
@@ -45,18 +48,19 @@ pub(crate) fn script_path(folder: &ExperimentFolder) -> PathBuf {
     folder.path().join("slurm.sh")
 }
 
-pub(crate) fn script(plan: &Plan, i_vote: bool) -> Result<String> {
+/// `i_vote`: the user confirms that the validator may vote.
+pub(crate) fn experiment_script(plan: &Plan, i_vote: bool) -> Result<String> {
     let folder = ExperimentFolder::new(&plan.folder);
-    let jobs = Jobs {
-        name: folder.scope(&plan.name),
-        output_folder: folder.blocks(),
+    let job_scripts = JobScripts {
+        job_name: folder.unique_name(&plan.name),
+        output_folder: folder.host_blocks(),
     };
     let comment = format!(
         "# 1. faultline experiment prepare {}\n\
          # 2. sbatch --parsable THIS-FILE\n\
          # 3. sbatch --dependency=afterany:JOB --wrap='faultline experiment report FOLDER'\n\
          #SBATCH --array=1-{}\n",
-        quoted(&plan.file),
+        shell_quoted(&plan.file),
         plan.replicates
     );
     let turns = match plan.concurrent {
@@ -66,19 +70,20 @@ pub(crate) fn script(plan: &Plan, i_vote: bool) -> Result<String> {
     let i_vote = if i_vote { " --i-vote" } else { "" };
     let command = format!(
         "experiment block {} \"$SLURM_ARRAY_TASK_ID\"{i_vote}",
-        quoted(folder.path())
+        shell_quoted(folder.path())
     );
-    jobs.array_script(plan, turns, &comment, &command)
+    job_scripts.array_script(plan, turns, &comment, &command)
 }
 
-/// The jobs of an experiment or a campaign.
-pub struct Jobs {
-    pub name: String,
+/// Writes the batch scripts of an experiment or a campaign.
+pub struct JobScripts {
+    pub job_name: String,
     pub output_folder: PathBuf,
 }
 
-impl Jobs {
-    /// A task has this many turns of the plan. `comment` follows the first line.
+impl JobScripts {
+    /// Each task executes `turns` turns: the runs of a turn execute at the same time. `comment`
+    /// follows the first line.
     pub fn array_script(
         &self,
         plan: &Plan,
@@ -88,11 +93,11 @@ impl Jobs {
     ) -> Result<String> {
         let slurm = &plan.slurm;
         let mut options = vec![
-            format!("--job-name={}", self.name),
+            format!("--job-name={}", self.job_name),
             "--nodes=1".to_owned(),
             "--exclusive".to_owned(),
-            format!("--mem={}M", memory(plan)?.div_ceil(1 << 20)),
-            format!("--time={}", minutes(plan, turns)),
+            format!("--mem={}M", reserved_bytes(plan)?.div_ceil(1 << 20)),
+            format!("--time={}", time_limit_minutes(plan, turns)),
             "--requeue".to_owned(),
             "--open-mode=append".to_owned(),
             self.output_option("%3a.out")?,
@@ -107,40 +112,50 @@ impl Jobs {
         script_text(comment, &options, command)
     }
 
-    pub fn follow_up_script(&self, plan: &Plan, file: &str, command: &str) -> Result<String> {
+    /// For the job that runs when the array has ended.
+    pub fn follow_up_script(
+        &self,
+        plan: &Plan,
+        output_file: &str,
+        command: &str,
+    ) -> Result<String> {
         let mut options = plan.slurm.options.clone();
-        options.push(format!("--job-name={}", self.name));
-        options.push(self.output_option(file)?);
+        options.push(format!("--job-name={}", self.job_name));
+        options.push(self.output_option(output_file)?);
         script_text("", &options, command)
     }
 
-    fn output_option(&self, file: &str) -> Result<String> {
+    fn output_option(&self, output_file: &str) -> Result<String> {
         let path = self.output_folder.display().to_string();
         ensure!(
             !path.contains(['"', '\\', '\n']),
             "{path:?} has a quote, a backslash or a line end, which sbatch misreads: choose another folder"
         );
-        Ok(format!("--output=\"{}/{file}\"", path.replace('%', "%%")))
+        Ok(format!(
+            "--output=\"{}/{output_file}\"",
+            path.replace('%', "%%")
+        ))
     }
 }
 
 fn script_text(comment: &str, options: &[String], command: &str) -> Result<String> {
-    let program = std::env::current_exe().context("this program's own file is not known")?;
+    let program = std::env::current_exe().context("the path of this program is not known")?;
     // Slurm reads quotes in these lines as a shell does.
     let lines = options.iter().map(|option| format!("#SBATCH {option}\n"));
-    let (options, program): (String, _) = (lines.collect(), quoted(&program));
+    let (options, program): (String, _) = (lines.collect(), shell_quoted(&program));
     Ok(format!(
         "#!/bin/sh\n{comment}{options}exec {program} {command}\n"
     ))
 }
 
-/// For a shell.
-pub fn quoted(path: &Path) -> String {
+/// Quotes a path for a shell.
+pub fn shell_quoted(path: &Path) -> String {
     format!("'{}'", path.display().to_string().replace('\'', "'\\''"))
 }
 
-/// 0 is all memory of a node. Slurm only reserves it: runs are not in its cgroups.
-fn memory(plan: &Plan) -> Result<u64> {
+/// The memory that a job requests; 0 is all memory of a node. Slurm does not limit the runs by it,
+/// because they are not in Slurm's cgroups.
+fn reserved_bytes(plan: &Plan) -> Result<u64> {
     let limits = plan
         .arms
         .iter()
@@ -160,7 +175,7 @@ fn memory(plan: &Plan) -> Result<u64> {
         });
     match (plan.slurm.memory, needed) {
         (Some(given), Some(needed)) if given < needed => bail!(
-            "slurm.memory is {}; set at least {}: the limits of the runs, and {} for the recorder",
+            "slurm.memory is {}; set at least {}: the limits of the runs, and {} for the runner and the recorder",
             bytes(given),
             bytes(needed),
             bytes(RESERVED_BYTES)
@@ -170,8 +185,8 @@ fn memory(plan: &Plan) -> Result<u64> {
     }
 }
 
-/// 0 is no limit: a copy may take any time.
-fn minutes(plan: &Plan, turns: usize) -> u64 {
+/// 0 is no limit, for plans whose runs first copy a saved state: a copy may take any time.
+fn time_limit_minutes(plan: &Plan, turns: usize) -> u64 {
     match estimate(plan, turns).longest_seconds {
         Some(longest) if plan.restored_from().is_none() => Duration::from_secs(longest)
             .saturating_add(plan.host.cool_down)
@@ -186,12 +201,12 @@ fn minutes(plan: &Plan, turns: usize) -> u64 {
 pub fn check(plan: &Plan) -> Result<()> {
     call("sbatch", &["--version"])?;
     let config = call("scontrol", &["show", "config"])?;
-    let value = |key: &str| {
+    let config_value = |key: &str| {
         let mut pairs = config.lines().filter_map(|line| line.split_once('='));
         let (_, value) = pairs.find(|(name, _)| name.trim() == key)?;
         Some(value.trim())
     };
-    let kill_wait = value("KillWait").and_then(|text| text.split(' ').next()?.parse().ok());
+    let kill_wait = config_value("KillWait").and_then(|text| text.split(' ').next()?.parse().ok());
     if let Some(kill_wait) = kill_wait.map(Duration::from_secs)
         && plan.stop.grace >= kill_wait
     {
@@ -201,15 +216,15 @@ pub fn check(plan: &Plan) -> Result<()> {
             duration(kill_wait)
         );
     }
-    if !value("RequeueExit").is_some_and(|codes| codes.split(',').contains(&"75")) {
+    if !config_value("RequeueExit").is_some_and(|codes| codes.split(',').contains(&"75")) {
         say(
-            "warning: RequeueExit of slurm.conf lacks 75, so a task that has to wait fails; submit it again",
+            "warning: RequeueExit of slurm.conf lacks 75: a task whose host is in use or not fit fails, and has to be submitted again",
         );
     }
     Ok(())
 }
 
-/// Returns the id of the tasks' job.
+/// Submits the tasks of an array, and its follow-up job. Returns the array's id.
 pub fn submit(script: &Path, tasks: &BTreeSet<u32>, follow_up: &Path) -> Result<String> {
     let array = format!("--array={}", tasks.iter().join(","));
     let job = call("sbatch", &["--parsable", &array, &script.to_string_lossy()])?;
@@ -217,30 +232,30 @@ pub fn submit(script: &Path, tasks: &BTreeSet<u32>, follow_up: &Path) -> Result<
     let dependency = format!("--dependency=afterany:{job}");
     let follow_up = follow_up.to_string_lossy();
     call("sbatch", &["--parsable", &dependency, &follow_up]).with_context(|| {
-        format!("job {job} is queued, but not what follows it: `sbatch {dependency} {follow_up}`")
+        format!("job {job} is queued, but not the job that follows it: run `sbatch {dependency} {follow_up}`")
     })?;
     Ok(job)
 }
 
-/// Jobs of this name that wait or run. The job that follows the tasks leaves out itself.
-pub fn jobs(job_name: &str) -> Result<Vec<Job>> {
+/// Jobs of this name that wait or run, without the job in which this program runs.
+pub fn list_jobs(job_name: &str) -> Result<Vec<Job>> {
     let name = format!("--name={job_name}");
     let answer = call(
         "squeue",
         &["--noheader", "--array", &name, "--format=%i|%K|%T|%N|%r"],
     )?;
-    let job = |line: &str| {
-        let (id, block, state, host, reason) = line.trim().split('|').collect_tuple()?;
+    let parse_job = |line: &str| {
+        let (id, task_index, state, host, reason) = line.trim().split('|').collect_tuple()?;
         Some(Job {
             id: id.to_owned(),
-            block: block.parse().ok(),
+            task_index: task_index.parse().ok(),
             state: state.to_owned(),
             host: host.to_owned(),
             reason: reason.to_owned(),
         })
     };
     let own_id = env_var("SLURM_JOB_ID");
-    let jobs = answer.lines().filter_map(job);
+    let jobs = answer.lines().filter_map(parse_job);
     Ok(jobs
         .filter(|job| own_id.as_ref() != Some(&job.id))
         .collect())
@@ -261,11 +276,11 @@ fn call(program: &str, arguments: &[&str]) -> Result<String> {
 
 #[expect(
     clippy::disallowed_methods,
-    reason = "it ends within the timeout, and is not part of a run"
+    reason = "the program ends within the timeout, and is not part of a run"
 )]
 fn call_within(timeout: Duration, program: &str, arguments: &[&str]) -> Result<String> {
     // The output goes to files: a pipe stays open until the program's children end.
-    let (stdout, stderr) = (output_file()?, output_file()?);
+    let (stdout, stderr) = (open_memory_file()?, open_memory_file()?);
     let mut command = Command::new(program);
     command
         .args(arguments)
@@ -279,7 +294,7 @@ fn call_within(timeout: Duration, program: &str, arguments: &[&str]) -> Result<S
         ),
         child => child.context(program.to_owned())?,
     };
-    let Some(status) = wait(&mut child, timeout).context(program.to_owned())? else {
+    let Some(status) = wait_or_kill(&mut child, timeout).context(program.to_owned())? else {
         let queued = match program {
             "sbatch" => "; `squeue --me` shows whether the jobs are queued all the same",
             _ => "",
@@ -297,9 +312,11 @@ fn call_within(timeout: Duration, program: &str, arguments: &[&str]) -> Result<S
     read_from_start(stdout)
 }
 
-fn output_file() -> Result<File> {
+fn open_memory_file() -> Result<File> {
     let file = memfd_create("output", MemfdFlags::CLOEXEC);
-    Ok(File::from(file.context("a file in memory")?))
+    Ok(File::from(
+        file.context("a file in memory could not be created")?,
+    ))
 }
 
 fn read_from_start(mut file: File) -> Result<String> {
@@ -309,8 +326,8 @@ fn read_from_start(mut file: File) -> Result<String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// `None` if it had to be killed.
-fn wait(child: &mut Child, timeout: Duration) -> io::Result<Option<ExitStatus>> {
+/// `None` if the program had to be killed.
+fn wait_or_kill(child: &mut Child, timeout: Duration) -> io::Result<Option<ExitStatus>> {
     let mut waited = Duration::ZERO;
     loop {
         let status = child.try_wait()?;

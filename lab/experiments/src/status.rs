@@ -1,6 +1,6 @@
 mod search;
 
-pub use search::{Dwells, SearchStatus};
+pub use search::{DwellCounts, SearchStatus};
 
 pub use super::slurm::Job;
 use super::{
@@ -10,10 +10,10 @@ use super::{
     lock::{self, Holder},
     outcome::{Outcome, Validity},
     plan::Plan,
-    saved::{find_folder, read_started},
+    saved::{find_folder, read_with_host_blocks},
     schedule::{ScheduledRun, Turn},
     slurm,
-    watch::{Now, Watch},
+    watch::{Timestamp, Watch},
 };
 use crate::args::StatusArgs;
 use faultline_common::{
@@ -30,7 +30,7 @@ use std::{mem, path::PathBuf, time::Duration};
 #[serde(rename_all = "snake_case", tag = "is")]
 pub enum ExperimentState {
     Running {
-        /// `None` if it is not written yet.
+        /// `None` if the runner has not written it yet.
         pid: Option<u32>,
     },
     /// A signal suspended the runner.
@@ -42,7 +42,7 @@ pub enum ExperimentState {
     },
     /// The runner was killed, or the host went down.
     CutOff,
-    /// All turns are done.
+    /// All turns are done. The runs of a turn execute at the same time.
     Finished,
 }
 
@@ -51,17 +51,19 @@ pub struct Status {
     pub name: String,
     pub folder: PathBuf,
     pub state: ExperimentState,
-    pub done: usize,
+    #[serde(rename = "done")]
+    pub runs_done: usize,
     #[serde(rename = "of")]
     pub run_count: usize,
-    /// Share of the turns, including the current one's progress.
+    /// Percentage of the turns that are done, with the elapsed share of the open one.
     pub percent: f64,
     /// `None` without a runner.
     pub seconds_left: Option<u64>,
-    /// Jobs of Slurm.
+    /// Jobs of Slurm that wait or run.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub jobs: Vec<Job>,
-    /// Attempts at blocks whose journals cannot be used.
+    /// Journals of host blocks that cannot be used, with reasons. A host block is turns that one
+    /// host executes with a journal of its own.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub unreadable: Vec<String>,
     pub runs: Vec<RunStatus>,
@@ -72,8 +74,9 @@ pub struct RunStatus {
     #[serde(flatten)]
     pub scheduled: ScheduledRun,
     pub turn: u32,
+    /// How often the turn was begun.
     pub attempts: u32,
-    /// `None` without blocks.
+    /// `None` without host blocks.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
     pub step: Option<Step>,
@@ -82,7 +85,7 @@ pub struct RunStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub search: Option<SearchStatus>,
     pub outcome: Option<Outcome>,
-    /// `None` until it has ended.
+    /// `None` until the run has ended.
     pub validity: Option<Validity>,
     pub began_unix_ns: Option<i64>,
     pub ended_unix_ns: Option<i64>,
@@ -90,9 +93,9 @@ pub struct RunStatus {
 
 pub fn status(args: &StatusArgs) -> anyhow::Result<String> {
     let folder = find_folder(&args.experiment)?;
-    let (plan, journal_state) = read_started(&folder)?;
-    let jobs = jobs(&plan, &folder);
-    let holder = if jobs.is_empty() && journal_state.running_blocks == 0 {
+    let (plan, journal_state) = read_with_host_blocks(&folder)?;
+    let jobs = slurm_jobs(&plan, &folder);
+    let holder = if jobs.is_empty() && journal_state.running_host_blocks == 0 {
         lock::holder(&folder.lock())?
     } else {
         Holder::Process(None)
@@ -109,15 +112,15 @@ pub fn status(args: &StatusArgs) -> anyhow::Result<String> {
     if args.json {
         Ok(json(&status)?)
     } else {
-        Ok(page(&status, now))
+        Ok(page_text(&status, now))
     }
 }
 
-fn jobs(plan: &Plan, folder: &ExperimentFolder) -> Vec<Job> {
+fn slurm_jobs(plan: &Plan, folder: &ExperimentFolder) -> Vec<Job> {
     if !slurm::script_path(folder).exists() {
         return Vec::new();
     }
-    slurm::jobs(&folder.scope(&plan.name)).unwrap_or_else(|error| {
+    slurm::list_jobs(&folder.unique_name(&plan.name)).unwrap_or_else(|error| {
         say(&format!("warning: the jobs are not known: {error:#}"));
         Vec::new()
     })
@@ -138,35 +141,36 @@ impl Status {
             (Holder::Free, None) => ExperimentState::CutOff,
         };
         let is_running = matches!(state, ExperimentState::Running { .. });
-        let blocks = journal_state.running_blocks.max(1) as u64;
-        let running_at = is_running.then_some(now);
+        let running_host_blocks = journal_state.running_host_blocks.max(1) as u64;
+        let now_if_running = is_running.then_some(now);
         let runs: Vec<RunStatus> = journal_state
             .scheduled()
-            .map(|scheduled| run_status(plan, journal_state, folder, scheduled, running_at))
+            .map(|scheduled| run_status(plan, journal_state, folder, scheduled, now_if_running))
             .collect();
         let turns = &journal_state.turns;
         let is_open = |turn: &&Turn| !journal_state.is_done(turn);
         let open_turns = turns.iter().filter(is_open).count();
-        let turn_length = turn_length(plan, journal_state);
-        let age = running_at
-            .and_then(|now| current_age(journal_state, now))
+        let turn_length = expected_turn_length(plan, journal_state);
+        let elapsed = now_if_running
+            .and_then(|now| open_turn_elapsed(journal_state, now))
             .unwrap_or_default();
-        let current = age.as_secs_f64() / turn_length.as_secs_f64().max(f64::MIN_POSITIVE);
-        let done = (turns.len() - open_turns) as f64 + current.min(0.99);
+        let open_turn_share =
+            elapsed.as_secs_f64() / turn_length.as_secs_f64().max(f64::MIN_POSITIVE);
+        let done_turns = (turns.len() - open_turns) as f64 + open_turn_share.min(0.99);
         let remaining = turn_length
             .saturating_mul(u32::try_from(open_turns).unwrap_or(u32::MAX))
-            .saturating_sub(age);
+            .saturating_sub(elapsed);
         Status {
             name: plan.name.clone(),
             folder: folder.path().to_owned(),
             state,
-            done: journal_state.counted().len(),
+            runs_done: journal_state.completed_runs().len(),
             run_count: runs.len(),
-            percent: 100.0 * done / (turns.len() as f64).max(1.0),
-            // Blocks run at the same time.
-            seconds_left: is_running.then_some(remaining.as_secs() / blocks),
+            percent: 100.0 * done_turns / (turns.len() as f64).max(1.0),
+            // Host blocks run at the same time.
+            seconds_left: is_running.then_some(remaining.as_secs() / running_host_blocks),
             jobs: Vec::new(),
-            unreadable: journal_state.unreadable.clone(),
+            unreadable: journal_state.unreadable_journals.clone(),
             runs,
         }
     }
@@ -177,7 +181,7 @@ fn run_status(
     journal_state: &JournalState,
     folder: &ExperimentFolder,
     (turn, scheduled): (&Turn, &ScheduledRun),
-    running_at: Option<Duration>,
+    now_if_running: Option<Duration>,
 ) -> RunStatus {
     let newest = journal_state.newest_attempt(turn);
     let run_attempt = newest.and_then(|newest| newest.runs.get(&scheduled.run));
@@ -186,16 +190,17 @@ fn run_status(
         .and_then(|run_attempt| run_attempt.ended.as_ref())
         .filter(|_| !is_void);
     let steps = run_attempt.map_or(&[][..], |run_attempt| &run_attempt.steps);
-    let running_at = running_at.filter(|_| ended.is_none() && !is_void);
+    let now_if_running = now_if_running.filter(|_| ended.is_none() && !is_void);
     let mut progress_text = None;
-    if let (Some(now), Some(newest)) = (running_at, newest)
+    if let (Some(now), Some(newest)) = (now_if_running, newest)
         && let Some((_, began)) = steps.iter().find(|(step, _)| *step == Step::Watch)
     {
         let recording = journal_state
             .run_folder(folder, scheduled, newest.number)
             .join(RECORDING);
-        // Jumps of the wall clock do not matter for this text.
-        let at = |unix_ns: i64| Now {
+        // The journal has only wall times, so they replace uptimes. If the wall clock jumps, only
+        // this text is wrong.
+        let at = |unix_ns: i64| Timestamp {
             uptime: from_nanoseconds(unix_ns),
             unix_ns,
         };
@@ -209,15 +214,20 @@ fn run_status(
         .as_ref()
         .zip(run_attempt)
         .map(|(search, run_attempt)| {
-            let cut_off = journal_state.searches_cut_off(scheduled.run);
-            SearchStatus::of(search, &run_attempt.search_log, cut_off, running_at)
+            let cut_off_searches = journal_state.searches_cut_off(scheduled.run);
+            SearchStatus::of(
+                search,
+                &run_attempt.search_log,
+                cut_off_searches,
+                now_if_running,
+            )
         });
     RunStatus {
         scheduled: scheduled.clone(),
         turn: turn.number,
         attempts: newest.map_or(0, |newest| newest.number),
         host: newest.and_then(|newest| newest.origin.as_ref().map(|_| newest.host.clone())),
-        step: running_at.and(steps.last()).map(|(step, _)| *step),
+        step: now_if_running.and(steps.last()).map(|(step, _)| *step),
         progress_text,
         search,
         outcome: ended.map(|(ending, _)| ending.outcome.clone()),
@@ -227,7 +237,8 @@ fn run_status(
     }
 }
 
-fn current_age(journal_state: &JournalState, now: Duration) -> Option<Duration> {
+/// Time since the newest attempt at the first open turn began; `None` if all its runs have ended.
+fn open_turn_elapsed(journal_state: &JournalState, now: Duration) -> Option<Duration> {
     let mut turns = journal_state.turns.iter();
     let turn = turns.find(|turn| !journal_state.is_done(turn))?;
     let newest = journal_state.newest_attempt(turn)?;
@@ -236,8 +247,9 @@ fn current_age(journal_state: &JournalState, now: Duration) -> Option<Duration> 
     (!is_over).then(|| now.saturating_sub(from_nanoseconds(newest.unix_ns)))
 }
 
-/// The average length of a finished turn; without any, the plan's cool-down and duration.
-fn turn_length(plan: &Plan, journal_state: &JournalState) -> Duration {
+/// The average length of the finished turns; if there is none, the cool-down and the duration of
+/// the plan.
+fn expected_turn_length(plan: &Plan, journal_state: &JournalState) -> Duration {
     let lengths: Vec<Duration> = journal_state
         .turns
         .iter()
@@ -255,22 +267,23 @@ fn turn_length(plan: &Plan, journal_state: &JournalState) -> Duration {
     }
 }
 
-fn page(status: &Status, now: Duration) -> String {
+fn page_text(status: &Status, now: Duration) -> String {
     let left = status.seconds_left.map(Duration::from_secs).map(|left| {
         let end = moment(nanoseconds(now + left));
         format!(", about {} left (until {end})", duration(left))
     });
-    let jobs: String = status.jobs.iter().map(job_line).collect();
+    let job_lines: String = status.jobs.iter().map(job_line).collect();
     let page = format!(
-        "{}   {}\nstate      {}\n{jobs}progress   {} of {}, {:.0} %{}\n\n",
+        "{}   {}\nstate      {}\n{job_lines}progress   {} of {}, {:.0} %{}\n\n",
         status.name,
         status.folder.display(),
         state_text(&status.state),
-        status.done,
+        status.runs_done,
         counted(status.run_count as f64, "run"),
         status.percent,
         left.unwrap_or_default()
     );
+    // A lane: the folders, ports and CPUs of one run of a turn.
     let mut run_lanes = status.runs.iter().map(|run| &run.scheduled.lane);
     let has_lanes = !run_lanes.all_equal();
     let has_hosts = status.runs.iter().any(|run| run.host.is_some());
@@ -278,7 +291,7 @@ fn page(status: &Status, now: Duration) -> String {
     columns.extend(has_lanes.then_some("lane"));
     columns.extend(has_hosts.then_some("host"));
     columns.extend(["attempts", "what"]);
-    let mut next = "next";
+    let mut next_text = "next";
     let mut rows = Vec::new();
     for run in &status.runs {
         let scheduled = &run.scheduled;
@@ -294,7 +307,7 @@ fn page(status: &Status, now: Duration) -> String {
             0 => String::new(),
             attempts => attempts.to_string(),
         });
-        row.push(run_text(run, &mut next));
+        row.push(run_text(run, &mut next_text));
         rows.push(row);
     }
     page + &table(&columns, rows)
@@ -319,8 +332,8 @@ fn state_text(state: &ExperimentState) -> String {
 }
 
 fn job_line(job: &Job) -> String {
-    let block = job
-        .block
+    let task = job
+        .task_index
         .map_or("report".to_owned(), |block| format!("block {block}"));
     let location = if job.host.is_empty() {
         &job.reason
@@ -333,13 +346,13 @@ fn job_line(job: &Job) -> String {
         String::new()
     };
     format!(
-        "job        {} ({block}) {}, {location}{hint}\n",
+        "job        {} ({task}) {}, {location}{hint}\n",
         job.id, job.state
     )
 }
 
-/// Takes `next` for the first run that has not begun.
-fn run_text(run: &RunStatus, next: &mut &'static str) -> String {
+/// `next_text` is the text for the first run that has not begun. It is then emptied.
+fn run_text(run: &RunStatus, next_text: &mut &'static str) -> String {
     let search = run.search.as_ref();
     let search = search.map_or_else(String::new, |search| format!("; {}", search.in_words()));
     match (&run.outcome, run.step) {
@@ -357,12 +370,12 @@ fn run_text(run: &RunStatus, next: &mut &'static str) -> String {
             format!("{ended}{repeated}{search}")
         }
         (None, Some(step)) => {
-            *next = "";
+            *next_text = "";
             let mut text = format!("now: {}", step.in_words());
             text.extend(run.progress_text.as_ref().map(|text| format!(", {text}")));
             text + &search
         }
         (None, None) if run.attempts > 0 => "cut off; to be repeated".to_owned(),
-        (None, None) => mem::take(next).to_owned(),
+        (None, None) => mem::take(next_text).to_owned(),
     }
 }

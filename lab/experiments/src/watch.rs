@@ -8,58 +8,60 @@ use faultline_common::clock::from_nanoseconds;
 use faultline_recording::Progress;
 use std::{mem, time::Duration};
 
-/// A point older than this has a wrong time: the validator pushes every ten seconds.
-const MAX_POINT_AGE: Duration = Duration::from_secs(60);
-/// If nothing was recorded for this long and for this many intervals, rules about missing progress
-/// do not apply: a busy disk can delay a recorder.
-const MIN_STALE: Duration = Duration::from_secs(10);
+/// If the first transaction is reported later than this, its time is wrong: the validator pushes
+/// metrics every ten seconds.
+const MAX_FIRST_TRANSACTION_AGE: Duration = Duration::from_secs(60);
+/// Without a new sample of the recorder for this time and for `STALE_INTERVALS`, rules about
+/// missing progress do not apply: a busy disk can delay the recorder.
+const MIN_STALE_TIME: Duration = Duration::from_secs(10);
 const STALE_INTERVALS: u32 = 5;
-/// A run that ends later than planned by more than this and by more than 1/20 of its
-/// length is too long.
-const MAX_LATE: Duration = Duration::from_secs(10);
-const LATE_DIVISOR: u32 = 20;
-/// A recorder without output for this multiple of the stale time is dead.
-const SILENT_FACTOR: u32 = 12;
+/// A run is too long if it ends later than planned by more than this and by more than 1/20 of its
+/// planned length.
+const MAX_END_DELAY: Duration = Duration::from_secs(10);
+const END_DELAY_DIVISOR: u32 = 20;
+/// A recorder without a new sample for this multiple of `Watch::stale_after` is dead.
+const DEAD_RECORDER_FACTOR: u32 = 12;
 
+/// One moment on two clocks.
 #[derive(Clone, Copy)]
-pub struct Now {
+pub struct Timestamp {
     /// By the monotonic clock.
     pub uptime: Duration,
     pub unix_ns: i64,
 }
 
-/// Times are uptimes.
+/// Observes one run. Times are those of the monotonic clock.
 pub struct Watch {
     kind: WorkloadKind,
     rules: StopRules,
     /// A search itself decides when it ends.
     is_search: bool,
     stale_after: Duration,
-    pub(crate) began: Now,
-    first_executed: Option<Duration>,
+    pub(crate) began: Timestamp,
+    first_transaction_at: Option<Duration>,
     /// The newest slot, and when it was first seen.
     newest_slot: Option<(u64, Duration)>,
-    was_at_tip: bool,
+    has_reached_tip: bool,
     phase: Option<String>,
-    /// Uptime in nanoseconds of the newest tick, and when it was first seen.
+    /// Uptime in nanoseconds of the recorder's newest sample, and when it was first seen.
     newest_tick: Option<(i64, Duration)>,
     sampled_at: Duration,
-    /// Longest time between two samples after the planned end.
+    /// Longest time between two calls of [`Watch::sample`] after the planned end.
     end_delay: Duration,
     silence_reported: bool,
 }
 
 impl Watch {
-    pub fn begin(plan: &Plan, tick_interval: Duration, now: Now) -> Self {
+    pub fn begin(plan: &Plan, tick_interval: Duration, now: Timestamp) -> Self {
         Watch {
             kind: plan.workload.kind,
             rules: plan.stop.clone(),
             is_search: plan.memory_search.is_some(),
-            stale_after: MIN_STALE.max(tick_interval * STALE_INTERVALS),
+            stale_after: MIN_STALE_TIME.max(tick_interval * STALE_INTERVALS),
             began: now,
-            first_executed: None,
+            first_transaction_at: None,
             newest_slot: None,
-            was_at_tip: false,
+            has_reached_tip: false,
             phase: None,
             newest_tick: None,
             sampled_at: now.uptime,
@@ -70,43 +72,47 @@ impl Watch {
 
     /// Returns why the runner has to end the run: [`Outcome::Completed`] if its time is up.
     /// `progress` is `None` if the recording is unreadable.
-    pub fn sample(&mut self, now: Now, progress: Option<&Progress>) -> Option<Outcome> {
-        let previous = mem::replace(&mut self.sampled_at, now.uptime);
+    pub fn sample(&mut self, now: Timestamp, progress: Option<&Progress>) -> Option<Outcome> {
+        let last_sampled_at = mem::replace(&mut self.sampled_at, now.uptime);
         if let Some(progress) = progress {
             self.update(now, progress);
         }
-        // Only time between samples counts: after its last one, a run may wait for others.
+        // Only the time between two samples is a delay: a run that is over may have to wait for
+        // concurrent runs, and then no sample follows.
         if let Some(due) = self
             .counted_from()
             .and_then(|from| from.checked_add(self.rules.duration))
         {
             self.end_delay = self
                 .end_delay
-                .max(now.uptime.saturating_sub(due.max(previous)));
+                .max(now.uptime.saturating_sub(due.max(last_sampled_at)));
         }
         self.decide(now.uptime)
     }
 
-    /// The delay of the end, if it is so long that the runner itself was stalled.
+    /// The delay of the end, if it is so long that the runner itself must have stalled.
     pub fn excessive_delay(&self) -> Option<Duration> {
-        let max_delay = MAX_LATE.max(self.rules.duration / LATE_DIVISOR);
+        let max_delay = MAX_END_DELAY.max(self.rules.duration / END_DELAY_DIVISOR);
         (self.end_delay > max_delay).then_some(self.end_delay)
     }
 
-    fn update(&mut self, now: Now, progress: &Progress) {
-        if let (None, Some(first)) = (self.first_executed, progress.first_transaction_unix_ns) {
-            let age = from_nanoseconds(now.unix_ns.saturating_sub(first));
-            let age = if age > MAX_POINT_AGE {
+    fn update(&mut self, now: Timestamp, progress: &Progress) {
+        if let (None, Some(unix_ns)) = (
+            self.first_transaction_at,
+            progress.first_transaction_unix_ns,
+        ) {
+            let age = from_nanoseconds(now.unix_ns.saturating_sub(unix_ns));
+            let age = if age > MAX_FIRST_TRANSACTION_AGE {
                 Duration::ZERO
             } else {
                 age
             };
-            self.first_executed = Some(now.uptime.saturating_sub(age).max(self.began.uptime));
+            self.first_transaction_at = Some(now.uptime.saturating_sub(age).max(self.began.uptime));
         }
         if progress.newest_slot > self.newest_slot.map(|(slot, _)| slot) {
             self.newest_slot = progress.newest_slot.map(|slot| (slot, now.uptime));
         }
-        self.was_at_tip |= progress.has_reached_tip;
+        self.has_reached_tip |= progress.has_reached_tip;
         if let Some(tick) = &progress.last_tick {
             self.phase = tick.phase.as_deref().map(str::to_owned);
             if self
@@ -119,8 +125,8 @@ impl Watch {
     }
 
     fn decide(&self, now: Duration) -> Option<Outcome> {
-        let is_over = |from: Duration, limit: Option<Duration>| {
-            limit.is_some_and(|limit| now.saturating_sub(from) >= limit)
+        let is_over = |from: Duration, length: Option<Duration>| {
+            length.is_some_and(|length| now.saturating_sub(from) >= length)
         };
         let rules = &self.rules;
         if let Some(from) = self.counted_from()
@@ -132,11 +138,11 @@ impl Watch {
         if self.kind == WorkloadKind::Replay || self.time_since_tick() >= self.stale_after {
             return None;
         }
-        match (self.first_executed, self.newest_slot) {
+        match (self.first_transaction_at, self.newest_slot) {
             (None, _) if is_over(self.began.uptime, rules.first_transaction_within) => {
                 Some(Outcome::NeverExecuted)
             }
-            (Some(first), _) if !self.was_at_tip && is_over(first, rules.at_tip_within) => {
+            (Some(first), _) if !self.has_reached_tip && is_over(first, rules.at_tip_within) => {
                 Some(Outcome::NotAtTip)
             }
             (_, Some((_, seen_at))) if is_over(seen_at, rules.no_progress_for) => {
@@ -148,12 +154,12 @@ impl Watch {
 
     fn counted_from(&self) -> Option<Duration> {
         match (self.kind, self.rules.counted_from) {
-            (WorkloadKind::Validator, CountedFrom::FirstTransaction) => self.first_executed,
+            (WorkloadKind::Validator, CountedFrom::FirstTransaction) => self.first_transaction_at,
             (WorkloadKind::Replay, _) | (_, CountedFrom::Start) => Some(self.began.uptime),
         }
     }
 
-    /// Time without a new tick, if it has just become too long; once per silence.
+    /// Time without a new sample of the recorder. Returned once, when it has become too long.
     pub fn take_new_silence(&mut self) -> Option<Duration> {
         let silence = self.time_since_tick();
         let is_stale = silence >= self.stale_after;
@@ -161,10 +167,10 @@ impl Watch {
         (is_stale && !was_reported).then_some(silence)
     }
 
-    /// Time without a new tick, if that means a dead recorder.
+    /// Time without a new sample, if it is so long that the recorder must be dead.
     pub fn silence_of_dead_recorder(&self) -> Option<Duration> {
         let silence = self.time_since_tick();
-        (silence >= self.stale_after * SILENT_FACTOR).then_some(silence)
+        (silence >= self.stale_after * DEAD_RECORDER_FACTOR).then_some(silence)
     }
 
     fn time_since_tick(&self) -> Duration {
@@ -179,12 +185,12 @@ impl Watch {
         let mut text = match self.counted_from() {
             Some(from) => {
                 let seconds = self.sampled_at.saturating_sub(from).as_secs_f64();
-                let duration = self.rules.duration;
-                let planned = duration.as_secs_f64().max(f64::MIN_POSITIVE);
+                let length = self.rules.duration;
+                let planned = length.as_secs_f64().max(f64::MIN_POSITIVE);
                 format!(
                     "{:.0} % of {}",
                     (100.0 * seconds / planned).min(100.0),
-                    faultline_text::duration(duration)
+                    faultline_text::duration(length)
                 )
             }
             None => "no transaction executed yet".to_owned(),

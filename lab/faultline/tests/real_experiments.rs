@@ -116,7 +116,7 @@ fn raw(runs: &[Run], arm: &str, bodies: &[Vec<u8>], name: &str, field: &str) -> 
         .sum()
 }
 
-/// The report counts from the first execution on: nearly all of what the raw lines say, and never more.
+/// The report counts from the first executed transaction on: nearly all of what the raw lines say, and never more.
 fn the_report_says_what_the_raw_lines_say(runs: &[Run], bodies: &[Vec<u8>], page: &Page) {
     for (table, column, name, field) in [
         ("cache", "Misses (sum)", CACHE, "misses"),

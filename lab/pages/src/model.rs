@@ -16,7 +16,7 @@ pub struct Report {
     pub caveats: Vec<Caveat>,
     pub sections: Vec<Section>,
     /// Whether [`Block::Fold`] starts open.
-    pub unfolded: bool,
+    pub folds_start_open: bool,
     /// Heading above [`Report::runs`]; `Runs` if empty.
     pub cards: String,
     pub made_by: String,

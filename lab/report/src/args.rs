@@ -21,7 +21,7 @@ pub struct InfoArgs {
     pub manifest: bool,
 }
 
-/// In which format tables are written.
+/// The file format of exported tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Format {
     /// Apache Parquet, compressed with Snappy.
@@ -54,7 +54,7 @@ pub struct ExportArgs {
     /// Add to a data set of many recordings: Parquet by host, run and day.
     #[arg(long, value_name = "DIR", conflicts_with_all = ["out", "format", "force"])]
     pub into: Option<PathBuf>,
-    /// Only this table. Can be repeated [default: all, and wide].
+    /// Export only this table. Can be repeated [default: all tables, including wide].
     #[arg(long = "table", value_name = "NAME")]
     pub tables: Vec<String>,
     /// Overwrite existing files.
@@ -84,8 +84,8 @@ pub struct MergeArgs {
   faultline report 512G-*.fltl 1024G-*.fltl --out comparison
 
 Runs with the same label `arm` are replicates of one arm. A statistical test needs three replicates per arm; with fewer, runs \
-are described but not tested. For a RUN.fltl with a RUN.trace next to it (faultline cache fetch), the program cache is also \
-predicted at other sizes.")]
+are described but not tested. If RUN.trace is next to RUN.fltl (`faultline cache fetch` makes it), the report also predicts \
+the program cache at other sizes.")]
 pub struct ReportArgs {
     /// Recordings.
     #[arg(required = true, value_name = "RUN")]
@@ -94,13 +94,13 @@ pub struct ReportArgs {
     #[arg(long, short, value_name = "DIR")]
     pub out: Option<PathBuf>,
     /// The primary metric [default: replay-p95; rss-mean for a process that is no validator].
-    #[arg(long, value_name = "METRIC", value_parser = metrics())]
+    #[arg(long, value_name = "METRIC", value_parser = metric_parser())]
     pub primary: Option<String>,
     /// Equivalence margin: differences below it do not matter, in percent [default: 5].
     #[arg(long, value_name = "PCT", value_parser = parse_percent)]
     pub margin: Option<f64>,
-    /// Compare metrics per slot as rates per second, so that arms of different slot times can be
-    /// compared.
+    /// Convert metrics that are per slot into rates per second. Then arms with different slot times
+    /// can be compared.
     #[arg(long)]
     pub per_second: bool,
     /// Show everything that the page otherwise folds.
@@ -114,7 +114,7 @@ pub struct ReportArgs {
     pub force: bool,
 }
 
-fn metrics() -> PossibleValuesParser {
+fn metric_parser() -> PossibleValuesParser {
     PossibleValuesParser::new(RUN_METRICS.iter().map(|run_metric| run_metric.id))
 }
 

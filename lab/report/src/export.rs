@@ -16,10 +16,10 @@ use std::path::{Path, PathBuf};
 /// The table that joins a tick with its samples.
 const WIDE: &str = "wide";
 
-/// Name of the exported table, and the recorded table with its rows: `tick` for [`WIDE`].
+/// The exported table, and the recorded table with its rows. Rows of [`WIDE`] come from `tick`.
 type ExportedTable = (&'static str, &'static TableSpec);
 
-/// Files that were finished before an error stay.
+/// An error does not remove the files that are already complete.
 pub fn run(args: &ExportArgs) -> Result<String> {
     export_all(args).map_err(|error| match is_disk_full(&error) {
         true => error.context("the disk is full: free space, and export again"),
@@ -130,12 +130,12 @@ fn export_into_dataset(root: &Path, files: &[PathBuf], tables: &[ExportedTable])
 
 fn write_tables(export: &RecordingExport<'_>, tables: &[ExportedTable]) -> Result<String> {
     let mut rows = 0;
-    for &(table, spec) in tables {
+    for &(table, row_source) in tables {
         let columns = match table {
             WIDE => rows::wide_columns(export)?,
-            _ => rows::columns(export, spec)?,
+            _ => rows::columns(export, row_source)?,
         };
-        let mut files = TableFiles::new(export, table, spec, columns);
+        let mut files = TableFiles::new(export, table, row_source, columns);
         rows += rows::write(table == WIDE, &mut files)?;
         files.finish()?;
     }

@@ -1,3 +1,6 @@
+//! Slots and their times come from the datapoints of a live validator ([`Run::points`]), or from
+//! the log of an offline replay ([`Run::offline_replay`]).
+
 pub mod lifecycle;
 mod numbers;
 pub mod timeline;
@@ -5,8 +8,8 @@ mod tps;
 
 pub use lifecycle::{End, Lifecycle, PhaseSpan, Success};
 pub use numbers::{
-    CacheNumbers, MemoryLevels, PoolFaults, TpsNumbers, WindowNumbers, cache_us_per_slot, numbers,
-    pool_faults, prune_us, timed_cache_us_per_slot,
+    CacheNumbers, MemoryGauges, ThreadPoolUse, TpsNumbers, WindowNumbers, cache_us_by_time,
+    cache_us_per_slot, numbers, prune_us, thread_pool_use,
 };
 pub(crate) use timeline::timeline;
 pub use tps::{Second, Tps};
@@ -43,21 +46,21 @@ impl Span {
 pub struct Measured {
     pub lifecycle: Lifecycle,
     pub tps: Tps,
-    /// From the origin to the end of the last process. If this was not recorded, to the last tick
-    /// or the last second of TPS.
+    /// From the origin to the end of the last process. If this end was not recorded, to the last
+    /// tick or the last second of TPS, whichever is later.
     pub all: Span,
-    /// From the first execution; `None` if no transaction was recorded.
+    /// From the first second with a transaction; `None` if no transaction was recorded.
     pub execution_window: Option<Span>,
     /// From the first tick at the tip; `None` without one.
     pub from_tip: Option<Span>,
 }
 
-pub fn measure(run: &Run) -> Measured {
-    let lifecycle = lifecycle::lifecycle(run);
-    let tps = tps::tps(run, &lifecycle);
-    // A run ends with its process. Later ticks are drawn but not counted.
+pub fn measure(recording: &Run) -> Measured {
+    let lifecycle = lifecycle::lifecycle(recording);
+    let tps = tps::tps(recording, &lifecycle);
+    // A run ends with its last process. Later ticks are drawn but not counted.
     let end = match tps.seconds.last() {
-        Some(last) if lifecycle.process_end.is_none() => lifecycle.run_end.max(last.at + 1.0),
+        Some(last) if lifecycle.last_process_end.is_none() => lifecycle.run_end.max(last.at + 1.0),
         _ => lifecycle.run_end,
     };
     let until_end = |from| Span { from, to: end };
@@ -70,11 +73,11 @@ pub fn measure(run: &Run) -> Measured {
     }
 }
 
-pub fn signal_rates(run: &Run, signal: Signal, window: Span) -> Rates {
-    let readings: Vec<Reading> = run
+pub fn signal_rates(recording: &Run, signal: Signal, window: Span) -> Rates {
+    let readings: Vec<Reading> = recording
         .ticks
         .iter()
-        .zip(run.signal(signal))
+        .zip(recording.signal(signal))
         .filter(|(tick, _)| window.includes(tick.at))
         .map(|(tick, total)| Reading {
             at: tick.at,
@@ -82,45 +85,46 @@ pub fn signal_rates(run: &Run, signal: Signal, window: Span) -> Rates {
             counter_id: counter_id(tick),
         })
         .collect();
-    rate::rates(&readings, max_tick_step(run))
+    rate::rates(&readings, max_tick_step(recording))
 }
 
-/// A new process may restart kernel counters, and nothing is known between two sessions.
+/// A new process may start new counters. The increase between two sessions is not known.
 fn counter_id(tick: &Tick) -> u64 {
     (tick.session as u64) << 32 | (tick.process.unwrap_or(0) as u64 & 0xffff_ffff)
 }
 
 /// The longest step between readings that is not a gap, in seconds.
-pub(crate) fn max_tick_step(run: &Run) -> f64 {
-    2.5 * run.interval_seconds()
+pub(crate) fn max_tick_step(recording: &Run) -> f64 {
+    2.5 * recording.interval_seconds()
 }
 
 /// Anonymous, file and shared memory together, in bytes.
-pub(crate) fn rss(run: &Run) -> Vec<Option<f64>> {
-    let columns = [Signal::RssAnon, Signal::RssFile, Signal::RssShmem].map(|kind| run.signal(kind));
+pub(crate) fn rss(recording: &Run) -> Vec<Option<f64>> {
+    let columns =
+        [Signal::RssAnon, Signal::RssFile, Signal::RssShmem].map(|kind| recording.signal(kind));
     let sum = |index| columns.iter().map(|column| *column.get(index)?).sum();
     (0..columns[0].len()).map(sum).collect()
 }
 
 pub(crate) fn points_within<'p, P: Point>(
-    run: &Run,
+    recording: &Run,
     points: &'p [P],
     span: Span,
 ) -> impl Iterator<Item = &'p P> {
     points
         .iter()
-        .filter(move |point| span.includes(run.at(point.time_unix_ns())))
+        .filter(move |point| span.includes(recording.at(point.time_unix_ns())))
 }
 
 /// A value of each point, multiplied by `scale`.
 pub(crate) fn point_values<P: Point>(
-    run: &Run,
+    recording: &Run,
     points: &[P],
     span: Span,
     value_of: impl Fn(&P) -> Option<u64>,
     scale: f64,
 ) -> Vec<Option<f64>> {
-    points_within(run, points, span)
+    points_within(recording, points, span)
         .map(|point| value_of(point).map(|value| value as f64 * scale))
         .collect()
 }
@@ -136,8 +140,9 @@ pub fn combine(
         .collect()
 }
 
-pub fn values_within(run: &Run, values: &[Option<f64>], window: Span) -> Vec<Option<f64>> {
-    run.ticks
+pub fn values_within(recording: &Run, values: &[Option<f64>], window: Span) -> Vec<Option<f64>> {
+    recording
+        .ticks
         .iter()
         .zip(values)
         .filter(|(tick, _)| window.includes(tick.at))
@@ -145,57 +150,59 @@ pub fn values_within(run: &Run, values: &[Option<f64>], window: Span) -> Vec<Opt
         .collect()
 }
 
-/// Whether this node produced the slot. Then it did not replay the slot, so replay times mean
-/// nothing.
+/// Whether this node produced the slot. It did not replay the slot, so replay times mean nothing.
 pub fn is_own_slot(point: &ReplaySlotPoint) -> Option<bool> {
     Some(point.total_transactions? == 0 && point.total_entries? == 0 && point.total_shreds? == 0)
 }
 
 /// Each replay of a slot that another node produced, in order of time. If the producer is unknown,
-/// a slot with transactions counts.
-pub fn replay_points(run: &Run, window: Span) -> impl Iterator<Item = &ReplaySlotPoint> {
-    points_within(run, &run.points.replay, window)
+/// slots with transactions are included.
+pub fn replay_points(recording: &Run, window: Span) -> impl Iterator<Item = &ReplaySlotPoint> {
+    points_within(recording, &recording.points.replay, window)
         .filter(|point| !is_own_slot(point).unwrap_or(!has_transactions(point)))
 }
 
-fn with_transactions(run: &Run, window: Span) -> impl Iterator<Item = &ReplaySlotPoint> {
-    replay_points(run, window).filter(|point| has_transactions(point))
+fn replay_points_with_transactions(
+    recording: &Run,
+    window: Span,
+) -> impl Iterator<Item = &ReplaySlotPoint> {
+    replay_points(recording, window).filter(|point| has_transactions(point))
 }
 
 fn has_transactions(point: &ReplaySlotPoint) -> bool {
     point.total_transactions.is_some_and(|count| count > 0)
 }
 
-/// (slot, milliseconds) of every replay, in order of time. For a fixed range of slots, the times
-/// are between successive banks, and `window` is ignored.
-pub fn replay_ms_by_slot(run: &Run, window: Span) -> Vec<(u64, f64)> {
-    let logged = run
-        .replayed
+/// (slot, milliseconds) of every replay, in order of time. An offline replay ignores `window`: its
+/// times are those between two successive banks in its log.
+pub fn replay_ms_by_slot(recording: &Run, window: Span) -> Vec<(u64, f64)> {
+    let offline_slots = recording
+        .offline_replay
         .slots
         .iter()
         .filter_map(|slot| Some((slot.slot, slot.elapsed_ms?)));
-    replay_points(run, window)
-        .filter(|_| run.replayed.slots.is_empty())
+    replay_points(recording, window)
+        .filter(|_| recording.offline_replay.slots.is_empty())
         .filter_map(|point| Some((point.slot?, point.replay_total_elapsed_us? as f64 / 1e3)))
-        .chain(logged)
+        .chain(offline_slots)
         .collect()
 }
 
 /// (slot, milliseconds in the program cache) of every replay of a slot with transactions, in order
 /// of time.
-pub fn cache_ms_by_slot(run: &Run, window: Span) -> Vec<(u64, f64)> {
-    with_transactions(run, window)
+pub fn cache_ms_by_slot(recording: &Run, window: Span) -> Vec<(u64, f64)> {
+    replay_points_with_transactions(recording, window)
         .filter_map(|point| Some((point.slot?, point.program_cache_us? as f64 / 1e3)))
         .collect()
 }
 
-/// For each slot, transactions, entries and shreds. For a replayed fixed range, bank hash and
-/// signatures. Two runs replayed the same block in a slot if these are equal.
+/// For each slot, transactions, entries and shreds. For an offline replay, bank hash and
+/// signatures. Two runs replayed the same block in a slot if these values are equal.
 pub type SlotContents = BTreeMap<u64, [Option<u64>; 3]>;
 
-pub fn slot_contents(run: &Run, window: Span) -> SlotContents {
-    let logged = run
-        .replayed
+pub fn slot_contents(recording: &Run, window: Span) -> SlotContents {
+    let offline_slots = recording
+        .offline_replay
         .slots
         .iter()
         .map(|slot| (slot.slot, [slot.bank_fingerprint, slot.signatures, None]));
@@ -203,9 +210,9 @@ pub fn slot_contents(run: &Run, window: Span) -> SlotContents {
         let (transactions, entries) = (point.total_transactions, point.total_entries);
         Some((point.slot?, [transactions, entries, point.total_shreds]))
     };
-    replay_points(run, window)
-        .filter(|_| run.replayed.slots.is_empty())
+    replay_points(recording, window)
+        .filter(|_| recording.offline_replay.slots.is_empty())
         .filter_map(contents)
-        .chain(logged)
+        .chain(offline_slots)
         .collect()
 }

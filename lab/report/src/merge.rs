@@ -7,7 +7,7 @@ pub fn run(args: &MergeArgs) -> anyhow::Result<String> {
     let merged = merge(&args.files, &args.out)?;
     let gaps = merged.gaps.iter().map(|gap| duration(*gap)).join(", ");
     let (sessions, ticks) = (merged.sessions as f64, merged.ticks as f64);
-    let (sessions, ticks) = (counted(sessions, "session"), counted(ticks, "tick"));
+    let (sessions, ticks) = (counted(sessions, "session"), counted(ticks, "sample"));
     Ok(format!(
         "{}: {sessions} with {ticks}; not recorded in between: {gaps}\n",
         args.out.display()

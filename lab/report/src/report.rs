@@ -8,6 +8,7 @@ mod cache;
 mod cache_sizes;
 mod caveats;
 mod collapsible;
+pub mod comparability;
 mod comparison;
 mod effect;
 mod faults;
@@ -16,7 +17,6 @@ mod hosts;
 mod limits;
 mod measured_run;
 mod memory;
-pub mod pace;
 mod paired;
 mod paired_effects;
 pub mod releases;
@@ -34,6 +34,7 @@ pub use run_metrics::{Better, RUN_METRICS, RunMetric, run_metric};
 
 use crate::{measure::lifecycle::lifecycle, run::Run};
 use collapsible::collapse_section;
+use comparability::Pace;
 use comparison::ArmComparison;
 use faultline_pages::{cells, groups, model};
 use faultline_stats::block_bootstrap::IntervalPlan;
@@ -42,7 +43,6 @@ use itertools::Itertools;
 use limits::Limits;
 use measured_run::{MeasuredRun, MeasuredRuns};
 use model::{Block, Caveat, Report, RunCard, Section, VerdictKind};
-use pace::Pace;
 use paired_effects::PairedEffects;
 use run_metrics::{DEFAULT_METRIC, DEFAULT_PROCESS_METRIC};
 
@@ -54,7 +54,7 @@ pub struct Options {
     /// Seed of the bootstrap.
     pub seed: u64,
     /// Whether per-slot metrics are compared as rates, for arms of different slot times.
-    pub per_second: bool,
+    pub compare_rates: bool,
 }
 
 impl Default for Options {
@@ -63,7 +63,7 @@ impl Default for Options {
             primary: default_metric(&[]),
             margin: 0.05,
             seed: 1,
-            per_second: false,
+            compare_rates: false,
         }
     }
 }
@@ -93,7 +93,7 @@ pub fn default_metric(recordings: &[Run]) -> &'static RunMetric {
         .any(|recording| !recording.processes.is_empty());
     let mut validators = recordings
         .iter()
-        .filter(|recording| recording.is_replay() || lifecycle(recording).has_validator);
+        .filter(|recording| recording.is_offline_replay() || lifecycle(recording).has_validator);
     let id = if has_process && validators.next().is_none() {
         DEFAULT_PROCESS_METRIC
     } else {
@@ -168,7 +168,7 @@ fn build_report(
     };
     let margin = options.margin;
     let mut runs = MeasuredRuns::new(recordings, &plan, arms);
-    runs.per_second = options.per_second;
+    runs.compare_rates = options.compare_rates;
     let mut comparisons = comparison::compare_arms(&runs, options.primary, margin);
     let limits = limits::limits(&runs);
     let paired_runs = paired::pair_runs(&runs, options.primary, &plan);
@@ -297,19 +297,19 @@ fn run_card(run: &MeasuredRun) -> RunCard {
         Some(false) => "no",
         None => "not known",
     };
-    let did = if recording.is_replay() {
+    let did = if recording.is_offline_replay() {
         "Did all of its work"
     } else {
         "Kept up"
     };
-    let is_judged = lifecycle.has_validator || recording.is_replay();
+    let is_judged = lifecycle.has_validator || recording.is_offline_replay();
     let facts = [
         ("Validator", Some(versions).filter(|all| !all.is_empty())),
-        ("Consensus", pace::consensus_timeline(recording)),
-        ("Slot time", Pace::of(run).slot_time()),
+        ("Consensus", comparability::consensus_timeline(recording)),
+        ("Slot time", Pace::of_run(run).slot_time()),
         ("Begun", run.begun()),
         ("Recorded for", Some(seconds(recording.end_seconds()))),
-        ("Ended after", lifecycle.process_end.map(seconds)),
+        ("Ended after", lifecycle.last_process_end.map(seconds)),
         ("Memory limit", run.limit().map(bytes)),
         ("Catch-up", run.catch_up().map(seconds)),
         (did, is_judged.then(|| success.to_owned())),

@@ -9,17 +9,17 @@ use itertools::Itertools;
 use std::path::Path;
 
 pub fn report_command(args: &ReportArgs) -> Result<String> {
-    let mut runs = args
+    let mut recordings = args
         .runs
         .iter()
         .map(|path| {
             run::load(path).with_context(|| format!("{}: no run to report", path.display()))
         })
         .collect::<Result<Vec<_>>>()?;
-    // Copies of one run would overstate the certainty.
-    let mut pairs = runs.iter().tuple_combinations();
+    // A copy of a recording would count as a second run and make the result look more certain.
+    let mut pairs = recordings.iter().tuple_combinations();
     if let Some((first, second)) =
-        pairs.find(|(first, second): &(&Run, &Run)| first.overlaps(second))
+        pairs.find(|(first, second): &(&Run, &Run)| first.shares_recording_with(second))
     {
         bail!(
             "{} and {} recorded the same process at the same time: give each run once, without copies and parts of it",
@@ -27,18 +27,19 @@ pub fn report_command(args: &ReportArgs) -> Result<String> {
             second.file
         );
     }
-    for (run, path) in runs.iter_mut().zip(&args.runs) {
-        run.predict_cache(path);
+    for (recording, path) in recordings.iter_mut().zip(&args.runs) {
+        // The report shows the cache sizes that this predicts from the trace next to the recording.
+        recording.predict_program_cache(path);
     }
     let chosen = args.primary.as_deref().and_then(report::run_metric);
     let options = Options {
-        primary: chosen.unwrap_or_else(|| report::default_metric(&runs)),
+        primary: chosen.unwrap_or_else(|| report::default_metric(&recordings)),
         margin: args.margin.unwrap_or(5.0) / 100.0,
         seed: args.seed,
-        per_second: args.per_second,
+        compare_rates: args.per_second,
     };
-    let mut report = report::build(runs, &options);
-    report.unfolded = args.unfold;
+    let mut report = report::build(recordings, &options);
+    report.folds_start_open = args.unfold;
     let out = args.out.as_deref().unwrap_or(Path::new("report"));
     let page = faultline_pages::render::write(&report, out, args.force)?.page;
     Ok(format!(

@@ -9,7 +9,7 @@ mod time_axis;
 pub use event::Event;
 pub(crate) use event::value_text;
 pub use load::load;
-pub(crate) use load::load_evidence;
+pub(crate) use load::load_run_for_phases;
 pub use manifest::SystemFacts;
 pub(crate) use manifest::json_text;
 pub use signal::Signal;
@@ -23,7 +23,7 @@ use faultline_recording::{
 use itertools::Itertools;
 use std::{collections::BTreeMap, path::Path, sync::Arc, time::Duration};
 
-/// One run. Times are seconds since [`Run::origin_unix_ns`], the first tick, unless stated
+/// The recording of one run. Times are seconds since [`Run::origin_unix_ns`], unless a name says
 /// otherwise.
 #[derive(Debug, Clone, Default)]
 pub struct Run {
@@ -32,7 +32,7 @@ pub struct Run {
     /// `false` while the recording is written, and if it was cut off.
     pub finished: bool,
     /// Name of the damaged recording from which this one was salvaged. Rows are missing, mainly
-    /// after the last tick.
+    /// those that were newer than the last tick.
     pub salvaged: Option<String>,
     /// The first tick, or the start of the first session.
     pub origin_unix_ns: i64,
@@ -44,37 +44,36 @@ pub struct Run {
     pub clock_steps: Vec<ClockStep>,
     /// Times never decrease.
     pub ticks: Vec<Tick>,
-    /// Per tick: whether a signal or a frozen cgroup stopped the process.
-    pub stopped: Vec<bool>,
+    /// Per tick: whether the process was suspended by a stop signal or a frozen cgroup.
+    pub is_suspended: Vec<bool>,
     pub binding_levels: Vec<BindingLevel>,
     /// For each of [`Signal::ALL`], one value per tick.
     pub signals: Vec<Vec<Option<f64>>>,
-    pub pools: Vec<Pool>,
+    pub thread_pools: Vec<ThreadPool>,
     pub points: Points,
     /// (since when, consensus protocol), in order. Empty if none was reported.
     pub consensus: Vec<(f64, String)>,
-    /// Slot time from a tick on. The key is an index into [`Run::ticks`].
-    pub slot_times: BTreeMap<usize, Duration>,
+    /// Measured by the daemon. The key is the index in [`Run::ticks`] from which on it is valid.
+    pub recorded_slot_times: BTreeMap<usize, Duration>,
     pub facts: SystemFacts,
-    pub replayed: Replayed,
+    pub offline_replay: OfflineReplay,
     pub experiment_outcome: Option<ExperimentOutcome>,
-    /// `None` if there is no trace next to the recording.
-    pub cache_sizes: Option<Result<Prediction, String>>,
+    /// For other cache sizes. `None` if there is no trace next to the recording.
+    pub program_cache_prediction: Option<Result<Prediction, String>>,
 }
 
 #[derive(Debug, Clone, Default)]
 pub struct Session {
     pub id: i64,
     pub from: f64,
-    /// The sampling interval.
     pub interval_seconds: f64,
-    pub rules: Rules,
+    pub phase_rules: Rules,
 }
 
 #[derive(Debug, Clone, Default)]
 pub struct Process {
     pub pid: i64,
-    pub first_followed_at: f64,
+    pub first_seen_at: f64,
     /// `None` if it was not recorded. May be before the first tick.
     pub started_at: Option<f64>,
 }
@@ -89,11 +88,11 @@ pub struct ClockStep {
 
 #[derive(Debug, Clone, Default)]
 pub struct Tick {
-    /// By the monotonic clock within a session, by the wall clock between sessions.
+    /// Differences within a session are by the monotonic clock, between sessions by the wall clock.
     pub at: f64,
-    /// An id, as in [`Session`].
+    /// [`Session::id`].
     pub session: i64,
-    /// The id of its row in the recording, not its pid.
+    /// Id of the first row of the process in the recording, not its pid.
     pub process: Option<i64>,
     pub phase: Option<Arc<str>>,
 }
@@ -103,22 +102,23 @@ pub struct Tick {
 pub struct BindingLevel {
     /// The label `level`, as in `agave_memory_headroom_bytes`.
     pub level: String,
-    /// The path of the cgroup, or the nodes; empty for the machine.
+    /// The path of the cgroup, or the list of NUMA nodes. Empty for the machine.
     pub path: String,
     /// Share of this level among the ticks that have a binding level.
     pub share: f64,
 }
 
 #[derive(Debug, Clone, Default)]
-pub struct Pool {
+pub struct ThreadPool {
     pub name: String,
-    pub rows: Vec<PoolRow>,
+    pub rows: Vec<ThreadPoolRow>,
 }
 
-/// A pool at one tick. Counters are process totals.
+/// A thread pool at one tick. Counters are totals since the process started.
 #[derive(Debug, Clone, Copy)]
-pub struct PoolRow {
-    pub tick: usize,
+pub struct ThreadPoolRow {
+    /// Index in [`Run::ticks`].
+    pub tick_index: usize,
     pub threads: Option<f64>,
     pub major_faults: Option<f64>,
     pub minor_faults: Option<f64>,
@@ -136,12 +136,12 @@ pub struct Points {
 }
 
 impl Points {
-    /// Whether the validator sent none of the points that every version sends.
-    pub fn is_empty(&self) -> bool {
-        self.cache.is_empty()
-            && self.replay.is_empty()
-            && self.costs.is_empty()
-            && self.roots.is_empty()
+    /// Whether the validator sent any of the points that every version sends.
+    pub fn has_standard_points(&self) -> bool {
+        !self.cache.is_empty()
+            || !self.replay.is_empty()
+            || !self.costs.is_empty()
+            || !self.roots.is_empty()
     }
 }
 
@@ -149,12 +149,14 @@ impl Points {
 #[derive(Debug, Clone, Default)]
 pub struct ExperimentOutcome {
     /// Whether the run replayed a fixed range of slots instead of following a cluster.
-    pub is_replay: bool,
+    pub is_offline_replay: bool,
     /// Whether the run kept up. If `None`, the recording decides.
     pub success: Option<bool>,
-    pub why: String,
-    pub end: String,
-    pub evidence: String,
+    pub success_reason: String,
+    /// `killed by the kernel's OOM killer`.
+    pub end_text: String,
+    /// `exit code 1, oom_kill 0`.
+    pub end_evidence: String,
     /// When a stop was requested or the end was seen.
     pub stopped_unix_ns: Option<i64>,
     pub was_oom_killed: bool,
@@ -164,10 +166,11 @@ pub struct ExperimentOutcome {
     pub io_stall_seconds: Option<f64>,
 }
 
+/// From the log of a replay of a fixed range of slots. Empty if the run followed a cluster.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Replayed {
+pub struct OfflineReplay {
     /// In order of freezing; each slot once.
-    pub slots: Vec<ReplayedSlot>,
+    pub slots: Vec<OfflineReplaySlot>,
     /// Over all slots, summed over threads.
     pub program_cache_us: Option<u64>,
     /// Number of slots that were not read, because there are too many.
@@ -175,7 +178,7 @@ pub struct Replayed {
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct ReplayedSlot {
+pub struct OfflineReplaySlot {
     pub slot: u64,
     /// From the previous bank's freezing to this one's; `None` for the first.
     pub elapsed_ms: Option<f64>,
@@ -189,7 +192,7 @@ pub struct ReplayedSlot {
     pub insertions: Option<u64>,
 }
 
-/// A datapoint of the validator, by its own clock.
+/// A datapoint of the validator. Its time is by the validator's clock.
 pub(crate) trait Point {
     fn time_unix_ns(&self) -> i64;
 }
@@ -212,21 +215,22 @@ point!(
 );
 
 impl Run {
-    pub fn rules(&self, tick: &Tick) -> Rules {
+    pub fn phase_rules(&self, tick: &Tick) -> Rules {
         self.sessions
             .iter()
             .find(|session| session.id == tick.session)
-            .map_or_else(Rules::default, |session| session.rules)
+            .map_or_else(Rules::default, |session| session.phase_rules)
     }
 
-    pub fn is_replay(&self) -> bool {
+    pub fn is_offline_replay(&self) -> bool {
         let experiment = self.experiment_outcome.as_ref();
-        !self.replayed.slots.is_empty() || experiment.is_some_and(|experiment| experiment.is_replay)
+        !self.offline_replay.slots.is_empty()
+            || experiment.is_some_and(|experiment| experiment.is_offline_replay)
     }
 
     /// Predicts only if there is a trace next to the recording. May take minutes.
-    pub fn predict_cache(&mut self, recording: &Path) {
-        self.cache_sizes = prediction::predict_from_adjacent_trace(recording)
+    pub fn predict_program_cache(&mut self, recording_path: &Path) {
+        self.program_cache_prediction = prediction::predict_from_adjacent_trace(recording_path)
             .map(|prediction| prediction.map_err(|error| format!("{error:#}")));
     }
 
@@ -235,7 +239,7 @@ impl Run {
         self.signals.get(signal as usize).map_or(&[], Vec::as_slice)
     }
 
-    /// Seconds since the origin; `unix_ns` is by the wall clock without its steps.
+    /// Seconds since the origin. `unix_ns` is from `TimeAxis::without_clock_steps`.
     pub fn at(&self, unix_ns: i64) -> f64 {
         unix_ns.saturating_sub(self.origin_unix_ns) as f64 / 1e9
     }
@@ -267,30 +271,38 @@ impl Run {
     }
 
     /// Whether `other` is a copy, a part or a merge of this run.
-    pub fn overlaps(&self, other: &Run) -> bool {
-        let session_start = |run: &Run, session: &Session| {
-            run.origin_unix_ns
+    pub fn shares_recording_with(&self, other: &Run) -> bool {
+        let session_start = |recording: &Run, session: &Session| {
+            recording
+                .origin_unix_ns
                 .saturating_add((session.from * 1e9).round() as i64)
         };
         let is_same_session = |(own, theirs): (&Session, &Session)| {
             session_start(self, own).abs_diff(session_start(other, theirs)) < 1_000_000
         };
         let mut sessions = self.sessions.iter().cartesian_product(&other.sessions);
-        let pids =
-            |run: &Run| -> Vec<i64> { run.processes.iter().map(|process| process.pid).collect() };
+        let pids = |recording: &Run| -> Vec<i64> {
+            recording
+                .processes
+                .iter()
+                .map(|process| process.pid)
+                .collect()
+        };
         let (own, theirs) = (pids(self), pids(other));
-        let begins = other.at(self.origin_unix_ns);
+        // On the time axis of `other`.
+        let own_begin = other.at(self.origin_unix_ns);
         sessions.any(is_same_session)
             && (own == theirs || own.iter().any(|pid| theirs.contains(pid)))
             && self.host() == other.host()
-            && begins <= other.end_seconds()
-            && begins + self.end_seconds() >= 0.0
-            && self.shares_points(other)
+            && own_begin <= other.end_seconds()
+            && own_begin + self.end_seconds() >= 0.0
+            && self.shares_replay_points(other)
     }
 
-    /// Whether more than half of the common points of replay are equal. If no point is common:
-    /// whether one of the runs has no such points.
-    fn shares_points(&self, other: &Run) -> bool {
+    /// A replay point is common if both recordings have one with its time and slot. Whether more
+    /// than half of the common points are equal. Without common points: whether one of the
+    /// recordings has no replay points.
+    fn shares_replay_points(&self, other: &Run) -> bool {
         let theirs = &other.points.replay;
         let (mut equal, mut common) = (0usize, 0usize);
         for own in &self.points.replay {

@@ -16,7 +16,7 @@ use faultline_metrics::{
     Batch, Reading, Source, Stamp, Tick,
     metrics::{recorded::PHASE_EVIDENCE, validator::PHASE},
 };
-use faultline_phase::{Evidence, Phase, Process, Rules, Tracker};
+use faultline_phase::{Phase, PhaseEvidence, Process, Rules, Tracker};
 use faultline_recording::{NewProcess, NewRecording, NewSession, Writer};
 use faultline_report::{measure::measure, run::load};
 use serde_json::Value;
@@ -30,8 +30,8 @@ fn stamp(uptime: Duration) -> Stamp {
 }
 
 /// A tick as the daemon makes it of this evidence.
-fn tick(number: u64, at: Stamp, evidence: &Evidence, phase: Option<Phase>) -> Tick {
-    let of = |of: &'static str, value: u64| Reading::whole(&PHASE_EVIDENCE, [of.into()], value);
+fn tick(number: u64, at: Stamp, evidence: &PhaseEvidence, phase: Option<Phase>) -> Tick {
+    let of = |of: &'static str, value: u64| Reading::integer(&PHASE_EVIDENCE, [of.into()], value);
     let mut readings: Vec<Reading> = phase
         .map(|phase| Reading::flag(&PHASE, [phase.name().into()], true))
         .into_iter()

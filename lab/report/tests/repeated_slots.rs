@@ -116,7 +116,7 @@ fn live(path: &Path, with_costs: bool) -> Vec<Reading> {
         }
         pending.extend(lines_of(second, with_costs));
         readings.clear();
-        intake.readings(stamp(second), &mut readings);
+        intake.add_readings(stamp(second), &mut readings);
         let batch = Batch {
             readings: readings.clone(),
             up: true,
@@ -169,7 +169,10 @@ fn transactions_of_repeated_slots_agree_with_the_daemon() {
     for with_costs in [true, false] {
         let (readings, run, measured) = recorded(with_costs);
         let seconds = &measured.tps.seconds;
-        let counted: u64 = seconds.iter().filter_map(|second| second.count).sum();
+        let counted: u64 = seconds
+            .iter()
+            .filter_map(|second| second.transactions)
+            .sum();
         // Ten slots are repeated, and five of them with three transactions more.
         let expected = 800 * 5 * (45 - 2 - 5) + 3 * 5 + 700 * 5 * 20;
         assert_eq!(counted, expected);
@@ -178,11 +181,11 @@ fn transactions_of_repeated_slots_agree_with_the_daemon() {
             assert_eq!(live, expected as f64);
         }
         let at_20 = seconds.iter().find(|second| second.at == 20.0).unwrap();
-        assert_eq!((at_20.count, at_20.had_execution), (Some(9), true));
+        assert_eq!((at_20.transactions, at_20.had_execution), (Some(9), true));
         let tps = numbers(&run, &measured.tps, Span::ALWAYS).tps;
         let zero = total(&readings, "agave_zero_tps_seconds_total", None);
-        assert_eq!((tps.zero, zero), (Some(5), 5.0));
-        assert_eq!((tps.known, tps.unknown), (65, Some(0)));
+        assert_eq!((tps.zero_seconds, zero), (Some(5), 5.0));
+        assert_eq!((tps.known_seconds, tps.unknown_seconds), (65, Some(0)));
     }
 }
 

@@ -156,7 +156,7 @@ fn keeps_the_contract(launcher: &dyn Launcher) {
         case(&scene);
         assert_eq!(
             launcher
-                .leftovers(&scene.scope)
+                .leftovers(&scene.experiment)
                 .expect("cgroups are listed"),
             [""; 0],
             "after: {promise}"

@@ -182,7 +182,7 @@ impl Staircase {
 
     /// The interval if it is narrow enough and reliable. Its ends may not have been tried again
     /// yet.
-    pub fn narrow_interval(&self) -> Option<Interval> {
+    pub fn interval_if_narrow(&self) -> Option<Interval> {
         if self.is_descending()
             || self.grid.probability_above(self.config.first_value.ln()) > INTERVAL_LEVEL
         {
@@ -235,7 +235,7 @@ impl Staircase {
         if self.grid.probability_above(first_value.ln()) > INTERVAL_LEVEL {
             return Next::Over(Outcome::AboveStart);
         }
-        if let Some(interval) = self.narrow_interval() {
+        if let Some(interval) = self.interval_if_narrow() {
             self.confirmation.begin(&interval);
             return match self.confirmation.next() {
                 Some((value, is_upper)) => Next::Confirm { value, is_upper },
@@ -336,7 +336,7 @@ impl Confirmation {
 
 impl EndTrials {
     /// The same results. `tried` maps each end to the rounded value that was tried.
-    pub fn at<Value>(&self, tried: impl Fn(f64) -> Value) -> EndTrials<Value> {
+    pub fn map_values<Value>(&self, tried: impl Fn(f64) -> Value) -> EndTrials<Value> {
         let EndTrials {
             high,
             low,

@@ -12,13 +12,13 @@ pub struct Summary {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct MeanWithoutPeaks {
-    pub mean: f64,
-    pub mean_of_all: f64,
-    /// Number of peaks.
-    pub left_out: usize,
-    pub n: usize,
-    /// The largest value, including peaks.
+pub struct MeansAndPeaks {
+    pub mean_without_peaks: f64,
+    pub mean_with_peaks: f64,
+    /// Number of values that are peaks.
+    pub peaks: usize,
+    pub non_peaks: usize,
+    /// Of all values, including the peaks.
     pub max: f64,
 }
 
@@ -86,24 +86,24 @@ pub fn sorted(values: &[Option<f64>]) -> Vec<f64> {
 /// The rule of the paper that `docs/PAPER.md` describes.
 const PEAK_FACTOR: f64 = 3.0;
 
-/// The mean of the values that are at most three times the mean of all. Zeros count. The mean of
-/// all is not computed again without the peaks. `None` if there are no values.
-pub fn mean_without_peaks(values: &[Option<f64>]) -> Option<MeanWithoutPeaks> {
+/// A peak is more than three times the mean of all values. Zeros count. The rule is applied once:
+/// the mean without peaks makes no further value a peak. `None` if there are no values.
+pub fn means_and_peaks(values: &[Option<f64>]) -> Option<MeansAndPeaks> {
     let finite = finite_values(values);
     if finite.is_empty() {
         return None;
     }
-    let mean_of_all = total(&finite) / finite.len() as f64;
-    let limit = PEAK_FACTOR * mean_of_all;
-    let retained: Vec<f64> = finite.iter().copied().filter(|v| *v <= limit).collect();
-    if retained.is_empty() {
+    let mean_with_peaks = total(&finite) / finite.len() as f64;
+    let limit = PEAK_FACTOR * mean_with_peaks;
+    let non_peaks: Vec<f64> = finite.iter().copied().filter(|v| *v <= limit).collect();
+    if non_peaks.is_empty() {
         return None;
     }
-    Some(MeanWithoutPeaks {
-        mean: total(&retained) / retained.len() as f64,
-        mean_of_all,
-        left_out: finite.len() - retained.len(),
-        n: retained.len(),
+    Some(MeansAndPeaks {
+        mean_without_peaks: total(&non_peaks) / non_peaks.len() as f64,
+        mean_with_peaks,
+        peaks: finite.len() - non_peaks.len(),
+        non_peaks: non_peaks.len(),
         max: finite.iter().copied().fold(f64::NEG_INFINITY, f64::max),
     })
 }

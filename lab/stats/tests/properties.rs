@@ -53,7 +53,7 @@ proptest! {
         let s = summary::summary(&values);
         prop_assert_eq!(s.n + s.missing, values.len());
         let _ = summary::quantile(&values, p);
-        let _ = summary::mean_without_peaks(&values);
+        let _ = summary::means_and_peaks(&values);
         let edges = histogram::freedman_diaconis_edges(&values, p, size);
         let counted = histogram::count(&values, &edges);
         let all: u64 = counted.counts.iter().sum::<u64>() + counted.above;

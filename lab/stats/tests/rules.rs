@@ -117,16 +117,21 @@ fn a_centred_average_keeps_gaps_and_shrinks_at_the_ends() {
 fn the_studys_mean_excludes_values_above_three_times_the_mean() {
     // The mean of all is 5.5; 40 is above 16.5. A second pass would leave out 8 as well.
     let found =
-        summary::mean_without_peaks(&some(&[0.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 8.0, 40.0]))
+        summary::means_and_peaks(&some(&[0.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 8.0, 40.0]))
             .unwrap();
     assert_eq!(
-        (found.mean_of_all, found.left_out, found.n, found.max),
+        (
+            found.mean_with_peaks,
+            found.peaks,
+            found.non_peaks,
+            found.max
+        ),
         (5.5, 1, 9, 40.0)
     );
-    assert_eq!(found.mean, 15.0 / 9.0);
-    let exactly = summary::mean_without_peaks(&some(&[0.0, 0.0, 3.0])).unwrap();
+    assert_eq!(found.mean_without_peaks, 15.0 / 9.0);
+    let exactly = summary::means_and_peaks(&some(&[0.0, 0.0, 3.0])).unwrap();
     assert_eq!(
-        (exactly.left_out, exactly.mean),
+        (exactly.peaks, exactly.mean_without_peaks),
         (0, 1.0),
         "at three times it stays"
     );
@@ -142,7 +147,7 @@ fn empty_data_has_no_statistics() {
         }
     );
     assert_eq!(summary::quantile(&[None], 0.5), None);
-    assert_eq!(summary::mean_without_peaks(&[]), None);
+    assert_eq!(summary::means_and_peaks(&[]), None);
     assert_eq!(
         block_bootstrap::mean(&[Some(1.0), None], &IntervalPlan::default()),
         None

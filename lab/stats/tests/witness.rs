@@ -78,15 +78,15 @@ fn summaries_and_quantiles_match_numpy() {
                 expected,
             );
         }
-        let without = summary::mean_without_peaks(&values);
+        let without = summary::means_and_peaks(&values);
         same(
             &format!("{name}: without peaks"),
-            without.map(|w| w.mean),
+            without.map(|means| means.mean_without_peaks),
             &case["without_peaks"],
         );
         if let Some(without) = without {
             assert_eq!(
-                without.left_out as u64,
+                without.peaks as u64,
                 case["left_out"].as_u64().unwrap(),
                 "{name}"
             );

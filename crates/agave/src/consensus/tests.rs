@@ -1,14 +1,14 @@
 use super::*;
 
 const NONE: ConsensusEvidence<'static> = ConsensusEvidence {
-    certificate_slot: None,
+    certified_genesis_slot: None,
     has_event_handler: false,
     is_migration_complete: false,
     reported_genesis_slot: None,
     reported_migration_slot: None,
-    has_marker: false,
+    has_credits_marker: false,
     genesis_hash: None,
-    max_credits: None,
+    max_credits_or_lamports: None,
     gate: None,
     processed_slot: None,
     has_optimistic_slot: false,
@@ -52,22 +52,22 @@ fn cases() -> Vec<(&'static str, ConsensusEvidence<'static>, Expected)> {
         ("a test build's offset", ConsensusEvidence { reported_migration_slot: Some(64), gate: active(32), processed_slot: Some(70), ..NONE },
             Some((Migrating, Sign::MigrationStarted, None, Some(64)))),
         ("migration-started without a slot of its own", ConsensusEvidence { reported_migration_slot: Some(900), ..NONE }, None),
-        ("a certificate", ConsensusEvidence { certificate_slot: Some(899), ..tower_signs }, alpenglow(Sign::Certificate, Some(899))),
-        ("a certificate of a cluster that began with it", ConsensusEvidence { certificate_slot: Some(0), gate: active(0), processed_slot: Some(3), ..NONE },
+        ("a certificate", ConsensusEvidence { certified_genesis_slot: Some(899), ..tower_signs }, alpenglow(Sign::Certificate, Some(899))),
+        ("a certificate of a cluster that began with it", ConsensusEvidence { certified_genesis_slot: Some(0), gate: active(0), processed_slot: Some(3), ..NONE },
             alpenglow(Sign::Certificate, Some(0))),
         ("the event handler", ConsensusEvidence { has_event_handler: true, ..tower_signs }, alpenglow(Sign::EventHandlerStats, None)),
         ("migration-complete", ConsensusEvidence { is_migration_complete: true, reported_genesis_slot: Some(899), reported_migration_slot: Some(900), processed_slot: Some(899), ..NONE },
             Some((Alpenglow, Sign::MigrationComplete, Some(899), Some(900)))),
         ("the log says it is enabled", ConsensusEvidence { is_migration_complete: true, ..NONE }, alpenglow(Sign::MigrationComplete, None)),
-        ("the marker", ConsensusEvidence { has_marker: true, has_commitment_gap: true, ..NONE }, alpenglow(Sign::CreditsMarker, None)),
+        ("the marker", ConsensusEvidence { has_credits_marker: true, has_commitment_gap: true, ..NONE }, alpenglow(Sign::CreditsMarker, None)),
         ("mainnet-beta above its genesis slot", ConsensusEvidence { genesis_hash: MAINNET, processed_slot: Some(459_653_000), ..NONE },
             alpenglow(Sign::KnownCluster, Some(459_652_999))),
         ("mainnet-beta at its genesis slot", ConsensusEvidence { genesis_hash: MAINNET, processed_slot: Some(459_652_999), ..NONE }, None),
         ("mainnet-beta before", ConsensusEvidence { genesis_hash: MAINNET, processed_slot: Some(9), has_optimistic_slot: true, ..NONE }, tower(Sign::OptimisticSlot)),
-        ("lamports", ConsensusEvidence { max_credits: Some((432_000 * 16 + 1, 432_000)), ..NONE }, alpenglow(Sign::CreditsSize, None)),
-        ("the most credits of an epoch", ConsensusEvidence { max_credits: Some((432_000 * 16, 432_000)), ..NONE }, None),
-        ("an epoch without slots", ConsensusEvidence { max_credits: Some((16, 0)), ..NONE }, None),
-        ("every sign", ConsensusEvidence { certificate_slot: Some(8), has_event_handler: true, is_migration_complete: true, reported_genesis_slot: Some(9), has_marker: true, ..tower_signs },
+        ("lamports", ConsensusEvidence { max_credits_or_lamports: Some((432_000 * 16 + 1, 432_000)), ..NONE }, alpenglow(Sign::CreditsSize, None)),
+        ("the most credits of an epoch", ConsensusEvidence { max_credits_or_lamports: Some((432_000 * 16, 432_000)), ..NONE }, None),
+        ("an epoch without slots", ConsensusEvidence { max_credits_or_lamports: Some((16, 0)), ..NONE }, None),
+        ("every sign", ConsensusEvidence { certified_genesis_slot: Some(8), has_event_handler: true, is_migration_complete: true, reported_genesis_slot: Some(9), has_credits_marker: true, ..tower_signs },
             alpenglow(Sign::Certificate, Some(8))),
     ]
 }
@@ -107,7 +107,7 @@ fn consensus_migration_is_irreversible_and_tower_ends_when_evidence_is_silent() 
     );
     assert_eq!(Consensus::next(migrating, None), migrating);
     let marker = of(ConsensusEvidence {
-        has_marker: true,
+        has_credits_marker: true,
         ..NONE
     });
     let after = Consensus::next(migrating, marker).unwrap();
@@ -118,7 +118,7 @@ fn consensus_migration_is_irreversible_and_tower_ends_when_evidence_is_silent() 
     assert_eq!(after.migration_slot, Some(900), "what was known stays");
     assert_eq!(Consensus::next(Some(after), tower), Some(after));
     let certificate = of(ConsensusEvidence {
-        certificate_slot: Some(899),
+        certified_genesis_slot: Some(899),
         ..NONE
     });
     let sure = Consensus::next(Some(after), certificate).unwrap();

@@ -13,14 +13,14 @@ const ALL: [Call; 6] = [
 ];
 
 fn one(call: Call, body: &str) -> Result<Answer, Error> {
-    let mut answers = Batch::new([call]).read(body.as_bytes())?;
+    let mut answers = RequestBatch::new([call]).read(body.as_bytes())?;
     assert_eq!(answers.len(), 1);
     answers.remove(0)
 }
 
 #[test]
 fn a_batch_is_one_array_with_ids_from_one() {
-    let batch = Batch::new([Call::Slot(Commitment::Confirmed), Call::Health]);
+    let batch = RequestBatch::new([Call::Slot(Commitment::Confirmed), Call::Health]);
     let expected = json!([
         {"jsonrpc": "2.0", "id": 1, "method": "getSlot", "params": [{"commitment": "confirmed"}]},
         {"jsonrpc": "2.0", "id": 2, "method": "getHealth", "params": []},
@@ -33,7 +33,7 @@ fn a_batch_is_one_array_with_ids_from_one() {
 
 #[test]
 fn responses_of_a_real_validator_are_parsed() {
-    let answers = Batch::new(ALL)
+    let answers = RequestBatch::new(ALL)
         .read(include_bytes!("../../tests/fixtures/batch.json"))
         .unwrap();
     let answers: Vec<Answer> = answers.into_iter().map(Result::unwrap).collect();
@@ -72,7 +72,7 @@ fn responses_of_a_real_validator_are_parsed() {
 
 #[test]
 fn responses_are_matched_by_id_in_any_order() {
-    let batch = Batch::new([
+    let batch = RequestBatch::new([
         Call::Slot(Commitment::Processed),
         Call::Slot(Commitment::Finalized),
         Call::Health,
@@ -143,7 +143,7 @@ fn response_errors_describe_the_json_not_rust_types() {
         "{}",
         "nonsense",
     ] {
-        let error = Batch::new(ALL)
+        let error = RequestBatch::new(ALL)
             .read(body.as_bytes())
             .unwrap_err()
             .to_string();
@@ -166,7 +166,7 @@ fn a_non_json_rpc_body_is_an_error() {
     ] {
         assert!(
             matches!(
-                Batch::new(ALL).read(body.as_bytes()),
+                RequestBatch::new(ALL).read(body.as_bytes()),
                 Err(Error::NotJsonRpc { .. })
             ),
             "{body}"
@@ -182,7 +182,7 @@ fn a_non_json_rpc_body_is_an_error() {
 fn a_rejected_batch_is_an_rpc_error() {
     let body = br#"{"jsonrpc":"2.0","error":{"code":-32700,"message":"Parse error"},"id":null}"#;
     assert!(matches!(
-        Batch::new(ALL).read(body),
+        RequestBatch::new(ALL).read(body),
         Err(Error::Rpc { code: -32700, .. })
     ));
 }

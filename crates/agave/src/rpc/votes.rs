@@ -12,7 +12,7 @@ use std::{collections::HashMap, fmt};
 use crate::{
     PublicKey,
     json::{self, MAX_ENTRIES, Tolerant},
-    version::{Client, Release, Version},
+    version::{Release, ValidatorClient, Version},
 };
 
 pub const LAMPORTS_PER_SOL: f64 = 1e9;
@@ -151,8 +151,8 @@ impl VoteAccount {
         earned.after_marker.or(by_unit)
     }
 
-    /// Of this epoch, whatever the unit.
-    pub fn largest_earnings(&self, epoch: u64) -> Option<u64> {
+    /// The largest entry of the epoch. Its unit depends on the consensus protocol.
+    pub fn max_credits_or_lamports(&self, epoch: u64) -> Option<u64> {
         self.epoch_credits?
             .earnings_of(epoch)
             .and_then(|earnings| earnings.not_after_marker.max(earnings.after_marker))
@@ -279,7 +279,7 @@ struct Slots(#[serde(deserialize_with = "json::bounded_list::<_, _, MAX_LEADER_S
 
 impl LeaderSchedule {
     /// Slots relative to the first slot of the epoch.
-    pub fn slots_of(&self, identity: PublicKey) -> &[u32] {
+    pub fn slot_indices_of(&self, identity: PublicKey) -> &[u32] {
         match &self.0 {
             Some((leader, Slots(slots))) if *leader == identity => slots,
             _ => &[],
@@ -329,22 +329,24 @@ pub struct SlotRange {
     pub first_slot: u64,
 }
 
+/// Numbers of leader slots that are over.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct LeaderSlots {
+    /// Includes the skipped slots.
     pub passed: u64,
     pub skipped: u64,
 }
 
 impl BlockProduction {
     /// Zeros for an unlisted identity; `None` if its entry is null.
-    pub fn slots_of(&self, identity: PublicKey) -> Option<LeaderSlots> {
+    pub fn slot_counts_of(&self, identity: PublicKey) -> Option<LeaderSlots> {
         let found = self.by_identity.get(&identity).copied();
         found.map_or(Some(LeaderSlots::default()), |found| {
             found.map(leader_slots)
         })
     }
 
-    pub fn slots_of_all(&self) -> LeaderSlots {
+    pub fn slot_counts_of_all(&self) -> LeaderSlots {
         self.by_identity
             .values()
             .copied()
@@ -375,11 +377,11 @@ pub struct ClusterNode {
     #[serde(deserialize_with = "json::tolerant")]
     pub pubkey: Option<PublicKey>,
     /// The Agave release; `None` without a version. Meaningless for a client without Agave code.
-    #[serde(deserialize_with = "json::tolerant")]
-    pub version: Option<Release>,
+    #[serde(rename = "version", deserialize_with = "json::tolerant")]
+    pub release: Option<Release>,
     /// `None` if the answering node does not report it.
     #[serde(deserialize_with = "json::tolerant")]
-    pub client_id: Option<Client>,
+    pub client_id: Option<ValidatorClient>,
     #[serde(deserialize_with = "json::tolerant")]
     pub feature_set: Option<u32>,
 }
@@ -390,9 +392,9 @@ impl json::TolerantField<'_> for Release {
     }
 }
 
-impl json::TolerantField<'_> for Client {
+impl json::TolerantField<'_> for ValidatorClient {
     fn from_text(text: &str) -> Option<Self> {
-        Some(Client::of_name(text))
+        Some(ValidatorClient::of_name(text))
     }
 }
 
@@ -551,7 +553,7 @@ mod tests {
             let votes: VoteAccounts = read(&votes).unwrap();
             (
                 votes.current[0].migration_epoch(),
-                votes.current[0].largest_earnings(7),
+                votes.current[0].max_credits_or_lamports(7),
             )
         };
         assert_eq!(of(json!([[7, 90, 60]])), (None, Some(30)));
@@ -615,9 +617,9 @@ mod tests {
         let ResultWithContext { value } =
             read::<ResultWithContext<BlockProduction>>(&produced).unwrap();
         let of = |passed, skipped| LeaderSlots { passed, skipped };
-        assert_eq!(value.slots_of(key("a")), Some(of(8, 1)));
-        assert_eq!(value.slots_of(key("none")), Some(of(0, 0)));
-        assert_eq!(value.slots_of_all(), of(12, 1));
+        assert_eq!(value.slot_counts_of(key("a")), Some(of(8, 1)));
+        assert_eq!(value.slot_counts_of(key("none")), Some(of(0, 0)));
+        assert_eq!(value.slot_counts_of_all(), of(12, 1));
         assert_eq!(value.range.first_slot, 0);
     }
 
@@ -625,10 +627,10 @@ mod tests {
     fn the_leader_schedule_of_one_validator_is_parsed() {
         let [a, b] = ["a", "b"].map(|name| key(name).to_string());
         let schedule = read::<LeaderSchedule>(&json!({&a: [3, 4]})).unwrap();
-        assert_eq!(schedule.slots_of(key("a")), [3, 4]);
-        assert!(schedule.slots_of(key("b")).is_empty());
+        assert_eq!(schedule.slot_indices_of(key("a")), [3, 4]);
+        assert!(schedule.slot_indices_of(key("b")).is_empty());
         let none = read::<LeaderSchedule>(&json!({})).unwrap();
-        assert!(none.slots_of(key("a")).is_empty());
+        assert!(none.slot_indices_of(key("a")).is_empty());
         assert!(read::<LeaderSchedule>(&json!({a: [3], b: [4]})).is_err());
     }
 
@@ -640,9 +642,9 @@ mod tests {
             {"pubkey": key("c").to_string(), "version": "\u{1b}"}
         ]);
         let ClusterNodes(nodes) = read(&nodes).unwrap();
-        let versions: Vec<_> = nodes.iter().map(|node| node.version).collect();
+        let releases: Vec<_> = nodes.iter().map(|node| node.release).collect();
         let stable = Version::parse("2.1.14").unwrap().release();
-        assert_eq!(versions, [None, Some(stable), None]);
+        assert_eq!(releases, [None, Some(stable), None]);
         assert_eq!(nodes[1].feature_set, Some(3));
         assert!(matches!(
             read::<ClusterNodes>(&json!(7)),
@@ -748,7 +750,10 @@ mod tests {
         let produced = json!({"byIdentity": {key("a").to_string(): [8, 7], key("b").to_string(): null}, "range": {"firstSlot": 0}});
         let produced: BlockProduction = read(&produced).unwrap();
         assert_eq!(
-            (produced.slots_of(key("b")), produced.slots_of_all().passed),
+            (
+                produced.slot_counts_of(key("b")),
+                produced.slot_counts_of_all().passed
+            ),
             (None, 8)
         );
     }

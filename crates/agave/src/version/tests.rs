@@ -9,37 +9,42 @@ fn versions_are_parsed_in_validator_formats() {
     for (text, number, suffix, client) in [
         ("2.1.14", (2, 1, 14), None, None),
         ("v3.0.0-beta.1", (3, 0, 0), Some("beta.1"), None),
-        ("2.1.14-jito", (2, 1, 14), Some("jito"), Some(Client::Jito)),
+        (
+            "2.1.14-jito",
+            (2, 1, 14),
+            Some("jito"),
+            Some(ValidatorClient::Jito),
+        ),
         (
             "2.1.14 (src:00000000; feat:3271415109, client:Agave)",
             (2, 1, 14),
             None,
-            Some(Client::Agave),
+            Some(ValidatorClient::Agave),
         ),
         (
             "agave-validator 2.1.14 (src:1; feat:2, client:JitoLabs)",
             (2, 1, 14),
             None,
-            Some(Client::Jito),
+            Some(ValidatorClient::Jito),
         ),
         ("2.1.14.5", (2, 1, 14), Some("5"), None),
         (
             "0.503.20214",
             (0, 503, 20214),
             None,
-            Some(Client::Frankendancer),
+            Some(ValidatorClient::Frankendancer),
         ),
         (
             "0.101.0-beta.40002",
             (0, 101, 0),
             Some("beta.40002"),
-            Some(Client::Frankendancer),
+            Some(ValidatorClient::Frankendancer),
         ),
         (
             "3.0.1 (client:Unknown(9))",
             (3, 0, 1),
             None,
-            Some(Client::Other("Unknown(9".into())),
+            Some(ValidatorClient::Other("Unknown(9".into())),
         ),
     ] {
         let found = version(text);

@@ -235,7 +235,7 @@ impl Freezers {
         // The state of a hierarchy that is not mounted here is unknown.
         Self(
             hierarchies
-                .filter(|cgroup| cgroup.top.is_dir())
+                .filter(|cgroup| cgroup.mount_point.is_dir())
                 .map(Freezer::new)
                 .collect(),
         )
@@ -260,7 +260,7 @@ impl Freezer {
                 CgroupVersion::V2 => cgroup::frozen_v2,
                 CgroupVersion::V1 => cgroup::frozen_v1,
             },
-            is_top: cgroup.folder == cgroup.top,
+            is_top: cgroup.folder == cgroup.mount_point,
             cannot_freeze: false,
         }
     }

@@ -24,7 +24,7 @@ pub struct CgroupLevels {
     pub swap: Option<Limit>,
     /// Droppable memory that `memory.min` of the top cgroup protects from global reclaim, or of
     /// its children if it has neither `memory.min` nor a limit.
-    pub protected: u64,
+    pub protected_bytes: u64,
     /// Of the process's own cgroup. `None` if its usage is unknown, or if it is the top one, that
     /// of the machine or container.
     pub own_unreclaimable: Option<u64>,
@@ -180,7 +180,7 @@ impl Ancestry {
             let swap = levels.swap.zip(files.free_swap(buffer));
             levels.swap = swap.map(|(smallest, free)| smallest.min(free));
         }
-        levels.protected = protected;
+        levels.protected_bytes = protected;
         let limit = own_stat
             .as_ref()
             .ok()
@@ -366,7 +366,7 @@ fn level_memory(
     protected: u64,
 ) -> LevelMemory {
     LevelMemory {
-        level,
+        id: level,
         path: Arc::clone(path),
         limit,
         unreclaimable: usage.unreclaimable().saturating_add(protected),

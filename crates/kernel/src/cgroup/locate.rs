@@ -27,7 +27,8 @@ pub enum CgroupVersion {
 pub struct CgroupFolder {
     pub version: CgroupVersion,
     pub folder: Arc<Path>,
-    pub top: Arc<Path>,
+    /// Of the hierarchy. The cgroup there is the topmost one that this program can see.
+    pub mount_point: Arc<Path>,
     /// The path in this reader's cgroup namespace, such as `/system.slice/sol.service`.
     pub path: String,
 }
@@ -37,7 +38,7 @@ impl CgroupFolder {
     pub fn with_ancestors(&self) -> impl Iterator<Item = &Path> {
         self.folder
             .ancestors()
-            .take_while(|folder| folder.starts_with(&self.top))
+            .take_while(|folder| folder.starts_with(&self.mount_point))
     }
 }
 
@@ -224,7 +225,7 @@ impl Search<'_> {
             return Err(self.absent("the process is in no hierarchy with this controller"));
         };
         let hybrid = self.root.cgroup.join("unified");
-        let default_top = if hybrid.is_dir() {
+        let default_mount_point = if hybrid.is_dir() {
             hybrid
         } else {
             self.root.cgroup.clone()
@@ -233,7 +234,7 @@ impl Search<'_> {
             CgroupVersion::V2,
             entry,
             |mount| mount.fs_type == "cgroup2",
-            default_top,
+            default_mount_point,
         )
     }
 
@@ -242,7 +243,7 @@ impl Search<'_> {
         version: CgroupVersion,
         entry: &Membership,
         mounted: impl Fn(&Mount) -> bool,
-        default_top: PathBuf,
+        default_mount_point: PathBuf,
     ) -> Result<CgroupFolder> {
         if entry.is_deleted || (self.all_exiting && version == CgroupVersion::V1) {
             return Err(ReadError::Gone {
@@ -250,8 +251,8 @@ impl Search<'_> {
             });
         }
         let mut mounts = self.mounts.iter().filter(|mount| mounted(mount)).peekable();
-        let top_and_relative = if mounts.peek().is_none() {
-            relative_to(&entry.path, Path::new("/")).map(|relative| (default_top, relative))
+        let located = if mounts.peek().is_none() {
+            relative_to(&entry.path, Path::new("/")).map(|relative| (default_mount_point, relative))
         } else {
             let mut visible = mounts.filter(|mount| self.is_visible(mount));
             visible.find_map(|mount| {
@@ -261,20 +262,20 @@ impl Search<'_> {
                 ))
             })
         };
-        let Some((top, relative)) = top_and_relative else {
+        let Some((mount_point, relative)) = located else {
             return Err(
                 self.absent("the cgroup is outside of the cgroup namespace or of what is mounted")
             );
         };
         let folder = if relative.as_os_str().is_empty() {
-            top.clone()
+            mount_point.clone()
         } else {
-            top.join(relative)
+            mount_point.join(relative)
         };
         Ok(CgroupFolder {
             version,
             folder: Arc::from(folder),
-            top: Arc::from(top),
+            mount_point: Arc::from(mount_point),
             path: entry.path.clone(),
         })
     }

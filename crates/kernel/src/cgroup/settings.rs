@@ -79,7 +79,7 @@ impl ProcessCgroups {
             // In v2 the controllers share their folders.
             for folder in cgroup.with_ancestors() {
                 let settings = read_settings(folder, names, amount_count, &mut problems);
-                let path = relative_path(folder, &cgroup.top);
+                let path = relative_path(folder, &cgroup.mount_point);
                 match levels
                     .iter_mut()
                     .find(|level| level.path == path && level.version == cgroup.version)

@@ -77,7 +77,7 @@ impl NumaFiles {
             dirty = dirty.zip(memory.dirty).map(|(sum, bytes)| sum + bytes);
         }
         Ok(LevelMemory {
-            level: Level::Numa,
+            id: Level::Numa,
             path: Arc::clone(&self.label),
             limit,
             unreclaimable: limit.saturating_sub(available_sum.saturating_sub(self.watermark)),
@@ -140,7 +140,7 @@ Node 1 KReclaimable:      6 kB
         let (_folder, root) = host("Mems_allowed_list:\t1\n");
         let mut files = NumaFiles::open(&root, 7, 1024).unwrap().unwrap();
         let level = files.sample(&mut Vec::new()).unwrap();
-        assert_eq!((level.level, &*level.path), (Level::Numa, "nodes 1"));
+        assert_eq!((level.id, &*level.path), (Level::Numa, "nodes 1"));
         assert_eq!(level.limit, 1000 << 10);
         assert_eq!(level.headroom(), (200 + 30 + 4 + 6 - 8) << 10);
         assert_eq!(level.dirty, Some(2 << 10));

@@ -30,7 +30,7 @@ fn a_file_missing_in_this_kernel_is_absent_without_affecting_others() {
     let sample = files.sample(true, &mut Vec::new());
     assert_eq!(sample.stat.unwrap().minflt, Some(100));
     assert_eq!(
-        sample.limits.oom_score,
+        sample.oom_and_fds.oom_score,
         Ok(666),
         "a file that appears later is found"
     );
@@ -54,7 +54,7 @@ fn limits_of_the_last_sample_are_repeated_while_the_process_is_there() {
     };
     let mut buffer = Vec::new();
     let values = |sample: ProcessSample| {
-        let limits = sample.limits;
+        let limits = sample.oom_and_fds;
         let soft = limits.max_fds.ok().flatten();
         (soft, limits.oom_score.ok())
     };
@@ -87,7 +87,7 @@ fn a_process_reusing_the_pid_is_not_the_same_process() {
     assert_eq!(
         files
             .sample(true, &mut Vec::new())
-            .limits
+            .oom_and_fds
             .oom_score
             .unwrap_err()
             .kind(),

@@ -30,7 +30,7 @@ fn threads_are_sorted_by_tid_with_or_without_open_descriptors() {
         let (_folder, root, _) = simulated_process(&[11, 7, 9]);
         let mut threads = Threads::open(&root, 7, descriptors).unwrap();
         let tids: Vec<u32> = threads
-            .sample(ReadDepth::Ran)
+            .sample(ReadDepth::AllThatRan)
             .unwrap()
             .map(|thread| thread.tid)
             .collect();
@@ -52,7 +52,11 @@ fn threads_are_sorted_by_tid_with_or_without_open_descriptors() {
 fn a_thread_sample_contains_the_values_of_its_files() {
     let (_folder, root, _) = simulated_process(&[7]);
     let mut threads = Threads::open(&root, 7, 2).unwrap();
-    let sample = threads.sample(ReadDepth::Ran).unwrap().next().unwrap();
+    let sample = threads
+        .sample(ReadDepth::AllThatRan)
+        .unwrap()
+        .next()
+        .unwrap();
     assert_eq!(
         (sample.comm.as_bytes(), sample.minflt, sample.start_ticks),
         (&b"solReplayStage"[..], 100, 89736)
@@ -68,7 +72,7 @@ fn descriptors_of_ended_threads_are_reused() {
     let mut threads = Threads::open(&root, 7, 4).unwrap();
     assert_eq!(
         (
-            threads.sample(ReadDepth::Ran).unwrap().count(),
+            threads.sample(ReadDepth::AllThatRan).unwrap().count(),
             threads.free_descriptors
         ),
         (2, 0)
@@ -76,7 +80,7 @@ fn descriptors_of_ended_threads_are_reused() {
     fs::remove_dir_all(task.join("9")).unwrap();
     assert_eq!(
         (
-            threads.sample(ReadDepth::Ran).unwrap().count(),
+            threads.sample(ReadDepth::AllThatRan).unwrap().count(),
             threads.free_descriptors
         ),
         (1, 2)
@@ -87,7 +91,7 @@ fn descriptors_of_ended_threads_are_reused() {
     }
     assert_eq!(
         (
-            threads.sample(ReadDepth::Ran).unwrap().count(),
+            threads.sample(ReadDepth::AllThatRan).unwrap().count(),
             threads.free_descriptors
         ),
         (2, 0)
@@ -100,7 +104,11 @@ fn a_kernel_without_scheduler_statistics_leaves_delay_and_time_unknown() {
     fs::remove_file(task.join("7/schedstat")).unwrap();
     for descriptors in [0, 100] {
         let mut threads = Threads::open(&root, 7, descriptors).unwrap();
-        let sample = threads.sample(ReadDepth::Busy).unwrap().next().unwrap();
+        let sample = threads
+            .sample(ReadDepth::AllCpuTimes)
+            .unwrap()
+            .next()
+            .unwrap();
         assert_eq!((sample.run_queue_delay, sample.on_cpu), (None, None));
     }
 }
@@ -110,7 +118,7 @@ fn an_exiting_thread_is_not_in_the_sample() {
     let (_folder, root, task) = simulated_process(&[7, 9]);
     fs::write(task.join("9/stat"), STAT.replace(") R ", ") X ")).unwrap();
     let mut threads = Threads::open(&root, 7, 0).unwrap();
-    assert_eq!(threads.sample(ReadDepth::Ran).unwrap().count(), 1);
+    assert_eq!(threads.sample(ReadDepth::AllThatRan).unwrap().count(), 1);
 }
 
 #[test]
@@ -126,9 +134,9 @@ fn a_thread_that_has_not_run_is_not_read_again() {
         )
         .unwrap();
         let depth = if switches > 0 {
-            ReadDepth::Switches
+            ReadDepth::AllWithSwitches
         } else {
-            ReadDepth::Ran
+            ReadDepth::AllThatRan
         };
         let sample = threads.sample(depth).unwrap().next().unwrap();
         (sample.minflt, sample.voluntary_switches)
@@ -160,20 +168,28 @@ fn a_mostly_idle_thread_has_new_times_and_cached_faults() {
         assert_eq!(times, [Some(Duration::from_nanos(nanos)); 2]);
         sample.minflt
     };
-    assert_eq!(now(5, " 100 ", ReadDepth::Busy), 100, "the first sample");
-    assert_eq!(now(500_005, " 101 ", ReadDepth::Busy), 100, "it hardly ran");
     assert_eq!(
-        now(1_000_005, " 102 ", ReadDepth::Busy),
+        now(5, " 100 ", ReadDepth::AllCpuTimes),
+        100,
+        "the first sample"
+    );
+    assert_eq!(
+        now(500_005, " 101 ", ReadDepth::AllCpuTimes),
+        100,
+        "it hardly ran"
+    );
+    assert_eq!(
+        now(1_000_005, " 102 ", ReadDepth::AllCpuTimes),
         102,
         "a millisecond since the last stat"
     );
     assert_eq!(
-        now(1_000_006, " 103 ", ReadDepth::Busy),
+        now(1_000_006, " 103 ", ReadDepth::AllCpuTimes),
         102,
         "it hardly ran"
     );
     assert_eq!(
-        now(1_000_006, " 103 ", ReadDepth::Ran),
+        now(1_000_006, " 103 ", ReadDepth::AllThatRan),
         103,
         "it ran since the last stat"
     );
@@ -191,14 +207,14 @@ fn an_idle_thread_is_read_only_by_deeper_samples() {
     };
     assert_eq!(times(5, ReadDepth::Active), 5, "the first sample");
     assert_eq!(times(5, ReadDepth::Active), 5, "a pause");
-    assert_eq!(times(5, ReadDepth::Busy), 5, "in the same tick");
+    assert_eq!(times(5, ReadDepth::AllCpuTimes), 5, "in the same tick");
     assert_eq!(times(6, ReadDepth::Active), 6);
     for _ in 0..IDLE_READS {
-        assert_eq!(times(6, ReadDepth::Ran), 6);
+        assert_eq!(times(6, ReadDepth::AllThatRan), 6);
     }
     assert_eq!(times(6, ReadDepth::Active), 6);
     assert_eq!(times(7, ReadDepth::Active), 6, "idle");
-    assert_eq!(times(8, ReadDepth::Busy), 8, "it ran");
+    assert_eq!(times(8, ReadDepth::AllCpuTimes), 8, "it ran");
     assert_eq!(times(9, ReadDepth::Active), 9);
 }
 
@@ -209,7 +225,7 @@ fn a_renamed_thread_shows_its_new_name_within_a_millisecond_of_cpu() {
     let mut name_at = |nanos: u64| {
         fs::write(task.join("7/schedstat"), format!("{nanos} 6 7\n")).unwrap();
         threads
-            .sample(ReadDepth::Busy)
+            .sample(ReadDepth::AllCpuTimes)
             .unwrap()
             .next()
             .unwrap()
@@ -230,7 +246,7 @@ fn a_parse_error_names_the_thread_and_the_file() {
     let (_folder, root, task) = simulated_process(&[7]);
     fs::write(task.join("7/schedstat"), "never\n").unwrap();
     let mut threads = Threads::open(&root, 7, 0).unwrap();
-    let error = threads.sample(ReadDepth::Ran).err().unwrap();
+    let error = threads.sample(ReadDepth::AllThatRan).err().unwrap();
     assert_eq!(error.kind(), ErrorKind::Broken);
     let named = format!("{}:1: ", task.join("7/schedstat").display());
     assert!(error.to_string().starts_with(&named), "{error}");
@@ -240,8 +256,8 @@ fn a_parse_error_names_the_thread_and_the_file() {
 fn steady_threads_are_read_without_allocation() {
     let (_folder, root, _) = simulated_process(&[7, 9, 11]);
     let mut threads = Threads::open(&root, 7, 100).unwrap();
-    drop(threads.sample(ReadDepth::Ran).unwrap());
+    drop(threads.sample(ReadDepth::AllThatRan).unwrap());
     let places = (threads.threads.as_ptr(), threads.buffer.as_ptr());
-    drop(threads.sample(ReadDepth::Ran).unwrap());
+    drop(threads.sample(ReadDepth::AllThatRan).unwrap());
     assert_eq!(places, (threads.threads.as_ptr(), threads.buffer.as_ptr()));
 }

@@ -68,10 +68,10 @@ section! {
         "1 if the validator was at the tip and its own slot has not advanced for 15 s (25 s if only pushes report the slot), 0 if it advances; absent if it was not at the tip when its slot advanced last."
         from "the processed slot of JSON-RPC, bank_frozen";
     ZERO_TPS = Counter, Seconds, "agave_zero_tps_seconds_total" []
-        "Seconds whose datapoints arrived and have no transaction, from the first execution on."
+        "Seconds whose datapoints arrived and have no transaction, from the first executed transaction on."
         from "timestamps of cost_tracker_stats, within the time covered by pushes";
     TPS_UNKNOWN = Counter, Seconds, "agave_tps_unknown_seconds_total" []
-        "Seconds of which no datapoints arrived, from the first execution on."
+        "Seconds of which no datapoints arrived, from the first executed transaction on."
         from "gaps between metrics points";
     OWN_SLOTS = Counter, Count, "agave_own_slots_total" []
         "Slots this validator led. They are in no replay histogram, unless they are replayed later because a block before them was replaced."

@@ -21,13 +21,13 @@ section! {
     VOTE_RANK = Gauge, Count, "agave_vote_credits_rank" []
         "Place among all validators with stake by the Tower credits of this epoch; 1 is the best. Ends with the epoch of the migration."
         from "getVoteAccounts of all, every five minutes";
-    VOTE_SHARE = Gauge, Ratio, "agave_vote_credits_of_best_ratio" []
+    VOTE_CREDITS_VS_BEST = Gauge, Ratio, "agave_vote_credits_of_best_ratio" []
         "Tower credits of this epoch over those of the best validator. Ends with the epoch of the migration."
         from "getVoteAccounts of all, every five minutes";
     VOTE_REWARD = Gauge, Count, "agave_vote_reward_lamports" ["in"]
         "Lamports earned with Alpenglow, for votes and for blocks, in this_epoch (so far) and in previous_epoch; in the epoch of the migration only those after it."
         from "epochCredits of getVoteAccounts, behind the marker of the migration";
-    VOTE_REWARD_OF_BEST = Gauge, Ratio, "agave_vote_reward_per_stake_of_best_ratio" []
+    VOTE_REWARD_VS_BEST = Gauge, Ratio, "agave_vote_reward_per_stake_of_best_ratio" []
         "Lamports earned with Alpenglow in this epoch over active stake, against the best validator of at least the median stake; Alpenglow only."
         from "getVoteAccounts of all, every five minutes";
     CERTIFICATE_DISTANCE = Gauge, Count, "agave_certificate_distance_slots" ["certificate"]

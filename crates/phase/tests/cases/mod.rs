@@ -1,6 +1,6 @@
 //! The cases of `cases.txt`.
 
-use faultline_phase::{Evidence, Phase, Process, Stage};
+use faultline_phase::{Phase, PhaseEvidence, Process, Stage};
 use std::time::Duration;
 
 pub struct Case {
@@ -76,7 +76,7 @@ impl Case {
     }
 
     /// The evidence of each second, from 1 on, in a cluster that makes so many slots in ten seconds.
-    pub fn evidence(&self, in_ten: u64) -> Vec<(Duration, Evidence)> {
+    pub fn evidence(&self, in_ten: u64) -> Vec<(Duration, PhaseEvidence)> {
         let mut world = World {
             in_ten,
             tip: 100_000,
@@ -112,7 +112,7 @@ impl World {
         slots * 10 * self.in_ten / 25
     }
 
-    fn second(&mut self, second: u64, what: &str, argument: &str) -> Evidence {
+    fn second(&mut self, second: u64, what: &str, argument: &str) -> PhaseEvidence {
         if what == "purges" {
             self.tip -= 10 * argument.parse().unwrap_or(0);
         } else if what != "halts" {
@@ -133,30 +133,30 @@ impl World {
             "ended" | "starts" | "only_runs" => (tip - self.replayed(400), tip),
             _ => panic!("no such step: {what}"),
         };
-        let answers = Evidence {
+        let answers = PhaseEvidence {
             process: Process::Alive,
             stage: Some(Stage::Running),
             slot: Some(self.own / 10),
             tip: Some(self.known / 10),
             is_healthy: true,
         };
-        let silent = Evidence {
+        let silent = PhaseEvidence {
             slot: None,
             tip: None,
             ..answers
         };
         match what {
-            "ended" => Evidence::default(),
-            "starts" => Evidence {
+            "ended" => PhaseEvidence::default(),
+            "starts" => PhaseEvidence {
                 stage: Phase::named(argument).map(Stage::Reported),
                 ..silent
             },
-            "stopped" => Evidence {
+            "stopped" => PhaseEvidence {
                 process: Process::Stopped,
                 ..silent
             },
             "only_runs" | "silent" => silent,
-            "purges" | "rebuilds" => Evidence {
+            "purges" | "rebuilds" => PhaseEvidence {
                 tip: None,
                 ..answers
             },

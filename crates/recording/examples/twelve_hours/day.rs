@@ -328,7 +328,7 @@ impl Day {
                 ((busy * rate * random.about_one(1e-6)) / 4096.0) as u64 * 4096
             };
             let reading = |direction: &'static str, bytes| {
-                Reading::counter(&cgroup::IO_BYTES, [name.into(), direction.into()], bytes)
+                Reading::integer(&cgroup::IO_BYTES, [name.into(), direction.into()], bytes)
             };
             by_source[Source::Cgroup as usize].push(reading("read", total(read, &mut self.random)));
             by_source[Source::Cgroup as usize]
@@ -336,7 +336,7 @@ impl Day {
         }
         for source in Source::ALL {
             let seen = u64::from(source == Source::AdminRpc);
-            let problems = Reading::counter(
+            let problems = Reading::integer(
                 &d::SOURCE_PROBLEMS,
                 [source.name().into(), "forbidden".into()],
                 seen,
@@ -350,7 +350,7 @@ impl Day {
                 "banking_stage_worker_counts".into(),
                 "transactions_attempted_processing_count".into(),
             ];
-            let sum = Reading::counter(&v::DATAPOINT_SUM, labels, heard * 400);
+            let sum = Reading::integer(&v::DATAPOINT_SUM, labels, heard * 400);
             by_source[Source::Datapoints as usize]
                 .push(sum.with_tags(vec![("id".into(), worker.into())]));
         }
@@ -375,13 +375,13 @@ impl Day {
             let name = || LabelText::Shared(Arc::clone(&pool.name));
             let [major, minor, user, system, queue, block] = pool.totals;
             let hundredths = |x: f64| (x * 100.0).floor() / 100.0;
-            out.push(Reading::whole(&q::THREADS, [name()], pool.threads));
-            out.push(Reading::counter(
+            out.push(Reading::integer(&q::THREADS, [name()], pool.threads));
+            out.push(Reading::integer(
                 &q::PAGE_FAULTS,
                 [name(), "major".into()],
                 major as u64,
             ));
-            out.push(Reading::counter(
+            out.push(Reading::integer(
                 &q::PAGE_FAULTS,
                 [name(), "minor".into()],
                 minor as u64,

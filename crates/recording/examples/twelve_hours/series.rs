@@ -77,7 +77,7 @@ impl Series {
         };
         let whole = self.metric.unit != Unit::Seconds;
         let value = if whole {
-            faultline_metrics::Value::Whole(value as u64)
+            faultline_metrics::Value::Integer(value as u64)
         } else {
             faultline_metrics::Value::Real(value)
         };

@@ -180,7 +180,7 @@ pub fn insert_into(table: &str) -> &'static str {
 pub enum Number {
     #[default]
     None,
-    Whole(i64),
+    Integer(i64),
     Real(f64),
 }
 
@@ -191,14 +191,14 @@ impl Number {
     /// Uses the column's kind if that is lossless. `None` for a histogram.
     pub fn of(value: &Value, kind: ColumnKind) -> Self {
         match *value {
-            Value::Whole(n) if kind == ColumnKind::Real => Number::real(n as f64),
-            Value::Whole(n) => i64::try_from(n).map_or(Number::Real(n as f64), Number::Whole),
+            Value::Integer(n) if kind == ColumnKind::Real => Number::real(n as f64),
+            Value::Integer(n) => i64::try_from(n).map_or(Number::Real(n as f64), Number::Integer),
             Value::Real(x)
                 if kind == ColumnKind::Integer
                     && x.fract() == 0.0
                     && x.abs() < MAX_EXACT_INTEGER =>
             {
-                Number::Whole(x as i64)
+                Number::Integer(x as i64)
             }
             Value::Real(x) => Number::real(x),
             Value::Histogram(_) => Number::None,
@@ -218,7 +218,7 @@ impl ToSql for Number {
     fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
         match *self {
             Number::None => Ok(ToSqlOutput::from(Null)),
-            Number::Whole(n) => Ok(ToSqlOutput::from(n)),
+            Number::Integer(n) => Ok(ToSqlOutput::from(n)),
             Number::Real(x) => Ok(ToSqlOutput::from(x)),
         }
     }

@@ -178,7 +178,7 @@ impl Samples {
 
 pub fn phase_name(tick: &Tick) -> Option<&str> {
     let is_on = |reading: &&Reading| {
-        std::ptr::eq(reading.metric, &PHASE) && reading.value == Value::Whole(1)
+        std::ptr::eq(reading.metric, &PHASE) && reading.value == Value::Integer(1)
     };
     tick.readings().find(is_on).map(first_label)
 }

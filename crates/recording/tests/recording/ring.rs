@@ -204,7 +204,7 @@ fn unreferenced_names_are_removed_from_the_ring() {
     let mut writer = Writer::create(&path, &Day::new(arm(1)).opening()).unwrap();
     for second in 1..=300u64 {
         let name: Arc<str> = format!("pool{}", second / 20).into();
-        let reading = Reading::counter(
+        let reading = Reading::integer(
             &pools::PAGE_FAULTS,
             [name.into(), "major".into()],
             second / 40,

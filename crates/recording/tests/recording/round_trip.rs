@@ -62,7 +62,7 @@ fn tick(number: u64, batches: Vec<Arc<Batch>>) -> Tick {
 }
 
 fn pool(name: &'static str, major: u64) -> Reading {
-    Reading::counter(
+    Reading::integer(
         &pools::PAGE_FAULTS,
         [LabelText::Fixed(name), "major".into()],
         major,
@@ -122,14 +122,14 @@ fn repeated_source_values_are_not_recorded_again() {
     let old = batch(
         Source::Process,
         1,
-        vec![Reading::whole(&process::VIRTUAL, [], 7)],
+        vec![Reading::integer(&process::VIRTUAL, [], 7)],
     );
     writer.tick(&tick(1, vec![Arc::clone(&old)])).unwrap();
     writer.tick(&tick(2, vec![old])).unwrap();
     let anew = batch(
         Source::Process,
         3,
-        vec![Reading::whole(&process::VIRTUAL, [], 7)],
+        vec![Reading::integer(&process::VIRTUAL, [], 7)],
     );
     writer.tick(&tick(3, vec![anew])).unwrap();
     let never = Arc::new(Batch::empty(
@@ -193,7 +193,7 @@ fn samples_without_a_column_are_stored_as_series() {
     let mut writer = Writer::create(&path, &opening(&[])).unwrap();
     let mut times = Histogram::new(&TIME_BOUNDS);
     times.observe(0.5);
-    let sum = Reading::counter(&validator::DATAPOINT_SUM, ["a \"b\"".into(), "c".into()], 3);
+    let sum = Reading::integer(&validator::DATAPOINT_SUM, ["a \"b\"".into(), "c".into()], 3);
     let readings = vec![
         sum.with_tags(vec![("id".into(), "2".into())]),
         Reading::new(
@@ -201,10 +201,10 @@ fn samples_without_a_column_are_stored_as_series() {
             [],
             Value::Histogram(Arc::new(times)),
         ),
-        Reading::counter(&process::RESTARTS, ["oom_kill".into()], 1),
-        Reading::whole(&cgroup::STAT, ["not foreseen".into()], 4096),
+        Reading::integer(&process::RESTARTS, ["oom_kill".into()], 1),
+        Reading::integer(&cgroup::STAT, ["not foreseen".into()], 4096),
         Reading::real(&validator::DATAPOINT, ["x".into(), "y".into()], f64::NAN),
-        Reading::counter(&daemon::TICKS, [], 1),
+        Reading::integer(&daemon::TICKS, [], 1),
     ];
     writer
         .tick(&tick(1, vec![batch(Source::Datapoints, 1, readings)]))
@@ -251,11 +251,11 @@ fn device_numbers_negative_and_maximum_values_round_trip() {
     let path = folder.path().join("run.db");
     let mut writer = Writer::create(&path, &opening(&[])).unwrap();
     let io = |direction: &'static str, bytes| {
-        Reading::counter(&cgroup::IO_BYTES, ["vda".into(), direction.into()], bytes)
+        Reading::integer(&cgroup::IO_BYTES, ["vda".into(), direction.into()], bytes)
     };
     let readings = vec![
         Reading::real(&process::OOM_SCORE_ADJ, [], -500.0),
-        Reading::whole(&process::SWAP, [], u64::MAX),
+        Reading::integer(&process::SWAP, [], u64::MAX),
     ];
     let of_cgroup = batch(
         Source::Cgroup,

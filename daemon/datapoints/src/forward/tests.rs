@@ -3,7 +3,7 @@
 mod upstream;
 
 use super::*;
-use faultline_core::{config::Credentials, supervisor::Stage};
+use faultline_core::{config::Credentials, supervisor::WorkerGroup};
 use proptest::prelude::*;
 pub(crate) use upstream::{Reply, Server};
 
@@ -53,21 +53,21 @@ pub(crate) async fn until(what: &str, mut condition: impl FnMut() -> bool) {
 struct Forwarding {
     handle: Handle,
     push_memory: PushMemory,
-    stage: Stage,
+    workers: WorkerGroup,
 }
 
 impl Forwarding {
     fn start(config: &config::Forward, retry_times: RetryTimes) -> Self {
         let push_memory = PushMemory::default();
         let (handle, forwarder) = build(config, Clock::start(), &push_memory).unwrap();
-        let mut stage = Stage::new("test", &tokio::runtime::Handle::current());
-        stage.task("forward", |stop| {
+        let mut workers = WorkerGroup::new("test", &tokio::runtime::Handle::current());
+        workers.task("forward", |stop| {
             forwarder.with_retry_times(retry_times).run(stop)
         });
         Forwarding {
             handle,
             push_memory,
-            stage,
+            workers,
         }
     }
 
@@ -81,7 +81,7 @@ impl Forwarding {
     }
 
     async fn end(self) -> [u64; 4] {
-        assert!(self.stage.end(TIMEOUT).await.is_empty());
+        assert!(self.workers.end(TIMEOUT).await.is_empty());
         until("all memory is released", || {
             self.push_memory.used_bytes() == 0
         })

@@ -89,14 +89,14 @@ impl Default for IngestCounters {
 }
 
 impl IngestCounters {
-    pub fn readings(&self, out: &mut Vec<Reading>) {
+    pub fn add_readings(&self, out: &mut Vec<Reading>) {
         let counts = self.counts.lock();
         for code in ResultCode::ALL {
             let count = counts.requests[code as usize];
-            out.counter(&INGEST_REQUESTS, [code.name().into()], count);
+            out.integer(&INGEST_REQUESTS, [code.name().into()], count);
         }
-        out.counter(&INGEST_BYTES, [], counts.bytes);
-        out.whole(&INGEST_CONNECTIONS, [], counts.open_connections);
+        out.integer(&INGEST_BYTES, [], counts.bytes);
+        out.integer(&INGEST_CONNECTIONS, [], counts.open_connections);
         drop(counts);
         out.push(self.auth_failures.reading());
     }

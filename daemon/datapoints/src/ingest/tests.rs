@@ -7,7 +7,7 @@ mod ending;
 use super::{counters::ResultCode, *};
 use crate::forward::tests::{Server, config as forward_config, until};
 use client::{Client, chunked, gzip, post};
-use faultline_core::{config::Forward, supervisor::Stage};
+use faultline_core::{config::Forward, supervisor::WorkerGroup};
 use faultline_metrics::Stamp;
 use proptest::prelude::*;
 use std::{
@@ -64,7 +64,7 @@ struct RunningListener {
     push_memory: PushMemory,
     forward: Option<forward::Handle>,
     max_connections: usize,
-    stage: Stage,
+    workers: WorkerGroup,
 }
 
 fn ingest(credentials: Option<Credentials>) -> config::Ingest {
@@ -120,10 +120,10 @@ impl RunningListener {
     ) -> Self {
         let (intake, clock, push_memory) =
             (FakeIntake::default(), Clock::start(), PushMemory::default());
-        let mut stage = Stage::new("test", &tokio::runtime::Handle::current());
+        let mut workers = WorkerGroup::new("test", &tokio::runtime::Handle::current());
         let handle = forward.map(|config| {
             let (handle, forwarder) = forward::build(&config, clock, &push_memory).unwrap();
-            stage.task("forward", |stop| forwarder.run(stop));
+            workers.task("forward", |stop| forwarder.run(stop));
             handle
         });
         let memory = push_memory.clone();
@@ -139,7 +139,7 @@ impl RunningListener {
         .unwrap()
         .with_limits(limits);
         let (address, counters) = (listener.local_addr().unwrap(), listener.counters());
-        stage.task("ingest", |stop| listener.run(stop));
+        workers.task("ingest", |stop| listener.run(stop));
         RunningListener {
             address,
             intake,
@@ -147,7 +147,7 @@ impl RunningListener {
             push_memory,
             forward: handle,
             max_connections: limits.tcp_connections,
-            stage,
+            workers,
         }
     }
 
@@ -175,10 +175,10 @@ impl RunningListener {
     /// The value of a reading, by metric and label.
     fn number(&self, name: &str, label: &str) -> f64 {
         let mut readings = Vec::new();
-        self.counters.readings(&mut readings);
+        self.counters.add_readings(&mut readings);
         self.forward
             .iter()
-            .for_each(|forward| forward.readings(&mut readings));
+            .for_each(|forward| forward.add_readings(&mut readings));
         let is = |r: &&faultline_metrics::Reading| {
             r.metric.name == name && r.label_values.iter().all(|value| value.as_str() == label)
         };
@@ -597,12 +597,12 @@ async fn a_push_in_progress_is_completed_after_the_stop_signal() {
     let (mut idle, mut busy) = (sink.client().await, sink.client().await);
     busy.write(&request[..1000]).await;
     until("it is being read", || sink.push_memory.used_bytes() > 0).await;
-    sink.stage.stop_signal().set();
+    sink.workers.stop_signal().set();
     assert_eq!(idle.status().await, None);
     busy.write(&request[1000..]).await;
     assert_eq!(busy.status().await, Some(204));
     assert_eq!(sink.seen().lines.len(), 10);
-    assert!(sink.stage.end(TIMEOUT).await.is_empty());
+    assert!(sink.workers.end(TIMEOUT).await.is_empty());
 }
 
 #[tokio::test]

@@ -30,7 +30,7 @@ fn the_intake_counts_a_datapoint_of_the_log_once() {
     follower.poll(clock.now());
     follower.poll(clock.now());
     let mut readings = Vec::new();
-    intake.readings(clock.now(), &mut readings);
+    intake.add_readings(clock.now(), &mut readings);
     let used = readings.iter().find(|reading| {
         reading.metric.name == "faultline_ingest_lines_total"
             && reading.label_values[0].as_str() == "used"

@@ -22,7 +22,8 @@ use faultline_metrics::Stamp;
 use parking_lot::{Mutex, MutexGuard};
 use std::sync::{Arc, OnceLock};
 
-/// The listener or the log follower writes it, and the sampling thread reads it.
+/// Collects the datapoints that validators push to the daemon or write to their log. The listener
+/// or the log follower writes it, and the sampling thread reads it. Clones share it.
 #[derive(Clone)]
 pub struct Intake {
     state: Arc<Mutex<State>>,

@@ -136,22 +136,22 @@ impl Tally {
     }
 
     /// Exports sums always, and gauges only if `with_gauges`.
-    pub fn readings(&self, with_gauges: bool, out: &mut Vec<Reading>) {
-        self.series.readings(with_gauges, out);
-        self.jobs.readings(with_gauges, out);
-        self.votor.readings(with_gauges, out);
+    pub fn add_readings(&self, with_gauges: bool, out: &mut Vec<Reading>) {
+        self.series.add_readings(with_gauges, out);
+        self.jobs.add_readings(with_gauges, out);
+        self.votor.add_readings(with_gauges, out);
         out.extend(self.prune_times.reading(&v::CACHE_PRUNE, None));
-        out.counter(&v::OWN_SLOTS, [], self.own_slots);
+        out.integer(&v::OWN_SLOTS, [], self.own_slots);
         if !with_gauges {
             return;
         }
-        out.whole(&v::CACHE_LOADED, [], self.loaded_entries);
+        out.integer(&v::CACHE_LOADED, [], self.loaded_entries);
         if let Some(target) = self.observed_shrink_target() {
             // The target is 90 % of the capacity, rounded down.
             let capacity = target.saturating_mul(10).div_ceil(9);
             let observed = || ["observed".into()];
-            out.whole(&v::CACHE_CAPACITY, observed(), capacity);
-            out.whole(&v::CACHE_SHRINK_TARGET, observed(), target);
+            out.integer(&v::CACHE_CAPACITY, observed(), capacity);
+            out.integer(&v::CACHE_SHRINK_TARGET, observed(), target);
         }
     }
 

@@ -2,7 +2,7 @@ use anyhow::{Context, Result, anyhow};
 use faultline_core::{
     clock::Clock,
     config::{Config, ConfigError},
-    supervisor::{FS_CALL_TIMEOUT, FsCalls, Stage},
+    supervisor::{FS_CALL_TIMEOUT, FsCalls, WorkerGroup},
 };
 use faultline_datapoints::validator::coverage::{LastPush, PushTimes};
 use faultline_kernel::ProcessId;
@@ -170,15 +170,15 @@ impl PreparedRecorder {
 }
 
 impl OpenRecorder {
-    pub fn start(self, stage: &mut Stage) -> std::io::Result<()> {
+    pub fn start(self, workers: &mut WorkerGroup) -> std::io::Result<()> {
         let collector = self.collector;
         let facts = self.facts;
-        stage.thread("manifest", move |stop| collector.run(&facts, &stop))?;
+        workers.thread("manifest", move |stop| collector.run(&facts, &stop))?;
         if let Some(saver) = self.saver {
             // The saver needs no stop signal: it ends after the last saves of the recorder.
-            stage.thread("flight", |_| saver.run())?;
+            workers.thread("flight", |_| saver.run())?;
         }
-        stage.thread("recorder", |stop| self.recorder.run(stop))
+        workers.thread("recorder", |stop| self.recorder.run(stop))
     }
 }
 

@@ -155,7 +155,7 @@ pub fn register(
         demo,
         move |readings| {
             readings.push(auth_failures.reading());
-            dropped.readings(readings);
+            dropped.add_readings(readings);
         },
     );
 }

@@ -1,6 +1,6 @@
 use super::LiveConfig;
 use anyhow::{Context, Result};
-use faultline_core::{clock::Clock, publish::Latest, supervisor::Stage};
+use faultline_core::{clock::Clock, publish::Latest, supervisor::WorkerGroup};
 use faultline_http::web;
 use faultline_kernel::HostRoot;
 use faultline_metrics::Tick;
@@ -75,7 +75,7 @@ impl Signals {
         flight_recorder: Option<&flight::FlightRecorderHandle>,
         newest_tick: &Latest<Tick>,
         clock: Clock,
-        stages: &[Stage],
+        worker_groups: &[WorkerGroup],
     ) -> bool {
         let mut checks = tokio::time::interval(STARTUP_CHECK_INTERVAL);
         let mut ready = false;
@@ -94,7 +94,7 @@ impl Signals {
                     None => tracing::warn!("SIGUSR1 ignored: the flight recorder is disabled; set flight.folder"),
                 },
                 _ = checks.tick() => {
-                    if let Some(name) = stages.iter().find_map(Stage::ended_member) {
+                    if let Some(name) = worker_groups.iter().find_map(WorkerGroup::ended_member) {
                         tracing::error!(part = name, "a task ended unexpectedly");
                         return false;
                     }

@@ -13,7 +13,7 @@ use faultline_agave::{
 };
 use faultline_core::{
     clock::Clock,
-    supervisor::{Stage, Stop},
+    supervisor::{Stop, WorkerGroup},
 };
 use faultline_metrics::Stamp;
 use faultline_mock_validator::{Ledger, NodeState, PROGRAM_NAME};
@@ -136,11 +136,11 @@ pub fn run() -> Result<()> {
     let ledger = Ledger::lock(&demo_state.ledger)
         .with_context(|| demo_state.ledger.display().to_string())?;
     let runtime = rpc_runtime()?;
-    let stage = start_threads(&demo_state, ledger, config, runtime.handle())?;
+    let workers = start_threads(&demo_state, ledger, config, runtime.handle())?;
     let folder = demo_state.ledger.display();
     log_line(&format!("simulated validator, ledger {folder}"));
     writeln!(io::stdout(), "{READY_LINE}").context("the daemon does not read the demo's output")?;
-    runtime.block_on(serve(Arc::clone(&demo_state), stage.stop_signal()))
+    runtime.block_on(serve(Arc::clone(&demo_state), workers.stop_signal()))
 }
 
 /// The kernel kills this process when the thread that started it ends.
@@ -174,13 +174,13 @@ fn start_threads(
     ledger: Ledger,
     config: MetricsConfig,
     runtime: &tokio::runtime::Handle,
-) -> Result<Stage> {
-    let mut stage = Stage::new("demo", runtime);
+) -> Result<WorkerGroup> {
+    let mut workers = WorkerGroup::new("demo", runtime);
     for name in IDLE_THREADS {
-        stage.thread(name, idle)?;
+        workers.thread(name, idle)?;
     }
     for name in HANDLER_THREADS {
-        stage.thread(name, |stop| {
+        workers.thread(name, |stop| {
             run_periodically(&stop, || {
                 memory::allocate_and_touch(HANDLER_BYTES).map(drop)
             })
@@ -188,22 +188,22 @@ fn start_threads(
     }
     let state = Arc::clone(demo_state);
     let mut heap = Heap::default();
-    stage.thread("solBgAccounts", move |stop| {
+    workers.thread("solBgAccounts", move |stop| {
         run_periodically(&stop, || {
             heap.resize(memory::heap_blocks(state.clock.now().uptime))
         })
     })?;
     let state = Arc::clone(demo_state);
-    stage.thread("solReplayStage", move |stop| read_cold_file(&state, stop))?;
+    workers.thread("solReplayStage", move |stop| read_cold_file(&state, stop))?;
     let state = Arc::clone(demo_state);
-    stage.thread("solMetricsAgent", move |stop| {
+    workers.thread("solMetricsAgent", move |stop| {
         push_until_stopped(&state, &config, &stop)
     })?;
     let state = Arc::clone(demo_state);
-    stage.thread("solAdminRpc", move |_| {
+    workers.thread("solAdminRpc", move |_| {
         ledger.serve(|request| state.node_state().answer_admin(request))
     })?;
-    Ok(stage)
+    Ok(workers)
 }
 
 fn idle(stop: Stop) {

@@ -1,7 +1,7 @@
 //! Checks the space of the validator's file systems with the calls of the source `resources`.
 
 use super::{
-    pollers::{new_stage, wait_for},
+    pollers::{new_worker_group, wait_for},
     process::{ProcessInspection, rights_remedy},
     report::Check,
 };
@@ -32,9 +32,9 @@ pub async fn check(config: &Config, inspection: &ProcessInspection, clock: Clock
     let usages = Latest::default();
     let root = config.paths.clone();
     let inspected_usages = usages.clone();
-    let mut stage = new_stage();
+    let mut workers = new_worker_group();
     // A dead file server blocks a thread for ever: it needs its own.
-    let started = stage.task_thread("disk", resources::MAX_CALLS, move |_| async move {
+    let started = workers.task_thread("disk", resources::MAX_CALLS, move |_| async move {
         inspected_usages.set(Some(Arc::new(
             resources::inspect(&root, &target, clock).await,
         )));
@@ -45,7 +45,7 @@ pub async fn check(config: &Config, inspection: &ProcessInspection, clock: Clock
             "no thread can be started: look at the limits of this user",
         )];
     }
-    match wait_for(stage, CHECK_TIMEOUT, || usages.get())
+    match wait_for(workers, CHECK_TIMEOUT, || usages.get())
         .await
         .as_deref()
     {

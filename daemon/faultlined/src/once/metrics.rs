@@ -113,7 +113,7 @@ pub fn json(tick: &Tick) -> String {
                 .map(|(k, v)| (k.to_owned(), clean(v).into()))
                 .collect();
             let value = match &reading.value {
-                Value::Whole(n) => json!(n),
+                Value::Integer(n) => json!(n),
                 Value::Real(x) => json!(x),
                 Value::Histogram(h) => json!({ "count": h.count(), "sum": h.sum() }),
             };
@@ -143,7 +143,7 @@ fn name(reading: &Reading) -> String {
 
 fn value(value: &Value) -> String {
     match value {
-        Value::Whole(n) => n.to_string(),
+        Value::Integer(n) => n.to_string(),
         Value::Real(x) => x.to_string(),
         Value::Histogram(h) => format!("{}, {} s", counted(h.count() as f64, "value"), h.sum()),
     }

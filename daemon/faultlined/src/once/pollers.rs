@@ -13,7 +13,7 @@ use faultline_core::{
     clock::Clock,
     config::{self, Config, Log, MIN_INTERVAL, TargetSelector},
     publish::Latest,
-    supervisor::{Stage, Stop},
+    supervisor::{Stop, WorkerGroup},
 };
 use faultline_datapoints::{tail::LogTail, validator::intake::Intake};
 use faultline_kernel::ProcessId;
@@ -34,10 +34,10 @@ const FIRST_FACTS_TIMEOUT: Duration = Duration::from_secs(3);
 /// journalctl counts as working after 2 s without an error.
 const LOG_TIMEOUT: Duration = Duration::from_secs(4);
 const RESULT_CHECK_INTERVAL: Duration = Duration::from_millis(10);
-const STAGE_END_TIMEOUT: Duration = Duration::from_secs(1);
+const WORKER_END_TIMEOUT: Duration = Duration::from_secs(1);
 
-pub fn new_stage() -> Stage {
-    Stage::new("once", &Handle::current())
+pub fn new_worker_group() -> WorkerGroup {
+    WorkerGroup::new("once", &Handle::current())
 }
 
 /// Runs a poller until `find_result` has found something, or for `max_wait`.
@@ -46,14 +46,14 @@ async fn run_until_found<T, F: Future<Output = ()> + Send + 'static>(
     max_wait: Duration,
     find_result: impl Fn() -> Option<T>,
 ) -> Option<T> {
-    let mut stage = new_stage();
-    stage.task("poller", run);
-    wait_for(stage, max_wait, find_result).await
+    let mut workers = new_worker_group();
+    workers.task("poller", run);
+    wait_for(workers, max_wait, find_result).await
 }
 
-/// Ends the stage when `find_result` has found something, or after `max_wait`.
+/// Ends the worker group when `find_result` has found something, or after `max_wait`.
 pub async fn wait_for<T>(
-    stage: Stage,
+    workers: WorkerGroup,
     max_wait: Duration,
     find_result: impl Fn() -> Option<T>,
 ) -> Option<T> {
@@ -66,7 +66,7 @@ pub async fn wait_for<T>(
         }
     };
     let found = tokio::time::timeout(max_wait, found).await.ok();
-    stage.end(STAGE_END_TIMEOUT).await;
+    workers.end(WORKER_END_TIMEOUT).await;
     found
 }
 
@@ -272,7 +272,7 @@ fn rpc_ok(reported: &RpcFacts, admin: Option<&AdminFacts>) -> Check {
             "set rpc.url to the JSON-RPC of this validator, or leave it out",
         );
     }
-    let health = match reported.health.as_ref().and_then(Health::is_ok) {
+    let health = match reported.health.as_ref().and_then(Health::is_healthy) {
         Some(true) => "healthy",
         Some(false) => "behind",
         None => "of unknown health",
@@ -300,9 +300,9 @@ pub async fn check_log(config: &Config, clock: Clock) -> Check {
     };
     let tail = LogTail::build(log, Intake::new(&config.datapoints), clock);
     let status_handle = tail.status();
-    let mut stage = new_stage();
-    let started = tail.start(&mut stage).map_err(|error| error.to_string());
-    let status = wait_for(stage, LOG_TIMEOUT, || {
+    let mut workers = new_worker_group();
+    let started = tail.start(&mut workers).map_err(|error| error.to_string());
+    let status = wait_for(workers, LOG_TIMEOUT, || {
         Some(status_handle.snapshot()).filter(|status| status.up || status.problem.is_some())
     })
     .await;

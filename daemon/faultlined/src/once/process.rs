@@ -148,7 +148,7 @@ fn file_checks(
     let environment = environment.as_ref().err().cloned();
     let all = [
         ("io", "bytes read and written", sample.io.err()),
-        ("fd", "open descriptors", sample.limits.open_fds.err()),
+        ("fd", "open descriptors", sample.oom_and_fds.open_fds.err()),
         ("exe", "the program's file", files.exe().err()),
         ("environ", "its environment variables", environment),
     ];

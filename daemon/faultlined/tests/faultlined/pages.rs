@@ -12,7 +12,7 @@ use faultline_core::{
     clock::Clock,
     config::{self, Config, Metrics, TargetSelector},
     publish::{Latest, Sink},
-    supervisor::Stage,
+    supervisor::WorkerGroup,
 };
 use faultline_datapoints::validator::intake::Intake;
 use faultline_http::{
@@ -58,7 +58,7 @@ impl Case {
             intake.commit(push, now);
         }
         let mut batch = Batch::empty(Source::Datapoints, now);
-        intake.readings(now, &mut batch.readings);
+        intake.add_readings(now, &mut batch.readings);
         let tick = Tick {
             number: 1,
             at: now,
@@ -151,7 +151,7 @@ proptest! {
 }
 
 /// Serves the exposition of a case as the daemon does.
-fn serve(case: &Case, native_histograms: bool, stage: &mut Stage) -> SocketAddr {
+fn serve(case: &Case, native_histograms: bool, workers: &mut WorkerGroup) -> SocketAddr {
     let (tick, constant) = case.tick();
     let mut newest_tick = Latest::default();
     newest_tick.receive(&tick);
@@ -176,7 +176,7 @@ fn serve(case: &Case, native_histograms: bool, stage: &mut Stage) -> SocketAddr 
     };
     let server = Server::build(&metrics, Vec::new(), state).unwrap();
     let address = server.local_addr().unwrap();
-    stage.task("web", |stop| server.run(stop));
+    workers.task("web", |stop| server.run(stop));
     address
 }
 
@@ -195,7 +195,7 @@ fn promtool_and_prometheus_accept_the_page_of_every_valid_configuration() {
         .enable_all()
         .build()
         .unwrap();
-    let mut stage = Stage::new("web", runtime.handle());
+    let mut workers = WorkerGroup::new("web", runtime.handle());
     let colliding = cases.iter().filter(|case| {
         let (tick, constant) = case.tick();
         let exposition = Exposition::new(&tick, &Arc::new(constant), None);
@@ -210,7 +210,7 @@ fn promtool_and_prometheus_accept_the_page_of_every_valid_configuration() {
         }
     }
     for protobuf in [false, true] {
-        let targets = cases.iter().map(|case| serve(case, protobuf, &mut stage));
+        let targets = cases.iter().map(|case| serve(case, protobuf, &mut workers));
         let options = PrometheusOptions {
             targets: targets.collect(),
             native_histograms: protobuf,

@@ -218,7 +218,7 @@ mod tests {
     fn tick(second: u64, major: Option<u64>) -> Arc<Tick> {
         let at = stamp(second);
         let readings = major
-            .map(|n| Reading::counter(&metrics::process::PAGE_FAULTS, ["major".into()], n))
+            .map(|n| Reading::integer(&metrics::process::PAGE_FAULTS, ["major".into()], n))
             .into_iter()
             .collect();
         let batch = Batch {
@@ -253,7 +253,7 @@ mod tests {
     /// A tick with JSON-RPC up or down, the time of its last sample, and a total of that sample.
     fn answered(second: u64, up: bool, received: f64, transactions: u64) -> Arc<Tick> {
         let at = stamp(second);
-        let readings = vec![Reading::counter(
+        let readings = vec![Reading::integer(
             &metrics::validator::TRANSACTIONS,
             [],
             transactions,
@@ -341,7 +341,7 @@ mod tests {
         let push = |second: u64, pushed: u64, misses: u64| {
             let at = stamp(second);
             let readings = vec![
-                Reading::counter(&metrics::validator::CACHE_MISSES, [], misses),
+                Reading::integer(&metrics::validator::CACHE_MISSES, [], misses),
                 Reading::real(&LAST_PUSH, [], 1_700_000_000.0 + pushed as f64),
             ];
             let batch = Batch {

@@ -155,7 +155,7 @@ mod tests {
     fn tick(number: u64, value: u64) -> Arc<Tick> {
         let readings = (0..50)
             .map(|n: u32| {
-                Reading::counter(
+                Reading::integer(
                     &metrics::daemon::INGEST_LINES,
                     [n.to_string().into()],
                     value,

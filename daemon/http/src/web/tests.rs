@@ -1,5 +1,5 @@
 use super::*;
-use faultline_core::{publish::Sink, supervisor::Stage};
+use faultline_core::{publish::Sink, supervisor::WorkerGroup};
 use faultline_metrics::{Batch, Reading, Source, metrics};
 use faultline_status::Figure;
 use http_body_util::BodyExt;
@@ -24,7 +24,7 @@ struct Running {
     history: History,
     clock: Clock,
     auth_failures: AuthFailures,
-    stage: Option<Stage>,
+    workers: Option<WorkerGroup>,
     runtime: tokio::runtime::Runtime,
 }
 
@@ -74,15 +74,15 @@ fn start_with(
     let (auth_failures, history) = (state.auth_failures.clone(), state.history.clone());
     let server = Server::build(&config(web_config), Vec::new(), state).unwrap();
     let address = server.local_addr().unwrap();
-    let mut stage = Stage::new("web", runtime.handle());
-    stage.task("web", |stop| server.run(stop));
+    let mut workers = WorkerGroup::new("web", runtime.handle());
+    workers.task("web", |stop| server.run(stop));
     Running {
         address,
         newest_tick,
         history,
         clock,
         auth_failures,
-        stage: Some(stage),
+        workers: Some(workers),
         runtime,
     }
 }
@@ -94,9 +94,9 @@ impl Running {
     }
 
     fn tick_at(&mut self, number: u64, at: faultline_metrics::Stamp) {
-        let mut readings = vec![Reading::counter(&metrics::daemon::TICKS, [], number)];
+        let mut readings = vec![Reading::integer(&metrics::daemon::TICKS, [], number)];
         readings.extend((0..80).map(|pool| {
-            Reading::whole(
+            Reading::integer(
                 &metrics::pools::THREADS,
                 [format!("pool{pool}").into()],
                 pool,
@@ -126,8 +126,8 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        if let Some(stage) = self.stage.take() {
-            let busy = self.runtime.block_on(stage.end(DEADLINE));
+        if let Some(workers) = self.workers.take() {
+            let busy = self.runtime.block_on(workers.end(DEADLINE));
             assert!(
                 busy.is_empty() || std::thread::panicking(),
                 "{busy:?} did not stop"
@@ -285,8 +285,8 @@ fn the_status_has_the_last_minute_of_levels_and_rates() {
             uptime: Duration::from_secs(second),
             unix: Duration::from_secs(1_700_000_000 + second),
         };
-        let anon = Reading::whole(&metrics::process::RESIDENT, ["anon".into()], second);
-        let read = Reading::counter(&metrics::process::IO_BYTES, ["read".into()], 5 * second);
+        let anon = Reading::integer(&metrics::process::RESIDENT, ["anon".into()], second);
+        let read = Reading::integer(&metrics::process::IO_BYTES, ["read".into()], 5 * second);
         let batch = Batch {
             readings: vec![anon, read],
             up: true,

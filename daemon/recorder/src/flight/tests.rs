@@ -67,7 +67,7 @@ fn second(number: u64) -> Vec<RecordingEntry> {
             .map(|label| LabelText::from(*label))
             .collect(),
         tags: Box::default(),
-        value: Value::Whole(number * 1_000_003),
+        value: Value::Integer(number * 1_000_003),
     };
     let wide = PerTickTable::ALL
         .iter()
@@ -75,7 +75,7 @@ fn second(number: u64) -> Vec<RecordingEntry> {
         .map(reading)
         .collect();
     let pool = |pool: u64| {
-        Reading::whole(
+        Reading::integer(
             &q::PAGE_FAULTS,
             [format!("pool{pool}").into(), "minor".into()],
             number * pool,

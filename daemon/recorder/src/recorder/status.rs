@@ -88,7 +88,7 @@ impl MarkCounts {
     pub fn readings(&self) -> Vec<Reading> {
         let counts = self.0.lock();
         let reading = |(kind, count): (&Arc<str>, &u64)| {
-            Reading::counter(&d::MARKS, [LabelText::Shared(Arc::clone(kind))], *count)
+            Reading::integer(&d::MARKS, [LabelText::Shared(Arc::clone(kind))], *count)
         };
         counts.iter().map(reading).collect()
     }
@@ -137,7 +137,7 @@ impl Sampler for RecorderSampler {
         self.store_target(context);
         // Problems last over many ticks, but count only once.
         let mut output = SourceOutput {
-            repeats_problems: true,
+            problems_persist: true,
             ..SourceOutput::default()
         };
         output.problems = self
@@ -155,8 +155,8 @@ impl Sampler for RecorderSampler {
             let (rows, dropped) = status.counts();
             output
                 .readings
-                .counter(&d::RECORDER_ROWS, [status.name.into()], rows);
-            output.readings.counter(
+                .integer(&d::RECORDER_ROWS, [status.name.into()], rows);
+            output.readings.integer(
                 &d::RECORDER_DROPPED,
                 [status.name.into()],
                 dropped + queue_dropped,
@@ -178,7 +178,7 @@ mod tests {
         mark_counts.add(None);
         mark_counts.add(Some("failed"));
         let expected =
-            |kind: &'static str, count| Reading::counter(&d::MARKS, [kind.into()], count);
+            |kind: &'static str, count| Reading::integer(&d::MARKS, [kind.into()], count);
         assert_eq!(
             mark_counts.readings(),
             [expected("failed", 2), expected("other", 1)]

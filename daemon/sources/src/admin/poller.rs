@@ -21,8 +21,8 @@ use std::{
     time::Duration,
 };
 
-/// Error code of the methods that the validator cannot answer: early in its start, and always with
-/// solana-test-validator.
+/// The error code with which a validator refuses a method that it cannot answer early in its start.
+/// solana-test-validator refuses some methods always.
 const INVALID_PARAMS: i64 = -32602;
 
 /// The state of the admission ticket changes with transfers and epochs.
@@ -45,7 +45,7 @@ pub struct Poller {
     timeout: Duration,
     pub(super) poll_intervals: PollIntervals,
     clock: Clock,
-    find_target: TargetLookup,
+    current_target: TargetLookup,
     facts: Latest<AdminFacts>,
     cache: Option<ProcessCache>,
     problem_log: ProblemLog,
@@ -57,14 +57,14 @@ impl Poller {
     pub fn new(
         config: &config::Admin,
         clock: Clock,
-        find_target: TargetLookup,
+        current_target: TargetLookup,
         facts: Latest<AdminFacts>,
     ) -> Self {
         Poller {
             timeout: config.timeout,
             poll_intervals: POLL_INTERVALS,
             clock,
-            find_target,
+            current_target,
             facts,
             cache: None,
             problem_log: ProblemLog::default(),
@@ -72,7 +72,8 @@ impl Poller {
         }
     }
 
-    /// Shortens the intervals, for a caller that needs a single poll.
+    /// Shortens the intervals, so that a caller that needs a single poll does not wait a second for
+    /// it.
     pub fn with_short_intervals(mut self) -> Self {
         let interval = Duration::from_millis(50);
         self.poll_intervals = PollIntervals {
@@ -86,7 +87,7 @@ impl Poller {
     pub async fn run(mut self, stop: Stop) {
         let mut timer = PollTimer::new(self.clock, self.poll_intervals.starting, stop);
         while timer.next().await {
-            let Some(target) = (self.find_target)() else {
+            let Some(target) = (self.current_target)() else {
                 self.cache = None;
                 self.facts.set(None);
                 continue;
@@ -103,6 +104,7 @@ impl Poller {
                 continue;
             }
             let poll = self.poll(cache, target.ledger.clone());
+            // During a slow poll, publishes again at each interval, so that old responses expire.
             let Some(cache) = timer.wait_for(poll, || self.publish()).await else {
                 return;
             };
@@ -110,7 +112,7 @@ impl Poller {
         }
     }
 
-    /// Adds the responses to `cache`, also those before a failure. Uses one connection.
+    /// Adds the responses to `cache`, including those before a failure. Uses one connection.
     async fn poll(&self, mut cache: ProcessCache, ledger: Option<PathBuf>) -> ProcessCache {
         cache.up = false;
         cache.problems.clear();
@@ -157,7 +159,7 @@ impl Poller {
                 message,
             })) => {
                 let message = format!(
-                    "the admin socket does not report the identity ({message}); enable JSON-RPC or set target.identity"
+                    "the admin socket does not report the identity ({message}); set rpc.enabled or target.identity"
                 );
                 cache.problems.push(Problem::absent_data(message));
             }
@@ -185,7 +187,7 @@ impl Poller {
 
     /// Stores a poll's result, unless the process was replaced meanwhile.
     fn store(&mut self, cache: ProcessCache) {
-        if (self.find_target)().is_some_and(|target| target.process == cache.process) {
+        if (self.current_target)().is_some_and(|target| target.process == cache.process) {
             self.problem_log
                 .log_changes(Source::AdminRpc, cache.up, &cache.problems);
             self.cache = Some(cache);
@@ -223,8 +225,8 @@ struct ProcessCache {
 impl ProcessCache {
     /// True until the next poll is due.
     fn is_waiting(&self, now: Stamp, poll_intervals: PollIntervals) -> bool {
-        // `polled_at` is the end of a poll, later than its due time. So the next poll may come half
-        // a starting interval early.
+        // The timer ticks once per starting interval. `polled_at` is the end of a poll, shortly
+        // after a tick. Without a tolerance of half an interval, the next poll would miss its tick.
         self.has_started
             && now.since(self.polled_at) + poll_intervals.starting / 2 < poll_intervals.running
     }

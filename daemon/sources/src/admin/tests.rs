@@ -4,7 +4,7 @@ mod server;
 
 use super::{poller::PollIntervals, *};
 use crate::tests::target;
-use faultline_core::{clock::Clock, config, publish::Latest, supervisor::Stage};
+use faultline_core::{clock::Clock, config, publish::Latest, supervisor::WorkerGroup};
 use faultline_metrics::ProblemKind;
 use server::{Reply, Server};
 use std::{
@@ -37,7 +37,7 @@ type SharedTarget = Arc<Mutex<Option<Target>>>;
 struct Running {
     facts: Latest<AdminFacts>,
     target: SharedTarget,
-    stage: Stage,
+    workers: WorkerGroup,
 }
 
 impl Running {
@@ -63,12 +63,12 @@ impl Running {
             facts.clone(),
         );
         poller.poll_intervals = poll_intervals;
-        let mut stage = Stage::new("test", &Runtime::current());
-        stage.task("admin", |stop| poller.run(stop));
+        let mut workers = WorkerGroup::new("test", &Runtime::current());
+        workers.task("admin", |stop| poller.run(stop));
         Running {
             facts,
             target,
-            stage,
+            workers,
         }
     }
 
@@ -97,7 +97,7 @@ impl Running {
     }
 
     async fn end(self) {
-        assert!(self.stage.end(Duration::from_secs(20)).await.is_empty());
+        assert!(self.workers.end(Duration::from_secs(20)).await.is_empty());
     }
 }
 
@@ -202,16 +202,22 @@ async fn a_running_validator_is_polled_rarely_and_its_successor_immediately() {
         running: Duration::from_secs(3600),
     };
     let mut running = Running::polling(folder.path());
-    running.stage = {
-        assert!(running.stage.end(Duration::from_secs(20)).await.is_empty());
+    running.workers = {
+        assert!(
+            running
+                .workers
+                .end(Duration::from_secs(20))
+                .await
+                .is_empty()
+        );
         let lookup = target_lookup_of(&running.target);
         let config = config::Admin::default();
         running.facts = Latest::default();
         let mut poller = Poller::new(&config, Clock::start(), lookup, running.facts.clone());
         poller.poll_intervals = poll_intervals;
-        let mut stage = Stage::new("test", &Runtime::current());
-        stage.task("admin", |stop| poller.run(stop));
-        stage
+        let mut workers = WorkerGroup::new("test", &Runtime::current());
+        workers.task("admin", |stop| poller.run(stop));
+        workers
     };
     running
         .facts("the first", |facts| facts.process == me() && facts.up)
@@ -476,7 +482,7 @@ async fn admission(status: &'static str) -> (Vec<(String, f64)>, Option<u64>) {
         .facts("the admission", |facts| facts.admission.is_some())
         .await;
     let mut output = SourceOutput::default();
-    facts.readings(&mut output);
+    facts.add_readings(&mut output);
     let readings = output.readings.iter().map(|reading| {
         let labels: Vec<&str> = reading
             .label_values

@@ -3,7 +3,7 @@ use crate::{
     tick::{LIMITS_INTERVAL, SampleContext, SourceOutput, Throttle},
 };
 use faultline_kernel::{
-    CgroupLevels, Level, LevelMemory, Limit, NumaFiles, ReadError, headroom::binding,
+    CgroupLevels, Level, LevelMemory, Limit, NumaFiles, ReadError, headroom::binding_level,
     parse::memory::Meminfo,
 };
 use faultline_metrics::{
@@ -12,8 +12,9 @@ use faultline_metrics::{
 
 pub struct Headroom {
     meminfo: SharedMeminfo,
-    settings_throttle: Throttle,
-    /// `None` without a NUMA level. After an error the level is unknown until the next read.
+    host_state_throttle: Throttle,
+    /// `None` if the process may use all NUMA nodes. After an error this is unknown until the next
+    /// read.
     numa: Result<Option<NumaFiles>, ReadError>,
     is_overcommit_strict: bool,
     is_oomd_running: bool,
@@ -24,7 +25,7 @@ impl Headroom {
     pub fn new(meminfo: SharedMeminfo) -> Self {
         Headroom {
             meminfo,
-            settings_throttle: Throttle::every(LIMITS_INTERVAL),
+            host_state_throttle: Throttle::every(LIMITS_INTERVAL),
             numa: Ok(None),
             is_overcommit_strict: false,
             is_oomd_running: false,
@@ -32,47 +33,50 @@ impl Headroom {
         }
     }
 
-    /// Exports no binding level without `cgroups`, and while a level is unreadable.
+    /// Exports the headroom of each level, and the binding level: the one with the least headroom.
+    /// Without `cgroup_levels`, or while a level is unreadable, the binding level is unknown.
     pub fn add_readings(
         &mut self,
         context: &SampleContext<'_>,
         pid: u32,
-        cgroups: Option<CgroupLevels>,
+        cgroup_levels: Option<CgroupLevels>,
         output: &mut SourceOutput,
     ) {
-        let has_cgroups = cgroups.is_some();
-        let cgroups = cgroups.unwrap_or_default();
-        for error in &cgroups.errors {
+        let has_cgroup_levels = cgroup_levels.is_some();
+        let cgroup_levels = cgroup_levels.unwrap_or_default();
+        for error in &cgroup_levels.errors {
             output.add_problem(error);
         }
         let is_gone = |problem: &Problem| problem.kind == ProblemKind::Gone;
         if output.problems.iter().any(is_gone) {
             return;
         }
-        if self.settings_throttle.is_due(context.now) {
-            self.read_settings(context, pid, output);
+        if self.host_state_throttle.is_due(context.now) {
+            self.read_host_state(context, pid, output);
         }
         let meminfo = output.value_or_problem(self.meminfo.read(context));
         let machine = meminfo
             .as_ref()
-            .and_then(|meminfo| LevelMemory::of_machine(meminfo, cgroups.protected));
+            .and_then(|meminfo| LevelMemory::of_machine(meminfo, cgroup_levels.protected_bytes));
         let numa = match &mut self.numa {
             Ok(Some(files)) => files.sample(&mut self.buffer).map(Some),
             Ok(None) => Ok(None),
             Err(error) => Err(error.clone()),
         };
         let numa = output.value_or_problem(numa);
-        let is_complete =
-            has_cgroups && cgroups.errors.is_empty() && machine.is_some() && numa.is_some();
-        let mut levels = cgroups.limits;
+        let is_complete = has_cgroup_levels
+            && cgroup_levels.errors.is_empty()
+            && machine.is_some()
+            && numa.is_some();
+        let mut levels = cgroup_levels.limits;
         levels.extend(numa.flatten());
         levels.extend(machine);
         for level in &levels {
-            add_level(level, cgroups.own_unreclaimable, output);
+            add_level(level, cgroup_levels.own_unreclaimable, output);
         }
-        for high in &cgroups.high {
+        for high in &cgroup_levels.high {
             add_reading(&m::HIGH_HEADROOM, high, high.headroom(), output);
-            if levels.iter().all(|level| level.level != high.level) {
+            if levels.iter().all(|level| level.id != high.id) {
                 output.readings.push(level_info(high));
             }
         }
@@ -80,11 +84,16 @@ impl Headroom {
             add_binding_level(&levels, output);
         }
         if let Some(meminfo) = meminfo {
-            self.add_machine(&meminfo, cgroups.swap, output);
+            self.add_machine(&meminfo, cgroup_levels.swap, output);
         }
     }
 
-    fn read_settings(&mut self, context: &SampleContext<'_>, pid: u32, output: &mut SourceOutput) {
+    fn read_host_state(
+        &mut self,
+        context: &SampleContext<'_>,
+        pid: u32,
+        output: &mut SourceOutput,
+    ) {
         self.numa = NumaFiles::open(context.root, pid, context.host.page_size);
         self.is_overcommit_strict =
             output.value_or_problem(context.root.has_strict_overcommit()) == Some(true);
@@ -94,11 +103,11 @@ impl Headroom {
     fn add_machine(&self, meminfo: &Meminfo, swap_limit: Option<Limit>, output: &mut SourceOutput) {
         let swap = meminfo.swap_free.zip(swap_limit);
         let swap = swap.and_then(|(free, limit)| limit.min(Limit::Bytes(free)).bytes());
-        output.whole(&m::SWAP_HEADROOM, [], swap);
+        output.integer(&m::SWAP_HEADROOM, [], swap);
         if self.is_overcommit_strict {
             let committed = meminfo.commit_limit.zip(meminfo.committed);
             let commit_headroom = committed.map(|(limit, used)| limit.saturating_sub(used));
-            output.whole(&m::COMMIT_HEADROOM, [], commit_headroom);
+            output.integer(&m::COMMIT_HEADROOM, [], commit_headroom);
         }
         output.flag(&m::OOMD, [], self.is_oomd_running);
     }
@@ -110,8 +119,9 @@ fn add_level(level: &LevelMemory, own_unreclaimable: Option<u64>, output: &mut S
     let unreclaimable = level.unreclaimable;
     add_reading(&m::LEVEL_UNRECLAIMABLE, level, unreclaimable, output);
     add_reading(&m::LEVEL_DIRTY, level, level.dirty, output);
-    // Memory with swap includes the validator's own swap, which `own_unreclaimable` lacks.
-    if !matches!(level.level, Level::Cgroup(0) | Level::MemoryAndSwap(_)) {
+    // `Cgroup(0)` is the process's own cgroup and has no others. Memory with swap includes the
+    // validator's own swap, which `own_unreclaimable` lacks.
+    if !matches!(level.id, Level::Cgroup(0) | Level::MemoryAndSwap(_)) {
         let others = own_unreclaimable.map(|own| unreclaimable.saturating_sub(own));
         add_reading(&m::LEVEL_OTHERS, level, others, output);
     }
@@ -120,19 +130,19 @@ fn add_level(level: &LevelMemory, own_unreclaimable: Option<u64>, output: &mut S
 
 fn level_info(level: &LevelMemory) -> Reading {
     let labels = [level_label(level), LabelText::Shared(level.path.clone())];
-    Reading::new(&m::LEVEL_INFO, labels, Value::Whole(1))
+    Reading::new(&m::LEVEL_INFO, labels, Value::Integer(1))
 }
 
 fn add_binding_level(levels: &[LevelMemory], output: &mut SourceOutput) {
-    let Some(binding) = binding(levels) else {
+    let Some(binding) = binding_level(levels) else {
         return;
     };
     for level in levels {
-        let binds = u64::from(level.level == binding.level);
+        let binds = u64::from(level.id == binding.id);
         add_reading(&m::BINDING, level, binds, output);
     }
-    output.whole(&m::EFFECTIVE_LIMIT, [], binding.limit);
-    output.whole(&m::UNRECLAIMABLE, [], binding.unreclaimable);
+    output.integer(&m::EFFECTIVE_LIMIT, [], binding.limit);
+    output.integer(&m::UNRECLAIMABLE, [], binding.unreclaimable);
 }
 
 fn add_reading(
@@ -141,9 +151,9 @@ fn add_reading(
     value: impl Into<Option<u64>>,
     output: &mut SourceOutput,
 ) {
-    output.readings.whole(metric, [level_label(level)], value);
+    output.readings.integer(metric, [level_label(level)], value);
 }
 
 fn level_label(level: &LevelMemory) -> LabelText {
-    level.level.to_string().into()
+    level.id.to_string().into()
 }

@@ -22,7 +22,8 @@ const TOWER_MAX_AGE: Duration = Duration::from_secs(60);
 
 #[derive(Clone, Copy, Default)]
 struct CommitmentGap {
-    /// Start of the gap, or of its next measurement, and the finalized slot then.
+    /// Time and finalized slot from which the gap is measured: at its start, or when it last showed
+    /// Tower.
     started_at: Option<(Stamp, u64)>,
     /// The last time when the gap had lasted long enough while finalized slots advanced.
     shown_at: Option<Stamp>,
@@ -49,8 +50,9 @@ impl CommitmentGap {
     }
 }
 
-/// Exports how much the vote account lacks for admission, if the validator reports it.
-/// Otherwise computes it from its balance and the slot time, but only near the tip.
+/// Exports the SOL that the vote account lacks for the admission ticket, which Alpenglow demands in
+/// each epoch. If the validator does not report it, computes it from the balance and the slot time.
+/// The slot time is right only near the tip.
 pub fn admission_shortfall(
     facts: &SourceFacts,
     slot_time: Option<Duration>,
@@ -88,6 +90,7 @@ impl ConsensusState {
         let replayed = facts.datapoints.slots.and_then(|(_, slots)| slots.frozen);
         let is_recent = |at: Stamp| now.since(at) < TOWER_MAX_AGE;
         let evidence = ConsensusEvidence {
+            // The event handler is that of Votor, the consensus of Alpenglow.
             has_event_handler: reports.has_event_handler,
             is_migration_complete: reports.is_complete,
             reported_genesis_slot: reports.genesis_slot,
@@ -108,14 +111,15 @@ impl ConsensusState {
     }
 }
 
-pub fn readings(consensus: &Consensus, output: &mut SourceOutput) {
+pub fn add_readings(consensus: &Consensus, output: &mut SourceOutput) {
     for protocol in Protocol::ALL {
         let is_current = protocol == consensus.protocol;
         output.flag(&v::CONSENSUS, [protocol.name()], is_current);
     }
-    output.whole(&v::CONSENSUS_SIGN, [consensus.sign.name()], 1);
-    output.whole(&v::ALPENGLOW_GENESIS_SLOT, [], consensus.genesis_slot);
-    output.whole(&v::MIGRATION_SLOT, [], consensus.migration_slot);
+    // The sign is the evidence that proved the protocol.
+    output.integer(&v::CONSENSUS_SIGN, [consensus.sign.name()], 1);
+    output.integer(&v::ALPENGLOW_GENESIS_SLOT, [], consensus.genesis_slot);
+    output.integer(&v::MIGRATION_SLOT, [], consensus.migration_slot);
 }
 
 #[cfg(test)]

@@ -1,5 +1,10 @@
-//! The newest slots and the distance to the tip. JSON-RPC is polled every second, pushes come every
-//! 10 s: a pushed slot is older and never replaces a recent response.
+//! The newest slots and the distance to the tip. JSON-RPC is polled every second. The validator
+//! pushes datapoints with its slots every 10 s. So a pushed slot is older, and never replaces a
+//! recent response.
+//!
+//! A migration to Alpenglow ends with a purge: the node drops all slots above the genesis slot of
+//! Alpenglow. The processed slot then goes back, but the reported highest slot with shreds does
+//! not.
 
 use super::SourceFacts;
 use crate::{
@@ -8,15 +13,15 @@ use crate::{
 };
 use faultline_agave::{consensus::Protocol, rpc::Health};
 use faultline_metrics::{Stamp, metrics::validator as v};
-use faultline_phase::{Evidence, Process};
+use faultline_phase::{PhaseEvidence, Process};
 use std::time::Duration;
 
 /// Without a newer tip for this long, JSON-RPC's distance does not count: the validator is starved
 /// or cut off. The tip advances once per slot, later if slots are skipped.
 const TIP_MAX_AGE: Duration = Duration::from_secs(5);
 
-/// A fork switch moves the processed slot back by less than this, the purge at a migration's end by
-/// more.
+/// A fork switch moves the processed slot back by fewer slots. The purge at the end of a migration
+/// moves it back by more.
 const MIN_PURGED_SLOTS: u64 = 32;
 
 #[derive(Clone, Copy, Default)]
@@ -29,7 +34,8 @@ pub struct SlotTracker {
     migration_tip: Option<u64>,
     /// The highest processed slot in the migration.
     highest_processed: Option<u64>,
-    /// The processed slot has gone back. Signs of the migration's end may come a minute later.
+    /// The processed slot has gone back. Other signs of the end of the migration may come a minute
+    /// later.
     has_gone_back: bool,
 }
 
@@ -40,7 +46,7 @@ impl SlotTracker {
         protocol: Option<Protocol>,
         facts: &SourceFacts,
         output: &mut SourceOutput,
-        evidence: &mut Evidence,
+        evidence: &mut PhaseEvidence,
     ) {
         self.add_evidence(protocol, facts, evidence);
         if evidence.process != Process::Stopped {
@@ -50,22 +56,23 @@ impl SlotTracker {
 
     fn export(&self, protocol: Option<Protocol>, facts: &SourceFacts, output: &mut SourceOutput) {
         let (now, rpc) = (facts.now, facts.rpc.as_deref());
-        let distance_at = rpc.and_then(|facts| facts.slots_behind_received_at);
-        let unless_recent = |at: Option<Stamp>, slot: Option<u64>| {
-            slot.filter(|_| at.is_none_or(|at| now.since(at) >= RPC_PRECEDENCE_TIME))
+        let slots_behind_at = rpc.and_then(|facts| facts.slots_behind_received_at);
+        let unless_rpc_is_recent = |rpc_at: Option<Stamp>, pushed: Option<u64>| {
+            pushed.filter(|_| rpc_at.is_none_or(|at| now.since(at) >= RPC_PRECEDENCE_TIME))
         };
         let pushed = facts
             .datapoints
             .slots
             .filter(|(at, _)| now.since(*at) < PUSH_MAX_AGE);
         let pushed = pushed.map(|(_, slots)| slots).unwrap_or_default();
-        // Alpenglow has no optimistic confirmation: the last such slot would be exported for ever.
-        // Its processed slot is the newest notarized one.
+        // Alpenglow has no optimistic confirmation: the last optimistic slot would be exported for
+        // ever. Under Alpenglow, `processed` is the newest notarized slot, so `replayed` has its
+        // own series.
         let is_alpenglow = protocol == Some(Protocol::Alpenglow);
         for (kind, slot) in [
             (
                 "processed",
-                facts.processed_slot().or(unless_recent(
+                facts.processed_slot().or(unless_rpc_is_recent(
                     facts.processed_slot_received_at(),
                     pushed.frozen,
                 )),
@@ -79,29 +86,31 @@ impl SlotTracker {
                 "shred",
                 facts
                     .max_shred_slot()
-                    .or(unless_recent(distance_at, pushed.received)),
+                    .or(unless_rpc_is_recent(slots_behind_at, pushed.received)),
             ),
         ] {
-            output.whole(&v::SLOT, [kind], slot);
+            output.integer(&v::SLOT, [kind], slot);
         }
         let tip_is_fresh = self.tip.is_some_and(|(_, at)| now.since(at) < TIP_MAX_AGE);
         let is_tip_purged = facts
             .max_shred_slot()
-            .is_some_and(|tip| !self.still_exists(protocol, tip));
+            .is_some_and(|tip| !self.tip_still_exists(protocol, tip));
         let mut distance_evidence = facts.distance_evidence();
         if !tip_is_fresh || is_tip_purged {
             distance_evidence.by_rpc = None;
         }
-        output.whole(&v::SLOTS_BEHIND, [], distance_evidence.slots_behind());
+        output.integer(&v::SLOTS_BEHIND, [], distance_evidence.slots_behind());
     }
 
-    /// False if the highest slot with shreds was purged.
-    fn still_exists(&self, protocol: Option<Protocol>, slot: u64) -> bool {
+    /// False if `tip`, the highest slot with shreds, was purged at the end of a migration.
+    fn tip_still_exists(&self, protocol: Option<Protocol>, tip: u64) -> bool {
         let may_be_purged = self.has_gone_back || protocol == Some(Protocol::Alpenglow);
-        !may_be_purged || Some(slot) > self.migration_tip
+        !may_be_purged || Some(tip) > self.migration_tip
     }
 
-    /// Tracks slots from the migration on until replay nears the purged ones again, or for ever.
+    /// Tracks the processed slot from the start of a migration. After a purge, stops when replay is
+    /// within [`MIN_PURGED_SLOTS`] of the highest slot before the purge. Never stops without a
+    /// purge.
     fn track_purge(
         &mut self,
         protocol: Option<Protocol>,
@@ -115,7 +124,7 @@ impl SlotTracker {
         let highest = self.highest_processed.max(Some(processed));
         let has_gone_back = Some(processed.saturating_add(MIN_PURGED_SLOTS)) < highest;
         let had_gone_back = std::mem::replace(&mut self.has_gone_back, has_gone_back);
-        // One response may show both the purge and the last tips before it.
+        // The response that first shows the purge still has a tip from before it.
         if (is_migrating && !has_gone_back) || (has_gone_back && !had_gone_back) {
             self.migration_tip = max_shred_slot.max(self.migration_tip);
         }
@@ -123,12 +132,12 @@ impl SlotTracker {
             highest.filter(|_| is_migrating || has_gone_back || !had_gone_back);
     }
 
-    /// Pushed slots are up to 10 s old: they only replace values that JSON-RPC lacks.
+    /// Pushed slots are up to 10 s old, so a pushed slot counts only if JSON-RPC has no value.
     fn add_evidence(
         &mut self,
         protocol: Option<Protocol>,
         facts: &SourceFacts,
-        evidence: &mut Evidence,
+        evidence: &mut PhaseEvidence,
     ) {
         let (processed, max_shred_slot, rpc_at) = (
             facts.processed_slot(),
@@ -146,7 +155,7 @@ impl SlotTracker {
             evidence.is_healthy = rpc.health == Some(Health::Ok);
             let has_new_tip = rpc.slots_behind_received_at == rpc_at;
             evidence.tip =
-                max_shred_slot.filter(|tip| has_new_tip && self.still_exists(protocol, *tip));
+                max_shred_slot.filter(|tip| has_new_tip && self.tip_still_exists(protocol, *tip));
             if let Some((slot, at)) = max_shred_slot.zip(rpc_at) {
                 let before = self.tip.filter(|(before, _)| slot <= *before);
                 self.tip = Some((slot, before.map_or(at, |(_, since)| since)));
@@ -162,6 +171,7 @@ impl SlotTracker {
         if processed.is_none() && Some(at) > rpc_at {
             evidence.slot = pushed.frozen;
         }
+        // A tip that any program may have sent must not decide the phase.
         if max_shred_slot.is_none() && facts.distance_evidence().trusted_push().is_some() {
             evidence.tip = pushed.tip();
         }
@@ -243,8 +253,8 @@ mod tests {
         tracker: &mut SlotTracker,
         now: u64,
         source_facts: &SourceFacts,
-    ) -> (Option<f64>, Option<f64>, Evidence) {
-        let (mut output, mut evidence) = (SourceOutput::default(), Evidence::default());
+    ) -> (Option<f64>, Option<f64>, PhaseEvidence) {
+        let (mut output, mut evidence) = (SourceOutput::default(), PhaseEvidence::default());
         let source_facts = SourceFacts {
             now: at(now),
             ..source_facts.clone()
@@ -400,7 +410,7 @@ mod tests {
     fn slots_purged_by_a_migration_are_not_the_tip() {
         let mut tracker = SlotTracker::default();
         let mut sample = |second, protocol, rpc_slots: (u64, u64), push: Slots| {
-            let (mut output, mut evidence) = (SourceOutput::default(), Evidence::default());
+            let (mut output, mut evidence) = (SourceOutput::default(), PhaseEvidence::default());
             let mut source_facts =
                 source_facts(Some((second, Some(rpc_slots))), Some((second, push)));
             source_facts.now = at(second);
@@ -452,21 +462,21 @@ mod tests {
         let mut tracker = SlotTracker::default();
         tracker.track_purge(migrating, 1_300, Some(1_301));
         tracker.track_purge(alpenglow, 1_002, Some(1_306));
-        assert!(!tracker.still_exists(alpenglow, 1_306));
+        assert!(!tracker.tip_still_exists(alpenglow, 1_306));
         tracker.track_purge(alpenglow, 1_290, Some(1_306));
-        assert!(!tracker.still_exists(alpenglow, 1_306));
-        assert!(tracker.still_exists(alpenglow, 1_307));
+        assert!(!tracker.tip_still_exists(alpenglow, 1_306));
+        assert!(tracker.tip_still_exists(alpenglow, 1_307));
         tracker.track_purge(alpenglow, 1_250, Some(1_400));
-        assert!(tracker.still_exists(alpenglow, 1_400), "it is over");
+        assert!(tracker.tip_still_exists(alpenglow, 1_400), "it is over");
     }
 
     #[test]
     fn a_stopped_process_has_no_slot_despite_a_fresh_response() {
         let (mut output, mut evidence) = (
             SourceOutput::default(),
-            Evidence {
+            PhaseEvidence {
                 process: Process::Stopped,
-                ..Evidence::default()
+                ..PhaseEvidence::default()
             },
         );
         let mut input_facts = source_facts(Some((10, Some((105, 106)))), None);

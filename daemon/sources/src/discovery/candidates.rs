@@ -27,21 +27,24 @@ const MAX_LISTED: usize = 8;
 pub struct Candidate {
     pub target: Target,
     /// It has a thread that only a running validator has.
-    pub is_running: bool,
+    pub has_validator_thread: bool,
 }
 
 pub enum Choice {
     None,
-    /// If it is not running, it has just started, or it is not a validator.
+    /// Without such a thread, it has just started, or it is no validator.
     One(Box<Candidate>),
     /// Only the operator can decide.
     Several(Vec<Target>),
 }
 
-/// Prefers running candidates: the others may be forks before their exec, or just starting.
+/// Prefers candidates with a validator's thread. Others may have just started, or may be forks of a
+/// validator before their exec.
 pub fn choose(mut candidates: Vec<Candidate>) -> Choice {
-    let is_any_running = candidates.iter().any(|candidate| candidate.is_running);
-    candidates.retain(|candidate| candidate.is_running == is_any_running);
+    let any_has_thread = candidates
+        .iter()
+        .any(|candidate| candidate.has_validator_thread);
+    candidates.retain(|candidate| candidate.has_validator_thread == any_has_thread);
     if candidates.len() > 1 {
         return Choice::Several(
             candidates
@@ -84,7 +87,7 @@ pub fn validator_candidates(
     let targets = inspected.map(|inspected| inspected.target);
     let validators = targets.filter(|target| target.validator.is_some());
     let candidate = |target: Target| Candidate {
-        is_running: thread_named(root, target.process.pid, &VALIDATOR_THREADS).is_some(),
+        has_validator_thread: thread_named(root, target.process.pid, &VALIDATOR_THREADS).is_some(),
         target,
     };
     validators.map(candidate).collect()
@@ -143,8 +146,10 @@ pub fn process_uid(root: &HostRoot, process: ProcessId) -> Option<u32> {
 
 #[derive(Default)]
 pub struct PreviousUids {
-    /// The process found last; it may end before it is followed.
+    /// The process that the last search found. If it ends before it is followed, it never becomes
+    /// `last_followed`.
     last_found: Option<(ProcessId, u32)>,
+    /// The process of the previous target.
     last_followed: Option<(ProcessId, u32)>,
 }
 
@@ -201,8 +206,9 @@ fn names_ledger_of_other_user(context: &SearchContext<'_>, target: &Target) -> b
     }
 }
 
-/// Of several candidates, drops those that name a ledger of another user, unless all of them do.
-pub fn prefer_ledger_owners(
+/// Of several candidates, drops those that name a ledger of another user. Drops none if all of them
+/// do.
+pub fn prefer_owners_of_ledger(
     context: &SearchContext<'_>,
     candidates: Vec<Candidate>,
 ) -> Vec<Candidate> {
@@ -215,22 +221,22 @@ pub fn prefer_ledger_owners(
     if others.is_empty() { impostors } else { others }
 }
 
-const HIDDEN_MESSAGE: &str = "processes of other users are hidden (hidepid): run the daemon as the validator's user, or as a \
+const HIDEPID_MESSAGE: &str = "processes of other users are hidden (hidepid): run the daemon as the validator's user, or as a \
      member of the group that /proc was mounted with (gid=)";
 
-pub fn hidden_problem(root: &HostRoot, pid: u32) -> Option<Problem> {
+pub fn hidepid_problem(root: &HostRoot, pid: u32) -> Option<Problem> {
     let forbidden = fs::read(root.procfs.join(format!("{pid}/stat")))
         .is_err_and(|error| error.kind() == std::io::ErrorKind::PermissionDenied);
     // Pid 1 exists on every host and in every pid namespace.
     let first_is_hidden = || root.pids().is_ok_and(|pids| !pids.contains(&1));
     (forbidden || first_is_hidden()).then(|| {
-        let message = format!("process {pid} cannot be seen: {HIDDEN_MESSAGE}");
+        let message = format!("process {pid} cannot be seen: {HIDEPID_MESSAGE}");
         Problem::new(ProblemKind::Forbidden, message)
     })
 }
 
-/// The processes with a wanted name, in pid order. Hidden ones are a problem: the wanted one may be
-/// among them.
+/// The processes with a wanted name, in pid order. It is a problem if `hidepid` hides processes: a
+/// wanted process may be among them.
 ///
 /// # Errors
 /// `procfs` itself cannot be listed or opened.
@@ -259,7 +265,7 @@ pub fn pids_by_name(
         }
     });
     if is_any_hidden {
-        problems.push(Problem::new(ProblemKind::Forbidden, HIDDEN_MESSAGE));
+        problems.push(Problem::new(ProblemKind::Forbidden, HIDEPID_MESSAGE));
     }
     Ok(pids)
 }

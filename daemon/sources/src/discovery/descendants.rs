@@ -19,28 +19,29 @@ use std::{collections::HashMap, time::Duration};
 /// The value of `found_by` for a descendant of the given process.
 pub const DESCENDANT: &str = "descendant";
 
-/// For this time each check inspects the descendants. Later the interval is [`LATER_INTERVAL`],
-/// because an inspection reads a file of every process.
+/// In this time after the target was found, each check inspects the descendants. Later the interval
+/// is [`LATER_INTERVAL`], because an inspection reads a file of every process.
 const INITIAL_PERIOD: Duration = Duration::from_secs(60);
 const LATER_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Descendants are reported if the sum of their excess memory is at least the followed process's
-/// anonymous memory plus this. The excess of a descendant is its anonymous memory minus that of the
-/// followed process.
+/// The excess of a descendant is its anonymous memory minus that of the followed process.
+/// Descendants are reported if the sum of their excesses is at least the followed process's
+/// anonymous memory plus this.
 const MIN_EXCESS_BYTES: u64 = 32 << 20;
 
-pub struct InspectionTimer {
+/// Limits how often the descendants of one target are inspected.
+pub struct DescendantsTimer {
     started_at: Stamp,
-    last_inspection: Option<Stamp>,
-    /// The memory problem was reported.
+    last_inspected_at: Option<Stamp>,
+    /// The problem of [`Descendants::memory_problem`] was reported.
     pub is_memory_reported: bool,
 }
 
-impl InspectionTimer {
+impl DescendantsTimer {
     pub fn new(started_at: Stamp) -> Self {
-        InspectionTimer {
+        DescendantsTimer {
             started_at,
-            last_inspection: None,
+            last_inspected_at: None,
             is_memory_reported: false,
         }
     }
@@ -49,11 +50,11 @@ impl InspectionTimer {
     pub fn is_due(&mut self, now: Stamp) -> bool {
         let is_recent = |last| now.since(last) < LATER_INTERVAL;
         if now.since(self.started_at) >= INITIAL_PERIOD
-            && self.last_inspection.is_some_and(is_recent)
+            && self.last_inspected_at.is_some_and(is_recent)
         {
             return false;
         }
-        self.last_inspection = Some(now);
+        self.last_inspected_at = Some(now);
         true
     }
 }
@@ -92,7 +93,7 @@ impl Descendants {
         })
     }
 
-    /// The only validator among the descendants; a running one is preferred.
+    /// The only validator among the descendants. One with a validator's thread is preferred.
     pub fn validator(&self, root: &HostRoot) -> Option<Target> {
         let named = self
             .descendants
@@ -110,8 +111,8 @@ impl Descendants {
         }
     }
 
-    /// A problem if the descendants hold most of the memory. Counts only what exceeds the process's
-    /// own memory, because a forked child may share the rest.
+    /// A problem if the descendants have most of the memory. Counts only their excess over the
+    /// memory of the process, because a forked child may share the rest.
     pub fn memory_problem(&self, root: &HostRoot) -> Option<Problem> {
         let anonymous_bytes = |pid: u32| {
             let status = root.read_proc(&format!("{pid}/status"), PidStatus::parse);
@@ -132,8 +133,8 @@ impl Descendants {
             return None;
         }
         let message = format!(
-            "process {} ({}) is followed and has {} of anonymous memory; its descendants have {} more, process {} ({}) {} of it: \
-             start that program without a wrapper, or follow it with --pid {}",
+            "process {} ({}) is followed and has {} of anonymous memory; its descendants have {} more. Process {} ({}) has {} of \
+             that: start it without a wrapper, or follow it with --pid {}",
             self.ancestor.pid,
             self.ancestor.comm,
             faultline_text::bytes(own),

@@ -1,6 +1,6 @@
 //! Notices the end of the followed process, and its reason.
 
-use super::{EndReason, process::has_ended, target_handle::OomKills};
+use super::{EndReason, process::has_ended, target_handle::OomKillCounts};
 use faultline_core::supervisor::Stop;
 use faultline_kernel::{
     CgroupFolder, CgroupVersion, HostRoot, ProcessId, locate_cgroups,
@@ -24,7 +24,8 @@ const POLL_INTERVAL: Duration = Duration::from_millis(200);
 const MAX_EXIT_TIME: Duration = Duration::from_secs(60);
 
 pub struct EndWatch {
-    /// Since Linux 5.3. `None` in a sandbox or for another pid namespace: `stat` is polled.
+    /// Since Linux 5.3. `None` in a sandbox, or if `procfs` is of another pid namespace: then
+    /// `stat` is polled.
     pub pidfd: Option<OwnedFd>,
 }
 
@@ -63,8 +64,8 @@ impl EndWatch {
     }
 }
 
-/// Watches `oom_kill` of the process's cgroup, or of the host if that is unreadable. The host's
-/// count includes other processes.
+/// Watches the OOM kill count of the process's cgroup. If that is unreadable, watches the count of
+/// the host, which includes other processes.
 pub struct OomKillWatch {
     process: ProcessId,
     /// The file with the cgroup's count.
@@ -98,8 +99,8 @@ impl OomKillWatch {
 
     /// Updates both counts. If a tick found the process in another cgroup, that cgroup's count
     /// replaces the earlier one's.
-    pub fn update(&mut self, oom_counts: &OomKills, now: Stamp) {
-        let tick_cgroup = oom_counts.cgroup.as_ref();
+    pub fn update(&mut self, oom_counts: &OomKillCounts, now: Stamp) {
+        let tick_cgroup = oom_counts.found_cgroup.as_ref();
         if let Some(tick_cgroup) =
             tick_cgroup.filter(|tick_cgroup| tick_cgroup.process == self.process)
         {
@@ -110,11 +111,12 @@ impl OomKillWatch {
             }
         }
         let cgroup_kills = self.cgroup_kills();
-        // Updates both counts, so that an increase is seen once. A cgroup removed with its process
-        // gives no count.
+        // No short circuit: both counts must advance, or the next update sees the same increase.
         let rose_in_cgroup = update_count(&mut self.cgroup_count, cgroup_kills);
         let host_kills = oom_counts.host.max(self.host_count);
         let rose_on_host = update_count(&mut self.host_count, host_kills);
+        // The count of the host decides only if that of the cgroup is unreadable, as after its
+        // removal.
         if rose_in_cgroup || (rose_on_host && cgroup_kills.is_none()) {
             self.last_kill_at = Some(now);
         }

@@ -5,8 +5,8 @@
 use super::{
     SearchContext, SearchResult, Target,
     candidates::{
-        Choice, PreviousUids, ambiguity_problem, candidates_by_name, choose, prefer_ledger_owners,
-        validator_candidates,
+        Choice, PreviousUids, ambiguity_problem, candidates_by_name, choose,
+        prefer_owners_of_ledger, validator_candidates,
     },
     process,
 };
@@ -74,7 +74,7 @@ impl LedgerSearch {
             Err(call_error) => (ProblemKind::Broken, call_error.to_string()),
             Ok(Ok(Some(pid))) => match process::inspect(context.root, pid, "admin.rpc") {
                 // A process without arguments is exiting.
-                Ok(inspected) if inspected.subcommand.is_none() && inspected.program.is_some() => {
+                Ok(inspected) if inspected.subcommand.is_none() && inspected.argv0.is_some() => {
                     return Some(inspected.target);
                 }
                 Ok(_) => return None,
@@ -135,7 +135,7 @@ impl LedgerSearch {
         let candidates = self
             .previous_uids
             .retain_same_uid(context, candidates, problems);
-        choose(prefer_ledger_owners(context, candidates))
+        choose(prefer_owners_of_ledger(context, candidates))
     }
 }
 

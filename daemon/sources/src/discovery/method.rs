@@ -1,10 +1,11 @@
-//! The methods to find the process. The methods by ledger and by unit have separate modules.
+//! The methods of the search for a validator's process. The searches by ledger and by unit have
+//! separate modules.
 
 use super::{
     SearchContext, SearchResult, Target,
     candidates::{
         Candidate, Choice, PreviousUids, ambiguity_problem, candidates_by_name, choose,
-        hidden_problem, inspect_processes, pids_by_name, prefer_ledger_owners,
+        hidepid_problem, inspect_processes, pids_by_name, prefer_owners_of_ledger,
     },
     descendants::{DESCENDANT, Descendants},
     ledger::LedgerSearch,
@@ -101,6 +102,7 @@ impl Method {
 
 #[derive(Default)]
 pub struct Scan {
+    /// The candidate without a validator's threads, and when a search first found it.
     pending: Option<(ProcessId, Stamp)>,
     previous_uids: PreviousUids,
 }
@@ -114,9 +116,10 @@ impl Scan {
         let possible = self
             .previous_uids
             .retain_same_uid(context, possible, &mut problems);
-        match choose(prefer_ledger_owners(context, possible)) {
+        match choose(prefer_owners_of_ledger(context, possible)) {
             Choice::One(candidate)
-                if candidate.is_running || self.is_accepted(&candidate.target, context) =>
+                if candidate.has_validator_thread
+                    || self.has_waited_long_enough(&candidate.target, context) =>
             {
                 return Ok(self.previous_uids.record_uid(context, candidate.target));
             }
@@ -135,7 +138,9 @@ impl Scan {
         Err(problems)
     }
 
-    fn is_accepted(&mut self, target: &Target, context: &SearchContext<'_>) -> bool {
+    /// Starts the wait for the threads of a new candidate. True at the end of the wait, and if
+    /// there is no further search.
+    fn has_waited_long_enough(&mut self, target: &Target, context: &SearchContext<'_>) -> bool {
         let pending = self
             .pending
             .filter(|(process, _)| *process == target.process);
@@ -174,13 +179,13 @@ fn successors(
     possible
 }
 
-/// The first search accepts any process with this pid, or the validator below it, because a wrapper
-/// or start script stays its parent. Pids are reused, so later searches accept only a validator or
-/// the same program.
+/// The process with this pid may be a wrapper or start script whose validator is below it. The
+/// process of the first search is accepted, whatever its program is. If another process has got
+/// this pid since then, it must be a validator, or have the program of the previous target.
 pub struct PidSearch {
     pid: u32,
     with_descendants: bool,
-    /// The process with this pid at the first search; `Some(None)` if there was none.
+    /// The process with this pid at the first search; `Some(None)` if no process had it.
     initial_process: Option<Option<ProcessId>>,
 }
 
@@ -229,7 +234,7 @@ impl PidSearch {
 
     fn problem(&self, context: &SearchContext<'_>, error: &ReadError) -> Problem {
         let pid = self.pid;
-        if let Some(hidden) = hidden_problem(context.root, pid) {
+        if let Some(hidden) = hidepid_problem(context.root, pid) {
             return hidden;
         }
         if error.kind() != ErrorKind::Gone {
@@ -254,8 +259,8 @@ fn may_be_same_target(before: &Target, current: &Target) -> bool {
             && process::may_be_same_program(before.exe.as_deref(), current.exe.as_deref()))
 }
 
-/// The full name. The kernel keeps 15 bytes; the rest is compared with the file name of `argv[0]`
-/// or the executable.
+/// Finds a process by its full name. The kernel stores only 15 bytes of a name. So a longer name
+/// must also be the file name of `argv[0]` or of the executable.
 pub struct NameSearch {
     name: String,
 }
@@ -267,8 +272,8 @@ impl NameSearch {
         }
     }
 
-    /// Of several processes, finds the one that is an ancestor of all others, such as a program
-    /// with its workers. Without one, the result is ambiguous.
+    /// Of several processes, finds the one that is an ancestor of all others, as of a program and
+    /// its workers. Without such an ancestor, the result is ambiguous.
     pub fn find(&self, context: &SearchContext<'_>) -> SearchResult {
         let mut problems = Vec::new();
         let comm = self.comm();
@@ -309,10 +314,10 @@ impl NameSearch {
 
     fn has_full_name(&self, inspected: &InspectedProcess) -> bool {
         let is_name = |path: &Path| path.file_name().is_some_and(|name| name == &*self.name);
-        let program = inspected.program.as_deref().map(Path::new);
+        let argv0 = inspected.argv0.as_deref().map(Path::new);
         let exe = inspected.target.exe.as_deref();
         // A program's own name may end in ` (deleted)`, so both forms are compared.
-        let paths = [program, exe, exe.map(process::program_file)];
+        let paths = [argv0, exe, exe.map(process::program_file)];
         self.name.len() <= self.comm().as_bytes().len() || paths.into_iter().flatten().any(is_name)
     }
 }

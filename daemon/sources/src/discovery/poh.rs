@@ -17,8 +17,9 @@ pub fn cpu_warning(target: &Target) -> Option<String> {
     overlap_warning(&cpus, &sched_getaffinity(None).ok()?)
 }
 
-/// The CPUs that Agave may pin to: several if they depend on its version, which is unknown before
-/// it responds.
+/// The CPUs to which Agave may pin the thread. Some versions take the argument as the number of a
+/// CPU, others as an index into the usable CPUs. The version is unknown here, so both CPUs are
+/// returned.
 fn pinned_cpus(poh_cpu: PohCpu, usable: &CpuSet) -> Vec<usize> {
     let mut all = (0..CpuSet::MAX_CPU).filter(|cpu| usable.is_set(*cpu));
     let (number, by_index) = match poh_cpu {

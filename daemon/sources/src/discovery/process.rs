@@ -26,8 +26,9 @@ pub struct InspectedProcess {
     /// A validator's subcommand that does not validate: `monitor`, `exit`.
     pub subcommand: Option<String>,
     pub parent: u32,
-    /// `argv[0]`, which completes a name that the kernel truncated.
-    pub program: Option<String>,
+    /// `argv[0]` completes a name that the kernel truncated. `None` without arguments, as of an
+    /// exiting process.
+    pub argv0: Option<String>,
     /// The interpreted script, if the process name is the script's.
     pub script: Option<String>,
 }
@@ -70,7 +71,7 @@ pub fn inspect(
         target,
         subcommand,
         parent: stat.ppid,
-        program: arguments.into_iter().next(),
+        argv0: arguments.into_iter().next(),
         script,
     })
 }
@@ -105,38 +106,40 @@ pub fn live_stat(root: &HostRoot, id: ProcessId) -> Result<PidStat, ReadError> {
     }
 }
 
-/// True only if it has certainly ended: a permission error proves nothing.
+/// True only if the process has certainly ended: a permission error proves nothing.
 pub fn has_ended(root: &HostRoot, id: ProcessId) -> bool {
     live_stat(root, id).is_err_and(|error| error.kind() == ErrorKind::Gone)
 }
 
-/// Reads name and `exe`: a change shows an exec. `exe` distinguishes a script from a program of the
-/// same name. `cmdline` is not read, because that takes the process's `mmap_lock`.
-pub struct ExecDetector {
+/// Reads the name and `exe` of a process. The finder compares them with the target: a change shows
+/// an exec. `exe` distinguishes a script from a program of the same name. `cmdline` is not read,
+/// because that takes the process's `mmap_lock`.
+pub struct NameAndExeReader {
     id: ProcessId,
     exe: PathBuf,
     /// `stat` of the first thread, with the process's name and start. Stays open. The process's own
     /// `stat` costs more, because the kernel sums all threads for it.
     stat: Option<OpenFile>,
     buffer: Vec<u8>,
-    /// True at the start, after an exec, and while there are no arguments. During exec the kernel
-    /// sets the name first, so an inspection may find a validator's name without arguments.
-    pub inspection_due: bool,
+    /// The finder has to call [`inspect`], which also reads the arguments. True at the start, after
+    /// an exec, and while there are no arguments. During exec the kernel sets the name first, so an
+    /// inspection may find a validator's name without arguments.
+    pub is_full_inspection_due: bool,
 }
 
-impl ExecDetector {
+impl NameAndExeReader {
     pub fn new(root: &HostRoot, id: ProcessId) -> Self {
-        ExecDetector {
+        NameAndExeReader {
             id,
             exe: root.procfs.join(format!("{}/exe", id.pid)),
             stat: None,
             buffer: Vec::new(),
-            inspection_due: true,
+            is_full_inspection_due: true,
         }
     }
 
     /// The process's current name and executable; `None` after its end.
-    pub fn inspect(&mut self, root: &HostRoot) -> Option<(Comm, Option<PathBuf>)> {
+    pub fn read(&mut self, root: &HostRoot) -> Option<(Comm, Option<PathBuf>)> {
         let comm = match self.first_thread_comm(root) {
             Some(comm) => comm,
             None => live_stat(root, self.id).ok()?.comm,
@@ -181,6 +184,7 @@ pub fn program_file(link: &Path) -> &Path {
     unmarked.map_or(link, |path| Path::new(OsStr::from_bytes(path)))
 }
 
+/// True if `folder` is the ledger of the target, whatever path leads to it.
 pub fn has_ledger(context: &SearchContext<'_>, target: &Target, folder: &Path) -> bool {
     let Some(ledger) = &target.ledger else {
         return false;

@@ -1,4 +1,5 @@
-//! State of the search. The finder thread shares it with the holders of a [`TargetHandle`].
+//! State of the search for the validator. The finder thread writes it. Other threads read it
+//! through a [`TargetHandle`].
 
 use super::Target;
 use faultline_kernel::{CgroupFolder, ProcessId};
@@ -9,10 +10,12 @@ use tokio::sync::watch;
 
 faultline_metrics::named_enum! {
     pub enum EndReason {
+        /// A pidfd reported the end of the process.
         Exit = "exit",
         /// The process ended within a minute after an OOM kill in its cgroup or on its host.
         OomKill = "oom_kill",
-        /// A poll found that the process had ended, or the process executed another program.
+        /// No pidfd was available, and a poll found that the process had ended. Or the process
+        /// executed another program.
         Unknown = "unknown",
     }
 }
@@ -26,15 +29,17 @@ pub struct SearchReport {
     pub restarts: [u64; 3],
     pub ends: [u64; 3],
     pub last_end: Option<(ProcessId, EndReason)>,
-    /// `None` before the first search.
-    pub searched_at: Option<Stamp>,
+    /// Time of the last search, or of the last check of the followed process. `None` before the
+    /// first search.
+    pub updated_at: Option<Stamp>,
 }
 
-/// OOM kill counts from ticks.
+/// OOM kill counts that ticks read: that of the host at the last tick, and that of the cgroup when
+/// a tick first found the process in it.
 #[derive(Clone, Default)]
-pub(super) struct OomKills {
+pub(super) struct OomKillCounts {
     pub host: Option<u64>,
-    pub cgroup: Option<FoundCgroup>,
+    pub found_cgroup: Option<FoundCgroup>,
 }
 
 /// A cgroup at the moment when the process was first found in it.
@@ -58,7 +63,7 @@ pub(super) struct State {
     pub current: Option<Arc<Target>>,
     /// The process of `current`, for tasks that wait for a change.
     pub process: watch::Sender<Option<ProcessId>>,
-    pub oom_kills: OomKills,
+    pub oom_kills: OomKillCounts,
     pub report: SearchReport,
 }
 
@@ -67,7 +72,7 @@ impl TargetHandle {
         let state = State {
             current: None,
             process: watch::Sender::new(None),
-            oom_kills: OomKills::default(),
+            oom_kills: OomKillCounts::default(),
             report: SearchReport {
                 looking_for,
                 ..SearchReport::default()
@@ -96,17 +101,17 @@ impl TargetHandle {
         self.state().current.clone()
     }
 
-    pub fn process(&self) -> watch::Receiver<Option<ProcessId>> {
+    pub fn watch_process(&self) -> watch::Receiver<Option<ProcessId>> {
         self.state().process.subscribe()
     }
 
-    /// Sets the host's OOM kill count, which every tick reads.
+    /// Sets the OOM kill count of the host. Every tick reads it.
     pub fn set_host_oom_kills(&self, count: Option<u64>) {
         self.state().oom_kills.host = count;
     }
 
     pub fn set_cgroup(&self, cgroup: FoundCgroup) {
-        self.state().oom_kills.cgroup = Some(cgroup);
+        self.state().oom_kills.found_cgroup = Some(cgroup);
     }
 
     pub fn report(&self) -> SearchReport {
@@ -114,14 +119,14 @@ impl TargetHandle {
     }
 
     /// Exports restarts and ends by reason. All reasons are exported from the start.
-    pub fn readings(&self, out: &mut Vec<Reading>) {
+    pub fn add_readings(&self, out: &mut Vec<Reading>) {
         let state = self.state();
         for (metric, counts) in [
             (&metrics::process::RESTARTS, &state.report.restarts),
             (&metrics::process::ENDS, &state.report.ends),
         ] {
             for (reason, count) in EndReason::ALL.into_iter().zip(*counts) {
-                out.counter(metric, [reason.name().into()], count);
+                out.integer(metric, [reason.name().into()], count);
             }
         }
     }

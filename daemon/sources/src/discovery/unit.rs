@@ -6,7 +6,7 @@
 
 use super::{
     SearchContext, SearchResult,
-    candidates::{Choice, ambiguity_problem, choose, hidden_problem, validator_candidates},
+    candidates::{Choice, ambiguity_problem, choose, hidepid_problem, validator_candidates},
     process,
 };
 use faultline_core::supervisor::sync_command;
@@ -107,13 +107,14 @@ impl UnitSearch {
                 descriptions.join(", ")
             );
         }
-        match pids.iter().find_map(|&pid| hidden_problem(root, pid)) {
+        match pids.iter().find_map(|&pid| hidepid_problem(root, pid)) {
             Some(hidden) => format!("the unit {name}: {}", hidden.what),
             None => format!("the unit {name} has no process"),
         }
     }
 
-    /// Keeps the cached folder, else takes systemd's, else the one with the unit's name.
+    /// Keeps the cached folder if it still exists. Otherwise takes the folder that systemctl named,
+    /// or else searches for a folder with the name of the unit.
     fn find_folder(&mut self, root: &HostRoot) {
         let cgroup = &root.cgroup;
         if self
@@ -126,18 +127,20 @@ impl UnitSearch {
         // In order: v2 on a hybrid host, systemd's own hierarchy of v1, v2 without v1.
         let tops = ["unified", "systemd", ""].map(|hierarchy| cgroup.join(hierarchy));
         let control_group = self.unit_status.control_group.as_deref();
-        let from_systemctl = control_group.and_then(below_top).and_then(|path| {
-            let mut folders = tops.iter().map(|top| top.join(&path));
-            folders.find(|folder| folder.is_dir())
-        });
+        let from_systemctl = control_group
+            .and_then(relative_control_group)
+            .and_then(|path| {
+                let mut folders = tops.iter().map(|top| top.join(&path));
+                folders.find(|folder| folder.is_dir())
+            });
         self.cgroup_folder = from_systemctl.or_else(|| {
             tops.into_iter()
                 .find_map(|top| find_unit_folder(top, &self.name))
         });
     }
 
-    /// Calls `systemctl` unless it was called recently; true if it answered. Its pids are only
-    /// valid in its own pid namespace.
+    /// Calls `systemctl` unless it was called recently; true if it answered. Never calls it from
+    /// another pid namespace, in which its pids are invalid.
     fn query_systemctl(&mut self, context: &SearchContext<'_>) -> bool {
         let is_recent = |at| context.now.since(at) < SYSTEMCTL_INTERVAL;
         if !context.shares_pid_namespace || self.systemctl_called_at.is_some_and(is_recent) {
@@ -155,9 +158,9 @@ impl UnitSearch {
     }
 }
 
-/// A control group relative to a hierarchy's top; `None` for the top itself and for paths that lead
-/// outside.
-fn below_top(control_group: &str) -> Option<PathBuf> {
+/// The path of a control group relative to the root of its hierarchy. `None` for the root itself,
+/// and for paths that lead out of the hierarchy.
+fn relative_control_group(control_group: &str) -> Option<PathBuf> {
     let path = Path::new(control_group.trim_start_matches('/'));
     let leads_downwards = path
         .components()
@@ -167,7 +170,8 @@ fn below_top(control_group: &str) -> Option<PathBuf> {
 
 /// Searches slices and the services `user@`: only these contain units.
 fn find_unit_folder(top: PathBuf, name: &str) -> Option<PathBuf> {
-    if below_top(name)?.components().count() != 1 {
+    // The name of a unit is a single component of a path.
+    if relative_control_group(name)?.components().count() != 1 {
         return None;
     }
     let in_system_slice = top.join("system.slice").join(name);
@@ -218,7 +222,7 @@ fn cgroup_pids(folder: &Path, depth: u32) -> Vec<u32> {
 #[derive(Debug, Clone, PartialEq, Default)]
 struct UnitStatus {
     main_pid: Option<u32>,
-    /// Path from the top of the cgroup hierarchy; `None` while the unit does not run.
+    /// Path from the root of the cgroup hierarchy; `None` while the unit does not run.
     control_group: Option<String>,
 }
 

@@ -25,7 +25,7 @@ enum DiskRole {
     Direct,
     /// A physical member: no bytes and no weighted time.
     Member,
-    /// An array or volume in between: only its type and missing members.
+    /// An array or volume between the two others: only its type and its missing members.
     Intermediate,
 }
 
@@ -63,7 +63,7 @@ impl BusyTimes {
     }
 }
 
-/// The disks that get series, and those that would exceed [`MAX_SERIES`].
+/// Returns the disks that get series, and the disks that would exceed [`MAX_SERIES`].
 fn select(
     disks_by_file_system: &[Vec<BlockDevice>],
 ) -> (Vec<(&BlockDevice, DiskRole)>, Vec<&BlockDevice>) {
@@ -93,7 +93,7 @@ fn select(
     (selected, left_out)
 }
 
-pub fn readings(
+pub fn add_readings(
     root: &HostRoot,
     disks_by_file_system: &[Vec<BlockDevice>],
     busy_times: &mut BusyTimes,
@@ -106,7 +106,7 @@ pub fn readings(
         return;
     }
     for (disk, _) in &disks {
-        disk_readings(disk, &mut output.readings);
+        add_disk_readings(disk, &mut output.readings);
     }
     let Some(io_counts) = output.value_or_problem(root.read_proc("diskstats", diskstats::parse))
     else {
@@ -119,7 +119,7 @@ pub fn readings(
             && role != DiskRole::Intermediate
         {
             let device = LabelText::from(disk.name.clone());
-            io_readings(&device, io, role, &mut output.readings);
+            add_io_readings(&device, io, role, &mut output.readings);
             let utilisation = busy_times.update_utilisation(io, uptime);
             output
                 .readings
@@ -135,22 +135,22 @@ fn left_out_problem(left_out: &[&BlockDevice]) -> Option<Problem> {
     (!left_out.is_empty()).then(|| Problem::absent_data(message))
 }
 
-fn disk_readings(disk: &BlockDevice, out: &mut Vec<Reading>) {
+fn add_disk_readings(disk: &BlockDevice, out: &mut Vec<Reading>) {
     let device = LabelText::from(disk.name.clone());
     let mapped = disk.mapped_name.clone().unwrap_or_default();
     let labels = [device.clone(), disk.kind.clone().into(), mapped.into()];
     out.flag(&m::DISK, labels, true);
     let wear_ratio = disk.used_tenths_of_life.map(|tenths| tenths as f64 / 10.0);
     out.real(&m::DISK_WEAR, [device.clone()], wear_ratio);
-    out.whole(&m::DISK_MISSING, [device], disk.missing_members);
+    out.integer(&m::DISK_MISSING, [device], disk.missing_members);
 }
 
-fn io_readings(device: &LabelText, io: &DiskIo, role: DiskRole, out: &mut Vec<Reading>) {
+fn add_io_readings(device: &LabelText, io: &DiskIo, role: DiskRole, out: &mut Vec<Reading>) {
     for (direction, requests) in [("read", io.read), ("write", io.write)] {
         let labels = || [device.clone(), direction.into()];
-        out.counter(&m::DISK_OPERATIONS, labels(), requests.done);
+        out.integer(&m::DISK_OPERATIONS, labels(), requests.done);
         if role == DiskRole::Direct {
-            out.counter(&m::DISK_BYTES, labels(), requests.bytes);
+            out.integer(&m::DISK_BYTES, labels(), requests.bytes);
         }
         out.real(
             &m::DISK_TIME,

@@ -54,8 +54,8 @@ impl FoldersAndPorts {
         let argv = files.cmdline()?;
         let cwd = files.cwd().unwrap_or_default();
         let mut kinds_and_paths = arguments::folders(validator, target.ledger.as_deref(), &argv);
-        // Without --log the validator redirects standard error to a file, visible only to its user
-        // and root.
+        // Without --log the validator redirects standard error to a file. Only its user and root
+        // may read the link `fd/2`.
         let link = root.procfs.join(format!("{}/fd/2", target.process.pid));
         let log = std::fs::read_link(link).ok();
         let log = log.filter(|file| file.is_absolute() && !file.starts_with("/dev"));
@@ -181,7 +181,7 @@ impl FileSystems {
     }
 
     /// `disks` are the disks below each file system.
-    pub fn readings(
+    pub fn add_readings(
         &mut self,
         usages: &[FileSystemUsage],
         disks: &[Vec<BlockDevice>],
@@ -214,6 +214,7 @@ impl FileSystems {
             let Some(space) = usage.file_system.space else {
                 continue;
             };
+            // A file system that reports size 0 has no limit and gets no estimate.
             if space.is_unlimited() || age > response_ttl(interval) {
                 continue;
             }
@@ -221,22 +222,24 @@ impl FileSystems {
             if age < interval {
                 forecast.add(usage.sampled_at.uptime, space.avail, space.size);
             }
-            out.whole(&m::FILESYSTEM_SIZE, labels(), space.size);
-            out.whole(&m::FILESYSTEM_AVAIL, labels(), space.avail);
+            out.integer(&m::FILESYSTEM_SIZE, labels(), space.size);
+            out.integer(&m::FILESYSTEM_AVAIL, labels(), space.avail);
             let until_full = forecast.seconds_until_full();
             out.real(&m::FILESYSTEM_UNTIL_FULL, labels(), until_full);
             if let Some((total, free)) = space.inodes {
-                out.whole(&m::FILESYSTEM_INODES, labels(), total);
-                out.whole(&m::FILESYSTEM_INODES_FREE, labels(), free);
+                out.integer(&m::FILESYSTEM_INODES, labels(), total);
+                out.integer(&m::FILESYSTEM_INODES_FREE, labels(), free);
             }
-            // The daemon's own mounts may be read-only for it alone (ProtectSystem, a container).
+            // A mount of the daemon may be read-only only for the daemon (ProtectSystem, a
+            // container).
             if usage.file_system.is_process_mount {
                 out.flag(&m::FILESYSTEM_READ_ONLY, labels(), mount.is_read_only());
             }
         }
     }
 
-    /// True if each folder that the daemon may read is known and responds.
+    /// True if no folder has a problem other than `Forbidden`, and at least one folder is known.
+    /// Also true without folders.
     pub fn is_up(&self) -> bool {
         let any_known = self.folder_polls.is_empty()
             || self
@@ -270,7 +273,7 @@ impl FileSystems {
                 ),
                 (None, Err(FileSystemError::Forbidden)) => (
                     ProblemKind::Forbidden,
-                    "the daemon may not search a parent folder, where a link may lead to another file system",
+                    "the daemon may not search a parent folder, so it cannot tell which file system the folder is on",
                     Some("run it as the validator's user, or let it search (setfacl -m u:USER:x)"),
                 ),
                 (None, Ok((system, _))) if system.space.is_none() => (
@@ -290,8 +293,8 @@ impl FileSystems {
     }
 }
 
-/// Samples the file systems once, like the source. May block: call it only where nothing else
-/// waits.
+/// Samples the file systems once, as the source does. May block: call it only from a thread or task
+/// for which nothing waits.
 ///
 /// # Errors
 /// The process's arguments or mounts are unreadable, as after its end.

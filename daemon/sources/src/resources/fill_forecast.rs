@@ -3,7 +3,7 @@ use std::{collections::VecDeque, time::Duration};
 /// Six hours at a poll every 15 s: longer than a validator's full snapshot interval.
 const MAX_POLLS: usize = 1_440;
 const MIN_POLLS: usize = 20;
-/// Minimum time from the first decrease of free space to the last: one large file gives no rate.
+/// Minimum time from the first to the last decrease of free space: one large file gives no rate.
 const MIN_FILLING_TIME: Duration = Duration::from_secs(10 * 60);
 /// Longest prediction: six hours of polls cannot predict more.
 const MAX_PREDICTION: Duration = Duration::from_secs(365 * 86_400);
@@ -57,12 +57,14 @@ impl FillForecast {
         (fill_rate > 0.0 && seconds <= MAX_PREDICTION.as_secs_f64()).then_some(seconds)
     }
 
-    /// Time from the poll before the first decrease to that after the last one.
+    /// Time from the poll before the first decrease to the poll after the last decrease.
     fn filling_time(&self) -> Option<Duration> {
         let polls = self.0.iter().zip(self.0.iter().skip(1));
         let mut decreases = polls.filter(|((_, before), (_, after))| after < before);
-        let ((begin, _), first) = decreases.next()?;
-        let (end, _) = decreases.next_back().map_or(first, |(_, last)| last);
+        let ((begin, _), after_first) = decreases.next()?;
+        let (end, _) = decreases
+            .next_back()
+            .map_or(after_first, |(_, after_last)| after_last);
         Some(end.saturating_sub(*begin))
     }
 }

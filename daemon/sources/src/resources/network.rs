@@ -25,7 +25,7 @@ pub struct Network {
     polls: u64,
     /// By socket inode: its drop count and the poll when it was last seen.
     drop_counts: HashMap<u64, (u64, u64)>,
-    /// Since the first poll of this process, including sockets closed since.
+    /// Drops since the first poll of this process, including those of sockets that have closed.
     total_drops: u64,
     interfaces: Vec<String>,
 }
@@ -63,7 +63,7 @@ impl Network {
         if let Some(counters) =
             output.value_or_problem(root.read_proc(&file("snmp"), UdpCounters::parse))
         {
-            udp_readings(counters, output);
+            add_udp_readings(counters, output);
         }
         if let Some(mut interfaces) =
             output.value_or_problem(root.read_proc(&file("dev"), network::interfaces))
@@ -71,12 +71,13 @@ impl Network {
             let folder = root.sysfs.join("class/net");
             interfaces.retain(|interface| folder.join(&interface.name).join("device").exists());
             for interface in self.busiest(&interfaces) {
-                interface_readings(interface, &mut output.readings);
+                add_interface_readings(interface, &mut output.readings);
             }
         }
     }
 
-    /// The interfaces that had the most traffic when they were selected. Selected ones stay.
+    /// The interfaces that had the most traffic when they were selected. A selected interface stays
+    /// selected until it vanishes.
     fn busiest<'a>(&mut self, interfaces: &'a [InterfaceTraffic]) -> Vec<&'a InterfaceTraffic> {
         let by_name = |name: &String| interfaces.iter().find(|interface| interface.name == *name);
         self.interfaces.retain(|name| by_name(name).is_some());
@@ -118,28 +119,28 @@ impl Network {
         self.drop_counts
             .retain(|_, (_, seen)| self.polls - *seen < MAX_MISSED_POLLS);
         self.polls += 1;
-        output.whole(&m::UDP_SOCKETS, [], sockets.len() as u64);
-        output.whole(&m::UDP_DROPS, [], self.total_drops);
+        output.integer(&m::UDP_SOCKETS, [], sockets.len() as u64);
+        output.integer(&m::UDP_DROPS, [], self.total_drops);
         let queues = || sockets.iter().map(|socket| socket.receive_queue);
-        output.whole(&m::UDP_QUEUE, ["all"], queues().sum::<u64>());
-        output.whole(&m::UDP_QUEUE, ["fullest"], queues().max());
+        output.integer(&m::UDP_QUEUE, ["all"], queues().sum::<u64>());
+        output.integer(&m::UDP_QUEUE, ["fullest"], queues().max());
     }
 }
 
-fn udp_readings(counters: UdpCounters, output: &mut SourceOutput) {
-    output.whole(&m::UDP_DATAGRAMS, ["receive"], counters.received);
-    output.whole(&m::UDP_DATAGRAMS, ["transmit"], counters.sent);
-    output.whole(&m::UDP_ERRORS, ["receive"], counters.receive_errors);
-    output.whole(
+fn add_udp_readings(counters: UdpCounters, output: &mut SourceOutput) {
+    output.integer(&m::UDP_DATAGRAMS, ["receive"], counters.received);
+    output.integer(&m::UDP_DATAGRAMS, ["transmit"], counters.sent);
+    output.integer(&m::UDP_ERRORS, ["receive"], counters.receive_errors);
+    output.integer(
         &m::UDP_ERRORS,
         ["receive_buffer"],
         counters.receive_buffer_errors,
     );
-    output.whole(&m::UDP_ERRORS, ["send_buffer"], counters.send_buffer_errors);
-    output.whole(&m::UDP_ERRORS, ["no_port"], counters.no_port);
+    output.integer(&m::UDP_ERRORS, ["send_buffer"], counters.send_buffer_errors);
+    output.integer(&m::UDP_ERRORS, ["no_port"], counters.no_port);
 }
 
-fn interface_readings(interface: &InterfaceTraffic, out: &mut Vec<Reading>) {
+fn add_interface_readings(interface: &InterfaceTraffic, out: &mut Vec<Reading>) {
     let name = LabelText::from(interface.name.clone());
     for (direction, bytes, drops) in [
         (
@@ -150,8 +151,8 @@ fn interface_readings(interface: &InterfaceTraffic, out: &mut Vec<Reading>) {
         ("transmit", interface.sent_bytes, interface.sent_drops),
     ] {
         let labels = || [name.clone(), direction.into()];
-        out.counter(&m::NETWORK_BYTES, labels(), bytes);
-        out.counter(&m::NETWORK_DROPS, labels(), drops);
+        out.integer(&m::NETWORK_BYTES, labels(), bytes);
+        out.integer(&m::NETWORK_DROPS, labels(), drops);
     }
 }
 

@@ -1,6 +1,6 @@
 use super::*;
 use crate::tick::{SampleContext, Sampler};
-use faultline_core::supervisor::Stage;
+use faultline_core::supervisor::WorkerGroup;
 use faultline_metrics::{Metric, Stamp};
 use std::{fs, path::Path};
 
@@ -29,7 +29,7 @@ fn readings(systems: &mut FileSystems, now: Stamp) -> Vec<Reading> {
     let mut out = Vec::new();
     let usages = systems.usages();
     let disks = vec![Vec::new(); usages.len()];
-    systems.readings(&usages, &disks, now, INTERVAL, &mut out);
+    systems.add_readings(&usages, &disks, now, INTERVAL, &mut out);
     out
 }
 
@@ -209,11 +209,11 @@ fn mounts_of_an_exited_process_are_kept_until_its_successor() {
 
 #[tokio::test]
 async fn hanging_folders_leave_one_blocking_thread_for_others() {
-    let mut stage = Stage::new("test", &tokio::runtime::Handle::current());
+    let mut workers = WorkerGroup::new("test", &tokio::runtime::Handle::current());
     let (served, was_served) = tokio::sync::oneshot::channel();
     let (hang, never) = std::sync::mpsc::channel::<()>();
     let never = Arc::new(std::sync::Mutex::new(never));
-    stage
+    workers
         .task_thread("resources", MAX_CALLS, move |_| async move {
             for _ in 0..filesystems::MAX_FOLDERS {
                 let never = Arc::clone(&never);
@@ -248,7 +248,7 @@ async fn the_disk_under_a_real_file_system_counts_as_the_kernel_does() {
         disks::MAX_DISKS,
     )];
     let mut output = SourceOutput::default();
-    disks::readings(
+    disks::add_readings(
         &root,
         &disks,
         &mut BusyTimes::default(),
@@ -280,11 +280,11 @@ fn process_series_end_with_the_process_and_host_series_continue() {
         pid: 4242,
         start_ticks: 7,
     };
-    let reading = |metric, value| Reading::whole(metric, [], value);
+    let reading = |metric, value| Reading::integer(metric, [], value);
     let known = PollResult {
         polled_at: Stamp::default(),
         output: SourceOutput {
-            readings: vec![Reading::whole(&m::CPU_THROTTLES, ["core".into()], 3)],
+            readings: vec![Reading::integer(&m::CPU_THROTTLES, ["core".into()], 3)],
             up: true,
             ..SourceOutput::default()
         },
@@ -292,7 +292,7 @@ fn process_series_end_with_the_process_and_host_series_continue() {
     };
     let latest = Latest::default();
     latest.set(Some(Arc::new(known)));
-    let mut source = PolledSource::new(INTERVAL, latest);
+    let mut source = PollResultSampler::new(INTERVAL, latest);
     let host = faultline_kernel::HostConstants {
         page_size: 4096,
         clock_ticks_per_second: 100,
@@ -312,7 +312,7 @@ fn process_series_end_with_the_process_and_host_series_continue() {
             boot_time: &Ok(0),
             process_state: &process_state,
         });
-        (output.up, output.repeats_problems, output.readings.len())
+        (output.up, output.problems_persist, output.readings.len())
     };
     assert_eq!(
         [at(1), at(45), at(46)],

@@ -135,7 +135,7 @@ impl ResponseCache {
 
     pub fn readiness(&self, has_started: bool) -> Readiness {
         match has_started {
-            _ if self.answered_polls > 0 => Readiness::Answered,
+            _ if self.answered_polls > 0 => Readiness::RespondedBefore,
             true => Readiness::Started,
             false => Readiness::Starting,
         }

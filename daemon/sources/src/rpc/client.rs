@@ -1,6 +1,6 @@
 use faultline_agave::{
     Error, Excerpt,
-    rpc::{Answer, Batch},
+    rpc::{Answer, RequestBatch},
 };
 use faultline_core::connector::Connector;
 use faultline_metrics::{Problem, ProblemKind};
@@ -42,7 +42,7 @@ pub enum Readiness {
     /// The admin socket reports that the start is over.
     Started,
     /// The followed process's JSON-RPC has responded before.
-    Answered,
+    RespondedBefore,
 }
 
 impl Failure {
@@ -50,11 +50,12 @@ impl Failure {
         let (kind, what) = match self {
             Failure::Refused => match readiness {
                 Readiness::Starting => {
-                    let what =
-                        "not open yet (it opens at the end of the validator's start), or elsewhere";
+                    let what = "it opens at the end of the validator's start";
                     (
                         ProblemKind::Absent,
-                        format!("{server} refuses connections: JSON-RPC is {what}"),
+                        format!(
+                            "{server} refuses connections: JSON-RPC is not open yet ({what}), or it listens at another address"
+                        ),
                     )
                 }
                 Readiness::Started => (
@@ -63,13 +64,15 @@ impl Failure {
                         "no process listens at {server}, although the validator has started; set rpc.url"
                     ),
                 ),
-                Readiness::Answered => (ProblemKind::Gone, format!("{server} has closed")),
+                Readiness::RespondedBefore => (ProblemKind::Gone, format!("{server} has closed")),
             },
             Failure::Timeout(timeout) => (
                 ProblemKind::Broken,
                 format!("{server}: no answer within {} s", timeout.as_secs_f64()),
             ),
             Failure::Status(code, text) => {
+                // Any client error refuses the request: an operator has to act, as for a missing
+                // right.
                 let kind = if code.is_client_error() {
                     ProblemKind::Forbidden
                 } else {
@@ -128,7 +131,7 @@ impl Client {
     pub(super) async fn post(
         &self,
         url: &Uri,
-        batch: &Batch,
+        batch: &RequestBatch,
         timeout: Duration,
     ) -> Result<Vec<Result<Answer, Error>>, Failure> {
         batch
@@ -175,7 +178,8 @@ impl Client {
     }
 }
 
-/// Appends at most `limit` bytes of a body, whose chunks may be single bytes.
+/// Appends at most `limit` bytes of a body. Copies each chunk, because a server may send each byte
+/// as a chunk.
 async fn read(mut body: Incoming, limit: usize, bytes: &mut Vec<u8>) -> Result<(), Failure> {
     let announced_bytes = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
     bytes.reserve_exact(announced_bytes.min(limit));

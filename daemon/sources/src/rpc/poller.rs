@@ -12,7 +12,7 @@ use faultline_agave::{
     Error,
     admin::StartProgress,
     identify::Program,
-    rpc::{Answer, Batch},
+    rpc::{Answer, RequestBatch},
 };
 use faultline_core::{clock::Clock, config, publish::Latest, supervisor::Stop};
 use faultline_kernel::ProcessId;
@@ -27,14 +27,14 @@ use std::{
 pub struct Poller {
     config: config::Rpc,
     clock: Clock,
-    find_target: TargetLookup,
+    current_target: TargetLookup,
     admin: Latest<AdminFacts>,
     pub handle: Handle,
-    /// To the current process. The next one gets a new connection.
+    /// Has the connection to the current process. The next process gets a new client.
     client: Client,
     cache: Option<ResponseCache>,
     /// The batch of the last request.
-    batch: Arc<Batch>,
+    batch: Arc<RequestBatch>,
     problem_log: ProblemLog,
 }
 
@@ -43,18 +43,18 @@ impl Poller {
     pub fn new(
         config: &config::Rpc,
         clock: Clock,
-        find_target: TargetLookup,
+        current_target: TargetLookup,
         admin: Latest<AdminFacts>,
     ) -> Self {
         Poller {
             config: config.clone(),
             clock,
-            find_target,
+            current_target,
             admin,
             handle: Handle::default(),
             client: Client::new(),
             cache: None,
-            batch: Arc::new(Batch::new([])),
+            batch: Arc::new(RequestBatch::new([])),
             problem_log: ProblemLog::default(),
         }
     }
@@ -69,6 +69,8 @@ impl Poller {
                 client, url, batch, ..
             } = &request;
             let responses = client.post(url, batch, self.config.timeout);
+            // While a response is pending, publishes again at each due poll, so that old values
+            // expire.
             let on_due_poll = || drop(self.publish());
             let Some(responses) = timer.wait_for(responses, on_due_poll).await else {
                 return;
@@ -79,7 +81,7 @@ impl Poller {
 
     fn request(&mut self) -> Option<PollRequest> {
         let now = self.clock.now();
-        let Some(target) = (self.find_target)() else {
+        let Some(target) = (self.current_target)() else {
             self.cache = None;
             self.handle.facts.set(None);
             return None;
@@ -95,7 +97,7 @@ impl Poller {
             Ok(url) => {
                 let calls = cache.calls();
                 if self.batch.calls() != calls {
-                    self.batch = Arc::new(Batch::new(calls));
+                    self.batch = Arc::new(RequestBatch::new(calls));
                 }
                 Some(PollRequest {
                     process,
@@ -106,7 +108,7 @@ impl Poller {
             }
             Err(problem) => {
                 cache.set_problem(problem, now);
-                self.log_changes();
+                self.publish_and_log();
                 None
             }
         }
@@ -120,7 +122,7 @@ impl Poller {
         responses: Result<Vec<Result<Answer, Error>>, Failure>,
     ) {
         let process = request.process;
-        if (self.find_target)().is_none_or(|target| target.process != process) {
+        if (self.current_target)().is_none_or(|target| target.process != process) {
             return;
         }
         let Some(cache) = self.cache.as_mut().filter(|cache| cache.process == process) else {
@@ -146,10 +148,10 @@ impl Poller {
                 cache.set_problem(failure.problem(&url_origin(&request.url), readiness), at);
             }
         }
-        self.log_changes();
+        self.publish_and_log();
     }
 
-    fn log_changes(&mut self) {
+    fn publish_and_log(&mut self) {
         if let Some(facts) = self.publish() {
             self.problem_log
                 .log_changes(Source::Rpc, facts.up, &facts.problems);
@@ -169,7 +171,7 @@ struct PollRequest {
     process: ProcessId,
     client: Client,
     url: Uri,
-    batch: Arc<Batch>,
+    batch: Arc<RequestBatch>,
 }
 
 /// The configured URL, else the address that the validator reports, else host and port of its
@@ -223,7 +225,7 @@ fn configured_url(url: &str) -> Result<Uri, Problem> {
 pub fn connect_address(mut listening: SocketAddr) -> SocketAddr {
     match listening.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => listening.set_ip(Ipv4Addr::LOCALHOST.into()),
-        // A dual-stack socket at [::] accepts both; an IPv6-only one needs ::1.
+        // A dual-stack socket at [::] accepts IPv4 and IPv6. An IPv6-only socket needs ::1.
         IpAddr::V6(ip) if ip.is_unspecified() => listening.set_ip(Ipv6Addr::LOCALHOST.into()),
         _ => {}
     }

@@ -52,11 +52,11 @@ impl ProbeCounters {
         }
     }
 
-    pub fn readings(&self, out: &mut Vec<Reading>) {
+    pub fn add_readings(&self, out: &mut Vec<Reading>) {
         let times = Value::Histogram(Arc::new(self.response_times.clone()));
         out.push(Reading::new(&PROBE_TIME, [self.method.into()], times));
         for (kind, failures) in FAILURE_KINDS.into_iter().zip(self.failures) {
-            out.counter(&PROBE_FAILURES, [self.method.into(), kind.into()], failures);
+            out.integer(&PROBE_FAILURES, [self.method.into(), kind.into()], failures);
         }
     }
 }
@@ -115,7 +115,7 @@ impl Probe {
             if self
                 .endpoint
                 .current()
-                .is_none_or(|(now, _)| now != process)
+                .is_none_or(|(current_process, _)| current_process != process)
             {
                 continue;
             }

@@ -9,7 +9,7 @@ use crate::{
     tests::{key, target},
 };
 use faultline_agave::admin::StartProgress;
-use faultline_core::{clock::Clock, config, supervisor::Stage};
+use faultline_core::{clock::Clock, config, supervisor::WorkerGroup};
 use faultline_metrics::ProblemKind;
 use faultline_testkit::mock_node::{MockNode, Reply};
 use serde_json::{Value, json};
@@ -33,7 +33,7 @@ struct Running {
     handle: Handle,
     admin: Latest<AdminFacts>,
     target: SharedTarget,
-    stage: Stage,
+    workers: WorkerGroup,
 }
 
 impl Running {
@@ -49,13 +49,13 @@ impl Running {
         let lookup = Box::new(move || current.lock().clone().map(Arc::new));
         let poller = Poller::new(&config, Clock::start(), lookup, admin.clone());
         let handle = poller.handle.clone();
-        let mut stage = Stage::new("test", &Runtime::current());
-        stage.task("rpc", |stop| poller.run(stop));
+        let mut workers = WorkerGroup::new("test", &Runtime::current());
+        workers.task("rpc", |stop| poller.run(stop));
         Running {
             handle,
             admin,
             target,
-            stage,
+            workers,
         }
     }
 
@@ -73,7 +73,7 @@ impl Running {
     }
 
     async fn end(self) {
-        assert!(self.stage.end(Duration::from_secs(20)).await.is_empty());
+        assert!(self.workers.end(Duration::from_secs(20)).await.is_empty());
     }
 }
 
@@ -139,7 +139,7 @@ fn minimal(body: &Value) -> Reply {
 
 fn number(handle: &Handle, process: ProcessId, name: &str) -> Option<f64> {
     let mut readings = Vec::new();
-    handle.readings(Some(process), &mut readings);
+    handle.add_readings(Some(process), &mut readings);
     readings
         .iter()
         .find(|reading| reading.metric.name == name)

@@ -1,16 +1,16 @@
 //! Sums by pool of threads. They stay exact while threads start and end.
+//! The growth of a thread since its last read goes to its pool. The pool `exited` gets the rest of
+//! the process's count: faults of threads that ended after their last read.
 //!
-//! A thread's growth since its last read goes to its pool. The pool `exited` gets the rest of the
-//! process's count: faults of threads that ended after their last read. The process is read after
-//! its threads, so `exited` also gets faults of living threads in between. When those threads
-//! report them, they stay pending until the process's count has grown by as many. So at every
-//! complete read the pools add up to the process's faults, and none falls.
-//!
+//! The process is read after its threads. A thread may fault between its own read and that of the
+//! process: then `exited` gets this fault. At the next read, the thread reports the fault. It is
+//! pending until the process's count has grown by as many faults. So at every complete read the sum
+//! of the pools is the process's count, and no count of a pool falls.
 //! CPU time is the scheduler's, in nanoseconds. The kernel's clock ticks, as in `stat`, split it
 //! into user and system. The process's CPU time is read before the threads, so `exited` never has
-//! time of a living thread. `exited` is updated after a read of every thread. Between such reads
-//! the pools lack at most [`MAX_UNREPORTED_CPU`], or one percent of the process's time since the
-//! last sample.
+//! time of a living thread. `exited` is updated after a read of the CPU time of every thread.
+//! Between such reads the pools may lack CPU time. They lack at most [`MAX_UNREPORTED_CPU`] or, if
+//! that is more, one percent of the time that the process used since the last sample.
 
 use crate::tick::CpuTime;
 use faultline_agave::threads::pool_name;
@@ -18,8 +18,8 @@ use faultline_kernel::{Comm, HostConstants, ThreadSample};
 use foldhash::HashMap;
 use std::{sync::Arc, time::Duration};
 
-/// CPU time of the process that pools may lack, because idle threads are not read each time. If it
-/// is more, an idle thread ran or a thread ended.
+/// CPU time of the process that the pools may lack, because idle threads are not read each time. If
+/// they lack more, an idle thread has run or a thread has ended.
 const MAX_UNREPORTED_CPU: Duration = Duration::from_millis(10);
 
 const MAX_NAMED_POOLS: usize = 150;
@@ -114,7 +114,7 @@ pub struct Pool {
     pub totals: ThreadTotals,
     /// `totals.total_cpu` by mode.
     pub cpu_by_mode: CpuTime,
-    /// Faults (major, minor) that threads have reported and the pool does not export yet.
+    /// Faults (major, minor) that threads have reported, but that the pool does not export yet.
     pending_faults: [u64; 2],
 }
 
@@ -136,22 +136,22 @@ pub struct Pools {
     /// Sorted by key. A hash table would take twice the memory.
     threads: Vec<TrackedThread>,
     read_number: u64,
-    /// Thread names that went into `other`; one may count twice.
+    /// Thread names that went into the pool `other`. A name may count twice.
     pub folded_names: u64,
     /// Faults (major, minor) of threads that ended between reads, and of living threads after their
     /// read.
     pub exited_faults: [u64; 2],
-    /// CPU time of threads that ended between reads. `None` without exact thread times in the
-    /// kernel.
+    /// CPU time of threads that ended between reads. `None` without `has_scheduler_times`.
     pub exited_cpu: Option<CpuTime>,
-    /// False without exact thread times in the kernel.
-    has_exact_times: bool,
+    /// The kernel gives the CPU time of every thread in nanoseconds, not only in clock ticks.
+    has_scheduler_times: bool,
     /// The process's CPU time at the last sample.
     process_cpu: Duration,
 }
 
 impl Pools {
-    /// Adds a sample of all threads. `process_cpu` was read before it.
+    /// Adds a sample of all living threads. A thread that was not read has the values of its last
+    /// read. `process_cpu` was read before the sample.
     pub fn add(
         &mut self,
         threads: impl Iterator<Item = ThreadSample> + Clone,
@@ -162,10 +162,10 @@ impl Pools {
         let read_number = self.read_number;
         self.pools.iter_mut().for_each(|pool| pool.threads = 0);
         self.add_new(threads.clone());
-        self.has_exact_times = true;
+        self.has_scheduler_times = true;
         for (position, thread) in threads.enumerate() {
             let no_ticks = thread.utime_ticks + thread.stime_ticks == 0;
-            self.has_exact_times &= thread.on_cpu.is_some() || no_ticks;
+            self.has_scheduler_times &= thread.on_cpu.is_some() || no_ticks;
             let now = ThreadTotals::from_sample(&thread, host);
             let Some(tracked) = self.tracked(&thread, position) else {
                 continue;
@@ -183,18 +183,18 @@ impl Pools {
         }
         self.threads
             .retain(|tracked| tracked.read_number == read_number);
-        // Drops the names of ended threads.
+        // Drops all names. Those of living threads return with the next sample.
         if self.index_by_comm.len() > 4 * (self.threads.len() + MAX_NAMED_POOLS) {
             self.index_by_comm.clear();
         }
         self.split_cpu(process_cpu);
     }
 
-    /// Returns whether the process used more CPU time than its pools explain.
-    pub fn update_process_cpu(&mut self, process_cpu: Option<CpuTime>) -> bool {
+    /// True if the process used clearly more CPU time than its pools explain. Stores that time.
+    pub fn check_unreported_cpu(&mut self, process_cpu: Option<CpuTime>) -> bool {
         let Some(process_cpu) = process_cpu
             .map(|cpu| cpu.total())
-            .filter(|_| self.has_exact_times)
+            .filter(|_| self.has_scheduler_times)
         else {
             return false;
         };
@@ -265,10 +265,10 @@ impl Pools {
         }
     }
 
-    /// Attributes the process's CPU time beyond the threads' to ended threads. Call it only after
-    /// a read of every thread.
+    /// Attributes the CPU time that exceeds the sum of the threads to ended threads. Call it only
+    /// after a read of the CPU time of every thread.
     pub fn update_exited_cpu(&mut self, process_cpu: Option<CpuTime>) {
-        let Some(process_cpu) = process_cpu.filter(|_| self.has_exact_times) else {
+        let Some(process_cpu) = process_cpu.filter(|_| self.has_scheduler_times) else {
             return;
         };
         self.process_cpu = process_cpu.total();
@@ -284,8 +284,8 @@ impl Pools {
             .grow_to(exited, share);
     }
 
-    /// Takes the process's faults, read after the threads. `is_complete`: all threads that ran were
-    /// read, so the remaining faults are of ended threads.
+    /// Takes the faults of the process, which were read after the threads. After a complete read,
+    /// the remaining faults are those of ended threads.
     pub fn distribute_faults(&mut self, minflt: u64, majflt: u64, is_complete: bool) {
         for (fault_kind, process_faults) in [majflt, minflt].into_iter().enumerate() {
             let faults = self.pools.iter().map(|pool| pool.totals.faults[fault_kind]);

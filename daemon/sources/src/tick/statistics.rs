@@ -63,10 +63,10 @@ impl Statistics {
         true
     }
 
-    /// Counts problems. Absent and forbidden are states, counted when they begin. Gone and broken
-    /// are events, counted each time unless the source repeats them. Logs new problems and
+    /// Counts problems. Absent and forbidden are states, which count when they begin. Gone and
+    /// broken are events, which count each time, unless `problems_persist`. Logs new problems and
     /// changes of `up`.
-    pub fn record(&mut self, batch: &Batch, repeats_problems: bool, received_at: Stamp) {
+    pub fn record(&mut self, batch: &Batch, problems_persist: bool, received_at: Stamp) {
         let source_stats = self.by_source.entry(batch.source).or_default();
         if source_stats.up != batch.up {
             tracing::info!(
@@ -90,7 +90,7 @@ impl Statistics {
             if is_new {
                 source_stats.log_problem(batch.source, problem, batch.at);
             }
-            let is_event = !repeats_problems
+            let is_event = !problems_persist
                 && matches!(problem.kind, ProblemKind::Gone | ProblemKind::Broken);
             if is_new || is_event {
                 *source_stats.problem_counts.entry(problem.kind).or_default() += 1;
@@ -112,12 +112,12 @@ impl Statistics {
             readings.real(&d::SOURCE_LAST_SUCCESS, [name()], last_success);
             for kind in ProblemKind::ALL {
                 let count = source_stats.problem_counts.get(&kind).copied().unwrap_or(0);
-                readings.counter(&d::SOURCE_PROBLEMS, [name(), kind.name().into()], count);
+                readings.integer(&d::SOURCE_PROBLEMS, [name(), kind.name().into()], count);
             }
         }
-        readings.counter(&d::TICKS, [], self.ticks);
-        readings.counter(&d::MISSED_TICKS, [], self.missed_ticks);
-        readings.counter(&d::CLOCK_STEPS, [], self.clock_steps);
+        readings.integer(&d::TICKS, [], self.ticks);
+        readings.integer(&d::MISSED_TICKS, [], self.missed_ticks);
+        readings.integer(&d::CLOCK_STEPS, [], self.clock_steps);
         let lateness = Value::Histogram(Arc::new(self.lateness.clone()));
         readings.push(Reading::new(&d::LATENESS, [], lateness));
         Batch {
@@ -253,10 +253,10 @@ mod tests {
     #[test]
     fn a_repeated_problem_is_not_a_new_event() {
         let mut statistics = Statistics::default();
-        for repeats_problems in [false, true, true] {
+        for problems_persist in [false, true, true] {
             statistics.record(
                 &batch(&[(ProblemKind::Broken, "no answer")]),
-                repeats_problems,
+                problems_persist,
                 Stamp::default(),
             );
         }

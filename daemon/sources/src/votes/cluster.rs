@@ -3,7 +3,7 @@
 use faultline_agave::{
     PublicKey,
     rpc::{ClusterNode, NodeVersion, VoteAccounts},
-    version::{Client, Version},
+    version::{ValidatorClient, Version},
 };
 use std::{cmp::Ordering, collections::HashMap};
 
@@ -35,8 +35,8 @@ pub struct VersionShares {
     pub feature_sets: [Share; 3],
 }
 
-/// `None` without stake, or if this node's version is unreadable. Its stake counts with that
-/// version, because gossip may still show an earlier machine with this identity.
+/// `None` without stake, or if this node's version `own` is unreadable. The stake of this node
+/// counts under `own`. Gossip may still show the version of an earlier machine with this identity.
 pub fn version_shares(
     votes: &VoteAccounts,
     nodes: &[ClusterNode],
@@ -53,12 +53,15 @@ pub fn version_shares(
             continue;
         };
         let node = account.node_pubkey.and_then(|key| nodes.get(&key));
-        let runs_agave =
-            |node: &&&ClusterNode| node.client_id.as_ref().is_none_or(Client::runs_agave);
+        let runs_agave = |node: &&&ClusterNode| {
+            node.client_id
+                .as_ref()
+                .is_none_or(ValidatorClient::runs_agave)
+        };
         let (release, feature_set) = if account.node_pubkey == Some(identity) {
             (Some(own_release), own.feature_set)
         } else {
-            let release = node.filter(runs_agave).and_then(|node| node.version);
+            let release = node.filter(runs_agave).and_then(|node| node.release);
             (release, node.and_then(|node| node.feature_set))
         };
         match release.map(|release| release.cmp(&own_release)) {

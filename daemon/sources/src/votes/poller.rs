@@ -3,7 +3,7 @@
 use super::{
     Handle, OwnVoteAccount, VoteFacts, cluster,
     own_schedule::OwnLeaderSchedule,
-    vote_facts::{SCAN_INTERVAL, SLOW_FACTOR, SLOWEST_FACTOR, first_slot},
+    vote_facts::{SCAN_INTERVAL, SLOW_FACTOR, SLOWEST_FACTOR, first_slot_of_epoch},
 };
 use crate::{
     distance::DistanceEvidence,
@@ -28,18 +28,19 @@ use std::{sync::Arc, time::Duration};
 
 /// On mainnet-beta the response with all vote accounts has about 1 MB, that with all nodes 2 MB.
 const MAX_ANSWER_BYTES: usize = 16 << 20;
-/// Interval after a failed scan. A node still scans its accounts after the request has timed out.
+/// Interval after a failed scan. The node continues a scan even after the request for it has timed
+/// out.
 const SCAN_RETRY_INTERVAL: Duration = Duration::from_secs(6 * 3_600);
 const SCAN_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Methods that older versions, or the minimal API, do not have.
 const OPTIONAL_METHODS: [&str; 2] = ["getAgGenesisCert", "getAccountInfo"];
 
-/// Interval of checks for a new process or identity. A new one starts a round at once.
+/// Interval of checks for a new process or identity, which starts a round at once.
 const CHECK_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Id of every request: HTTP pairs it with its response. A changing id would change the texts
-/// of problems.
+/// Every request has this id, because HTTP assigns a response to its request. A problem may quote a
+/// response: with a changing id, a repeated problem would look like a new one.
 const ID: u64 = 1;
 
 pub struct Poller {
@@ -68,7 +69,7 @@ impl Poller {
         let interval = self.config.interval;
         let check_interval = interval.min(CHECK_INTERVAL);
         let mut timer = PollTimer::new(self.clock, check_interval, stop);
-        let mut requested_at: Option<Stamp> = None;
+        let mut round_started_at: Option<Stamp> = None;
         let mut client = Client::with_limit(MAX_ANSWER_BYTES);
         let mut known: Option<VoteFacts> = None;
         while timer.next().await {
@@ -83,11 +84,11 @@ impl Poller {
                 .as_ref()
                 .is_some_and(|facts| (facts.process, facts.identity) == (process, identity));
             let is_due =
-                requested_at.is_none_or(|at| now.since(at) + check_interval / 2 >= interval);
-            if !self.handle.take_request() && is_known && !is_due {
+                round_started_at.is_none_or(|at| now.since(at) + check_interval / 2 >= interval);
+            if !self.handle.take_round_request() && is_known && !is_due {
                 continue;
             }
-            requested_at = Some(now);
+            round_started_at = Some(now);
             if !is_known {
                 client = Client::with_limit(MAX_ANSWER_BYTES);
                 self.missing_methods.clear();
@@ -101,6 +102,8 @@ impl Poller {
                 vote_account: self.config.vote_account,
                 ..VoteFacts::default()
             };
+            // The sampler checks the age of each value, so a poll that falls due during a round
+            // needs no action.
             let mut round = Round {
                 facts: known.take().unwrap_or_else(new),
                 client: client.clone(),
@@ -166,7 +169,7 @@ impl Round<'_> {
             let hash: Option<PublicKey> = self.request("getGenesisHash", json!([])).await;
             self.facts.genesis_hash = hash.map(|hash| hash.to_string().into());
         }
-        self.request_epoch().await;
+        self.request_epoch_info().await;
         self.request_alpenglow_genesis().await;
         let mut all_votes = None;
         let protocol = self.poller.handle.protocol(self.facts.process);
@@ -195,19 +198,24 @@ impl Round<'_> {
         self.facts.is_complete = true;
     }
 
-    /// Only near the tip. A scan needs the full JSON-RPC API, which also reports the distance.
+    /// True only near the tip. A scan needs the full JSON-RPC API, which also reports the distance,
+    /// so no pushed slots are needed. `activating_stake` is the switch of the scan.
     fn is_scan_due(&self) -> bool {
-        let rpc = self.poller.endpoint.facts(self.facts.process);
-        let distance =
-            DistanceEvidence::new(self.now(), rpc.as_deref(), None, DEFAULT_HEALTH_DISTANCE);
+        let rpc_facts = self.poller.endpoint.rpc_facts(self.facts.process);
+        let distance = DistanceEvidence::new(
+            self.now(),
+            rpc_facts.as_deref(),
+            None,
+            DEFAULT_HEALTH_DISTANCE,
+        );
         self.poller.config.activating_stake
             && self.facts.needs_scan()
             && distance.is_near_tip() == Some(true)
     }
 
     async fn scan(&mut self) {
-        let bank = self.facts.bank(self.now());
-        let Some((account, bank)) = self.facts.vote_account.zip(bank) else {
+        let epoch_info = self.facts.epoch_info(self.now());
+        let Some((account, epoch_info)) = self.facts.vote_account.zip(epoch_info) else {
             return;
         };
         let params = rpc::stake_accounts_params(account);
@@ -215,10 +223,10 @@ impl Round<'_> {
         let now = self.now();
         let mut interval = SCAN_RETRY_INTERVAL;
         if let Some(stakes) = stakes {
-            let pending_stake = stakes.pending_stake(bank.epoch);
+            let pending_stake = stakes.pending_stake(epoch_info.epoch);
             self.facts
                 .pending_stake
-                .set((bank.epoch, pending_stake), now);
+                .set((epoch_info.epoch, pending_stake), now);
             interval = SCAN_INTERVAL;
         }
         self.facts.scan_due = Some(now.uptime + interval);
@@ -257,7 +265,8 @@ impl Round<'_> {
                 self.poller.missing_methods.push(method);
             }
             Err(failure) => {
-                let mut problem = failure.problem(&url_origin(&self.url), Readiness::Answered);
+                let mut problem =
+                    failure.problem(&url_origin(&self.url), Readiness::RespondedBefore);
                 problem.what = format!("{method}: {}", problem.what);
                 if !self.facts.problems.contains(&problem) {
                     self.facts.problems.push(problem);
@@ -279,21 +288,21 @@ impl Round<'_> {
         }
     }
 
-    async fn request_epoch(&mut self) -> Option<EpochInfo> {
+    async fn request_epoch_info(&mut self) -> Option<EpochInfo> {
         let info = self.request("getEpochInfo", processed()).await?;
-        self.facts.epoch.set(info, self.now());
+        self.facts.epoch_info.set(info, self.now());
         Some(info)
     }
 
     /// Requested until a certificate exists. A node may lack one of the two methods.
     async fn request_alpenglow_genesis(&mut self) {
-        if self.facts.certificate_slot.is_some() {
+        if self.facts.certified_genesis_slot.is_some() {
             return;
         }
         let certificate: Option<Option<GenesisCertificate>> =
             self.request("getAgGenesisCert", json!([])).await;
         if let Some(Some(certificate)) = &certificate {
-            self.facts.certificate_slot = Some(certificate.block.slot);
+            self.facts.certified_genesis_slot = Some(certificate.block.slot);
             return;
         }
         let params = rpc::feature_gate_params(ALPENGLOW_GATE);
@@ -301,7 +310,8 @@ impl Round<'_> {
             self.request("getAccountInfo", params).await;
         match (gate, certificate) {
             (None, _) => {}
-            // Without a response about the certificate, an active gate proves nothing.
+            // Without a response about the certificate, an active gate does not say whether the
+            // migration is over.
             (Some(gate), None) if matches!(gate.value, FeatureGate::ActiveSince(_)) => {
                 self.facts.feature_gate = Timestamped::default();
             }
@@ -312,17 +322,17 @@ impl Round<'_> {
     async fn request_all_votes(&mut self) -> Option<VoteAccounts> {
         let votes: VoteAccounts = self.request("getVoteAccounts", processed()).await?;
         if self.poller.config.vote_account.is_none() {
-            let by_arguments = self.poller.endpoint.vote_account(self.facts.process);
-            self.facts.vote_account = votes.of_identity(self.facts.identity, by_arguments);
+            let of_command_line = self.poller.endpoint.vote_account(self.facts.process);
+            self.facts.vote_account = votes.of_identity(self.facts.identity, of_command_line);
         }
-        self.facts.set_ranking(&votes, self.now());
+        self.facts.set_cluster_votes(&votes, self.now());
         Some(votes)
     }
 
     async fn request_own_votes(&mut self) {
         let Some(account) = self.facts.vote_account else {
             let ttl = self.facts.ttl(SLOW_FACTOR);
-            self.facts.up = self.facts.ranking.fresh(self.now(), ttl).is_some();
+            self.facts.up = self.facts.cluster_votes.fresh(self.now(), ttl).is_some();
             return;
         };
         let params = json!([{"commitment": "processed", "votePubkey": account.to_string(), "keepUnstakedDelinquents": true}]);
@@ -351,13 +361,13 @@ impl Round<'_> {
             ));
         }
         self.facts.up = true;
-        let Some(bank) = self.request_epoch().await else {
+        let Some(epoch_info) = self.request_epoch_info().await else {
             return;
         };
         let own = OwnVoteAccount {
             account: own.clone(),
             delinquent,
-            bank,
+            epoch_info,
         };
         self.facts.own_account.set(Some(own), self.now());
     }
@@ -380,17 +390,17 @@ impl Round<'_> {
     }
 
     async fn request_schedule(&mut self) {
-        let Some(info) = self.facts.bank(self.now()) else {
+        let Some(epoch_info) = self.facts.epoch_info(self.now()) else {
             return;
         };
         let method = "getLeaderSchedule";
         let known = self.facts.own_schedule.as_ref();
-        let is_known = known.is_some_and(|schedule| schedule.epoch == info.epoch);
+        let is_known = known.is_some_and(|schedule| schedule.epoch == epoch_info.epoch);
         if is_known || self.poller.missing_methods.contains(&method) {
             return;
         }
         let identity = self.facts.identity;
-        let params = json!([info.absolute_slot, {"commitment": "processed", "identity": identity.to_string()}]);
+        let params = json!([epoch_info.absolute_slot, {"commitment": "processed", "identity": identity.to_string()}]);
         let answer = match self.call(method, params).await {
             Err(Failure::AnswerError(Error::Rpc {
                 code: NOT_IN_LEADER_SCHEDULE,
@@ -400,31 +410,32 @@ impl Round<'_> {
         };
         if let Some(Some(schedule)) = answer {
             let schedule = OwnLeaderSchedule::new(
-                info.epoch,
-                first_slot(&info),
-                info.slots_in_epoch,
-                schedule.slots_of(identity),
+                epoch_info.epoch,
+                first_slot_of_epoch(&epoch_info),
+                epoch_info.slots_in_epoch,
+                schedule.slot_indices_of(identity),
             );
             self.facts.own_schedule = Some(Arc::new(schedule));
         }
     }
 
-    /// Uses `confirmed`. At `processed` a block of another fork may be missing at first, so the
-    /// count of skipped slots could fall again.
+    /// Uses `confirmed`. A processed bank may be on a fork that is abandoned later. A slot that is
+    /// skipped on this fork may have a block on the final one: the count of skipped slots would
+    /// fall.
     async fn request_production(&mut self) {
         let params = json!([{"commitment": "confirmed"}]);
         let produced: Option<ResultWithContext<BlockProduction>> =
             self.request("getBlockProduction", params).await;
         if let Some(ResultWithContext { value }) = produced {
-            let own = value.slots_of(self.facts.identity);
-            let production = (value.range.first_slot, own, value.slots_of_all());
+            let own = value.slot_counts_of(self.facts.identity);
+            let production = (value.range.first_slot, own, value.slot_counts_of_all());
             self.facts.production.set(production, self.now());
         }
     }
 
     async fn request_versions(&mut self, votes: &VoteAccounts) {
-        let facts = self.poller.endpoint.facts(self.facts.process);
-        let Some(version) = facts.as_ref().and_then(|facts| facts.version.as_ref()) else {
+        let rpc_facts = self.poller.endpoint.rpc_facts(self.facts.process);
+        let Some(version) = rpc_facts.as_ref().and_then(|facts| facts.version.as_ref()) else {
             return;
         };
         let nodes: Option<ClusterNodes> = self.request("getClusterNodes", json!([])).await;

@@ -11,7 +11,7 @@ use faultline_agave::{
     consensus::{Protocol, Sign},
     rpc::EpochInfo,
 };
-use faultline_core::{clock::Clock, config, supervisor::Stage};
+use faultline_core::{clock::Clock, config, supervisor::WorkerGroup};
 use faultline_metrics::Reading;
 use faultline_testkit::mock_node::{MockNode, Reply};
 use serde_json::{Value, json};
@@ -126,7 +126,7 @@ async fn serve_node(
 
 struct Running {
     handle: Handle,
-    stage: Stage,
+    workers: WorkerGroup,
 }
 
 impl Running {
@@ -169,10 +169,10 @@ impl Running {
             Endpoint::new(&rpc, lookup(), Latest::default(), poller.handle.clone()),
         );
         let handle = votes.handle.clone();
-        let mut stage = Stage::new("test", &tokio::runtime::Handle::current());
-        stage.task("rpc", |stop| poller.run(stop));
-        stage.task("votes", |stop| votes.run(stop));
-        Running { handle, stage }
+        let mut workers = WorkerGroup::new("test", &tokio::runtime::Handle::current());
+        workers.task("rpc", |stop| poller.run(stop));
+        workers.task("votes", |stop| votes.run(stop));
+        Running { handle, workers }
     }
 
     /// The facts after this many rounds.
@@ -191,12 +191,12 @@ impl Running {
     }
 
     async fn end(self) {
-        assert!(self.stage.end(Duration::from_secs(20)).await.is_empty());
+        assert!(self.workers.end(Duration::from_secs(20)).await.is_empty());
     }
 }
 
 /// The processed bank at a slot of epoch 5, or of a later one.
-fn bank(slot: u64) -> EpochInfo {
+fn epoch_info(slot: u64) -> EpochInfo {
     let (epoch, slot_index) = (5 + (slot - 2_000) / 432, (slot - 2_000) % 432);
     serde_json::from_value(json!({"absoluteSlot": slot, "blockHeight": slot, "epoch": epoch, "slotIndex": slot_index, "slotsInEpoch": 432}))
         .unwrap()
@@ -221,18 +221,18 @@ fn readings_with(
     protocol: Option<Protocol>,
 ) -> Vec<(String, f64)> {
     let reading_context = ReadingContext {
-        newest_bank: newest,
+        newest_epoch_info: newest,
         is_near_tip,
         slot_time: Some(SLOT_TIME),
         protocol,
-        answered_far_behind: false,
+        was_far_behind_at_response: false,
     };
     readings_from(vote_facts, reading_context)
 }
 
 fn readings_from(vote_facts: &VoteFacts, reading_context: ReadingContext) -> Vec<(String, f64)> {
     let mut output = SourceOutput::default();
-    vote_facts.readings(reading_context, vote_facts.polled_at, &mut output);
+    vote_facts.add_readings(reading_context, vote_facts.polled_at, &mut output);
     let name = |reading: &Reading| {
         let labels: Vec<&str> = reading
             .label_values
@@ -258,7 +258,7 @@ fn of(readings: &[(String, f64)], name: &str) -> Option<f64> {
 }
 
 fn every_figure_is_exported(vote_facts: &VoteFacts) {
-    let readings = readings_of(vote_facts, Some(bank(2_170)));
+    let readings = readings_of(vote_facts, Some(epoch_info(2_170)));
     for (name, value) in [
         (
             "cluster_info devnet EtWTRABZaYq6iMfeYKouRu166VU2xqa1wcaWoxPkrZBG",
@@ -298,7 +298,7 @@ fn every_figure_is_exported(vote_facts: &VoteFacts) {
 }
 
 fn the_next_epoch_has_no_figures_of_the_last(vote_facts: &VoteFacts) {
-    let next = readings_of(vote_facts, Some(bank(2_440)));
+    let next = readings_of(vote_facts, Some(epoch_info(2_440)));
     let of_next =
         ["epoch", "epoch_progress_ratio", "vote_credits this_epoch"].map(|name| of(&next, name));
     assert_eq!(
@@ -324,7 +324,7 @@ fn times_need_the_slot_time_and_the_tip(vote_facts: &VoteFacts) {
     let without = readings_from(
         vote_facts,
         ReadingContext {
-            newest_bank: Some(bank(2_170)),
+            newest_epoch_info: Some(epoch_info(2_170)),
             is_near_tip: true,
             ..ReadingContext::default()
         },
@@ -335,7 +335,7 @@ fn times_need_the_slot_time_and_the_tip(vote_facts: &VoteFacts) {
         [None; 2],
         "the slot time is not known"
     );
-    let far = told_where(vote_facts, Some(bank(2_170)), false);
+    let far = told_where(vote_facts, Some(epoch_info(2_170)), false);
     let leads = [
         "leader_slots assigned",
         "next_leader_slot_seconds",
@@ -528,7 +528,7 @@ async fn an_invalid_response_affects_only_its_request_and_responses_age() {
         uptime: vote_facts.polled_at.uptime + Duration::from_secs(3_600),
         ..vote_facts.polled_at
     };
-    vote_facts.readings(ReadingContext::default(), hour, &mut old);
+    vote_facts.add_readings(ReadingContext::default(), hour, &mut old);
     assert!(old.readings.is_empty(), "{old:?}");
     running.end().await;
 }
@@ -581,7 +581,7 @@ async fn delinquency_and_distances_are_absent_when_the_node_is_far_behind() {
     let running = Running::start(server.port(), None);
     let vote_facts = running.vote_facts(1).await;
     let reading_context = ReadingContext {
-        answered_far_behind: true,
+        was_far_behind_at_response: true,
         ..ReadingContext::default()
     };
     let readings = readings_from(&vote_facts, reading_context);
@@ -600,9 +600,9 @@ async fn delinquency_and_distances_are_absent_when_the_node_is_far_behind() {
         near_tip_at_arrival: None,
         round_requested_for: None,
     };
-    assert!(votes.answered_far_behind(&vote_facts, Some(false)));
+    assert!(votes.was_far_behind_at_response(&vote_facts, Some(false)));
     assert!(
-        votes.answered_far_behind(&vote_facts, Some(true)),
+        votes.was_far_behind_at_response(&vote_facts, Some(true)),
         "the answer is the same"
     );
     let mut later = vote_facts.clone();
@@ -614,7 +614,7 @@ async fn delinquency_and_distances_are_absent_when_the_node_is_far_behind() {
             ..vote_facts.polled_at
         },
     );
-    assert!(!votes.answered_far_behind(&later, Some(true)));
+    assert!(!votes.was_far_behind_at_response(&later, Some(true)));
     running.end().await;
 }
 
@@ -681,7 +681,7 @@ async fn without_a_response_voting_is_unknown_and_all_accounts_are_requeried() {
     let running = Running::start(server.port(), None);
     let first = running.vote_facts(1).await;
     assert!(
-        first.rounds > 2 || (!first.up && first.ranking.received_at().is_none()),
+        first.rounds > 2 || (!first.up && first.cluster_votes.received_at().is_none()),
         "{first:?}"
     );
     let vote_facts = running.vote_facts(3).await;
@@ -860,7 +860,7 @@ async fn after_the_migration_lamports_are_not_credits() {
     );
     let readings = readings_with(
         &vote_facts,
-        (Some(bank(2_170)), true),
+        (Some(epoch_info(2_170)), true),
         Some(Protocol::Alpenglow),
     );
     for (name, value) in [
@@ -893,7 +893,7 @@ async fn with_unknown_consensus_credits_have_no_unit_until_the_gate_proves_tower
         None,
         "a certificate of null is no proof"
     );
-    let readings = readings_with(&vote_facts, (Some(bank(2_170)), true), None);
+    let readings = readings_with(&vote_facts, (Some(epoch_info(2_170)), true), None);
     let credits = [
         "vote_credits this_epoch",
         "vote_credits_rank",

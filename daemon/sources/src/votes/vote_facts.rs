@@ -1,4 +1,4 @@
-use super::{OwnVoteAccount, ReadingContext, VoteFacts, cluster, ranking::VoteRanking};
+use super::{OwnVoteAccount, ReadingContext, VoteFacts, cluster, cluster_votes::ClusterVotes};
 use crate::{polling::response_ttl, tick::SourceOutput};
 use faultline_agave::{
     consensus::{Consensus, ConsensusEvidence, MAX_CREDITS_PER_SLOT, Protocol},
@@ -16,13 +16,13 @@ pub const SCAN_INTERVAL: Duration = Duration::from_secs(30 * 60);
 
 /// A vote is late if it is more slots than this behind the newest vote of all accounts. A healthy
 /// validator's vote is in a certificate at most nine slots later.
-const MAX_VOTE_DISTANCE: u64 = 16;
+const MAX_SLOTS_BEHIND_VOTE: u64 = 16;
 
 impl OwnVoteAccount {
     /// Slots since its last vote; `None` before the first.
     pub fn slots_since_vote(&self) -> Option<u64> {
         let last = self.account.last_vote.filter(|slot| *slot > 0)?;
-        Some(self.bank.absolute_slot.saturating_sub(last))
+        Some(self.epoch_info.absolute_slot.saturating_sub(last))
     }
 }
 
@@ -32,8 +32,8 @@ impl VoteFacts {
         response_ttl(self.poll_interval.saturating_mul(rounds))
     }
 
-    pub(super) fn bank(&self, now: Stamp) -> Option<EpochInfo> {
-        self.epoch.fresh(now, self.ttl(1))
+    pub(super) fn epoch_info(&self, now: Stamp) -> Option<EpochInfo> {
+        self.epoch_info.fresh(now, self.ttl(1))
     }
 
     /// `Some(None)` if the node does not know the account, `None` without a response.
@@ -52,32 +52,36 @@ impl VoteFacts {
 
     /// The node returned all vote accounts.
     pub fn has_all_vote_accounts(&self) -> bool {
-        self.ranking.received_at().is_some()
+        self.cluster_votes.received_at().is_some()
     }
 
     pub(super) fn needs_scan(&self) -> bool {
         self.vote_account.is_some()
-            && self.bank(self.polled_at).is_some()
+            && self.epoch_info(self.polled_at).is_some()
             && self.scan_due.is_none_or(|due| self.polled_at.uptime >= due)
     }
 
-    pub(super) fn set_ranking(&mut self, votes: &VoteAccounts, at: Stamp) {
-        let epoch = self.bank(at).map(|bank| bank.epoch);
+    pub(super) fn set_cluster_votes(&mut self, response: &VoteAccounts, at: Stamp) {
+        let epoch = self.epoch_info(at).map(|epoch_info| epoch_info.epoch);
         let migration_epoch = self.migration_epoch(at);
-        let ranking = VoteRanking::new(votes, self.vote_account, epoch, migration_epoch);
-        self.marker_epoch = ranking.marker_epoch.or(self.marker_epoch);
-        self.ranking.set(ranking, at);
+        let votes = ClusterVotes::new(response, self.vote_account, epoch, migration_epoch);
+        self.marked_migration_epoch = votes.marked_migration_epoch.or(self.marked_migration_epoch);
+        self.cluster_votes.set(votes, at);
     }
 
-    /// Evidence of the migration to Alpenglow.
+    /// Evidence for the consensus protocol: Tower, migrating or Alpenglow.
     pub(crate) fn evidence(&self, now: Stamp) -> ConsensusEvidence<'_> {
-        let ranking = self.ranking.fresh(now, self.ttl(SLOW_FACTOR));
-        let slots = self.bank(now).map(|bank| bank.slots_in_epoch);
+        let votes = self.cluster_votes.fresh(now, self.ttl(SLOW_FACTOR));
+        let slots = self
+            .epoch_info(now)
+            .map(|epoch_info| epoch_info.slots_in_epoch);
         ConsensusEvidence {
-            certificate_slot: self.certificate_slot,
+            certified_genesis_slot: self.certified_genesis_slot,
             gate: self.feature_gate.fresh(now, self.ttl(1)),
-            has_marker: self.marker_epoch(now).is_some(),
-            max_credits: ranking.and_then(|ranking| ranking.max_earned).zip(slots),
+            has_credits_marker: self.marked_migration_epoch(now).is_some(),
+            max_credits_or_lamports: votes
+                .and_then(|votes| votes.max_credits_or_lamports)
+                .zip(slots),
             genesis_hash: self.genesis_hash.as_deref(),
             ..ConsensusEvidence::default()
         }
@@ -85,28 +89,32 @@ impl VoteFacts {
 
     pub fn consensus(&self) -> Option<Consensus> {
         let evidence = ConsensusEvidence {
-            processed_slot: self.bank(self.polled_at).map(|bank| bank.absolute_slot),
+            processed_slot: self
+                .epoch_info(self.polled_at)
+                .map(|epoch_info| epoch_info.absolute_slot),
             ..self.evidence(self.polled_at)
         };
         evidence.consensus()
     }
 
-    /// The epoch of the migration, if an account's credits have its marker.
-    fn marker_epoch(&self, now: Stamp) -> Option<u64> {
+    /// The epoch of the migration, if the credits of an account contain its marker.
+    fn marked_migration_epoch(&self, now: Stamp) -> Option<u64> {
         let own = || self.own_account(now)??.account.migration_epoch();
-        self.marker_epoch.or_else(own)
+        self.marked_migration_epoch.or_else(own)
     }
 
     fn migration_epoch(&self, now: Stamp) -> Option<u64> {
-        let by_genesis = || {
-            let bank = self.bank(now)?;
-            // A cluster that started with Alpenglow has slot 0: nothing migrated.
-            let genesis_slot = self.certificate_slot.filter(|slot| *slot > 0)?;
-            let slots_before = first_slot(&bank).saturating_sub(genesis_slot);
-            let epochs_before = slots_before.div_ceil(bank.slots_in_epoch.max(1));
-            Some(bank.epoch.saturating_sub(epochs_before))
+        let by_certificate = || {
+            let epoch_info = self.epoch_info(now)?;
+            // In a cluster that started with Alpenglow, the certificate has slot 0: there was no
+            // migration.
+            let alpenglow_genesis_slot = self.certified_genesis_slot.filter(|slot| *slot > 0)?;
+            let slots_before =
+                first_slot_of_epoch(&epoch_info).saturating_sub(alpenglow_genesis_slot);
+            let epochs_before = slots_before.div_ceil(epoch_info.slots_in_epoch.max(1));
+            Some(epoch_info.epoch.saturating_sub(epochs_before))
         };
-        self.marker_epoch(now).or_else(by_genesis)
+        self.marked_migration_epoch(now).or_else(by_certificate)
     }
 
     fn credit_unit(&self, now: Stamp, protocol: Option<Protocol>) -> CreditUnit {
@@ -122,32 +130,39 @@ impl VoteFacts {
     /// True if the own votes were late in the last response with all accounts. Each round then
     /// requests all accounts.
     pub(super) fn is_late(&self, protocol: Option<Protocol>) -> bool {
-        let ranking = self.ranking.fresh(self.polled_at, self.ttl(SLOW_FACTOR));
-        let distance = ranking.and_then(|ranking| ranking.vote_distance);
-        protocol == Some(Protocol::Alpenglow) && distance > Some(MAX_VOTE_DISTANCE)
+        let votes = self
+            .cluster_votes
+            .fresh(self.polled_at, self.ttl(SLOW_FACTOR));
+        let distance = votes.and_then(|votes| votes.slots_behind_newest_vote);
+        protocol == Some(Protocol::Alpenglow) && distance > Some(MAX_SLOTS_BEHIND_VOTE)
     }
 
     /// Exports the responses that have not expired.
-    pub(super) fn readings(&self, context: ReadingContext, now: Stamp, output: &mut SourceOutput) {
+    pub(super) fn add_readings(
+        &self,
+        context: ReadingContext,
+        now: Stamp,
+        output: &mut SourceOutput,
+    ) {
         if let Some(hash) = &self.genesis_hash {
             let name = cluster::name(hash).to_owned();
             output
                 .readings
-                .whole(&m::CLUSTER, [name.into(), Arc::clone(hash).into()], 1);
+                .integer(&m::CLUSTER, [name.into(), Arc::clone(hash).into()], 1);
         }
-        let bank = context.newest_bank.or_else(|| self.bank(now));
-        if let Some(bank) = bank {
-            self.epoch_readings(bank, context, output);
+        let epoch_info = context.newest_epoch_info.or_else(|| self.epoch_info(now));
+        if let Some(epoch_info) = epoch_info {
+            self.add_epoch_readings(epoch_info, context, output);
         }
         if let Some(Some(own)) = self.own_account(now) {
-            self.vote_readings(&own, context, now, output);
+            self.add_vote_readings(&own, context, now, output);
         }
-        self.balance_readings(now, bank, output);
-        if let Some(ranking) = self.ranking.fresh(now, self.ttl(SLOW_FACTOR)) {
+        self.add_balance_readings(now, epoch_info, output);
+        if let Some(votes) = self.cluster_votes.fresh(now, self.ttl(SLOW_FACTOR)) {
             let unit = self.credit_unit(now, context.protocol);
-            ranking_readings(&ranking, unit, context.protocol, output);
+            add_cluster_votes_readings(&votes, unit, context.protocol, output);
         }
-        self.production_readings(now, bank, output);
+        self.add_production_readings(now, epoch_info, output);
         if let Some(shares) = self.version_shares.fresh(now, self.ttl(SLOWEST_FACTOR)) {
             for (version, share) in shares.versions {
                 output.real(&m::VERSION_STAKE, [version], share);
@@ -158,7 +173,12 @@ impl VoteFacts {
         }
     }
 
-    fn balance_readings(&self, now: Stamp, bank: Option<EpochInfo>, output: &mut SourceOutput) {
+    fn add_balance_readings(
+        &self,
+        now: Stamp,
+        epoch_info: Option<EpochInfo>,
+        output: &mut SourceOutput,
+    ) {
         for (account, balance) in [
             ("identity", &self.identity_balance),
             ("vote", &self.vote_balance),
@@ -168,49 +188,59 @@ impl VoteFacts {
         }
         let pending = self.pending_stake.fresh(now, response_ttl(SCAN_INTERVAL));
         if let Some((epoch, stake)) = pending
-            && bank.is_some_and(|bank| bank.epoch == epoch)
+            && epoch_info.is_some_and(|epoch_info| epoch_info.epoch == epoch)
         {
             output.real(&m::STAKE, ["activating"], sol(stake.activating));
             output.real(&m::STAKE, ["deactivating"], sol(stake.deactivating));
         }
     }
 
-    fn production_readings(&self, now: Stamp, bank: Option<EpochInfo>, output: &mut SourceOutput) {
+    fn add_production_readings(
+        &self,
+        now: Stamp,
+        epoch_info: Option<EpochInfo>,
+        output: &mut SourceOutput,
+    ) {
         let production = self.production.fresh(now, self.ttl(SLOW_FACTOR));
         let Some((first, own, all)) = production else {
             return;
         };
-        if bank.is_none_or(|bank| first_slot(&bank) != first) {
+        if epoch_info.is_none_or(|epoch_info| first_slot_of_epoch(&epoch_info) != first) {
             return;
         }
         for (metric, slots) in [
             (&m::LEADER_SLOTS, own),
             (&m::CLUSTER_LEADER_SLOTS, Some(all)),
         ] {
-            output.whole(metric, ["passed"], slots.map(|slots| slots.passed));
-            output.whole(metric, ["skipped"], slots.map(|slots| slots.skipped));
+            output.integer(metric, ["passed"], slots.map(|slots| slots.passed));
+            output.integer(metric, ["skipped"], slots.map(|slots| slots.skipped));
         }
     }
 
-    fn epoch_readings(&self, bank: EpochInfo, context: ReadingContext, output: &mut SourceOutput) {
+    fn add_epoch_readings(
+        &self,
+        epoch_info: EpochInfo,
+        context: ReadingContext,
+        output: &mut SourceOutput,
+    ) {
         let seconds = |slots: Option<u64>| Some(slots? as f64 * context.slot_time?.as_secs_f64());
-        let slots_in_epoch = bank.slots_in_epoch;
-        let progress = bank.slot_index as f64 / slots_in_epoch.max(1) as f64;
-        output.whole(&m::EPOCH, [], bank.epoch);
+        let slots_in_epoch = epoch_info.slots_in_epoch;
+        let progress = epoch_info.slot_index as f64 / slots_in_epoch.max(1) as f64;
+        output.integer(&m::EPOCH, [], epoch_info.epoch);
         output.real(&m::EPOCH_PROGRESS, [], progress);
-        let remaining = slots_in_epoch.saturating_sub(bank.slot_index);
+        let remaining = slots_in_epoch.saturating_sub(epoch_info.slot_index);
         output.real(&m::EPOCH_REMAINING, [], seconds(Some(remaining)));
         let Some(schedule) = &self.own_schedule else {
             return;
         };
-        if schedule.epoch != bank.epoch {
+        if schedule.epoch != epoch_info.epoch {
             return;
         }
-        output.whole(&m::LEADER_SLOTS, ["assigned"], schedule.assigned());
+        output.integer(&m::LEADER_SLOTS, ["assigned"], schedule.assigned());
         if !context.is_near_tip {
             return;
         }
-        let slot = bank.absolute_slot;
+        let slot = epoch_info.absolute_slot;
         let window = schedule.longest_window(slot);
         for (metric, slots) in [
             (&m::NEXT_LEADER_SLOT, schedule.slots_to_next(slot)),
@@ -224,20 +254,20 @@ impl VoteFacts {
         }
     }
 
-    /// If another machine votes with the configured account, this one is its standby.
+    /// True if another machine votes with the configured account: this machine is then its standby.
     pub fn is_standby(&self, own: &OwnVoteAccount) -> bool {
         let node = own.account.node_pubkey;
         node.is_some_and(|node| node != self.identity)
     }
 
-    fn vote_readings(
+    fn add_vote_readings(
         &self,
         own: &OwnVoteAccount,
         context: ReadingContext,
         now: Stamp,
         output: &mut SourceOutput,
     ) {
-        let (account, bank) = (&own.account, &own.bank);
+        let (account, epoch_info) = (&own.account, &own.epoch_info);
         let role = match self.is_standby(own) {
             true => "standby",
             false => "voting",
@@ -245,10 +275,10 @@ impl VoteFacts {
         if let (Some(key), Some(_)) = (account.vote_pubkey, account.node_pubkey) {
             let (identity, key) = (self.identity.to_string(), key.to_string());
             let labels = [identity.into(), role.into(), key.into()];
-            output.readings.whole(&m::VOTE_ACCOUNT, labels, 1);
+            output.readings.integer(&m::VOTE_ACCOUNT, labels, 1);
         }
-        let has_current_bank = !context.answered_far_behind;
-        if has_current_bank {
+        let has_current_votes = !context.was_far_behind_at_response;
+        if has_current_votes {
             output.flag(&m::DELINQUENT, [], own.delinquent);
         }
         let is_alpenglow = context.protocol == Some(Protocol::Alpenglow);
@@ -258,66 +288,75 @@ impl VoteFacts {
         ] {
             let slot = slot.filter(|slot| *slot > 0);
             if !is_alpenglow || kind != "root" {
-                output.whole(&m::VOTE_SLOT, [kind], slot);
+                output.integer(&m::VOTE_SLOT, [kind], slot);
             }
-            if !is_alpenglow && has_current_bank {
-                let distance = slot.map(|slot| bank.absolute_slot.saturating_sub(slot));
-                output.whole(&m::VOTE_DISTANCE, [kind], distance);
+            if !is_alpenglow && has_current_votes {
+                let distance = slot.map(|slot| epoch_info.absolute_slot.saturating_sub(slot));
+                output.integer(&m::VOTE_DISTANCE, [kind], distance);
             }
         }
         let unit = self.credit_unit(now, context.protocol);
-        // Until the epoch of the migration is known, small numbers may be Tower's credits.
-        let max_credits = bank.slots_in_epoch.saturating_mul(MAX_CREDITS_PER_SLOT);
-        let is_sure = |earned: &u64| {
+        // While the epoch of the migration is unknown, a number may be credits of Tower. A number
+        // above the maximum of Tower is surely lamports.
+        let max_tower_credits = epoch_info
+            .slots_in_epoch
+            .saturating_mul(MAX_CREDITS_PER_SLOT);
+        let is_surely_lamports = |earned: &u64| {
             unit != CreditUnit::Lamports {
                 migration_epoch: None,
-            } || *earned > max_credits
+            } || *earned > max_tower_credits
         };
         for (which, epoch) in [
-            ("this_epoch", Some(bank.epoch)),
-            ("previous_epoch", bank.epoch.checked_sub(1)),
+            ("this_epoch", Some(epoch_info.epoch)),
+            ("previous_epoch", epoch_info.epoch.checked_sub(1)),
         ] {
             let Some(epoch) = epoch else { continue };
-            output.whole(&m::VOTE_CREDITS, [which], account.credits(epoch, unit));
-            let lamports = account.reward_lamports(epoch, unit).filter(is_sure);
-            output.whole(&m::VOTE_REWARD, [which], lamports);
+            output.integer(&m::VOTE_CREDITS, [which], account.credits(epoch, unit));
+            let lamports = account
+                .reward_lamports(epoch, unit)
+                .filter(is_surely_lamports);
+            output.integer(&m::VOTE_REWARD, [which], lamports);
         }
         output.real(&m::COMMISSION, [], account.commission_ratio());
         output.real(&m::STAKE, ["active"], account.activated_stake.map(sol));
     }
 }
 
-fn ranking_readings(
-    ranking: &VoteRanking,
+fn add_cluster_votes_readings(
+    votes: &ClusterVotes,
     unit: CreditUnit,
     protocol: Option<Protocol>,
     output: &mut SourceOutput,
 ) {
-    // In the epoch of the migration, earlier credits still rank.
+    // In the epoch of the migration, the credits from before it are still comparable.
     let has_credits = unit == CreditUnit::Credits
-        || (ranking.epoch.is_some()
+        || (votes.epoch.is_some()
             && unit
                 == CreditUnit::Lamports {
-                    migration_epoch: ranking.epoch,
+                    migration_epoch: votes.epoch,
                 });
-    if let Some((rank, share)) = ranking.by_credits.filter(|_| has_credits) {
-        output.whole(&m::VOTE_RANK, [], rank);
-        output.real(&m::VOTE_SHARE, [], share);
+    if let Some((rank, ratio)) = votes.by_credits.filter(|_| has_credits) {
+        output.integer(&m::VOTE_RANK, [], rank);
+        output.real(&m::VOTE_CREDITS_VS_BEST, [], ratio);
     }
     if protocol != Some(Protocol::Alpenglow) {
         return;
     }
-    output.real(&m::VOTE_REWARD_OF_BEST, [], ranking.reward_vs_best);
+    output.real(&m::VOTE_REWARD_VS_BEST, [], votes.reward_vs_best);
+    // Under Alpenglow, the last vote of an account is the newest slot whose reward certificate has
+    // a vote of it. Its root is the newest such slot of a finalization certificate.
     for (certificate, distance) in [
-        ("reward", ranking.vote_distance),
-        ("finalization", ranking.root_distance),
+        ("reward", votes.slots_behind_newest_vote),
+        ("finalization", votes.slots_behind_newest_root),
     ] {
-        output.whole(&m::CERTIFICATE_DISTANCE, [certificate], distance);
+        output.integer(&m::CERTIFICATE_DISTANCE, [certificate], distance);
     }
 }
 
-pub fn first_slot(bank: &EpochInfo) -> u64 {
-    bank.absolute_slot.saturating_sub(bank.slot_index)
+pub fn first_slot_of_epoch(epoch_info: &EpochInfo) -> u64 {
+    epoch_info
+        .absolute_slot
+        .saturating_sub(epoch_info.slot_index)
 }
 
 pub fn sol(lamports: u64) -> f64 {

@@ -41,7 +41,7 @@ impl NodeTimes {
 type CompleteRound = Vec<Vec<(u64, f64)>>;
 
 pub fn study_text(results: &Results) -> String {
-    let mut out = disk::text(&results.header.disks);
+    let mut out = disk::text(&results.header.folder_usages);
     for method in all_method_times(results) {
         out += &format!("=== {} ===\n\n", method.title);
         for times in &method.nodes {
@@ -61,7 +61,7 @@ pub fn study_text(results: &Results) -> String {
 }
 
 fn all_method_times(results: &Results) -> Vec<MethodTimes> {
-    let methods = results.request_names();
+    let methods = results.request_labels();
     let of_method = |method: &&str| method_times(results, method, &[method]);
     let mut times: Vec<MethodTimes> = methods.iter().map(of_method).collect();
     if methods.len() > 1 {
@@ -196,7 +196,7 @@ fn order_effect(arms: &[String], rounds: &[CompleteRound]) -> String {
 /// Compares all pairs of nodes on all methods, with simultaneous intervals. Nodes with failed
 /// requests or with answers that differ are left out.
 fn recommend_nodes(results: &Results) -> String {
-    let methods = results.request_names();
+    let methods = results.request_labels();
     let arms = results.header.arms.len();
     let comparisons = methods.len() * arms * arms.saturating_sub(1) / 2;
     let mut out = String::new();
@@ -307,7 +307,7 @@ pub fn page(results: &Results) -> Vec<Block> {
         let texts = method.sentences.iter();
         sentences.extend(texts.map(|text| Block::Text(format!("{}: {text}", method.title))));
     }
-    let mut blocks = disk::page(&results.header.disks);
+    let mut blocks = disk::page(&results.header.folder_usages);
     blocks.push(Block::Table(out));
     blocks.extend(sentences);
     blocks.extend(paragraphs(&recommend_nodes(results)));
@@ -444,7 +444,7 @@ mod tests {
         for sample in results
             .samples
             .iter_mut()
-            .filter(|sample| sample.case == 3 && sample.round < 20)
+            .filter(|sample| sample.case_index == 3 && sample.round < 20)
         {
             sample.result = Err("timeout".to_owned());
         }

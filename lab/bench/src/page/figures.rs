@@ -1,7 +1,7 @@
 use super::unique_ids;
 use crate::{
     compare::{Comparison, arm_crossover, comparison_count, interval_label},
-    results::{Results, link_suffix, ms},
+    results::{Results, link_shape_suffix, ms},
 };
 use faultline_pages::{
     cells::figure,
@@ -11,7 +11,7 @@ use faultline_pages::{
 use faultline_stats::{
     arms::Direction,
     crossover::Crossover,
-    histogram::{count, freedman_diaconis_edges},
+    histogram::{self, freedman_diaconis_edges},
     summary::summary,
 };
 
@@ -25,7 +25,7 @@ pub fn effects(results: &Results, compared: &[Comparison]) -> Option<Block> {
     };
     let rows = compared.iter().filter_map(|comparison| {
         let [value, low, high] = comparison.ratio?.value_and_ends();
-        let mut name = results.label(&comparison.request, comparison.answer_bytes);
+        let mut name = results.short_label(&comparison.request, comparison.answer_bytes);
         if others.len() > 1 {
             name = format!("{name}, {}", comparison.arm);
         }
@@ -46,7 +46,7 @@ pub fn effects(results: &Results, compared: &[Comparison]) -> Option<Block> {
     };
     let interval = interval_label(comparison_count(results));
     let caption = format!(
-        "Change of the mean latency with its {interval}; \u{2713}: shown to be faster; \u{2717}: shown to be slower."
+        "Change of the mean latency with its {interval}; \u{2713}: established as faster; \u{2717}: established as slower."
     );
     effects::forest("What changed", x_label, &caption, rows)
 }
@@ -58,12 +58,12 @@ pub fn differences(results: &Results, compared: &[Comparison]) -> Vec<Block> {
     };
     let interval = interval_label(comparison_count(results));
     let mut blocks = Vec::new();
-    let links = results.links();
-    let ids = unique_ids(links.iter().map(|link| link.unwrap_or("link")));
-    for (link, id) in links.into_iter().zip(ids) {
+    let link_shapes = results.link_shapes();
+    let ids = unique_ids(link_shapes.iter().map(|shape| shape.unwrap_or("link")));
+    for (link_shape, id) in link_shapes.into_iter().zip(ids) {
         let series: Vec<Curve> = others
             .iter()
-            .filter_map(|arm| difference_curve(results, compared, arm, link))
+            .filter_map(|arm| difference_curve(results, compared, arm, link_shape))
             .collect();
         if series.is_empty() {
             continue;
@@ -81,7 +81,7 @@ pub fn differences(results: &Results, compared: &[Comparison]) -> Vec<Block> {
         };
         blocks.push(figure(
             &format!("difference-{id}"),
-            &format!("Difference by size{}", link_suffix(link)),
+            &format!("Difference by size{}", link_shape_suffix(link_shape)),
             &caption,
             Chart::Curves(chart),
         ));
@@ -93,9 +93,9 @@ fn difference_curve(
     results: &Results,
     compared: &[Comparison],
     arm: &str,
-    link: Option<&str>,
+    link_shape: Option<&str>,
 ) -> Option<Curve> {
-    let requests = results.requests_over(link);
+    let requests = results.requests_over(link_shape);
     let point = |comparison: &Comparison| {
         let is_of_curve = comparison.arm == arm
             && requests
@@ -108,11 +108,12 @@ fn difference_curve(
     };
     let mut points: Vec<_> = compared.iter().filter_map(point).collect();
     points.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let crossover = arm_crossover(results, arm, link).filter(Crossover::is_established);
+    let crossover = arm_crossover(results, arm, link_shape).filter(Crossover::is_established);
     (points.len() > 1).then(|| Curve {
         name: arm.to_owned(),
         run: String::new(),
         points,
+        // The page draws a diamond here.
         recorded: crossover.and_then(|crossover| Some((crossover.at?, 0.0))),
     })
 }
@@ -139,26 +140,26 @@ pub fn distributions(results: &Results) -> Vec<Block> {
         if edges.len() < 2 {
             continue;
         }
-        let counts = |(arm, latencies): (&String, Vec<_>)| {
-            let counted = count(&latencies, &edges);
+        let count_by_class = |(arm, latencies): (&String, Vec<_>)| {
+            let classes = histogram::count(&latencies, &edges);
             Counts {
                 name: arm.clone(),
                 run: String::new(),
-                counts: counted.counts.iter().map(|count| *count as f64).collect(),
-                above: counted.above as f64,
+                counts: classes.counts.iter().map(|count| *count as f64).collect(),
+                above: classes.above as f64,
             }
         };
         let chart = Chart::Histogram(Histogram {
             x_label: "Latency (ms)".to_owned(),
             y_label: "Answers".to_owned(),
-            series: by_arm.into_iter().map(counts).collect(),
+            series: by_arm.into_iter().map(count_by_class).collect(),
             edges,
             log: false,
         });
         let caption = "Good answers. The classes end at the 99th percentile of all arms together; what is above is counted and not drawn.";
         blocks.push(figure(
             &format!("distribution-{id}"),
-            &results.label(request, *size),
+            &results.short_label(request, *size),
             caption,
             chart,
         ));
@@ -219,10 +220,11 @@ fn latency_line(results: &Results, arm: &str, card_id: String, rounds_per_point:
     let requests_per_round = requests_per_round.max().unwrap_or(0);
     let mut line = Line {
         name: arm.to_owned(),
+        // The page has a card for each arm.
         run: card_id,
         ..Line::default()
     };
-    let mut last = 0.0;
+    let mut last_x = 0.0;
     for rounds in by_round.chunks(rounds_per_point) {
         let started_at = rounds
             .iter()
@@ -235,9 +237,9 @@ fn latency_line(results: &Results, arm: &str, card_id: String, rounds_per_point:
         let latencies: Vec<Option<f64>> = latencies.copied().collect();
         let is_complete = latencies.len() == requests_per_round * rounds.len()
             && latencies.iter().all(Option::is_some);
-        // Rounds of concurrent requests overlap.
-        last = started_at.max(last);
-        line.x.push(last);
+        // Rounds of concurrent requests overlap, but `x` must ascend.
+        last_x = started_at.max(last_x);
+        line.x.push(last_x);
         line.y
             .push(summary(&latencies).mean.filter(|_| is_complete));
     }

@@ -4,18 +4,18 @@ pub fn plan(cases: usize, seed: u64) -> Plan {
     let case = |arm_index| Case {
         arm_index,
         request_index: 0,
-        link_index: 0,
+        connection_index: 0,
         call: r#""method":"m","params":[]"#.into(),
         random_range: None,
         expected: Expected::Account(crate::answer::Encoding::Base64),
     };
     Plan {
         arms: Vec::new(),
-        links: Vec::new(),
-        request_names: Vec::new(),
+        connections: Vec::new(),
+        request_labels: Vec::new(),
         cases: (0..cases).map(case).collect(),
         weights: Vec::new(),
-        values: Vec::new(),
+        placeholders: Vec::new(),
         rounds: 50,
         warm_up: 2,
         workers: 1,
@@ -32,7 +32,7 @@ fn every_round_has_every_case_once_in_seeded_order() {
     let scheduled: Vec<ScheduledRequest> = Order::new(&plan(4, 9)).collect();
     assert_eq!(scheduled.len(), 52 * 4);
     for (index, round) in scheduled.chunks(4).enumerate() {
-        let mut cases: Vec<usize> = round.iter().map(|request| request.case).collect();
+        let mut cases: Vec<usize> = round.iter().map(|request| request.case_index).collect();
         cases.sort_unstable();
         assert_eq!(cases, [0, 1, 2, 3]);
         assert!(
@@ -54,7 +54,7 @@ fn every_round_has_every_case_once_in_seeded_order() {
     let first = |case| {
         scheduled
             .chunks(4)
-            .filter(|round| round[0].case == case)
+            .filter(|round| round[0].case_index == case)
             .count()
     };
     assert!(

@@ -1,15 +1,15 @@
 //! Parses a plan and reports its mistakes together. Parameters are checked only if arms and values
-//! have no mistake, and the number of requests only if nothing has.
+//! have no mistake. The number of requests is checked only if the plan has no other mistake.
 
 use crate::{
     answer::{Encoding, Expected},
     args::{RATE_RANGE, is_valid_timeout, valid_answer_limit},
     endpoint::Endpoint,
-    plan::{Case, LinkConfig, MAX_REQUESTS, Plan},
+    plan::{Case, ConnectionConfig, MAX_REQUESTS, Plan},
     protocol::Protocol,
     session,
     stream::LinkShape,
-    values::{self, Value, ValueSource},
+    values::{self, Placeholder, ValueSource},
 };
 use faultline_settings::{
     ConfigError, Table, Unique, choice, distinct, flag, number, size, text, time, whole_number,
@@ -23,8 +23,8 @@ use toml::de::DeValue;
 const MAX_ARMS: usize = 16;
 const MAX_REQUEST_TABLES: usize = 1000;
 
-/// Placeholder of an arm's encoding.
-const ENCODING: &str = "encoding";
+/// Name of the placeholder that becomes an arm's encoding.
+const ENCODING_NAME: &str = "encoding";
 
 /// What an arm sets for all of its requests.
 struct ArmOptions {
@@ -48,12 +48,14 @@ enum AnswerCheck {
 /// `file`.
 pub fn parse(text: &str, file: &Path) -> Result<(Plan, Option<PathBuf>), Vec<ConfigError>> {
     let folder = file.parent().unwrap_or(Path::new(""));
-    let (parsed, errors) = faultline_settings::read(text, Some(file), false, |mut top| {
+    // A line may contain an API key, so errors do not quote it.
+    let quotes_line = false;
+    let (parsed, errors) = faultline_settings::read(text, Some(file), quotes_line, |mut top| {
         let mut plan = Plan::default();
         let ca_file = top.take("ca", |v| Ok(folder.join(self::text(v)?)));
         read_schedule(&mut top, &mut plan);
         let arms = read_arms(&mut top, &mut plan);
-        plan.values = read_values(&mut top, folder);
+        plan.placeholders = read_placeholders(&mut top, folder);
         read_requests(&mut top, &mut plan, &arms);
         let errors = top.errors();
         top.finish();
@@ -80,7 +82,7 @@ fn read_schedule(top: &mut Table<'_>, plan: &mut Plan) {
         let valid = RATE_RANGE.contains(&rate).then_some(rate);
         valid.ok_or_else(|| format!("{rate} is not from 0.001 to 1000000"))
     });
-    plan.workers = session::workers(None, plan.rate);
+    plan.workers = session::worker_count(None, plan.rate);
     top.take_into("workers", &mut plan.workers, |v| {
         whole_number_within(v, 1..=1024_u16).map(usize::from)
     });
@@ -120,10 +122,7 @@ fn unique_name(
 fn read_arms(top: &mut Table<'_>, plan: &mut Plan) -> Vec<ArmOptions> {
     let (mut arms, mut names) = (Vec::new(), Unique::default());
     if !top.has("arm") {
-        top.report_missing(
-            "arm",
-            "[[arm]] is missing: say which node is asked, with name and url",
-        );
+        top.report_missing("arm", "[[arm]] is missing: give a node, with name and url");
     }
     top.tables("arm", |table| {
         let name = unique_name(table, &mut names, "arm", printable_name);
@@ -134,7 +133,7 @@ fn read_arms(top: &mut Table<'_>, plan: &mut Plan) -> Vec<ArmOptions> {
             Protocol::WebSocket => Endpoint::parse_websocket(&text(v)?),
             _ => Endpoint::parse(&text(v)?),
         });
-        let shape = table.take("link", |v| {
+        let link_shape = table.take("link", |v| {
             let link = text(v)?;
             LinkShape::parse(&link)
                 .ok_or_else(|| format!("{link:?} is not a link: write it as 30ms or 30ms@20Mbit"))
@@ -146,9 +145,9 @@ fn read_arms(top: &mut Table<'_>, plan: &mut Plan) -> Vec<ArmOptions> {
         }
         if let Some((name, endpoint)) = name.zip(endpoint) {
             plan.arms.push(name);
-            plan.links.push(LinkConfig {
+            plan.connections.push(ConnectionConfig {
                 endpoint,
-                shape: shape.unwrap_or_default(),
+                link_shape: link_shape.unwrap_or_default(),
                 protocol,
             });
             arms.push(ArmOptions { encoding, method });
@@ -157,10 +156,10 @@ fn read_arms(top: &mut Table<'_>, plan: &mut Plan) -> Vec<ArmOptions> {
     arms
 }
 
-fn read_values(top: &mut Table<'_>, folder: &Path) -> Vec<Value> {
-    let (mut values, mut names) = (Vec::new(), Unique::default());
+fn read_placeholders(top: &mut Table<'_>, folder: &Path) -> Vec<Placeholder> {
+    let (mut placeholders, mut names) = (Vec::new(), Unique::default());
     top.tables("value", |table| {
-        let name = unique_name(table, &mut names, "value", value_name);
+        let name = unique_name(table, &mut names, "value", read_placeholder_name);
         let range = (
             table.take("from", whole_number),
             table.take("to", whole_number),
@@ -191,21 +190,21 @@ fn read_values(top: &mut Table<'_>, folder: &Path) -> Vec<Value> {
                 list.or(lines).map(|texts| ValueSource::List(texts.into()))
             }
         };
-        values.extend(
+        placeholders.extend(
             name.zip(source)
-                .map(|(name, source)| Value { name, source }),
+                .map(|(name, source)| Placeholder { name, source }),
         );
     });
-    values
+    placeholders
 }
 
-fn value_name(value: &DeValue<'_>) -> Result<String, String> {
+fn read_placeholder_name(value: &DeValue<'_>) -> Result<String, String> {
     let name = text(value)?;
-    if values::is_name(&name) && name != ENCODING {
+    if values::is_placeholder_name(&name) && name != ENCODING_NAME {
         return Ok(name);
     }
     Err(format!(
-        "{name:?}: a name has up to 40 of a to z, 0 to 9, _ and -, a letter first, and not \"encoding\""
+        "{name:?}: a name has 1 to 40 characters of a to z, 0 to 9, _ and -, starts with a letter, and is not \"encoding\""
     ))
 }
 
@@ -241,11 +240,11 @@ fn read_requests(top: &mut Table<'_>, plan: &mut Plan, arms: &[ArmOptions]) {
     if !top.has("request") {
         top.report_missing(
             "request",
-            "[[request]] is missing: say what is asked, with method and params",
+            "[[request]] is missing: give a request, with method and params",
         );
     }
     let has_encoding = arms.iter().any(|arm| arm.encoding.is_some());
-    // After a mistake, `plan.values` may be incomplete, so parameters are not checked.
+    // After a mistake, `plan.placeholders` may be incomplete, so parameters are not checked.
     let no_errors_yet = top.errors().is_empty();
     let (mut names, mut is_weighted) = (Unique::default(), false);
     top.tables("request", |table| {
@@ -256,7 +255,7 @@ fn read_requests(top: &mut Table<'_>, plan: &mut Plan, arms: &[ArmOptions]) {
         let params = table.take("params", |v| {
             let params = text(v)?;
             if no_errors_yet {
-                check_params(&params, &plan.values, has_encoding)?;
+                check_params(&params, &plan.placeholders, has_encoding)?;
             }
             Ok(params)
         });
@@ -273,7 +272,7 @@ fn read_requests(top: &mut Table<'_>, plan: &mut Plan, arms: &[ArmOptions]) {
             let what = format!("request {name:?} (named by its method unless it has a name)");
             names.insert(name.clone(), table.first_key_line(), what, table.errors());
         }
-        if plan.request_names.len() == MAX_REQUEST_TABLES {
+        if plan.request_labels.len() == MAX_REQUEST_TABLES {
             table.report(format!(
                 "there are more than {MAX_REQUEST_TABLES} tables [[request]]"
             ));
@@ -282,9 +281,9 @@ fn read_requests(top: &mut Table<'_>, plan: &mut Plan, arms: &[ArmOptions]) {
             return;
         };
         let params = params.unwrap_or_else(|| "[]".to_owned());
-        let cases = cases_of_request(arms, plan.request_names.len(), &method, &params, check);
+        let cases = cases_of_request(arms, plan.request_labels.len(), &method, &params, check);
         plan.cases.extend(cases);
-        plan.request_names.push(name);
+        plan.request_labels.push(name);
         is_weighted |= weight.is_some();
         plan.weights.push(weight.unwrap_or(1));
     });
@@ -293,7 +292,6 @@ fn read_requests(top: &mut Table<'_>, plan: &mut Plan, arms: &[ArmOptions]) {
     }
 }
 
-/// The cases of one request, one for each arm.
 fn cases_of_request(
     arms: &[ArmOptions],
     request_index: usize,
@@ -304,12 +302,12 @@ fn cases_of_request(
     let case = |(index, arm): (usize, &ArmOptions)| {
         let method = arm.method.as_deref().unwrap_or(method);
         let encoding = arm.encoding.as_deref().unwrap_or_default();
-        let placeholder = format!("{{{ENCODING}}}");
+        let placeholder = format!("{{{ENCODING_NAME}}}");
         let filled = params.replace(&placeholder, &json_escaped(encoding));
         Case {
             arm_index: index,
             request_index,
-            link_index: index,
+            connection_index: index,
             call: format!(r#""method":"{}","params":{filled}"#, json_escaped(method)),
             random_range: None,
             expected: match check {
@@ -335,18 +333,23 @@ fn encoding_option(params: &str) -> Option<Encoding> {
         .find_map(|param| Encoding::named(param.get("encoding")?.as_str()?))
 }
 
-/// Fails unless the parameters are JSON with texts in place of placeholders. Tries every text of
-/// each value, with the first texts of the others.
-fn check_params(params: &str, values: &[Value], has_encoding: bool) -> Result<(), String> {
+/// Fills the placeholders, and fails unless the result is JSON. Tries every text of each
+/// placeholder, with the first text of all others.
+fn check_params(
+    params: &str,
+    placeholders: &[Placeholder],
+    has_encoding: bool,
+) -> Result<(), String> {
     let is_known = |name: &str| {
-        (has_encoding && name == ENCODING) || values.iter().any(|value| value.name == name)
+        (has_encoding && name == ENCODING_NAME)
+            || placeholders.iter().any(|known| known.name == name)
     };
     if let Some(unknown) = values::placeholder_names(params).find(|name| !is_known(name)) {
-        if unknown == ENCODING {
+        if unknown == ENCODING_NAME {
             return Err("{encoding} is the encoding of an arm, and no [[arm]] has one".to_owned());
         }
-        let values = values.iter().map(|value| value.name.as_str());
-        let known = values.chain(has_encoding.then_some(ENCODING));
+        let names = placeholders.iter().map(|known| known.name.as_str());
+        let known = names.chain(has_encoding.then_some(ENCODING_NAME));
         let known: Vec<_> = known.map(|name| format!("{{{name}}}")).collect();
         return Err(match known.as_slice() {
             [] => format!("{{{unknown}}} stands for nothing: there is no [[value]]"),
@@ -356,23 +359,24 @@ fn check_params(params: &str, values: &[Value], has_encoding: bool) -> Result<()
             ),
         });
     }
-    let mut has_values = false;
-    for (index, value) in values.iter().enumerate() {
-        if !values::placeholder_names(params).any(|name| name == value.name) {
+    let mut uses_placeholders = false;
+    for (index, placeholder) in placeholders.iter().enumerate() {
+        if !values::placeholder_names(params).any(|name| name == placeholder.name) {
             continue;
         }
-        has_values = true;
-        for value_text in value.all_texts() {
-            check_json(&values::fill_placeholders(params, values, |i, other| {
+        uses_placeholders = true;
+        for value_text in placeholder.all_texts() {
+            let filled = values::fill_placeholders(params, placeholders, |i, other| {
                 if i == index {
                     value_text.clone()
                 } else {
                     other.first_text()
                 }
-            }))?;
+            });
+            check_json(&filled)?;
         }
     }
-    if has_values {
+    if uses_placeholders {
         return Ok(());
     }
     check_json(params)
@@ -380,14 +384,14 @@ fn check_params(params: &str, values: &[Value], has_encoding: bool) -> Result<()
 
 /// Fails unless the parameters are an array or object.
 fn check_json(params: &str) -> Result<(), String> {
-    let shown: String = params.chars().take(120).collect();
+    let excerpt: String = params.chars().take(120).collect();
     match serde_json::from_str(params) {
         Ok(Json::Array(_) | Json::Object(_)) => Ok(()),
         Ok(_) => Err(format!(
-            "`{shown}` is neither an array nor an object of JSON"
+            "`{excerpt}` is neither an array nor an object of JSON"
         )),
         Err(error) => Err(format!(
-            "`{shown}` is no JSON: {error}; a placeholder for a text needs quotes around it, as in [\"{{account}}\"]"
+            "`{excerpt}` is no JSON: {error}; a placeholder for a text needs quotes around it, as in [\"{{account}}\"]"
         )),
     }
 }

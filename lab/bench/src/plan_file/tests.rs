@@ -69,7 +69,7 @@ fn requests_are_drawn_by_weight_with_equal_values_across_arms() {
         (6, &[3, 1, 1][..], 8000)
     );
     assert_eq!(
-        (plan.links[1].protocol, plan.links[0].protocol),
+        (plan.connections[1].protocol, plan.connections[0].protocol),
         (Protocol::WebSocket, Protocol::Http)
     );
     assert_eq!(plan.cases[0].expected, Expected::SameExcept(&[]));
@@ -79,7 +79,7 @@ fn requests_are_drawn_by_weight_with_equal_values_across_arms() {
     let mut requested: BTreeMap<usize, u32> = BTreeMap::new();
     let scheduled: Vec<_> = Order::new(&plan).collect();
     for round in scheduled.chunks(2) {
-        let [a, b] = [0, 1].map(|index| &plan.cases[round[index].case]);
+        let [a, b] = [0, 1].map(|index| &plan.cases[round[index].case_index]);
         assert!(
             a.request_index == b.request_index
                 && a.arm_index != b.arm_index
@@ -87,7 +87,7 @@ fn requests_are_drawn_by_weight_with_equal_values_across_arms() {
         );
         *requested.entry(a.request_index).or_default() += 1;
         let [a, b] = [0, 1].map(|index| {
-            let body = plan.body(&plan.cases[round[index].case], round[index].number);
+            let body = plan.body(&plan.cases[round[index].case_index], round[index].number);
             let json: serde_json::Value = serde_json::from_slice(&body).unwrap();
             assert_eq!(json["id"], round[index].number);
             let mut params = json["params"].clone();
@@ -149,9 +149,9 @@ fn values_of_a_file_are_its_lines() {
         parse(&text, &folder.path().join("plan.toml"))
     };
     let (plan, _) = of("keys.txt").unwrap();
-    assert_eq!(plan.values[1].all_texts(), ["one", "two"]);
+    assert_eq!(plan.placeholders[1].all_texts(), ["one", "two"]);
     assert!(
-        plan.values[1]
+        plan.placeholders[1]
             .description()
             .starts_with("2 texts of digest ")
     );
@@ -295,8 +295,11 @@ fn an_arms_requests_are_pooled_and_arms_compared_per_request() {
     );
     results
         .samples
-        .retain(|sample| sample.round as usize % 2 == sample.case % 2);
-    results.cases.iter_mut().for_each(|case| case.size = None);
+        .retain(|sample| sample.round as usize % 2 == sample.case_index % 2);
+    results
+        .cases
+        .iter_mut()
+        .for_each(|case| case.answer_bytes = None);
     let all = with_requests_merged(&results).unwrap();
     assert_eq!((all.cases.len(), all.samples.len()), (2, 600));
     let compared = &comparisons(&all)[0];
@@ -315,6 +318,6 @@ fn an_arms_requests_are_pooled_and_arms_compared_per_request() {
     results
         .cases
         .iter_mut()
-        .for_each(|case| case.request = "one".to_owned());
+        .for_each(|case| case.request_label = "one".to_owned());
     assert_eq!(all_requests_text(&results), "");
 }

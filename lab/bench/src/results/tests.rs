@@ -11,7 +11,7 @@ fn header(rounds: u32, arms: Vec<String>) -> Header {
         nodes: vec!["http://node".to_owned()],
         notes: Vec::new(),
         settings: BTreeMap::new(),
-        links: Vec::new(),
+        link_shapes: Vec::new(),
         answer_comparisons: vec![
             AnswerComparison {
                 equal: 1,
@@ -29,10 +29,10 @@ fn header(rounds: u32, arms: Vec<String>) -> Header {
         messages: BTreeMap::new(),
         max_failures: None,
         stopped_by: None,
-        own_cpu_ns: None,
-        own_cost: None,
+        tool_cpu_per_request_ns: None,
+        loopback_cost: None,
         length_ns: 1_000_000_000,
-        disks: Vec::new(),
+        folder_usages: Vec::new(),
     }
 }
 
@@ -49,22 +49,22 @@ pub fn results(rounds: u32, cases: &[FakeCase<'_>]) -> Results {
         .iter()
         .map(|(arm, size, _)| CaseInfo {
             arm: (*arm).to_owned(),
-            request: format!("account of {size}"),
-            size: Some(*size),
+            request_label: format!("account of {size}"),
+            answer_bytes: Some(*size),
         })
         .collect();
-    let sample = |round: u32, case: usize| Sample {
-        number: u64::from(round) * cases.len() as u64 + case as u64,
+    let sample = |round: u32, case_index: usize| Sample {
+        number: u64::from(round) * cases.len() as u64 + case_index as u64,
         round,
-        case,
+        case_index,
         at_ns: u64::from(round) * 1000,
         result: Ok(Timing {
-            phases: [0, 0, 0, cases[case].2(u64::from(round)), 0, 0],
+            phases: [0, 0, 0, cases[case_index].2(u64::from(round)), 0, 0],
             decode_cpu_ns: 10,
             sent: 100,
             received: 200,
         }),
-        refused: 0,
+        retries: 0,
     };
     let samples = (0..rounds).flat_map(|round| (0..cases.len()).map(move |case| (round, case)));
     Results {

@@ -1,4 +1,5 @@
-//! Repeats refused requests after a wait. Ends the run if a node refuses for too long.
+//! Repeats refused requests after a wait. Ends the run if a node refuses for too long. A refusal is
+//! a rate limit, a server error or a failed connection.
 
 use crate::{failure::Failure, stream::TIMER_PRECISION};
 use faultline_common::{clock, output::say};
@@ -29,10 +30,10 @@ pub const END_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 #[derive(Default)]
 pub struct RunControl {
     /// Closed loop: no request is sent to any node before this time.
-    pub resume_at: Cell<Duration>,
-    /// Open loop: the same for each node, by the index of the node's first link.
-    not_before: RefCell<BTreeMap<usize, Duration>>,
-    /// Time since which every request was refused, by node.
+    pub all_paused_until: Cell<Duration>,
+    /// Open loop: no request is sent to the node before this time. By `Plan::node_index`.
+    node_paused_until: RefCell<BTreeMap<usize, Duration>>,
+    /// Time since which every request was refused, by node index.
     refusing_since: RefCell<BTreeMap<usize, Duration>>,
     pub refusals: RefCell<BTreeMap<String, u64>>,
     ended_by: RefCell<Option<String>>,
@@ -40,8 +41,8 @@ pub struct RunControl {
 
 pub struct LastAttempt<T> {
     pub answer: Result<T, Failure>,
-    /// For a retry, the end of the wait before it.
-    pub scheduled_at: Duration,
+    /// When the latency begins: after a retry, at the end of the wait.
+    pub counted_from: Duration,
     pub retries: u32,
 }
 
@@ -75,11 +76,11 @@ impl RunControl {
         self.ended_by.borrow().is_some()
     }
 
-    /// Whether a node's requested delay forbids a request at this time.
-    pub fn is_paused(&self, node: usize, time: Duration) -> bool {
-        self.not_before
+    /// Open loop: whether the delay that the node requested is not over at `time`.
+    pub fn is_node_paused(&self, node_index: usize, time: Duration) -> bool {
+        self.node_paused_until
             .borrow()
-            .get(&node)
+            .get(&node_index)
             .is_some_and(|until| time < *until)
     }
 
@@ -101,39 +102,40 @@ impl RunControl {
     /// `None` if the run ends during a wait.
     pub async fn send_with_retries<T>(
         &self,
-        node: usize,
-        mut scheduled_at: Duration,
+        node_index: usize,
+        mut counted_from: Duration,
         policy: RetryPolicy,
         mut send: impl AsyncFnMut(Duration) -> Result<T, Failure>,
     ) -> Option<LastAttempt<T>> {
         let mut retries = 0;
         loop {
-            let answer = send(scheduled_at).await;
+            let answer = send(counted_from).await;
+            // A timeout does not prove that the node refuses no longer.
             if answer
                 .as_ref()
                 .err()
                 .is_none_or(Failure::is_unexpected_answer)
             {
-                self.refusing_since.borrow_mut().remove(&node);
+                self.refusing_since.borrow_mut().remove(&node_index);
             }
             if let Err(failure) = &answer
                 && failure.is_refusal()
-                && self.handle_refusal(node, failure, policy, retries)
+                && self.handle_refusal(node_index, failure, policy, retries)
             {
                 let backoff = (FIRST_BACKOFF * 2_u32.pow(retries)).min(MAX_BACKOFF);
                 let wait = failure.retry_after().unwrap_or_default().max(backoff);
-                let resume_at = extend_pause(self.resume_at.get(), wait, failure);
-                self.resume_at.set(resume_at);
+                let all_paused_until = extend_pause(self.all_paused_until.get(), wait, failure);
+                self.all_paused_until.set(all_paused_until);
                 retries += 1;
-                if !self.wait_until(resume_at).await {
+                if !self.wait_until(all_paused_until).await {
                     return None;
                 }
-                scheduled_at = clock::uptime();
+                counted_from = clock::uptime();
                 continue;
             }
             return Some(LastAttempt {
                 answer,
-                scheduled_at,
+                counted_from,
                 retries,
             });
         }
@@ -142,7 +144,7 @@ impl RunControl {
     /// Counts the refusal; may pause requests or end the run. Returns whether to retry.
     fn handle_refusal(
         &self,
-        node: usize,
+        node_index: usize,
         failure: &Failure,
         policy: RetryPolicy,
         retries: u32,
@@ -168,8 +170,8 @@ impl RunControl {
                 if let Some(retry_after) = retry_after
                     && !retry_after.is_zero()
                 {
-                    let mut not_before = self.not_before.borrow_mut();
-                    let paused_until = not_before.entry(node).or_default();
+                    let mut node_paused_until = self.node_paused_until.borrow_mut();
+                    let paused_until = node_paused_until.entry(node_index).or_default();
                     *paused_until = extend_pause(*paused_until, retry_after, failure);
                 }
                 return false;
@@ -182,7 +184,11 @@ impl RunControl {
             _ => MAX_ERROR_RETRIES,
         };
         let now = clock::uptime();
-        let since = *self.refusing_since.borrow_mut().entry(node).or_insert(now);
+        let since = *self
+            .refusing_since
+            .borrow_mut()
+            .entry(node_index)
+            .or_insert(now);
         if retries >= max_retries && now.saturating_sub(since) >= MAX_REFUSAL_TIME {
             self.end(format!(
                 "a node that has refused all requests for {}: {failure}",
@@ -193,7 +199,7 @@ impl RunControl {
     }
 }
 
-/// A long additional wait is reported.
+/// Reports a pause that grows by [`MIN_REPORTED_PAUSE`] or more.
 fn extend_pause(paused_until: Duration, wait: Duration, failure: &Failure) -> Duration {
     let now = clock::uptime();
     let until = paused_until.max(now + wait);

@@ -17,22 +17,26 @@ use tokio_rustls::TlsConnector;
 const MIN_BYTES_FOR_CPU_CLOCK: usize = 512;
 
 pub struct Connections {
-    by_link: Vec<Option<Connection>>,
+    /// By index in [`Plan::connections`].
+    opened: Vec<Option<Connection>>,
     tls: Option<TlsConnector>,
 }
 
 impl Connections {
     pub fn new(plan: &Plan, tls: Option<TlsConnector>) -> Connections {
         Connections {
-            by_link: plan.links.iter().map(|_| None).collect(),
+            opened: plan.connections.iter().map(|_| None).collect(),
             tls,
         }
     }
 
-    /// Ignores an error: the next request reports it.
+    /// Ignores an error, which the next request reports.
     pub async fn open(&mut self, plan: &Plan, case: &Case) {
-        let (config, connection) = (plan.link(case), &mut self.by_link[case.link_index]);
-        if connection.is_none() && config.protocol != Protocol::HttpNew {
+        let (config, connection) = (
+            plan.connection(case),
+            &mut self.opened[case.connection_index],
+        );
+        if connection.is_none() && config.protocol != Protocol::HttpNewConnection {
             let opened = Connection::open(
                 config,
                 self.tls.as_ref(),
@@ -45,19 +49,20 @@ impl Connections {
         }
     }
 
-    /// Drops the connection if a sent request gets no answer, or an unclear answer over WebSocket.
+    /// Drops the connection if a sent request gets no answer. Drops a WebSocket also after a
+    /// malformed answer or a wrong id.
     pub async fn exchange(
         &mut self,
         plan: &Plan,
         case: &Case,
         id: u64,
         decoder: &mut Decoder,
-        scheduled_at: Duration,
+        counted_from: Duration,
     ) -> Result<Timing, Failure> {
         let begun = clock::uptime();
         let left = plan
             .timeout
-            .saturating_sub(begun.saturating_sub(scheduled_at));
+            .saturating_sub(begun.saturating_sub(counted_from));
         if left.is_zero() {
             // Nothing was sent, so the connection stays usable.
             return Err(Failure::Timeout);
@@ -65,7 +70,7 @@ impl Connections {
         let requested = timeout(left, self.request(plan, case, id, left)).await;
         let requested = requested.unwrap_or(Err(Failure::Timeout));
         let (raw, connect_and_tls_times) =
-            requested.inspect_err(|_| self.by_link[case.link_index] = None)?;
+            requested.inspect_err(|_| self.opened[case.connection_index] = None)?;
         // Reading the CPU clock costs more than decoding a small answer.
         let cpu = (raw.body.len() >= MIN_BYTES_FOR_CPU_CLOCK).then(clock::thread_cpu);
         let decoded = match raw.status {
@@ -77,15 +82,15 @@ impl Connections {
         let is_unclear = matches!(decoded, Err(Failure::WrongId | Failure::Malformed));
         if is_unclear
             && matches!(
-                self.by_link[case.link_index],
+                self.opened[case.connection_index],
                 Some(Connection::WebSocket(_))
             )
         {
-            // On an open socket, a late answer could be taken for the next one.
-            self.by_link[case.link_index] = None;
+            // On an open socket, a late answer could be taken for that to the next request.
+            self.opened[case.connection_index] = None;
         }
         decoded?;
-        let queued = begun.saturating_sub(scheduled_at);
+        let queued = begun.saturating_sub(counted_from);
         Ok(Timing {
             phases: [queued, connect, tls, first_byte, transfer, decode].map(ns),
             decode_cpu_ns: ns(decode_cpu.unwrap_or(decode)),
@@ -94,7 +99,7 @@ impl Connections {
         })
     }
 
-    /// Also returns `Traffic::connect_and_tls_times` of a new connection.
+    /// Also returns `Traffic::connect_and_tls_times` of a new connection, or zeros.
     async fn request(
         &mut self,
         plan: &Plan,
@@ -102,7 +107,10 @@ impl Connections {
         id: u64,
         left: Duration,
     ) -> Result<(RawAnswer, [Duration; 2]), Failure> {
-        let (config, connection) = (plan.link(case), &mut self.by_link[case.link_index]);
+        let (config, connection) = (
+            plan.connection(case),
+            &mut self.opened[case.connection_index],
+        );
         let is_usable = match connection {
             Some(open) => open.is_usable().await,
             None => false,
@@ -118,7 +126,7 @@ impl Connections {
         let raw = open
             .request(plan.body(case, id), plan.max_answer_bytes)
             .await?;
-        if config.protocol == Protocol::HttpNew {
+        if config.protocol == Protocol::HttpNewConnection {
             *connection = None;
         }
         Ok((raw, connect_and_tls_times))

@@ -13,7 +13,7 @@ use super::*;
 use crate::{
     answer::Expected,
     endpoint::Endpoint,
-    plan::{Case, LinkConfig},
+    plan::{Case, ConnectionConfig},
     protocol::Protocol,
     results::{Results, ms, tests::results},
     stream::LinkShape,
@@ -44,22 +44,22 @@ pub fn plan_of(endpoint: Endpoint, rounds: u32, workers: usize, rate: Option<f64
     let call = r#""method":"getAccountInfo","params":[]"#.to_owned();
     Rc::new(Plan {
         arms: vec!["a".to_owned()],
-        links: vec![LinkConfig {
+        connections: vec![ConnectionConfig {
             endpoint,
-            shape: LinkShape::default(),
+            link_shape: LinkShape::default(),
             protocol: Protocol::Http,
         }],
-        request_names: vec!["account of 1".to_owned()],
+        request_labels: vec!["account of 1".to_owned()],
         cases: vec![Case {
             arm_index: 0,
             request_index: 0,
-            link_index: 0,
+            connection_index: 0,
             call,
             random_range: None,
             expected: Expected::Account(crate::answer::Encoding::Base64),
         }],
         weights: Vec::new(),
-        values: Vec::new(),
+        placeholders: Vec::new(),
         rounds,
         warm_up: 0,
         workers,
@@ -277,7 +277,7 @@ fn a_rate_limiting_node_gets_pauses_and_its_refusals_count_separately() {
     let measured = measure(&plan(&server, 10, 1, None));
     let summary = measured.summary(0);
     assert_eq!(
-        (summary.successes, summary.refused, summary.failures.len()),
+        (summary.successes, summary.retries, summary.failures.len()),
         (10, 2, 0)
     );
     // The wait does not count as latency, which begins when the request was last sent.
@@ -297,11 +297,11 @@ fn with_a_missing_node_every_request_is_an_error() {
         .unwrap()
         .local_addr()
         .unwrap();
-    plan.links[0].endpoint = Endpoint::parse(&format!("http://{free}")).unwrap();
+    plan.connections[0].endpoint = Endpoint::parse(&format!("http://{free}")).unwrap();
     let begun = clock::uptime();
     let summary = measure(&Rc::new(plan)).summary(0);
     let named = format!("no connection to {free} (connection refused)");
-    assert_eq!((summary.failures[&named], summary.refused), (1, 3));
+    assert_eq!((summary.failures[&named], summary.retries), (1, 3));
     assert!(
         clock::uptime() - begun >= Duration::from_millis(500 + 1000 + 2000),
         "it is not asked at once again"
@@ -326,12 +326,12 @@ fn server_errors_cause_backoff_and_are_counted_by_kind() {
         .unwrap();
     let kinds = [("HTTP 502".to_owned(), 2), ("HTTP 503".to_owned(), 1)];
     assert_eq!(measured.state.refusals, BTreeMap::from(kinds));
-    let refused: Vec<u32> = measured
+    let retries: Vec<u32> = measured
         .samples
         .iter()
-        .map(|sample| sample.refused)
+        .map(|sample| sample.retries)
         .collect();
-    assert_eq!(refused, [0, 0, 2, 0, 1, 0]);
+    assert_eq!(retries, [0, 0, 2, 0, 1, 0]);
     let waited = measured.samples[2].at_ns - measured.samples[1].at_ns;
     assert!(
         waited >= 2_000_000_000,
@@ -501,10 +501,10 @@ fn retry_after_pauses_all_arms_of_the_node() {
     });
     let mut plan = plan(&server, 20, 1, Some(100.0)).as_ref().clone();
     plan.arms.push("b".to_owned());
-    plan.links.push(plan.links[0].clone());
+    plan.connections.push(plan.connections[0].clone());
     plan.cases.push(Case {
         arm_index: 1,
-        link_index: 1,
+        connection_index: 1,
         ..plan.cases[0].clone()
     });
     let measured = Engine::new(&plan, None)
@@ -625,7 +625,7 @@ fn a_rate_limited_request_without_retry_after_is_delayed() {
     let begun = clock::uptime();
     let summary = measure(&plan(&server, 1, 1, None)).summary(0);
     assert!(
-        (summary.successes, summary.refused) == (1, 2)
+        (summary.successes, summary.retries) == (1, 2)
             && clock::uptime() - begun >= Duration::from_millis(1500)
     );
 }
@@ -647,11 +647,11 @@ fn an_unreachable_node_costs_one_connect_timeout_before_the_run() {
     let address = listener.local_addr().unwrap();
     let server = Server::start(|_, _| Reply::After(Duration::ZERO));
     let mut plan = plan(&server, 1, 1, None).as_ref().clone();
-    plan.links[0].shape = LinkShape {
+    plan.connections[0].link_shape = LinkShape {
         added_rtt: Duration::from_secs(60),
         bits_per_second: None,
     };
-    plan.links[0].endpoint = Endpoint::parse(&format!("http://{address}")).unwrap();
+    plan.connections[0].endpoint = Endpoint::parse(&format!("http://{address}")).unwrap();
     plan.cases = vec![plan.cases[0].clone(); 100];
     (plan.timeout, plan.rounds) = (Duration::from_millis(400), 0);
     let begun = clock::uptime();

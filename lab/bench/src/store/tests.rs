@@ -27,7 +27,7 @@ fn state(run: &Results) -> RunState {
         refusals: BTreeMap::new(),
         first_messages: BTreeMap::new(),
         stopped_by: None,
-        own_cpu_per_request: None,
+        tool_cpu_per_request: None,
         length: Duration::from_secs(1),
     }
 }
@@ -38,7 +38,7 @@ fn a_written_results_file_is_read_back() {
     let path = folder.path().join("run.flb");
     let mut saved = results(30, &[("a", 904, &|round| round * 1000), ("b", 904, &|_| 5)]);
     saved.samples[4].result = Err("timeout".to_owned());
-    saved.cases[1].size = None;
+    saved.cases[1].answer_bytes = None;
     write(&path, &saved);
     assert_eq!(read(&path).unwrap(), saved);
     let database = Connection::open(&path).unwrap();

@@ -13,12 +13,13 @@ use std::{
     thread::{Builder, JoinHandle},
 };
 
+/// The stored [`Header::stopped_by`] until the run ends.
 const UNFINISHED: &str = "a kill, or not ended yet";
 
 /// Index of the case, lower and upper end in nanoseconds, count.
 type Bucket = [u64; 4];
 
-/// Receives results about once a second, one transaction each.
+/// Passes results to a thread about once a second. Each message is written in one transaction.
 pub struct ResultsFile {
     sender: Sender<Message>,
     /// Fails if any part of the run is missing in the file.
@@ -26,7 +27,7 @@ pub struct ResultsFile {
 }
 
 enum Message {
-    /// The sender gets the result of writing the start.
+    /// The third field receives the result of writing the first two.
     Begin(Box<Header>, Vec<CaseInfo>, Sender<Result<()>>),
     Append(Vec<Sample>, RunState),
     End(Box<Header>, Vec<Bucket>),
@@ -59,11 +60,11 @@ impl ResultsFile {
     }
 
     pub fn begin(&self, header: &Header, cases: &[CaseInfo]) -> Result<()> {
-        let (sender, result) = channel();
+        let (reply, result) = channel();
         self.send(Message::Begin(
             Box::new(header.clone()),
             cases.to_vec(),
-            sender,
+            reply,
         ));
         result.recv().context("the thread of --out has ended")?
     }
@@ -171,8 +172,8 @@ impl ResultsWriter {
         let mut result = Ok(());
         for message in messages {
             match message {
-                Message::Begin(header, cases, sender) => {
-                    let _ = sender.send(self.begin(header, &cases));
+                Message::Begin(header, cases, reply) => {
+                    let _ = reply.send(self.begin(header, &cases));
                     continue;
                 }
                 Message::Append(samples, state) => {
@@ -206,8 +207,8 @@ impl ResultsWriter {
                     params![
                         index as i64,
                         case.arm,
-                        case.request,
-                        case.size.map(sql_integer)
+                        case.request_label,
+                        case.answer_bytes.map(sql_integer)
                     ],
                 )?;
             }
@@ -248,7 +249,9 @@ impl ResultsWriter {
                 "{option_and_path}: {}; what is measured stays in memory, and writing is tried again each second",
                 error_text(error)
             )),
-            Ok(()) if self.is_failing => say(&format!("{option_and_path}: all is written again")),
+            Ok(()) if self.is_failing => say(&format!(
+                "{option_and_path}: writing works again, and nothing is missing"
+            )),
             _ => {}
         }
         self.is_failing = written.is_err();
@@ -286,7 +289,7 @@ fn insert_samples(transaction: &Transaction<'_>, samples: &[Sample]) -> Result<(
         insert.execute(params![
             sql_integer(sample.number),
             sample.round,
-            sample.case as i64,
+            sample.case_index as i64,
             sql_integer(sample.at_ns),
             phase(0),
             phase(1),
@@ -298,7 +301,7 @@ fn insert_samples(transaction: &Transaction<'_>, samples: &[Sample]) -> Result<(
             measured(&|timing| timing.sent),
             measured(&|timing| timing.received),
             sample.result.as_ref().err(),
-            sample.refused,
+            sample.retries,
         ])?;
     }
     Ok(())

@@ -20,11 +20,12 @@ use tokio::{
 
 /// Per direction.
 const MAX_BYTES_IN_FLIGHT: usize = 4 << 20;
-/// Timers fire up to this late, so the end of a wait is polled.
+/// Timers fire up to this late, so the last part of a wait is polled.
 pub const TIMER_PRECISION: Duration = Duration::from_millis(2);
 /// The payload of a TCP segment.
 const PIECE_BYTES: usize = 1448;
 
+/// The delay and bandwidth that this tool imposes on a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct LinkShape {
     pub added_rtt: Duration,
@@ -150,7 +151,7 @@ impl ShapedStream {
         }
     }
 
-    fn read_ahead(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
+    fn read_ahead_from_node(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
         let mut space = [0; 16 << 10];
         while !self.closed_by_node && self.from_node.buffered < MAX_BYTES_IN_FLIGHT {
             let mut buffer = ReadBuf::new(&mut space);
@@ -164,8 +165,8 @@ impl ShapedStream {
         Ok(())
     }
 
-    /// Ready when nothing is in flight.
-    fn poll_deliver(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+    /// Ready when nothing is on its way to the node.
+    fn poll_deliver_to_node(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         while !self.to_node.pieces.is_empty() {
             let piece = ready!(self.to_node.poll_arrived(cx));
             let written = ready!(Pin::new(&mut self.stream).poll_write(cx, piece))?;
@@ -184,8 +185,8 @@ impl AsyncRead for ShapedStream {
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let _ = self.poll_deliver(cx)?;
-        self.read_ahead(cx)?;
+        let _ = self.poll_deliver_to_node(cx)?;
+        self.read_ahead_from_node(cx)?;
         if self.from_node.pieces.is_empty() && self.closed_by_node {
             return Poll::Ready(Ok(()));
         }
@@ -204,19 +205,19 @@ impl AsyncWrite for ShapedStream {
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         if self.to_node.buffered >= MAX_BYTES_IN_FLIGHT {
-            ready!(self.poll_deliver(cx))?;
+            ready!(self.poll_deliver_to_node(cx))?;
         }
         self.to_node.enqueue(bytes);
-        let _ = self.poll_deliver(cx)?;
+        let _ = self.poll_deliver_to_node(cx)?;
         Poll::Ready(Ok(bytes.len()))
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.poll_deliver(cx)
+        self.poll_deliver_to_node(cx)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        ready!(self.poll_deliver(cx))?;
+        ready!(self.poll_deliver_to_node(cx))?;
         Pin::new(&mut self.stream).poll_shutdown(cx)
     }
 }

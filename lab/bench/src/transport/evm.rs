@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use std::time::Duration;
 use tokio::time::{sleep, timeout};
 
-/// Stores the word that it is called with; called without one, returns the stored word.
+/// Stores the word of the call data. Returns the stored word if there is no call data.
 ///
 /// ```text
 /// 00  CALLDATASIZE          36
@@ -75,15 +75,17 @@ impl Evm {
     ) -> Result<(), Failure> {
         if self.payer_and_contract.is_some() {
             if client.effect_unknown {
-                let stored = self.stored_value(client, Protocol::HttpNew).await?;
+                let stored = self
+                    .fetch_value_or_block(client, Protocol::HttpNewConnection)
+                    .await?;
                 let number = stored
                     .as_str()
                     .and_then(|word| u64::from_str_radix(word.trim_start_matches("0x"), 16).ok());
                 self.value = number.ok_or(Failure::Wrong)?;
                 client.effect_unknown = false;
             }
-            // A receipt may precede the newest state.
-            while self.read(client, Protocol::HttpNew).await == Err(Failure::Wrong) {
+            // A node may have the receipt before `latest` has the new state.
+            while self.read(client, Protocol::HttpNewConnection).await == Err(Failure::Wrong) {
                 sleep(STATE_POLL_INTERVAL).await;
             }
         }
@@ -102,7 +104,7 @@ impl Evm {
         Ok(())
     }
 
-    /// Over HTTP the receipt is polled; over a WebSocket after each new head.
+    /// Polls the receipt: over HTTP at an interval, over a WebSocket after each new head.
     pub async fn write(
         &mut self,
         client: &mut NodeClient,
@@ -134,14 +136,14 @@ impl Evm {
 
     /// Fails unless the last written value is read. Without a contract, reads the newest block.
     pub async fn read(&self, client: &mut NodeClient, protocol: Protocol) -> Result<(), Failure> {
-        let stored = self.stored_value(client, protocol).await?;
+        let stored = self.fetch_value_or_block(client, protocol).await?;
         if self.payer_and_contract.is_some() && stored != format!("0x{:064x}", self.value) {
             return Err(Failure::Wrong);
         }
         Ok(())
     }
 
-    async fn stored_value(
+    async fn fetch_value_or_block(
         &self,
         client: &mut NodeClient,
         protocol: Protocol,

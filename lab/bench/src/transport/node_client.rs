@@ -2,7 +2,7 @@ use crate::{
     answer::parse_result,
     connection::{HttpConnection, WebSocket},
     failure::Failure,
-    plan::LinkConfig,
+    plan::ConnectionConfig,
     protocol::Protocol,
     results::{Timing, ns},
     stream::RawAnswer,
@@ -35,8 +35,8 @@ struct MessageKind {
 }
 
 pub struct NodeClient {
-    http: LinkConfig,
-    websocket: LinkConfig,
+    http: ConnectionConfig,
+    websocket: ConnectionConfig,
     tls: Option<TlsConnector>,
     /// Bytes of an answer, and of all `notifications`.
     max_bytes: usize,
@@ -56,7 +56,7 @@ pub struct NodeClient {
 
 impl NodeClient {
     pub fn new(
-        [http, websocket]: [LinkConfig; 2],
+        [http, websocket]: [ConnectionConfig; 2],
         tls: Option<TlsConnector>,
         max_bytes: usize,
         timeout: Duration,
@@ -89,7 +89,7 @@ impl NodeClient {
     pub async fn connect(&mut self, protocol: Protocol) -> Result<bool, Failure> {
         with_timeout(self.timeout, async {
             match protocol {
-                Protocol::HttpNew => {}
+                Protocol::HttpNewConnection => {}
                 Protocol::Http | Protocol::Http2 => {
                     let usable = match self.http_connections.get_mut(&protocol) {
                         Some(connection) => connection.is_usable().await,
@@ -117,7 +117,7 @@ impl NodeClient {
     }
 
     async fn open(&self, protocol: Protocol) -> Result<HttpConnection, Failure> {
-        let config = LinkConfig {
+        let config = ConnectionConfig {
             protocol,
             ..self.http.clone()
         };
@@ -174,7 +174,7 @@ impl NodeClient {
         let value = parse_result(&raw.body, self.last_id);
         self.sums.decode_cpu_ns += ns(clock::thread_cpu().saturating_sub(cpu));
         self.add_to_sums(&raw, begun, connect_and_tls_times);
-        if protocol != Protocol::HttpNew {
+        if protocol != Protocol::HttpNewConnection {
             self.http_connections.insert(protocol, connection);
         }
         value
@@ -248,9 +248,9 @@ mod tests {
     fn a_node_that_accepts_without_responding_times_out() {
         let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", silent.local_addr().unwrap());
-        let link = || LinkConfig {
+        let config = || ConnectionConfig {
             endpoint: Endpoint::parse(&url).unwrap(),
-            shape: LinkShape::default(),
+            link_shape: LinkShape::default(),
             protocol: Protocol::Http,
         };
         let runtime = Builder::new_current_thread()
@@ -260,7 +260,7 @@ mod tests {
             .unwrap();
         let found = LocalSet::new().block_on(&runtime, async {
             let limit = Duration::from_millis(200);
-            let mut client = NodeClient::new([link(), link()], None, 1 << 20, limit, limit);
+            let mut client = NodeClient::new([config(), config()], None, 1 << 20, limit, limit);
             let both = async {
                 let called = client
                     .call(Protocol::Http, "eth_chainId", json!([]))

@@ -61,7 +61,8 @@ impl Solana {
             .await?;
         wait_until_processed(client, Protocol::Http, &signature).await?;
         solana.prepare(client, Protocol::Http).await?;
-        let signature = send(client, Protocol::Http, &solana.transfer(INITIAL_LAMPORTS)).await?;
+        let transfer = solana.sign_transfer(INITIAL_LAMPORTS);
+        let signature = send(client, Protocol::Http, &transfer).await?;
         wait_until_processed(client, Protocol::Http, &signature).await?;
         solana.target_balance = INITIAL_LAMPORTS;
         Ok(solana)
@@ -72,7 +73,7 @@ impl Solana {
         if self.blockhash == [0; 32] || now.saturating_sub(self.blockhash_at) > MAX_BLOCKHASH_AGE {
             let options = json!([{"commitment": "confirmed"}]);
             let latest = client
-                .call(Protocol::HttpNew, "getLatestBlockhash", options)
+                .call(Protocol::HttpNewConnection, "getLatestBlockhash", options)
                 .await?;
             let text = latest["value"]["blockhash"]
                 .as_str()
@@ -94,13 +95,13 @@ impl Solana {
         if client.effect_unknown {
             let options = json!([self.target_address(), {"commitment": "processed"}]);
             let balance = client
-                .call(Protocol::HttpNew, "getBalance", options)
+                .call(Protocol::HttpNewConnection, "getBalance", options)
                 .await?;
             self.target_balance = balance["value"].as_u64().ok_or(Failure::Wrong)?;
             client.effect_unknown = false;
         }
         if protocol == Protocol::WebSocket {
-            // The WebSocket only delivers notifications.
+            // Transactions are sent over HTTP, so it must be connected before the timing.
             client.connect(Protocol::Http).await?;
         }
         if client.connect(protocol).await? {
@@ -111,7 +112,7 @@ impl Solana {
         Ok(())
     }
 
-    /// Over HTTP the status is polled; over a WebSocket the node notifies.
+    /// Over HTTP, polls the status. Over a WebSocket, waits for a notification.
     pub async fn write(
         &mut self,
         client: &mut NodeClient,
@@ -135,7 +136,7 @@ impl Solana {
         Ok(())
     }
 
-    /// Changes the account, then waits until the node returns the new balance.
+    /// Sends a transfer, then waits until the node returns the new balance.
     pub async fn read(
         &mut self,
         client: &mut NodeClient,
@@ -174,13 +175,13 @@ impl Solana {
         self.transfers += 1;
         let balance = self.target_balance.checked_add(self.transfers);
         Ok((
-            self.transfer(self.transfers),
+            self.sign_transfer(self.transfers),
             balance.ok_or(Failure::Wrong)?,
         ))
     }
 
     /// A signed transaction of the system program.
-    fn transfer(&self, lamports: u64) -> Vec<u8> {
+    fn sign_transfer(&self, lamports: u64) -> Vec<u8> {
         // One instruction: its program is account 2, its accounts are 0 and 1, and its twelve
         // bytes are the number of the instruction, 2, and the amount.
         let message = [

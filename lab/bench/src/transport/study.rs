@@ -1,4 +1,5 @@
-//! As in the study that `bench transport` repeats: times of single and repeated writes and reads.
+//! As in the study "RPC vs WebSocket Performance" of 51nodes, which `bench transport` repeats:
+//! times of single and repeated writes and reads.
 
 use crate::{
     compare::{Comparison, absolute_bounds, compare_arms, comparison_count, interval_label},
@@ -12,20 +13,20 @@ use faultline_text::number;
 pub fn study_text(results: &Results) -> String {
     let sentences = comparison_sentences(results);
     let mut out = String::new();
-    for request in results.request_names() {
+    for request in results.request_labels() {
         out += &format!("=== {} ===\n\n", request.to_uppercase());
         for arm in &results.header.arms {
             let mean = match results.mean_latency_ms(arm, request) {
                 None => "no good answer".to_owned(),
                 Some(mean) => format!("{} ms", number(mean, 3)),
             };
-            let failed = match failures(results, arm, request) {
+            let failed = match failure_count(results, arm, request) {
                 0 => String::new(),
                 count => format!(", {count} FAILED"),
             };
             out += &format!("{arm}: {mean}{failed}\n");
         }
-        for (_, text) in sentences.iter().filter(|(name, _)| *name == request) {
+        for (_, text) in sentences.iter().filter(|(label, _)| *label == request) {
             out += &format!("{text}\n");
         }
         out.push('\n');
@@ -38,24 +39,25 @@ fn comparison_sentences(results: &Results) -> Vec<(&str, String)> {
     let Some((reference, others)) = results.header.arms.split_first() else {
         return Vec::new();
     };
-    let comparisons = comparison_count(results);
+    let count = comparison_count(results);
     let sentence = |request, arm: &str| {
         let arms = [reference, arm];
-        if arms.iter().any(|arm| failures(results, arm, request) > 0) {
+        if arms
+            .iter()
+            .any(|arm| failure_count(results, arm, request) > 0)
+        {
+            // Without any good answer, the line of the arm already says so.
             results.mean_latency_ms(arm, request)?;
             return Some(format!(
                 "{arm} is not compared with {reference}: not every answer was good"
             ));
         }
-        let compared = compare_arms(results, arms, (request, None), comparisons)?;
-        Some(comparison_sentence(
-            reference,
-            &compared,
-            &interval_label(comparisons),
-        ))
+        let comparison = compare_arms(results, arms, (request, None), count)?;
+        let interval_name = interval_label(count);
+        Some(comparison_sentence(reference, &comparison, &interval_name))
     };
     let mut sentences = Vec::new();
-    for request in results.request_names() {
+    for request in results.request_labels() {
         for arm in others {
             sentences.extend(sentence(request, arm).map(|text| (request, text)));
         }
@@ -63,34 +65,35 @@ fn comparison_sentences(results: &Results) -> Vec<(&str, String)> {
     sentences
 }
 
-fn failures(results: &Results, arm: &str, request: &str) -> u64 {
+fn failure_count(results: &Results, arm: &str, request: &str) -> u64 {
     results
         .case_index(arm, request)
         .map_or(0, |case| results.summary(case).failures.values().sum())
 }
 
-fn comparison_sentence(reference: &str, compared: &Comparison, interval: &str) -> String {
-    let (arm, mean) = (&compared.arm, &compared.mean);
+fn comparison_sentence(reference: &str, comparison: &Comparison, interval_name: &str) -> String {
+    let (arm, mean) = (&comparison.arm, &comparison.mean);
     let [value, low, high] = [mean.value, mean.low, mean.high].map(|ms| number(ms, 3));
-    let Some(direction) = compared.decision.established() else {
+    let Some(direction) = comparison.decision.established() else {
         return format!(
-            "no difference between {arm} and {reference} is shown{}: {value} ms, {interval} {low} to {high} ms",
-            unreliable_suffix([compared.decision])
+            "no difference between {arm} and {reference} is established{}: {value} ms, {interval_name} {low} to {high} ms",
+            unreliable_suffix([comparison.decision])
         );
     };
-    let word = match direction {
+    let faster_or_slower = match direction {
         Direction::Lower => "faster",
         Direction::Higher => "slower",
     };
     let [least, most] = absolute_bounds([mean.low, mean.high], 3);
     let percent = |ratio: f64| 100.0 * (ratio - 1.0);
-    let (share, shares) = compared.ratio.map_or_else(Default::default, |ratio| {
-        let [least, most] = absolute_bounds([ratio.low, ratio.high].map(percent), 1);
-        let share = number(percent(ratio.value).abs(), 1);
-        (format!(" ({share} %)"), format!(" ({least} to {most} %)"))
-    });
+    let (percent_text, percent_interval) =
+        comparison.ratio.map_or_else(Default::default, |ratio| {
+            let [least, most] = absolute_bounds([ratio.low, ratio.high].map(percent), 1);
+            let value = number(percent(ratio.value).abs(), 1);
+            (format!(" ({value} %)"), format!(" ({least} to {most} %)"))
+        });
     format!(
-        "{arm} is {word} than {reference} by {} ms{share}, {interval} {least} to {most} ms{shares}",
+        "{arm} is {faster_or_slower} than {reference} by {} ms{percent_text}, {interval_name} {least} to {most} ms{percent_interval}",
         number(mean.value.abs(), 3)
     )
 }
@@ -99,8 +102,13 @@ pub fn page(results: &Results) -> Vec<Block> {
     let arms = &results.header.arms;
     let mut columns = vec![("", "")];
     columns.extend(arms.iter().map(|arm| (arm.as_str(), "ms")));
-    let mut out = cells::table("study-means", "Mean time of each", &columns, "");
-    for request in results.request_names() {
+    let mut out = cells::table(
+        "study-means",
+        "Mean time by scenario and transport",
+        &columns,
+        "",
+    );
+    for request in results.request_labels() {
         let row = arms.iter().map(|arm| {
             cells::number_or(results.mean_latency_ms(arm, request), 3, "no good answer")
         });
@@ -133,7 +141,7 @@ mod tests {
             "{out}"
         );
         assert!(
-            out.contains("no difference between http-new and http is shown"),
+            out.contains("no difference between http-new and http is established"),
             "{out}"
         );
         assert!(

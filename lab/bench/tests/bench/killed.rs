@@ -136,7 +136,9 @@ fn a_full_disk_is_reported_and_results_continue_once_space_returns() {
     assert_eq!(child.try_wait().unwrap(), None, "the run goes on");
     let before = requests(&out);
     fs::remove_file(&ballast).unwrap();
-    line("all is written again").expect("it is said").unwrap();
+    line("writing works again, and nothing is missing")
+        .expect("it is said")
+        .unwrap();
     assert!(requests(&out) > before);
     child.kill().unwrap();
     child.wait().unwrap();

@@ -121,7 +121,7 @@ pub fn record_at(
             manifest,
         })
         .unwrap();
-    let readings = vec![Reading::whole(&validator::PHASE, [phase.into()], 1)];
+    let readings = vec![Reading::integer(&validator::PHASE, [phase.into()], 1)];
     let batch = Arc::new(Batch {
         readings,
         up: true,

@@ -3,7 +3,7 @@ use crate::{
     comparability::tests::{pace, with_paces},
     verdict::Verdict,
 };
-use faultline_report::report::pace::Pace;
+use faultline_report::report::comparability::Pace;
 
 /// Runs of a release of which the p95 is so many times the baseline's, with this noise; the median is the baseline's.
 pub fn runs(version: &str, times: f64, rounds: u32) -> Vec<RunRow> {

@@ -9,9 +9,9 @@ fn plan() -> Plan {
     crate::plan::parse(PLAN, Path::new("/plan.toml")).unwrap()
 }
 
-fn block(number: u32) -> BlockContext {
-    BlockContext {
-        number: Some(number),
+fn host_block(replicate: u32) -> HostBlock {
+    HostBlock {
+        replicate: Some(replicate),
         how_to_resume: String::new(),
         last_end_unix_ns: None,
     }
@@ -20,11 +20,11 @@ fn block(number: u32) -> BlockContext {
 #[test]
 fn a_block_has_every_arm_once_in_the_order_and_with_the_numbers_of_the_plan() {
     let mut merged: Vec<Turn> = (1..=4)
-        .flat_map(|number| block(number).turns(&plan()))
+        .flat_map(|replicate| host_block(replicate).turns(&plan()))
         .collect();
     merged.sort_by_key(|turn| turn.number);
     assert_eq!(merged, schedule(&plan()));
-    let second = block(2).turns(&plan());
+    let second = host_block(2).turns(&plan());
     let arms: Vec<_> = second
         .iter()
         .map(|turn| (turn.number, turn.runs[0].arm.as_str()))
@@ -32,11 +32,11 @@ fn a_block_has_every_arm_once_in_the_order_and_with_the_numbers_of_the_plan() {
     assert_eq!(arms, [(3, "y"), (4, "x")]);
 }
 
-/// An attempt at block 1 with these outcomes, `None` for a run that was cut off.
+/// Writes a block attempt at block 1 with these outcomes. `None` is a run without an end.
 fn write(folder: &ExperimentFolder, name: &str, host: &str, outcomes: &[Option<Outcome>]) {
-    let path = folder.block(1).join(name);
+    let path = folder.host_block(1).join(name);
     fs::create_dir_all(&path).unwrap();
-    let turns = block(1).turns(&plan());
+    let turns = host_block(1).turns(&plan());
     let mut entries = vec![
         Entry::Planned(Planned::new(&plan(), "direct".to_owned(), turns.clone())),
         Entry::Runner {
@@ -75,7 +75,7 @@ fn merged(folder: &ExperimentFolder) -> JournalState {
         unix_ns: 0,
         entry: planned,
     }]);
-    merge_blocks(folder, &mut state);
+    merge_host_blocks(folder, &mut state);
     state
 }
 
@@ -88,12 +88,15 @@ fn the_first_attempt_with_all_results_counts_whatever_they_are() {
     write(&folder, "n2-2", "n2", &[Some(Outcome::OutOfMemory), done()]);
     write(&folder, "n3-10", "n3", &[done(), done()]);
     let state = merged(&folder);
-    let counted = state.counted();
+    let counted = state.completed_runs();
     let outcomes: Vec<_> = counted.iter().map(|one| &one.ending.outcome).collect();
     assert_eq!(outcomes, [&Outcome::OutOfMemory, &Outcome::Completed]);
     let path = state.run_folder(&folder, counted[0].scheduled, counted[0].attempt);
-    assert!(path.starts_with(folder.block(1).join("n2-2")), "{path:?}");
-    // The run that was cut off has an end, and nothing of its attempt counts.
+    assert!(
+        path.starts_with(folder.host_block(1).join("n2-2")),
+        "{path:?}"
+    );
+    // The run without an end gets one, and no result of its block attempt counts.
     let first = &state.attempts[&1][0];
     assert_eq!(first.host, "n1");
     assert!(
@@ -123,20 +126,20 @@ fn the_first_attempt_with_all_results_counts_whatever_they_are() {
 fn results_of_a_cut_block_do_not_count_once_another_host_has_begun_it() {
     let root = tempfile::tempdir().unwrap();
     let folder = ExperimentFolder::new(root.path());
-    fs::create_dir_all(folder.blocks()).unwrap();
+    fs::create_dir_all(folder.host_blocks()).unwrap();
     assert_eq!(
         merged(&folder).stopped.as_deref(),
         Some("no block has begun")
     );
     write(&folder, "n1-0", "n1", &[Some(Outcome::Completed), None]);
-    assert_eq!(merged(&folder).counted().len(), 1);
+    assert_eq!(merged(&folder).completed_runs().len(), 1);
     write(&folder, "n2-1", "n2", &[None]);
     let state = merged(&folder);
-    assert_eq!(state.counted().len(), 0);
+    assert_eq!(state.completed_runs().len(), 0);
     assert_eq!(state.next_attempt().map(|next| next.turn.number), Some(1));
 
     // The block returns to its first host.
-    let journal = ExperimentFolder::new(&folder.block(1).join("n1-0")).journal();
+    let journal = ExperimentFolder::new(&folder.host_block(1).join("n1-0")).journal();
     let (mut journal, _) = Journal::open(&journal).unwrap();
     let entry = Entry::Runner {
         pid: 1,
@@ -144,7 +147,7 @@ fn results_of_a_cut_block_do_not_count_once_another_host_has_begun_it() {
         host: "n1".to_owned(),
     };
     journal.append(&JournalLine { unix_ns: 2, entry }).unwrap();
-    assert_eq!(merged(&folder).counted().len(), 1);
+    assert_eq!(merged(&folder).completed_runs().len(), 1);
 }
 
 #[test]
@@ -155,7 +158,7 @@ fn unreadable_journals_are_named_and_other_attempts_count() {
     for name in ["n1-0", "n2-1", "n3-2", "n4-3"] {
         write(&folder, name, "n1", &[done(), done()]);
     }
-    let journal = |name: &str| ExperimentFolder::new(&folder.block(1).join(name)).journal();
+    let journal = |name: &str| ExperimentFolder::new(&folder.host_block(1).join(name)).journal();
     let lines = fs::read_to_string(journal("n1-0")).unwrap();
     fs::write(journal("n1-0"), format!("broken\n{lines}")).unwrap();
     let digest = crate::folder::digest(PLAN);
@@ -165,23 +168,31 @@ fn unreadable_journals_are_named_and_other_attempts_count() {
     write(&folder, "n5-4", "n5", &[None]);
     fs::write(journal("n5-4"), r#"{"unix_ns":1,"#).unwrap();
     // Block 2 is a file.
-    fs::write(folder.block(2), "").unwrap();
+    fs::write(folder.host_block(2), "").unwrap();
     let state = merged(&folder);
-    let counted = state.counted();
+    let counted = state.completed_runs();
     assert_eq!(counted.len(), 2);
     let path = state.run_folder(&folder, counted[0].scheduled, counted[0].attempt);
-    assert!(path.starts_with(folder.block(1).join("n4-3")), "{path:?}");
+    assert!(
+        path.starts_with(folder.host_block(1).join("n4-3")),
+        "{path:?}"
+    );
     let expected = [
         "n1-0/journal.jsonl:1: this is no line of a journal",
         "n2-1/journal.jsonl: this is the journal of another plan",
         "n3-2/journal.jsonl: this is no journal",
         "blocks/002: Not a directory",
     ];
-    let unreadable = &state.unreadable;
+    let unreadable = &state.unreadable_journals;
     assert_eq!(unreadable.len(), expected.len(), "{unreadable:#?}");
     for expected in expected {
         let named = unreadable.iter().any(|problem| problem.contains(expected));
         assert!(named, "{expected}: {unreadable:#?}");
     }
-    assert_eq!(attempts(&folder, &digest, 1, Some("n1")).unwrap().len(), 1);
+    assert_eq!(
+        read_block_attempts(&folder, &digest, 1, Some("n1"))
+            .unwrap()
+            .len(),
+        1
+    );
 }

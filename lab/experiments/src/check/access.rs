@@ -24,9 +24,9 @@ struct UserIds {
     groups: Vec<u32>,
 }
 
-/// Paths that the plan's user certainly cannot use, with reasons. Paths with an ACL, missing paths
-/// and missing users are left out.
-pub fn inaccessible(plan: &Plan) -> BTreeMap<PathBuf, String> {
+/// Paths that the plan's user certainly cannot use, with reasons. A path is left out if it is
+/// missing or has an ACL, and all paths are if the user is missing.
+pub fn find_inaccessible(plan: &Plan) -> BTreeMap<PathBuf, String> {
     let read = |file: &str| std::fs::read_to_string(file).unwrap_or_default();
     let user = plan.workload.user.as_deref();
     let user_ids =
@@ -47,20 +47,24 @@ pub fn inaccessible(plan: &Plan) -> BTreeMap<PathBuf, String> {
     inaccessible
 }
 
-/// Name, path and needed access bits. A run makes the user the owner of each folder that it clears.
-/// All other paths must be accessible already.
+/// Name, path and required permission bits. A run makes the user the owner of each folder that it
+/// clears, so such a folder needs no bits, and only its parents are checked. All other paths must
+/// be accessible already.
 fn required_access(plan: &Plan) -> Vec<(String, &Path, u32)> {
-    let bits = if plan.begin == InitialState::AsIs {
+    let folder_bits = if plan.initial_state == InitialState::AsIs {
         WRITE | EXECUTE
     } else {
         0
     };
     let folders = work_folders(plan).into_iter();
-    let mut all: Vec<_> = folders.map(|(key, path)| (key, path, bits)).collect();
+    let mut all: Vec<_> = folders
+        .map(|(key, path)| (key, path, folder_bits))
+        .collect();
+    // A lane has the folders and the identity of one run.
     for path in plan.lanes.iter().flat_map(|lane| &lane.identity) {
         all.push(("identity".to_owned(), path, READ));
     }
-    if let Some(path) = &plan.workload.working_folder {
+    if let Some(path) = &plan.workload.current_dir {
         all.push(("workload.working_folder".to_owned(), path, EXECUTE));
     }
     all
@@ -74,7 +78,7 @@ pub fn check(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
                     "{key} {} {why}: every run would exit immediately, and that would count as a result",
                     path.display()
                 ),
-                "give it to this user (chown), or let him in (chmod); or name another workload.user",
+                "make this user its owner (chown), permit the access (chmod), or name another workload.user",
             );
         }
     }
@@ -83,8 +87,8 @@ pub fn check(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
 impl UserIds {
     fn find(passwd: &str, group: &str, name: &str) -> Option<UserIds> {
         let mut accounts = passwd::parse(passwd).into_iter();
-        let owner = accounts.find(|account| account.name == name)?.owner;
-        let mut groups = vec![owner.gid];
+        let ids = accounts.find(|account| account.name == name)?.owner;
+        let mut groups = vec![ids.gid];
         for line in group.lines() {
             if let Some((before, members)) = line.rsplit_once(':')
                 && members.split(',').any(|member| member.trim() == name)
@@ -95,12 +99,12 @@ impl UserIds {
         }
         Some(UserIds {
             name: name.to_owned(),
-            uid: owner.uid,
+            uid: ids.uid,
             groups,
         })
     }
 
-    fn access_error(&self, path: &Path, bits: u32) -> Option<String> {
+    fn access_error(&self, path: &Path, path_bits: u32) -> Option<String> {
         if self.uid == 0 {
             return None;
         }
@@ -108,8 +112,8 @@ impl UserIds {
         let mut ancestors: Vec<&Path> = path.ancestors().collect();
         ancestors.reverse();
         ancestors.into_iter().find_map(|ancestor| {
-            let (bits, subject) = if ancestor == path {
-                (bits, "it".to_owned())
+            let (required_bits, subject) = if ancestor == path {
+                (path_bits, "it".to_owned())
             } else {
                 (EXECUTE, ancestor.display().to_string())
             };
@@ -118,7 +122,7 @@ impl UserIds {
                 .ok()
                 .filter(|_| !has_access_list(ancestor))?;
             let (mode, uid, gid) = (meta.mode(), meta.uid(), meta.gid());
-            if self.bits(mode, uid, gid) & bits == bits {
+            if self.permitted_bits(mode, uid, gid) & required_bits == required_bits {
                 return None;
             }
             Some(format!(
@@ -129,7 +133,7 @@ impl UserIds {
         })
     }
 
-    fn bits(&self, mode: u32, uid: u32, gid: u32) -> u32 {
+    fn permitted_bits(&self, mode: u32, uid: u32, gid: u32) -> u32 {
         let shift = if uid == self.uid {
             6
         } else if self.groups.contains(&gid) {
@@ -178,14 +182,26 @@ mod tests {
     #[test]
     fn access_uses_the_first_matching_permission_class() {
         let sol = sol();
-        assert_eq!(sol.bits(0o750, 4001, 0), 7);
+        assert_eq!(sol.permitted_bits(0o750, 4001, 0), 7);
         assert_eq!(
-            sol.bits(0o077, 4001, 4002),
+            sol.permitted_bits(0o077, 4001, 4002),
             0,
             "an owner has no more than the owner's"
         );
-        assert_eq!((sol.bits(0o750, 0, 4003), sol.bits(0o707, 0, 4003)), (5, 0));
-        assert_eq!((sol.bits(0o755, 0, 0), sol.bits(0o750, 0, 4004)), (5, 0));
+        assert_eq!(
+            (
+                sol.permitted_bits(0o750, 0, 4003),
+                sol.permitted_bits(0o707, 0, 4003)
+            ),
+            (5, 0)
+        );
+        assert_eq!(
+            (
+                sol.permitted_bits(0o755, 0, 0),
+                sol.permitted_bits(0o750, 0, 4004)
+            ),
+            (5, 0)
+        );
     }
 
     #[test]
@@ -205,19 +221,19 @@ mod tests {
             ..sol()
         };
         assert_eq!(sol.access_error(&ledger, EXECUTE), None);
-        let warnings = sol.access_error(&ledger, WRITE | EXECUTE).unwrap();
+        let error = sol.access_error(&ledger, WRITE | EXECUTE).unwrap();
         assert!(
-            warnings.starts_with("cannot be used by user \"sol\" (it has mode 755, user "),
-            "{warnings}"
+            error.starts_with("cannot be used by user \"sol\" (it has mode 755, user "),
+            "{error}"
         );
         mode("disk", 0o750);
-        let warnings = sol.access_error(&ledger, 0).unwrap();
+        let error = sol.access_error(&ledger, 0).unwrap();
         assert!(
-            warnings.contains(&format!(
+            error.contains(&format!(
                 "({} has mode 750, user ",
                 scene.path().join("disk").display()
             )),
-            "{warnings}"
+            "{error}"
         );
         assert_eq!(sol.access_error(&scene.path().join("none"), WRITE), None);
         let root = UserIds { uid: 0, ..sol };

@@ -16,7 +16,7 @@ const DATAPOINT_MODULES: [&str; 6] = [
     "solana_cost_model::cost_tracker",
 ];
 
-/// The log lines of a replay's report: datapoints, frozen banks, total time.
+/// Modules whose log lines the report of a replay needs: datapoints, frozen banks, total time.
 const REPLAY_LOG_MODULES: [&str; 4] = [
     "solana_metrics::metrics",
     "solana_runtime::bank",
@@ -37,16 +37,16 @@ pub fn check(plan: &Plan, findings: &mut Findings) {
             "solana=info,agave=info,solana_metrics=warn",
         ),
     };
-    let mut owners = vec![("the workload".to_owned(), &plan.workload.environment)];
+    let mut environments = vec![("the workload".to_owned(), &plan.workload.environment)];
     let arms = plan.arms.iter();
-    owners.extend(arms.map(|arm| (format!("arm {:?}", arm.name), &arm.environment)));
-    for (owner, variables) in owners {
+    environments.extend(arms.map(|arm| (format!("arm {:?}", arm.name), &arm.environment)));
+    for (subject, variables) in environments {
         if let Some(filter) = variables.get(LOG_VARIABLE)
             && let Some(module) = modules.iter().find(|module| !passes_info(filter, module))
         {
             findings.warn(
                 format!(
-                    "{LOG_VARIABLE} of {owner} is {filter:?}, which keeps {module} from logging at info: {harm}"
+                    "{LOG_VARIABLE} of {subject} is {filter:?}, which keeps {module} from logging at info: {harm}"
                 ),
                 format!("{LOG_VARIABLE}={value}, or leave it out"),
             );
@@ -55,25 +55,25 @@ pub fn check(plan: &Plan, findings: &mut Findings) {
 }
 
 /// env_logger's rules: directives `NAME=LEVEL`, `NAME` or `LEVEL`, separated by commas. The longest
-/// matching prefix decides; of equal names the last. Invalid directives are skipped; without any,
-/// only errors pass.
+/// matching prefix decides; of equal names the last. Invalid directives are skipped. Without a
+/// valid directive, only errors pass.
 fn passes_info(filter: &str, module: &str) -> bool {
     let mut parts = filter.split('/');
     let directives = parts.next().unwrap_or_default();
-    // One `/` begins a pattern for lines; with more, env_logger ignores everything.
+    // After one `/`, a pattern for lines follows. With a second `/`, env_logger ignores the filter.
     if parts.nth(1).is_some() {
         return false;
     }
     directives
         .split(',')
-        .filter_map(directive)
+        .filter_map(parse_directive)
         .filter(|(name, _)| module.starts_with(name))
         .max_by_key(|(name, _)| name.len())
-        .is_some_and(|(_, info)| info)
+        .is_some_and(|(_, passes)| passes)
 }
 
 /// Name, and whether `info` passes. An empty name means all modules.
-fn directive(text: &str) -> Option<(&str, bool)> {
+fn parse_directive(text: &str) -> Option<(&str, bool)> {
     let text = text.trim();
     match text
         .split_once('=')
@@ -99,8 +99,8 @@ fn allows_info(level: &str) -> Option<bool> {
 mod tests {
     use super::*;
 
-    /// A filter, whether all points are made, and whether the log of a replay has what is read from
-    /// it. The same as env_logger 0.9.3 (Agave 2.x) and env_filter 2.0.0 (Agave 4.x) say.
+    /// A filter, whether it lets all required datapoints pass, and whether it lets all log lines of
+    /// a replay pass. env_logger 0.9.3 (Agave 2.x) and env_filter 2.0.0 (Agave 4.x) agree.
     const FILTERS: [(&str, bool, bool); 33] = [
         ("solana=info,agave=info", true, true),
         ("solana=info,agave=info,solana_metrics=warn", true, false),

@@ -1,4 +1,5 @@
-//! Folders must be distinct, clearable, and no homes, and their disks need space.
+//! Checks that folders are distinct, may be cleared and are no home folders, and that their disks
+//! have space.
 
 use super::{Findings, HostFacts};
 use crate::plan::{Cluster, InitialState, Plan, WorkloadKind};
@@ -11,17 +12,19 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// One tick per second: 84 MiB in twelve hours (docs/PERFORMANCE.md), plus a margin.
+/// At one sample per second: 84 MiB in twelve hours (docs/PERFORMANCE.md), plus a margin.
 const RECORDING_BYTES_PER_HOUR: u64 = 8 << 20;
 /// A full and an incremental snapshot of mainnet-beta.
 const DOWNLOADED_SNAPSHOT_BYTES: u64 = 100 << 30;
 
+/// The ledger, accounts and snapshots folders of all lanes, each with its key in the plan. One lane
+/// has the folders of one run; with `concurrent`, each run of a turn has its own lane.
 pub fn work_folders(plan: &Plan) -> Vec<(String, &Path)> {
     let lanes = plan.lanes.iter();
     lanes.flat_map(|lane| plan.folders_of(lane)).collect()
 }
 
-/// Work folders, the experiment's folder, and the source of the snapshot.
+/// The work folders, the experiment's folder, and the folder from which a snapshot is restored.
 pub fn named_folders(plan: &Plan) -> Vec<(String, &Path)> {
     let mut all = written_folders(plan);
     let source = plan.restored_from();
@@ -40,14 +43,14 @@ pub fn check(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
         let Some(folder) = facts.folders.get(path) else {
             continue;
         };
-        if folder.blocked_by.is_some() {
+        if folder.non_folder_on_path.is_some() {
             continue;
         }
-        let shown = path.display();
-        if plan.begin == InitialState::AsIs {
+        let path_text = path.display();
+        if plan.initial_state == InitialState::AsIs {
             if !folder.exists {
                 findings.refuse(
-                    format!("{key} {shown} is not there, and begin.how is \"as-is\""),
+                    format!("{key} {path_text} is not there, and begin.how is \"as-is\""),
                     "make it, or let runs begin with \"download\" or \"restore\"",
                 );
             }
@@ -56,7 +59,7 @@ pub fn check(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
         if let Some(why) = &folder.why_not_clearable {
             findings.refuse(
                 format!("{key} cannot be cleared before a run: {why}"),
-                format!("faultline experiment init {shown}"),
+                format!("faultline experiment init {path_text}"),
             );
         }
         let real = folder.canonical_path.as_deref().unwrap_or(path);
@@ -67,7 +70,7 @@ pub fn check(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
         {
             findings.refuse(
                 format!(
-                    "{key} {shown} is the home folder {}, or has it inside",
+                    "{key} {path_text} is the home folder {}, or contains it",
                     home.display()
                 ),
                 "give it a folder of its own",
@@ -75,11 +78,11 @@ pub fn check(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
         }
     }
     for (key, path) in written_folders(plan) {
-        if let Some(file) = facts.folder(path).blocked_by {
-            let (shown, file) = (path.display(), file.display());
+        if let Some(file) = facts.folder(path).non_folder_on_path {
+            let (path_text, file) = (path.display(), file.display());
             findings.refuse(
-                format!("{key} {shown} is a folder that cannot be made: {file} is there and is no folder"),
-                "name another folder, or move that away",
+                format!("{key} {path_text} is a folder that cannot be made: {file} exists and is not a folder"),
+                "name another folder, or move this file away",
             );
         }
     }
@@ -109,7 +112,7 @@ fn check_shared_device(plan: &Plan, facts: &HostFacts, findings: &mut Findings) 
     }
 }
 
-/// Symbolic links can make two paths equal.
+/// Reports two keys with the same folder. Symbolic links can make two different paths equal.
 fn check_distinct(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
     let folders: Vec<(String, PathBuf)> = named_folders(plan)
         .into_iter()
@@ -122,10 +125,8 @@ fn check_distinct(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
         for (other, other_real) in folders.iter().take(index) {
             if real.starts_with(other_real) || other_real.starts_with(real) {
                 findings.refuse(
-                    format!(
-                        "{folder} and {other} are in truth the same folder, or one inside the other"
-                    ),
-                    "keep them apart",
+                    format!("{folder} and {other} are the same folder, or one is inside the other"),
+                    "name separate folders",
                 );
             }
         }
@@ -136,9 +137,10 @@ fn check_distinct(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
 pub struct SpaceNeed {
     pub folder: PathBuf,
     pub bytes: u64,
-    /// The purpose, and how certain the number is.
+    /// What needs the space, and how exact the number is.
     pub what: String,
-    /// A lack is only a warning: the number is an estimate, or a run frees space first.
+    /// Too little space is only a warning, because the number is an estimate, or because a run
+    /// clears folders first.
     pub rough: bool,
     pub free: Option<u64>,
 }
@@ -151,7 +153,7 @@ pub fn space_needs(plan: &Plan, facts: &HostFacts) -> Vec<SpaceNeed> {
         rough,
         free: facts.folder(folder).free,
     };
-    let runs = plan.runs() as u64;
+    let runs = plan.run_count() as u64;
     let interval = plan.recorder.interval.unwrap_or(DEFAULT_SAMPLING_INTERVAL);
     let bytes_per_hour = RECORDING_BYTES_PER_HOUR as f64 / interval.as_secs_f64().max(0.1);
     let bytes_per_run = (bytes_per_hour * plan.stop.duration.as_secs_f64() / 3600.0) as u64;
@@ -165,7 +167,11 @@ pub fn space_needs(plan: &Plan, facts: &HostFacts) -> Vec<SpaceNeed> {
         false,
     )];
     let is_validator = plan.workload.kind == WorkloadKind::Validator;
-    let (bytes, what) = match (&plan.begin, &facts.snapshot_bytes, plan.workload.cluster) {
+    let (bytes, what) = match (
+        &plan.initial_state,
+        &facts.snapshot_bytes,
+        plan.workload.cluster,
+    ) {
         (InitialState::Restore { .. }, Some(Ok(bytes)), _) => {
             (*bytes, "the snapshot of begin.from, before each run")
         }

@@ -1,19 +1,19 @@
+//! Reads the facts about this host that the checks of a plan need. The recorder is the daemon
+//! `faultlined`. A lane has the folders, CPUs and identity of one run.
+
 use super::{
     FolderFacts, HostFacts, LauncherFacts, TOOLS, access,
     folders::named_folders,
-    programs::{command_of, option_presences},
+    programs::{command_of, search_program_files},
     vote,
 };
-use crate::{host::current_findings, passwd, plan::Plan};
+use crate::{passwd, plan::Plan};
 use faultline_kernel::{
     CgroupFiles, CgroupLevels, HostRoot, LevelMemory, ReadError, locate_cgroups,
     parse::memory::Meminfo,
 };
 use faultline_runner::{
-    isolation::{
-        CpuSet, folders,
-        host::{self, Disk},
-    },
+    isolation::{self, CpuSet, host::Disk},
     record::{
         recorder::{self, in_path},
         success_and_stderr,
@@ -31,17 +31,19 @@ use std::{
 };
 use toml::{Table, Value};
 
-/// The daemon's default of `phase.at_tip_for`.
+/// The recorder's default of `phase.at_tip_for`.
 const DEFAULT_AT_TIP_DELAY: Duration = Duration::from_secs(60);
 const MAX_CONFIG_BYTES: u64 = 1 << 20;
 const MAX_MESSAGE_LINES: usize = 2;
 const MAX_LINE_CHARS: usize = 120;
 
-pub fn gather(plan: &Plan, launcher: Result<LauncherFacts, String>) -> HostFacts {
+pub fn gather_facts(plan: &Plan, launcher: Result<LauncherFacts, String>) -> HostFacts {
     let folders = named_folders(plan);
     let paths: Vec<&Path> = folders.iter().map(|(_, path)| *path).collect();
-    let state = host::inspect(&HostRoot::default(), &paths, &|_| false);
-    let online = fs::read_to_string("/sys/devices/system/cpu/online").ok();
+    // The facts include no processes of the host.
+    let lists_process = |_: &str| false;
+    let state = isolation::host::inspect(&HostRoot::default(), &paths, &lists_process);
+    let online_cpus = fs::read_to_string("/sys/devices/system/cpu/online").ok();
     let recorder_program =
         recorder::find_program(plan.recorder.program.as_deref(), "recorder.program")
             .map_err(|error| error.to_string());
@@ -50,16 +52,16 @@ pub fn gather(plan: &Plan, launcher: Result<LauncherFacts, String>) -> HostFacts
     let account = user.map(passwd::account).transpose();
     let mut facts = HostFacts {
         ram: state.memory_total,
-        levels: levels(&launcher).map_err(|error| error.to_string()),
+        outer_limits: read_outer_limits(&launcher).map_err(|error| error.to_string()),
         launcher,
         swap: state.swap_total,
-        cpus: online.and_then(|text| CpuSet::parse(&text).ok()),
+        cpus: online_cpus.and_then(|text| CpuSet::parse(&text).ok()),
         programs: programs(plan),
-        option_presences: BTreeMap::new(),
+        text_presences: BTreeMap::new(),
         folders: state.disks.into_iter().map(folder_facts).collect(),
         io_device_numbers: io_device_numbers(plan),
         path_checks: path_checks(plan),
-        inaccessible: access::inaccessible(plan),
+        inaccessible: access::find_inaccessible(plan),
         runs_as_other_user: match &account {
             Ok(account) => account.iter().any(|account| account.owner.uid != own_uid),
             Err(_) => true,
@@ -76,26 +78,30 @@ pub fn gather(plan: &Plan, launcher: Result<LauncherFacts, String>) -> HostFacts
         recorder_program,
         stakes: vote::request_stakes(plan, vote::RETRY_POLICY),
         snapshot_bytes: plan.restored_from().map(|from| {
-            let source = folders::measure(from).map_err(|error| error.to_string())?;
-            Ok(source.bytes)
+            let snapshot = isolation::folders::measure(from).map_err(|error| error.to_string())?;
+            Ok(snapshot.bytes)
         }),
-        host_violations: current_findings(plan),
+        host_violations: crate::host::current_findings(plan),
         home_folders: home_folders(),
     };
-    facts.option_presences = option_presences(plan, &facts);
+    facts.text_presences = search_program_files(plan, &facts);
     facts
 }
 
 fn folder_facts(disk: Disk) -> (PathBuf, FolderFacts) {
     let path = disk.path;
-    let mut existing = path.ancestors();
-    let existing = existing.find(|path| path.symlink_metadata().is_ok());
+    let mut ancestors = path.ancestors();
+    let nearest_existing = ancestors.find(|ancestor| ancestor.symlink_metadata().is_ok());
     let facts = FolderFacts {
         exists: path.is_dir(),
         canonical_path: path.canonicalize().ok(),
-        why_not_clearable: folders::check(&path).err().map(|error| error.to_string()),
+        why_not_clearable: isolation::folders::check(&path)
+            .err()
+            .map(|error| error.to_string()),
         device: disk.device,
-        blocked_by: existing.filter(|path| !path.is_dir()).map(Path::to_owned),
+        non_folder_on_path: nearest_existing
+            .filter(|ancestor| !ancestor.is_dir())
+            .map(Path::to_owned),
         free: disk.free,
     };
     (path, facts)
@@ -109,24 +115,31 @@ fn io_device_numbers(plan: &Plan) -> BTreeMap<PathBuf, Result<u64, String>> {
         .collect()
 }
 
-/// Memory limits above the runs: the machine's and, except with systemd, those of this program's
-/// cgroups.
-fn levels(launcher: &Result<LauncherFacts, String>) -> Result<Vec<LevelMemory>, ReadError> {
+/// Memory limits above the runs: that of the machine and those of the cgroups of this program. With
+/// systemd, runs are not below these cgroups.
+fn read_outer_limits(
+    launcher: &Result<LauncherFacts, String>,
+) -> Result<Vec<LevelMemory>, ReadError> {
     let root = HostRoot::default();
     let mut cgroups = CgroupLevels::default();
     if !launcher.as_ref().is_ok_and(LauncherFacts::is_systemd) {
-        let own = locate_cgroups(&root, std::process::id())?;
-        let (mut files, mut buffer) = (CgroupFiles::new(&own), Vec::new());
-        let sample = files.sample(true, &mut buffer);
+        let own_cgroups = locate_cgroups(&root, std::process::id())?;
+        let (mut files, mut buffer) = (CgroupFiles::new(&own_cgroups), Vec::new());
+        let read_limits = true;
+        let sample = files.sample(read_limits, &mut buffer);
         cgroups = files.levels(&sample, &mut buffer)?;
     }
     if let Some(error) = cgroups.errors.into_iter().next() {
         return Err(error);
     }
-    let machine = root.read_proc("meminfo", Meminfo::parse)?;
-    let mut levels = cgroups.limits;
-    levels.extend(LevelMemory::of_machine(&machine, cgroups.protected));
-    Ok(levels)
+    // The machine counts page cache as available even if `memory.min` protects it (`protected_bytes`).
+    let machine_memory = root.read_proc("meminfo", Meminfo::parse)?;
+    let mut outer_limits = cgroups.limits;
+    outer_limits.extend(LevelMemory::of_machine(
+        &machine_memory,
+        cgroups.protected_bytes,
+    ));
+    Ok(outer_limits)
 }
 
 pub fn program_files(plan: &Plan) -> BTreeSet<PathBuf> {
@@ -192,7 +205,7 @@ pub(super) fn path_checks(plan: &Plan) -> BTreeMap<PathBuf, Result<(), String>> 
     if let Some(path) = &recorder.config {
         add(path, check_readable);
     }
-    if let Some(path) = &workload.working_folder {
+    if let Some(path) = &workload.current_dir {
         add(path, check_folder);
     }
     if let Some(folder) = recorder.targets.as_deref().and_then(Path::parent) {
@@ -237,7 +250,8 @@ fn file_error(error: io::Error) -> String {
     }
 }
 
-/// The recorder's verdict on `recorder.config`; `None` if either file is missing or unreadable.
+/// The recorder's verdict on the file `recorder.config`. `None` if the program of the recorder or
+/// this file is missing or unreadable.
 fn config_verdict(plan: &Plan, recorder_program: Option<&Path>) -> Option<Result<(), String>> {
     let (program, file) = (recorder_program?, plan.recorder.config.as_deref()?);
     fs::File::open(file).ok()?;
@@ -281,7 +295,8 @@ fn at_tip_delay(plan: &Plan) -> Option<Duration> {
     }
 }
 
-/// `[phase]` of the recorder's configuration; empty without one, `None` if it is unreadable.
+/// `[phase]` of the recorder's configuration. Empty if the plan names no configuration, or if that
+/// has no such table. `None` if the configuration is unreadable.
 pub fn phase_config(plan: &Plan) -> Option<Table> {
     let Some(file) = &plan.recorder.config else {
         return Some(Table::new());

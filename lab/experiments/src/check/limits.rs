@@ -1,3 +1,6 @@
+//! Checks that this host can give each run its limits. With `concurrent`, all runs of a turn
+//! execute at the same time, and each has a lane: its own folders, ports and CPUs.
+
 use super::{Findings, HostFacts, LauncherFacts};
 use crate::plan::{Arm, Lane, Plan, Severity, WorkloadKind};
 use faultline_kernel::Level;
@@ -5,8 +8,10 @@ use faultline_runner::isolation::CpuSet;
 use faultline_text::{bytes, size};
 use std::collections::BTreeSet;
 
+/// The name of the launcher that makes cgroups of version 1 itself.
 const CGROUP_V1: &str = "cgroup v1";
-/// Bounds of a twentieth of the RAM, which is for the rest of the host.
+/// Least and most memory that stays for the rest of the host. Between them, it is a twentieth of
+/// the RAM.
 const RESERVE_BOUNDS: (u64, u64) = (512 << 20, 8 << 30);
 
 pub fn check(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
@@ -46,8 +51,8 @@ fn check_abilities(
     }
     if arm.swap_max.is_some() && arm.memory_max.is_none() && launcher_name == CGROUP_V1 {
         findings.refuse(
-            format!("arm {name:?} sets swap_max without memory_max, and {launcher_name} limits only both together"),
-            "give it a memory_max as well, or leave swap_max out",
+            format!("arm {name:?} sets swap_max without memory_max, and {launcher_name} can only limit memory and swap together"),
+            "give this arm a memory_max as well, or leave swap_max out",
         );
     }
     match arm.swap_max {
@@ -87,25 +92,25 @@ fn check_abilities(
 
 /// Reports each outer limit that takes effect before `max`.
 fn check_outer_limits(subject: &str, max: u64, facts: &HostFacts, findings: &mut Findings) {
-    let shown = size(max);
-    if let Err(why) = &facts.levels {
+    let max_text = size(max);
+    if let Err(why) = &facts.outer_limits {
         findings.warn(
-            format!("{subject} {shown}, and a limit around it cannot be read: {why}"),
-            "see to it that no cgroup above has less",
+            format!("{subject} {max_text}, and a limit around it cannot be read: {why}"),
+            "make sure that no cgroup above it has a lower limit",
         );
     }
-    let levels = facts.levels.iter().flatten();
-    for level in levels.filter(|level| level.headroom() < max) {
-        let (name, severity) = match level.level {
+    let outer_limits = facts.outer_limits.iter().flatten();
+    for limit in outer_limits.filter(|limit| limit.headroom() < max) {
+        let (name, severity) = match limit.id {
             Level::Machine => ("this machine".to_owned(), Severity::Warn),
-            _ => (format!("cgroup {} around it", level.path), Severity::Refuse),
+            _ => (format!("cgroup {} around it", limit.path), Severity::Refuse),
         };
         let what = format!(
-            "{subject} {shown}, and {name} has {} of {} left",
-            bytes(level.headroom()),
-            bytes(level.limit),
+            "{subject} {max_text}, and {name} has {} of {} left",
+            bytes(limit.headroom()),
+            bytes(limit.limit),
         );
-        let remedy = "that limit is met first: free memory there, or lower memory_max";
+        let remedy = "a run reaches that limit first: free memory there, or lower memory_max";
         findings.add(severity, what, remedy);
     }
 }
@@ -115,17 +120,18 @@ fn check_memory_max(arm: &Arm, facts: &HostFacts, findings: &mut Findings) {
     let subject = format!("memory_max of arm {:?}", arm.name);
     check_outer_limits(&format!("{subject} is"), max, facts, findings);
     let Some(ram) = facts.ram else { return };
-    let (shown, all) = (size(max), size(ram));
-    // The kernel reserves part of the installed memory.
+    let (max_text, ram_text) = (size(max), size(ram));
+    // `ram` excludes the memory that the kernel reserves, so an arm with exactly the installed
+    // memory can be above `ram`, but by less than 5 %.
     if max > ram / 100 * 105 {
         findings.refuse(
-            format!("{subject} is {shown}, and this host has {all}: the arm would have less memory than it says"),
-            "leave the arm out, or leave memory_max out and call the arm by what the host has",
+            format!("{subject} is {max_text}, and this host has {ram_text}: the arm would have less memory than its limit"),
+            "leave the arm out, or leave memory_max out and name the arm after the memory of this host",
         );
     } else if max >= ram / 100 * 95 {
         findings.warn(
-            format!("{subject}, {shown}, is 95 % or more of the host's {all}"),
-            "the host itself runs short before the limit acts: lower it, or read the arm as one without a limit",
+            format!("{subject}, {max_text}, is 95 % or more of the host's {ram_text}"),
+            "the host runs out of memory before the arm reaches its limit: lower memory_max, or treat the arm as one without a limit",
         );
     }
 }
@@ -137,21 +143,26 @@ fn check_cpus(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
     let arms = plan.arms.iter();
     let arms = arms.map(|arm| (format!("arm {:?}", arm.name), &arm.cpus));
     let recorder = ("the recorder".to_owned(), &plan.recorder.cpus);
-    for (owner, cpus) in lanes.chain(arms).chain([recorder]) {
+    for (subject, cpus) in lanes.chain(arms).chain([recorder]) {
         let mut cpus = cpus.iter().flat_map(CpuSet::numbers);
         if let Some(cpu) = cpus.find(|cpu| !host_cpus.numbers().contains(cpu)) {
             findings.refuse(
-                format!("{owner} wants CPU {cpu}, and this host has {host_cpus}"),
-                "name CPUs that are there",
+                format!("{subject} wants CPU {cpu}, and this host has {host_cpus}"),
+                "name CPUs that this host has",
             );
         }
     }
 }
 
 fn check_concurrent(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
+    // This arm runs twice at the same time (A/A pair): the two runs differ only by chance and lane.
     let repeated_arm = plan
         .concurrent
         .and_then(|concurrent| plan.arms.get(concurrent.repeated_arm));
+    let subject = format!(
+        "the limits of all arms and of the second run of arm {:?}",
+        repeated_arm.map_or("", |arm| arm.name.as_str())
+    );
     let mut sum = 0_u64;
     for arm in plan.arms.iter().chain(repeated_arm) {
         match arm.memory_max {
@@ -161,22 +172,17 @@ fn check_concurrent(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
                     "arm {:?} has no memory_max, so it can take memory from the arms that run at the same time",
                     arm.name
                 ),
-                "give every arm of a concurrent plan a memory_max, and all the same one if arms do not differ in memory",
+                "give every arm of a concurrent plan a memory_max; if arms do not differ in memory, give all the same one",
             ),
         }
     }
-    check_outer_limits(
-        "the limits of all arms and of the second run are",
-        sum,
-        facts,
-        findings,
-    );
+    check_outer_limits(&format!("{subject} are"), sum, facts, findings);
     if let Some(ram) = facts.ram {
         let reserve = (ram / 20).clamp(RESERVE_BOUNDS.0, RESERVE_BOUNDS.1);
         if sum.saturating_add(reserve) > ram {
             let [sum, reserve, ram] = [sum, reserve, ram].map(size);
             findings.refuse(
-                format!("the limits of all arms and of the second run are {sum}; with {reserve} for the rest of the host that is more than its {ram}"),
+                format!("{subject} are {sum}; with {reserve} for the rest of the host, that is more than its {ram}"),
                 "lower memory_max, or run the arms one after another (without [concurrent])",
             );
         }
@@ -192,7 +198,7 @@ fn check_concurrent(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
     };
     if plan.workload.kind == WorkloadKind::Validator && !plan.lanes.iter().all(has_ports) {
         findings.warn(
-            "not every lane says which ports it has, and validators at the same time must not share any",
+            "not every lane has all its ports, and validators that run at the same time must not share a port",
             "give each lane rpc_port, gossip_port and port_range, and use the placeholders {rpc_port} and so on in the command",
         );
     }
@@ -200,23 +206,23 @@ fn check_concurrent(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
 }
 
 fn check_shared_devices(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
-    let devices = |lane: &Lane| -> BTreeSet<u64> {
+    let devices_of = |lane: &Lane| -> BTreeSet<u64> {
         let folders = lane.folders();
         folders
             .filter_map(|folder| facts.folder(folder).device)
             .collect()
     };
-    let is_limited = plan.arms.iter().all(|arm| !arm.io.is_empty());
+    let limits_all_arms = plan.arms.iter().all(|arm| !arm.io.is_empty());
     let severity = plan
         .concurrent
         .map_or(Severity::Note, |rule| rule.shared_device);
-    if is_limited || severity == Severity::Note {
+    if limits_all_arms || severity == Severity::Note {
         return;
     }
     for (index, lane) in plan.lanes.iter().enumerate() {
-        let lane_devices = devices(lane);
+        let devices = devices_of(lane);
         let earlier = plan.lanes.iter().take(index);
-        for other in earlier.filter(|other| !devices(other).is_disjoint(&lane_devices)) {
+        for other in earlier.filter(|other| !devices_of(other).is_disjoint(&devices)) {
             let what = format!(
                 "lanes {:?} and {:?} are on the same device, and not every arm has an io limit",
                 other.name, lane.name

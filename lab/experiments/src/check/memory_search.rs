@@ -1,12 +1,16 @@
+//! Checks a plan with a memory search. The headroom is the bytes that a limit leaves above memory
+//! that cannot be reclaimed. A search keeps each headroom for a time, the dwell, and judges it.
+
 use super::{Findings, HostFacts, LauncherFacts};
 use crate::plan::Plan;
 use faultline_text::{duration, size};
 use std::time::Duration;
 
-/// A validator pushes every 10 s and replays only some dozens of slots in a shorter time.
+/// In a shorter dwell, a validator replays too few slots for a verdict. Besides, it sends its
+/// metrics to the recorder only every 10 s.
 const MIN_DWELL: Duration = Duration::from_secs(60);
 
-/// Samples must come this often: a search lifts its limit after five seconds without samples.
+/// The recorder must sample this often: a search lifts its limit after 5 s without a sample.
 const MAX_SAMPLING_INTERVAL: Duration = Duration::from_secs(2);
 
 /// With this option, the validator reports the tip on every request.
@@ -21,7 +25,8 @@ pub fn check(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
     }
     if facts.swap != Some(0) {
         findings.refuse(
-            "swap is on, or its state is unknown: with swap, anonymous memory is reclaimable too, and a headroom above it means nothing",
+            "swap is on, or its state is unknown: with swap, anonymous memory is reclaimable too, so the search has no unreclaimable \
+             memory to which it could add a headroom",
             "switch swap off (swapoff -a)",
         );
     }
@@ -31,7 +36,7 @@ pub fn check(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
         let (headroom, ram) = (size(memory_search.first_headroom), size(ram));
         findings.refuse(
             format!("search.from is {headroom}, and this host has {ram}: the first limit would limit nothing"),
-            "a headroom that the page cache of the validator fills; half of it is more than enough to begin with",
+            "lower search.from to a headroom that the page cache of the validator fills; half of the host's memory is more than enough",
         );
     }
     if memory_search.dwell < MIN_DWELL || memory_search.settle < MIN_DWELL / 2 {
@@ -41,7 +46,7 @@ pub fn check(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
         );
         findings.warn(
             format!(
-                "search.settle is {settle} and search.dwell {dwell}: a validator shows too little in so short a time"
+                "search.settle is {settle} and search.dwell {dwell}: a validator replays too few slots for a verdict in so short a time"
             ),
             "settle = \"2m\", dwell = \"8m\"",
         );
@@ -60,12 +65,13 @@ pub fn check(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
         );
     }
     findings.note(
-        "a run starts once, so the least memory of the start is not searched: the answer names the highest unreclaimable memory \
-         before the tip, and a start needs at least that",
+        "the search begins when the validator is at the tip, so it does not find the least memory for a start: its answer names the \
+         highest unreclaimable memory during the start, and a start needs at least this much",
         "confirm the answer with an arm that has it as memory_max from the beginning",
     );
     findings.note(
-        "what does not happen during the search is not in its answer, such as a full snapshot, an epoch boundary or another day's load",
+        "the answer does not cover events that the search did not meet, such as a full snapshot, an epoch boundary or the load of \
+         another day",
         "search again on another day, or with replicates = 3",
     );
 }
@@ -75,15 +81,15 @@ fn check_launcher(launcher: &LauncherFacts, findings: &mut Findings) {
     if !abilities.memory_high {
         findings.warn(
             format!(
-                "{name} has no limit that only slows down: nothing is killed, but a write into a full cgroup fails with ENOMEM, and \
-                 a validator ends itself then"
+                "{name} has only a hard limit, and none that slows a cgroup down: at a full cgroup the kernel kills nothing, but a \
+                 write fails with ENOMEM, and the validator then exits"
             ),
             "use a host with cgroup version 2; here the search tries no headroom below twice the largest rise of unreclaimable memory within a second",
         );
     }
     if !abilities.pressure {
         findings.warn(
-            format!("{name} does not report how long a cgroup waits for memory, so such waits cannot end a dwell early"),
+            format!("{name} does not report how long a cgroup waits for memory, so a long wait cannot end a dwell early"),
             "use a host with cgroup version 2 mounted, and pressure (psi=1)",
         );
     }
@@ -97,7 +103,7 @@ fn check_api(plan: &Plan, findings: &mut Findings) {
     let arguments = plan.arms.iter().flat_map(|arm| &arm.arguments);
     if !is_script && !command.iter().chain(arguments).any(|word| word == FULL_API) {
         findings.warn(
-            format!("the command has no {FULL_API}: only pushes report the distance to the tip, up to 25 s late"),
+            format!("the command has no {FULL_API}: only metrics that the validator pushes have the distance to the tip, up to 25 s late"),
             format!("add {FULL_API} to workload.command, and keep --private-rpc"),
         );
     }
@@ -109,7 +115,9 @@ fn check_interval(plan: &Plan, findings: &mut Findings) {
     {
         let interval = duration(interval);
         findings.refuse(
-            format!("recorder.interval is {interval}: a search has to know the distance to the tip more often"),
+            format!(
+                "recorder.interval is {interval}: a search needs the distance to the tip more often"
+            ),
             "recorder.interval = \"1s\", which is the default",
         );
     }

@@ -1,7 +1,7 @@
-//! Files, programs and options that a run needs. A validator ends at once if it does not know an
-//! option.
+//! Checks files, programs and options that a run needs. A validator exits at once if it does not
+//! know an option.
 
-use super::{Findings, HostFacts, OptionPresence, OptionPresences};
+use super::{Findings, HostFacts, TextPresence, TextPresences};
 use crate::plan::{Arm, Lane, PageCache, Plan, Severity, expand};
 use memchr::memmem;
 use std::{
@@ -15,7 +15,8 @@ const SETPRIV: &str = "setpriv";
 /// Programs of util-linux that a run needs.
 pub const TOOLS: [&str; 2] = [FINCORE, SETPRIV];
 
-/// Accounts option, releases from 2.0.25 to 4.4.0 that have it, remedy for other releases.
+/// An option of the accounts database, the releases from 2.0.25 to 4.4.0 that have it, and the
+/// remedy for other releases.
 const ACCOUNTS_OPTIONS: [(&str, &str, &str); 9] = [
     (
         "--accounts-db-read-cache-limit-mb",
@@ -101,7 +102,7 @@ pub fn check(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
         if let Err(why) = usable {
             findings.refuse(
                 format!("{}: {why}", file.display()),
-                "fix the plan, or create it",
+                "correct the path in the plan, or create the file or folder",
             );
         }
     }
@@ -132,36 +133,39 @@ fn check_tools(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
         && requested > max
     {
         findings.refuse(
-            format!("workload.open_files is {requested}, and at most {max} can be given here"),
-            "raise the hard limit of the user who runs this (`ulimit -Hn`, LimitNOFILE=), or fs.nr_open, or ask for fewer",
+            format!("workload.open_files is {requested}, and this host permits at most {max}"),
+            "raise the hard limit of the user who runs this (`ulimit -Hn`, LimitNOFILE=) or fs.nr_open, or lower workload.open_files",
         );
     }
 }
 
+/// `cache_entries` of an arm sets the capacity of the program cache by an environment variable. A
+/// binary that does not read this variable would keep its own capacity.
 fn check_cache_variable(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
-    let variable = &plan.workload.cache_variable;
-    for arm in plan.arms.iter().filter(|arm| arm.cache_entries.is_some()) {
+    let variable = &plan.workload.program_cache_variable;
+    for arm in plan
+        .arms
+        .iter()
+        .filter(|arm| arm.program_cache_entries.is_some())
+    {
         let Some(file) = program_of(plan, arm, facts).filter(|file| !is_unusable(facts, file))
         else {
             continue;
         };
-        let (name, shown) = (&arm.name, file.display());
-        let (what, remedy) = match facts
-            .option_presences
-            .get(&(file.clone(), variable.clone()))
-        {
-            Some(OptionPresence::Present) | None => continue,
-            Some(OptionPresence::Missing) => (
-                format!("but {variable} is not in {shown}: it would be ignored silently"),
-                "use a binary with the switch, as scripts/install-agave builds it",
+        let (name, file_text) = (&arm.name, file.display());
+        let (what, remedy) = match facts.text_presences.get(&(file.clone(), variable.clone())) {
+            Some(TextPresence::Present) | None => continue,
+            Some(TextPresence::Missing) => (
+                format!("but {variable} is not in {file_text}, which would ignore it silently"),
+                "use a binary that reads this variable, as scripts/install-agave builds it",
             ),
-            Some(OptionPresence::Script) => (
-                format!("and {shown} is a script: which program it starts is not known"),
+            Some(TextPresence::Script) => (
+                format!("and {file_text} is a script: which program it starts is not known"),
                 "name the program that it starts with workload.binary (or binary of the arm), and start {binary} or \
                  $FAULTLINE_BINARY in the script",
             ),
-            Some(OptionPresence::Unreadable(why)) => (
-                format!("and {shown} cannot be read: {why}"),
+            Some(TextPresence::Unreadable(why)) => (
+                format!("and {file_text} cannot be read: {why}"),
                 "name a program file that can be read",
             ),
         };
@@ -174,20 +178,20 @@ fn check_accounts_options(plan: &Plan, facts: &HostFacts, findings: &mut Finding
         let Some(file) = program_of(plan, arm, facts) else {
             continue;
         };
-        let (name, shown) = (&arm.name, file.display());
+        let (name, file_text) = (&arm.name, file.display());
         for (option, releases, remedy) in accounts_options(plan, arm) {
-            match facts.option_presences.get(&(file.clone(), option.to_owned())) {
-                Some(OptionPresence::Missing) => findings.refuse(
+            match facts.text_presences.get(&(file.clone(), option.to_owned())) {
+                Some(TextPresence::Missing) => findings.refuse(
                     format!(
-                        "arm {name:?} gives {option}, which {shown} does not have (Agave has it {releases}): it would not start"
+                        "arm {name:?} gives {option}, which {file_text} does not have (Agave has it {releases}): no run would start"
                     ),
                     remedy,
                 ),
-                Some(OptionPresence::Script) => findings.warn(
-                    format!("arm {name:?} gives {option}, and {shown} is a script: whether its program has the option is not known"),
+                Some(TextPresence::Script) => findings.warn(
+                    format!("arm {name:?} gives {option}, and {file_text} is a script: whether its program has the option is not known"),
                     "name the program that it starts with workload.binary (or binary of the arm)",
                 ),
-                Some(OptionPresence::Present | OptionPresence::Unreadable(_)) | None => {}
+                Some(TextPresence::Present | TextPresence::Unreadable(_)) | None => {}
             }
         }
     }
@@ -218,7 +222,8 @@ fn program_of(plan: &Plan, arm: &Arm, facts: &HostFacts) -> Option<PathBuf> {
         .or_else(of_command)
 }
 
-/// Expanded for the first lane. Empty if a placeholder has no value.
+/// The arm's command, with the values of the first lane for placeholders. A lane has the folders,
+/// ports and CPUs of one run. Empty if a placeholder has no value.
 pub fn command_of(plan: &Plan, arm: &Arm) -> Vec<String> {
     let lane = Lane::default();
     let lane = plan.lanes.first().unwrap_or(&lane);
@@ -226,33 +231,36 @@ pub fn command_of(plan: &Plan, arm: &Arm) -> Vec<String> {
         .map_or_else(|_| Vec::new(), |expanded| expanded.command)
 }
 
-pub fn option_presences(plan: &Plan, facts: &HostFacts) -> OptionPresences {
-    let mut options = OptionPresences::new();
+/// Searches the program file of each arm for the options and the variable that the arm sets.
+pub fn search_program_files(plan: &Plan, facts: &HostFacts) -> TextPresences {
+    let mut presences = TextPresences::new();
     for arm in &plan.arms {
         let Some(file) = program_of(plan, arm, facts) else {
             continue;
         };
         let mut search = |name: &str, excluded_suffix: &str| {
-            options
+            presences
                 .entry((file.clone(), name.to_owned()))
-                .or_insert_with(|| presence(&file, name.trim_start_matches('-'), excluded_suffix));
+                .or_insert_with(|| {
+                    search_program_file(&file, name.trim_start_matches('-'), excluded_suffix)
+                });
         };
         for (option, ..) in accounts_options(plan, arm) {
-            // Another option begins with this one and continues with `-mb`.
+            // The name of another option is this name followed by `-mb`.
             search(option, "-mb");
         }
-        if arm.cache_entries.is_some() {
-            search(&plan.workload.cache_variable, "");
+        if arm.program_cache_entries.is_some() {
+            search(&plan.workload.program_cache_variable, "");
         }
     }
-    options
+    presences
 }
 
 const ELF: &[u8] = b"\x7fELF";
 const CHUNK_BYTES: usize = 1 << 18;
 
 /// Searches a program file for `name`, which `excluded_suffix` must not follow.
-fn presence(file: &Path, name: &str, excluded_suffix: &str) -> OptionPresence {
+fn search_program_file(file: &Path, name: &str, excluded_suffix: &str) -> TextPresence {
     let search = || {
         if !fs::metadata(file)?.is_file() {
             return Err(io::Error::other("is not a regular file"));
@@ -264,14 +272,14 @@ fn presence(file: &Path, name: &str, excluded_suffix: &str) -> OptionPresence {
             .take(ELF.len() as u64)
             .read_to_end(&mut start)?;
         Ok(if start != ELF {
-            OptionPresence::Script
+            TextPresence::Script
         } else if contains(&mut program, name.as_bytes(), excluded_suffix.as_bytes())? {
-            OptionPresence::Present
+            TextPresence::Present
         } else {
-            OptionPresence::Missing
+            TextPresence::Missing
         })
     };
-    search().unwrap_or_else(|error| OptionPresence::Unreadable(error.to_string()))
+    search().unwrap_or_else(|error| TextPresence::Unreadable(error.to_string()))
 }
 
 /// Reads in chunks: memory does not grow with the file.
@@ -282,7 +290,7 @@ fn contains(file: &mut impl Read, needle: &[u8], excluded_suffix: &[u8]) -> io::
             .by_ref()
             .take(CHUNK_BYTES as u64)
             .read_to_end(&mut buffer)?;
-        // A match at the end of this chunk is decided with the next one.
+        // The next chunk may begin with the excluded suffix of a match at the end of this one.
         let is_last = read == 0;
         let end = buffer
             .len()
@@ -317,23 +325,23 @@ mod tests {
         let searched = |content: &[u8]| {
             let file = folder.path().join("program");
             std::fs::write(&file, content).unwrap();
-            presence(&file, "AGAVE_PROGRAM_CACHE_ENTRIES", "")
+            search_program_file(&file, "AGAVE_PROGRAM_CACHE_ENTRIES", "")
         };
         let mut program = b"\x7fELF".to_vec();
         program.resize(CHUNK_BYTES * 2 - 10, b'A');
-        assert_eq!(searched(&program), OptionPresence::Missing);
-        // Over the border of two pieces.
+        assert_eq!(searched(&program), TextPresence::Missing);
+        // The name crosses the boundary of two chunks.
         program.extend(b"AGAVE_PROGRAM_CACHE_ENTRIES and more");
-        assert_eq!(searched(&program), OptionPresence::Present);
+        assert_eq!(searched(&program), TextPresence::Present);
         assert_eq!(
             searched(b"#!/bin/sh\nAGAVE_PROGRAM_CACHE_ENTRIES=1 exec v"),
-            OptionPresence::Script
+            TextPresence::Script
         );
-        assert_eq!(searched(b""), OptionPresence::Script);
+        assert_eq!(searched(b""), TextPresence::Script);
         for unreadable in [folder.path().to_owned(), folder.path().join("none")] {
             assert!(matches!(
-                presence(&unreadable, "A", ""),
-                OptionPresence::Unreadable(_)
+                search_program_file(&unreadable, "A", ""),
+                TextPresence::Unreadable(_)
             ));
         }
     }

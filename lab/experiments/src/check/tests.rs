@@ -64,7 +64,7 @@ fn plan(text: &str) -> Plan {
 }
 
 /// Facts of a host without any finding about the plan.
-fn fit(plan: &Plan) -> HostFacts {
+fn fit_host(plan: &Plan) -> HostFacts {
     let open_files = Some(1_048_576);
     let abilities = Abilities {
         memory_high: true,
@@ -84,7 +84,7 @@ fn fit(plan: &Plan) -> HostFacts {
             canonical_path: Some(path.to_owned()),
             why_not_clearable: None,
             device: Some(number),
-            blocked_by: None,
+            non_folder_on_path: None,
             free: Some(1000 * GIB),
         };
         folders.insert(path.to_owned(), fact);
@@ -95,11 +95,11 @@ fn fit(plan: &Plan) -> HostFacts {
             abilities,
         }),
         ram: Some(64 * GIB),
-        levels: Ok(Vec::new()),
+        outer_limits: Ok(Vec::new()),
         swap: Some(0),
         cpus: CpuSet::parse("0-7").ok(),
         programs: BTreeMap::from([("/v".to_owned(), Ok(PathBuf::from("/v")))]),
-        option_presences: BTreeMap::new(),
+        text_presences: BTreeMap::new(),
         folders,
         io_device_numbers: BTreeMap::new(),
         path_checks: BTreeMap::new(),
@@ -118,28 +118,28 @@ fn fit(plan: &Plan) -> HostFacts {
 }
 
 fn shown_findings(plan: &Plan, facts: &HostFacts) -> Vec<(Severity, String)> {
-    findings(plan, facts, false)
+    check_plan(plan, facts, false)
         .into_iter()
         .map(|found| (found.severity, found.what))
         .collect()
 }
 
-/// Asserts that there is one finding, with this severity and text.
+/// Asserts that the only finding has this severity, and that its text contains `expected`.
 #[track_caller]
-fn only(plan: &Plan, facts: &HostFacts, severity: Severity, expected: &str) {
+fn assert_only_finding(plan: &Plan, facts: &HostFacts, severity: Severity, expected: &str) {
     match shown_findings(plan, facts).as_slice() {
         [(found, what)] if *found == severity && what.contains(expected) => {}
         other => panic!("{expected:?} is wanted: {other:#?}"),
     }
 }
 
-/// The plan, with one text replaced by another.
-fn but(text: &str, from: &str, to: &str) -> Plan {
+/// The plan of `text`, with `from` replaced by `to`.
+fn plan_with(text: &str, from: &str, to: &str) -> Plan {
     assert!(text.contains(from), "{from}");
     plan(&text.replace(from, to))
 }
 
-fn folder<'f>(facts: &'f mut HostFacts, path: &str) -> &'f mut FolderFacts {
+fn folder_mut<'f>(facts: &'f mut HostFacts, path: &str) -> &'f mut FolderFacts {
     facts.folders.get_mut(Path::new(path)).unwrap()
 }
 
@@ -149,21 +149,21 @@ use Severity::{Refuse, Warn};
 fn a_fitting_plan_has_no_findings() {
     for text in [TWO_ARMS, CONCURRENT] {
         let plan = plan(text);
-        assert_eq!(shown_findings(&plan, &fit(&plan)), []);
+        assert_eq!(shown_findings(&plan, &fit_host(&plan)), []);
     }
 }
 
 #[test]
 fn limits_that_the_launcher_does_not_have_are_refused() {
-    let high = but(
+    let high = plan_with(
         TWO_ARMS,
         "memory_max = \"8G\"",
         "memory_max = \"8G\"\nmemory_high = \"7G\"",
     );
-    let mut facts = fit(&high);
+    let mut facts = fit_host(&high);
     facts.launcher.as_mut().unwrap().abilities.memory_high = false;
     facts.launcher.as_mut().unwrap().name = "cgroup v1".to_owned();
-    only(
+    assert_only_finding(
         &high,
         &facts,
         Refuse,
@@ -171,7 +171,7 @@ fn limits_that_the_launcher_does_not_have_are_refused() {
     );
 
     let plan = plan(TWO_ARMS);
-    let mut facts = fit(&plan);
+    let mut facts = fit_host(&plan);
     facts.launcher.as_mut().unwrap().abilities.swap_max = false;
     assert_eq!(
         shown_findings(&plan, &facts),
@@ -185,7 +185,7 @@ fn limits_that_the_launcher_does_not_have_are_refused() {
             .all(|(severity, what)| *severity == Refuse && what.contains("must not swap"))
     );
     facts.launcher = Err("no cgroups".to_owned());
-    only(
+    assert_only_finding(
         &plan,
         &facts,
         Refuse,
@@ -198,11 +198,11 @@ fn a_limit_near_total_memory_warns_and_a_larger_one_is_refused() {
     let plan = plan(TWO_ARMS);
     let with = |ram: u64| HostFacts {
         ram: Some(ram),
-        ..fit(&plan)
+        ..fit_host(&plan)
     };
-    only(&plan, &with(8 * GIB + GIB / 4), Warn, "95 % or more");
-    only(&plan, &with(8 * GIB - GIB / 4), Warn, "95 % or more");
-    only(
+    assert_only_finding(&plan, &with(8 * GIB + GIB / 4), Warn, "95 % or more");
+    assert_only_finding(&plan, &with(8 * GIB - GIB / 4), Warn, "95 % or more");
+    assert_only_finding(
         &plan,
         &with(7 * GIB),
         Refuse,
@@ -213,7 +213,7 @@ fn a_limit_near_total_memory_warns_and_a_larger_one_is_refused() {
             &plan,
             &HostFacts {
                 ram: None,
-                ..fit(&plan)
+                ..fit_host(&plan)
             }
         ),
         []
@@ -224,26 +224,26 @@ fn a_limit_near_total_memory_warns_and_a_larger_one_is_refused() {
 fn a_limit_beyond_a_parent_cgroup_is_refused_beyond_the_host_warned() {
     let plan = plan(TWO_ARMS);
     let with = |level, path: &str, left: u64| HostFacts {
-        levels: Ok(vec![LevelMemory {
-            level,
+        outer_limits: Ok(vec![LevelMemory {
+            id: level,
             path: path.into(),
             limit: 20 * GIB,
             unreclaimable: 20 * GIB - left,
             dirty: None,
         }]),
-        ..fit(&plan)
+        ..fit_host(&plan)
     };
     assert_eq!(
         shown_findings(&plan, &with(Level::Machine, "", 8 * GIB)),
         []
     );
-    only(
+    assert_only_finding(
         &plan,
         &with(Level::Cgroup(1), "/sol.slice", 7 * GIB),
         Refuse,
         "of arm \"large\" is 8 GiB, and cgroup /sol.slice around it has 7.0 GiB of 20.0 GiB left",
     );
-    only(
+    assert_only_finding(
         &plan,
         &with(Level::Machine, "", 7 * GIB),
         Warn,
@@ -256,53 +256,58 @@ fn concurrent_limits_and_a_reserve_must_fit_in_memory() {
     let plan = plan(CONCURRENT);
     let with = |ram: u64| HostFacts {
         ram: Some(ram),
-        ..fit(&plan)
+        ..fit_host(&plan)
     };
     assert_eq!(shown_findings(&plan, &with(8 * GIB + GIB / 2)), []);
-    only(
+    assert_only_finding(
         &plan,
         &with(8 * GIB + GIB / 4),
         Refuse,
         "with 512 MiB for the rest of the host",
     );
-    let open = but(CONCURRENT, "memory_max = \"4G\"", "");
-    only(&open, &fit(&open), Refuse, "arm \"one\" has no memory_max");
+    let open = plan_with(CONCURRENT, "memory_max = \"4G\"", "");
+    assert_only_finding(
+        &open,
+        &fit_host(&open),
+        Refuse,
+        "arm \"one\" has no memory_max",
+    );
 }
 
 #[test]
 fn concurrent_lanes_sharing_a_device_or_cpu_are_reported() {
     let plan = plan(CONCURRENT);
-    let mut facts = fit(&plan);
-    folder(&mut facts, "/mnt/b").device = Some(1);
-    only(&plan, &facts, Refuse, "on the same device");
+    let mut facts = fit_host(&plan);
+    folder_mut(&mut facts, "/mnt/b").device = Some(1);
+    assert_only_finding(&plan, &facts, Refuse, "on the same device");
     let meant = |how: &str| {
-        but(
+        plan_with(
             CONCURRENT,
             "[concurrent]",
             &format!("[concurrent]\nshared_device = {how:?}"),
         )
     };
-    only(&meant("warn"), &facts, Warn, "on the same device");
+    assert_only_finding(&meant("warn"), &facts, Warn, "on the same device");
     assert_eq!(shown_findings(&meant("ignore"), &facts), []);
-    let limited = but(
+    let limited = plan_with(
         CONCURRENT,
         "memory_max = \"4G\"",
         "memory_max = \"4G\"\nio = [{ device = \"/mnt/a\", read_bytes = \"100M\" }]",
     );
     assert_eq!(shown_findings(&limited, &facts), []);
-    let portless = but(CONCURRENT, "gossip_port = 8101", "");
-    only(
+    let portless = plan_with(CONCURRENT, "gossip_port = 8101", "");
+    assert_only_finding(
         &portless,
-        &fit(&portless),
+        &fit_host(&portless),
         Warn,
-        "not every lane says which ports it has",
+        "not every lane has all its ports",
     );
-    let open = but(CONCURRENT, "cpus = \"2-3\"", "");
-    only(&open, &fit(&open), Warn, "not every lane has CPUs");
-    let beyond = but(CONCURRENT, "cpus = \"2-3\"", "cpus = \"7-8\"");
-    only(
+    let open = plan_with(CONCURRENT, "cpus = \"2-3\"", "");
+    assert_only_finding(&open, &fit_host(&open), Warn, "not every lane has CPUs");
+    let beyond = plan_with(CONCURRENT, "cpus = \"2-3\"", "cpus = \"7-8\"");
+    assert_only_finding(
         &beyond,
-        &fit(&beyond),
+        &fit_host(&beyond),
         Refuse,
         "lane \"b\" wants CPU 8, and this host has 0-7",
     );
@@ -310,37 +315,32 @@ fn concurrent_lanes_sharing_a_device_or_cpu_are_reported() {
 
 #[test]
 fn a_program_that_ignores_the_cache_size_option_is_refused() {
-    let plan = but(TWO_ARMS, "memory_max = \"8G\"", "cache_entries = 1024");
-    let with = |switch: OptionPresence| HostFacts {
-        option_presences: BTreeMap::from([(("/v".into(), CACHE_VARIABLE.to_owned()), switch)]),
-        ..fit(&plan)
+    let plan = plan_with(TWO_ARMS, "memory_max = \"8G\"", "cache_entries = 1024");
+    let with = |switch: TextPresence| HostFacts {
+        text_presences: BTreeMap::from([(("/v".into(), CACHE_VARIABLE.to_owned()), switch)]),
+        ..fit_host(&plan)
     };
-    assert_eq!(shown_findings(&plan, &with(OptionPresence::Present)), []);
-    only(
+    assert_eq!(shown_findings(&plan, &with(TextPresence::Present)), []);
+    assert_only_finding(
         &plan,
-        &with(OptionPresence::Missing),
+        &with(TextPresence::Missing),
         Refuse,
-        "AGAVE_PROGRAM_CACHE_ENTRIES is not in /v: it would be ignored silently",
+        "AGAVE_PROGRAM_CACHE_ENTRIES is not in /v, which would ignore it silently",
     );
-    only(
+    assert_only_finding(&plan, &with(TextPresence::Script), Refuse, "/v is a script");
+    assert_only_finding(
         &plan,
-        &with(OptionPresence::Script),
-        Refuse,
-        "/v is a script",
-    );
-    only(
-        &plan,
-        &with(OptionPresence::Unreadable("denied".to_owned())),
+        &with(TextPresence::Unreadable("denied".to_owned())),
         Refuse,
         "denied",
     );
     // The binary in the plan takes precedence over the first word of the command.
-    let named = but(
+    let named = plan_with(
         TWO_ARMS,
         "memory_max = \"8G\"",
         "cache_entries = 1024\nbinary = \"/b\"",
     );
-    assert_eq!(shown_findings(&named, &with(OptionPresence::Script)), []);
+    assert_eq!(shown_findings(&named, &with(TextPresence::Script)), []);
 }
 
 #[test]
@@ -353,28 +353,28 @@ fn an_unsupported_validator_option_is_refused_naming_supporting_releases() {
     )
     .unwrap();
     let with = |arguments: &str| {
-        but(
+        plan_with(
             TWO_ARMS,
             "memory_max = \"8G\"",
             &format!("arguments = {arguments}\nbinary = {:?}", file.display()),
         )
     };
     let gathered = |plan: &Plan| HostFacts {
-        option_presences: super::programs::option_presences(plan, &fit(plan)),
-        ..fit(plan)
+        text_presences: super::programs::search_program_files(plan, &fit_host(plan)),
+        ..fit_host(plan)
     };
     let has =
         with("[\"--accounts-db-read-cache-limit-mb\", \"10,20\", \"--accounts-index-bins=16\"]");
     assert_eq!(shown_findings(&has, &gathered(&has)), []);
     let lacks = with("[\"--accounts-db-read-cache-limit=10,20\"]");
-    only(
+    assert_only_finding(
         &lacks,
         &gathered(&lacks),
         Refuse,
         "gives --accounts-db-read-cache-limit, which",
     );
     fs::write(&file, "#!/bin/sh").unwrap();
-    only(
+    assert_only_finding(
         &lacks,
         &gathered(&lacks),
         Warn,
@@ -384,7 +384,7 @@ fn an_unsupported_validator_option_is_refused_naming_supporting_releases() {
 
 #[test]
 fn a_voting_validator_is_refused_without_the_i_vote_option() {
-    let i_vote = |plan: &Plan, facts: &HostFacts| findings(plan, facts, true).len();
+    let i_vote = |plan: &Plan, facts: &HostFacts| check_plan(plan, facts, true).len();
     for (from, to, column) in [
         (
             "\"{ledger}\"]",
@@ -402,27 +402,27 @@ fn a_voting_validator_is_refused_without_the_i_vote_option() {
             "arm \"large\"",
         ),
     ] {
-        let plan = but(TWO_ARMS, from, to);
-        only(
+        let plan = plan_with(TWO_ARMS, from, to);
+        assert_only_finding(
             &plan,
-            &fit(&plan),
+            &fit_host(&plan),
             Refuse,
             &format!("{column} sets a vote account"),
         );
-        assert_eq!(i_vote(&plan, &fit(&plan)), 0);
+        assert_eq!(i_vote(&plan, &fit_host(&plan)), 0);
     }
     let plan = plan(TWO_ARMS);
     let staked = |stake: Stake| HostFacts {
         stakes: BTreeMap::from([("main".to_owned(), stake)]),
-        ..fit(&plan)
+        ..fit_host(&plan)
     };
-    only(
+    assert_only_finding(
         &plan,
         &staked(Stake::Known(3_000_000_000)),
         Refuse,
         "has a stake of 3 SOL",
     );
-    only(
+    assert_only_finding(
         &plan,
         &staked(Stake::NotYetActive),
         Refuse,
@@ -440,9 +440,9 @@ fn an_unknown_stake_is_refused_except_on_a_private_cluster() {
             "main".to_owned(),
             Stake::Unknown("no connection".to_owned()),
         )]),
-        ..fit(plan)
+        ..fit_host(plan)
     };
-    let with = |more: &str| but(TWO_ARMS, "accounts =", &format!("{more}\naccounts ="));
+    let with = |more: &str| plan_with(TWO_ARMS, "accounts =", &format!("{more}\naccounts ="));
     let reached = "cluster = \"localnet\"\ncluster_rpc = \"http://127.0.0.1:1\"";
     for more in [
         "",
@@ -452,35 +452,35 @@ fn an_unknown_stake_is_refused_except_on_a_private_cluster() {
     ] {
         let plan = with(more);
         let why = "cannot determine whether the identity has stake: no connection";
-        only(&plan, &unknown(&plan), Refuse, why);
-        assert_eq!(findings(&plan, &unknown(&plan), true), [], "{more}");
-        let remedy = &findings(&plan, &unknown(&plan), false)[0].remedy;
+        assert_only_finding(&plan, &unknown(&plan), Refuse, why);
+        assert_eq!(check_plan(&plan, &unknown(&plan), true), [], "{more}");
+        let remedy = &check_plan(&plan, &unknown(&plan), false)[0].remedy;
         for word in ["workload.identity", "workload.cluster_rpc", "--i-vote"] {
             assert!(remedy.contains(word), "{remedy}");
         }
     }
     let own = with("cluster = \"localnet\"");
-    only(&own, &unknown(&own), Warn, "cannot determine");
+    assert_only_finding(&own, &unknown(&own), Warn, "cannot determine");
 }
 
 #[test]
 fn an_identity_not_in_the_command_may_differ() {
     let with = |words: &str| {
         let words = format!("[\"/v\", {words}]\nidentity = \"/id.json\"");
-        but(TWO_ARMS, "[\"/v\", \"--ledger\", \"{ledger}\"]", &words)
+        plan_with(TWO_ARMS, "[\"/v\", \"--ledger\", \"{ledger}\"]", &words)
     };
     let elsewhere = with("\"--identity\", \"/other.json\"");
-    only(
+    assert_only_finding(
         &elsewhere,
-        &fit(&elsewhere),
+        &fit_host(&elsewhere),
         Refuse,
         "workload names another identity",
     );
-    assert_eq!(findings(&elsewhere, &fit(&elsewhere), true), []);
+    assert_eq!(check_plan(&elsewhere, &fit_host(&elsewhere), true), []);
     let script = with("\"/start.sh\"");
-    only(
+    assert_only_finding(
         &script,
-        &fit(&script),
+        &fit_host(&script),
         Warn,
         "the validator may use another one",
     );
@@ -492,9 +492,9 @@ fn an_identity_not_in_the_command_may_differ() {
             .replace("accounts =", text)
             .replace("memory_max = \"8G\"", large),
     );
-    only(
+    assert_only_finding(
         &one_arm,
-        &fit(&one_arm),
+        &fit_host(&one_arm),
         Warn,
         "the validator may use another one",
     );
@@ -504,21 +504,22 @@ fn an_identity_not_in_the_command_may_differ() {
             .replace("accounts =", text)
             .replace("memory_max = \"8G\"", &other),
     );
-    only(
+    assert_only_finding(
         &two_arms,
-        &fit(&two_arms),
+        &fit_host(&two_arms),
         Refuse,
         "arm \"large\" names another identity",
     );
     for words in ["\"--identity\", \"{identity}\"", "\"--identity=/id.json\""] {
         let plan = with(words);
-        assert_eq!(shown_findings(&plan, &fit(&plan)), [], "{words}");
+        assert_eq!(shown_findings(&plan, &fit_host(&plan)), [], "{words}");
     }
 }
 
 #[test]
 fn a_vote_account_is_found_in_any_argument_form() {
-    let in_command = |words: &str| but(TWO_ARMS, "[\"/v\", \"--ledger\", \"{ledger}\"]", words);
+    let in_command =
+        |words: &str| plan_with(TWO_ARMS, "[\"/v\", \"--ledger\", \"{ledger}\"]", words);
     for words in [
         "[\"/bin/bash\", \"-c\", \"exec x --vote-account=foo\"]",
         "[\"/v\", \"--vote-account={ledger}/k\"]",
@@ -526,13 +527,18 @@ fn a_vote_account_is_found_in_any_argument_form() {
         "[\"python3\", \"-c\", \"run(['v', '--authorized-voter', 'k'])\"]",
     ] {
         let plan = in_command(words);
-        only(&plan, &fit(&plan), Refuse, "workload sets a vote account");
+        assert_only_finding(
+            &plan,
+            &fit_host(&plan),
+            Refuse,
+            "workload sets a vote account",
+        );
     }
 }
 
 #[test]
 fn a_resumed_experiment_is_only_warned_of_a_voting_validator() {
-    let votes = but(
+    let votes = plan_with(
         TWO_ARMS,
         "memory_max = \"8G\"",
         "arguments = [\"--vote-account=k.json\"]",
@@ -548,12 +554,17 @@ fn a_resumed_experiment_is_only_warned_of_a_voting_validator() {
 
 #[test]
 fn no_voting_does_not_excuse_a_vote_account() {
-    let plan = but(
+    let plan = plan_with(
         TWO_ARMS,
         "\"{ledger}\"]",
         "\"{ledger}\", \"--vote-account\", \"k\", \"--no-voting\"]",
     );
-    only(&plan, &fit(&plan), Refuse, "workload sets a vote account");
+    assert_only_finding(
+        &plan,
+        &fit_host(&plan),
+        Refuse,
+        "workload sets a vote account",
+    );
 }
 
 #[test]
@@ -561,21 +572,24 @@ fn an_identity_file_that_is_not_a_keypair_is_reported_once() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("id.json");
     fs::write(&file, "name = \"p\"\n").unwrap();
-    let plan = but(TWO_ARMS, "[stop]", &format!("identity = {file:?}\n[stop]"));
-    let gathered = gather(&plan, Err("not asked".to_owned()));
+    let plan = plan_with(TWO_ARMS, "[stop]", &format!("identity = {file:?}\n[stop]"));
+    let gathered = gather_facts(&plan, Err("not asked".to_owned()));
     let facts = HostFacts {
         path_checks: gathered.path_checks,
         stakes: gathered.stakes,
-        ..fit(&plan)
+        ..fit_host(&plan)
     };
-    only(
+    assert_only_finding(
         &plan,
         &facts,
         Refuse,
         "id.json: is no keypair as solana-keygen writes it",
     );
     fs::write(&file, format!("{:?}", [1_u8; 64])).unwrap();
-    assert_eq!(gather(&plan, Err(String::new())).path_checks[&file], Ok(()));
+    assert_eq!(
+        gather_facts(&plan, Err(String::new())).path_checks[&file],
+        Ok(())
+    );
 }
 
 #[test]
@@ -584,38 +598,38 @@ fn a_file_where_a_folder_is_expected_is_refused() {
     let file = root.path().join("base.toml");
     fs::write(&file, "").unwrap();
     for folder in [file.clone(), file.join("x/y")] {
-        let plan = but(TWO_ARMS, "\"/state\"", &format!("{folder:?}"));
-        let mut facts = fit(&plan);
-        let gathered = gather(&plan, Err(String::new())).folders;
+        let plan = plan_with(TWO_ARMS, "\"/state\"", &format!("{folder:?}"));
+        let mut facts = fit_host(&plan);
+        let gathered = gather_facts(&plan, Err(String::new())).folders;
         facts
             .folders
             .insert(folder.clone(), gathered[&folder].clone());
-        only(
+        assert_only_finding(
             &plan,
             &facts,
             Refuse,
-            &format!("{} is there and is no folder", file.display()),
+            &format!("{} exists and is not a folder", file.display()),
         );
     }
     let plan = plan(TWO_ARMS);
-    let mut facts = fit(&plan);
-    folder(&mut facts, "/mnt/ledger").blocked_by = Some("/mnt".into());
-    folder(&mut facts, "/mnt/ledger").why_not_clearable = Some("no mark".to_owned());
-    only(
+    let mut facts = fit_host(&plan);
+    folder_mut(&mut facts, "/mnt/ledger").non_folder_on_path = Some("/mnt".into());
+    folder_mut(&mut facts, "/mnt/ledger").why_not_clearable = Some("no mark".to_owned());
+    assert_only_finding(
         &plan,
         &facts,
         Refuse,
-        "ledger /mnt/ledger is a folder that cannot be made: /mnt is there",
+        "ledger /mnt/ledger is a folder that cannot be made: /mnt exists",
     );
 }
 
 #[test]
 fn swap_max_without_memory_max_is_refused_on_cgroup_v1() {
-    let plan = but(TWO_ARMS, "memory_max = \"8G\"", "swap_max = \"1G\"");
-    assert_eq!(shown_findings(&plan, &fit(&plan)), []);
-    let mut facts = fit(&plan);
+    let plan = plan_with(TWO_ARMS, "memory_max = \"8G\"", "swap_max = \"1G\"");
+    assert_eq!(shown_findings(&plan, &fit_host(&plan)), []);
+    let mut facts = fit_host(&plan);
     facts.launcher.as_mut().unwrap().name = "cgroup v1".to_owned();
-    only(
+    assert_only_finding(
         &plan,
         &facts,
         Refuse,
@@ -637,14 +651,14 @@ fn a_recorder_rejecting_its_configuration_is_reported_before_any_run() {
             "[recorder]\nprogram = {recorder:?}\nconfig = {:?}\n[stop]",
             folder.path().join("fine")
         );
-        let plan = but(TWO_ARMS, "[stop]", &more);
-        let configuration = gather(&plan, Err(String::new())).recorder_config;
+        let plan = plan_with(TWO_ARMS, "[stop]", &more);
+        let configuration = gather_facts(&plan, Err(String::new())).recorder_config;
         (
             shown_findings(
                 &plan,
                 &HostFacts {
                     recorder_config: configuration.clone(),
-                    ..fit(&plan)
+                    ..fit_host(&plan)
                 },
             ),
             configuration,
@@ -672,38 +686,38 @@ fn a_recorder_rejecting_its_configuration_is_reported_before_any_run() {
 #[test]
 fn a_tip_unreachable_within_the_time_limit_is_reported() {
     let within = |time: &str| {
-        but(
+        plan_with(
             TWO_ARMS,
             "[stop]",
             &format!("[stop]\nat_tip_within = \"{time}\""),
         )
     };
     for time in ["30s", "1m"] {
-        only(
+        assert_only_finding(
             &within(time),
-            &fit(&within(time)),
+            &fit_host(&within(time)),
             Warn,
-            "counts as at the tip after 1 min",
+            "reports the tip only after 1 min",
         );
     }
-    assert_eq!(shown_findings(&within("2m"), &fit(&within("2m"))), []);
+    assert_eq!(shown_findings(&within("2m"), &fit_host(&within("2m"))), []);
     let folder = tempfile::tempdir().unwrap();
     let config = folder.path().join("faultlined.toml");
-    let plan = but(
+    let plan = plan_with(
         TWO_ARMS,
         "[stop]",
         &format!("[recorder]\nconfig = {config:?}\n[stop]\nat_tip_within = \"30s\""),
     );
     let known = |text: &str| {
         fs::write(&config, text).unwrap();
-        let at_tip_delay = gather(&plan, Err(String::new())).at_tip_delay;
+        let at_tip_delay = gather_facts(&plan, Err(String::new())).at_tip_delay;
         (
             at_tip_delay,
             shown_findings(
                 &plan,
                 &HostFacts {
                     at_tip_delay,
-                    ..fit(&plan)
+                    ..fit_host(&plan)
                 },
             )
             .len(),
@@ -719,10 +733,10 @@ fn a_tip_unreachable_within_the_time_limit_is_reported() {
 
 #[test]
 fn arms_with_identical_settings_are_reported() {
-    let twins = but(TWO_ARMS, "memory_max = \"8G\"", "memory_max = \"4096M\"");
-    only(
+    let twins = plan_with(TWO_ARMS, "memory_max = \"8G\"", "memory_max = \"4096M\"");
+    assert_only_finding(
         &twins,
-        &fit(&twins),
+        &fit_host(&twins),
         Warn,
         "arms \"small\" and \"large\" have the same settings",
     );
@@ -731,18 +745,18 @@ fn arms_with_identical_settings_are_reported() {
             .text
             .replace("\"--ledger\"", "\"--name={arm}\", \"--ledger\""),
     );
-    assert_eq!(shown_findings(&named, &fit(&named)), []);
+    assert_eq!(shown_findings(&named, &fit_host(&named)), []);
 }
 
 #[test]
 fn a_log_filter_that_hides_datapoints_gives_a_warning() {
-    let plan = but(
+    let plan = plan_with(
         TWO_ARMS,
         "memory_max = \"8G\"",
         "environment = { RUST_LOG = \"warn\" }",
     );
     let what = "RUST_LOG of arm \"large\" is \"warn\", which keeps solana_core::replay_stage from logging at info";
-    only(&plan, &fit(&plan), Warn, what);
+    assert_only_finding(&plan, &fit_host(&plan), Warn, what);
 }
 
 #[test]
@@ -752,15 +766,15 @@ fn the_documented_log_filter_suits_a_validator_but_not_a_replay() {
         .lines()
         .find_map(|line| line.strip_prefix("RUST_LOG="))
         .unwrap();
-    let plan = but(
+    let plan = plan_with(
         TWO_ARMS,
         "[stop]",
         &format!("environment = {{ RUST_LOG = {filter:?} }}\n[stop]"),
     );
-    assert_eq!(shown_findings(&plan, &fit(&plan)), []);
+    assert_eq!(shown_findings(&plan, &fit_host(&plan)), []);
     let mut replay = plan;
     replay.workload.kind = WorkloadKind::Replay;
-    let shown_findings = shown_findings(&replay, &fit(&replay));
+    let shown_findings = shown_findings(&replay, &fit_host(&replay));
     let of_log: Vec<_> = shown_findings
         .iter()
         .filter(|(_, what)| what.contains("RUST_LOG"))
@@ -774,26 +788,26 @@ fn the_documented_log_filter_suits_a_validator_but_not_a_replay() {
 #[test]
 fn folders_without_permission_to_clear_are_refused() {
     let plan = plan(TWO_ARMS);
-    let mut facts = fit(&plan);
-    folder(&mut facts, "/mnt/accounts").why_not_clearable = Some("no mark".to_owned());
-    only(
+    let mut facts = fit_host(&plan);
+    folder_mut(&mut facts, "/mnt/accounts").why_not_clearable = Some("no mark".to_owned());
+    assert_only_finding(
         &plan,
         &facts,
         Refuse,
         "accounts cannot be cleared before a run: no mark",
     );
-    let as_is = but(TWO_ARMS, "download", "as-is");
-    only(&as_is, &facts, Warn, "the starts are not equal");
-    folder(&mut facts, "/mnt/accounts").exists = false;
+    let as_is = plan_with(TWO_ARMS, "download", "as-is");
+    assert_only_finding(&as_is, &facts, Warn, "the starts are not equal");
+    folder_mut(&mut facts, "/mnt/accounts").exists = false;
     assert!(
         shown_findings(&as_is, &facts)[0]
             .1
             .contains("accounts /mnt/accounts is not there")
     );
 
-    let mut facts = fit(&plan);
+    let mut facts = fit_host(&plan);
     facts.home_folders = vec!["/mnt/ledger/sol".into()];
-    only(
+    assert_only_finding(
         &plan,
         &facts,
         Refuse,
@@ -804,9 +818,9 @@ fn folders_without_permission_to_clear_are_refused() {
 #[test]
 fn a_recording_on_the_ledgers_device_gives_a_warning() {
     let plan = plan(TWO_ARMS);
-    let mut facts = fit(&plan);
-    folder(&mut facts, "/state").device = Some(1);
-    only(
+    let mut facts = fit_host(&plan);
+    folder_mut(&mut facts, "/state").device = Some(1);
+    assert_only_finding(
         &plan,
         &facts,
         Warn,
@@ -817,44 +831,44 @@ fn a_recording_on_the_ledgers_device_gives_a_warning() {
 #[test]
 fn two_names_of_one_folder_are_refused() {
     let plan = plan(TWO_ARMS);
-    let mut facts = fit(&plan);
-    folder(&mut facts, "/mnt/accounts").canonical_path = Some("/mnt/ledger/accounts".into());
-    only(
+    let mut facts = fit_host(&plan);
+    folder_mut(&mut facts, "/mnt/accounts").canonical_path = Some("/mnt/ledger/accounts".into());
+    assert_only_finding(
         &plan,
         &facts,
         Refuse,
-        "in truth the same folder, or one inside the other",
+        "are the same folder, or one is inside the other",
     );
 }
 
 #[test]
 fn recordings_require_free_space_and_downloads_an_estimate() {
     let plan = plan(TWO_ARMS);
-    let mut facts = fit(&plan);
+    let mut facts = fit_host(&plan);
     // Two arms, four times, an hour each.
     assert_eq!(space_needs(&plan, &facts)[0].bytes, 8 * (8 << 20));
-    folder(&mut facts, "/state").free = Some(63 << 20);
-    only(
+    folder_mut(&mut facts, "/state").free = Some(63 << 20);
+    assert_only_finding(
         &plan,
         &facts,
         Refuse,
         "/state: 64.0 MiB are needed, and 63.0 MiB are free",
     );
 
-    let mainnet = but(TWO_ARMS, "[stop]", "cluster = \"mainnet-beta\"\n[stop]");
-    let mut facts = fit(&mainnet);
-    folder(&mut facts, "/mnt/ledger").free = Some(99 * GIB);
-    only(
+    let mainnet = plan_with(TWO_ARMS, "[stop]", "cluster = \"mainnet-beta\"\n[stop]");
+    let mut facts = fit_host(&mainnet);
+    folder_mut(&mut facts, "/mnt/ledger").free = Some(99 * GIB);
+    assert_only_finding(
         &mainnet,
         &facts,
         Warn,
         "/mnt/ledger: roughly 100.0 GiB are needed",
     );
     // On one disk, needs add up.
-    folder(&mut facts, "/mnt/ledger").free = Some(100 * GIB);
+    folder_mut(&mut facts, "/mnt/ledger").free = Some(100 * GIB);
     assert_eq!(shown_findings(&mainnet, &facts), []);
-    folder(&mut facts, "/mnt/ledger").device = Some(50);
-    folder(&mut facts, "/state").free = Some(100 * GIB);
+    folder_mut(&mut facts, "/mnt/ledger").device = Some(50);
+    folder_mut(&mut facts, "/state").free = Some(100 * GIB);
     assert!(
         shown_findings(&mainnet, &facts)
             .iter()
@@ -864,22 +878,22 @@ fn recordings_require_free_space_and_downloads_an_estimate() {
 
 #[test]
 fn missing_users_and_files_of_a_plan_are_refused() {
-    let plan = but(
+    let plan = plan_with(
         TWO_ARMS,
         "ledger = \"/mnt/ledger\"",
         "ledger = \"/mnt/ledger\"\nuser = \"sol\"",
     );
-    let fits = fit(&plan);
+    let fits = fit_host(&plan);
     let why = || "is not there".to_owned();
     let mut facts = HostFacts {
         user: Err(why()),
         ..fits.clone()
     };
-    only(&plan, &facts, Refuse, "user \"sol\": is not there");
+    assert_only_finding(&plan, &facts, Refuse, "user \"sol\": is not there");
     // systemd finds users in other sources than /etc/passwd.
     facts.launcher.as_mut().unwrap().name = "systemd".to_owned();
-    only(&plan, &facts, Warn, "user \"sol\": is not there");
-    only(
+    assert_only_finding(&plan, &facts, Warn, "user \"sol\": is not there");
+    assert_only_finding(
         &plan,
         &HostFacts {
             recorder_program: Err(why()),
@@ -889,7 +903,7 @@ fn missing_users_and_files_of_a_plan_are_refused() {
         "there is no recorder",
     );
     let programs = BTreeMap::from([("/v".to_owned(), Err(why()))]);
-    only(
+    assert_only_finding(
         &plan,
         &HostFacts {
             programs,
@@ -898,7 +912,7 @@ fn missing_users_and_files_of_a_plan_are_refused() {
         Refuse,
         "the command begins with /v: is not there",
     );
-    only(
+    assert_only_finding(
         &plan,
         &HostFacts {
             path_checks: BTreeMap::from([("/f".into(), Err(why()))]),
@@ -911,39 +925,39 @@ fn missing_users_and_files_of_a_plan_are_refused() {
 
 #[test]
 fn limitations_of_an_experiment_design_are_reported() {
-    let few = but(TWO_ARMS, "replicates = 4", "replicates = 2");
-    only(
+    let few = plan_with(TWO_ARMS, "replicates = 4", "replicates = 2");
+    assert_only_finding(
         &few,
-        &fit(&few),
+        &fit_host(&few),
         Warn,
         "2 runs of each arm can be described, but not tested",
     );
-    let odd = but(TWO_ARMS, "replicates = 4", "replicates = 3");
-    only(
+    let odd = plan_with(TWO_ARMS, "replicates = 4", "replicates = 3");
+    assert_only_finding(
         &odd,
-        &fit(&odd),
+        &fit_host(&odd),
         Severity::Note,
         "only with an even number of replicates",
     );
-    let warm = but(
+    let warm = plan_with(
         TWO_ARMS,
         "how = \"download\"",
         "how = \"download\"\npage_cache = \"leave\"",
     );
-    only(
+    assert_only_finding(
         &warm,
-        &fit(&warm),
+        &fit_host(&warm),
         Warn,
         "files that the previous run read are still in the page cache",
     );
-    let square = but(
+    let square = plan_with(
         TWO_ARMS,
         "replicates = 4",
         "replicates = 3\norder = \"latin-square\"",
     );
-    only(
+    assert_only_finding(
         &square,
-        &fit(&square),
+        &fit_host(&square),
         Severity::Note,
         "a Latin square of 2 arms",
     );
@@ -957,20 +971,20 @@ fn temporary_host_conditions_give_only_a_warning() {
         is_temporary,
         what: "swap is on".to_owned(),
     };
-    only(
+    assert_only_finding(
         &plan,
         &HostFacts {
             host_violations: vec![host_finding(false)],
-            ..fit(&plan)
+            ..fit_host(&plan)
         },
         Refuse,
         "this host now: swap is on",
     );
-    only(
+    assert_only_finding(
         &plan,
         &HostFacts {
             host_violations: vec![host_finding(true)],
-            ..fit(&plan)
+            ..fit_host(&plan)
         },
         Warn,
         "this host now: swap is on",
@@ -979,12 +993,12 @@ fn temporary_host_conditions_give_only_a_warning() {
 
 #[test]
 fn the_most_severe_finding_comes_first() {
-    let plan = but(TWO_ARMS, "replicates = 4", "replicates = 1");
+    let plan = plan_with(TWO_ARMS, "replicates = 4", "replicates = 1");
     let facts = HostFacts {
         recorder_program: Err("none".to_owned()),
-        ..fit(&plan)
+        ..fit_host(&plan)
     };
-    let severities: Vec<Severity> = findings(&plan, &facts, false)
+    let severities: Vec<Severity> = check_plan(&plan, &facts, false)
         .into_iter()
         .map(|found| found.severity)
         .collect();
@@ -1001,7 +1015,7 @@ fn facts_of_this_host_can_be_gathered() {
         folder.path().join("state")
     );
     let plan = plan(&text);
-    let facts = gather(&plan, Err("not asked".to_owned()));
+    let facts = gather_facts(&plan, Err("not asked".to_owned()));
     assert!(
         facts.ram.is_some_and(|ram| ram > 1 << 26) && facts.cpus.is_some() && facts.swap.is_some()
     );
@@ -1015,7 +1029,7 @@ fn facts_of_this_host_can_be_gathered() {
     );
     let shell = facts.programs["sh"].clone().unwrap();
     let key = (shell, CACHE_VARIABLE.to_owned());
-    assert_eq!(facts.option_presences[&key], OptionPresence::Missing);
+    assert_eq!(facts.text_presences[&key], TextPresence::Missing);
     assert!(matches!(facts.stakes["main"], Stake::Unknown(_)));
 }
 
@@ -1030,11 +1044,11 @@ fn missing_host_requirements_are_reported_before_runs() {
         HostFacts {
             tools,
             runs_as_other_user: true,
-            ..fit(&plan)
+            ..fit_host(&plan)
         }
     };
-    only(&plan, &without("fincore"), Warn, "fincore");
-    only(&plan, &without("setpriv"), Refuse, "setpriv");
+    assert_only_finding(&plan, &without("fincore"), Warn, "fincore");
+    assert_only_finding(&plan, &without("setpriv"), Refuse, "setpriv");
     assert_eq!(
         shown_findings(
             &plan,
@@ -1055,9 +1069,9 @@ fn missing_host_requirements_are_reported_before_runs() {
 
     let mut many = plan.clone();
     many.workload.open_files = Some(1_048_577);
-    only(&many, &fit(&many), Refuse, "1048577");
+    assert_only_finding(&many, &fit_host(&many), Refuse, "1048577");
     many.workload.open_files = Some(1_048_576);
-    assert_eq!(shown_findings(&many, &fit(&many)), []);
+    assert_eq!(shown_findings(&many, &fit_host(&many)), []);
 }
 
 #[test]
@@ -1066,9 +1080,9 @@ fn a_folder_that_its_user_may_not_write_is_refused() {
     let why = "cannot be used by user \"sol\" (it has mode 755, user 0 and group 0)";
     let facts = HostFacts {
         inaccessible: BTreeMap::from([("/mnt/ledger".into(), why.to_owned())]),
-        ..fit(&plan)
+        ..fit_host(&plan)
     };
-    only(
+    assert_only_finding(
         &plan,
         &facts,
         Refuse,
@@ -1084,7 +1098,7 @@ fn a_search_with_a_validator_not_reporting_its_tip_gives_a_warning() {
     let late = plan(&text);
     let facts = |plan: &Plan| HostFacts {
         swap: Some(0),
-        ..fit(plan)
+        ..fit_host(plan)
     };
     let warned = |plan: &Plan| {
         shown_findings(plan, &facts(plan))

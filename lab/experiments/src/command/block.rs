@@ -1,16 +1,19 @@
-use super::{begin, continue_run, lock_new, write_synced};
+//! Commands for blocks. A block has all runs of one replicate, and one host executes it, with or
+//! without Slurm.
+
+use super::{begin_experiment, continue_experiment, lock_new_folder, write_synced};
 use crate::{
     args::{BlockArgs, SlurmArgs},
-    blocks::{self, BlockAttempt, BlockContext},
+    blocks::{self, BlockAttempt, HostBlock},
     folder::{ExperimentFolder, LOCK, digest},
     journal::{Entry, Journal, JournalLine, JournalState, Planned},
     lock::Lock,
     plan::Plan,
     plan_command,
     runner::ExperimentEnd,
-    saved::{find_folder, read_planned, read_started, refuse_changed},
+    saved::{find_folder, read_with_host_blocks, read_without_host_blocks, refuse_changed},
     schedule::schedule,
-    slurm::{self, EXIT_NOT_NOW, Job, Jobs},
+    slurm::{self, EXIT_TEMPFAIL, Job, JobScripts},
 };
 use anyhow::{Result, bail, ensure};
 use faultline_common::{
@@ -25,17 +28,19 @@ use itertools::Itertools;
 use std::{fs, time::Duration};
 
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
-/// Time that is added to the grace period, for the recorder and the scheduler.
+/// Added to the grace period of a validator: the recorder and Slurm need time to end, too.
 const STOP_MARGIN: Duration = Duration::from_secs(60);
 
 pub fn prepare(plan: &Plan) -> Result<ExperimentFolder> {
     let folder = ExperimentFolder::new(&plan.folder);
-    let _lock = lock_new(&folder)?;
-    fs::create_dir_all(folder.blocks()).at(&folder.blocks())?;
+    let _lock = lock_new_folder(&folder)?;
+    fs::create_dir_all(folder.host_blocks()).at(&folder.host_blocks())?;
     write_synced(&folder.plan(), plan.text.as_bytes())?;
+    // Each block attempt has a launcher of its own.
+    let unknown_launcher = String::new();
     Journal::create(&folder.journal())?.append(&JournalLine {
         unix_ns: clock::unix_ns(),
-        entry: Entry::Planned(Planned::new(plan, String::new(), schedule(plan))),
+        entry: Entry::Planned(Planned::new(plan, unknown_launcher, schedule(plan))),
     })?;
     let blocks = counted(plan.replicates as f64, "block");
     say(&format!(
@@ -44,11 +49,12 @@ pub fn prepare(plan: &Plan) -> Result<ExperimentFolder> {
     Ok(folder)
 }
 
-/// The exit code is 75 if the task or the host is in use, or the host is not fit.
-pub fn task_exit_code(what: &str, end: Result<ExperimentEnd>) -> Result<u8> {
+/// The exit code of a host block, which is a block of a plan or a round of a campaign. One host
+/// executes its turns. The code is 75 if the block or the host is in use, or the host is not fit.
+pub fn host_block_exit_code(what: &str, end: Result<ExperimentEnd>) -> Result<u8> {
     let not_now = |why: String| {
         say(&format!("{what}: not now: {why}"));
-        Ok(EXIT_NOT_NOW)
+        Ok(EXIT_TEMPFAIL)
     };
     match end {
         Ok(ExperimentEnd::Finished) => {
@@ -65,68 +71,86 @@ pub fn task_exit_code(what: &str, end: Result<ExperimentEnd>) -> Result<u8> {
 }
 
 pub fn run(args: &BlockArgs) -> Result<ExperimentEnd> {
-    let number = args.block;
+    let replicate = args.block;
     let folder = find_folder(&args.experiment)?;
-    // Merging would look at locks, which other blocks take now.
-    let (mut plan, _) = read_planned(&folder)?;
+    // `read_with_host_blocks` would test the locks of all blocks by taking them for a moment. That
+    // would disturb other blocks that start now.
+    let (mut plan, _) = read_without_host_blocks(&folder)?;
     ensure!(
-        folder.has_blocks(),
-        "{folder} has no blocks: it was not begun by `faultline experiment prepare`"
+        folder.has_host_blocks(),
+        "{folder} has no blocks: `faultline experiment prepare` did not begin this experiment"
     );
-    if !(1..=plan.replicates).contains(&number) {
+    if !(1..=plan.replicates).contains(&replicate) {
         let last = plan.replicates;
-        return Err(UsageError(format!("{folder} has blocks 1 to {last}, and no {number}")).into());
+        return Err(UsageError(format!(
+            "{folder} has blocks 1 to {last}, and no {replicate}"
+        ))
+        .into());
     }
-    let path = folder.block(number);
+    let path = folder.host_block(replicate);
     fs::create_dir_all(&path).at(&path)?;
     let _lock = Lock::take_with_message(&path.join(LOCK), |process| {
         format!("it is being run already{process}")
     })?;
     let digest = digest(&plan.text);
-    let attempts = blocks::attempts(&folder, &digest, number, None)?;
-    if attempts.iter().any(BlockAttempt::is_done) {
+    let block_attempts = blocks::read_block_attempts(&folder, &digest, replicate, None)?;
+    if block_attempts.iter().any(BlockAttempt::is_done) {
         return Ok(ExperimentEnd::Finished);
     }
     let host = blocks::host_name();
-    for attempt in attempts.iter().filter(|attempt| !attempt.is_on(&host)) {
+    for attempt in block_attempts
+        .iter()
+        .filter(|attempt| !attempt.is_on(&host))
+    {
         attempt.warn_if_unreadable();
     }
-    let mut readable = attempts.iter().filter(|attempt| attempt.problem.is_none());
-    let own = readable.rfind(|attempt| attempt.is_on(&host));
-    plan.folder = own.map_or_else(
-        || path.join(blocks::attempt_name(&host, next_number(&attempts))),
-        |own| own.folder.path().to_owned(),
+    let mut readable = block_attempts
+        .iter()
+        .filter(|attempt| attempt.problem.is_none());
+    let attempt_here = readable.rfind(|attempt| attempt.is_on(&host));
+    plan.folder = attempt_here.map_or_else(
+        || {
+            path.join(blocks::block_attempt_name(
+                &host,
+                next_attempt_number(&block_attempts),
+            ))
+        },
+        |attempt| attempt.folder.path().to_owned(),
     );
-    let block = BlockContext {
+    let host_block = HostBlock {
         last_end_unix_ns: last_end_unix_ns(&folder, &plan, &host),
-        how_to_resume: blocks::how_to_resume(&folder, number),
-        number: Some(number),
+        how_to_resume: blocks::how_to_resume(&folder, replicate),
+        replicate: Some(replicate),
     };
-    match own.filter(|own| own.journal_state.planned.is_some()) {
-        Some(own) => continue_run(plan, &own.journal_state, args.i_vote, Some(block)),
-        None => begin(plan, args.launcher, args.i_vote, Some(block)),
+    match attempt_here.filter(|attempt| attempt.journal_state.planned.is_some()) {
+        Some(attempt) => {
+            continue_experiment(plan, &attempt.journal_state, args.i_vote, Some(host_block))
+        }
+        None => begin_experiment(plan, args.launcher, args.i_vote, Some(host_block)),
     }
 }
 
-/// At least Slurm's count of restarts, which hosts know without a common file system.
-fn next_number(attempts: &[BlockAttempt]) -> u32 {
+/// Above the numbers of all attempts on this file system, and at least Slurm's count of restarts.
+/// Hosts without a common file system do not see each other's attempts, but know this count.
+fn next_attempt_number(block_attempts: &[BlockAttempt]) -> u32 {
     let restarts = blocks::env_var("SLURM_RESTART_COUNT").and_then(|count| count.parse().ok());
-    attempts
+    block_attempts
         .last()
         .map_or(0, |last| last.number.saturating_add(1))
         .max(restarts.unwrap_or(0))
 }
 
+/// When the last run on this host ended, in any block.
 fn last_end_unix_ns(folder: &ExperimentFolder, plan: &Plan, host: &str) -> Option<i64> {
     let digest = digest(&plan.text);
     let mut last_end = None;
-    for number in 1..=plan.replicates {
-        let attempts =
-            blocks::attempts(folder, &digest, number, Some(host)).unwrap_or_else(|error| {
-                blocks::warn_unreadable(&format!("block {number}: {error:#}"));
+    for replicate in 1..=plan.replicates {
+        let block_attempts = blocks::read_block_attempts(folder, &digest, replicate, Some(host))
+            .unwrap_or_else(|error| {
+                blocks::warn_unreadable(&format!("block {replicate}: {error:#}"));
                 Vec::new()
             });
-        for attempt in attempts {
+        for attempt in block_attempts {
             attempt.warn_if_unreadable();
             last_end = last_end.max(attempt.journal_state.last_end_unix_ns);
         }
@@ -137,21 +161,21 @@ fn last_end_unix_ns(folder: &ExperimentFolder, plan: &Plan, host: &str) -> Optio
 pub fn submit(args: &SlurmArgs) -> Result<u8> {
     let plan = plan_command::read(&args.plan)?;
     if args.print {
-        return print(&slurm::script(&plan, args.i_vote)?).map(|()| 0);
+        return print(&slurm::experiment_script(&plan, args.i_vote)?).map(|()| 0);
     }
     let folder = ExperimentFolder::new(&plan.folder);
     let path = slurm::script_path(&folder);
     ensure!(
         !path.exists(),
-        "{} exists: `faultline experiment resume {folder}` submits it; remove it to have it written again",
+        "{} exists: `faultline experiment resume {folder}` submits this script; to write it again, remove it first",
         path.display()
     );
     slurm::check(&plan)?;
-    // The jobs are named after the canonical path.
+    // The folder must exist first: the name of the jobs has a digest of its canonical path.
     fs::create_dir_all(folder.path()).at(folder.path())?;
-    let script = slurm::script(&plan, args.i_vote)?;
-    if folder.has_blocks() && folder.journal().exists() {
-        refuse_changed(&read_planned(&folder)?.0, &plan)?;
+    let script = slurm::experiment_script(&plan, args.i_vote)?;
+    if folder.has_host_blocks() && folder.journal().exists() {
+        refuse_changed(&read_without_host_blocks(&folder)?.0, &plan)?;
     } else {
         prepare(&plan)?;
     }
@@ -160,10 +184,11 @@ pub fn submit(args: &SlurmArgs) -> Result<u8> {
 }
 
 pub fn submit_unfinished(folder: &ExperimentFolder) -> Result<u8> {
-    let (plan, journal_state) = read_started(folder)?;
+    let (plan, journal_state) = read_with_host_blocks(folder)?;
     let turns = journal_state.turns.iter();
-    let open = blocks::block_numbers(turns.filter(|turn| !journal_state.is_done(turn)));
-    if open.is_empty() {
+    let unfinished =
+        blocks::host_block_replicates(turns.filter(|turn| !journal_state.is_done(turn)));
+    if unfinished.is_empty() {
         say("this experiment is finished");
         return Ok(0);
     }
@@ -171,26 +196,26 @@ pub fn submit_unfinished(folder: &ExperimentFolder) -> Result<u8> {
     ensure!(
         script.exists(),
         "{folder} was not submitted to Slurm: run `faultline experiment block {folder} N` for the blocks {}",
-        open.iter().join(", ")
+        unfinished.iter().join(", ")
     );
-    let jobs = Jobs {
-        name: folder.scope(&plan.name),
-        output_folder: folder.blocks(),
+    let job_scripts = JobScripts {
+        job_name: folder.unique_name(&plan.name),
+        output_folder: folder.host_blocks(),
     };
-    let queued = slurm::jobs(&jobs.name)?;
+    let queued = slurm::list_jobs(&job_scripts.job_name)?;
     ensure!(
         queued.is_empty(),
         "the experiment still has {} queued or running: run `faultline experiment stop {folder}` first",
         counted(queued.len() as f64, "job")
     );
-    let command = format!("experiment report {}", slurm::quoted(folder.path()));
-    let report = jobs.follow_up_script(&plan, "report.out", &command)?;
+    let command = format!("experiment report {}", slurm::shell_quoted(folder.path()));
+    let report = job_scripts.follow_up_script(&plan, "report.out", &command)?;
     let report_file = folder.path().join("slurm-report.sh");
     write_synced(&report_file, report.as_bytes())?;
-    let job = slurm::submit(&script, &open, &report_file)?;
+    let job = slurm::submit(&script, &unfinished, &report_file)?;
     say(&format!(
         "job {job} has {}; a job for the report follows it",
-        counted(open.len() as f64, "block")
+        counted(unfinished.len() as f64, "block")
     ));
     Ok(0)
 }
@@ -198,19 +223,20 @@ pub fn submit_unfinished(folder: &ExperimentFolder) -> Result<u8> {
 pub fn stop(folder: &ExperimentFolder, plan: &Plan, journal_state: &JournalState) -> Result<u8> {
     let (mut failed, mut next) = (Vec::new(), String::new());
     if slurm::script_path(folder).exists() {
-        failed = cancel(&folder.scope(&plan.name), plan);
+        failed = cancel(&folder.unique_name(&plan.name), plan);
         next = format!("; `faultline experiment resume {folder}` continues");
     }
-    // A runner may outlive its job, and blocks may be run by hand.
+    // A runner may outlive its job, and a block can run without Slurm.
     let mut running = 0;
     let digest = digest(&plan.text);
-    for number in blocks::block_numbers(&journal_state.turns) {
-        // The caller's `read_started` has reported an error.
-        let attempts = blocks::attempts(folder, &digest, number, None).unwrap_or_default();
-        for attempt in attempts.iter().filter(|attempt| attempt.is_running()) {
+    for replicate in blocks::host_block_replicates(&journal_state.turns) {
+        // An error is ignored here: `read_with_host_blocks` printed it in the caller.
+        let block_attempts =
+            blocks::read_block_attempts(folder, &digest, replicate, None).unwrap_or_default();
+        for attempt in block_attempts.iter().filter(|attempt| attempt.is_running()) {
             running += 1;
             say(&format!(
-                "block {number} runs: run `faultline experiment stop {}` on its host",
+                "block {replicate} runs: run `faultline experiment stop {}` on its host",
                 attempt.folder
             ));
         }
@@ -226,15 +252,20 @@ pub fn stop(folder: &ExperimentFolder, plan: &Plan, journal_state: &JournalState
     Ok(0)
 }
 
-/// Tries every step, even after a failure. Returns the errors.
+/// Executes every step, even if an earlier one failed. Returns the errors.
 fn cancel(job_name: &str, plan: &Plan) -> Vec<String> {
     let timeout = plan.stop.grace.saturating_add(STOP_MARGIN);
-    let waiting = slurm::cancel(job_name, &["--state=PENDING"]);
+    let cancel_pending = slurm::cancel(job_name, &["--state=PENDING"]);
     // No SIGKILL follows this signal.
-    let running = slurm::cancel(job_name, &["--state=RUNNING", "--signal=TERM", "--batch"]);
+    let signal_running = slurm::cancel(job_name, &["--state=RUNNING", "--signal=TERM", "--batch"]);
     // Some jobs may have the signal although the step failed.
-    let ended = wait_until_ended(timeout, || slurm::jobs(job_name));
-    let steps = [waiting, running, ended, slurm::cancel(job_name, &[])];
+    let wait = wait_until_ended(timeout, || slurm::list_jobs(job_name));
+    let steps = [
+        cancel_pending,
+        signal_running,
+        wait,
+        slurm::cancel(job_name, &[]),
+    ];
     steps
         .into_iter()
         .filter_map(Result::err)
@@ -243,8 +274,10 @@ fn cancel(job_name: &str, plan: &Plan) -> Vec<String> {
         .collect()
 }
 
-/// Fails if Slurm does not answer at the end. Without an answer it waits as long: the next cancel
-/// sends a second SIGTERM, which ends runs by force.
+/// Waits until Slurm lists no job, but not longer than `timeout`. Fails if the last query failed.
+///
+/// An earlier failed query does not end the wait: the caller then cancels the jobs with a second
+/// SIGTERM, which kills runs that are still ending.
 fn wait_until_ended(timeout: Duration, mut jobs: impl FnMut() -> Result<Vec<Job>>) -> Result<()> {
     let (begun, mut announced) = (clock::uptime(), false);
     loop {

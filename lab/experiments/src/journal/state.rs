@@ -7,42 +7,46 @@ use crate::{
 };
 use std::{collections::BTreeMap, path::PathBuf};
 
+/// What a journal records about an experiment. A turn is the runs that execute at the same time:
+/// one, or with `concurrent` one per lane.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct JournalState {
     /// `None` if not even the first line was written.
     pub planned: Option<Planned>,
-    /// 0 if it never began.
+    /// 0 without a first line.
     pub began_unix_ns: i64,
     pub turns: Vec<Turn>,
-    /// The attempts at each turn, by its number.
+    /// The attempts at each turn, by number of the turn.
     pub attempts: BTreeMap<u32, Vec<Attempt>>,
     pub runner_starts: u32,
     /// Host of the last runner; empty in journals of older versions.
     pub host: String,
     /// When the last runner began; 0 without one.
     pub runner_began_unix_ns: i64,
-    /// Blocks with a runner; 0 without blocks.
-    pub running_blocks: usize,
-    /// Attempts at blocks whose journals cannot be used, with paths and reasons.
-    pub unreadable: Vec<String>,
+    /// Number of host blocks with a runner; 0 without host blocks. A host block is turns that one
+    /// host executes with a separate journal.
+    pub running_host_blocks: usize,
+    /// Path of each host block's journal that cannot be used, and the reason.
+    pub unreadable_journals: Vec<String>,
     /// Reason, if the last runner was stopped.
     pub stopped: Option<String>,
     pub finished: bool,
-    /// End of the run that ended last.
+    /// When the last run ended.
     pub last_end_unix_ns: Option<i64>,
 }
 
+/// One execution of a turn.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Attempt {
     /// From 1 on.
     pub number: u32,
-    /// [`JournalState::runner_starts`] when the attempt began.
-    pub runner_start: u32,
+    /// Ordinal number, from 1 on, of the runner that began the attempt.
+    pub runner_number: u32,
     pub unix_ns: i64,
     pub host: String,
-    /// With blocks: the folder whose journal has this attempt, and the number there.
+    /// With host blocks: the folder whose journal has this attempt, and the number in that journal.
     pub origin: Option<(PathBuf, u32)>,
-    /// Only runs with at least one line.
+    /// By number. Only runs about which the journal has a line.
     pub runs: BTreeMap<u32, RunAttempt>,
 }
 
@@ -50,11 +54,11 @@ pub struct Attempt {
 pub struct RunAttempt {
     /// Each step with its time in nanoseconds since 1970.
     pub steps: Vec<(Step, i64)>,
-    /// `None` while it runs, and if it was cut off.
+    /// `None` while the run executes, or if its runner was killed.
     pub ended: Option<(Ending, i64)>,
     /// Empty without a search.
     pub search_log: SearchLog,
-    /// Why its result does not count.
+    /// Why the result does not count.
     pub void_reason: Option<String>,
 }
 
@@ -62,13 +66,13 @@ pub struct RunAttempt {
 pub struct SearchLog {
     /// Each event with its time in nanoseconds since 1970.
     pub events: Vec<(search::SearchEvent, i64)>,
-    /// `None` while it runs, and if it was cut off.
+    /// `None` while the search executes, or if the run ended before.
     pub answer: Option<search::SearchAnswer>,
 }
 
-/// A run with a result, in a complete turn.
+/// A run whose attempt has a result and is not repeated. The result may be invalid.
 #[derive(Clone, Copy)]
-pub struct CountedRun<'e> {
+pub struct CompletedRun<'e> {
     pub scheduled: &'e ScheduledRun,
     pub turn: u32,
     pub attempt: u32,
@@ -79,7 +83,7 @@ pub struct NextAttempt<'a> {
     pub turn: &'a Turn,
     /// From 1 on.
     pub attempt: u32,
-    /// Failed attempts since the runner started.
+    /// Failed attempts at this turn since the current runner started.
     pub failed: u32,
 }
 
@@ -92,7 +96,7 @@ impl JournalState {
         journal_state
     }
 
-    /// A line about a run whose attempt never began changes no run.
+    /// A line about a run changes this run only after the `TurnBegun` line of the same attempt.
     pub fn add(&mut self, line: JournalLine) {
         let unix_ns = line.unix_ns;
         match line.entry {
@@ -110,7 +114,7 @@ impl JournalState {
             Entry::TurnBegun { turn, attempt } => {
                 self.attempts.entry(turn).or_default().push(Attempt {
                     number: attempt,
-                    runner_start: self.runner_starts,
+                    runner_number: self.runner_starts,
                     unix_ns,
                     host: self.host.clone(),
                     ..Attempt::default()
@@ -119,9 +123,13 @@ impl JournalState {
             Entry::Step { run, attempt, step } => {
                 self.update_run(run, attempt, |run| run.steps.push((step, unix_ns)));
             }
-            Entry::Search { run, attempt, line } => {
+            Entry::Search {
+                run,
+                attempt,
+                event,
+            } => {
                 self.update_run(run, attempt, |run| {
-                    run.search_log.events.push((line, unix_ns))
+                    run.search_log.events.push((event, unix_ns))
                 });
             }
             Entry::SearchAnswer {
@@ -159,7 +167,7 @@ impl JournalState {
         true
     }
 
-    /// Searches of earlier attempts that were cut off.
+    /// Number of earlier attempts at the run whose search began and has no answer.
     pub fn searches_cut_off(&self, run: u32) -> usize {
         let earlier_attempts = self.attempts_of_run(run).rev().skip(1);
         earlier_attempts
@@ -190,7 +198,7 @@ impl JournalState {
             .find(|turn| turn.runs.iter().any(|scheduled| scheduled.run == run))
     }
 
-    /// Folder of an attempt at a run; with blocks, inside the folder of the block's attempt.
+    /// Folder of an attempt at a run; with host blocks, inside the folder of the block attempt.
     pub fn run_folder(
         &self,
         folder: &ExperimentFolder,
@@ -202,7 +210,7 @@ impl JournalState {
             .find(|begun| begun.number == attempt)
             .and_then(|begun| begun.origin.as_ref());
         match origin {
-            Some((block, number)) => ExperimentFolder::new(block).run(run, *number),
+            Some((origin_folder, number)) => ExperimentFolder::new(origin_folder).run(run, *number),
             None => folder.run(run, attempt),
         }
     }
@@ -212,7 +220,7 @@ impl JournalState {
         self.attempts_of(turn).last()
     }
 
-    /// `None` if no line is about it.
+    /// The run in the newest attempt. `None` if the journal has no line about it.
     pub fn newest_run(&self, run: u32) -> Option<&RunAttempt> {
         self.attempts_of_run(run).next_back()?.runs.get(&run)
     }
@@ -228,7 +236,7 @@ impl JournalState {
         let turn = self.turns.iter().find(|turn| !self.is_done(turn))?;
         let earlier_attempts = self.attempts_of(turn).iter();
         let failed = earlier_attempts
-            .filter(|attempt| attempt.runner_start == self.runner_starts)
+            .filter(|attempt| attempt.runner_number == self.runner_starts)
             .count();
         Some(NextAttempt {
             turn,
@@ -239,9 +247,9 @@ impl JournalState {
         })
     }
 
-    /// Run and attempt of runs without an end in attempts that began: their runner was killed, or
-    /// still works.
-    pub fn unfinished_attempts(&self) -> Vec<(u32, u32)> {
+    /// Number of each run that has not ended in the newest attempt at its turn, and number of the
+    /// attempt. The runner was killed or still works.
+    pub fn unfinished_runs(&self) -> Vec<(u32, u32)> {
         self.scheduled()
             .filter_map(|(turn, scheduled)| {
                 let newest = self.newest_attempt(turn)?;
@@ -252,13 +260,13 @@ impl JournalState {
             .collect()
     }
 
-    /// The runs of all complete turns.
-    pub fn counted(&self) -> Vec<CountedRun<'_>> {
+    /// The runs of all turns that are done.
+    pub fn completed_runs(&self) -> Vec<CompletedRun<'_>> {
         self.scheduled()
             .filter(|(turn, _)| self.is_done(turn))
             .filter_map(|(turn, scheduled)| {
                 let newest = self.newest_attempt(turn)?;
-                Some(CountedRun {
+                Some(CompletedRun {
                     scheduled,
                     turn: turn.number,
                     attempt: newest.number,
@@ -269,8 +277,8 @@ impl JournalState {
     }
 }
 
-impl CountedRun<'_> {
-    /// `512G, run 2`.
+impl CompletedRun<'_> {
+    /// `512G, run 2`, or `512G (A/A), run 2` for the second of two simultaneous runs of one arm.
     pub(crate) fn name(&self) -> String {
         format!(
             "{}, run {}",
@@ -281,6 +289,7 @@ impl CountedRun<'_> {
 }
 
 impl Attempt {
+    /// `None` if the run has no result, or a `Void` line is about it.
     pub fn result(&self, run: u32) -> Option<&Ending> {
         let run = self.runs.get(&run)?;
         let (ending, _) = run.ended.as_ref()?;

@@ -1,24 +1,27 @@
+//! Replaces placeholders such as `{ledger}` by the values of a run.
+
 use super::{Arm, Lane, Plan};
 use itertools::Itertools;
 use std::{collections::BTreeMap, path::Path};
 
 pub struct Expanded {
     pub command: Vec<String>,
-    /// With `FAULTLINE_LEDGER` etc. for scripts, without `PATH`, `HOME`, `LANG` and
-    /// `SOLANA_METRICS_CONFIG`.
+    /// With each placeholder as a variable for scripts, such as `FAULTLINE_LEDGER`. Without `PATH`,
+    /// `HOME`, `LANG` and `SOLANA_METRICS_CONFIG`.
     pub environment: BTreeMap<String, String>,
 }
 
 #[derive(Debug)]
 pub struct PlaceholderError {
-    /// Whether the text with the error is in the arm, not in the workload.
+    /// Whether the text with the error is in `[[arm]]`, not in `[workload]`.
     pub is_in_arm: bool,
     pub message: String,
 }
 
-/// Placeholders that become several words: each must be a word by itself.
+/// Each of these placeholders becomes several words. So it must be a word of the command by itself.
 const LIST_PLACEHOLDERS: [&str; 3] = ["entrypoints", "known_validators", "arguments"];
 
+/// `run` is the replicate within the arm, not the unique number of the run.
 const VALUE_PLACEHOLDERS: [&str; 12] = [
     "ledger",
     "accounts",
@@ -44,7 +47,7 @@ fn variable_of(placeholder: &str) -> String {
     format!("FAULTLINE_{}", placeholder.to_uppercase())
 }
 
-/// If texts cannot be filled, returns the first error of each.
+/// Fails with the first error of each text that has one.
 pub fn expand(
     plan: &Plan,
     arm: &Arm,
@@ -53,20 +56,20 @@ pub fn expand(
     replicate: u32,
 ) -> Result<Expanded, Vec<PlaceholderError>> {
     let mut placeholders = Placeholders {
-        values: values(plan, arm, lane, run_folder, replicate),
+        values: placeholder_values(plan, arm, lane, run_folder, replicate),
         errors: Vec::new(),
     };
     let workload = &plan.workload;
     let location = format!("arguments of arm {:?}", arm.name);
     let arguments = arm.arguments.iter();
     let lists = [
-        options("--entrypoint", &workload.entrypoints),
-        options("--known-validator", &workload.known_validators),
+        repeat_option("--entrypoint", &workload.entrypoints),
+        repeat_option("--known-validator", &workload.known_validators),
         arguments
             .map(|text| placeholders.fill(text, true, &location))
             .collect(),
     ];
-    let command = command(&workload.command, &lists, &mut placeholders);
+    let command = expand_command(&workload.command, &lists, &mut placeholders);
     let mut environment = BTreeMap::new();
     let location = format!("environment of arm {:?}", arm.name);
     for (variables, is_in_arm, location) in [
@@ -88,8 +91,8 @@ pub fn expand(
     for (name, value) in values.chain(LIST_PLACEHOLDERS.into_iter().zip(lists)) {
         environment.insert(variable_of(name), value);
     }
-    if let Some(entries) = arm.cache_entries {
-        environment.insert(workload.cache_variable.clone(), entries.to_string());
+    if let Some(entries) = arm.program_cache_entries {
+        environment.insert(workload.program_cache_variable.clone(), entries.to_string());
     }
     Ok(Expanded {
         command,
@@ -97,7 +100,7 @@ pub fn expand(
     })
 }
 
-/// Key: a placeholder. `None` if the plan gives no value.
+/// By placeholder. `None` if the plan gives no value for the placeholder.
 type Values = BTreeMap<&'static str, Option<String>>;
 
 struct Placeholders {
@@ -115,9 +118,9 @@ impl Placeholders {
     }
 }
 
-/// Without `{arguments}`, the arm's arguments come last. `lists` are the words of
-/// [`LIST_PLACEHOLDERS`].
-fn command(
+/// `lists` are the words of [`LIST_PLACEHOLDERS`]. Without `{arguments}`, the arm's arguments come
+/// last.
+fn expand_command(
     words: &[String],
     lists: &[Vec<String>; 3],
     placeholders: &mut Placeholders,
@@ -137,14 +140,20 @@ fn command(
     command
 }
 
-fn values(plan: &Plan, arm: &Arm, lane: &Lane, run_folder: &Path, replicate: u32) -> Values {
+fn placeholder_values(
+    plan: &Plan,
+    arm: &Arm,
+    lane: &Lane,
+    run_folder: &Path,
+    replicate: u32,
+) -> Values {
     let path = |path: &Path| path.to_string_lossy().into_owned();
     let port = |port: u16| port.to_string();
     let ports = lane
         .port_range
         .map(|(first, last)| format!("{first}-{last}"));
     let binary = arm.binary.as_ref().or(plan.workload.binary.as_ref());
-    let entries = arm.cache_entries.map(|entries| entries.to_string());
+    let entries = arm.program_cache_entries.map(|entries| entries.to_string());
     BTreeMap::from([
         ("ledger", Some(path(&lane.ledger))),
         ("accounts", lane.accounts.as_deref().map(path)),
@@ -161,7 +170,7 @@ fn values(plan: &Plan, arm: &Arm, lane: &Lane, run_folder: &Path, replicate: u32
     ])
 }
 
-fn options(name: &str, values: &[String]) -> Vec<String> {
+fn repeat_option(name: &str, values: &[String]) -> Vec<String> {
     values
         .iter()
         .flat_map(|value| [name.to_owned(), value.clone()])
@@ -182,7 +191,7 @@ fn fill(text: &str, values: &Values) -> Result<String, String> {
             out.push('}');
             rest = after.strip_prefix('}').unwrap_or(after);
         } else if let Some((name, after)) = from_brace[1..].split_once('}') {
-            out += value(name, values)?;
+            out += find_value(name, values)?;
             rest = after;
         } else {
             return Err(format!(
@@ -193,7 +202,7 @@ fn fill(text: &str, values: &Values) -> Result<String, String> {
     Ok(out + rest)
 }
 
-fn value<'v>(name: &str, values: &'v Values) -> Result<&'v str, String> {
+fn find_value<'v>(name: &str, values: &'v Values) -> Result<&'v str, String> {
     if LIST_PLACEHOLDERS.contains(&name) {
         return Err(format!(
             "{{{name}}} becomes several words: let it be a word of the command by itself"

@@ -60,17 +60,18 @@ fn read_text(file: &Path) -> anyhow::Result<(String, PathBuf)> {
     }
 }
 
-/// Relative paths are relative to the folder of `file`, which is absolute and may not exist.
-/// Returns all mistakes.
+/// `file` is absolute and need not exist. Returns all mistakes.
 pub fn parse(text: &str, file: &Path) -> Result<Plan, Vec<ConfigError>> {
-    let plan_folder = PlanFolder(file.parent().unwrap_or(Path::new("/")).to_owned());
-    let (plan, mistakes) = faultline_settings::read(text, Some(file), true, |mut top| {
-        let (mut plan, source_lines) = read_sections(&mut top, &plan_folder);
+    let base_folder = BaseFolder(file.parent().unwrap_or(Path::new("/")).to_owned());
+    // A plan has no secrets.
+    let quotes_line = true;
+    let (plan, mistakes) = faultline_settings::read(text, Some(file), quotes_line, |mut top| {
+        let (mut plan, source_lines) = read_sections(&mut top, &base_folder);
         let errors = top.errors();
         top.finish();
         plan.file = file.to_owned();
         plan.text = text.to_owned();
-        // After a mistake, these checks would report its consequences as well.
+        // After a mistake, these checks would also report the consequences of this mistake.
         if errors.is_empty() {
             consistency::check(&plan, &source_lines, errors);
         }
@@ -79,15 +80,16 @@ pub fn parse(text: &str, file: &Path) -> Result<Plan, Vec<ConfigError>> {
     plan.filter(|_| mistakes.is_empty()).ok_or(mistakes)
 }
 
-struct PlanFolder(PathBuf);
+/// The folder of the plan's file: relative paths start there.
+struct BaseFolder(PathBuf);
 
-impl PlanFolder {
-    /// Absolute, without `.`; `..` is resolved lexically.
+impl BaseFolder {
+    /// The absolute path, without `.` and `..`. Symbolic links are not resolved.
     fn path(&self, value: &DeValue<'_>) -> Result<PathBuf, String> {
         text(value).map(|text| self.join(&text))
     }
 
-    /// A text without a slash is a name in `PATH`.
+    /// A text without a slash is a program in `PATH`, and stays as it is. So does a placeholder.
     fn program(&self, text: &str) -> PathBuf {
         if text.contains('/') && !text.starts_with('{') {
             self.join(text)
@@ -109,7 +111,7 @@ impl PlanFolder {
     }
 }
 
-/// Lines of sections and keys in the plan's file; `None` without them.
+/// Line numbers of sections and keys in the plan's file. `None` if the plan does not have them.
 #[derive(Default)]
 struct SourceLines {
     workload: Option<usize>,
@@ -119,8 +121,8 @@ struct SourceLines {
     search: Option<usize>,
 }
 
-fn read_sections(top: &mut Table<'_>, plan_folder: &PlanFolder) -> (Plan, SourceLines) {
-    let mut plan = read_top_keys(top, plan_folder);
+fn read_sections(top: &mut Table<'_>, base_folder: &BaseFolder) -> (Plan, SourceLines) {
+    let mut plan = read_top_keys(top, base_folder);
     let mut source_lines = SourceLines::default();
     if !top.has("workload") {
         top.report_missing("workload", "[workload] is missing: what is run");
@@ -128,9 +130,9 @@ fn read_sections(top: &mut Table<'_>, plan_folder: &PlanFolder) -> (Plan, Source
     let has_lane_tables = top.has("lane");
     top.table("workload", |table| {
         source_lines.workload = table.first_key_line();
-        plan.workload = workload::read_workload(table, plan_folder);
+        plan.workload = workload::read_workload(table, base_folder);
         plan.lanes
-            .extend(workload::read_single_lane(table, plan_folder));
+            .extend(workload::read_single_lane(table, base_folder));
         if plan.lanes.is_empty() && !has_lane_tables {
             table.report_missing(
                 "ledger",
@@ -139,8 +141,8 @@ fn read_sections(top: &mut Table<'_>, plan_folder: &PlanFolder) -> (Plan, Source
         }
     });
     plan.stop = default_stop(plan.workload.kind);
-    workload::read_lanes(top, plan_folder, &mut plan.lanes);
-    source_lines.begin_how = read_begin(top, &mut plan, plan_folder);
+    workload::read_lanes(top, base_folder, &mut plan.lanes);
+    source_lines.begin_how = read_begin(top, &mut plan, base_folder);
     let has_search = top.has("search");
     top.table("stop", |table| {
         source_lines.counted_from = table.line_of("counted_from");
@@ -155,28 +157,28 @@ fn read_sections(top: &mut Table<'_>, plan_folder: &PlanFolder) -> (Plan, Source
     });
     top.table("host", |table| read_host_rules(table, &mut plan.host));
     top.table("recorder", |table| {
-        plan.recorder = read_recorder(table, plan_folder)
+        plan.recorder = read_recorder(table, base_folder)
     });
     top.table("report", |table| {
         plan.report.primary = table.take("primary", metric);
         plan.report.margin = table.take("margin", percent);
     });
     top.table("slurm", |table| plan.slurm = workload::read_slurm(table));
-    plan.arms = arms::read_arms(top, plan_folder);
+    plan.arms = arms::read_arms(top, base_folder);
     read_concurrent(top, &mut plan);
     source_lines.search = top.line_of("search");
     arms::read_memory_search(top, &mut plan);
     (plan, source_lines)
 }
 
-/// The sections of the returned plan have their defaults.
-fn read_top_keys(top: &mut Table<'_>, plan_folder: &PlanFolder) -> Plan {
+/// Reads the keys before the first section. The sections of the returned plan have their defaults.
+fn read_top_keys(top: &mut Table<'_>, base_folder: &BaseFolder) -> Plan {
     let name = top
-        .take_required("name", |v| name(&text(v)?))
+        .take_required("name", |v| experiment_name(&text(v)?))
         .unwrap_or_default();
-    let folder = top.take_required("folder", |v| plan_folder.path(v));
+    let folder = top.take_required("folder", |v| base_folder.path(v));
     let replicates = top.take("replicates", |v| whole_number_within(v, 1..=1000));
-    let attempts = top.take("attempts", |v| whole_number_within(v, 1..=100));
+    let attempts_per_turn = top.take("attempts", |v| whole_number_within(v, 1..=100));
     let seed = top.take("seed", |v| whole_number_within(v, 0..=u64::MAX >> 1));
     let order = read_order(top);
     let default_replicates = match order {
@@ -193,9 +195,9 @@ fn read_top_keys(top: &mut Table<'_>, plan_folder: &PlanFolder) -> Plan {
         replicates: replicates.unwrap_or(default_replicates),
         order,
         seed: seed.unwrap_or(1),
-        attempts: attempts.unwrap_or(3),
+        attempts_per_turn: attempts_per_turn.unwrap_or(3),
         workload: Workload::default(),
-        begin: InitialState::AsIs,
+        initial_state: InitialState::AsIs,
         page_cache: PageCache::DropFiles,
         stop: default_stop(WorkloadKind::Validator),
         host: default_host_rules(),
@@ -212,7 +214,7 @@ fn read_top_keys(top: &mut Table<'_>, plan_folder: &PlanFolder) -> Plan {
 fn default_host_rules() -> HostRules {
     HostRules {
         cool_down: 5 * MINUTE,
-        patience: 30 * MINUTE,
+        max_host_wait: 30 * MINUTE,
         busy_cpus: Rule {
             bound: 2.0,
             severity: Severity::Warn,
@@ -244,7 +246,7 @@ fn default_stop(kind: WorkloadKind) -> StopRules {
     }
 }
 
-fn name(text: &str) -> Result<String, String> {
+fn experiment_name(text: &str) -> Result<String, String> {
     let is_allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     if text.len() <= 40 && text.chars().all(is_allowed) {
         return Ok(text.to_owned());
@@ -280,8 +282,8 @@ fn read_order(top: &mut Table<'_>) -> Order {
     order
 }
 
-/// Returns the line of `how`.
-fn read_begin(top: &mut Table<'_>, plan: &mut Plan, plan_folder: &PlanFolder) -> Option<usize> {
+/// Returns the line number of the key `how`.
+fn read_begin(top: &mut Table<'_>, plan: &mut Plan, base_folder: &BaseFolder) -> Option<usize> {
     if !top.has("begin") {
         top.report_missing(
             "begin",
@@ -293,8 +295,8 @@ fn read_begin(top: &mut Table<'_>, plan: &mut Plan, plan_folder: &PlanFolder) ->
         line = table.line_of("how");
         let how = ["download", "restore", "as-is"].map(|how| (how, how));
         let how = table.take_required("how", |v| choice(v, &how));
-        let from = table.take("from", |v| plan_folder.path(v));
-        plan.begin = match (how, from) {
+        let from = table.take("from", |v| base_folder.path(v));
+        plan.initial_state = match (how, from) {
             (Some("restore"), Some(from)) => InitialState::Restore { from },
             (Some("restore"), None) if !table.has("from") => {
                 table.report_missing(
@@ -336,7 +338,7 @@ fn read_stop(table: &mut Table<'_>, stop: &mut StopRules) {
 
 fn read_host_rules(table: &mut Table<'_>, rules: &mut HostRules) {
     table.take_into("cool_down", &mut rules.cool_down, time);
-    table.take_into("patience", &mut rules.patience, time);
+    table.take_into("patience", &mut rules.max_host_wait, time);
     table.table("busy_cpus", |table| {
         table.take_into("at_most", &mut rules.busy_cpus.bound, number);
         table.take_into("otherwise", &mut rules.busy_cpus.severity, variant);
@@ -351,21 +353,21 @@ fn read_host_rules(table: &mut Table<'_>, rules: &mut HostRules) {
     table.take_into("leftovers", &mut rules.leftovers, variant);
 }
 
-fn read_recorder(table: &mut Table<'_>, plan_folder: &PlanFolder) -> RecorderOptions {
+fn read_recorder(table: &mut Table<'_>, base_folder: &BaseFolder) -> RecorderOptions {
     RecorderOptions {
-        program: table.take("program", |v| Ok(plan_folder.program(&text(v)?))),
-        config: table.take("config", |v| plan_folder.path(v)),
+        program: table.take("program", |v| Ok(base_folder.program(&text(v)?))),
+        config: table.take("config", |v| base_folder.path(v)),
         interval: table.take("interval", |v| at_least(Duration::from_millis(100), v)),
         cpus: table.take("cpus", cpus),
-        targets: table.take("targets", |v| targets(plan_folder.path(v)?)),
+        targets: table.take("targets", |v| target_file(base_folder.path(v)?)),
     }
 }
 
 /// A variant of an enum, by its name in kebab-case.
 fn variant<T: ValueEnum>(value: &DeValue<'_>) -> Result<T, String> {
-    let variant = value.as_str().map(|name| T::from_str(name, false));
-    if let Some(Ok(variant)) = variant {
-        return Ok(variant);
+    let parsed = value.as_str().map(|name| T::from_str(name, false));
+    if let Some(Ok(parsed)) = parsed {
+        return Ok(parsed);
     }
     let names = T::value_variants()
         .iter()
@@ -381,7 +383,7 @@ fn cpus(value: &DeValue<'_>) -> Result<CpuSet, String> {
 
 fn read_concurrent(top: &mut Table<'_>, plan: &mut Plan) {
     let names: Vec<&String> = plan.arms.iter().map(|arm| &arm.name).collect();
-    // After a mistake, an arm may lack its name: then `twice` is not checked.
+    // After a mistake in an arm, its name may be missing. Then `twice` is not compared with names.
     let is_valid = top.errors().is_empty();
     top.table("concurrent", |table| {
         let repeated_arm = table.take("twice", |v| {
@@ -403,29 +405,29 @@ fn read_concurrent(top: &mut Table<'_>, plan: &mut Plan) {
 }
 
 fn at_least(minimum: Duration, value: &DeValue<'_>) -> Result<Duration, String> {
-    let time = time(value)?;
-    if time < minimum {
+    let duration = time(value)?;
+    if duration < minimum {
         Err(format!(
-            "{time:?} is shorter than the minimum of {minimum:?}"
+            "{duration:?} is shorter than the minimum of {minimum:?}"
         ))
     } else {
-        Ok(time)
+        Ok(duration)
     }
 }
 
 fn metric(value: &DeValue<'_>) -> Result<String, String> {
-    let text = text(value)?;
-    if run_metric(&text).is_some() {
-        return Ok(text);
+    let id = text(value)?;
+    if run_metric(&id).is_some() {
+        return Ok(id);
     }
     let known = RUN_METRICS
         .iter()
         .map(|run_metric| run_metric.id)
         .join(", ");
-    Err(format!("{text:?} is no metric; there are {known}"))
+    Err(format!("{id:?} is no metric; there are {known}"))
 }
 
-fn targets(file: PathBuf) -> Result<PathBuf, String> {
+fn target_file(file: PathBuf) -> Result<PathBuf, String> {
     match file.extension().and_then(|ending| ending.to_str()) {
         Some("json" | "yml" | "yaml") => Ok(file),
         _ => Err(format!(
@@ -436,11 +438,11 @@ fn targets(file: PathBuf) -> Result<PathBuf, String> {
 }
 
 fn percent(value: &DeValue<'_>) -> Result<f64, String> {
-    let number = number(value)?;
-    if number > 0.0 && number < 100.0 {
-        Ok(number / 100.0)
+    let percentage = number(value)?;
+    if percentage > 0.0 && percentage < 100.0 {
+        Ok(percentage / 100.0)
     } else {
-        Err(format!("{number} is not between 0 and 100"))
+        Err(format!("{percentage} is not between 0 and 100"))
     }
 }
 

@@ -13,7 +13,7 @@ fn plan(more: &str) -> Plan {
 fn preview(plan: &Plan) -> PlanPreview {
     PlanPreview::new(
         plan,
-        &check::gather(plan, Err("not asked".to_owned())),
+        &check::gather_facts(plan, Err("not asked".to_owned())),
         false,
     )
 }
@@ -105,8 +105,8 @@ fn the_search_plan_page_states_procedure_duration_and_unknowns() {
     for message in [
         "It tries a headroom of 24 GiB, then 8 % less",
         "until the 90 % interval is at most 10 % wide, or for 50 dwells",
-        "note     a run starts once",
-        "note     what does not happen during the search",
+        "note     the search begins when the validator is at the tip",
+        "note     the answer does not cover events",
     ] {
         assert!(page.contains(message), "{message}\n{page}");
     }

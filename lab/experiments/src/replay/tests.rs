@@ -3,10 +3,10 @@ use crate::{judge::cache_validity, outcome::Validity};
 use proptest::prelude::*;
 use std::io::Write as _;
 
-fn read_text(text: &[u8]) -> Replayed {
+fn read_text(text: &[u8]) -> OfflineReplay {
     let mut file = tempfile::NamedTempFile::new().unwrap();
     file.write_all(text).unwrap();
-    read(file.path()).unwrap().replayed
+    read(file.path()).unwrap().offline_replay
 }
 
 fn at(ms: u64, message: &str) -> String {
@@ -92,8 +92,8 @@ fn real_replay_logs_have_every_slot_and_independently_counted_sums() {
         read(&fixtures.join(name)).unwrap()
     };
     let sums = |name: &str| {
-        let replayed = log(name).replayed;
-        let sum = |of: fn(&ReplayedSlot) -> Option<u64>| {
+        let replayed = log(name).offline_replay;
+        let sum = |of: fn(&OfflineReplaySlot) -> Option<u64>| {
             replayed.slots.iter().filter_map(of).sum::<u64>()
         };
         let slots: Vec<u64> = replayed.slots.iter().map(|slot| slot.slot).collect();
@@ -156,7 +156,7 @@ fn a_timing_line_naming_many_programs_is_parsed() {
 
 #[test]
 fn a_log_without_a_replay_yields_nothing() {
-    assert_eq!(read_text(b"hello\n\xff\xfe\n"), Replayed::default());
+    assert_eq!(read_text(b"hello\n\xff\xfe\n"), OfflineReplay::default());
     assert!(read(Path::new("/nowhere/at/all")).is_err());
 }
 

@@ -1,7 +1,7 @@
 //! Sentences about the outcomes of runs. They must also be true if no run has begun, if none was
 //! killed, and if the experiment is not finished. An invalid run did not have the settings of its arm.
 
-use super::{CountedRun, Experiment};
+use super::{CompletedRun, Experiment};
 use crate::{
     outcome::{Ending, Outcome, Validity},
     plan::{Arm, WorkloadKind},
@@ -23,7 +23,7 @@ pub struct ArmTally<'e> {
     pub invalid: usize,
 }
 
-pub fn tallies<'e>(experiment: &'e Experiment, counted: &[CountedRun<'e>]) -> Vec<ArmTally<'e>> {
+pub fn tallies<'e>(experiment: &'e Experiment, counted: &[CompletedRun<'e>]) -> Vec<ArmTally<'e>> {
     let journal_state = &experiment.journal_state;
     let tally = |arm: &'e str| {
         let scheduled = || journal_state.scheduled().filter(|(_, run)| run.arm == arm);
@@ -48,7 +48,7 @@ pub fn tallies<'e>(experiment: &'e Experiment, counted: &[CountedRun<'e>]) -> Ve
         .collect()
 }
 
-pub fn is_invalid(run: &CountedRun<'_>) -> bool {
+pub fn is_invalid(run: &CompletedRun<'_>) -> bool {
     matches!(run.ending.validity, Validity::Invalid(_))
 }
 
@@ -208,11 +208,11 @@ pub fn experiment_outcome(
 ) -> ExperimentOutcome {
     let why = why(&ending.outcome, kind);
     ExperimentOutcome {
-        is_replay: kind == WorkloadKind::Replay,
+        is_offline_replay: kind == WorkloadKind::Replay,
         success: (!why.is_empty()).then_some(ending.outcome == Outcome::Completed),
-        why,
-        end: outcome_text(&ending.outcome, kind),
-        evidence: cgroup_state_text(&ending.cgroup_state),
+        success_reason: why,
+        end_text: outcome_text(&ending.outcome, kind),
+        end_evidence: cgroup_state_text(&ending.cgroup_state),
         stopped_unix_ns: ending.stopped_unix_ns,
         was_oom_killed: ending.outcome == Outcome::OutOfMemory,
         limit: arm.and_then(|arm| arm.memory_max.or(arm.memory_high)),

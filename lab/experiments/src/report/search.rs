@@ -100,11 +100,11 @@ impl<'e> SearchReport<'e> {
         let SearchOutcome::Found(HeadroomInterval { low, high, .. }) = answer.outcome else {
             return Err(no_size.to_owned());
         };
-        if answer.settles != Some(true) {
+        if answer.is_stable != Some(true) {
             let grows = "memory still grew when the search ended, so no size is proven for longer than the search lasted";
             return Err(grows.to_owned());
         }
-        let base = answer.base_memory().ok_or(no_size)?;
+        let base = answer.overall_peak_bytes().ok_or(no_size)?;
         let (_, last_unix_ns) = self.search_log.events.last().ok_or(no_size)?;
         Ok(RamEvidence {
             proven_bytes: base.saturating_add(high),
@@ -146,10 +146,10 @@ impl<'e> SearchReport<'e> {
         let mut blocks: Vec<Block> = self.paragraphs().into_iter().map(Block::Text).collect();
         let figures: [(&str, &str, &str, Measurement); 3] = [
             ("behind", "slots behind", "Most slots behind", |evidence| {
-                evidence.behind_most.map(|slots| slots as f64)
+                evidence.max_slots_behind.map(|slots| slots as f64)
             }),
             ("refaults", "refaults", "Refaults (/s)", |evidence| {
-                evidence.refaults
+                evidence.refaults_per_second
             }),
             (
                 "replay",
@@ -286,14 +286,14 @@ fn row(number_in_order: usize, dwell: &DwellResult, ended_unix_ns: i64) -> Vec<C
         text_cell(dwell.verdict.in_words()),
         text_or(Some(&evidence.why.join("; ")), "all conditions met"),
         read(Some(evidence.seconds), 1),
-        read(evidence.behind_most.map(|slots| slots as f64), 0),
-        read(evidence.behind_first, 1),
-        read(evidence.behind_last, 1),
+        read(evidence.max_slots_behind.map(|slots| slots as f64), 0),
+        read(evidence.slots_behind_first_eighth, 1),
+        read(evidence.slots_behind_last_eighth, 1),
         read(evidence.replay_p95_us.map(|us| us / 1e3), 1),
-        read(evidence.refaults, 1),
-        read(evidence.waited.map(|share| 100.0 * share), 1),
-        read(evidence.cluster, 2),
-        read(evidence.memory_full, 1),
+        read(evidence.refaults_per_second, 1),
+        read(evidence.replay_cpu_wait_share.map(|share| 100.0 * share), 1),
+        read(evidence.cluster_slots_per_second, 2),
+        read(evidence.max_stall_percent, 1),
         read(evidence.unreclaimable.map(mib), 1),
         read(evidence.memory.map(mib), 1),
     ]

@@ -2,7 +2,7 @@
 //! the runs that execute at the same time. An attempt executes a turn once.
 
 use super::{
-    CountedRun, Experiment,
+    CompletedRun, Experiment,
     headline::{ended_by_rule, experiment_outcome, is_invalid, outcome_text},
 };
 use crate::{
@@ -24,7 +24,7 @@ const NOT_REPORTED: &str = "not reported by the kernel";
 const NO_END: &str = "no end in the journal";
 const CUT_OFF: &str = "no end in the journal: it runs, or was cut off";
 
-pub fn section(experiment: &Experiment, counted: &[CountedRun<'_>]) -> Section {
+pub fn section(experiment: &Experiment, counted: &[CompletedRun<'_>]) -> Section {
     let mut blocks = vec![Block::Text(origin(experiment))];
     // A search has one arm without settings, so there is no table of arms.
     if experiment.plan.memory_search.is_none() {
@@ -117,7 +117,7 @@ fn gib(bytes: Option<u64>, why_missing: &str) -> Cell {
     number_or(bytes.map(|bytes| bytes as f64 / GIB), 3, why_missing)
 }
 
-fn arms(plan: &Plan, counted: &[CountedRun<'_>]) -> Table {
+fn arms(plan: &Plan, counted: &[CompletedRun<'_>]) -> Table {
     let columns = [
         "Arm",
         "Memory limit [GiB]",
@@ -142,7 +142,11 @@ fn arms(plan: &Plan, counted: &[CountedRun<'_>]) -> Table {
         listed.rows.push(vec![
             text_cell(&arm.name),
             gib(arm.memory_max, NO_LIMIT),
-            number_or(arm.cache_entries.map(f64::from), 0, "not set by the plan"),
+            number_or(
+                arm.program_cache_entries.map(f64::from),
+                0,
+                "not set by the plan",
+            ),
             count(runs().count()),
             ended(|outcome| *outcome == Outcome::Completed),
             ended(|outcome| *outcome == Outcome::OutOfMemory),
@@ -155,7 +159,7 @@ fn arms(plan: &Plan, counted: &[CountedRun<'_>]) -> Table {
     without_missing_columns(listed)
 }
 
-fn by_run(experiment: &Experiment, counted: &[CountedRun<'_>]) -> Table {
+fn by_run(experiment: &Experiment, counted: &[CompletedRun<'_>]) -> Table {
     let columns = [
         "Run",
         "Number",
@@ -180,7 +184,7 @@ fn by_run(experiment: &Experiment, counted: &[CountedRun<'_>]) -> Table {
     without_missing_columns(listed)
 }
 
-fn run_row(experiment: &Experiment, run: &CountedRun<'_>) -> Vec<Cell> {
+fn run_row(experiment: &Experiment, run: &CompletedRun<'_>) -> Vec<Cell> {
     let cgroup_state = &run.ending.cgroup_state;
     let arm = experiment.plan.arm(&run.scheduled.arm);
     let validity = match &run.ending.validity {
@@ -196,18 +200,18 @@ fn run_row(experiment: &Experiment, run: &CountedRun<'_>) -> Vec<Cell> {
         count(run.turn as usize),
         count(run.attempt as usize),
         text_cell(&run.scheduled.lane),
-        Cell::Text(outcome.end),
+        Cell::Text(outcome.end_text),
         Cell::Text(validity),
         gib(cgroup_state.memory_peak, NOT_REPORTED),
         gib(arm.and_then(|arm| arm.memory_max), NO_LIMIT),
         number_or(kills.map(|kills| *kills as f64), 0, NOT_REPORTED),
         gib(cgroup_state.file, NOT_REPORTED),
         number_or(outcome.io_stall_seconds, 1, NOT_REPORTED),
-        text_or(Some(&outcome.evidence), "none"),
+        text_or(Some(&outcome.end_evidence), "none"),
     ]
 }
 
-fn notes(counted: &[CountedRun<'_>]) -> Table {
+fn notes(counted: &[CompletedRun<'_>]) -> Table {
     let note = "What the runner wrote about the host, cleared and restored folders, and files that were left in the page cache.";
     let mut listed = table("notes", "What the runner noted", &["Run", "Note"], note);
     for run in counted {

@@ -6,7 +6,7 @@ use crate::{
     schedule::{ScheduledRun, Turn},
 };
 use faultline_pages::model::{Block, Cell, Report, Table};
-use faultline_report::run::{Replayed, ReplayedSlot};
+use faultline_report::run::{OfflineReplay, OfflineReplaySlot};
 use faultline_runner::isolation::CgroupState;
 use std::collections::BTreeMap;
 
@@ -391,12 +391,12 @@ fn the_pairs_of_replays_are_also_compared_together() {
 
 fn report_of_four_replays() -> Report {
     let replay = |arm: &str, replicate: u32, ms: f64, misses: u64| {
-        let slots = (1..=200).map(|slot| ReplayedSlot {
+        let slots = (1..=200).map(|slot| OfflineReplaySlot {
             slot,
             elapsed_ms: (slot > 1).then(|| ms + f64::from((slot as u32 * 7919) % 13) / 10.0),
             bank_fingerprint: Some(slot * 31),
             misses: Some(misses + slot % 3),
-            ..ReplayedSlot::default()
+            ..OfflineReplaySlot::default()
         });
         let labels = [
             ("arm", arm.to_owned()),
@@ -406,7 +406,7 @@ fn report_of_four_replays() -> Report {
         Run {
             file: format!("{arm}-{replicate}.fltl"),
             labels: labels.map(|(key, value)| (key.to_owned(), value)).to_vec(),
-            replayed: Replayed {
+            offline_replay: OfflineReplay {
                 slots: slots.collect(),
                 program_cache_us: Some(misses * 1000),
                 left_out: 0,
@@ -437,7 +437,7 @@ fn two_real_replays_are_paired_slot_by_slot() {
             labels: labels
                 .map(|(key, value)| (key.to_owned(), value.to_owned()))
                 .to_vec(),
-            replayed: replay::read(&log).unwrap().replayed,
+            offline_replay: replay::read(&log).unwrap().offline_replay,
             ..Run::default()
         }
     };
@@ -501,8 +501,8 @@ fn every_journal_prefix_can_be_reported_without_counting_runs_twice() {
         assert_eq!(
             (report.runs.len(), listed),
             (
-                experiment.journal_state.counted().len(),
-                experiment.journal_state.counted().len()
+                experiment.journal_state.completed_runs().len(),
+                experiment.journal_state.completed_runs().len()
             ),
             "{end}"
         );
@@ -512,7 +512,7 @@ fn every_journal_prefix_can_be_reported_without_counting_runs_twice() {
             .any(|caveat| caveat.what.starts_with("The experiment is not finished"));
         assert_eq!(
             missing,
-            experiment.journal_state.counted().len() < 4,
+            experiment.journal_state.completed_runs().len() < 4,
             "{end}"
         );
     }

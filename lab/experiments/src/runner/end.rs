@@ -211,7 +211,7 @@ impl Runner<'_> {
         let cache_totals = self.system.cache_totals(&recording)?;
         let cache_validity = run
             .arm
-            .cache_entries
+            .program_cache_entries
             .map(|entries| judge::cache_validity(entries, &cache_totals));
         let interval = self
             .plan

@@ -15,7 +15,12 @@ const KILL_MARGIN: Duration = Duration::from_secs(3600);
 const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// The program waits at the pipe `EXEC_GATE` in the run's folder.
-pub fn job(plan: &Plan, run: &ActiveRun, scope: &str, launcher: &dyn Launcher) -> Result<Job> {
+pub fn job(
+    plan: &Plan,
+    run: &ActiveRun,
+    unique_name: &str,
+    launcher: &dyn Launcher,
+) -> Result<Job> {
     let program_folder = run.folder.join(PROGRAM_FOLDER);
     let replicate = run.scheduled.replicate;
     let expanded = expand(plan, &run.arm, &run.lane, &program_folder, replicate)
@@ -24,11 +29,11 @@ pub fn job(plan: &Plan, run: &ActiveRun, scope: &str, launcher: &dyn Launcher) -
     let mut command = command_prefix(launcher, Some(&exec_gate), None)?;
     command.extend(expanded.command.into_iter().map(OsString::from));
     Ok(Job {
-        name: folder::cgroup_name(scope, run.scheduled.run, run.attempt, "validator"),
+        name: folder::cgroup_name(unique_name, run.scheduled.run, run.attempt, "validator"),
         command,
         environment: environment(plan.workload.user.as_deref(), expanded.environment),
         user: plan.workload.user.clone(),
-        folder: plan.workload.working_folder.clone(),
+        folder: plan.workload.current_dir.clone(),
         output: run.folder.join(OUTPUT),
         limits: run.arm.limits(&run.lane),
         open_files: plan.workload.open_files,

@@ -11,7 +11,7 @@ use crate::{
     plan::{Lane, PageCache, Plan, Severity},
     replay,
     targets::{self, Target},
-    watch::Now,
+    watch::Timestamp,
 };
 use anyhow::{Context, Result};
 use faultline_common::{clock, output::say, signals::Signals};
@@ -60,8 +60,8 @@ impl RealSystem {
 }
 
 impl System for RealSystem {
-    fn now(&self) -> Now {
-        Now {
+    fn now(&self) -> Timestamp {
+        Timestamp {
             uptime: clock::uptime(),
             unix_ns: clock::unix_ns(),
         }
@@ -109,7 +109,7 @@ impl System for RealSystem {
         &*self.launcher
     }
 
-    fn host_findings(&mut self, plan: &Plan, scope: &str) -> Result<Vec<HostFinding>> {
+    fn host_findings(&mut self, plan: &Plan, unique_name: &str) -> Result<Vec<HostFinding>> {
         let mut busy_cpus = None;
         if plan.host.busy_cpus.severity != Severity::Note
             && let Some(before) = busy_time(&self.root)
@@ -122,7 +122,7 @@ impl System for RealSystem {
                 before.busy_until(&after, clock::uptime().saturating_sub(started))
             });
         }
-        let leftover_cgroups = self.launcher.leftovers(scope)?;
+        let leftover_cgroups = self.launcher.leftovers(unique_name)?;
         Ok(host_findings(
             plan,
             &self.root,

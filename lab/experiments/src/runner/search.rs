@@ -172,7 +172,7 @@ impl Runner<'_> {
             .map_err(|error| self.turn_error(number, &error))?;
         for action in actions {
             match action {
-                Action::Limit(limit) => {
+                Action::SetLimit(limit) => {
                     if let Some(launched) = run.launched.as_deref_mut()
                         && let Some(search) = &mut run.search
                     {
@@ -216,7 +216,7 @@ impl Runner<'_> {
         self.journal(Entry::Search {
             run: number,
             attempt,
-            line: event,
+            event,
         })?;
         if let (Some((name, kind)), Some(recorder)) = (mark, &mut run.recorder)
             && let Err(error) = recorder.mark(&name, kind)

@@ -1,6 +1,6 @@
 use super::{ActiveRun, RecorderRequest, Runner, TurnError, job, search};
 use crate::{
-    blocks::BlockContext,
+    blocks::HostBlock,
     folder::{RECORDING, cgroup_name},
     journal::{Entry, Step},
     judge::was_oom_killed,
@@ -127,7 +127,7 @@ impl Runner<'_> {
         for step in [
             Step::Clear,
             Step::Restore,
-            Step::Cool,
+            Step::DropPageCache,
             Step::Launch,
             Step::Record,
             Step::Begin,
@@ -150,9 +150,9 @@ impl Runner<'_> {
 
     fn is_planned(&self, step: Step) -> bool {
         match step {
-            Step::Clear => self.plan.begin != InitialState::AsIs,
+            Step::Clear => self.plan.initial_state != InitialState::AsIs,
             Step::Restore => self.plan.restored_from().is_some(),
-            Step::Cool => self.plan.page_cache != PageCache::Leave,
+            Step::DropPageCache => self.plan.page_cache != PageCache::Leave,
             _ => true,
         }
     }
@@ -165,7 +165,7 @@ impl Runner<'_> {
                 run.notes
                     .extend(system.restore_folders(plan, &run.lane, from)?);
             }
-            (Step::Cool, _) => {
+            (Step::DropPageCache, _) => {
                 let dropped = system.drop_page_cache(plan, &run.lane)?;
                 run.why_not_cold = dropped.why_not_cold;
                 run.notes.extend(dropped.notes);
@@ -181,7 +181,7 @@ impl Runner<'_> {
     fn launch(&mut self, run: &mut ActiveRun) -> Result<()> {
         job::make_folder(&run.folder, self.plan.workload.user.as_deref())?;
         let launcher = self.system.launcher();
-        let job = job::job(&self.plan, run, &self.scope, launcher)?;
+        let job = job::job(&self.plan, run, &self.unique_name, launcher)?;
         let launched = launcher.launch(&job)?;
         let differences = job.limits.differences(&launched.limits()?);
         run.launched = Some(launched);
@@ -196,14 +196,19 @@ impl Runner<'_> {
 
     fn record(&mut self, turn: u32, run: &mut ActiveRun) -> Result<()> {
         let mut labels = run.scheduled.labels(&self.plan.name, turn);
-        labels.extend(self.block.iter().flat_map(BlockContext::labels));
+        labels.extend(self.host_block.iter().flat_map(HostBlock::labels));
         let pid = run.launched.as_ref().map(|launched| launched.pid());
         let recorder = self.system.start_recorder(&RecorderRequest {
-            name: cgroup_name(&self.scope, run.scheduled.run, run.attempt, "recorder"),
+            name: cgroup_name(
+                &self.unique_name,
+                run.scheduled.run,
+                run.attempt,
+                "recorder",
+            ),
             plan: &self.plan,
             folder: &run.folder,
             labels,
-            cache_entries: run.arm.cache_entries,
+            cache_entries: run.arm.program_cache_entries,
             pid: pid.filter(|_| self.plan.workload.kind == WorkloadKind::Replay),
             ledger: &run.lane.ledger,
         })?;
@@ -262,10 +267,10 @@ impl Runner<'_> {
             self.check_stop_request()?;
             let findings = self
                 .system
-                .host_findings(&self.plan, &self.scope)
+                .host_findings(&self.plan, &self.unique_name)
                 .map_err(|error| self.turn_error(first_run, &error))?;
             let may_wait =
-                self.system.now().uptime.saturating_sub(wait_began) < self.plan.host.patience;
+                self.system.now().uptime.saturating_sub(wait_began) < self.plan.host.max_host_wait;
             let may_pass = findings
                 .iter()
                 .any(|finding| finding.is_temporary && finding.severity != Severity::Note);

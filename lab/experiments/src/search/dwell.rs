@@ -1,36 +1,38 @@
-//! A dwell is a stay at one memory limit that shows whether the validator keeps up. References are
-//! dwells without a limit, with which the others are compared.
+//! A dwell is the time for which the search keeps one headroom. Its verdict says whether the
+//! validator kept up. References are dwells without a limit, with which the others are compared.
 
 use super::{
-    DwellEvidence, MAX_DATA_AGE, Reading, VALIDATOR_SILENT, Verdict, approach::push_recent, median,
+    DwellEvidence, MAX_DATA_AGE, Reading, VALIDATOR_SILENT, Verdict, limit_control::push_recent,
+    median,
 };
 use std::{collections::VecDeque, time::Duration};
 
-/// Slots behind are compared between the first and the last part. Waiting for a CPU is measured over
-/// one part.
+/// A dwell has this many parts. Slots behind are compared between the first and the last part. The
+/// share of waiting for a CPU is measured over each part.
 const PARTS_OF_DWELL: u32 = 8;
 /// Minimum length of a part: in a shorter one, a single poll or late wake-up is a large share.
-const MIN_PART: Duration = Duration::from_secs(1);
+const MIN_PART_LENGTH: Duration = Duration::from_secs(1);
 /// Quantile of replay times that is compared with a reference.
 const REPLAY_QUANTILE: f64 = 0.95;
 /// The quantile may be this multiple of the reference's.
 const MAX_REPLAY_RATIO: f64 = 1.2;
-/// Mean slots behind in the last part may exceed those in the first part by this.
+/// The mean of slots behind may be higher by this in the last part than in the first part.
 const MAX_BEHIND_INCREASE: f64 = 1.0;
-/// On a busy host, replay threads wait for a CPU for more than this share of their runnable time.
-const BUSY_SHARE: f64 = 0.05;
-/// On a busy host, their ratio of waiting to running is also above this multiple of the
-/// reference's.
-const BUSY_RATIO: f64 = 2.0;
-/// Below this share of a reference's slot rate, a cluster is slow and easy to follow.
+/// On a busy host, replay threads wait for a CPU for more than this share of their runnable time,
+/// or of the elapsed time if that is longer.
+const BUSY_WAIT_SHARE: f64 = 0.05;
+/// On a busy host, the odds of this share are also above this multiple of the references' odds.
+const BUSY_ODDS_RATIO: f64 = 2.0;
+/// With a lower share of the references' slot rate, the cluster is slow and easy to follow.
 const SLOW_CLUSTER_SHARE: f64 = 0.95;
-/// Minimum time for counting slots: each end may be wrong by a second, the age of a recording.
-const MIN_COUNTING_TIME: Duration = Duration::from_secs(30);
-/// A dwell with replay times of a smaller share of a reference's slots is not judged: pushes may
-/// deliver times after its end.
+/// In a shorter time, slots are not compared: at both ends of the time, the newest sample of the
+/// recorder may be a second old.
+const MIN_SLOT_COUNT_TIME: Duration = Duration::from_secs(30);
+/// A dwell without failures is void if its rate of slots with a replay time is below this share of
+/// the references' rate: the validator may report the other times after the end of the dwell.
 const MIN_REPLAY_SHARE: f64 = 0.25;
-/// A limit had no effect if memory was above it in more than this share of polls.
-const MAX_EXCEEDED_SHARE: f64 = 0.1;
+/// A limit had no effect if memory was above the target in more than this share of polls.
+const MAX_ABOVE_SHARE: f64 = 0.1;
 /// A longer time without a reading makes the dwell void.
 const MAX_READING_GAP: Duration = Duration::from_secs(2);
 
@@ -45,21 +47,20 @@ impl References {
         self.0.push(evidence.clone());
     }
 
-    pub fn replay_us(&self) -> Option<f64> {
+    pub fn replay_p95_us(&self) -> Option<f64> {
         self.median(|evidence| evidence.replay_p95_us)
     }
 
-    /// Replayed slots per second.
-    pub fn replay_rate(&self) -> Option<f64> {
-        self.replay_us()?;
+    pub fn replayed_slots_per_second(&self) -> Option<f64> {
+        self.replay_p95_us()?;
         self.median(|evidence| {
-            (evidence.seconds > 0.0).then(|| evidence.replayed as f64 / evidence.seconds)
+            (evidence.seconds > 0.0).then(|| evidence.replayed_slots as f64 / evidence.seconds)
         })
     }
 
     /// Median of slots behind at the end, rounded up.
-    pub fn behind(&self) -> Option<u64> {
-        self.median(|evidence| evidence.behind_last)
+    pub fn slots_behind(&self) -> Option<u64> {
+        self.median(|evidence| evidence.slots_behind_last_eighth)
             .map(|behind| behind.ceil() as u64)
     }
 
@@ -73,31 +74,32 @@ impl References {
 pub struct Dwell {
     pub began: Duration,
     length: Duration,
-    first: Reading,
-    last: Reading,
+    first_reading: Reading,
+    last_reading: Reading,
     /// When memory and slots behind were last read.
     last_complete_at: Duration,
     /// The last reading that was not silent.
-    last_answer_at: Duration,
-    /// The longest time between two readings, or in which readings lacked slots behind or memory.
-    /// Silence of the validator does not count.
+    not_silent_at: Duration,
+    /// The longest time between two readings. From [`MAX_DATA_AGE`] on, also the longest time in
+    /// which readings lacked slots behind or memory, unless the validator was silent.
     longest_gap: Duration,
-    /// The validator was silent while its recorder worked.
+    /// Whether the validator did not answer for [`MAX_DATA_AGE`] while the recorder worked.
     was_silent: bool,
     max_behind: Option<u64>,
     /// Sum and number of slots behind in the first part.
-    behind_at_start: (u64, u64),
+    behind_in_first_part: (u64, u64),
     /// Times and slots behind in the last part.
-    behind_at_end: VecDeque<(Duration, u64)>,
-    replay_us: Vec<f64>,
+    behind_in_last_part: VecDeque<(Duration, u64)>,
+    replay_times_us: Vec<f64>,
     /// The highest PSI `full` of memory, in percent.
     max_stall_percent: Option<f64>,
-    /// Times of readings, with the total times that replay threads waited and ran, over one part.
+    /// Readings of the newest part: their time, and how long replay threads have waited and run in
+    /// total.
     replay_cpu: VecDeque<(Duration, Duration, Duration)>,
-    /// In the busiest part.
-    waited_share: Option<f64>,
+    /// Share of waiting for a CPU, in the busiest part.
+    max_wait_share: Option<f64>,
     polls: u32,
-    polls_above_limit: u32,
+    polls_above_target: u32,
 }
 
 impl Dwell {
@@ -109,29 +111,31 @@ impl Dwell {
         let mut dwell = Dwell {
             began: reading.at,
             length,
-            last: first.clone(),
-            first: first.clone(),
+            last_reading: first.clone(),
+            first_reading: first.clone(),
             last_complete_at: reading.at,
-            last_answer_at: reading.at,
+            not_silent_at: reading.at,
             ..Dwell::default()
         };
         dwell.add(&first);
         dwell
     }
 
-    fn part(&self) -> Duration {
-        (self.length / PARTS_OF_DWELL).max(MIN_PART)
+    fn part_length(&self) -> Duration {
+        (self.length / PARTS_OF_DWELL).max(MIN_PART_LENGTH)
     }
 
     pub fn add(&mut self, reading: &Reading) {
-        let (at, part) = (reading.at, self.part());
-        self.longest_gap = self.longest_gap.max(at.saturating_sub(self.last.at));
+        let (at, part) = (reading.at, self.part_length());
+        self.longest_gap = self
+            .longest_gap
+            .max(at.saturating_sub(self.last_reading.at));
         if !reading.is_silent() {
-            self.last_answer_at = at;
+            self.not_silent_at = at;
         }
         if reading.slots_behind.is_some() && reading.unreclaimable.is_some() {
             self.last_complete_at = at;
-        } else if at.saturating_sub(self.last_answer_at) > MAX_DATA_AGE {
+        } else if at.saturating_sub(self.not_silent_at) > MAX_DATA_AGE {
             self.was_silent = true;
         } else if at.saturating_sub(self.last_complete_at) > MAX_DATA_AGE {
             self.longest_gap = self
@@ -141,32 +145,37 @@ impl Dwell {
         if let Some(behind) = reading.slots_behind {
             self.max_behind = self.max_behind.max(Some(behind));
             if at.saturating_sub(self.began) <= part {
-                self.behind_at_start.0 += behind;
-                self.behind_at_start.1 += 1;
+                self.behind_in_first_part.0 += behind;
+                self.behind_in_first_part.1 += 1;
             }
         }
-        push_recent(&mut self.behind_at_end, part, at, reading.slots_behind);
+        push_recent(
+            &mut self.behind_in_last_part,
+            part,
+            at,
+            reading.slots_behind,
+        );
         // Earlier slots were under another limit.
         let dwell_replays = reading
             .replays
             .iter()
             .filter(|slot| slot.at >= self.began && slot.replay_us.is_finite());
-        self.replay_us
+        self.replay_times_us
             .extend(dwell_replays.map(|slot| slot.replay_us));
-        self.sample_cpus(reading, part);
-        self.last = reading.clone();
+        self.record_replay_cpu(reading, part);
+        self.last_reading = reading.clone();
     }
 
     pub fn record_stall(&mut self, percent: Option<f64>) {
         self.max_stall_percent = max_known(self.max_stall_percent, percent);
     }
 
-    pub fn record_excess(&mut self, is_exceeded: bool) {
+    pub fn record_target_excess(&mut self, is_above_target: bool) {
         self.polls += 1;
-        self.polls_above_limit += u32::from(is_exceeded);
+        self.polls_above_target += u32::from(is_above_target);
     }
 
-    fn sample_cpus(&mut self, reading: &Reading, part: Duration) {
+    fn record_replay_cpu(&mut self, reading: &Reading, part: Duration) {
         let Some((waited, ran)) = reading.replay_cpu else {
             return;
         };
@@ -179,17 +188,17 @@ impl Dwell {
         {
             self.replay_cpu.pop_front();
         }
-        // A shorter range than a part says little.
+        // In less time than one part, a single late wake-up is a large share.
         if let Some((first, ..)) = self.replay_cpu.front()
             && reading.at.saturating_sub(*first) >= part
         {
-            self.waited_share = max_known(self.waited_share, self.newest_waited_share());
+            self.max_wait_share = max_known(self.max_wait_share, self.newest_wait_share());
         }
     }
 
-    /// Waiting time of replay threads in the newest part, divided by the longer one of their runnable
-    /// time and the elapsed time. So a late wake-up of a thread that hardly runs counts little.
-    fn newest_waited_share(&self) -> Option<f64> {
+    /// `waited / max(waited + ran, elapsed)` of replay threads in the newest part. The elapsed time
+    /// makes the late wake-up of a thread that hardly runs count little.
+    fn newest_wait_share(&self) -> Option<f64> {
         let ((then, waited_before, ran_before), (now, waited, ran)) =
             (self.replay_cpu.front()?, self.replay_cpu.back()?);
         let waited = waited.saturating_sub(*waited_before);
@@ -198,37 +207,42 @@ impl Dwell {
         (all > 0.0).then(|| waited.as_secs_f64() / all)
     }
 
-    /// The share in the busiest part; in a shorter dwell, of all its time.
-    fn waited(&self) -> Option<f64> {
-        self.waited_share.or_else(|| self.newest_waited_share())
+    /// The share of waiting in the busiest part. Of a dwell shorter than a part, the share in the
+    /// whole dwell.
+    fn wait_share(&self) -> Option<f64> {
+        self.max_wait_share.or_else(|| self.newest_wait_share())
     }
 
     pub fn is_over(&self) -> bool {
         self.elapsed() >= self.length
     }
 
-    /// Whether more slots have been slow than a whole dwell may have. To continue would only prolong
-    /// the recovery. On a busy host the dwell continues, because the host may become quiet.
+    /// Whether already more slots were slow than are allowed in the whole dwell. To continue would
+    /// only prolong the recovery. On a busy host the dwell continues: the host may become quiet.
     pub fn has_failed(&self, references: &References) -> bool {
-        let (Some(us), Some(rate)) = (references.replay_us(), references.replay_rate()) else {
+        let (Some(us), Some(rate)) = (
+            references.replay_p95_us(),
+            references.replayed_slots_per_second(),
+        ) else {
             return false;
         };
-        let min_elapsed = if self.length >= MIN_COUNTING_TIME {
-            MIN_COUNTING_TIME
+        let min_elapsed = if self.length >= MIN_SLOT_COUNT_TIME {
+            MIN_SLOT_COUNT_TIME
         } else {
-            self.part()
+            self.part_length()
         };
-        if self.elapsed() < min_elapsed || busy_host_reason(self.waited(), references).is_some() {
+        if self.elapsed() < min_elapsed || busy_host_reason(self.wait_share(), references).is_some()
+        {
             return false;
         }
         let is_slow = |slot_us: &&f64| **slot_us > MAX_REPLAY_RATIO * us;
-        let slow = self.replay_us.iter().filter(is_slow).count() as f64;
-        let expected = (rate * self.length.as_secs_f64()).max(self.replay_us.len() as f64);
+        let slow = self.replay_times_us.iter().filter(is_slow).count() as f64;
+        let expected = (rate * self.length.as_secs_f64()).max(self.replay_times_us.len() as f64);
         slow > (1.0 - REPLAY_QUANTILE) * expected + 1.0
     }
 
     fn elapsed(&self) -> Duration {
-        self.last.at.saturating_sub(self.began)
+        self.last_reading.at.saturating_sub(self.began)
     }
 
     pub fn evidence(&mut self) -> DwellEvidence {
@@ -238,33 +252,39 @@ impl Dwell {
             (seconds > 0.0).then_some(grown / seconds)
         };
         let mean = |sum: u64, count: u64| (count > 0).then(|| sum as f64 / count as f64);
-        self.replay_us.sort_unstable_by(f64::total_cmp);
-        // Nearest-rank method.
-        let rank = (REPLAY_QUANTILE * self.replay_us.len() as f64).ceil() as usize;
+        self.replay_times_us.sort_unstable_by(f64::total_cmp);
+        // The quantile by the nearest-rank method.
+        let rank = (REPLAY_QUANTILE * self.replay_times_us.len() as f64).ceil() as usize;
         DwellEvidence {
             seconds,
-            replayed: self.replay_us.len(),
-            behind_most: self.max_behind,
-            behind_first: mean(self.behind_at_start.0, self.behind_at_start.1),
-            behind_last: mean(
-                self.behind_at_end.iter().map(|(_, behind)| behind).sum(),
-                self.behind_at_end.len() as u64,
+            replayed_slots: self.replay_times_us.len(),
+            max_slots_behind: self.max_behind,
+            slots_behind_first_eighth: mean(
+                self.behind_in_first_part.0,
+                self.behind_in_first_part.1,
+            ),
+            slots_behind_last_eighth: mean(
+                self.behind_in_last_part
+                    .iter()
+                    .map(|(_, behind)| behind)
+                    .sum(),
+                self.behind_in_last_part.len() as u64,
             ),
             replay_p95_us: rank
                 .checked_sub(1)
-                .and_then(|rank| self.replay_us.get(rank))
+                .and_then(|rank| self.replay_times_us.get(rank))
                 .copied(),
-            refaults: rate(self.first.refaults, self.last.refaults),
-            waited: self.waited(),
-            cluster: rate(self.first.tip_slot, self.last.tip_slot),
-            memory_full: self.max_stall_percent,
-            unreclaimable: self.last.unreclaimable,
-            memory: self.last.memory,
+            refaults_per_second: rate(self.first_reading.refaults, self.last_reading.refaults),
+            replay_cpu_wait_share: self.wait_share(),
+            cluster_slots_per_second: rate(self.first_reading.tip_slot, self.last_reading.tip_slot),
+            max_stall_percent: self.max_stall_percent,
+            unreclaimable: self.last_reading.unreclaimable,
+            memory: self.last_reading.memory,
             why: Vec::new(),
         }
     }
 
-    /// `danger` is the reason if the limit was lifted.
+    /// The verdict of a dwell under a limit. `danger`: why the limit was lifted, if it was.
     pub fn verdict(
         mut self,
         at_tip_slots: u64,
@@ -277,18 +297,18 @@ impl Dwell {
             failures.push(VALIDATOR_SILENT.to_owned());
         }
         failures.extend(behind_reasons(&evidence, at_tip_slots));
-        if let (Some(now), Some(reference)) = (evidence.replay_p95_us, references.replay_us())
+        if let (Some(now), Some(reference)) = (evidence.replay_p95_us, references.replay_p95_us())
             && now > MAX_REPLAY_RATIO * reference
         {
             failures.push(format!(
                 "95 % of the slots were replayed within {now:.0} us, in the references within {reference:.0} us"
             ));
         }
-        let mut void = self.missing_data(&evidence);
-        let is_long = self.elapsed() >= MIN_COUNTING_TIME;
+        let mut void = self.missing_data_reasons(&evidence);
+        let is_long = self.elapsed() >= MIN_SLOT_COUNT_TIME;
         if let (Some(now), Some(reference)) = (
-            evidence.cluster,
-            references.median(|evidence| evidence.cluster),
+            evidence.cluster_slots_per_second,
+            references.median(|evidence| evidence.cluster_slots_per_second),
         ) && is_long
             && now < SLOW_CLUSTER_SHARE * reference
         {
@@ -296,22 +316,22 @@ impl Dwell {
                 "the cluster made {now:.2} slots a second, in the references {reference:.2}"
             ));
         }
-        // Only a failure is void on a busy host: a dwell that kept up there keeps up on a quiet
-        // one.
+        // On a busy host, a dwell that failed is void. A dwell that kept up counts: it would keep
+        // up on a quiet host, too.
         if !failures.is_empty() {
-            void.extend(busy_host_reason(evidence.waited, references));
+            void.extend(busy_host_reason(evidence.replay_cpu_wait_share, references));
         } else if is_long
-            && references.replay_rate().is_some_and(|rate| {
-                (evidence.replayed as f64) < MIN_REPLAY_SHARE * rate * evidence.seconds
+            && references.replayed_slots_per_second().is_some_and(|rate| {
+                (evidence.replayed_slots as f64) < MIN_REPLAY_SHARE * rate * evidence.seconds
             })
         {
             void.push(format!(
-                "the replay of only {} slots became known",
-                evidence.replayed
+                "the validator reported the replay of only {} slots",
+                evidence.replayed_slots
             ));
-        } else if f64::from(self.polls_above_limit) > MAX_EXCEEDED_SHARE * f64::from(self.polls) {
+        } else if f64::from(self.polls_above_target) > MAX_ABOVE_SHARE * f64::from(self.polls) {
             void.push(
-                "its memory was above the limit, because the kernel could not reclaim enough"
+                "its memory exceeded unreclaimable memory plus the headroom: the kernel could not reclaim enough"
                     .to_owned(),
             );
         }
@@ -332,10 +352,10 @@ impl Dwell {
         references: &References,
     ) -> (Verdict, DwellEvidence) {
         let evidence = self.evidence();
-        let mut why = self.missing_data(&evidence);
+        let mut why = self.missing_data_reasons(&evidence);
         why.extend(self.was_silent.then(|| VALIDATOR_SILENT.to_owned()));
         why.extend(behind_reasons(&evidence, at_tip_slots));
-        why.extend(busy_host_reason(evidence.waited, references));
+        why.extend(busy_host_reason(evidence.replay_cpu_wait_share, references));
         let verdict = if why.is_empty() {
             Verdict::KeptUp
         } else {
@@ -344,7 +364,7 @@ impl Dwell {
         (verdict, DwellEvidence { why, ..evidence })
     }
 
-    fn missing_data(&self, evidence: &DwellEvidence) -> Vec<String> {
+    fn missing_data_reasons(&self, evidence: &DwellEvidence) -> Vec<String> {
         let mut why = Vec::new();
         if self.longest_gap > MAX_READING_GAP {
             why.push(format!(
@@ -352,7 +372,7 @@ impl Dwell {
                 self.longest_gap.as_secs_f64()
             ));
         }
-        if evidence.behind_most.is_none() {
+        if evidence.max_slots_behind.is_none() {
             why.push("it is not known how far behind it was".to_owned());
         }
         why
@@ -361,11 +381,16 @@ impl Dwell {
 
 fn behind_reasons(evidence: &DwellEvidence, at_tip_slots: u64) -> Vec<String> {
     let mut why = Vec::new();
-    if let Some(most) = evidence.behind_most.filter(|most| *most > at_tip_slots) {
+    if let Some(most) = evidence
+        .max_slots_behind
+        .filter(|most| *most > at_tip_slots)
+    {
         why.push(format!("it was {most} slots behind"));
     }
-    if let (Some(first), Some(last)) = (evidence.behind_first, evidence.behind_last)
-        && last > first + MAX_BEHIND_INCREASE
+    if let (Some(first), Some(last)) = (
+        evidence.slots_behind_first_eighth,
+        evidence.slots_behind_last_eighth,
+    ) && last > first + MAX_BEHIND_INCREASE
     {
         why.push(format!(
             "it was {first:.1} slots behind at the beginning and {last:.1} at the end"
@@ -374,21 +399,21 @@ fn behind_reasons(evidence: &DwellEvidence, at_tip_slots: u64) -> Vec<String> {
     why
 }
 
-fn busy_host_reason(waited: Option<f64>, references: &References) -> Option<String> {
-    let waited = waited.filter(|waited| *waited > BUSY_SHARE)?;
-    let reference = references.median(|evidence| evidence.waited)?;
-    (waiting_per_running(waited) > BUSY_RATIO * waiting_per_running(reference)).then(|| {
+fn busy_host_reason(wait_share: Option<f64>, references: &References) -> Option<String> {
+    let wait_share = wait_share.filter(|share| *share > BUSY_WAIT_SHARE)?;
+    let reference = references.median(|evidence| evidence.replay_cpu_wait_share)?;
+    (odds(wait_share) > BUSY_ODDS_RATIO * odds(reference)).then(|| {
         format!(
-            "threads of replay waited for a CPU for {:.0} % of their time, in the references {:.0} %",
-            100.0 * waited,
+            "replay threads waited for a CPU for {:.0} % of the time, in the references for {:.0} %",
+            100.0 * wait_share,
             100.0 * reference
         )
     })
 }
 
-/// Converts a share of waiting into the ratio of waiting to running. Only ratios can be compared by
-/// a factor: a share of a half cannot double.
-fn waiting_per_running(share: f64) -> f64 {
+/// A share divided by the rest. Only odds can be compared by a factor: a share of one half cannot
+/// more than double.
+fn odds(share: f64) -> f64 {
     share / (1.0 - share).max(f64::EPSILON)
 }
 

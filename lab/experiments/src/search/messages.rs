@@ -5,42 +5,42 @@ use itertools::Itertools;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// Maximum relative growth up to the horizon.
+/// Maximum relative growth up to the horizon of memory that counts as stable.
 const MAX_RELATIVE_GROWTH: f64 = 0.05;
 const FORECAST_HOURS: [f64; 3] = [1.0, 12.0, 24.0];
 
-/// Unreadable values are absent.
+/// What the runner reads about the validator at each poll. Unreadable values are absent.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Reading {
     /// By the monotonic clock.
     pub at: Duration,
-    /// Of the cgroup, in bytes.
+    /// Memory of the cgroup that cannot be reclaimed, in bytes.
     pub unreclaimable: Option<u64>,
-    /// Memory with page cache.
+    /// Memory in use by the cgroup, with page cache, in bytes.
     pub memory: Option<u64>,
     /// The limit read back from the kernel, in bytes.
     pub applied_limit: Option<u64>,
-    /// The newest tick is recent, whatever its content.
-    pub is_fresh: bool,
+    /// Whether the recorder works: its newest sample is recent, whatever the sample says.
+    pub has_recent_sample: bool,
     pub slots_behind: Option<u64>,
     pub tip_slot: Option<u64>,
     /// Total refaults of file pages.
     pub refaults: Option<u64>,
-    /// Total PSI `full` memory time.
+    /// Total time in which all tasks stalled on memory (PSI `full`).
     pub stalled: Option<Duration>,
     /// The cgroup is out of memory, or a process was OOM-killed.
     pub out_of_memory: bool,
-    /// Total time that replay threads waited for a CPU, and that they ran.
+    /// Total time for which replay threads waited for a CPU, and for which they ran.
     pub replay_cpu: Option<(Duration, Duration)>,
-    /// Reported since the last reading, up to ten seconds after the replay.
+    /// Slots reported since the last reading, up to ten seconds after their replay.
     pub replays: Vec<ReplayedSlot>,
 }
 
 impl Reading {
-    /// Whether the validator does not answer, although recorder and memory are readable. If the tip
-    /// is known, the validator answers, and the cluster may have stopped.
+    /// Whether the validator does not answer, although recorder and memory are readable. A reading
+    /// with a tip is not silent: the validator answers, though the cluster may have stopped.
     pub(super) fn is_silent(&self) -> bool {
-        self.is_fresh
+        self.has_recent_sample
             && self.slots_behind.is_none()
             && self.tip_slot.is_none()
             && self.unreclaimable.is_some()
@@ -56,10 +56,10 @@ pub struct ReplayedSlot {
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum Action {
-    /// In bytes; `None` lifts it.
-    Limit(Option<u64>),
-    /// Journal this before any later action. Only a dangerous limit is lifted first, because
-    /// writing waits for a disk.
+    /// In bytes; `None` lifts the limit.
+    SetLimit(Option<u64>),
+    /// Write this to the journal before the next action. At a danger, the action that lifts the
+    /// limit precedes it, because writing waits for a disk.
     Journal(SearchEvent),
     Over(Box<SearchAnswer>),
 }
@@ -67,7 +67,7 @@ pub enum Action {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "search")]
 pub enum SearchEvent {
-    /// The limit follows unreclaimable memory with this headroom; `None` means no limit.
+    /// From now on the limit is unreclaimable memory plus this headroom; `None` means no limit.
     Limit {
         headroom: Option<u64>,
         why: String,
@@ -79,7 +79,7 @@ pub enum SearchEvent {
 pub struct DwellResult {
     /// In bytes; `None` for a reference.
     pub headroom: Option<u64>,
-    /// Whether it was to confirm an end of the interval, at double length.
+    /// Whether the dwell, of double length, confirms an end of the interval.
     pub confirms: bool,
     pub verdict: Verdict,
     pub evidence: Box<DwellEvidence>,
@@ -88,11 +88,12 @@ pub struct DwellResult {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// Near the tip throughout, no worse at the end, and replay about as fast as in the references.
+    /// The validator was near the tip throughout and no farther behind at the end. Its replay was
+    /// about as fast as in the references.
     KeptUp,
-    /// No cause except the limit is known.
+    /// The validator did not keep up. No cause except the limit is known.
     Failed,
-    /// Another cause is possible, or data is missing. Repeated.
+    /// Another cause is possible, or data is missing. The search repeats the dwell.
     Void,
 }
 
@@ -109,60 +110,71 @@ impl Verdict {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct DwellEvidence {
     pub seconds: f64,
-    pub behind_most: Option<u64>,
-    /// Mean over the first eighth.
-    pub behind_first: Option<f64>,
-    /// Mean over the last eighth.
-    pub behind_last: Option<f64>,
-    /// Number of replayed slots; not stored.
+    #[serde(rename = "behind_most")]
+    pub max_slots_behind: Option<u64>,
+    /// Mean over the first eighth of the dwell.
+    #[serde(rename = "behind_first")]
+    pub slots_behind_first_eighth: Option<f64>,
+    /// Mean over the last eighth of the dwell.
+    #[serde(rename = "behind_last")]
+    pub slots_behind_last_eighth: Option<f64>,
+    /// Not stored.
     #[serde(skip)]
-    pub replayed: usize,
+    pub replayed_slots: usize,
     pub replay_p95_us: Option<f64>,
-    /// Refaults of file pages per second.
-    pub refaults: Option<f64>,
-    /// Share that replay threads waited for a CPU, in the busiest eighth.
-    pub waited: Option<f64>,
-    /// New slots of the cluster per second.
-    pub cluster: Option<f64>,
-    /// The highest PSI `full` of memory, in percent.
-    pub memory_full: Option<f64>,
-    /// At the end, in bytes.
+    /// Of file pages.
+    #[serde(rename = "refaults")]
+    pub refaults_per_second: Option<f64>,
+    /// In the busiest eighth of the dwell, as a share of the time in which the threads could run.
+    #[serde(rename = "waited")]
+    pub replay_cpu_wait_share: Option<f64>,
+    #[serde(rename = "cluster")]
+    pub cluster_slots_per_second: Option<f64>,
+    /// The highest PSI `full` of memory, averaged over ten seconds.
+    #[serde(rename = "memory_full")]
+    pub max_stall_percent: Option<f64>,
+    /// Memory of the cgroup that cannot be reclaimed, at the end of the dwell, in bytes.
     pub unreclaimable: Option<u64>,
-    /// Of the cgroup at the end, in bytes.
+    /// Memory in use by the cgroup, with page cache, at the end of the dwell, in bytes.
     pub memory: Option<u64>,
-    /// Failed conditions; empty if it kept up.
+    /// Reasons of the verdict; empty if the validator kept up.
     pub why: Vec<String>,
 }
 
-/// Bytes, successes and failures of the dwells at each end of the interval.
+/// Headroom in bytes at each end of the interval, and the verdicts of its confirming dwells.
 pub type EndTrials = staircase::EndTrials<u64>;
 
-/// Memory in bytes.
+/// The result of a search. Memory is in bytes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SearchAnswer {
     pub outcome: SearchOutcome,
     pub confirmed: Option<EndTrials>,
-    /// Peak of unreclaimable memory before the tip. A start cannot be tried at several limits: this
-    /// is only a lower bound of what it needs.
-    pub start: u64,
-    /// Unreclaimable memory at the end.
+    /// Peak of unreclaimable memory until the validator was at the tip. A run has one start, so
+    /// the search tries no limit there: the start may need more than this.
+    #[serde(rename = "start")]
+    pub startup_peak_bytes: u64,
+    /// Unreclaimable memory at the end of the search.
     pub unreclaimable: Option<u64>,
-    /// Peak in any dwell; sufficient memory is this plus the headroom. Absent in journals of older
+    /// Peak in any dwell. This plus the headroom is sufficient memory. Absent in journals of older
     /// versions.
-    #[serde(default)]
-    pub highest: Option<u64>,
-    /// Growth in bytes per hour; absent with too few samples.
-    pub grows: Option<f64>,
+    #[serde(default, rename = "highest")]
+    pub peak_unreclaimable_bytes: Option<u64>,
+    /// Absent with too few samples.
+    #[serde(rename = "grows")]
+    pub growth_bytes_per_hour: Option<f64>,
     /// Whether unreclaimable memory grows by at most 5 % up to the horizon; absent if unknown.
-    pub settles: Option<bool>,
-    /// Sufficient memory, with the headroom's upper end, or the smallest one if none failed. One
-    /// entry (for the horizon) if it settles, else for 1, 12 and 24 h at the tip.
-    pub memory: Vec<Memory>,
+    #[serde(rename = "settles")]
+    pub is_stable: Option<bool>,
+    /// Sufficient memory: with the upper end of the headroom's interval, or with the smallest
+    /// headroom tried if no dwell failed. One entry (for the horizon) if unreclaimable memory is
+    /// stable, else entries for 1, 12 and 24 h.
+    #[serde(rename = "memory")]
+    pub sufficient_sizes: Vec<SufficientSize>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Memory {
-    /// At the tip.
+pub struct SufficientSize {
+    /// Time at the tip for which the size is enough.
     pub hours: f64,
     pub bytes: u64,
 }
@@ -174,11 +186,11 @@ pub enum SearchOutcome {
     Found(HeadroomInterval),
     /// The time ended before both ends of this 90 % interval were confirmed.
     Unconfirmed(HeadroomInterval),
-    /// Equal dwells differ too much for an interval.
+    /// Dwells with equal headroom differ too much for an interval.
     Noisy,
-    /// The first headroom is too small.
-    AboveStart,
-    /// Even the smallest headroom is enough.
+    #[serde(rename = "above_start")]
+    FirstHeadroomTooSmall,
+    /// Even the smallest headroom tried is enough.
     NeverFailed {
         lowest: u64,
     },
@@ -189,7 +201,7 @@ pub enum SearchOutcome {
     },
 }
 
-/// In bytes.
+/// Where the minimum headroom lies, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct HeadroomInterval {
     pub low: u64,
@@ -219,52 +231,53 @@ impl SearchOutcome {
 }
 
 impl SearchAnswer {
-    /// The peak of unreclaimable memory, in dwells and before the tip.
-    pub(crate) fn base_memory(&self) -> Option<u64> {
-        Some(self.highest.or(self.unreclaimable)?.max(self.start))
+    /// The peak of unreclaimable memory, in dwells and in the start.
+    pub(crate) fn overall_peak_bytes(&self) -> Option<u64> {
+        let peak = self.peak_unreclaimable_bytes.or(self.unreclaimable)?;
+        Some(peak.max(self.startup_peak_bytes))
     }
 
     pub(super) fn new(
         outcome: SearchOutcome,
         confirmed: Option<EndTrials>,
-        start: u64,
+        startup_peak_bytes: u64,
         growth: &Growth,
         horizon: Duration,
     ) -> Self {
         let (trend, newest) = (growth.trend(), growth.newest_and_highest);
-        let settles = trend.zip(newest).map(|(trend, (now, _))| {
+        let is_stable = trend.zip(newest).map(|(trend, (now, _))| {
             trend.slope * horizon.as_secs_f64() <= MAX_RELATIVE_GROWTH * now as f64
         });
         let sufficient_headroom = match outcome {
             SearchOutcome::NeverFailed { lowest } => Some(lowest),
             _ => outcome.interval().map(|interval| interval.high),
         };
-        let after = |hours: f64| -> Option<Memory> {
+        let after = |hours: f64| -> Option<SufficientSize> {
             let (trend, (_, highest)) = (trend?, newest?);
-            let unreclaimable = if settles? {
+            let unreclaimable = if is_stable? {
                 highest
             } else {
-                (trend.at(hours * 3600.0) as u64).max(highest)
+                (trend.bytes_after(hours * 3600.0) as u64).max(highest)
             };
-            Some(Memory {
+            Some(SufficientSize {
                 hours,
-                bytes: start
+                bytes: startup_peak_bytes
                     .max(unreclaimable)
                     .saturating_add(sufficient_headroom?),
             })
         };
-        let memory = match settles {
+        let sizes = match is_stable {
             Some(true) => vec![after(horizon.as_secs_f64() / 3600.0)],
             _ => FORECAST_HOURS.map(after).to_vec(),
         };
         SearchAnswer {
             confirmed,
-            start,
+            startup_peak_bytes,
             unreclaimable: newest.map(|(now, _)| now),
-            highest: newest.map(|(_, highest)| highest),
-            grows: trend.map(|trend| trend.slope * 3600.0),
-            settles,
-            memory: memory.into_iter().flatten().collect(),
+            peak_unreclaimable_bytes: newest.map(|(_, highest)| highest),
+            growth_bytes_per_hour: trend.map(|trend| trend.slope * 3600.0),
+            is_stable,
+            sufficient_sizes: sizes.into_iter().flatten().collect(),
             outcome,
         }
     }
@@ -273,12 +286,13 @@ impl SearchAnswer {
 const MAX_GROWTH_SAMPLES: usize = 256;
 const GROWTH_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Estimates growth: if unreclaimable memory does not settle, no limit is enough forever.
+/// Estimates the growth of unreclaimable memory. While memory grows, no limit is enough forever.
 #[derive(Default)]
 pub struct Growth {
     began: Option<Duration>,
-    /// How often samples were thinned. Each time, the interval doubles.
+    /// How often every second sample was dropped. Each time, the interval doubles.
     thinnings: u32,
+    /// Seconds after `began`, and bytes.
     samples: Vec<(f64, f64)>,
     sampled_at: Option<Duration>,
     /// The newest and the highest bytes of all readings.
@@ -333,8 +347,8 @@ impl Growth {
 }
 
 impl Trend {
-    /// In bytes, after the first sample.
-    pub fn at(&self, seconds: f64) -> f64 {
+    /// `seconds` count from the first sample.
+    pub fn bytes_after(&self, seconds: f64) -> f64 {
         (self.base + self.slope * seconds).max(0.0)
     }
 }

@@ -24,9 +24,9 @@ fn search(plant: &mut Plant) -> (SearchAnswer, Vec<SearchEvent>) {
     let mut lines = Vec::new();
     for _ in 0..4 * 9 * 3600 {
         let reading = plant.read();
-        for act in machine.poll(&reading) {
-            match act {
-                Action::Limit(limit) => plant.limit(limit),
+        for action in machine.poll(&reading) {
+            match action {
+                Action::SetLimit(limit) => plant.limit(limit),
                 Action::Journal(line) => lines.push(line),
                 Action::Over(answer) => return (*answer, lines),
             }
@@ -52,7 +52,7 @@ fn dwells(lines: &[SearchEvent]) -> Vec<(Option<u64>, Verdict, &DwellEvidence)> 
 }
 
 #[track_caller]
-fn holds(answer: &SearchAnswer, knee: u64) {
+fn assert_interval_contains(answer: &SearchAnswer, knee: u64) {
     let SearchOutcome::Found(HeadroomInterval { low, middle, high }) = answer.outcome else {
         panic!("{answer:#?}")
     };
@@ -72,12 +72,12 @@ fn a_knee_is_found_within_ten_percent() {
     for (seed, knee) in [(1, 90), (2, 145), (3, 251), (4, 330), (5, 380)] {
         let mut plant = Plant::new(knee * MIB, seed);
         let (answer, lines) = search(&mut plant);
-        holds(&answer, knee * MIB);
+        assert_interval_contains(&answer, knee * MIB);
         assert_eq!(plant.killed, 0);
         let confirmed = answer.confirmed.expect("it was confirmed");
         assert!(confirmed.agrees(), "{confirmed:?}");
         assert_eq!(
-            (answer.settles, answer.memory.len()),
+            (answer.is_stable, answer.sufficient_sizes.len()),
             (Some(true), 1),
             "{answer:#?}"
         );
@@ -107,12 +107,16 @@ fn leaking_memory_never_settles_but_the_headroom_is_found() {
         panic!("{answer:#?}")
     };
     assert!(middle > 190 * MIB && middle < 215 * MIB, "{middle}");
-    assert_eq!((answer.settles, plant.killed), (Some(false), 0));
-    let grows = answer.grows.expect("it was read") / (5.0 * 3600.0 * MIB as f64);
+    assert_eq!((answer.is_stable, plant.killed), (Some(false), 0));
+    let grows = answer.growth_bytes_per_hour.expect("it was read") / (5.0 * 3600.0 * MIB as f64);
     assert!((0.98..1.02).contains(&grows), "{grows}");
-    let hours: Vec<f64> = answer.memory.iter().map(|memory| memory.hours).collect();
+    let hours: Vec<f64> = answer
+        .sufficient_sizes
+        .iter()
+        .map(|size| size.hours)
+        .collect();
     assert_eq!(hours, [1.0, 12.0, 24.0]);
-    let day = answer.memory.last().expect("24 h").bytes;
+    let day = answer.sufficient_sizes.last().expect("24 h").bytes;
     let leaked = 5 * MIB * 24 * 3600;
     assert!(day > leaked && day < leaked + leaked / 20, "{day}");
 }
@@ -122,7 +126,7 @@ fn external_load_only_voids_dwells() {
     let mut plant = Plant::new(200 * MIB, 3);
     plant.loaded = Some((seconds(200), seconds(400)));
     let (answer, lines) = search(&mut plant);
-    holds(&answer, 200 * MIB);
+    assert_interval_contains(&answer, 200 * MIB);
     let void: Vec<_> = dwells(&lines)
         .into_iter()
         .filter(|(_, verdict, _)| *verdict == Verdict::Void)
@@ -161,7 +165,7 @@ fn permanent_external_load_is_inconclusive_not_a_failure() {
             .all(|(_, verdict, _)| *verdict != Verdict::Failed),
         "{dwells:#?}"
     );
-    assert_eq!(answer.memory, []);
+    assert_eq!(answer.sufficient_sizes, []);
 }
 
 #[test]
@@ -169,7 +173,7 @@ fn late_wakeups_of_mostly_idle_threads_do_not_indicate_load() {
     let mut plant = Plant::new(251 * MIB, 3);
     plant.idle = true;
     let (answer, _) = search(&mut plant);
-    holds(&answer, 251 * MIB);
+    assert_interval_contains(&answer, 251 * MIB);
 }
 
 #[test]
@@ -191,9 +195,9 @@ fn a_dwell_kept_up_above_its_limit_is_inconclusive() {
 }
 
 #[test]
-fn a_search_with_insufficient_first_headroom_ends_as_above_start() {
+fn an_insufficient_first_headroom_ends_the_search() {
     let (answer, _) = search(&mut Plant::new(700 * MIB, 5));
-    assert_eq!(answer.outcome, SearchOutcome::AboveStart);
+    assert_eq!(answer.outcome, SearchOutcome::FirstHeadroomTooSmall);
 }
 
 #[test]
@@ -221,14 +225,14 @@ fn an_expired_search_ends_with_the_limit_lifted() {
     .expect("rules");
     let over = (0..8000).find_map(|_| {
         let actions = machine.poll(&plant.read());
-        actions.iter().for_each(|act| {
-            if let Action::Limit(limit) = act {
+        actions.iter().for_each(|action| {
+            if let Action::SetLimit(limit) = action {
                 plant.limit(*limit);
             }
         });
         actions
             .into_iter()
-            .find(|act| matches!(act, Action::Over(_)))
+            .find(|action| matches!(action, Action::Over(_)))
     });
     let Some(Action::Over(answer)) = over else {
         panic!("no end")
@@ -251,8 +255,8 @@ fn a_search_timing_out_in_confirmation_reports_an_unconfirmed_range() {
         ) {
             machine.rules.max_duration = Duration::ZERO;
         }
-        actions.into_iter().find_map(|act| match act {
-            Action::Limit(limit) => {
+        actions.into_iter().find_map(|action| match action {
+            Action::SetLimit(limit) => {
                 plant.limit(limit);
                 None
             }
@@ -269,19 +273,19 @@ fn a_search_timing_out_in_confirmation_reports_an_unconfirmed_range() {
         high as f64 / low as f64 - 1.0 <= rules().width,
         "{answer:?}"
     );
-    assert!(answer.confirmed.is_some() && !answer.memory.is_empty());
+    assert!(answer.confirmed.is_some() && !answer.sufficient_sizes.is_empty());
     assert_eq!(plant.limit, None);
 }
 
 /// A search machine in its first dwell under a limit, and its simulated validator.
-fn squeezed() -> (SearchMachine, Plant) {
+fn machine_in_limited_dwell() -> (SearchMachine, Plant) {
     let (mut machine, mut plant) = (
         SearchMachine::new(rules(), 32, false).expect("rules"),
         Plant::new(200 * MIB, 8),
     );
     while !matches!(machine.stage, Stage::Dwelling(DwellPurpose::Probe(_), _)) {
-        for act in machine.poll(&plant.read()) {
-            if let Action::Limit(limit) = act {
+        for action in machine.poll(&plant.read()) {
+            if let Action::SetLimit(limit) = action {
                 plant.limit(limit);
             }
         }
@@ -299,35 +303,39 @@ fn every_danger_lifts_the_limit_in_the_same_poll() {
         |reading| reading.unreclaimable = reading.unreclaimable.map(|bytes| bytes + 250 * MIB),
     ];
     for danger in dangers {
-        let (mut machine, mut plant) = squeezed();
+        let (mut machine, mut plant) = machine_in_limited_dwell();
         let mut reading = plant.read();
         danger(&mut reading);
         let actions = machine.poll(&reading);
-        assert_eq!(actions.first(), Some(&Action::Limit(None)), "{actions:?}");
-        let shown = |act: &Action| {
+        assert_eq!(
+            actions.first(),
+            Some(&Action::SetLimit(None)),
+            "{actions:?}"
+        );
+        let is_failed_dwell = |action: &Action| {
             matches!(
-                act,
+                action,
                 Action::Journal(SearchEvent::Dwell(DwellResult {
                     verdict: Verdict::Failed,
                     ..
                 }))
             )
         };
-        assert!(actions.iter().any(shown), "{actions:#?}");
+        assert!(actions.iter().any(is_failed_dwell), "{actions:#?}");
         assert!(matches!(machine.stage, Stage::Recovering(_)));
     }
 }
 
 #[test]
 fn the_limit_is_lifted_when_memory_cannot_be_read() {
-    let (mut machine, mut plant) = squeezed();
+    let (mut machine, mut plant) = machine_in_limited_dwell();
     let mut lifted = None;
     for poll in 0..60 {
         let reading = Reading {
             unreclaimable: None,
             ..plant.read()
         };
-        if machine.poll(&reading).contains(&Action::Limit(None)) {
+        if machine.poll(&reading).contains(&Action::SetLimit(None)) {
             lifted = Some(poll);
             break;
         }
@@ -345,8 +353,10 @@ fn a_limit_falls_at_most_six_percent_per_step_and_rises_immediately() {
     let mut lowered = 0;
     for _ in 0..4 * 2000 {
         let reading = plant.read();
-        for act in machine.poll(&reading) {
-            let Action::Limit(limit) = act else { continue };
+        for action in machine.poll(&reading) {
+            let Action::SetLimit(limit) = action else {
+                continue;
+            };
             plant.limit(limit);
             match (last, limit) {
                 (None, Some(first)) => {
@@ -395,8 +405,8 @@ fn a_large_limit_falls_one_gibibyte_per_second_before_its_dwell() {
             tip_slot: tip,
             ..Reading::default()
         };
-        for act in machine.poll(&reading) {
-            if let Action::Limit(now) = act {
+        for action in machine.poll(&reading) {
+            if let Action::SetLimit(now) = action {
                 let step = memory.saturating_sub(now.unwrap_or(u64::MAX));
                 assert!(step <= GIB, "{} MiB at once", step / MIB);
                 steps += usize::from(step > 0);
@@ -414,21 +424,24 @@ fn a_large_limit_falls_one_gibibyte_per_second_before_its_dwell() {
 
 #[test]
 fn stalls_under_a_lifted_limit_do_not_end_a_later_one() {
-    let (mut machine, mut plant) = squeezed();
+    let (mut machine, mut plant) = machine_in_limited_dwell();
     let stalled = |reading: Reading| Reading {
         stalled: reading.stalled.map(|before| before + seconds(9)),
         ..reading
     };
     let reading = stalled(plant.read());
-    assert!(machine.poll(&reading).contains(&Action::Limit(None)));
+    assert!(machine.poll(&reading).contains(&Action::SetLimit(None)));
     plant.limit(None);
     // If the next limit is set at once, the stall under the previous limit must not count.
     let mut actions = Vec::new();
     machine
-        .approach
-        .step(Some(100 * MIB), &reading, &mut actions);
+        .limit_control
+        .adjust(Some(100 * MIB), &reading, &mut actions);
     for _ in 0..4 * 12 {
-        assert_eq!(machine.approach.detect_danger(&stalled(plant.read())), None);
+        assert_eq!(
+            machine.limit_control.detect_danger(&stalled(plant.read())),
+            None
+        );
     }
 }
 
@@ -468,7 +481,7 @@ fn startup_memory_is_the_maximum_before_staying_at_tip() {
             ..Reading::default()
         });
     }
-    assert_eq!(machine.start_peak, 120 * MIB);
+    assert_eq!(machine.startup_peak_bytes, 120 * MIB);
 }
 
 #[test]
@@ -489,14 +502,14 @@ fn a_busier_host_is_detected_despite_a_high_baseline_wait() {
         (1..=40).for_each(|second| dwell.add(&reading(second, waits * second, us)));
         dwell
     };
-    let mut usual = References::default();
+    let mut references = References::default();
     // Two seconds waited for each that they ran.
-    usual.add(
+    references.add(
         &dwell(2, 1000.0)
             .reference_verdict(32, &References::default())
             .1,
     );
-    let verdict = |waits: u64| dwell(waits, 5000.0).verdict(32, &usual, None).0;
+    let verdict = |waits: u64| dwell(waits, 5000.0).verdict(32, &references, None).0;
     assert_eq!((verdict(3), verdict(9)), (Verdict::Failed, Verdict::Void));
 }
 
@@ -513,11 +526,11 @@ fn a_dwell_with_permanently_slow_replay_is_not_extended() {
         }],
         ..Reading::default()
     };
-    let mut usual = References::default();
+    let mut references = References::default();
     let mut dwell = Dwell::begin(&reading(0, 1000.0, 0), seconds(200));
     (1..=200).for_each(|at| dwell.add(&reading(at, 1000.0, 0)));
-    assert!(!dwell.has_failed(&usual), "slower than what?");
-    usual.add(&dwell.reference_verdict(32, &References::default()).1);
+    assert!(!dwell.has_failed(&references), "slower than what?");
+    references.add(&dwell.reference_verdict(32, &References::default()).1);
     // Of 200 slots 10 may be slow, and one more for safety.
     let busy = |slow: u64, until: u64, waits: u64| {
         let mut dwell = Dwell::begin(&reading(0, 1000.0, 0), seconds(200));
@@ -528,7 +541,10 @@ fn a_dwell_with_permanently_slow_replay_is_not_extended() {
                 waits * at,
             ))
         });
-        (dwell.has_failed(&usual), dwell.verdict(32, &usual, None).0)
+        (
+            dwell.has_failed(&references),
+            dwell.verdict(32, &references, None).0,
+        )
     };
     let slow = |slow: u64, until: u64| busy(slow, until, 0);
     assert_eq!(
@@ -560,7 +576,7 @@ fn the_maximum_search_time_counts_from_the_tip() {
             let behind = Some(if *at < tip { 100 } else { 0 });
             let (unreclaimable, memory) = (Some(100 * MIB), Some(100 * MIB));
             let reading = Reading { at: seconds(*at), slots_behind: behind, unreclaimable, memory, ..Reading::default() };
-            let out_of_time = |act: &Action| matches!(act, Action::Over(answer) if answer.outcome == SearchOutcome::OutOfTime);
+            let out_of_time = |action: &Action| matches!(action, Action::Over(answer) if answer.outcome == SearchOutcome::OutOfTime);
             machine.poll(&reading).iter().any(out_of_time)
         })
     };
@@ -576,25 +592,28 @@ fn a_safe_limit_is_lifted_after_its_dwell_is_journaled() {
     let (mut lifted, mut dangers) = (0, 0);
     for _ in 0..4 * 3600 {
         let actions = machine.poll(&plant.read());
-        if let Some(lifted_at) = actions.iter().position(|act| *act == Action::Limit(None)) {
+        if let Some(lifted_at) = actions
+            .iter()
+            .position(|action| *action == Action::SetLimit(None))
+        {
             let danger = actions.iter().any(
-                |act| matches!(act, Action::Journal(SearchEvent::Dwell(DwellResult { evidence, .. })) if evidence.why.iter().any(|why| why.starts_with("it is too far"))),
+                |action| matches!(action, Action::Journal(SearchEvent::Dwell(DwellResult { evidence, .. })) if evidence.why.iter().any(|why| why.starts_with("it is too far"))),
             );
-            let written = |act: &Action| {
+            let is_lifted_event = |action: &Action| {
                 matches!(
-                    act,
+                    action,
                     Action::Journal(SearchEvent::Limit { headroom: None, .. })
                 )
             };
             assert!(
-                danger || actions[..lifted_at].iter().any(written),
+                danger || actions[..lifted_at].iter().any(is_lifted_event),
                 "{actions:?}"
             );
             lifted += 1;
             dangers += usize::from(danger);
         }
-        for act in actions {
-            if let Action::Limit(limit) = act {
+        for action in actions {
+            if let Action::SetLimit(limit) = action {
                 plant.limit(limit);
             }
         }
@@ -620,9 +639,9 @@ fn a_hard_limit_leaves_space_for_the_largest_previous_rise() {
         let burst = if poll % 2000 == 1999 { 30 * MIB } else { 0 };
         let mut reading = plant.read();
         reading.unreclaimable = reading.unreclaimable.map(|bytes| bytes + burst);
-        for act in machine.poll(&reading) {
-            match act {
-                Action::Limit(limit) => {
+        for action in machine.poll(&reading) {
+            match action {
+                Action::SetLimit(limit) => {
                     assert!(
                         poll < 2000 || limit.is_none_or(|limit| limit >= 360 * MIB),
                         "{limit:?}"
@@ -665,5 +684,5 @@ fn growth_is_the_trend_despite_jumps() {
     }
     let trend = growth.trend().expect("samples");
     assert!((trend.slope - 1000.0).abs() < 20.0, "{trend:?}");
-    assert!((trend.at(10_000.0) / (1000.0 * MIB as f64 + 1e7) - 1.0).abs() < 0.01);
+    assert!((trend.bytes_after(10_000.0) / (1000.0 * MIB as f64 + 1e7) - 1.0).abs() < 0.01);
 }

@@ -14,7 +14,7 @@ fn plan(more: &str) -> Plan {
 #[test]
 fn the_script_reserves_the_largest_limit_and_the_longest_time_of_a_block() {
     let rules = "[slurm]\nconstraint = \"epyc|xeon\"\nexclude = \"n[1-2]\"\noptions = [\"--partition=lab\"]";
-    let script = script(&plan(rules), true).unwrap();
+    let script = experiment_script(&plan(rules), true).unwrap();
     // Two runs of 71 min, two cool-downs of 5 min, 2 min.
     for line in [
         "#SBATCH --array=1-4",
@@ -39,11 +39,13 @@ fn the_script_reserves_the_largest_limit_and_the_longest_time_of_a_block() {
 #[test]
 fn the_report_has_the_options_of_the_plan_as_its_script_says_them() {
     let mut plan = plan("[slurm]\noptions = [\"--comment=\\\"two words\\\"\"]");
-    let jobs = Jobs {
-        name: "s".to_owned(),
+    let job_scripts = JobScripts {
+        job_name: "s".to_owned(),
         output_folder: "/f 50%/blocks".into(),
     };
-    let script = jobs.follow_up_script(&plan, "report.out", "x").unwrap();
+    let script = job_scripts
+        .follow_up_script(&plan, "report.out", "x")
+        .unwrap();
     for line in [
         "#SBATCH --comment=\"two words\"",
         "#SBATCH --output=\"/f 50%%/blocks/report.out\"",
@@ -51,20 +53,20 @@ fn the_report_has_the_options_of_the_plan_as_its_script_says_them() {
         assert!(script.lines().any(|one| one == line), "{line}\n{script}");
     }
     plan.folder = "/f \"x\"".into();
-    let error = super::script(&plan, false).unwrap_err().to_string();
+    let error = experiment_script(&plan, false).unwrap_err().to_string();
     assert!(error.contains("sbatch misreads"), "{error}");
 }
 
 #[test]
 fn a_plan_that_copies_has_no_time_limit() {
     let mut plan = plan("");
-    plan.begin = InitialState::Restore { from: "/s".into() };
-    assert_eq!(minutes(&plan, 2), 0);
+    plan.initial_state = InitialState::Restore { from: "/s".into() };
+    assert_eq!(time_limit_minutes(&plan, 2), 0);
 }
 
 #[test]
 fn memory_below_the_limits_is_refused_and_unlimited_runs_take_a_node() {
-    let error = script(&plan("[slurm]\nmemory = \"512G\""), false)
+    let error = experiment_script(&plan("[slurm]\nmemory = \"512G\""), false)
         .unwrap_err()
         .to_string();
     assert!(
@@ -72,12 +74,12 @@ fn memory_below_the_limits_is_refused_and_unlimited_runs_take_a_node() {
         "{error}"
     );
     assert_eq!(
-        memory(&plan("[slurm]\nmemory = \"600G\"")).unwrap(),
+        reserved_bytes(&plan("[slurm]\nmemory = \"600G\"")).unwrap(),
         600 << 30
     );
     let mut unlimited = plan("");
     unlimited.arms[0].memory_max = None;
-    assert_eq!(memory(&unlimited).unwrap(), 0);
+    assert_eq!(reserved_bytes(&unlimited).unwrap(), 0);
 }
 
 #[test]

@@ -14,20 +14,23 @@ const NO_TRIAL_LIMIT: usize = usize::MAX;
 
 #[derive(Serialize)]
 pub struct SearchStatus {
-    pub dwells: Dwells,
+    pub dwells: DwellCounts,
     /// 90 % confidence interval, in bytes; `None` until a dwell failed.
-    pub bracket: Option<(u64, u64)>,
+    #[serde(rename = "bracket")]
+    pub headroom_interval: Option<(u64, u64)>,
     /// In bytes; `None` without a limit.
     pub headroom: Option<u64>,
-    /// Since the limit was last set or lifted.
-    pub seconds: Option<u64>,
+    /// Since the headroom last changed, or the limit was lifted.
+    #[serde(rename = "seconds")]
+    pub seconds_since_change: Option<u64>,
     /// Earlier searches of this run that were cut off.
-    pub cut_off: usize,
+    #[serde(rename = "cut_off")]
+    pub cut_off_searches: usize,
     pub answer: Option<SearchAnswer>,
 }
 
 #[derive(Default, Serialize)]
-pub struct Dwells {
+pub struct DwellCounts {
     /// Without a limit.
     pub references: u32,
     pub kept_up: u32,
@@ -40,20 +43,22 @@ impl SearchStatus {
     pub(super) fn of(
         search: &MemorySearchRules,
         search_log: &SearchLog,
-        cut_off: usize,
-        running_at: Option<Duration>,
+        cut_off_searches: usize,
+        now_if_running: Option<Duration>,
     ) -> Self {
-        let mut dwells = Dwells::default();
+        let mut dwells = DwellCounts::default();
         let config = SearchConfig {
             first_value: search.first_headroom as f64,
             max_width: search.width,
             max_trials: NO_TRIAL_LIMIT,
         };
         let mut staircase = Staircase::new(config);
-        let mut limit = (None, None);
+        let (mut current_headroom, mut changed_at) = (None, None);
         for (event, unix_ns) in &search_log.events {
             match event {
-                SearchEvent::Limit { headroom, .. } => limit = (*headroom, Some(*unix_ns)),
+                SearchEvent::Limit { headroom, .. } => {
+                    (current_headroom, changed_at) = (*headroom, Some(*unix_ns));
+                }
                 SearchEvent::Dwell(dwell) if dwell.verdict == Verdict::Void => dwells.void += 1,
                 SearchEvent::Dwell(dwell) => {
                     let Some(headroom) = dwell.headroom else {
@@ -64,6 +69,7 @@ impl SearchStatus {
                     dwells.kept_up += u32::from(kept_up);
                     dwells.failed += u32::from(!kept_up);
                     if let Some(staircase) = &mut staircase {
+                        // Only the interval is used, so confirmations are plain trials.
                         if dwell.confirms {
                             staircase.add_extra_trial(headroom as f64, kept_up);
                         } else {
@@ -74,18 +80,18 @@ impl SearchStatus {
             }
         }
         let staircase = staircase.filter(|_| dwells.failed > 0);
-        let running_at = running_at.filter(|_| search_log.answer.is_none());
+        let now_if_running = now_if_running.filter(|_| search_log.answer.is_none());
         SearchStatus {
             dwells,
-            bracket: staircase.map(|staircase| {
+            headroom_interval: staircase.map(|staircase| {
                 let interval = staircase.interval();
                 (interval.low as u64, interval.high as u64)
             }),
-            headroom: limit.0.filter(|_| running_at.is_some()),
-            seconds: running_at
-                .zip(limit.1)
+            headroom: current_headroom.filter(|_| now_if_running.is_some()),
+            seconds_since_change: now_if_running
+                .zip(changed_at)
                 .map(|(now, since)| now.saturating_sub(from_nanoseconds(since)).as_secs()),
-            cut_off,
+            cut_off_searches,
             answer: search_log.answer.clone(),
         }
     }
@@ -96,20 +102,20 @@ impl SearchStatus {
         let mut all = Vec::new();
         if let Some(answer) = &self.answer {
             all.push(outcome_text(&answer.outcome));
-        } else if let Some(seconds) = self.seconds {
+        } else if let Some(seconds) = self.seconds_since_change {
             let time = duration(Duration::from_secs(seconds));
             all.push(match self.headroom {
                 Some(headroom) => format!("headroom {} for {time}", bytes(headroom)),
                 None => format!("without a limit for {time}"),
             });
         }
-        if let (Some((low, high)), None) = (self.bracket, &self.answer) {
+        if let (Some((low, high)), None) = (self.headroom_interval, &self.answer) {
             let (low, high) = (bytes(low), bytes(high));
             all.push(format!(
                 "the least headroom is between {low} and {high} so far"
             ));
         }
-        let Dwells {
+        let DwellCounts {
             references,
             kept_up,
             failed,
@@ -119,7 +125,7 @@ impl SearchStatus {
             "{kept_up} kept up, {failed} failed, {void} void, {}",
             counted(references as f64, "reference")
         ));
-        match self.cut_off {
+        match self.cut_off_searches {
             0 => {}
             1 => all.push("the search before was cut off, and this one began anew".to_owned()),
             many => all.push(format!(
@@ -142,16 +148,16 @@ fn outcome_text(outcome: &SearchOutcome) -> String {
             format!("out of time: {}, not confirmed", least_headroom(interval))
         }
         SearchOutcome::Noisy => {
-            "noisy: equal dwells ended too differently for an interval".to_owned()
+            "noisy: dwells with equal headroom had too different results for an interval".to_owned()
         }
-        SearchOutcome::AboveStart => {
-            "the first headroom was too small: give search.from more".to_owned()
+        SearchOutcome::FirstHeadroomTooSmall => {
+            "the first headroom was too small: raise search.from".to_owned()
         }
         SearchOutcome::NeverFailed { lowest } => {
             format!("never failed: {} of headroom was enough", bytes(*lowest))
         }
         SearchOutcome::OutOfTime => {
-            "out of time: give search.most more, or make dwells shorter".to_owned()
+            "out of time: raise search.most, or shorten search.dwell".to_owned()
         }
         SearchOutcome::Inconclusive { why } => format!("inconclusive: {why}"),
     }
@@ -205,16 +211,16 @@ mod tests {
                 .collect(),
             answer: None,
         };
-        let running_at = Some(Duration::from_secs(121));
-        let status = SearchStatus::of(&search(), &search_log, 1, running_at);
+        let now_if_running = Some(Duration::from_secs(121));
+        let status = SearchStatus::of(&search(), &search_log, 1, now_if_running);
         let expected = "headroom 20.0 GiB for 2 min; 1 kept up, 0 failed, 1 void, 1 reference; the search before was cut \
                         off, and this one began anew";
         assert_eq!(status.in_words(), expected);
         search_log
             .events
             .push((dwell(Some(20 * GIB), Verdict::Failed), 2_000_000_000));
-        let status = SearchStatus::of(&search(), &search_log, 0, running_at);
-        let (low, high) = status.bracket.unwrap();
+        let status = SearchStatus::of(&search(), &search_log, 0, now_if_running);
+        let (low, high) = status.headroom_interval.unwrap();
         assert!(low < 22 * GIB && high > 20 * GIB, "{low} {high}");
         assert!(
             status
@@ -224,7 +230,7 @@ mod tests {
             status.in_words()
         );
         assert_eq!(
-            SearchStatus::of(&search(), &search_log, 0, None).seconds,
+            SearchStatus::of(&search(), &search_log, 0, None).seconds_since_change,
             None,
             "nobody works on it"
         );

@@ -14,8 +14,8 @@ fn plan(kind: &str, stop: &str) -> Plan {
 const BEGAN: u64 = 1_000;
 const EPOCH: i64 = 1_800_000_000;
 
-fn at(second: u64) -> Now {
-    Now {
+fn at(second: u64) -> Timestamp {
+    Timestamp {
         uptime: Duration::from_secs(BEGAN + second),
         unix_ns: (EPOCH + second as i64) * 1_000_000_000,
     }

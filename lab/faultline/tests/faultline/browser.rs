@@ -576,7 +576,7 @@ fn print_and_one_button_open_everything_folded() {
     page.wait(&format!("{label} === 'Fold all'"));
     page.ask("document.querySelector('.fold').open = false");
     page.wait(&format!("{label} === 'Unfold all'"));
-    report.unfolded = true;
+    report.folds_start_open = true;
     let Some(mut unfolded) = self::page(&report, 1280, 900, false) else {
         return;
     };

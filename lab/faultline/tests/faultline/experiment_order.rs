@@ -175,7 +175,7 @@ fn from_any_journal_prefix_the_experiment_resumes_without_repetition() {
         assert_every_run_counts_once(&lines);
         let counted = |standing: &JournalState| {
             standing
-                .counted()
+                .completed_runs()
                 .iter()
                 .map(|counted| (counted.scheduled.run, counted.attempt))
                 .collect::<Vec<_>>()

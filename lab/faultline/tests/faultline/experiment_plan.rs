@@ -69,12 +69,16 @@ fn the_tables_of_the_study_are_there() {
         .collect();
     assert_eq!(limits, [128, 256, 512, 1024, 1536].map(Some));
     let cache = read("program-cache.toml");
-    let entries: Vec<Option<u32>> = cache.arms.iter().map(|arm| arm.cache_entries).collect();
+    let entries: Vec<Option<u32>> = cache
+        .arms
+        .iter()
+        .map(|arm| arm.program_cache_entries)
+        .collect();
     assert_eq!(entries, [512, 1024, 2048].map(Some));
     for plan in [ram, cache] {
         assert_eq!(plan.stop.duration.as_secs(), 12 * 3600);
         assert_eq!(
-            (plan.begin, plan.workload.cluster),
+            (plan.initial_state, plan.workload.cluster),
             (InitialState::Download, Some(Cluster::MainnetBeta))
         );
     }

@@ -189,12 +189,12 @@ fn a_search_of_leaking_memory_finds_its_headroom() {
     };
     let searched = ran(&scene);
     let answer = searched.answer.as_ref().expect("an answer");
-    assert_eq!(answer.settles, Some(false), "{answer:#?}");
+    assert_eq!(answer.is_stable, Some(false), "{answer:#?}");
     assert_eq!(
         answer
-            .memory
+            .sufficient_sizes
             .iter()
-            .map(|memory| memory.hours)
+            .map(|size| size.hours)
             .collect::<Vec<_>>(),
         [1.0, 12.0, 24.0]
     );
@@ -203,7 +203,7 @@ fn a_search_of_leaking_memory_finds_its_headroom() {
         low as f64 >= KNEE as f64 * 0.85 && high as f64 <= KNEE as f64 * 1.15,
         "{answer:#?}"
     );
-    let grows = answer.grows.expect("it grows") / (5 * 3600 * MIB) as f64;
+    let grows = answer.growth_bytes_per_hour.expect("it grows") / (5 * 3600 * MIB) as f64;
     assert!((0.9..1.1).contains(&grows), "{answer:#?}");
 }
 

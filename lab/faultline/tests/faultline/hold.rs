@@ -59,7 +59,7 @@ fn hold_execs_the_program_as_another_user_in_a_limited_group() {
         format!("given, to=ld, {}, nobody\n", launched.pid())
     );
     launched.close().unwrap();
-    assert_eq!(launcher.leftovers(&job.name.scope).unwrap(), [""; 0]);
+    assert_eq!(launcher.leftovers(&job.name.experiment).unwrap(), [""; 0]);
 }
 
 fn job(folder: &Path, program: PathBuf) -> Job {
@@ -82,9 +82,9 @@ fn job(folder: &Path, program: PathBuf) -> Job {
     );
     Job {
         name: CgroupName {
-            scope: format!("hold_{}", std::process::id()),
+            experiment: format!("hold_{}", std::process::id()),
             run: "r001_a1".to_owned(),
-            part: "validator".to_owned(),
+            role: "validator".to_owned(),
         },
         command,
         environment: vec![

@@ -15,7 +15,10 @@ use faultline_recording::{CostTrackerPoint, ProgramCachePoint, ReplaySlotPoint};
 use faultline_report::{
     args::ReportArgs,
     report::{Options, ReportContext, build, build_with_context},
-    run::{ExperimentOutcome, Process, Replayed, ReplayedSlot, Run, Session, Signal, Tick, load},
+    run::{
+        ExperimentOutcome, OfflineReplay, OfflineReplaySlot, Process, Run, Session, Signal, Tick,
+        load,
+    },
 };
 use proptest::prelude::*;
 use serde_json::Value;
@@ -394,27 +397,27 @@ fn with_equal_limits_ranking_and_headline_use_the_primary_metric() {
 #[test]
 fn arms_without_variance_are_reported_with_their_values() {
     let replay = |arm: &str, run: usize, elapsed_ms: f64| {
-        let slot = |slot| ReplayedSlot {
+        let slot = |slot| OfflineReplaySlot {
             slot,
             elapsed_ms: Some(elapsed_ms),
-            ..ReplayedSlot::default()
+            ..OfflineReplaySlot::default()
         };
         let labels = [("arm", arm.to_owned()), ("run", run.to_string())]
             .map(|(key, value)| (key.to_owned(), value));
         let experiment_outcome = ExperimentOutcome {
-            is_replay: true,
+            is_offline_replay: true,
             success: Some(true),
-            why: "all of its work was done".into(),
+            success_reason: "all of its work was done".into(),
             ..ExperimentOutcome::default()
         };
-        let replayed = Replayed {
+        let offline_replay = OfflineReplay {
             slots: (1..=20).map(slot).collect(),
-            ..Replayed::default()
+            ..OfflineReplay::default()
         };
         Run {
             labels: labels.into(),
             experiment_outcome: Some(experiment_outcome),
-            replayed,
+            offline_replay,
             ..fixture("arm-512-1.fltl")
         }
     };
@@ -683,7 +686,7 @@ fn seconds_of_a_gap_are_unknown_not_zero_tps() {
         let mut index = 0..;
         signal.retain(|_| retained[index.next().unwrap()]);
     }
-    run.pools.clear();
+    run.thread_pools.clear();
     run.ticks.retain(|tick| !lost(tick.at));
     run.points
         .costs
@@ -741,7 +744,7 @@ fn a_run_given_twice_is_refused() {
         assert!(
             runs[place + 1..]
                 .iter()
-                .all(|other| !one.overlaps(other) && !other.overlaps(one)),
+                .all(|other| !one.shares_recording_with(other) && !other.shares_recording_with(one)),
             "{}",
             one.file
         );
@@ -977,7 +980,7 @@ fn a_salvaged_recording_is_labelled_without_claiming_its_end_or_outcome() {
         report.verdict
     );
     assert!(
-        report.verdict.points[0].contains("not known: what was saved"),
+        report.verdict.points[0].contains("not known: the part that was saved"),
         "{:#?}",
         report.verdict
     );
@@ -1009,7 +1012,7 @@ fn bands_events_and_gaps_are_on_every_timeline() {
                 figure.id
             );
         }
-        for name in ["first execution", "at tip", "epoch"] {
+        for name in ["first transaction", "at tip", "epoch"] {
             assert!(
                 timeline.marks.iter().any(|mark| mark.name == name),
                 "{}: no mark {name}",
@@ -1227,7 +1230,7 @@ fn any_run() -> impl Strategy<Value = Run> {
         run.processes = (0..3)
             .map(|id| Process {
                 pid: id,
-                first_followed_at: id as f64 * 20.0,
+                first_seen_at: id as f64 * 20.0,
                 started_at: None,
             })
             .collect();

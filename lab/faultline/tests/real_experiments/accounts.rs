@@ -53,7 +53,7 @@ fn raw(run: &Run, bodies: &[Vec<u8>], field: &str) -> u64 {
     sum(bodies, TIMINGS, &run.identity(), field, &run.times()).total
 }
 
-/// The recording has what was pushed; the report counts from the first execution on.
+/// The recording has what was pushed; the report counts from the first executed transaction on.
 fn the_counters_are_those_of_the_raw_lines(run: &Run, bodies: &[Vec<u8>], page: &Page) {
     for (column, title, field) in COUNTERS {
         let (recorded, raw, from_experiment) = (

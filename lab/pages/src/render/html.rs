@@ -49,7 +49,7 @@ pub fn page(report: &Report) -> Result<String> {
         "verdict_kind": verdict_kind_text(report),
         "answers": report.answers,
         "overview": blocks(&report.overview, &styles),
-        "unfolded": report.unfolded,
+        "folds_start_open": report.folds_start_open,
         "caveats": report.caveats,
         "cards": cards_heading(report),
         "runs": report.runs,

@@ -54,10 +54,10 @@ pub fn table_path(folder: &Path, table: &str, format: Format) -> PathBuf {
 pub struct DatasetRun {
     /// `host=HOST/run=RUN`.
     pub path: PathBuf,
-    /// Host and run, as text columns of every file. Readers would parse `01` in the name of a
+    /// Host and run, as text columns of every file: readers would parse `01` in the name of a
     /// folder as the number 1.
     columns: [(&'static str, String); 2],
-    /// (first tick, day since 1970) of each day.
+    /// (id of the first tick, days since 1970) of each day.
     days: Vec<(i64, i64)>,
 }
 
@@ -132,7 +132,8 @@ fn folder_name(value: &str) -> Result<String> {
 pub struct TableFiles<'f> {
     pub export: &'f RecordingExport<'f>,
     table: &'static str,
-    pub spec: &'static TableSpec,
+    /// The recorded table with the rows: `tick` for `wide`.
+    pub row_source: &'static TableSpec,
     /// Excluding the columns that a data set adds.
     pub columns: Vec<(String, Type)>,
     /// By day; outside a data set, day 0.
@@ -152,13 +153,13 @@ impl<'f> TableFiles<'f> {
     pub fn new(
         export: &'f RecordingExport<'_>,
         table: &'static str,
-        spec: &'static TableSpec,
+        row_source: &'static TableSpec,
         columns: Vec<(String, Type)>,
     ) -> Self {
         TableFiles {
             export,
             table,
-            spec,
+            row_source,
             columns,
             files: BTreeMap::new(),
             created_folders: CreatedFolders::default(),
@@ -171,7 +172,7 @@ impl<'f> TableFiles<'f> {
             return 0;
         };
         let value = |name| {
-            let mut columns = self.spec.columns.iter();
+            let mut columns = self.row_source.columns.iter();
             match row.get(columns.position(|column| column.name == name)?)? {
                 Cell::Integer(value) => Some(*value),
                 _ => None,
@@ -228,7 +229,7 @@ impl<'f> TableFiles<'f> {
         )?))
     }
 
-    /// A table without rows has a file, too.
+    /// A table without rows also gets a file.
     pub fn finish(mut self) -> Result<()> {
         let dataset = &self.export.dataset;
         if self.files.is_empty() {
@@ -298,7 +299,7 @@ fn remove_other_files(paths: &[PathBuf]) -> Result<()> {
                 fs::remove_file(&path).at(&path)?;
             }
         }
-        // This must fail unless the folder is empty.
+        // Fails if the folder still has files.
         let _ = fs::remove_dir(&day);
     }
     Ok(())

@@ -55,12 +55,12 @@ fn declared_column(column: &TableColumn) -> (String, Type) {
 
 /// One row per tick: `tick` joined with all tables that have at most one row per tick, and labels.
 pub fn wide_columns(export: &RecordingExport<'_>) -> Result<Vec<(String, Type)>, Error> {
-    let is_sample = |name: &str| PerTickTable::ALL.iter().any(|table| table.name() == name);
+    let is_per_tick = |name: &str| PerTickTable::ALL.iter().any(|table| table.name() == name);
     let mut all = Vec::new();
     for spec in TABLES.iter() {
         if spec.name == TICK {
             all.extend(spec.columns.iter().map(declared_column));
-        } else if is_sample(spec.name) {
+        } else if is_per_tick(spec.name) {
             let prefix = spec.name.trim_end_matches("sample");
             let columns = columns(export, spec)?.into_iter().skip(1);
             all.extend(columns.map(|(name, column_type)| (format!("{prefix}{name}"), column_type)));
@@ -94,7 +94,7 @@ fn labels(export: &RecordingExport<'_>) -> impl Iterator<Item = (String, Cell)> 
 
 /// Returns the number of rows.
 pub fn write(is_wide: bool, files: &mut TableFiles<'_>) -> Result<u64> {
-    let (export, table) = (files.export, files.spec);
+    let (export, table) = (files.export, files.row_source);
     let kinds: Vec<Type> = files.columns.iter().map(|(_, kind)| *kind).collect();
     let mut written = 0;
     let chunk = rows_per_chunk(kinds.len());
@@ -146,6 +146,7 @@ fn join(
         return Ok(());
     };
     for table in PerTickTable::ALL {
+        // `PerTickTable::columns` excludes `tick`.
         let (of_table, others) = columns.split_at_mut(table.columns().len());
         columns = others;
         let samples = export.recording.rows_of_ticks(table, *first, *last)?;

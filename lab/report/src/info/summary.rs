@@ -1,6 +1,6 @@
 use crate::{
     measure::timeline,
-    run::{load_evidence, nanoseconds},
+    run::{load_run_for_phases, nanoseconds},
 };
 use faultline_phase::Phase;
 use faultline_recording::{
@@ -14,7 +14,7 @@ use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
 /// The output of `info --json`.
 #[derive(Debug, Serialize)]
-pub struct Summary {
+pub struct RecordingSummary {
     pub file: PathBuf,
     pub format: i32,
     pub finished: bool,
@@ -54,13 +54,14 @@ pub struct Process {
     pub session: i64,
     pub pid: u32,
     pub started_unix_ns: Option<i64>,
+    /// First seen by the daemon.
     pub seen_unix_ns: i64,
     pub manifest: Value,
 }
 
 #[derive(Debug, Serialize)]
 pub struct PhaseTime {
-    /// `None` without evidence.
+    /// `None` if not known.
     pub phase: Option<String>,
     pub seconds: f64,
 }
@@ -84,15 +85,16 @@ pub struct Problem {
     pub source: String,
     /// absent, forbidden, gone or broken.
     pub status: String,
+    /// What could not be read, in words.
     pub what: String,
 }
 
-impl Summary {
+impl RecordingSummary {
     /// Also fails on rows of a newer format.
-    pub fn of(recording: &Recording) -> Result<Summary, Error> {
+    pub fn of(recording: &Recording) -> Result<RecordingSummary, Error> {
         let info = recording.info()?;
         let ticks = recording.ticks()?;
-        let phases = timeline(&load_evidence(recording)?).phases;
+        let phases = timeline(&load_run_for_phases(recording)?).phases;
         let times = times(&ticks, &info.sessions, &phases);
         let phase_time = |(phase, sum): (Option<Phase>, Duration)| PhaseTime {
             phase: phase.map(|phase| phase.name().to_owned()),
@@ -116,7 +118,7 @@ impl Summary {
             status: row.status.unwrap_or_default(),
             what: row.what.unwrap_or_default(),
         };
-        let mut summary = Summary {
+        let mut summary = RecordingSummary {
             file: recording.path().to_owned(),
             format: info.format,
             finished: info.finished,
@@ -165,13 +167,15 @@ fn event(row: EventRow) -> Event {
     }
 }
 
-fn missing(summary: &Summary) -> Vec<String> {
+fn missing(summary: &RecordingSummary) -> Vec<String> {
     let mut all = Vec::new();
     if !summary.finished {
-        all.push("the end: it is still being written, or its daemon was killed".to_owned());
+        all.push(
+            "the end: the recording is still being written, or its daemon was killed".to_owned(),
+        );
     }
     if summary.first_unix_ns.is_none() {
-        all.push("ticks: nothing was measured".to_owned());
+        all.push("samples: nothing was measured".to_owned());
         return all;
     }
     all.extend(missed_ticks(&summary.gaps));
@@ -188,7 +192,7 @@ fn missing(summary: &Summary) -> Vec<String> {
     };
     let (samples, points) = (empty("_sample"), empty("_point"));
     if !samples.is_empty() {
-        all.push(format!("samples: {samples}"));
+        all.push(format!("tables of samples: {samples}"));
     }
     if !points.is_empty() {
         let advice = match tables("_point").any(|table| table.rows > 0) {
@@ -201,18 +205,18 @@ fn missing(summary: &Summary) -> Vec<String> {
     let killed = summary.events.iter().filter(is_kill).count();
     if killed > 0 {
         all.push(format!(
-            "what the validator had not pushed when it was OOM-killed ({})",
+            "datapoints that the validator had not yet sent when it was OOM-killed ({})",
             counted(killed as f64, "time")
         ));
     }
     all
 }
 
-/// `2 ticks in 1 gap`; `None` if none was missed.
+/// `2 samples in 1 gap`; `None` if none was missed.
 fn missed_ticks(gaps: &[Gap]) -> Option<String> {
     let missed = gaps.iter().filter_map(|gap| gap.missed);
     let missed = missed.filter(|ticks| *ticks > 0).collect_vec();
-    let ticks = counted(missed.iter().sum::<u64>() as f64, "tick");
+    let ticks = counted(missed.iter().sum::<u64>() as f64, "sample");
     let gaps = counted(missed.len() as f64, "gap");
     (!missed.is_empty()).then(|| format!("{ticks} in {gaps}"))
 }
@@ -226,7 +230,7 @@ pub struct Gap {
     pub to_unix_ns: i64,
     /// By the monotonic clock; between two sessions by the wall clock.
     pub seconds: f64,
-    /// `None` between two sessions.
+    /// Number of missed ticks; `None` between two sessions.
     pub missed: Option<u64>,
 }
 
@@ -238,7 +242,7 @@ impl Gap {
 
 #[derive(Debug, Default, PartialEq)]
 struct Times {
-    /// In order of first appearance; `None` without evidence. Gaps belong to no phase.
+    /// In order of first appearance; `None` if not known. Gaps belong to no phase.
     phases: Vec<(Option<Phase>, Duration)>,
     gaps: Vec<Gap>,
     /// From first to last tick, by the same clocks as [`Gap::seconds`].
@@ -340,7 +344,7 @@ mod tests {
         assert_eq!(gaps, [(3, Some(2)), (994, None)]);
         assert_eq!(
             missed_ticks(&found.gaps).as_deref(),
-            Some("2 ticks in 1 gap")
+            Some("2 samples in 1 gap")
         );
     }
 

@@ -1,4 +1,4 @@
-use super::summary::Summary;
+use super::summary::RecordingSummary;
 use faultline_text::{bytes, clean, count, counted, duration, moment};
 use itertools::Itertools;
 use serde_json::Value;
@@ -26,9 +26,9 @@ const PROCESS_FIELDS: [&str; 7] = [
     "/arguments",
 ];
 
-pub fn describe(summary: &Summary, all_fields: bool) -> String {
+pub fn describe(summary: &RecordingSummary, all_fields: bool) -> String {
     let mut out = format!("{}\n", clean(&summary.file.display().to_string()));
-    write_file(&mut out, summary);
+    write_recording(&mut out, summary);
     write_sessions(&mut out, summary, all_fields);
     write_processes(&mut out, summary, all_fields);
     let phases = summary.phases.iter().map(|phase| {
@@ -67,7 +67,7 @@ pub fn describe(summary: &Summary, all_fields: bool) -> String {
     out
 }
 
-fn write_file(out: &mut String, summary: &Summary) {
+fn write_recording(out: &mut String, summary: &RecordingSummary) {
     let state = if summary.finished { "" } else { "not " };
     let log = if summary.log_bytes > 0 {
         format!(" and {} of log", bytes(summary.log_bytes))
@@ -106,7 +106,7 @@ fn write_file(out: &mut String, summary: &Summary) {
     }
 }
 
-fn write_events(out: &mut String, summary: &Summary) {
+fn write_events(out: &mut String, summary: &RecordingSummary) {
     let events = summary.events.iter();
     let left_out = events.len().saturating_sub(MAX_EVENTS);
     let first = events.clone().take(MAX_EVENTS / 2);
@@ -133,7 +133,7 @@ fn write_events(out: &mut String, summary: &Summary) {
     }
 }
 
-fn write_sessions(out: &mut String, summary: &Summary, all_fields: bool) {
+fn write_sessions(out: &mut String, summary: &RecordingSummary, all_fields: bool) {
     for session in &summary.sessions {
         let end = session
             .ended_unix_ns
@@ -143,7 +143,7 @@ fn write_sessions(out: &mut String, summary: &Summary, all_fields: bool) {
             session.id,
             session.version,
             duration(Duration::from_secs_f64(session.interval_seconds)),
-            counted(session.ticks as f64, "tick"),
+            counted(session.ticks as f64, "sample"),
             moment(session.started_unix_ns),
         );
         write_line(out, "session", &text);
@@ -155,7 +155,7 @@ fn write_sessions(out: &mut String, summary: &Summary, all_fields: bool) {
     }
 }
 
-fn write_processes(out: &mut String, summary: &Summary, all_fields: bool) {
+fn write_processes(out: &mut String, summary: &RecordingSummary, all_fields: bool) {
     for process in &summary.processes {
         let started = process
             .started_unix_ns
@@ -179,12 +179,12 @@ fn write_processes(out: &mut String, summary: &Summary, all_fields: bool) {
     }
 }
 
-fn write_gaps(out: &mut String, summary: &Summary) {
+fn write_gaps(out: &mut String, summary: &RecordingSummary) {
     let shown = summary.gaps.iter().take(MAX_GAPS).map(|gap| {
         let missed = gap
             .missed
             .map_or("between two sessions".to_owned(), |missed| {
-                format!("{} missed", counted(missed as f64, "tick"))
+                format!("{} missed", counted(missed as f64, "sample"))
             });
         (
             moment(gap.from_unix_ns),
@@ -204,6 +204,7 @@ fn write_gaps(out: &mut String, summary: &Summary) {
     }
 }
 
+/// `clean` escapes control characters.
 fn write_line(out: &mut String, label: &str, text: &str) {
     let _ = writeln!(out, "{:<11} {}", clean(label), clean(text).trim_end());
 }

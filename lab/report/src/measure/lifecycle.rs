@@ -1,3 +1,5 @@
+//! "The study" is the paper "Maxing Out the SVM" (2025): `docs/PAPER.md`.
+
 use super::{
     Span, max_tick_step,
     timeline::{Stall, Timeline, timeline},
@@ -20,14 +22,15 @@ pub struct PhaseSpan {
 pub struct Success {
     pub answer: Option<bool>,
     pub why: String,
-    /// Share of the time since the first tick at the tip in which it was at the tip. `None` if no
-    /// tick is at the tip.
+    /// Share of time at the tip, from the first tick at the tip on.
     pub tip_share: Option<f64>,
 }
 
 #[derive(Debug, Default)]
 pub struct End {
+    /// `killed by the kernel's OOM killer`.
     pub how: String,
+    /// `at 80 s: process 7 (agave-validator) ended: oom kill`.
     pub evidence: String,
     pub was_oom_killed: bool,
 }
@@ -36,41 +39,42 @@ pub struct End {
 pub struct Lifecycle {
     /// Includes phases after the end of the run.
     pub phases: Vec<PhaseSpan>,
-    /// The phase from each tick to the next; `None` without evidence.
+    /// The phase from each tick to the next; `None` if not known.
     pub phase_by_tick: Vec<Option<Phase>>,
     pub stalls: Vec<Stall>,
     /// Median slot time.
     pub slot_seconds: Option<f64>,
     pub gaps: Vec<Span>,
-    /// The first tick at the tip.
+    /// Time of the first tick at the tip.
     pub first_at_tip: Option<f64>,
-    /// Begin of the period of small distance to the tip that `first_at_tip` confirmed.
+    /// When the process came near the tip and then stayed near it until `first_at_tip`.
     pub near_tip_since: Option<f64>,
     pub success: Success,
     pub end: End,
     /// End of the last process; `None` if the recording did not see it.
-    pub process_end: Option<f64>,
-    /// Just before `process_end`, or equal to it if a gap follows. If the end was not recorded, the
-    /// last tick.
+    pub last_process_end: Option<f64>,
+    /// The last moment that counts as part of the run: just below `last_process_end`, because a
+    /// [`Span`] includes its ends. If a gap follows, `last_process_end`. If no end was recorded,
+    /// the last tick.
     pub run_end: f64,
     pub restarts: usize,
     /// Whether the recording has anything that only a validator has.
     pub has_validator: bool,
 }
 
-pub fn lifecycle(run: &Run) -> Lifecycle {
+pub fn lifecycle(recording: &Run) -> Lifecycle {
     let Timeline {
         phases: phase_by_tick,
         stalls,
         slot_seconds,
-    } = timeline(run);
-    let phases = phases(run, &phase_by_tick);
-    let (process_end, run_end) = process_end(run)
-        .map_or((None, run.end_seconds()), |(at, run_end)| {
+    } = timeline(recording);
+    let phases = phase_spans(recording, &phase_by_tick);
+    let (last_process_end, run_end) = process_and_run_end(recording)
+        .map_or((None, recording.end_seconds()), |(at, run_end)| {
             (Some(at), run_end)
         });
-    let has_validator = has_validator(run, &phases);
-    let noun = match has_validator || run.processes.is_empty() {
+    let has_validator = has_validator(recording, &phases);
+    let noun = match has_validator || recording.processes.is_empty() {
         true => "validator",
         false => "process",
     };
@@ -82,38 +86,38 @@ pub fn lifecycle(run: &Run) -> Lifecycle {
         phase_by_tick,
         stalls,
         slot_seconds,
-        gaps: gaps(run),
-        first_at_tip: tip_tick.and_then(|tick| Some(run.ticks.get(tick)?.at)),
-        near_tip_since: tip_tick.and_then(|tick| near_tip_since(run, tick)),
+        gaps: gaps(recording),
+        first_at_tip: tip_tick.and_then(|tick| Some(recording.ticks.get(tick)?.at)),
+        near_tip_since: tip_tick.and_then(|tick| near_tip_since(recording, tick)),
         success: Success::default(),
-        end: end(run, noun),
-        process_end,
+        end: end(recording, noun),
+        last_process_end,
         run_end,
-        restarts: run.processes.len().saturating_sub(1),
+        restarts: recording.processes.len().saturating_sub(1),
         has_validator,
     };
-    lifecycle.success = success(run, &lifecycle);
-    if let Some(experiment) = &run.experiment_outcome {
+    lifecycle.success = success(recording, &lifecycle);
+    if let Some(experiment) = &recording.experiment_outcome {
         if let Some(answer) = experiment.success {
             lifecycle.success.answer = Some(answer);
-            lifecycle.success.why.clone_from(&experiment.why);
+            lifecycle.success.why.clone_from(&experiment.success_reason);
         }
-        if !experiment.end.is_empty() {
-            lifecycle.end.how.clone_from(&experiment.end);
-            lifecycle.end.evidence.clone_from(&experiment.evidence);
+        if !experiment.end_text.is_empty() {
+            lifecycle.end.how.clone_from(&experiment.end_text);
+            lifecycle.end.evidence.clone_from(&experiment.end_evidence);
         }
     }
     lifecycle
 }
 
-/// Since when the process was near the tip, up to the tick `tip_tick`.
-fn near_tip_since(run: &Run, tip_tick: usize) -> Option<f64> {
-    let tick = run.ticks.get(tip_tick)?;
-    let max_behind = run.rules(tick).at_tip_slots as f64;
-    let near = run
+/// When the process came near the tip and then stayed near it until the tick `tip_tick`.
+fn near_tip_since(recording: &Run, tip_tick: usize) -> Option<f64> {
+    let tick = recording.ticks.get(tip_tick)?;
+    let max_behind = recording.phase_rules(tick).at_tip_slots as f64;
+    let near = recording
         .ticks
         .iter()
-        .zip(run.signal(Signal::Behind))
+        .zip(recording.signal(Signal::Behind))
         .take(tip_tick + 1)
         .rev()
         .take_while(|(earlier, _)| earlier.process == tick.process)
@@ -122,31 +126,35 @@ fn near_tip_since(run: &Run, tip_tick: usize) -> Option<f64> {
     Some(near.last().map_or(tick.at, |(at, _)| at))
 }
 
-/// Phases that any process can have. Others show that it is a validator.
+/// Phases that any process can have. All others show that the process is a validator.
 const PHASES_OF_ANY_PROCESS: [&str; 4] = ["absent", "initializing", "gone", "unknown"];
 
-fn has_validator(run: &Run, phases: &[PhaseSpan]) -> bool {
-    !run.points.is_empty()
-        || !run.replayed.slots.is_empty()
-        || !run.facts.versions.is_empty()
+fn has_validator(recording: &Run, phases: &[PhaseSpan]) -> bool {
+    recording.points.has_standard_points()
+        || !recording.offline_replay.slots.is_empty()
+        || !recording.facts.versions.is_empty()
         || phases
             .iter()
             .any(|phase| !PHASES_OF_ANY_PROCESS.contains(&phase.name.as_str()))
 }
 
-pub fn is_gap(run: &Run, before: &Tick, after: &Tick) -> bool {
-    before.session != after.session || after.at - before.at > max_tick_step(run)
+/// Whether the daemon restarted or missed ticks between two ticks.
+pub fn is_gap(recording: &Run, before: &Tick, after: &Tick) -> bool {
+    before.session != after.session || after.at - before.at > max_tick_step(recording)
 }
 
 /// The end of the last process, and the last moment that counts as part of the run. `None` if a
 /// process runs at the last tick, or none ever ran.
-fn process_end(run: &Run) -> Option<(f64, f64)> {
-    let last = run.ticks.iter().rposition(|tick| tick.process.is_some())?;
-    let (alive, gone) = (run.ticks.get(last)?, run.ticks.get(last + 1)?);
-    if is_gap(run, alive, gone) {
+fn process_and_run_end(recording: &Run) -> Option<(f64, f64)> {
+    let last = recording
+        .ticks
+        .iter()
+        .rposition(|tick| tick.process.is_some())?;
+    let (alive, gone) = (recording.ticks.get(last)?, recording.ticks.get(last + 1)?);
+    if is_gap(recording, alive, gone) {
         return Some((alive.at, alive.at));
     }
-    let mut events = run.events.iter().rev();
+    let mut events = recording.events.iter().rev();
     let event = events.find(|event| {
         matches!(event.kind.as_str(), "exit" | "oom_kill")
             && event.at > alive.at
@@ -156,22 +164,22 @@ fn process_end(run: &Run) -> Option<(f64, f64)> {
     Some((at, at.next_down()))
 }
 
-fn gaps(run: &Run) -> Vec<Span> {
+fn gaps(recording: &Run) -> Vec<Span> {
     let gap = |(before, after): (&Tick, &Tick)| {
-        is_gap(run, before, after).then_some(Span {
+        is_gap(recording, before, after).then_some(Span {
             from: before.at,
             to: after.at,
         })
     };
-    run.tick_pairs().filter_map(gap).collect()
+    recording.tick_pairs().filter_map(gap).collect()
 }
 
-fn phases(run: &Run, phase_by_tick: &[Option<Phase>]) -> Vec<PhaseSpan> {
+fn phase_spans(recording: &Run, phase_by_tick: &[Option<Phase>]) -> Vec<PhaseSpan> {
     let mut phases: Vec<PhaseSpan> = Vec::new();
     let mut before: Option<&Tick> = None;
-    for (index, (tick, phase)) in run.ticks.iter().zip(phase_by_tick).enumerate() {
+    for (index, (tick, phase)) in recording.ticks.iter().zip(phase_by_tick).enumerate() {
         let name = phase_name(*phase);
-        let is_continuous = before.is_some_and(|before| !is_gap(run, before, tick));
+        let is_continuous = before.is_some_and(|before| !is_gap(recording, before, tick));
         before = Some(tick);
         if let Some(last) = phases.last_mut().filter(|_| is_continuous) {
             last.span.to = tick.at;
@@ -194,11 +202,14 @@ fn phases(run: &Run, phase_by_tick: &[Option<Phase>]) -> Vec<PhaseSpan> {
 
 impl Lifecycle {
     /// In seconds. A phase lasts from its tick to the next one.
-    pub fn time_in(&self, run: &Run, phase: Phase, window: Span) -> f64 {
-        run.tick_pairs()
+    pub fn time_in(&self, recording: &Run, phase: Phase, window: Span) -> f64 {
+        recording
+            .tick_pairs()
             .zip(&self.phase_by_tick)
             .filter(|((before, after), known)| {
-                **known == Some(phase) && window.includes(before.at) && !is_gap(run, before, after)
+                **known == Some(phase)
+                    && window.includes(before.at)
+                    && !is_gap(recording, before, after)
             })
             .map(|((before, after), _)| after.at - before.at)
             .sum()
@@ -210,26 +221,33 @@ impl Lifecycle {
 }
 
 /// `noun` is `validator` or `process`.
-fn end(run: &Run, noun: &str) -> End {
+fn end(recording: &Run, noun: &str) -> End {
     let last_event = |kind: &str| {
-        let event = run.events.iter().rev().find(|event| event.kind == kind)?;
+        let event = recording
+            .events
+            .iter()
+            .rev()
+            .find(|event| event.kind == kind)?;
         Some(format!("at {:.0} s: {}", event.at, event.sentence()))
     };
     let oom_kill = last_event("oom_kill");
     // A recording cannot always distinguish an OOM kill of the validator from an OOM kill elsewhere
     // on the host.
-    let experiment = run.experiment_outcome.as_ref();
+    let experiment = recording.experiment_outcome.as_ref();
     let was_oom_killed =
         experiment.map_or(oom_kill.is_some(), |experiment| experiment.was_oom_killed);
-    let is_running = run.ticks.last().is_some_and(|tick| tick.process.is_some());
-    let (how, evidence) = if run.ticks.is_empty() {
+    let is_running = recording
+        .ticks
+        .last()
+        .is_some_and(|tick| tick.process.is_some());
+    let (how, evidence) = if recording.ticks.is_empty() {
         ("nothing was recorded".to_owned(), None)
-    } else if is_running && let Some(from) = &run.salvaged {
+    } else if is_running && let Some(from) = &recording.salvaged {
         (
-            "not known: what was saved of a damaged recording ends here".to_owned(),
+            "not known: the part that was saved of a damaged recording ends here".to_owned(),
             Some(format!("the recording was salvaged from {from}")),
         )
-    } else if is_running && run.finished {
+    } else if is_running && recording.finished {
         (
             format!("the recording was ended while the {noun} ran"),
             last_event("daemon_stop"),
@@ -237,18 +255,18 @@ fn end(run: &Run, noun: &str) -> End {
     } else if is_running {
         (
             format!("the recording is still being written, or was cut off, while the {noun} ran"),
-            Some("the file was not ended in order".to_owned()),
+            Some("no end of the last session was recorded".to_owned()),
         )
     } else if oom_kill.is_some() {
         ("killed by the kernel's OOM killer".to_owned(), oom_kill)
     } else if let Some(exit) = last_event("exit") {
         (format!("the {noun} ended"), Some(exit))
-    } else if run.processes.is_empty() {
+    } else if recording.processes.is_empty() {
         ("no process was ever followed".to_owned(), None)
     } else {
         (
             format!("the {noun} was gone"),
-            Some("the last tick follows no process".to_owned()),
+            Some("the last sample has no process".to_owned()),
         )
     };
     End {
@@ -264,11 +282,11 @@ const CATCH_UP_LIMIT_SECONDS: f64 = 7200.0;
 
 const OOM: &str = "it was killed by the kernel's OOM killer";
 
-/// `None` as long as the answer depends on time without data.
-fn success(run: &Run, lifecycle: &Lifecycle) -> Success {
+/// The answer is `None` if time without data could change it.
+fn success(recording: &Run, lifecycle: &Lifecycle) -> Success {
     let from = lifecycle.first_at_tip;
-    let Some(time) = from.and_then(|from| tip_time(run, lifecycle, from)) else {
-        return without_share(run, lifecycle);
+    let Some(time) = from.and_then(|from| tip_time(recording, lifecycle, from)) else {
+        return success_without_tip_time(recording, lifecycle);
     };
     let all = (time.at_tip + time.not_at_tip + time.unknown).as_secs_f64();
     let [share, unknown] = [time.at_tip, time.unknown].map(|part| part.as_secs_f64() / all);
@@ -279,20 +297,24 @@ fn success(run: &Run, lifecycle: &Lifecycle) -> Success {
             tip_share: Some(share),
         };
     }
-    let success = time.kept_up();
-    let is_cut = run.salvaged.is_some() && success == Some(true);
-    let answer = success.filter(|_| !is_cut);
+    let measured = time.kept_up();
+    // The lost part of a recording may show that the run did not keep up.
+    let is_unproven = recording.salvaged.is_some() && measured == Some(true);
+    let answer = measured.filter(|_| !is_unproven);
     let only = if answer == Some(false) { "only " } else { "" };
-    let part = match is_cut {
+    let part = match is_unproven {
         true => "that was saved of a damaged recording",
         false => "since it was first there",
     };
     let percent = |share: f64| format!("{:.1} %", 100.0 * share);
     let mut why = format!("at the tip for {only}{} of the time {part}", percent(share));
     if unknown > 0.0 {
-        why += &format!("; {} of it is not known", percent(unknown));
+        why += &format!(
+            "; the phase is not known in {} of this time",
+            percent(unknown)
+        );
     }
-    if let Some(stalls) = stalls_text(run, &lifecycle.stalls) {
+    if let Some(stalls) = stalls_text(recording, &lifecycle.stalls) {
         why += &format!("; {stalls}");
     }
     Success {
@@ -302,25 +324,24 @@ fn success(run: &Run, lifecycle: &Lifecycle) -> Success {
     }
 }
 
-/// For a run that was never at the tip, or at its last tick only.
-fn without_share(run: &Run, lifecycle: &Lifecycle) -> Success {
+/// For a run that was never at the tip, or only at its last tick.
+fn success_without_tip_time(recording: &Run, lifecycle: &Lifecycle) -> Success {
     let is_known = lifecycle.phase_by_tick.iter().any(Option::is_some);
-    let ran = lifecycle.time_in(run, Phase::CatchingUp, Span::ALWAYS);
+    let catching_up_seconds = lifecycle.time_in(recording, Phase::CatchingUp, Span::ALWAYS);
     let (answer, why) = match lifecycle.first_at_tip {
         _ if lifecycle.end.was_oom_killed => (Some(false), OOM),
-        Some(_) => (None, "it was at the tip at the last tick only"),
-        None if ran > CATCH_UP_LIMIT_SECONDS => (
+        Some(_) => (None, "it was at the tip only at the last sample"),
+        None if catching_up_seconds > CATCH_UP_LIMIT_SECONDS => (
             Some(false),
             "it ran for more than two hours and was never at the tip",
         ),
-        None if ran > 0.0 && lifecycle.process_end.is_some() => {
+        None if catching_up_seconds > 0.0 && lifecycle.last_process_end.is_some() => {
             (None, "it was still catching up when it ended")
         }
-        None if ran > 0.0 => (None, "it was still catching up when the recording ended"),
-        None if is_known => (
-            None,
-            "it never ran so far that its distance to the tip was known",
-        ),
+        None if catching_up_seconds > 0.0 => {
+            (None, "it was still catching up when the recording ended")
+        }
+        None if is_known => (None, "its distance to the tip was never known"),
         None => (None, "no phase was recorded"),
     };
     Success {
@@ -330,37 +351,44 @@ fn without_share(run: &Run, lifecycle: &Lifecycle) -> Success {
     }
 }
 
-/// Recorded time since `from` with a followed process or a pending restart, excluding requested
-/// shutdowns. `None` if there is no such time.
-fn tip_time(run: &Run, lifecycle: &Lifecycle, from: f64) -> Option<TipTime> {
-    let experiment = run.experiment_outcome.as_ref();
-    let stopped = experiment.and_then(|experiment| Some(run.at(experiment.stopped_unix_ns?)));
-    let counts =
-        |tick: &Tick| tick.process.is_some() && stopped.is_none_or(|stopped| tick.at <= stopped);
-    let last = run.ticks.iter().rposition(counts)?;
-    let followed = run.ticks.get(..=last)?.iter().zip(&lifecycle.phase_by_tick);
+/// Recorded time from `from` to the last tick with a process before a requested stop. Restarts in
+/// between are included. `None` if there is no such time.
+fn tip_time(recording: &Run, lifecycle: &Lifecycle, from: f64) -> Option<TipTime> {
+    let experiment = recording.experiment_outcome.as_ref();
+    let stop = experiment.and_then(|experiment| Some(recording.at(experiment.stopped_unix_ns?)));
+    let runs_before_stop =
+        |tick: &Tick| tick.process.is_some() && stop.is_none_or(|stop| tick.at <= stop);
+    let last = recording.ticks.iter().rposition(runs_before_stop)?;
+    let until_last = recording
+        .ticks
+        .get(..=last)?
+        .iter()
+        .zip(&lifecycle.phase_by_tick);
     let mut time = TipTime::default();
-    for ((before, phase), after) in followed.zip(run.ticks.get(1..=last).unwrap_or_default()) {
+    for ((before, phase), after) in
+        until_last.zip(recording.ticks.get(1..=last).unwrap_or_default())
+    {
         let passed = Duration::try_from_secs_f64(after.at - before.at).unwrap_or_default();
-        let is_gap = run.rules(before).is_gap(passed);
-        if before.at >= from && before.session == after.session && !is_gap {
+        // The daemon's rule for the time at the tip: it tolerates longer steps than `is_gap`.
+        let is_phase_gap = recording.phase_rules(before).is_gap(passed);
+        if before.at >= from && before.session == after.session && !is_phase_gap {
             time.add(*phase, passed);
         }
     }
     (time != TipTime::default()).then_some(time)
 }
 
-fn stalls_text(run: &Run, stalls: &[Stall]) -> Option<String> {
+fn stalls_text(recording: &Run, stalls: &[Stall]) -> Option<String> {
     let longest = stalls
         .iter()
         .max_by(|a, b| a.span.seconds().total_cmp(&b.span.seconds()))?;
     let more = match stalls.len() {
         1 => String::new(),
-        2 => ", and once more".to_owned(),
-        n => format!(", and {} times more", n - 1),
+        2 => "; there was 1 other stall".to_owned(),
+        n => format!("; there were {} other stalls", n - 1),
     };
     let start_ns = (longest.span.from * 1e9) as i64;
-    let start = moment(run.origin_unix_ns.saturating_add(start_ns));
+    let start = moment(recording.origin_unix_ns.saturating_add(start_ns));
     let time_of_day: String = start.chars().skip("2025-01-31 ".len()).collect();
     let length = Duration::try_from_secs_f64(longest.span.seconds().round()).unwrap_or_default();
     Some(format!(

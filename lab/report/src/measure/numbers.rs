@@ -1,12 +1,14 @@
+//! "The study" is the paper "Maxing Out the SVM" (2025): `docs/PAPER.md`.
+
 use super::{
     Second, Span, Tps, combine, counter_id, is_own_slot, point_values, points_within,
-    replay_points, values_within, with_transactions,
+    replay_points, replay_points_with_transactions, values_within,
 };
-use crate::run::{Pool, ReplayedSlot, Run, Signal};
+use crate::run::{OfflineReplaySlot, Run, Signal, ThreadPool};
 use faultline_recording::{CacheTimesPoint, ProgramCachePoint, ReplaySlotPoint};
 use faultline_stats::{
     rate::Rates,
-    summary::{MeanWithoutPeaks, Summary, mean_without_peaks, quantile_if_enough, summary},
+    summary::{MeansAndPeaks, Summary, means_and_peaks, quantile_if_enough, summary},
 };
 use std::{
     collections::BTreeMap,
@@ -15,7 +17,7 @@ use std::{
 
 /// In bytes.
 #[derive(Debug, Clone, Copy)]
-pub struct MemoryLevels {
+pub struct MemoryGauges {
     pub rss: Summary,
     pub vsz: Summary,
     pub anon: Summary,
@@ -26,7 +28,7 @@ pub struct MemoryLevels {
     pub vsz_less_rss: Summary,
     /// RSS plus VSZ: the study's total.
     pub rss_and_vsz: Summary,
-    /// Of the level with the effective limit.
+    /// Of the cgroup, machine or NUMA nodes with the effective limit.
     pub unreclaimable: Summary,
     /// Effective limit minus unreclaimable memory.
     pub headroom: Summary,
@@ -35,23 +37,23 @@ pub struct MemoryLevels {
 #[derive(Debug, Clone, Copy)]
 pub struct TpsNumbers {
     /// Seconds with data.
-    pub known: usize,
+    pub known_seconds: usize,
     /// Known seconds without a transaction; `None` if the recording does not distinguish them from
     /// unknown seconds.
-    pub zero: Option<usize>,
-    /// Seconds without data; `None` as for `zero`.
-    pub unknown: Option<usize>,
-    /// Over known seconds including zeros, with and without the study's outlier rule.
-    pub all_known: Option<MeanWithoutPeaks>,
+    pub zero_seconds: Option<usize>,
+    /// Seconds without data; `None` as for `zero_seconds`.
+    pub unknown_seconds: Option<usize>,
+    /// Over the known seconds, zeros included. The study leaves out the peaks.
+    pub over_known_seconds: Option<MeansAndPeaks>,
     /// Over the seconds with transactions.
-    pub active: Option<MeanWithoutPeaks>,
+    pub over_active_seconds: Option<MeansAndPeaks>,
     /// The study's samples: transactions of a slot divided by the thread time of their execution.
-    pub by_thread_time: Option<MeanWithoutPeaks>,
+    pub per_thread_second: Option<MeansAndPeaks>,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
 pub struct CacheNumbers {
-    /// Per point of `loaded-programs-cache-stats`.
+    /// Per point of `loaded-programs-cache-stats`, or per slot of an offline replay.
     pub misses: Summary,
     pub evictions: Summary,
     pub reloads: Summary,
@@ -60,7 +62,8 @@ pub struct CacheNumbers {
     pub time_us: Summary,
     /// The part of `time_us` that loaded programs.
     pub loading_us: Summary,
-    /// `elapsed_ms` of `bank-forks_set_root`. The study reports a copy of this field as prune time.
+    /// `elapsed_ms` of `bank-forks_set_root`. The study's prune time is `program_cache_prune_ms`
+    /// of this datapoint, which has the same value.
     pub set_root_ms: Summary,
     /// Per root with a prune. This field and the three after it need an instrumented build.
     pub prune_ms: Summary,
@@ -71,12 +74,11 @@ pub struct CacheNumbers {
     pub includes_filter: bool,
 }
 
-/// What was measured within a time window of a run.
 #[derive(Debug)]
 pub struct WindowNumbers {
     pub window: Span,
     pub tps: TpsNumbers,
-    pub levels: MemoryLevels,
+    pub gauges: MemoryGauges,
     pub major_faults: Rates,
     pub minor_faults: Rates,
     /// Cores in use: CPU seconds per second.
@@ -84,7 +86,7 @@ pub struct WindowNumbers {
     pub cache: CacheNumbers,
     /// Per replayed slot in order of time.
     pub replay_ms: Vec<Option<f64>>,
-    /// Slots produced by this node; excluded from all times.
+    /// Slots that this node produced. No replay time includes them.
     pub own_slots: usize,
     /// At each tick.
     pub slots_behind: Vec<Option<f64>>,
@@ -97,70 +99,74 @@ impl WindowNumbers {
     }
 }
 
-pub fn numbers(run: &Run, seconds: &Tps, window: Span) -> WindowNumbers {
-    let rates = |signal| super::signal_rates(run, signal, window);
+pub fn numbers(recording: &Run, tps: &Tps, window: Span) -> WindowNumbers {
+    let rates = |signal| super::signal_rates(recording, signal, window);
     let (cpu_user, cpu_system) = (
         rates(Signal::CpuUser).mean(),
         rates(Signal::CpuSystem).mean(),
     );
     WindowNumbers {
         window,
-        tps: tps(run, seconds, window),
-        levels: levels(run, window),
+        tps: tps_numbers(recording, tps, window),
+        gauges: memory_gauges(recording, window),
         major_faults: rates(Signal::MajorFaults),
         minor_faults: rates(Signal::MinorFaults),
         cpu_cores: cpu_user.zip(cpu_system).map(|(user, system)| user + system),
-        cache: if run.replayed.slots.is_empty() {
-            cache(run, window)
+        cache: if recording.offline_replay.slots.is_empty() {
+            cache(recording, window)
         } else {
-            logged_cache(run)
+            offline_replay_cache(recording)
         },
-        replay_ms: replay_ms(run, window),
-        own_slots: points_within(run, &run.points.replay, window)
+        replay_ms: replay_ms(recording, window),
+        own_slots: points_within(recording, &recording.points.replay, window)
             .filter(|point| is_own_slot(point) == Some(true))
             .count(),
-        slots_behind: values_within(run, run.signal(Signal::Behind), window),
+        slots_behind: values_within(recording, recording.signal(Signal::Behind), window),
     }
 }
 
-fn levels(run: &Run, window: Span) -> MemoryLevels {
-    let level = |values: &[Option<f64>]| summary(&values_within(run, values, window));
-    let of_signal = |signal| level(run.signal(signal));
-    let rss = &super::rss(run);
-    let (limit, unreclaimable) = (run.signal(Signal::Limit), run.signal(Signal::Unreclaimable));
-    let vsz = run.signal(Signal::Virtual);
-    MemoryLevels {
-        rss: level(rss),
-        vsz: level(vsz),
+fn memory_gauges(recording: &Run, window: Span) -> MemoryGauges {
+    let gauge = |values: &[Option<f64>]| summary(&values_within(recording, values, window));
+    let of_signal = |signal| gauge(recording.signal(signal));
+    let rss = &super::rss(recording);
+    let (limit, unreclaimable) = (
+        recording.signal(Signal::Limit),
+        recording.signal(Signal::Unreclaimable),
+    );
+    let vsz = recording.signal(Signal::Virtual);
+    MemoryGauges {
+        rss: gauge(rss),
+        vsz: gauge(vsz),
         anon: of_signal(Signal::RssAnon),
         file: of_signal(Signal::RssFile),
         shmem: of_signal(Signal::RssShmem),
         swap: of_signal(Signal::Swap),
-        vsz_less_rss: level(&combine(vsz, rss, f64::sub)),
-        rss_and_vsz: level(&combine(vsz, rss, f64::add)),
-        unreclaimable: level(unreclaimable),
-        headroom: level(&combine(limit, unreclaimable, f64::sub)),
+        vsz_less_rss: gauge(&combine(vsz, rss, f64::sub)),
+        rss_and_vsz: gauge(&combine(vsz, rss, f64::add)),
+        unreclaimable: gauge(unreclaimable),
+        headroom: gauge(&combine(limit, unreclaimable, f64::sub)),
     }
 }
 
-fn tps(run: &Run, all: &Tps, window: Span) -> TpsNumbers {
-    let counts = all.counts(window);
+fn tps_numbers(recording: &Run, tps: &Tps, window: Span) -> TpsNumbers {
+    let counts = tps.counts(window);
     let known: Vec<Option<f64>> = counts.iter().copied().filter(Option::is_some).collect();
-    let active: Vec<Option<f64>> = all
+    let active: Vec<Option<f64>> = tps
         .within(window)
         .filter(|second| second.had_execution)
-        .map(Second::transactions)
+        .map(Second::transactions_f64)
         .collect();
     let zero = known.len() - active.len();
     let unknown = counts.len() - known.len();
-    let by_thread_time: Vec<Option<f64>> = replay_points(run, window).map(thread_tps).collect();
+    let per_thread_second: Vec<Option<f64>> =
+        replay_points(recording, window).map(thread_tps).collect();
     TpsNumbers {
-        known: known.len(),
-        zero: all.distinguishes_zeros.then_some(zero),
-        unknown: all.distinguishes_zeros.then_some(unknown),
-        all_known: mean_without_peaks(&known),
-        active: mean_without_peaks(&active),
-        by_thread_time: mean_without_peaks(&by_thread_time),
+        known_seconds: known.len(),
+        zero_seconds: tps.distinguishes_zeros.then_some(zero),
+        unknown_seconds: tps.distinguishes_zeros.then_some(unknown),
+        over_known_seconds: means_and_peaks(&known),
+        over_active_seconds: means_and_peaks(&active),
+        per_thread_second: means_and_peaks(&per_thread_second),
     }
 }
 
@@ -169,21 +175,21 @@ fn thread_tps(point: &ReplaySlotPoint) -> Option<f64> {
     (count > 0 && us > 0).then(|| count as f64 * 1e6 / us as f64)
 }
 
-fn cache(run: &Run, window: Span) -> CacheNumbers {
-    let points = &run.points;
-    let counted = |count: fn(&ProgramCachePoint) -> Option<u64>| {
-        summary(&point_values(run, &points.cache, window, count, 1.0))
+fn cache(recording: &Run, window: Span) -> CacheNumbers {
+    let points = &recording.points;
+    let of_points = |count: fn(&ProgramCachePoint) -> Option<u64>| {
+        summary(&point_values(recording, &points.cache, window, count, 1.0))
     };
-    let timed = |number: fn(&CacheTimesPoint) -> Option<u64>, unit: f64| {
+    let of_cache_times = |number: fn(&CacheTimesPoint) -> Option<u64>, unit: f64| {
         summary(&point_values(
-            run,
+            recording,
             &points.cache_times,
             window,
             number,
             unit,
         ))
     };
-    let slots = || with_transactions(run, window);
+    let slots = || replay_points_with_transactions(recording, window);
     let loading = |point: &ReplaySlotPoint| -> Option<f64> {
         let stages = [
             point.register_syscalls_us,
@@ -193,19 +199,25 @@ fn cache(run: &Run, window: Span) -> CacheNumbers {
         ];
         stages.iter().map(|us| us.map(|us| us as f64)).sum()
     };
-    let set_root = point_values(run, &points.roots, window, |point| point.elapsed_ms, 1.0);
+    let set_root = point_values(
+        recording,
+        &points.roots,
+        window,
+        |point| point.elapsed_ms,
+        1.0,
+    );
     CacheNumbers {
-        misses: counted(|point| point.misses),
-        evictions: counted(|point| point.evictions),
-        reloads: counted(|point| point.reloads),
-        insertions: counted(|point| point.insertions),
-        time_us: summary(&cache_us_per_slot(run, window)),
+        misses: of_points(|point| point.misses),
+        evictions: of_points(|point| point.evictions),
+        reloads: of_points(|point| point.reloads),
+        insertions: of_points(|point| point.insertions),
+        time_us: summary(&cache_us_per_slot(recording, window)),
         loading_us: summary(&slots().map(loading).collect::<Vec<_>>()),
         set_root_ms: summary(&set_root),
-        prune_ms: timed(prune_us, 1e-3),
-        evict_passes: timed(|point| point.evict_passes, 1.0),
-        evict_ms: timed(|point| point.evict_us, 1e-3),
-        evict_examined: timed(|point| point.evict_examined, 1.0),
+        prune_ms: of_cache_times(prune_us, 1e-3),
+        evict_passes: of_cache_times(|point| point.evict_passes, 1.0),
+        evict_ms: of_cache_times(|point| point.evict_us, 1e-3),
+        evict_examined: of_cache_times(|point| point.evict_examined, 1.0),
         includes_filter: slots()
             .next()
             .is_some_and(|point| point.filter_executable_us.is_none()),
@@ -219,24 +231,27 @@ pub fn prune_us(point: &CacheTimesPoint) -> Option<u64> {
         .filter(|_| point.prunes.is_some_and(|prunes| prunes > 0))
 }
 
-fn replay_ms(run: &Run, window: Span) -> Vec<Option<f64>> {
-    let logged = &run.replayed.slots;
-    if !logged.is_empty() {
-        return logged.iter().map(|slot| slot.elapsed_ms).collect();
+fn replay_ms(recording: &Run, window: Span) -> Vec<Option<f64>> {
+    let offline_slots = &recording.offline_replay.slots;
+    if !offline_slots.is_empty() {
+        return offline_slots.iter().map(|slot| slot.elapsed_ms).collect();
     }
-    replay_points(run, window)
+    replay_points(recording, window)
         .map(|point| point.replay_total_elapsed_us.map(|us| us as f64 / 1e3))
         .collect()
 }
 
-/// A replay's log has every slot and the total time in the cache.
-fn logged_cache(run: &Run) -> CacheNumbers {
-    let slots = &run.replayed.slots;
-    let column = |count: fn(&ReplayedSlot) -> Option<u64>| {
+/// The log has counts of each slot, but the time in the cache only as one total.
+fn offline_replay_cache(recording: &Run) -> CacheNumbers {
+    let slots = &recording.offline_replay.slots;
+    let column = |count: fn(&OfflineReplaySlot) -> Option<u64>| {
         let counts = slots.iter().map(|slot| Some(count(slot)? as f64));
         summary(&counts.collect::<Vec<_>>())
     };
-    let time = run.replayed.program_cache_us.map(|us| us as f64);
+    let time = recording
+        .offline_replay
+        .program_cache_us
+        .map(|us| us as f64);
     CacheNumbers {
         misses: column(|slot| slot.misses),
         evictions: column(|slot| slot.evictions),
@@ -253,25 +268,22 @@ fn logged_cache(run: &Run) -> CacheNumbers {
 }
 
 /// Per replayed slot with transactions, in order of time, in µs.
-pub fn cache_us_per_slot(run: &Run, window: Span) -> Vec<Option<f64>> {
-    timed_cache_us_per_slot(run, window)
+pub fn cache_us_per_slot(recording: &Run, window: Span) -> Vec<Option<f64>> {
+    cache_us_by_time(recording, window)
         .map(|(_, us)| us)
         .collect()
 }
 
-/// [`cache_us_per_slot`] with the times of the datapoints.
-pub fn timed_cache_us_per_slot(
-    run: &Run,
-    window: Span,
-) -> impl Iterator<Item = (f64, Option<f64>)> {
-    with_transactions(run, window).map(|point| {
+/// [`cache_us_per_slot`], each value with the time of its datapoint.
+pub fn cache_us_by_time(recording: &Run, window: Span) -> impl Iterator<Item = (f64, Option<f64>)> {
+    replay_points_with_transactions(recording, window).map(|point| {
         let us = point.program_cache_us;
-        (run.at(point.time_unix_ns), us.map(|us| us as f64))
+        (recording.at(point.time_unix_ns), us.map(|us| us as f64))
     })
 }
 
 #[derive(Debug)]
-pub struct PoolFaults {
+pub struct ThreadPoolUse {
     pub name: String,
     /// At the end of the window; `None` if the pool no longer exists.
     pub threads: Option<f64>,
@@ -281,18 +293,18 @@ pub struct PoolFaults {
     pub cpu: Option<f64>,
 }
 
-impl PoolFaults {
+impl ThreadPoolUse {
     pub fn faults(&self) -> f64 {
         self.major.unwrap_or(0.0) + self.minor.unwrap_or(0.0)
     }
 }
 
-pub fn pool_faults(run: &Run, window: Span) -> Vec<PoolFaults> {
-    let first_ticks = first_ticks(run);
-    let mut pools: Vec<PoolFaults> = run
-        .pools
+pub fn thread_pool_use(recording: &Run, window: Span) -> Vec<ThreadPoolUse> {
+    let first_tick_indices = first_tick_indices(recording);
+    let mut pools: Vec<ThreadPoolUse> = recording
+        .thread_pools
         .iter()
-        .map(|pool| pool_growth(run, pool, window, &first_ticks))
+        .map(|pool| use_of_pool(recording, pool, window, &first_tick_indices))
         .collect();
     pools.sort_by(|a, b| {
         b.faults()
@@ -302,28 +314,30 @@ pub fn pool_faults(run: &Run, window: Span) -> Vec<PoolFaults> {
     pools
 }
 
-/// First tick with pool data, by process. The counters of a pool that appears later began at zero.
-fn first_ticks(run: &Run) -> BTreeMap<u64, usize> {
-    let mut first_ticks = BTreeMap::new();
-    for row in run.pools.iter().flat_map(|pool| &pool.rows) {
-        if let Some(tick) = run.ticks.get(row.tick) {
-            let first = first_ticks.entry(counter_id(tick)).or_insert(row.tick);
-            *first = (*first).min(row.tick);
+/// The first tick with pool data, by counter id. The counters of a later pool began at zero.
+fn first_tick_indices(recording: &Run) -> BTreeMap<u64, usize> {
+    let mut first_tick_indices = BTreeMap::new();
+    for row in recording.thread_pools.iter().flat_map(|pool| &pool.rows) {
+        if let Some(tick) = recording.ticks.get(row.tick_index) {
+            let first = first_tick_indices
+                .entry(counter_id(tick))
+                .or_insert(row.tick_index);
+            *first = (*first).min(row.tick_index);
         }
     }
-    first_ticks
+    first_tick_indices
 }
 
-fn pool_growth(
-    run: &Run,
-    pool: &Pool,
+fn use_of_pool(
+    recording: &Run,
+    pool: &ThreadPool,
     window: Span,
-    first_ticks: &BTreeMap<u64, usize>,
-) -> PoolFaults {
+    first_tick_indices: &BTreeMap<u64, usize>,
+) -> ThreadPoolUse {
     let (mut threads, mut sums) = (None, [None; 3]);
     let mut previous: Option<(u64, [Option<f64>; 3])> = None;
     for row in &pool.rows {
-        let Some(tick) = run.ticks.get(row.tick) else {
+        let Some(tick) = recording.ticks.get(row.tick_index) else {
             continue;
         };
         let (counter_id, totals) = (
@@ -332,7 +346,7 @@ fn pool_growth(
         );
         let earlier = match previous {
             Some((previous_id, totals)) if previous_id == counter_id => totals,
-            _ if first_ticks.get(&counter_id) == Some(&row.tick) => [None; 3],
+            _ if first_tick_indices.get(&counter_id) == Some(&row.tick_index) => [None; 3],
             _ => [Some(0.0); 3],
         };
         previous = Some((counter_id, totals));
@@ -350,7 +364,7 @@ fn pool_growth(
         }
     }
     let [major, minor, cpu] = sums;
-    PoolFaults {
+    ThreadPoolUse {
         name: pool.name.clone(),
         threads,
         major,

@@ -1,6 +1,6 @@
 use super::Span;
 use crate::run::{Run, Signal, Tick};
-use faultline_phase::{Evidence, Interval, Phase, Process, STALL_AFTER, Stage, Tracker};
+use faultline_phase::{Interval, Phase, PhaseEvidence, Process, STALL_AFTER, Stage, Tracker};
 use faultline_stats::summary::quantile;
 use itertools::Itertools;
 use std::{ops::Range, time::Duration};
@@ -8,7 +8,7 @@ use std::{ops::Range, time::Duration};
 #[derive(Debug, Clone, Copy)]
 pub struct Stall {
     pub span: Span,
-    /// Behind, or not known.
+    /// `Behind`, or `None` if the phase is not known.
     pub phase: Option<Phase>,
 }
 
@@ -22,18 +22,24 @@ pub struct Timeline {
 }
 
 /// Tracks each session separately, because a new daemon determines the phase anew.
-pub(crate) fn timeline(run: &Run) -> Timeline {
+pub(crate) fn timeline(recording: &Run) -> Timeline {
     let mut timeline = Timeline {
-        phases: run.ticks.iter().map(recorded_phase).collect(),
+        phases: recording.ticks.iter().map(recorded_phase).collect(),
         stalls: Vec::new(),
         slot_seconds: None,
     };
-    let mut slot_times = Vec::new();
-    for ticks in chunks(&run.ticks, |tick| tick.session) {
-        track_session(run, ticks, &mut timeline.phases, &mut slot_times);
+    let mut tracker_slot_times = Vec::new();
+    for ticks in chunks(&recording.ticks, |tick| tick.session) {
+        track_session(
+            recording,
+            ticks,
+            &mut timeline.phases,
+            &mut tracker_slot_times,
+        );
     }
-    timeline.slot_seconds = slot_seconds(run, &timeline.phases).or(quantile(&slot_times, 0.5));
-    timeline.stalls = stalls(run, &timeline.phases);
+    timeline.slot_seconds =
+        slot_seconds(recording, &timeline.phases).or(quantile(&tracker_slot_times, 0.5));
+    timeline.stalls = stalls(recording, &timeline.phases);
     timeline
 }
 
@@ -51,14 +57,14 @@ fn chunks<K: PartialEq>(ticks: &[Tick], key: fn(&Tick) -> K) -> impl Iterator<It
 /// Length of the spans at the tip from which slot times are computed.
 const SLOT_TIME_SPAN_SECONDS: f64 = 30.0;
 
-/// The median slot time over spans at the tip. The values of the tracker include the end of the
-/// catch-up, when the known tip advances faster.
-fn slot_seconds(run: &Run, phases: &[Option<Phase>]) -> Option<f64> {
-    let at_tip: Vec<(&Tick, f64)> = run
+/// The median slot time over spans at the tip. The slot times of the tracker are too short: they
+/// include the end of the catch-up, when the known tip advances faster.
+fn slot_seconds(recording: &Run, phases: &[Option<Phase>]) -> Option<f64> {
+    let at_tip: Vec<(&Tick, f64)> = recording
         .ticks
         .iter()
         .zip(phases)
-        .zip(run.signal(Signal::EvidenceTip))
+        .zip(recording.signal(Signal::PhaseEvidenceTip))
         .filter(|((_, phase), _)| **phase == Some(Phase::AtTip))
         .filter_map(|((tick, _), tip)| Some((tick, (*tip)?)))
         .collect();
@@ -67,14 +73,14 @@ fn slot_seconds(run: &Run, phases: &[Option<Phase>]) -> Option<f64> {
     };
     let times: Vec<Option<f64>> = at_tip
         .chunk_by(is_continuous)
-        .flat_map(slot_times)
+        .flat_map(slot_times_of_spans)
         .map(Some)
         .collect();
     quantile(&times, 0.5)
 }
 
 /// Divides `ticks` (tick, slot of the tip) into equal spans, and returns the slot time in each.
-fn slot_times(ticks: &[(&Tick, f64)]) -> Vec<f64> {
+fn slot_times_of_spans(ticks: &[(&Tick, f64)]) -> Vec<f64> {
     let ([(first, _), ..], [.., (last, _)]) = (ticks, ticks) else {
         return Vec::new();
     };
@@ -98,64 +104,66 @@ fn recorded_phase(tick: &Tick) -> Option<Phase> {
 }
 
 fn track_session(
-    run: &Run,
+    recording: &Run,
     ticks: Range<usize>,
     phases: &mut [Option<Phase>],
-    slot_times: &mut Vec<Option<f64>>,
+    tracker_slot_times: &mut Vec<Option<f64>>,
 ) {
-    let Some(first) = run.ticks.get(ticks.start) else {
+    let all_ticks = &recording.ticks;
+    let Some(first) = all_ticks.get(ticks.start) else {
         return;
     };
-    let mut tracker = Tracker::new(run.rules(first));
-    let has_evidence = |index| value(run, Signal::EvidenceStopped, index).is_some();
+    let mut tracker = Tracker::new(recording.phase_rules(first));
+    let has_evidence = |index| value(recording, Signal::PhaseEvidenceStopped, index).is_some();
     let evidence_at = match ticks.clone().any(has_evidence) {
         true => recorded_evidence,
         false => older_evidence,
     };
     let elapsed = |tick: &Tick| Duration::from_nanos(((tick.at - first.at) * 1e9).round() as u64);
     let mut process = None;
-    let mut intervals: Vec<Interval> = Vec::new();
-    let has_phase = |index: &usize| run.ticks.get(*index).and_then(recorded_phase).is_some();
+    let mut phase_intervals: Vec<Interval> = Vec::new();
+    let has_phase = |index: &usize| all_ticks.get(*index).and_then(recorded_phase).is_some();
     let Some(start) = ticks.clone().find(has_phase) else {
         return;
     };
-    let tracked = run.ticks.iter().enumerate().take(ticks.end).skip(start);
+    let tracked = all_ticks.iter().enumerate().take(ticks.end).skip(start);
     for (index, tick) in tracked {
         let evidence = match tick.process {
-            Some(_) => evidence_at(run, index, tick),
-            None => Some(Evidence::default()),
+            Some(_) => evidence_at(recording, index, tick),
+            None => Some(PhaseEvidence::default()),
         };
         let Some(evidence) = evidence else { continue };
         if tick.process.is_some() && tick.process != process {
             tracker.restart();
         }
         process = tick.process;
-        // The tracker cannot measure this slot time again: the daemon measured it before the
-        // recording began, or with the health, which is not recorded.
-        if let Some(slot_time) = run.slot_times.get(&index)
+        // The tracker cannot measure this slot time again. The daemon derived it from data before
+        // the first tick, or without a tip from the health, which is not recorded.
+        if let Some(slot_time) = recording.recorded_slot_times.get(&index)
             && (index == start || evidence.tip.is_none())
         {
             tracker.set_slot_time(*slot_time);
         }
+        // The first recorded phase is the initial phase of the tracker.
         let stage = match (index == start, recorded_phase(tick)) {
             (true, Some(phase)) => Some(Stage::Reported(phase)),
             _ => evidence.stage,
         };
-        intervals.extend(tracker.tick(elapsed(tick), &Evidence { stage, ..evidence }));
-        slot_times.push(tracker.slot_time().map(|time| time.as_secs_f64()));
+        phase_intervals.extend(tracker.tick(elapsed(tick), &PhaseEvidence { stage, ..evidence }));
+        tracker_slot_times.push(tracker.slot_time().map(|time| time.as_secs_f64()));
     }
     let last_phase = tracker.phase();
-    intervals.extend(tracker.finish());
-    let (mut intervals, mut phase_before) = (intervals.iter().peekable(), None);
+    phase_intervals.extend(tracker.finish());
+    let (mut next_intervals, mut phase_before) = (phase_intervals.iter().peekable(), None);
     for index in ticks {
-        let Some(tick) = run.ticks.get(index).filter(|tick| tick.process.is_some()) else {
+        let Some(tick) = all_ticks.get(index).filter(|tick| tick.process.is_some()) else {
             continue;
         };
-        while let Some(interval) = intervals.next_if(|interval| interval.to <= elapsed(tick)) {
+        while let Some(interval) = next_intervals.next_if(|interval| interval.to <= elapsed(tick)) {
             phase_before = interval.phase;
         }
         if let Some(phase) = phases.get_mut(index) {
-            *phase = match intervals.peek() {
+            *phase = match next_intervals.peek() {
                 Some(interval) if interval.from <= elapsed(tick) => interval.phase,
                 Some(_) => phase_before,
                 None => last_phase,
@@ -164,17 +172,18 @@ fn track_session(
     }
 }
 
-fn value(run: &Run, signal: Signal, index: usize) -> Option<f64> {
-    run.signal(signal).get(index).copied().flatten()
+fn value(recording: &Run, signal: Signal, index: usize) -> Option<f64> {
+    recording.signal(signal).get(index).copied().flatten()
 }
 
-fn slot(run: &Run, signal: Signal, index: usize) -> Option<u64> {
-    value(run, signal, index).map(|slot| slot as u64)
+fn slot(recording: &Run, signal: Signal, index: usize) -> Option<u64> {
+    value(recording, signal, index).map(|slot| slot as u64)
 }
 
-fn recorded_evidence(run: &Run, index: usize, tick: &Tick) -> Option<Evidence> {
-    Some(Evidence {
-        process: match value(run, Signal::EvidenceStopped, index)? {
+/// What the phase of a tick is derived from.
+fn recorded_evidence(recording: &Run, index: usize, tick: &Tick) -> Option<PhaseEvidence> {
+    Some(PhaseEvidence {
+        process: match value(recording, Signal::PhaseEvidenceStopped, index)? {
             0.0 => Process::Alive,
             _ => Process::Stopped,
         },
@@ -182,23 +191,23 @@ fn recorded_evidence(run: &Run, index: usize, tick: &Tick) -> Option<Evidence> {
             true => Stage::Running,
             false => Stage::Reported(phase),
         }),
-        slot: slot(run, Signal::EvidenceSlot, index),
-        tip: slot(run, Signal::EvidenceTip, index),
+        slot: slot(recording, Signal::PhaseEvidenceSlot, index),
+        tip: slot(recording, Signal::PhaseEvidenceTip, index),
         is_healthy: false,
     })
 }
 
 /// For older recordings. A repeated slot is new evidence only if JSON-RPC answered.
-fn older_evidence(run: &Run, index: usize, tick: &Tick) -> Option<Evidence> {
+fn older_evidence(recording: &Run, index: usize, tick: &Tick) -> Option<PhaseEvidence> {
     let before = index
         .checked_sub(1)
-        .and_then(|before| slot(run, Signal::Processed, before));
-    let processed = slot(run, Signal::Processed, index).filter(|slot| {
-        Some(*slot) != before || value(run, Signal::RpcUp, index).is_none_or(|up| up > 0.0)
+        .and_then(|before| slot(recording, Signal::Processed, before));
+    let processed = slot(recording, Signal::Processed, index).filter(|slot| {
+        Some(*slot) != before || value(recording, Signal::RpcUp, index).is_none_or(|up| up > 0.0)
     });
-    let behind = slot(run, Signal::Behind, index);
-    Some(Evidence {
-        process: match run.stopped.get(index) {
+    let behind = slot(recording, Signal::Behind, index);
+    Some(PhaseEvidence {
+        process: match recording.is_suspended.get(index) {
             Some(true) => Process::Stopped,
             _ => Process::Alive,
         },
@@ -211,17 +220,18 @@ fn older_evidence(run: &Run, index: usize, tick: &Tick) -> Option<Evidence> {
     })
 }
 
-/// Periods after the tip without slot progress for [`STALL_AFTER`].
-fn stalls(run: &Run, phases: &[Option<Phase>]) -> Vec<Stall> {
+/// Periods in which a process made no slot progress for at least [`STALL_AFTER`]. It was at the tip
+/// in one of the three ticks before, and its phase within the period is `Behind` or unknown.
+fn stalls(recording: &Run, phases: &[Option<Phase>]) -> Vec<Stall> {
     let mut stalls = Vec::new();
-    for ticks in chunks(&run.ticks, |tick| (tick.session, tick.process)) {
-        let process_ticks = run.ticks.get(ticks.clone()).unwrap_or_default();
+    for ticks in chunks(&recording.ticks, |tick| (tick.session, tick.process)) {
+        let process_ticks = recording.ticks.get(ticks.clone()).unwrap_or_default();
         let Some(last) = process_ticks.last().filter(|tick| tick.process.is_some()) else {
             continue;
         };
         let tick_index =
             |at: f64| ticks.start + process_ticks.partition_point(|tick| tick.at <= at);
-        let mut advance_times = advance_times(run, ticks.clone());
+        let mut advance_times = advance_times(recording, ticks.clone());
         advance_times.push(last.at);
         for (from, to) in advance_times.into_iter().tuple_windows() {
             let span = Span { from, to };
@@ -244,23 +254,29 @@ fn stalls(run: &Run, phases: &[Option<Phase>]) -> Vec<Stall> {
     stalls
 }
 
-/// Times at which the slot rose above the previous one. They are not compared with the highest one,
-/// because a single slot that is far too high would hide all later advances.
-fn advance_times(run: &Run, ticks: Range<usize>) -> Vec<f64> {
-    let process_ticks = run.ticks.get(ticks.clone()).unwrap_or_default();
+/// Times at which the slot rose above the previous one. A slot is not compared with the highest
+/// one: a single slot that is far too high would hide all later advances.
+fn advance_times(recording: &Run, ticks: Range<usize>) -> Vec<f64> {
+    let process_ticks = recording.ticks.get(ticks.clone()).unwrap_or_default();
     let bounds = process_ticks.first().zip(process_ticks.last());
-    let processed = run.signal(Signal::Processed).get(ticks).unwrap_or_default();
+    let processed = recording
+        .signal(Signal::Processed)
+        .get(ticks)
+        .unwrap_or_default();
     let by_tick = process_ticks
         .iter()
         .zip(processed)
         .filter_map(|(tick, slot)| Some((tick.at, (*slot)?)));
     let bank_slot = |(time, slot): (i64, Option<u64>)| {
-        let ((first, last), at) = (bounds?, run.at(time));
+        let ((first, last), at) = (bounds?, recording.at(time));
         (first.at..=last.at)
             .contains(&at)
             .then_some((at, slot? as f64))
     };
-    let (costs, replay) = (run.points.costs.iter(), run.points.replay.iter());
+    let (costs, replay) = (
+        recording.points.costs.iter(),
+        recording.points.replay.iter(),
+    );
     let costs = costs.map(|point| (point.time_unix_ns, point.bank_slot));
     let replay = replay.map(|point| (point.time_unix_ns, point.slot));
     let mut advance_times = rise_times(by_tick);

@@ -9,16 +9,17 @@ use std::collections::{BTreeMap, BTreeSet};
 
 const SECOND_NS: i64 = 1_000_000_000;
 
-/// The daemon counts a second as zero no earlier than this many seconds later.
+/// The daemon counts a second without transactions as zero no earlier than this long after it.
 const MIN_SETTLE_SECONDS: i64 = 3;
 
-/// The daemon counts a second as unknown at the next push, at most this many seconds later.
+/// The daemon counts a second without datapoints as unknown at the validator's next push, at most
+/// this long after the second.
 const MAX_SETTLE_SECONDS: i64 = 14;
 
-/// A point this many seconds outside the recording has a wrong time.
+/// A point further than this outside the recording has a wrong time.
 const MAX_POINT_OFFSET_SECONDS: f64 = 3600.0;
 
-/// Later seconds are left out: about four months.
+/// Later seconds of a run are left out. About four months.
 const MAX_RUN_SECONDS: f64 = 1e7;
 
 #[derive(Debug, Clone, Copy)]
@@ -27,30 +28,33 @@ pub struct Second {
     pub at: f64,
     /// Seconds since 1970.
     pub unix: i64,
-    /// Transactions; `None` without data.
-    pub count: Option<u64>,
-    /// Whether transactions were executed. A slot that is replayed again may add none to `count`.
+    /// `None` without data.
+    pub transactions: Option<u64>,
+    /// Whether transactions were executed. A slot that is replayed again may add none to
+    /// `transactions`.
     pub had_execution: bool,
 }
 
 impl Second {
-    pub fn transactions(&self) -> Option<f64> {
-        self.count.map(|count| count as f64)
+    pub fn transactions_f64(&self) -> Option<f64> {
+        self.transactions.map(|count| count as f64)
     }
 }
 
-/// Transactions by second. The seconds of each process begin with its first execution.
+/// Transactions by second. The seconds of each process begin with its first executed transaction.
 #[derive(Debug)]
 pub struct Tps {
-    /// Seconds between the end of a process and the first execution of the next one are left out.
+    /// Seconds between the end of a process and the first executed transaction of the next one are
+    /// left out.
     pub seconds: Vec<Second>,
-    /// Whether the recording distinguishes zero and unknown seconds. If not, all count as zero.
+    /// Whether the recording distinguishes zero and unknown seconds. If not, unknown seconds count
+    /// as zero.
     pub distinguishes_zeros: bool,
 }
 
 impl Tps {
     pub fn counts(&self, span: Span) -> Vec<Option<f64>> {
-        self.within(span).map(Second::transactions).collect()
+        self.within(span).map(Second::transactions_f64).collect()
     }
 
     pub fn within(&self, span: Span) -> impl Iterator<Item = &Second> {
@@ -60,36 +64,39 @@ impl Tps {
     }
 }
 
-pub fn tps(run: &Run, lifecycle: &Lifecycle) -> Tps {
-    let counts = counts_by_second(run);
-    let distinguishes_zeros = run.signal(Signal::ZeroTps).iter().any(Option::is_some);
+pub fn tps(recording: &Run, lifecycle: &Lifecycle) -> Tps {
+    let counts = counts_by_second(recording);
+    let distinguishes_zeros = recording
+        .signal(Signal::ZeroTpsSeconds)
+        .iter()
+        .any(Option::is_some);
     let mut seconds: Vec<Second> = Vec::new();
-    for (from, until) in process_spans(run) {
+    for (from, until) in process_spans(recording) {
         let Some(first) = counts.range(from..until).next().map(|(&second, _)| second) else {
             continue;
         };
-        let Some(last) = last_known_second(run, from, until) else {
+        let Some(last) = last_known_second(recording, from, until) else {
             continue;
         };
-        let last = lifecycle.process_end.map_or(last, |ended| {
+        let last = lifecycle.last_process_end.map_or(last, |ended| {
             // The second in which the run ended counts only if it has transactions.
-            let end = second_of(run, ended);
+            let end = second_of(recording, ended);
             last.min(end - i64::from(!counts.contains_key(&end)))
         });
         seconds.extend((first..=last.max(first)).map(|unix| {
             let count = counts.get(&unix).copied();
             Second {
-                at: run.at(unix * SECOND_NS),
+                at: recording.at(unix * SECOND_NS),
                 unix,
-                count: count.or(Some(0)),
+                transactions: count.or(Some(0)),
                 had_execution: count.is_some(),
             }
         }));
     }
     if distinguishes_zeros {
-        mark_unknown(run, &mut seconds);
+        mark_unknown(recording, &mut seconds);
     }
-    mark_gaps(run, &lifecycle.gaps, &mut seconds);
+    mark_gaps(recording, &lifecycle.gaps, &mut seconds);
     Tps {
         seconds,
         distinguishes_zeros,
@@ -99,8 +106,8 @@ pub fn tps(run: &Run, lifecycle: &Lifecycle) -> Tps {
 /// The transactions of each Unix second in which some were executed. They are `transaction_count`
 /// of `cost_tracker_stats`, which every frozen bank reports. If this datapoint is missing, they are
 /// `total_transactions` of `replay-slot-stats`, which lacks the node's own slots.
-fn counts_by_second(run: &Run) -> BTreeMap<i64, u64> {
-    let (costs, replay) = (&run.points.costs, &run.points.replay);
+fn counts_by_second(recording: &Run) -> BTreeMap<i64, u64> {
+    let (costs, replay) = (&recording.points.costs, &recording.points.replay);
     let replay = replay
         .iter()
         .filter(|_| costs.is_empty())
@@ -108,19 +115,20 @@ fn counts_by_second(run: &Run) -> BTreeMap<i64, u64> {
     let costs = costs
         .iter()
         .map(|point| (point.time_unix_ns, point.bank_slot, point.transaction_count));
-    let plausible_range = plausible_range(run);
+    let plausible_range = plausible_range(recording);
     let mut counts = BTreeMap::<i64, u64>::new();
-    let spans = process_spans(run);
-    let mut peaks = vec![SlotPeaks::default(); spans.len()];
+    let spans = process_spans(recording);
+    let mut highest_counts = vec![SlotPeaks::default(); spans.len()];
     for (time, slot, count) in costs.chain(replay) {
-        let is_known = |count: &u64| *count > 0 && plausible_range.includes(run.at(time));
-        let Some(count) = count.filter(is_known) else {
+        let is_plausible = |count: &u64| *count > 0 && plausible_range.includes(recording.at(time));
+        let Some(count) = count.filter(is_plausible) else {
             continue;
         };
         let second = time.div_euclid(SECOND_NS);
         let process = spans.partition_point(|(_, until)| *until <= second);
-        let added = match (slot, peaks.get_mut(process)) {
-            (Some(slot), Some(peaks)) => peaks.add(slot, count),
+        // A slot that is replayed again adds only what exceeds its highest count.
+        let added = match (slot, highest_counts.get_mut(process)) {
+            (Some(slot), Some(highest)) => highest.add(slot, count),
             _ => count,
         };
         let sum = counts.entry(second).or_default();
@@ -129,23 +137,24 @@ fn counts_by_second(run: &Run) -> BTreeMap<i64, u64> {
     counts
 }
 
-fn plausible_range(run: &Run) -> Span {
+fn plausible_range(recording: &Run) -> Span {
     Span {
         from: -MAX_POINT_OFFSET_SECONDS,
-        to: run.end_seconds().min(MAX_RUN_SECONDS) + MAX_POINT_OFFSET_SECONDS,
+        to: recording.end_seconds().min(MAX_RUN_SECONDS) + MAX_POINT_OFFSET_SECONDS,
     }
 }
 
-fn second_of(run: &Run, at: f64) -> i64 {
-    run.origin_unix_ns
+fn second_of(recording: &Run, at: f64) -> i64 {
+    recording
+        .origin_unix_ns
         .saturating_add((at * 1e9) as i64)
         .div_euclid(SECOND_NS)
 }
 
-/// For each process, the first Unix second, and the first second of the next process.
-fn process_spans(run: &Run) -> Vec<(i64, i64)> {
-    let later = run.processes.iter().skip(1);
-    let starts = later.map(|process| second_of(run, process.first_followed_at));
+/// For each process, its first Unix second, and the first second of the next process.
+fn process_spans(recording: &Run) -> Vec<(i64, i64)> {
+    let later = recording.processes.iter().skip(1);
+    let starts = later.map(|process| second_of(recording, process.first_seen_at));
     std::iter::once(i64::MIN)
         .chain(starts)
         .chain([i64::MAX])
@@ -153,16 +162,19 @@ fn process_spans(run: &Run) -> Vec<(i64, i64)> {
         .collect()
 }
 
-/// The last Unix second from `from` to before `until` for which anything is known.
-fn last_known_second(run: &Run, from: i64, until: i64) -> Option<i64> {
-    let plausible_range = plausible_range(run);
+/// The last Unix second for which anything is known, from `from` to before `until`.
+fn last_known_second(recording: &Run, from: i64, until: i64) -> Option<i64> {
+    let plausible_range = plausible_range(recording);
     let within = |time: &i64| {
         (from..until).contains(&time.div_euclid(SECOND_NS))
-            && plausible_range.includes(run.at(*time))
+            && plausible_range.includes(recording.at(*time))
     };
-    let last = point_times(run).filter(within).max()?.div_euclid(SECOND_NS);
-    let until = until.min(second_of(run, plausible_range.to));
-    counter_increases(run, Signal::ZeroTps)
+    let last = point_times(recording)
+        .filter(within)
+        .max()?
+        .div_euclid(SECOND_NS);
+    let until = until.min(second_of(recording, plausible_range.to));
+    counter_increases(recording, Signal::ZeroTpsSeconds)
         .into_iter()
         .map(|(second, ..)| second - MIN_SETTLE_SECONDS)
         .filter(|second| (from..until).contains(second))
@@ -170,20 +182,21 @@ fn last_known_second(run: &Run, from: i64, until: i64) -> Option<i64> {
         .max()
 }
 
-/// (Unix second, increase, whether across a gap). Increases across sessions are left out.
-fn counter_increases(run: &Run, signal: Signal) -> Vec<(i64, u64, bool)> {
+/// (Unix second, increase, whether a gap is before that second). Increases across sessions are left
+/// out.
+fn counter_increases(recording: &Run, signal: Signal) -> Vec<(i64, u64, bool)> {
     let mut increases = Vec::new();
     let mut before: Option<(&Tick, f64)> = None;
-    for (tick, value) in run.ticks.iter().zip(run.signal(signal)) {
+    for (tick, value) in recording.ticks.iter().zip(recording.signal(signal)) {
         let Some(value) = *value else { continue };
         if let Some((earlier, last)) = before
             && earlier.session == tick.session
             && value > last
         {
             increases.push((
-                second_of(run, tick.at),
+                second_of(recording, tick.at),
                 (value - last).round() as u64,
-                is_gap(run, earlier, tick),
+                is_gap(recording, earlier, tick),
             ));
         }
         before = Some((tick, value));
@@ -191,39 +204,41 @@ fn counter_increases(run: &Run, signal: Signal) -> Vec<(i64, u64, bool)> {
     increases
 }
 
-/// Marks as many seconds without data as the daemon counted.
-fn mark_unknown(run: &Run, seconds: &mut [Second]) {
+/// Sets as many zero seconds to `None` as the daemon counted as unknown.
+fn mark_unknown(recording: &Run, seconds: &mut [Second]) {
     let follows_clock_step = |until: i64| {
-        run.clock_steps.iter().any(|step| {
-            let passed = until - second_of(run, step.at);
+        recording.clock_steps.iter().any(|step| {
+            let passed = until - second_of(recording, step.at);
             (0..=2 * MAX_SETTLE_SECONDS).contains(&passed)
         })
     };
-    for (until, count, is_across_gap) in counter_increases(run, Signal::UnknownTps) {
-        // After a clock step, it is not known which seconds the growth counts.
+    for (until, unknown_seconds, is_across_gap) in
+        counter_increases(recording, Signal::UnknownTpsSeconds)
+    {
+        // After a clock step, it is not known which seconds the increase stands for.
         if is_across_gap || follows_clock_step(until) {
             continue;
         }
         let from = until
-            .saturating_sub(i64::try_from(count).unwrap_or(i64::MAX))
+            .saturating_sub(i64::try_from(unknown_seconds).unwrap_or(i64::MAX))
             .saturating_sub(MAX_SETTLE_SECONDS);
         let begin = seconds.partition_point(|second| second.unix < from);
         seconds[begin..]
             .iter_mut()
             .take_while(|second| second.unix <= until)
-            .filter(|second| second.count == Some(0) && !second.had_execution)
-            .take(count as usize)
-            .for_each(|second| second.count = None);
+            .filter(|second| second.transactions == Some(0) && !second.had_execution)
+            .take(unknown_seconds as usize)
+            .for_each(|second| second.transactions = None);
     }
 }
 
-/// Seconds in a gap are unknown unless they have a point. The seconds right before a gap are
-/// unknown, too, because their push would have arrived within the gap.
-fn mark_gaps(run: &Run, gaps: &[Span], seconds: &mut [Second]) {
+/// A second without a point is unknown if it is in a gap. It is also unknown if it is right before
+/// a gap, because its push would have arrived within the gap.
+fn mark_gaps(recording: &Run, gaps: &[Span], seconds: &mut [Second]) {
     if gaps.is_empty() {
         return;
     }
-    let with_points: BTreeSet<i64> = point_times(run)
+    let with_points: BTreeSet<i64> = point_times(recording)
         .map(|time| time.div_euclid(SECOND_NS))
         .collect();
     for gap in gaps {
@@ -235,15 +250,15 @@ fn mark_gaps(run: &Run, gaps: &[Span], seconds: &mut [Second]) {
             before.take_while(|second| second.at >= settled && !with_points.contains(&second.unix));
         let first = first - before.count();
         for second in &mut seconds[first..end] {
-            if second.count == Some(0) && !with_points.contains(&second.unix) {
-                second.count = None;
+            if second.transactions == Some(0) && !with_points.contains(&second.unix) {
+                second.transactions = None;
             }
         }
     }
 }
 
-fn point_times(run: &Run) -> impl Iterator<Item = i64> {
-    let points = &run.points;
+fn point_times(recording: &Run) -> impl Iterator<Item = i64> {
+    let points = &recording.points;
     (points.costs.iter().map(|point| point.time_unix_ns))
         .chain(points.replay.iter().map(Point::time_unix_ns))
         .chain(points.cache.iter().map(Point::time_unix_ns))

@@ -94,7 +94,12 @@ const INDEX: &[NumberColumn] = &[
         ))
     }),
     ("Accesses found in memory [%]", 3, |run, numbers| {
-        percent_of_increases(run, numbers, Signal::IndexFound, &[Signal::IndexMissing])
+        percent_of_increases(
+            run,
+            numbers,
+            Signal::IndexFoundInMemory,
+            &[Signal::IndexNotInMemory],
+        )
     }),
     increase!("Found on disk", 0, DiskFound),
     ("Time of one found on disk [µs]", 3, |run, numbers| {
@@ -126,7 +131,7 @@ pub fn section(runs: &MeasuredRuns) -> Option<Section> {
     let note = "From accounts_db_store_timings: accounts that were not in the write cache and were looked up in the read cache. Time of \
                 a lookup: of hits and misses, without the read from files that follows a miss. Account load time: load_us of \
                 replay-slot-stats, summed over threads, mean over replayed slots.";
-    section.add_numbers_and_tip_numbers("read-cache", "Accounts read cache", note, READ_CACHE);
+    section.add_tables_with_tip("read-cache", "Accounts read cache", note, READ_CACHE);
     section.add(cost_of_a_miss(runs));
     let caption = "One point for each run. Compare only runs under the same load.";
     let chart = chart_size_against_hits(runs);
@@ -138,21 +143,21 @@ pub fn section(runs: &MeasuredRuns) -> Option<Section> {
     );
     add_timelines(&mut section);
     let note = "Accounts loaded by all users, from accounts_db_load_accounts (since Agave 4.1).";
-    section.add_numbers(
+    section.add_table(
         "accounts-loaded",
         "Where accounts are loaded from",
         note,
         LOAD_SOURCES,
     );
     let note = "Accounts of recent slots, flushed to files once they are rooted. Agave 2.3 and later report the bytes flushed.";
-    section.add_numbers("write-cache", "Accounts write cache", note, WRITE_CACHE);
+    section.add_table("write-cache", "Accounts write cache", note, WRITE_CACHE);
     let note = "From accounts_index, which comes every 10 s. Memory: the validator's estimate, entries times their size; since 3.1 \
                 it includes unused capacity. The bucket map is the part on disk. Without a bucket map, the whole index is in memory: an \
                 account that is not found there does not exist. Accesses are lookups and stores. Since 4.1, accesses include \
                 write-throughs to disk, so they cannot be compared between runs with and without an index on disk.";
-    section.add_numbers("accounts-index", "Accounts index", note, INDEX);
+    section.add_table("accounts-index", "Accounts index", note, INDEX);
     let note = "From accounts_db_active; a job counts when it ends.";
-    section.add_numbers(
+    section.add_table(
         "accounts-jobs",
         "Background jobs of the accounts",
         note,
@@ -223,8 +228,8 @@ pub fn load_time_per_slot(run: &MeasuredRun, numbers: &WindowNumbers) -> Option<
 fn cost_of_a_miss(runs: &MeasuredRuns) -> Option<Block> {
     let mean = |arm: &str, value: fn(&MeasuredRun, &WindowNumbers) -> Option<f64>| {
         let values = runs
-            .runs_in_averages(arm)
-            .map(|run| value(run, &run.from_execution));
+            .counted_runs_of(arm)
+            .map(|run| value(run, &run.since_first_transaction));
         summary::summary(&values.collect_vec()).mean
     };
     let (reference, others) =
@@ -265,7 +270,7 @@ fn cost_of_a_miss(runs: &MeasuredRuns) -> Option<Block> {
 
 fn chart_size_against_hits(runs: &MeasuredRuns) -> Option<Chart> {
     let series = runs.all.iter().filter_map(|run| {
-        let numbers = &run.from_execution;
+        let numbers = &run.since_first_transaction;
         let size = gauge(run, numbers, Signal::ReadCacheBytes)
             .mean
             .filter(|bytes| *bytes > 0.0)?;

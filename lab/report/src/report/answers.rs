@@ -20,13 +20,13 @@ use itertools::Itertools;
 /// Empty if there is no run or no validator, or if any run is an offline replay of a range of
 /// slots.
 pub fn answers_by_arm(runs: &MeasuredRuns) -> Vec<Answers> {
-    let is_replay = runs.all.iter().any(|run| run.recording.is_replay());
+    let is_replay = runs.all.iter().any(|run| run.recording.is_offline_replay());
     if runs.all.is_empty() || runs.has_no_validator() || is_replay {
         return Vec::new();
     }
     let can_change = can_change_capacity(runs);
     let answers_of_arm = |arm: &String| {
-        let runs_of_arm = runs.runs_in_averages(arm).collect_vec();
+        let runs_of_arm = runs.counted_runs_of(arm).collect_vec();
         let mut ends = runs.runs_of(arm).map(|run| &run.lifecycle.end);
         let answers = answers(&AnswerInputs {
             was_oom_killed: ends.any(|end| end.was_oom_killed),
@@ -48,9 +48,10 @@ pub fn answers_by_arm(runs: &MeasuredRuns) -> Vec<Answers> {
 /// several sizes. Otherwise `None`, because it is unknown.
 fn can_change_capacity(runs: &MeasuredRuns) -> Option<bool> {
     let recordings = || runs.all.iter().map(|run| &run.recording);
-    let sizes = distinct(
-        recordings().filter_map(|recording| last_capacity(recording, Signal::CapacityConfigured)),
-    );
+    let sizes =
+        distinct(recordings().filter_map(|recording| {
+            last_capacity(recording, Signal::ProgramCacheCapacityConfigured)
+        }));
     let versions = distinct(recordings().flat_map(|recording| recording.facts.versions.iter()));
     (sizes.len() > 1 && versions.len() == 1).then_some(true)
 }
@@ -61,14 +62,21 @@ fn can_change_capacity(runs: &MeasuredRuns) -> Option<bool> {
 fn inputs(runs: &[&MeasuredRun], can_change_capacity: Option<bool>) -> AnswerInputs {
     let values = |value: fn(&MeasuredRun, &WindowNumbers) -> Option<f64>| {
         runs.iter()
-            .filter_map(|run| value(run, run.from_tip.as_ref().unwrap_or(&run.from_execution)))
+            .filter_map(|run| {
+                value(
+                    run,
+                    run.from_tip
+                        .as_ref()
+                        .unwrap_or(&run.since_first_transaction),
+                )
+            })
             .collect_vec()
     };
     let average = |value| mean(&values(value));
     let smallest = |value| values(value).into_iter().reduce(f64::min);
     let installed = smallest(|run, _| run.recording.facts.memory_bytes.map(|bytes| bytes as f64));
     let unreclaimable_shares =
-        values(|run, numbers| Some(numbers.levels.unreclaimable.max? / run.limit()?));
+        values(|run, numbers| Some(numbers.gauges.unreclaimable.max? / run.limit()?));
     // A run kept up with its proven memory: its peak use, or its limit if pages were read again.
     let proven: Option<Vec<f64>> = runs
         .iter()
@@ -80,9 +88,9 @@ fn inputs(runs: &[&MeasuredRun], can_change_capacity: Option<bool>) -> AnswerInp
         installed,
         limit: smallest(|run, _| run.limit())
             .filter(|limit| installed.is_none_or(|installed| *limit < installed)),
-        headroom: smallest(|_, numbers| numbers.levels.headroom.min),
+        headroom: smallest(|_, numbers| numbers.gauges.headroom.min),
         unreclaimable_share: unreclaimable_shares.into_iter().reduce(f64::max),
-        swap: average(|_, numbers| numbers.levels.swap.max),
+        swap: average(|_, numbers| numbers.gauges.swap.max),
         memory_stalled_share: average(|run, numbers| {
             signal_rates(&run.recording, Signal::MemorySome, numbers.window).mean()
         }),
@@ -94,7 +102,9 @@ fn inputs(runs: &[&MeasuredRun], can_change_capacity: Option<bool>) -> AnswerInp
         replay_seconds_per_slot: average(|_, numbers| {
             summary(&numbers.replay_ms).mean.map(|ms| ms / 1e3)
         }),
-        cache_capacity: average(|run, _| last_capacity(&run.recording, Signal::CapacityConfigured)),
+        cache_capacity: average(|run, _| {
+            last_capacity(&run.recording, Signal::ProgramCacheCapacityConfigured)
+        }),
         can_change_capacity,
         prediction: first.and_then(|run| prediction(run)),
         why_reloads_unknown: first.map(|run| run.why_no_datapoints().to_owned()),
@@ -106,7 +116,12 @@ fn inputs(runs: &[&MeasuredRun], can_change_capacity: Option<bool>) -> AnswerInp
 }
 
 fn prediction(run: &MeasuredRun) -> Option<CachePrediction> {
-    let prediction = run.recording.cache_sizes.as_ref()?.as_ref().ok()?;
+    let prediction = run
+        .recording
+        .program_cache_prediction
+        .as_ref()?
+        .as_ref()
+        .ok()?;
     let entries = prediction.enough_entries?;
     let size = prediction
         .sizes
@@ -185,7 +200,7 @@ mod tests {
             enough_entries: Some(1024),
         };
         let recordings = [Run {
-            cache_sizes: Some(Ok(predicted)),
+            program_cache_prediction: Some(Ok(predicted)),
             ..Run::default()
         }];
         let runs = MeasuredRuns::new(recordings, &IntervalPlan::default(), &[]);

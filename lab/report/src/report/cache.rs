@@ -7,9 +7,7 @@ use super::{
     timeline::line_of_points,
 };
 use crate::{
-    measure::{
-        Span, WindowNumbers, cache_us_per_slot, point_values, prune_us, timed_cache_us_per_slot,
-    },
+    measure::{Span, WindowNumbers, cache_us_by_time, cache_us_per_slot, point_values, prune_us},
     run::{Run, Signal},
 };
 use faultline_stats::{
@@ -97,10 +95,10 @@ fn mean_per_pass(numbers: &WindowNumbers, summary: &Summary) -> Option<f64> {
 
 const CAPACITY: &[NumberColumn] = &[
     ("Configured [entries]", 0, |run, _| {
-        last_capacity(&run.recording, Signal::CapacityConfigured)
+        last_capacity(&run.recording, Signal::ProgramCacheCapacityConfigured)
     }),
     ("Observed [entries]", 0, |run, _| {
-        last_capacity(&run.recording, Signal::CapacityObserved)
+        last_capacity(&run.recording, Signal::ProgramCacheCapacityObserved)
     }),
     ("Most loaded at a pass [entries]", 0, |run, _| {
         max_water_level(&run.recording).map(|level| level as f64)
@@ -113,21 +111,21 @@ pub fn section(runs: &MeasuredRuns) -> Section {
                 banks, about one slot. The study calls this an execution batch, but its sums divided by its means imply 102,000 to \
                 111,000 batches in 12 hours, one per slot. Points of own leader slots cannot be distinguished and are included. Hits \
                 are left out: before 4.4.0 they are not a count of hits.";
-    section.add_numbers("cache", "Program cache: misses and evictions", note, COUNTS);
+    section.add_table("cache", "Program cache: misses and evictions", note, COUNTS);
     let note = "Means and maxima are over replayed slots with transactions. Time: program_cache_us of replay-slot-stats, summed over \
                 threads, so it can exceed the slot's wall time. It includes lookups, waiting for another thread's compilation, and own \
                 compilation. Loading: the part of it in register_syscalls, load_elf, verify_code and jit_compile. Own leader slots \
                 are left out: the validator reports no time for them.";
     let note = format!("{note}{}", executable_filtering_sentence(runs));
-    section.add_numbers("cache-time", "Program cache: time", &note, TIMES);
-    section.add_numbers_of(
+    section.add_table("cache-time", "Program cache: time", &note, TIMES);
+    section.add_table_of_part(
         RunPart::FromTip,
         "cache-at-tip",
         "Program cache at the tip: misses and evictions",
         "",
         COUNTS,
     );
-    section.add_numbers_of(
+    section.add_table_of_part(
         RunPart::FromTip,
         "cache-time-at-tip",
         "Program cache at the tip: time",
@@ -136,7 +134,7 @@ pub fn section(runs: &MeasuredRuns) -> Section {
     );
     add_prune_tables(&mut section);
     let note = "Configured: by version, or by the daemon's configuration. Observed: from the level at which eviction passes begin.";
-    section.add_numbers_of(
+    section.add_table_of_part(
         RunPart::WholeRun,
         "cache-capacity",
         "Capacity",
@@ -150,8 +148,10 @@ pub fn section(runs: &MeasuredRuns) -> Section {
 }
 
 fn add_timeline(section: &mut SectionBuilder<'_>) {
-    let slots = |run: &MeasuredRun| run.from_execution.replay_ms.len();
-    let size = section.runs.averaging_window(AVERAGED_SLOTS, slots);
+    let slots = |run: &MeasuredRun| run.since_first_transaction.replay_ms.len();
+    let size = section
+        .runs
+        .averaging_window_for_shortest_run(AVERAGED_SLOTS, slots);
     let caption = averaging_caption(size, "replayed slot", "replayed slots") + ".";
     section.add_timeline(
         "cache-time-over-time",
@@ -160,7 +160,7 @@ fn add_timeline(section: &mut SectionBuilder<'_>) {
         ("Program cache time (ms)", "ms"),
         |run| {
             let (at, us): (Vec<f64>, Vec<Option<f64>>) =
-                timed_cache_us_per_slot(&run.recording, run.whole_run.window).unzip();
+                cache_us_by_time(&run.recording, run.whole_run.window).unzip();
             let ms = moving_average(&us, size)
                 .into_iter()
                 .map(|us| us.map(|us| us / 1e3));
@@ -173,7 +173,7 @@ fn add_prune_tables(section: &mut SectionBuilder<'_>) {
     let note = "What the study calls prune time is program_cache_prune_ms of bank-forks_set_root. In every version from 2.0.5 to \
                 4.4.0 that field repeats elapsed_ms, the time of moving the root: stock builds report no time of pruning. \
                 elapsed_ms is given for comparison with the study's table, not as a prune time.";
-    section.add_numbers(
+    section.add_table(
         "prune-study",
         "Prune time as the study defines it",
         note,
@@ -184,14 +184,14 @@ fn add_prune_tables(section: &mut SectionBuilder<'_>) {
         let note = "From program-cache-times. Builds by scripts/install-agave --instrumented report it at each root. Prune: the time of \
                     the prune; a root without a prune does not count. Eviction: the time of all eviction passes since the previous root, \
                     also of those that evicted nothing. Both exclude the wait for the cache's lock.";
-        section.add_numbers("prune", "Prune and eviction time", note, PRUNE_AND_EVICTION);
+        section.add_table("prune", "Prune and eviction time", note, PRUNE_AND_EVICTION);
     }
 }
 
 fn executable_filtering_sentence(runs: &MeasuredRuns) -> &'static str {
     let any_run = |includes_filtering| {
         runs.all.iter().any(|run| {
-            let cache = &run.from_execution.cache;
+            let cache = &run.since_first_transaction.cache;
             cache.time_us.n > 0 && cache.includes_filter == includes_filtering
         })
     };
@@ -248,8 +248,8 @@ fn add_bars(section: &mut SectionBuilder<'_>) {
         let series = summaries.iter().map(|(name, summary)| {
             let mean_of_arm = |arm: &String| {
                 let means: Option<Vec<f64>> = runs
-                    .runs_in_averages(arm)
-                    .map(|run| summary(&run.from_execution).mean)
+                    .counted_runs_of(arm)
+                    .map(|run| summary(&run.since_first_transaction).mean)
                     .collect();
                 Some((scale * mean(&means?)?, None))
             };
@@ -341,7 +341,7 @@ fn add_histograms(section: &mut SectionBuilder<'_>) {
     for (id, title, x_label, y_label, values) in figures {
         let axes_and_max_quantile = (x_label, y_label, 0.995);
         section.add_histogram(id, title, caption, axes_and_max_quantile, |run| {
-            values(&run.recording, run.from_execution.window)
+            values(&run.recording, run.since_first_transaction.window)
         });
     }
 }

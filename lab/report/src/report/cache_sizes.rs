@@ -24,7 +24,7 @@ type PredictedRun<'a> = (&'a MeasuredRun, &'a Prediction);
 pub fn section(runs: &MeasuredRuns) -> Option<Section> {
     let (mut blocks, mut predicted, mut without_trace) = (Vec::new(), Vec::new(), Vec::new());
     for run in &runs.all {
-        match &run.recording.cache_sizes {
+        match &run.recording.program_cache_prediction {
             Some(Ok(prediction)) => predicted.push((run, prediction)),
             Some(Err(error)) => blocks.push(Block::Text(format!(
                 "{}: nothing is predicted: {error}.",
@@ -359,7 +359,7 @@ mod tests {
     ) {
         let recording = Run {
             file: "run.fltl".to_owned(),
-            cache_sizes: Some(prediction),
+            program_cache_prediction: Some(prediction),
             ..Run::default()
         };
         let runs = MeasuredRuns::new([recording], &IntervalPlan::default(), &[]);

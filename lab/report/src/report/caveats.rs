@@ -2,12 +2,12 @@
 
 use super::{
     cache::last_capacity,
+    comparability,
     comparison::lowercase_first,
     groups::{by_key, distinct},
     hosts,
     measured_run::{MIN_TIP_SECONDS, MeasuredRun, MeasuredRuns, RunPart},
     model::Caveat,
-    pace,
     run_metrics::{RunMetric, run_metric},
 };
 use crate::run::{ClockStep, Signal};
@@ -141,7 +141,10 @@ fn arm_caveats(runs: &MeasuredRuns, all_are_paired: bool) -> Vec<Caveat> {
         format!("All runs of {first} came before all of {then}: whatever changed meanwhile looks like an effect."),
         "Alternate the arms (A B B A), or randomize their order.",
     ));
-    let caveats = caveats.into_iter().flatten().chain(pace::caveats(runs));
+    let caveats = caveats
+        .into_iter()
+        .flatten()
+        .chain(comparability::caveats(runs));
     caveats
         .chain(hosts::caveats(runs))
         .chain(in_order)
@@ -153,9 +156,9 @@ fn different_loads_caveat(runs: &MeasuredRuns) -> Caveat {
     let tps = runs
         .all
         .iter()
-        .filter_map(|run| part.numbers(run)?.tps.all_known);
+        .filter_map(|run| part.numbers(run)?.tps.over_known_seconds);
     let range = tps
-        .map(|tps| tps.mean_of_all)
+        .map(|tps| tps.mean_with_peaks)
         .minmax()
         .into_option()
         .map_or_else(String::new, |(lowest, highest)| {
@@ -179,8 +182,8 @@ fn run_caveats(
         .gaps_before_run_end()
         .map(|gap| gap.seconds())
         .collect_vec();
-    let tps = &run.from_execution.tps;
-    let unknown = tps.unknown.filter(|unknown| *unknown > 0);
+    let tps = &run.since_first_transaction.tps;
+    let unknown = tps.unknown_seconds.filter(|unknown| *unknown > 0);
     let caveats = [
         (!gaps.is_empty()).then(|| {
             (
@@ -208,7 +211,7 @@ fn run_caveats(
                 format!(
                     "it is not known whether anything was executed in {} of {} seconds",
                     number(unknown as f64, 0),
-                    number((unknown + tps.known) as f64, 0)
+                    number((unknown + tps.known_seconds) as f64, 0)
                 ),
                 "Let the validator push its metrics to the daemon all the time.",
             )
@@ -219,7 +222,7 @@ fn run_caveats(
 }
 
 fn consensus_change_caveat(run: &MeasuredRun) -> Option<WhatAndRemedy> {
-    let timeline = pace::consensus_timeline(&run.recording)?;
+    let timeline = comparability::consensus_timeline(&run.recording)?;
     (run.recording.consensus.len() > 1).then(|| (
         format!(
             "the consensus changed ({timeline}). Transactions, and what is counted by slot, mean different things before and after"
@@ -230,8 +233,9 @@ fn consensus_change_caveat(run: &MeasuredRun) -> Option<WhatAndRemedy> {
 
 fn cache_capacity_caveat(run: &MeasuredRun) -> Option<WhatAndRemedy> {
     let size = |signal| last_capacity(&run.recording, signal);
-    let configured = size(Signal::CapacityConfigured)?;
-    let observed = size(Signal::CapacityObserved).filter(|observed| *observed > configured)?;
+    let configured = size(Signal::ProgramCacheCapacityConfigured)?;
+    let observed =
+        size(Signal::ProgramCacheCapacityObserved).filter(|observed| *observed > configured)?;
     let [observed, configured] = [observed, configured].map(|entries| number(entries, 0));
     Some((
         format!(
@@ -285,7 +289,12 @@ fn short_tip_caveat(run: &MeasuredRun) -> Option<WhatAndRemedy> {
 }
 
 fn few_slots_caveat(run: &MeasuredRun) -> Option<WhatAndRemedy> {
-    let slots = run.from_execution.replay_ms.iter().flatten().count();
+    let slots = run
+        .since_first_transaction
+        .replay_ms
+        .iter()
+        .flatten()
+        .count();
     let needed = min_values_for(0.95);
     (slots > 0 && slots < needed).then(|| {
         (
@@ -302,7 +311,7 @@ fn no_execution_caveat(runs: &MeasuredRuns, run: &MeasuredRun) -> Option<WhatAnd
     let what = "no executed transaction was recorded, so it is in no average of its arm and in no comparison";
     let remedy =
         "See the table of outcomes. In the other tables, the row of this run covers the whole run.";
-    (!runs.is_in_averages(run)).then(|| (what.to_owned(), remedy))
+    (!runs.is_counted(run)).then(|| (what.to_owned(), remedy))
 }
 
 fn clock_step_caveat(run: &MeasuredRun) -> Option<WhatAndRemedy> {
@@ -415,9 +424,9 @@ fn values_by_arm<'s>(
     runs: &'s MeasuredRuns,
     run_metric: &RunMetric,
 ) -> Vec<(&'s str, RunValues<'s>)> {
-    let counted_runs = runs.all.iter().filter(|run| runs.is_in_averages(run));
+    let counted_runs = runs.all.iter().filter(|run| runs.is_counted(run));
     by_key(counted_runs.filter_map(|run| {
-        let value = pace::compared_value(runs, run_metric, run)?;
+        let value = comparability::compared_value(runs, run_metric, run)?;
         Some((run.arm.as_str(), (run, value)))
     }))
 }
@@ -441,7 +450,7 @@ fn describe_outliers<'s>(
         .into_option()
         .unwrap_or_default();
     let title = lowercase_first(run_metric.title);
-    let unit = pace::unit(run_metric, runs.per_second);
+    let unit = comparability::compared_unit(run_metric, runs.compare_rates);
     let sentence = |(_, (run, value)): (usize, &(&'s MeasuredRun, f64))| {
         let [value, low, high] =
             [*value, low, high].map(|value| number(value, usize::from(run_metric.decimals)));

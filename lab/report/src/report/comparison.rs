@@ -2,10 +2,10 @@
 
 use super::{
     cells::{self, count, estimate_or, number_or, table, text_cell, without_missing_columns},
+    comparability,
     hosts::{self, ComparisonDesign},
     measured_run::{MeasuredRuns, RunPart},
     model::{Block, Cell, Section, Tone},
-    pace,
     run_metrics::{Better, RunMetric, run_metrics_of},
 };
 use faultline_stats::arms::{self, Comparison, Conclusion, Direction, Interval};
@@ -75,7 +75,7 @@ pub fn compare_arms(
         let compare_by = |run_metric: &'static RunMetric| {
             let refusal = match &design {
                 ComparisonDesign::Refused(why) => Some(why.clone()),
-                _ => pace::refusal(runs, reference, other, run_metric),
+                _ => comparability::refusal(runs, reference, other, run_metric),
             };
             let result = match design {
                 _ if refusal.is_some() => arms::compare(&[], &[], margin),
@@ -92,8 +92,8 @@ pub fn compare_arms(
             };
             MetricComparison {
                 run_metric,
-                title: pace::title(run_metric, runs.per_second),
-                unit: pace::unit(run_metric, runs.per_second),
+                title: comparability::compared_title(run_metric, runs.compare_rates),
+                unit: comparability::compared_unit(run_metric, runs.compare_rates),
                 result,
                 is_compared_within_hosts: matches!(design, ComparisonDesign::ByHostBlock),
                 refusal,
@@ -117,8 +117,8 @@ pub fn compare_arms(
 }
 
 fn values(runs: &MeasuredRuns, arm: &str, run_metric: &RunMetric) -> Vec<f64> {
-    runs.runs_in_averages(arm)
-        .filter_map(|run| pace::compared_value(runs, run_metric, run))
+    runs.counted_runs_of(arm)
+        .filter_map(|run| comparability::compared_value(runs, run_metric, run))
         .collect()
 }
 

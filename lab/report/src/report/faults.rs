@@ -9,7 +9,7 @@ use super::{
     timeline::line_of_ticks,
 };
 use crate::{
-    measure::{PoolFaults, Span, pool_faults, signal_rates, values_within},
+    measure::{Span, ThreadPoolUse, signal_rates, thread_pool_use, values_within},
     run::Signal,
 };
 use faultline_agave::threads::purpose;
@@ -20,17 +20,17 @@ use itertools::Itertools;
 const AVERAGED_SAMPLES: usize = 100;
 
 pub fn averaging_window(runs: &MeasuredRuns) -> usize {
-    runs.averaging_window(AVERAGED_SAMPLES, |run| run.recording.ticks.len())
+    runs.averaging_window_for_shortest_run(AVERAGED_SAMPLES, |run| run.recording.ticks.len())
 }
 
 const MAX_TABLE_POOLS: usize = 15;
 
 const MAX_DRAWN_POOLS: usize = 8;
 
-type PoolValue = fn(&PoolFaults) -> Option<f64>;
+type PoolValue = fn(&ThreadPoolUse) -> Option<f64>;
 
 /// A run and its thread pools, those with most faults first.
-type RunPools<'s> = (&'s MeasuredRun, Vec<PoolFaults>);
+type RunPools<'s> = (&'s MeasuredRun, Vec<ThreadPoolUse>);
 
 const PAGE_FAULTS: &[NumberColumn] = &[
     ("Major faults", 0, |_, numbers| {
@@ -79,13 +79,13 @@ pub fn section(runs: &MeasuredRuns) -> Section {
     let mut section = SectionBuilder::new(runs, MeasuredRun::why_no_samples);
     let note = "From majflt and minflt of /proc/PID/stat. Mean: all faults divided by all recorded seconds. Max: between two samples. \
                 Faults in gaps are left out of all columns.";
-    section.add_numbers_and_tip_numbers("faults", "Page faults", note, PAGE_FAULTS);
+    section.add_tables_with_tip("faults", "Page faults", note, PAGE_FAULTS);
     add_fault_figures(&mut section);
     add_thread_pools(&mut section);
     let note = "Refaults: pages read back soon after they were reclaimed, so the working set does not fit. Waiting: pressure stall \
                 information of the cgroup (version 2 has it) and of the machine, as a share of the time; some: at least one task \
                 waited, all: all tasks that were not idle waited.";
-    section.add_numbers("pressure", "Refaults and pressure", note, PRESSURE);
+    section.add_table("pressure", "Refaults and pressure", note, PRESSURE);
     add_pressure_timelines(&mut section);
     section.build("faults", "Page faults and memory pressure")
 }
@@ -132,7 +132,7 @@ fn add_fault_figures(section: &mut SectionBuilder<'_>) {
         let title = format!("How often each rate of {kind} faults occurred");
         section.add_histogram(&id, &title, caption, (&label, "Samples", 0.99), |run| {
             let rates = signal_rates(&run.recording, signal, Span::ALWAYS).per_second;
-            values_within(&run.recording, &rates, run.from_execution.window)
+            values_within(&run.recording, &rates, run.since_first_transaction.window)
         });
     }
 }
@@ -143,8 +143,8 @@ fn add_thread_pools(section: &mut SectionBuilder<'_>) {
         .all
         .iter()
         .map(|run| {
-            let window = run.from_execution.window;
-            (run, pool_faults(&run.recording, window))
+            let window = run.since_first_transaction.window;
+            (run, thread_pool_use(&run.recording, window))
         })
         .collect_vec();
     if pools.iter().all(|(_, pools)| pools.is_empty()) {
@@ -181,7 +181,7 @@ fn pool_table(pools: &[RunPools<'_>]) -> Block {
          number form a pool. The pool \"exited\" is the usage of ended threads that is in no sample of their pools.",
     );
     for (run, pools) in pools {
-        let all_faults: f64 = pools.iter().map(PoolFaults::faults).sum();
+        let all_faults: f64 = pools.iter().map(ThreadPoolUse::faults).sum();
         for pool in pools.iter().take(MAX_TABLE_POOLS) {
             let why = "not read";
             let share = (all_faults > 0.0).then(|| 100.0 * pool.faults() / all_faults);
@@ -218,7 +218,7 @@ fn pool_bars(pools: &[RunPools<'_>], label: &str, value: PoolValue) -> Option<Ch
         .take(MAX_DRAWN_POOLS)
         .collect_vec();
     let of_run = |(run, pools): &RunPools<'_>| {
-        let seconds = run.from_execution.window.seconds();
+        let seconds = run.since_first_transaction.window.seconds();
         let rate = |name: &String| {
             let faults = pools
                 .iter()

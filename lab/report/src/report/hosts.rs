@@ -4,10 +4,10 @@
 
 use super::{
     cells::{bytes, count, estimate_or, number_or, table, text_cell},
+    comparability,
     groups::{by_key, distinct},
     measured_run::{AA_SUFFIX, MeasuredRun, MeasuredRuns},
     model::{Block, Caveat, Cell},
-    pace,
     run_metrics::RunMetric,
 };
 use crate::{
@@ -36,7 +36,7 @@ fn host_block_of(run: &MeasuredRun) -> Option<HostBlock<'_>> {
 
 fn hosts_of<'s>(runs: &'s MeasuredRuns, arm: &'s str) -> Vec<&'s str> {
     distinct(
-        runs.runs_in_averages(arm)
+        runs.counted_runs_of(arm)
             .filter_map(|run| run.recording.host()),
     )
 }
@@ -62,8 +62,8 @@ pub fn comparison_design(runs: &MeasuredRuns, reference: &str, other: &str) -> C
         return ComparisonDesign::ByHostBlock;
     }
     let both = runs
-        .runs_in_averages(reference)
-        .chain(runs.runs_in_averages(other));
+        .counted_runs_of(reference)
+        .chain(runs.counted_runs_of(other));
     let why = match both.filter(|run| host_block_of(run).is_none()).count() {
         0 => String::new(),
         count => format!(" ({count} of their runs lack the label host or block)"),
@@ -82,7 +82,7 @@ fn pair_values_by_host_block<'s>(
 ) -> Vec<(f64, f64)> {
     let [reference, other] = arms.map(|arm| {
         by_key(
-            runs.runs_in_averages(arm)
+            runs.counted_runs_of(arm)
                 .filter_map(|run| Some((host_block_of(run)?, value(run)?))),
         )
     });
@@ -99,7 +99,7 @@ pub fn pair_metric_by_host_block(
     run_metric: &RunMetric,
 ) -> Vec<(f64, f64)> {
     pair_values_by_host_block(runs, arms, |run| {
-        pace::compared_value(runs, run_metric, run)
+        comparability::compared_value(runs, run_metric, run)
     })
 }
 
@@ -111,17 +111,17 @@ pub fn table_of_hosts(
     margin: f64,
 ) -> Option<Block> {
     let pairs = pair_metric_by_host_block(runs, [reference, other], primary);
-    let by_host = by_key(runs.runs_in_averages(reference).filter_map(|run| {
-        let value = pace::compared_value(runs, primary, run)?;
+    let by_host = by_key(runs.counted_runs_of(reference).filter_map(|run| {
+        let value = comparability::compared_value(runs, primary, run)?;
         Some((run.recording.host()?, value))
     }));
     let (first, first_values) = by_host.first()?;
-    let unit = &*pace::unit(primary, runs.per_second);
+    let unit = &*comparability::compared_unit(primary, runs.compare_rates);
     let ratio = format!("Ratio to {first}");
     let note = format!(
         "{}, {reference}. The intervals of the hosts' ratios include how single runs vary, estimated from \
          the ratios of arms within blocks. A/A: the second run of an arm divided by its first, within blocks.",
-        pace::title(primary, runs.per_second)
+        comparability::compared_title(primary, runs.compare_rates)
     );
     let mut table = table(
         "hosts",
@@ -189,9 +189,7 @@ pub fn caveats(runs: &MeasuredRuns) -> Vec<Caveat> {
 
 fn runs_without_host_block(runs: &MeasuredRuns) -> Option<Caveat> {
     let arms = runs.arms.iter();
-    let counted_runs = arms
-        .flat_map(|arm| runs.runs_in_averages(arm))
-        .collect_vec();
+    let counted_runs = arms.flat_map(|arm| runs.counted_runs_of(arm)).collect_vec();
     let hosts = distinct(counted_runs.iter().filter_map(|run| run.recording.host()));
     let names = counted_runs
         .iter()
@@ -285,9 +283,13 @@ fn io_wait_share(run: &MeasuredRun) -> Option<f64> {
             .io_stall_seconds?;
         (run_seconds > 0.0).then(|| seconds / run_seconds)
     };
-    signal_rates(&run.recording, Signal::IoSome, run.from_execution.window)
-        .mean()
-        .or_else(share_recorded_by_experiment)
+    signal_rates(
+        &run.recording,
+        Signal::IoSome,
+        run.since_first_transaction.window,
+    )
+    .mean()
+    .or_else(share_recorded_by_experiment)
 }
 
 /// Experiment, length of the label `turn`, and the label. The length sorts turn 10 after turn 9.

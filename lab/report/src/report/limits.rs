@@ -1,4 +1,5 @@
-//! Brackets the sufficient memory limit between two tried limits.
+//! Brackets the sufficient memory limit: it lies between the largest limit with which a run failed
+//! and the smallest with which all runs kept up. Each run is a replicate of its limit.
 
 use super::{
     cells::{bytes, count, gib, number_cell, table},
@@ -10,17 +11,17 @@ use faultline_stats::bracket::{Bracket, Replicate, bracket};
 use faultline_text::{counted, number};
 use itertools::Itertools;
 
-/// Limits within this ratio count as equal: one planned limit may differ slightly between two
-/// machines.
+/// Limits within this ratio count as equal, because the same planned limit may be slightly
+/// different on two machines.
 const SAME_LIMIT_RATIO: f64 = 1.05;
 
 pub struct Limits {
     bracket: Bracket,
-    /// Arms without a planned limit. The memory of the host does not count as a limit that was
-    /// tried.
+    /// Arms without a planned limit. No limit was tried with them: the memory of the host does not
+    /// count as one.
     unlimited_arms: Vec<UnlimitedArm>,
-    /// Whether the runs replayed a fixed range.
-    are_replays: bool,
+    /// Whether the runs replayed a fixed range of slots from a ledger, without a cluster.
+    are_offline_replays: bool,
 }
 
 /// The arm, and whether each of its runs kept up.
@@ -32,27 +33,29 @@ pub fn limits(runs: &MeasuredRuns) -> Option<Limits> {
     let mut unlimited_runs = Vec::new();
     for run in &runs.all {
         let success = run.lifecycle.success.answer;
-        match (limit_of(run), &run.recording.experiment_outcome) {
+        match (tried_limit(run), &run.recording.experiment_outcome) {
             (Some(limit), _) => replicates.push(Replicate {
                 limit,
                 passed: success,
             }),
+            // Neither a planned limit nor a recorded one.
             (None, None) => {}
             (None, Some(_)) => unlimited_runs.push((run.arm.clone(), success)),
         }
     }
-    let limits = || replicates.iter().map(|replicate| replicate.limit);
-    let (smallest, largest) = (limits().min()?, limits().max()?);
+    let tried_limits = || replicates.iter().map(|replicate| replicate.limit);
+    let (smallest, largest) = (tried_limits().min()?, tried_limits().max()?);
     let differ = largest as f64 > SAME_LIMIT_RATIO * smallest as f64;
     (differ && !runs.has_no_validator()).then(|| Limits {
         bracket: bracket(&replicates),
         unlimited_arms: by_key(unlimited_runs),
-        are_replays: runs.are_replays(),
+        are_offline_replays: runs.are_offline_replays(),
     })
 }
 
-/// In an experiment, the planned limit; otherwise, the recorded limit.
-fn limit_of(run: &MeasuredRun) -> Option<u64> {
+/// In an experiment, the planned limit: `None` for an arm without one, even if a limit was
+/// recorded. Otherwise, the recorded limit.
+fn tried_limit(run: &MeasuredRun) -> Option<u64> {
     match &run.recording.experiment_outcome {
         Some(experiment_outcome) => experiment_outcome.limit,
         None => run.limit().map(|limit| limit as u64),
@@ -64,7 +67,7 @@ pub fn have_equal_limits(runs: &MeasuredRuns, reference: &str, other: &str) -> b
     let limits = runs
         .runs_of(reference)
         .chain(runs.runs_of(other))
-        .map(limit_of)
+        .map(tried_limit)
         .collect_vec();
     let known_limits = || limits.iter().flatten().copied();
     let (Some(smallest), Some(largest)) = (known_limits().min(), known_limits().max()) else {
@@ -75,7 +78,7 @@ pub fn have_equal_limits(runs: &MeasuredRuns, reference: &str, other: &str) -> b
 
 impl Limits {
     fn success_text(&self) -> &'static str {
-        if self.are_replays {
+        if self.are_offline_replays {
             "did all of its work"
         } else {
             "kept up"
@@ -108,15 +111,13 @@ impl Limits {
         let unlimited = self.unlimited_arms.iter().map(|(arm, answers)| {
             let success = count_answers(answers, Some(true));
             let runs = counted(answers.len() as f64, "run");
-            format!(
-                "{arm} is not counted in this, because it had no limit: {success} of {runs} {did}."
-            )
+            format!("{arm} had no limit, so it is not part of this: {success} of {runs} {did}.")
         });
         contradictions.chain(unlimited).collect()
     }
 
     pub fn blocks(&self) -> Vec<Block> {
-        let (title, did) = if self.are_replays {
+        let (title, did) = if self.are_offline_replays {
             (
                 "With which memory limit the work was done",
                 "Did all of its work",
@@ -124,11 +125,11 @@ impl Limits {
         } else {
             ("With which memory limit the validator kept up", "Kept up")
         };
-        let note = "Limit: in an experiment, the limit that its plan gives the arm. Otherwise, the limit of the level (cgroup, NUMA \
-             nodes or machine) with the least headroom, as most ticks had it (in older recordings, the smallest limit). Whether a run kept up: see the table of outcomes. The \
-             sufficient limit is between the two limits named above, unless they contradict each other or one is not known. Nothing is \
-             known of limits that were not tried. \
-             GiB is 2^30 bytes.";
+        let note = "Limit: in an experiment, the limit that its plan gives the arm. Otherwise, the limit that was the most frequent one: \
+             at each sample, the limit of the level (cgroup, NUMA nodes or machine) with the least headroom. Older recordings have no \
+             levels, so their limit is the smallest of all. Whether a run kept up: see the table of outcomes. The sufficient limit is \
+             between the two limits named above, unless they contradict each other or one is not known. Nothing is known of limits \
+             that were not tried. GiB is 2^30 bytes.";
         let mut table = table(
             "limits",
             title,

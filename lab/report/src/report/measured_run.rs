@@ -11,20 +11,25 @@ use faultline_text::{moment, number};
 use itertools::Itertools;
 use std::collections::BTreeMap;
 
-/// A run with what was measured of it.
+/// A recording and what was measured in it. The report calls it a run.
 pub struct MeasuredRun {
     pub recording: Run,
     pub lifecycle: Lifecycle,
     pub tps: Tps,
-    /// `None` if no transaction was recorded.
+    /// From the first second with an executed transaction to the end of the run. `None` if no
+    /// transaction was recorded.
     pub execution_window: Option<Span>,
     pub whole_run: WindowNumbers,
-    /// From the first executed transaction on. The whole run if no transaction was recorded.
-    pub from_execution: WindowNumbers,
+    /// Measured from the first second with an executed transaction on. If no transaction was
+    /// recorded, equal to `whole_run`.
+    pub since_first_transaction: WindowNumbers,
+    /// Measured from the first sample at the tip on.
     pub from_tip: Option<WindowNumbers>,
     /// In the order of [`ESTIMATED_METRICS`].
     pub estimates: [Option<Estimate>; 4],
+    /// Position of the recording in the input.
     pub input_index: usize,
+    /// The name as an anchor of the page.
     pub id: String,
     pub name: String,
     pub arm: String,
@@ -42,21 +47,30 @@ pub const ESTIMATED_METRICS: [&str; 4] = [
 pub const MIN_TIP_SECONDS: f64 = 600.0;
 
 pub struct MeasuredRuns {
-    /// In the order of the report: by arm, then as given.
+    /// By arm, in the order of the arms. Runs of one arm have the order of the input.
     pub all: Vec<MeasuredRun>,
-    /// Arms without the second runs of A/A pairs. With them, an arm would count twice.
+    /// Without the arms of second runs (see [`AA_SUFFIX`]), because each repeats another arm.
     pub arms: Vec<String>,
-    /// Per-slot metrics are compared as rates.
-    pub per_second: bool,
+    /// `--per-second`: metrics per slot are compared as rates per second.
+    pub compare_rates: bool,
 }
 
-/// Suffix of the arm of second runs of an A/A pair: two runs of one arm at the same time.
+/// An A/A pair is two runs of one arm at the same time on one host. The second run belongs to an
+/// arm of its own: the name of the arm with this suffix.
 pub const AA_SUFFIX: &str = " (A/A)";
 
 impl MeasuredRuns {
-    pub fn new(runs: impl IntoIterator<Item = Run>, plan: &IntervalPlan, order: &[String]) -> Self {
-        let runs = runs.into_iter().enumerate();
-        let by_arm = by_key(runs.map(|(input_index, run)| (arm_of(&run), (input_index, run))));
+    /// `order` lists the arms in the order of an experiment's plan. It may be empty.
+    pub fn new(
+        recordings: impl IntoIterator<Item = Run>,
+        bootstrap: &IntervalPlan,
+        order: &[String],
+    ) -> Self {
+        let recordings = recordings.into_iter().enumerate();
+        let by_arm = by_key(
+            recordings
+                .map(|(input_index, recording)| (arm_of(&recording), (input_index, recording))),
+        );
         let by_arm = sorted_arms(by_arm, order);
         let mut arms = by_arm.iter().map(|(arm, _)| arm.clone()).collect_vec();
         if !arms.iter().all(|arm| arm.ends_with(AA_SUFFIX)) {
@@ -64,10 +78,10 @@ impl MeasuredRuns {
         }
         let mut all = Vec::new();
         let mut used_slugs = BTreeMap::<String, usize>::new();
-        for (arm, runs) in by_arm {
-            let count = runs.len();
-            for (index, (input_index, run)) in runs.into_iter().enumerate() {
-                let name = name(&run, &arm, index, count);
+        for (arm, recordings) in by_arm {
+            let count = recordings.len();
+            for (index, (input_index, recording)) in recordings.into_iter().enumerate() {
+                let name = run_name(&recording, &arm, index, count);
                 let id = slug(&name);
                 let times = used_slugs.entry(id.clone()).or_default();
                 *times += 1;
@@ -75,17 +89,25 @@ impl MeasuredRuns {
                     1 => (id, name),
                     times => (format!("{id}-{times}"), format!("{name} ({times})")),
                 };
-                all.push(measured_run(run, plan, input_index, id, name, arm.clone()));
+                all.push(measured_run(
+                    recording,
+                    bootstrap,
+                    input_index,
+                    id,
+                    name,
+                    arm.clone(),
+                ));
             }
         }
         MeasuredRuns {
             all,
             arms,
-            per_second: false,
+            compare_rates: false,
         }
     }
 
-    /// The reference is the first arm that `has` values, or the first arm if no arm has values.
+    /// The reference is the first arm that `has` the values to compare, or the first arm if none
+    /// has.
     pub fn reference_and_others(&self, has: impl Fn(&str) -> bool) -> Option<(&str, Vec<&str>)> {
         let reference = self
             .arms
@@ -96,20 +118,21 @@ impl MeasuredRuns {
         Some((reference, others.map(String::as_str).collect()))
     }
 
-    /// Whether the runs are of processes that are no validators. False if no process was followed.
+    /// Whether the recordings have processes, but no validator and no offline replay.
     pub fn has_no_validator(&self) -> bool {
         let runs = || self.all.iter();
         runs().any(|run| !run.recording.processes.is_empty())
-            && !runs().any(|run| run.lifecycle.has_validator || run.recording.is_replay())
+            && !runs().any(|run| run.lifecycle.has_validator || run.recording.is_offline_replay())
     }
 
-    /// Whether all runs replayed a fixed range.
-    pub fn are_replays(&self) -> bool {
-        self.all.iter().all(|run| run.recording.is_replay())
+    /// Whether all runs replayed a fixed range of slots from a ledger, without a cluster.
+    pub fn are_offline_replays(&self) -> bool {
+        self.all.iter().all(|run| run.recording.is_offline_replay())
     }
 
-    /// The runs with this answer to whether they kept up.
-    pub fn with_success(&self, answer: Option<bool>) -> impl Iterator<Item = &MeasuredRun> {
+    /// The runs that kept up (`Some(true)`), did not (`Some(false)`), or of which this is not known
+    /// (`None`).
+    pub fn runs_by_success(&self, answer: Option<bool>) -> impl Iterator<Item = &MeasuredRun> {
         self.all
             .iter()
             .filter(move |run| run.lifecycle.success.answer == answer)
@@ -119,75 +142,82 @@ impl MeasuredRuns {
         self.all.iter().exactly_one().ok()
     }
 
-    /// A run that executed nothing is excluded if others executed something.
-    pub fn is_in_averages(&self, run: &MeasuredRun) -> bool {
-        run.executed() || !self.all.iter().any(MeasuredRun::executed)
+    /// Whether means and comparisons include the run. They leave out a run without an executed
+    /// transaction, unless no run has one.
+    pub fn is_counted(&self, run: &MeasuredRun) -> bool {
+        run.has_executed_transaction()
+            || !self.all.iter().any(MeasuredRun::has_executed_transaction)
     }
 
     /// The part of each run that is compared. It is the time at the tip if every counted run was at
-    /// the tip for [`MIN_TIP_SECONDS`] or half its time. Otherwise it begins with the first
-    /// execution.
+    /// the tip for [`MIN_TIP_SECONDS`] or half its time. Otherwise it is the time from the first
+    /// executed transaction on.
     pub fn compared_part(&self) -> RunPart {
-        let are_long_at_tip = self
+        let all_were_long_at_tip = self
             .all
             .iter()
-            .filter(|run| self.is_in_averages(run))
+            .filter(|run| self.is_counted(run))
             .all(|run| {
-                let seconds = run.from_execution.window.seconds();
+                let seconds = run.since_first_transaction.window.seconds();
                 run.from_tip.as_ref().is_some_and(|numbers| {
                     numbers.window.seconds() >= MIN_TIP_SECONDS.min(seconds / 2.0)
                 })
             });
-        if !self.all.is_empty() && are_long_at_tip {
+        if !self.all.is_empty() && all_were_long_at_tip {
             RunPart::FromTip
         } else {
-            RunPart::FromExecution
+            RunPart::FromFirstTransaction
         }
     }
 
-    /// Number of samples of a moving average. It is at most a tenth of the shortest run, so that
-    /// the average shows longer changes.
-    pub fn averaging_window(&self, max: usize, samples: impl Fn(&MeasuredRun) -> usize) -> usize {
+    /// The width of a moving average in samples: `max_samples`, but at most a tenth of the shortest
+    /// run, so that the average still shows changes within each run.
+    pub fn averaging_window_for_shortest_run(
+        &self,
+        max_samples: usize,
+        count_samples: impl Fn(&MeasuredRun) -> usize,
+    ) -> usize {
         let shortest = self
             .all
             .iter()
-            .map(samples)
+            .map(count_samples)
             .filter(|samples| *samples > 0)
             .min()
             .unwrap_or(0);
-        max.min(shortest / 10).max(1)
+        max_samples.min(shortest / 10).max(1)
     }
 
     pub fn runs_of<'s>(&'s self, arm: &'s str) -> impl Iterator<Item = &'s MeasuredRun> {
         self.all.iter().filter(move |run| run.arm == arm)
     }
 
-    pub fn runs_in_averages<'s>(&'s self, arm: &'s str) -> impl Iterator<Item = &'s MeasuredRun> {
-        self.runs_of(arm).filter(|run| self.is_in_averages(run))
+    pub fn counted_runs_of<'s>(&'s self, arm: &'s str) -> impl Iterator<Item = &'s MeasuredRun> {
+        self.runs_of(arm).filter(|run| self.is_counted(run))
     }
 }
 
 fn measured_run(
-    run: Run,
-    plan: &IntervalPlan,
+    recording: Run,
+    bootstrap: &IntervalPlan,
     input_index: usize,
     id: String,
     name: String,
     arm: String,
 ) -> MeasuredRun {
-    let measured = measure::measure(&run);
-    let numbers = |window| measure::numbers(&run, &measured.tps, window);
+    let measured = measure::measure(&recording);
+    let tps = &measured.tps;
+    let numbers = |window| measure::numbers(&recording, tps, window);
     let (whole_run, from_tip) = (numbers(measured.all), measured.from_tip.map(numbers));
-    let from_execution = numbers(measured.execution_window.unwrap_or(measured.all));
+    let since_first_transaction = numbers(measured.execution_window.unwrap_or(measured.all));
     MeasuredRun {
         whole_run,
         from_tip,
-        estimates: estimates(&run, &measured.tps, &from_execution, plan),
-        from_execution,
+        estimates: estimates(&recording, tps, &since_first_transaction, bootstrap),
+        since_first_transaction,
         lifecycle: measured.lifecycle,
         tps: measured.tps,
         execution_window: measured.execution_window,
-        recording: run,
+        recording,
         input_index,
         id,
         name,
@@ -195,27 +225,30 @@ fn measured_run(
     }
 }
 
+/// Values with confidence intervals, in the order of [`ESTIMATED_METRICS`].
 fn estimates(
-    run: &Run,
+    recording: &Run,
     tps: &Tps,
     numbers: &WindowNumbers,
-    plan: &IntervalPlan,
+    bootstrap: &IntervalPlan,
 ) -> [Option<Estimate>; 4] {
     let tps = tps.counts(numbers.window);
-    let points = &run.points.cache;
-    let misses = measure::point_values(run, points, numbers.window, |point| point.misses, 1.0);
-    let times = measure::cache_us_per_slot(run, numbers.window);
+    let points = &recording.points.cache;
+    let misses =
+        measure::point_values(recording, points, numbers.window, |point| point.misses, 1.0);
+    let times = measure::cache_us_per_slot(recording, numbers.window);
     let p95 = numbers.replay_quantile(0.95);
+    // Means over seconds, datapoints and slots. An amount is a value that cannot be negative.
     [
-        p95.and_then(|_| block_bootstrap::quantile(&numbers.replay_ms, 0.95, plan)),
-        block_bootstrap::mean_of_amounts(&tps, plan),
-        block_bootstrap::mean_of_amounts(&misses, plan),
-        block_bootstrap::mean_of_amounts(&times, plan),
+        p95.and_then(|_| block_bootstrap::quantile(&numbers.replay_ms, 0.95, bootstrap)),
+        block_bootstrap::mean_of_amounts(&tps, bootstrap),
+        block_bootstrap::mean_of_amounts(&misses, bootstrap),
+        block_bootstrap::mean_of_amounts(&times, bootstrap),
     ]
 }
 
 impl MeasuredRun {
-    /// From the first execution until the validator was near the tip, in seconds.
+    /// From the first executed transaction until the validator was near the tip, in seconds.
     pub fn catch_up(&self) -> Option<f64> {
         let first = self.execution_window?.from;
         Some((self.lifecycle.near_tip_since? - first).max(0.0))
@@ -227,12 +260,17 @@ impl MeasuredRun {
         (unix_ns > 0).then(|| moment(unix_ns))
     }
 
-    fn executed(&self) -> bool {
-        self.execution_window.is_some() || !self.recording.replayed.slots.is_empty()
+    fn has_executed_transaction(&self) -> bool {
+        self.execution_window.is_some() || !self.recording.offline_replay.slots.is_empty()
     }
 
     pub fn why_no_quantile(&self) -> &'static str {
-        if self.from_execution.replay_ms.iter().any(Option::is_some) {
+        if self
+            .since_first_transaction
+            .replay_ms
+            .iter()
+            .any(Option::is_some)
+        {
             "too few slots: a p95 needs 20, a p99 needs 100"
         } else {
             self.why_no_datapoints()
@@ -248,7 +286,7 @@ impl MeasuredRun {
     }
 
     pub fn why_no_datapoints(&self) -> &'static str {
-        if self.recording.points.is_empty() {
+        if !self.recording.points.has_standard_points() {
             "no datapoints were recorded"
         } else {
             "no such datapoint in this part of the run"
@@ -266,7 +304,7 @@ impl MeasuredRun {
         }
     }
 
-    /// In bytes: the limit of the experiment, else the most frequent limit of all ticks.
+    /// In bytes: the limit that the experiment planned. Without one, the limit of most samples.
     pub fn limit(&self) -> Option<f64> {
         let experiment = self.recording.experiment_outcome.as_ref();
         if let Some(limit) = experiment.and_then(|experiment| experiment.limit) {
@@ -283,13 +321,14 @@ impl MeasuredRun {
     }
 }
 
-/// The label `arm`, else the file.
-fn arm_of(run: &Run) -> String {
-    let arm = run
+/// The label `arm`, else the name of the file. The label `second` marks the second run of an A/A
+/// pair.
+fn arm_of(recording: &Run) -> String {
+    let arm = recording
         .label("arm")
         .filter(|arm| !arm.is_empty())
-        .unwrap_or_else(|| file_stem(&run.file));
-    match run.label("second") {
+        .unwrap_or_else(|| file_stem(&recording.file));
+    match recording.label("second") {
         Some("1") => format!("{arm}{AA_SUFFIX}"),
         _ => arm.to_owned(),
     }
@@ -302,7 +341,8 @@ fn file_stem(file: &str) -> &str {
     }
 }
 
-/// By number if names differ in one number only (`512 GB`, `cache-1024`), else as given.
+/// In the planned `order`. If it is empty, arms whose names are equal up to their first number
+/// (`512 GB`, `1024 GB`) are sorted by this number. Other arms have the order of the input.
 fn sorted_arms<T>(mut arms: Vec<(String, T)>, order: &[String]) -> Vec<(String, T)> {
     if !order.is_empty() {
         arms.sort_by_cached_key(|(arm, _)| {
@@ -323,7 +363,8 @@ fn sorted_arms<T>(mut arms: Vec<(String, T)>, order: &[String]) -> Vec<(String, 
     arms
 }
 
-/// Splits a name at its first number: `512`, `1,024 entries`, `1.5 TB`, `cache-512`.
+/// The part of a name before its first number, and the number: `512`, `1,024 entries`, `cache-512`,
+/// `1.5 TB`. For a unit that begins with T or M, the number is converted to G.
 fn split_at_number(arm: &str) -> Option<(&str, f64)> {
     let (prefix, rest) = arm.split_at(arm.find(|c: char| c.is_ascii_digit())?);
     let end = rest
@@ -339,9 +380,9 @@ fn split_at_number(arm: &str) -> Option<(&str, f64)> {
     Some((prefix, number * scale))
 }
 
-fn name(run: &Run, arm: &str, index: usize, runs: usize) -> String {
-    match run.label("run").filter(|run| !run.is_empty()) {
-        Some(label) if run.label("arm").is_some() => format!("{arm}, run {label}"),
+fn run_name(recording: &Run, arm: &str, index: usize, runs: usize) -> String {
+    match recording.label("run").filter(|label| !label.is_empty()) {
+        Some(label) if recording.label("arm").is_some() => format!("{arm}, run {label}"),
         _ if runs > 1 => format!("{arm}, run {}", number((index + 1) as f64, 0)),
         _ => arm.to_owned(),
     }
@@ -350,7 +391,7 @@ fn name(run: &Run, arm: &str, index: usize, runs: usize) -> String {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RunPart {
     WholeRun,
-    FromExecution,
+    FromFirstTransaction,
     FromTip,
 }
 
@@ -358,7 +399,7 @@ impl RunPart {
     pub fn numbers(self, run: &MeasuredRun) -> Option<&WindowNumbers> {
         match self {
             RunPart::WholeRun => Some(&run.whole_run),
-            RunPart::FromExecution => Some(&run.from_execution),
+            RunPart::FromFirstTransaction => Some(&run.since_first_transaction),
             RunPart::FromTip => run.from_tip.as_ref(),
         }
     }
@@ -366,11 +407,11 @@ impl RunPart {
     pub fn sentence(self) -> &'static str {
         match self {
             RunPart::WholeRun => "Over the whole run, to the end of its process.",
-            RunPart::FromExecution => {
-                "From the first execution on (the whole run where none was recorded) to the end of its process."
+            RunPart::FromFirstTransaction => {
+                "From the first executed transaction on (the whole run if none was recorded), to the end of its process."
             }
             RunPart::FromTip => {
-                "From the first tick at the tip on, to the end of its process: start and catching up are left out."
+                "From the first sample at the tip on, to the end of its process: start and catching up are left out."
             }
         }
     }
@@ -380,7 +421,7 @@ impl RunPart {
 mod tests {
     use super::*;
 
-    fn run(file: &str, labels: &[(&str, &str)]) -> Run {
+    fn recording(file: &str, labels: &[(&str, &str)]) -> Run {
         let labels = labels
             .iter()
             .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
@@ -394,73 +435,62 @@ mod tests {
 
     #[test]
     fn numeric_arms_are_sorted_ascending_in_any_file_order() {
-        let runs = ["1.5 TB", "512 GB", "1 TB", "512 GB"].map(|arm| run("x.fltl", &[("arm", arm)]));
+        let recordings =
+            ["1.5 TB", "512 GB", "1 TB", "512 GB"].map(|arm| recording("x.fltl", &[("arm", arm)]));
         assert_eq!(
-            MeasuredRuns::new(runs, &IntervalPlan::default(), &[]).arms,
+            MeasuredRuns::new(recordings, &IntervalPlan::default(), &[]).arms,
             ["512 GB", "1 TB", "1.5 TB"]
         );
-        let runs = ["cache-1,024", "cache-512"].map(|arm| run("x.fltl", &[("arm", arm)]));
+        let recordings =
+            ["cache-1,024", "cache-512"].map(|arm| recording("x.fltl", &[("arm", arm)]));
         assert_eq!(
-            MeasuredRuns::new(runs, &IntervalPlan::default(), &[]).arms,
+            MeasuredRuns::new(recordings, &IntervalPlan::default(), &[]).arms,
             ["cache-512", "cache-1,024"]
         );
-        let runs = ["b-2", "a-1"].map(|arm| run("x.fltl", &[("arm", arm)]));
+        let recordings = ["b-2", "a-1"].map(|arm| recording("x.fltl", &[("arm", arm)]));
         assert_eq!(
-            MeasuredRuns::new(runs, &IntervalPlan::default(), &[]).arms,
+            MeasuredRuns::new(recordings, &IntervalPlan::default(), &[]).arms,
             ["b-2", "a-1"]
         );
-        let runs = ["b", "a"].map(|arm| run("x.fltl", &[("arm", arm)]));
+        let recordings = ["b", "a"].map(|arm| recording("x.fltl", &[("arm", arm)]));
         assert_eq!(
-            MeasuredRuns::new(runs, &IntervalPlan::default(), &[]).arms,
+            MeasuredRuns::new(recordings, &IntervalPlan::default(), &[]).arms,
             ["b", "a"]
         );
     }
 
     #[test]
     fn arms_are_listed_in_plan_order() {
-        let mut runs = ["oom", "big", "small", "512"]
-            .map(|arm| run("x.fltl", &[("arm", arm)]))
+        let mut recordings = ["oom", "big", "small", "512"]
+            .map(|arm| recording("x.fltl", &[("arm", arm)]))
             .to_vec();
-        runs.insert(0, run("x.fltl", &[("arm", "small"), ("second", "1")]));
+        recordings.insert(0, recording("x.fltl", &[("arm", "small"), ("second", "1")]));
         let order = ["small", "none", "big", "oom", "512"].map(str::to_owned);
-        let subjects = MeasuredRuns::new(runs, &IntervalPlan::default(), &order);
-        assert_eq!(subjects.arms, ["small", "big", "oom", "512"]);
+        let runs = MeasuredRuns::new(recordings, &IntervalPlan::default(), &order);
+        assert_eq!(runs.arms, ["small", "big", "oom", "512"]);
         assert_eq!(
-            subjects
-                .all
-                .iter()
-                .map(|subject| &subject.arm)
-                .nth(1)
-                .unwrap(),
+            runs.all.iter().map(|run| &run.arm).nth(1).unwrap(),
             "small (A/A)"
         );
-        let (reference, others) = subjects.reference_and_others(|_| true).unwrap();
+        let (reference, others) = runs.reference_and_others(|_| true).unwrap();
         assert_eq!((reference, others), ("small", vec!["big", "oom", "512"]));
-        let (reference, others) = subjects
+        let (reference, others) = runs
             .reference_and_others(|arm| arm.starts_with(['b', 'o']))
             .unwrap();
         assert_eq!((reference, others), ("big", vec!["small", "oom", "512"]));
-        assert_eq!(subjects.reference_and_others(|_| false).unwrap().0, "small");
+        assert_eq!(runs.reference_and_others(|_| false).unwrap().0, "small");
     }
 
     #[test]
     fn names_and_anchors_are_unique_for_any_labels() {
-        let runs = [
-            run("a.fltl", &[]),
-            run("a.fltl", &[("arm", "a"), ("run", "")]),
-            run("a!", &[]),
+        let recordings = [
+            recording("a.fltl", &[]),
+            recording("a.fltl", &[("arm", "a"), ("run", "")]),
+            recording("a!", &[]),
         ];
-        let subjects = MeasuredRuns::new(runs, &IntervalPlan::default(), &[]);
-        let mut ids: Vec<&str> = subjects
-            .all
-            .iter()
-            .map(|subject| subject.id.as_str())
-            .collect();
-        let mut names: Vec<&str> = subjects
-            .all
-            .iter()
-            .map(|subject| subject.name.as_str())
-            .collect();
+        let runs = MeasuredRuns::new(recordings, &IntervalPlan::default(), &[]);
+        let mut ids: Vec<&str> = runs.all.iter().map(|run| run.id.as_str()).collect();
+        let mut names: Vec<&str> = runs.all.iter().map(|run| run.name.as_str()).collect();
         ids.sort_unstable();
         names.sort_unstable();
         ids.dedup();

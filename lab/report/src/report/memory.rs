@@ -1,4 +1,5 @@
-//! Memory (the study's Figures 6, 7 and 10), limit and headroom.
+//! Memory, limit and headroom: Figures 6, 7 and 10 of the study, which is the paper that
+//! `docs/PAPER.md` describes.
 
 use super::{
     cells::{figure, gib, missing, number_cell, number_or, row, table, text_cell},
@@ -15,9 +16,9 @@ use crate::{
 use faultline_stats::correlation;
 
 macro_rules! gib {
-    ($title:literal, $level:ident, $statistic:ident) => {
+    ($title:literal, $gauge:ident, $statistic:ident) => {
         (concat!($title, " [GiB]"), 3, |_, numbers| {
-            numbers.levels.$level.$statistic.map(gib)
+            numbers.gauges.$gauge.$statistic.map(gib)
         })
     };
 }
@@ -46,7 +47,7 @@ const STUDY_SWAP_AND_TOTAL: &[NumberColumn] = &[
     gib!("Swapped out mean", swap, mean),
     gib!("RSS + VSZ mean (study: total)", rss_and_vsz, mean),
     ("RSS + swapped out, mean [GiB]", 3, |_, numbers| {
-        Some(gib(numbers.levels.rss.mean? + numbers.levels.swap.mean?))
+        Some(gib(numbers.gauges.rss.mean? + numbers.gauges.swap.mean?))
     }),
 ];
 
@@ -56,19 +57,21 @@ const HEADROOM: &[NumberColumn] = &[
     gib!("Unreclaimable max", unreclaimable, max),
     gib!("Headroom min", headroom, min),
     gib!("Headroom mean", headroom, mean),
-    ("Smallest headroom by limit [%]", 1, |run, numbers| {
-        Some(100.0 * numbers.levels.headroom.min? / run.limit()?)
-    }),
+    (
+        "Smallest headroom, share of the limit [%]",
+        1,
+        |run, numbers| Some(100.0 * numbers.gauges.headroom.min? / run.limit()?),
+    ),
 ];
 
 pub fn section(runs: &MeasuredRuns) -> Section {
     let mut section = SectionBuilder::new(runs, MeasuredRun::why_no_samples);
     let rss_note = "GiB is 2^30 bytes. RSS: RssAnon, RssFile and RssShmem of /proc/PID/status. VSZ: vsize of /proc/PID/stat, address \
-               space and not memory. One value per tick.";
-    section.add_numbers("memory", "RSS and VSZ", rss_note, RSS_AND_VSZ);
+               space and not memory. One value per sample.";
+    section.add_table("memory", "RSS and VSZ", rss_note, RSS_AND_VSZ);
     let note = "The study's table begins with the start of the process, so its minima are those of a program that has just started (0.016 GB).";
     if !runs.has_no_validator() {
-        section.add_numbers_of(
+        section.add_table_of_part(
             RunPart::WholeRun,
             "memory-from-start",
             "RSS and VSZ from the start on",
@@ -76,7 +79,7 @@ pub fn section(runs: &MeasuredRuns) -> Section {
             RSS_AND_VSZ,
         );
     }
-    section.add_numbers_of(
+    section.add_table_of_part(
         RunPart::FromTip,
         "memory-at-tip",
         "RSS and VSZ at the tip",
@@ -85,7 +88,7 @@ pub fn section(runs: &MeasuredRuns) -> Section {
     );
     let note = "Anonymous memory is demand: without swap it cannot be dropped. File memory is page cache that the process maps; \
                 the kernel takes it back when it needs to. GiB is 2^30 bytes.";
-    section.add_numbers(
+    section.add_table(
         "memory-kinds",
         "Anonymous against file memory",
         note,
@@ -94,7 +97,7 @@ pub fn section(runs: &MeasuredRuns) -> Section {
     let note = "The study takes VSZ less RSS for swap, and RSS plus VSZ for the total. VSZ counts address space that was never \
                 touched, mapped files most of all, and contains RSS already; so neither is memory. Swap is VmSwap of \
                 /proc/PID/status. GiB is 2^30 bytes.";
-    section.add_numbers(
+    section.add_table(
         "memory-study",
         "Swap and total as the study defines them",
         note,
@@ -103,10 +106,10 @@ pub fn section(runs: &MeasuredRuns) -> Section {
     let note = "Limit: the most frequent limit of the level with the least headroom. Unreclaimable: memory of that level that \
                 the kernel cannot drop without swap, other cgroups included. Headroom: limit minus unreclaimable. GiB is 2^30 \
                 bytes.";
-    section.add_numbers("headroom", "Headroom and the limit", note, HEADROOM);
-    section.add([binding_levels(runs)]);
+    section.add_table("headroom", "Headroom and the limit", note, HEADROOM);
+    section.add([table_of_binding_levels(runs)]);
     section.add(sufficient_memory::blocks(runs));
-    timelines(&mut section);
+    add_timelines(&mut section);
     let figures = runs
         .all
         .iter()
@@ -115,8 +118,9 @@ pub fn section(runs: &MeasuredRuns) -> Section {
     section.build("memory", "Memory")
 }
 
-fn binding_levels(runs: &MeasuredRuns) -> Block {
-    let note = "The level with the least headroom. Others max: the largest unreclaimable memory at that level outside of the \
+fn table_of_binding_levels(runs: &MeasuredRuns) -> Block {
+    let note = "The level with the least headroom. A number is a cgroup: 0 is the validator's own, 1 its parent. Others \
+                max: the largest unreclaimable memory at that level outside of the \
                 validator's own cgroup, over the whole run. Recordings of older versions have no levels. Their limit is the \
                 smallest of all. Their unreclaimable memory is the sum of anonymous, shared and kernel memory, which can be too low.";
     let mut table = table(
@@ -136,6 +140,7 @@ fn binding_levels(runs: &MeasuredRuns) -> Block {
             table.rows.push(row(&run.name, cells));
         }
         for level in levels {
+            // Level 0 is the validator's cgroup, and level 1 its parent.
             let others = match level.level.as_str() {
                 "1" => run.recording.signal(Signal::OthersParent),
                 "machine" => run.recording.signal(Signal::OthersMachine),
@@ -158,9 +163,10 @@ fn level_title(level: &BindingLevel) -> String {
         "machine" => "the machine".to_owned(),
         "numa" => format!("NUMA {}", level.path),
         "above" => format!("a limit above {}", level.path),
-        level_name => match level_name.strip_suffix("_swap") {
+        // A number: 0 is the validator's cgroup, 1 its parent, and so on.
+        number_and_suffix => match number_and_suffix.strip_suffix("_swap") {
             Some(number) => format!("{number}: memory and swap of {}", level.path),
-            None => format!("{level_name}: {}", level.path),
+            None => format!("{number_and_suffix}: {}", level.path),
         },
     }
 }
@@ -173,14 +179,16 @@ type SignalFigure = (
     &'static [(&'static str, Signal)],
 );
 
-fn timelines(section: &mut SectionBuilder<'_>) {
-    let levels = "Levels at each tick. A long run is divided: the smallest and the largest value of each part are drawn, so no peak is lost.";
-    let labels = ("Memory (GiB)", "B");
+fn add_timelines(section: &mut SectionBuilder<'_>) {
+    let caption_end = "Values at each sample. A long run is divided into parts. The smallest \
+                       and the largest value of each part are drawn, so no peak is lost.";
+    // The recording has bytes; the page draws them as GiB.
+    let axis = ("Memory (GiB)", "B");
     section.add_timeline(
         "rss-over-time",
         "Resident memory over time",
-        &format!("RSS. {levels}"),
-        labels,
+        &format!("RSS. {caption_end}"),
+        axis,
         |run| vec![line_of_ticks(run, "", &rss(&run.recording))],
     );
     let figures: [SignalFigure; 3] = [
@@ -207,8 +215,8 @@ fn timelines(section: &mut SectionBuilder<'_>) {
         ),
     ];
     for (id, title, caption, signals) in figures {
-        let caption = format!("{caption} {levels}");
-        section.add_timeline(id, title, &caption, labels, |run| {
+        let caption = format!("{caption} {caption_end}");
+        section.add_timeline(id, title, &caption, axis, |run| {
             let line = |(name, signal): &(&str, Signal)| line_of_signal(run, name, *signal);
             signals.iter().map(line).collect()
         });
@@ -220,21 +228,22 @@ fn correlation_figure(runs: &MeasuredRuns, run: &MeasuredRun) -> Option<Block> {
     let [major, minor] = [Signal::MajorFaults, Signal::MinorFaults]
         .map(|signal| signal_rates(recording, signal, Span::ALWAYS).per_second);
     let vsz = recording.signal(Signal::Virtual);
-    // In the study's order.
+    // The study's figure has this order.
     let values = [&rss(recording), vsz, &major, &minor];
-    let values = values.map(|values| values_within(recording, values, run.from_execution.window));
+    let values =
+        values.map(|values| values_within(recording, values, run.since_first_transaction.window));
     let values = correlation::matrix(&values.each_ref().map(Vec::as_slice));
     if values.iter().flatten().all(Option::is_none) {
         return None;
     }
-    let (id, title) = match runs.single_run() {
+    let (id, title_suffix) = match runs.single_run() {
         Some(_) => ("correlation".to_owned(), String::new()),
         None => (format!("correlation-{}", run.id), format!(": {}", run.name)),
     };
     Some(figure(
         &id,
-        &format!("Correlation of memory and faults{title}"),
-        "Pearson's correlation over ticks from the first execution on; faults as rates per second. A constant \
+        &format!("Correlation of memory and faults{title_suffix}"),
+        "Pearson's correlation over samples from the first executed transaction on; faults are rates per second. A constant \
          has no correlation. Values that grow over a recording correlate with everything that grows: no cause follows from this.",
         Chart::Matrix(Matrix {
             names: ["RSS", "VSZ", "Major faults", "Minor faults"]

@@ -1,4 +1,7 @@
-//! Compares runs slot by slot, so the effect of the workload cancels out.
+//! Compares two runs slot by slot, so the effect of the workload cancels out. The runs are of one
+//! turn if possible: a turn is the runs that an experiment executes at the same time on one host.
+//! Offline replays, which replay a fixed range of slots from a ledger, have the same slots at any
+//! time. They are of one replicate instead: one repetition of all arms.
 
 use super::{
     cells::{self, count, missing, number_cell, table, text_cell},
@@ -9,7 +12,7 @@ use super::{
 };
 use crate::{
     measure::{SlotContents, cache_ms_by_slot, replay_ms_by_slot, slot_contents},
-    run::ReplayedSlot,
+    run::OfflineReplaySlot,
 };
 use faultline_stats::{
     block_bootstrap::{Estimate, IntervalPlan},
@@ -17,17 +20,20 @@ use faultline_stats::{
 };
 use itertools::Itertools;
 
+/// Minimum common slots of two runs that no plan made a pair.
 const MIN_COMMON_SLOTS: usize = 100;
 
-/// Minimum common slots of runs in the same turn or, for replays, the same replicate.
+/// Minimum common slots of two runs in the same turn or, for offline replays, the same replicate.
 const MIN_COMMON_SLOTS_OF_A_TURN: usize = 30;
 
+/// Maximum rows of each table.
 const MAX_ROWS: usize = 24;
 
+/// Maximum pairs of runs that are compared.
 const MAX_PAIRS: usize = 60;
 
-/// Minimum share of common slots with equal contents. Below it, equal slot numbers are chance,
-/// because every test cluster counts from 0.
+/// Minimum share of common slots with equal contents. If fewer are equal, the runs were on
+/// different clusters: every test cluster numbers its slots from 0.
 const MIN_EQUAL_SHARE: f64 = 0.95;
 
 pub struct Quantity {
@@ -44,22 +50,22 @@ pub const DECIMALS: u8 = 3;
 
 pub static QUANTITIES: [Quantity; 6] = [
     quantity("Replay time", "ms", &["replay-"], |run| {
-        replay_ms_by_slot(&run.recording, run.from_execution.window)
+        replay_ms_by_slot(&run.recording, run.since_first_transaction.window)
     }),
     quantity("Program cache time", "ms", &["cache-time"], |run| {
-        cache_ms_by_slot(&run.recording, run.from_execution.window)
+        cache_ms_by_slot(&run.recording, run.since_first_transaction.window)
     }),
     quantity("Cache misses", "", &["cache-misses"], |run| {
-        logged_counts(run, |slot| slot.misses)
+        counts_of_offline_replay(run, |slot| slot.misses)
     }),
     quantity("Cache reloads", "", &["cache-reloads"], |run| {
-        logged_counts(run, |slot| slot.reloads)
+        counts_of_offline_replay(run, |slot| slot.reloads)
     }),
     quantity("Cache evictions", "", &["cache-evictions"], |run| {
-        logged_counts(run, |slot| slot.evictions)
+        counts_of_offline_replay(run, |slot| slot.evictions)
     }),
     quantity("Cache insertions", "", &[], |run| {
-        logged_counts(run, |slot| slot.insertions)
+        counts_of_offline_replay(run, |slot| slot.insertions)
     }),
 ];
 
@@ -77,9 +83,13 @@ const fn quantity(
     }
 }
 
-fn logged_counts(run: &MeasuredRun, count: fn(&ReplayedSlot) -> Option<u64>) -> Vec<(u64, f64)> {
+/// Empty for other runs: only an offline replay reports counts of each slot.
+fn counts_of_offline_replay(
+    run: &MeasuredRun,
+    count: fn(&OfflineReplaySlot) -> Option<u64>,
+) -> Vec<(u64, f64)> {
     run.recording
-        .replayed
+        .offline_replay
         .slots
         .iter()
         .filter_map(|slot| Some((slot.slot, count(slot)? as f64)))
@@ -93,7 +103,7 @@ pub struct RunPairEffect {
     pub other: String,
     /// Other minus reference, slot by slot.
     pub effect: Effect,
-    /// The ratio with a 90 % interval, for two one-sided tests at 5 %. Only for A/A pairs.
+    /// The ratio of sums with a 90 % interval, for two one-sided tests at 5 %. Only for A/A pairs.
     pub ratio_90: Option<Estimate>,
 }
 
@@ -103,7 +113,9 @@ pub struct PairedRuns {
     pub all_are_paired: bool,
     pub effects: Vec<RunPairEffect>,
     pair_count: usize,
+    /// Rows of quantities with a unit.
     times: Table,
+    /// Rows of quantities without a unit.
     counts: Table,
 }
 
@@ -115,15 +127,15 @@ impl PairedRuns {
             .map(Block::Table)
     }
 
-    fn add(&mut self, partner: &MeasuredRun, other: &MeasuredRun, plan: &IntervalPlan) {
+    fn add(&mut self, partner: &MeasuredRun, other: &MeasuredRun, bootstrap: &IntervalPlan) {
         if self.pair_count == MAX_PAIRS {
             return;
         }
         self.pair_count += 1;
-        let names = format!("{} against {}", other.name, partner.name);
+        let run_names = format!("{} against {}", other.name, partner.name);
         for (index, quantity) in QUANTITIES.iter().enumerate() {
             let slot_pairs = join((quantity.by_slot)(partner), (quantity.by_slot)(other));
-            let Some(effect) = slot_pairs.effect(plan) else {
+            let Some(effect) = slot_pairs.effect(bootstrap) else {
                 continue;
             };
             let table = if quantity.unit.is_empty() {
@@ -132,15 +144,15 @@ impl PairedRuns {
                 &mut self.times
             };
             if table.rows.len() < MAX_ROWS {
-                let row = row(&names, quantity, &slot_pairs, &effect, plan);
+                let row = pair_row(&run_names, quantity, &slot_pairs, &effect, bootstrap);
                 table.rows.push(row);
             }
             let ratio_90 = || {
-                let plan = IntervalPlan {
+                let bootstrap_90 = IntervalPlan {
                     level: 0.90,
-                    ..*plan
+                    ..*bootstrap
                 };
-                slot_pairs.effect(&plan)?.ratio_of_sums
+                slot_pairs.effect(&bootstrap_90)?.ratio_of_sums
             };
             let is_second_run = other.arm.ends_with(AA_SUFFIX);
             self.effects.push(RunPairEffect {
@@ -154,28 +166,28 @@ impl PairedRuns {
     }
 }
 
-/// Pairs each run with the run of the reference arm in the same turn or, for a replay, in the same
-/// replicate. If there is none, the partner is the reference run with the most slots of equal
-/// contents. Among equally good runs, it is the run with the same index. The second run of an A/A
-/// pair is paired with the first.
-pub fn pair_runs(runs: &MeasuredRuns, primary: &RunMetric, plan: &IntervalPlan) -> PairedRuns {
+/// Pairs each run with the run of the reference arm in the same turn or, for an offline replay, in
+/// the same replicate. If the reference arm has no such run, the partner is its run with the most
+/// slots of equal contents. If several have as many, the partner is the one with the same index.
+/// The second run of an A/A pair (two runs of one arm in a turn) is paired with the first.
+pub fn pair_runs(runs: &MeasuredRuns, primary: &RunMetric, bootstrap: &IntervalPlan) -> PairedRuns {
     let mut paired = empty_tables();
     let Some((reference, others)) = reference_and_others(runs, primary) else {
         return paired;
     };
     let all_runs = runs.all.iter();
     for second_run in all_runs.filter(|run| run.arm.ends_with(AA_SUFFIX)) {
-        let first_runs = with_contents(runs, second_run.arm.trim_end_matches(AA_SUFFIX));
-        if let Some(first_run) = partner(&first_runs, second_run, 0) {
-            paired.add(first_run, second_run, plan);
+        let first_runs = runs_with_slot_contents(runs, second_run.arm.trim_end_matches(AA_SUFFIX));
+        if let Some(first_run) = find_partner(&first_runs, second_run, 0) {
+            paired.add(first_run, second_run, bootstrap);
         }
     }
     paired.all_are_paired = !others.is_empty();
-    let references = with_contents(runs, reference);
+    let references = runs_with_slot_contents(runs, reference);
     for arm in others {
         for (index, other) in runs.runs_of(arm).enumerate() {
-            match partner(&references, other, index) {
-                Some(partner) => paired.add(partner, other, plan),
+            match find_partner(&references, other, index) {
+                Some(partner) => paired.add(partner, other, bootstrap),
                 None => paired.all_are_paired = false,
             }
         }
@@ -192,17 +204,17 @@ fn empty_tables() -> PairedRuns {
             ("Median difference", unit),
             ("Ratio of sums", ""),
             ("Difference of p95", unit),
-            ("Lower in the other", "%"),
+            ("Slots lower in the other", "%"),
             ("Slots of both", ""),
             ("Only reference", ""),
             ("Only other", ""),
         ]
     };
-    let note = "Slot by slot, the other minus the reference, from the first execution on, with 95 % intervals by block bootstrap, \
-                left out where they would cover less. Both replayed the same transactions in these slots, so the network's load \
-                cancels out. A pair is one replicate: how much runs differ by themselves is not in these intervals. At least 100 \
-                slots in common (30 for runs at the same time), of which 95 % have as many transactions, entries and shreds, or the \
-                same bank hash, in both.";
+    let note = "Slot by slot, the other minus the reference, from the first executed transaction on, with 95 % intervals by block \
+                bootstrap. An interval that would cover less is left out. Both runs replayed the same transactions in these slots, so \
+                the network's load cancels out. Each pair is one replicate: its intervals do not include how much repeated runs \
+                differ. The runs of a pair have at least 100 slots in common (30 if the experiment made them a pair). In 95 % of these, both \
+                have as many transactions, entries and shreds, or the same bank hash.";
     PairedRuns {
         all_are_paired: false,
         effects: Vec::new(),
@@ -219,34 +231,35 @@ fn empty_tables() -> PairedRuns {
 
 type Candidate<'s> = (&'s MeasuredRun, SlotContents);
 
-fn with_contents<'s>(runs: &'s MeasuredRuns, arm: &'s str) -> Vec<Candidate<'s>> {
+fn runs_with_slot_contents<'s>(runs: &'s MeasuredRuns, arm: &'s str) -> Vec<Candidate<'s>> {
     runs.runs_of(arm)
         .map(|run| {
             (
                 run,
-                slot_contents(&run.recording, run.from_execution.window),
+                slot_contents(&run.recording, run.since_first_transaction.window),
             )
         })
         .collect()
 }
 
-/// Labels `experiment`, `block` and `turn`. For a replay, `run` (the replicate) instead of `turn`.
+/// Runs with equal keys are a pair by plan. The key is the labels `experiment`, `block` and `turn`.
+/// An offline replay has the label `run`, the number of its replicate, instead of `turn`.
 pub fn pairing_key(run: &MeasuredRun) -> Option<(Option<&str>, Option<&str>, &str)> {
     let label = |key| run.recording.label(key).filter(|value| !value.is_empty());
-    let is_replay = !run.recording.replayed.slots.is_empty();
-    let key = if is_replay { "run" } else { "turn" };
+    let is_offline_replay = !run.recording.offline_replay.slots.is_empty();
+    let key = if is_offline_replay { "run" } else { "turn" };
     Some((label("experiment"), label("block"), label(key)?))
 }
 
-fn partner<'s>(
+fn find_partner<'s>(
     references: &'s [Candidate<'s>],
     other: &MeasuredRun,
     index: usize,
 ) -> Option<&'s MeasuredRun> {
-    let other_contents = slot_contents(&other.recording, other.from_execution.window);
+    let other_contents = slot_contents(&other.recording, other.since_first_transaction.window);
     let key = pairing_key(other);
-    let is_same_turn = |run: &MeasuredRun| key.is_some() && pairing_key(run) == key;
-    let has_same_turn = references.iter().any(|(run, _)| is_same_turn(run));
+    let is_same_turn_as_other = |run: &MeasuredRun| key.is_some() && pairing_key(run) == key;
+    let has_same_turn = references.iter().any(|(run, _)| is_same_turn_as_other(run));
     let min_common_slots = if has_same_turn {
         MIN_COMMON_SLOTS_OF_A_TURN
     } else {
@@ -264,7 +277,7 @@ fn partner<'s>(
     references
         .iter()
         .enumerate()
-        .filter(|(_, (run, _))| !has_same_turn || is_same_turn(run))
+        .filter(|(_, (run, _))| !has_same_turn || is_same_turn_as_other(run))
         .filter_map(|(position, (run, contents))| {
             Some((equal_slots(contents)?, position == index, *run))
         })
@@ -272,14 +285,14 @@ fn partner<'s>(
         .map(|(.., run)| run)
 }
 
-fn row(
-    names: &str,
+fn pair_row(
+    run_names: &str,
     quantity: &Quantity,
     slot_pairs: &Pairs,
     effect: &Effect,
-    plan: &IntervalPlan,
+    bootstrap: &IntervalPlan,
 ) -> Vec<Cell> {
-    let quantile = slot_pairs.quantile_difference(0.95, plan);
+    let quantile = slot_pairs.quantile_difference(0.95, bootstrap);
     let share = effect.share_lower;
     let share = Estimate {
         value: 100.0 * share.value,
@@ -288,20 +301,20 @@ fn row(
         ..share
     };
     vec![
-        text_cell(names),
+        text_cell(run_names),
         text_cell(quantity.name),
-        cell(Some(effect.mean_difference), DECIMALS),
-        cell(Some(effect.median_difference), DECIMALS),
-        cell(effect.ratio_of_sums, 3),
-        cell(quantile, DECIMALS),
-        cell(Some(share), 1),
+        estimate_cell(Some(effect.mean_difference), DECIMALS),
+        estimate_cell(Some(effect.median_difference), DECIMALS),
+        estimate_cell(effect.ratio_of_sums, 3),
+        estimate_cell(quantile, DECIMALS),
+        estimate_cell(Some(share), 1),
         count(effect.slots),
         count(slot_pairs.only_reference),
         count(slot_pairs.only_other),
     ]
 }
 
-fn cell(estimate: Option<Estimate>, decimals: u8) -> Cell {
+fn estimate_cell(estimate: Option<Estimate>, decimals: u8) -> Cell {
     match estimate {
         // An unreliable interval covers less than 95 % and could show a false difference.
         Some(estimate) if !estimate.reliability.is_reliable() => {

@@ -1,11 +1,13 @@
+//! The metrics by which a campaign compares releases of the validator.
+
 use super::{
     measured_run::{MeasuredRun, MeasuredRuns},
-    run_metrics::{RELEASE_METRICS, RUN_METRICS, RunMetric},
+    run_metrics::{RELEASE_ONLY_METRICS, RUN_METRICS, RunMetric},
 };
 use crate::run::Run;
 use faultline_stats::block_bootstrap::IntervalPlan;
 
-const METRICS: &[&str] = &[
+const COMPARED_METRICS: &[&str] = &[
     "rss-at-tip",
     "anon-at-tip",
     "major-faults",
@@ -24,26 +26,25 @@ const METRICS: &[&str] = &[
 pub const LEAST_RAM: &str = "least-ram";
 
 pub fn metrics() -> impl Iterator<Item = &'static RunMetric> {
-    METRICS.iter().filter_map(|id| {
+    COMPARED_METRICS.iter().filter_map(|id| {
         RUN_METRICS
             .iter()
-            .chain(RELEASE_METRICS)
+            .chain(RELEASE_ONLY_METRICS)
             .find(|run_metric| run_metric.id == *id)
     })
 }
 
 /// For each run, the values of [`metrics`]. All values are from the same part of each run.
-pub fn values(runs: Vec<Run>) -> Vec<Vec<Option<f64>>> {
-    let subjects = MeasuredRuns::new(runs, &IntervalPlan::default(), &[]);
-    let part = subjects.compared_part();
-    let mut all = subjects.all;
-    all.sort_by_key(|subject| subject.input_index);
-    let values = |subject: &MeasuredRun| {
+pub fn values(recordings: Vec<Run>) -> Vec<Vec<Option<f64>>> {
+    let mut runs = MeasuredRuns::new(recordings, &IntervalPlan::default(), &[]);
+    let part = runs.compared_part();
+    runs.all.sort_by_key(|run| run.input_index);
+    let values = |run: &MeasuredRun| {
         metrics()
-            .map(|run_metric| run_metric.value(subject, part.numbers(subject)?))
+            .map(|run_metric| run_metric.value(run, part.numbers(run)?))
             .collect()
     };
-    all.iter().map(values).collect()
+    runs.all.iter().map(values).collect()
 }
 
 #[cfg(test)]
@@ -52,11 +53,11 @@ mod tests {
 
     #[test]
     fn every_report_metric_is_known_and_an_empty_run_has_none() {
-        assert_eq!(metrics().count(), METRICS.len());
+        assert_eq!(metrics().count(), COMPARED_METRICS.len());
         assert!(
             values(vec![Run::default(), Run::default()])
                 .iter()
-                .all(|run| run.iter().all(Option::is_none))
+                .all(|values| values.iter().all(Option::is_none))
         );
     }
 }

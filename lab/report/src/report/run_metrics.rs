@@ -19,14 +19,16 @@ pub enum Better {
 /// Decides whether a metric may compare arms whose slot times or consensus differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ScalesWith {
-    /// Per slot, or per batch, because each bank reports one batch.
+    /// A value per slot. Also a value per batch: a batch is one datapoint of the program cache, and
+    /// the validator sends one for each bank, so for each slot.
     Slot,
     /// A distance in slots.
     SlotDistance,
     /// Depends on the number of transactions, votes included.
     Transaction,
-    /// Per time, an absolute number, or a ratio.
-    Time,
+    /// Depends neither on the number of slots nor on that of transactions: a rate per second, a
+    /// size, a duration or a ratio.
+    Nothing,
 }
 
 /// A metric with one number per run.
@@ -54,14 +56,14 @@ const METRICS_OF_ANY_PROCESS: [&str; 8] = [
 ];
 
 pub fn run_metrics_of(runs: &MeasuredRuns) -> impl Iterator<Item = &'static RunMetric> {
-    let are_validators = !runs.has_no_validator();
+    let has_validator = !runs.has_no_validator();
     RUN_METRICS
         .iter()
-        .filter(move |run_metric| are_validators || METRICS_OF_ANY_PROCESS.contains(&run_metric.id))
+        .filter(move |run_metric| has_validator || METRICS_OF_ANY_PROCESS.contains(&run_metric.id))
 }
 
 impl RunMetric {
-    /// `None` if it was not recorded, needs more values, or is not finite.
+    /// `None` if the metric was not recorded, needs more values, or is not finite.
     pub(crate) fn value(&self, run: &MeasuredRun, numbers: &WindowNumbers) -> Option<f64> {
         (self.compute)(run, numbers).filter(|value| value.is_finite())
     }
@@ -72,7 +74,7 @@ pub const DEFAULT_METRIC: &str = "replay-p95";
 /// The default for a process that is no validator.
 pub const DEFAULT_PROCESS_METRIC: &str = "rss-mean";
 
-/// Finds none of [`RELEASE_METRICS`].
+/// Does not search [`RELEASE_ONLY_METRICS`].
 pub fn run_metric(id: &str) -> Option<&'static RunMetric> {
     RUN_METRICS.iter().find(|run_metric| run_metric.id == id)
 }
@@ -90,34 +92,35 @@ run_metrics! {
     "replay-p95" "Replay time per slot, p95" in "ms", 1, Lower, Slot: "replay_total_elapsed of replay-slot-stats, own leader slots left out; needs 20 slots" = |_, numbers| numbers.replay_quantile(0.95);
     "replay-p50" "Replay time per slot, median" in "ms", 1, Lower, Slot: "replay_total_elapsed of replay-slot-stats, own leader slots left out" = |_, numbers| numbers.replay_quantile(0.5);
     "replay-p99" "Replay time per slot, p99" in "ms", 1, Lower, Slot: "replay_total_elapsed of replay-slot-stats, own leader slots left out; needs 100 slots" = |_, numbers| numbers.replay_quantile(0.99);
-    "cache-misses" "Program cache misses per batch" in "", 4, Lower, Slot: "mean of misses over the points of loaded-programs-cache-stats" = |_, numbers| numbers.cache.misses.mean;
-    "cache-evictions" "Program cache evictions per batch" in "", 4, Lower, Slot: "mean of evictions over the points of loaded-programs-cache-stats" = |_, numbers| numbers.cache.evictions.mean;
-    "cache-reloads" "Program cache reloads per batch" in "", 4, Lower, Slot: "mean of reloads over the points of loaded-programs-cache-stats" = |_, numbers| numbers.cache.reloads.mean;
+    "cache-misses" "Program cache misses per batch" in "", 4, Lower, Slot: "mean of misses over the points of loaded-programs-cache-stats, which are the batches: about one per slot" = |_, numbers| numbers.cache.misses.mean;
+    "cache-evictions" "Program cache evictions per batch" in "", 4, Lower, Slot: "mean of evictions over the points of loaded-programs-cache-stats, which are the batches" = |_, numbers| numbers.cache.evictions.mean;
+    "cache-reloads" "Program cache reloads per batch" in "", 4, Lower, Slot: "mean of reloads over the points of loaded-programs-cache-stats, which are the batches" = |_, numbers| numbers.cache.reloads.mean;
     "cache-time" "Program cache time per slot" in "µs", 1, Lower, Slot: "program_cache_us (a sum over threads), mean over replayed slots with transactions" = |_, numbers| numbers.cache.time_us.mean;
-    "read-cache-hits" "Read cache hit ratio" in "%", 3, Higher, Time: "accounts found in the read cache, of those looked up in it" = accounts::hit_ratio;
+    "read-cache-hits" "Read cache hit ratio" in "%", 3, Higher, Nothing: "accounts found in the read cache, of those looked up in it" = accounts::hit_ratio;
     "read-cache-misses" "Read cache misses per slot" in "", 3, Lower, Slot: "accounts not found in the read cache, divided by replayed slots" = accounts::misses_per_slot;
     "account-load" "Account load time per slot" in "µs", 1, Lower, Slot: "load_us of replay-slot-stats (a sum over threads), mean over replayed slots" = accounts::load_time_per_slot;
-    "tps" "Transactions per second" in "/s", 1, Higher, Transaction: "all transactions divided by all known seconds, zeros included" = |_, numbers| numbers.tps.all_known.map(|tps| tps.mean_of_all);
-    "zero-tps" "Share of seconds at zero TPS" in "%", 2, Lower, Transaction: "of the seconds for which something is known" = |_, numbers| (numbers.tps.known > 0).then(|| numbers.tps.zero.map(|zero| 100.0 * zero as f64 / numbers.tps.known as f64)).flatten();
-    "behind-p95" "Slots behind the tip, p95" in "slots", 0, Lower, SlotDistance: "of the ticks for which it is known" = |_, numbers| faultline_stats::summary::quantile_if_enough(&numbers.slots_behind, 0.95);
-    "catch-up" "Catch-up time" in "s", 0, Lower, Time: "from the first execution until the distance to the tip was small and stayed so" = |run, _| run.catch_up();
-    "rss-mean" "RSS, mean" in "GiB", 3, Lower, Time: "anonymous, file and shared resident memory, mean over ticks" = |_, numbers| numbers.levels.rss.mean.map(gib);
-    "anon-mean" "Anonymous RSS, mean" in "GiB", 3, Lower, Time: "mean over ticks" = |_, numbers| numbers.levels.anon.mean.map(gib);
-    "headroom-min" "Memory headroom, smallest" in "GiB", 3, Higher, Time: "effective limit less unreclaimable memory" = |_, numbers| numbers.levels.headroom.min.map(gib);
-    "major-faults" "Major faults per second" in "/s", 3, Lower, Time: "all faults divided by all seconds" = |_, numbers| numbers.major_faults.mean();
-    "minor-faults" "Minor faults per second" in "/s", 1, Lower, Time: "all faults divided by all seconds" = |_, numbers| numbers.minor_faults.mean();
-    "refaults" "File refaults per second" in "/s", 2, Lower, Time: "of the cgroup" = |run, numbers| signal_rates(&run.recording, Signal::RefaultFile, numbers.window).mean();
-    "memory-stall" "Time some task waited for memory" in "%", 3, Lower, Time: "PSI of the cgroup" = |run, numbers| signal_rates(&run.recording, Signal::MemorySome, numbers.window).mean().map(|share| 100.0 * share);
-    "cpu" "CPU cores in use" in "cores", 2, Neither, Time: "CPU seconds per second" = |_, numbers| numbers.cpu_cores;
+    "tps" "Transactions per second" in "/s", 1, Higher, Transaction: "all transactions divided by all known seconds, zeros included" = |_, numbers| numbers.tps.over_known_seconds.map(|tps| tps.mean_with_peaks);
+    "zero-tps" "Share of seconds at zero TPS" in "%", 2, Lower, Transaction: "of the seconds for which something is known" = |_, numbers| (numbers.tps.known_seconds > 0).then(|| numbers.tps.zero_seconds.map(|zero| 100.0 * zero as f64 / numbers.tps.known_seconds as f64)).flatten();
+    "behind-p95" "Slots behind the tip, p95" in "slots", 0, Lower, SlotDistance: "over the samples for which it is known" = |_, numbers| faultline_stats::summary::quantile_if_enough(&numbers.slots_behind, 0.95);
+    "catch-up" "Catch-up time" in "s", 0, Lower, Nothing: "from the first executed transaction until the distance to the tip was small and stayed so" = |run, _| run.catch_up();
+    "rss-mean" "RSS, mean" in "GiB", 3, Lower, Nothing: "anonymous, file and shared resident memory, mean over samples" = |_, numbers| numbers.gauges.rss.mean.map(gib);
+    "anon-mean" "Anonymous RSS, mean" in "GiB", 3, Lower, Nothing: "mean over samples" = |_, numbers| numbers.gauges.anon.mean.map(gib);
+    "headroom-min" "Memory headroom, smallest" in "GiB", 3, Higher, Nothing: "effective limit less unreclaimable memory" = |_, numbers| numbers.gauges.headroom.min.map(gib);
+    "major-faults" "Major faults per second" in "/s", 3, Lower, Nothing: "all faults divided by all seconds" = |_, numbers| numbers.major_faults.mean();
+    "minor-faults" "Minor faults per second" in "/s", 1, Lower, Nothing: "all faults divided by all seconds" = |_, numbers| numbers.minor_faults.mean();
+    "refaults" "File refaults per second" in "/s", 2, Lower, Nothing: "of the cgroup" = |run, numbers| signal_rates(&run.recording, Signal::RefaultFile, numbers.window).mean();
+    "memory-stall" "Time some task waited for memory" in "%", 3, Lower, Nothing: "PSI of the cgroup" = |run, numbers| signal_rates(&run.recording, Signal::MemorySome, numbers.window).mean().map(|share| 100.0 * share);
+    "cpu" "CPU cores in use" in "cores", 2, Neither, Nothing: "CPU seconds per second" = |_, numbers| numbers.cpu_cores;
 }
 
-// Only a campaign, which compares releases, has these metrics.
+// A report has none of these metrics. A campaign, which compares releases, adds them to some of
+// `RUN_METRICS`.
 run_metrics! {
-    RELEASE_METRICS:
-    "rss-at-tip" "RSS at the tip, mean" in "GiB", 3, Lower, Time: "anonymous, file and shared resident memory, mean over ticks from the first at the tip on" = |run, _| run.from_tip.as_ref()?.levels.rss.mean.map(gib);
-    "anon-at-tip" "Anonymous RSS at the tip, mean" in "GiB", 3, Lower, Time: "anonymous resident memory, mean over ticks from the first at the tip on" = |run, _| run.from_tip.as_ref()?.levels.anon.mean.map(gib);
-    "least-ram" "Least RAM" in "GiB", 2, Lower, Time: "memory that a search found to be enough; only searches have it" = |_, _| None;
-    "index-memory" "Accounts index in memory, max" in "MiB", 1, Lower, Time: "largest size as the validator reports it" = |run, numbers| accounts::index_bytes(run, numbers).map(|bytes| bytes / 1_048_576.0);
+    RELEASE_ONLY_METRICS:
+    "rss-at-tip" "RSS at the tip, mean" in "GiB", 3, Lower, Nothing: "anonymous, file and shared resident memory, mean over samples from the first at the tip on" = |run, _| run.from_tip.as_ref()?.gauges.rss.mean.map(gib);
+    "anon-at-tip" "Anonymous RSS at the tip, mean" in "GiB", 3, Lower, Nothing: "anonymous resident memory, mean over samples from the first at the tip on" = |run, _| run.from_tip.as_ref()?.gauges.anon.mean.map(gib);
+    "least-ram" "Least RAM" in "GiB", 2, Lower, Nothing: "memory that a search found to be enough; only searches have it" = |_, _| None;
+    "index-memory" "Accounts index in memory, max" in "MiB", 1, Lower, Nothing: "largest size as the validator reports it" = |run, numbers| accounts::index_bytes(run, numbers).map(|bytes| bytes / 1_048_576.0);
 }
 
 #[cfg(test)]

@@ -15,7 +15,8 @@ use itertools::Itertools;
 
 const MAX_HISTOGRAM_CLASSES: usize = 60;
 
-/// A column of a table: its title with the unit, its decimals, and the number of each run.
+/// A column of a table: its title with the unit, its decimals, and the number of each run. The
+/// number is computed from what was measured in the part of the run that the table is about.
 pub type NumberColumn = (
     &'static str,
     u8,
@@ -49,7 +50,8 @@ impl<'s> SectionBuilder<'s> {
         self.add(chart.map(|chart| figure(id, title, caption, chart)));
     }
 
-    /// `label` and `unit` belong to the vertical axis.
+    /// `label` names the vertical axis. `unit` is the unit of the values, as in
+    /// `Timeline::unit`.
     pub fn add_timeline(
         &mut self,
         id: &str,
@@ -79,10 +81,10 @@ impl<'s> SectionBuilder<'s> {
             .filter(|(_, set)| set.iter().any(Option::is_some))
             .collect_vec();
         let pooled = sets.iter().flat_map(|(_, set)| set).copied().collect_vec();
-        let edges = edges(&pooled, max_quantile);
+        let edges = histogram_edges(&pooled, max_quantile);
         let series = sets
             .iter()
-            .map(|(run, set)| counts(run, set, &edges))
+            .map(|(run, set)| histogram_counts(run, set, &edges))
             .collect_vec();
         let is_drawn = !series.is_empty() && edges.len() > 1;
         let chart = is_drawn.then(|| {
@@ -97,9 +99,9 @@ impl<'s> SectionBuilder<'s> {
         self.add_figure(id, title, caption, chart);
     }
 
-    /// Numbers from the first execution on. For processes that are no validators, numbers over the
-    /// whole run.
-    pub fn add_numbers(
+    /// A table of the time from the first executed transaction on. For processes that are no
+    /// validators, a table of the whole run.
+    pub fn add_table(
         &mut self,
         id: &str,
         title: &str,
@@ -109,27 +111,27 @@ impl<'s> SectionBuilder<'s> {
         let part = if self.runs.has_no_validator() {
             RunPart::WholeRun
         } else {
-            RunPart::FromExecution
+            RunPart::FromFirstTransaction
         };
-        self.add_numbers_of(part, id, title, note, number_columns);
+        self.add_table_of_part(part, id, title, note, number_columns);
     }
 
-    /// [`Self::add_numbers`], and the same tables for the part from the tip on.
-    pub fn add_numbers_and_tip_numbers(
+    /// [`Self::add_table`], and the same table for the time from the first sample at the tip on.
+    pub fn add_tables_with_tip(
         &mut self,
         id: &str,
         title: &str,
         note: &str,
         number_columns: &[NumberColumn],
     ) {
-        self.add_numbers(id, title, note, number_columns);
+        self.add_table(id, title, note, number_columns);
         let (id, title) = (format!("{id}-at-tip"), format!("{title} at the tip"));
-        self.add_numbers_of(RunPart::FromTip, &id, &title, note, number_columns);
+        self.add_table_of_part(RunPart::FromTip, &id, &title, note, number_columns);
     }
 
-    /// A table by run, and a table by arm if an arm has several runs. No table if no run has the
-    /// part.
-    pub fn add_numbers_of(
+    /// A table by run, and a table by arm if an arm has several runs. No table if no run has this
+    /// part: a run that was never at the tip has no part from the tip on.
+    pub fn add_table_of_part(
         &mut self,
         part: RunPart,
         id: &str,
@@ -156,13 +158,13 @@ impl<'s> SectionBuilder<'s> {
         }
         self.add([Block::Table(by_run)]);
         if runs.arms.len() < runs.all.len() {
-            self.add([by_arm(runs, part, id, title, number_columns)]);
+            self.add([table_by_arm(runs, part, id, title, number_columns)]);
         }
     }
 }
 
-fn by_arm(
-    subjects: &MeasuredRuns,
+fn table_by_arm(
+    runs: &MeasuredRuns,
     part: RunPart,
     id: &str,
     title: &str,
@@ -171,15 +173,15 @@ fn by_arm(
     let titles = number_columns.iter().map(|(title, ..)| *title);
     let titles = ["Arm", "Runs"].into_iter().chain(titles).collect_vec();
     let note = format!(
-        "Means over the runs of an arm, each run counting once; runs that never executed anything are left out where others did. {}",
+        "Means over the runs of an arm; each run counts once. If any run executed transactions, runs that executed none are left out. {}",
         part.sentence()
     );
     let (id, title) = (format!("{id}-by-arm"), format!("{title}, by arm"));
     let mut table = table(&id, &title, &titles, &note);
-    for arm in &subjects.arms {
-        let runs = subjects.runs_in_averages(arm).collect_vec();
-        let reason = if runs.is_empty() {
-            "no run of the arm executed anything"
+    for arm in &runs.arms {
+        let counted_runs = runs.counted_runs_of(arm).collect_vec();
+        let reason = if counted_runs.is_empty() {
+            "no run of the arm executed a transaction"
         } else {
             "not known for every run of the arm"
         };
@@ -187,16 +189,16 @@ fn by_arm(
             let value = |run: &&MeasuredRun| {
                 value(run, part.numbers(run)?).filter(|value| value.is_finite())
             };
-            let values: Option<Vec<f64>> = runs.iter().map(value).collect();
+            let values: Option<Vec<f64>> = counted_runs.iter().map(value).collect();
             number_or(values.and_then(|values| mean(&values)), *decimals, reason)
         });
-        let cells = [count(runs.len())].into_iter().chain(means);
+        let cells = [count(counted_runs.len())].into_iter().chain(means);
         table.rows.push(row(arm, cells));
     }
     Block::Table(table)
 }
 
-/// A caption without its full stop: `Moving average over 6 samples, centred`.
+/// The caption of a moving average, without a full stop: `Moving average over 6 slots, centred`.
 pub fn averaging_caption(size: usize, sample: &str, samples: &str) -> String {
     match size {
         1 => format!("One value for each {sample}"),
@@ -204,8 +206,9 @@ pub fn averaging_caption(size: usize, sample: &str, samples: &str) -> String {
     }
 }
 
-/// If all values are small integers, each integer has a class.
-fn edges(values: &[Option<f64>], max_quantile: f64) -> Vec<f64> {
+/// The edges of the histogram's classes. If all values are small integers, each integer has a
+/// class.
+fn histogram_edges(values: &[Option<f64>], max_quantile: f64) -> Vec<f64> {
     let upper_bound = quantile(values, max_quantile).unwrap_or(0.0);
     let is_count = |value: &f64| value.fract() == 0.0 && *value >= 0.0;
     if values.iter().flatten().all(is_count) && upper_bound < MAX_HISTOGRAM_CLASSES as f64 {
@@ -216,11 +219,11 @@ fn edges(values: &[Option<f64>], max_quantile: f64) -> Vec<f64> {
     histogram::freedman_diaconis_edges(values, max_quantile, MAX_HISTOGRAM_CLASSES)
 }
 
-fn counts(subject: &MeasuredRun, values: &[Option<f64>], edges: &[f64]) -> Counts {
+fn histogram_counts(run: &MeasuredRun, values: &[Option<f64>], edges: &[f64]) -> Counts {
     let counted = histogram::count(values, edges);
     Counts {
-        name: subject.name.clone(),
-        run: subject.id.clone(),
+        name: run.name.clone(),
+        run: run.id.clone(),
         counts: counted.counts.iter().map(|count| *count as f64).collect(),
         above: counted.above as f64,
     }

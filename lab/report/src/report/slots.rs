@@ -1,3 +1,5 @@
+//! The time to replay a slot, and the distance to the tip.
+
 use super::{
     cells::{estimate_or, row, table, text_cell},
     measured_run::{ESTIMATED_METRICS, MeasuredRun, MeasuredRuns},
@@ -35,7 +37,7 @@ const BEHIND: &[NumberColumn] = &[
     ("Max [slots]", 0, |_, numbers| {
         summary::quantile(&numbers.slots_behind, 1.0)
     }),
-    ("Known at [ticks]", 0, |_, numbers| {
+    ("Known at [samples]", 0, |_, numbers| {
         Some(numbers.slots_behind.iter().flatten().count() as f64)
     }),
 ];
@@ -44,20 +46,21 @@ pub fn section(runs: &MeasuredRuns) -> Section {
     let mut section = SectionBuilder::new(runs, MeasuredRun::why_no_quantile);
     let note = "replay_total_elapsed of replay-slot-stats, from the bank's creation to its completion, waiting included. A slot \
                 that is replayed again is another sample. Slots that the node produced itself are left out: their datapoints \
-                have no transactions, entries, shreds or times. A p95 needs 20 slots and a p99 needs 100, so that one of \
-                them is beyond it.";
-    section.add_numbers_and_tip_numbers("replay", "Replay time per slot", note, REPLAY);
-    section.add([intervals(runs)]);
-    section.add(unreliable_intervals(runs));
-    section.missing_reason = |_| "the distance to the tip was known at too few ticks";
-    let note = "Slots between the tip of the cluster and this validator, at each tick for which both are known at the same time.";
-    section.add_numbers("behind", "Slots behind the tip", note, BEHIND);
-    figures(&mut section);
+                have no transactions, entries, shreds or times. A p95 needs 20 slots and a p99 needs 100, so that at \
+                least one slot is above it.";
+    section.add_tables_with_tip("replay", "Replay time per slot", note, REPLAY);
+    section.add([confidence_intervals(runs)]);
+    section.add(unreliable_confidence_intervals(runs));
+    section.missing_reason = |_| "the distance to the tip was known at too few samples";
+    let note = "Slots between the tip of the cluster and this validator, at each sample for which both are known.";
+    section.add_table("behind", "Slots behind the tip", note, BEHIND);
+    add_figures(&mut section);
     section.build("slots", "Replay and the distance to the tip")
 }
 
-fn figures(section: &mut SectionBuilder<'_>) {
-    let caption = "At each tick for which it is known. The start shows the catching up.";
+fn add_figures(section: &mut SectionBuilder<'_>) {
+    let caption =
+        "At each sample for which the distance is known. The start shows the catching up.";
     section.add_timeline(
         "behind-over-time",
         "Slots behind the tip over time",
@@ -65,7 +68,8 @@ fn figures(section: &mut SectionBuilder<'_>) {
         ("Slots behind the tip", ""),
         |run| vec![line_of_signal(run, "", Signal::Behind)],
     );
-    let caption = "Each replayed slot, at the time of its datapoint. Long runs are divided: the smallest and the largest value of each part.";
+    let caption = "Each replayed slot, at the time of its datapoint. A long run is divided into parts, and \
+                    the smallest and the largest value of each part are drawn.";
     section.add_timeline(
         "replay-over-time",
         "Replay time per slot over time",
@@ -79,21 +83,21 @@ fn figures(section: &mut SectionBuilder<'_>) {
             vec![line_of_points(run, times)]
         },
     );
-    let caption = "From the first execution on; classes end at the 99.5 % quantile of all runs.";
+    let caption = "From the first executed transaction on. The classes end at the 99.5 % quantile of all runs.";
     section.add_histogram(
         "replay-histogram",
         "How often each replay time occurred",
         caption,
         ("Replay time (ms)", "Slots", 0.995),
-        |run| run.from_execution.replay_ms.clone(),
+        |run| run.since_first_transaction.replay_ms.clone(),
     );
 }
 
-fn unreliable_intervals(runs: &MeasuredRuns) -> Option<Block> {
-    let note = "About the table above. Independent values: the effective number of values, since neighbouring values are alike.";
+fn unreliable_confidence_intervals(runs: &MeasuredRuns) -> Option<Block> {
+    let note = "About the table above. Independent values: how many there effectively are, because neighboring values are alike.";
     let mut table = table(
         "within-run-limits",
-        "Which of these intervals cannot be fully trusted",
+        "Which of these confidence intervals cannot be fully trusted",
         &["Run", "What", "Why"],
         note,
     );
@@ -109,12 +113,12 @@ fn unreliable_intervals(runs: &MeasuredRuns) -> Option<Block> {
     (!table.rows.is_empty()).then_some(Block::Table(table))
 }
 
-fn intervals(subjects: &MeasuredRuns) -> Block {
+fn confidence_intervals(runs: &MeasuredRuns) -> Block {
     let [replay, tps, misses, time] = ESTIMATED_METRICS;
     let note = "95 % intervals by block bootstrap, for a longer run under the same conditions. They do not include how runs differ, so \
-                they compare no arms. No interval of TPS, misses or time reaches below 0. Where the bootstrap's interval would, the \
-                standard error is assumed to grow with the root of the amount (Wilson's score), which moves both ends up. The next \
-                table says which intervals cover too little, and why.";
+                they compare no arms. TPS, misses and cache time cannot be negative. If the bootstrap's interval would reach below 0, \
+                Wilson's score replaces it: the standard error is proportional to the root of the mean, so both ends are higher. The \
+                next table says which intervals cover too little, and why.";
     let mut table = table(
         "within-run",
         "How sure each run is of its own numbers",
@@ -127,7 +131,7 @@ fn intervals(subjects: &MeasuredRuns) -> Block {
         ],
         note,
     );
-    for run in &subjects.all {
+    for run in &runs.all {
         let no_points = run.why_no_datapoints();
         let reasons = [run.why_no_quantile(), no_points, no_points, no_points];
         let cells =

@@ -1,5 +1,5 @@
-//! The memory that a recording proves sufficient. It is not the minimum, because less was not
-//! tried.
+//! The memory that a recording proves sufficient. It is not the minimum, because the run did not
+//! try less.
 
 use super::{
     cells::{bytes, gib, number_or, table, text_or},
@@ -18,7 +18,7 @@ const MAX_START_DELAY: f64 = 60.0;
 /// A limit that varied by more than this factor counts as changed.
 const MAX_LIMIT_RATIO: f64 = 1.001;
 
-/// In bytes.
+/// In bytes, except for `refaults`.
 struct SufficientMemory {
     /// `None` if nothing is proven.
     proven: Option<f64>,
@@ -29,7 +29,8 @@ struct SufficientMemory {
     /// Pages, from the first tick at the tip on.
     refaults: Option<f64>,
     installed: Option<f64>,
-    /// What is not proven, with reasons.
+    /// What the recording does not prove. Each text completes the sentence "It cannot be said ...":
+    /// a clause, a colon and the reason.
     unproven: Vec<String>,
 }
 
@@ -42,11 +43,12 @@ pub fn blocks(runs: &MeasuredRuns) -> Vec<Block> {
     let [(_, first), ..] = rows.as_slice() else {
         return Vec::new();
     };
-    let note = "No minimum: less was not tried, and may be enough. Refaults are pages that came back after they were reclaimed. \
+    let note = "This is no minimum: less was not tried, and may be enough. Refaults are pages that came back after they were reclaimed. \
                 Without refaults, the page cache was never short. All page cache of the group then counts as in use, because the \
                 kernel does not say which pages were needed. Proven is then the highest sum of unreclaimable memory and page cache, \
                 from the start on if that was recorded. With refaults, page cache was missing at times, and only the limit of the \
-                run is proven. Both hold for the recorded load, without swap. Page cache: file minus shmem of memory.stat. Refaults: workingset_refault of memory.stat. GiB is 2^30 bytes.";
+                run is proven. Both proofs, with and without refaults, are valid only for the recorded load without swap. Page cache: \
+                file minus shmem of memory.stat. Refaults: workingset_refault of memory.stat. GiB is 2^30 bytes.";
     let mut table = table(
         "enough",
         "Memory that is proven enough",
@@ -65,12 +67,12 @@ pub fn blocks(runs: &MeasuredRuns) -> Vec<Block> {
     table.rows = rows.iter().map(|(run, memory)| row(run, memory)).collect();
     let table = Block::Table(table);
     match runs.single_run() {
-        Some(_) => vec![Block::Text(sentence(first)), table],
+        Some(_) => vec![Block::Text(proof_sentence(first)), table],
         None => vec![table],
     }
 }
 
-/// `None` if no less than the machine's memory is proven, or if the time at the tip was too short.
+/// `None` if nothing below the machine's memory is proven, or if the time at the tip was too short.
 pub fn proven_bytes(run: &MeasuredRun) -> Option<f64> {
     let memory = sufficient_memory(run)?;
     let seconds = run.from_tip.as_ref()?.window.seconds();
@@ -87,13 +89,15 @@ fn sufficient_memory(run: &MeasuredRun) -> Option<SufficientMemory> {
     let window = if is_followed_from_start(recording) {
         run.whole_run.window
     } else {
-        unproven.push("what its start needs: the recording does not cover it".to_owned());
+        unproven.push(
+            "what the start of the process needs: the recording does not cover it".to_owned(),
+        );
         at_tip
     };
-    let (unreclaimable, cache, sum) = peak_memory(run, window);
-    let growth = |signal| measure::signal_rates(recording, signal, at_tip).known_increase();
-    let anonymous_refaults = growth(Signal::RefaultAnon).unwrap_or(0.0);
-    let refaults = growth(Signal::RefaultFile).map(|files| files + anonymous_refaults);
+    let (unreclaimable, cache, peak_sum) = peak_memory(run, window);
+    let increase = |signal| measure::signal_rates(recording, signal, at_tip).known_increase();
+    let anonymous_refaults = increase(Signal::RefaultAnon).unwrap_or(0.0);
+    let refaults = increase(Signal::RefaultFile).map(|files| files + anonymous_refaults);
     let swapped = values_within(recording, recording.signal(Signal::Swap), window)
         .into_iter()
         .flatten()
@@ -106,7 +110,8 @@ fn sufficient_memory(run: &MeasuredRun) -> Option<SufficientMemory> {
     let limit = limits.map(|(min, _)| min);
     let limit_changed = limits.is_some_and(|(min, max)| max > MAX_LIMIT_RATIO * min);
     let kept_up = run.lifecycle.success.answer;
-    let (proven, reason) = proven_memory(kept_up, limit_changed, swapped, refaults, sum, limit);
+    let (proven, reason) =
+        proven_memory(kept_up, limit_changed, swapped, refaults, peak_sum, limit);
     unproven.extend(reason);
     Some(SufficientMemory {
         proven,
@@ -118,59 +123,66 @@ fn sufficient_memory(run: &MeasuredRun) -> Option<SufficientMemory> {
     })
 }
 
-/// The sufficient memory, and what is not proven. `sum` is the peak of unreclaimable memory plus
-/// page cache.
+/// The sufficient memory, and what is not proven (see [`SufficientMemory::unproven`]). `peak_sum`
+/// is the peak of unreclaimable memory plus page cache.
 fn proven_memory(
     kept_up: Option<bool>,
     limit_changed: bool,
     swapped: bool,
     refaults: Option<f64>,
-    sum: Option<f64>,
+    peak_sum: Option<f64>,
     limit: Option<f64>,
 ) -> (Option<f64>, Option<String>) {
     let (memory, unproven) = match refaults {
-        _ if kept_up == Some(false) => (None, "that what it had is enough: it did not keep up"),
+        _ if kept_up == Some(false) => (
+            None,
+            "that the memory of the run is enough: the run did not keep up",
+        ),
         _ if kept_up.is_none() => (
             None,
-            "that what it had is enough: it is not known whether it kept up",
+            "that the memory of the run is enough: it is not known whether the run kept up",
         ),
-        _ if limit_changed => (None, "that what it had is enough: its limit was moved"),
+        _ if limit_changed => (
+            None,
+            "that the memory of the run is enough: its limit changed",
+        ),
         _ if swapped => (
             None,
             "how much is enough without swap: memory was swapped out",
         ),
-        Some(..=0.0) if sum.is_some() => return (sum, None),
+        Some(..=0.0) if peak_sum.is_some() => return (peak_sum, None),
         Some(..=0.0) => (
             limit,
-            "how much page cache was in use: memory.stat of its group was not recorded",
+            "how much page cache was in use: memory.stat of the cgroup was not recorded",
         ),
         Some(pages) => {
             let pages = match faultline_text::number(pages, 0).as_str() {
                 "1" => "1 page came back after it was reclaimed".to_owned(),
                 pages => format!("{pages} pages came back after they were reclaimed"),
             };
-            let unproven = format!("that less than its limit is enough: {pages}");
+            let unproven = format!("that less than the limit is enough: {pages}");
             return (limit, Some(unproven));
         }
         None => (
             limit,
-            "that less than its limit is enough: refaults were not recorded",
+            "that less than the limit is enough: refaults were not recorded",
         ),
     };
     (memory, Some(unproven.to_owned()))
 }
 
-fn is_followed_from_start(run: &Run) -> bool {
+fn is_followed_from_start(recording: &Run) -> bool {
     let is_early = |process: &Process| {
         let delay = process
             .started_at
-            .map(|started| process.first_followed_at - started);
+            .map(|started| process.first_seen_at - started);
         delay.is_some_and(|delay| delay <= MAX_START_DELAY)
     };
-    !run.processes.is_empty() && run.processes.iter().all(is_early)
+    !recording.processes.is_empty() && recording.processes.iter().all(is_early)
 }
 
-/// Peak of unreclaimable memory; page cache at the peak of the sum of both; this peak.
+/// Three values: the peak of unreclaimable memory, the page cache when the sum of both peaked, and
+/// the peak of this sum.
 fn peak_memory(run: &MeasuredRun, window: Span) -> (Option<f64>, Option<f64>, Option<f64>) {
     let recording = &run.recording;
     let cache = measure::combine(
@@ -192,7 +204,7 @@ fn peak_memory(run: &MeasuredRun, window: Span) -> (Option<f64>, Option<f64>, Op
     )
 }
 
-fn sentence(memory: &SufficientMemory) -> String {
+fn proof_sentence(memory: &SufficientMemory) -> String {
     let unproven = if memory.unproven.is_empty() {
         String::new()
     } else {
@@ -234,7 +246,7 @@ fn row(run: &MeasuredRun, memory: &SufficientMemory) -> Vec<Cell> {
             less.map(|(installed, proven)| installed - proven),
             "not known",
         ),
-        text_or(Some(&memory.unproven.join("; nor ")), "nothing of these"),
+        text_or(Some(&memory.unproven.join("; nor ")), "no reservations"),
     ]
 }
 

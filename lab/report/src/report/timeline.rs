@@ -17,7 +17,8 @@ const MIN_POINTS: usize = 400;
 
 const STALL: &str = "stall";
 
-/// Events drawn as marks; phases and gaps are bands.
+/// The kinds of events that get a mark, and the name of the mark. Phases and gaps are bands
+/// instead.
 const MARKED_EVENTS: &[(&str, &str)] = &[
     ("start", "process followed"),
     ("at_tip", "at tip"),
@@ -31,16 +32,17 @@ const MARKED_EVENTS: &[(&str, &str)] = &[
 
 pub const AFTER_THE_END: &str = "after the end";
 
-/// Points at most this many seconds apart stay connected across a gap of the daemon. They normally
-/// come at most 1 s apart: one for each slot, or for each second of TPS.
+/// Two points of the validator stay connected across a gap of the daemon if they are at most this
+/// many seconds apart. Without a gap, points are at most about 1 s apart: there is one for each
+/// slot, or one for each second of TPS.
 const MAX_CONNECTED_SECONDS: f64 = 2.0;
 
 const MAX_MARKS: usize = 60;
 
-fn empty_line(subject: &MeasuredRun, name: &str) -> Line {
+fn empty_line(run: &MeasuredRun, name: &str) -> Line {
     Line {
         name: name.to_owned(),
-        run: subject.id.clone(),
+        run: run.id.clone(),
         ..Line::default()
     }
 }
@@ -50,7 +52,7 @@ fn push_point(line: &mut Line, x: f64, y: Option<f64>) {
     line.y.push(y);
 }
 
-/// One value per tick.
+/// A line with one value per tick. It breaks at gaps.
 pub fn line_of_ticks(run: &MeasuredRun, name: &str, values: &[Option<f64>]) -> Line {
     let ticks = &run.recording.ticks;
     let mut line = empty_line(run, name);
@@ -68,18 +70,18 @@ pub fn line_of_signal(run: &MeasuredRun, name: &str, signal: Signal) -> Line {
     line_of_ticks(run, name, run.recording.signal(signal))
 }
 
-/// Values at any times. The line breaks at gaps and where no process was followed.
+/// A line of points with their times. It breaks at gaps and where no process was followed.
 pub fn line_of_points(
     run: &MeasuredRun,
-    moments: impl IntoIterator<Item = (f64, Option<f64>)>,
+    points: impl IntoIterator<Item = (f64, Option<f64>)>,
 ) -> Line {
     let mut unrecorded = unrecorded_spans(&run.recording).into_iter().peekable();
     let mut line = empty_line(run, "");
-    for (at, value) in moments {
+    for (at, value) in points {
         if let Some(before) = line.x.last().copied() {
             while unrecorded.next_if(|span| span.to <= before).is_some() {}
             let is_broken = unrecorded.peek().is_some_and(|span| span.from < at);
-            // The validator's points can lie within a daemon gap.
+            // The validator's points can lie within a gap of the daemon.
             if is_broken && at - before > MAX_CONNECTED_SECONDS {
                 push_point(&mut line, f64::midpoint(before, at), None);
             }
@@ -89,11 +91,12 @@ pub fn line_of_points(
     line
 }
 
-fn unrecorded_spans(run: &Run) -> Vec<Span> {
+/// The gaps, and the times without a process. Spans that touch are merged.
+fn unrecorded_spans(recording: &Run) -> Vec<Span> {
     let mut spans: Vec<Span> = Vec::new();
-    for (before, after) in run.tick_pairs() {
+    for (before, after) in recording.tick_pairs() {
         let is_same_process = before.process.is_some() && after.process == before.process;
-        if is_same_process && !is_gap(run, before, after) {
+        if is_same_process && !is_gap(recording, before, after) {
             continue;
         }
         match spans.last_mut().filter(|last| last.to >= before.at) {
@@ -107,8 +110,8 @@ fn unrecorded_spans(run: &Run) -> Vec<Span> {
     spans
 }
 
-/// The time axis of a single run starts at its first tick. With several runs, each starts at its
-/// first execution.
+/// The time axis of a single run starts at its first tick. In a figure with several runs, each run
+/// starts at its first executed transaction.
 pub fn timeline(
     runs: &MeasuredRuns,
     y_label: &str,
@@ -130,7 +133,7 @@ pub fn timeline(
         let origin = if is_single {
             0.0
         } else {
-            run.from_execution.window.from
+            run.since_first_transaction.window.from
         };
         for mut line in lines(run) {
             let from = line.x.partition_point(|x| *x < origin);
@@ -149,18 +152,18 @@ pub fn timeline(
         chart.marks.extend(marks(run, origin, is_single));
     }
     let x_label = if is_single || runs.has_no_validator() {
-        "Time since the first tick"
+        "Time since the first sample"
     } else {
-        "Time since the run's first execution"
+        "Time since the run's first transaction"
     };
     chart.x_label = x_label.to_owned();
     (!chart.series.is_empty()).then_some(Chart::Timeline(chart))
 }
 
-fn bands(subject: &MeasuredRun, origin: f64) -> Vec<Band> {
-    let lifecycle = &subject.lifecycle;
-    let after_end = lifecycle.process_end.map(|from| {
-        let to = subject.recording.end_seconds();
+fn bands(run: &MeasuredRun, origin: f64) -> Vec<Band> {
+    let lifecycle = &run.lifecycle;
+    let after_end = lifecycle.last_process_end.map(|from| {
+        let to = run.recording.end_seconds();
         (Span { from, to }, AFTER_THE_END)
     });
     // The phase `absent` has no meaning for a process that is no validator.
@@ -168,7 +171,7 @@ fn bands(subject: &MeasuredRun, origin: f64) -> Vec<Band> {
     let of_run = |phase: &&PhaseSpan| {
         is_known(&phase.name)
             && lifecycle
-                .process_end
+                .last_process_end
                 .is_none_or(|ended| phase.span.from < ended)
     };
     let phases = lifecycle
@@ -185,44 +188,44 @@ fn bands(subject: &MeasuredRun, origin: f64) -> Vec<Band> {
         from: (span.from - origin).max(0.0),
         to: span.to - origin,
         name: name.replace('_', " "),
-        run: subject.id.clone(),
+        run: run.id.clone(),
     };
     drawn.map(band).collect()
 }
 
-fn marks(subject: &MeasuredRun, origin: f64, is_single: bool) -> Vec<Mark> {
+fn marks(run: &MeasuredRun, origin: f64, is_single: bool) -> Vec<Mark> {
     let mark = |at: f64, name: String| Mark {
         at: rounded(at - origin, 2),
         name,
-        run: subject.id.clone(),
+        run: run.id.clone(),
     };
-    // With several runs, the axis starts at the first execution.
-    let first = subject
+    // In a figure with several runs, the axis starts at the first transaction, so it gets no mark.
+    let first_transaction = run
         .execution_window
         .filter(|_| is_single)
-        .map(|window| mark(window.from.max(0.0), "first execution".to_owned()));
-    // A stall is drawn at its start; the daemon detected it later.
-    let stalls = &subject.lifecycle.stalls;
-    let is_drawn_stall = |event: &Event| {
+        .map(|window| mark(window.from.max(0.0), "first transaction".to_owned()));
+    // A stall has a mark at its start. The daemon detected it later, so its event gets no mark.
+    let stalls = &run.lifecycle.stalls;
+    let is_marked_at_stall_start = |event: &Event| {
         event.kind == "stall" && stalls.iter().any(|stall| stall.span.includes(event.at))
     };
-    let events = subject.recording.events.iter().filter_map(|event| {
+    let events = run.recording.events.iter().filter_map(|event| {
         let (kind, name) = MARKED_EVENTS.iter().find(|(kind, _)| *kind == event.kind)?;
         let name = match *kind {
             "mark" => mark_name(&event.detail),
             _ => (*name).to_owned(),
         };
-        (!is_drawn_stall(event)).then(|| mark(event.at, name))
+        (!is_marked_at_stall_start(event)).then(|| mark(event.at, name))
     });
     let stalls = stalls
         .iter()
         .map(|stall| mark(stall.span.from, STALL.to_owned()));
-    let steps = subject
+    let steps = run
         .recording
         .clock_steps
         .iter()
         .map(|step| mark(step.at, format!("clock {}", clock_step(step))));
-    let mut marks = first
+    let mut marks = first_transaction
         .into_iter()
         .chain(events)
         .chain(stalls)

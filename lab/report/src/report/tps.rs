@@ -1,4 +1,5 @@
-//! Transactions per second (the study's Figures 3 and 4).
+//! Transactions per second: Figures 3 and 4 of the study, which is the paper that `docs/PAPER.md`
+//! describes.
 
 use super::{
     measured_run::{MeasuredRun, MeasuredRuns},
@@ -10,84 +11,100 @@ use crate::measure::Second;
 use faultline_stats::smooth::moving_average;
 use itertools::Itertools;
 
-/// In seconds: about the time between two pushes of datapoints.
-const MIN_AVERAGED_SECONDS: usize = 10;
+/// Minimum width of the moving average if no run is short: about the time between two pushes of
+/// datapoints.
+const MIN_WINDOW_SECONDS: usize = 10;
 
-/// A longer run is averaged to this many points.
-const MAX_AVERAGED_POINTS: usize = 720;
+/// If runs are long, this many windows of the moving average cover the longest one.
+const WINDOWS_PER_LONGEST_RUN: usize = 720;
 
-const QUANTITIES: &[NumberColumn] = &[
+const TPS: &[NumberColumn] = &[
     ("Avg TPS (3x rule) [/s]", 2, |_, numbers| {
-        numbers.tps.all_known.map(|tps| tps.mean)
+        numbers
+            .tps
+            .over_known_seconds
+            .map(|tps| tps.mean_without_peaks)
     }),
     ("Avg TPS (all) [/s]", 2, |_, numbers| {
-        numbers.tps.all_known.map(|tps| tps.mean_of_all)
+        numbers
+            .tps
+            .over_known_seconds
+            .map(|tps| tps.mean_with_peaks)
     }),
     ("Avg TPS (3x rule, zeros left out) [/s]", 2, |_, numbers| {
-        numbers.tps.active.map(|tps| tps.mean)
+        numbers
+            .tps
+            .over_active_seconds
+            .map(|tps| tps.mean_without_peaks)
     }),
     ("0 TPS time [s]", 0, |_, numbers| {
-        numbers.tps.zero.map(|zero| zero as f64)
+        numbers.tps.zero_seconds.map(|zero| zero as f64)
     }),
     ("Unknown [s]", 0, |_, numbers| {
-        numbers.tps.unknown.map(|unknown| unknown as f64)
+        numbers.tps.unknown_seconds.map(|unknown| unknown as f64)
     }),
     ("Max TPS [/s]", 0, |_, numbers| {
-        numbers.tps.all_known.map(|tps| tps.max)
+        numbers.tps.over_known_seconds.map(|tps| tps.max)
     }),
     ("Left out by the 3x rule [s]", 0, |_, numbers| {
-        numbers.tps.all_known.map(|tps| tps.left_out as f64)
+        numbers.tps.over_known_seconds.map(|tps| tps.peaks as f64)
     }),
     ("Seconds known [s]", 0, |_, numbers| {
-        Some(numbers.tps.known as f64)
+        Some(numbers.tps.known_seconds as f64)
     }),
 ];
 
 const STUDY_TPS: &[NumberColumn] = &[
     ("Avg (3x rule) [/s]", 2, |_, numbers| {
-        numbers.tps.by_thread_time.map(|tps| tps.mean)
+        numbers
+            .tps
+            .per_thread_second
+            .map(|tps| tps.mean_without_peaks)
     }),
     ("Avg (all) [/s]", 2, |_, numbers| {
-        numbers.tps.by_thread_time.map(|tps| tps.mean_of_all)
+        numbers.tps.per_thread_second.map(|tps| tps.mean_with_peaks)
     }),
     ("Max [/s]", 2, |_, numbers| {
-        numbers.tps.by_thread_time.map(|tps| tps.max)
+        numbers.tps.per_thread_second.map(|tps| tps.max)
     }),
     ("Slots", 0, |_, numbers| {
         numbers
             .tps
-            .by_thread_time
-            .map(|tps| (tps.n + tps.left_out) as f64)
+            .per_thread_second
+            .map(|tps| (tps.non_peaks + tps.peaks) as f64)
     }),
     ("Avg TPS of the table above (all) [/s]", 2, |_, numbers| {
-        numbers.tps.all_known.map(|tps| tps.mean_of_all)
+        numbers
+            .tps
+            .over_known_seconds
+            .map(|tps| tps.mean_with_peaks)
     }),
 ];
 
-pub fn section(subjects: &MeasuredRuns) -> Section {
-    let mut section = SectionBuilder::new(subjects, why_missing);
-    section.add(runs_without_costs(subjects));
-    let note = "A sample is one second of the validator's own clock: transactions of the banks frozen in it \
-                (transaction_count of cost_tracker_stats), votes, failed and own ones included, each fork counted. A slot \
-                that is replayed again with another block adds only what its earlier blocks lack. 3x rule: \
-                samples above three times the average of all samples are left out of the average, once, and kept in the \
+pub fn section(runs: &MeasuredRuns) -> Section {
+    let mut section = SectionBuilder::new(runs, why_missing);
+    section.add(runs_without_costs(runs));
+    let note = "A sample is one second of the validator's own clock: the transactions of all banks that were frozen in this second \
+                (transaction_count of cost_tracker_stats), on every fork, with votes, failed and own transactions. If a slot is \
+                replayed again with another block, only the transactions beyond those already counted for the slot are added. 3x rule: \
+                samples above three times the average of all samples are left out of the average, once, but not of the \
                 maximum. 0 TPS time: seconds whose datapoints arrived and carry no transaction. Unknown: seconds for which no \
                 datapoint arrived; they are in no average.";
-    section.add_numbers_and_tip_numbers("tps", "Transactions per second", note, QUANTITIES);
+    section.add_tables_with_tip("tps", "Transactions per second", note, TPS);
     let note = "What the study's scripts compute: total_transactions divided by execute_us of a replay-slot-stats point, one \
                 sample per slot. execute_us is summed over threads, so this is transactions per second of one thread's time: it rises \
                 when slots are executed by fewer threads and says nothing of idle time. Not to be used as throughput.";
-    section.add_numbers("tps-study", "TPS as the study defines it", note, STUDY_TPS);
-    let caption = "Seconds by their number of transactions, from the first execution on. The classes end at the 99.9 % quantile of all \
+    section.add_table("tps-study", "TPS as the study defines it", note, STUDY_TPS);
+    let caption = "Seconds by their number of transactions, from the first executed transaction on. The classes end at the 99.9 % quantile of all \
                    runs; seconds above are counted as above and not drawn. Unknown seconds are in no class.";
     section.add_histogram(
         "tps-distribution",
         "How often each TPS occurred",
         caption,
         ("TPS (/s)", "Seconds", 0.999),
-        |subject| subject.tps.counts(subject.from_execution.window),
+        |run| run.tps.counts(run.since_first_transaction.window),
     );
-    over_time(&mut section);
+    add_figure_over_time(&mut section);
     section.build("tps", "Transactions per second")
 }
 
@@ -112,29 +129,32 @@ fn runs_without_costs(runs: &MeasuredRuns) -> Option<Block> {
     )))
 }
 
-/// No average includes seconds of two processes.
+/// `size` is the width of the average in seconds. A restart leaves a pause between seconds, because
+/// those without a process are left out. No average crosses a pause, so none mixes two processes.
 fn moving_averages(seconds: &[Second], size: usize) -> impl Iterator<Item = (f64, Option<f64>)> {
     seconds
         .chunk_by(|before, after| after.at - before.at < 1.5)
-        .flat_map(move |stretch| {
-            let counts = stretch
+        .flat_map(move |contiguous| {
+            let counts = contiguous
                 .iter()
-                .map(|second| second.count.map(|count| count as f64));
+                .map(|second| second.transactions.map(|count| count as f64));
             let averages = moving_average(&counts.collect_vec(), size);
-            stretch.iter().map(|second| second.at).zip(averages)
+            contiguous.iter().map(|second| second.at).zip(averages)
         })
 }
 
-fn over_time(section: &mut SectionBuilder<'_>) {
-    let seconds = |run: &MeasuredRun| run.tps.seconds.len();
-    let longest = section.runs.all.iter().map(seconds).max();
-    let size = (longest.unwrap_or(0) / MAX_AVERAGED_POINTS).max(MIN_AVERAGED_SECONDS);
-    let size = section.runs.averaging_window(size, seconds);
+fn add_figure_over_time(section: &mut SectionBuilder<'_>) {
+    let count_seconds = |run: &MeasuredRun| run.tps.seconds.len();
+    let longest = section.runs.all.iter().map(count_seconds).max();
+    let max_size = (longest.unwrap_or(0) / WINDOWS_PER_LONGEST_RUN).max(MIN_WINDOW_SECONDS);
+    let size = section
+        .runs
+        .averaging_window_for_shortest_run(max_size, count_seconds);
     let caption = averaging_caption(
         size,
         "second of the validator's clock",
         "seconds of the validator's clock",
-    ) + ". The line breaks where nothing is known.";
+    ) + ". The line breaks where the transactions are not known.";
     section.add_timeline(
         "tps-over-time",
         "Transactions per second over time",

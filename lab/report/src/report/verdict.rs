@@ -20,6 +20,9 @@ use faultline_stats::arms::{Conclusion, Direction};
 use faultline_text::{counted, number};
 use itertools::Itertools;
 
+/// `pairs` are comparisons of an arm with the reference. `limits` is set if runs had different
+/// memory limits. `floor` is what A/A pairs (two runs of one arm at the same time) show about the
+/// smallest difference that can be real.
 pub fn verdict(
     runs: &MeasuredRuns,
     primary: &RunMetric,
@@ -42,10 +45,10 @@ pub fn verdict(
 fn verdict_of_run(run: &MeasuredRun) -> Verdict {
     let (name, lifecycle) = (&run.name, &run.lifecycle);
     let why = &lifecycle.success.why;
-    let is_replay = run.recording.is_replay();
+    let is_offline_replay = run.recording.is_offline_replay();
     let headline = match lifecycle.success.answer {
-        Some(true) if is_replay => format!("{name} did all of its work."),
-        Some(false) if is_replay => format!("{name} did not do all of its work: {why}."),
+        Some(true) if is_offline_replay => format!("{name} did all of its work."),
+        Some(false) if is_offline_replay => format!("{name} did not do all of its work: {why}."),
         _ if !lifecycle.has_validator && !run.recording.processes.is_empty() => {
             format!("{name} shows nothing of a validator: the process itself is described.")
         }
@@ -64,7 +67,7 @@ fn verdict_of_run(run: &MeasuredRun) -> Verdict {
 }
 
 fn metric_sentences(run: &MeasuredRun) -> impl Iterator<Item = String> + use<> {
-    let numbers = &run.from_execution;
+    let numbers = &run.since_first_transaction;
     let slots = numbers.replay_ms.iter().flatten().count();
     let replay = match numbers.replay_quantile(0.95) {
         Some(p95) => Some(format!(
@@ -79,11 +82,11 @@ fn metric_sentences(run: &MeasuredRun) -> impl Iterator<Item = String> + use<> {
             )
         }),
     };
-    let tps = numbers.tps.all_known.map(|tps| {
-        let zero = numbers.tps.zero.map_or_else(String::new, |zero| {
+    let tps = numbers.tps.over_known_seconds.map(|tps| {
+        let zero = numbers.tps.zero_seconds.map_or_else(String::new, |zero| {
             format!(", {} at zero", counted(zero as f64, "second"))
         });
-        format!("Its mean TPS was {}{zero}.", number(tps.mean_of_all, 0))
+        format!("Its mean TPS was {}{zero}.", number(tps.mean_with_peaks, 0))
     });
     let misses = numbers.cache.misses.mean.map(|mean| {
         format!(
@@ -92,8 +95,8 @@ fn metric_sentences(run: &MeasuredRun) -> impl Iterator<Item = String> + use<> {
             number(mean, 3)
         )
     });
-    let rss = numbers.levels.rss.max.map(|rss| {
-        let headroom = numbers.levels.headroom.min.map(bytes);
+    let rss = numbers.gauges.rss.max.map(|rss| {
+        let headroom = numbers.gauges.headroom.min.map(bytes);
         let headroom = headroom.map_or_else(String::new, |headroom| {
             format!("; the smallest headroom was {headroom}")
         });
@@ -103,21 +106,23 @@ fn metric_sentences(run: &MeasuredRun) -> impl Iterator<Item = String> + use<> {
 }
 
 fn verdict_of_arm(
-    subjects: &MeasuredRuns,
+    runs: &MeasuredRuns,
     primary: &RunMetric,
     paired_effects: &PairedEffects,
 ) -> Verdict {
-    let runs = &subjects.all;
-    let arm = runs.first().map_or("", |run| run.arm.as_str());
-    let mut headline = format!("{} of one arm, {arm}", counted(runs.len() as f64, "run"));
-    if !subjects.has_no_validator() {
-        let did = if subjects.are_replays() {
+    let arm = runs.all.first().map_or("", |run| run.arm.as_str());
+    let mut headline = format!(
+        "{} of one arm, {arm}",
+        counted(runs.all.len() as f64, "run")
+    );
+    if !runs.has_no_validator() {
+        let did = if runs.are_offline_replays() {
             "did all of their work"
         } else {
             "kept up"
         };
         let [yes, no, unknown] =
-            [Some(true), Some(false), None].map(|answer| success_count(subjects, answer));
+            [Some(true), Some(false), None].map(|answer| success_count(runs, answer));
         headline += &format!(": {yes} {did}, {no} did not, {unknown} not known");
     }
     headline.push('.');
@@ -150,8 +155,8 @@ fn verdict_of_arms(
     let mut points = paired_effects.verdict_points();
     points.extend(pairs.iter().map(pair_sentence));
     let (headline, kind) = match limits {
-        // A bracket of limits has no test. The test of the primary metric becomes a point below the
-        // headline.
+        // The headline says between which limits runs begin to fail. This is no statistical test.
+        // The comparisons of the primary metric are points below the headline.
         Some(limits) => {
             points.splice(0..0, limits.verdict_points());
             let tested = pairs.iter().filter(|pair| {
@@ -159,7 +164,8 @@ fn verdict_of_arms(
             });
             match tested.collect_vec().as_slice() {
                 [] => (limits.headline(), VerdictKind::Described),
-                // Arms with equal limits have a test.
+                // The limit does not explain a difference between arms with equal limits, so their
+                // test precedes the limits in the headline.
                 tested => (
                     format!("{} {}", headline(tested, margin), limits.headline()),
                     verdict_kind(tested),
@@ -173,7 +179,7 @@ fn verdict_of_arms(
     };
     points.extend(paired_effects.paired_sentences());
     if !runs.has_no_validator() {
-        points.extend(outcomes(runs));
+        points.extend(outcome_sentences(runs));
     }
     points.extend(secondary_sentences(
         pairs,
@@ -200,7 +206,7 @@ fn verdict_of_arms(
 }
 
 fn success_count(runs: &MeasuredRuns, answer: Option<bool>) -> String {
-    number(runs.with_success(answer).count() as f64, 0)
+    number(runs.runs_by_success(answer).count() as f64, 0)
 }
 
 fn is_tested(pair: &ArmComparison) -> bool {
@@ -246,7 +252,7 @@ fn pair_headline(pair: &ArmComparison, margin: f64) -> String {
             )
         }
         Conclusion::Inconclusive { p: None, .. } => {
-            format!("{title}, {}", without_spread(pair))
+            format!("{title}, {}", text_without_spread(pair))
         }
         Conclusion::Inconclusive { .. } => {
             let effect = effect_text(metric).map(|effect| format!(": {effect}"));
@@ -275,8 +281,10 @@ fn effect_or_direction(metric: &MetricComparison, direction: Direction) -> Strin
     effect_text(metric).unwrap_or_else(|| direction_word(direction).to_owned())
 }
 
-/// For arms whose runs are all equal: no test can tell a difference from chance.
-fn without_spread(pair: &ArmComparison) -> String {
+/// For two arms without a spread (`p` is `None`): within each arm, all runs have the same value.
+/// Then no test is possible, even if the arms differ. Arms that are compared within the blocks of
+/// hosts have no spread if the ratio is the same in all blocks.
+fn text_without_spread(pair: &ArmComparison) -> String {
     let (metric, comparison) = (&pair.primary, &pair.primary.result);
     let (reference, other) = (&pair.reference, &pair.other);
     if metric.is_compared_within_hosts {
@@ -306,7 +314,7 @@ fn pairs_headline(first: &ArmComparison, pairs: &[&ArmComparison], margin: f64) 
         let pairs = pairs.iter().filter(|pair| has(pair.conclusion()));
         joined_by_and(&pairs.map(|pair| pair.other.clone()).collect_vec())
     };
-    let differ = |wanted: Direction| {
+    let arms_that_differ = |wanted: Direction| {
         let arms = pairs.iter().filter_map(|pair| match pair.conclusion() {
             Conclusion::Differs { direction, .. } if direction == wanted => {
                 let effect = effect_or_direction(&pair.primary, direction);
@@ -318,7 +326,7 @@ fn pairs_headline(first: &ArmComparison, pairs: &[&ArmComparison], margin: f64) 
         let than = effects::than_or_as(arms.last()?);
         Some(format!("{} {than} with {reference}", joined_by_and(&arms)?))
     };
-    let alike = pairs.iter().filter_map(|pair| {
+    let same_direction_in_every_block = pairs.iter().filter_map(|pair| {
         let text = direction_in_every_block(&pair.primary)?;
         Some(format!("{text}, with {} against {reference}", pair.other))
     });
@@ -328,16 +336,16 @@ fn pairs_headline(first: &ArmComparison, pairs: &[&ArmComparison], margin: f64) 
         .dedup()
         .join("; ");
     let parts = [
-        differ(Direction::Lower),
-        differ(Direction::Higher),
+        arms_that_differ(Direction::Lower),
+        arms_that_differ(Direction::Higher),
         arms_where(|conclusion| matches!(conclusion, Conclusion::Equivalent { .. }))
             .map(|arms| format!("equivalent within {} % with {arms} and {reference}", percent(margin))),
         arms_where(|conclusion| matches!(conclusion, Conclusion::Inconclusive { p: None, .. })).map(|arms| {
             format!(
-                "without a spread with {arms} and {reference}, so that there is nothing to test against"
+                "no test is possible with {arms} and {reference}, because their values do not vary"
             )
         }),
-        Some(alike.format("; ").to_string()),
+        Some(same_direction_in_every_block.format("; ").to_string()),
         arms_where(|conclusion| matches!(conclusion, Conclusion::Inconclusive { p: Some(_), .. }))
             .map(|arms| format!("neither a difference nor equivalence is shown between {arms} and {reference}")),
         arms_where(is_described).map(|arms| {
@@ -362,7 +370,7 @@ fn joined_by_and(names: &[String]) -> Option<String> {
 
 fn verdict_kind(pairs: &[&ArmComparison]) -> VerdictKind {
     let tones = pairs.iter().filter_map(|pair| pair.primary.tone());
-    // Arms without values do not weaken the conclusions about others.
+    // Pairs without values do not change the kind that the other pairs give.
     let conclusions = pairs
         .iter()
         .map(|pair| pair.conclusion())
@@ -394,28 +402,29 @@ fn pair_sentence(pair: &ArmComparison) -> String {
     format!("{}, {other} against {reference}: {text}.", metric.title)
 }
 
-fn outcomes(subjects: &MeasuredRuns) -> Vec<String> {
-    let failed = subjects.with_success(Some(false));
+fn outcome_sentences(runs: &MeasuredRuns) -> Vec<String> {
+    let failed = runs.runs_by_success(Some(false));
     let reasons = by_key(failed.map(|run| (&run.lifecycle.success.why, run.name.as_str())));
-    let (did, did_not) = if subjects.are_replays() {
+    let (did, did_not) = if runs.are_offline_replays() {
         ("did their work to the end", "Did not do all of it")
     } else {
         ("are known to have kept up with the tip", "Did not keep up")
     };
     let mut sentences = vec![format!(
         "{} of {} {did}.",
-        success_count(subjects, Some(true)),
-        counted(subjects.all.len() as f64, "run")
+        success_count(runs, Some(true)),
+        counted(runs.all.len() as f64, "run")
     )];
-    let failed = reasons.iter();
-    sentences.extend(failed.map(|(why, runs)| {
+    sentences.extend(reasons.iter().map(|(why, names)| {
         let why = why.strip_prefix("it ").unwrap_or(why);
-        format!("{did_not} ({why}): {}.", runs.join("; "))
+        format!("{did_not} ({why}): {}.", names.join("; "))
     }));
     sentences
 }
 
-const UNTESTED_METRICS: [&str; 5] = [
+/// If there are too few runs for a test of the primary metric, the verdict lists the means of these
+/// metrics.
+const METRICS_LISTED_IF_UNTESTED: [&str; 5] = [
     "cache-misses",
     "cache-time",
     "tps",
@@ -423,7 +432,8 @@ const UNTESTED_METRICS: [&str; 5] = [
     "major-faults",
 ];
 
-/// One sentence for each pair of arms with a `text` for at least one metric.
+/// One sentence for each pair of arms. It lists the `text` of each secondary metric that has one.
+/// Pairs without a text have no sentence.
 fn secondary_sentences(
     pairs: &[ArmComparison],
     start: &str,
@@ -440,9 +450,11 @@ fn secondary_sentences(
     })
 }
 
-/// The means of both arms, if their difference is not tested.
+/// The means of both arms. `None` if the primary metric is tested, or the metric is not listed.
 fn mean_sentence(pair: &ArmComparison, metric: &MetricComparison) -> Option<String> {
-    if !is_described(pair.conclusion()) || !UNTESTED_METRICS.contains(&metric.run_metric.id) {
+    if !is_described(pair.conclusion())
+        || !METRICS_LISTED_IF_UNTESTED.contains(&metric.run_metric.id)
+    {
         return None;
     }
     let comparison = &metric.result;

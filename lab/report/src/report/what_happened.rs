@@ -16,7 +16,8 @@ use itertools::Itertools;
 /// Maximum rows of a run in each table of stalls, events and gaps.
 const MAX_ROWS_PER_RUN: usize = 200;
 
-/// Maximum phases of a run. Only a validator that changes between phases very often has more.
+/// Maximum rows of a run in the table of phases. A run has more only if its phase changes very
+/// often.
 const MAX_PHASES: usize = 100;
 
 pub fn section(runs: &MeasuredRuns) -> Section {
@@ -24,11 +25,11 @@ pub fn section(runs: &MeasuredRuns) -> Section {
     if let Some(run) = runs.single_run() {
         blocks.push(Block::Text(lifecycle_sentences(run)));
     }
-    blocks.push(outcome(runs));
+    blocks.push(outcome_table(runs));
     if !runs.has_no_validator() {
-        blocks.push(phases(runs));
+        blocks.push(phase_table(runs));
     }
-    let tables = [stalls(runs), events(runs), gaps(runs)]
+    let tables = [stall_table(runs), event_table(runs), gap_table(runs)]
         .into_iter()
         .filter(|table| !table.rows.is_empty());
     blocks.extend(tables.map(Block::Table));
@@ -42,21 +43,21 @@ pub fn lifecycle_sentences(run: &MeasuredRun) -> String {
         [process] => format!(
             "Process {} was found {}.",
             process.pid,
-            after_first_tick(process.first_followed_at)
+            after_first_tick(process.first_seen_at)
         ),
         [first, rest @ ..] => {
             let others = match rest.len() {
                 1 => "another one".to_owned(),
                 n => format!("{} others", number(n as f64, 0)),
             };
-            let (pid, after) = (first.pid, after_first_tick(first.first_followed_at));
+            let (pid, after) = (first.pid, after_first_tick(first.first_seen_at));
             format!("Process {pid} was found {after}, and {others} after it.")
         }
     };
     if !lifecycle.has_validator && !run.recording.processes.is_empty() {
         return sentences + &without_validator(run);
     }
-    if run.recording.is_replay() {
+    if run.recording.is_offline_replay() {
         return sentences
             + &outcome_sentence(run, "did all of its work", "did not do all of its work");
     }
@@ -70,12 +71,12 @@ pub fn lifecycle_sentences(run: &MeasuredRun) -> String {
     sentences.push_str(&match (lifecycle.first_at_tip, run.catch_up()) {
         (Some(at), Some(catch_up)) => {
             format!(
-                " It was at the tip {}; it had caught up {} after the first execution.",
-                after_first_tick(at),
-                duration(catch_up)
+                " It caught up {} after its first transaction, and first counted as at the tip {}.",
+                duration(catch_up),
+                after_first_tick(at)
             )
         }
-        (Some(at), None) => format!(" It was at the tip {}.", after_first_tick(at)),
+        (Some(at), None) => format!(" It was first at the tip {}.", after_first_tick(at)),
         (None, _) => " It was never seen at the tip.".to_owned(),
     });
     sentences + &outcome_sentence(run, "kept up", "did not keep up")
@@ -105,11 +106,12 @@ fn end_sentence(run: &MeasuredRun) -> String {
     let lifecycle = &run.lifecycle;
     let mut sentences = format!(
         "In the end, after {}: {}.",
-        duration(lifecycle.process_end.unwrap_or(lifecycle.run_end)),
+        duration(lifecycle.last_process_end.unwrap_or(lifecycle.run_end)),
         lifecycle.end.how
     );
+    // The run ends with its last process. The recording may continue.
     let after_end = run.recording.end_seconds() - lifecycle.run_end;
-    if lifecycle.process_end.is_some() && after_end > 2.0 * run.recording.interval_seconds() {
+    if lifecycle.last_process_end.is_some() && after_end > 2.0 * run.recording.interval_seconds() {
         sentences.push_str(&format!(
             " The recording continued for {}; that time is drawn but not counted.",
             duration(after_end)
@@ -120,29 +122,30 @@ fn end_sentence(run: &MeasuredRun) -> String {
 
 fn after_first_tick(seconds: f64) -> String {
     if seconds <= 0.0 {
-        "at the first tick".to_owned()
+        "at the first sample".to_owned()
     } else {
-        format!("{} after the first tick", duration(seconds))
+        format!("{} after the first sample", duration(seconds))
     }
 }
 
-/// From "First execution" to "At the tip".
+/// The columns of the table of outcomes that only a validator has: from the first transaction to
+/// the share of time at the tip.
 const VALIDATOR_COLUMNS: std::ops::Range<usize> = 4..8;
 
 /// The outcome of each run. The columns on validators are left out if no process is a validator.
-fn outcome(runs: &MeasuredRuns) -> Block {
+fn outcome_table(runs: &MeasuredRuns) -> Block {
     let has_no_validator = runs.has_no_validator();
     let note = if has_no_validator {
-        "Times count from the first tick. Ended after: when the last process was gone; what was recorded later is drawn, \
-             but not counted. Gaps: time between ticks more than 2.5 intervals apart, or between two sessions of the daemon."
+        "Times count from the first sample. Ended after: when the last process was gone. What was recorded later is drawn, \
+             but not counted. Gaps: time between samples more than 2.5 intervals apart, or between two sessions of the daemon."
     } else {
-        "Times count from the first tick. Ended after: when the last process was gone; with it the run ends, and what was \
-             recorded later is drawn, but not counted. First execution: the first second with a transaction in cost_tracker_stats (or \
-             replay-slot-stats). Catch-up time: from the first execution until the distance to the tip was small and stayed so. \
-             The phase “at tip” begins when that has lasted for phase.at_tip_for, by default a minute. Kept up: at the tip \
-             for 99 % of the recorded time since it was first there, restarts included, and not OOM-killed; not known if time without data \
-             could change the answer. At the tip: that share. Gaps: time between ticks more \
-             than 2.5 intervals apart, or between two sessions of the daemon."
+        "Times count from the first sample. Ended after: when the last process was gone. The run ends with it: what was \
+             recorded later is drawn, but not counted. First transaction: the first second with a transaction in cost_tracker_stats (or \
+             replay-slot-stats). Catch-up time: from the first transaction until the distance to the tip was small and stayed so. \
+             The phase “at tip” begins once the distance has stayed small for phase.at_tip_for (by default a minute). At the tip: the \
+             share of the recorded time, from the first sample at the tip on, in which the validator was there, restarts included. \
+             Kept up: this share is at least 99 %, and the validator was not OOM-killed; not known if time without data could change the \
+             answer. Gaps: time between samples more than 2.5 intervals apart, or between two sessions of the daemon."
     };
     let mut outcome = table(
         "outcome",
@@ -152,7 +155,7 @@ fn outcome(runs: &MeasuredRuns) -> Block {
             "Begun",
             "Recorded for [s]",
             "Ended after [s]",
-            "First execution after [s]",
+            "First transaction after [s]",
             "Catch-up time [s]",
             "Kept up",
             "At the tip [%]",
@@ -180,8 +183,8 @@ fn outcome_row(run: &MeasuredRun) -> Vec<Cell> {
         Some(false) => Cell::Text(format!("no: {}", lifecycle.success.why)),
         None => missing(&lifecycle.success.why),
     };
-    let first_execution = run.execution_window.map(|window| window.from.max(0.0));
-    let share = lifecycle.success.tip_share.map(|share| 100.0 * share);
+    let first_transaction = run.execution_window.map(|window| window.from.max(0.0));
+    let tip_share = lifecycle.success.tip_share.map(|share| 100.0 * share);
     let gaps = lifecycle
         .gaps_before_run_end()
         .map(|gap| gap.seconds())
@@ -189,15 +192,15 @@ fn outcome_row(run: &MeasuredRun) -> Vec<Cell> {
     let cells = [
         text_or(run.begun().as_deref(), "nothing was recorded"),
         number_cell(run.recording.end_seconds(), 0),
-        number_or(lifecycle.process_end, 0, "no end was recorded"),
-        number_or(first_execution, 0, "no transaction was recorded"),
+        number_or(lifecycle.last_process_end, 0, "no end was recorded"),
+        number_or(first_transaction, 0, "no transaction was recorded"),
         number_or(
             run.catch_up(),
             0,
-            "never seen both executing and at the tip",
+            "no executed transaction, or never at the tip",
         ),
         success,
-        number_or(share, 2, "never at the tip"),
+        number_or(tip_share, 2, "never at the tip"),
         count(lifecycle.restarts),
         number_cell(gaps, 0),
         text_cell(&lifecycle.end.how),
@@ -206,7 +209,7 @@ fn outcome_row(run: &MeasuredRun) -> Vec<Cell> {
     row(&run.name, cells)
 }
 
-fn phases(subjects: &MeasuredRuns) -> Block {
+fn phase_table(runs: &MeasuredRuns) -> Block {
     let mut phases = table(
         "phases",
         "Phases",
@@ -223,30 +226,29 @@ fn phases(subjects: &MeasuredRuns) -> Block {
             "Major faults [/s]",
             "Minor faults [/s]",
         ],
-        "In order, by the same rules as in the daemon; a phase ends where the next one, or a gap, begins. Time counts as \
-         behind, too, if the slot did not advance for 15 s while the tip did. \
-         Unknown is time without evidence. Share: of the time from the first tick to the end of the run. TPS: \
-         transactions divided by the known seconds that begin in the phase, from the first execution on. Faults: their number \
-         divided by the recorded seconds. GiB is 2^30 bytes.",
+        "In order, by the same rules as in the daemon. A phase ends where the next phase or a gap begins. Time counts as \
+         behind, too, if the slot did not advance for 15 s while the tip did. Unknown is time without evidence. Share: of the \
+         time from the first sample to the end of the run. TPS: transactions divided by the known seconds that begin in the \
+         phase, from the first transaction on. Faults: their number divided by the recorded seconds. GiB is 2^30 bytes.",
     );
-    for subject in &subjects.all {
-        let lifecycle = &subject.lifecycle;
+    for run in &runs.all {
+        let lifecycle = &run.lifecycle;
         let is_listed = |phase: &&PhaseSpan| {
             phase.span.seconds() > 0.0
                 || lifecycle
-                    .process_end
+                    .last_process_end
                     .is_none_or(|ended| phase.span.to < ended)
         };
         let listed = lifecycle.phases.iter().filter(is_listed).collect_vec();
-        let rss = rss(&subject.recording);
+        let rss = rss(&run.recording);
         for phase in listed.iter().take(MAX_PHASES) {
-            phases.rows.push(phase_row(subject, &rss, phase));
+            phases.rows.push(phase_row(run, &rss, phase));
         }
         if listed.len() > MAX_PHASES {
             let more = listed.len() - MAX_PHASES;
             phases.note += &format!(
                 " {}: {} more are left out.",
-                subject.name,
+                run.name,
                 number(more as f64, 0)
             );
         }
@@ -258,11 +260,11 @@ fn phase_row(run: &MeasuredRun, rss: &[Option<f64>], phase: &PhaseSpan) -> Vec<C
     let lifecycle = &run.lifecycle;
     let span = phase.span;
     let is_after_end = lifecycle
-        .process_end
+        .last_process_end
         .is_some_and(|ended| span.from >= ended);
     let rss = summary(rss.get(phase.ticks.clone()).unwrap_or_default());
     let faults = |signal| signal_rates(&run.recording, signal, span).mean();
-    // A span includes its end, where the next phase begins.
+    // A span includes its end. The next phase begins at the same time, so the end is left out here.
     let to = span.to.next_down();
     let tps = summary(&run.tps.counts(Span { to, ..span }));
     let why = run.why_no_samples();
@@ -271,18 +273,23 @@ fn phase_row(run: &MeasuredRun, rss: &[Option<f64>], phase: &PhaseSpan) -> Vec<C
     } else {
         phase.name.replace('_', " ")
     };
-    let share = (lifecycle.run_end > 0.0).then(|| 100.0 * span.seconds() / lifecycle.run_end);
+    let share_of_run =
+        (lifecycle.run_end > 0.0).then(|| 100.0 * span.seconds() / lifecycle.run_end);
     let cells = [
         Cell::Text(name),
         number_cell(span.from, 1),
         number_cell(span.to, 1),
         number_cell(span.seconds(), 1),
         if is_after_end {
-            missing("it is no part of the run")
+            missing("this time is no part of the run")
         } else {
-            number_or(share, 1, "the run has only one tick")
+            number_or(share_of_run, 1, "the run has only one sample")
         },
-        number_or(tps.mean, 1, "nothing was executed yet or there is no data"),
+        number_or(
+            tps.mean,
+            1,
+            "no transaction was executed yet, or there is no data",
+        ),
         number_or(rss.mean.map(gib), 3, why),
         number_or(rss.max.map(gib), 3, why),
         number_or(faults(Signal::MajorFaults), 3, why),
@@ -291,7 +298,7 @@ fn phase_row(run: &MeasuredRun, rss: &[Option<f64>], phase: &PhaseSpan) -> Vec<C
     row(&run.name, cells)
 }
 
-fn stalls(runs: &MeasuredRuns) -> Table {
+fn stall_table(runs: &MeasuredRuns) -> Table {
     let mut stalls = table(
         "stalls",
         "Stalls at the tip",
@@ -303,8 +310,8 @@ fn stalls(runs: &MeasuredRuns) -> Table {
             "Began [UTC]",
             "Counts as",
         ],
-        "Periods of at least 15 s at the tip without a new slot: neither as the processed slot of a tick, nor as a bank in the \
-         validator's own points. A period lasts from the last slot before it to the first slot after it, or to the end of the \
+        "Periods of at least 15 s at the tip without a new slot: neither as the processed slot of a sample, nor as a bank in the \
+         validator's datapoints. A period lasts from the last slot before it to the first slot after it, or to the end of the \
          process. Behind: the tip advanced meanwhile, and the validator counts as behind until it is near the tip again. Unknown: \
          no evidence.",
     );
@@ -326,7 +333,7 @@ fn span_cells(span: Span) -> [Cell; 3] {
     [span.from, span.to, span.seconds()].map(|seconds| number_cell(seconds, 1))
 }
 
-fn events(subjects: &MeasuredRuns) -> Table {
+fn event_table(runs: &MeasuredRuns) -> Table {
     let mut events = table(
         "events",
         "Events",
@@ -334,8 +341,8 @@ fn events(subjects: &MeasuredRuns) -> Table {
         "Changes of phase are in the table of phases.",
     );
     let mut notes = Vec::new();
-    for subject in &subjects.all {
-        let listed = subject
+    for run in &runs.all {
+        let listed = run
             .recording
             .events
             .iter()
@@ -347,25 +354,25 @@ fn events(subjects: &MeasuredRuns) -> Table {
                 Cell::Text(event.kind.replace('_', " ")),
                 text_cell(&event.sentence()),
             ];
-            events.rows.push(row(&subject.name, cells));
+            events.rows.push(row(&run.name, cells));
         }
         if listed.len() > MAX_ROWS_PER_RUN {
-            notes.push((&subject.name, listed.len() - MAX_ROWS_PER_RUN));
+            notes.push((&run.name, listed.len() - MAX_ROWS_PER_RUN));
         }
     }
     notes.sort_unstable();
-    for (run, more) in notes {
-        events.note += &format!(" {run}: {} more are left out.", number(more as f64, 0));
+    for (name, more) in notes {
+        events.note += &format!(" {name}: {} more are left out.", number(more as f64, 0));
     }
     events
 }
 
-fn gaps(runs: &MeasuredRuns) -> Table {
+fn gap_table(runs: &MeasuredRuns) -> Table {
     let mut gaps = table(
         "gaps",
         "Gaps",
         &["Run", "From [s]", "To [s]", "Duration [s]"],
-        "Of this time nothing was recorded. No rate and no level is made up for it.",
+        "Nothing was recorded in this time. No rate and no value is computed for it.",
     );
     for run in &runs.all {
         let all = run.lifecycle.gaps.iter().take(MAX_ROWS_PER_RUN);

@@ -33,7 +33,7 @@ impl Event {
     }
 }
 
-/// `None` for another kind, or without a field that the words need.
+/// `None` for an unknown kind, or if a field is missing that the sentence needs.
 fn known_sentence(
     kind: &str,
     text: &dyn Fn(&str) -> Option<String>,
@@ -41,7 +41,7 @@ fn known_sentence(
 ) -> Option<String> {
     let process = || Some(format!("process {} ({})", text("pid")?, text("comm")?));
     let slots = amount("slots_behind").map_or_else(String::new, |slots| {
-        format!(", {} behind", counted(slots, "slot"))
+        format!(" ({} behind)", counted(slots, "slot"))
     });
     Some(match kind {
         "daemon_start" => format!("faultlined {} began to record", text("version")?),
@@ -52,13 +52,16 @@ fn known_sentence(
         },
         "exit" | "oom_kill" => format!("{} ended: {}", process()?, words(&text("reason")?)),
         "restart" => format!("the process was restarted: {}", words(&text("reason")?)),
-        "at_tip" => format!("it was at the tip{slots}"),
+        "at_tip" => format!("it reached the tip{slots}"),
         "behind" => format!("it fell behind{slots}"),
         "stall" => match amount("slot") {
             Some(slot) => format!("the slot stopped at {}", number(slot, 0)),
             None => "the slot stopped".to_owned(),
         },
-        "clock_step" => format!("the wall clock was set by {} s", short(amount("seconds")?)),
+        "clock_step" => format!(
+            "the wall clock was stepped by {} s",
+            short(amount("seconds")?)
+        ),
         "gap" => {
             let why = text("why").or_else(|| text("reason"))?;
             match (amount("seconds"), amount("entries")) {
@@ -128,12 +131,12 @@ mod tests {
             (
                 "at_tip",
                 r#"{"slots_behind":3.0}"#,
-                "it was at the tip, 3 slots behind",
+                "it reached the tip (3 slots behind)",
             ),
             (
                 "clock_step",
                 r#"{"seconds":-1.5}"#,
-                "the wall clock was set by \u{2212}1.5 s",
+                "the wall clock was stepped by \u{2212}1.5 s",
             ),
             ("mark", r#"{"name":"load doubled"}"#, "load doubled"),
             (
@@ -141,7 +144,7 @@ mod tests {
                 r#"{"new_field":1,"other":"x"}"#,
                 "new field 1, other x",
             ),
-            ("at_tip", "", "it was at the tip"),
+            ("at_tip", "", "it reached the tip"),
             ("mark", "plain words", "plain words"),
         ]);
     }
@@ -152,9 +155,9 @@ mod tests {
             (
                 "at_tip",
                 r#"{"slots_behind":1.0}"#,
-                "it was at the tip, 1 slot behind",
+                "it reached the tip (1 slot behind)",
             ),
-            ("at_tip", r#"{"slots_behind":null}"#, "it was at the tip"),
+            ("at_tip", r#"{"slots_behind":null}"#, "it reached the tip"),
             (
                 "stall",
                 r#"{"slot":345678901.0}"#,

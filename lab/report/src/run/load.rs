@@ -1,6 +1,6 @@
 use super::{
-    BindingLevel, ClockStep, Event, Pool, PoolRow, Process, Run, Session, Signal, SystemFacts,
-    Tick,
+    BindingLevel, ClockStep, Event, Process, Run, Session, Signal, SystemFacts, ThreadPool,
+    ThreadPoolRow, Tick,
     time_axis::{TimeAxis, nanoseconds},
 };
 use faultline_metrics::metrics::{
@@ -30,11 +30,11 @@ const MAX_TARGET_PROBLEMS: usize = 4;
 /// A clock step between ticks and a clock-step event are the same step if they are this close.
 const MAX_STEP_TO_EVENT_SECONDS: f64 = 5.0;
 
-/// Older recordings lack the first three of these signals.
-const EVIDENCE_SIGNALS: [Signal; 6] = [
-    Signal::EvidenceSlot,
-    Signal::EvidenceTip,
-    Signal::EvidenceStopped,
+/// What the phase of a tick is derived from. Older recordings lack the first three signals.
+const PHASE_EVIDENCE_SIGNALS: [Signal; 6] = [
+    Signal::PhaseEvidenceSlot,
+    Signal::PhaseEvidenceTip,
+    Signal::PhaseEvidenceStopped,
     Signal::Processed,
     Signal::Behind,
     Signal::RpcUp,
@@ -74,7 +74,7 @@ pub fn load(path: &Path) -> Result<Run, Error> {
         clock_steps: clock_steps(time_axis, &events),
         events,
         binding_levels: loader.binding_levels()?,
-        pools: loader.pools()?,
+        thread_pools: loader.thread_pools()?,
         points: time_axis.points(&recording, &loader.ticks)?,
         consensus: loader.consensus(&run.ticks)?,
         facts: SystemFacts::of(sessions, processes),
@@ -82,9 +82,9 @@ pub fn load(path: &Path) -> Result<Run, Error> {
     })
 }
 
-/// Loads only sessions, ticks and the signals for the phases.
-pub fn load_evidence(recording: &Recording) -> Result<Run, Error> {
-    Loader::new(recording)?.run_with(&EVIDENCE_SIGNALS)
+/// Loads only sessions, ticks and what the phases are derived from.
+pub fn load_run_for_phases(recording: &Recording) -> Result<Run, Error> {
+    Loader::new(recording)?.run_with(&PHASE_EVIDENCE_SIGNALS)
 }
 
 struct Loader<'r> {
@@ -92,7 +92,7 @@ struct Loader<'r> {
     sessions: Vec<SessionRow>,
     processes: Vec<ProcessRow>,
     /// By row id: the id of the first row of the same process.
-    first_rows: HashMap<i64, i64>,
+    first_row_ids: HashMap<i64, i64>,
     ticks: Vec<TickRow>,
     /// Index in `ticks` by the tick's id. If a damaged file repeats an id, the last index.
     tick_indices: HashMap<i64, usize>,
@@ -110,7 +110,7 @@ impl<'r> Loader<'r> {
                 .zip(&ticks)
                 .map(|(index, row)| (row.id, index))
                 .collect(),
-            first_rows: first_rows(&processes),
+            first_row_ids: first_row_ids(&processes),
             sessions,
             processes,
             ticks,
@@ -121,16 +121,16 @@ impl<'r> Loader<'r> {
         let mut run = Run {
             origin_unix_ns: self.time_axis.origin_unix_ns,
             ticks: self.ticks(),
-            stopped: self.stopped()?,
+            is_suspended: self.is_suspended()?,
             signals: self.signals(signals)?,
-            slot_times: self.slot_times()?,
+            recorded_slot_times: self.recorded_slot_times()?,
             ..Run::default()
         };
         let session = |row: &SessionRow| Session {
             id: row.id,
             from: run.at(nanoseconds(row.started)),
             interval_seconds: row.interval.as_secs_f64(),
-            rules: rules(row),
+            phase_rules: phase_rules(row),
         };
         run.sessions = self.sessions.iter().map(session).collect();
         Ok(run)
@@ -150,7 +150,7 @@ impl<'r> Loader<'r> {
                 session: row.session,
                 process: row
                     .process
-                    .map(|process| self.first_rows.get(&process).copied().unwrap_or(process)),
+                    .map(|process| self.first_row_ids.get(&process).copied().unwrap_or(process)),
                 phase: row.phase.clone(),
             }
         };
@@ -159,14 +159,14 @@ impl<'r> Loader<'r> {
 
     fn processes(&self, run: &Run) -> Vec<Process> {
         let is_listed = |row: &&ProcessRow| {
-            self.first_rows.get(&row.id) == Some(&row.id) && !self.is_wrapper(row)
+            self.first_row_ids.get(&row.id) == Some(&row.id) && !self.is_wrapper(row)
         };
         let process = |row: &ProcessRow| {
             let started = row.started.map(nanoseconds);
             let first_tick = run.ticks.iter().find(|tick| tick.process == Some(row.id));
             Process {
                 pid: i64::from(row.pid),
-                first_followed_at: first_tick
+                first_seen_at: first_tick
                     .map_or_else(|| run.at(nanoseconds(row.seen)), |tick| tick.at),
                 started_at: started
                     .map(|started| run.at(self.time_axis.without_clock_steps(started, None))),
@@ -190,7 +190,7 @@ impl<'r> Loader<'r> {
             && next.is_some_and(|next| next.manifest["found_by"] == "descendant")
     }
 
-    /// Problems with the target of the last tick that has any, among ticks with a process.
+    /// Problems with the target at the last tick that has a process and such problems.
     fn target_problems(&self) -> Result<Vec<String>, Error> {
         let followed: HashSet<i64> = self
             .ticks
@@ -211,6 +211,7 @@ impl<'r> Loader<'r> {
 
     /// The most frequent level first. Empty in recordings of older versions.
     fn binding_levels(&self) -> Result<Vec<BindingLevel>, Error> {
+        // `series_of` has one row for each change of a value.
         let mut info = self
             .recording
             .series_of(&LEVEL_INFO)?
@@ -264,7 +265,7 @@ impl<'r> Loader<'r> {
         Ok(protocols)
     }
 
-    fn slot_times(&self) -> Result<BTreeMap<usize, Duration>, Error> {
+    fn recorded_slot_times(&self) -> Result<BTreeMap<usize, Duration>, Error> {
         let rows = self.recording.series_of(&SLOT_SECONDS)?;
         let by_tick = rows.iter().filter_map(|row| {
             let slot_time = Duration::try_from_secs_f64(row.value?).ok()?;
@@ -273,34 +274,34 @@ impl<'r> Loader<'r> {
         Ok(by_tick.collect())
     }
 
-    /// For each tick, whether a stop signal had stopped the process, or its cgroup was frozen.
-    fn stopped(&self) -> Result<Vec<bool>, Error> {
+    /// For each tick, whether a stop signal or a frozen cgroup suspended the process.
+    fn is_suspended(&self) -> Result<Vec<bool>, Error> {
         let mut changes = self.recording.series_of(&STATE)?;
         changes.retain(|row| row.labels.contains("stop"));
         changes.extend(self.recording.series_of(&FROZEN)?);
         changes.sort_by_key(|row| row.tick);
         let (mut changes, mut active) = (changes.into_iter().peekable(), BTreeMap::new());
-        let stopped = self.ticks.iter().map(|tick| {
+        let is_suspended = self.ticks.iter().map(|tick| {
             while let Some(change) = changes.next_if(|change| change.tick <= tick.id) {
                 active.insert((change.metric, change.labels), change.value == Some(1.0));
             }
             active.values().any(|active| *active)
         });
-        Ok(stopped.collect())
+        Ok(is_suspended.collect())
     }
 
-    /// By signal and tick. `None` for ticks without a row, and for signals that are not wanted.
+    /// By signal and tick. `None` for ticks without a row, and for other signals.
     fn signals(&self, wanted_signals: &[Signal]) -> Result<Vec<Vec<Option<f64>>>, Error> {
         let mut signals = vec![vec![None; self.ticks.len()]; Signal::ALL.len()];
         for table in PerTickTable::ALL {
-            let mut indices = Vec::new();
+            let mut signal_indices = Vec::new();
             let mut names = Vec::new();
             for signal in wanted_signals {
                 let (metric, labels) = signal.metric();
                 if let Some((signal_table, column)) = column_of(metric, labels)
                     && signal_table == table
                 {
-                    indices.push(*signal as usize);
+                    signal_indices.push(*signal as usize);
                     names.push(column.name);
                 }
             }
@@ -308,15 +309,15 @@ impl<'r> Loader<'r> {
                 continue;
             }
             let columns = self.recording.columns(table, &names)?;
-            let ticks: Vec<Option<&usize>> = columns
+            let tick_indices: Vec<Option<&usize>> = columns
                 .ticks
                 .iter()
                 .map(|id| self.tick_indices.get(id))
                 .collect();
-            for (index, values) in indices.into_iter().zip(columns.values) {
-                for (tick, value) in ticks.iter().zip(values) {
-                    if let (Some(tick), Some(value)) = (tick, value) {
-                        signals[index][**tick] = Some(value);
+            for (signal_index, values) in signal_indices.into_iter().zip(columns.values) {
+                for (tick_index, value) in tick_indices.iter().zip(values) {
+                    if let (Some(tick_index), Some(value)) = (tick_index, value) {
+                        signals[signal_index][**tick_index] = Some(value);
                     }
                 }
             }
@@ -324,22 +325,22 @@ impl<'r> Loader<'r> {
         Ok(signals)
     }
 
-    fn pools(&self) -> Result<Vec<Pool>, Error> {
-        let mut pools: BTreeMap<Arc<str>, Vec<PoolRow>> = BTreeMap::new();
+    fn thread_pools(&self) -> Result<Vec<ThreadPool>, Error> {
+        let mut pools: BTreeMap<Arc<str>, Vec<ThreadPoolRow>> = BTreeMap::new();
         for row in self.recording.pools()? {
-            let Some(&tick) = self.tick_indices.get(&row.tick) else {
+            let Some(&tick_index) = self.tick_indices.get(&row.tick) else {
                 continue;
             };
             let cpu = row.cpu_user.zip(row.cpu_system);
-            pools.entry(row.pool).or_default().push(PoolRow {
-                tick,
+            pools.entry(row.pool).or_default().push(ThreadPoolRow {
+                tick_index,
                 threads: row.threads.map(|count| count as f64),
                 major_faults: row.major_faults.map(|count| count as f64),
                 minor_faults: row.minor_faults.map(|count| count as f64),
                 cpu_seconds: cpu.map(|(user, system)| user + system),
             });
         }
-        let pool = |(name, rows): (Arc<str>, _)| Pool {
+        let pool = |(name, rows): (Arc<str>, _)| ThreadPool {
             name: name.to_string(),
             rows,
         };
@@ -347,8 +348,8 @@ impl<'r> Loader<'r> {
     }
 }
 
-/// A restart of the daemon or a merge repeats rows of a process.
-fn first_rows(processes: &[ProcessRow]) -> HashMap<i64, i64> {
+/// A restart of the daemon or a merge adds another row for a process.
+fn first_row_ids(processes: &[ProcessRow]) -> HashMap<i64, i64> {
     let is_same_process = |a: &ProcessRow, b: &ProcessRow| {
         a.pid == b.pid
             && match (a.started, b.started) {
@@ -386,8 +387,8 @@ fn clock_steps(time_axis: &TimeAxis, events: &[Event]) -> Vec<ClockStep> {
     steps
 }
 
-/// Missing fields have defaults.
-fn rules(row: &SessionRow) -> Rules {
+/// Missing fields of the manifest have defaults.
+fn phase_rules(row: &SessionRow) -> Rules {
     let (phase, default) = (&row.manifest["daemon"]["phase"], Rules::default());
     let slots = |key: &str, default| phase[key].as_u64().unwrap_or(default);
     let seconds = |key: &str, default| {
@@ -423,7 +424,7 @@ mod tests {
             seen: Duration::ZERO,
             manifest: Value::Null,
         };
-        let rows = first_rows(&[row(1, 1), row(2, 2), row(3, 3)]);
+        let rows = first_row_ids(&[row(1, 1), row(2, 2), row(3, 3)]);
         assert_eq!(rows, HashMap::from([(1, 1), (2, 1), (3, 1)]));
     }
 }

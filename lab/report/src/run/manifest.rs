@@ -4,11 +4,11 @@ use faultline_recording::{ProcessRow, SessionRow};
 use itertools::Itertools;
 use serde_json::Value;
 
-/// Facts from the manifests of the first session and of the first identified validator, else of the
-/// last process.
+/// Facts from the manifest of the first session, and from that of the first identified validator or
+/// else the last process.
 #[derive(Debug, Clone, Default)]
 pub struct SystemFacts {
-    /// The recording is of the built-in demo validator: its numbers mean nothing.
+    /// Whether the validator is the built-in demo. Then the numbers of the recording mean nothing.
     pub is_demo: bool,
     /// In the order of the report.
     pub host: Vec<(&'static str, String)>,

@@ -36,14 +36,15 @@ signals! {
     MinorFaults = process::PAGE_FAULTS, ["minor"];
     CpuUser = process::CPU, ["user"];
     CpuSystem = process::CPU, ["system"];
-    /// The limit of the level with the least headroom; in older recordings the smallest limit.
+    /// Of the cgroup, machine or NUMA nodes with the least headroom. In older recordings, the
+    /// smallest limit.
     Limit = memory::EFFECTIVE_LIMIT, [];
     Unreclaimable = memory::UNRECLAIMABLE, [];
-    /// Outside the validator's cgroup.
+    /// Unreclaimable memory of the parent cgroup (level 1), outside the validator's cgroup.
     OthersParent = memory::LEVEL_OTHERS, ["1"];
-    /// Outside the validator's cgroup.
+    /// Unreclaimable memory of the machine, outside the validator's cgroup.
     OthersMachine = memory::LEVEL_OTHERS, ["machine"];
-    /// Shared memory included.
+    /// Page cache, including shared memory.
     CgroupFile = cgroup::STAT, ["file"];
     CgroupShmem = cgroup::STAT, ["shmem"];
     RefaultAnon = cgroup::REFAULTS, ["anon"];
@@ -57,15 +58,16 @@ signals! {
     Behind = validator::SLOTS_BEHIND, [];
     Processed = validator::SLOT, ["processed"];
     /// The processed slot, if a source reported it since the previous tick.
-    EvidenceSlot = recorded::PHASE_EVIDENCE, ["slot"];
+    PhaseEvidenceSlot = recorded::PHASE_EVIDENCE, ["slot"];
     /// The tip, if a source reported it since the previous tick.
-    EvidenceTip = recorded::PHASE_EVIDENCE, ["tip"];
-    /// Absent in recordings of versions without evidence.
-    EvidenceStopped = recorded::PHASE_EVIDENCE, ["stopped"];
+    PhaseEvidenceTip = recorded::PHASE_EVIDENCE, ["tip"];
+    /// 1 if the process was suspended. Older recordings lack the three signals of evidence.
+    PhaseEvidenceStopped = recorded::PHASE_EVIDENCE, ["stopped"];
     RpcUp = daemon::SOURCE_UP, ["rpc"];
-    /// Seconds whose points arrived without a transaction.
-    ZeroTps = validator::ZERO_TPS, [];
-    UnknownTps = validator::TPS_UNKNOWN, [];
+    /// Seconds for which datapoints arrived, none of them with a transaction.
+    ZeroTpsSeconds = validator::ZERO_TPS, [];
+    /// Seconds for which no datapoint arrived.
+    UnknownTpsSeconds = validator::TPS_UNKNOWN, [];
     ReadCacheHits = validator::READ_CACHE_HITS, [];
     ReadCacheMisses = validator::READ_CACHE_MISSES, [];
     ReadCacheEvictions = validator::READ_CACHE_EVICTIONS, [];
@@ -83,8 +85,9 @@ signals! {
     IndexInMemory = validator::INDEX_IN_MEMORY, [];
     IndexBytes = validator::INDEX_BYTES, [];
     /// Lookups and stores that memory answered.
-    IndexFound = validator::INDEX_LOOKUPS, ["found"];
-    IndexMissing = validator::INDEX_LOOKUPS, ["missing"];
+    IndexFoundInMemory = validator::INDEX_LOOKUPS, ["found"];
+    /// Lookups and stores of accounts that are on disk or do not exist.
+    IndexNotInMemory = validator::INDEX_LOOKUPS, ["missing"];
     DiskFound = validator::INDEX_DISK_LOOKUPS, ["found"];
     DiskFoundTime = validator::INDEX_DISK_TIME, ["found"];
     IndexDiskIndex = validator::INDEX_DISK_BYTES, ["index"];
@@ -96,9 +99,9 @@ signals! {
     JobSquash = validator::ACCOUNTS_JOB_TIME, ["squash_ancient"];
     JobFlush = validator::ACCOUNTS_JOB_TIME, ["flush"];
     /// From the version or the configuration.
-    CapacityConfigured = validator::CACHE_CAPACITY, ["configured"];
-    /// From the cache's behaviour.
-    CapacityObserved = validator::CACHE_CAPACITY, ["observed"];
+    ProgramCacheCapacityConfigured = validator::CACHE_CAPACITY, ["configured"];
+    /// From the number of entries at which evictions begin.
+    ProgramCacheCapacityObserved = validator::CACHE_CAPACITY, ["observed"];
 }
 
 #[cfg(test)]

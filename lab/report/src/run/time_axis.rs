@@ -1,8 +1,8 @@
 //! One time axis for a recording, even if the wall clock was set.
 //!
-//! Within a session, the axis is the daemon's monotonic clock. Between sessions, it is the wall
-//! clock minus all steps so far. Times of datapoints are converted to the time that the wall clock
-//! would show without steps.
+//! Within a session, the axis is the daemon's monotonic clock (`uptime`). Between sessions, it is
+//! the wall clock minus all steps so far. Times of datapoints are converted to the time that the
+//! wall clock would show without steps.
 
 use super::{ClockStep, Points};
 use faultline_recording::{Cell, Error, Recording, SessionRow, TickRow};
@@ -84,7 +84,6 @@ impl TimeAxis {
             .saturating_sub(self.origin_unix_ns)
     }
 
-    /// [`TimeAxis::axis_nanoseconds`] in seconds.
     pub fn axis_seconds(&self, session: i64, uptime_ns: i64, unix_ns: i64) -> f64 {
         self.axis_nanoseconds(session, uptime_ns, unix_ns) as f64 / 1e9
     }
@@ -105,14 +104,15 @@ impl TimeAxis {
             let axis_ns = unix_ns
                 .saturating_sub(period.wall_ahead_ns)
                 .saturating_sub(self.origin_unix_ns);
-            let outside = period
+            // The tolerance is used for both ends of the period.
+            let beyond_tolerance_ns = period
                 .from_ns
                 .saturating_sub(axis_ns)
                 .max(axis_ns.saturating_sub(period.to_ns))
                 .saturating_sub(MAX_POINT_AGE_NS)
                 .max(0);
             let from_writing = written_at.map_or(0, |written_at| axis_ns.abs_diff(written_at));
-            (outside, from_writing)
+            (beyond_tolerance_ns, from_writing)
         };
         let best = self.periods.iter().min_by_key(distance);
         unix_ns.saturating_sub(best.map_or(0, |period| period.wall_ahead_ns))

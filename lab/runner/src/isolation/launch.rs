@@ -39,12 +39,12 @@ pub trait Launcher {
     /// [`Job::exec_gate`] if that is set. After an error nothing is left behind.
     fn launch(&self, job: &Job) -> Result<Box<dyn Launched>>;
 
-    /// Names of the existing cgroups of this scope, also of a killed program.
-    fn leftovers(&self, scope: &str) -> Result<Vec<String>>;
+    /// Names of the existing cgroups of this experiment, also of a killed program.
+    fn leftovers(&self, experiment: &str) -> Result<Vec<String>>;
 
-    /// Ends all cgroups of this scope, by force after `grace`, and removes them. Returns their
+    /// Ends all cgroups of this experiment, by force after `grace`, and removes them. Returns their
     /// names.
-    fn sweep(&self, scope: &str, grace: Duration) -> Result<Vec<String>>;
+    fn sweep(&self, experiment: &str, grace: Duration) -> Result<Vec<String>>;
 }
 
 /// A running program. Dropping it kills the whole cgroup and removes it.
@@ -98,12 +98,12 @@ pub struct Abilities {
 
 #[derive(Debug, Clone)]
 pub struct CgroupName {
-    /// The experiment, `[a-z0-9_]+`.
-    pub scope: String,
+    /// The unique name of the experiment, `[a-z0-9_]+`.
+    pub experiment: String,
     /// The run, `[a-z0-9_]+`, such as `r012_a1`. It owns the cgroup and its limits.
     pub run: String,
     /// The role of the program in the run, `[a-z0-9_]+`, such as `validator`.
-    pub part: String,
+    pub role: String,
 }
 
 #[derive(Debug)]
@@ -219,13 +219,17 @@ impl Job {
 
 impl fmt::Display for CgroupName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{NAME_PREFIX}.{}.{}.{}", self.scope, self.run, self.part)
+        write!(
+            f,
+            "{NAME_PREFIX}.{}.{}.{}",
+            self.experiment, self.run, self.role
+        )
     }
 }
 
 impl CgroupName {
     pub(crate) fn check(&self) -> Result<()> {
-        [&self.scope, &self.run, &self.part]
+        [&self.experiment, &self.run, &self.role]
             .into_iter()
             .try_for_each(|part| Self::check_part(part))
     }

@@ -10,7 +10,7 @@ pub fn runs_in_its_cgroup(scene: &Scene) {
     let cgroups = |pid: u32| fs::read_to_string(format!("/proc/{pid}/cgroup")).expect("a cgroup");
     let named = |text: &str| {
         text.lines().any(|line| {
-            [&scene.scope, "r001_a1", "validator"]
+            [&scene.experiment, "r001_a1", "validator"]
                 .iter()
                 .all(|part| line.contains(*part))
         })
@@ -23,7 +23,7 @@ pub fn runs_in_its_cgroup(scene: &Scene) {
     assert!(!named(&cgroups(std::process::id())));
     let there = scene
         .launcher
-        .leftovers(&scene.scope)
+        .leftovers(&scene.experiment)
         .expect("cgroups are listed");
     assert!(!there.is_empty());
     launched.close().expect("it is closed");
@@ -263,7 +263,7 @@ pub fn same_name(scene: &Scene) {
     assert!(!error.to_string().is_empty());
     assert!(is_alive(first.pid()));
     let sibling = CgroupName {
-        part: "recorder".to_owned(),
+        role: "recorder".to_owned(),
         ..scene.name()
     };
     let second = scene.launch(&Job {
@@ -325,7 +325,7 @@ pub fn bad_names(scene: &Scene) {
     for bad in ["", "../x", "a/b", "a-b", "a.b", "A", "a b", "\u{fc}"] {
         for part in 0..3 {
             let mut name = scene.name();
-            *[&mut name.scope, &mut name.run, &mut name.part][part] = bad.to_owned();
+            *[&mut name.experiment, &mut name.run, &mut name.role][part] = bad.to_owned();
             let error = scene
                 .launcher
                 .launch(&Job {

@@ -11,8 +11,8 @@ use std::{
 
 /// Variable with the launcher that the helper uses.
 pub const HELPER: &str = "FAULTLINE_TEST_LAUNCHER";
-/// Variable with the scope that the helper uses.
-const SCOPE: &str = "FAULTLINE_TEST_SCOPE";
+/// Variable with the name of the experiment that the helper uses.
+const EXPERIMENT: &str = "FAULTLINE_TEST_EXPERIMENT";
 
 /// Processes that ignore SIGTERM. One is an orphan in its own session.
 const FAMILY: &str = r#"setsid sh -c '(trap "" TERM; echo "grandchild $$"; while :; do sleep 1; done) & wait' &
@@ -150,9 +150,9 @@ pub fn drop_ends_all(scene: &Scene) {
 }
 
 pub fn sweep(scene: &Scene) {
-    // A scope that begins with the same letters.
+    // An experiment that begins with the same letters.
     let neighbour = CgroupName {
-        scope: format!("{}_2", scene.scope),
+        experiment: format!("{}_2", scene.experiment),
         ..scene.name()
     };
     let neighbour = scene.launch(&Job {
@@ -163,7 +163,7 @@ pub fn sweep(scene: &Scene) {
     helper.args(["--exact", "helper", "--nocapture"]);
     helper
         .env(HELPER, scene.launcher.name())
-        .env(SCOPE, &scene.scope)
+        .env(EXPERIMENT, &scene.experiment)
         .env("FAULTLINE_TEST_OUTPUT", scene.path("output"));
     let mut helper = helper
         .stdout(Stdio::null())
@@ -176,7 +176,7 @@ pub fn sweep(scene: &Scene) {
     assert_eq!(
         scene
             .launcher
-            .leftovers(&scene.scope)
+            .leftovers(&scene.experiment)
             .expect("cgroups are listed")
             .len(),
         1
@@ -184,7 +184,7 @@ pub fn sweep(scene: &Scene) {
 
     let swept = scene
         .launcher
-        .sweep(&scene.scope, Duration::ZERO)
+        .sweep(&scene.experiment, Duration::ZERO)
         .expect("it is swept");
     assert_eq!(swept.len(), 1, "{swept:?}");
     family.into_iter().for_each(is_gone);
@@ -192,7 +192,7 @@ pub fn sweep(scene: &Scene) {
     assert_eq!(
         scene
             .launcher
-            .sweep(&scene.scope, Duration::ZERO)
+            .sweep(&scene.experiment, Duration::ZERO)
             .expect("it is swept"),
         [""; 0]
     );
@@ -202,7 +202,7 @@ pub fn sweep(scene: &Scene) {
 /// The helper runs this until it is killed.
 pub fn launch_and_wait_for_the_end(launcher: &dyn Launcher) {
     let mut job = Scene::new(launcher).script(FAMILY);
-    job.name.scope = env::var(SCOPE).expect("a scope");
+    job.name.experiment = env::var(EXPERIMENT).expect("the name of an experiment");
     job.output = env::var_os("FAULTLINE_TEST_OUTPUT").expect("a file").into();
     let mut launched = launcher.launch(&job).expect("it is launched");
     eventually(PATIENCE, "its own end", || {
@@ -220,7 +220,7 @@ pub fn sweep_with_grace(scene: &Scene) {
     scene.says("ready");
     let swept = scene
         .launcher
-        .sweep(&scene.scope, PATIENCE)
+        .sweep(&scene.experiment, PATIENCE)
         .expect("it is swept");
     assert_eq!(swept.len(), 1, "{swept:?}");
     assert_eq!(end_of(&mut *launched), End::Code(3));

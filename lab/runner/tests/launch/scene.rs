@@ -1,4 +1,4 @@
-//! A folder, a scope, and jobs in them.
+//! A folder, the name of an experiment, and jobs in them.
 
 use faultline_runner::isolation::{CgroupName, Job, Launched, Launcher, Limits};
 use faultline_testkit::eventually::{eventually, eventually_ok};
@@ -23,7 +23,7 @@ static SCENES: AtomicU32 = AtomicU32::new(0);
 
 pub struct Scene<'a> {
     pub launcher: &'a dyn Launcher,
-    pub scope: String,
+    pub experiment: String,
     folder: tempfile::TempDir,
 }
 
@@ -32,14 +32,14 @@ impl<'a> Scene<'a> {
         let folder = tempfile::tempdir().expect("a folder");
         // Programs of other users need access.
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).expect("a mode");
-        let scope = format!(
+        let experiment = format!(
             "t{}_{}",
             std::process::id(),
             SCENES.fetch_add(1, Ordering::Relaxed)
         );
         Scene {
             launcher,
-            scope,
+            experiment,
             folder,
         }
     }
@@ -75,9 +75,9 @@ impl<'a> Scene<'a> {
 
     pub fn name(&self) -> CgroupName {
         CgroupName {
-            scope: self.scope.clone(),
+            experiment: self.experiment.clone(),
             run: "r001_a1".to_owned(),
-            part: "validator".to_owned(),
+            role: "validator".to_owned(),
         }
     }
 
@@ -142,7 +142,7 @@ impl<'a> Scene<'a> {
         };
         assert_eq!(
             self.launcher
-                .leftovers(&self.scope)
+                .leftovers(&self.experiment)
                 .expect("cgroups are listed"),
             [""; 0],
             "{error}"

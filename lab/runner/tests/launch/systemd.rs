@@ -5,9 +5,9 @@ use faultline_runner::isolation::{End, Job, Limits, Systemd};
 use faultline_testkit::eventually::eventually;
 use std::{process::Command, time::Duration};
 
-/// Whether systemd knows a unit of this scope.
-fn units(scope: &str) -> String {
-    let pattern = format!("faultline.{scope}.*");
+/// Whether systemd knows a unit of this experiment.
+fn units(experiment: &str) -> String {
+    let pattern = format!("faultline.{experiment}.*");
     let list = ["list-units", "--all", "--plain", "--no-legend", &pattern];
     let output = Command::new("systemctl")
         .args(list)
@@ -29,7 +29,7 @@ pub fn longest(launcher: &Systemd) {
         launched.close().expect("it is closed").result.as_deref(),
         Some("timeout")
     );
-    assert_eq!(units(&scene.scope), "");
+    assert_eq!(units(&scene.experiment), "");
 }
 
 /// The slice has the limits, so that limits and counters outlive the service.
@@ -40,8 +40,8 @@ pub fn slice_and_service(launcher: &Systemd) {
         ..Limits::default()
     };
     let launched = scene.run_limited("sleep 1000", limits);
-    let name = format!("faultline.{}.r001_a1.validator", scene.scope);
-    let units = units(&scene.scope);
+    let name = format!("faultline.{}.r001_a1.validator", scene.experiment);
+    let units = units(&scene.experiment);
     assert!(
         units.contains(&format!("{name}.slice")) && units.contains(&format!("{name}.service")),
         "{units}"
@@ -60,7 +60,7 @@ pub fn slice_and_service(launcher: &Systemd) {
     assert_eq!(max(&format!("{name}.slice")), (64 << 20).to_string());
     assert_eq!(max(&format!("{name}.service")), "infinity");
     launched.close().expect("it is closed");
-    assert_eq!(self::units(&scene.scope), "");
+    assert_eq!(self::units(&scene.experiment), "");
 }
 
 /// An upgrade may make systemd reload its units, or execute itself again, during a run.
@@ -93,7 +93,7 @@ pub fn outlives_reloads(launcher: &Systemd) {
         launched.close().expect("it is closed").end,
         Some(End::Signal(15))
     );
-    assert_eq!(units(&scene.scope), "");
+    assert_eq!(units(&scene.experiment), "");
 }
 
 /// The error for a user who may not start units.

@@ -11,7 +11,7 @@ fn cgroups(version: CgroupVersion, top: &Path, relative: &str) -> ProcessCgroups
     let folder = Ok(CgroupFolder {
         version,
         folder: Arc::from(top.join(relative)),
-        top: Arc::from(top),
+        mount_point: Arc::from(top),
         path: format!("/{relative}"),
     });
     ProcessCgroups {

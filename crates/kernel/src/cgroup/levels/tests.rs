@@ -4,7 +4,7 @@ use std::{
 };
 
 use super::*;
-use crate::{CgroupFiles, ErrorKind, ProcessCgroups, headroom::binding};
+use crate::{CgroupFiles, ErrorKind, ProcessCgroups, headroom::binding_level};
 
 /// A cgroup tree of version 2 or 1, with files.
 struct Tree {
@@ -37,7 +37,7 @@ impl Tree {
         let folder = Ok(CgroupFolder {
             version: self.version,
             folder: Arc::from(self.path(own)),
-            top: Arc::from(self.top.path() as &Path),
+            mount_point: Arc::from(self.top.path() as &Path),
             path: format!("/{own}"),
         });
         let mut files = CgroupFiles::new(&ProcessCgroups {
@@ -56,14 +56,7 @@ impl Tree {
 fn summary(levels: &[LevelMemory]) -> Vec<(String, &str, u64, u64)> {
     levels
         .iter()
-        .map(|one| {
-            (
-                one.level.to_string(),
-                &*one.path,
-                one.limit,
-                one.unreclaimable,
-            )
-        })
+        .map(|one| (one.id.to_string(), &*one.path, one.limit, one.unreclaimable))
         .collect()
 }
 
@@ -108,7 +101,7 @@ fn a_slice_with_a_larger_limit_and_a_neighbour_binds() {
     );
     assert_eq!(levels.limits[0].dirty, Some(7));
     assert_eq!(levels.own_unreclaimable, Some(2770));
-    assert_eq!(binding(&levels.limits).unwrap().level, Level::Cgroup(1));
+    assert_eq!(binding_level(&levels.limits).unwrap().id, Level::Cgroup(1));
     assert_eq!((levels.swap, levels.errors), (Some(Limit::Max), vec![]));
 }
 
@@ -146,9 +139,9 @@ fn a_neighbours_protected_cache_is_unreclaimable_for_parent_and_host() {
     let levels = tree.levels(OWN);
     assert_eq!(levels.limits[0].unreclaimable, 2770);
     assert_eq!(levels.limits[1].unreclaimable, 4670 + 500);
-    assert_eq!(levels.protected, 500, "by other.slice");
+    assert_eq!(levels.protected_bytes, 500, "by other.slice");
     tree.write("sol.slice", &[("memory.min", "6000")]);
-    assert_eq!(tree.levels(OWN).protected, 500 + 1330);
+    assert_eq!(tree.levels(OWN).protected_bytes, 500 + 1330);
 }
 
 #[test]
@@ -195,7 +188,7 @@ fn a_limit_without_a_usage_is_an_error() {
     let tree = v2();
     fs::remove_file(tree.path(OWN).join("memory.current")).unwrap();
     let levels = tree.levels(OWN);
-    assert_eq!(levels.limits[0].level, Level::Cgroup(1));
+    assert_eq!(levels.limits[0].id, Level::Cgroup(1));
     assert_eq!(levels.errors[0].kind(), ErrorKind::Absent);
 }
 
@@ -255,12 +248,7 @@ fn a_limit_above_the_namespace_is_a_level_using_visible_usage() {
 fn a_limit_equal_to_the_hierarchical_limit_is_reported_once() {
     let tree = v1();
     tree.write("", &[("memory.limit_in_bytes", "5000")]);
-    let levels: Vec<_> = tree
-        .levels("box")
-        .limits
-        .iter()
-        .map(|one| one.level)
-        .collect();
+    let levels: Vec<_> = tree.levels("box").limits.iter().map(|one| one.id).collect();
     assert_eq!(levels, [Level::MemoryAndSwap(0), Level::Cgroup(1)]);
 }
 

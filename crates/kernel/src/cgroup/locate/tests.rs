@@ -130,7 +130,7 @@ fn the_upper_of_two_mounts_at_one_point_is_used() {
         let (found, root, _folder) = locate_in("0::/validator.slice/sol.service\n", Some(&mounts));
         let memory = found.memory.unwrap();
         assert_eq!(&*memory.folder, root.cgroup.join("sol.service"));
-        assert_eq!(&*memory.top, root.cgroup);
+        assert_eq!(&*memory.mount_point, root.cgroup);
         let (found, ..) = locate_in("0::/other\n", Some(&mounts));
         assert_eq!(found.memory.unwrap_err().kind(), ErrorKind::Absent);
     }

@@ -23,7 +23,7 @@ async fn a_client_connected_before_shutdown_may_still_push() {
         sink.number("faultline_ingest_connections", "") == 3.0
     })
     .await;
-    sink.stage.stop_signal().set();
+    sink.workers.stop_signal().set();
     new.write(&request).await;
     kept.write(&request).await;
     half.write(&request[20..]).await;
@@ -36,7 +36,7 @@ async fn a_client_connected_before_shutdown_may_still_push() {
         );
     }
     assert_eq!(sink.seen().lines.len(), 4);
-    assert!(sink.stage.end(TIMEOUT).await.is_empty());
+    assert!(sink.workers.end(TIMEOUT).await.is_empty());
 }
 
 /// The push crosses the end of its connection: it gets no response, but its lines count.
@@ -70,15 +70,15 @@ async fn clients_queued_on_an_own_socket_are_accepted_at_shutdown() {
     let request = post("", b"a,host_id=A x=1i 5\n");
     first.write(&request).await;
     second.write(&request[..20]).await;
-    let mut stage = Stage::new("test", &tokio::runtime::Handle::current());
-    stage.stop_signal().set();
-    stage.task("ingest", |stop| listener.run(stop));
+    let mut workers = WorkerGroup::new("test", &tokio::runtime::Handle::current());
+    workers.stop_signal().set();
+    workers.task("ingest", |stop| listener.run(stop));
     second.write(&request[20..]).await;
     assert_eq!(
         (first.status().await, second.status().await),
         (Some(204), Some(204))
     );
-    assert!(stage.end(TIMEOUT).await.is_empty());
+    assert!(workers.end(TIMEOUT).await.is_empty());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -88,7 +88,7 @@ async fn clients_queued_on_an_activation_socket_are_served_by_the_successor() {
         BoundSocket::inherited_tcp(socket.try_clone().unwrap()).unwrap(),
     ]);
     assert_eq!(first.send(&post("", b"a,host_id=A x=1i 5\n")).await, 204);
-    assert!(first.stage.end(TIMEOUT).await.is_empty());
+    assert!(first.workers.end(TIMEOUT).await.is_empty());
     let mut waiting = Client::connect(address).await;
     waiting.write(&post("", b"b,host_id=A x=1i 5\n")).await;
     let second = RunningListener::on(vec![BoundSocket::inherited_tcp(socket).unwrap()]);

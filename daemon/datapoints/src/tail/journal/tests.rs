@@ -1,6 +1,6 @@
 use super::*;
 use crate::tail::probe::{Probe, numbered};
-use faultline_core::{config::Datapoints, supervisor::Stage};
+use faultline_core::{config::Datapoints, supervisor::WorkerGroup};
 use faultline_testkit::eventually::eventually;
 use std::{fs, os::unix::fs::PermissionsExt, path::Path};
 use tempfile::TempDir;
@@ -30,7 +30,7 @@ struct RunningTail {
     dir: TempDir,
     probe: Probe,
     status: StatusHandle,
-    stage: Stage,
+    workers: WorkerGroup,
 }
 
 impl RunningTail {
@@ -52,13 +52,13 @@ impl RunningTail {
             restart_times: QUICK,
             ..JournalTail::new("agave.service", intake, Clock::start())
         };
-        let (status, mut stage) = (tail.status(), Stage::new("test", &Handle::current()));
-        stage.task("journal", |stop| tail.run(stop));
+        let (status, mut workers) = (tail.status(), WorkerGroup::new("test", &Handle::current()));
+        workers.task("journal", |stop| tail.run(stop));
         RunningTail {
             dir,
             probe,
             status,
-            stage,
+            workers,
         }
     }
 
@@ -83,7 +83,7 @@ impl RunningTail {
     }
 
     async fn end(self) {
-        assert!(self.stage.end(DEADLINE).await.is_empty());
+        assert!(self.workers.end(DEADLINE).await.is_empty());
     }
 }
 

@@ -17,7 +17,7 @@ type Shown = (String, Vec<(String, String)>, f64);
 
 fn series(values: &AllowListSeries) -> Vec<Shown> {
     let mut readings = Vec::new();
-    values.readings(true, &mut readings);
+    values.add_readings(true, &mut readings);
     let overflow = readings.pop().unwrap();
     assert_eq!(overflow.metric.name, "faultline_datapoint_overflow_total");
     let series = readings.into_iter().map(|reading| {
@@ -139,7 +139,7 @@ proptest! {
         values.merge(max_series, later);
         let (expected, overflow) = model(&entries, max_series, &lines);
         let mut readings = Vec::new();
-        values.readings(true, &mut readings);
+        values.add_readings(true, &mut readings);
         prop_assert_eq!(readings.pop().and_then(|reading| reading.value.number()), Some(overflow as f64));
         let exported: Vec<_> = readings
             .iter()

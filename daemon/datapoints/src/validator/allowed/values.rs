@@ -210,7 +210,7 @@ impl AllowListSeries {
         self.rows.clear();
     }
 
-    pub fn readings(&self, with_gauges: bool, out: &mut Vec<Reading>) {
+    pub fn add_readings(&self, with_gauges: bool, out: &mut Vec<Reading>) {
         let series = self
             .by_key
             .values()
@@ -220,7 +220,7 @@ impl AllowListSeries {
                 .filter(|series| with_gauges || series.key.is_sum)
                 .map(Series::reading),
         );
-        out.counter(&daemon::DATAPOINT_OVERFLOW, [], self.dropped_values);
+        out.integer(&daemon::DATAPOINT_OVERFLOW, [], self.dropped_values);
     }
 }
 

@@ -18,15 +18,15 @@ const NO_PUSH_YET: &str = "no datapoints for a minute although the validator ans
 const PUSHES_STOPPED: &str = "no datapoints for a minute although the validator answers JSON-RPC and pushed before: look for errors of solana_metrics in its log; a proxy between it and faultlined may refuse the pushes";
 
 impl Intake {
-    pub fn readings(&self, now: Stamp, out: &mut Vec<Reading>) {
+    pub fn add_readings(&self, now: Stamp, out: &mut Vec<Reading>) {
         let state = self.lock();
         let with_gauges = !state.validator_is_gone && state.has_recent_push(now);
-        state.total.tally.readings(with_gauges, out);
-        state.total.allow_list_series.readings(with_gauges, out);
-        out.counter(&v::ZERO_TPS, [], state.total.coverage.zero_seconds);
-        out.counter(&v::TPS_UNKNOWN, [], state.total.coverage.unknown_seconds);
-        out.counter(&d::PUSHES_MISSED, [], state.total.coverage.pushes_missed);
-        out.counter(&d::POINTS_LOST, [], state.total.reports.points_lost);
+        state.total.tally.add_readings(with_gauges, out);
+        state.total.allow_list_series.add_readings(with_gauges, out);
+        out.integer(&v::ZERO_TPS, [], state.total.coverage.zero_seconds);
+        out.integer(&v::TPS_UNKNOWN, [], state.total.coverage.unknown_seconds);
+        out.integer(&d::PUSHES_MISSED, [], state.total.coverage.pushes_missed);
+        out.integer(&d::POINTS_LOST, [], state.total.reports.points_lost);
         out.flag(
             &d::PUSHES_FILTERED,
             [],
@@ -41,11 +41,11 @@ impl Intake {
             ("duplicate", lines.duplicate),
             ("implausible", lines.implausible),
         ] {
-            out.counter(&d::INGEST_LINES, [result.into()], count);
+            out.integer(&d::INGEST_LINES, [result.into()], count);
         }
         let pending = state.senders.pending_lines();
-        out.whole(&d::INGEST_LINES_PENDING, [], pending);
-        out.counter(
+        out.integer(&d::INGEST_LINES_PENDING, [], pending);
+        out.integer(
             &d::ASSUMED_IDENTITY_CHANGES,
             [],
             state.assumed_identity_changes,

@@ -32,7 +32,7 @@ fn cache(host: &str, misses: u64, nanos: u64) -> String {
 
 fn value(intake: &Intake, now: u64, name: &str, label: Option<&str>) -> Option<f64> {
     let mut readings = Vec::new();
-    intake.readings(at(now), &mut readings);
+    intake.add_readings(at(now), &mut readings);
     let wanted = |r: &&Reading| {
         r.metric.name == name
             && r.label_values
@@ -402,7 +402,7 @@ fn allowed_datapoints_become_gauges_and_counters_with_a_series_limit() {
         );
     }
     let mut readings = Vec::new();
-    intake.readings(at(3), &mut readings);
+    intake.add_readings(at(3), &mut readings);
     let of = |name: &str| {
         readings
             .iter()
@@ -457,7 +457,7 @@ proptest! {
                 Event::Carries(host) => intake.set_reported_identity(["A", "B", "C"][host as usize], at(second as u64)),
             }
             let mut readings = Vec::new();
-            intake.readings(at(second as u64), &mut readings);
+            intake.add_readings(at(second as u64), &mut readings);
             for old in seen.iter().filter(|r| r.metric.kind == faultline_metrics::Kind::Counter) {
                 let new = readings.iter().find(|r| r.metric == old.metric && r.label_values == old.label_values);
                 let new = new.and_then(|r| r.value.number());

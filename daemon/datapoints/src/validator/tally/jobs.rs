@@ -92,11 +92,11 @@ impl Jobs {
         }
     }
 
-    pub fn readings(&self, with_gauges: bool, out: &mut Vec<Reading>) {
+    pub fn add_readings(&self, with_gauges: bool, out: &mut Vec<Reading>) {
         for (job, (name, _)) in self.0.iter().zip(JOB_KINDS) {
             let Some(running) = job.running else { continue };
             if with_gauges {
-                out.whole(&v::ACCOUNTS_JOBS, [name.into()], running);
+                out.integer(&v::ACCOUNTS_JOBS, [name.into()], running);
             }
             out.real(
                 &v::ACCOUNTS_JOB_TIME,
@@ -133,7 +133,7 @@ mod tests {
 
     fn run_time(jobs: &Jobs) -> f64 {
         let mut readings = Vec::new();
-        jobs.readings(false, &mut readings);
+        jobs.add_readings(false, &mut readings);
         readings.iter().filter_map(|r| r.value.number()).sum()
     }
 

@@ -191,7 +191,7 @@ impl SeriesList {
             match (&mut series.value, &other.value) {
                 (None, theirs) => series.value.clone_from(theirs),
                 (Some(_), _) if series.metric.kind == Kind::Gauge => {}
-                (Some(Value::Whole(sum)), Some(Value::Whole(more))) => {
+                (Some(Value::Integer(sum)), Some(Value::Integer(more))) => {
                     add(sum, more.saturating_sub(counted_twice));
                 }
                 (Some(Value::Histogram(histogram)), Some(Value::Histogram(more))) => {
@@ -214,12 +214,12 @@ impl SeriesList {
     }
 
     /// Exports sums always, and gauges only if `with_gauges`.
-    pub fn readings(&self, with_gauges: bool, out: &mut Vec<Reading>) {
+    pub fn add_readings(&self, with_gauges: bool, out: &mut Vec<Reading>) {
         let is_exported =
             |series: &&CatalogSeries| with_gauges || series.metric.kind != Kind::Gauge;
         for series in self.0.iter().filter(is_exported) {
             let value = match &series.value {
-                Some(Value::Whole(ns)) if series.metric.unit == Unit::Seconds => {
+                Some(Value::Integer(ns)) if series.metric.unit == Unit::Seconds => {
                     Value::Real(*ns as f64 / 1e9)
                 }
                 Some(value) => value.clone(),
@@ -247,13 +247,13 @@ impl CatalogSeries {
         };
         let amount = count.saturating_mul(factor);
         if self.metric.kind == Kind::Gauge {
-            self.value = Some(Value::Whole(amount));
+            self.value = Some(Value::Integer(amount));
             return;
         }
         let value = &mut self.value;
         match value.get_or_insert_with(|| initial_value(self.metric, 0)) {
             _ if count > MAX_DELTA => {}
-            Value::Whole(sum) => add(sum, amount),
+            Value::Integer(sum) => add(sum, amount),
             Value::Histogram(histogram) => Arc::make_mut(histogram).observe(amount as f64 / 1e9),
             Value::Real(_) => {}
         }
@@ -263,7 +263,7 @@ impl CatalogSeries {
 fn initial_value(metric: &Metric, count: u64) -> Value {
     match metric.kind {
         Kind::Histogram(bounds) => Value::Histogram(Arc::new(Histogram::new(bounds))),
-        _ => Value::Whole(count),
+        _ => Value::Integer(count),
     }
 }
 

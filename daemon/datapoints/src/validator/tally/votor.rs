@@ -90,7 +90,7 @@ impl Votor {
         self.in_standstill = None;
     }
 
-    pub fn readings(&self, with_gauges: bool, out: &mut Vec<Reading>) {
+    pub fn add_readings(&self, with_gauges: bool, out: &mut Vec<Reading>) {
         out.extend(self.vote_lateness.reading(&m::VOTE_LATENESS, None));
         out.extend(
             self.fast_finalizations
@@ -109,7 +109,7 @@ impl Votor {
                 none,
             } = self.missed_votes;
             for (reason, count) in [("late", late), ("skipped", skipped), ("none", none)] {
-                out.counter(&m::VOTES_MISSED, [reason.into()], count);
+                out.integer(&m::VOTES_MISSED, [reason.into()], count);
             }
         }
         let in_standstill = self
@@ -138,7 +138,7 @@ mod tests {
 
     fn shown(votor: &Votor) -> Vec<String> {
         let mut out = Vec::new();
-        votor.readings(true, &mut out);
+        votor.add_readings(true, &mut out);
         out.iter()
             .map(|reading| {
                 let value = match &reading.value {
@@ -237,7 +237,7 @@ mod tests {
             tally.add(&point, &counts, known.as_ref());
         }
         let mut out = Vec::new();
-        tally.readings(true, &mut out);
+        tally.add_readings(true, &mut out);
         let value = |metric: &Metric, labels: &[&str]| {
             let labels: Vec<LabelText> = labels
                 .iter()

@@ -37,7 +37,7 @@ pub fn encode<'a>(
                     format_args!("{}", Number(histogram.count() as f64)),
                 );
             }
-            Value::Whole(n) => write_sample("", None, format_args!("{n}")),
+            Value::Integer(n) => write_sample("", None, format_args!("{n}")),
             Value::Real(x) => write_sample("", None, format_args!("{}", Number(*x))),
         }
     }

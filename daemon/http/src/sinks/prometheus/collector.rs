@@ -85,9 +85,9 @@ fn encode_value(series: &mut MetricEncoder<'_>, reading: &Reading) -> fmt::Resul
     const NO_EXEMPLAR: Option<&Exemplar<NoLabelSet, f64>> = None;
     match (&reading.value, reading.metric.kind) {
         (Value::Histogram(values), _) => encode_histogram(series, values),
-        (Value::Whole(n), Kind::Counter) => series.encode_counter(n, NO_EXEMPLAR),
+        (Value::Integer(n), Kind::Counter) => series.encode_counter(n, NO_EXEMPLAR),
         (Value::Real(x), Kind::Counter) => series.encode_counter(x, NO_EXEMPLAR),
-        (Value::Whole(n), _) => series.encode_gauge(n),
+        (Value::Integer(n), _) => series.encode_gauge(n),
         (Value::Real(x), _) => series.encode_gauge(x),
     }
 }

@@ -299,11 +299,11 @@ impl DroppedSeries {
         }
     }
 
-    pub fn readings(&self, out: &mut Vec<Reading>) {
+    pub fn add_readings(&self, out: &mut Vec<Reading>) {
         let counts = self.0.lock();
         let readings = counts
             .iter()
-            .map(|(metric, count)| Reading::counter(&SERIES_DROPPED, [(*metric).into()], *count));
+            .map(|(metric, count)| Reading::integer(&SERIES_DROPPED, [(*metric).into()], *count));
         out.extend(readings);
     }
 }

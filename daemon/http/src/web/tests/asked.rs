@@ -95,8 +95,8 @@ fn requests_for_addresses_localhost_hostname_and_configured_names_are_accepted()
     )
     .unwrap();
     let address = server.local_addr().unwrap();
-    let mut stage = Stage::new("web", runtime.handle());
-    stage.task("web", |stop| server.run(stop));
+    let mut workers = WorkerGroup::new("web", runtime.handle());
+    workers.task("web", |stop| server.run(stop));
     let status = |head: &str| raw(&mut TcpStream::connect(address).unwrap(), head).0;
     for host in [
         "127.0.0.1:9912",
@@ -123,7 +123,7 @@ fn requests_for_addresses_localhost_hostname_and_configured_names_are_accepted()
         200,
         "no browser leaves it out"
     );
-    assert!(runtime.block_on(stage.end(DEADLINE)).is_empty());
+    assert!(runtime.block_on(workers.end(DEADLINE)).is_empty());
 }
 
 #[test]
@@ -166,12 +166,12 @@ fn a_unix_socket_accepts_any_host_name() {
         .enable_all()
         .build()
         .unwrap();
-    let mut stage = Stage::new("test", runtime.handle());
-    stage.task("web", |stop| server.run(stop));
+    let mut workers = WorkerGroup::new("test", runtime.handle());
+    workers.task("web", |stop| server.run(stop));
     let mut stream = UnixStream::connect(&path).unwrap();
     let head = "GET /healthz HTTP/1.1\r\nHost: faultlined.sock\r\nConnection: close\r\n\r\n";
     assert_eq!(raw(&mut stream, head).0, 200);
-    assert!(runtime.block_on(stage.end(DEADLINE)).is_empty());
+    assert!(runtime.block_on(workers.end(DEADLINE)).is_empty());
 }
 
 #[test]

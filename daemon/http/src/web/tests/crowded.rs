@@ -77,8 +77,8 @@ fn a_unix_socket_has_connections_reserved_from_the_tcp_port() {
         .enable_all()
         .build()
         .unwrap();
-    let mut stage = Stage::new("test", runtime.handle());
-    stage.task("web", |stop| server.run(stop));
+    let mut workers = WorkerGroup::new("test", runtime.handle());
+    workers.task("web", |stop| server.run(stop));
     let mut kept = UnixStream::connect(&path).unwrap();
     kept.set_read_timeout(Some(PATIENCE)).unwrap();
     kept.write_all(b"GET /healthz HTTP/1.1\r\nHost: ").unwrap();
@@ -89,5 +89,5 @@ fn a_unix_socket_has_connections_reserved_from_the_tcp_port() {
     kept.read_to_string(&mut answer).unwrap();
     assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
     drop(crowd);
-    assert!(runtime.block_on(stage.end(DEADLINE)).is_empty());
+    assert!(runtime.block_on(workers.end(DEADLINE)).is_empty());
 }

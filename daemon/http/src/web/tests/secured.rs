@@ -330,8 +330,8 @@ fn a_unix_socket_requires_the_password_but_no_tls() {
         .enable_all()
         .build()
         .unwrap();
-    let mut stage = Stage::new("test", runtime.handle());
-    stage.task("web", |stop| server.run(stop));
+    let mut workers = WorkerGroup::new("test", runtime.handle());
+    workers.task("web", |stop| server.run(stop));
     let status = |headers: &str| {
         let mut stream = std::os::unix::net::UnixStream::connect(&path).unwrap();
         stream.set_read_timeout(Some(DEADLINE)).unwrap();
@@ -342,7 +342,7 @@ fn a_unix_socket_requires_the_password_but_no_tls() {
         status("Authorization: Basic YWxpY2U6b3BlbiBzZXNhbWU=\r\n"),
         401
     );
-    assert!(runtime.block_on(stage.end(DEADLINE)).is_empty());
+    assert!(runtime.block_on(workers.end(DEADLINE)).is_empty());
 }
 
 #[test]

@@ -28,7 +28,7 @@ fn followed_at_tick(target: Option<&Arc<Target>>, ended: Option<EndReason>) -> F
 fn tick_after_steps(number: u64, set: i64, steps: u64) -> Arc<Tick> {
     let mut tick = (*tick(number, None, 0)).clone();
     tick.at.unix = Duration::from_secs((1_000_000 + number).checked_add_signed(set).unwrap());
-    let readings = vec![Reading::counter(&d::CLOCK_STEPS, [], steps)];
+    let readings = vec![Reading::integer(&d::CLOCK_STEPS, [], steps)];
     tick.batches.push(Arc::new(Batch {
         readings,
         ..Batch::empty(Source::Daemon, tick.at)
@@ -41,7 +41,7 @@ fn tick(number: u64, phase: Option<&'static str>, restarts: u64) -> Arc<Tick> {
         uptime: Duration::from_secs(number),
         unix: Duration::from_secs(1_000_000 + number),
     };
-    let mut readings = vec![Reading::counter(
+    let mut readings = vec![Reading::integer(
         &p::RESTARTS,
         ["oom_kill".into()],
         restarts,
@@ -246,7 +246,7 @@ fn a_stalled_slot_at_the_tip_is_reported_once_until_it_advances() {
             let mut tick = (*tick(number, None, 0)).clone();
             let stalled = stalled.map(|stalled| Reading::flag(&v::STALLED, [], stalled == 1.0));
             // A stopped process reports no slot.
-            let slot = (number == 1).then(|| Reading::whole(&v::SLOT, ["processed".into()], 7));
+            let slot = (number == 1).then(|| Reading::integer(&v::SLOT, ["processed".into()], 7));
             let readings = stalled.into_iter().chain(slot).collect();
             tick.batches.push(Arc::new(Batch {
                 readings,

@@ -26,7 +26,7 @@ fn opening(arm: &str) -> NewRecording {
 }
 
 fn tick(number: u64) -> RecordingEntry {
-    let readings = vec![Reading::counter(&metrics::daemon::TICKS, [], number)];
+    let readings = vec![Reading::integer(&metrics::daemon::TICKS, [], number)];
     let batch = Batch {
         readings,
         up: true,

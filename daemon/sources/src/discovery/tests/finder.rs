@@ -58,9 +58,9 @@ impl RunningFinder {
     #[track_caller]
     fn wait_for_searches(&self) {
         for search in ["a search that may have begun before", "another search"] {
-            let last = self.target_handle.report().searched_at;
+            let last = self.target_handle.report().updated_at;
             eventually(DEADLINE, search, || {
-                (self.target_handle.report().searched_at > last).then_some(())
+                (self.target_handle.report().updated_at > last).then_some(())
             });
         }
     }
@@ -130,7 +130,7 @@ fn a_zombie_is_gone_with_the_oom_kill_as_its_reason() {
     running_finder.wait_for("its successor", |target| target.process.pid == 80);
     assert_eq!(running_finder.restarts(), [0, 1, 0]);
     let mut readings = Vec::new();
-    running_finder.target_handle.readings(&mut readings);
+    running_finder.target_handle.add_readings(&mut readings);
     let labels: Vec<_> = readings
         .iter()
         .map(|reading| (reading.label_values[0].as_str(), reading.value.number()))
@@ -234,7 +234,7 @@ fn a_wrapper_ending_with_its_validator_is_no_longer_followed() {
     let running_finder = RunningFinder::start(finder);
     running_finder.wait_for_problem("process 50 (runuser) exited (unknown)");
     assert_eq!(running_finder.target_handle.current(), None);
-    assert_eq!(*running_finder.target_handle.process().borrow(), None);
+    assert_eq!(*running_finder.target_handle.watch_process().borrow(), None);
     assert_eq!(
         (running_finder.ends(), running_finder.restarts()),
         ([0, 0, 1], [0, 0, 0])
@@ -293,7 +293,7 @@ fn the_discovery_report_states_the_searched_process_and_the_reason() {
     let target_handle = finder.target_handle.clone();
     let before = target_handle.report();
     assert_eq!(
-        (before.looking_for.as_str(), before.searched_at),
+        (before.looking_for.as_str(), before.updated_at),
         ("the validator of the unit sol", None)
     );
     assert_eq!(
@@ -302,7 +302,7 @@ fn the_discovery_report_states_the_searched_process_and_the_reason() {
     );
     assert_eq!(finder.find_once(), None);
     let after = target_handle.report();
-    assert!(after.searched_at.is_some());
+    assert!(after.updated_at.is_some());
     assert_eq!(after.problems.len(), 1);
     assert_eq!(after.problems[0].kind, ProblemKind::Absent);
 }

@@ -1,7 +1,7 @@
 use super::{
     super::{
         end::{OomKillWatch, host_oom_kills},
-        target_handle::{FoundCgroup, OomKills},
+        target_handle::{FoundCgroup, OomKillCounts},
     },
     *,
 };
@@ -11,8 +11,11 @@ const PROCESS: ProcessId = ProcessId {
     start_ticks: 100,
 };
 
-fn host_kills(host: Option<u64>) -> OomKills {
-    OomKills { host, cgroup: None }
+fn host_kills(host: Option<u64>) -> OomKillCounts {
+    OomKillCounts {
+        host,
+        found_cgroup: None,
+    }
 }
 
 fn at(seconds: u64) -> Stamp {
@@ -146,7 +149,7 @@ fn only_oom_kills_after_a_cgroup_move_count() {
     let mut oom_counts = host_kills(None);
     host.write("sys/fs/cgroup/new/memory.events", "oom_kill 8\n")
         .unwrap();
-    oom_counts.cgroup = found(PROCESS);
+    oom_counts.found_cgroup = found(PROCESS);
     kills.update(&oom_counts, at(2));
     assert!(!kills.has_recent_kill(at(2)));
     // The first update after the move may come after the kill.
@@ -155,13 +158,13 @@ fn only_oom_kills_after_a_cgroup_move_count() {
     host.write("sys/fs/cgroup/new/memory.events", "oom_kill 9\n")
         .unwrap();
     host.write("proc/77/cgroup", "0::/new\n").unwrap();
-    oom_counts.cgroup = found(ProcessId {
+    oom_counts.found_cgroup = found(ProcessId {
         start_ticks: 1,
         ..PROCESS
     });
     kills.update(&oom_counts, at(2));
     assert!(!kills.has_recent_kill(at(2)), "of another process");
-    oom_counts.cgroup = found(PROCESS);
+    oom_counts.found_cgroup = found(PROCESS);
     kills.update(&oom_counts, at(3));
     assert!(kills.has_recent_kill(at(3)));
 }

@@ -24,7 +24,7 @@ fn config(port: u16) -> config::Config {
     }
 }
 
-fn start(port: u16) -> (Handle, Stage) {
+fn start(port: u16) -> (Handle, WorkerGroup) {
     let (config, clock) = (config(port), Clock::start());
     let lookup = || -> crate::admin::TargetLookup { Box::new(|| Some(Arc::new(target(ME, None)))) };
     let poller = Poller::new(&config.rpc, clock, lookup(), Latest::default());
@@ -34,16 +34,16 @@ fn start(port: u16) -> (Handle, Stage) {
         clock,
         Endpoint::new(&config.rpc, lookup(), Latest::default(), handle.clone()),
     );
-    let mut stage = Stage::new("test", &Runtime::current());
-    stage.task("rpc", |stop| poller.run(stop));
-    stage.task("probe", |stop| probe.run(stop));
-    (handle, stage)
+    let mut workers = WorkerGroup::new("test", &Runtime::current());
+    workers.task("rpc", |stop| poller.run(stop));
+    workers.task("probe", |stop| probe.run(stop));
+    (handle, workers)
 }
 
 /// Number and total seconds of good responses, and failures by kind.
 fn counted(handle: &Handle) -> (u64, f64, Vec<(String, f64)>) {
     let (mut readings, mut good, mut sum) = (Vec::new(), 0, 0.0);
-    handle.readings(None, &mut readings);
+    handle.add_readings(None, &mut readings);
     let mut failures = Vec::new();
     for reading in &readings {
         match (&reading.value, reading.metric.name) {
@@ -85,7 +85,7 @@ async fn probe_responses_are_timed_and_failures_counted_by_kind() {
             _ => Reply::json(&json!({"jsonrpc": "2.0", "result": 7, "id": body["id"]})),
         }
     }).unwrap();
-    let (handle, stage) = start(server.port());
+    let (handle, workers) = start(server.port());
     until("answers after all failures", || {
         (counted(&handle).0 >= 4).then_some(())
     })
@@ -106,7 +106,7 @@ async fn probe_responses_are_timed_and_failures_counted_by_kind() {
     );
     assert!(sum > 0.0 && sum < 30.0 * good as f64, "{good} in {sum} s");
     assert!(server.max_waiting() <= 1);
-    assert!(stage.end(Duration::from_secs(20)).await.is_empty());
+    assert!(workers.end(Duration::from_secs(20)).await.is_empty());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
@@ -119,7 +119,7 @@ async fn a_starting_validator_is_not_probed_and_a_failing_one_backs_off() {
         false => Reply::status(429, &[], ""),
     })
     .unwrap();
-    let (handle, stage) = start(server.port());
+    let (handle, workers) = start(server.port());
     let polls = |server: &MockNode| {
         server
             .bodies()
@@ -136,5 +136,5 @@ async fn a_starting_validator_is_not_probed_and_a_failing_one_backs_off() {
     assert!(polls(&server) >= 30, "{} polls", polls(&server));
     let failed = counted(&handle).2;
     assert!(failed.len() == 1 && failed[0].0 == "http", "{failed:?}");
-    assert!(stage.end(Duration::from_secs(20)).await.is_empty());
+    assert!(workers.end(Duration::from_secs(20)).await.is_empty());
 }

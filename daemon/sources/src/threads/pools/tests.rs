@@ -244,21 +244,21 @@ fn more_than_a_clock_tick_of_unreported_cpu_time_requires_a_read_of_every_thread
     add_all(&mut pools, &both, process(50, 0));
     let busy = [worked(1, "a", 60, 6, 0), worked(2, "idle", 0, 0, 0)];
     pools.add(busy.into_iter(), process(69, 0), &host());
-    assert!(!pools.update_process_cpu(process(69, 0)), "9 ms");
-    assert!(pools.update_process_cpu(process(70, 0)));
-    assert!(!pools.update_process_cpu(None));
+    assert!(!pools.check_unreported_cpu(process(69, 0)), "9 ms");
+    assert!(pools.check_unreported_cpu(process(70, 0)));
+    assert!(!pools.check_unreported_cpu(None));
     assert_eq!(cpu(&pools, EXITED), [ms(0); 2], "not every thread was read");
     let read = [worked(1, "a", 60, 6, 0), worked(2, "idle", 9, 0, 0)];
     add_all(&mut pools, &read, process(70, 0));
     assert_eq!(cpu(&pools, EXITED), [ms(1), ms(0)]);
-    assert!(!pools.update_process_cpu(process(70, 0)));
+    assert!(!pools.check_unreported_cpu(process(70, 0)));
     let busy = [worked(1, "a", 4_060, 6, 0), worked(2, "idle", 9, 0, 0)];
     pools.add(busy.into_iter(), process(4_100, 0), &host());
     assert!(
-        !pools.update_process_cpu(process(4_100, 0)),
+        !pools.check_unreported_cpu(process(4_100, 0)),
         "below one percent"
     );
-    assert!(pools.update_process_cpu(process(4_120, 0)));
+    assert!(pools.check_unreported_cpu(process(4_120, 0)));
 }
 
 #[test]
@@ -271,7 +271,7 @@ fn without_schedstat_cpu_time_is_in_ticks_and_unknown_for_exited_threads() {
     add_all(&mut pools, &[ticks], process(48, 20));
     assert_eq!(cpu(&pools, "a"), [ms(30), ms(10)]);
     assert_eq!(pools.exited_cpu, None);
-    assert!(!pools.update_process_cpu(process(1_000, 0)));
+    assert!(!pools.check_unreported_cpu(process(1_000, 0)));
 }
 
 proptest! {

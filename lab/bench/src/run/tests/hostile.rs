@@ -321,7 +321,7 @@ fn what_came(protocol: Protocol) {
         max_answer_bytes: 40_000,
         ..plan.as_ref().clone()
     };
-    plan.links[0].protocol = protocol;
+    plan.connections[0].protocol = protocol;
     let measured = Engine::new(&plan, None)
         .unwrap()
         .run(&Rc::new(plan), &|_, _| ())
@@ -342,13 +342,17 @@ fn what_came(protocol: Protocol) {
     assert_eq!(measured.state.stopped_by, None);
     // An error is an answer: the connection stays usable.
     let connect = measured.samples[1].timing().unwrap().phases[1];
-    assert_eq!(connect == 0, protocol != Protocol::HttpNew, "{protocol:?}");
+    assert_eq!(
+        connect == 0,
+        protocol != Protocol::HttpNewConnection,
+        "{protocol:?}"
+    );
 }
 
 #[test]
 fn over_http_1_any_node_misbehaviour_fails_only_that_request() {
     what_came(Protocol::Http);
-    what_came(Protocol::HttpNew);
+    what_came(Protocol::HttpNewConnection);
 }
 
 #[test]
@@ -382,7 +386,7 @@ fn a_node_flooding_pings_is_reported_before_pongs_fill_memory() {
         timeout: Duration::from_secs(120),
         ..plan_of(endpoint, 1, 1, None).as_ref().clone()
     };
-    plan.links[0].protocol = Protocol::WebSocket;
+    plan.connections[0].protocol = Protocol::WebSocket;
     let engine = Engine::new(&plan, None).unwrap();
     let measured = engine.run(&Rc::new(plan), &|_, _| ()).unwrap();
     let failure = measured.samples[0]
@@ -419,7 +423,7 @@ fn reading_stops_from_an_http_2_ping_flooder_that_does_not_read() {
         timeout: Duration::from_secs(3),
         ..plan_of(endpoint, 1, 1, None).as_ref().clone()
     };
-    plan.links[0].protocol = Protocol::Http2;
+    plan.connections[0].protocol = Protocol::Http2;
     let engine = Engine::new(&plan, None).unwrap();
     let measured = engine.run(&Rc::new(plan), &|_, _| ()).unwrap();
     let failure = measured.samples[0]

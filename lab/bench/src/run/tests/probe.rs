@@ -15,15 +15,15 @@ fn plan_for(server: &Server, arms: usize) -> Plan {
     let case = |(arm_index, request_index)| Case {
         arm_index,
         request_index,
-        link_index: arm_index,
+        connection_index: arm_index,
         expected: Expected::Json,
         ..known.cases[0].clone()
     };
-    let request_names = || ["a", "b"].map(|name| name.to_owned());
+    let request_labels = || ["a", "b"].map(|name| name.to_owned());
     Plan {
         arms: (0..arms).map(name).collect(),
-        links: (0..arms).map(|_| known.links[0].clone()).collect(),
-        request_names: request_names().into(),
+        connections: (0..arms).map(|_| known.connections[0].clone()).collect(),
+        request_labels: request_labels().into(),
         cases: (0..2)
             .flat_map(|request| (0..arms).map(move |arm| (arm, request)))
             .map(case)

@@ -3,8 +3,8 @@ use crate::{
     journal::{self, Journal},
     outcome::{Outcome, Validity},
     search::{
-        DwellEvidence, DwellResult, EndTrials, HeadroomInterval, Memory, SearchAnswer, SearchEvent,
-        Verdict,
+        DwellEvidence, DwellResult, EndTrials, HeadroomInterval, SearchAnswer, SearchEvent,
+        SufficientSize, Verdict,
     },
 };
 use std::path::PathBuf;
@@ -15,8 +15,8 @@ const GIB: u64 = 1 << 30;
 fn lines_of_a_search() -> Vec<SearchEvent> {
     let evidence = DwellEvidence {
         seconds: 480.25,
-        behind_most: Some(3),
-        behind_first: Some(0.5),
+        max_slots_behind: Some(3),
+        slots_behind_first_eighth: Some(0.5),
         replay_p95_us: Some(0.1 + 0.2),
         unreclaimable: Some(u64::MAX),
         why: vec!["it was 30 slots behind".to_owned()],
@@ -59,12 +59,12 @@ fn answer() -> SearchAnswer {
             low_failed: 3,
             ..EndTrials::default()
         }),
-        start: 388 * GIB,
+        startup_peak_bytes: 388 * GIB,
         unreclaimable: None,
-        highest: None,
-        grows: Some(1.9e9),
-        settles: Some(false),
-        memory: vec![Memory {
+        peak_unreclaimable_bytes: None,
+        growth_bytes_per_hour: Some(1.9e9),
+        is_stable: Some(false),
+        sufficient_sizes: vec![SufficientSize {
             hours: 1.0,
             bytes: 430 * GIB,
         }],
@@ -121,10 +121,10 @@ fn whole() -> Vec<JournalLine> {
     let search = |attempt| {
         lines_of_a_search()
             .into_iter()
-            .map(move |line| Entry::Search {
+            .map(move |event| Entry::Search {
                 run: 1,
                 attempt,
-                line,
+                event,
             })
     };
     let mut entries = vec![
@@ -247,7 +247,7 @@ fn a_void_result_does_not_count_and_its_run_is_next_again() {
     lines.push(finished);
     let before = JournalState::of(&lines);
     assert!(before.finished && before.next_attempt().is_none());
-    assert_eq!(before.counted().len(), 1);
+    assert_eq!(before.completed_runs().len(), 1);
     let void = Entry::Void {
         run: 1,
         attempt: 2,
@@ -256,9 +256,9 @@ fn a_void_result_does_not_count_and_its_run_is_next_again() {
     let text = serde_json::to_string(&line(101, void)).unwrap();
     lines.push(serde_json::from_str(&text).unwrap());
     let after = JournalState::of(&lines);
-    assert!(!after.finished && after.counted().is_empty());
+    assert!(!after.finished && after.completed_runs().is_empty());
     assert_eq!(after.next_attempt().map(|next| next.attempt), Some(3));
-    assert!(after.unfinished_attempts().is_empty(), "nothing runs");
+    assert!(after.unfinished_runs().is_empty(), "nothing runs");
 }
 
 #[test]

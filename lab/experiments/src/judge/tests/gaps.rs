@@ -50,7 +50,7 @@ fn a_short_recorder_gap_is_accepted_but_many_or_long_are_not() {
             .is_some()
     );
     let long = recorded(|at| (500..512).contains(&at), 1000, 0);
-    let words = "its recorder stood still: 12 of 1,000 ticks are missing, the longest gap is 13 s";
+    let words = "its recorder stalled: 12 of 1,000 samples are missing, the longest gap is 13 s";
     assert_eq!(long.coverage_doubt().as_deref(), Some(words));
     assert_eq!(long.checked_outcome(Outcome::Completed), Outcome::Completed);
 }

@@ -89,7 +89,7 @@ fn scripts_get_placeholder_values_in_their_environment() {
 fn every_script_variable_is_known_as_set_by_the_runner() {
     let plan = plan(r#"["v"]"#, "cache_entries = 5");
     assert!(
-        values(&plan, &plan.arms[0], &plan.lanes[0], Path::new("/"), 1)
+        placeholder_values(&plan, &plan.arms[0], &plan.lanes[0], Path::new("/"), 1)
             .keys()
             .eq(VALUE_PLACEHOLDERS
                 .iter()

@@ -1,8 +1,8 @@
-//! What a plan tries: `[[arm]]`, `[factors]` or `[search]`.
+//! Reads the arms of a plan from `[[arm]]` and `[factors]`, or the one arm of `[search]`.
 
 use super::{
     super::{Arm, MemorySearchRules, Plan},
-    HOUR, MINUTE, PlanFolder, SECOND, at_least, cpus, percent,
+    BaseFolder, HOUR, MINUTE, SECOND, at_least, cpus, percent,
     workload::{argument, check_plain_name, environment, plain_name, variable},
 };
 use faultline_runner::isolation::IoLimit;
@@ -13,8 +13,8 @@ use toml::de::DeValue;
 const MAX_ARMS: usize = 100;
 /// The kernel rounds limits down to pages.
 const PAGE: u64 = 4096;
-/// Settings of an arm whose values name the levels of a factor.
-const KEYS_WITH_NAMED_VALUES: [&str; 5] = [
+/// Keys of an arm. In `[factors]` each has a list of values, and a value names its level.
+const LEVELS_NAMED_BY_VALUE: [&str; 5] = [
     "memory_max",
     "memory_high",
     "swap_max",
@@ -32,8 +32,8 @@ const NOT_WITH_SEARCH: [&str; 6] = [
     "seed",
 ];
 
-/// The arms of `[[arm]]`, then the product of `[factors]`.
-pub fn read_arms(top: &mut Table<'_>, plan_folder: &PlanFolder) -> Vec<Arm> {
+/// The arms of `[[arm]]`, then all combinations of the levels in `[factors]`.
+pub fn read_arms(top: &mut Table<'_>, base_folder: &BaseFolder) -> Vec<Arm> {
     let mut arms = Vec::new();
     if !["arm", "factors", "search"].iter().any(|key| top.has(key)) {
         top.report_missing(
@@ -41,13 +41,13 @@ pub fn read_arms(top: &mut Table<'_>, plan_folder: &PlanFolder) -> Vec<Arm> {
             "there is no [[arm]], no [factors] and no [search]: nothing is tried",
         );
     }
-    top.tables("arm", |table| arms.push(read_arm(table, plan_folder)));
+    top.tables("arm", |table| arms.push(read_arm(table, base_folder)));
     top.table("factors", |table| {
-        let factors = read_factors(table, plan_folder);
+        let factors = read_factors(table, base_folder);
         let lengths = factors.iter().map(Vec::len);
         if lengths.fold(1, usize::saturating_mul) > MAX_ARMS {
             table.report(format!(
-                "their cross has more than {MAX_ARMS} arms; leave some levels out"
+                "they have more than {MAX_ARMS} combinations; leave some levels out"
             ));
         } else if table.is_empty() {
             table.report("is empty: name what varies, as in memory_max = [\"128G\", \"256G\"]");
@@ -64,27 +64,27 @@ pub fn read_arms(top: &mut Table<'_>, plan_folder: &PlanFolder) -> Vec<Arm> {
     arms
 }
 
-fn read_arm(table: &mut Table<'_>, plan_folder: &PlanFolder) -> Arm {
+fn read_arm(table: &mut Table<'_>, base_folder: &BaseFolder) -> Arm {
     let mut arm = Arm {
         name: table.take_required("name", plain_name).unwrap_or_default(),
         line: table.first_key_line(),
         ..Arm::default()
     };
-    for key in KEYS_WITH_NAMED_VALUES
+    for key in LEVELS_NAMED_BY_VALUE
         .into_iter()
         .chain(["binary", "arguments"])
     {
-        table.take(key, |v| set_value(key, v, plan_folder, &mut arm));
+        table.take(key, |v| set_value(key, v, base_folder, &mut arm));
     }
     arm.environment = environment(table, "environment");
     let mut devices = Unique::default();
     table.tables("io", |table| {
         let bytes = |v: &DeValue<'_>| match size(v)? {
-            0 => Err("0 would stop it; leave the key out for no limit".to_owned()),
+            0 => Err("0 would block all I/O; leave the key out for no limit".to_owned()),
             bytes => Ok(bytes),
         };
         let operations = |v: &DeValue<'_>| whole_number_within(v, 1..=u64::MAX >> 1);
-        let device = table.take_required("device", |v| plan_folder.path(v));
+        let device = table.take_required("device", |v| base_folder.path(v));
         let limit = IoLimit {
             device: device.unwrap_or_default(),
             read_bytes: table.take("read_bytes", bytes),
@@ -113,12 +113,12 @@ fn read_arm(table: &mut Table<'_>, plan_folder: &PlanFolder) -> Arm {
     default_to_no_swap(arm)
 }
 
-/// Sets `key`. Returns the name of a factor's level with this value; empty for keys whose levels
-/// the plan names.
+/// Sets `key` of `arm`. Returns the name of the factor level with this value, such as `high-64G`.
+/// Returns an empty name for `binary`, `arguments` and `environment`: the plan names their levels.
 fn set_value(
     key: &str,
     value: &DeValue<'_>,
-    plan_folder: &PlanFolder,
+    base_folder: &BaseFolder,
     arm: &mut Arm,
 ) -> Result<String, String> {
     let as_written = value.as_str().unwrap_or_default().trim();
@@ -138,23 +138,23 @@ fn set_value(
         }
         "cache_entries" => {
             let entries = whole_number_within(value, 1..=u32::MAX)?;
-            arm.cache_entries = Some(entries);
+            arm.program_cache_entries = Some(entries);
             name = format!("cache-{entries}");
         }
         "cpus" => {
-            let cpus = cpus(value)?;
-            name = format!("cpus-{cpus}");
-            arm.cpus = Some(cpus);
+            let cpu_set = cpus(value)?;
+            name = format!("cpus-{cpu_set}");
+            arm.cpus = Some(cpu_set);
         }
-        "binary" => arm.binary = Some(plan_folder.path(value)?),
+        "binary" => arm.binary = Some(base_folder.path(value)?),
         "arguments" => arm.arguments = array(value, argument)?,
         _ => arm.environment = variables(value)?,
     }
     Ok(name)
 }
 
-/// With a memory limit and no swap limit, swap is 0: else memory beyond the limit would go there
-/// unnoticed.
+/// If an arm limits memory but not swap, swap is 0. Otherwise memory above the limit would be
+/// swapped out unnoticed.
 fn default_to_no_swap(mut arm: Arm) -> Arm {
     if arm.memory_max.is_some() && arm.swap_max.is_none() {
         arm.swap_max = Some(0);
@@ -175,20 +175,20 @@ struct FactorLevel {
     settings: Arm,
 }
 
-/// Levels are equal if their settings are, such as 1G and 1024M.
+/// Levels are equal if their settings are equal, whatever their names: 1G is 1024M.
 impl PartialEq for FactorLevel {
     fn eq(&self, other: &Self) -> bool {
         self.settings == other.settings
     }
 }
 
-fn read_factors(table: &mut Table<'_>, plan_folder: &PlanFolder) -> Vec<Vec<FactorLevel>> {
+fn read_factors(table: &mut Table<'_>, base_folder: &BaseFolder) -> Vec<Vec<FactorLevel>> {
     let mut all = Vec::new();
-    for key in KEYS_WITH_NAMED_VALUES {
+    for key in LEVELS_NAMED_BY_VALUE {
         all.extend(table.take(key, |value| {
             let levels = distinct(value, |value| {
                 let mut settings = Arm::default();
-                let name = set_value(key, value, plan_folder, &mut settings)?;
+                let name = set_value(key, value, base_folder, &mut settings)?;
                 Ok(FactorLevel { name, settings })
             })?;
             if levels.is_empty() {
@@ -206,7 +206,7 @@ fn read_factors(table: &mut Table<'_>, plan_folder: &PlanFolder) -> Vec<Vec<Fact
                 return Err("a level needs a name".to_owned());
             }
             let mut settings = Arm::default();
-            set_value(key, value, plan_folder, &mut settings)?;
+            set_value(key, value, base_folder, &mut settings)?;
             Ok(FactorLevel { name, settings })
         });
         if !levels.is_empty() {
@@ -228,7 +228,7 @@ fn variables(value: &DeValue<'_>) -> Result<BTreeMap<String, String>, String> {
         .collect()
 }
 
-/// The last factor changes fastest.
+/// From arm to arm, the level of the last factor changes fastest.
 fn cross(line: Option<usize>, factors: &[Vec<FactorLevel>]) -> Vec<Arm> {
     let mut arms = vec![Arm {
         line,
@@ -253,7 +253,7 @@ fn with_level(arm: &Arm, level: &FactorLevel) -> Arm {
         memory_max: settings.memory_max.or(arm.memory_max),
         memory_high: settings.memory_high.or(arm.memory_high),
         swap_max: settings.swap_max.or(arm.swap_max),
-        cache_entries: settings.cache_entries.or(arm.cache_entries),
+        program_cache_entries: settings.program_cache_entries.or(arm.program_cache_entries),
         cpus: settings.cpus.or(arm.cpus),
         binary: settings.binary.or(arm.binary),
         ..arm
@@ -263,7 +263,7 @@ fn with_level(arm: &Arm, level: &FactorLevel) -> Arm {
     merged
 }
 
-/// Reads `[search]`. A plan with a search has one arm without settings.
+/// Reads `[search]`. A plan with a search has only one arm, which has no settings.
 pub fn read_memory_search(top: &mut Table<'_>, plan: &mut Plan) {
     top.table("search", |table| {
         table.take_required("what", |v| choice(v, &[("memory", ())]));

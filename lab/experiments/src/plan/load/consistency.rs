@@ -23,14 +23,14 @@ pub fn check(plan: &Plan, source_lines: &SourceLines, errors: &ConfigErrors<'_>)
     let line = source_lines.workload;
     let workload = &plan.workload;
     refuse_runner_variables(&workload.environment, "workload", line, errors);
-    let cache_variable = &workload.cache_variable;
+    let cache_variable = &workload.program_cache_variable;
     if workload.environment.contains_key(cache_variable) {
         let what = format!(
             "workload: remove {cache_variable} from the environment, and set cache_entries in the arms"
         );
         errors.push(line, what);
     }
-    let runs = plan.runs();
+    let runs = plan.run_count();
     if runs > MAX_RUNS {
         errors.push(
             None,
@@ -59,7 +59,7 @@ fn check_arms(plan: &Plan, errors: &ConfigErrors<'_>) {
             errors.push(arm.line, what);
         }
         refuse_runner_variables(&arm.environment, &owner, arm.line, errors);
-        let cache_variable = &workload.cache_variable;
+        let cache_variable = &workload.program_cache_variable;
         if arm.environment.contains_key(cache_variable) {
             let what = format!(
                 "{owner}: {cache_variable} is set by the runner; set cache_entries instead"
@@ -273,7 +273,7 @@ fn check_begin_and_stop(plan: &Plan, source_lines: &SourceLines, errors: &Config
             "stop.counted_from: the duration of a replay counts from its start; leave this key out",
         );
     }
-    if !is_validator && plan.begin == InitialState::Download {
+    if !is_validator && plan.initial_state == InitialState::Download {
         errors.push(
             source_lines.begin_how,
             "begin.how: a replay needs an existing ledger: set \"as-is\" or \"restore\"",

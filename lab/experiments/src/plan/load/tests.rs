@@ -62,7 +62,12 @@ fn a_small_plan_has_the_defaults() {
         ["/plans/start.sh", "--ledger", "{ledger}"]
     );
     assert_eq!(
-        (plan.replicates, plan.order, plan.seed, plan.attempts),
+        (
+            plan.replicates,
+            plan.order,
+            plan.seed,
+            plan.attempts_per_turn
+        ),
         (4, Order::Abba, 1, 3)
     );
     assert_eq!(plan.stop.duration, Duration::from_secs(12 * 3600));
@@ -99,7 +104,7 @@ fn every_key_is_read() {
         ["7Np41oeYqPefeNQEHSv1UDhYrehxin3NStELsSKCT4K2"]
     );
     assert_eq!(
-        plan.begin,
+        plan.initial_state,
         InitialState::Restore {
             from: "/mnt/kept".into()
         }
@@ -149,7 +154,7 @@ fn every_key_of_an_arm_is_read_and_the_factors_are_crossed() {
         ]
     );
     assert_eq!(
-        (plan.arms[4].memory_max, plan.arms[4].cache_entries),
+        (plan.arms[4].memory_max, plan.arms[4].program_cache_entries),
         (Some(256 << 30), Some(1024))
     );
     assert_eq!(
@@ -488,7 +493,7 @@ fn arm_names_must_be_distinct_and_valid() {
         .join(",");
     refused(
         &format!("{SMALL}[factors]\nmemory_max = [{levels}]\n"),
-        "more than 100 arms",
+        "more than 100 combinations",
     );
 }
 

@@ -3,7 +3,7 @@
 
 use super::{
     super::{Cluster, Lane, SlurmOptions, Workload},
-    PlanFolder, cpus, variant,
+    BaseFolder, cpus, variant,
 };
 use faultline_agave::PublicKey;
 use faultline_settings::{Table, array, distinct, size, text, whole_number_within};
@@ -26,19 +26,19 @@ const LANE_KEYS: [&str; 8] = [
     "cpus",
 ];
 
-pub fn read_workload(table: &mut Table<'_>, plan_folder: &PlanFolder) -> Workload {
-    let path = |v: &DeValue<'_>| plan_folder.path(v);
+pub fn read_workload(table: &mut Table<'_>, base_folder: &BaseFolder) -> Workload {
+    let path = |v: &DeValue<'_>| base_folder.path(v);
     let mut workload = Workload {
         kind: table.take("kind", variant).unwrap_or_default(),
         command: table
-            .take_required("command", |v| command(v, plan_folder))
+            .take_required("command", |v| command(v, base_folder))
             .unwrap_or_default(),
         user: table.take("user", text),
-        working_folder: table.take("working_folder", path),
+        current_dir: table.take("working_folder", path),
         environment: environment(table, "environment"),
         open_files: table.take("open_files", |v| whole_number_within(v, 1..=u64::MAX >> 1)),
         binary: table.take("binary", path),
-        cache_variable: table
+        program_cache_variable: table
             .take("cache_variable", |v| variable(&text(v)?))
             .unwrap_or_else(|| DEFAULT_CACHE_VARIABLE.to_owned()),
         cluster: table.take("cluster", variant),
@@ -59,7 +59,7 @@ pub fn read_workload(table: &mut Table<'_>, plan_folder: &PlanFolder) -> Workloa
     workload
 }
 
-fn command(value: &DeValue<'_>, plan_folder: &PlanFolder) -> Result<Vec<String>, String> {
+fn command(value: &DeValue<'_>, base_folder: &BaseFolder) -> Result<Vec<String>, String> {
     let mut words = array(value, argument)?;
     let Some(program) = words.first_mut() else {
         return Err("is empty: name the program".to_owned());
@@ -67,7 +67,7 @@ fn command(value: &DeValue<'_>, plan_folder: &PlanFolder) -> Result<Vec<String>,
     if program.is_empty() {
         return Err("its first word is empty: name the program".to_owned());
     }
-    *program = plan_folder.program(program).to_string_lossy().into_owned();
+    *program = base_folder.program(program).to_string_lossy().into_owned();
     Ok(words)
 }
 
@@ -137,7 +137,7 @@ fn url(value: &DeValue<'_>) -> Result<String, String> {
     ))
 }
 
-pub fn read_single_lane(table: &mut Table<'_>, plan_folder: &PlanFolder) -> Option<Lane> {
+pub fn read_single_lane(table: &mut Table<'_>, base_folder: &BaseFolder) -> Option<Lane> {
     if table.missing(&LANE_KEYS).len() == LANE_KEYS.len() {
         // Marks the keys as known, so that a misspelled one gets a suggestion.
         for key in LANE_KEYS {
@@ -148,12 +148,12 @@ pub fn read_single_lane(table: &mut Table<'_>, plan_folder: &PlanFolder) -> Opti
     Some(Lane {
         name: "main".to_owned(),
         line: LANE_KEYS.iter().find_map(|key| table.line_of(key)),
-        ..read_lane(table, plan_folder)
+        ..read_lane(table, base_folder)
     })
 }
 
 /// Reads `[[lane]]`. If `[workload]` has keys of a lane, `lanes` already contains that lane.
-pub fn read_lanes(top: &mut Table<'_>, plan_folder: &PlanFolder, lanes: &mut Vec<Lane>) {
+pub fn read_lanes(top: &mut Table<'_>, base_folder: &BaseFolder, lanes: &mut Vec<Lane>) {
     if let (Some(only), true) = (lanes.first(), top.has("lane")) {
         top.errors().push(
             only.line,
@@ -165,13 +165,13 @@ pub fn read_lanes(top: &mut Table<'_>, plan_folder: &PlanFolder, lanes: &mut Vec
         lanes.push(Lane {
             name: name.unwrap_or_default(),
             line: table.first_key_line(),
-            ..read_lane(table, plan_folder)
+            ..read_lane(table, base_folder)
         });
     });
 }
 
-fn read_lane(table: &mut Table<'_>, plan_folder: &PlanFolder) -> Lane {
-    let path = |v: &DeValue<'_>| plan_folder.path(v);
+fn read_lane(table: &mut Table<'_>, base_folder: &BaseFolder) -> Lane {
+    let path = |v: &DeValue<'_>| base_folder.path(v);
     let port = |v: &DeValue<'_>| whole_number_within(v, 1..=u16::MAX);
     Lane {
         ledger: table.take_required("ledger", path).unwrap_or_default(),

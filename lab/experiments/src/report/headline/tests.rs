@@ -221,7 +221,7 @@ fn an_unlimited_arm_is_excluded_from_the_bracket_and_named_separately() {
     let points = sentences("replay", "small 1G o, large 2G c, all none x");
     let expected = [
         "The smallest limit with which every run did all of its work is 2 GiB. The largest limit with which a run failed is 1 GiB.",
-        "all is not counted in this, because it had no limit: 0 of 1 run did all of its work.",
+        "all had no limit, so it is not part of this: 0 of 1 run did all of its work.",
         "Did not do all of it (was killed by the kernel's OOM killer): small, run 1.",
     ];
     assert!(

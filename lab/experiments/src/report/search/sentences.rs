@@ -48,7 +48,7 @@ impl SearchReport<'_> {
             SearchOutcome::Noisy => {
                 "Noisy: equal dwells had too different results, so there is no size.".to_owned()
             }
-            SearchOutcome::AboveStart => format!(
+            SearchOutcome::FirstHeadroomTooSmall => format!(
                 "The first headroom, {}, was too small to keep up: the least headroom is larger.",
                 bytes(self.rules.first_headroom)
             ),
@@ -81,7 +81,7 @@ impl SearchReport<'_> {
     /// `Keeps up with 412 to 430 GiB after 6 h; needs 1.9 GiB more each hour; its start alone needs 388 GiB.`
     fn found(&self, answer: &SearchAnswer, interval: &HeadroomInterval) -> String {
         let HeadroomInterval { low, high, .. } = *interval;
-        let Some(base) = answer.base_memory() else {
+        let Some(base) = answer.overall_peak_bytes() else {
             return format!(
                 "Keeps up with {} above memory that cannot be reclaimed.",
                 range(low, high)
@@ -92,10 +92,10 @@ impl SearchReport<'_> {
         });
         let memory = range(base.saturating_add(low), base.saturating_add(high));
         let mut text = vec![format!("Keeps up with {memory}{after}")];
-        text.extend(match (answer.settles, answer.grows) {
-            (Some(false), Some(grows)) => Some(format!(
+        text.extend(match (answer.is_stable, answer.growth_bytes_per_hour) {
+            (Some(false), Some(growth)) => Some(format!(
                 "needs {} more each hour",
-                bytes(grows.max(0.0) as u64)
+                bytes(growth.max(0.0) as u64)
             )),
             (Some(true), _) => Some("memory that cannot be reclaimed hardly grows".to_owned()),
             _ => None,
@@ -194,20 +194,23 @@ impl SearchReport<'_> {
 
     fn growth_paragraph(&self, answer: &SearchAnswer) -> Option<String> {
         let horizon = duration(self.rules.horizon);
-        match answer.settles {
+        match answer.is_stable {
             None => Some("There is too little data to say whether memory that cannot be reclaimed grows.".to_owned()),
-            Some(true) => answer.memory.first().map(|memory| {
+            Some(true) => answer.sufficient_sizes.first().map(|sufficient| {
                 format!(
                     "Memory that cannot be reclaimed is stable: at its present growth it rises by less than 5 % in {horizon}. With \
                      the headroom at the upper end of the interval, {} is enough for that long.",
-                    size(memory.bytes)
+                    size(sufficient.bytes)
                 )
             }),
             Some(false) => {
                 let sizes = answer
-                    .memory
+                    .sufficient_sizes
                     .iter()
-                    .map(|memory| format!("{} after {}", size(memory.bytes), duration_words(memory.hours)))
+                    .map(|sufficient| {
+                        let time = duration_words(sufficient.hours);
+                        format!("{} after {time}", size(sufficient.bytes))
+                    })
                     .join(", ");
                 let enough = if sizes.is_empty() {
                     sizes
@@ -275,7 +278,8 @@ fn cut_off(times: usize) -> Option<String> {
 }
 
 fn start(answer: &SearchAnswer) -> Option<String> {
-    (answer.start > 0).then(|| format!("start alone needs {}", size(answer.start)))
+    (answer.startup_peak_bytes > 0)
+        .then(|| format!("start alone needs {}", size(answer.startup_peak_bytes)))
 }
 
 /// `412 to 430 GiB`, `1,480 to 1,560 MiB`.

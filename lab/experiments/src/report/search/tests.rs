@@ -4,7 +4,7 @@ use crate::{
     journal::{Entry, JournalLine, JournalState, Planned},
     outcome::{Ending, Outcome as Ended, Validity},
     schedule::Turn,
-    search::{EndTrials, HeadroomInterval, Memory, SearchAnswer, SearchOutcome},
+    search::{EndTrials, HeadroomInterval, SearchAnswer, SearchOutcome, SufficientSize},
 };
 use faultline_pages::render;
 use faultline_runner::isolation::CgroupState;
@@ -26,16 +26,16 @@ fn dwell(headroom: Option<f64>, confirms: bool, verdict: Verdict) -> SearchEvent
         }
     };
     let evidence = DwellEvidence {
-        replayed: 0,
+        replayed_slots: 0,
         seconds: if confirms { 960.0 } else { 480.0 },
-        behind_most: Some(if verdict == Verdict::Failed { 45 } else { 2 }),
-        behind_first: Some(0.5),
-        behind_last: Some(0.6),
+        max_slots_behind: Some(if verdict == Verdict::Failed { 45 } else { 2 }),
+        slots_behind_first_eighth: Some(0.5),
+        slots_behind_last_eighth: Some(0.6),
         replay_p95_us: Some(210_000.0 + 9_000.0 * short),
-        refaults: Some(4.0 + 150.0 * short),
-        waited: Some(0.012),
-        cluster: Some(2.5),
-        memory_full: None,
+        refaults_per_second: Some(4.0 + 150.0 * short),
+        replay_cpu_wait_share: Some(0.012),
+        cluster_slots_per_second: Some(2.5),
+        max_stall_percent: None,
         unreclaimable: Some(388 * GIB),
         memory: headroom.map(|gib| 388 * GIB + (gib * GIB as f64) as u64),
         why,
@@ -84,13 +84,13 @@ fn answer(outcome: SearchOutcome) -> SearchAnswer {
             low_kept_up: 0,
             low_failed: 3,
         }),
-        start: 388 * GIB,
+        startup_peak_bytes: 388 * GIB,
         unreclaimable: Some(397 * GIB),
-        highest: Some(398 * GIB),
-        grows: Some(1.9 * GIB as f64),
-        settles: Some(false),
-        memory: [1.0, 12.0, 24.0]
-            .map(|hours| Memory {
+        peak_unreclaimable_bytes: Some(398 * GIB),
+        growth_bytes_per_hour: Some(1.9 * GIB as f64),
+        is_stable: Some(false),
+        sufficient_sizes: [1.0, 12.0, 24.0]
+            .map(|hours| SufficientSize {
                 hours,
                 bytes: (414 * GIB) + (hours * 1.9) as u64 * GIB,
             })
@@ -169,10 +169,10 @@ fn planned() -> Entry {
 
 fn attempt(attempt: u32, lines: Vec<SearchEvent>) -> impl Iterator<Item = Entry> {
     let begun = Entry::TurnBegun { turn: 1, attempt };
-    let search = move |line| Entry::Search {
+    let search = move |event| Entry::Search {
         run: 1,
         attempt,
-        line,
+        event,
     };
     std::iter::once(begun).chain(lines.into_iter().map(search))
 }
@@ -214,7 +214,7 @@ fn only_a_confirmed_size_that_does_not_grow_is_evidence() {
         ram_evidence(&searches(&experiment, &[]))
     };
     let settled = SearchAnswer {
-        settles: Some(true),
+        is_stable: Some(true),
         ..answer(found())
     };
     let proven = of(settled.clone()).expect("a size");
@@ -262,7 +262,7 @@ fn any_search_outcome_is_reported_as_one_sentence() {
             "Never failed: the smallest headroom that was tried, 3.0 GiB, was enough, so the least headroom is not known.",
         ),
         (
-            SearchOutcome::AboveStart,
+            SearchOutcome::FirstHeadroomTooSmall,
             "The first headroom, 48.0 GiB, was too small to keep up: the least headroom is larger.",
         ),
         (

@@ -133,7 +133,7 @@ impl RunObserver {
             .newest_tick
             .is_some_and(|(_, seen_at)| at.saturating_sub(seen_at) <= MAX_TICK_AGE)
         {
-            reading.is_fresh = true;
+            reading.has_recent_sample = true;
             reading.slots_behind = recorded.live.slots_behind;
             reading.tip_slot = recorded.live.newest_shred_slot;
         }

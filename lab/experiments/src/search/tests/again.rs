@@ -27,8 +27,8 @@ impl LimitLog {
     fn poll(&mut self) {
         let reading = self.plant.read();
         self.now = reading.at;
-        for act in self.machine.poll(&reading) {
-            if let Action::Limit(limit) = act {
+        for action in self.machine.poll(&reading) {
+            if let Action::SetLimit(limit) = action {
                 self.plant.limit(limit);
                 self.all.push((reading.at, limit));
             }
@@ -40,38 +40,38 @@ impl LimitLog {
 fn a_steady_limit_is_rewritten_at_most_every_ten_seconds() {
     let mut log = LimitLog::new();
     (0..4 * 1800).for_each(|_| log.poll());
-    let again: Vec<Duration> = log
+    let intervals: Vec<Duration> = log
         .all
         .windows(2)
         .filter(|pair| pair[0].1.is_some() && pair[0].1 == pair[1].1)
         .map(|pair| pair[1].0 - pair[0].0)
         .collect();
-    assert!(again.len() > 20, "dwells last a minute: {again:?}");
+    assert!(intervals.len() > 20, "dwells last a minute: {intervals:?}");
     assert!(
-        again
+        intervals
             .iter()
             .all(|after| *after >= seconds(10) && *after < seconds(11)),
-        "{again:?}"
+        "{intervals:?}"
     );
 }
 
 #[test]
 fn an_ineffective_limit_is_set_again_within_a_second() {
     let mut log = LimitLog::new();
-    let still = |log: &LimitLog| {
+    let is_limit_steady = |log: &LimitLog| {
         log.all
             .last()
             .is_some_and(|(at, limit)| limit.is_some() && log.now - *at > seconds(5))
     };
-    let mut looks = 0..4 * 1800;
-    assert!(looks.any(|_| {
+    let mut polls = 0..4 * 1800;
+    assert!(polls.any(|_| {
         log.poll();
-        still(&log)
+        is_limit_steady(&log)
     }));
     let wanted = log.plant.limit;
     // Another program changes the limit: an operator, or systemd when it reloads its units.
-    for other in [None, Some(2000 * MIB)] {
-        log.plant.limit(other);
+    for changed in [None, Some(2000 * MIB)] {
+        log.plant.limit(changed);
         let before = log.all.len();
         (0..4).for_each(|_| log.poll());
         assert_eq!(

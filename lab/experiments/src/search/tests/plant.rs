@@ -115,7 +115,7 @@ impl Plant {
             unreclaimable: Some(self.unreclaimable),
             memory: Some(self.unreclaimable + self.cache),
             applied_limit: self.limit,
-            is_fresh: true,
+            has_recent_sample: true,
             slots_behind: Some(self.behind as u64),
             tip_slot: Some(self.tip as u64),
             refaults: Some(self.refaults as u64),

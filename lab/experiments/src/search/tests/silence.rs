@@ -3,14 +3,14 @@
 use super::*;
 
 /// Verdict of a dwell under a limit whose readings are changed, with its reasons.
-fn ended(change: fn(&mut Reading)) -> (Verdict, Vec<String>) {
-    let (mut machine, mut plant) = squeezed();
+fn verdict_of_changed_readings(change: fn(&mut Reading)) -> (Verdict, Vec<String>) {
+    let (mut machine, mut plant) = machine_in_limited_dwell();
     for _ in 0..4 * 300 {
         let mut reading = plant.read();
         change(&mut reading);
-        for act in machine.poll(&reading) {
-            match act {
-                Action::Limit(limit) => plant.limit(limit),
+        for action in machine.poll(&reading) {
+            match action {
+                Action::SetLimit(limit) => plant.limit(limit),
                 Action::Journal(SearchEvent::Dwell(DwellResult {
                     verdict, evidence, ..
                 })) => return (verdict, evidence.why),
@@ -25,25 +25,29 @@ fn ended(change: fn(&mut Reading)) -> (Verdict, Vec<String>) {
 fn a_limit_silencing_the_validator_fails_but_a_silent_recorder_is_void() {
     let silent = |reading: &mut Reading| (reading.slots_behind, reading.tip_slot) = (None, None);
     assert_eq!(
-        ended(silent),
+        verdict_of_changed_readings(silent),
         (Verdict::Failed, vec![VALIDATOR_SILENT.to_owned()])
     );
     let stale = |reading: &mut Reading| {
-        (reading.is_fresh, reading.slots_behind, reading.tip_slot) = (false, None, None)
+        (
+            reading.has_recent_sample,
+            reading.slots_behind,
+            reading.tip_slot,
+        ) = (false, None, None)
     };
-    assert_eq!(ended(stale).0, Verdict::Void);
+    assert_eq!(verdict_of_changed_readings(stale).0, Verdict::Void);
     let no_newer_tip = |reading: &mut Reading| reading.slots_behind = None;
-    assert_eq!(ended(no_newer_tip).0, Verdict::Void);
+    assert_eq!(verdict_of_changed_readings(no_newer_tip).0, Verdict::Void);
     let nothing =
         |reading: &mut Reading| (reading.slots_behind, reading.unreclaimable) = (None, None);
-    assert_eq!(ended(nothing).0, Verdict::Void);
+    assert_eq!(verdict_of_changed_readings(nothing).0, Verdict::Void);
 }
 
 #[test]
 fn a_reference_dwell_with_missing_data_proves_nothing() {
     let reading = |second: u64| Reading {
         at: seconds(second),
-        is_fresh: true,
+        has_recent_sample: true,
         slots_behind: (second % 20 < 10).then_some(0),
         unreclaimable: Some(MIB),
         ..Reading::default()
@@ -61,7 +65,7 @@ fn a_reference_dwell_with_missing_data_proves_nothing() {
 fn dwell(slots: u64, replayed: u64) -> Dwell {
     let reading = |second: u64| Reading {
         at: seconds(second),
-        is_fresh: true,
+        has_recent_sample: true,
         slots_behind: Some(0),
         tip_slot: Some(slots * second / 40),
         unreclaimable: Some(MIB),
@@ -81,13 +85,14 @@ fn dwell(slots: u64, replayed: u64) -> Dwell {
 
 #[test]
 fn a_slow_tip_or_unknown_replay_voids_a_dwell_unless_it_failed() {
-    let mut usual = References::default();
-    usual.add(
+    let mut references = References::default();
+    references.add(
         &dwell(100, 40)
             .reference_verdict(32, &References::default())
             .1,
     );
-    let verdict = |slots, replayed, danger| dwell(slots, replayed).verdict(32, &usual, danger).0;
+    let verdict =
+        |slots, replayed, danger| dwell(slots, replayed).verdict(32, &references, danger).0;
     assert_eq!(verdict(100, 40, None), Verdict::KeptUp);
     assert_eq!(verdict(96, 20, None), Verdict::KeptUp);
     assert_eq!(verdict(92, 40, None), Verdict::Void);
@@ -101,7 +106,7 @@ fn a_slow_tip_or_unknown_replay_voids_a_dwell_unless_it_failed() {
 
 #[test]
 fn a_validator_that_exits_under_a_limit_fails_that_limit() {
-    let (mut machine, mut plant) = squeezed();
+    let (mut machine, mut plant) = machine_in_limited_dwell();
     machine.poll(&plant.read());
     let Some(SearchEvent::Dwell(DwellResult {
         headroom,
@@ -130,11 +135,11 @@ fn persistently_high_refaults_become_the_reference() {
         // Another load, from the middle of the search on.
         more += if reading.at > seconds(2000) { 100 } else { 0 };
         reading.refaults = reading.refaults.map(|refaults| refaults + more);
-        for act in machine.poll(&reading) {
-            match act {
-                Action::Limit(limit) => plant.limit(limit),
+        for action in machine.poll(&reading) {
+            match action {
+                Action::SetLimit(limit) => plant.limit(limit),
                 Action::Journal(_) => {}
-                Action::Over(answer) => return holds(&answer, 200 * MIB),
+                Action::Over(answer) => return assert_interval_contains(&answer, 200 * MIB),
             }
         }
     }

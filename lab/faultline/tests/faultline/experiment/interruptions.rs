@@ -367,7 +367,7 @@ fn a_run_with_a_stalled_recorder_is_repeated() {
         _ => None,
     };
     let first = scene.lines().iter().find_map(ended);
-    let why = "its recorder stood still";
+    let why = "its recorder stalled";
     assert!(
         matches!(&first, Some(Outcome::Failed { why: said }) if said.starts_with(why)),
         "{first:?}"

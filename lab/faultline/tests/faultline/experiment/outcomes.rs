@@ -107,7 +107,7 @@ fn cgroup_state_is_the_kernels(scene: &Scene) {
 }
 
 fn recordings_are_labelled(scene: &Scene) {
-    for counted in scene.standing().counted() {
+    for counted in scene.standing().completed_runs() {
         let (run, attempt) = (counted.scheduled, counted.attempt);
         let recording = Recording::open(&scene.folder().recording(run, attempt)).unwrap();
         let label = |key: &str| {
@@ -129,7 +129,7 @@ fn recordings_are_labelled(scene: &Scene) {
 fn a_script_has_its_time(scene: &Scene) {
     let wrapped = scene
         .standing()
-        .counted()
+        .completed_runs()
         .iter()
         .find(|counted| counted.scheduled.arm == "wrapped")
         .unwrap()

@@ -37,7 +37,7 @@ impl Scene {
             );
             return None;
         }
-        let launcher = faultline_experiments::command::launcher(
+        let launcher = faultline_experiments::command::create_launcher(
             faultline_experiments::args::LauncherKind::Direct,
         );
         if let Err(why) = launcher {
@@ -137,7 +137,7 @@ impl Scene {
     pub fn ends(&self) -> Vec<(u32, Ending)> {
         let standing = self.standing();
         let mut ends: Vec<_> = standing
-            .counted()
+            .completed_runs()
             .iter()
             .map(|counted| (counted.scheduled.run, counted.ending.clone()))
             .collect();
@@ -147,9 +147,9 @@ impl Scene {
 
     /// Nothing of the experiment is left: no group in any hierarchy, no process that was given its folder.
     pub fn assert_nothing_is_left(&self) {
-        let scope = self.scope();
+        let unique_name = self.unique_name();
         eventually_ok(Duration::from_secs(30), "no group is left", || {
-            none(groups(&scope))
+            none(groups(&unique_name))
         });
         let own = self.root.path().to_str().unwrap().to_owned();
         eventually_ok(Duration::from_secs(30), "no process is left", || {
@@ -157,7 +157,7 @@ impl Scene {
         });
     }
 
-    fn scope(&self) -> String {
+    fn unique_name(&self) -> String {
         let plan = fs::read_to_string(self.path("plan.toml")).unwrap();
         let name = plan
             .lines()
@@ -167,7 +167,7 @@ impl Scene {
             .nth(1)
             .unwrap()
             .to_owned();
-        self.folder().scope(&name)
+        self.folder().unique_name(&name)
     }
 
     /// Every run of the schedule has exactly one result in the newest attempt at its turn, and no turn was begun again once
@@ -252,7 +252,7 @@ fn none(found: Vec<String>) -> Result<(), Vec<String>> {
     if found.is_empty() { Ok(()) } else { Err(found) }
 }
 
-fn groups(scope: &str) -> Vec<String> {
+fn groups(unique_name: &str) -> Vec<String> {
     let mut found = Vec::new();
     let mut folders = vec![PathBuf::from("/sys/fs/cgroup")];
     while let Some(folder) = folders.pop() {
@@ -260,7 +260,7 @@ fn groups(scope: &str) -> Vec<String> {
             if !entry.file_type().is_ok_and(|kind| kind.is_dir()) {
                 continue;
             }
-            if entry.file_name().to_string_lossy().contains(scope) {
+            if entry.file_name().to_string_lossy().contains(unique_name) {
                 found.push(entry.path().display().to_string());
             }
             folders.push(entry.path());

@@ -11,7 +11,7 @@ use faultline_experiments::{
     runner::{CacheDropped, Observer, Recorder, RecorderRequest, StopRequest, System},
     search::{self, Reading, ReplayedSlot},
     targets::Target,
-    watch::Now,
+    watch::Timestamp,
 };
 use faultline_recording::{Progress, TickRow};
 use faultline_runner::{
@@ -121,14 +121,14 @@ fn in_words(entry: &Entry) -> String {
         }
         Entry::Search {
             run,
-            line: search::SearchEvent::Limit { headroom, why },
+            event: search::SearchEvent::Limit { headroom, why },
             ..
         } => {
             format!("run {run}: headroom {headroom:?}, {why}")
         }
         Entry::Search {
             run,
-            line:
+            event:
                 search::SearchEvent::Dwell(search::DwellResult {
                     headroom,
                     verdict,
@@ -223,9 +223,9 @@ fn tick(began: f64, at: f64) -> TickRow {
 }
 
 impl System for Pretended {
-    fn now(&self) -> Now {
+    fn now(&self) -> Timestamp {
         let uptime = self.state.borrow().now;
-        Now {
+        Timestamp {
             uptime,
             unix_ns: i64::try_from(uptime.as_nanos()).unwrap(),
         }
@@ -273,7 +273,7 @@ impl System for Pretended {
         &self.launcher
     }
 
-    fn host_findings(&mut self, _plan: &Plan, _scope: &str) -> Result<Vec<HostFinding>> {
+    fn host_findings(&mut self, _plan: &Plan, _unique_name: &str) -> Result<Vec<HostFinding>> {
         let state = self.state.borrow();
         let mut found = Vec::new();
         if state
@@ -444,7 +444,7 @@ impl Launcher for Pretender {
         );
         state.log(&format!(
             "launch {} {}: {limits}",
-            job.name.run, job.name.part
+            job.name.run, job.name.role
         ));
         if state.script.of(run, "launch").is_some() {
             anyhow::bail!("there is no such program");
@@ -462,11 +462,11 @@ impl Launcher for Pretender {
         }))
     }
 
-    fn leftovers(&self, _scope: &str) -> Result<Vec<String>> {
+    fn leftovers(&self, _unique_name: &str) -> Result<Vec<String>> {
         Ok(Vec::new())
     }
 
-    fn sweep(&self, _scope: &str, _grace: Duration) -> Result<Vec<String>> {
+    fn sweep(&self, _unique_name: &str, _grace: Duration) -> Result<Vec<String>> {
         self.state.borrow_mut().log("sweep");
         Ok(Vec::new())
     }
@@ -483,7 +483,7 @@ impl Started {
     fn log(&self, what: &str) {
         self.state
             .borrow_mut()
-            .log(&format!("{what} {} {}", self.name.run, self.name.part));
+            .log(&format!("{what} {} {}", self.name.run, self.name.role));
     }
 }
 

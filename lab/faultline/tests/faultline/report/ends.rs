@@ -102,9 +102,9 @@ fn cut() -> Run {
     run.signals
         .iter_mut()
         .for_each(|values| values.truncate(ticks));
-    run.pools
+    run.thread_pools
         .iter_mut()
-        .for_each(|pool| pool.rows.retain(|row| row.tick < ticks));
+        .for_each(|pool| pool.rows.retain(|row| row.tick_index < ticks));
     run
 }
 
@@ -596,7 +596,7 @@ fn with_clock(path: &std::path::Path, step: i64) -> Run {
             writer.follow(&process(8, 45)).unwrap();
         }
         let at = stamp(second);
-        let readings = vec![Reading::whole(&validator::PHASE, ["at_tip".into()], 1)];
+        let readings = vec![Reading::integer(&validator::PHASE, ["at_tip".into()], 1)];
         let batch = Batch {
             readings,
             up: true,
@@ -707,7 +707,7 @@ fn same_times(run: &Run, still: &Run, step: i64) {
     assert_eq!(
         run.processes
             .iter()
-            .map(|process| process.first_followed_at)
+            .map(|process| process.first_seen_at)
             .collect::<Vec<_>>(),
         [0.0, 45.0],
         "{step}"

@@ -149,13 +149,13 @@ impl Plain {
 
     fn tick(&self, number: u64) -> Tick {
         let at = self.at(number);
-        let process = vec![Reading::whole(&process::VIRTUAL, [], number * 1000)];
+        let process = vec![Reading::integer(&process::VIRTUAL, [], number * 1000)];
         // A fraction, in a column of whole numbers.
         let mut from_experiment =
             vec![Reading::real(&validator::STORAGES, [], number as f64 / 2.0)];
         let phase = self.phases.iter().rev().find(|(from, _)| *from <= number);
         from_experiment.extend(
-            phase.map(|(_, phase)| Reading::whole(&validator::PHASE, [(*phase).into()], 1)),
+            phase.map(|(_, phase)| Reading::integer(&validator::PHASE, [(*phase).into()], 1)),
         );
         let batch = |source, readings| {
             Arc::new(Batch {

@@ -37,9 +37,9 @@ fn run(arm: &str, version: &str, begun: i64) -> Run {
     run.facts.versions = vec![version.to_owned()];
     run.points.costs = [0, 62].map(cost).to_vec();
     for (signal, value) in [
-        (Signal::ZeroTps, 0.0),
-        (Signal::CapacityConfigured, 512.0),
-        (Signal::CapacityObserved, 1024.0),
+        (Signal::ZeroTpsSeconds, 0.0),
+        (Signal::ProgramCacheCapacityConfigured, 512.0),
+        (Signal::ProgramCacheCapacityObserved, 1024.0),
     ] {
         run.signals[signal as usize].fill(Some(value));
     }

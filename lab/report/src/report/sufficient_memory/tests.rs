@@ -10,14 +10,14 @@ const LARGE: u64 = 512 << 30;
 const SECONDS: u32 = 670;
 
 /// Ten minutes at the tip, recorded from the start on: unreclaimable memory grows to 300 GiB, page cache fills up to 120 GiB.
-fn run() -> Run {
+fn recording() -> Run {
     let tick = |second: u32| Tick {
         at: f64::from(second),
         session: 1,
         process: Some(1),
         phase: Some(if second < 60 { "replaying" } else { "at_tip" }.into()),
     };
-    let mut run = Run {
+    let mut recording = Run {
         ticks: (0..SECONDS).map(tick).collect(),
         sessions: vec![Session {
             id: 1,
@@ -25,38 +25,37 @@ fn run() -> Run {
             ..Session::default()
         }],
         processes: vec![Process {
-            first_followed_at: 2.0,
+            first_seen_at: 2.0,
             started_at: Some(0.0),
             ..Process::default()
         }],
         signals: vec![vec![None; SECONDS as usize]; Signal::ALL.len()],
         ..Run::default()
     };
-    run.facts.memory_bytes = Some(LARGE);
-    set(&mut run, Signal::Unreclaimable, |second| {
+    recording.facts.memory_bytes = Some(LARGE);
+    set(&mut recording, Signal::Unreclaimable, |second| {
         (200.0 + second / 6.0).min(300.0) * GIB
     });
-    set(&mut run, Signal::CgroupFile, |second| {
+    set(&mut recording, Signal::CgroupFile, |second| {
         (20.0 + second).min(130.0) * GIB
     });
-    set(&mut run, Signal::CgroupShmem, |_| 10.0 * GIB);
-    set(&mut run, Signal::Limit, |_| 500.0 * GIB);
-    set(&mut run, Signal::RefaultFile, |_| 7.0);
-    set(&mut run, Signal::RefaultAnon, |_| 0.0);
-    run
+    set(&mut recording, Signal::CgroupShmem, |_| 10.0 * GIB);
+    set(&mut recording, Signal::Limit, |_| 500.0 * GIB);
+    set(&mut recording, Signal::RefaultFile, |_| 7.0);
+    set(&mut recording, Signal::RefaultAnon, |_| 0.0);
+    recording
 }
 
-fn set(run: &mut Run, signal: Signal, of: impl Fn(f64) -> f64) {
-    run.signals[signal as usize] = (0..SECONDS)
+fn set(recording: &mut Run, signal: Signal, of: impl Fn(f64) -> f64) {
+    recording.signals[signal as usize] = (0..SECONDS)
         .map(|second| Some(of(f64::from(second))))
         .collect();
 }
 
 #[track_caller]
-fn sentences(run: Run) -> String {
-    let runs = [run];
-    let subjects = MeasuredRuns::new(runs, &IntervalPlan::default(), &[]);
-    let blocks = blocks(&subjects);
+fn sentences(recording: Run) -> String {
+    let runs = MeasuredRuns::new([recording], &IntervalPlan::default(), &[]);
+    let blocks = blocks(&runs);
     let [Block::Text(text), Block::Table(table)] = blocks.as_slice() else {
         panic!("{blocks:#?}")
     };
@@ -73,12 +72,12 @@ fn sentences(run: Run) -> String {
 fn without_refaults_memory_use_is_proven_sufficient_but_not_minimal() {
     let expected = "420 GiB of memory are proven enough for what was recorded, 92 GiB (18 %) less than the 512 GiB that are installed. \
                     Less was not tried, and may be enough.";
-    assert_eq!(sentences(run()), expected);
+    assert_eq!(sentences(recording()), expected);
 }
 
 #[test]
 fn with_refaults_only_the_limit_is_proven_sufficient() {
-    let mut refaulting = run();
+    let mut refaulting = recording();
     set(&mut refaulting, Signal::RefaultFile, |second| {
         7.0 + 3.0 * (second / 100.0).floor()
     });
@@ -88,17 +87,17 @@ fn with_refaults_only_the_limit_is_proven_sufficient() {
         "{text}"
     );
     assert!(
-        text.contains("It cannot be said that less than its limit is enough: 18 pages came back"),
+        text.contains("It cannot be said that less than the limit is enough: 18 pages came back"),
         "{text}"
     );
-    let mut unknown = run();
+    let mut unknown = recording();
     unknown.signals[Signal::RefaultFile as usize] = vec![None; SECONDS as usize];
     assert!(sentences(unknown).contains("refaults were not recorded"));
 }
 
 #[test]
 fn refaults_during_startup_are_attributed_to_startup() {
-    let mut starting = run();
+    let mut starting = recording();
     set(&mut starting, Signal::RefaultFile, |second| {
         if second < 50.0 { second } else { 50.0 }
     });
@@ -108,7 +107,7 @@ fn refaults_during_startup_are_attributed_to_startup() {
 #[test]
 fn a_recording_begun_later_makes_no_claim_about_the_start() {
     for started in [Some(-3600.0), None] {
-        let mut late = run();
+        let mut late = recording();
         late.processes[0].started_at = started;
         set(&mut late, Signal::Unreclaimable, |second| {
             if second < 60.0 {
@@ -124,12 +123,12 @@ fn a_recording_begun_later_makes_no_claim_about_the_start() {
         );
         assert!(
             text.contains(
-                "It cannot be said what its start needs: the recording does not cover it."
+                "It cannot be said what the start of the process needs: the recording does not cover it."
             ),
             "{text}"
         );
     }
-    let mut whole = run();
+    let mut whole = recording();
     set(&mut whole, Signal::Unreclaimable, |second| {
         if second < 50.0 {
             480.0 * GIB
@@ -143,46 +142,48 @@ fn a_recording_begun_later_makes_no_claim_about_the_start() {
 
 #[test]
 fn a_run_that_did_not_keep_up_or_swapped_proves_nothing() {
-    let mut behind = run();
+    let mut behind = recording();
     for tick in behind.ticks.iter_mut().skip(100) {
         tick.phase = Some("behind".into());
     }
     assert!(sentences(behind).starts_with(
-        "No size of memory is proven enough by this recording. It cannot be said that what it had"
+        "No size of memory is proven enough by this recording. It cannot be said that the memory of the run"
     ));
-    let mut searched = run();
+    let mut searched = recording();
     set(&mut searched, Signal::Limit, |second| {
         (500.0 - second / 10.0) * GIB
     });
-    assert!(sentences(searched).contains("its limit was moved"));
-    let mut swapped = run();
+    assert!(sentences(searched).contains("its limit changed"));
+    let mut swapped = recording();
     set(&mut swapped, Signal::Swap, |second| second);
     assert!(sentences(swapped).contains("memory was swapped out"));
 }
 
 #[test]
 fn a_run_never_at_the_tip_gets_no_conclusions() {
-    let mut run = run();
-    run.ticks.iter_mut().for_each(|tick| tick.phase = None);
-    let runs = [run];
-    assert!(blocks(&MeasuredRuns::new(runs, &IntervalPlan::default(), &[])).is_empty());
+    let mut recording = recording();
+    recording
+        .ticks
+        .iter_mut()
+        .for_each(|tick| tick.phase = None);
+    let runs = MeasuredRuns::new([recording], &IntervalPlan::default(), &[]);
+    assert!(blocks(&runs).is_empty());
 }
 
-fn proven_of(run: Run) -> Option<f64> {
-    let runs = [run];
-    let subjects = MeasuredRuns::new(runs, &IntervalPlan::default(), &[]);
-    proven_bytes(&subjects.all[0])
+fn proven_of(recording: Run) -> Option<f64> {
+    let runs = MeasuredRuns::new([recording], &IntervalPlan::default(), &[]);
+    proven_bytes(&runs.all[0])
 }
 
 #[test]
 fn an_answer_needs_ten_minutes_at_the_tip_and_less_than_the_machine() {
-    assert_eq!(proven_of(run()), Some(420.0 * GIB));
-    let mut short = run();
+    assert_eq!(proven_of(recording()), Some(420.0 * GIB));
+    let mut short = recording();
     for tick in short.ticks.iter_mut().take(500) {
         tick.phase = Some("replaying".into());
     }
     assert_eq!(proven_of(short), None, "160 s at the tip");
-    let mut whole = run();
+    let mut whole = recording();
     whole.signals[Signal::RefaultFile as usize] = vec![None; SECONDS as usize];
     assert_eq!(proven_of(whole.clone()), Some(500.0 * GIB));
     set(&mut whole, Signal::Limit, |_| LARGE as f64);
@@ -191,7 +192,7 @@ fn an_answer_needs_ten_minutes_at_the_tip_and_less_than_the_machine() {
 
 #[test]
 fn one_page_is_singular() {
-    let mut refaulting = run();
+    let mut refaulting = recording();
     set(&mut refaulting, Signal::RefaultFile, |second| {
         if second < 300.0 { 7.0 } else { 8.0 }
     });

@@ -16,7 +16,7 @@ use anyhow::{Result, anyhow, bail};
 use child::Child;
 use faultline_kernel::HostRoot;
 use parent::{Cgroups, move_out_of_leaf};
-use run_cgroup::{RunCgroup, find_by_scope};
+use run_cgroup::{RunCgroup, find_by_experiment};
 use rustix::process::geteuid;
 use std::{
     ffi::{OsStr, OsString},
@@ -132,12 +132,14 @@ impl Launcher for Direct {
         )?))
     }
 
-    fn leftovers(&self, scope: &str) -> Result<Vec<String>> {
-        Ok(find_by_scope(&self.parents, scope)?.into_keys().collect())
+    fn leftovers(&self, experiment: &str) -> Result<Vec<String>> {
+        Ok(find_by_experiment(&self.parents, experiment)?
+            .into_keys()
+            .collect())
     }
 
-    fn sweep(&self, scope: &str, grace: Duration) -> Result<Vec<String>> {
-        let cgroups = find_by_scope(&self.parents, scope)?;
+    fn sweep(&self, experiment: &str, grace: Duration) -> Result<Vec<String>> {
+        let cgroups = find_by_experiment(&self.parents, experiment)?;
         for folders in cgroups.values() {
             run_cgroup::lift_memory_limits(folders);
             run_cgroup::terminate(folders)?;

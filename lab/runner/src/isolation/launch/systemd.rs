@@ -84,7 +84,7 @@ impl Systemd {
             self.has_exit_type,
         )?;
         let slice_properties = slice_properties(
-            format!("Run {} of {}", job.name.run, job.name.scope),
+            format!("Run {} of {}", job.name.run, job.name.experiment),
             &job.limits,
         )?;
 
@@ -116,20 +116,20 @@ impl Launcher for Systemd {
         Ok(Box::new(self.start(job, &file)?))
     }
 
-    fn leftovers(&self, scope: &str) -> Result<Vec<String>> {
-        // The scope becomes part of a pattern, so it must have no special characters.
-        CgroupName::check_part(scope)?;
+    fn leftovers(&self, experiment: &str) -> Result<Vec<String>> {
+        // The name becomes part of a pattern, so it must have no special characters.
+        CgroupName::check_part(experiment)?;
         let cgroups: BTreeSet<String> = self
             .bus
-            .list(&format!("{NAME_PREFIX}.{scope}.*"))?
+            .list(&format!("{NAME_PREFIX}.{experiment}.*"))?
             .iter()
             .map(|unit| cgroup_name_of(unit).to_owned())
             .collect();
         Ok(cgroups.into_iter().collect())
     }
 
-    fn sweep(&self, scope: &str, grace: Duration) -> Result<Vec<String>> {
-        let cgroups = self.leftovers(scope)?;
+    fn sweep(&self, experiment: &str, grace: Duration) -> Result<Vec<String>> {
+        let cgroups = self.leftovers(experiment)?;
         let services: Vec<String> = cgroups
             .iter()
             .map(|cgroup| format!("{cgroup}.service"))

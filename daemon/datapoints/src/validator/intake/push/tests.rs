@@ -42,7 +42,7 @@ fn push(intake: &Intake, user: u32, now: u64, lines: &[&str]) -> bool {
 
 fn number(intake: &Intake, now: u64, name: &str, label: &str) -> Option<f64> {
     let mut readings: Vec<Reading> = Vec::new();
-    intake.readings(at(now), &mut readings);
+    intake.add_readings(at(now), &mut readings);
     let found = readings.iter().find(|reading| {
         reading.metric.name == name
             && reading

@@ -111,7 +111,7 @@ fn chain(intake: &Intake) -> [f64; 2] {
 /// Replayed slots, their time, replayed transactions, and misses of the cache.
 fn work(intake: &Intake) -> [f64; 4] {
     let mut readings = Vec::new();
-    intake.readings(at(1), &mut readings);
+    intake.add_readings(at(1), &mut readings);
     let of_replay = readings.iter().find(|reading| {
         reading.metric.name == "agave_replay_slot_seconds"
             && reading.label_values[0].as_str() == "total"

@@ -14,7 +14,7 @@ fn add(series: &mut SeriesList, point: &Point<'_>) {
 /// Name, label and value of the series that do not exist from the start.
 fn sums(series: &SeriesList) -> Vec<(&'static str, String, f64)> {
     let mut readings = Vec::new();
-    series.readings(false, &mut readings);
+    series.add_readings(false, &mut readings);
     let label = |reading: &Reading| {
         reading
             .label_values
@@ -202,7 +202,7 @@ fn sums_over_real_traffic_agree_with_an_independent_count() {
                 })
             });
             if let (true, Some(indexed)) = (of == file, counter) {
-                let sum = Value::Whole(sum.parse().unwrap());
+                let sum = Value::Integer(sum.parse().unwrap());
                 assert_eq!(series.0[indexed.series_index].value, Some(sum), "{row}");
                 compared += 1;
             }
@@ -257,7 +257,7 @@ fn impossible_counts_are_ignored_and_gauges_keep_the_newest() {
         add(&mut series, &point(line));
     }
     let mut readings = Vec::new();
-    series.readings(true, &mut readings);
+    series.add_readings(true, &mut readings);
     let value = |name: &str| {
         let of = |reading: &&Reading| reading.metric.name == name;
         readings
@@ -266,10 +266,10 @@ fn impossible_counts_are_ignored_and_gauges_keep_the_newest() {
             .map(|r| r.value.clone())
             .collect::<Vec<_>>()
     };
-    assert_eq!(value("agave_heap_bytes"), [Value::Whole(5)]);
-    assert_eq!(value("agave_shreds_repaired_total"), [Value::Whole(0)]);
+    assert_eq!(value("agave_heap_bytes"), [Value::Integer(5)]);
+    assert_eq!(value("agave_shreds_repaired_total"), [Value::Integer(0)]);
     series.forget_gauges();
     readings.clear();
-    series.readings(true, &mut readings);
+    series.add_readings(true, &mut readings);
     assert!(readings.iter().all(|r| r.metric.name != "agave_heap_bytes"));
 }

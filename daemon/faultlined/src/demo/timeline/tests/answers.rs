@@ -4,7 +4,7 @@ use super::super::*;
 use faultline_agave::{
     Error,
     admin::{Answer as AdminAnswer, Method, StartProgress},
-    rpc::{Answer, Batch, Call, Commitment, Health},
+    rpc::{Answer, Call, Commitment, Health, RequestBatch},
 };
 
 const CALLS: [Call; 8] = [
@@ -29,7 +29,7 @@ fn node_state_at(uptime: Duration) -> NodeState {
 }
 
 fn ask(after_running: u64) -> Vec<Answer> {
-    let batch = Batch::new(CALLS);
+    let batch = RequestBatch::new(CALLS);
     let body = node_state_at(SERVICES_START + Duration::from_secs(after_running))
         .answer_http(batch.body().as_bytes());
     batch

@@ -39,7 +39,7 @@ fn rates_per_slot_are_those_of_five_minutes() {
     let trends = trends(600, |second| {
         let reloads = 12 * second.saturating_sub(290);
         vec![
-            Reading::counter(&v::CACHE_RELOADS, [], reloads),
+            Reading::integer(&v::CACHE_RELOADS, [], reloads),
             Reading::new(&v::REPLAY_TIME, ["total".into()], times(2 * second, 0.02)),
             Reading::new(&v::CACHE_TIME, ["replay".into()], times(2 * second, 0.005)),
         ]
@@ -57,7 +57,7 @@ fn rates_per_slot_are_those_of_five_minutes() {
 
 #[test]
 fn without_replayed_slots_there_is_no_rate_per_slot() {
-    let trends = trends(60, |_| vec![Reading::counter(&v::CACHE_RELOADS, [], 7)]);
+    let trends = trends(60, |_| vec![Reading::integer(&v::CACHE_RELOADS, [], 7)]);
     assert_eq!(trends.answer_inputs().reloads_per_slot, None);
 }
 
@@ -67,7 +67,7 @@ fn a_verdict_waits_for_a_minute_of_the_same_process() {
         let readings = |second| {
             let slots = (second >= 30).then(|| times(2 * second, 0.02));
             let slots = slots.map(|slots| Reading::new(&v::REPLAY_TIME, ["total".into()], slots));
-            let start = Reading::whole(&p::START_TIME, [], started(second));
+            let start = Reading::integer(&p::START_TIME, [], started(second));
             slots.into_iter().chain([start]).collect()
         };
         let inputs = trends(last, readings).answer_inputs();
@@ -91,8 +91,8 @@ fn the_cache_of_a_new_process_is_not_judged_by_the_old_one() {
         let readings = |second: u64| {
             let slots = 2 * (second.min(100) + second.saturating_sub(300));
             vec![
-                Reading::whole(&p::START_TIME, [], 1 + second / 200),
-                Reading::counter(&v::CACHE_RELOADS, [], 24 * slots.min(200)),
+                Reading::integer(&p::START_TIME, [], 1 + second / 200),
+                Reading::integer(&v::CACHE_RELOADS, [], 24 * slots.min(200)),
                 Reading::new(&v::REPLAY_TIME, ["total".into()], times(slots, 0.02)),
             ]
         };
@@ -108,9 +108,9 @@ fn the_cache_of_a_new_process_is_not_judged_by_the_old_one() {
 
 fn memory(taken: u64) -> Vec<Reading> {
     vec![
-        Reading::whole(&memory::UNRECLAIMABLE, [], taken),
-        Reading::whole(&memory::EFFECTIVE_LIMIT, [], 100 * GIB),
-        Reading::whole(&p::START_TIME, [], 1),
+        Reading::integer(&memory::UNRECLAIMABLE, [], taken),
+        Reading::integer(&memory::EFFECTIVE_LIMIT, [], 100 * GIB),
+        Reading::integer(&p::START_TIME, [], 1),
     ]
 }
 
@@ -154,7 +154,7 @@ fn half_hours_of_growth_make_a_forecast_until_the_process_ends() {
     let met = 1_790_000_000.0 + 50.0 * 3600.0;
     assert!((forecast.expected - met).abs() < 60.0, "{forecast:?}");
     let mut other = memory(50 * GIB);
-    other[2] = Reading::whole(&p::START_TIME, [], 2);
+    other[2] = Reading::integer(&p::START_TIME, [], 2);
     trends.add(&tick(36_000, other));
     assert_eq!(trends.answer_inputs().forecast, None);
 }
@@ -165,8 +165,8 @@ fn kills_count_for_fifteen_minutes_and_only_with_the_machine() {
         let trends = trends(last, |second| {
             let killed = u64::from(second > 120);
             vec![
-                Reading::counter(&cgroup::EVENTS, ["oom_kill".into()], cgroup * killed),
-                Reading::counter(&host::OOM_KILLS, [], host * killed),
+                Reading::integer(&cgroup::EVENTS, ["oom_kill".into()], cgroup * killed),
+                Reading::integer(&host::OOM_KILLS, [], host * killed),
             ]
         });
         trends.answer_inputs().oom_kills
@@ -181,7 +181,7 @@ fn leader_slots_of_three_hours_add_up_over_epochs() {
     let trends = trends(3600, |second| {
         let passed = second % 1800 / 100;
         let slots =
-            |metric, state: &'static str, slots| Reading::whole(metric, [state.into()], slots);
+            |metric, state: &'static str, slots| Reading::integer(metric, [state.into()], slots);
         vec![
             slots(&votes::LEADER_SLOTS, "passed", passed),
             slots(&votes::LEADER_SLOTS, "skipped", passed / 4),
@@ -196,7 +196,7 @@ fn leader_slots_of_three_hours_add_up_over_epochs() {
 fn pools_that_fault_are_sorted_by_their_rate() {
     let trends = trends(100, |second| {
         let faults = |pool: &'static str, count| {
-            Reading::counter(&pools::PAGE_FAULTS, [pool.into(), "major".into()], count)
+            Reading::integer(&pools::PAGE_FAULTS, [pool.into(), "major".into()], count)
         };
         vec![
             faults("solScHandler", 5 * second),
@@ -232,7 +232,7 @@ fn growth_of_half_an_hour_tells_the_time_to_the_limit() {
     let restarted = trends(3600, |second| {
         let is_old = second < 600;
         let mut readings = memory(if is_old { 95 * GIB } else { 70 * GIB } + second * GIB / 360);
-        readings[2] = Reading::whole(&p::START_TIME, [], u64::from(is_old));
+        readings[2] = Reading::integer(&p::START_TIME, [], u64::from(is_old));
         readings
     });
     assert!(
@@ -253,7 +253,7 @@ fn after_a_migration_votes_settle_for_fifteen_minutes() {
     let migrates = |second| Reading::flag(&v::CONSENSUS, ["migrating".into()], second < 300);
     let distance = |second| {
         let slots = if second == 1000 { 2 } else { 9 };
-        Reading::whole(&votes::CERTIFICATE_DISTANCE, ["reward".into()], slots)
+        Reading::integer(&votes::CERTIFICATE_DISTANCE, ["reward".into()], slots)
     };
     let after = |last| {
         trends(last, |second| {
@@ -269,7 +269,7 @@ fn after_a_migration_votes_settle_for_fifteen_minutes() {
     let counted = trends(600, |second| {
         vec![
             distance(second),
-            Reading::counter(&consensus::VOTES_MISSED, ["late".into()], 0),
+            Reading::integer(&consensus::VOTES_MISSED, ["late".into()], 0),
         ]
     });
     assert_eq!(

@@ -20,15 +20,15 @@ fn odd_readings() -> Vec<Reading> {
     let mut histogram = Histogram::new(&TIME_BOUNDS);
     histogram.observe(0.3);
     vec![
-        Reading::counter(&metrics::process::PAGE_FAULTS, ["major".into()], 12),
-        Reading::whole(&metrics::cgroup::USAGE, [], u64::MAX),
-        Reading::whole(
+        Reading::integer(&metrics::process::PAGE_FAULTS, ["major".into()], 12),
+        Reading::integer(&metrics::cgroup::USAGE, [], u64::MAX),
+        Reading::integer(
             &metrics::pools::THREADS,
             [LabelText::from("a\"b\\c\nd".to_owned())],
             1,
         ),
         Reading::real(&metrics::process::OOM_SCORE_ADJ, [], -500.0),
-        Reading::whole(&metrics::daemon::BUILD_INFO, ["0.1".into()], 1),
+        Reading::integer(&metrics::daemon::BUILD_INFO, ["0.1".into()], 1),
         Reading::new(
             &metrics::validator::CACHE_TIME,
             ["replay".into()],

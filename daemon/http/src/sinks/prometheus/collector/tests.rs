@@ -30,17 +30,17 @@ fn histogram(metric: &'static Metric, label: &'static str, values: &[f64]) -> Re
 
 fn some_of_each() -> Arc<Tick> {
     tick(vec![
-        Reading::counter(&metrics::process::PAGE_FAULTS, ["major".into()], 12),
-        Reading::counter(&metrics::process::PAGE_FAULTS, ["minor".into()], 0),
+        Reading::integer(&metrics::process::PAGE_FAULTS, ["major".into()], 12),
+        Reading::integer(&metrics::process::PAGE_FAULTS, ["minor".into()], 0),
         Reading::real(&metrics::pools::RUN_QUEUE, ["solPohTickProd".into()], 0.25),
-        Reading::whole(&metrics::cgroup::USAGE, [], u64::MAX),
-        Reading::whole(
+        Reading::integer(&metrics::cgroup::USAGE, [], u64::MAX),
+        Reading::integer(
             &metrics::pools::THREADS,
             [LabelText::from("a\"b\\c\nd".to_owned())],
             1,
         ),
         Reading::real(&metrics::process::OOM_SCORE_ADJ, [], -500.5),
-        Reading::whole(&metrics::daemon::BUILD_INFO, ["0.1".into()], 1),
+        Reading::integer(&metrics::daemon::BUILD_INFO, ["0.1".into()], 1),
         histogram(
             &metrics::validator::REPLAY_TIME,
             "total",

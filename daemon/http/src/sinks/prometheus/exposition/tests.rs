@@ -21,8 +21,8 @@ fn batch(readings: Vec<Reading>) -> Arc<Batch> {
 /// A series with a value. There are few of each, so that both often stay the same.
 fn reading() -> impl Strategy<Value = Reading> {
     let number = prop_oneof![
-        Just(Value::Whole(0)),
-        Just(Value::Whole(1)),
+        Just(Value::Integer(0)),
+        Just(Value::Integer(1)),
         Just(Value::Real(0.0)),
         Just(Value::Real(-0.0)),
         Just(Value::Real(f64::NAN)),
@@ -144,8 +144,8 @@ fn gauge(tags: &[(&'static str, &'static str)], value: f64) -> Reading {
 fn only_changed_metric_families_are_encoded() {
     let readings = |threads| {
         vec![
-            Reading::whole(&metrics::cgroup::USAGE, [], 7),
-            Reading::whole(&metrics::pools::THREADS, ["a".into()], threads),
+            Reading::integer(&metrics::cgroup::USAGE, [], 7),
+            Reading::integer(&metrics::pools::THREADS, ["a".into()], threads),
         ]
     };
     let constant_labels = Arc::default();
@@ -195,7 +195,7 @@ fn duplicate_labels_and_series_are_dropped_and_counted() {
         [1.0, 3.0]
     );
     let mut readings = Vec::new();
-    dropped.readings(&mut readings);
+    dropped.add_readings(&mut readings);
     assert_eq!(readings[0].label_values[0].as_str(), "agave_datapoint");
     assert_eq!(readings[0].value.number(), Some(5.0));
 }

@@ -142,7 +142,7 @@ fn own_cgroup(host: &HostRoot) -> Result<Unified, ReadError> {
     let own = locate_cgroups(host, process::id())?.unified?;
     Ok(Unified {
         folder: own.folder.to_path_buf(),
-        top: own.top.to_path_buf(),
+        top: own.mount_point.to_path_buf(),
     })
 }
 

@@ -171,9 +171,12 @@ impl Drop for RunCgroup {
     }
 }
 
-/// Folders of the cgroups of this scope, by the cgroup's name.
-pub fn find_by_scope(parents: &Cgroups, scope: &str) -> Result<BTreeMap<String, Vec<PathBuf>>> {
-    let prefix = format!("{NAME_PREFIX}.{scope}.");
+/// Folders of the cgroups of this experiment, by the cgroup's name.
+pub fn find_by_experiment(
+    parents: &Cgroups,
+    experiment: &str,
+) -> Result<BTreeMap<String, Vec<PathBuf>>> {
+    let prefix = format!("{NAME_PREFIX}.{experiment}.");
     let mut cgroups: BTreeMap<String, Vec<PathBuf>> = BTreeMap::new();
     let (controllers, unified) = parents.folders();
     for root in controllers {

@@ -125,7 +125,7 @@ fn a_non_empty_parent_cgroup_is_refused_immediately() {
 }
 
 #[test]
-fn leftover_groups_are_found_by_their_full_scope_name() {
+fn leftover_groups_are_found_by_their_full_experiment_name() {
     let (_folder, roots) = host(&[
         ("proc/self/mountinfo", V2),
         (&own("cgroup"), "0::/a.slice\n"),
@@ -249,9 +249,9 @@ fn a_v1_group_works_without_unavailable_pressure_files() {
             pressure_cgroup,
         };
         let name = CgroupName {
-            scope: "x".to_owned(),
+            experiment: "x".to_owned(),
             run: run.to_owned(),
-            part: "validator".to_owned(),
+            role: "validator".to_owned(),
         };
         RunCgroup::create(&parents, &name, &Limits::default(), Vec::new()).unwrap()
     };

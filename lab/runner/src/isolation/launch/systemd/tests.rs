@@ -4,9 +4,9 @@ use std::{ffi::OsString, os::unix::ffi::OsStringExt, time::Duration};
 fn job() -> Job {
     Job {
         name: CgroupName {
-            scope: "s".into(),
+            experiment: "s".into(),
             run: "r001_a1".into(),
-            part: "validator".into(),
+            role: "validator".into(),
         },
         command: vec!["true".into(), "$HOME %n".into()],
         environment: vec![("PATH".into(), "/bin".into())],

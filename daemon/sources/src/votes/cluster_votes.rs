@@ -1,4 +1,4 @@
-//! The rank of one vote account among all, from one response.
+//! Values from one response with all vote accounts. Most compare the own account with the others.
 
 use faultline_agave::{
     PublicKey,
@@ -6,24 +6,26 @@ use faultline_agave::{
 };
 
 #[derive(Debug, Clone, Copy, Default)]
-pub struct VoteRanking {
+pub struct ClusterVotes {
     pub epoch: Option<u64>,
     /// Rank, and own credits divided by the best account's. `None` if the own account has none.
     pub by_credits: Option<(u64, f64)>,
     /// Own reward per stake, divided by the best account's.
     pub reward_vs_best: Option<f64>,
     /// Slots between the newest vote of all accounts and this account's.
-    pub vote_distance: Option<u64>,
+    pub slots_behind_newest_vote: Option<u64>,
     /// Slots between the newest root of all accounts and this account's.
-    pub root_distance: Option<u64>,
-    /// The epoch of the migration, if an account has its marker.
-    pub marker_epoch: Option<u64>,
-    /// The highest credits of an account in this epoch or the previous one.
-    pub max_earned: Option<u64>,
+    pub slots_behind_newest_root: Option<u64>,
+    /// The epoch of the migration to Alpenglow, if the credits of an account contain its marker.
+    pub marked_migration_epoch: Option<u64>,
+    /// The most that an account earned in this epoch or the previous one: credits before the
+    /// migration, lamports after it.
+    pub max_credits_or_lamports: Option<u64>,
 }
 
-impl VoteRanking {
-    /// `known_migration_epoch`: from another response, if it had one.
+impl ClusterVotes {
+    /// `known_migration_epoch` is from other responses. It is used if no account in `votes` has the
+    /// marker.
     pub fn new(
         votes: &VoteAccounts,
         own_key: Option<PublicKey>,
@@ -31,19 +33,19 @@ impl VoteRanking {
         known_migration_epoch: Option<u64>,
     ) -> Self {
         let accounts = || votes.all().map(|(account, _)| account);
-        let marker_epoch = accounts().find_map(VoteAccount::migration_epoch);
+        let marked_migration_epoch = accounts().find_map(VoteAccount::migration_epoch);
         let epochs = [epoch, epoch.and_then(|epoch| epoch.checked_sub(1))];
         let earned = |account: &VoteAccount| {
             let of_epochs = epochs.into_iter().flatten();
             of_epochs
-                .filter_map(|epoch| account.largest_earnings(epoch))
+                .filter_map(|epoch| account.max_credits_or_lamports(epoch))
                 .max()
         };
-        let without_own = VoteRanking {
+        let without_own = ClusterVotes {
             epoch,
-            marker_epoch,
-            max_earned: accounts().filter_map(earned).max(),
-            ..VoteRanking::default()
+            marked_migration_epoch,
+            max_credits_or_lamports: accounts().filter_map(earned).max(),
+            ..ClusterVotes::default()
         };
         let is_own = |account: &&VoteAccount| own_key.is_some() && account.vote_pubkey == own_key;
         let Some(own) = accounts().find(is_own) else {
@@ -53,13 +55,18 @@ impl VoteRanking {
             let newest = accounts().filter_map(slot).max()?;
             Some(newest.saturating_sub(slot(own).filter(|slot| *slot > 0)?))
         };
-        VoteRanking {
+        ClusterVotes {
             by_credits: epoch.and_then(|epoch| by_credits(votes, own, epoch)),
             reward_vs_best: epoch.and_then(|epoch| {
-                reward_vs_best(votes, own, epoch, marker_epoch.or(known_migration_epoch))
+                reward_vs_best(
+                    votes,
+                    own,
+                    epoch,
+                    marked_migration_epoch.or(known_migration_epoch),
+                )
             }),
-            vote_distance: distance_to_newest(|account| account.last_vote),
-            root_distance: distance_to_newest(|account| account.root_slot),
+            slots_behind_newest_vote: distance_to_newest(|account| account.last_vote),
+            slots_behind_newest_root: distance_to_newest(|account| account.root_slot),
             ..without_own
         }
     }
@@ -113,10 +120,10 @@ mod tests {
         json!({"activatedStake": stake, "commission": 0, "epochCredits": epoch_credits, "lastVote": last_vote, "nodePubkey": key(name).to_string(), "rootSlot": root, "votePubkey": key(name).to_string()})
     }
 
-    fn of(name: &str, accounts: &[Value], epoch: u64) -> VoteRanking {
+    fn of(name: &str, accounts: &[Value], epoch: u64) -> ClusterVotes {
         let votes = json!({"current": accounts, "delinquent": []}).to_string();
         let votes = serde_json::from_str(&votes).unwrap();
-        VoteRanking::new(&votes, Some(key(name)), Some(epoch), None)
+        ClusterVotes::new(&votes, Some(key(name)), Some(epoch), None)
     }
 
     #[test]
@@ -149,17 +156,26 @@ mod tests {
         assert_eq!(b.by_credits, Some((1, 1.0)));
         // 1,000 of 200 against 3,000 of 300: the tiny one is no measure.
         assert_eq!(b.reward_vs_best, Some(0.5));
-        assert_eq!((b.vote_distance, b.root_distance), (Some(9), Some(49)));
-        assert_eq!((b.marker_epoch, b.max_earned), (Some(7), Some(3_000)));
+        assert_eq!(
+            (b.slots_behind_newest_vote, b.slots_behind_newest_root),
+            (Some(9), Some(49))
+        );
+        assert_eq!(
+            (b.marked_migration_epoch, b.max_credits_or_lamports),
+            (Some(7), Some(3_000))
+        );
         let worst = of("worst", &accounts, 7);
         assert_eq!(
             (worst.by_credits, worst.reward_vs_best),
             (Some((3, 0.5)), None)
         );
         let stranger = of("x", &accounts, 7);
-        assert_eq!((stranger.by_credits, stranger.vote_distance), (None, None));
         assert_eq!(
-            stranger.marker_epoch,
+            (stranger.by_credits, stranger.slots_behind_newest_vote),
+            (None, None)
+        );
+        assert_eq!(
+            stranger.marked_migration_epoch,
             Some(7),
             "known without an own account"
         );
@@ -172,7 +188,11 @@ mod tests {
         let nothing = [account("a", 7, 0, 0, json!([[8, 50, 50]]))];
         let a = of("a", &nothing, 8);
         assert_eq!(
-            (a.reward_vs_best, a.vote_distance, a.root_distance),
+            (
+                a.reward_vs_best,
+                a.slots_behind_newest_vote,
+                a.slots_behind_newest_root
+            ),
             (None, None, None)
         );
     }

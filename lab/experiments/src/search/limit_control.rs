@@ -1,75 +1,82 @@
-//! Moves the limit in small steps, because a large one reclaims more than necessary. Detects
-//! dangers that lift it at once.
+//! Moves the limit in small steps, because a large step reclaims more than necessary. Detects
+//! dangers, at which the search lifts the limit at once.
 
 use super::{Action, MAX_DATA_AGE, MAX_SLOTS_BEHIND, MAX_STALL_PERCENT, Reading, VALIDATOR_SILENT};
 use std::{collections::VecDeque, time::Duration};
 
 const SECOND: Duration = Duration::from_secs(1);
-/// An effective limit is written again only this often, because under systemd it is work for PID 1.
+/// A limit in effect is written again at this interval, because under systemd PID 1 writes it.
 const REAPPLY_INTERVAL: Duration = Duration::from_secs(10);
-/// A limit that is too low by more than the headroom divided by this is raised at once.
+/// A limit below its target by more than the headroom divided by this is raised at once.
 const RAISE_DIVISOR: u64 = 32;
-/// A limit is lowered to at least this share of the last one.
+/// A step lowers the limit to at least this share of its previous value.
 const MIN_LOWERED_SHARE: f64 = 0.94;
 /// The next step waits until memory is at most this multiple of the limit.
 const RECLAIMED_RATIO: f64 = 1.005;
-/// Above this multiple of the target, the kernel does not enforce the limit: cgroup v1 may refuse
-/// it, and `memory.high` may be exceeded.
-const EXCEEDED_RATIO: f64 = 1.02;
-/// Maximum decrease: the process that writes the limit (PID 1 under systemd) reclaims the excess
-/// meanwhile.
+/// If memory exceeds this multiple of the target (unreclaimable memory plus headroom), the limit is
+/// not in effect: it still moves, cgroup v1 refused it, or memory exceeds `memory.high`.
+const ABOVE_TARGET_RATIO: f64 = 1.02;
+/// A step lowers the limit by at most this: the process that writes it (PID 1 under systemd) has to
+/// reclaim the excess during the write.
 const MAX_STEP_BYTES: u64 = 1 << 30;
 /// Stalls are averaged over this time.
 const STALL_WINDOW: Duration = Duration::from_secs(10);
+/// Over a shorter time, no average is known.
 const MIN_STALL_WINDOW: Duration = Duration::from_secs(2);
 /// Refaults are counted over this time, or over `settle` if that is less.
 const REFAULT_WINDOW: Duration = Duration::from_secs(10);
 /// The kernel rounds memory limits down to pages.
-const PAGE: u64 = 4096;
+const PAGE_BYTES: u64 = 4096;
 
 #[derive(Default)]
-pub struct Approach {
+pub struct LimitControl {
     refault_window: Duration,
     pub limit: Option<u64>,
     headroom: Option<u64>,
     limit_set_at: Duration,
     /// When the limit was last lowered by a whole step. Smaller changes only follow memory.
     pub lowered_at: Option<Duration>,
-    /// When unreclaimable memory and slots behind were last read, or their age began to count.
+    /// When unreclaimable memory and slots behind were last read, but not before the limit was set.
     last_complete_at: Option<Duration>,
     /// The last reading that was not silent.
-    last_answer_at: Duration,
-    pub unreclaimable: VecDeque<(Duration, u64)>,
-    /// Largest rise of unreclaimable memory within a second, since the start was over.
+    not_silent_at: Duration,
+    pub recent_unreclaimable: VecDeque<(Duration, u64)>,
+    /// Largest rise of unreclaimable memory within a second, after the start of the validator.
     pub max_rise: u64,
-    refaults: VecDeque<(Duration, u64)>,
-    /// Times and total stalls of the last [`STALL_WINDOW`], since the first limit or its lifting.
-    stalls: VecDeque<(Duration, Duration)>,
+    recent_refault_totals: VecDeque<(Duration, u64)>,
+    /// Times and total stalls of the last [`STALL_WINDOW`]. Cleared when the limit changes from or
+    /// to none.
+    recent_stall_totals: VecDeque<(Duration, Duration)>,
 }
 
-impl Approach {
+impl LimitControl {
     pub fn new(settle: Duration) -> Self {
-        Approach {
+        LimitControl {
             refault_window: REFAULT_WINDOW.min(settle),
-            ..Approach::default()
+            ..LimitControl::default()
         }
     }
 
     fn record(&mut self, reading: &Reading) {
         let at = reading.at;
-        push_recent(&mut self.unreclaimable, SECOND, at, reading.unreclaimable);
         push_recent(
-            &mut self.refaults,
+            &mut self.recent_unreclaimable,
+            SECOND,
+            at,
+            reading.unreclaimable,
+        );
+        push_recent(
+            &mut self.recent_refault_totals,
             self.refault_window,
             at,
             reading.refaults,
         );
-        self.stalls
+        self.recent_stall_totals
             .extend(reading.stalled.map(|stalled| (at, stalled)));
-        while let Some((second, _)) = self.stalls.get(1)
+        while let Some((second, _)) = self.recent_stall_totals.get(1)
             && at.saturating_sub(*second) >= STALL_WINDOW
         {
-            self.stalls.pop_front();
+            self.recent_stall_totals.pop_front();
         }
         if reading.unreclaimable.is_some() && reading.slots_behind.is_some()
             || self.last_complete_at.is_none()
@@ -77,21 +84,25 @@ impl Approach {
             self.last_complete_at = Some(at);
         }
         if !reading.is_silent() {
-            self.last_answer_at = at;
+            self.not_silent_at = at;
         }
     }
 
-    /// Returns the danger, if the limit must be lifted.
+    /// Returns the danger for which the limit must be lifted, if there is one.
     pub fn detect_danger(&mut self, reading: &Reading) -> Option<&'static str> {
         self.record(reading);
-        let lowest = self.unreclaimable.iter().map(|(_, bytes)| *bytes).min();
+        let lowest = self
+            .recent_unreclaimable
+            .iter()
+            .map(|(_, bytes)| *bytes)
+            .min();
         let rise = reading
             .unreclaimable
             .zip(lowest)
             .map_or(0, |(now, lowest)| now.saturating_sub(lowest));
         self.max_rise = self.max_rise.max(rise);
         self.limit?;
-        let is_late = |since: Duration| reading.at.saturating_sub(since) > MAX_DATA_AGE;
+        let is_too_old = |at: Duration| reading.at.saturating_sub(at) > MAX_DATA_AGE;
         if reading.out_of_memory {
             Some("the cgroup is out of memory")
         } else if reading.slots_behind > Some(MAX_SLOTS_BEHIND) {
@@ -100,8 +111,8 @@ impl Approach {
             Some("it waits for memory too long")
         } else if self.headroom.is_some_and(|headroom| rise > headroom / 2) {
             Some("unreclaimable memory rose by half of the headroom within a second")
-        } else if self.last_complete_at.is_some_and(is_late) {
-            Some(if is_late(self.last_answer_at) {
+        } else if self.last_complete_at.is_some_and(is_too_old) {
+            Some(if is_too_old(self.not_silent_at) {
                 VALIDATOR_SILENT
             } else {
                 "its memory or its distance to the tip could not be read"
@@ -112,9 +123,9 @@ impl Approach {
     }
 
     /// Changes the limit once a second, but raises it at once if it is much too low. Returns
-    /// whether it is at its target. An unchanged limit is set again each second while another one
-    /// is in effect, otherwise every ten seconds.
-    pub fn step(
+    /// whether the limit is at its target. Requests an unchanged limit again each second while the
+    /// kernel applies another one, otherwise every ten seconds.
+    pub fn adjust(
         &mut self,
         headroom: Option<u64>,
         reading: &Reading,
@@ -133,8 +144,8 @@ impl Approach {
         self.headroom = Some(headroom);
         if self.limit.is_none() {
             // Earlier stalls were not caused by the limit.
-            self.stalls.clear();
-            (self.last_complete_at, self.last_answer_at) = (Some(reading.at), reading.at);
+            self.recent_stall_totals.clear();
+            (self.last_complete_at, self.not_silent_at) = (Some(reading.at), reading.at);
         }
         let next = match self.limit {
             None => target.max(page_aligned(memory)),
@@ -143,7 +154,7 @@ impl Approach {
                 return limit == target;
             }
             Some(limit) if target >= limit => target,
-            // The last step has not been reclaimed yet.
+            // The kernel has not reclaimed the excess of the last step yet.
             Some(limit) if memory as f64 > RECLAIMED_RATIO * limit as f64 => limit,
             Some(limit) => {
                 let step = page_aligned((limit as f64 * (1.0 - MIN_LOWERED_SHARE)) as u64)
@@ -163,16 +174,16 @@ impl Approach {
         }
         self.limit = Some(next);
         self.limit_set_at = reading.at;
-        actions.push(Action::Limit(self.limit));
+        actions.push(Action::SetLimit(self.limit));
         next == target
     }
 
-    /// Whether memory exceeds the target, because the limit is still moving or was refused.
-    pub fn is_exceeded(&self, reading: &Reading) -> bool {
+    /// Whether memory clearly exceeds the target, see [`ABOVE_TARGET_RATIO`].
+    pub fn is_above_target(&self, reading: &Reading) -> bool {
         if let (Some(unreclaimable), Some(headroom), Some(memory)) =
             (reading.unreclaimable, self.headroom, reading.memory)
         {
-            memory as f64 > EXCEEDED_RATIO * unreclaimable.saturating_add(headroom) as f64
+            memory as f64 > ABOVE_TARGET_RATIO * unreclaimable.saturating_add(headroom) as f64
         } else {
             false
         }
@@ -180,24 +191,29 @@ impl Approach {
 
     pub fn lift(&mut self, actions: &mut Vec<Action>) {
         if self.limit.is_some() {
-            actions.push(Action::Limit(None));
+            actions.push(Action::SetLimit(None));
         }
         (self.limit, self.headroom, self.lowered_at) = (None, None, None);
-        self.stalls.clear();
+        self.recent_stall_totals.clear();
     }
 
-    /// PSI `full` of the last seconds, in percent.
+    /// PSI `full` of memory, averaged over [`STALL_WINDOW`].
     pub fn stall_percent(&self) -> Option<f64> {
-        let ((then, before), (now, stalled)) = (self.stalls.front()?, self.stalls.back()?);
+        let ((then, before), (now, stalled)) = (
+            self.recent_stall_totals.front()?,
+            self.recent_stall_totals.back()?,
+        );
         let passed = now
             .checked_sub(*then)
             .filter(|passed| *passed >= MIN_STALL_WINDOW)?;
         Some(100.0 * stalled.saturating_sub(*before).as_secs_f64() / passed.as_secs_f64())
     }
 
-    /// Per second.
-    pub fn refaults(&self) -> Option<f64> {
-        let ((first, before), (last, now)) = (self.refaults.front()?, self.refaults.back()?);
+    pub fn refaults_per_second(&self) -> Option<f64> {
+        let ((first, before), (last, now)) = (
+            self.recent_refault_totals.front()?,
+            self.recent_refault_totals.back()?,
+        );
         let seconds = last.checked_sub(*first)?.as_secs_f64();
         (seconds > 0.0).then(|| now.saturating_sub(*before) as f64 / seconds)
     }
@@ -219,5 +235,5 @@ pub fn push_recent(
 
 /// Rounds down to whole pages.
 pub fn page_aligned(bytes: u64) -> u64 {
-    bytes / PAGE * PAGE
+    bytes / PAGE_BYTES * PAGE_BYTES
 }

@@ -1,6 +1,6 @@
-//! Slot times and consensus protocols. If slot times differ, metrics per slot are not comparable: a
-//! shorter slot has less work. If protocols differ, metrics per transaction are not comparable:
-//! votes of Alpenglow are no transactions.
+//! Decides which metrics of two arms are comparable. If slot times differ, metrics per slot are
+//! not: a shorter slot has less work. If consensus protocols differ, neither metrics per
+//! transaction nor metrics per slot are: votes of Alpenglow are no transactions.
 
 use super::{
     groups::distinct,
@@ -20,10 +20,11 @@ const MAX_SLOT_TIME_RATIO: f64 = 1.1;
 pub struct Pace {
     /// Protocols in the order of their first evidence; empty without evidence.
     pub consensus: Vec<String>,
-    /// Over runs, shortest and longest median slot time of a run, in seconds.
+    /// The smallest and the largest of the runs' median slot times, in seconds.
     pub slot_seconds: Option<(f64, f64)>,
 }
 
+/// Why metrics of two arms may not be comparable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Difference {
     Consensus,
@@ -31,35 +32,39 @@ pub enum Difference {
 }
 
 impl Pace {
-    pub fn of_run(run: &Run) -> Self {
-        Self::new(run, lifecycle(run).slot_seconds)
+    pub fn of_recording(recording: &Run) -> Self {
+        Self::new(recording, lifecycle(recording).slot_seconds)
     }
 
-    fn new(run: &Run, slot_seconds: Option<f64>) -> Self {
+    fn new(recording: &Run, slot_seconds: Option<f64>) -> Self {
         Pace {
-            consensus: distinct(run.consensus.iter().map(|(_, name)| name.clone())),
+            consensus: distinct(recording.consensus.iter().map(|(_, name)| name.clone())),
             slot_seconds: slot_seconds.map(|seconds| (seconds, seconds)),
         }
     }
 
-    pub(crate) fn of(run: &MeasuredRun) -> Self {
+    pub(crate) fn of_run(run: &MeasuredRun) -> Self {
         Self::new(&run.recording, run.lifecycle.slot_seconds)
     }
 
     fn of_arm(runs: &MeasuredRuns, arm: &str) -> Self {
-        runs.runs_of(arm).map(Pace::of).collect()
+        runs.runs_of(arm).map(Pace::of_run).collect()
     }
 
-    /// Unknown values do not count as different. A run whose consensus changed differs from every
-    /// other run.
+    /// A difference of the protocols comes before one of the slot times. Unknown values do not
+    /// count as different. A run whose protocol changed differs from every other run, because each
+    /// part of it has another protocol.
     pub fn difference(&self, other: &Pace) -> Option<Difference> {
         let changed = self.consensus.len() > 1 || other.consensus.len() > 1;
         let is_known = !self.consensus.is_empty() && !other.consensus.is_empty();
         if changed || is_known && self.consensus != other.consensus {
             return Some(Difference::Consensus);
         }
-        let (own, other) = (self.slot_seconds?, other.slot_seconds?);
-        let (min, max) = (own.0.min(other.0), own.1.max(other.1));
+        let (own_range, other_range) = (self.slot_seconds?, other.slot_seconds?);
+        let (min, max) = (
+            own_range.0.min(other_range.0),
+            own_range.1.max(other_range.1),
+        );
         (max > MAX_SLOT_TIME_RATIO * min).then_some(Difference::SlotTime)
     }
 
@@ -96,7 +101,7 @@ impl FromIterator<Pace> for Pace {
 impl RunMetric {
     pub fn is_affected_by(&self, difference: Difference) -> bool {
         match self.scales_with {
-            ScalesWith::Time => false,
+            ScalesWith::Nothing => false,
             ScalesWith::Transaction => difference == Difference::Consensus,
             ScalesWith::Slot | ScalesWith::SlotDistance => true,
         }
@@ -105,14 +110,15 @@ impl RunMetric {
 
 /// `tower`, `tower, migrating after 12 min, alpenglow after 15 min`; `None` without evidence of a
 /// protocol.
-pub(crate) fn consensus_timeline(run: &Run) -> Option<String> {
-    let ((_, first), changes) = run.consensus.split_first()?;
+pub(crate) fn consensus_timeline(recording: &Run) -> Option<String> {
+    let ((_, first), changes) = recording.consensus.split_first()?;
     let changes = changes
         .iter()
         .map(|(at, protocol)| format!(", {protocol} after {}", faultline_text::seconds(*at)));
     Some(format!("{first}{}", changes.format("")))
 }
 
+/// Why the two arms are not compared by the metric; `None` if they are.
 pub(crate) fn refusal(
     runs: &MeasuredRuns,
     reference: &str,
@@ -120,7 +126,7 @@ pub(crate) fn refusal(
     run_metric: &RunMetric,
 ) -> Option<String> {
     let [reference_pace, other_pace] = [reference, other].map(|arm| Pace::of_arm(runs, arm));
-    let is_rate = run_metric.scales_with != ScalesWith::Transaction && runs.per_second;
+    let is_rate = run_metric.scales_with != ScalesWith::Transaction && runs.compare_rates;
     let difference = reference_pace.difference(&other_pace)?;
     if is_rate || !run_metric.is_affected_by(difference) {
         return None;
@@ -144,8 +150,8 @@ pub(crate) fn refusal(
     ))
 }
 
-/// Applies `--per-second`: divides counts per slot by the slot time, and multiplies distances in
-/// slots by the slot time.
+/// The value of the metric in the compared part of the run. With `--per-second`, a count per slot
+/// becomes a rate, and a distance in slots becomes a time.
 pub(crate) fn compared_value(
     runs: &MeasuredRuns,
     run_metric: &RunMetric,
@@ -154,16 +160,18 @@ pub(crate) fn compared_value(
     let value = run_metric.value(run, runs.compared_part().numbers(run)?)?;
     let slot_seconds = run.lifecycle.slot_seconds;
     match run_metric.scales_with {
-        ScalesWith::Slot if runs.per_second => slot_seconds.map(|seconds| value / seconds),
-        ScalesWith::SlotDistance if runs.per_second => slot_seconds.map(|seconds| value * seconds),
+        ScalesWith::Slot if runs.compare_rates => slot_seconds.map(|seconds| value / seconds),
+        ScalesWith::SlotDistance if runs.compare_rates => {
+            slot_seconds.map(|seconds| value * seconds)
+        }
         _ => Some(value),
     }
 }
 
 /// The title of a metric, or of its rate if rates are compared.
-pub(crate) fn title(run_metric: &RunMetric, per_second: bool) -> String {
+pub(crate) fn compared_title(run_metric: &RunMetric, compare_rates: bool) -> String {
     match run_metric.scales_with {
-        ScalesWith::Slot if per_second => run_metric
+        ScalesWith::Slot if compare_rates => run_metric
             .title
             .replace(" per slot", " per second")
             .replace(" per batch", " per second"),
@@ -171,10 +179,10 @@ pub(crate) fn title(run_metric: &RunMetric, per_second: bool) -> String {
     }
 }
 
-pub(crate) fn unit(run_metric: &RunMetric, per_second: bool) -> String {
+pub(crate) fn compared_unit(run_metric: &RunMetric, compare_rates: bool) -> String {
     match run_metric.scales_with {
-        ScalesWith::Slot if per_second => format!("{}/s", run_metric.unit),
-        ScalesWith::SlotDistance if per_second => "s".to_owned(),
+        ScalesWith::Slot if compare_rates => format!("{}/s", run_metric.unit),
+        ScalesWith::SlotDistance if compare_rates => "s".to_owned(),
         _ => run_metric.unit.to_owned(),
     }
 }
@@ -195,8 +203,8 @@ pub(crate) fn caveats(runs: &MeasuredRuns) -> Vec<Caveat> {
     if slot_times.is_some_and(|(min, max)| max > MAX_SLOT_TIME_RATIO * min) {
         let slot_times = with_arms(Pace::slot_time);
         caveats.push(Caveat::new(
-            format!("A slot took {slot_times}. A longer slot holds more work: what is counted by slot cannot be compared."),
-            "Compare rates (--per-second), or run all arms on one cluster at one time.",
+            format!("A slot took {slot_times}. A longer slot has more work: metrics per slot cannot be compared."),
+            "Compare rates (--per-second), or run all arms on one cluster at the same time.",
         ));
     }
     let consensus = with_arms(|pace| Some(pace.consensus_text("not known")));
@@ -208,14 +216,14 @@ pub(crate) fn caveats(runs: &MeasuredRuns) -> Vec<Caveat> {
     if !known.iter().all_equal() {
         caveats.push(Caveat::new(
             format!(
-                "The consensus was {consensus}. Votes of Alpenglow are no transactions: neither transactions nor what is counted by slot can be compared."
+                "The consensus was {consensus}. Votes of Alpenglow are no transactions: neither metrics per transaction nor metrics per slot can be compared."
             ),
-            "Run all arms on one cluster at one time, or compare memory and rates (--per-second).",
+            "Run all arms on one cluster at the same time, or compare memory and rates (--per-second).",
         ));
     } else if (1..paces.len()).contains(&known.len()) {
         caveats.push(Caveat::new(
             format!("The consensus was {consensus}. The arms are compared as if all had the same."),
-            "Record with JSON-RPC or the validator's pushes, which prove a consensus.",
+            "Record with JSON-RPC or with the datapoints that the validator pushes: they show which protocol it runs.",
         ));
     }
     caveats
@@ -235,16 +243,16 @@ mod tests {
     const SECONDS: usize = 120;
 
     /// A run at the tip whose slots take `slot_ms` and whose replay takes a quarter of that.
-    fn run(arm: &str, number: u64, slot_ms: i64) -> Run {
+    fn recording(arm: &str, number: u64, slot_ms: i64) -> Run {
         let origin = 1_800_000_000_000_000_000_i64;
         let mut signals = vec![vec![None; SECONDS]; Signal::ALL.len()];
         for (second, at) in (0..SECONDS).zip(0_i64..) {
             let slot = Some((1_000 + at * 1_000 / slot_ms) as f64);
-            signals[Signal::EvidenceSlot as usize][second] = slot;
-            signals[Signal::EvidenceTip as usize][second] = slot;
-            signals[Signal::EvidenceStopped as usize][second] = Some(0.0);
+            signals[Signal::PhaseEvidenceSlot as usize][second] = slot;
+            signals[Signal::PhaseEvidenceTip as usize][second] = slot;
+            signals[Signal::PhaseEvidenceStopped as usize][second] = Some(0.0);
         }
-        let mut run = Run {
+        let mut recording = Run {
             file: format!("{arm}-{number}.fltl"),
             labels: vec![("arm".to_owned(), arm.to_owned())],
             finished: true,
@@ -261,9 +269,9 @@ mod tests {
             ..Run::default()
         };
         let slots = SECONDS as i64 * 1_000 / slot_ms;
-        run.points.replay = (0..slots)
+        recording.points.replay = (0..slots)
             .map(|index| ReplaySlotPoint {
-                time_unix_ns: run.origin_unix_ns + index * slot_ms * 1_000_000,
+                time_unix_ns: recording.origin_unix_ns + index * slot_ms * 1_000_000,
                 slot: Some(number * 100_000 + index as u64),
                 total_transactions: Some(1_000),
                 total_entries: Some(64),
@@ -272,19 +280,19 @@ mod tests {
                 ..ReplaySlotPoint::default()
             })
             .collect();
-        run
+        recording
     }
 
-    fn report(slot_ms: [i64; 2], per_second: bool) -> Report {
+    fn report(slot_ms: [i64; 2], compare_rates: bool) -> Report {
         let arms = ["old", "new"].into_iter().zip(slot_ms);
-        let runs: Vec<Run> = arms
-            .flat_map(|(arm, slot_ms)| (1..=3).map(move |number| run(arm, number, slot_ms)))
+        let recordings: Vec<Run> = arms
+            .flat_map(|(arm, slot_ms)| (1..=3).map(move |number| recording(arm, number, slot_ms)))
             .collect();
         let options = Options {
-            per_second,
+            compare_rates,
             ..Options::default()
         };
-        build(runs, &options)
+        build(recordings, &options)
     }
 
     /// The cells of the primary metric's only row.
@@ -326,17 +334,17 @@ mod tests {
         assert!(row.contains("25"), "{row}");
     }
 
-    fn of_arms(runs: &[Run], per_second: bool) -> Report {
+    fn report_of(recordings: &[Run], compare_rates: bool) -> Report {
         let options = Options {
-            per_second,
+            compare_rates,
             ..Options::default()
         };
-        build(runs.to_vec(), &options)
+        build(recordings.to_vec(), &options)
     }
 
     #[test]
     fn an_arm_with_differing_slot_times_among_runs_is_not_compared() {
-        let runs: Vec<Run> = [
+        let recordings: Vec<Run> = [
             ("old", 400),
             ("old", 400),
             ("old", 200),
@@ -346,9 +354,9 @@ mod tests {
         ]
         .into_iter()
         .zip(1..)
-        .map(|((arm, slot_ms), number)| run(arm, number, slot_ms))
+        .map(|((arm, slot_ms), number)| recording(arm, number, slot_ms))
         .collect();
-        let headline = of_arms(&runs, false).verdict.headline;
+        let headline = report_of(&recordings, false).verdict.headline;
         assert!(
             headline.contains("slots of 0.40 s with new and of 0.20 to 0.40 s with old"),
             "{headline}"
@@ -357,7 +365,7 @@ mod tests {
 
     #[test]
     fn arms_of_different_consensus_are_not_compared_by_slot_or_transaction() {
-        let runs: Vec<Run> = ["old", "old", "old", "new", "new", "new"]
+        let recordings: Vec<Run> = ["old", "old", "old", "new", "new", "new"]
             .into_iter()
             .zip(1..)
             .map(|(arm, number)| Run {
@@ -365,15 +373,15 @@ mod tests {
                     0.0,
                     if arm == "old" { "tower" } else { "alpenglow" }.to_owned(),
                 )],
-                ..run(arm, number, 400)
+                ..recording(arm, number, 400)
             })
             .collect();
-        let headline = of_arms(&runs, false).verdict.headline;
+        let headline = report_of(&recordings, false).verdict.headline;
         assert!(
             headline.contains("alpenglow with new and tower with old"),
             "{headline}"
         );
-        let by_second = of_arms(&runs, true);
+        let by_second = report_of(&recordings, true);
         assert!(!by_second.verdict.headline.contains("not compared"));
         let blocks = by_second
             .sections
@@ -391,24 +399,24 @@ mod tests {
     }
 
     /// Arms whose three runs have these protocols, each for 40 s.
-    fn runs_of(protocols: [&[&str]; 2]) -> Vec<Run> {
-        let mut runs = Vec::new();
+    fn recordings_of(protocols: [&[&str]; 2]) -> Vec<Run> {
+        let mut recordings = Vec::new();
         for (arm, protocols) in ["old", "new"].into_iter().zip(protocols) {
             for number in 1..=3 {
                 let spans = (0..).map(|span| f64::from(40 * span)).zip(protocols);
-                runs.push(Run {
+                recordings.push(Run {
                     consensus: spans.map(|(at, name)| (at, (*name).to_owned())).collect(),
-                    ..run(arm, number, 400)
+                    ..recording(arm, number, 400)
                 });
             }
         }
-        runs
+        recordings
     }
 
     #[test]
     fn a_migrated_arm_is_not_compared_with_an_unmigrated_one() {
         let migrated = ["tower", "migrating", "alpenglow"];
-        let report = of_arms(&runs_of([&["tower"], &migrated]), false);
+        let report = report_of(&recordings_of([&["tower"], &migrated]), false);
         let headline = &report.verdict.headline;
         assert!(
             headline.contains("tower and migrating and alpenglow with new and tower with old"),
@@ -419,7 +427,7 @@ mod tests {
     #[test]
     fn a_migrated_arm_is_not_compared_with_an_unknown_one() {
         let migrated = ["tower", "migrating", "alpenglow"];
-        let report = of_arms(&runs_of([&[], &migrated]), false);
+        let report = report_of(&recordings_of([&[], &migrated]), false);
         let headline = &report.verdict.headline;
         assert!(
             headline.contains("with new and an unknown consensus with old"),
@@ -430,7 +438,7 @@ mod tests {
     #[test]
     fn an_unknown_consensus_is_compared_and_named() {
         let has_caveat = |arms: [&[&str]; 2]| {
-            let report = of_arms(&runs_of(arms), false);
+            let report = report_of(&recordings_of(arms), false);
             assert!(!report.verdict.headline.contains("not compared"));
             let wanted = "The consensus was not known with old, tower with new.";
             report
@@ -445,15 +453,15 @@ mod tests {
     #[test]
     fn arms_that_both_migrated_are_not_compared() {
         let migrated = ["tower", "migrating", "alpenglow"];
-        let report = of_arms(&runs_of([&migrated, &migrated]), false);
+        let report = report_of(&recordings_of([&migrated, &migrated]), false);
         assert!(report.verdict.headline.contains("not compared"));
     }
 
     #[test]
     fn a_run_with_a_migration_reports_its_consensus_protocols() {
         let migrated = ["tower", "migrating", "alpenglow"];
-        let runs = &runs_of([&migrated, &[]])[..1];
-        let report = of_arms(runs, false);
+        let recordings = &recordings_of([&migrated, &[]])[..1];
+        let report = report_of(recordings, false);
         let wanted = "tower, migrating after 40 s, alpenglow after 1 min 20 s";
         let caveats = report.caveats.iter().map(|caveat| &caveat.what);
         assert!(
