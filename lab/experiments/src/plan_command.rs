@@ -34,15 +34,14 @@ pub fn read(file: &Path) -> Result<Plan> {
 }
 
 /// Returns the output and the exit code, which is 1 if the plan is refused. A launcher makes the
-/// cgroups of the runs: systemd or this program. With `i_vote`, the user confirms that the validator
-/// may vote.
+/// cgroups of the runs: systemd or this program.
 pub fn preview_plan(
     args: &PlanArgs,
     launcher: Result<LauncherFacts, String>,
 ) -> Result<(String, u8)> {
     let plan = read(&args.plan)?;
     let facts = check::gather_facts(&plan, launcher);
-    let preview = PlanPreview::new(&plan, &facts, args.i_vote);
+    let preview = PlanPreview::new(&plan, &facts, args.vote_confirmed);
     let printed = if args.json {
         json(&preview)?
     } else {
@@ -100,8 +99,8 @@ pub struct SearchPreview {
 }
 
 impl PlanPreview {
-    pub fn new(plan: &Plan, facts: &HostFacts, i_vote: bool) -> Self {
-        let findings = check::check_plan(plan, facts, i_vote);
+    pub fn new(plan: &Plan, facts: &HostFacts, vote_confirmed: bool) -> Self {
+        let findings = check::check_plan(plan, facts, vote_confirmed);
         let turns = schedule(plan);
         let preview_arm = |arm: &Arm| ArmPreview {
             name: arm.name.clone(),

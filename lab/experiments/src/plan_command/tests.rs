@@ -74,7 +74,7 @@ fn plan_command_reports_every_error_of_an_invalid_plan() {
     let args = PlanArgs {
         plan: file,
         json: false,
-        i_vote: false,
+        vote_confirmed: false,
         launcher: crate::args::LauncherKind::Auto,
     };
     let error = preview_plan(&args, Err(String::new())).unwrap_err();
