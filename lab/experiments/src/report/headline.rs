@@ -23,11 +23,14 @@ pub struct ArmTally<'e> {
     pub invalid: usize,
 }
 
-pub fn tallies<'e>(experiment: &'e Experiment, counted: &[CompletedRun<'e>]) -> Vec<ArmTally<'e>> {
+pub fn tallies<'e>(
+    experiment: &'e Experiment,
+    completed: &[CompletedRun<'e>],
+) -> Vec<ArmTally<'e>> {
     let journal_state = &experiment.journal_state;
     let tally = |arm: &'e str| {
         let scheduled = || journal_state.scheduled().filter(|(_, run)| run.arm == arm);
-        let runs = || counted.iter().filter(|run| run.scheduled.arm == arm);
+        let runs = || completed.iter().filter(|run| run.scheduled.arm == arm);
         let compared = runs().filter(|run| !is_invalid(run));
         ArmTally {
             arm,
@@ -58,10 +61,10 @@ pub fn counted_and_planned(tallies: &[ArmTally<'_>]) -> (usize, usize) {
 }
 
 pub fn unfinished_text(tallies: &[ArmTally<'_>]) -> Option<String> {
-    let (counted_runs, planned) = counted_and_planned(tallies);
-    (counted_runs < planned).then(|| {
+    let (counted, planned) = counted_and_planned(tallies);
+    (counted < planned).then(|| {
         format!(
-            "Not finished: {counted_runs} of {} count so far.",
+            "Not finished: {counted} of {} count so far.",
             run_count(planned)
         )
     })

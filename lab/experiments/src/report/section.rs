@@ -24,17 +24,17 @@ const NOT_REPORTED: &str = "not reported by the kernel";
 const NO_END: &str = "no end in the journal";
 const CUT_OFF: &str = "no end in the journal: it runs, or was cut off";
 
-pub fn section(experiment: &Experiment, counted: &[CompletedRun<'_>]) -> Section {
+pub fn section(experiment: &Experiment, completed: &[CompletedRun<'_>]) -> Section {
     let mut blocks = vec![Block::Text(origin(experiment))];
     // A search has one arm without settings, so there is no table of arms.
     if experiment.plan.memory_search.is_none() {
-        blocks.push(Block::Table(arms(&experiment.plan, counted)));
+        blocks.push(Block::Table(arms(&experiment.plan, completed)));
     }
-    if !counted.is_empty() {
-        blocks.push(Block::Table(by_run(experiment, counted)));
+    if !completed.is_empty() {
+        blocks.push(Block::Table(by_run(experiment, completed)));
     }
     blocks.push(Block::Table(schedule(experiment)));
-    let tables = [attempts(experiment), notes(counted)];
+    let tables = [attempts(experiment), notes(completed)];
     let with_rows = tables.into_iter().filter(|table| !table.rows.is_empty());
     blocks.extend(with_rows.map(Block::Table));
     cells::section("experiment", "The experiment", blocks)
@@ -117,7 +117,7 @@ fn gib(bytes: Option<u64>, why_missing: &str) -> Cell {
     number_or(bytes.map(|bytes| bytes as f64 / GIB), 3, why_missing)
 }
 
-fn arms(plan: &Plan, counted: &[CompletedRun<'_>]) -> Table {
+fn arms(plan: &Plan, completed: &[CompletedRun<'_>]) -> Table {
     let columns = [
         "Arm",
         "Memory limit [GiB]",
@@ -135,7 +135,7 @@ fn arms(plan: &Plan, counted: &[CompletedRun<'_>]) -> Table {
                 the tip in time. An OOM kill is a result and not repeated.";
     let mut listed = table("arms", "What became of each arm", &columns, note);
     for arm in &plan.arms {
-        let runs = || counted.iter().filter(|run| run.scheduled.arm == arm.name);
+        let runs = || completed.iter().filter(|run| run.scheduled.arm == arm.name);
         let ended = |matches: fn(&Outcome) -> bool| {
             count(runs().filter(|run| matches(&run.ending.outcome)).count())
         };
@@ -159,7 +159,7 @@ fn arms(plan: &Plan, counted: &[CompletedRun<'_>]) -> Table {
     without_missing_columns(listed)
 }
 
-fn by_run(experiment: &Experiment, counted: &[CompletedRun<'_>]) -> Table {
+fn by_run(experiment: &Experiment, completed: &[CompletedRun<'_>]) -> Table {
     let columns = [
         "Run",
         "Number",
@@ -180,7 +180,10 @@ fn by_run(experiment: &Experiment, counted: &[CompletedRun<'_>]) -> Table {
                 cgroup. Page cache left: what was still charged to the cgroup after the end. Waited for I/O: the time in \
                 which some task of the cgroup waited, by the kernel's pressure stall information. GiB is 2^30 bytes.";
     let mut listed = table("runs", "Outcome and evidence of each run", &columns, note);
-    listed.rows = counted.iter().map(|run| run_row(experiment, run)).collect();
+    listed.rows = completed
+        .iter()
+        .map(|run| run_row(experiment, run))
+        .collect();
     without_missing_columns(listed)
 }
 
@@ -211,10 +214,10 @@ fn run_row(experiment: &Experiment, run: &CompletedRun<'_>) -> Vec<Cell> {
     ]
 }
 
-fn notes(counted: &[CompletedRun<'_>]) -> Table {
+fn notes(completed: &[CompletedRun<'_>]) -> Table {
     let note = "What the runner wrote about the host, cleared and restored folders, and files that were left in the page cache.";
     let mut listed = table("notes", "What the runner noted", &["Run", "Note"], note);
-    for run in counted {
+    for run in completed {
         let notes = run.ending.notes.iter();
         listed
             .rows
