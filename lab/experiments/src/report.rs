@@ -34,7 +34,7 @@ use faultline_report::{
 };
 use faultline_status::RamEvidence;
 use faultline_text::clean;
-use headline::{ArmTally, is_invalid, listed, run_count};
+use headline::{ArmTally, is_invalid, join_first, runs_text};
 use itertools::Itertools;
 use search::SearchReport;
 use std::path::{Path, PathBuf};
@@ -270,7 +270,7 @@ fn caveats(
         .map(CompletedRun::name)
         .collect();
     if !early.is_empty() && early.len() < completed.len() {
-        let early = listed(&early, "; ", MAX_NAMED);
+        let early = join_first(&early, "; ", MAX_NAMED);
         caveats.push(Caveat::new(
             format!(
                 "Ended before their time: {early}. Their averages cover only the time until they ended."
@@ -284,7 +284,7 @@ fn caveats(
     });
     for (warning, runs) in by_key(warnings) {
         caveats.push(Caveat::new(
-            format!("{}: {warning}", listed(&runs, "; ", MAX_NAMED)),
+            format!("{}: {warning}", join_first(&runs, "; ", MAX_NAMED)),
             "Fix the cause of the warnings, and run again.",
         ));
     }
@@ -314,7 +314,7 @@ fn invalid_or_unproven(completed: &[CompletedRun<'_>]) -> Vec<Caveat> {
         ),
     ] {
         for (why, runs) in by_key(runs) {
-            let runs = listed(&runs, "; ", MAX_NAMED);
+            let runs = join_first(&runs, "; ", MAX_NAMED);
             caveats.push(Caveat::new(format!("{finding}: {runs}: {why}."), remedy));
         }
     }
@@ -334,7 +334,7 @@ fn unfinished(experiment: &Experiment, tallies: &[ArmTally<'_>]) -> Option<Cavea
         .join(", ");
     let mut text = format!(
         "The experiment is not finished: {counted} of {} count so far ({arms}).",
-        run_count(planned)
+        runs_text(planned)
     );
     let stopped = journal_state.stopped.as_ref();
     text.extend(stopped.map(|why| format!(" It was stopped: {why}.")));

@@ -65,7 +65,7 @@ pub fn unfinished_text(tallies: &[ArmTally<'_>]) -> Option<String> {
     (counted < planned).then(|| {
         format!(
             "Not finished: {counted} of {} count so far.",
-            run_count(planned)
+            runs_text(planned)
         )
     })
 }
@@ -79,7 +79,7 @@ pub fn early_end_sentences(tallies: &[ArmTally<'_>], kind: WorkloadKind) -> Opti
         ended("Ended by itself", |outcome| {
             matches!(outcome, Outcome::Exited { .. })
         }),
-        ended("Ended by a rule of the plan", ended_by_rule),
+        ended("Ended by a rule of the plan", is_ended_by_rule),
         ended("Ended by a foreign signal", |outcome| {
             matches!(outcome, Outcome::Killed { .. })
         }),
@@ -96,7 +96,7 @@ pub fn early_end_sentences(tallies: &[ArmTally<'_>], kind: WorkloadKind) -> Opti
         .iter()
         .filter(|tally| tally.invalid > 0)
         .map(|tally| {
-            let all = run_count(tally.counted());
+            let all = runs_text(tally.counted());
             format!("{} ({} of {all})", tally.arm, tally.invalid)
         })
         .collect();
@@ -121,17 +121,17 @@ fn arms_with(tallies: &[ArmTally<'_>], matches: fn(&Outcome) -> bool) -> Vec<Str
     let arms = tallies.iter().filter_map(|tally| {
         let outcomes = &tally.outcomes;
         let count = outcomes.iter().filter(|outcome| matches(outcome)).count();
-        (count > 0).then(|| format!("{} ({count} of {})", tally.arm, run_count(outcomes.len())))
+        (count > 0).then(|| format!("{} ({count} of {})", tally.arm, runs_text(outcomes.len())))
     });
     arms.collect()
 }
 
 fn sentence(label: &str, arms: &[String]) -> Option<String> {
-    (!arms.is_empty()).then(|| format!("{label}: {}.", listed(arms, ", ", MAX_NAMED)))
+    (!arms.is_empty()).then(|| format!("{label}: {}.", join_first(arms, ", ", MAX_NAMED)))
 }
 
 /// `a; b and 2 more`.
-pub fn listed(items: &[String], separator: &str, max: usize) -> String {
+pub fn join_first(items: &[String], separator: &str, max: usize) -> String {
     let named = items.iter().take(max).join(separator);
     match items.len().saturating_sub(max) {
         0 => named,
@@ -140,7 +140,7 @@ pub fn listed(items: &[String], separator: &str, max: usize) -> String {
 }
 
 /// Whether a rule of the plan's `[stop]` ended a run.
-pub fn ended_by_rule(outcome: &Outcome) -> bool {
+pub fn is_ended_by_rule(outcome: &Outcome) -> bool {
     matches!(
         outcome,
         Outcome::NeverExecuted | Outcome::NoProgress | Outcome::NotAtTip
@@ -164,7 +164,7 @@ fn failure_sentence(tally: &ArmTally<'_>, kind: WorkloadKind) -> Option<String> 
             (invalid, _) => {
                 format!(
                     "{arm} is not compared: {} left out as invalid.",
-                    run_count(invalid)
+                    runs_text(invalid)
                 )
             }
         });
@@ -181,7 +181,7 @@ fn failure_sentence(tally: &ArmTally<'_>, kind: WorkloadKind) -> Option<String> 
     };
     let in_any = match tally.outcomes.len() {
         1 => String::new(),
-        count => format!(" in any of its {}", run_count(count)),
+        count => format!(" in any of its {}", runs_text(count)),
     };
     Some(format!(
         "{arm} did not {success}{in_any}: {}.",
@@ -195,7 +195,7 @@ impl ArmTally<'_> {
     }
 }
 
-pub fn run_count(count: usize) -> String {
+pub fn runs_text(count: usize) -> String {
     if count == 1 {
         "1 run".to_owned()
     } else {
@@ -209,7 +209,7 @@ pub fn experiment_outcome(
     arm: Option<&Arm>,
     kind: WorkloadKind,
 ) -> ExperimentOutcome {
-    let why = why(&ending.outcome, kind);
+    let why = verdict_reason(&ending.outcome, kind);
     ExperimentOutcome {
         is_offline_replay: kind == WorkloadKind::Replay,
         success: (!why.is_empty()).then_some(ending.outcome == Outcome::Completed),
@@ -228,7 +228,7 @@ pub fn experiment_outcome(
 }
 
 /// Why the run kept up or not. Empty if the recording decides, or if it is unknown.
-fn why(outcome: &Outcome, kind: WorkloadKind) -> String {
+fn verdict_reason(outcome: &Outcome, kind: WorkloadKind) -> String {
     let why = match outcome {
         Outcome::Completed if kind == WorkloadKind::Replay => "all of its work was done",
         Outcome::OutOfMemory => "it was killed by the kernel's OOM killer",

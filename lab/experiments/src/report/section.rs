@@ -3,7 +3,7 @@
 
 use super::{
     CompletedRun, Experiment,
-    headline::{ended_by_rule, experiment_outcome, is_invalid, outcome_text},
+    headline::{experiment_outcome, is_ended_by_rule, is_invalid, outcome_text},
 };
 use crate::{
     journal::{Attempt, JournalState, RunAttempt},
@@ -25,22 +25,22 @@ const NO_END: &str = "no end in the journal";
 const CUT_OFF: &str = "no end in the journal: it runs, or was cut off";
 
 pub fn section(experiment: &Experiment, completed: &[CompletedRun<'_>]) -> Section {
-    let mut blocks = vec![Block::Text(origin(experiment))];
+    let mut blocks = vec![Block::Text(describe_experiment(experiment))];
     // A search has one arm without settings, so there is no table of arms.
     if experiment.plan.memory_search.is_none() {
-        blocks.push(Block::Table(arms(&experiment.plan, completed)));
+        blocks.push(Block::Table(arm_table(&experiment.plan, completed)));
     }
     if !completed.is_empty() {
-        blocks.push(Block::Table(by_run(experiment, completed)));
+        blocks.push(Block::Table(run_table(experiment, completed)));
     }
-    blocks.push(Block::Table(schedule(experiment)));
-    let tables = [attempts(experiment), notes(completed)];
+    blocks.push(Block::Table(schedule_table(experiment)));
+    let tables = [attempt_table(experiment), note_table(completed)];
     let with_rows = tables.into_iter().filter(|table| !table.rows.is_empty());
     blocks.extend(with_rows.map(Block::Table));
     cells::section("experiment", "The experiment", blocks)
 }
 
-fn origin(experiment: &Experiment) -> String {
+fn describe_experiment(experiment: &Experiment) -> String {
     let Experiment {
         plan,
         journal_state,
@@ -83,7 +83,7 @@ fn origin(experiment: &Experiment) -> String {
             planned.launcher, planned.plan_digest
         );
     }
-    text += &blocks(journal_state);
+    text += &describe_host_blocks(journal_state);
     if journal_state.runner_starts > 1 {
         text += &format!(
             " The runner was started {} times.",
@@ -102,7 +102,7 @@ fn origin(experiment: &Experiment) -> String {
 
 /// The hosts of host blocks: turns that one host executes with a journal of its own. Empty without
 /// host blocks.
-fn blocks(journal_state: &JournalState) -> String {
+fn describe_host_blocks(journal_state: &JournalState) -> String {
     let attempts = journal_state.attempts.values().flatten();
     let hosts = attempts
         .filter(|attempt| attempt.origin.is_some())
@@ -113,11 +113,11 @@ fn blocks(journal_state: &JournalState) -> String {
     }
 }
 
-fn gib(bytes: Option<u64>, why_missing: &str) -> Cell {
+fn gib_cell(bytes: Option<u64>, why_missing: &str) -> Cell {
     number_or(bytes.map(|bytes| bytes as f64 / GIB), 3, why_missing)
 }
 
-fn arms(plan: &Plan, completed: &[CompletedRun<'_>]) -> Table {
+fn arm_table(plan: &Plan, completed: &[CompletedRun<'_>]) -> Table {
     let columns = [
         "Arm",
         "Memory limit [GiB]",
@@ -141,7 +141,7 @@ fn arms(plan: &Plan, completed: &[CompletedRun<'_>]) -> Table {
         };
         listed.rows.push(vec![
             text_cell(&arm.name),
-            gib(arm.memory_max, NO_LIMIT),
+            gib_cell(arm.memory_max, NO_LIMIT),
             number_or(
                 arm.program_cache_entries.map(f64::from),
                 0,
@@ -152,14 +152,14 @@ fn arms(plan: &Plan, completed: &[CompletedRun<'_>]) -> Table {
             ended(|outcome| *outcome == Outcome::OutOfMemory),
             ended(|outcome| matches!(outcome, Outcome::Exited { .. })),
             ended(|outcome| matches!(outcome, Outcome::Killed { .. })),
-            ended(ended_by_rule),
+            ended(is_ended_by_rule),
             count(runs().filter(|run| is_invalid(run)).count()),
         ]);
     }
     without_missing_columns(listed)
 }
 
-fn by_run(experiment: &Experiment, completed: &[CompletedRun<'_>]) -> Table {
+fn run_table(experiment: &Experiment, completed: &[CompletedRun<'_>]) -> Table {
     let columns = [
         "Run",
         "Number",
@@ -205,16 +205,16 @@ fn run_row(experiment: &Experiment, run: &CompletedRun<'_>) -> Vec<Cell> {
         text_cell(&run.scheduled.lane),
         Cell::Text(outcome.end_text),
         Cell::Text(validity),
-        gib(cgroup_state.memory_peak, NOT_REPORTED),
-        gib(arm.and_then(|arm| arm.memory_max), NO_LIMIT),
+        gib_cell(cgroup_state.memory_peak, NOT_REPORTED),
+        gib_cell(arm.and_then(|arm| arm.memory_max), NO_LIMIT),
         number_or(kills.map(|kills| *kills as f64), 0, NOT_REPORTED),
-        gib(cgroup_state.file, NOT_REPORTED),
+        gib_cell(cgroup_state.file, NOT_REPORTED),
         number_or(outcome.io_stall_seconds, 1, NOT_REPORTED),
         text_or(Some(&outcome.end_evidence), "none"),
     ]
 }
 
-fn notes(completed: &[CompletedRun<'_>]) -> Table {
+fn note_table(completed: &[CompletedRun<'_>]) -> Table {
     let note = "What the runner wrote about the host, cleared and restored folders, and files that were left in the page cache.";
     let mut listed = table("notes", "What the runner noted", &["Run", "Note"], note);
     for run in completed {
@@ -227,7 +227,7 @@ fn notes(completed: &[CompletedRun<'_>]) -> Table {
 }
 
 /// Each run with the newest attempt at its turn. If an attempt counts, it is the newest.
-fn schedule(experiment: &Experiment) -> Table {
+fn schedule_table(experiment: &Experiment) -> Table {
     let columns = [
         "Run",
         "Turn",
@@ -290,7 +290,7 @@ fn begun_unix_ns(attempt: &Attempt, run_attempt: Option<&RunAttempt>) -> i64 {
 }
 
 /// Attempts that do not count.
-fn attempts(experiment: &Experiment) -> Table {
+fn attempt_table(experiment: &Experiment) -> Table {
     let columns = ["Run", "Attempt", "Begun", "Ended", "Why it does not count"];
     let note = "These attempts were repeated, with all runs of their turn. If an attempt has no end, its runner was cut off.";
     let mut listed = table("attempts", "Attempts that do not count", &columns, note);

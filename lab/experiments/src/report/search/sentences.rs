@@ -32,13 +32,13 @@ impl SearchReport<'_> {
         let Some(answer) = &self.search_log.answer else {
             return self.without_answer();
         };
-        let most = duration(self.rules.max_duration);
+        let max_duration = duration(self.rules.max_duration);
         let words = match &answer.outcome {
             SearchOutcome::Found(interval) => return self.found(answer, interval),
             SearchOutcome::Unconfirmed(interval) => {
                 let found = self.found(answer, interval);
                 return format!(
-                    "{found} Not confirmed: {most} were over before both ends of the interval had been tried again."
+                    "{found} Not confirmed: {max_duration} were over before both ends of the interval had been tried again."
                 );
             }
             SearchOutcome::NeverFailed { lowest } => format!(
@@ -53,13 +53,13 @@ impl SearchReport<'_> {
                 bytes(self.rules.first_headroom)
             ),
             SearchOutcome::OutOfTime => format!(
-                "Out of time: {most} were over before the interval was narrow enough, so there is no size."
+                "Out of time: {max_duration} were over before the interval was narrow enough, so there is no size."
             ),
             SearchOutcome::Inconclusive { why } => {
                 format!("Inconclusive: {why}. There is no size.")
             }
         };
-        match start(answer) {
+        match startup_text(answer) {
             Some(start) => format!("{words} Its {start}."),
             None => words,
         }
@@ -100,7 +100,7 @@ impl SearchReport<'_> {
             (Some(true), _) => Some("memory that cannot be reclaimed hardly grows".to_owned()),
             _ => None,
         });
-        text.extend(start(answer).map(|start| format!("its {start}")));
+        text.extend(startup_text(answer).map(|start| format!("its {start}")));
         format!("{}.", text.join("; "))
     }
 
@@ -111,7 +111,7 @@ impl SearchReport<'_> {
             all.extend(self.growth_paragraph(answer));
         }
         all.push(self.time_paragraph());
-        all.extend(cut_off(self.cut_off));
+        all.extend(cut_off_sentence(self.cut_off));
         all.push(
             "The search does not say: whether a start with less memory succeeds, since a run starts once; what happens at \
              events outside the time of the search, on another day, or with another load or version; and what happens under a \
@@ -170,10 +170,10 @@ impl SearchReport<'_> {
 
     /// Failures of dwells whose headroom was the upper end of the interval or more.
     fn failures(&self, high: u64) -> String {
-        let is_enough = |headroom: u64| headroom >= high / PAGE * PAGE;
+        let is_at_least_high = |headroom: u64| headroom >= high / PAGE * PAGE;
         let dwells: Vec<&DwellResult> = self
             .dwells()
-            .filter(|dwell| dwell.headroom.is_some_and(is_enough))
+            .filter(|dwell| dwell.headroom.is_some_and(is_at_least_high))
             .filter(|dwell| dwell.verdict != Verdict::Void)
             .collect();
         let hours = dwells
@@ -200,7 +200,7 @@ impl SearchReport<'_> {
                 format!(
                     "Memory that cannot be reclaimed is stable: at its present growth it rises by less than 5 % in {horizon}. With \
                      the headroom at the upper end of the interval, {} is enough for that long.",
-                    size(sufficient.bytes)
+                    size_text(sufficient.bytes)
                 )
             }),
             Some(false) => {
@@ -209,7 +209,7 @@ impl SearchReport<'_> {
                     .iter()
                     .map(|sufficient| {
                         let time = duration_words(sufficient.hours);
-                        format!("{} after {time}", size(sufficient.bytes))
+                        format!("{} after {time}", size_text(sufficient.bytes))
                     })
                     .join(", ");
                 let enough = if sizes.is_empty() {
@@ -263,7 +263,7 @@ impl SearchReport<'_> {
     }
 }
 
-fn cut_off(times: usize) -> Option<String> {
+fn cut_off_sentence(times: usize) -> Option<String> {
     match times {
         0 => None,
         1 => Some(
@@ -277,9 +277,9 @@ fn cut_off(times: usize) -> Option<String> {
     }
 }
 
-fn start(answer: &SearchAnswer) -> Option<String> {
+fn startup_text(answer: &SearchAnswer) -> Option<String> {
     (answer.startup_peak_bytes > 0)
-        .then(|| format!("start alone needs {}", size(answer.startup_peak_bytes)))
+        .then(|| format!("start alone needs {}", size_text(answer.startup_peak_bytes)))
 }
 
 /// `412 to 430 GiB`, `1,480 to 1,560 MiB`.
@@ -298,7 +298,7 @@ fn range(low: u64, high: u64) -> String {
     }
 }
 
-fn size(bytes: u64) -> String {
+fn size_text(bytes: u64) -> String {
     range(bytes, bytes)
 }
 
