@@ -181,6 +181,6 @@ pub struct ExperimentReportArgs {
     pub force: bool,
     /// Write the least memory that a search found into this file. The daemon reads it if its option
     /// `status.evidence` names the file. A prediction of the program cache in the file is preserved.
-    #[arg(long, value_name = "FILE")]
-    pub evidence: Option<PathBuf>,
+    #[arg(long = "evidence", value_name = "FILE")]
+    pub status_evidence: Option<PathBuf>,
 }

@@ -62,14 +62,19 @@ pub struct ExperimentReport {
     /// The slots of each replay as CSV, by name.
     pub slots: Vec<(String, String)>,
     /// The memory that a search proved to be enough, or why it proved none.
-    pub ram: Result<RamEvidence, String>,
+    pub proven_ram: Result<RamEvidence, String>,
 }
 
 pub fn report_command(args: &ExperimentReportArgs) -> Result<String> {
     let experiment = Experiment::read(&args.experiment)?;
-    let ExperimentReport { report, slots, ram } = experiment.report()?;
-    if let Some(path) = &args.evidence {
-        let ram = ram.map_err(|why| anyhow!("{} is not written: {why}", path.display()))?;
+    let ExperimentReport {
+        report,
+        slots,
+        proven_ram,
+    } = experiment.report()?;
+    // The daemon shows the proven values of this file.
+    if let Some(path) = &args.status_evidence {
+        let ram = proven_ram.map_err(|why| anyhow!("{} is not written: {why}", path.display()))?;
         update(path, |evidence| evidence.ram = Some(ram))?;
     }
     // Nothing else is stored in the default folder, so it may be overwritten.
@@ -126,7 +131,7 @@ impl Experiment {
         Ok(ExperimentReport {
             report: report::build_with_context(runs, &self.options(), context),
             slots,
-            ram: search::ram_evidence(&searches),
+            proven_ram: search::ram_evidence(&searches),
         })
     }
 
