@@ -155,6 +155,7 @@ impl Experiment {
     }
 
     pub fn search_answer(&self, completed_run: &CompletedRun<'_>) -> Option<&SearchAnswer> {
+        // The run in the newest attempt at its turn.
         let newest = self.journal_state.newest_run(completed_run.scheduled.run)?;
         newest.search_log.answer.as_ref()
     }

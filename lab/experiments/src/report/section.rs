@@ -105,6 +105,7 @@ fn describe_experiment(experiment: &Experiment) -> String {
 fn describe_host_blocks(journal_state: &JournalState) -> String {
     let attempts = journal_state.attempts.values().flatten();
     let hosts = attempts
+        // Only attempts of host blocks come from another journal.
         .filter(|attempt| attempt.origin.is_some())
         .map(|attempt| &attempt.host);
     match hosts.sorted().dedup().join(", ") {
