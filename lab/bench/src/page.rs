@@ -117,7 +117,7 @@ pub fn verdict_with_headline(default: &str, mut points: Vec<String>, kind: Verdi
     };
     Verdict {
         headline: format!("{headline}."),
-        points,
+        bullets: points,
         kind,
     }
 }

@@ -70,8 +70,8 @@ pub struct RunArgs {
     /// The campaign's folder.
     pub dir: PathBuf,
     /// Confirm that you intend to run a validator that can vote.
-    #[arg(long)]
-    pub i_vote: bool,
+    #[arg(long = "i-vote")]
+    pub vote_confirmed: bool,
     /// How cgroups are created.
     #[arg(long, value_enum, default_value = "auto")]
     pub launcher: LauncherKind,
@@ -93,8 +93,8 @@ pub struct SlurmArgs {
     #[arg(long)]
     pub follow_up: bool,
     /// Confirm that you intend to run a validator that can vote.
-    #[arg(long)]
-    pub i_vote: bool,
+    #[arg(long = "i-vote")]
+    pub vote_confirmed: bool,
 }
 
 /// `campaign round`.
@@ -110,8 +110,8 @@ pub struct RoundArgs {
     #[arg(value_name = "N")]
     pub task_number: u32,
     /// Confirm that you intend to run a validator that can vote.
-    #[arg(long)]
-    pub i_vote: bool,
+    #[arg(long = "i-vote")]
+    pub vote_confirmed: bool,
     /// How cgroups are created.
     #[arg(long, value_enum, default_value = "auto")]
     pub launcher: LauncherKind,

@@ -138,7 +138,7 @@ fn report(campaign: &Campaign, groups: &[ReleaseGroup], failed: &[FailedVersion]
         ),
         verdict: Verdict {
             headline: headline + &ended_early(groups) + &not_comparable + &no_result(failed),
-            points: points.collect(),
+            bullets: points.collect(),
             kind,
         },
         overview: head::effects(groups).into_iter().collect(),
@@ -445,7 +445,7 @@ mod tests {
             "No difference beyond 5 % is shown. 1.2.0 is not comparable by slot."
         );
         assert_eq!(
-            report.verdict.points,
+            report.verdict.bullets,
             ["1.2.0 is not comparable by slot: Alpenglow at 0.20 s, the baseline Tower at 0.40 s."]
         );
         let cells = release_row(&groups[0].releases[0]);

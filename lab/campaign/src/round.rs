@@ -358,7 +358,7 @@ impl Round {
                 ..HostBlock::default()
             };
             let plan = experiment.plan.clone();
-            match begin_or_continue(plan, args.launcher, args.i_vote, Some(host_block))? {
+            match begin_or_continue(plan, args.launcher, args.vote_confirmed, Some(host_block))? {
                 ExperimentEnd::Finished => {}
                 end => return Ok(end),
             }

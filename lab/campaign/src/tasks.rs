@@ -202,7 +202,7 @@ fn array_script(
     campaign: &Campaign,
     experiments: &[CampaignExperiment],
     plan: &Plan,
-    i_vote: &str,
+    voting_option: &str,
 ) -> Result<String> {
     let runs = experiments
         .iter()
@@ -212,7 +212,7 @@ fn array_script(
         "# `faultline campaign slurm` submits {FOLDER}/{ARRAY} of the campaign's folder as it is\n\
          # with --array=TASKS: numbers of rounds in {FOLDER}/{ROUNDS}\n"
     );
-    let command = format!("campaign round {folder} \"$SLURM_ARRAY_TASK_ID\"{i_vote}");
+    let command = format!("campaign round {folder} \"$SLURM_ARRAY_TASK_ID\"{voting_option}");
     job_scripts(campaign).array_script(plan, runs.sum(), &comment, &command)
 }
 
@@ -235,10 +235,10 @@ fn write_script(path: &Path, text: &str) -> Result<()> {
 /// `campaign slurm`.
 pub fn slurm(args: &SlurmArgs) -> Result<u8> {
     let campaign = Campaign::read(&args.dir)?;
-    let i_vote = if args.i_vote { " --i-vote" } else { "" };
+    let voting_option = if args.vote_confirmed { " --i-vote" } else { "" };
     let experiments = round::example_experiments(&campaign)?;
     let plan = &experiments.first().context("a round has no runs")?.plan;
-    let script = array_script(&campaign, &experiments, plan, i_vote)?;
+    let script = array_script(&campaign, &experiments, plan, voting_option)?;
     if args.print {
         return print(&script).map(|()| 0);
     }
@@ -278,7 +278,7 @@ pub fn slurm(args: &SlurmArgs) -> Result<u8> {
     let is_done = pending.is_empty() && failed.is_empty();
     if !pending.is_empty() {
         let follow_up_command = format!(
-            "campaign slurm {} --follow-up{i_vote}",
+            "campaign slurm {} --follow-up{voting_option}",
             shell_quoted(&campaign.folder)
         );
         submitted.submit(&campaign, pending, plan, [&script, &follow_up_command])?;

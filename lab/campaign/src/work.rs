@@ -154,7 +154,7 @@ fn run_on_this_host(
             experiment.plan.folder.display()
         ));
         let plan = experiment.plan.clone();
-        match command::begin_or_continue(plan, args.launcher, args.i_vote, None)? {
+        match command::begin_or_continue(plan, args.launcher, args.vote_confirmed, None)? {
             ExperimentEnd::Finished => {}
             ExperimentEnd::Stopped(why) => return Err(VersionOutcome::Stopped(why)),
             ExperimentEnd::GaveUp(why) | ExperimentEnd::UnfitHost(why) => {

@@ -80,8 +80,8 @@ pub struct PlanArgs {
     #[arg(long)]
     pub json: bool,
     /// Confirm that you intend to run a validator that can vote.
-    #[arg(long)]
-    pub i_vote: bool,
+    #[arg(long = "i-vote")]
+    pub vote_confirmed: bool,
     /// How cgroups would be created.
     #[arg(long, value_enum, default_value = "auto")]
     pub launcher: LauncherKind,
@@ -103,8 +103,8 @@ pub struct RunArgs {
     #[arg(long)]
     pub dry_run: bool,
     /// Confirm that you intend to run a validator that can vote.
-    #[arg(long)]
-    pub i_vote: bool,
+    #[arg(long = "i-vote")]
+    pub vote_confirmed: bool,
     /// How cgroups are created.
     #[arg(long, value_enum, default_value = "auto")]
     pub launcher: LauncherKind,
@@ -124,8 +124,8 @@ pub struct BlockArgs {
     #[arg(value_name = "N")]
     pub block: u32,
     /// Confirm that you intend to run a validator that can vote.
-    #[arg(long)]
-    pub i_vote: bool,
+    #[arg(long = "i-vote")]
+    pub vote_confirmed: bool,
     /// How cgroups are created.
     #[arg(long, value_enum, default_value = "auto")]
     pub launcher: LauncherKind,
@@ -141,8 +141,8 @@ pub struct SlurmArgs {
     #[arg(long)]
     pub print: bool,
     /// Confirm that you intend to run a validator that can vote.
-    #[arg(long)]
-    pub i_vote: bool,
+    #[arg(long = "i-vote")]
+    pub vote_confirmed: bool,
 }
 
 /// `experiment status`.
@@ -163,8 +163,8 @@ pub struct ResumeArgs {
     #[arg(value_name = "DIR-or-FILE")]
     pub experiment: PathBuf,
     /// Do not warn that the validator can vote, because this is intended.
-    #[arg(long)]
-    pub i_vote: bool,
+    #[arg(long = "i-vote")]
+    pub vote_confirmed: bool,
 }
 
 /// `experiment report`.
@@ -181,6 +181,6 @@ pub struct ExperimentReportArgs {
     pub force: bool,
     /// Write the least memory that a search found into this file. The daemon reads it if its option
     /// `status.evidence` names the file. A prediction of the program cache in the file is preserved.
-    #[arg(long, value_name = "FILE")]
-    pub evidence: Option<PathBuf>,
+    #[arg(long = "evidence", value_name = "FILE")]
+    pub status_evidence: Option<PathBuf>,
 }

@@ -166,13 +166,13 @@ impl Findings {
     }
 }
 
-/// Returns the most severe finding first. With `i_vote`, it does not check whether the validator
+/// Returns the most severe finding first. With `vote_confirmed`, it does not check whether the validator
 /// could vote.
-pub fn check_plan(plan: &Plan, facts: &HostFacts, i_vote: bool) -> Vec<Finding> {
+pub fn check_plan(plan: &Plan, facts: &HostFacts, vote_confirmed: bool) -> Vec<Finding> {
     let mut findings = Findings::default();
     limits::check(plan, facts, &mut findings);
     programs::check(plan, facts, &mut findings);
-    if !i_vote {
+    if !vote_confirmed {
         vote::check(plan, &facts.stakes, &facts.path_checks, &mut findings);
     }
     environment::check(plan, &mut findings);

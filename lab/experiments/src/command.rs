@@ -47,7 +47,7 @@ pub fn run(args: &ExperimentArgs) -> Result<u8> {
             let launcher =
                 create_launcher(args.launcher).map(|launcher| launcher_facts(&*launcher));
             let launcher = launcher.map_err(|error| format!("{error:#}"));
-            let (printed, code) = plan_command::plan(args, launcher)?;
+            let (printed, code) = plan_command::preview_plan(args, launcher)?;
             print(&printed).map(|()| code)
         }
         ExperimentCommand::Run(args) => run_plan(args),
@@ -88,7 +88,12 @@ fn run_plan(args: &RunArgs) -> Result<u8> {
     if args.dry_run {
         return dry_run(&plan);
     }
-    exit_code(begin_experiment(plan, args.launcher, args.i_vote, None)?)
+    exit_code(begin_experiment(
+        plan,
+        args.launcher,
+        args.vote_confirmed,
+        None,
+    )?)
 }
 
 /// Fails if a folder cannot be cleared now.
@@ -140,13 +145,13 @@ fn omission_line(what: &str, all: u64, listed: usize) -> String {
 fn begin_experiment(
     plan: Plan,
     launcher_kind: LauncherKind,
-    i_vote: bool,
+    vote_confirmed: bool,
     host_block: Option<HostBlock>,
 ) -> Result<ExperimentEnd> {
     let folder = ExperimentFolder::new(&plan.folder);
     let _lock = lock_new_folder(&folder)?;
     let launcher = create_launcher(launcher_kind)?;
-    refuse_unfit(&plan, &*launcher, i_vote)?;
+    refuse_unfit(&plan, &*launcher, vote_confirmed)?;
     let _folders = lock::lock_folders(&plan)?;
     write_synced(&folder.plan(), plan.text.as_bytes())?;
     let turns = host_block
@@ -162,15 +167,15 @@ fn begin_experiment(
 pub fn begin_or_continue(
     plan: Plan,
     launcher_kind: LauncherKind,
-    i_vote: bool,
+    vote_confirmed: bool,
     host_block: Option<HostBlock>,
 ) -> Result<ExperimentEnd> {
     let folder = ExperimentFolder::new(&plan.folder);
     if !has_begun(&folder)? {
-        return begin_experiment(plan, launcher_kind, i_vote, host_block);
+        return begin_experiment(plan, launcher_kind, vote_confirmed, host_block);
     }
     let (plan, journal_state) = read_with_host_blocks(&folder)?;
-    continue_experiment(plan, &journal_state, i_vote, host_block)
+    continue_experiment(plan, &journal_state, vote_confirmed, host_block)
 }
 
 fn has_begun(folder: &ExperimentFolder) -> Result<bool> {
@@ -230,7 +235,7 @@ fn resume(args: &ResumeArgs) -> Result<u8> {
     exit_code(continue_experiment(
         plan,
         &journal_state,
-        args.i_vote,
+        args.vote_confirmed,
         None,
     )?)
 }
@@ -238,14 +243,14 @@ fn resume(args: &ResumeArgs) -> Result<u8> {
 fn continue_experiment(
     plan: Plan,
     journal_state: &JournalState,
-    i_vote: bool,
+    vote_confirmed: bool,
     host_block: Option<HostBlock>,
 ) -> Result<ExperimentEnd> {
     let _lock = Lock::take(&ExperimentFolder::new(&plan.folder).lock())?;
     if journal_state.finished {
         return Ok(ExperimentEnd::Finished);
     }
-    if !i_vote {
+    if !vote_confirmed {
         let warnings = check::vote_warnings(&plan);
         warnings
             .iter()
@@ -394,10 +399,10 @@ fn launcher_facts(launcher: &dyn Launcher) -> LauncherFacts {
 }
 
 /// Prints all findings except notes. Fails if one refuses the plan.
-fn refuse_unfit(plan: &Plan, launcher: &dyn Launcher, i_vote: bool) -> Result<()> {
+fn refuse_unfit(plan: &Plan, launcher: &dyn Launcher, vote_confirmed: bool) -> Result<()> {
     let facts = check::gather_facts(plan, Ok(launcher_facts(launcher)));
     let mut refusals = 0;
-    for finding in check::check_plan(plan, &facts, i_vote) {
+    for finding in check::check_plan(plan, &facts, vote_confirmed) {
         refusals += usize::from(finding.severity == Severity::Refuse);
         if finding.severity != Severity::Note {
             say(&plan_command::finding_text(&finding));
@@ -451,10 +456,10 @@ mod tests {
         let mut journal = Journal::create(&folder.journal()).unwrap();
         journal.append(&line).unwrap();
         drop(journal);
-        for i_vote in [false, true] {
+        for vote_confirmed in [false, true] {
             let args = ResumeArgs {
                 experiment: folder.path().to_owned(),
-                i_vote,
+                vote_confirmed,
             };
             // Locking the ledger follows the check for a voting validator, so that did not fail.
             let error = resume(&args).unwrap_err().to_string();

@@ -1,4 +1,7 @@
-//! `faultline experiment plan`: checks a plan before it runs.
+//! `faultline experiment plan`: checks a plan before it runs. A turn is the runs that execute at the
+//! same time, each in its lane: folders, ports and CPUs. A search moves the memory limit of a
+//! validator to find the least memory with which it keeps up. A dwell is the time for which the
+//! search keeps one limit.
 
 use super::{
     check::{self, Finding, HostFacts, LauncherFacts, SpaceNeed},
@@ -17,7 +20,7 @@ use std::{
     time::Duration,
 };
 
-/// `--json` has all rows.
+/// Rows of turns on the page. `--json` prints all.
 const MAX_ROWS: usize = 200;
 
 pub fn read(file: &Path) -> Result<Plan> {
@@ -30,15 +33,19 @@ pub fn read(file: &Path) -> Result<Plan> {
     })
 }
 
-/// The exit code is 1 if the plan is refused.
-pub fn plan(args: &PlanArgs, launcher: Result<LauncherFacts, String>) -> Result<(String, u8)> {
+/// Returns the output and the exit code, which is 1 if the plan is refused. A launcher makes the
+/// cgroups of the runs: systemd or this program.
+pub fn preview_plan(
+    args: &PlanArgs,
+    launcher: Result<LauncherFacts, String>,
+) -> Result<(String, u8)> {
     let plan = read(&args.plan)?;
     let facts = check::gather_facts(&plan, launcher);
-    let preview = PlanPreview::new(&plan, &facts, args.i_vote);
+    let preview = PlanPreview::new(&plan, &facts, args.vote_confirmed);
     let printed = if args.json {
         json(&preview)?
     } else {
-        page(&preview)
+        render_page(&preview)
     };
     Ok((printed, u8::from(!preview.may_run)))
 }
@@ -48,7 +55,7 @@ pub struct PlanPreview {
     pub name: String,
     pub plan: PathBuf,
     pub folder: PathBuf,
-    /// Absent if no cgroups can be made.
+    /// Name of what makes the cgroups of the runs. `None` if no cgroups can be made.
     pub launcher: Option<String>,
     pub may_run: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -64,7 +71,7 @@ pub struct PlanPreview {
 #[derive(Serialize)]
 pub struct ArmPreview {
     pub name: String,
-    /// Without the CPUs of lanes.
+    /// The CPUs of a lane are not included.
     pub limits: Limits,
     pub cache_entries: Option<u32>,
     pub binary: Option<PathBuf>,
@@ -75,19 +82,27 @@ pub struct ArmPreview {
 
 #[derive(Serialize)]
 pub struct SearchPreview {
-    pub from: u64,
-    pub width_percent: f64,
+    /// Headroom: what a limit leaves above memory that cannot be reclaimed.
+    #[serde(rename = "from")]
+    pub first_headroom_bytes: u64,
+    /// At this relative width of the 90 % interval of the answer, the search stops.
+    #[serde(rename = "width_percent")]
+    pub max_interval_width_percent: f64,
+    /// Minimum wait between a change of the limit and the dwell.
     pub settle_seconds: u64,
     pub dwell_seconds: u64,
-    pub most_seconds: u64,
+    /// From the time when the validator reaches the tip.
+    #[serde(rename = "most_seconds")]
+    pub max_duration_seconds: u64,
+    /// Growth of memory is extrapolated to this time.
     pub horizon_seconds: u64,
 }
 
 impl PlanPreview {
-    pub fn new(plan: &Plan, facts: &HostFacts, i_vote: bool) -> Self {
-        let findings = check::check_plan(plan, facts, i_vote);
+    pub fn new(plan: &Plan, facts: &HostFacts, vote_confirmed: bool) -> Self {
+        let findings = check::check_plan(plan, facts, vote_confirmed);
         let turns = schedule(plan);
-        let arm = |arm: &Arm| ArmPreview {
+        let preview_arm = |arm: &Arm| ArmPreview {
             name: arm.name.clone(),
             limits: arm.limits(&plan::Lane::default()),
             cache_entries: arm.program_cache_entries,
@@ -108,14 +123,14 @@ impl PlanPreview {
                 .iter()
                 .all(|finding| finding.severity < Severity::Refuse),
             search: plan.memory_search.as_ref().map(|search| SearchPreview {
-                from: search.first_headroom,
-                width_percent: 100.0 * search.width,
+                first_headroom_bytes: search.first_headroom,
+                max_interval_width_percent: 100.0 * search.width,
                 settle_seconds: search.settle.as_secs(),
                 dwell_seconds: search.dwell.as_secs(),
-                most_seconds: search.max_duration.as_secs(),
+                max_duration_seconds: search.max_duration.as_secs(),
                 horizon_seconds: search.horizon.as_secs(),
             }),
-            arms: plan.arms.iter().map(arm).collect(),
+            arms: plan.arms.iter().map(preview_arm).collect(),
             estimate: estimate(plan, turns.len()),
             turns,
             disk: check::space_needs(plan, facts),
@@ -124,78 +139,82 @@ impl PlanPreview {
     }
 }
 
-/// Runs that end early make it shorter.
+/// Duration of the experiment if no run ends early.
 #[derive(Serialize)]
 pub struct Estimate {
     pub turns: usize,
-    /// Each run executes transactions at once and takes its full time.
+    /// If no run waits for its first transaction or the tip. A search takes its minimum.
     pub shortest_seconds: u64,
-    /// Each run waits as long as allowed. `None` without a bound.
+    /// If each run waits as long as allowed. `None` if the plan does not limit the wait for
+    /// the first transaction.
     pub longest_seconds: Option<u64>,
+    /// What the two durations assume, in words.
     pub assumed: String,
 }
 
 pub fn estimate(plan: &Plan, turns: usize) -> Estimate {
     let turn_count = u32::try_from(turns).unwrap_or(u32::MAX);
     let (stop, cool_down) = (&plan.stop, plan.host.cool_down);
-    let all_turns = |each: Duration| {
+    let all_turns = |per_turn: Duration| {
         let cool_downs = cool_down.saturating_mul(turn_count.saturating_sub(1));
-        each.saturating_mul(turn_count).saturating_add(cool_downs)
+        per_turn
+            .saturating_mul(turn_count)
+            .saturating_add(cool_downs)
     };
-    let each = plan.memory_search.as_ref().map_or(stop.duration, |search| {
+    let shortest_run = plan.memory_search.as_ref().map_or(stop.duration, |search| {
         search.min_duration().min(stop.duration)
     });
-    let (wait, what) = match (
+    let (max_wait, awaited) = match (
         &plan.memory_search,
         stop.counted_from,
         stop.first_transaction_within,
     ) {
-        // A search counts from the tip, and the start may take as long.
+        // The time of a search counts from the tip. To reach the tip may take as long again.
         (Some(search), ..) => (Some(search.max_duration), "the tip"),
         (None, CountedFrom::Start, _) => (Some(Duration::ZERO), ""),
         (None, CountedFrom::FirstTransaction, within) => (within, "its first transaction"),
     };
-    let longest = wait.map(|wait| {
+    let longest = max_wait.map(|max_wait| {
         let waits = [plan.host.max_host_wait, stop.grace, stop.duration];
-        all_turns(waits.into_iter().fold(wait, Duration::saturating_add))
+        all_turns(waits.into_iter().fold(max_wait, Duration::saturating_add))
     });
-    let length = match &plan.memory_search {
-        Some(_) => format!("{} to {}", duration(each), duration(stop.duration)),
+    let run_length = match &plan.memory_search {
+        Some(_) => format!("{} to {}", duration(shortest_run), duration(stop.duration)),
         None => duration(stop.duration),
     };
-    let mut assumed = format!("{} of {length}", counted(turns as f64, "turn"));
+    let mut assumed = format!("{} of {run_length}", counted(turns as f64, "turn"));
     if turns > 1 {
         assumed += &format!(", {} between them", duration(cool_down));
     }
     if plan.workload.kind == WorkloadKind::Replay {
-        assumed += "; a replay ends with its work, and its turn with it";
+        assumed += "; a replay ends when its work is done, and then its turn ends";
     }
-    if let Some(wait) = wait {
-        assumed += "; at the latest, each turn also waits";
-        if !wait.is_zero() {
-            assumed += &format!(" {} for {what},", duration(wait));
+    if let Some(max_wait) = max_wait {
+        assumed += "; at most, each turn also waits";
+        if !max_wait.is_zero() {
+            assumed += &format!(" {} for {awaited},", duration(max_wait));
         }
         assumed += &format!(
-            " {} for a quiet host and {} for its end",
+            " {} for a quiet host and {} for the run to stop",
             duration(plan.host.max_host_wait),
             duration(stop.grace)
         );
     }
-    assumed += "; clearing, copying and repeated runs come on top";
+    assumed += "; the time to clear and copy folders and to repeat runs is not included";
     Estimate {
         turns,
-        shortest_seconds: all_turns(each).as_secs(),
+        shortest_seconds: all_turns(shortest_run).as_secs(),
         longest_seconds: longest.map(|time| time.as_secs()),
         assumed,
     }
 }
 
-fn page(preview: &PlanPreview) -> String {
+fn render_page(preview: &PlanPreview) -> String {
     let estimate = &preview.estimate;
-    let shortest = seconds(estimate.shortest_seconds);
+    let shortest = format_seconds(estimate.shortest_seconds);
     let takes = match estimate.longest_seconds {
-        Some(longest) => format!("{shortest} to {}", seconds(longest)),
-        None => format!("{shortest} at least"),
+        Some(longest) => format!("{shortest} to {}", format_seconds(longest)),
+        None => format!("at least {shortest}"),
     };
     let mut out = format!(
         "{}   {}\nfolder     {}\nlauncher   {}\ntakes      {takes}\n           {}\n",
@@ -214,38 +233,39 @@ fn page(preview: &PlanPreview) -> String {
             need.what
         );
     }
-    let tried = match &preview.search {
+    let procedure = match &preview.search {
         Some(search) => search_steps(search),
         None => {
             let arms = preview.arms.iter();
             let rows = arms.map(|arm| vec![arm.name.clone(), arm_settings(arm)]);
-            table(&["arm", "what it sets"], rows.collect())
+            table(&["arm", "settings"], rows.collect())
         }
     };
     let (turns, findings) = (turn_table(preview), findings_text(&preview.findings));
-    out + &format!("\n{tried}\n{turns}\n{findings}")
+    out + &format!("\n{procedure}\n{turns}\n{findings}")
 }
 
-fn seconds(seconds: u64) -> String {
+fn format_seconds(seconds: u64) -> String {
     duration(Duration::from_secs(seconds))
 }
 
 fn search_steps(search: &SearchPreview) -> String {
-    let (from, width) = (size(search.from), search.width_percent);
-    let [settle, dwell, most, horizon] = [
+    let first_headroom = size(search.first_headroom_bytes);
+    let max_width = search.max_interval_width_percent;
+    let [settle, dwell, max_duration, horizon] = [
         search.settle_seconds,
         search.dwell_seconds,
-        search.most_seconds,
+        search.max_duration_seconds,
         search.horizon_seconds,
     ]
-    .map(seconds);
+    .map(format_seconds);
     format!(
-        "Each run searches the least memory by moving its own limit: unreclaimable memory plus a headroom, set every second.\n\
-         1. Without a limit until it is at the tip, then twice {dwell} as the reference, and again after every third dwell.\n\
-         2. A headroom of {from}, then 8 % less each time until one fails. On the way to a limit at least {settle}, then {dwell} under it.\n\
-         3. Between what kept up and what failed, until the interval of 90 % is at most {width:.0} % wide, or after 50 dwells.\n\
-         4. Both ends of the interval three times each, twice as long.\n\
-         The limit is lifted after each failure, and at once if the validator is in danger. A search ends after {most} at the latest.\n\
+        "Each run searches the least memory. Every second it sets its own limit: unreclaimable memory plus a headroom.\n\
+         1. It runs without a limit until it is at the tip. Two dwells of {dwell} without a limit are the reference; after every third dwell with a limit, another follows.\n\
+         2. It tries a headroom of {first_headroom}, then 8 % less each time until one fails. After each change of the headroom it waits at least {settle}, then measures for {dwell}.\n\
+         3. It tries headrooms between those that kept up and those that failed, until the 90 % interval is at most {max_width:.0} % wide, or for 50 dwells.\n\
+         4. It tries each end of the interval three times, each time twice as long.\n\
+         The limit is removed after each failure, and immediately if the validator is in danger. A search lasts at most {max_duration} from the tip.\n\
          If unreclaimable memory would grow by more than 5 % in {horizon}, the answer is the memory for 1, 12 and 24 h.\n"
     )
 }
@@ -272,7 +292,7 @@ fn arm_settings(arm: &ArmPreview) -> String {
     .chain(arm.variables.iter().map(|name| format!("{name}=...")))
     .join(", ");
     if all.is_empty() {
-        "nothing: as the workload is".to_owned()
+        "nothing: it runs the workload unchanged".to_owned()
     } else {
         all
     }
@@ -282,11 +302,13 @@ fn turn_table(preview: &PlanPreview) -> String {
     let has_lanes = preview.turns.iter().any(|turn| turn.runs.len() > 1);
     let mut rows = Vec::new();
     for turn in &preview.turns {
+        // Only the first row of a turn has its number.
         let mut number = turn.number.to_string();
         for run in &turn.runs {
             let mut row = vec![
                 std::mem::take(&mut number),
                 run.run.to_string(),
+                // Marks the second run of the arm that runs twice in a turn.
                 run.arm_name("second"),
                 run.replicate.to_string(),
             ];

@@ -1,5 +1,9 @@
-//! Combines the journal with the recordings of the runs that count. Works at any time and changes
-//! neither.
+//! Writes the report of an experiment from its journal and recordings, at any time; changes neither.
+//!
+//! A turn is the runs that execute at the same time. An attempt executes a turn once. A run counts
+//! ([`CompletedRun`]) if all runs of the newest attempt at its turn have results. A run that counts
+//! may be invalid: it did not have the settings of its arm. The report names invalid runs, but does
+//! not compare them.
 
 mod headline;
 mod search;
@@ -30,14 +34,14 @@ use faultline_report::{
 };
 use faultline_status::RamEvidence;
 use faultline_text::clean;
-use headline::{ArmTally, is_invalid, listed, run_count};
+use headline::{ArmTally, is_invalid, join_first, runs_text};
 use itertools::Itertools;
 use search::SearchReport;
 use std::path::{Path, PathBuf};
 
 pub const REPORT: &str = "report";
 
-/// Folder for the slots of each replay.
+/// Folder with a CSV file of the slots of each replay.
 const SLOTS: &str = "slots";
 
 const MAX_NAMED: usize = 8;
@@ -57,18 +61,23 @@ pub struct ExperimentReport {
     pub report: model::Report,
     /// The slots of each replay as CSV, by name.
     pub slots: Vec<(String, String)>,
-    /// What a search proved, or why nothing is proven.
-    pub ram: Result<RamEvidence, String>,
+    /// The memory that a search proved to be enough, or why it proved none.
+    pub proven_ram: Result<RamEvidence, String>,
 }
 
 pub fn report_command(args: &ExperimentReportArgs) -> Result<String> {
     let experiment = Experiment::read(&args.experiment)?;
-    let ExperimentReport { report, slots, ram } = experiment.report()?;
-    if let Some(path) = &args.evidence {
-        let ram = ram.map_err(|why| anyhow!("{} is not written: {why}", path.display()))?;
+    let ExperimentReport {
+        report,
+        slots,
+        proven_ram,
+    } = experiment.report()?;
+    // The daemon shows the proven values of this file.
+    if let Some(path) = &args.status_evidence {
+        let ram = proven_ram.map_err(|why| anyhow!("{} is not written: {why}", path.display()))?;
         update(path, |evidence| evidence.ram = Some(ram))?;
     }
-    // The default folder contains nothing else.
+    // Nothing else is stored in the default folder, so it may be overwritten.
     let force = args.force || args.out.is_none();
     let default = experiment.folder.path().join(REPORT);
     let out = args.out.as_ref().unwrap_or(&default);
@@ -101,28 +110,28 @@ impl Experiment {
     }
 
     pub fn report(&self) -> Result<ExperimentReport> {
-        let counted = self.journal_state.completed_runs();
+        let completed = self.journal_state.completed_runs();
         let mut read_errors = Vec::new();
         let (mut runs, mut slots) = (Vec::new(), Vec::new());
-        for counted_run in &counted {
-            if is_invalid(counted_run) {
+        for completed_run in &completed {
+            if is_invalid(completed_run) {
                 continue;
             }
-            let run = self.load_run(counted_run, &mut read_errors);
+            let run = self.load_run(completed_run, &mut read_errors);
             if !run.offline_replay.slots.is_empty() {
                 slots.push((
-                    self.run_folder_name(counted_run),
+                    self.run_folder_name(completed_run),
                     replay::csv(&run.offline_replay),
                 ));
             }
             runs.push(run);
         }
         let searches = search::searches(self, &runs);
-        let context = context(self, &counted, &searches, &read_errors);
+        let context = context(self, &completed, &searches, &read_errors);
         Ok(ExperimentReport {
             report: report::build_with_context(runs, &self.options(), context),
             slots,
-            ram: search::ram_evidence(&searches),
+            proven_ram: search::ram_evidence(&searches),
         })
     }
 
@@ -136,51 +145,53 @@ impl Experiment {
         }
     }
 
-    pub fn recording(&self, counted_run: &CompletedRun<'_>) -> PathBuf {
-        self.run_folder(counted_run).join(RECORDING)
+    pub fn recording(&self, completed_run: &CompletedRun<'_>) -> PathBuf {
+        self.attempt_folder(completed_run).join(RECORDING)
     }
 
-    fn run_folder(&self, counted_run: &CompletedRun<'_>) -> PathBuf {
+    fn attempt_folder(&self, completed_run: &CompletedRun<'_>) -> PathBuf {
         self.journal_state
-            .run_folder(&self.folder, counted_run.scheduled, counted_run.attempt)
+            .run_folder(&self.folder, completed_run.scheduled, completed_run.attempt)
     }
 
-    pub fn search_answer(&self, counted_run: &CompletedRun<'_>) -> Option<&SearchAnswer> {
-        let newest = self.journal_state.newest_run(counted_run.scheduled.run)?;
+    pub fn search_answer(&self, completed_run: &CompletedRun<'_>) -> Option<&SearchAnswer> {
+        // The run in the newest attempt at its turn.
+        let newest = self.journal_state.newest_run(completed_run.scheduled.run)?;
         newest.search_log.answer.as_ref()
     }
 
     /// `None` if the recording cannot be read.
-    pub fn load(&self, counted_run: &CompletedRun<'_>) -> Option<Run> {
+    pub fn load(&self, completed_run: &CompletedRun<'_>) -> Option<Run> {
         let mut read_errors = Vec::new();
-        let run = self.load_run(counted_run, &mut read_errors);
+        let run = self.load_run(completed_run, &mut read_errors);
         read_errors.is_empty().then_some(run)
     }
 
-    fn run_folder_name(&self, counted_run: &CompletedRun<'_>) -> String {
-        let folder = self.run_folder(counted_run);
+    fn run_folder_name(&self, completed_run: &CompletedRun<'_>) -> String {
+        let folder = self.attempt_folder(completed_run);
         folder
             .parent()
             .and_then(Path::file_name)
             .map(|name| name.to_string_lossy().into_owned())
-            .unwrap_or_else(|| format!("{:03}", counted_run.scheduled.run))
+            .unwrap_or_else(|| format!("{:03}", completed_run.scheduled.run))
     }
 
     /// If the recording cannot be read, the run still has its outcome.
-    fn load_run(&self, counted_run: &CompletedRun<'_>, read_errors: &mut Vec<String>) -> Run {
-        let path = self.recording(counted_run);
+    fn load_run(&self, completed_run: &CompletedRun<'_>, read_errors: &mut Vec<String>) -> Run {
+        let path = self.recording(completed_run);
         let mut run = run::load(&path).unwrap_or_else(|error| {
-            read_errors.push(format!("run {}: {error}", counted_run.scheduled.run));
+            read_errors.push(format!("run {}: {error}", completed_run.scheduled.run));
             Run::default()
         });
+        // Hit rates of other sizes of the program cache, if the run was traced.
         run.predict_program_cache(&path);
         if self.plan.workload.kind == WorkloadKind::Replay {
-            let log = self.run_folder(counted_run).join(OUTPUT);
+            let log = self.attempt_folder(completed_run).join(OUTPUT);
             match replay::read(&log) {
                 Ok(log) => run.offline_replay = log.offline_replay,
                 Err(error) => read_errors.push(format!(
                     "run {}: {}: {error}",
-                    counted_run.scheduled.run,
+                    completed_run.scheduled.run,
                     log.display()
                 )),
             }
@@ -191,29 +202,34 @@ impl Experiment {
             .unwrap_or(&path)
             .display()
             .to_string();
-        // The journal overrides the recording, also without `second`.
-        let mut labels = counted_run
+        // Labels of the journal replace those of the recording. The label `second` marks the second
+        // run of an arm in a turn. The recording's is removed even if the journal has none.
+        let mut labels = completed_run
             .scheduled
-            .labels(&self.plan.name, counted_run.turn);
+            .labels(&self.plan.name, completed_run.turn);
         let known = |key: &str| key == "second" || labels.iter().any(|(known, _)| known == key);
         run.labels.retain(|(key, _)| !known(key));
         labels.append(&mut run.labels);
         run.labels = labels;
-        let arm = self.plan.arm(&counted_run.scheduled.arm);
+        let arm = self.plan.arm(&completed_run.scheduled.arm);
         let kind = self.plan.workload.kind;
-        run.experiment_outcome = Some(headline::experiment_outcome(counted_run.ending, arm, kind));
+        run.experiment_outcome = Some(headline::experiment_outcome(
+            completed_run.ending,
+            arm,
+            kind,
+        ));
         run
     }
 }
 
 fn context<'e>(
     experiment: &'e Experiment,
-    counted: &[CompletedRun<'e>],
+    completed: &[CompletedRun<'e>],
     searches: &[SearchReport<'e>],
     read_errors: &[String],
 ) -> ReportContext {
     let plan = &experiment.plan;
-    let (tallies, kind) = (headline::tallies(experiment, counted), plan.workload.kind);
+    let (tallies, kind) = (headline::tallies(experiment, completed), plan.workload.kind);
     let headline = search::headline(searches)
         .into_iter()
         .chain(headline::early_end_sentences(&tallies, kind))
@@ -223,10 +239,10 @@ fn context<'e>(
         headline_prefix: headline::unfinished_text(&tallies),
         headline: Some(headline).filter(|text| !text.is_empty()),
         bullets: headline::failure_sentences(&tallies, kind),
-        caveats: caveats(experiment, &tallies, counted, read_errors),
+        caveats: caveats(experiment, &tallies, completed, read_errors),
         sections: search::section(searches)
             .into_iter()
-            .chain([section::section(experiment, counted)])
+            .chain([section::section(experiment, completed)])
             .collect(),
         arms: plan.arms.iter().map(|arm| arm.name.clone()).collect(),
     }
@@ -235,15 +251,15 @@ fn context<'e>(
 fn caveats(
     experiment: &Experiment,
     tallies: &[ArmTally<'_>],
-    counted: &[CompletedRun<'_>],
+    completed: &[CompletedRun<'_>],
     read_errors: &[String],
 ) -> Vec<Caveat> {
     let mut caveats = Vec::from_iter(unfinished(experiment, tallies));
     let unreadable = experiment.journal_state.unreadable_journals.join("; ");
     if !unreadable.is_empty() {
         caveats.push(Caveat::new(
-            format!("These attempts at blocks of runs do not count, because their journals cannot be used: {unreadable}."),
-            "Put the journals back, or move the folders away, and report again.",
+            format!("These block attempts do not count, because their journals cannot be used: {unreadable}."),
+            "Restore the journals, or move the folders of the attempts away. Then report again.",
         ));
     }
     if !read_errors.is_empty() {
@@ -253,37 +269,37 @@ fn caveats(
             "Try sqlite3 FILE .recover, or repeat the experiment.",
         ));
     }
-    caveats.extend(invalid_or_unproven(counted));
-    let early: Vec<String> = counted
+    caveats.extend(invalid_or_unproven(completed));
+    let early: Vec<String> = completed
         .iter()
         .filter(|run| run.ending.outcome != Outcome::Completed && !is_invalid(run))
         .map(CompletedRun::name)
         .collect();
-    if !early.is_empty() && early.len() < counted.len() {
-        let early = listed(&early, "; ", MAX_NAMED);
+    if !early.is_empty() && early.len() < completed.len() {
+        let early = join_first(&early, "; ", MAX_NAMED);
         caveats.push(Caveat::new(
             format!(
-                "Ended before their time: {early}. Their averages are over the time until then."
+                "Ended before their time: {early}. Their averages cover only the time until they ended."
             ),
             "Read the averages of these runs together with their outcome.",
         ));
     }
-    let warnings = counted.iter().flat_map(|run| {
+    let warnings = completed.iter().flat_map(|run| {
         let notes = run.ending.notes.iter();
         notes.filter_map(|note| Some((note.strip_prefix("warning: ")?, run.name())))
     });
     for (warning, runs) in by_key(warnings) {
         caveats.push(Caveat::new(
-            format!("{}: {warning}", listed(&runs, "; ", MAX_NAMED)),
+            format!("{}: {warning}", join_first(&runs, "; ", MAX_NAMED)),
             "Fix the cause of the warnings, and run again.",
         ));
     }
     caveats
 }
 
-fn invalid_or_unproven(counted: &[CompletedRun<'_>]) -> Vec<Caveat> {
+fn invalid_or_unproven(completed: &[CompletedRun<'_>]) -> Vec<Caveat> {
     let (mut invalid, mut unproven) = (Vec::new(), Vec::new());
-    for run in counted {
+    for run in completed {
         match &run.ending.validity {
             Validity::Valid => {}
             Validity::Invalid(why) => invalid.push((why, run.name())),
@@ -304,7 +320,7 @@ fn invalid_or_unproven(counted: &[CompletedRun<'_>]) -> Vec<Caveat> {
         ),
     ] {
         for (why, runs) in by_key(runs) {
-            let runs = listed(&runs, "; ", MAX_NAMED);
+            let runs = join_first(&runs, "; ", MAX_NAMED);
             caveats.push(Caveat::new(format!("{finding}: {runs}: {why}."), remedy));
         }
     }
@@ -324,15 +340,16 @@ fn unfinished(experiment: &Experiment, tallies: &[ArmTally<'_>]) -> Option<Cavea
         .join(", ");
     let mut text = format!(
         "The experiment is not finished: {counted} of {} count so far ({arms}).",
-        run_count(planned)
+        runs_text(planned)
     );
     let stopped = journal_state.stopped.as_ref();
     text.extend(stopped.map(|why| format!(" It was stopped: {why}.")));
-    // A runner holds the lock as long as it runs.
+    // A runner holds the lock of the experiment as long as it runs. Runners of host blocks, each with
+    // some turns on one host, have their own locks.
     let holder = lock::holder(&experiment.folder.lock());
     let is_running = matches!(holder, Ok(Holder::Process(_)));
     let remedy = if is_running || journal_state.running_host_blocks > 0 {
-        "It is being run: report again later."
+        "It is running: report again later."
     } else {
         "Continue with faultline experiment resume, and report again."
     };

@@ -48,8 +48,7 @@ pub(crate) fn script_path(folder: &ExperimentFolder) -> PathBuf {
     folder.path().join("slurm.sh")
 }
 
-/// `i_vote`: the user confirms that the validator may vote.
-pub(crate) fn experiment_script(plan: &Plan, i_vote: bool) -> Result<String> {
+pub(crate) fn experiment_script(plan: &Plan, vote_confirmed: bool) -> Result<String> {
     let folder = ExperimentFolder::new(&plan.folder);
     let job_scripts = JobScripts {
         job_name: folder.unique_name(&plan.name),
@@ -67,9 +66,9 @@ pub(crate) fn experiment_script(plan: &Plan, i_vote: bool) -> Result<String> {
         Some(_) => 1,
         None => plan.arms.len(),
     };
-    let i_vote = if i_vote { " --i-vote" } else { "" };
+    let voting_option = if vote_confirmed { " --i-vote" } else { "" };
     let command = format!(
-        "experiment block {} \"$SLURM_ARRAY_TASK_ID\"{i_vote}",
+        "experiment block {} \"$SLURM_ARRAY_TASK_ID\"{voting_option}",
         shell_quoted(folder.path())
     );
     job_scripts.array_script(plan, turns, &comment, &command)

@@ -33,7 +33,9 @@ impl Report {
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Verdict {
     pub headline: String,
-    pub points: Vec<String>,
+    /// Sentences below the headline.
+    #[serde(rename = "points")]
+    pub bullets: Vec<String>,
     pub kind: VerdictKind,
 }
 

@@ -118,14 +118,14 @@ pub fn build_with_context(
     if let Some(headline) = context.headline {
         let runs_headline = std::mem::replace(&mut report.verdict.headline, headline);
         match report.verdict.kind {
-            VerdictKind::Described => report.verdict.points.insert(0, runs_headline),
+            VerdictKind::Described => report.verdict.bullets.insert(0, runs_headline),
             _ => report.verdict.headline = format!("{runs_headline} {}", report.verdict.headline),
         }
     }
     if let Some(headline_prefix) = context.headline_prefix {
         report.verdict.headline = format!("{headline_prefix} {}", report.verdict.headline);
     }
-    report.verdict.points.splice(0..0, context.bullets);
+    report.verdict.bullets.splice(0..0, context.bullets);
     report.caveats.splice(0..0, context.caveats);
     report.sections.splice(0..0, context.sections);
     report

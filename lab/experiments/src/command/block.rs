@@ -123,10 +123,13 @@ pub fn run(args: &BlockArgs) -> Result<ExperimentEnd> {
         replicate: Some(replicate),
     };
     match attempt_here.filter(|attempt| attempt.journal_state.planned.is_some()) {
-        Some(attempt) => {
-            continue_experiment(plan, &attempt.journal_state, args.i_vote, Some(host_block))
-        }
-        None => begin_experiment(plan, args.launcher, args.i_vote, Some(host_block)),
+        Some(attempt) => continue_experiment(
+            plan,
+            &attempt.journal_state,
+            args.vote_confirmed,
+            Some(host_block),
+        ),
+        None => begin_experiment(plan, args.launcher, args.vote_confirmed, Some(host_block)),
     }
 }
 
@@ -161,7 +164,7 @@ fn last_end_unix_ns(folder: &ExperimentFolder, plan: &Plan, host: &str) -> Optio
 pub fn submit(args: &SlurmArgs) -> Result<u8> {
     let plan = plan_command::read(&args.plan)?;
     if args.print {
-        return print(&slurm::experiment_script(&plan, args.i_vote)?).map(|()| 0);
+        return print(&slurm::experiment_script(&plan, args.vote_confirmed)?).map(|()| 0);
     }
     let folder = ExperimentFolder::new(&plan.folder);
     let path = slurm::script_path(&folder);
@@ -173,7 +176,7 @@ pub fn submit(args: &SlurmArgs) -> Result<u8> {
     slurm::check(&plan)?;
     // The folder must exist first: the name of the jobs has a digest of its canonical path.
     fs::create_dir_all(folder.path()).at(folder.path())?;
-    let script = slurm::experiment_script(&plan, args.i_vote)?;
+    let script = slurm::experiment_script(&plan, args.vote_confirmed)?;
     if folder.has_host_blocks() && folder.journal().exists() {
         refuse_changed(&read_without_host_blocks(&folder)?.0, &plan)?;
     } else {

@@ -34,15 +34,15 @@ fn the_duration_estimate_sums_the_plans_times() {
         Some((4 * 60 + 3 * 5 + 4 * (30 + 10 + 2)) * minute)
     );
     let assumed = |turns| estimate(&plan, turns).assumed;
-    assert!(assumed(4).starts_with("4 turns of 1 h, 5 min between them; at the latest"));
-    assert!(assumed(1).starts_with("1 turn of 1 h; at the latest"));
+    assert!(assumed(4).starts_with("4 turns of 1 h, 5 min between them; at most"));
+    assert!(assumed(1).starts_with("1 turn of 1 h; at most"));
 }
 
 #[test]
 fn the_plan_page_shows_schedule_arms_and_findings_without_variable_values() {
     let plan = plan("");
     let preview = preview(&plan);
-    let page = super::page(&preview);
+    let page = render_page(&preview);
     for message in [
         "turn  run  arm    replicate\n1     1    small  1\n2     2    large  1\n3     3    large  2\n4     4    small  2\n",
         "small  memory_max 1550 MiB, swap_max 0 B\n",
@@ -74,10 +74,10 @@ fn plan_command_reports_every_error_of_an_invalid_plan() {
     let args = PlanArgs {
         plan: file,
         json: false,
-        i_vote: false,
+        vote_confirmed: false,
         launcher: crate::args::LauncherKind::Auto,
     };
-    let error = super::plan(&args, Err(String::new())).unwrap_err();
+    let error = preview_plan(&args, Err(String::new())).unwrap_err();
     let message = error.downcast_ref::<UsageError>().unwrap().to_string();
     assert!(
         message.starts_with("the plan has 5 mistakes:\n"),
@@ -101,17 +101,17 @@ fn the_search_plan_page_states_procedure_duration_and_unknowns() {
         preview.estimate.longest_seconds,
         Some((8 * 60 + 8 * 60 + 30 + 2) * 60)
     );
-    let page = super::page(&preview);
+    let page = render_page(&preview);
     for message in [
-        "A headroom of 24 GiB, then 8 % less",
-        "until the interval of 90 % is at most 10 % wide, or after 50 dwells",
+        "It tries a headroom of 24 GiB, then 8 % less",
+        "until the 90 % interval is at most 10 % wide, or for 50 dwells",
         "note     the search begins when the validator is at the tip",
         "note     the answer does not cover events",
     ] {
         assert!(page.contains(message), "{message}\n{page}");
     }
     assert!(
-        !page.contains("what it sets") && !page.contains("a single run"),
+        !page.contains("settings") && !page.contains("a single run"),
         "{page}"
     );
 }

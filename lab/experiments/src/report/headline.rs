@@ -1,4 +1,5 @@
-//! Sentences about outcomes. They are also true without runs, without kills, and before the end.
+//! Sentences about the outcomes of runs. They must also be true if no run has begun, if none was
+//! killed, and if the experiment is not finished. An invalid run did not have the settings of its arm.
 
 use super::{CompletedRun, Experiment};
 use crate::{
@@ -11,21 +12,25 @@ use itertools::Itertools;
 
 const MAX_NAMED: usize = 12;
 
+/// Numbers of runs of one arm.
 pub struct ArmTally<'e> {
     pub arm: &'e str,
     pub planned: usize,
     pub begun: bool,
-    /// Outcomes of the runs that count and are compared.
+    /// Outcomes of the runs that count and are valid. Only these are compared.
     pub outcomes: Vec<&'e Outcome>,
-    /// Runs that count but do not match their arm.
+    /// Runs that count but are invalid.
     pub invalid: usize,
 }
 
-pub fn tallies<'e>(experiment: &'e Experiment, counted: &[CompletedRun<'e>]) -> Vec<ArmTally<'e>> {
+pub fn tallies<'e>(
+    experiment: &'e Experiment,
+    completed: &[CompletedRun<'e>],
+) -> Vec<ArmTally<'e>> {
     let journal_state = &experiment.journal_state;
     let tally = |arm: &'e str| {
         let scheduled = || journal_state.scheduled().filter(|(_, run)| run.arm == arm);
-        let runs = || counted.iter().filter(|run| run.scheduled.arm == arm);
+        let runs = || completed.iter().filter(|run| run.scheduled.arm == arm);
         let compared = runs().filter(|run| !is_invalid(run));
         ArmTally {
             arm,
@@ -56,16 +61,16 @@ pub fn counted_and_planned(tallies: &[ArmTally<'_>]) -> (usize, usize) {
 }
 
 pub fn unfinished_text(tallies: &[ArmTally<'_>]) -> Option<String> {
-    let (counted_runs, planned) = counted_and_planned(tallies);
-    (counted_runs < planned).then(|| {
+    let (counted, planned) = counted_and_planned(tallies);
+    (counted < planned).then(|| {
         format!(
-            "Not finished: {counted_runs} of {} count so far.",
-            run_count(planned)
+            "Not finished: {counted} of {} count so far.",
+            runs_text(planned)
         )
     })
 }
 
-/// `None` if nothing ended early.
+/// How many runs of each arm ended early, and by what. `None` if none did.
 pub fn early_end_sentences(tallies: &[ArmTally<'_>], kind: WorkloadKind) -> Option<String> {
     let ended =
         |label: &str, matches: fn(&Outcome) -> bool| sentence(label, &arms_with(tallies, matches));
@@ -74,7 +79,7 @@ pub fn early_end_sentences(tallies: &[ArmTally<'_>], kind: WorkloadKind) -> Opti
         ended("Ended by itself", |outcome| {
             matches!(outcome, Outcome::Exited { .. })
         }),
-        ended("Ended by a rule of the plan", ended_by_rule),
+        ended("Ended by a rule of the plan", is_ended_by_rule),
         ended("Ended by a foreign signal", |outcome| {
             matches!(outcome, Outcome::Killed { .. })
         }),
@@ -91,7 +96,7 @@ pub fn early_end_sentences(tallies: &[ArmTally<'_>], kind: WorkloadKind) -> Opti
         .iter()
         .filter(|tally| tally.invalid > 0)
         .map(|tally| {
-            let all = run_count(tally.counted());
+            let all = runs_text(tally.counted());
             format!("{} ({} of {all})", tally.arm, tally.invalid)
         })
         .collect();
@@ -111,22 +116,22 @@ pub fn early_end_sentences(tallies: &[ArmTally<'_>], kind: WorkloadKind) -> Opti
     Some(early.into_iter().chain(rest).flatten().join(" "))
 }
 
-/// Arms with the number of their runs that `matches`.
+/// Names arms that have runs whose outcome `matches`, with the number of these runs.
 fn arms_with(tallies: &[ArmTally<'_>], matches: fn(&Outcome) -> bool) -> Vec<String> {
     let arms = tallies.iter().filter_map(|tally| {
         let outcomes = &tally.outcomes;
         let count = outcomes.iter().filter(|outcome| matches(outcome)).count();
-        (count > 0).then(|| format!("{} ({count} of {})", tally.arm, run_count(outcomes.len())))
+        (count > 0).then(|| format!("{} ({count} of {})", tally.arm, runs_text(outcomes.len())))
     });
     arms.collect()
 }
 
 fn sentence(label: &str, arms: &[String]) -> Option<String> {
-    (!arms.is_empty()).then(|| format!("{label}: {}.", listed(arms, ", ", MAX_NAMED)))
+    (!arms.is_empty()).then(|| format!("{label}: {}.", join_first(arms, ", ", MAX_NAMED)))
 }
 
 /// `a; b and 2 more`.
-pub fn listed(items: &[String], separator: &str, max: usize) -> String {
+pub fn join_first(items: &[String], separator: &str, max: usize) -> String {
     let named = items.iter().take(max).join(separator);
     match items.len().saturating_sub(max) {
         0 => named,
@@ -135,14 +140,14 @@ pub fn listed(items: &[String], separator: &str, max: usize) -> String {
 }
 
 /// Whether a rule of the plan's `[stop]` ended a run.
-pub fn ended_by_rule(outcome: &Outcome) -> bool {
+pub fn is_ended_by_rule(outcome: &Outcome) -> bool {
     matches!(
         outcome,
         Outcome::NeverExecuted | Outcome::NoProgress | Outcome::NotAtTip
     )
 }
 
-/// One sentence for each arm without compared runs, or without success.
+/// One sentence for each arm without a run to compare, or whose compared runs all ended early.
 pub fn failure_sentences(tallies: &[ArmTally<'_>], kind: WorkloadKind) -> Vec<String> {
     tallies
         .iter()
@@ -159,7 +164,7 @@ fn failure_sentence(tally: &ArmTally<'_>, kind: WorkloadKind) -> Option<String> 
             (invalid, _) => {
                 format!(
                     "{arm} is not compared: {} left out as invalid.",
-                    run_count(invalid)
+                    runs_text(invalid)
                 )
             }
         });
@@ -176,7 +181,7 @@ fn failure_sentence(tally: &ArmTally<'_>, kind: WorkloadKind) -> Option<String> 
     };
     let in_any = match tally.outcomes.len() {
         1 => String::new(),
-        count => format!(" in any of its {}", run_count(count)),
+        count => format!(" in any of its {}", runs_text(count)),
     };
     Some(format!(
         "{arm} did not {success}{in_any}: {}.",
@@ -190,7 +195,7 @@ impl ArmTally<'_> {
     }
 }
 
-pub fn run_count(count: usize) -> String {
+pub fn runs_text(count: usize) -> String {
     if count == 1 {
         "1 run".to_owned()
     } else {
@@ -198,13 +203,13 @@ pub fn run_count(count: usize) -> String {
     }
 }
 
-/// Overrides what the recording shows.
+/// Returns the outcome by the journal. The report prefers it to what the recording shows.
 pub fn experiment_outcome(
     ending: &Ending,
     arm: Option<&Arm>,
     kind: WorkloadKind,
 ) -> ExperimentOutcome {
-    let why = why(&ending.outcome, kind);
+    let why = verdict_reason(&ending.outcome, kind);
     ExperimentOutcome {
         is_offline_replay: kind == WorkloadKind::Replay,
         success: (!why.is_empty()).then_some(ending.outcome == Outcome::Completed),
@@ -223,7 +228,7 @@ pub fn experiment_outcome(
 }
 
 /// Why the run kept up or not. Empty if the recording decides, or if it is unknown.
-fn why(outcome: &Outcome, kind: WorkloadKind) -> String {
+fn verdict_reason(outcome: &Outcome, kind: WorkloadKind) -> String {
     let why = match outcome {
         Outcome::Completed if kind == WorkloadKind::Replay => "all of its work was done",
         Outcome::OutOfMemory => "it was killed by the kernel's OOM killer",
@@ -233,7 +238,8 @@ fn why(outcome: &Outcome, kind: WorkloadKind) -> String {
         Outcome::NeverExecuted => "it executed nothing within the time the plan gives",
         Outcome::NoProgress => "it had no new slot for as long as the plan waits",
         Outcome::NotAtTip => "it was not at the tip within the time the plan gives",
-        // A foreign signal proves nothing about the arm.
+        // The recording decides about a completed validator run. A signal that the runner did not
+        // send proves nothing about the arm.
         Outcome::Completed
         | Outcome::Killed { .. }
         | Outcome::Failed { .. }

@@ -1,3 +1,7 @@
+//! The chapter of a report about a search for the least memory. A search moves the memory limit of a
+//! validator. Headroom is what the limit leaves above memory that cannot be reclaimed. A dwell is the
+//! time for which the search keeps one headroom; its verdict says whether the validator kept up.
+
 mod sentences;
 
 use super::Experiment;
@@ -22,7 +26,7 @@ use std::collections::BTreeMap;
 
 const MAX_ROWS: usize = 1000;
 const MIB: f64 = 1_048_576.0;
-/// `None` if it was not read.
+/// Reads one value of a dwell. `None` if it was not measured.
 type Measurement = fn(&DwellEvidence) -> Option<f64>;
 
 /// Slots per epoch of the public clusters.
@@ -33,7 +37,7 @@ pub struct SearchReport<'e> {
     scheduled: &'e ScheduledRun,
     rules: &'e plan::MemorySearchRules,
     search_log: &'e SearchLog,
-    /// Earlier searches that were cut off.
+    /// Number of searches in earlier attempts that were cut off.
     cut_off: usize,
     cluster: Option<Cluster>,
     /// The first and the last slot that the run processed.
@@ -52,6 +56,7 @@ pub fn searches<'e>(experiment: &'e Experiment, runs: &[Run]) -> Vec<SearchRepor
     let search = |(_, scheduled): (&Turn, &'e ScheduledRun)| {
         let search_log = &journal_state.newest_run(scheduled.run)?.search_log;
         let replicate = scheduled.replicate.to_string();
+        // The label `run` has the number of the replicate.
         let run = runs.iter().find(|run| run.label("run") == Some(&replicate));
         Some(SearchReport {
             scheduled,
@@ -73,7 +78,8 @@ fn slots(run: &Run) -> Option<(u64, u64)> {
     Some((*slots.clone().next()? as u64, last as u64))
 }
 
-/// Evidence of the newest search with a confirmed size, else why the newest search has none.
+/// Returns the evidence of the last search that confirmed a size. If none did, returns why the last
+/// search did not.
 pub fn ram_evidence(searches: &[SearchReport<'_>]) -> Result<RamEvidence, String> {
     let mut results = searches.iter().rev().map(SearchReport::ram_evidence);
     match results.next() {
@@ -95,7 +101,7 @@ impl<'e> SearchReport<'e> {
             return Err(no_size.to_owned());
         };
         if answer.is_stable != Some(true) {
-            let grows = "memory still grew when the search ended, so no size is enough for longer than it lasted";
+            let grows = "memory still grew when the search ended, so no size is proven for longer than the search lasted";
             return Err(grows.to_owned());
         }
         let base = answer.overall_peak_bytes().ok_or(no_size)?;
@@ -166,7 +172,7 @@ impl<'e> SearchReport<'e> {
         blocks
     }
 
-    /// Dwells without a limit that kept up.
+    /// Dwells without a limit that kept up. The others are compared with them.
     fn references(&self) -> impl Iterator<Item = &'e DwellResult> {
         self.dwells()
             .filter(|dwell| dwell.headroom.is_none() && dwell.verdict == Verdict::KeptUp)
@@ -203,10 +209,10 @@ impl<'e> SearchReport<'e> {
         let reference = median(references.collect());
         let reference_text = reference.map_or_else(String::new, |value| {
             let value = faultline_text::number(value, 1);
-            format!(" Without a limit it was {value} (median of the references).")
+            format!(" Without a limit, the median of the references was {value}.")
         });
         let caption = format!(
-            "A point is a headroom that was tried: the mean of its dwells, the band from the least to the most. Void dwells are left out.{reference_text}"
+            "A point is the mean of all dwells with one headroom; the band is from the lowest to the highest of them. Void dwells are left out.{reference_text}"
         );
         let chart = Chart::Curves(Curves {
             x_label: "Headroom over what cannot be reclaimed (MiB)".to_owned(),
@@ -225,13 +231,13 @@ impl<'e> SearchReport<'e> {
     fn table(&self) -> Table {
         let columns = [
             "Dwell",
-            "Over at",
-            "What for",
+            "Ended",
+            "Purpose",
             "Headroom [MiB]",
             "Verdict",
             "Why",
             "Lasted [s]",
-            "Behind, most [slots]",
+            "Behind, maximum [slots]",
             "Behind, first eighth [slots]",
             "Behind, last eighth [slots]",
             "Replay p95 [ms]",
@@ -242,10 +248,11 @@ impl<'e> SearchReport<'e> {
             "Unreclaimable [MiB]",
             "Memory [MiB]",
         ];
-        let note = "In their order. Headroom: the limit less what cannot be reclaimed. A reference has no limit. Kept up: near the tip \
-                    all through, no farther behind at its end, and replay at most 1.2 times as slow as in the references. Void: it \
-                    shows nothing, and is repeated. Replay waited for a CPU: in the busiest eighth. Stalled: all tasks, the most in \
-                    10 s. Unreclaimable and memory: at its end. MiB is 2^20 bytes.";
+        let note = "In the order of time. Headroom: the limit minus memory that cannot be reclaimed. A reference has no limit. \
+                    Kept up: near the tip all the time, no farther behind at the end of the dwell, and replay at most 1.2 times \
+                    as slow as in the references. Void: the dwell shows nothing, and is repeated. Replay waited for a CPU: the \
+                    share of time in the busiest eighth of the dwell. Stalled: the share of time in which all tasks waited for \
+                    memory, in the worst 10 s. Unreclaimable and memory: at the end of the dwell. MiB is 2^20 bytes.";
         let mut listed = table(
             &self.with_replicate("dwells", "-"),
             &self.with_replicate("Dwells", ": search "),
@@ -277,7 +284,7 @@ fn row(number_in_order: usize, dwell: &DwellResult, ended_unix_ns: i64) -> Vec<C
         text_cell(purpose),
         number_or(dwell.headroom.map(mib), 1, "no limit"),
         text_cell(dwell.verdict.in_words()),
-        text_or(Some(&evidence.why.join("; ")), "all held"),
+        text_or(Some(&evidence.why.join("; ")), "all conditions met"),
         read(Some(evidence.seconds), 1),
         read(evidence.max_slots_behind.map(|slots| slots as f64), 0),
         read(evidence.slots_behind_first_eighth, 1),

@@ -1,6 +1,9 @@
+//! The chapter of a report about the experiment itself: plan, runs, schedule and attempts. A turn is
+//! the runs that execute at the same time. An attempt executes a turn once.
+
 use super::{
     CompletedRun, Experiment,
-    headline::{ended_by_rule, experiment_outcome, is_invalid, outcome_text},
+    headline::{experiment_outcome, is_ended_by_rule, is_invalid, outcome_text},
 };
 use crate::{
     journal::{Attempt, JournalState, RunAttempt},
@@ -18,26 +21,26 @@ use itertools::Itertools;
 const MAX_ROWS: usize = 1000;
 const NO_LIMIT: &str = "no limit in the plan";
 const NOT_REPORTED: &str = "not reported by the kernel";
-const NO_END: &str = "no end is written down";
-const CUT_OFF: &str = "no end is written down: it runs, or was cut off";
+const NO_END: &str = "no end in the journal";
+const CUT_OFF: &str = "no end in the journal: it runs, or was cut off";
 
-pub fn section(experiment: &Experiment, counted: &[CompletedRun<'_>]) -> Section {
-    let mut blocks = vec![Block::Text(origin(experiment))];
+pub fn section(experiment: &Experiment, completed: &[CompletedRun<'_>]) -> Section {
+    let mut blocks = vec![Block::Text(describe_experiment(experiment))];
     // A search has one arm without settings, so there is no table of arms.
     if experiment.plan.memory_search.is_none() {
-        blocks.push(Block::Table(arms(&experiment.plan, counted)));
+        blocks.push(Block::Table(arm_table(&experiment.plan, completed)));
     }
-    if !counted.is_empty() {
-        blocks.push(Block::Table(by_run(experiment, counted)));
+    if !completed.is_empty() {
+        blocks.push(Block::Table(run_table(experiment, completed)));
     }
-    blocks.push(Block::Table(schedule(experiment)));
-    let tables = [attempts(experiment), notes(counted)];
+    blocks.push(Block::Table(schedule_table(experiment)));
+    let tables = [attempt_table(experiment), note_table(completed)];
     let with_rows = tables.into_iter().filter(|table| !table.rows.is_empty());
     blocks.extend(with_rows.map(Block::Table));
     cells::section("experiment", "The experiment", blocks)
 }
 
-fn origin(experiment: &Experiment) -> String {
+fn describe_experiment(experiment: &Experiment) -> String {
     let Experiment {
         plan,
         journal_state,
@@ -51,7 +54,7 @@ fn origin(experiment: &Experiment) -> String {
             format!("drawn by lot with seed {}", journal_state.planned.as_ref().map_or(plan.seed, |planned| planned.seed))
         }
         Order::Sequential => {
-            "one arm after the other, as the plan forces: whatever changed meanwhile looks like an effect".to_owned()
+            "one arm after the other, as the plan forces: a change of the host in the meantime looks like an effect of an arm".to_owned()
         }
     };
     let mut text = match (&plan.memory_search, runs) {
@@ -70,7 +73,7 @@ fn origin(experiment: &Experiment) -> String {
         .and_then(|concurrent| plan.arms.get(concurrent.repeated_arm))
     {
         text += &format!(
-            " The runs of a turn are made at the same time; {} runs twice in each.",
+            " The runs of a turn execute at the same time; {} runs twice in each turn.",
             arm.name
         );
     }
@@ -80,7 +83,7 @@ fn origin(experiment: &Experiment) -> String {
             planned.launcher, planned.plan_digest
         );
     }
-    text += &blocks(journal_state);
+    text += &describe_host_blocks(journal_state);
     if journal_state.runner_starts > 1 {
         text += &format!(
             " The runner was started {} times.",
@@ -88,8 +91,7 @@ fn origin(experiment: &Experiment) -> String {
         );
     }
     if plan.workload.kind == WorkloadKind::Replay {
-        text +=
-            " The folder slots next to this page has what each run's log says about every slot.";
+        text += " The folder slots next to this page contains the slots in the log of each run.";
     }
     text + if journal_state.finished {
         " It is finished."
@@ -98,23 +100,25 @@ fn origin(experiment: &Experiment) -> String {
     }
 }
 
-/// Empty without blocks.
-fn blocks(journal_state: &JournalState) -> String {
+/// The hosts of host blocks: turns that one host executes with a journal of its own. Empty without
+/// host blocks.
+fn describe_host_blocks(journal_state: &JournalState) -> String {
     let attempts = journal_state.attempts.values().flatten();
     let hosts = attempts
+        // Only attempts of host blocks come from another journal.
         .filter(|attempt| attempt.origin.is_some())
         .map(|attempt| &attempt.host);
     match hosts.sorted().dedup().join(", ") {
         hosts if hosts.is_empty() => hosts,
-        hosts => format!(" Each replicate ran on one host as a block: {hosts}."),
+        hosts => format!(" All runs of a replicate ran on one host. The hosts: {hosts}."),
     }
 }
 
-fn gib(bytes: Option<u64>, why_missing: &str) -> Cell {
+fn gib_cell(bytes: Option<u64>, why_missing: &str) -> Cell {
     number_or(bytes.map(|bytes| bytes as f64 / GIB), 3, why_missing)
 }
 
-fn arms(plan: &Plan, counted: &[CompletedRun<'_>]) -> Table {
+fn arm_table(plan: &Plan, completed: &[CompletedRun<'_>]) -> Table {
     let columns = [
         "Arm",
         "Memory limit [GiB]",
@@ -127,18 +131,18 @@ fn arms(plan: &Plan, counted: &[CompletedRun<'_>]) -> Table {
         "Ended by a rule [runs]",
         "Left out [runs]",
     ];
-    let note = "Every run that counts, in one of the columns after Count, by its outcome; runs that are left out as invalid are counted \
-                there as well. Ended by a rule: nothing executed, no new slot, or not at the tip in time. An OOM kill is a \
-                result and not repeated.";
+    let note = "Each run that counts is in the column of its outcome. Left out: how many of these runs are invalid; \
+                they are also in the column of their outcome. Ended by a rule: nothing executed, no new slot, or not at \
+                the tip in time. An OOM kill is a result and not repeated.";
     let mut listed = table("arms", "What became of each arm", &columns, note);
     for arm in &plan.arms {
-        let runs = || counted.iter().filter(|run| run.scheduled.arm == arm.name);
+        let runs = || completed.iter().filter(|run| run.scheduled.arm == arm.name);
         let ended = |matches: fn(&Outcome) -> bool| {
             count(runs().filter(|run| matches(&run.ending.outcome)).count())
         };
         listed.rows.push(vec![
             text_cell(&arm.name),
-            gib(arm.memory_max, NO_LIMIT),
+            gib_cell(arm.memory_max, NO_LIMIT),
             number_or(
                 arm.program_cache_entries.map(f64::from),
                 0,
@@ -149,14 +153,14 @@ fn arms(plan: &Plan, counted: &[CompletedRun<'_>]) -> Table {
             ended(|outcome| *outcome == Outcome::OutOfMemory),
             ended(|outcome| matches!(outcome, Outcome::Exited { .. })),
             ended(|outcome| matches!(outcome, Outcome::Killed { .. })),
-            ended(ended_by_rule),
+            ended(is_ended_by_rule),
             count(runs().filter(|run| is_invalid(run)).count()),
         ]);
     }
     without_missing_columns(listed)
 }
 
-fn by_run(experiment: &Experiment, counted: &[CompletedRun<'_>]) -> Table {
+fn run_table(experiment: &Experiment, completed: &[CompletedRun<'_>]) -> Table {
     let columns = [
         "Run",
         "Number",
@@ -164,20 +168,23 @@ fn by_run(experiment: &Experiment, counted: &[CompletedRun<'_>]) -> Table {
         "Attempt",
         "Lane",
         "Outcome",
-        "As its arm says",
-        "Memory at most [GiB]",
+        "Had its arm's settings",
+        "Peak memory [GiB]",
         "Memory limit [GiB]",
         "OOM kills",
         "Page cache left [GiB]",
         "Waited for I/O [s]",
         "Evidence",
     ];
-    let note = "From the files of the cgroup, read after the last process of the run had ended: memory.peak and memory.events (of cgroup \
-                version 1 their like), and what systemd says where it made the cgroup. Page cache left: what was still charged to the cgroup \
-                then. Waited for I/O: some task of the cgroup, by the \
-                kernel's pressure stall information. GiB is 2^30 bytes.";
+    let note = "From the files of the cgroup, read after the last process of the run had ended: memory.peak and \
+                memory.events (or their equivalents of cgroup version 1), and systemd's result if systemd made the \
+                cgroup. Page cache left: what was still charged to the cgroup after the end. Waited for I/O: the time in \
+                which some task of the cgroup waited, by the kernel's pressure stall information. GiB is 2^30 bytes.";
     let mut listed = table("runs", "Outcome and evidence of each run", &columns, note);
-    listed.rows = counted.iter().map(|run| run_row(experiment, run)).collect();
+    listed.rows = completed
+        .iter()
+        .map(|run| run_row(experiment, run))
+        .collect();
     without_missing_columns(listed)
 }
 
@@ -199,19 +206,19 @@ fn run_row(experiment: &Experiment, run: &CompletedRun<'_>) -> Vec<Cell> {
         text_cell(&run.scheduled.lane),
         Cell::Text(outcome.end_text),
         Cell::Text(validity),
-        gib(cgroup_state.memory_peak, NOT_REPORTED),
-        gib(arm.and_then(|arm| arm.memory_max), NO_LIMIT),
+        gib_cell(cgroup_state.memory_peak, NOT_REPORTED),
+        gib_cell(arm.and_then(|arm| arm.memory_max), NO_LIMIT),
         number_or(kills.map(|kills| *kills as f64), 0, NOT_REPORTED),
-        gib(cgroup_state.file, NOT_REPORTED),
+        gib_cell(cgroup_state.file, NOT_REPORTED),
         number_or(outcome.io_stall_seconds, 1, NOT_REPORTED),
         text_or(Some(&outcome.end_evidence), "none"),
     ]
 }
 
-fn notes(counted: &[CompletedRun<'_>]) -> Table {
-    let note = "In the runner's words: the host, what was cleared and restored, how much of the files was left in the page cache.";
+fn note_table(completed: &[CompletedRun<'_>]) -> Table {
+    let note = "What the runner wrote about the host, cleared and restored folders, and files that were left in the page cache.";
     let mut listed = table("notes", "What the runner noted", &["Run", "Note"], note);
-    for run in counted {
+    for run in completed {
         let notes = run.ending.notes.iter();
         listed
             .rows
@@ -220,8 +227,8 @@ fn notes(counted: &[CompletedRun<'_>]) -> Table {
     listed
 }
 
-/// Each run with the attempt that counts, or the newest.
-fn schedule(experiment: &Experiment) -> Table {
+/// Each run with the newest attempt at its turn. If an attempt counts, it is the newest.
+fn schedule_table(experiment: &Experiment) -> Table {
     let columns = [
         "Run",
         "Turn",
@@ -234,8 +241,9 @@ fn schedule(experiment: &Experiment) -> Table {
         "Attempts",
         "Outcome",
     ];
-    let note = "In the order that was decided before the first run. Begun and ended: of the newest attempt, from the first step (host, \
-                clearing, restoring, cooling) to the last line about it.";
+    let note = "In the order that was decided before the first run. Begun and ended: the times of the newest attempt, \
+                from its first step (checking the host, clearing, restoring, dropping the page cache) to its last line in \
+                the journal.";
     let mut listed = table("schedule", "The schedule as it happened", &columns, note);
     let scheduled = experiment.journal_state.scheduled().take(MAX_ROWS);
     listed.rows = scheduled
@@ -283,9 +291,9 @@ fn begun_unix_ns(attempt: &Attempt, run_attempt: Option<&RunAttempt>) -> i64 {
 }
 
 /// Attempts that do not count.
-fn attempts(experiment: &Experiment) -> Table {
+fn attempt_table(experiment: &Experiment) -> Table {
     let columns = ["Run", "Attempt", "Begun", "Ended", "Why it does not count"];
-    let note = "These were repeated, with all runs of their turn. An attempt without an end was cut off with its runner.";
+    let note = "These attempts were repeated, with all runs of their turn. If an attempt has no end, its runner was cut off.";
     let mut listed = table("attempts", "Attempts that do not count", &columns, note);
     let kind = experiment.plan.workload.kind;
     for turn in &experiment.journal_state.turns {
@@ -321,7 +329,7 @@ fn attempt_row(
     }
     vec![
         Cell::Text(format!(
-            "{} ({}, run {})",
+            "{} ({}, replicate {})",
             scheduled.run, scheduled.arm, scheduled.replicate
         )),
         count(attempt.number as usize),

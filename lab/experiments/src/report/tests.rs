@@ -148,7 +148,7 @@ fn always_killed_arms_appear_in_the_verdict_without_recordings() {
         "OOM-killed: small (2 of 2 runs). Ran its whole time: large (2 of 2 runs)."
     );
     assert!(
-        report.verdict.points[0]
+        report.verdict.bullets[0]
             .starts_with("small did not run its whole time in any of its 2 runs"),
         "{:#?}",
         report.verdict
@@ -167,7 +167,7 @@ fn always_killed_arms_appear_in_the_verdict_without_recordings() {
         runs.columns
     );
     assert_eq!(column(runs, "OOM kills"), ["1", "0", "0", "1"]);
-    assert_eq!(column(runs, "Memory at most")[0], "1.4453125");
+    assert_eq!(column(runs, "Peak memory")[0], "1.4453125");
     let caveats: Vec<&str> = report
         .caveats
         .iter()
@@ -241,7 +241,7 @@ fn an_unfinished_experiment_is_reported_with_its_missing_parts() {
     assert!(
         report
             .verdict
-            .points
+            .bullets
             .iter()
             .any(|point| point == "large has no run that counts yet."),
         "{:#?}",

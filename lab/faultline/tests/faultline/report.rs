@@ -222,7 +222,7 @@ fn three_runs_per_arm_are_tested_and_the_effect_has_an_interval() {
     // The limits differ, so the headline is the bracket, which tests nothing; the test is a point below it.
     assert_eq!(report.verdict.kind, VerdictKind::Described);
     assert!(
-        report.verdict.points[0].contains("equivalent within the margin"),
+        report.verdict.bullets[0].contains("equivalent within the margin"),
         "{:#?}",
         report.verdict
     );
@@ -288,7 +288,7 @@ fn an_arm_without_values_does_not_suppress_other_comparisons() {
         assert!(
             report
                 .verdict
-                .points
+                .bullets
                 .iter()
                 .any(|point| point.contains("equivalent within")),
             "{:#?}",
@@ -433,7 +433,7 @@ fn arms_without_variance_are_reported_with_their_values() {
     assert!(verdict.headline.contains(said), "{verdict:#?}");
     assert!(
         verdict
-            .points
+            .bullets
             .contains(&"6 of 6 runs did their work to the end.".to_owned()),
         "{verdict:#?}"
     );
@@ -980,7 +980,7 @@ fn a_salvaged_recording_is_labelled_without_claiming_its_end_or_outcome() {
         report.verdict
     );
     assert!(
-        report.verdict.points[0].contains("not known: the part that was saved"),
+        report.verdict.bullets[0].contains("not known: the part that was saved"),
         "{:#?}",
         report.verdict
     );
@@ -1121,7 +1121,7 @@ fn limits_give_a_bracket_of_tried_values_only() {
     ];
     let verdict = build(runs, &Options::default()).verdict;
     assert!(
-        verdict.points[0].contains("These contradict each other"),
+        verdict.bullets[0].contains("These contradict each other"),
         "{verdict:#?}"
     );
 }

@@ -18,7 +18,7 @@ pub fn markdown(report: &Report) -> String {
     blocks(&mut out, &report.overview, &mut listed_marks);
     list(
         &mut out,
-        report.verdict.points.iter().map(|point| escaped(point)),
+        report.verdict.bullets.iter().map(|bullet| escaped(bullet)),
     );
     if !report.caveats.is_empty() {
         out += "## Read this first\n\n";

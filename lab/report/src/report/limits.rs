@@ -99,7 +99,7 @@ impl Limits {
         }
     }
 
-    pub fn verdict_points(&self) -> Vec<String> {
+    pub fn verdict_bullets(&self) -> Vec<String> {
         let did = self.success_text();
         let contradictions = self.bracket.contradictions.iter().map(|contradiction| {
             format!(
@@ -157,7 +157,7 @@ impl Limits {
             table.rows.push(row);
         }
         let mut sentences = vec![self.headline()];
-        sentences.extend(self.verdict_points());
+        sentences.extend(self.verdict_bullets());
         vec![Block::Text(sentences.join(" ")), Block::Table(table)]
     }
 }

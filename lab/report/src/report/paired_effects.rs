@@ -234,7 +234,7 @@ impl PairedEffects {
     }
 
     /// A sentence for each two arms and each time. Counts have no unit. Empty without a floor.
-    pub fn verdict_points(&self) -> Vec<String> {
+    pub fn verdict_bullets(&self) -> Vec<String> {
         let effects_on_times = self
             .effects
             .iter()

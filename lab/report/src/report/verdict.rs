@@ -1,4 +1,4 @@
-//! The headline of a report, and the points below it.
+//! The headline of a report, and the bullets below it.
 
 use super::{
     cells::{bytes, percent},
@@ -56,12 +56,12 @@ fn verdict_of_run(run: &MeasuredRun) -> Verdict {
         Some(false) => format!("{name} did not keep up: {why}."),
         None => format!("Whether {name} kept up is not known: {why}."),
     };
-    let mut points = vec![lifecycle_sentences(run)];
-    points.extend(metric_sentences(run));
-    points.push("This is one run: it is described, and nothing is tested.".to_owned());
+    let mut bullets = vec![lifecycle_sentences(run)];
+    bullets.extend(metric_sentences(run));
+    bullets.push("This is one run: it is described, and nothing is tested.".to_owned());
     Verdict {
         headline,
-        points,
+        bullets,
         kind: VerdictKind::Described,
     }
 }
@@ -127,11 +127,11 @@ fn verdict_of_arm(
     }
     headline.push('.');
     if let Some((aa_headline, kind)) = paired_effects.aa_headline(primary) {
-        let mut points = paired_effects.verdict_points();
-        points.push(headline);
+        let mut bullets = paired_effects.verdict_bullets();
+        bullets.push(headline);
         return Verdict {
             headline: aa_headline,
-            points,
+            bullets,
             kind,
         };
     }
@@ -139,7 +139,7 @@ fn verdict_of_arm(
         "There is no other arm to compare with: the runs are described, and nothing is tested.";
     Verdict {
         headline,
-        points: vec![point.to_owned()],
+        bullets: vec![point.to_owned()],
         kind: VerdictKind::Described,
     }
 }
@@ -152,13 +152,13 @@ fn verdict_of_arms(
     paired_effects: &PairedEffects,
     margin: f64,
 ) -> Verdict {
-    let mut points = paired_effects.verdict_points();
-    points.extend(pairs.iter().map(pair_sentence));
+    let mut bullets = paired_effects.verdict_bullets();
+    bullets.extend(pairs.iter().map(pair_sentence));
     let (headline, kind) = match limits {
         // The headline says between which limits runs begin to fail. This is no statistical test.
-        // The comparisons of the primary metric are points below the headline.
+        // The comparisons of the primary metric are bullets below the headline.
         Some(limits) => {
-            points.splice(0..0, limits.verdict_points());
+            bullets.splice(0..0, limits.verdict_bullets());
             let tested = pairs.iter().filter(|pair| {
                 is_tested(pair) && have_equal_limits(runs, &pair.reference, &pair.other)
             });
@@ -177,16 +177,16 @@ fn verdict_of_arms(
             (headline(&pairs, margin), verdict_kind(&pairs))
         }),
     };
-    points.extend(paired_effects.paired_sentences());
+    bullets.extend(paired_effects.paired_sentences());
     if !runs.has_no_validator() {
-        points.extend(outcome_sentences(runs));
+        bullets.extend(outcome_sentences(runs));
     }
-    points.extend(secondary_sentences(
+    bullets.extend(secondary_sentences(
         pairs,
         "Other means, not tested",
         mean_sentence,
     ));
-    points.extend(secondary_sentences(
+    bullets.extend(secondary_sentences(
         pairs,
         "Other metrics that differ",
         |_, metric| match metric.result.conclusion {
@@ -200,7 +200,7 @@ fn verdict_of_arms(
     ));
     Verdict {
         headline,
-        points,
+        bullets,
         kind,
     }
 }

@@ -1,4 +1,5 @@
-//! Checks that the sections of a plan agree with one another.
+//! Checks that the sections of a plan agree with one another. A lane is the folders, ports and CPUs
+//! of one run. In a concurrent plan, the runs of all arms execute at the same time.
 
 use super::{
     super::{
@@ -24,15 +25,16 @@ pub fn check(plan: &Plan, source_lines: &SourceLines, errors: &ConfigErrors<'_>)
     refuse_runner_variables(&workload.environment, "workload", line, errors);
     let cache_variable = &workload.program_cache_variable;
     if workload.environment.contains_key(cache_variable) {
-        let what =
-            format!("workload: {cache_variable} belongs to the arms: set cache_entries there");
+        let what = format!(
+            "workload: remove {cache_variable} from the environment, and set cache_entries in the arms"
+        );
         errors.push(line, what);
     }
     let runs = plan.run_count();
     if runs > MAX_RUNS {
         errors.push(
             None,
-            format!("these are {runs} runs; {MAX_RUNS} at most: lower replicates"),
+            format!("the plan has {runs} runs, and {MAX_RUNS} is the maximum: lower replicates"),
         );
     }
     check_lanes(plan, errors);
@@ -53,7 +55,7 @@ fn check_arms(plan: &Plan, errors: &ConfigErrors<'_>) {
         if let (Some(high), Some(max)) = (arm.memory_high, arm.memory_max)
             && high > max
         {
-            let what = format!("{owner}: memory_high is above memory_max, so it never acts");
+            let what = format!("{owner}: memory_high is above memory_max, so it has no effect");
             errors.push(arm.line, what);
         }
         refuse_runner_variables(&arm.environment, &owner, arm.line, errors);
@@ -77,6 +79,7 @@ fn check_arms(plan: &Plan, errors: &ConfigErrors<'_>) {
     }
 }
 
+/// Reports each variable that the runner sets itself.
 fn refuse_runner_variables(
     environment: &BTreeMap<String, String>,
     owner: &str,
@@ -93,7 +96,7 @@ fn refuse_runner_variables(
 
 fn check_lanes(plan: &Plan, errors: &ConfigErrors<'_>) {
     let arms = plan.arms.len();
-    let (required_lanes, why) = match plan.concurrent {
+    let (required_lanes, reason) = match plan.concurrent {
         Some(_) => (
             arms + 1,
             format!(
@@ -110,7 +113,7 @@ fn check_lanes(plan: &Plan, errors: &ConfigErrors<'_>) {
     if plan.lanes.len() != required_lanes {
         errors.push(
             plan.lanes.first().and_then(|lane| lane.line),
-            format!("there are {} lanes; {why}", plan.lanes.len()),
+            format!("there are {} lanes; {reason}", plan.lanes.len()),
         );
     }
     let mut names = Unique::default();
@@ -136,7 +139,7 @@ fn check_lanes(plan: &Plan, errors: &ConfigErrors<'_>) {
 }
 
 fn check_separate_lanes(lane: &Lane, other: &Lane, errors: &ConfigErrors<'_>) {
-    let shared = |what: String| {
+    let report_conflict = |what: String| {
         errors.push(
             lane.line,
             format!("lanes {:?} and {:?} {what}", other.name, lane.name),
@@ -145,8 +148,8 @@ fn check_separate_lanes(lane: &Lane, other: &Lane, errors: &ConfigErrors<'_>) {
     if let (Some(identity), Some(other_identity)) = (&lane.identity, &other.identity)
         && identity == other_identity
     {
-        shared(format!(
-            "have the same identity {}, which a cluster takes for one node",
+        report_conflict(format!(
+            "have the same identity {}, so a cluster takes their validators for one node",
             identity.display()
         ));
     }
@@ -156,15 +159,15 @@ fn check_separate_lanes(lane: &Lane, other: &Lane, errors: &ConfigErrors<'_>) {
             .iter()
             .find(|cpu| other_cpus.numbers().contains(cpu))
     {
-        shared(format!("both have CPU {cpu}"));
+        report_conflict(format!("both have CPU {cpu}"));
     }
-    for (key, range) in ports(lane) {
-        let mut others = ports(other).into_iter();
+    for (key, range) in port_ranges(lane) {
+        let mut others = port_ranges(other).into_iter();
         if let Some((other_key, _)) =
-            others.find(|(_, other)| first_shared(range, *other).is_some())
+            others.find(|(_, other_range)| find_shared_port(range, *other_range).is_some())
         {
-            shared(format!(
-                "have ports in common: {other_key} of the one, {key} of the other"
+            report_conflict(format!(
+                "have ports in common: {other_key} of the first, {key} of the second"
             ));
         }
     }
@@ -176,27 +179,29 @@ fn check_ports(plan: &Plan, lane: &Lane, errors: &ConfigErrors<'_>) {
     } else {
         "workload".to_owned()
     };
-    let all = ports(lane);
+    let all = port_ranges(lane);
     for (index, (key, range)) in all.iter().enumerate() {
-        for (other, other_range) in all.iter().take(index) {
-            if let Some(port) = first_shared(*range, *other_range) {
+        for (other_key, other_range) in all.iter().take(index) {
+            if let Some(port) = find_shared_port(*range, *other_range) {
                 errors.push(
                     lane.line,
-                    format!("{owner}: {other} and {key} both have port {port}; keep them apart"),
+                    format!(
+                        "{owner}: {other_key} and {key} both have port {port}; keep them apart"
+                    ),
                 );
             }
         }
     }
 }
 
-/// The lowest port in both ranges, which include their ends.
-fn first_shared(one: (u16, u16), other: (u16, u16)) -> Option<u16> {
+/// Returns the lowest port that is in both ranges. Ranges include their ends.
+fn find_shared_port(one: (u16, u16), other: (u16, u16)) -> Option<u16> {
     let first = one.0.max(other.0);
     (first <= one.1.min(other.1)).then_some(first)
 }
 
-/// JSON-RPC also uses the next port, for subscriptions.
-fn ports(lane: &Lane) -> Vec<(&'static str, (u16, u16))> {
+/// Keys and ranges of ports. JSON-RPC also uses the next port, for subscriptions.
+fn port_ranges(lane: &Lane) -> Vec<(&'static str, (u16, u16))> {
     let rpc = lane.rpc_port.map(|port| {
         (
             "rpc_port (and the one above it)",
@@ -208,7 +213,8 @@ fn ports(lane: &Lane) -> Vec<(&'static str, (u16, u16))> {
     [rpc, gossip, range].into_iter().flatten().collect()
 }
 
-/// No folder may be in another, and no file that must stay in a folder that is cleared.
+/// No folder may be inside another. A file that must be kept may not be inside a folder that is
+/// cleared before a run.
 fn check_folders(plan: &Plan, errors: &ConfigErrors<'_>) {
     let mut all = vec![("folder".to_owned(), plan.folder.as_path(), None)];
     let source = plan.restored_from();
@@ -219,20 +225,20 @@ fn check_folders(plan: &Plan, errors: &ConfigErrors<'_>) {
     }
     for (index, (key, path, line)) in all.iter().enumerate() {
         if *path == Path::new("/") {
-            errors.push(*line, format!("{key} is /: give it a folder of its own"));
+            errors.push(*line, format!("{key} is /: give it another folder"));
         }
-        for (other, other_path, _) in all.iter().take(index) {
+        for (other_key, other_path, _) in all.iter().take(index) {
             let (shown, other_shown) = (path.display(), other_path.display());
             if path == other_path {
                 errors.push(
                     *line,
-                    format!("{key} and {other} are the same folder {shown}"),
+                    format!("{key} and {other_key} are the same folder {shown}"),
                 );
             } else if path.starts_with(other_path) || other_path.starts_with(path) {
                 errors.push(
                     *line,
                     format!(
-                        "{key} ({shown}) and {other} ({other_shown}) are one inside the other; keep them apart"
+                        "{key} ({shown}) and {other_key} ({other_shown}) are one inside the other; keep them apart"
                     ),
                 );
             }
@@ -250,7 +256,7 @@ fn check_folders(plan: &Plan, errors: &ConfigErrors<'_>) {
                     errors.push(
                         lane.line,
                         format!(
-                            "{what} {file} is inside {folder}, which is cleared; keep it elsewhere"
+                            "{what} {file} is inside {folder}, which is cleared before a run; keep the file elsewhere"
                         ),
                     );
                 }
@@ -264,13 +270,13 @@ fn check_begin_and_stop(plan: &Plan, source_lines: &SourceLines, errors: &Config
     if !is_validator && plan.stop.counted_from == CountedFrom::FirstTransaction {
         errors.push(
             source_lines.counted_from,
-            "stop.counted_from: a replay is counted from its start; leave it out",
+            "stop.counted_from: the duration of a replay counts from its start; leave this key out",
         );
     }
     if !is_validator && plan.initial_state == InitialState::Download {
         errors.push(
             source_lines.begin_how,
-            "begin.how: a replay works on a ledger that is there: set \"as-is\" or \"restore\"",
+            "begin.how: a replay needs an existing ledger: set \"as-is\" or \"restore\"",
         );
     }
     let is_unbounded = plan.stop.counted_from == CountedFrom::FirstTransaction
@@ -278,7 +284,7 @@ fn check_begin_and_stop(plan: &Plan, source_lines: &SourceLines, errors: &Config
     if is_validator && is_unbounded {
         errors.push(
             source_lines.first_transaction_within,
-            "stop: a run that never executes a transaction would never end: give first_transaction_within a time, or \
+            "stop: a run that never executes a transaction would never end: set first_transaction_within to a time, or \
              set counted_from = \"start\"",
         );
     }
@@ -294,18 +300,22 @@ fn check_search(plan: &Plan, line: Option<usize>, errors: &ConfigErrors<'_>) {
             "search: a replay has no tip to keep up with; set workload.kind = \"validator\"",
         );
     }
-    let min_time = (search.settle + search.dwell) * 10;
-    if search.max_duration < min_time {
-        let [most, min_time] = [search.max_duration, min_time].map(duration);
+    // A dwell is the time for which a search keeps one limit. The search waits `settle` before it.
+    let min_duration = (search.settle + search.dwell) * 10;
+    if search.max_duration < min_duration {
+        let [max_duration, min_duration] = [search.max_duration, min_duration].map(duration);
         errors.push(
             line,
-            format!("search.most is {most}, and ten dwells with their settling take {min_time}: give it more, or shorten dwell or settle"),
+            format!(
+                "search.most is {max_duration}, but ten times settle and dwell take {min_duration}: \
+                 raise most, or lower settle or dwell"
+            ),
         );
     }
 }
 
 fn check_placeholders(plan: &Plan, workload_line: Option<usize>, errors: &ConfigErrors<'_>) {
-    // A placeholder of the workload is reported once.
+    // Each arm and lane expands the workload again, but an error in it is reported once.
     let mut reported = BTreeSet::new();
     for arm in &plan.arms {
         for lane in &plan.lanes {

@@ -616,7 +616,7 @@ fn lanes_of_a_concurrent_plan_share_nothing() {
     );
     refused(
         &format!("{SMALL}{TWO_LANES}"),
-        "its folders and ports stand there",
+        "set folders, ports and CPUs in [[lane]]",
     );
 }
 
@@ -632,13 +632,13 @@ fn a_replay_uses_the_existing_ledger_and_counts_from_its_start() {
         |text: &str, key: &str| 1 + text.lines().position(|line| line.starts_with(key)).unwrap();
     let text = replay.replace("as-is", "download");
     let expected_line = format!(
-        "plan.toml:{}: begin.how: a replay works on a ledger that is there",
+        "plan.toml:{}: begin.how: a replay needs an existing ledger",
         line(&text, "how")
     );
     refused(&text, &expected_line);
     let text = format!("{replay}[stop]\ncounted_from = \"first-transaction\"\n");
     let expected_line = format!(
-        "plan.toml:{}: stop.counted_from: a replay is counted from its start",
+        "plan.toml:{}: stop.counted_from: the duration of a replay counts from its start",
         line(&text, "counted")
     );
     refused(&text, &expected_line);
@@ -776,7 +776,7 @@ fn all_search_errors_are_reported_at_once() {
     refused(&searching(""), "search.from");
     refused(
         &searching("from = \"24G\"\nmost = \"30m\"\n"),
-        "ten dwells with their settling take",
+        "ten times settle and dwell take",
     );
 }
 
@@ -826,8 +826,8 @@ fn options_of_slurm_are_options_and_none_of_the_experiments_own() {
             .collect::<String>()
     };
     for (rules, expected) in [
-        ("options = [\"--mem=1G\"]", "the experiment's own option"),
-        ("options = [\"-p lab\"]", "is no option"),
+        ("options = [\"--mem=1G\"]", "the experiment sets itself"),
+        ("options = [\"-p lab\"]", "is not an option"),
         ("constraint = 'a\"b'", "has a quote"),
         ("memory = 5", "slurm.memory"),
     ] {

@@ -1,3 +1,6 @@
+//! Reads `[workload]`, `[[lane]]` and `[slurm]` of a plan. A lane is the folders, ports and CPUs of
+//! one run.
+
 use super::{
     super::{Cluster, Lane, SlurmOptions, Workload},
     BaseFolder, cpus, variant,
@@ -7,10 +10,11 @@ use faultline_settings::{Table, array, distinct, size, text, whole_number_within
 use std::collections::BTreeMap;
 use toml::de::DeValue;
 
-/// Read by the validators that `scripts/install-agave` builds.
+/// Name of the environment variable from which the validators that `scripts/install-agave` builds
+/// read the capacity of their program cache.
 const DEFAULT_CACHE_VARIABLE: &str = "AGAVE_PROGRAM_CACHE_ENTRIES";
 
-/// Allowed in `[workload]` if there is only one lane.
+/// Keys of a lane. With a single lane, they may be in `[workload]` instead of `[[lane]]`.
 const LANE_KEYS: [&str; 8] = [
     "ledger",
     "accounts",
@@ -41,17 +45,17 @@ pub fn read_workload(table: &mut Table<'_>, base_folder: &BaseFolder) -> Workloa
         cluster_rpc: table.take("cluster_rpc", url),
         ..Workload::default()
     };
-    let cluster = workload.cluster.and_then(Cluster::public_cluster);
-    let public = |list: Option<&[&str]>| {
+    let public_cluster = workload.cluster.and_then(Cluster::public_cluster);
+    let to_strings = |list: Option<&[&str]>| {
         let list = list.unwrap_or_default().iter();
         list.map(|text| (*text).to_owned()).collect()
     };
     workload.entrypoints = table
         .take("entrypoints", |v| distinct(v, host_and_port))
-        .unwrap_or_else(|| public(cluster.map(|cluster| cluster.entrypoints)));
+        .unwrap_or_else(|| to_strings(public_cluster.map(|cluster| cluster.entrypoints)));
     workload.known_validators = table
         .take("known_validators", |v| distinct(v, public_key))
-        .unwrap_or_else(|| public(cluster.map(|cluster| cluster.known_validators)));
+        .unwrap_or_else(|| to_strings(public_cluster.map(|cluster| cluster.known_validators)));
     workload
 }
 
@@ -92,7 +96,7 @@ pub fn variable(name: &str) -> Result<String, String> {
         return Ok(name.to_owned());
     }
     Err(format!(
-        "{name:?} is no name of a variable: letters, digits and _ are taken"
+        "{name:?} is not the name of a variable: only letters, digits and _ are allowed, and no digit first"
     ))
 }
 
@@ -116,7 +120,7 @@ fn public_key(value: &DeValue<'_>) -> Result<String, String> {
     let text = text(value)?;
     match text.parse::<PublicKey>() {
         Ok(_) => Ok(text),
-        Err(_) => Err(format!("{text:?} is no public key of a validator")),
+        Err(_) => Err(format!("{text:?} is not a public key")),
     }
 }
 
@@ -129,13 +133,13 @@ fn url(value: &DeValue<'_>) -> Result<String, String> {
         return Ok(text);
     }
     Err(format!(
-        "{text:?} is no address, as \"http://127.0.0.1:8899\" is"
+        "{text:?} is not a URL; write it as in \"http://127.0.0.1:8899\""
     ))
 }
 
 pub fn read_single_lane(table: &mut Table<'_>, base_folder: &BaseFolder) -> Option<Lane> {
     if table.missing(&LANE_KEYS).len() == LANE_KEYS.len() {
-        // Registers the keys as known.
+        // Marks the keys as known, so that a misspelled one gets a suggestion.
         for key in LANE_KEYS {
             table.entry(key);
         }
@@ -148,12 +152,12 @@ pub fn read_single_lane(table: &mut Table<'_>, base_folder: &BaseFolder) -> Opti
     })
 }
 
-/// Reads `[[lane]]`. `lanes` may have a lane from `[workload]`.
+/// Reads `[[lane]]`. If `[workload]` has keys of a lane, `lanes` already contains that lane.
 pub fn read_lanes(top: &mut Table<'_>, base_folder: &BaseFolder, lanes: &mut Vec<Lane>) {
     if let (Some(only), true) = (lanes.first(), top.has("lane")) {
         top.errors().push(
             only.line,
-            "workload: with [[lane]] its folders and ports stand there, not here",
+            "workload: the plan has a [[lane]], so set folders, ports and CPUs in [[lane]], not in [workload]",
         );
     }
     top.tables("lane", |table| {
@@ -182,7 +186,7 @@ fn read_lane(table: &mut Table<'_>, base_folder: &BaseFolder) -> Lane {
     }
 }
 
-/// Used as a label and in file names.
+/// A name for labels and file names.
 pub fn plain_name(value: &DeValue<'_>) -> Result<String, String> {
     check_plain_name(text(value)?)
 }
@@ -192,7 +196,7 @@ pub fn check_plain_name(name: String) -> Result<String, String> {
         return Ok(name);
     }
     Err(format!(
-        "{name:?}: a name has 1 to 60 bytes, on one line, without a blank at its ends"
+        "{name:?}: a name has 1 to 60 bytes, is on one line, and neither begins nor ends with a blank"
     ))
 }
 
@@ -203,10 +207,10 @@ fn port_range(value: &DeValue<'_>) -> Result<(u16, u16), String> {
         .and_then(|(first, last)| Some((first.parse().ok()?, last.parse().ok()?)));
     ports
         .filter(|(first, last)| *first > 0 && first < last)
-        .ok_or_else(|| format!("{text:?} is no range of ports, as \"8002-8040\" is"))
+        .ok_or_else(|| format!("{text:?} is not a range of ports; write it as in \"8002-8040\""))
 }
 
-/// The options of the experiment itself.
+/// Options of `sbatch` that the experiment sets itself.
 const RESERVED_OPTIONS: [&str; 4] = ["--array", "--mem", "--job-name", "--no-requeue"];
 
 pub fn read_slurm(table: &mut Table<'_>) -> SlurmOptions {
@@ -220,7 +224,7 @@ pub fn read_slurm(table: &mut Table<'_>) -> SlurmOptions {
     }
 }
 
-/// For a quoted word in a line of a script.
+/// A text that needs no escapes between double quotes in a line of a script.
 fn quotable(value: &DeValue<'_>) -> Result<String, String> {
     let text = text(value)?;
     if text.contains(['"', '\n', '\\']) {
@@ -236,13 +240,13 @@ fn sbatch_option(value: &DeValue<'_>) -> Result<String, String> {
     let mut reserved = RESERVED_OPTIONS.iter();
     if reserved.any(|option| text.starts_with(option)) {
         return Err(format!(
-            "{text:?} is the experiment's own option; leave it out"
+            "{text:?} is an option that the experiment sets itself; leave it out"
         ));
     }
     if text.starts_with("--") && !text.contains('\n') {
         return Ok(text);
     }
     Err(format!(
-        "{text:?} is no option; write it as in \"--partition=lab\""
+        "{text:?} is not an option; write it as in \"--partition=lab\""
     ))
 }

@@ -213,7 +213,7 @@ fn the_headline_is_correct_for_every_experiment_state() {
 /// All sentences on the first screen of the report.
 fn sentences(kind: &str, arms: &str) -> Vec<String> {
     let report = experiment(kind, arms).report().unwrap().report;
-    report.verdict.points
+    report.verdict.bullets
 }
 
 #[test]

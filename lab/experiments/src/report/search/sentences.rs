@@ -13,7 +13,7 @@ use std::time::Duration;
 const MIB: u64 = 1 << 20;
 /// The search rounds limits down to pages.
 const PAGE: u64 = 4096;
-/// From here on, GiB are precise enough.
+/// A range whose upper end is at least this is shown in GiB.
 const MIN_GIB_BYTES: u64 = 10 << 30;
 
 pub fn headline(searches: &[SearchReport<'_>]) -> Option<String> {
@@ -32,34 +32,34 @@ impl SearchReport<'_> {
         let Some(answer) = &self.search_log.answer else {
             return self.without_answer();
         };
-        let most = duration(self.rules.max_duration);
+        let max_duration = duration(self.rules.max_duration);
         let words = match &answer.outcome {
             SearchOutcome::Found(interval) => return self.found(answer, interval),
             SearchOutcome::Unconfirmed(interval) => {
                 let found = self.found(answer, interval);
                 return format!(
-                    "{found} Not confirmed: {most} were over before both ends of the range had been tried again."
+                    "{found} Not confirmed: {max_duration} were over before both ends of the interval had been tried again."
                 );
             }
             SearchOutcome::NeverFailed { lowest } => format!(
-                "Never failed: the smallest headroom that was tried, {}, was enough, so the least is not known.",
+                "Never failed: the smallest headroom that was tried, {}, was enough, so the least headroom is not known.",
                 bytes(*lowest)
             ),
             SearchOutcome::Noisy => {
-                "Noisy: equal dwells ended too differently, so there is no size.".to_owned()
+                "Noisy: equal dwells had too different results, so there is no size.".to_owned()
             }
             SearchOutcome::FirstHeadroomTooSmall => format!(
-                "The first headroom, {}, was too small to keep up: the least is above it.",
+                "The first headroom, {}, was too small to keep up: the least headroom is larger.",
                 bytes(self.rules.first_headroom)
             ),
             SearchOutcome::OutOfTime => format!(
-                "Out of time: {most} were over before the range was narrow enough, so there is no size."
+                "Out of time: {max_duration} were over before the interval was narrow enough, so there is no size."
             ),
             SearchOutcome::Inconclusive { why } => {
                 format!("Inconclusive: {why}. There is no size.")
             }
         };
-        match start(answer) {
+        match startup_text(answer) {
             Some(start) => format!("{words} Its {start}."),
             None => words,
         }
@@ -75,7 +75,7 @@ impl SearchReport<'_> {
                 bytes(headroom)
             );
         }
-        "The search has come to no end yet, or was cut off: there is no answer.".to_owned()
+        "The search is not finished, or was cut off: there is no answer.".to_owned()
     }
 
     /// `Keeps up with 412 to 430 GiB after 6 h; needs 1.9 GiB more each hour; its start alone needs 388 GiB.`
@@ -83,7 +83,7 @@ impl SearchReport<'_> {
         let HeadroomInterval { low, high, .. } = *interval;
         let Some(base) = answer.overall_peak_bytes() else {
             return format!(
-                "Keeps up with {} over what cannot be reclaimed.",
+                "Keeps up with {} above memory that cannot be reclaimed.",
                 range(low, high)
             );
         };
@@ -97,10 +97,10 @@ impl SearchReport<'_> {
                 "needs {} more each hour",
                 bytes(growth.max(0.0) as u64)
             )),
-            (Some(true), _) => Some("what cannot be reclaimed hardly grows".to_owned()),
+            (Some(true), _) => Some("memory that cannot be reclaimed hardly grows".to_owned()),
             _ => None,
         });
-        text.extend(start(answer).map(|start| format!("its {start}")));
+        text.extend(startup_text(answer).map(|start| format!("its {start}")));
         format!("{}.", text.join("; "))
     }
 
@@ -111,11 +111,12 @@ impl SearchReport<'_> {
             all.extend(self.growth_paragraph(answer));
         }
         all.push(self.time_paragraph());
-        all.extend(cut_off(self.cut_off));
+        all.extend(cut_off_sentence(self.cut_off));
         all.push(
-            "What it does not say: whether a start with less memory succeeds, since a run starts once; what happens at events that \
-             were not in its time, on another day, with another load or version; and what a limit does that kills instead of \
-             slowing down. An arm with memory_max, from the beginning and for hours, shows these."
+            "The search does not say: whether a start with less memory succeeds, since a run starts once; what happens at \
+             events outside the time of the search, on another day, or with another load or version; and what happens under a \
+             limit that kills the validator instead of slowing it down. To see this, run an arm with memory_max for hours \
+             from its start."
                 .to_owned(),
         );
         all
@@ -128,7 +129,7 @@ impl SearchReport<'_> {
             .as_ref()
             .map_or_else(String::new, |ends| self.confirmed(ends));
         Some(format!(
-            "The least headroom over what cannot be reclaimed is between {} with 90 % confidence, most likely about {}.{ends} {}",
+            "The least headroom above memory that cannot be reclaimed is between {} with 90 % confidence, most likely about {}.{ends} {}",
             range(low, high).replace(" to ", " and "),
             bytes(middle),
             self.failures(high)
@@ -159,20 +160,20 @@ impl SearchReport<'_> {
         for (end, untried) in [(high_end, high_untried), (low_end, low_untried)] {
             if untried > 0 {
                 text += &format!(
-                    " {end} was not tried then, and counts as too small: unreclaimable memory had risen by half of it or more within a second. What is \
-                     really needed may be less."
+                    " {end} could not be tried again, and counts as too small: within a second, unreclaimable memory \
+                     had risen by at least half of this headroom. The true need may be less."
                 );
             }
         }
         text
     }
 
-    /// Failures with the upper end of the interval or more.
+    /// Failures of dwells whose headroom was the upper end of the interval or more.
     fn failures(&self, high: u64) -> String {
-        let is_enough = |headroom: u64| headroom >= high / PAGE * PAGE;
+        let is_at_least_high = |headroom: u64| headroom >= high / PAGE * PAGE;
         let dwells: Vec<&DwellResult> = self
             .dwells()
-            .filter(|dwell| dwell.headroom.is_some_and(is_enough))
+            .filter(|dwell| dwell.headroom.is_some_and(is_at_least_high))
             .filter(|dwell| dwell.verdict != Verdict::Void)
             .collect();
         let hours = dwells
@@ -194,12 +195,12 @@ impl SearchReport<'_> {
     fn growth_paragraph(&self, answer: &SearchAnswer) -> Option<String> {
         let horizon = duration(self.rules.horizon);
         match answer.is_stable {
-            None => Some("Too little was read to say whether what cannot be reclaimed grows.".to_owned()),
+            None => Some("There is too little data to say whether memory that cannot be reclaimed grows.".to_owned()),
             Some(true) => answer.sufficient_sizes.first().map(|sufficient| {
                 format!(
-                    "What cannot be reclaimed settles: by its growth it rises by less than 5 % in {horizon}. {} are enough for that \
-                     long, with the upper end.",
-                    size(sufficient.bytes)
+                    "Memory that cannot be reclaimed is stable: at its present growth it rises by less than 5 % in {horizon}. With \
+                     the headroom at the upper end of the interval, {} is enough for that long.",
+                    size_text(sufficient.bytes)
                 )
             }),
             Some(false) => {
@@ -208,15 +209,15 @@ impl SearchReport<'_> {
                     .iter()
                     .map(|sufficient| {
                         let time = duration_words(sufficient.hours);
-                        format!("{} after {time}", size(sufficient.bytes))
+                        format!("{} after {time}", size_text(sufficient.bytes))
                     })
                     .join(", ");
                 let enough = if sizes.is_empty() {
                     sizes
                 } else {
-                    format!(" If it continues like this, with the upper end {sizes} are enough.")
+                    format!(" If this growth continues, then with the headroom at the upper end of the interval, these sizes are enough: {sizes}.")
                 };
-                Some(format!("What cannot be reclaimed does not settle: it grows by more than 5 % in {horizon}.{enough}"))
+                Some(format!("Memory that cannot be reclaimed is not stable: it grows by more than 5 % in {horizon}.{enough}"))
             }
         }
     }
@@ -240,7 +241,7 @@ impl SearchReport<'_> {
         );
         let Some((first, last)) = self.slots else {
             return format!(
-                "{text} Which slots passed was not recorded, so which events were covered is not known."
+                "{text} The slots of that time were not recorded, so it is not known which events they include."
             );
         };
         let passed = counted(last.saturating_sub(first) as f64, "slot");
@@ -252,31 +253,33 @@ impl SearchReport<'_> {
                     "an epoch boundary is among them"
                 }
             }
-            _ => "how long an epoch of this cluster is, and so whether one ended, is not known",
+            _ => {
+                "the length of an epoch of this cluster is not known, so an epoch boundary may be among them"
+            }
         };
         format!(
-            "{text} {passed} passed, from {first} to {last}: {epochs}; a full snapshot was written if its interval (--full-snapshot-interval-slots) is shorter than that."
+            "{text} {passed} passed, from {first} to {last}: {epochs}; a full snapshot was written if --full-snapshot-interval-slots is less than that number."
         )
     }
 }
 
-fn cut_off(times: usize) -> Option<String> {
+fn cut_off_sentence(times: usize) -> Option<String> {
     match times {
         0 => None,
         1 => Some(
-            "A search before this one was cut off, by `stop` or with its runner; this one began anew, and uses nothing of it."
+            "A search before this one was cut off, by `stop` or with its runner; this one began anew, and uses no result of it."
                 .to_owned(),
         ),
         many => Some(format!(
-            "{many} searches before this one were cut off, by `stop` or with their runner; it began anew each time, and uses nothing \
+            "{many} searches before this one were cut off, by `stop` or with their runner; the search began anew each time, and uses no result \
              of them."
         )),
     }
 }
 
-fn start(answer: &SearchAnswer) -> Option<String> {
+fn startup_text(answer: &SearchAnswer) -> Option<String> {
     (answer.startup_peak_bytes > 0)
-        .then(|| format!("start alone needs {}", size(answer.startup_peak_bytes)))
+        .then(|| format!("start alone needs {}", size_text(answer.startup_peak_bytes)))
 }
 
 /// `412 to 430 GiB`, `1,480 to 1,560 MiB`.
@@ -295,7 +298,7 @@ fn range(low: u64, high: u64) -> String {
     }
 }
 
-fn size(bytes: u64) -> String {
+fn size_text(bytes: u64) -> String {
     range(bytes, bytes)
 }
 

@@ -249,25 +249,25 @@ fn any_search_outcome_is_reported_as_one_sentence() {
             high
         })),
         "Keeps up with 422 to 424 GiB after 5.7 h; needs 1.9 GiB more each hour; its start alone needs 388 GiB. \
-         Not confirmed: 8 h were over before both ends of the range had been tried again."
+         Not confirmed: 8 h were over before both ends of the interval had been tried again."
     );
     let start = "Its start alone needs 388 GiB.";
     let cases = [
         (
             SearchOutcome::Noisy,
-            "Noisy: equal dwells ended too differently, so there is no size.",
+            "Noisy: equal dwells had too different results, so there is no size.",
         ),
         (
             SearchOutcome::NeverFailed { lowest: 3 * GIB },
-            "Never failed: the smallest headroom that was tried, 3.0 GiB, was enough, so the least is not known.",
+            "Never failed: the smallest headroom that was tried, 3.0 GiB, was enough, so the least headroom is not known.",
         ),
         (
             SearchOutcome::FirstHeadroomTooSmall,
-            "The first headroom, 48.0 GiB, was too small to keep up: the least is above it.",
+            "The first headroom, 48.0 GiB, was too small to keep up: the least headroom is larger.",
         ),
         (
             SearchOutcome::OutOfTime,
-            "Out of time: 8 h were over before the range was narrow enough, so there is no size.",
+            "Out of time: 8 h were over before the interval was narrow enough, so there is no size.",
         ),
         (
             SearchOutcome::Inconclusive {
@@ -342,7 +342,7 @@ fn an_untried_range_end_is_not_reported_as_failed() {
         searches[0].paragraphs()[1].clone()
     };
     let high = "Tried again at double length, 26.0 GiB kept up 3 of 3 times";
-    let low = "24.0 GiB was not tried then, and counts as too small";
+    let low = "24.0 GiB could not be tried again, and counts as too small";
     assert!(
         sentence(0).contains(&format!("{high}, and 24.0 GiB failed 3 of 3 times.")),
         "{}",

@@ -166,7 +166,7 @@ fn a_run_ends_with_its_process_and_later_samples_do_not_count() {
 #[test]
 fn the_exit_time_is_the_process_end_and_later_data_is_labelled() {
     let report = build([killed()], &Options::default());
-    let story = &report.verdict.points[0];
+    let story = &report.verdict.bullets[0];
     let end = "In the end, after 2 min: killed by the kernel's OOM killer. The recording continued for 1 min 19 s; \
                that time is drawn but not counted.";
     assert!(story.ends_with(end), "{story}");
@@ -226,7 +226,7 @@ fn an_unobserved_exit_is_reported_with_its_last_tick() {
     run.ticks = late;
     let report = build([run], &Options::default());
     assert!(
-        report.verdict.points[0].contains("In the end, after 1 min 59 s: the validator was gone"),
+        report.verdict.bullets[0].contains("In the end, after 1 min 59 s: the validator was gone"),
         "{report:#?}"
     );
 }
@@ -525,7 +525,7 @@ fn a_p95_over_two_slots_is_omitted_with_a_caveat() {
     assert!(
         report
             .verdict
-            .points
+            .bullets
             .contains(&"It replayed 2 slots, too few for a p95 of their times.".to_owned())
     );
 }

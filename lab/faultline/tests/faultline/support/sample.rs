@@ -600,7 +600,7 @@ pub fn rich() -> Report {
             headline: "128 GiB kept up with the tip in all three runs, 64 GiB in none: the smallest limit that is enough \
                        lies above 64 and at or below 128 GiB."
                 .to_owned(),
-            points: vec![
+            bullets: vec![
                 "Replay time per slot, p95: 12.3 % longer at 128 GiB than at 256 GiB (95 % interval 10.1 to 14.9 %), which \
                  is more than the margin of 5 %."
                     .to_owned(),

@@ -144,7 +144,7 @@ fn blocks_that_all_differ_alike_are_not_tested_and_not_nothing() {
     let verdict = report(&runs).verdict;
     let text = "new against old: higher in every block, not tested (108.0 against 100.0 ms)";
     assert!(verdict.headline.contains(text), "{verdict:?}");
-    assert!(verdict.points[0].contains("higher in every block"));
+    assert!(verdict.bullets[0].contains("higher in every block"));
 }
 
 #[test]
@@ -152,7 +152,7 @@ fn two_common_blocks_are_refused() {
     let mut runs = blocks(3);
     runs.pop();
     let verdict = report(&runs).verdict;
-    let (headline, point) = (&verdict.headline, &verdict.points[0]);
+    let (headline, point) = (&verdict.headline, &verdict.bullets[0]);
     let why = "not compared: old (on n1, n2, n3) and new (on n1, n2) have 2 of the 3 common blocks that a test needs";
     assert!(headline.contains(why) && point.contains(why), "{verdict:?}");
 }

@@ -150,7 +150,7 @@ fn a_difference_beyond_the_a_a_pair_is_reported_as_real() {
         report.verdict
     );
     assert!(
-        report.verdict.points[0].contains("(A/A)"),
+        report.verdict.bullets[0].contains("(A/A)"),
         "{:#?}",
         report.verdict
     );
