@@ -71,8 +71,7 @@ impl Failure {
                 format!("{server}: no answer within {} s", timeout.as_secs_f64()),
             ),
             Failure::Status(code, text) => {
-                // Any client error refuses the request: an operator has to act, as for a missing
-                // right.
+                // An operator has to act, as for a missing right.
                 let kind = if code.is_client_error() {
                     ProblemKind::Forbidden
                 } else {
@@ -178,8 +177,7 @@ impl Client {
     }
 }
 
-/// Appends at most `limit` bytes of a body. Copies each chunk, because a server may send each byte
-/// as a chunk.
+/// Copies each chunk, because a server may send each byte as a chunk.
 async fn read(mut body: Incoming, limit: usize, bytes: &mut Vec<u8>) -> Result<(), Failure> {
     let announced_bytes = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
     bytes.reserve_exact(announced_bytes.min(limit));
