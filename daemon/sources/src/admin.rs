@@ -1,8 +1,8 @@
 //! The validator's admin socket: start progress, identity and JSON-RPC address.
 //!
-//! `<ledger>/admin.rpc` is the validator's first interface, and the only one that reports the early
-//! start. Only its owner and root may connect. The poller uses the read-only methods of
-//! [`faultline_agave::admin`]. A response counts only if the followed process serves the socket.
+//! Only the socket `<ledger>/admin.rpc` reports the early start. Only its owner and root may
+//! connect. The poller uses the read-only methods of [`faultline_agave::admin`]. A response counts
+//! only if the followed process serves the socket.
 
 mod poller;
 mod socket;
@@ -23,11 +23,10 @@ use faultline_kernel::ProcessId;
 use faultline_metrics::{Problem, Source, Stamp, metrics::votes as m};
 use std::{net::SocketAddr, sync::Arc};
 
-/// Returns the current target from the last result of the search. Called at every poll on the
-/// runtime, so it must not block.
+/// Called at every poll on the runtime, so it must not block.
 pub type TargetLookup = Box<dyn Fn() -> Option<Arc<Target>> + Send + Sync>;
 
-/// Returns a lookup that finds only validators.
+/// Finds only validators.
 pub fn target_lookup(target_handle: &TargetHandle) -> TargetLookup {
     let target_handle = target_handle.clone();
     Box::new(move || {
@@ -37,7 +36,7 @@ pub fn target_lookup(target_handle: &TargetHandle) -> TargetLookup {
     })
 }
 
-/// Facts from the admin socket. Each poll publishes a new value.
+/// Each poll publishes a new value.
 pub struct AdminFacts {
     /// Facts of another process than the followed one are out of date.
     pub process: ProcessId,
@@ -77,8 +76,8 @@ impl AdminFacts {
         output.flag(&m::ADMITTED, ["epoch_after_next"], would_pass_next_check);
     }
 
-    /// Lamports that the vote account lacks for the next check of the ticket. `None` if the
-    /// validator does not report them.
+    /// Lamports that the vote account lacks for the next check of the ticket. `None` if not
+    /// reported.
     pub fn admission_shortfall(&self) -> Option<u64> {
         match self.admission.as_ref()?.next_epoch_vat_failure_reason {
             None => Some(0),
@@ -113,7 +112,7 @@ impl Sampler for AdminSampler {
     }
 }
 
-/// The caller creates `facts`, because the pollers of JSON-RPC read it too.
+/// The pollers of JSON-RPC also read `facts`.
 pub fn register(registry: &mut Registry, context: &BuildContext<'_>, facts: &Latest<AdminFacts>) {
     let config = &context.config.admin;
     if !config.enabled {

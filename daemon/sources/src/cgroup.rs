@@ -20,7 +20,7 @@ use faultline_metrics::{
 use headroom::Headroom;
 use std::{collections::HashMap, path::Path, sync::Arc, time::Duration};
 
-/// Interval of locating the cgroups of a process that has not moved: mounts may change.
+/// Interval of locating the cgroups of an unmoved process: mounts may change.
 const LOCATE_INTERVAL: Duration = Duration::from_secs(30);
 
 struct CgroupSampler {
@@ -29,8 +29,8 @@ struct CgroupSampler {
     locator: Option<CgroupLocator>,
     /// The open cgroups, and when they were last located.
     located: Option<(Stamp, ProcessCgroups, CgroupFiles)>,
-    /// False if the cgroup of version 2 is the root, as it may be on a hybrid host: the pressure of
-    /// the root is that of the whole machine.
+    /// False if the version-2 cgroup is the root, as on some hybrid hosts: its pressure is that of
+    /// the whole machine.
     has_own_pressure: bool,
     path: Option<Arc<str>>,
     meminfo: SharedMeminfo,
@@ -68,7 +68,7 @@ impl CgroupSampler {
             return false;
         }
         self.path = cgroups.path().map(Arc::from);
-        // Tests the mount point, because the cgroup itself may have vanished with its process.
+        // The cgroup itself may have vanished with its process.
         if let Ok(memory) = &cgroups.memory
             && !memory.mount_point.is_dir()
         {
@@ -97,8 +97,8 @@ impl CgroupSampler {
         }
     }
 
-    /// Adds the readings. Returns the levels that limit memory; `None` without a cgroup.
-    /// `files_changed`: the open files are not those of the last tick.
+    /// Returns the levels that limit memory; `None` without a cgroup. `files_changed`: the open
+    /// files are not those of the last tick.
     fn sample_files(
         &mut self,
         context: &SampleContext<'_>,
@@ -204,8 +204,7 @@ fn add_readings(sample: CgroupSample, has_own_pressure: bool, output: &mut Sourc
             .bytes()
             .zip(max)
             .map(|(both, memory)| both.saturating_sub(memory)),
-        // On version 1 the file of version 2 is absent, so the error of the version-1 file is the
-        // reason.
+        // On version 1 the file of version 2 is absent: the other error is the reason.
         (Err(v2_error), Err(v1_error)) => {
             let is_absent = v2_error.kind() == ErrorKind::Absent;
             output.add_problem(if is_absent { &v1_error } else { &v2_error });
@@ -301,7 +300,6 @@ impl ContinuedCounters {
         self.offsets = self.reported.drain(..).filter_map(offset).collect();
     }
 
-    /// Continues the earlier cgroup's values.
     fn continue_counts(&mut self, readings: &mut [Reading]) {
         self.reported.clear();
         let is_counter = |reading: &&mut Reading| reading.metric.kind == Kind::Counter;
@@ -313,7 +311,7 @@ impl ContinuedCounters {
                     reading.value =
                         continued_value(&offset.earlier.value, &offset.first_value, &reading.value);
                 } else {
-                    // A cgroup that was recreated under its path counts from zero.
+                    // A cgroup recreated under its path counts from zero.
                     self.offsets
                         .retain(|offset| !is_same_series(reading, &offset.earlier));
                 }

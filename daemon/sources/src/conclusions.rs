@@ -1,5 +1,5 @@
-//! Derives state from all sources: the validator's identity, its slots, its distance to the tip and
-//! its phase. Only this source combines JSON-RPC, the admin socket, the datapoints and the log.
+//! The validator's identity, slots, distance to the tip and phase. Only this source combines
+//! JSON-RPC, the admin socket, the datapoints and the log.
 
 mod consensus;
 mod slots;
@@ -38,8 +38,7 @@ use faultline_phase::{Phase, PhaseEvidence, Process, Rules, Stage, Tracker, phas
 use slots::SlotTracker;
 use std::{sync::Arc, time::Duration};
 
-/// Lifetime of a report about the validator's start. A start has stages, and some of them report
-/// nothing for a while.
+/// Lifetime of a report about the validator's start: some stages report nothing for a while.
 const STAGE_MAX_AGE: Duration = Duration::from_secs(60);
 
 pub struct Conclusions {
@@ -133,7 +132,6 @@ impl Conclusions {
         }
     }
 
-    /// Gives the slot time to the vote poller.
     fn publish_slot_time(&self) {
         let slot_time = self.tracker.slot_time();
         if slot_time != self.votes.slot_time.get().map(|time| *time) {
@@ -141,8 +139,8 @@ impl Conclusions {
         }
     }
 
-    /// Resets the state for a new process. While that is a wrapper, the intake leaves pushes
-    /// pending until a validator appears below it.
+    /// Resets the state for a new process. Below a wrapper, pushes stay pending until a validator
+    /// appears.
     fn update_followed(&mut self, context: &SampleContext<'_>) {
         let process = context.process();
         let validator = process.filter(|_| !follows_non_validator(context));
@@ -189,8 +187,8 @@ impl Conclusions {
         }
     }
 
-    /// Passes the identity and the slots to the intake. By them, it distinguishes the validator's
-    /// pushes from pushes of other senders.
+    /// By the identity and the slots, the intake distinguishes the validator's pushes from those of
+    /// other senders.
     fn update_intake(&self, context: &SampleContext<'_>, target: &Target, facts: &SourceFacts) {
         let (intake, config, now) = (&self.intake, &self.config, context.now);
         let validator = target.validator.as_ref();
@@ -354,7 +352,7 @@ impl Sampler for Conclusions {
     }
 }
 
-/// True if the followed process is no validator, such as a wrapper. False without a target.
+/// True for a wrapper, false without a target.
 fn follows_non_validator(context: &SampleContext<'_>) -> bool {
     context
         .target
@@ -387,15 +385,14 @@ fn rules(config: &config::Config) -> Rules {
     }
 }
 
-/// True if a signal stopped the process or its cgroup is frozen.
+/// By a signal, or because its cgroup is frozen.
 fn is_stopped(context: &SampleContext<'_>) -> bool {
     let state = context.process_state.state.get();
     context.process_state.frozen.get() == Some(true)
         || matches!(state, Some(State::Stopped | State::TracingStop))
 }
 
-/// Exports the phase, the time in each phase, and the evidence, from which a report derives the
-/// same phases.
+/// A report derives the same phases from the exported evidence.
 fn add_phase_readings(tracker: &Tracker, evidence: &PhaseEvidence, output: &mut SourceOutput) {
     for phase in Phase::ALL {
         let is_on = Some(phase) == tracker.phase();
@@ -418,8 +415,8 @@ fn add_phase_readings(tracker: &Tracker, evidence: &PhaseEvidence, output: &mut 
     }
 }
 
-/// The version without the details that only the datapoint `validator-new` has. So the label does
-/// not depend on the source of the version.
+/// Drops the details that only the datapoint `validator-new` has, so the label does not depend on
+/// the version's source.
 fn display_version(version: &str) -> String {
     Version::parse(version).map_or_else(|_| version.to_owned(), |version| version.to_string())
 }
@@ -437,7 +434,7 @@ fn add_program_cache_readings(
     output.integer(&v::CACHE_SHRINK_TARGET, ["configured"], shrink_target);
 }
 
-/// The client by reported version, else by program; `None` for non-validators.
+/// By reported version, else by program; `None` for non-validators.
 pub fn client(target: &Target, version: Option<&str>) -> Option<String> {
     let program = target.validator.as_ref()?.program;
     let reported = version.and_then(|version| Version::parse(version).ok()?.client);

@@ -1,5 +1,4 @@
-//! The datapoints of the validator, which it pushes to the daemon or writes to its log, and the
-//! state of the log reader.
+//! The datapoints that the validator pushes or writes to its log, and the state of the log reader.
 
 use crate::{
     Registry,
@@ -83,8 +82,7 @@ impl Sampler for LogSampler {
     }
 }
 
-/// Registers the reader of the validator's log. It adds the datapoints of the log to `intake`.
-/// `None` without a configured log.
+/// The reader adds the datapoints of the log to `intake`. `None` without a configured log.
 pub fn register_log(
     registry: &mut Registry,
     context: &BuildContext<'_>,

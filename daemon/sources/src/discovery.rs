@@ -1,8 +1,8 @@
 //! Finds the validator, follows it, and notices its end and the reason.
-//! A target is one program in one lifetime of a process (pid, start time). Without a target, the
-//! finder searches once a second. With a target, it checks whether the process has executed another
-//! program. If the program of a validator runs a subcommand (`monitor`, `exit`), the process is no
-//! validator: only a search by pid or name finds it. A search that is in doubt finds no target.
+//! A target is one program in one lifetime of a process (pid, start time). The finder searches for
+//! a target, then checks whether the process has executed another program. If the program of a
+//! validator runs a subcommand (`monitor`, `exit`), the process is no validator: only a search by
+//! pid or name finds it. A search in doubt finds no target.
 
 mod candidates;
 mod descendants;
@@ -39,7 +39,7 @@ const CHECK_INTERVAL_WITH_PIDFD: Duration = Duration::from_secs(5);
 /// A search that has lasted this long logs why it finds nothing.
 const LOG_AFTER: Duration = Duration::from_secs(10);
 
-/// One program in one lifetime of a process: an exec makes a new target of the same process.
+/// An exec makes a new target of the same process.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Target {
     pub process: ProcessId,
@@ -53,8 +53,8 @@ pub struct Target {
     /// Absolute in the process's own file system. `None` for Frankendancer, whose ledger is in a
     /// configuration file. `None` for a relative path if the working directory is unreadable.
     pub ledger: Option<PathBuf>,
-    /// How it was found: `pid`, `descendant` (of the process with the given pid), `unit`,
-    /// `admin.rpc`, `ledger.lock`, `scan` or `process_name`.
+    /// `pid`, `descendant` (of the process with the given pid), `unit`, `admin.rpc`, `ledger.lock`,
+    /// `scan` or `process_name`.
     pub found_by: &'static str,
 }
 
@@ -121,7 +121,7 @@ impl Finder {
         }
     }
 
-    /// Searches once. Does not wait until a candidate has the threads of a running validator.
+    /// Does not wait until a candidate has the threads of a running validator.
     pub fn find_once(&mut self) -> Option<Arc<Target>> {
         let found = self.search(false, &Stop::default())?;
         Some(self.publish(found))
@@ -176,8 +176,8 @@ impl Finder {
         found
     }
 
-    /// Follows a process until the process ends, a validator appears below it, or `stop` is set.
-    /// False if the process ended before it could be followed.
+    /// Returns when the process ends, a validator appears below it, or `stop` is set. False if the
+    /// process ended before it could be followed.
     fn follow(&mut self, found: Target, stop: &Stop) -> bool {
         let id = found.process;
         let Some(watch) = EndWatch::begin(&self.root, id, self.shares_pid_namespace) else {
@@ -224,7 +224,7 @@ impl Finder {
             }
         };
         let now = self.clock.now();
-        // Reads the host's count again, because the last tick may be older than the kill.
+        // The last tick may be older than the kill.
         let mut oom_counts = self.target_handle.state().oom_kills.clone();
         oom_counts.host = end::host_oom_kills(&self.root);
         oom_kill_watch.update(&oom_counts, now);
@@ -233,8 +233,8 @@ impl Finder {
         true
     }
 
-    /// Returns the target, which is a new one after an exec. `None` if the new program does not
-    /// match the search.
+    /// Returns a new target after an exec, else `current`. `None` if the new program does not match
+    /// the search.
     fn check_exec(
         &mut self,
         current: &Arc<Target>,
@@ -297,7 +297,7 @@ impl Finder {
         false
     }
 
-    /// Sets the current target. Counts a restart if it replaced another process.
+    /// Counts a restart if the target replaced another process.
     fn publish(&mut self, found: Target) -> Arc<Target> {
         let target = Arc::new(found);
         let (pid, comm, by) = (target.process.pid, &target.comm, target.found_by);
@@ -338,8 +338,7 @@ impl Finder {
         self.last_end = Some((target, reason));
     }
 
-    /// Ends the target of a wrapper below which a validator had appeared. The search has not found
-    /// that validator.
+    /// The search has not found the validator that had appeared below the wrapper.
     fn end_abandoned_wrapper(&mut self) {
         if let Some(wrapper) = self.target_handle.current() {
             self.end(wrapper, EndReason::Unknown);

@@ -1,6 +1,5 @@
-//! The distance of the validator to the tip of the cluster, and the priority of its evidence. The
-//! evidence is: responses of JSON-RPC, `getHealth`, and slots in the datapoints that the validator
-//! pushes to the daemon. ARCHITECTURE has the rule as a table.
+//! The validator's distance to the tip, and the priority of its evidence: JSON-RPC, `getHealth`,
+//! and slots that the validator pushes. ARCHITECTURE has the rule as a table.
 
 use super::rpc::RpcFacts;
 use faultline_datapoints::validator::slots::Slots;
@@ -47,9 +46,8 @@ impl DistanceEvidence {
         }
     }
 
-    /// The pushed distance, if it is trusted. `getHealth` has priority over pushes that any program
-    /// may have sent. Pushes that are proven to be the validator's own have priority over
-    /// `getHealth`, which may know an old state of the cluster.
+    /// `getHealth` has priority over pushes that any program may have sent. Proven pushes of the
+    /// validator have priority over `getHealth`, which may know an old state of the cluster.
     pub(super) fn trusted_push(&self) -> Option<u64> {
         let (behind, is_proven) = self.pushed?;
         let contradicts = |(healthy, limit): (bool, u64)| healthy != (behind <= limit);
@@ -57,7 +55,7 @@ impl DistanceEvidence {
         is_trusted.then_some(behind)
     }
 
-    /// Slots; `None` without trusted evidence.
+    /// `None` without trusted evidence.
     pub fn slots_behind(&self) -> Option<u64> {
         let trusted_push = || {
             self.trusted_push()
@@ -66,7 +64,7 @@ impl DistanceEvidence {
         self.by_rpc.or_else(trusted_push)
     }
 
-    /// Decided by the distance, else by `getHealth`; `None` if both are unknown.
+    /// By the distance, else by `getHealth`; `None` if both are unknown.
     pub fn is_near_tip(&self) -> Option<bool> {
         let by_health = self.health.map(|(healthy, _)| healthy);
         self.slots_behind()

@@ -114,7 +114,7 @@ pub fn host_name(root: &HostRoot) -> Option<String> {
     .ok()
 }
 
-/// The kernel counts all faults and the major ones; minor faults are the difference.
+/// The kernel counts only all faults and the major ones.
 pub(super) fn minor_faults(all: Option<u64>, major: Option<u64>) -> Option<u64> {
     Some(all?.saturating_sub(major?))
 }

@@ -1,6 +1,6 @@
 //! Interrupts and softirqs by CPU, once a minute. On a large machine `/proc/interrupts` has
-//! megabytes, so a thread reads it. Only totals by CPU and totals by kind are exported: kinds by
-//! CPU would be thousands of series.
+//! megabytes, so a thread reads it. Exports only totals by CPU and by kind: kinds by CPU would be
+//! thousands of series.
 
 use crate::{
     Registry,
@@ -26,8 +26,8 @@ use std::{
 
 const INTERVAL: Duration = Duration::from_secs(60);
 
-/// The first read waits at most this long until the validator is found, so that it includes the
-/// proof-of-history thread.
+/// The first read waits at most this long for the validator, to include the proof-of-history
+/// thread.
 const MAX_FIRST_READ_DELAY: Duration = Duration::from_secs(1);
 
 /// The thread's name in all versions that have proof-of-history ticks.
@@ -106,8 +106,7 @@ impl InterruptReader {
         }
     }
 
-    /// The CPU to which the proof-of-history thread is pinned. `None` if the thread may use several
-    /// CPUs, or is not found.
+    /// `None` if the proof-of-history thread may use several CPUs, or is not found.
     fn poh_cpu(&mut self, root: &HostRoot, process: ProcessId) -> Option<u32> {
         let known = self
             .poh_thread
@@ -140,7 +139,7 @@ fn read_table(root: &HostRoot, file: &str, output: &mut SourceOutput) -> Option<
 struct CpuTotals {
     /// For each CPU: interrupts of devices, and all others.
     cpus: BTreeMap<u32, [WrappingCounter; 2]>,
-    /// For each row of the table: its sum over the CPUs.
+    /// By row: the sum over the CPUs.
     rows: BTreeMap<String, WrappingCounter>,
 }
 
@@ -169,7 +168,7 @@ impl WrappingCounter {
         self.last = count;
     }
 
-    /// Increase since the last value, including one across a wrap; `None` after a reset.
+    /// Counts across a wrap; `None` after a reset.
     fn growth(&self, count: u32) -> Option<u32> {
         let is_continuous = count >= self.last || self.last >= MIN_BEFORE_WRAP && count < 1 << 31;
         is_continuous.then(|| count.wrapping_sub(self.last))
@@ -200,8 +199,7 @@ impl CpuTotals {
         }
     }
 
-    /// For each CPU: counts of device interrupts and of all others. A CPU without any count was
-    /// never online.
+    /// A CPU without any count was never online.
     fn totals_by_cpu(&self, table: &CpuTable) -> Vec<(u32, u64, u64)> {
         let totals = |cpu: &u32| {
             let [devices, others] = self.cpus.get(cpu)?;

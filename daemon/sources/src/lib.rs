@@ -1,8 +1,7 @@
 //! The sources of the daemon. A source is a group of readings with one state `up`. Its module has
 //! `register` and a sampler, which the tick calls.
-//! Some samplers read files of the kernel within the tick. The other sources also have a poller: a
-//! task or thread that publishes its latest result for the sampler. So a slow response delays no
-//! tick.
+//! Some samplers read kernel files within the tick. The other sources also have a poller: a task or
+//! thread that publishes its latest result. So a slow response delays no tick.
 
 pub mod admin;
 mod cgroup;
@@ -56,7 +55,7 @@ impl Registry {
         self.samplers.push((source, Box::new(sampler)));
     }
 
-    /// `start` adds a thread or task to the workers that are stopped together with all sources.
+    /// `start` adds a thread or task to the workers, which stop together.
     pub fn on_start(
         &mut self,
         start: impl FnOnce(&mut WorkerGroup) -> io::Result<()> + Send + 'static,
@@ -65,7 +64,7 @@ impl Registry {
     }
 
     /// Adds a task to the thread `rpc`. All polls of the validator are due at the same times, so
-    /// one thread wakes for all of them.
+    /// one thread wakes for all.
     fn add_validator_poller<F: Future<Output = ()> + Send + 'static>(
         &mut self,
         run: impl FnOnce(Stop) -> F + Send + 'static,
@@ -91,7 +90,6 @@ impl Registry {
     }
 }
 
-/// Registers the sources that read the kernel on the tick.
 pub fn register_kernel(registry: &mut Registry, context: &BuildContext<'_>) {
     target::register(registry, context);
     process::register(registry);
@@ -102,9 +100,8 @@ pub fn register_kernel(registry: &mut Registry, context: &BuildContext<'_>) {
     interrupts::register(registry, context);
 }
 
-/// Registers all sources in the order of sampling. `intake` collects the datapoints that the
-/// validator pushes to the daemon. `latest_config` is the configuration after reloads. Returns the
-/// facts of JSON-RPC and of the admin socket, which the manifest of a recording needs.
+/// Registers all sources in the order of sampling. `latest_config` is the configuration after
+/// reloads. The manifest of a recording needs the returned facts.
 pub fn register(
     registry: &mut Registry,
     context: &BuildContext<'_>,

@@ -1,5 +1,4 @@
-//! Parts that several pollers share: the schedule, the lifetime of responses, the sampler for the
-//! pollers of the machine (`interrupts`, `resources`), and the log of changed problems.
+//! Parts that several pollers share.
 
 use crate::tick::{SampleContext, Sampler, SourceOutput};
 use faultline_core::{
@@ -11,7 +10,7 @@ use faultline_kernel::ProcessId;
 use faultline_metrics::{Problem, ProblemKind, Reading, Source, Stamp};
 use std::{pin::pin, time::Duration};
 
-/// Minimum lifetime of a response. One lost poll must not remove a value.
+/// One lost poll must not remove a value.
 const MIN_TTL: Duration = Duration::from_secs(10);
 
 /// Lifetime of a response that is polled every `interval`: three intervals, but at least 10 s.
@@ -19,8 +18,8 @@ pub fn response_ttl(interval: Duration) -> Duration {
     interval.saturating_mul(3).max(MIN_TTL)
 }
 
-/// Lifetime of a slot that is polled every `interval`: only two intervals, because an old slot is a
-/// wrong slot. One extra second covers the response time.
+/// Only two intervals, because an old slot is a wrong slot. One extra second covers the response
+/// time.
 pub fn slot_ttl(interval: Duration) -> Duration {
     interval
         .saturating_mul(2)
@@ -81,8 +80,8 @@ impl PollTimer {
         true
     }
 
-    /// Waits for `exchange`. If a poll falls due during the wait, calls `on_due_poll`: the caller
-    /// can then publish without the responses that have expired. `None` on the stop signal.
+    /// If a poll falls due during `exchange`, calls `on_due_poll`: the caller can then publish
+    /// without expired responses. `None` on the stop signal.
     pub async fn wait_for<T>(
         &mut self,
         exchange: impl Future<Output = T>,
@@ -100,14 +99,14 @@ impl PollTimer {
 
 pub struct PollResult {
     pub polled_at: Stamp,
-    /// Readings of the machine. They are exported after the end of the process, too: a full disk
-    /// may have caused that end.
+    /// Readings of the machine, exported also after the end of the process: a full disk may have
+    /// caused that end.
     pub output: SourceOutput,
     /// Readings of this process only.
     pub process_readings: Option<(ProcessId, Vec<Reading>)>,
 }
 
-/// Upper limit of the interval at which ticks sample a [`PollResultSampler`].
+/// Upper limit for a [`PollResultSampler`].
 const MAX_SAMPLE_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Exports the latest result of a poller, while it is fresh.
@@ -159,7 +158,7 @@ impl Sampler for PollResultSampler {
 }
 
 /// Logs changes of a source's problems of the kinds `Absent` and `Gone`. The ticker logs these two
-/// kinds only at level debug, but other kinds and changes of `up` at higher levels.
+/// kinds only at level debug.
 #[derive(Default)]
 pub struct ProblemLog(Vec<(bool, ProblemKind)>);
 

@@ -24,7 +24,6 @@ impl Sampler for ProcessSampler {
             return output;
         };
         let read_oom_and_fds = self.oom_and_fd_throttle.is_due(context.now);
-        // Opens the files once per process.
         self.files.take_if(|files| files.id() != target.process);
         if self.files.is_none() {
             self.files = output
@@ -59,8 +58,8 @@ impl Sampler for ProcessSampler {
     }
 }
 
-/// Exports one series for each known state, so that a query can select any of them. Exports none
-/// for an unknown state letter.
+/// One series for each known state, so that a query can select any. None for an unknown state
+/// letter.
 fn add_state_readings(state: State, output: &mut SourceOutput) {
     if state.name().is_none() {
         return;

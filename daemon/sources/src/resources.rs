@@ -27,8 +27,7 @@ use filesystems::{FileSystems, FoldersAndPorts};
 use network::Network;
 use std::{sync::Arc, time::Duration};
 
-/// Maximum concurrent calls: one for each folder, because all may hang, and some for folders of an
-/// earlier process.
+/// One for each folder, because all may hang, and some for folders of an earlier process.
 pub const MAX_CALLS: usize = filesystems::MAX_FOLDERS + 4;
 
 pub fn register(registry: &mut Registry, context: &BuildContext<'_>) {
@@ -135,8 +134,7 @@ impl Poller {
         self.latest.set(Some(Arc::new(result)));
     }
 
-    /// Samples file systems and their disks. `up` is false if [`FileSystems::is_up`] is, or if a
-    /// problem is `Broken`.
+    /// `up` is false if [`FileSystems::is_up`] is, or if a problem is `Broken`.
     async fn sample_file_systems(&mut self, target: Option<&Target>, output: &mut SourceOutput) {
         let process = target.map(|target| target.process);
         let mounts = self.mount_cache.read(&self.root, process);

@@ -1,7 +1,7 @@
 //! JSON-RPC: slots, health, identity, version and transaction count.
 //!
-//! Each poll posts one batch, not on the tick's thread. The tick exports the result and its age.
-//! JSON-RPC opens at the end of a validator's start: until then, a refused connection is no error.
+//! Each poll posts one batch, not on the tick's thread. JSON-RPC opens at the end of a validator's
+//! start: until then, a refused connection is no error.
 
 mod cache;
 mod client;
@@ -32,7 +32,7 @@ use parking_lot::Mutex;
 use poller::endpoint_url;
 use std::{collections::VecDeque, sync::Arc};
 
-/// Maximum concurrent blocking calls of the thread `rpc`: lookups of host names in URLs.
+/// Concurrent blocking calls of the thread `rpc`: lookups of host names in URLs.
 pub(super) const MAX_DNS_LOOKUPS: usize = 4;
 
 /// Each poll publishes a new value. Slots, health and transactions expire two poll intervals plus 1
@@ -42,7 +42,7 @@ pub(super) const MAX_DNS_LOOKUPS: usize = 4;
 pub struct RpcFacts {
     pub process: ProcessId,
     pub polled_at: Stamp,
-    /// The epoch info of the processed bank: its slot is the processed slot.
+    /// Of the processed bank: its slot is the processed slot.
     pub epoch_info: Option<EpochInfo>,
     /// The newest optimistically confirmed slot.
     pub confirmed: Option<u64>,
@@ -55,7 +55,7 @@ pub struct RpcFacts {
     /// `max_shred_slot` minus the processed slot of the same batch. 0 if the processed slot is
     /// higher, as on a leader.
     pub slots_behind: Option<u64>,
-    /// The last response with a processed slot in this process's lifetime, however old.
+    /// The last response with a processed slot, however old.
     pub processed_slot_received_at: Option<Stamp>,
     /// The last response with `slots_behind`, however old.
     pub slots_behind_received_at: Option<Stamp>,
@@ -83,9 +83,8 @@ impl Handle {
         self.facts().filter(|facts| Some(facts.process) == process)
     }
 
-    /// Exports the metrics of the probe. From the first count to the end of the daemon, exports
-    /// `agave_transactions_total`. Exports `agave_bank_transactions` and `agave_healthy` only if
-    /// the facts are of `process`.
+    /// From the first count to the end of the daemon, exports `agave_transactions_total`. Exports
+    /// `agave_bank_transactions` and `agave_healthy` only if the facts are of `process`.
     pub fn add_readings(&self, process: Option<ProcessId>, out: &mut Vec<Reading>) {
         if let Some(counters) = &*self.probe.lock() {
             counters.add_readings(out);
@@ -101,8 +100,8 @@ impl Handle {
     }
 }
 
-/// Maximum number of processes whose count is stored. The oldest is dropped: if it is followed
-/// again, its next count is a first count.
+/// Processes with a stored count. The oldest is dropped: if it is followed again, its next count is
+/// a first count.
 const MAX_PROCESSES: usize = 16;
 
 /// Sums the growth of the validator's own transaction count over its processes.
@@ -137,8 +136,7 @@ impl TransactionCounter {
     }
 }
 
-/// The JSON-RPC endpoint and the known facts of the followed process, for the probe and for the
-/// poller of votes.
+/// Of the followed process, for the probe and for the poller of votes.
 pub struct Endpoint {
     url: Option<String>,
     current_target: TargetLookup,
@@ -185,8 +183,8 @@ impl Endpoint {
     }
 }
 
-/// The identity of `process`. The admin socket has priority over JSON-RPC, whose URL may lead to
-/// another node. Ignores facts of other processes.
+/// The admin socket has priority over JSON-RPC, whose URL may lead to another node. Ignores facts
+/// of other processes.
 pub fn identity_of(
     process: ProcessId,
     rpc: Option<&RpcFacts>,

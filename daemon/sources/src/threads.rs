@@ -23,14 +23,13 @@ use faultline_metrics::{
 use pools::{Pool, Pools, ThreadTotals};
 use std::{sync::Arc, time::Duration};
 
-/// Maximum open thread files.
+/// Of threads.
 const MAX_OPEN_FILES: usize = 4096;
-/// Descriptors reserved for sockets and files of the process, the cgroup and the host.
+/// For sockets and files of the process, the cgroup and the host.
 const RESERVED_DESCRIPTORS: u64 = 128;
 
-/// Interval of complete reads. After one, the faults that no thread explains are those of ended
-/// threads. If the process has new major faults, a complete read comes earlier to find the pool
-/// that had them.
+/// After a complete read, the faults that no thread explains are those of ended threads. If the
+/// process has new major faults, a complete read comes earlier to find the pool that had them.
 const COMPLETE_INTERVAL: Duration = Duration::from_secs(60);
 
 /// In the order of [`ThreadTotals::faults`].

@@ -71,7 +71,7 @@ impl Ticker {
         }
     }
 
-    /// Starts after the first search for the process, then follows the schedule.
+    /// Starts after the first search for the process.
     pub fn run(mut self, stop: Stop) {
         let until_next = |ticker: &Self| {
             let now = ticker.clock.now().uptime;
@@ -100,7 +100,7 @@ impl Ticker {
         )
     }
 
-    /// One tick at `at` for `target`. Only the measured durations of the sources use the clock.
+    /// Only the measured durations of the sources use the clock.
     pub fn tick_at(&mut self, at: Stamp, due: DueTick, target: Option<&Target>) -> Arc<Tick> {
         self.statistics.count_tick(due);
         let clock_was_set = self.statistics.detect_clock_step(at, Clock::suspended());
@@ -122,8 +122,7 @@ impl Ticker {
         };
         let mut batches = Vec::with_capacity(self.entries.len() + 1);
         for entry in &mut self.entries {
-            // Opening hundreds of thread files would delay the first response of /metrics, so the
-            // next tick does it.
+            // Opening hundreds of thread files would delay the first response of /metrics.
             let is_deferred = due == DueTick::START && entry.source == Source::Threads;
             if !is_deferred && (process_changed || entry.due_at <= at.uptime) {
                 entry.sample(&context, &self.clock, &mut self.statistics);
@@ -185,7 +184,7 @@ pub struct SampleContext<'a> {
     pub target: Option<&'a Target>,
     pub root: &'a HostRoot,
     pub host: &'a HostConstants,
-    /// Boot time by the current wall clock, in Unix seconds.
+    /// By the current wall clock, in Unix seconds.
     pub boot_time: &'a Result<u64, ReadError>,
     pub process_state: &'a ProcessState,
 }
@@ -195,31 +194,29 @@ impl SampleContext<'_> {
         self.target.map(|target| target.process)
     }
 
-    /// A process's start in Unix seconds. `None` without a boot time.
+    /// In Unix seconds. `None` without a boot time.
     pub fn start_time(&self, process: ProcessId) -> Option<f64> {
         let boot = *self.boot_time.as_ref().ok()? as f64;
         Some(boot + process.start_ticks as f64 / self.host.clock_ticks_per_second as f64)
     }
 }
 
-/// State of the followed process at this tick. A sampler sets it for the samplers that run later in
-/// the tick. `None` means not read at this tick.
+/// A sampler sets a field for the samplers that run later in the tick. `None` means not read at
+/// this tick.
 #[derive(Default)]
 pub struct ProcessState {
-    /// Of the main thread, from the process source.
+    /// Of the main thread.
     pub state: Cell<Option<State>>,
-    /// Of all its threads, ended ones included, from the process source.
+    /// Of all its threads, ended ones included.
     pub major_faults: Cell<Option<u64>>,
-    /// Of all its threads, ended ones included, from the process source, in whole clock ticks.
+    /// Like `major_faults`, in whole clock ticks.
     pub cpu: Cell<Option<CpuTime>>,
-    /// The memory cgroup as the kernel writes it, from the cgroup source. For an exiting process,
-    /// its last one.
+    /// The memory cgroup as the kernel writes it. For an exiting process, its last one.
     pub cgroup: OnceCell<Arc<str>>,
-    /// The freezer's state, from the cgroup source.
+    /// The freezer's state.
     pub frozen: Cell<Option<bool>>,
 }
 
-/// CPU time in user mode and in the kernel.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct CpuTime {
     pub user: Duration,
@@ -231,14 +228,13 @@ impl CpuTime {
         self.user + self.system
     }
 
-    /// Kernel time divided by total time. `None` if the total is 0.
+    /// `None` if the total is 0.
     pub fn system_share(&self) -> Option<f64> {
         let total = self.total().as_secs_f64();
         (total > 0.0).then(|| self.system.as_secs_f64() / total)
     }
 
-    /// Grows to `total`. The split of the growth brings the kernel's share near `system_share`.
-    /// Neither mode falls.
+    /// The split of the growth brings the kernel's share near `system_share`. Neither mode falls.
     pub fn grow_to(&mut self, total: Duration, system_share: f64) {
         let gained = total.saturating_sub(self.total());
         let wanted_system = total.mul_f64(system_share.clamp(0.0, 1.0));
@@ -257,8 +253,8 @@ pub struct SourceOutput {
     /// A problem of the last tick is no new event and does not count again. It still exists, or the
     /// background poller has no newer result.
     pub problems_persist: bool,
-    /// When the background poller of the source received the data. `None` for a source that reads
-    /// within the tick.
+    /// When the background poller received the data. `None` for a source that reads within the
+    /// tick.
     pub received_at: Option<Stamp>,
 }
 
@@ -270,8 +266,7 @@ impl SourceOutput {
         }
     }
 
-    /// Copies the outcome of a background poll. If `last_reported_poll` is the same poll, its
-    /// problems do not count again.
+    /// If `last_reported_poll` is `polled_at`, the problems do not count again.
     pub fn report_poll(
         &mut self,
         last_reported_poll: &mut Option<Stamp>,
@@ -285,7 +280,6 @@ impl SourceOutput {
         self.problems = problems.to_vec();
     }
 
-    /// Unwraps a value. An error becomes a problem of the output.
     pub fn value_or_problem<T>(&mut self, result: Result<T, ReadError>) -> Option<T> {
         result.map_err(|error| self.add_problem(&error)).ok()
     }
@@ -342,7 +336,7 @@ impl SourceOutput {
     }
 }
 
-/// Read interval of limits and settings, which rarely change.
+/// Limits and settings rarely change.
 pub const LIMITS_INTERVAL: Duration = Duration::from_secs(15);
 
 pub struct Throttle {
@@ -370,7 +364,7 @@ impl Throttle {
 }
 
 pub trait Sampler: Send {
-    /// Interval of samples; `None`: every tick.
+    /// `None`: every tick.
     fn interval(&self) -> Option<Duration> {
         None
     }

@@ -1,7 +1,6 @@
 //! Votes, leader slots and the cluster, by JSON-RPC.
-//! A poll is a round of several requests. A separate task runs a round once a minute, and the tick
-//! exports the result with its age. Epoch progress and the times to leader slots use the newest
-//! processed slot, which `rpc` polls every second.
+//! A separate task runs a round of several requests once a minute. Epoch progress and the times to
+//! leader slots use the newest processed slot, which `rpc` polls every second.
 //!
 //! A cluster migrates once, from the consensus Tower to Alpenglow. Before, an account earns credits
 //! per epoch, afterwards lamports. The marker is the entry that the migration adds to the epoch
@@ -51,8 +50,7 @@ pub struct Handle {
     facts: Latest<VoteFacts>,
     pub(crate) consensus: Latest<(ProcessId, Consensus)>,
     pub(crate) slot_time: Latest<Duration>,
-    /// The sampler requests a round before the next one is due. The last own votes are from a node
-    /// far behind the tip, and the node is near the tip now.
+    /// The sampler requests a round before the next one is due.
     is_round_requested: Arc<AtomicBool>,
 }
 
@@ -85,12 +83,11 @@ impl Handle {
 pub struct OwnVoteAccount {
     pub account: VoteAccount,
     pub delinquent: bool,
-    /// The epoch info of the processed bank, requested directly after the account.
+    /// Of the processed bank, requested directly after the account.
     epoch_info: EpochInfo,
 }
 
-/// The node's responses about votes, of one process with one identity. Another process or identity
-/// starts with an empty value.
+/// Of one process with one identity. Another process or identity starts with an empty value.
 #[derive(Debug, Clone, Default)]
 pub struct VoteFacts {
     process: ProcessId,
@@ -102,7 +99,7 @@ pub struct VoteFacts {
     /// The round has ended. Only the first round is published before its end.
     pub is_complete: bool,
     pub problems: Vec<Problem>,
-    /// Number of rounds, including the current one.
+    /// Includes the current one.
     rounds: u32,
     /// The configured account, or the identity's; `None` if the identity has none.
     pub vote_account: Option<PublicKey>,
@@ -112,14 +109,13 @@ pub struct VoteFacts {
     own_account: Timestamped<Option<OwnVoteAccount>>,
     identity_balance: Timestamped<u64>,
     vote_balance: Timestamped<u64>,
-    /// From the response with all vote accounts.
     cluster_votes: Timestamped<ClusterVotes>,
-    /// The epoch of the migration, once the credits of an account contained the marker.
+    /// Set once the credits of an account contained the marker.
     marked_migration_epoch: Option<u64>,
-    /// Slot of the genesis block of Alpenglow, once the node has returned the genesis certificate.
+    /// Set once the node has returned the genesis certificate.
     certified_genesis_slot: Option<u64>,
-    /// The feature gate of Alpenglow. If the node does not also respond that no genesis certificate
-    /// exists yet, an active gate is not stored: the migration may be running or over.
+    /// The feature gate of Alpenglow. An active gate is stored only with a response that no genesis
+    /// certificate exists yet: otherwise the migration may be over.
     feature_gate: Timestamped<FeatureGate>,
     /// The epoch's first slot, own leader slots, and the cluster's.
     production: Timestamped<(u64, Option<LeaderSlots>, LeaderSlots)>,
@@ -151,13 +147,11 @@ struct VotesSampler {
     last_reported_poll: Option<Stamp>,
     /// Arrival of the last own votes, and whether the node was near the tip then (`None`: unknown).
     near_tip_at_arrival: Option<(Stamp, Option<bool>)>,
-    /// The response for which another round was requested.
     round_requested_for: Option<Stamp>,
 }
 
 impl VotesSampler {
-    /// True if the node was far behind the tip when it returned the own votes: these are then of an
-    /// old bank. Requests another round once the node is near the tip.
+    /// Requests another round once the node is near the tip.
     fn was_far_behind_at_response(&mut self, facts: &VoteFacts, near_tip: Option<bool>) -> bool {
         let Some(answered_at) = facts.own_account.received_at() else {
             return false;

@@ -21,8 +21,8 @@ use std::{
     time::Duration,
 };
 
-/// The error code with which a validator refuses a method that it cannot answer early in its start.
-/// solana-test-validator refuses some methods always.
+/// A validator refuses some methods with this code early in its start, solana-test-validator
+/// always.
 const INVALID_PARAMS: i64 = -32602;
 
 /// The state of the admission ticket changes with transfers and epochs.
@@ -40,7 +40,7 @@ const POLL_INTERVALS: PollIntervals = PollIntervals {
     running: Duration::from_secs(10),
 };
 
-/// Polls every 1 s while the validator starts, then every 10 s. Only one request runs at a time.
+/// Polls every 1 s during the start, then every 10 s. Only one request runs at a time.
 pub struct Poller {
     timeout: Duration,
     pub(super) poll_intervals: PollIntervals,
@@ -72,8 +72,7 @@ impl Poller {
         }
     }
 
-    /// Shortens the intervals, so that a caller that needs a single poll does not wait a second for
-    /// it.
+    /// A caller that needs a single poll does not wait a second for it.
     pub fn with_short_intervals(mut self) -> Self {
         let interval = Duration::from_millis(50);
         self.poll_intervals = PollIntervals {
@@ -112,7 +111,7 @@ impl Poller {
         }
     }
 
-    /// Adds the responses to `cache`, including those before a failure. Uses one connection.
+    /// Adds the responses to `cache`, including those before a failure.
     async fn poll(&self, mut cache: ProcessCache, ledger: Option<PathBuf>) -> ProcessCache {
         cache.up = false;
         cache.problems.clear();
@@ -185,7 +184,7 @@ impl Poller {
         Ok(())
     }
 
-    /// Stores a poll's result, unless the process was replaced meanwhile.
+    /// Drops the result of a replaced process.
     fn store(&mut self, cache: ProcessCache) {
         if (self.current_target)().is_some_and(|target| target.process == cache.process) {
             self.problem_log
@@ -225,8 +224,8 @@ struct ProcessCache {
 impl ProcessCache {
     /// True until the next poll is due.
     fn is_waiting(&self, now: Stamp, poll_intervals: PollIntervals) -> bool {
-        // The timer ticks once per starting interval. `polled_at` is the end of a poll, shortly
-        // after a tick. Without a tolerance of half an interval, the next poll would miss its tick.
+        // `polled_at` is the end of a poll, shortly after a tick. Without a tolerance of half an
+        // interval, the next poll would miss its tick.
         self.has_started
             && now.since(self.polled_at) + poll_intervals.starting / 2 < poll_intervals.running
     }

@@ -23,7 +23,6 @@ const READ_CHUNK_BYTES: usize = 16 << 10;
 
 pub enum Failure {
     Connect(io::Error),
-    /// The call on the path did not return in time, panicked or could not start.
     FsCall(FsCallError),
     /// Pid of the process that serves the socket.
     WrongPeer(i32),
@@ -87,7 +86,6 @@ impl Failure {
     }
 }
 
-/// A connection to the followed process, or to a peer of unknown pid.
 pub struct Connection {
     stream: UnixStream,
     timeout: Duration,

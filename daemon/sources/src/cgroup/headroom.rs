@@ -33,8 +33,8 @@ impl Headroom {
         }
     }
 
-    /// Exports the headroom of each level, and the binding level: the one with the least headroom.
-    /// Without `cgroup_levels`, or while a level is unreadable, the binding level is unknown.
+    /// The binding level is the level with the least headroom. Without `cgroup_levels`, or while a
+    /// level is unreadable, the binding level is unknown.
     pub fn add_readings(
         &mut self,
         context: &SampleContext<'_>,

@@ -10,11 +10,10 @@ use faultline_metrics::{
 };
 use std::time::Duration;
 
-/// Minimum distance in slots from the finalized to the confirmed slot that shows Tower. Tower
-/// finalizes a slot about 31 slots after its confirmation, Alpenglow at the same time.
+/// Minimum distance from the finalized to the confirmed slot that shows Tower. Tower finalizes a
+/// slot about 31 slots after its confirmation, Alpenglow at the same time.
 const MIN_TOWER_GAP_SLOTS: u64 = 16;
-/// Minimum duration of the gap. Alpenglow also has short gaps, because it publishes both slots one
-/// after the other.
+/// Alpenglow also has short gaps, because it publishes both slots one after the other.
 const MIN_GAP_DURATION: Duration = Duration::from_secs(3);
 /// Lifetime of evidence for Tower: optimistic slots and the commitment gap. Both stop at a
 /// migration.
@@ -22,8 +21,7 @@ const TOWER_MAX_AGE: Duration = Duration::from_secs(60);
 
 #[derive(Clone, Copy, Default)]
 struct CommitmentGap {
-    /// Time and finalized slot from which the gap is measured: at its start, or when it last showed
-    /// Tower.
+    /// Time and finalized slot at the start of the gap, or when it last showed Tower.
     started_at: Option<(Stamp, u64)>,
     /// The last time when the gap had lasted long enough while finalized slots advanced.
     shown_at: Option<Stamp>,

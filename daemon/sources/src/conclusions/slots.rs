@@ -1,6 +1,5 @@
 //! The newest slots and the distance to the tip. JSON-RPC is polled every second. The validator
-//! pushes datapoints with its slots every 10 s. So a pushed slot is older, and never replaces a
-//! recent response.
+//! pushes its slots every 10 s, so a pushed slot never replaces a recent response.
 //!
 //! A migration to Alpenglow ends with a purge: the node drops all slots above the genesis slot of
 //! Alpenglow. The processed slot then goes back, but the reported highest slot with shreds does
@@ -20,8 +19,7 @@ use std::time::Duration;
 /// or cut off. The tip advances once per slot, later if slots are skipped.
 const TIP_MAX_AGE: Duration = Duration::from_secs(5);
 
-/// A fork switch moves the processed slot back by fewer slots. The purge at the end of a migration
-/// moves it back by more.
+/// A fork switch moves the processed slot back by fewer slots, the purge of a migration by more.
 const MIN_PURGED_SLOTS: u64 = 32;
 
 #[derive(Clone, Copy, Default)]
@@ -30,7 +28,7 @@ pub struct SlotTracker {
     last_push_at: Option<Stamp>,
     /// The highest slot with shreds, and when JSON-RPC first reported it.
     tip: Option<(u64, Stamp)>,
-    /// The highest tip in a migration to Alpenglow. JSON-RPC reports it even after its purge.
+    /// The highest tip in a migration. JSON-RPC reports it even after its purge.
     migration_tip: Option<u64>,
     /// The highest processed slot in the migration.
     highest_processed: Option<u64>,
@@ -40,7 +38,7 @@ pub struct SlotTracker {
 }
 
 impl SlotTracker {
-    /// Exports the slots, and adds those reported since the previous tick to `evidence`.
+    /// Adds the slots reported since the previous tick to `evidence`.
     pub fn sample(
         &mut self,
         protocol: Option<Protocol>,
@@ -102,7 +100,7 @@ impl SlotTracker {
         output.integer(&v::SLOTS_BEHIND, [], distance_evidence.slots_behind());
     }
 
-    /// False if `tip`, the highest slot with shreds, was purged at the end of a migration.
+    /// False if `tip` was purged at the end of a migration.
     fn tip_still_exists(&self, protocol: Option<Protocol>, tip: u64) -> bool {
         let may_be_purged = self.has_gone_back || protocol == Some(Protocol::Alpenglow);
         !may_be_purged || Some(tip) > self.migration_tip
@@ -132,7 +130,7 @@ impl SlotTracker {
             highest.filter(|_| is_migrating || has_gone_back || !had_gone_back);
     }
 
-    /// Pushed slots are up to 10 s old, so a pushed slot counts only if JSON-RPC has no value.
+    /// A pushed slot counts only if JSON-RPC has no value.
     fn add_evidence(
         &mut self,
         protocol: Option<Protocol>,

@@ -58,7 +58,7 @@ pub fn choose(mut candidates: Vec<Candidate>) -> Choice {
         .map_or(Choice::None, |candidate| Choice::One(Box::new(candidate)))
 }
 
-/// Inspects these processes. An unreadable process is a problem, unless it has just ended.
+/// An unreadable process is a problem, unless it has just ended.
 pub fn inspect_processes(
     root: &HostRoot,
     pids: impl IntoIterator<Item = u32>,
@@ -76,7 +76,6 @@ pub fn inspect_processes(
     inspected_processes
 }
 
-/// The validators among these processes.
 pub fn validator_candidates(
     root: &HostRoot,
     pids: impl IntoIterator<Item = u32>,
@@ -93,8 +92,6 @@ pub fn validator_candidates(
     validators.map(candidate).collect()
 }
 
-/// The validators among the processes with a validator's name.
-///
 /// # Errors
 /// The processes cannot be listed.
 pub fn candidates_by_name(
@@ -160,8 +157,7 @@ impl PreviousUids {
         target
     }
 
-    /// Drops candidates of another user than the previous validator's: any user can use the
-    /// program's name.
+    /// Drops candidates of another user than the previous validator's.
     pub fn retain_same_uid(
         &mut self,
         context: &SearchContext<'_>,
@@ -194,7 +190,7 @@ impl PreviousUids {
     }
 }
 
-/// True if the process names a ledger of another user. False if a user is unknown, and for root.
+/// False if a user is unknown, and for root.
 fn names_ledger_of_other_user(context: &SearchContext<'_>, target: &Target) -> bool {
     let owner = target.ledger.clone().and_then(|ledger| {
         let owner = move || fs::metadata(ledger).ok().map(|folder| folder.uid());
@@ -206,8 +202,7 @@ fn names_ledger_of_other_user(context: &SearchContext<'_>, target: &Target) -> b
     }
 }
 
-/// Of several candidates, drops those that name a ledger of another user. Drops none if all of them
-/// do.
+/// Drops candidates that name a ledger of another user, unless all do.
 pub fn prefer_owners_of_ledger(
     context: &SearchContext<'_>,
     candidates: Vec<Candidate>,
@@ -227,7 +222,7 @@ const HIDEPID_MESSAGE: &str = "processes of other users are hidden (hidepid): ru
 pub fn hidepid_problem(root: &HostRoot, pid: u32) -> Option<Problem> {
     let forbidden = fs::read(root.procfs.join(format!("{pid}/stat")))
         .is_err_and(|error| error.kind() == std::io::ErrorKind::PermissionDenied);
-    // Pid 1 exists on every host and in every pid namespace.
+    // Every pid namespace has a pid 1.
     let first_is_hidden = || root.pids().is_ok_and(|pids| !pids.contains(&1));
     (forbidden || first_is_hidden()).then(|| {
         let message = format!("process {pid} cannot be seen: {HIDEPID_MESSAGE}");
@@ -235,8 +230,7 @@ pub fn hidepid_problem(root: &HostRoot, pid: u32) -> Option<Problem> {
     })
 }
 
-/// The processes with a wanted name, in pid order. It is a problem if `hidepid` hides processes: a
-/// wanted process may be among them.
+/// In pid order. Processes that `hidepid` hides are a problem: a wanted one may be among them.
 ///
 /// # Errors
 /// `procfs` itself cannot be listed or opened.

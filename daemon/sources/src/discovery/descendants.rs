@@ -16,11 +16,11 @@ use faultline_kernel::{
 use faultline_metrics::{Problem, Stamp};
 use std::{collections::HashMap, time::Duration};
 
-/// The value of `found_by` for a descendant of the given process.
+/// The value of `found_by`.
 pub const DESCENDANT: &str = "descendant";
 
-/// In this time after the target was found, each check inspects the descendants. Later the interval
-/// is [`LATER_INTERVAL`], because an inspection reads a file of every process.
+/// For this long after the target was found, each check inspects the descendants. Later checks skip
+/// most inspections, because an inspection reads a file of every process.
 const INITIAL_PERIOD: Duration = Duration::from_secs(60);
 const LATER_INTERVAL: Duration = Duration::from_secs(10);
 
@@ -29,7 +29,6 @@ const LATER_INTERVAL: Duration = Duration::from_secs(10);
 /// anonymous memory plus this.
 const MIN_EXCESS_BYTES: u64 = 32 << 20;
 
-/// Limits how often the descendants of one target are inspected.
 pub struct DescendantsTimer {
     started_at: Stamp,
     last_inspected_at: Option<Stamp>,
@@ -111,8 +110,7 @@ impl Descendants {
         }
     }
 
-    /// A problem if the descendants have most of the memory. Counts only their excess over the
-    /// memory of the process, because a forked child may share the rest.
+    /// Counts only the excess of each descendant, because a forked child may share the rest.
     pub fn memory_problem(&self, root: &HostRoot) -> Option<Problem> {
         let anonymous_bytes = |pid: u32| {
             let status = root.read_proc(&format!("{pid}/status"), PidStatus::parse);

@@ -19,8 +19,8 @@ use std::{
 
 /// Poll interval without a pidfd.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
-/// Maximum time from an OOM kill to the end of the process. The kernel counts a kill when it sends
-/// the signal. The process then needs many seconds to free hundreds of GB.
+/// Maximum time from an OOM kill to the end of the process. The kernel counts a kill at its signal.
+/// To free hundreds of GB then takes many seconds.
 const MAX_EXIT_TIME: Duration = Duration::from_secs(60);
 
 pub struct EndWatch {
@@ -75,8 +75,8 @@ pub struct OomKillWatch {
     last_kill_at: Option<Stamp>,
 }
 
-/// Sets a count; true if it increased. An unreadable count does not increase. A decrease means a
-/// new cgroup.
+/// True if the count increased. An unreadable count does not increase. A decrease means a new
+/// cgroup.
 fn update_count(count: &mut Option<u64>, newest: Option<u64>) -> bool {
     let increased = count.zip(newest).is_some_and(|(before, now)| now > before);
     *count = newest.or(*count);
@@ -97,8 +97,8 @@ impl OomKillWatch {
         watch
     }
 
-    /// Updates both counts. If a tick found the process in another cgroup, that cgroup's count
-    /// replaces the earlier one's.
+    /// If a tick found the process in another cgroup, that cgroup's count replaces the earlier
+    /// one's.
     pub fn update(&mut self, oom_counts: &OomKillCounts, now: Stamp) {
         let tick_cgroup = oom_counts.found_cgroup.as_ref();
         if let Some(tick_cgroup) =
@@ -115,8 +115,7 @@ impl OomKillWatch {
         let rose_in_cgroup = update_count(&mut self.cgroup_count, cgroup_kills);
         let host_kills = oom_counts.host.max(self.host_count);
         let rose_on_host = update_count(&mut self.host_count, host_kills);
-        // The count of the host decides only if that of the cgroup is unreadable, as after its
-        // removal.
+        // The count of a removed cgroup is unreadable: the host's decides.
         if rose_in_cgroup || (rose_on_host && cgroup_kills.is_none()) {
             self.last_kill_at = Some(now);
         }

@@ -54,9 +54,8 @@ impl LedgerSearch {
         Err(problems)
     }
 
-    /// Accepts a listener with any program name, because only a user who may write to the folder can
-    /// listen on this socket. A process with a subcommand that runs no validator, such as
-    /// `agave-validator monitor`, is refused.
+    /// Accepts any program name, because only a user who may write to the folder can listen on this
+    /// socket. Refuses a subcommand that runs no validator, such as `agave-validator monitor`.
     fn by_socket(
         &self,
         context: &SearchContext<'_>,

@@ -1,5 +1,4 @@
-//! The methods of the search for a validator's process. The searches by ledger and by unit have
-//! separate modules.
+//! The searches for a validator's process. Those by ledger and by unit have separate modules.
 
 use super::{
     SearchContext, SearchResult, Target,
@@ -152,7 +151,7 @@ impl Scan {
 }
 
 /// Drops candidates with another ledger than the previous validator's. On a host with two
-/// validators, the other validator is not the successor.
+/// validators, the other one is not the successor.
 fn successors(
     before: Option<&Target>,
     candidates: Vec<Candidate>,
@@ -179,9 +178,9 @@ fn successors(
     possible
 }
 
-/// The process with this pid may be a wrapper or start script whose validator is below it. The
-/// process of the first search is accepted, whatever its program is. If another process has got
-/// this pid since then, it must be a validator, or have the program of the previous target.
+/// The process may be a wrapper or start script whose validator is below it. The process of the
+/// first search is accepted, whatever its program is. A later process with this pid must be a
+/// validator, or have the program of the previous target.
 pub struct PidSearch {
     pid: u32,
     with_descendants: bool,
@@ -259,8 +258,8 @@ fn may_be_same_target(before: &Target, current: &Target) -> bool {
             && process::may_be_same_program(before.exe.as_deref(), current.exe.as_deref()))
 }
 
-/// Finds a process by its full name. The kernel stores only 15 bytes of a name. So a longer name
-/// must also be the file name of `argv[0]` or of the executable.
+/// The kernel stores only 15 bytes of a name. A longer name must also be the file name of `argv[0]`
+/// or of the executable.
 pub struct NameSearch {
     name: String,
 }
@@ -272,8 +271,8 @@ impl NameSearch {
         }
     }
 
-    /// Of several processes, finds the one that is an ancestor of all others, as of a program and
-    /// its workers. Without such an ancestor, the result is ambiguous.
+    /// Of several processes, such as a program and its workers, finds the ancestor of all others.
+    /// Without one, the result is ambiguous.
     pub fn find(&self, context: &SearchContext<'_>) -> SearchResult {
         let mut problems = Vec::new();
         let comm = self.comm();

@@ -8,8 +8,7 @@ use rustix::{
     thread::{CpuSet, sched_getaffinity},
 };
 
-/// A warning if the daemon may run on the thread's CPU. `None` if it may not, or if the thread is
-/// not pinned or its CPU is unknown.
+/// A warning if the daemon may run on the CPU to which the thread is pinned.
 pub fn cpu_warning(target: &Target) -> Option<String> {
     let poh_cpu = target.validator.as_ref()?.poh_cpu?;
     let pid = Pid::from_raw(i32::try_from(target.process.pid).ok()?)?;
@@ -17,9 +16,8 @@ pub fn cpu_warning(target: &Target) -> Option<String> {
     overlap_warning(&cpus, &sched_getaffinity(None).ok()?)
 }
 
-/// The CPUs to which Agave may pin the thread. Some versions take the argument as the number of a
-/// CPU, others as an index into the usable CPUs. The version is unknown here, so both CPUs are
-/// returned.
+/// Some versions of Agave take the argument as a CPU number, others as an index into the usable
+/// CPUs. The version is unknown here, so both CPUs are returned.
 fn pinned_cpus(poh_cpu: PohCpu, usable: &CpuSet) -> Vec<usize> {
     let mut all = (0..CpuSet::MAX_CPU).filter(|cpu| usable.is_set(*cpu));
     let (number, by_index) = match poh_cpu {

@@ -92,7 +92,7 @@ fn script<'a>(comm: &str, arguments: &'a [String]) -> Option<&'a String> {
     }
 }
 
-/// `stat` of this process. `Gone` if the process was replaced, or if all its threads have ended.
+/// `Gone` if the process was replaced, or if all its threads have ended.
 pub fn live_stat(root: &HostRoot, id: ProcessId) -> Result<PidStat, ReadError> {
     let relative = format!("{}/stat", id.pid);
     let gone = || ReadError::Gone {
@@ -106,19 +106,18 @@ pub fn live_stat(root: &HostRoot, id: ProcessId) -> Result<PidStat, ReadError> {
     }
 }
 
-/// True only if the process has certainly ended: a permission error proves nothing.
+/// False in doubt: a permission error proves nothing.
 pub fn has_ended(root: &HostRoot, id: ProcessId) -> bool {
     live_stat(root, id).is_err_and(|error| error.kind() == ErrorKind::Gone)
 }
 
-/// Reads the name and `exe` of a process. The finder compares them with the target: a change shows
-/// an exec. `exe` distinguishes a script from a program of the same name. `cmdline` is not read,
-/// because that takes the process's `mmap_lock`.
+/// A change of the name or of `exe` shows an exec. `exe` distinguishes a script from a program of
+/// the same name. `cmdline` is not read, because that takes the process's `mmap_lock`.
 pub struct NameAndExeReader {
     id: ProcessId,
     exe: PathBuf,
-    /// `stat` of the first thread, with the process's name and start. Stays open. The process's own
-    /// `stat` costs more, because the kernel sums all threads for it.
+    /// Of the first thread. The process's own has the same name and start, but costs more: the
+    /// kernel sums all threads for it.
     stat: Option<OpenFile>,
     buffer: Vec<u8>,
     /// The finder has to call [`inspect`], which also reads the arguments. True at the start, after
@@ -138,7 +137,7 @@ impl NameAndExeReader {
         }
     }
 
-    /// The process's current name and executable; `None` after its end.
+    /// `None` after the end of the process.
     pub fn read(&mut self, root: &HostRoot) -> Option<(Comm, Option<PathBuf>)> {
         let comm = match self.first_thread_comm(root) {
             Some(comm) => comm,
@@ -159,7 +158,7 @@ impl NameAndExeReader {
     }
 }
 
-/// The path below `procfs` of a thread with one of these names.
+/// The path is below `procfs`.
 pub fn thread_named(root: &HostRoot, pid: u32, names: &[&str]) -> Option<String> {
     let threads = fs::read_dir(root.procfs.join(format!("{pid}/task"))).ok()?;
     let ids = threads.flatten().map(|thread| thread.file_name());
@@ -171,8 +170,7 @@ pub fn thread_named(root: &HostRoot, pid: u32, names: &[&str]) -> Option<String>
     })
 }
 
-/// True if two `exe` links are the same program, replaced on disk or not. Also true if one of them
-/// is unknown.
+/// True for the same program, replaced on disk or not, and if a link is unknown.
 pub fn may_be_same_program(left: Option<&Path>, right: Option<&Path>) -> bool {
     left.zip(right)
         .is_none_or(|(left, right)| left == right || program_file(left) == program_file(right))
@@ -184,7 +182,7 @@ pub fn program_file(link: &Path) -> &Path {
     unmarked.map_or(link, |path| Path::new(OsStr::from_bytes(path)))
 }
 
-/// True if `folder` is the ledger of the target, whatever path leads to it.
+/// Any path that leads to the folder counts.
 pub fn has_ledger(context: &SearchContext<'_>, target: &Target, folder: &Path) -> bool {
     let Some(ledger) = &target.ledger else {
         return false;
@@ -214,8 +212,8 @@ pub fn problem(error: &ReadError) -> Problem {
     Problem::new(kind, error)
 }
 
-/// The absolute path of the ledger, as the process sees it. `None` without a path, or for a
-/// relative path if the working directory is unreadable.
+/// Absolute, as the process sees it. `None` without a path, or for a relative path if the working
+/// directory is unreadable.
 fn ledger(files: &ProcessFiles, validator: &Validator) -> Option<PathBuf> {
     let given = validator.ledger_or_default()?;
     let absolute = if given.is_absolute() {

@@ -1,5 +1,4 @@
-//! State of the search for the validator. The finder thread writes it. Other threads read it
-//! through a [`TargetHandle`].
+//! State of the search for the validator. The finder thread writes it, other threads read it.
 
 use super::Target;
 use faultline_kernel::{CgroupFolder, ProcessId};
@@ -29,13 +28,11 @@ pub struct SearchReport {
     pub restarts: [u64; 3],
     pub ends: [u64; 3],
     pub last_end: Option<(ProcessId, EndReason)>,
-    /// Time of the last search, or of the last check of the followed process. `None` before the
-    /// first search.
+    /// Time of the last search, or check of the followed process. `None` before the first search.
     pub updated_at: Option<Stamp>,
 }
 
-/// OOM kill counts that ticks read: that of the host at the last tick, and that of the cgroup when
-/// a tick first found the process in it.
+/// OOM kill counts that ticks read; that of the host is of the last tick.
 #[derive(Clone, Default)]
 pub(super) struct OomKillCounts {
     pub host: Option<u64>,
@@ -50,7 +47,7 @@ pub struct FoundCgroup {
     pub oom_kills: Option<u64>,
 }
 
-/// Cheap to clone. The lock is held only briefly.
+/// The lock is held only briefly.
 #[derive(Clone)]
 pub struct TargetHandle(Arc<Shared>);
 
@@ -105,7 +102,6 @@ impl TargetHandle {
         self.state().process.subscribe()
     }
 
-    /// Sets the OOM kill count of the host. Every tick reads it.
     pub fn set_host_oom_kills(&self, count: Option<u64>) {
         self.state().oom_kills.host = count;
     }
@@ -118,7 +114,7 @@ impl TargetHandle {
         self.state().report.clone()
     }
 
-    /// Exports restarts and ends by reason. All reasons are exported from the start.
+    /// All reasons are exported from the start.
     pub fn add_readings(&self, out: &mut Vec<Reading>) {
         let state = self.state();
         for (metric, counts) in [

@@ -23,12 +23,11 @@ use std::{
 };
 
 const SYSTEMCTL_INTERVAL: Duration = Duration::from_secs(10);
-/// Maximum time that `systemctl` may take.
 const SYSTEMCTL_TIMEOUT: Duration = Duration::from_secs(3);
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
-/// Maximum number of folders that one search for a unit visits.
+/// Visited by one search for a unit.
 const MAX_FOLDERS: usize = 4096;
-/// Cgroup depth to search for processes: a unit with `Delegate=` may make cgroups of its own.
+/// A unit with `Delegate=` may make cgroups of its own.
 const DEPTH_BELOW_UNIT: u32 = 3;
 
 pub struct UnitSearch {
@@ -113,8 +112,7 @@ impl UnitSearch {
         }
     }
 
-    /// Keeps the cached folder if it still exists. Otherwise takes the folder that systemctl named,
-    /// or else searches for a folder with the name of the unit.
+    /// Prefers the cached folder, then that of systemctl, then one with the name of the unit.
     fn find_folder(&mut self, root: &HostRoot) {
         let cgroup = &root.cgroup;
         if self
@@ -139,8 +137,8 @@ impl UnitSearch {
         });
     }
 
-    /// Calls `systemctl` unless it was called recently; true if it answered. Never calls it from
-    /// another pid namespace, in which its pids are invalid.
+    /// True if `systemctl` answered. Never calls it from another pid namespace, in which its pids
+    /// are invalid.
     fn query_systemctl(&mut self, context: &SearchContext<'_>) -> bool {
         let is_recent = |at| context.now.since(at) < SYSTEMCTL_INTERVAL;
         if !context.shares_pid_namespace || self.systemctl_called_at.is_some_and(is_recent) {
@@ -158,8 +156,8 @@ impl UnitSearch {
     }
 }
 
-/// The path of a control group relative to the root of its hierarchy. `None` for the root itself,
-/// and for paths that lead out of the hierarchy.
+/// Relative to the root of the hierarchy. `None` for the root itself, and for paths that lead out
+/// of the hierarchy.
 fn relative_control_group(control_group: &str) -> Option<PathBuf> {
     let path = Path::new(control_group.trim_start_matches('/'));
     let leads_downwards = path
@@ -200,7 +198,7 @@ fn may_contain_units(name: &str) -> bool {
     name.ends_with(".slice") || (name.starts_with("user@") && name.ends_with(".service"))
 }
 
-/// The processes of a cgroup and its descendants. A pid outside of the reader's namespace reads 0.
+/// Includes descendants. A pid outside of the reader's namespace reads 0.
 fn cgroup_pids(folder: &Path, depth: u32) -> Vec<u32> {
     let text = fs::read_to_string(folder.join("cgroup.procs")).unwrap_or_default();
     let pids = text.lines().filter_map(|line| line.parse().ok());

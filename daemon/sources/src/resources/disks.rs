@@ -14,9 +14,9 @@ use std::{
     time::Duration,
 };
 
-/// Maximum number of disks below one file system.
+/// Below one file system.
 pub const MAX_DISKS: usize = 64;
-/// Maximum number of series of all disks of a machine. Further disks are left out.
+/// Of all disks of a machine. Further disks are left out.
 const MAX_SERIES: usize = 90;
 
 #[derive(Clone, Copy, PartialEq)]
@@ -38,8 +38,7 @@ impl DiskRole {
         }
     }
 
-    /// Maximum number of series of one disk. A disk has a series of its wear or a series of its
-    /// missing members, never both.
+    /// A disk has a series of its wear or of its missing members, never both.
     fn max_series(self) -> usize {
         match self {
             DiskRole::Direct => 11,

@@ -24,9 +24,8 @@ use std::{
 use tokio::task::JoinHandle;
 
 pub const MAX_FOLDERS: usize = 12;
-/// Maximum file systems: each costs eight series.
+/// Each costs eight series.
 const MAX_FILE_SYSTEMS: usize = 5;
-/// Maximum time that a poll waits for responses.
 const POLL_TIMEOUT: Duration = Duration::from_secs(2);
 
 #[derive(Clone, PartialEq)]
@@ -101,7 +100,6 @@ pub struct FolderPoll {
 
 pub struct FileSystemUsage {
     pub file_system: FileSystem,
-    /// Of its folders: `accounts`, `ledger`, `log`, `snapshots`.
     pub purposes: BTreeSet<&'static str>,
     pub sampled_at: Stamp,
 }
@@ -115,7 +113,7 @@ pub struct UnavailableFolder {
 }
 
 impl FileSystems {
-    /// Replaces the folders. Known folders keep their pending call.
+    /// Known folders keep their pending call.
     pub fn set_folders(&mut self, folders: Vec<Folder>) {
         let mut before = std::mem::take(&mut self.folder_polls);
         let poll = |folder| match before.iter().position(|poll| poll.folder == folder) {
@@ -293,8 +291,8 @@ impl FileSystems {
     }
 }
 
-/// Samples the file systems once, as the source does. May block: call it only from a thread or task
-/// for which nothing waits.
+/// Samples once, as the source does. May block: call it only from a thread or task for which
+/// nothing waits.
 ///
 /// # Errors
 /// The process's arguments or mounts are unreadable, as after its end.

@@ -3,9 +3,9 @@ use std::{collections::VecDeque, time::Duration};
 /// Six hours at a poll every 15 s: longer than a validator's full snapshot interval.
 const MAX_POLLS: usize = 1_440;
 const MIN_POLLS: usize = 20;
-/// Minimum time from the first to the last decrease of free space: one large file gives no rate.
+/// From the first to the last decrease: one large file gives no rate.
 const MIN_FILLING_TIME: Duration = Duration::from_secs(10 * 60);
-/// Longest prediction: six hours of polls cannot predict more.
+/// Six hours of polls cannot predict more.
 const MAX_PREDICTION: Duration = Duration::from_secs(365 * 86_400);
 
 /// (uptime, available bytes) of the last polls.
@@ -29,8 +29,8 @@ impl FillForecast {
         self.0.push_back((uptime, avail));
     }
 
-    /// Seconds until nothing is available, by least squares. `None` if there are too few polls, if
-    /// the file system does not fill, and beyond a year.
+    /// By least squares. `None` after too few polls, if the file system does not fill, and beyond a
+    /// year.
     pub fn seconds_until_full(&self) -> Option<f64> {
         let (_, newest_avail) = self.0.back().filter(|_| self.0.len() >= MIN_POLLS)?;
         if self.filling_time()? < MIN_FILLING_TIME {

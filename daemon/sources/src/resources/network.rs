@@ -11,7 +11,7 @@ use faultline_kernel::{
 use faultline_metrics::{LabelText, Reading, ReadingList, metrics::resources as m};
 use std::{collections::HashMap, ops::RangeInclusive};
 
-/// Maximum interfaces: each costs four series.
+/// Each costs four series.
 const MAX_INTERFACES: usize = 4;
 
 /// A socket that is missing from this many polls is closed. The kernel's list is not atomic: an
@@ -25,7 +25,7 @@ pub struct Network {
     polls: u64,
     /// By socket inode: its drop count and the poll when it was last seen.
     drop_counts: HashMap<u64, (u64, u64)>,
-    /// Drops since the first poll of this process, including those of sockets that have closed.
+    /// Drops since the first poll of this process, including those of closed sockets.
     total_drops: u64,
     interfaces: Vec<String>,
 }
@@ -76,8 +76,7 @@ impl Network {
         }
     }
 
-    /// The interfaces that had the most traffic when they were selected. A selected interface stays
-    /// selected until it vanishes.
+    /// A selected interface stays selected until it vanishes.
     fn busiest<'a>(&mut self, interfaces: &'a [InterfaceTraffic]) -> Vec<&'a InterfaceTraffic> {
         let by_name = |name: &String| interfaces.iter().find(|interface| interface.name == *name);
         self.interfaces.retain(|name| by_name(name).is_some());
@@ -109,7 +108,6 @@ impl Network {
         for socket in &sockets {
             let count = (socket.drops, self.polls);
             self.total_drops += match self.drop_counts.insert(socket.inode, count) {
-                // Drops before the first poll of this process do not count.
                 None if self.polls == 0 => 0,
                 None => socket.drops,
                 // A smaller count is of another socket with the same inode.

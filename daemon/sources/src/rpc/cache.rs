@@ -109,7 +109,7 @@ impl ResponseCache {
         }
     }
 
-    /// Values of expired responses are `None`, times of receipt stay. Polls come every `interval`.
+    /// Values of expired responses are `None`, times of receipt stay.
     pub fn facts(&self, now: Stamp, interval: Duration) -> RpcFacts {
         let (fast_ttl, slow_ttl) = (
             slot_ttl(interval),

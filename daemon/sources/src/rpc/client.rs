@@ -175,8 +175,7 @@ impl Client {
     }
 }
 
-/// Appends at most `limit` bytes of a body. Copies each chunk, because a server may send each byte
-/// as a chunk.
+/// Copies each chunk, because a server may send each byte as a chunk.
 async fn read(mut body: Incoming, limit: usize, bytes: &mut Vec<u8>) -> Result<(), Failure> {
     let announced_bytes = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
     bytes.reserve_exact(announced_bytes.min(limit));

@@ -30,10 +30,9 @@ pub struct Poller {
     current_target: TargetLookup,
     admin: Latest<AdminFacts>,
     pub handle: Handle,
-    /// Has the connection to the current process. The next process gets a new client.
+    /// The next process gets a new client.
     client: Client,
     cache: Option<ResponseCache>,
-    /// The batch of the last request.
     batch: Arc<RequestBatch>,
     problem_log: ProblemLog,
 }
@@ -69,8 +68,7 @@ impl Poller {
                 client, url, batch, ..
             } = &request;
             let responses = client.post(url, batch, self.config.timeout);
-            // While a response is pending, publishes again at each due poll, so that old values
-            // expire.
+            // Publishes again at each due poll, so that old values expire.
             let on_due_poll = || drop(self.publish());
             let Some(responses) = timer.wait_for(responses, on_due_poll).await else {
                 return;
@@ -221,7 +219,6 @@ fn configured_url(url: &str) -> Result<Uri, Problem> {
     Err(Problem::broken(why))
 }
 
-/// The address to connect to for a listen address.
 pub fn connect_address(mut listening: SocketAddr) -> SocketAddr {
     match listening.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => listening.set_ip(Ipv4Addr::LOCALHOST.into()),

@@ -1,7 +1,7 @@
 //! Measures the response time of one client request.
 //!
 //! One request runs at a time, on its own connection. The probe starts after the process's JSON-RPC
-//! has responded to the poller, so a validator's start is no failure. It backs off after failures.
+//! has responded to the poller, so a validator's start is no failure.
 
 use super::{
     Endpoint,

@@ -18,8 +18,8 @@ use faultline_kernel::{Comm, HostConstants, ThreadSample};
 use foldhash::HashMap;
 use std::{sync::Arc, time::Duration};
 
-/// CPU time of the process that the pools may lack, because idle threads are not read each time. If
-/// they lack more, an idle thread has run or a thread has ended.
+/// The pools may lack this CPU time, because idle threads are not read each time. If they lack
+/// more, an idle thread has run or a thread has ended.
 const MAX_UNREPORTED_CPU: Duration = Duration::from_millis(10);
 
 const MAX_NAMED_POOLS: usize = 150;
@@ -58,7 +58,7 @@ impl ThreadTotals {
         }
     }
 
-    /// Growth since `before`. 0 for a value that fell: CPU time by mode may fall.
+    /// 0 for a value that fell: CPU time by mode may fall.
     fn growth_since(&self, before: &ThreadTotals) -> ThreadTotals {
         let grown = |now: Option<u64>, before: Option<u64>| {
             now.map(|now| now.saturating_sub(before.unwrap_or(0)))
@@ -114,7 +114,7 @@ pub struct Pool {
     pub totals: ThreadTotals,
     /// `totals.total_cpu` by mode.
     pub cpu_by_mode: CpuTime,
-    /// Faults (major, minor) that threads have reported, but that the pool does not export yet.
+    /// Reported by threads, but not exported yet.
     pending_faults: [u64; 2],
 }
 
@@ -138,10 +138,9 @@ pub struct Pools {
     read_number: u64,
     /// Thread names that went into the pool `other`. A name may count twice.
     pub folded_names: u64,
-    /// Faults (major, minor) of threads that ended between reads, and of living threads after their
-    /// read.
+    /// Of threads that ended between reads, and of living threads after their read.
     pub exited_faults: [u64; 2],
-    /// CPU time of threads that ended between reads. `None` without `has_scheduler_times`.
+    /// Of threads that ended between reads. `None` without `has_scheduler_times`.
     pub exited_cpu: Option<CpuTime>,
     /// The kernel gives the CPU time of every thread in nanoseconds, not only in clock ticks.
     has_scheduler_times: bool,
@@ -183,7 +182,7 @@ impl Pools {
         }
         self.threads
             .retain(|tracked| tracked.read_number == read_number);
-        // Drops all names. Those of living threads return with the next sample.
+        // Names of living threads return with the next sample.
         if self.index_by_comm.len() > 4 * (self.threads.len() + MAX_NAMED_POOLS) {
             self.index_by_comm.clear();
         }
@@ -265,8 +264,8 @@ impl Pools {
         }
     }
 
-    /// Attributes the CPU time that exceeds the sum of the threads to ended threads. Call it only
-    /// after a read of the CPU time of every thread.
+    /// Ended threads get the CPU time beyond the sum of the threads. Call it only after a read of
+    /// the CPU time of every thread.
     pub fn update_exited_cpu(&mut self, process_cpu: Option<CpuTime>) {
         let Some(process_cpu) = process_cpu.filter(|_| self.has_scheduler_times) else {
             return;
@@ -284,8 +283,8 @@ impl Pools {
             .grow_to(exited, share);
     }
 
-    /// Takes the faults of the process, which were read after the threads. After a complete read,
-    /// the remaining faults are those of ended threads.
+    /// The faults of the process were read after the threads. After a complete read, the remaining
+    /// faults are those of ended threads.
     pub fn distribute_faults(&mut self, minflt: u64, majflt: u64, is_complete: bool) {
         for (fault_kind, process_faults) in [majflt, minflt].into_iter().enumerate() {
             let faults = self.pools.iter().map(|pool| pool.totals.faults[fault_kind]);

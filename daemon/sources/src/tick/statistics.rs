@@ -47,7 +47,7 @@ impl Statistics {
         self.lateness.observe(due.lateness.as_secs_f64());
     }
 
-    /// Returns true if the wall clock was set since the last tick. Counts and logs that step.
+    /// True if the wall clock was set. Counts and logs that step.
     pub fn detect_clock_step(&mut self, at: Stamp, suspended: Duration) -> bool {
         let Some(step) = self.step_detector.detect(at, suspended) else {
             return false;
@@ -63,9 +63,8 @@ impl Statistics {
         true
     }
 
-    /// Counts problems. Absent and forbidden are states, which count when they begin. Gone and
-    /// broken are events, which count each time, unless `problems_persist`. Logs new problems and
-    /// changes of `up`.
+    /// Absent and forbidden are states, which count when they begin. Gone and broken are events,
+    /// which count each time, unless `problems_persist`. Logs new problems and changes of `up`.
     pub fn record(&mut self, batch: &Batch, problems_persist: bool, received_at: Stamp) {
         let source_stats = self.by_source.entry(batch.source).or_default();
         if source_stats.up != batch.up {
@@ -128,8 +127,7 @@ impl Statistics {
     }
 }
 
-/// Maximum new problems that one source logs in a minute. Some contain text of other programs,
-/// which could flood the log.
+/// New problems of one source. Some contain text of other programs, which could flood the log.
 const MAX_LOGGED_PER_MINUTE: u32 = 20;
 
 impl SourceStatistics {

@@ -7,7 +7,7 @@ use faultline_agave::{
 };
 use std::{cmp::Ordering, collections::HashMap};
 
-/// Public clusters by genesis hash, from `solana genesis-hash` and Agave's documentation.
+/// By genesis hash, from `solana genesis-hash` and Agave's documentation.
 const PUBLIC_CLUSTERS: [(&str, &str); 3] = [
     (
         "5eykt4UsFv8P8NJdTREpY1vzqKqZKvdpKuc147dw2N9d",

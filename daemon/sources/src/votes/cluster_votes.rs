@@ -1,4 +1,4 @@
-//! Values from one response with all vote accounts. Most compare the own account with the others.
+//! Values from one response with all vote accounts.
 
 use faultline_agave::{
     PublicKey,

@@ -1,4 +1,3 @@
-/// The leader slots of the followed validator in one epoch.
 #[derive(Debug)]
 pub struct OwnLeaderSchedule {
     pub epoch: u64,
@@ -34,7 +33,7 @@ impl OwnLeaderSchedule {
         self.slots.len() as u64
     }
 
-    /// Slots from `slot` to the next own leader slot; 0 if `slot` is one. `None` if none is left.
+    /// 0 if `slot` is an own leader slot. `None` if none is left.
     pub fn slots_to_next(&self, slot: u64) -> Option<u64> {
         Some(self.slots_from(slot).first()?.saturating_sub(slot))
     }

@@ -28,15 +28,14 @@ use std::{sync::Arc, time::Duration};
 
 /// On mainnet-beta the response with all vote accounts has about 1 MB, that with all nodes 2 MB.
 const MAX_ANSWER_BYTES: usize = 16 << 20;
-/// Interval after a failed scan. The node continues a scan even after the request for it has timed
-/// out.
+/// After a failed scan: the node continues a scan even after its request has timed out.
 const SCAN_RETRY_INTERVAL: Duration = Duration::from_secs(6 * 3_600);
 const SCAN_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Methods that older versions, or the minimal API, do not have.
 const OPTIONAL_METHODS: [&str; 2] = ["getAgGenesisCert", "getAccountInfo"];
 
-/// Interval of checks for a new process or identity, which starts a round at once.
+/// A new process or identity starts a round at once.
 const CHECK_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Every request has this id, because HTTP assigns a response to its request. A problem may quote a
@@ -48,7 +47,7 @@ pub struct Poller {
     clock: Clock,
     endpoint: Endpoint,
     pub handle: Handle,
-    /// Methods that the current process does not offer; not requested again for this identity.
+    /// Not offered by the current process; not requested again for this identity.
     missing_methods: Vec<&'static str>,
     problem_log: ProblemLog,
 }
@@ -179,7 +178,7 @@ impl Round<'_> {
         }
         self.request_own_votes().await;
         if finished_rounds == 0 {
-            // Published early: a slow node takes long for the other requests.
+            // Early: a slow node takes long for the other requests.
             self.facts.polled_at = self.now();
             self.poller.handle.publish(&self.facts);
         }
@@ -419,9 +418,8 @@ impl Round<'_> {
         }
     }
 
-    /// Uses `confirmed`. A processed bank may be on a fork that is abandoned later. A slot that is
-    /// skipped on this fork may have a block on the final one: the count of skipped slots would
-    /// fall.
+    /// Uses `confirmed`: a processed bank may be on a fork that is abandoned later. A slot skipped
+    /// on this fork may have a block on the final one: the count of skipped slots would fall.
     async fn request_production(&mut self) {
         let params = json!([{"commitment": "confirmed"}]);
         let produced: Option<ResultWithContext<BlockProduction>> =

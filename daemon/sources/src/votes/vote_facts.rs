@@ -11,7 +11,7 @@ use std::{sync::Arc, time::Duration};
 pub const SLOW_FACTOR: u32 = 5;
 /// Rounds per request of the cluster's nodes, a multiple of [`SLOW_FACTOR`].
 pub const SLOWEST_FACTOR: u32 = 10;
-/// Interval of stake account scans, if enabled.
+/// Of stake accounts, if enabled.
 pub const SCAN_INTERVAL: Duration = Duration::from_secs(30 * 60);
 
 /// A vote is late if it is more slots than this behind the newest vote of all accounts. A healthy
@@ -19,7 +19,7 @@ pub const SCAN_INTERVAL: Duration = Duration::from_secs(30 * 60);
 const MAX_SLOTS_BEHIND_VOTE: u64 = 16;
 
 impl OwnVoteAccount {
-    /// Slots since its last vote; `None` before the first.
+    /// `None` before the first vote.
     pub fn slots_since_vote(&self) -> Option<u64> {
         let last = self.account.last_vote.filter(|slot| *slot > 0)?;
         Some(self.epoch_info.absolute_slot.saturating_sub(last))
@@ -50,7 +50,6 @@ impl VoteFacts {
         self.genesis_hash.as_deref().map(cluster::name)
     }
 
-    /// The node returned all vote accounts.
     pub fn has_all_vote_accounts(&self) -> bool {
         self.cluster_votes.received_at().is_some()
     }
@@ -69,7 +68,6 @@ impl VoteFacts {
         self.cluster_votes.set(votes, at);
     }
 
-    /// Evidence for the consensus protocol: Tower, migrating or Alpenglow.
     pub(crate) fn evidence(&self, now: Stamp) -> ConsensusEvidence<'_> {
         let votes = self.cluster_votes.fresh(now, self.ttl(SLOW_FACTOR));
         let slots = self
@@ -254,7 +252,7 @@ impl VoteFacts {
         }
     }
 
-    /// True if another machine votes with the configured account: this machine is then its standby.
+    /// True if another machine votes with the configured account.
     pub fn is_standby(&self, own: &OwnVoteAccount) -> bool {
         let node = own.account.node_pubkey;
         node.is_some_and(|node| node != self.identity)
@@ -297,7 +295,7 @@ impl VoteFacts {
         }
         let unit = self.credit_unit(now, context.protocol);
         // While the epoch of the migration is unknown, a number may be credits of Tower. A number
-        // above the maximum of Tower is surely lamports.
+        // above their maximum is surely lamports.
         let max_tower_credits = epoch_info
             .slots_in_epoch
             .saturating_mul(MAX_CREDITS_PER_SLOT);
