@@ -1,8 +1,8 @@
 //! A block has all runs of one replicate. One host executes them in the plan's order.
 //!
-//! Each attempt at a block (block attempt) is an experiment. Its folder, `blocks/003/HOST-NUMBER`,
-//! has its own journal. In this journal, each turn has attempts, too. A turn is the runs that
-//! execute at the same time: one, or with `concurrent` one of each arm and a second one of an arm.
+//! Each attempt at a block (block attempt) is an experiment with its own folder,
+//! `blocks/003/HOST-NUMBER`, and journal. In this journal, each turn (runs that execute at the same
+//! time) has attempts, too.
 
 use crate::{
     folder::{ExperimentFolder, path_safe},
@@ -22,10 +22,10 @@ use std::{collections::BTreeSet, fs, io::ErrorKind, path::Path};
 /// round of a campaign.
 #[derive(Default)]
 pub struct HostBlock {
-    /// The replicate of a block, from 1 on. `None` in a campaign, where it has all replicates.
+    /// From 1 on. `None` in a campaign, where a host block has all replicates.
     pub replicate: Option<u32>,
     pub how_to_resume: String,
-    /// When the last run on this host ended, whatever its block.
+    /// Of the last run on this host, in any block.
     pub last_end_unix_ns: Option<i64>,
 }
 
@@ -38,7 +38,7 @@ impl HostBlock {
         turns
     }
 
-    /// Labels of the recording: the host, the block, and the job of Slurm.
+    /// Of the recording.
     pub fn labels(&self) -> Vec<(String, String)> {
         let block = self.replicate.map(|replicate| replicate.to_string());
         let array = env_var("SLURM_ARRAY_JOB_ID").zip(env_var("SLURM_ARRAY_TASK_ID"));
@@ -65,8 +65,7 @@ pub fn host_block_of(folder: &ExperimentFolder) -> Option<(ExperimentFolder, u32
         .then_some((experiment, replicate))
 }
 
-/// Whether the last runner was on this host. Also true if the journal has no host, because an older
-/// version wrote it.
+/// Also true if the journal has no host, because an older version wrote it.
 pub fn ran_on_this_host(journal_state: &JournalState) -> bool {
     journal_state.host.is_empty() || journal_state.host == host_name()
 }
@@ -92,12 +91,11 @@ pub struct BlockAttempt {
     pub number: u32,
     /// The default if the journal cannot be used.
     pub journal_state: JournalState,
-    /// Why the journal cannot be used, with the block and the journal's path.
+    /// Of the journal, with its block and path.
     pub problem: Option<String>,
 }
 
 impl BlockAttempt {
-    /// Whether all turns have their results.
     pub fn is_done(&self) -> bool {
         self.journal_state.planned.is_some() && self.journal_state.next_attempt().is_none()
     }
@@ -117,13 +115,12 @@ impl BlockAttempt {
     }
 }
 
-/// Such as `n1-0`.
 pub fn block_attempt_name(host: &str, number: u32) -> String {
     format!("{}-{number}", path_safe(host))
 }
 
-/// Sorted by number. Hosts without a common file system may use the same number, so the time of the
-/// first line orders these attempts. With `only_host`, journals of other hosts are not read.
+/// Sorted by number, then by the time of the first line: hosts without a common file system may use
+/// the same number. With `only_host`, journals of other hosts are not read.
 pub fn read_block_attempts(
     folder: &ExperimentFolder,
     plan_digest: &str,
@@ -155,7 +152,7 @@ pub fn read_block_attempts(
     Ok(block_attempts)
 }
 
-/// The number and the name of each attempt in the folder `path`, sorted by number.
+/// Sorted by number. `path` is the folder of a block.
 pub fn block_attempt_names(path: &Path) -> Result<Vec<(u32, String)>> {
     let entries = match fs::read_dir(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
@@ -191,9 +188,9 @@ fn read_journal(path: &Path, plan_digest: &str) -> Result<JournalState> {
     Ok(journal_state)
 }
 
-/// Adds the attempts at turns from all block attempts to `merged`. One block attempt of each block
-/// counts: the first with all results, else the first that runs, else the one whose runner started
-/// last. That need not be the highest number, because a host continues its own earlier attempt.
+/// One block attempt of each block counts: the first with all results, else the first that runs,
+/// else the one whose runner started last. Its number need not be the highest: a host continues its
+/// own earlier attempt.
 pub fn merge_host_blocks(folder: &ExperimentFolder, merged: &mut JournalState) {
     if !folder.has_host_blocks() {
         return;
@@ -234,7 +231,7 @@ pub fn merge_host_blocks(folder: &ExperimentFolder, merged: &mut JournalState) {
             );
             merge_block_attempt(merged, unused, Some(why));
         }
-        // This is merged last, because the last attempt at each turn counts.
+        // Last, because the last attempt at each turn counts.
         merge_block_attempt(merged, counted, None);
     }
     merged.finished = merged.next_attempt().is_none();

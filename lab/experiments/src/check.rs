@@ -1,8 +1,7 @@
-//! Checks whether this host can run a plan. `gather_facts` reads the facts of the host, and
-//! `check_plan` compares them with the plan.
+//! Checks whether this host can run a plan.
 //!
-//! The recorder is the daemon `faultlined`, which records the runs. A lane has the folders, ports,
-//! CPUs and identity of one run; with `concurrent`, each run of a turn has its own lane.
+//! The recorder is the daemon `faultlined`. A lane has the folders, ports, CPUs and identity of one
+//! run; with `concurrent`, each run of a turn has its own lane.
 
 mod access;
 mod environment;
@@ -33,50 +32,48 @@ use std::{
 /// Key: a program file, and the name of a command-line option or an environment variable.
 pub type TextPresences = BTreeMap<(PathBuf, String), TextPresence>;
 
-/// Unknown facts are `None`. `Err` has the reason why a fact is unknown, or why a file or a user
-/// cannot be used.
+/// `None` is an unknown fact. `Err` says why a fact is unknown, or a file or user cannot be used.
 #[derive(Clone)]
 pub struct HostFacts {
     pub launcher: Result<LauncherFacts, String>,
     pub ram: Option<u64>,
-    /// Memory limits of the cgroups above a run, and of the machine.
+    /// Of the cgroups above a run, and of the machine.
     pub outer_limits: Result<Vec<LevelMemory>, String>,
     pub swap: Option<u64>,
     pub cpus: Option<CpuSet>,
-    /// The program file for the first word of each arm's command.
+    /// By the first word of each arm's command.
     pub programs: BTreeMap<String, Result<PathBuf, String>>,
     pub text_presences: TextPresences,
-    /// The folders of all lanes and of the experiment, and the source of the snapshot.
+    /// Of all lanes and of the experiment, and the source of the snapshot.
     pub folders: BTreeMap<PathBuf, FolderFacts>,
-    /// The devices of the arms' I/O limits, by the path in the plan.
+    /// Of the arms' I/O limits, by the path in the plan.
     pub io_device_numbers: BTreeMap<PathBuf, Result<u64, String>>,
     /// Files and folders that the plan names.
     pub path_checks: BTreeMap<PathBuf, Result<(), String>>,
-    /// Paths that the plan's user cannot use, with reasons.
+    /// For the plan's user, with reasons.
     pub inaccessible: BTreeMap<PathBuf, String>,
     /// Whether `workload.user` is a user of this host.
     pub user: Result<(), String>,
     /// The programs of [`TOOLS`] that are in `PATH`.
     pub tools: BTreeSet<&'static str>,
-    /// Whether `workload.user` is another user than the one of this program.
     pub runs_as_other_user: bool,
     pub recorder_program: Result<PathBuf, String>,
     /// The recorder's verdict on the file `recorder.config`.
     pub recorder_config: Option<Result<(), String>>,
     /// How long a validator must be near the tip until the recorder reports it at the tip.
     pub at_tip_delay: Option<Duration>,
-    /// Stake of each lane's identity, by the name of the lane.
+    /// By the name of the lane.
     pub stakes: BTreeMap<String, Stake>,
-    /// Size of the snapshot that is copied before each run.
+    /// Of the snapshot that is copied before each run.
     pub snapshot_bytes: Option<Result<u64, String>>,
     /// Rules of `[host]` that this host violates now.
     pub host_violations: Vec<HostFinding>,
-    /// Home folders of all users of this host.
+    /// Of all users of this host.
     pub home_folders: Vec<PathBuf>,
 }
 
 impl HostFacts {
-    /// The default if `gather_facts` did not inspect the folder.
+    /// The default if the folder was not inspected.
     fn folder(&self, path: &Path) -> FolderFacts {
         self.folders.get(path).cloned().unwrap_or_default()
     }
@@ -166,8 +163,7 @@ impl Findings {
     }
 }
 
-/// Returns the most severe finding first. With `vote_confirmed`, it does not check whether the validator
-/// could vote.
+/// The most severe finding is first. With `vote_confirmed`, a voting validator is accepted.
 pub fn check_plan(plan: &Plan, facts: &HostFacts, vote_confirmed: bool) -> Vec<Finding> {
     let mut findings = Findings::default();
     limits::check(plan, facts, &mut findings);
@@ -187,8 +183,8 @@ pub fn check_plan(plan: &Plan, facts: &HostFacts, vote_confirmed: bool) -> Vec<F
     findings.0
 }
 
-/// The findings of `experiment plan` about a voting validator, all as warnings. A refusal would
-/// stop an experiment that continues unattended, and its plan cannot be changed.
+/// Only warnings: a refusal would stop an experiment that continues unattended, and its plan cannot
+/// be changed.
 pub fn vote_warnings(plan: &Plan) -> Vec<Finding> {
     let mut findings = Findings::default();
     let stakes = vote::request_stakes(plan, vote::RETRY_POLICY);
@@ -202,7 +198,7 @@ pub fn vote_warnings(plan: &Plan) -> Vec<Finding> {
     findings.0
 }
 
-/// A temporary violation is at most a warning, because it may be over when a run begins.
+/// A temporary violation may be over when a run begins.
 fn check_host(facts: &HostFacts, findings: &mut Findings) {
     for finding in &facts.host_violations {
         let severity = if finding.is_temporary {

@@ -34,7 +34,7 @@ use std::{fs, io::Write, path::Path, time::Duration};
 
 /// Exists if systemd is PID 1.
 const SYSTEMD: &str = "/run/systemd/system";
-/// Time from SIGTERM to SIGKILL for processes that a killed runner left behind.
+/// For processes that a killed runner left behind.
 const SWEEP_GRACE: Duration = Duration::from_secs(30);
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 const MESSAGE_AFTER: Duration = Duration::from_secs(3);
@@ -163,7 +163,7 @@ fn begin_experiment(
         .run()
 }
 
-/// Begins the experiment, or continues it if its folder has a journal with a plan.
+/// Continues if the folder has a journal with a plan.
 pub fn begin_or_continue(
     plan: Plan,
     launcher_kind: LauncherKind,
@@ -186,8 +186,7 @@ fn has_begun(folder: &ExperimentFolder) -> Result<bool> {
             .is_some())
 }
 
-/// Makes and locks the folder of a new experiment. Removes a journal without a plan. Fails if the
-/// folder has an experiment.
+/// Removes a journal without a plan. Fails if the folder has an experiment.
 fn lock_new_folder(folder: &ExperimentFolder) -> Result<Lock> {
     fs::create_dir_all(folder.path()).at(folder.path())?;
     let lock = Lock::take(&folder.lock())?;
@@ -294,7 +293,6 @@ fn stop(experiment: &Path) -> Result<u8> {
         );
     }
     stop_holder(&path)?;
-    // A killed runner has left its processes behind.
     let _lock = Lock::take(&path)?;
     let launcher = recreate_launcher(&journal_state)?;
     for name in launcher.sweep(&folder.unique_name(&plan.name), SWEEP_GRACE)? {
@@ -349,7 +347,6 @@ fn stop_holder(path: &Path) -> Result<()> {
     wait_for_release(path)
 }
 
-/// Reports the wait, and what to do if the holder is suspended.
 fn wait_for_release(path: &Path) -> Result<()> {
     let (mut waited, mut message_at) = (Duration::ZERO, MESSAGE_AFTER);
     while let Holder::Process(pid) = lock::holder(path)? {
@@ -372,7 +369,7 @@ fn wait_for_release(path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The error has a remedy if the launcher does not work on this host.
+/// The error has a remedy.
 pub fn create_launcher(kind: LauncherKind) -> Result<Box<dyn Launcher>> {
     match kind {
         LauncherKind::Auto if Path::new(SYSTEMD).is_dir() => create_launcher(LauncherKind::Systemd),
@@ -383,7 +380,6 @@ pub fn create_launcher(kind: LauncherKind) -> Result<Box<dyn Launcher>> {
     }
 }
 
-/// Creates the kind of launcher with which the experiment began.
 fn recreate_launcher(journal_state: &JournalState) -> Result<Box<dyn Launcher>> {
     create_launcher(match &journal_state.planned {
         Some(planned) if planned.launcher == "systemd" => LauncherKind::Systemd,
@@ -398,7 +394,6 @@ fn launcher_facts(launcher: &dyn Launcher) -> LauncherFacts {
     }
 }
 
-/// Prints all findings except notes. Fails if one refuses the plan.
 fn refuse_unfit(plan: &Plan, launcher: &dyn Launcher, vote_confirmed: bool) -> Result<()> {
     let facts = check::gather_facts(plan, Ok(launcher_facts(launcher)));
     let mut refusals = 0;
@@ -415,7 +410,7 @@ fn refuse_unfit(plan: &Plan, launcher: &dyn Launcher, vote_confirmed: bool) -> R
     Ok(())
 }
 
-/// Voids the results of these runs, so that [`begin_or_continue`] repeats their turns.
+/// [`begin_or_continue`] then repeats the turns of these runs.
 pub fn void(folder: &Path, runs: &[&CompletedRun<'_>], why: &str) -> Result<()> {
     let folder = ExperimentFolder::new(folder);
     let _lock = Lock::take(&folder.lock())?;

@@ -14,8 +14,8 @@ pub const LOCK: &str = "lock";
 pub const RECORDING: &str = "run.fltl";
 pub const OUTPUT: &str = "output.log";
 pub const RECORDER_LOG: &str = "recorder.log";
-/// Folder in the folder of a run. The placeholder `{run_folder}` of a plan means this folder: it is
-/// the only one of a run in which a program of another user may write.
+/// The placeholder `{run_folder}`: the only folder of a run in which a program of another user may
+/// write.
 pub const PROGRAM_FOLDER: &str = "own";
 /// FIFO at which the exec shim (`faultline hold`) waits before it executes the program of a run.
 pub const EXEC_GATE: &str = "gate";
@@ -61,7 +61,7 @@ impl ExperimentFolder {
         self.host_blocks().is_dir()
     }
 
-    /// Folder of the block with all runs of this replicate.
+    /// A block has all runs of a replicate.
     pub fn host_block(&self, replicate: u32) -> PathBuf {
         self.host_blocks().join(format!("{replicate:03}"))
     }
@@ -71,7 +71,6 @@ impl ExperimentFolder {
         self.0.join("targets.json")
     }
 
-    /// Folder of one attempt at a run.
     pub fn run(&self, run: &ScheduledRun, attempt: u32) -> PathBuf {
         self.0.join("runs").join(relative_run_folder(run, attempt))
     }
@@ -80,8 +79,8 @@ impl ExperimentFolder {
         self.run(run, attempt).join(RECORDING)
     }
 
-    /// Names the cgroups and the Slurm jobs of this experiment. Two experiments with the same name
-    /// differ in the digest of their folder.
+    /// For cgroups and Slurm jobs. Two experiments with the same name differ in the digest of their
+    /// folder.
     pub fn unique_name(&self, name: &str) -> String {
         let path = self.0.canonicalize().unwrap_or_else(|_| self.0.clone());
         let digest = to_hexadecimal(&Sha256::digest(path.as_os_str().as_bytes()));
@@ -89,8 +88,7 @@ impl ExperimentFolder {
     }
 }
 
-/// A path in the folder `runs`, such as `003-512G-r2/a1`: attempt 1 at run 3, of arm 512G and
-/// replicate 2.
+/// In the folder `runs`, such as `003-512G-r2/a1`: attempt 1 at run 3, of arm 512G and replicate 2.
 pub fn relative_run_folder(run: &ScheduledRun, attempt: u32) -> String {
     format!(
         "{:03}-{}-r{}/a{attempt}",
@@ -100,8 +98,8 @@ pub fn relative_run_folder(run: &ScheduledRun, attempt: u32) -> String {
     )
 }
 
-/// `experiment` is a unique name, and `role` is `validator` or `recorder`. The middle part has the
-/// run, not the replicate: `r012_a1` is attempt 1 at run 12.
+/// `experiment` is a unique name, and `role` is `validator` or `recorder`. `r012_a1` is attempt 1
+/// at run (not replicate) 12.
 pub fn cgroup_name(experiment: &str, run: u32, attempt: u32, role: &str) -> CgroupName {
     CgroupName {
         experiment: experiment.to_owned(),

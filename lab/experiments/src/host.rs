@@ -1,4 +1,4 @@
-//! Checks the host before a run by the rules in `[host]` of the plan.
+//! Checks the rules in `[host]` of a plan before a run.
 
 use crate::plan::{HostRules, InitialState, Plan, Severity};
 use faultline_agave::identify::Program;
@@ -36,7 +36,7 @@ pub(crate) fn current_findings(plan: &Plan) -> Vec<HostFinding> {
     host_findings(plan, &HostRoot::default(), None, &[])
 }
 
-/// `busy_cpus` is the number of CPUs that other programs use.
+/// `busy_cpus`: CPUs that other programs use.
 pub(crate) fn host_findings(
     plan: &Plan,
     root: &HostRoot,
@@ -80,8 +80,7 @@ pub(crate) fn host_findings(
     all
 }
 
-/// Adds the space that clearing the work folders will free. Measures it only if a disk lacks space,
-/// because that reads all of the folders.
+/// Measures the space only if a disk lacks it, because that reads all of the work folders.
 fn add_space_of_clearing(plan: &Plan, root: &HostRoot, disks: &mut [Disk]) {
     let rule = &plan.host.free_disk;
     let mut free_sizes = disks.iter().filter_map(|disk| disk.free);
@@ -105,7 +104,7 @@ fn add_space_of_clearing(plan: &Plan, root: &HostRoot, disks: &mut [Disk]) {
     }
 }
 
-/// `name` is a `comm`. The kernel truncates it to 15 bytes, for which [`Program::of_comm`] allows.
+/// `name` is a `comm`, which the kernel truncates to 15 bytes.
 fn is_validator(name: &str) -> bool {
     Program::of_comm(name).is_some() || name == FIREDANCER
 }

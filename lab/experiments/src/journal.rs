@@ -1,5 +1,5 @@
-//! The journal of an experiment has one JSON object per line. Each line is synced before the next
-//! step. Readers ignore invalid lines at the end.
+//! One JSON object per line. Each line is synced before the next step. Readers ignore invalid lines
+//! at the end.
 //!
 //! A turn is the runs that execute at the same time: one, or with `concurrent` one per lane. An
 //! attempt is one execution of a turn.
@@ -36,7 +36,7 @@ pub struct JournalLine {
 pub enum Entry {
     /// The first line.
     Planned(Planned),
-    /// A runner starts or resumes the experiment.
+    /// A runner starts or resumes.
     Runner {
         pid: u32,
         boot: String,
@@ -44,7 +44,7 @@ pub enum Entry {
         #[serde(default)]
         host: String,
     },
-    /// An attempt has begun. Later lines with a `run` of this turn and this `attempt` belong to it.
+    /// Later lines with a `run` of this turn and this `attempt` belong to the attempt.
     TurnBegun {
         turn: u32,
         /// From 1 on.
@@ -55,28 +55,28 @@ pub enum Entry {
         attempt: u32,
         step: Step,
     },
-    /// A search set a memory limit or ended a dwell: a period with one headroom, which gets a
-    /// verdict. The headroom is what a limit leaves above memory that cannot be reclaimed.
+    /// A search set a memory limit or ended a dwell, a period with one headroom: what a limit
+    /// leaves above unreclaimable memory.
     Search {
         run: u32,
-        /// A later attempt starts a new search and ignores the lines of this attempt.
+        /// A later attempt starts a new search.
         attempt: u32,
         #[serde(rename = "line")]
         event: search::SearchEvent,
     },
-    /// A search has finished. The runner then stops the run.
+    /// The runner then stops the run.
     SearchAnswer {
         run: u32,
         attempt: u32,
         answer: Box<search::SearchAnswer>,
     },
-    /// A run has ended, and all its data is on disk.
+    /// All data of the run is on disk.
     RunEnded {
         run: u32,
         attempt: u32,
         ending: Box<Ending>,
     },
-    /// The result of a run no longer counts. The next attempt repeats the whole turn of the run.
+    /// The result no longer counts. The next attempt repeats the whole turn of the run.
     Void {
         run: u32,
         attempt: u32,
@@ -94,12 +94,12 @@ pub struct Planned {
     /// SHA-256 of the plan's text, in hexadecimal.
     #[serde(rename = "plan")]
     pub plan_digest: String,
-    /// The plan's file. Relative paths in the plan start at the folder of this file.
+    /// Relative paths in the plan start at the folder of this file.
     #[serde(default)]
     pub file: PathBuf,
     pub seed: u64,
-    /// [`faultline_runner::isolation::Launcher::name`]. Empty with host blocks: each of them has a
-    /// runner and a journal on its host.
+    /// [`faultline_runner::isolation::Launcher::name`]. Empty with host blocks: each has a runner
+    /// and a journal on its host.
     pub launcher: String,
     pub turns: Vec<Turn>,
 }
@@ -117,11 +117,10 @@ impl Planned {
     }
 }
 
-/// The steps of a run, in order.
+/// In order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Step {
-    /// Wait for a fit host.
     Host,
     Clear,
     Restore,
@@ -131,10 +130,8 @@ pub enum Step {
     /// Create the cgroup with a process that does not execute the program yet. Check the limits.
     Launch,
     Record,
-    /// Let the process execute the program.
     Begin,
     Watch,
-    /// Stop all processes of the cgroup.
     End,
     Judge,
 }
@@ -179,7 +176,7 @@ impl Journal {
         })
     }
 
-    /// Removes invalid lines at the end of the file.
+    /// Removes invalid lines at the end.
     pub fn open(path: &Path) -> Result<(Self, Vec<JournalLine>)> {
         let (lines, length) = read_lines(path)?;
         let mut file = OpenOptions::new().write(true).open(path).at(path)?;
@@ -202,7 +199,6 @@ impl Journal {
         if written.is_ok() {
             self.length += text.len() as u64;
         } else {
-            // A partial line is only tolerated at the end.
             let _ = self.file.set_len(self.length);
             let _ = self.file.seek(SeekFrom::Start(self.length));
         }
@@ -215,7 +211,7 @@ pub fn read(path: &Path) -> Result<Vec<JournalLine>> {
     read_lines(path).map(|(lines, _)| lines)
 }
 
-/// Also returns the length of the valid lines in bytes.
+/// Also returns the valid lines' length in bytes.
 fn read_lines(path: &Path) -> Result<(Vec<JournalLine>, u64)> {
     let bytes = match std::fs::read(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => {
@@ -235,7 +231,7 @@ fn read_lines(path: &Path) -> Result<(Vec<JournalLine>, u64)> {
                 lines.push(line);
                 length += text.len() as u64;
             }
-            // A power cut damages only the end: a valid line after an invalid one is an error.
+            // A power cut damages only the end.
             (Ok(_), Some((number, why))) => anyhow::bail!(
                 "{}:{number}: this is no line of a journal: {why}",
                 path.display()

@@ -11,25 +11,23 @@ use faultline_text::{count, duration};
 use itertools::{Itertools, chain};
 use std::time::Duration;
 
-/// A shell returns 128 plus the signal of its child.
 const SHELL_SIGNAL_BASE: i32 = 128;
 /// A pass of the program cache evicts down to this percentage of the capacity.
 const EVICTION_TARGET_PERCENT: u64 = 90;
-/// Concurrent batches can exceed the target by this many entries.
+/// Concurrent batches can exceed the target by this.
 const BATCH_OVERSHOOT: u64 = 32;
 const MAX_MISSING_SHARE: f64 = 0.05;
 /// With a larger share of samples missing, a recording proves nothing.
 const USELESS_SHARE: f64 = 0.5;
 /// A shorter gap is normal: a busy host may delay any process this long.
 const MIN_MISSING_TIME: Duration = Duration::from_secs(2);
-/// Maximum time between two samples, or [`GAP_INTERVALS`] sampling intervals if these are longer.
+/// Between two samples; or [`GAP_INTERVALS`] sampling intervals, if these are longer.
 const MAX_GAP: Duration = Duration::from_secs(10);
 const GAP_INTERVALS: u32 = 3;
 
 #[derive(Default)]
 pub struct EndFacts {
-    /// Why the runner stopped the run: [`Outcome::Completed`] if the planned duration was over.
-    /// `None` if the run ended by itself.
+    /// [`Outcome::Completed`] if the planned duration was over, `None` if the run ended by itself.
     pub stop_reason: Option<Outcome>,
     pub state_at_stop: CgroupState,
     pub final_state: CgroupState,
@@ -102,17 +100,16 @@ pub fn outcome(kind: WorkloadKind, stop: &StopRules, facts: &EndFacts) -> (Outco
     (outcome, notes)
 }
 
-/// Totals of a run's data points about the program cache.
+/// Of a run's data points about the program cache.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CacheTotals {
     pub points: u64,
     /// Highest number of compiled entries at the start of a pass. A pass follows each load of a
     /// program, even if it evicts nothing.
     pub water_level: u64,
-    /// Like `water_level`, but only of points with evictions.
+    /// Only of points with evictions.
     pub water_level_evicting: u64,
     pub insertions: u64,
-    /// Entries that eviction passes removed.
     pub evictions: u64,
 }
 
@@ -143,11 +140,11 @@ impl CacheTotals {
     }
 }
 
-/// Whether the program cache of the run had a capacity of `entries`. A stock binary silently
-/// ignores the environment variable that sets the capacity.
+/// Whether the program cache had a capacity of `entries`. A stock binary silently ignores the
+/// environment variable for the capacity.
 ///
-/// A pass that evicts starts at nine tenths of the capacity or slightly above. If no pass evicts,
-/// the capacity was sufficient, and a larger one would not have changed the run.
+/// A pass that evicts starts at nine tenths of the capacity or slightly above. If no pass evicts, a
+/// larger capacity would not have changed the run.
 pub fn cache_validity(entries: u32, totals: &CacheTotals) -> Validity {
     let CacheTotals {
         points,
@@ -189,8 +186,7 @@ pub struct RunPeriod {
     pub length: Duration,
 }
 
-/// How many ticks, the samples of the recorder, are missing in a run. Nothing else shows that a
-/// recorder stalled.
+/// Ticks are samples. Only missing ticks show that a recorder stalled.
 pub struct TickCoverage {
     pub due_ticks: u64,
     pub missing_ticks: u64,
@@ -232,7 +228,7 @@ impl TickCoverage {
         }
     }
 
-    /// Why the recording is not complete enough to prove a result.
+    /// `None` if the recording can prove a result.
     pub fn coverage_doubt(&self) -> Option<String> {
         let is_long = self.longest_gap > MAX_GAP.max(self.interval * GAP_INTERVALS);
         (is_long || self.misses_more_than(MAX_MISSING_SHARE)).then(|| {

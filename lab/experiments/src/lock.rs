@@ -1,5 +1,5 @@
-//! An experiment has at most one runner, whose pid is in the lock file. A work folder is locked by
-//! at most one experiment.
+//! An experiment has at most one runner, whose pid is in the lock file. At most one experiment
+//! locks a work folder.
 
 use super::plan::Plan;
 use anyhow::Result;
@@ -42,8 +42,8 @@ impl Lock {
         })
     }
 
-    /// If another process has the lock, `message` returns the text of the error. Its argument is
-    /// ` (process N)`, or empty if the pid is unknown.
+    /// `message` returns the text of the error. Its argument is ` (process N)`, or empty if the pid
+    /// is unknown.
     pub fn take_with_message(path: &Path, message: impl FnOnce(String) -> String) -> Result<Self> {
         // Not truncated: the file may have the pid of another process. A symbolic link is an error.
         let mut file = OpenOptions::new()
@@ -69,7 +69,7 @@ impl Lock {
     }
 }
 
-/// Locks all folders of the plan, so that no other experiment changes them between runs.
+/// No other experiment may change the folders between runs.
 pub fn lock_folders(plan: &Plan) -> Result<Vec<FolderLock>> {
     let lock = |folder, purpose| lock_folder(folder, purpose, &HostRoot::default());
     let work = plan
@@ -91,7 +91,7 @@ pub fn holder(path: &Path) -> Result<Holder> {
     }
 }
 
-/// Whether a signal or a debugger stopped the process; false if unknown.
+/// By a signal or a debugger; false if unknown.
 pub fn is_suspended(pid: u32) -> bool {
     let stat = HostRoot::default().read_proc(&format!("{pid}/stat"), pid_stat::parse);
     stat.is_ok_and(|stat| matches!(stat.state, State::Stopped | State::TracingStop))

@@ -31,8 +31,8 @@ pub struct Plan {
     pub order: Order,
     /// For [`Order::Random`].
     pub seed: u64,
-    /// Maximum attempts of one runner at a turn. A turn is the runs that execute at the same time:
-    /// one, or with `concurrent` one per lane.
+    /// Of one runner. A turn is the runs that execute at the same time: one, or with `concurrent`
+    /// one per lane.
     pub attempts_per_turn: u32,
     pub workload: Workload,
     /// Section `[begin]`.
@@ -41,9 +41,9 @@ pub struct Plan {
     pub stop: StopRules,
     pub host: HostRules,
     pub recorder: RecorderOptions,
-    /// The arms of `[[arm]]` and those of the crossed `[factors]`.
+    /// Of `[[arm]]` and the crossed `[factors]`.
     pub arms: Vec<Arm>,
-    /// One lane; with `concurrent`, one for each arm and one for the second run of the A/A pair.
+    /// One; with `concurrent`, one for each arm and one for the second run of the A/A pair.
     pub lanes: Vec<Lane>,
     pub concurrent: Option<Concurrent>,
     pub report: ReportRules,
@@ -72,7 +72,7 @@ impl Plan {
             .map(|(key, path)| (self.with_lane_name(key, lane), path))
     }
 
-    /// The folder whose files are copied into the ledger before a run.
+    /// Its files are copied into the ledger before a run.
     pub(crate) fn restored_from(&self) -> Option<&Path> {
         match &self.initial_state {
             InitialState::Restore { from } => Some(from),
@@ -90,27 +90,27 @@ impl Plan {
     }
 }
 
-/// Rules of a search for the least sufficient headroom: what a memory limit leaves above memory
-/// that cannot be reclaimed. A dwell is a period with one headroom, and tests it.
+/// A search finds the least sufficient headroom: what a memory limit leaves above unreclaimable
+/// memory. A dwell is a period that tests one headroom.
 #[derive(Debug, Clone)]
 pub struct MemorySearchRules {
     /// Bytes.
     pub first_headroom: u64,
-    /// Minimum time before a dwell, in which memory adapts to the new limit.
+    /// Minimum time before a dwell: memory adapts to the new limit.
     pub settle: Duration,
-    /// Length of a dwell. A dwell that confirms the answer takes twice as long.
+    /// A dwell that confirms the answer takes twice as long.
     pub dwell: Duration,
-    /// Maximum width of the 90 % confidence interval of the answer, as a share of the answer.
+    /// Maximum, of the 90 % confidence interval, as a share of the answer.
     pub width: f64,
-    /// Counted from when the validator has reached the tip of the chain.
+    /// From when the validator has reached the tip of the chain.
     pub max_duration: Duration,
-    /// How far the answer extrapolates the growth of memory that cannot be reclaimed.
+    /// How far the answer extrapolates the growth of unreclaimable memory.
     pub horizon: Duration,
 }
 
 impl MemorySearchRules {
     /// Estimate for few trials: 8, and 3 confirmations at each end of the interval. References have
-    /// no limit: 2 at the beginning, then 1 after every 3 dwells with a limit.
+    /// no limit: 2 first, then 1 after every 3 dwells with a limit.
     pub fn min_duration(&self) -> Duration {
         let (trials, confirmations) = (8, 6);
         let references = 2 + (trials + confirmations) / 3;
@@ -127,7 +127,7 @@ impl MemorySearchRules {
 pub struct Concurrent {
     /// Index of the arm that runs twice in a turn: the A/A pair, whose runs should not differ.
     pub repeated_arm: usize,
-    /// Severity if lanes share a device without I/O limits.
+    /// If lanes share a device without I/O limits.
     pub shared_device: Severity,
 }
 
@@ -156,10 +156,10 @@ pub struct Workload {
     /// Variables besides `PATH`, `HOME`, `LANG` and the runner's; with placeholders.
     pub environment: BTreeMap<String, String>,
     pub open_files: Option<u64>,
-    /// The executable that a start script runs. If the file does not contain the name in
-    /// `program_cache_variable`, it would ignore that variable.
+    /// Run by a start script. If the file does not contain the name in `program_cache_variable`, it
+    /// would ignore that variable.
     pub binary: Option<PathBuf>,
-    /// Environment variable that sets the capacity of the validator's program cache.
+    /// Sets the capacity of the validator's program cache.
     pub program_cache_variable: String,
     pub cluster: Option<Cluster>,
     /// For stake queries; default: the public node of `cluster`.
@@ -190,8 +190,8 @@ pub enum Cluster {
 pub enum InitialState {
     /// Ledger, accounts and snapshots are cleared; the validator downloads a snapshot.
     Download,
-    /// The same folders are cleared. Then `from` is copied into the ledger, and its snapshot
-    /// archives into the snapshots folder.
+    /// Also clears these folders. `from` is then copied into the ledger, and its snapshot archives
+    /// into the snapshots folder.
     Restore {
         from: PathBuf,
     },
@@ -206,11 +206,10 @@ pub enum PageCache {
     Leave,
 }
 
-/// When a run ends. An exit and an OOM kill always end it.
+/// An exit and an OOM kill always end a run.
 #[derive(Debug, Clone)]
 pub struct StopRules {
     pub duration: Duration,
-    /// Event from which `duration` counts.
     pub counted_from: CountedFrom,
     /// From the start to the first executed transaction.
     pub first_transaction_within: Option<Duration>,
@@ -232,9 +231,9 @@ pub enum CountedFrom {
 pub struct HostRules {
     /// Minimum time between two turns.
     pub cool_down: Duration,
-    /// Maximum wait before a turn until temporary problems of the host end. Key `patience`.
+    /// Before a turn, until temporary problems of the host end. Key `patience`.
     pub max_host_wait: Duration,
-    /// Number of CPUs that other programs use.
+    /// CPUs that other programs use.
     pub busy_cpus: Rule<f64>,
     /// Free bytes on each disk that is written to.
     pub free_disk: Rule<u64>,
@@ -275,7 +274,6 @@ pub struct RecorderOptions {
     pub targets: Option<PathBuf>,
 }
 
-/// One of the configurations that the experiment compares.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Arm {
     /// The label `arm` of its recordings.
@@ -297,7 +295,7 @@ pub struct Arm {
     /// Overrides [`Lane::cpus`].
     pub cpus: Option<CpuSet>,
     pub io: Vec<IoLimit>,
-    /// Line number in the plan's file.
+    /// In the plan's file.
     pub line: Option<usize>,
 }
 
@@ -312,7 +310,6 @@ impl Workload {
 }
 
 impl Arm {
-    /// All texts that may have placeholders.
     pub(crate) fn unexpanded_texts(&self) -> Vec<&String> {
         self.arguments
             .iter()
@@ -339,18 +336,17 @@ pub struct Lane {
     pub ledger: PathBuf,
     pub accounts: Option<PathBuf>,
     pub snapshots: Option<PathBuf>,
-    /// A keypair file, which is never changed.
+    /// A keypair file; never changed.
     pub identity: Option<PathBuf>,
     pub rpc_port: Option<u16>,
     pub gossip_port: Option<u16>,
     pub port_range: Option<(u16, u16)>,
     pub cpus: Option<CpuSet>,
-    /// Line number in the plan's file.
     pub line: Option<usize>,
 }
 
 impl Lane {
-    /// The work folders, with their keys in a plan.
+    /// Work folders, with their keys in a plan.
     fn named_folders(&self) -> impl Iterator<Item = (&'static str, &Path)> {
         let folders = [
             ("ledger", Some(&self.ledger)),
@@ -369,12 +365,11 @@ impl Lane {
 
 #[derive(Debug, Clone, Default)]
 pub struct SlurmOptions {
-    /// Bytes to request of a node. Default: the largest sum of memory limits in a turn, and a
-    /// reserve.
+    /// Bytes. Default: the largest sum of memory limits in a turn, and a reserve.
     pub memory: Option<u64>,
     pub constraint: Option<String>,
     pub exclude: Option<String>,
-    /// Further options of `sbatch`, as in `--partition=lab`.
+    /// Of `sbatch`, such as `--partition=lab`.
     pub options: Vec<String>,
 }
 

@@ -1,12 +1,11 @@
-//! Searches the minimum headroom over unreclaimable memory in one run.
+//! Searches the minimum headroom in one run: what the limit leaves above unreclaimable memory. The
+//! limit follows this memory, so only page cache is squeezed.
 //!
-//! A state machine without a host: readings go in, limits and journal lines come out. The headroom
-//! is what the limit leaves above memory that cannot be reclaimed. The limit follows this memory,
-//! so only page cache is squeezed. A dwell is the time for which the search keeps one headroom; it
-//! gets a verdict. References are dwells without a limit: at the beginning, then every fourth
-//! dwell. The search first tries smaller and smaller headrooms until one fails, and then those that
-//! [`faultline_stats::staircase`] chooses. Finally, it tries both ends of the resulting interval
-//! three times each, at double length.
+//! A state machine without a host: readings go in, limits and journal lines come out. In a dwell,
+//! the search keeps one headroom, and then gives a verdict. References are dwells without a limit:
+//! at the beginning, then every fourth dwell. The search tries smaller and smaller headrooms until
+//! one fails, then those that [`faultline_stats::staircase`] chooses. Finally, it tries both ends
+//! of the interval three times each, at double length.
 
 mod dwell;
 mod limit_control;
@@ -27,11 +26,11 @@ use std::{mem, time::Duration};
 
 /// With more slots behind, the limit is lifted.
 const MAX_SLOTS_BEHIND: u64 = 20;
-/// Above this PSI `full` of memory in percent, over 10 s, the limit is lifted.
+/// Above this PSI `full` of memory, over 10 s, the limit is lifted.
 const MAX_STALL_PERCENT: f64 = 20.0;
 /// If memory or slots behind are not read for this long, the limit is lifted.
 const MAX_DATA_AGE: Duration = Duration::from_secs(5);
-/// Reason of a failure: the validator is silent while its recorder works.
+/// The validator is silent while its recorder works.
 const VALIDATOR_SILENT: &str = "the validator has stopped answering";
 pub(crate) const VALIDATOR_ENDED: &str = "the validator ended";
 /// References before the first trial.
@@ -44,7 +43,6 @@ const MAX_TRIALS: usize = 50;
 /// `settle` is how long a new state must last before the next stage. Moving the limit to its target
 /// may take this multiple of `settle`, a recovery this multiple of `settle` plus `dwell`.
 const TIMEOUT_FACTOR: u32 = 4;
-/// A recovery may take at least this long.
 const MIN_RECOVERY_TIMEOUT: Duration = Duration::from_secs(60);
 /// From this share of its limit on, a cgroup counts as full of page cache.
 const FULL_SHARE: f64 = 0.97;
@@ -77,7 +75,7 @@ impl DwellPurpose {
 }
 
 enum Stage {
-    /// Since when the validator has been at the tip; `None` if it is not there.
+    /// Since when the validator has been at the tip.
     Starting(Option<Duration>),
     /// Since when the validator has had no limit. Lasts until its refaults and its distance to the
     /// tip are normal.
@@ -103,7 +101,7 @@ pub struct SearchMachine {
     startup_peak_bytes: u64,
     dwells_since_reference: usize,
     consecutive_voids: usize,
-    /// Purpose of the next dwell, if it is repeated or waits for a recovery.
+    /// Of the next dwell, if it is repeated or waits for a recovery.
     pending_purpose: Option<DwellPurpose>,
     actions: Vec<Action>,
 }
@@ -299,7 +297,7 @@ impl SearchMachine {
         reading: &Reading,
     ) {
         let was_limited = self.limit_control.limit.is_some();
-        // A danger does not wait for the disk: the limit is lifted before anything is journaled.
+        // A danger does not wait for the journal's disk.
         if let Some(danger) = danger {
             self.limit_control.lift(&mut self.actions);
             if was_limited {
@@ -385,7 +383,6 @@ impl SearchMachine {
         self.stage = Stage::Approaching(purpose, Dwell::begin(reading, self.rules.dwell));
     }
 
-    /// `Err` is the outcome, when the search is over.
     fn next_purpose(&mut self, reading: &Reading) -> Result<DwellPurpose, SearchOutcome> {
         let floor = self.floor();
         self.staircase.raise_floor(floor as f64);
@@ -437,8 +434,8 @@ impl SearchMachine {
         }
     }
 
-    /// Under a hard limit, only headrooms above this many bytes are tried. With a smaller headroom,
-    /// memory could fill the cgroup before the limit is lifted, and then writes fail.
+    /// In bytes. Under a hard limit, smaller headrooms are not tried: memory could fill the cgroup
+    /// before the limit is lifted.
     fn floor(&self) -> u64 {
         if self.is_hard_limit {
             self.limit_control.max_rise.saturating_mul(2)
@@ -447,7 +444,7 @@ impl SearchMachine {
         }
     }
 
-    /// Whether the validator is as near to the tip as in the references; without one, at the tip.
+    /// Without a reference: whether the validator is at the tip.
     fn is_as_near_as_references(&self, reading: &Reading) -> bool {
         reading.slots_behind.is_some_and(|behind| {
             behind <= self.references.slots_behind().unwrap_or(self.at_tip_slots)

@@ -1,6 +1,6 @@
-//! Calls Slurm's programs. Each host block of an experiment (turns that one host executes with a
-//! journal of its own), or each round of a campaign, is a task of a job array. A follow-up job runs
-//! when the array has ended: it writes the report, or collects the results.
+//! Calls Slurm's programs. Each host block (turns that one host executes with its own journal) or
+//! each round of a campaign is a task of a job array. When the array has ended, a follow-up job
+//! writes the report or collects the results.
 
 use crate::{blocks::env_var, folder::ExperimentFolder, plan::Plan, plan_command::estimate};
 use anyhow::{Context, Result, bail, ensure};
@@ -18,12 +18,12 @@ use std::{
     time::Duration,
 };
 
-/// If Slurm's `RequeueExit` has this exit code, Slurm queues a job again that ends with it.
+/// With this exit code in `RequeueExit`, Slurm queues the job again.
 pub(crate) const EXIT_TEMPFAIL: u8 = 75;
 
-/// Memory for the runner and the recorder, in addition to the limits of the runs.
+/// For the runner and the recorder.
 const RESERVED_BYTES: u64 = 1 << 30;
-/// Added to the estimated time of a job for its time limit.
+/// Added to the estimated time of a job.
 const TIME_MARGIN: Duration = Duration::from_secs(120);
 
 /// Above `MessageTimeout`, 10 s by default, after which Slurm's programs fail themselves.
@@ -74,7 +74,7 @@ pub(crate) fn experiment_script(plan: &Plan, vote_confirmed: bool) -> Result<Str
     job_scripts.array_script(plan, turns, &comment, &command)
 }
 
-/// Writes the batch scripts of an experiment or a campaign.
+/// Of an experiment or a campaign.
 pub struct JobScripts {
     pub job_name: String,
     pub output_folder: PathBuf,
@@ -111,7 +111,6 @@ impl JobScripts {
         script_text(comment, &options, command)
     }
 
-    /// For the job that runs when the array has ended.
     pub fn follow_up_script(
         &self,
         plan: &Plan,
@@ -147,13 +146,12 @@ fn script_text(comment: &str, options: &[String], command: &str) -> Result<Strin
     ))
 }
 
-/// Quotes a path for a shell.
 pub fn shell_quoted(path: &Path) -> String {
     format!("'{}'", path.display().to_string().replace('\'', "'\\''"))
 }
 
-/// The memory that a job requests; 0 is all memory of a node. Slurm does not limit the runs by it,
-/// because they are not in Slurm's cgroups.
+/// 0 is all memory of a node. Slurm does not limit the runs, because they are not in Slurm's
+/// cgroups.
 fn reserved_bytes(plan: &Plan) -> Result<u64> {
     let limits = plan
         .arms
@@ -223,7 +221,7 @@ pub fn check(plan: &Plan) -> Result<()> {
     Ok(())
 }
 
-/// Submits the tasks of an array, and its follow-up job. Returns the array's id.
+/// Returns the array's id.
 pub fn submit(script: &Path, tasks: &BTreeSet<u32>, follow_up: &Path) -> Result<String> {
     let array = format!("--array={}", tasks.iter().join(","));
     let job = call("sbatch", &["--parsable", &array, &script.to_string_lossy()])?;
@@ -236,7 +234,7 @@ pub fn submit(script: &Path, tasks: &BTreeSet<u32>, follow_up: &Path) -> Result<
     Ok(job)
 }
 
-/// Jobs of this name that wait or run, without the job in which this program runs.
+/// Waiting and running jobs, without the job of this program.
 pub fn list_jobs(job_name: &str) -> Result<Vec<Job>> {
     let name = format!("--name={job_name}");
     let answer = call(

@@ -33,7 +33,6 @@ pub enum ExperimentState {
         /// `None` if the runner has not written it yet.
         pid: Option<u32>,
     },
-    /// A signal suspended the runner.
     Suspended {
         pid: u32,
     },
@@ -55,15 +54,15 @@ pub struct Status {
     pub runs_done: usize,
     #[serde(rename = "of")]
     pub run_count: usize,
-    /// Percentage of the turns that are done, with the elapsed share of the open one.
+    /// Of the turns that are done, with the elapsed share of the open one.
     pub percent: f64,
     /// `None` without a runner.
     pub seconds_left: Option<u64>,
-    /// Jobs of Slurm that wait or run.
+    /// Of Slurm, waiting or running.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub jobs: Vec<Job>,
-    /// Journals of host blocks that cannot be used, with reasons. A host block is turns that one
-    /// host executes with a journal of its own.
+    /// Journals of host blocks, with reasons. A host block is turns that one host executes with its
+    /// own journal.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub unreadable: Vec<String>,
     pub runs: Vec<RunStatus>,
@@ -74,7 +73,7 @@ pub struct RunStatus {
     #[serde(flatten)]
     pub scheduled: ScheduledRun,
     pub turn: u32,
-    /// How often the turn was begun.
+    /// At the turn.
     pub attempts: u32,
     /// `None` without host blocks.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -237,7 +236,7 @@ fn run_status(
     }
 }
 
-/// Time since the newest attempt at the first open turn began; `None` if all its runs have ended.
+/// Since the newest attempt began; `None` if all its runs have ended.
 fn open_turn_elapsed(journal_state: &JournalState, now: Duration) -> Option<Duration> {
     let mut turns = journal_state.turns.iter();
     let turn = turns.find(|turn| !journal_state.is_done(turn))?;
@@ -247,8 +246,7 @@ fn open_turn_elapsed(journal_state: &JournalState, now: Duration) -> Option<Dura
     (!is_over).then(|| now.saturating_sub(from_nanoseconds(newest.unix_ns)))
 }
 
-/// The average length of the finished turns; if there is none, the cool-down and the duration of
-/// the plan.
+/// The average of the finished turns; without one, the plan's cool-down and duration.
 fn expected_turn_length(plan: &Plan, journal_state: &JournalState) -> Duration {
     let lengths: Vec<Duration> = journal_state
         .turns
@@ -283,7 +281,7 @@ fn page_text(status: &Status, now: Duration) -> String {
         status.percent,
         left.unwrap_or_default()
     );
-    // A lane: the folders, ports and CPUs of one run of a turn.
+    // A lane: the folders, ports and CPUs of one run.
     let mut run_lanes = status.runs.iter().map(|run| &run.scheduled.lane);
     let has_lanes = !run_lanes.all_equal();
     let has_hosts = status.runs.iter().any(|run| run.host.is_some());
@@ -351,7 +349,7 @@ fn job_line(job: &Job) -> String {
     )
 }
 
-/// `next_text` is the text for the first run that has not begun. It is then emptied.
+/// `next_text` is for the first run that has not begun, and is then emptied.
 fn run_text(run: &RunStatus, next_text: &mut &'static str) -> String {
     let search = run.search.as_ref();
     let search = search.map_or_else(String::new, |search| format!("; {}", search.in_words()));

@@ -8,29 +8,27 @@ use faultline_common::clock::from_nanoseconds;
 use faultline_recording::Progress;
 use std::{mem, time::Duration};
 
-/// If the first transaction is reported later than this, its time is wrong: the validator pushes
-/// metrics every ten seconds.
+/// A first transaction reported later has a wrong time: the validator pushes metrics every ten
+/// seconds.
 const MAX_FIRST_TRANSACTION_AGE: Duration = Duration::from_secs(60);
 /// Without a new sample of the recorder for this time and for `STALE_INTERVALS`, rules about
 /// missing progress do not apply: a busy disk can delay the recorder.
 const MIN_STALE_TIME: Duration = Duration::from_secs(10);
 const STALE_INTERVALS: u32 = 5;
-/// A run is too long if it ends later than planned by more than this and by more than 1/20 of its
-/// planned length.
+/// A run is too long if its end is late by more than this and by more than 1/20 of its planned
+/// length.
 const MAX_END_DELAY: Duration = Duration::from_secs(10);
 const END_DELAY_DIVISOR: u32 = 20;
-/// A recorder without a new sample for this multiple of `Watch::stale_after` is dead.
+/// Of `Watch::stale_after`, without a new sample.
 const DEAD_RECORDER_FACTOR: u32 = 12;
 
-/// One moment on two clocks.
 #[derive(Clone, Copy)]
 pub struct Timestamp {
-    /// By the monotonic clock.
     pub uptime: Duration,
     pub unix_ns: i64,
 }
 
-/// Observes one run. Times are those of the monotonic clock.
+/// Times are those of the monotonic clock.
 pub struct Watch {
     kind: WorkloadKind,
     rules: StopRules,
@@ -39,11 +37,11 @@ pub struct Watch {
     stale_after: Duration,
     pub(crate) began: Timestamp,
     first_transaction_at: Option<Duration>,
-    /// The newest slot, and when it was first seen.
+    /// And when it was first seen.
     newest_slot: Option<(u64, Duration)>,
     has_reached_tip: bool,
     phase: Option<String>,
-    /// Uptime in nanoseconds of the recorder's newest sample, and when it was first seen.
+    /// Uptime in nanoseconds of the recorder's sample, and when it was first seen.
     newest_tick: Option<(i64, Duration)>,
     sampled_at: Duration,
     /// Longest time between two calls of [`Watch::sample`] after the planned end.
@@ -90,7 +88,7 @@ impl Watch {
         self.decide(now.uptime)
     }
 
-    /// The delay of the end, if it is so long that the runner itself must have stalled.
+    /// `Some` if the runner itself must have stalled.
     pub fn excessive_delay(&self) -> Option<Duration> {
         let max_delay = MAX_END_DELAY.max(self.rules.duration / END_DELAY_DIVISOR);
         (self.end_delay > max_delay).then_some(self.end_delay)
@@ -159,7 +157,7 @@ impl Watch {
         }
     }
 
-    /// Time without a new sample of the recorder. Returned once, when it has become too long.
+    /// Time without a new sample. Returned once, when it has become too long.
     pub fn take_new_silence(&mut self) -> Option<Duration> {
         let silence = self.time_since_tick();
         let is_stale = silence >= self.stale_after;
@@ -167,7 +165,6 @@ impl Watch {
         (is_stale && !was_reported).then_some(silence)
     }
 
-    /// Time without a new sample, if it is so long that the recorder must be dead.
     pub fn silence_of_dead_recorder(&self) -> Option<Duration> {
         let silence = self.time_since_tick();
         (silence >= self.stale_after * DEAD_RECORDER_FACTOR).then_some(silence)

@@ -24,8 +24,8 @@ struct UserIds {
     groups: Vec<u32>,
 }
 
-/// Paths that the plan's user certainly cannot use, with reasons. A path is left out if it is
-/// missing or has an ACL, and all paths are if the user is missing.
+/// With reasons. A path is left out if it is missing or has an ACL, and all paths are if the user
+/// is missing.
 pub fn find_inaccessible(plan: &Plan) -> BTreeMap<PathBuf, String> {
     let read = |file: &str| std::fs::read_to_string(file).unwrap_or_default();
     let user = plan.workload.user.as_deref();
@@ -47,9 +47,8 @@ pub fn find_inaccessible(plan: &Plan) -> BTreeMap<PathBuf, String> {
     inaccessible
 }
 
-/// Name, path and required permission bits. A run makes the user the owner of each folder that it
-/// clears, so such a folder needs no bits, and only its parents are checked. All other paths must
-/// be accessible already.
+/// Name, path and permission bits. A run makes the user the owner of each folder that it clears, so
+/// only the parents of this folder are checked.
 fn required_access(plan: &Plan) -> Vec<(String, &Path, u32)> {
     let folder_bits = if plan.initial_state == InitialState::AsIs {
         WRITE | EXECUTE
@@ -145,7 +144,7 @@ impl UserIds {
     }
 }
 
-/// Whether the path has an ACL. Also true if the ACL cannot be read.
+/// Also true if the ACL cannot be read.
 fn has_access_list(path: &Path) -> bool {
     use rustix::io::Errno;
     let acl = rustix::fs::getxattr(path, "system.posix_acl_access", &mut [0_u8; 0]);

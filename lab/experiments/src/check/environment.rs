@@ -6,7 +6,7 @@ use crate::plan::{Plan, WorkloadKind};
 /// A module creates its datapoints only if it may log at `info`.
 const LOG_VARIABLE: &str = "RUST_LOG";
 
-/// Modules that create required datapoints, in all versions from 2.0.5 to 4.4.0.
+/// In all versions from 2.0.5 to 4.4.0.
 const DATAPOINT_MODULES: [&str; 6] = [
     "solana_core::replay_stage",
     "solana_core::optimistic_confirmation_verifier",
@@ -16,7 +16,7 @@ const DATAPOINT_MODULES: [&str; 6] = [
     "solana_cost_model::cost_tracker",
 ];
 
-/// Modules whose log lines the report of a replay needs: datapoints, frozen banks, total time.
+/// The report of a replay needs their datapoints, frozen banks and total time.
 const REPLAY_LOG_MODULES: [&str; 4] = [
     "solana_metrics::metrics",
     "solana_runtime::bank",

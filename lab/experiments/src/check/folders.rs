@@ -17,14 +17,13 @@ const RECORDING_BYTES_PER_HOUR: u64 = 8 << 20;
 /// A full and an incremental snapshot of mainnet-beta.
 const DOWNLOADED_SNAPSHOT_BYTES: u64 = 100 << 30;
 
-/// The ledger, accounts and snapshots folders of all lanes, each with its key in the plan. One lane
-/// has the folders of one run; with `concurrent`, each run of a turn has its own lane.
+/// Ledger, accounts and snapshots of all lanes, with keys in the plan. A lane has the folders of
+/// one run; with `concurrent`, each run of a turn has its own lane.
 pub fn work_folders(plan: &Plan) -> Vec<(String, &Path)> {
     let lanes = plan.lanes.iter();
     lanes.flat_map(|lane| plan.folders_of(lane)).collect()
 }
 
-/// The work folders, the experiment's folder, and the folder from which a snapshot is restored.
 pub fn named_folders(plan: &Plan) -> Vec<(String, &Path)> {
     let mut all = written_folders(plan);
     let source = plan.restored_from();
@@ -96,7 +95,6 @@ pub fn check(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
     }
 }
 
-/// Warns if recordings would take disk time from the validator.
 fn check_shared_device(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
     let Some(device) = facts.folder(&plan.folder).device else {
         return;
@@ -112,7 +110,7 @@ fn check_shared_device(plan: &Plan, facts: &HostFacts, findings: &mut Findings) 
     }
 }
 
-/// Reports two keys with the same folder. Symbolic links can make two different paths equal.
+/// Symbolic links can make two different paths equal.
 fn check_distinct(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
     let folders: Vec<(String, PathBuf)> = named_folders(plan)
         .into_iter()
@@ -139,8 +137,7 @@ pub struct SpaceNeed {
     pub bytes: u64,
     /// What needs the space, and how exact the number is.
     pub what: String,
-    /// Too little space is only a warning, because the number is an estimate, or because a run
-    /// clears folders first.
+    /// Too little space is only a warning: `bytes` is an estimate, or a run clears folders first.
     pub rough: bool,
     pub free: Option<u64>,
 }

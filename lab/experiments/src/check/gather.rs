@@ -1,5 +1,5 @@
-//! Reads the facts about this host that the checks of a plan need. The recorder is the daemon
-//! `faultlined`. A lane has the folders, CPUs and identity of one run.
+//! Reads the facts that the checks need. The recorder is the daemon `faultlined`. A lane has the
+//! folders, CPUs and identity of one run.
 
 use super::{
     FolderFacts, HostFacts, LauncherFacts, TOOLS, access,
@@ -115,8 +115,7 @@ fn io_device_numbers(plan: &Plan) -> BTreeMap<PathBuf, Result<u64, String>> {
         .collect()
 }
 
-/// Memory limits above the runs: that of the machine and those of the cgroups of this program. With
-/// systemd, runs are not below these cgroups.
+/// Of the machine and the cgroups of this program. With systemd, runs are not below these cgroups.
 fn read_outer_limits(
     launcher: &Result<LauncherFacts, String>,
 ) -> Result<Vec<LevelMemory>, ReadError> {
@@ -226,7 +225,6 @@ fn home_folders() -> Vec<PathBuf> {
         .collect()
 }
 
-/// Number of a block device, or of the device that has the file.
 fn block_device_number(path: &Path) -> Result<u64, String> {
     let meta = fs::metadata(path).map_err(file_error)?;
     let number = if meta.file_type().is_block_device() {
@@ -250,8 +248,7 @@ fn file_error(error: io::Error) -> String {
     }
 }
 
-/// The recorder's verdict on the file `recorder.config`. `None` if the program of the recorder or
-/// this file is missing or unreadable.
+/// `None` if the recorder's program or the file `recorder.config` is missing or unreadable.
 fn config_verdict(plan: &Plan, recorder_program: Option<&Path>) -> Option<Result<(), String>> {
     let (program, file) = (recorder_program?, plan.recorder.config.as_deref()?);
     fs::File::open(file).ok()?;
@@ -295,8 +292,8 @@ fn at_tip_delay(plan: &Plan) -> Option<Duration> {
     }
 }
 
-/// `[phase]` of the recorder's configuration. Empty if the plan names no configuration, or if that
-/// has no such table. `None` if the configuration is unreadable.
+/// `[phase]` of the recorder's configuration; empty without this table. `None` if the configuration
+/// is unreadable.
 pub fn phase_config(plan: &Plan) -> Option<Table> {
     let Some(file) = &plan.recorder.config else {
         return Some(Table::new());

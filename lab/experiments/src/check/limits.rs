@@ -8,10 +8,9 @@ use faultline_runner::isolation::CpuSet;
 use faultline_text::{bytes, size};
 use std::collections::BTreeSet;
 
-/// The name of the launcher that makes cgroups of version 1 itself.
+/// A launcher that makes cgroups of version 1 itself.
 const CGROUP_V1: &str = "cgroup v1";
-/// Least and most memory that stays for the rest of the host. Between them, it is a twentieth of
-/// the RAM.
+/// For the rest of the host. Between these bounds, it gets a twentieth of the RAM.
 const RESERVE_BOUNDS: (u64, u64) = (512 << 20, 8 << 30);
 
 pub fn check(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
@@ -90,7 +89,6 @@ fn check_abilities(
     }
 }
 
-/// Reports each outer limit that takes effect before `max`.
 fn check_outer_limits(subject: &str, max: u64, facts: &HostFacts, findings: &mut Findings) {
     let max_text = size(max);
     if let Err(why) = &facts.outer_limits {
@@ -121,8 +119,7 @@ fn check_memory_max(arm: &Arm, facts: &HostFacts, findings: &mut Findings) {
     check_outer_limits(&format!("{subject} is"), max, facts, findings);
     let Some(ram) = facts.ram else { return };
     let (max_text, ram_text) = (size(max), size(ram));
-    // `ram` excludes the memory that the kernel reserves, so an arm with exactly the installed
-    // memory can be above `ram`, but by less than 5 %.
+    // `ram` excludes what the kernel reserves: less than 5 % of the installed memory.
     if max > ram / 100 * 105 {
         findings.refuse(
             format!("{subject} is {max_text}, and this host has {ram_text}: the arm would have less memory than its limit"),
@@ -155,7 +152,7 @@ fn check_cpus(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
 }
 
 fn check_concurrent(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
-    // This arm runs twice at the same time (A/A pair): the two runs differ only by chance and lane.
+    // The A/A pair runs at the same time: its runs differ only by chance and lane.
     let repeated_arm = plan
         .concurrent
         .and_then(|concurrent| plan.arms.get(concurrent.repeated_arm));

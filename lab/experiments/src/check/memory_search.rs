@@ -1,16 +1,15 @@
-//! Checks a plan with a memory search. The headroom is the bytes that a limit leaves above memory
-//! that cannot be reclaimed. A search keeps each headroom for a time, the dwell, and judges it.
+//! A memory search tries headrooms: what a limit leaves above unreclaimable memory. A dwell is the
+//! time for which the search keeps one headroom.
 
 use super::{Findings, HostFacts, LauncherFacts};
 use crate::plan::Plan;
 use faultline_text::{duration, size};
 use std::time::Duration;
 
-/// In a shorter dwell, a validator replays too few slots for a verdict. Besides, it sends its
-/// metrics to the recorder only every 10 s.
+/// In a shorter dwell, a validator replays too few slots and sends too few metrics (every 10 s).
 const MIN_DWELL: Duration = Duration::from_secs(60);
 
-/// The recorder must sample this often: a search lifts its limit after 5 s without a sample.
+/// A search lifts its limit after 5 s without a sample.
 const MAX_SAMPLING_INTERVAL: Duration = Duration::from_secs(2);
 
 /// With this option, the validator reports the tip on every request.

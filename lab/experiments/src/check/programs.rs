@@ -12,7 +12,7 @@ use std::{
 
 const FINCORE: &str = "fincore";
 const SETPRIV: &str = "setpriv";
-/// Programs of util-linux that a run needs.
+/// Programs of util-linux.
 pub const TOOLS: [&str; 2] = [FINCORE, SETPRIV];
 
 /// An option of the accounts database, the releases from 2.0.25 to 4.4.0 that have it, and the
@@ -139,8 +139,8 @@ fn check_tools(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
     }
 }
 
-/// `cache_entries` of an arm sets the capacity of the program cache by an environment variable. A
-/// binary that does not read this variable would keep its own capacity.
+/// `cache_entries` sets the capacity of the program cache by this variable. A binary that does not
+/// read the variable keeps its own capacity.
 fn check_cache_variable(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
     let variable = &plan.workload.program_cache_variable;
     for arm in plan
@@ -197,7 +197,7 @@ fn check_accounts_options(plan: &Plan, facts: &HostFacts, findings: &mut Finding
     }
 }
 
-/// Rows of [`ACCOUNTS_OPTIONS`] whose option is in the arm's command.
+/// Rows whose option is in the arm's command.
 fn accounts_options(
     plan: &Plan,
     arm: &Arm,
@@ -210,7 +210,6 @@ fn accounts_options(
     })
 }
 
-/// The program file: the arm's binary, else the workload's, else the command's first word.
 fn program_of(plan: &Plan, arm: &Arm, facts: &HostFacts) -> Option<PathBuf> {
     let of_command = || {
         let program = facts.programs.get(command_of(plan, arm).first()?)?;
@@ -222,8 +221,8 @@ fn program_of(plan: &Plan, arm: &Arm, facts: &HostFacts) -> Option<PathBuf> {
         .or_else(of_command)
 }
 
-/// The arm's command, with the values of the first lane for placeholders. A lane has the folders,
-/// ports and CPUs of one run. Empty if a placeholder has no value.
+/// With the first lane's values for placeholders; empty if one has no value. A lane has the
+/// folders, ports and CPUs of one run.
 pub fn command_of(plan: &Plan, arm: &Arm) -> Vec<String> {
     let lane = Lane::default();
     let lane = plan.lanes.first().unwrap_or(&lane);
@@ -231,7 +230,7 @@ pub fn command_of(plan: &Plan, arm: &Arm) -> Vec<String> {
         .map_or_else(|_| Vec::new(), |expanded| expanded.command)
 }
 
-/// Searches the program file of each arm for the options and the variable that the arm sets.
+/// For the options and the variable that each arm sets.
 pub fn search_program_files(plan: &Plan, facts: &HostFacts) -> TextPresences {
     let mut presences = TextPresences::new();
     for arm in &plan.arms {
@@ -259,7 +258,7 @@ pub fn search_program_files(plan: &Plan, facts: &HostFacts) -> TextPresences {
 const ELF: &[u8] = b"\x7fELF";
 const CHUNK_BYTES: usize = 1 << 18;
 
-/// Searches a program file for `name`, which `excluded_suffix` must not follow.
+/// `excluded_suffix` must not follow `name`.
 fn search_program_file(file: &Path, name: &str, excluded_suffix: &str) -> TextPresence {
     let search = || {
         if !fs::metadata(file)?.is_file() {

@@ -12,14 +12,14 @@ use std::{
     time::Duration,
 };
 
-/// For public RPC nodes, which limit the rate of requests.
+/// Public RPC nodes limit the rate of requests.
 pub const RETRY_POLICY: RetryPolicy = RetryPolicy {
     max_tries: 3,
     first_wait: Duration::from_millis(500),
     answer_timeout: Duration::from_secs(10),
 };
 
-/// Maximum size of a keypair file, which has 64 numbers in JSON.
+/// A keypair file has 64 numbers in JSON.
 const MAX_KEYPAIR_BYTES: u64 = 4096;
 const KEYPAIR_LENGTH: usize = 64;
 const VOTE_OPTIONS: [&str; 2] = ["--vote-account", "--authorized-voter"];
@@ -101,7 +101,7 @@ fn check_stake(plan: &Plan, lane: &Lane, stake: &Stake, findings: &mut Findings)
     }
 }
 
-/// Whether every command names the identity of the lane. True for a lane without identity.
+/// Whether every command names the lane's identity; true without one.
 fn is_identity_passed(plan: &Plan, lane: &Lane) -> bool {
     let Some(file) = &lane.identity else {
         return true;
@@ -145,13 +145,13 @@ fn words(text: &str) -> impl Iterator<Item = &str> {
     text.split(is_end).filter(|word| !word.is_empty())
 }
 
-/// Whether `text` has this word: also in `--x=1` and `"--x",`, not in `--x-y`.
+/// Also in `--x=1` and `"--x",`, not in `--x-y`.
 fn has_option(text: &str, option: &str) -> bool {
     text.split(|c: char| !c.is_ascii_alphanumeric() && !matches!(c, '-' | '_'))
         .any(|word| word == option)
 }
 
-/// Stake by lane, which has the identity of one run. Empty if the workload is no validator.
+/// By lane, which has the identity of one run. Empty if the workload is no validator.
 pub fn request_stakes(plan: &Plan, retry_policy: RetryPolicy) -> BTreeMap<String, Stake> {
     let workload = &plan.workload;
     let mut stakes = BTreeMap::new();

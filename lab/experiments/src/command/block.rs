@@ -1,5 +1,4 @@
-//! Commands for blocks. A block has all runs of one replicate, and one host executes it, with or
-//! without Slurm.
+//! A block has all runs of one replicate. One host executes it, with or without Slurm.
 
 use super::{begin_experiment, continue_experiment, lock_new_folder, write_synced};
 use crate::{
@@ -28,7 +27,7 @@ use itertools::Itertools;
 use std::{fs, time::Duration};
 
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
-/// Added to the grace period of a validator: the recorder and Slurm need time to end, too.
+/// The recorder and Slurm need time to end, too.
 const STOP_MARGIN: Duration = Duration::from_secs(60);
 
 pub fn prepare(plan: &Plan) -> Result<ExperimentFolder> {
@@ -49,8 +48,8 @@ pub fn prepare(plan: &Plan) -> Result<ExperimentFolder> {
     Ok(folder)
 }
 
-/// The exit code of a host block, which is a block of a plan or a round of a campaign. One host
-/// executes its turns. The code is 75 if the block or the host is in use, or the host is not fit.
+/// A host block is a block of a plan or a round of a campaign. The code is 75 if the block or the
+/// host is in use, or the host is not fit.
 pub fn host_block_exit_code(what: &str, end: Result<ExperimentEnd>) -> Result<u8> {
     let not_now = |why: String| {
         say(&format!("{what}: not now: {why}"));
@@ -73,8 +72,8 @@ pub fn host_block_exit_code(what: &str, end: Result<ExperimentEnd>) -> Result<u8
 pub fn run(args: &BlockArgs) -> Result<ExperimentEnd> {
     let replicate = args.block;
     let folder = find_folder(&args.experiment)?;
-    // `read_with_host_blocks` would test the locks of all blocks by taking them for a moment. That
-    // would disturb other blocks that start now.
+    // `read_with_host_blocks` would take the locks of all blocks for a moment, and disturb blocks
+    // that start now.
     let (mut plan, _) = read_without_host_blocks(&folder)?;
     ensure!(
         folder.has_host_blocks(),
@@ -133,8 +132,8 @@ pub fn run(args: &BlockArgs) -> Result<ExperimentEnd> {
     }
 }
 
-/// Above the numbers of all attempts on this file system, and at least Slurm's count of restarts.
-/// Hosts without a common file system do not see each other's attempts, but know this count.
+/// At least Slurm's count of restarts: hosts without a common file system know this count, but do
+/// not see each other's attempts.
 fn next_attempt_number(block_attempts: &[BlockAttempt]) -> u32 {
     let restarts = blocks::env_var("SLURM_RESTART_COUNT").and_then(|count| count.parse().ok());
     block_attempts
@@ -143,7 +142,7 @@ fn next_attempt_number(block_attempts: &[BlockAttempt]) -> u32 {
         .max(restarts.unwrap_or(0))
 }
 
-/// When the last run on this host ended, in any block.
+/// Of the last run on this host, in any block.
 fn last_end_unix_ns(folder: &ExperimentFolder, plan: &Plan, host: &str) -> Option<i64> {
     let digest = digest(&plan.text);
     let mut last_end = None;
@@ -233,7 +232,7 @@ pub fn stop(folder: &ExperimentFolder, plan: &Plan, journal_state: &JournalState
     let mut running = 0;
     let digest = digest(&plan.text);
     for replicate in blocks::host_block_replicates(&journal_state.turns) {
-        // An error is ignored here: `read_with_host_blocks` printed it in the caller.
+        // `read_with_host_blocks` printed an error in the caller.
         let block_attempts =
             blocks::read_block_attempts(folder, &digest, replicate, None).unwrap_or_default();
         for attempt in block_attempts.iter().filter(|attempt| attempt.is_running()) {
@@ -255,7 +254,7 @@ pub fn stop(folder: &ExperimentFolder, plan: &Plan, journal_state: &JournalState
     Ok(0)
 }
 
-/// Executes every step, even if an earlier one failed. Returns the errors.
+/// Executes every step, even if an earlier one failed.
 fn cancel(job_name: &str, plan: &Plan) -> Vec<String> {
     let timeout = plan.stop.grace.saturating_add(STOP_MARGIN);
     let cancel_pending = slurm::cancel(job_name, &["--state=PENDING"]);
@@ -277,10 +276,10 @@ fn cancel(job_name: &str, plan: &Plan) -> Vec<String> {
         .collect()
 }
 
-/// Waits until Slurm lists no job, but not longer than `timeout`. Fails if the last query failed.
+/// Fails if the last query failed.
 ///
-/// An earlier failed query does not end the wait: the caller then cancels the jobs with a second
-/// SIGTERM, which kills runs that are still ending.
+/// An earlier failed query does not end the wait: the caller would send a second SIGTERM, which
+/// kills runs that are still ending.
 fn wait_until_ended(timeout: Duration, mut jobs: impl FnMut() -> Result<Vec<Job>>) -> Result<()> {
     let (begun, mut announced) = (clock::uptime(), false);
     loop {

@@ -7,31 +7,28 @@ use crate::{
 };
 use std::{collections::BTreeMap, path::PathBuf};
 
-/// What a journal records about an experiment. A turn is the runs that execute at the same time:
-/// one, or with `concurrent` one per lane.
+/// A turn is the runs that execute at the same time: one, or with `concurrent` one per lane.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct JournalState {
-    /// `None` if not even the first line was written.
+    /// `None` without a first line.
     pub planned: Option<Planned>,
     /// 0 without a first line.
     pub began_unix_ns: i64,
     pub turns: Vec<Turn>,
-    /// The attempts at each turn, by number of the turn.
+    /// By number of the turn.
     pub attempts: BTreeMap<u32, Vec<Attempt>>,
     pub runner_starts: u32,
-    /// Host of the last runner; empty in journals of older versions.
+    /// Of the last runner; empty in journals of older versions.
     pub host: String,
-    /// When the last runner began; 0 without one.
+    /// Of the last runner; 0 without one.
     pub runner_began_unix_ns: i64,
-    /// Number of host blocks with a runner; 0 without host blocks. A host block is turns that one
-    /// host executes with a separate journal.
+    /// A host block is turns that one host executes with a separate journal.
     pub running_host_blocks: usize,
-    /// Path of each host block's journal that cannot be used, and the reason.
+    /// Of host blocks: path and reason.
     pub unreadable_journals: Vec<String>,
     /// Reason, if the last runner was stopped.
     pub stopped: Option<String>,
     pub finished: bool,
-    /// When the last run ended.
     pub last_end_unix_ns: Option<i64>,
 }
 
@@ -40,7 +37,7 @@ pub struct JournalState {
 pub struct Attempt {
     /// From 1 on.
     pub number: u32,
-    /// Ordinal number, from 1 on, of the runner that began the attempt.
+    /// From 1 on; of the runner that began the attempt.
     pub runner_number: u32,
     pub unix_ns: i64,
     pub host: String,
@@ -52,7 +49,7 @@ pub struct Attempt {
 
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct RunAttempt {
-    /// Each step with its time in nanoseconds since 1970.
+    /// Step, and nanoseconds since 1970.
     pub steps: Vec<(Step, i64)>,
     /// `None` while the run executes, or if its runner was killed.
     pub ended: Option<(Ending, i64)>,
@@ -64,7 +61,7 @@ pub struct RunAttempt {
 
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct SearchLog {
-    /// Each event with its time in nanoseconds since 1970.
+    /// Event, and nanoseconds since 1970.
     pub events: Vec<(search::SearchEvent, i64)>,
     /// `None` while the search executes, or if the run ended before.
     pub answer: Option<search::SearchAnswer>,
@@ -83,7 +80,7 @@ pub struct NextAttempt<'a> {
     pub turn: &'a Turn,
     /// From 1 on.
     pub attempt: u32,
-    /// Failed attempts at this turn since the current runner started.
+    /// Since the current runner started.
     pub failed: u32,
 }
 
@@ -167,7 +164,7 @@ impl JournalState {
         true
     }
 
-    /// Number of earlier attempts at the run whose search began and has no answer.
+    /// Number of earlier attempts whose search began and has no answer.
     pub fn searches_cut_off(&self, run: u32) -> usize {
         let earlier_attempts = self.attempts_of_run(run).rev().skip(1);
         earlier_attempts
@@ -198,7 +195,7 @@ impl JournalState {
             .find(|turn| turn.runs.iter().any(|scheduled| scheduled.run == run))
     }
 
-    /// Folder of an attempt at a run; with host blocks, inside the folder of the block attempt.
+    /// With host blocks, inside the folder of the block attempt.
     pub fn run_folder(
         &self,
         folder: &ExperimentFolder,
@@ -220,12 +217,11 @@ impl JournalState {
         self.attempts_of(turn).last()
     }
 
-    /// The run in the newest attempt. `None` if the journal has no line about it.
+    /// `None` if the newest attempt has no line about the run.
     pub fn newest_run(&self, run: u32) -> Option<&RunAttempt> {
         self.attempts_of_run(run).next_back()?.runs.get(&run)
     }
 
-    /// Whether the newest attempt has a result for every run.
     pub fn is_done(&self, turn: &Turn) -> bool {
         self.newest_attempt(turn)
             .is_some_and(|newest| newest.is_complete(turn))
@@ -247,8 +243,8 @@ impl JournalState {
         })
     }
 
-    /// Number of each run that has not ended in the newest attempt at its turn, and number of the
-    /// attempt. The runner was killed or still works.
+    /// Number of each run that has not ended in the newest attempt, and of the attempt. The runner
+    /// was killed or still works.
     pub fn unfinished_runs(&self) -> Vec<(u32, u32)> {
         self.scheduled()
             .filter_map(|(turn, scheduled)| {
@@ -260,7 +256,7 @@ impl JournalState {
             .collect()
     }
 
-    /// The runs of all turns that are done.
+    /// Of all turns that are done.
     pub fn completed_runs(&self) -> Vec<CompletedRun<'_>> {
         self.scheduled()
             .filter(|(turn, _)| self.is_done(turn))
@@ -296,7 +292,6 @@ impl Attempt {
         (run.void_reason.is_none() && ending.outcome.is_result()).then_some(ending)
     }
 
-    /// Whether all runs of its turn have a result.
     pub fn is_complete(&self, turn: &Turn) -> bool {
         let mut runs = turn.runs.iter();
         runs.all(|scheduled| self.result(scheduled.run).is_some())

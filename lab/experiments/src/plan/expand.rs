@@ -13,12 +13,12 @@ pub struct Expanded {
 
 #[derive(Debug)]
 pub struct PlaceholderError {
-    /// Whether the text with the error is in `[[arm]]`, not in `[workload]`.
+    /// In `[[arm]]`, not in `[workload]`.
     pub is_in_arm: bool,
     pub message: String,
 }
 
-/// Each of these placeholders becomes several words. So it must be a word of the command by itself.
+/// Each becomes several words, so it must be a word of the command by itself.
 const LIST_PLACEHOLDERS: [&str; 3] = ["entrypoints", "known_validators", "arguments"];
 
 /// `run` is the replicate within the arm, not the unique number of the run.
@@ -42,7 +42,6 @@ pub fn is_set_by_the_runner(variable: &str) -> bool {
     names.any(|name| variable == variable_of(name))
 }
 
-/// `FAULTLINE_LEDGER` for `ledger`.
 fn variable_of(placeholder: &str) -> String {
     format!("FAULTLINE_{}", placeholder.to_uppercase())
 }
@@ -100,7 +99,7 @@ pub fn expand(
     })
 }
 
-/// By placeholder. `None` if the plan gives no value for the placeholder.
+/// By placeholder. `None` if the plan gives no value.
 type Values = BTreeMap<&'static str, Option<String>>;
 
 struct Placeholders {

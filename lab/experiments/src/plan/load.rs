@@ -71,7 +71,7 @@ pub fn parse(text: &str, file: &Path) -> Result<Plan, Vec<ConfigError>> {
         top.finish();
         plan.file = file.to_owned();
         plan.text = text.to_owned();
-        // After a mistake, these checks would also report the consequences of this mistake.
+        // After a mistake, these checks would also report its consequences.
         if errors.is_empty() {
             consistency::check(&plan, &source_lines, errors);
         }
@@ -80,7 +80,7 @@ pub fn parse(text: &str, file: &Path) -> Result<Plan, Vec<ConfigError>> {
     plan.filter(|_| mistakes.is_empty()).ok_or(mistakes)
 }
 
-/// The folder of the plan's file: relative paths start there.
+/// Relative paths start at this folder.
 struct BaseFolder(PathBuf);
 
 impl BaseFolder {
@@ -111,7 +111,7 @@ impl BaseFolder {
     }
 }
 
-/// Line numbers of sections and keys in the plan's file. `None` if the plan does not have them.
+/// Line numbers in the plan's file.
 #[derive(Default)]
 struct SourceLines {
     workload: Option<usize>,
@@ -171,7 +171,7 @@ fn read_sections(top: &mut Table<'_>, base_folder: &BaseFolder) -> (Plan, Source
     (plan, source_lines)
 }
 
-/// Reads the keys before the first section. The sections of the returned plan have their defaults.
+/// Reads the keys before the first section. Sections have their defaults.
 fn read_top_keys(top: &mut Table<'_>, base_folder: &BaseFolder) -> Plan {
     let name = top
         .take_required("name", |v| experiment_name(&text(v)?))
@@ -282,7 +282,6 @@ fn read_order(top: &mut Table<'_>) -> Order {
     order
 }
 
-/// Returns the line number of the key `how`.
 fn read_begin(top: &mut Table<'_>, plan: &mut Plan, base_folder: &BaseFolder) -> Option<usize> {
     if !top.has("begin") {
         top.report_missing(
@@ -363,7 +362,7 @@ fn read_recorder(table: &mut Table<'_>, base_folder: &BaseFolder) -> RecorderOpt
     }
 }
 
-/// A variant of an enum, by its name in kebab-case.
+/// By its name in kebab-case.
 fn variant<T: ValueEnum>(value: &DeValue<'_>) -> Result<T, String> {
     let parsed = value.as_str().map(|name| T::from_str(name, false));
     if let Some(Ok(parsed)) = parsed {
@@ -383,7 +382,7 @@ fn cpus(value: &DeValue<'_>) -> Result<CpuSet, String> {
 
 fn read_concurrent(top: &mut Table<'_>, plan: &mut Plan) {
     let names: Vec<&String> = plan.arms.iter().map(|arm| &arm.name).collect();
-    // After a mistake in an arm, its name may be missing. Then `twice` is not compared with names.
+    // After a mistake, an arm's name may be missing. Then `twice` is not compared.
     let is_valid = top.errors().is_empty();
     top.table("concurrent", |table| {
         let repeated_arm = table.take("twice", |v| {

@@ -1,5 +1,5 @@
-//! A dwell is the time for which the search keeps one headroom. Its verdict says whether the
-//! validator kept up. References are dwells without a limit, with which the others are compared.
+//! In a dwell, the search keeps one headroom. The verdict says whether the validator kept up. Other
+//! dwells are compared with references, which have no limit.
 
 use super::{
     DwellEvidence, MAX_DATA_AGE, Reading, VALIDATOR_SILENT, Verdict, limit_control::push_recent,
@@ -7,16 +7,16 @@ use super::{
 };
 use std::{collections::VecDeque, time::Duration};
 
-/// A dwell has this many parts. Slots behind are compared between the first and the last part. The
-/// share of waiting for a CPU is measured over each part.
+/// Slots behind are compared between the first and the last part. Waiting for a CPU is measured
+/// over each part.
 const PARTS_OF_DWELL: u32 = 8;
-/// Minimum length of a part: in a shorter one, a single poll or late wake-up is a large share.
+/// In a shorter part, a single poll or late wake-up is a large share.
 const MIN_PART_LENGTH: Duration = Duration::from_secs(1);
-/// Quantile of replay times that is compared with a reference.
+/// Of replay times, to compare with the references.
 const REPLAY_QUANTILE: f64 = 0.95;
-/// The quantile may be this multiple of the reference's.
+/// Of the references' quantile.
 const MAX_REPLAY_RATIO: f64 = 1.2;
-/// The mean of slots behind may be higher by this in the last part than in the first part.
+/// Of the mean of slots behind, from the first part to the last.
 const MAX_BEHIND_INCREASE: f64 = 1.0;
 /// On a busy host, replay threads wait for a CPU for more than this share of their runnable time,
 /// or of the elapsed time if that is longer.
@@ -25,18 +25,18 @@ const BUSY_WAIT_SHARE: f64 = 0.05;
 const BUSY_ODDS_RATIO: f64 = 2.0;
 /// With a lower share of the references' slot rate, the cluster is slow and easy to follow.
 const SLOW_CLUSTER_SHARE: f64 = 0.95;
-/// In a shorter time, slots are not compared: at both ends of the time, the newest sample of the
-/// recorder may be a second old.
+/// In a shorter time, slots are not compared: at both ends, the recorder's newest sample may be a
+/// second old.
 const MIN_SLOT_COUNT_TIME: Duration = Duration::from_secs(30);
-/// A dwell without failures is void if its rate of slots with a replay time is below this share of
-/// the references' rate: the validator may report the other times after the end of the dwell.
+/// A dwell without failures is void at a lower share of the references' rate of replayed slots. The
+/// validator may report the other slots after the dwell.
 const MIN_REPLAY_SHARE: f64 = 0.25;
-/// A limit had no effect if memory was above the target in more than this share of polls.
+/// If memory was above the target in more polls, the limit had no effect.
 const MAX_ABOVE_SHARE: f64 = 0.1;
-/// A longer time without a reading makes the dwell void.
+/// A longer gap makes the dwell void.
 const MAX_READING_GAP: Duration = Duration::from_secs(2);
 
-/// Number of newest references in a median: a cluster's load changes over hours.
+/// References in a median: a cluster's load changes over hours.
 const MEDIAN_OF_NEWEST: usize = 3;
 
 #[derive(Default)]
@@ -58,7 +58,7 @@ impl References {
         })
     }
 
-    /// Median of slots behind at the end, rounded up.
+    /// Median at the end, rounded up.
     pub fn slots_behind(&self) -> Option<u64> {
         self.median(|evidence| evidence.slots_behind_last_eighth)
             .map(|behind| behind.ceil() as u64)
@@ -78,25 +78,22 @@ pub struct Dwell {
     last_reading: Reading,
     /// When memory and slots behind were last read.
     last_complete_at: Duration,
-    /// The last reading that was not silent.
     not_silent_at: Duration,
-    /// The longest time between two readings. From [`MAX_DATA_AGE`] on, also the longest time in
-    /// which readings lacked slots behind or memory, unless the validator was silent.
+    /// Between two readings. Above [`MAX_DATA_AGE`], also the time in which readings lacked slots
+    /// behind or memory, unless the validator was silent.
     longest_gap: Duration,
-    /// Whether the validator did not answer for [`MAX_DATA_AGE`] while the recorder worked.
+    /// For [`MAX_DATA_AGE`], while the recorder worked.
     was_silent: bool,
     max_behind: Option<u64>,
-    /// Sum and number of slots behind in the first part.
+    /// Sum and count of slots behind.
     behind_in_first_part: (u64, u64),
-    /// Times and slots behind in the last part.
     behind_in_last_part: VecDeque<(Duration, u64)>,
     replay_times_us: Vec<f64>,
-    /// The highest PSI `full` of memory, in percent.
+    /// PSI `full` of memory.
     max_stall_percent: Option<f64>,
-    /// Readings of the newest part: their time, and how long replay threads have waited and run in
-    /// total.
+    /// In the newest part: time, and how long replay threads have waited and run in total.
     replay_cpu: VecDeque<(Duration, Duration, Duration)>,
-    /// Share of waiting for a CPU, in the busiest part.
+    /// For a CPU, in the busiest part.
     max_wait_share: Option<f64>,
     polls: u32,
     polls_above_target: u32,
@@ -188,7 +185,6 @@ impl Dwell {
         {
             self.replay_cpu.pop_front();
         }
-        // In less time than one part, a single late wake-up is a large share.
         if let Some((first, ..)) = self.replay_cpu.front()
             && reading.at.saturating_sub(*first) >= part
         {
@@ -196,8 +192,8 @@ impl Dwell {
         }
     }
 
-    /// `waited / max(waited + ran, elapsed)` of replay threads in the newest part. The elapsed time
-    /// makes the late wake-up of a thread that hardly runs count little.
+    /// `waited / max(waited + ran, elapsed)` of replay threads in the newest part. With the elapsed
+    /// time, a late wake-up of a thread that hardly runs counts little.
     fn newest_wait_share(&self) -> Option<f64> {
         let ((then, waited_before, ran_before), (now, waited, ran)) =
             (self.replay_cpu.front()?, self.replay_cpu.back()?);
@@ -207,8 +203,7 @@ impl Dwell {
         (all > 0.0).then(|| waited.as_secs_f64() / all)
     }
 
-    /// The share of waiting in the busiest part. Of a dwell shorter than a part, the share in the
-    /// whole dwell.
+    /// In the busiest part. Of a dwell shorter than a part, in the whole dwell.
     fn wait_share(&self) -> Option<f64> {
         self.max_wait_share.or_else(|| self.newest_wait_share())
     }
@@ -217,8 +212,8 @@ impl Dwell {
         self.elapsed() >= self.length
     }
 
-    /// Whether already more slots were slow than are allowed in the whole dwell. To continue would
-    /// only prolong the recovery. On a busy host the dwell continues: the host may become quiet.
+    /// Whether more slots were slow than the whole dwell allows: to continue would only prolong the
+    /// recovery. On a busy host the dwell continues: the host may become quiet.
     pub fn has_failed(&self, references: &References) -> bool {
         let (Some(us), Some(rate)) = (
             references.replay_p95_us(),
@@ -253,7 +248,7 @@ impl Dwell {
         };
         let mean = |sum: u64, count: u64| (count > 0).then(|| sum as f64 / count as f64);
         self.replay_times_us.sort_unstable_by(f64::total_cmp);
-        // The quantile by the nearest-rank method.
+        // By the nearest-rank method.
         let rank = (REPLAY_QUANTILE * self.replay_times_us.len() as f64).ceil() as usize;
         DwellEvidence {
             seconds,
@@ -284,7 +279,7 @@ impl Dwell {
         }
     }
 
-    /// The verdict of a dwell under a limit. `danger`: why the limit was lifted, if it was.
+    /// Of a dwell under a limit. `danger` is why the limit was lifted.
     pub fn verdict(
         mut self,
         at_tip_slots: u64,
@@ -316,8 +311,8 @@ impl Dwell {
                 "the cluster made {now:.2} slots a second, in the references {reference:.2}"
             ));
         }
-        // On a busy host, a dwell that failed is void. A dwell that kept up counts: it would keep
-        // up on a quiet host, too.
+        // On a busy host, a failed dwell is void. A dwell that kept up counts: it would keep up on
+        // a quiet host, too.
         if !failures.is_empty() {
             void.extend(busy_host_reason(evidence.replay_cpu_wait_share, references));
         } else if is_long
@@ -345,7 +340,7 @@ impl Dwell {
         (verdict, DwellEvidence { why, ..evidence })
     }
 
-    /// The verdict of a dwell without a limit: kept up or void.
+    /// Kept up or void.
     pub fn reference_verdict(
         mut self,
         at_tip_slots: u64,
@@ -411,8 +406,7 @@ fn busy_host_reason(wait_share: Option<f64>, references: &References) -> Option<
     })
 }
 
-/// A share divided by the rest. Only odds can be compared by a factor: a share of one half cannot
-/// more than double.
+/// Only odds can be compared by a factor: a share of one half cannot more than double.
 fn odds(share: f64) -> f64 {
     share / (1.0 - share).max(f64::EPSILON)
 }

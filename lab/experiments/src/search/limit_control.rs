@@ -5,25 +5,24 @@ use super::{Action, MAX_DATA_AGE, MAX_SLOTS_BEHIND, MAX_STALL_PERCENT, Reading, 
 use std::{collections::VecDeque, time::Duration};
 
 const SECOND: Duration = Duration::from_secs(1);
-/// A limit in effect is written again at this interval, because under systemd PID 1 writes it.
+/// A limit in effect is written again, because under systemd PID 1 writes it.
 const REAPPLY_INTERVAL: Duration = Duration::from_secs(10);
 /// A limit below its target by more than the headroom divided by this is raised at once.
 const RAISE_DIVISOR: u64 = 32;
-/// A step lowers the limit to at least this share of its previous value.
+/// A step lowers the limit to at least this share of it.
 const MIN_LOWERED_SHARE: f64 = 0.94;
 /// The next step waits until memory is at most this multiple of the limit.
 const RECLAIMED_RATIO: f64 = 1.005;
 /// If memory exceeds this multiple of the target (unreclaimable memory plus headroom), the limit is
 /// not in effect: it still moves, cgroup v1 refused it, or memory exceeds `memory.high`.
 const ABOVE_TARGET_RATIO: f64 = 1.02;
-/// A step lowers the limit by at most this: the process that writes it (PID 1 under systemd) has to
-/// reclaim the excess during the write.
+/// The process that writes the limit (PID 1 under systemd) has to reclaim the excess during the
+/// write.
 const MAX_STEP_BYTES: u64 = 1 << 30;
-/// Stalls are averaged over this time.
 const STALL_WINDOW: Duration = Duration::from_secs(10);
 /// Over a shorter time, no average is known.
 const MIN_STALL_WINDOW: Duration = Duration::from_secs(2);
-/// Refaults are counted over this time, or over `settle` if that is less.
+/// Or `settle`, if that is less.
 const REFAULT_WINDOW: Duration = Duration::from_secs(10);
 /// The kernel rounds memory limits down to pages.
 const PAGE_BYTES: u64 = 4096;
@@ -34,18 +33,16 @@ pub struct LimitControl {
     pub limit: Option<u64>,
     headroom: Option<u64>,
     limit_set_at: Duration,
-    /// When the limit was last lowered by a whole step. Smaller changes only follow memory.
+    /// By a whole step: smaller changes only follow memory.
     pub lowered_at: Option<Duration>,
     /// When unreclaimable memory and slots behind were last read, but not before the limit was set.
     last_complete_at: Option<Duration>,
-    /// The last reading that was not silent.
     not_silent_at: Duration,
     pub recent_unreclaimable: VecDeque<(Duration, u64)>,
-    /// Largest rise of unreclaimable memory within a second, after the start of the validator.
+    /// Of unreclaimable memory within a second, after the start of the validator.
     pub max_rise: u64,
     recent_refault_totals: VecDeque<(Duration, u64)>,
-    /// Times and total stalls of the last [`STALL_WINDOW`]. Cleared when the limit changes from or
-    /// to none.
+    /// Over [`STALL_WINDOW`]. Cleared when the limit changes from or to none.
     recent_stall_totals: VecDeque<(Duration, Duration)>,
 }
 
@@ -88,7 +85,7 @@ impl LimitControl {
         }
     }
 
-    /// Returns the danger for which the limit must be lifted, if there is one.
+    /// At a danger, the limit must be lifted.
     pub fn detect_danger(&mut self, reading: &Reading) -> Option<&'static str> {
         self.record(reading);
         let lowest = self
@@ -122,9 +119,9 @@ impl LimitControl {
         }
     }
 
-    /// Changes the limit once a second, but raises it at once if it is much too low. Returns
-    /// whether the limit is at its target. Requests an unchanged limit again each second while the
-    /// kernel applies another one, otherwise every ten seconds.
+    /// Changes the limit once a second, but raises a much too low one at once. Requests an
+    /// unchanged limit again each second while the kernel applies another one, else every ten
+    /// seconds. Returns whether the limit is at its target.
     pub fn adjust(
         &mut self,
         headroom: Option<u64>,
@@ -178,7 +175,6 @@ impl LimitControl {
         next == target
     }
 
-    /// Whether memory clearly exceeds the target, see [`ABOVE_TARGET_RATIO`].
     pub fn is_above_target(&self, reading: &Reading) -> bool {
         if let (Some(unreclaimable), Some(headroom), Some(memory)) =
             (reading.unreclaimable, self.headroom, reading.memory)
@@ -197,7 +193,7 @@ impl LimitControl {
         self.recent_stall_totals.clear();
     }
 
-    /// PSI `full` of memory, averaged over [`STALL_WINDOW`].
+    /// PSI `full` of memory over [`STALL_WINDOW`].
     pub fn stall_percent(&self) -> Option<f64> {
         let ((then, before), (now, stalled)) = (
             self.recent_stall_totals.front()?,
@@ -233,7 +229,7 @@ pub fn push_recent(
     }
 }
 
-/// Rounds down to whole pages.
+/// Rounds down.
 pub fn page_aligned(bytes: u64) -> u64 {
     bytes / PAGE_BYTES * PAGE_BYTES
 }

@@ -1,11 +1,11 @@
-//! What goes into a search and what comes out of it.
+//! Input and output of a search.
 
 use faultline_stats::staircase::{self, Interval};
 use itertools::Itertools;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// Maximum relative growth up to the horizon of memory that counts as stable.
+/// Of memory that counts as stable, up to the horizon.
 const MAX_RELATIVE_GROWTH: f64 = 0.05;
 const FORECAST_HOURS: [f64; 3] = [1.0, 12.0, 24.0];
 
@@ -14,31 +14,31 @@ const FORECAST_HOURS: [f64; 3] = [1.0, 12.0, 24.0];
 pub struct Reading {
     /// By the monotonic clock.
     pub at: Duration,
-    /// Memory of the cgroup that cannot be reclaimed, in bytes.
+    /// Memory of the cgroup, in bytes.
     pub unreclaimable: Option<u64>,
-    /// Memory in use by the cgroup, with page cache, in bytes.
+    /// Of the cgroup, with page cache, in bytes.
     pub memory: Option<u64>,
-    /// The limit read back from the kernel, in bytes.
+    /// Read back from the kernel, in bytes.
     pub applied_limit: Option<u64>,
-    /// Whether the recorder works: its newest sample is recent, whatever the sample says.
+    /// Whether the recorder works, whatever its newest sample says.
     pub has_recent_sample: bool,
     pub slots_behind: Option<u64>,
     pub tip_slot: Option<u64>,
-    /// Total refaults of file pages.
+    /// Total, of file pages.
     pub refaults: Option<u64>,
-    /// Total time in which all tasks stalled on memory (PSI `full`).
+    /// PSI `full` of memory.
     pub stalled: Option<Duration>,
-    /// The cgroup is out of memory, or a process was OOM-killed.
+    /// Also true if a process was OOM-killed.
     pub out_of_memory: bool,
-    /// Total time for which replay threads waited for a CPU, and for which they ran.
+    /// Total times for which replay threads waited for a CPU and ran.
     pub replay_cpu: Option<(Duration, Duration)>,
-    /// Slots reported since the last reading, up to ten seconds after their replay.
+    /// Reported since the last reading, up to ten seconds after their replay.
     pub replays: Vec<ReplayedSlot>,
 }
 
 impl Reading {
-    /// Whether the validator does not answer, although recorder and memory are readable. A reading
-    /// with a tip is not silent: the validator answers, though the cluster may have stopped.
+    /// Whether the validator does not answer, although recorder and memory are readable. With a
+    /// tip, the validator answers, though the cluster may have stopped.
     pub(super) fn is_silent(&self) -> bool {
         self.has_recent_sample
             && self.slots_behind.is_none()
@@ -49,7 +49,7 @@ impl Reading {
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ReplayedSlot {
-    /// When the replay ended, on the clock of the readings.
+    /// End of the replay, on the clock of the readings.
     pub at: Duration,
     pub replay_us: f64,
 }
@@ -58,8 +58,8 @@ pub struct ReplayedSlot {
 pub enum Action {
     /// In bytes; `None` lifts the limit.
     SetLimit(Option<u64>),
-    /// Write this to the journal before the next action. At a danger, the action that lifts the
-    /// limit precedes it, because writing waits for a disk.
+    /// To be written before the next action. At a danger, the limit is lifted first, because
+    /// writing waits for a disk.
     Journal(SearchEvent),
     Over(Box<SearchAnswer>),
 }
@@ -67,7 +67,7 @@ pub enum Action {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "search")]
 pub enum SearchEvent {
-    /// From now on the limit is unreclaimable memory plus this headroom; `None` means no limit.
+    /// From now on the limit is unreclaimable memory plus `headroom`.
     Limit {
         headroom: Option<u64>,
         why: String,
@@ -79,7 +79,7 @@ pub enum SearchEvent {
 pub struct DwellResult {
     /// In bytes; `None` for a reference.
     pub headroom: Option<u64>,
-    /// Whether the dwell, of double length, confirms an end of the interval.
+    /// Whether the dwell confirms an end of the interval, at double length.
     pub confirms: bool,
     pub verdict: Verdict,
     pub evidence: Box<DwellEvidence>,
@@ -88,10 +88,10 @@ pub struct DwellResult {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// The validator was near the tip throughout and no farther behind at the end. Its replay was
-    /// about as fast as in the references.
+    /// The validator was near the tip throughout, no farther behind at the end, and replayed about
+    /// as fast as in the references.
     KeptUp,
-    /// The validator did not keep up. No cause except the limit is known.
+    /// No cause except the limit is known.
     Failed,
     /// Another cause is possible, or data is missing. The search repeats the dwell.
     Void,
@@ -112,10 +112,10 @@ pub struct DwellEvidence {
     pub seconds: f64,
     #[serde(rename = "behind_most")]
     pub max_slots_behind: Option<u64>,
-    /// Mean over the first eighth of the dwell.
+    /// Mean.
     #[serde(rename = "behind_first")]
     pub slots_behind_first_eighth: Option<f64>,
-    /// Mean over the last eighth of the dwell.
+    /// Mean.
     #[serde(rename = "behind_last")]
     pub slots_behind_last_eighth: Option<f64>,
     /// Not stored.
@@ -125,49 +125,49 @@ pub struct DwellEvidence {
     /// Of file pages.
     #[serde(rename = "refaults")]
     pub refaults_per_second: Option<f64>,
-    /// In the busiest eighth of the dwell, as a share of the time in which the threads could run.
+    /// In the busiest eighth of the dwell, of the time in which the threads could run.
     #[serde(rename = "waited")]
     pub replay_cpu_wait_share: Option<f64>,
     #[serde(rename = "cluster")]
     pub cluster_slots_per_second: Option<f64>,
-    /// The highest PSI `full` of memory, averaged over ten seconds.
+    /// PSI `full` of memory, averaged over ten seconds.
     #[serde(rename = "memory_full")]
     pub max_stall_percent: Option<f64>,
-    /// Memory of the cgroup that cannot be reclaimed, at the end of the dwell, in bytes.
+    /// At the end of the dwell, in bytes.
     pub unreclaimable: Option<u64>,
-    /// Memory in use by the cgroup, with page cache, at the end of the dwell, in bytes.
+    /// With page cache, at the end of the dwell, in bytes.
     pub memory: Option<u64>,
-    /// Reasons of the verdict; empty if the validator kept up.
+    /// Empty if the validator kept up.
     pub why: Vec<String>,
 }
 
 /// Headroom in bytes at each end of the interval, and the verdicts of its confirming dwells.
 pub type EndTrials = staircase::EndTrials<u64>;
 
-/// The result of a search. Memory is in bytes.
+/// Memory is in bytes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SearchAnswer {
     pub outcome: SearchOutcome,
     pub confirmed: Option<EndTrials>,
-    /// Peak of unreclaimable memory until the validator was at the tip. A run has one start, so
-    /// the search tries no limit there: the start may need more than this.
+    /// Unreclaimable memory until the validator was at the tip. The search tries no limit in the
+    /// start, so the start may need more.
     #[serde(rename = "start")]
     pub startup_peak_bytes: u64,
-    /// Unreclaimable memory at the end of the search.
+    /// At the end of the search.
     pub unreclaimable: Option<u64>,
-    /// Peak in any dwell. This plus the headroom is sufficient memory. Absent in journals of older
+    /// In any dwell. This plus the headroom is sufficient memory. Absent in journals of older
     /// versions.
     #[serde(default, rename = "highest")]
     pub peak_unreclaimable_bytes: Option<u64>,
     /// Absent with too few samples.
     #[serde(rename = "grows")]
     pub growth_bytes_per_hour: Option<f64>,
-    /// Whether unreclaimable memory grows by at most 5 % up to the horizon; absent if unknown.
+    /// Whether unreclaimable memory grows by at most 5 % up to the horizon.
     #[serde(rename = "settles")]
     pub is_stable: Option<bool>,
-    /// Sufficient memory: with the upper end of the headroom's interval, or with the smallest
-    /// headroom tried if no dwell failed. One entry (for the horizon) if unreclaimable memory is
-    /// stable, else entries for 1, 12 and 24 h.
+    /// With the upper end of the headroom's interval, or the smallest headroom tried if no dwell
+    /// failed. One entry (for the horizon) if unreclaimable memory is stable, else for 1, 12 and 24
+    /// h.
     #[serde(rename = "memory")]
     pub sufficient_sizes: Vec<SufficientSize>,
 }
@@ -190,7 +190,6 @@ pub enum SearchOutcome {
     Noisy,
     #[serde(rename = "above_start")]
     FirstHeadroomTooSmall,
-    /// Even the smallest headroom tried is enough.
     NeverFailed {
         lowest: u64,
     },
@@ -201,7 +200,7 @@ pub enum SearchOutcome {
     },
 }
 
-/// Where the minimum headroom lies, in bytes.
+/// In bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct HeadroomInterval {
     pub low: u64,
@@ -231,7 +230,7 @@ impl SearchOutcome {
 }
 
 impl SearchAnswer {
-    /// The peak of unreclaimable memory, in dwells and in the start.
+    /// Of unreclaimable memory, in dwells and in the start.
     pub(crate) fn overall_peak_bytes(&self) -> Option<u64> {
         let peak = self.peak_unreclaimable_bytes.or(self.unreclaimable)?;
         Some(peak.max(self.startup_peak_bytes))
@@ -286,16 +285,16 @@ impl SearchAnswer {
 const MAX_GROWTH_SAMPLES: usize = 256;
 const GROWTH_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Estimates the growth of unreclaimable memory. While memory grows, no limit is enough forever.
+/// Of unreclaimable memory: while this memory grows, no limit is enough forever.
 #[derive(Default)]
 pub struct Growth {
     began: Option<Duration>,
-    /// How often every second sample was dropped. Each time, the interval doubles.
+    /// How often every second sample was dropped.
     thinnings: u32,
     /// Seconds after `began`, and bytes.
     samples: Vec<(f64, f64)>,
     sampled_at: Option<Duration>,
-    /// The newest and the highest bytes of all readings.
+    /// Bytes, of all readings.
     pub newest_and_highest: Option<(u64, u64)>,
 }
 
@@ -353,7 +352,7 @@ impl Trend {
     }
 }
 
-/// The median; of two middle values, the upper one.
+/// Of two middle values, the upper one.
 pub fn median(mut values: Vec<f64>) -> Option<f64> {
     values.sort_unstable_by(f64::total_cmp);
     values.get(values.len() / 2).copied()

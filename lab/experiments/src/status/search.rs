@@ -9,7 +9,7 @@ use faultline_text::{bytes, counted, duration};
 use serde::Serialize;
 use std::time::Duration;
 
-/// Only the interval is used here, so trials are not limited.
+/// Only the interval is used.
 const NO_TRIAL_LIMIT: usize = usize::MAX;
 
 #[derive(Serialize)]
@@ -23,7 +23,7 @@ pub struct SearchStatus {
     /// Since the headroom last changed, or the limit was lifted.
     #[serde(rename = "seconds")]
     pub seconds_since_change: Option<u64>,
-    /// Earlier searches of this run that were cut off.
+    /// Earlier searches of this run.
     #[serde(rename = "cut_off")]
     pub cut_off_searches: usize,
     pub answer: Option<SearchAnswer>,
@@ -35,7 +35,7 @@ pub struct DwellCounts {
     pub references: u32,
     pub kept_up: u32,
     pub failed: u32,
-    /// Dwells that do not count and are repeated, with or without a limit.
+    /// Repeated, with or without a limit.
     pub void: u32,
 }
 
@@ -69,7 +69,7 @@ impl SearchStatus {
                     dwells.kept_up += u32::from(kept_up);
                     dwells.failed += u32::from(!kept_up);
                     if let Some(staircase) = &mut staircase {
-                        // Only the interval is used, so confirmations are plain trials.
+                        // Confirmations are plain trials.
                         if dwell.confirms {
                             staircase.add_extra_trial(headroom as f64, kept_up);
                         } else {
@@ -96,8 +96,6 @@ impl SearchStatus {
         }
     }
 
-    /// `headroom 24.0 GiB for 3 min; the least headroom is between 22.0 GiB and 26.0 GiB so far; 9
-    /// kept up, 4 failed, 1 void, 4 references`.
     pub(super) fn in_words(&self) -> String {
         let mut all = Vec::new();
         if let Some(answer) = &self.answer {

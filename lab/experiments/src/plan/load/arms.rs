@@ -32,7 +32,7 @@ const NOT_WITH_SEARCH: [&str; 6] = [
     "seed",
 ];
 
-/// The arms of `[[arm]]`, then all combinations of the levels in `[factors]`.
+/// The arms of `[[arm]]`, then the combinations of `[factors]`.
 pub fn read_arms(top: &mut Table<'_>, base_folder: &BaseFolder) -> Vec<Arm> {
     let mut arms = Vec::new();
     if !["arm", "factors", "search"].iter().any(|key| top.has(key)) {
@@ -113,8 +113,8 @@ fn read_arm(table: &mut Table<'_>, base_folder: &BaseFolder) -> Arm {
     default_to_no_swap(arm)
 }
 
-/// Sets `key` of `arm`. Returns the name of the factor level with this value, such as `high-64G`.
-/// Returns an empty name for `binary`, `arguments` and `environment`: the plan names their levels.
+/// Returns the name of the factor level, such as `high-64G`. The name is empty for `binary`,
+/// `arguments` and `environment`: the plan names their levels.
 fn set_value(
     key: &str,
     value: &DeValue<'_>,
@@ -153,8 +153,7 @@ fn set_value(
     Ok(name)
 }
 
-/// If an arm limits memory but not swap, swap is 0. Otherwise memory above the limit would be
-/// swapped out unnoticed.
+/// If an arm limited only memory, memory above the limit would be swapped out unnoticed.
 fn default_to_no_swap(mut arm: Arm) -> Arm {
     if arm.memory_max.is_some() && arm.swap_max.is_none() {
         arm.swap_max = Some(0);
@@ -175,7 +174,7 @@ struct FactorLevel {
     settings: Arm,
 }
 
-/// Levels are equal if their settings are equal, whatever their names: 1G is 1024M.
+/// Whatever the names: 1G is 1024M.
 impl PartialEq for FactorLevel {
     fn eq(&self, other: &Self) -> bool {
         self.settings == other.settings
@@ -263,7 +262,7 @@ fn with_level(arm: &Arm, level: &FactorLevel) -> Arm {
     merged
 }
 
-/// Reads `[search]`. A plan with a search has only one arm, which has no settings.
+/// A plan with a search has only one arm, without settings.
 pub fn read_memory_search(top: &mut Table<'_>, plan: &mut Plan) {
     top.table("search", |table| {
         table.take_required("what", |v| choice(v, &[("memory", ())]));
