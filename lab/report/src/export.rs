@@ -16,10 +16,10 @@ use std::path::{Path, PathBuf};
 /// The table that joins a tick with its samples.
 const WIDE: &str = "wide";
 
-/// The exported table, and the recorded table with its rows. Rows of [`WIDE`] come from `tick`.
+/// Exported table, and recorded table with its rows: `tick` for [`WIDE`].
 type ExportedTable = (&'static str, &'static TableSpec);
 
-/// An error does not remove the files that are already complete.
+/// An error does not remove complete files.
 pub fn run(args: &ExportArgs) -> Result<String> {
     export_all(args).map_err(|error| match is_disk_full(&error) {
         true => error.context("the disk is full: free space, and export again"),
@@ -100,7 +100,7 @@ fn recording_folders(files: &[PathBuf], out: &Path) -> Result<Vec<PathBuf>> {
     Ok(folders)
 }
 
-/// Writes one recording at a time. Replaces files of an earlier export of the same runs.
+/// Replaces files of an earlier export of the same runs.
 fn export_into_dataset(root: &Path, files: &[PathBuf], tables: &[ExportedTable]) -> Result<String> {
     let mut message = String::new();
     let mut runs: Vec<(PathBuf, &Path)> = Vec::new();

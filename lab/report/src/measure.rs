@@ -46,10 +46,10 @@ impl Span {
 pub struct Measured {
     pub lifecycle: Lifecycle,
     pub tps: Tps,
-    /// From the origin to the end of the last process. If this end was not recorded, to the last
-    /// tick or the last second of TPS, whichever is later.
+    /// From the origin to the end of the last process. Without a recorded end, to the last tick or
+    /// second of TPS, whichever is later.
     pub all: Span,
-    /// From the first second with a transaction; `None` if no transaction was recorded.
+    /// From the first second with a transaction; `None` without one.
     pub execution_window: Option<Span>,
     /// From the first tick at the tip; `None` without one.
     pub from_tip: Option<Span>,
@@ -98,7 +98,7 @@ pub(crate) fn max_tick_step(recording: &Run) -> f64 {
     2.5 * recording.interval_seconds()
 }
 
-/// Anonymous, file and shared memory together, in bytes.
+/// Anonymous, file and shared, in bytes.
 pub(crate) fn rss(recording: &Run) -> Vec<Option<f64>> {
     let columns =
         [Signal::RssAnon, Signal::RssFile, Signal::RssShmem].map(|kind| recording.signal(kind));
@@ -116,7 +116,6 @@ pub(crate) fn points_within<'p, P: Point>(
         .filter(move |point| span.includes(recording.at(point.time_unix_ns())))
 }
 
-/// A value of each point, multiplied by `scale`.
 pub(crate) fn point_values<P: Point>(
     recording: &Run,
     points: &[P],
@@ -150,13 +149,13 @@ pub fn values_within(recording: &Run, values: &[Option<f64>], window: Span) -> V
         .collect()
 }
 
-/// Whether this node produced the slot. It did not replay the slot, so replay times mean nothing.
+/// Whether this node produced the slot. Replay times of such slots mean nothing.
 pub fn is_own_slot(point: &ReplaySlotPoint) -> Option<bool> {
     Some(point.total_transactions? == 0 && point.total_entries? == 0 && point.total_shreds? == 0)
 }
 
-/// Each replay of a slot that another node produced, in order of time. If the producer is unknown,
-/// slots with transactions are included.
+/// Replays of slots that other nodes produced, by time. If the producer is unknown, slots with
+/// transactions are included.
 pub fn replay_points(recording: &Run, window: Span) -> impl Iterator<Item = &ReplaySlotPoint> {
     points_within(recording, &recording.points.replay, window)
         .filter(|point| !is_own_slot(point).unwrap_or(!has_transactions(point)))
@@ -173,8 +172,8 @@ fn has_transactions(point: &ReplaySlotPoint) -> bool {
     point.total_transactions.is_some_and(|count| count > 0)
 }
 
-/// (slot, milliseconds) of every replay, in order of time. An offline replay ignores `window`: its
-/// times are those between two successive banks in its log.
+/// (slot, milliseconds) of every replay, by time. An offline replay ignores `window`: its times are
+/// those between successive banks in its log.
 pub fn replay_ms_by_slot(recording: &Run, window: Span) -> Vec<(u64, f64)> {
     let offline_slots = recording
         .offline_replay
@@ -188,16 +187,15 @@ pub fn replay_ms_by_slot(recording: &Run, window: Span) -> Vec<(u64, f64)> {
         .collect()
 }
 
-/// (slot, milliseconds in the program cache) of every replay of a slot with transactions, in order
-/// of time.
+/// (slot, milliseconds in the program cache) of every replay with transactions, by time.
 pub fn cache_ms_by_slot(recording: &Run, window: Span) -> Vec<(u64, f64)> {
     replay_points_with_transactions(recording, window)
         .filter_map(|point| Some((point.slot?, point.program_cache_us? as f64 / 1e3)))
         .collect()
 }
 
-/// For each slot, transactions, entries and shreds. For an offline replay, bank hash and
-/// signatures. Two runs replayed the same block in a slot if these values are equal.
+/// By slot: transactions, entries and shreds; for an offline replay, bank hash and signatures. Two
+/// runs replayed the same block if these are equal.
 pub type SlotContents = BTreeMap<u64, [Option<u64>; 3]>;
 
 pub fn slot_contents(recording: &Run, window: Span) -> SlotContents {

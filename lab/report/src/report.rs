@@ -74,15 +74,14 @@ pub struct ReportContext {
     pub title: String,
     /// Precedes the headline.
     pub headline_prefix: Option<String>,
-    /// If the runs are not tested, this replaces the headline of the runs. The latter becomes the
-    /// first bullet after `bullets`. If the runs are tested, this follows the headline of the runs.
+    /// Follows the headline of the runs if they are tested. Otherwise replaces that headline, which
+    /// becomes the first bullet after `bullets`.
     pub headline: Option<String>,
     /// Sentences below the headline, before those about the runs.
     pub bullets: Vec<String>,
     pub caveats: Vec<Caveat>,
     pub sections: Vec<Section>,
-    /// Arms in their order. The first arm with values is the reference. If empty, the report
-    /// chooses an order.
+    /// In order: the first with values is the reference. If empty, the report chooses an order.
     pub arms: Vec<String>,
 }
 

@@ -16,7 +16,7 @@ pub fn report_command(args: &ReportArgs) -> Result<String> {
             run::load(path).with_context(|| format!("{}: no run to report", path.display()))
         })
         .collect::<Result<Vec<_>>>()?;
-    // A copy of a recording would count as a second run and make the result look more certain.
+    // A copy would count as a second run and make the result look more certain.
     let mut pairs = recordings.iter().tuple_combinations();
     if let Some((first, second)) =
         pairs.find(|(first, second): &(&Run, &Run)| first.shares_recording_with(second))

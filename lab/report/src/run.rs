@@ -31,8 +31,8 @@ pub struct Run {
     pub labels: Vec<(String, String)>,
     /// `false` while the recording is written, and if it was cut off.
     pub finished: bool,
-    /// Name of the damaged recording from which this one was salvaged. Rows are missing, mainly
-    /// those that were newer than the last tick.
+    /// The damaged recording from which this one was salvaged. Rows are missing, mainly those newer
+    /// than the last tick.
     pub salvaged: Option<String>,
     /// The first tick, or the start of the first session.
     pub origin_unix_ns: i64,
@@ -44,7 +44,7 @@ pub struct Run {
     pub clock_steps: Vec<ClockStep>,
     /// Times never decrease.
     pub ticks: Vec<Tick>,
-    /// Per tick: whether the process was suspended by a stop signal or a frozen cgroup.
+    /// Per tick: suspended by a stop signal or a frozen cgroup.
     pub is_suspended: Vec<bool>,
     pub binding_levels: Vec<BindingLevel>,
     /// For each of [`Signal::ALL`], one value per tick.
@@ -53,7 +53,7 @@ pub struct Run {
     pub points: Points,
     /// (since when, consensus protocol), in order. Empty if none was reported.
     pub consensus: Vec<(f64, String)>,
-    /// Measured by the daemon. The key is the index in [`Run::ticks`] from which on it is valid.
+    /// Measured by the daemon. Each is valid from its index in [`Run::ticks`] on.
     pub recorded_slot_times: BTreeMap<usize, Duration>,
     pub facts: SystemFacts,
     pub offline_replay: OfflineReplay,
@@ -104,7 +104,7 @@ pub struct BindingLevel {
     pub level: String,
     /// The path of the cgroup, or the list of NUMA nodes. Empty for the machine.
     pub path: String,
-    /// Share of this level among the ticks that have a binding level.
+    /// Among the ticks that have a binding level.
     pub share: f64,
 }
 
@@ -136,7 +136,7 @@ pub struct Points {
 }
 
 impl Points {
-    /// Whether the validator sent any of the points that every version sends.
+    /// Points that every version sends.
     pub fn has_standard_points(&self) -> bool {
         !self.cache.is_empty()
             || !self.replay.is_empty()
@@ -145,7 +145,7 @@ impl Points {
     }
 }
 
-/// Outcome of the run in the journal of its experiment.
+/// From the journal of the run's experiment.
 #[derive(Debug, Clone, Default)]
 pub struct ExperimentOutcome {
     /// Whether the run replayed a fixed range of slots instead of following a cluster.
@@ -166,14 +166,14 @@ pub struct ExperimentOutcome {
     pub io_stall_seconds: Option<f64>,
 }
 
-/// From the log of a replay of a fixed range of slots. Empty if the run followed a cluster.
+/// From the log. Empty if the run followed a cluster.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct OfflineReplay {
     /// In order of freezing; each slot once.
     pub slots: Vec<OfflineReplaySlot>,
     /// Over all slots, summed over threads.
     pub program_cache_us: Option<u64>,
-    /// Number of slots that were not read, because there are too many.
+    /// Slots that were not read, because there are too many.
     pub left_out: usize,
 }
 
@@ -299,9 +299,8 @@ impl Run {
             && self.shares_replay_points(other)
     }
 
-    /// A replay point is common if both recordings have one with its time and slot. Whether more
-    /// than half of the common points are equal. Without common points: whether one of the
-    /// recordings has no replay points.
+    /// Whether more than half of the common points (same time and slot) are equal. Without any:
+    /// whether a recording has no replay points.
     fn shares_replay_points(&self, other: &Run) -> bool {
         let theirs = &other.points.replay;
         let (mut equal, mut common) = (0usize, 0usize);

@@ -11,10 +11,10 @@ use crate::{
 pub use rank::{cliffs_delta, hodges_lehmann, mann_whitney_p};
 use serde::Serialize;
 
-/// Minimum number of runs in each arm for a test.
+/// Minimum, in each arm.
 pub const RUNS_FOR_A_TEST: usize = 3;
 
-/// Confidence level of intervals. The significance level of tests is 1 minus this.
+/// Of intervals. The significance level of tests is 1 minus this.
 pub const CONFIDENCE_LEVEL: f64 = 0.95;
 
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -43,33 +43,30 @@ impl Interval {
 pub struct Comparison {
     pub reference: ArmSummary,
     pub other: ArmSummary,
-    /// Mean of the other arm minus mean of the reference. The interval is Welch's, or Student's if
-    /// arms are compared within blocks. `None` with fewer than two runs in an arm, or if neither
-    /// arm varies.
+    /// Other mean minus reference mean. The interval is Welch's, or Student's within blocks. `None`
+    /// with fewer than two runs in an arm, or if neither arm varies.
     pub difference: Option<Interval>,
-    /// Mean of the other arm divided by mean of the reference. The interval is Fieller's, or comes
-    /// from logarithms if arms are compared within blocks. `None` like [`Comparison::difference`],
-    /// and if the reference's mean is not clearly above 0.
+    /// Other mean divided by reference mean. The interval is Fieller's, or comes from logarithms
+    /// within blocks. `None` like [`Comparison::difference`], and if the reference mean is not
+    /// clearly above 0.
     pub ratio: Option<Interval>,
-    /// Shift of the other arm's runs relative to the reference (Hodges and Lehmann). `None` with
-    /// fewer than two runs in an arm.
+    /// Hodges and Lehmann's shift of the other arm. `None` with fewer than two runs in an arm.
     pub shift: Option<Interval>,
     /// From -1 to 1; `None` with fewer than two runs in an arm.
     pub cliffs_delta: Option<f64>,
-    /// This p-value decides whether a difference is shown. It comes from Welch's test, or from the
-    /// test within blocks. `None` with fewer than [`RUNS_FOR_A_TEST`] in an arm, or if the tested
-    /// values do not vary.
+    /// Decides whether a difference is shown. From Welch's test, or from the test within blocks.
+    /// `None` with fewer than [`RUNS_FOR_A_TEST`] in an arm, or if the tested values do not vary.
     pub difference_p: Option<f64>,
     /// `None` with fewer than [`RUNS_FOR_A_TEST`] in an arm. With three runs in each arm it cannot
     /// be below 0.1.
     pub mann_whitney_p: Option<f64>,
-    /// This p-value decides whether equivalence is shown. It is the larger one of two one-sided
-    /// tests of the ratio against the margin. `None` like [`Comparison::difference_p`], and if the
-    /// reference's mean is not positive.
+    /// Decides whether equivalence is shown: the larger p-value of two one-sided tests of the ratio
+    /// against the margin. `None` like [`Comparison::difference_p`], and if the reference's mean is
+    /// not positive.
     pub equivalence_p: Option<f64>,
-    /// Runs per arm to detect a difference of the margin with a power of 80 % ([`runs_needed`]).
-    /// `None` with fewer than two runs in an arm, if no arm varies, or if the margin or the
-    /// reference's mean is not positive.
+    /// Runs per arm to detect a difference of the margin ([`runs_needed`]). `None` with fewer than
+    /// two runs in an arm, if no arm varies, or if the margin or the reference's mean is not
+    /// positive.
     pub runs_needed: Option<u64>,
     pub conclusion: Conclusion,
 }
@@ -86,8 +83,7 @@ pub enum Direction {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Conclusion {
     NoValues,
-    /// An arm has a single run, so it is unknown how much runs of the same arm differ. Both arms
-    /// are only described.
+    /// An arm has a single run, so it is unknown how much its runs differ.
     Described,
     /// The smaller arm has two runs: there is an interval, but no test.
     TooFewRuns {
@@ -141,9 +137,9 @@ pub fn compare(reference: &[f64], other: &[f64], margin: f64) -> Comparison {
     comparison.concluded()
 }
 
-/// Concludes again from p-values that are adjusted for the number of tests in `family` (Holm).
-/// Tests of differences and of equivalence are two families. A metric that was chosen before the
-/// runs and is tested once needs no adjustment.
+/// Concludes again from p-values adjusted for the number of tests (Holm). Tests of differences and
+/// of equivalence are two families. A metric chosen before the runs and tested once needs no
+/// adjustment.
 pub fn conclude_family<'c>(family: impl IntoIterator<Item = &'c mut Comparison>) {
     let family: Vec<&mut Comparison> = family.into_iter().collect();
     let adjusted = |p: fn(&Comparison) -> Option<f64>| {
@@ -219,8 +215,8 @@ impl Comparison {
         };
     }
 
-    /// Direction of the ratio. If there is no ratio, it is that of the difference of the means. It
-    /// may be insignificant. `None` if the means are equal.
+    /// Of the ratio, else of the difference of the means; may be insignificant. `None` if the means
+    /// are equal.
     pub fn direction(&self) -> Option<Direction> {
         let mean_difference = || Some(self.other.mean? - self.reference.mean?);
         let change = self
@@ -273,8 +269,7 @@ pub fn welch_p(reference: &[f64], other: &[f64]) -> Option<f64> {
     Some((2.0 * t_above(t.abs(), contrast.degrees_of_freedom)?).min(1.0))
 }
 
-/// Mean of the other arm minus mean of the reference, with Welch's interval. `None` as for
-/// [`welch_p`].
+/// Other mean minus reference mean, with Welch's interval. `None` as for [`welch_p`].
 pub fn mean_difference(reference: &[f64], other: &[f64], level: f64) -> Option<Interval> {
     let contrast = Contrast::of(reference, other, 1.0)?;
     let half_width = t_quantile(f64::midpoint(1.0, level), contrast.degrees_of_freedom)?
@@ -288,9 +283,9 @@ pub fn mean_difference(reference: &[f64], other: &[f64], level: f64) -> Option<I
     })
 }
 
-/// Mean of the other arm divided by mean of the reference, with the interval of Fieller (1954). The
-/// degrees of freedom are those of the contrast with the ratio as its factor. `None` as for
-/// [`welch_p`], and if the interval of the reference's mean reaches 0.
+/// Other mean divided by reference mean, with the interval of Fieller (1954). The degrees of
+/// freedom are those of the contrast with the ratio as its factor. `None` as for [`welch_p`], and
+/// if the interval of the reference's mean reaches 0.
 ///
 /// Fieller's interval can reach below 0 although no run does. Then the variance of the other arm's
 /// mean is assumed to be proportional to that mean, as in Wilson's score interval (1927).

@@ -20,14 +20,13 @@ pub use reliability::Reliability;
 use resample::DeviationInterval;
 use serde::Serialize;
 
-/// A result that is smaller than this share of its inputs comes from rounding and counts as 0.
+/// A result below this share of its inputs is rounding noise and counts as 0.
 const ROUNDING_SHARE: f64 = 1e-14;
 
 /// Minimum number of resamples beyond each end of an interval.
 const MIN_RESAMPLES_PER_TAIL: f64 = 20.0;
 const MAX_RESAMPLES: f64 = 1e6;
 
-/// How an interval is computed.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct IntervalPlan {
     pub level: f64,
@@ -92,8 +91,8 @@ pub enum Method {
     /// Student's t of the means of blocks. Fewer than twelve blocks are too few to resample.
     BlockMeans,
     /// A block method whose interval would reach below zero, or above one for a share. Each end has
-    /// the standard error that holds at that end, not at the value (Wilson's score), so no end is
-    /// outside. That of an amount is assumed to be proportional to the amount's square root.
+    /// its own standard error, not that of the value (Wilson's score), so no end is outside. That
+    /// of an amount is assumed to be proportional to the amount's square root.
     Score,
     /// Quantiles of the means of random halves of the blocks, for differences. It assumes that
     /// their sign is random if there is no effect.
@@ -155,10 +154,10 @@ fn mean_and_deviation_interval(
     Some((mean, n, deviation_interval))
 }
 
-/// The mean of a later run divided by the mean of an earlier run, with the interval of
-/// [`ratio_of_intervals`]. The values of the runs are amounts and form no pairs. The reliability is
-/// that of the claim that the ratio is above `1 + margin`, or below `1 - margin` for a decrease.
-/// `None` with fewer than two values in a run, with a negative amount, or if a mean is 0.
+/// The mean of a later run divided by that of an earlier run, with the interval of
+/// [`ratio_of_intervals`]. The values are amounts and form no pairs. The reliability is that of the
+/// claim that the ratio is above `1 + margin`, or below `1 - margin` for a decrease. `None` with
+/// fewer than two values in a run, with a negative amount, or if a mean is 0.
 pub fn ratio_of_means(
     before: &[Option<f64>],
     after: &[Option<f64>],
@@ -243,10 +242,10 @@ pub fn ratio_of_intervals(
     Some([b - a, low, high].map(f64::exp))
 }
 
-/// The sum of the numerators divided by the sum of the denominators, from samples that have both. A
-/// mean of ratios would weight small denominators too much. If no numerator is negative, the
-/// interval does not reach below zero. `None` with fewer than two samples that have both, with
-/// different lengths, or if the sum of the denominators is not positive.
+/// Sum of numerators divided by sum of denominators, over samples that have both. A mean of ratios
+/// would weight small denominators too much. If no numerator is negative, the interval does not
+/// reach below zero. `None` with fewer than two such samples, with different lengths, or if the sum
+/// of the denominators is not positive.
 pub fn ratio_of_sums(
     numerators: &[Option<f64>],
     denominators: &[Option<f64>],
@@ -331,7 +330,7 @@ impl Estimate {
         [self.value, self.low, self.high]
     }
 
-    /// Replaces an interval that reaches below zero, for amounts that cannot be negative.
+    /// For amounts: replaces an interval that reaches below zero.
     fn non_negative(self) -> Estimate {
         if self.low >= 0.0 || self.value <= 0.0 {
             return self;
@@ -346,10 +345,9 @@ impl Estimate {
     }
 }
 
-/// The ends `m` of an interval around a positive `value`, if the standard error at `m` is the one
-/// at `value` times `sqrt(m / value)`. `below` and `above` are the distances of the ends without
-/// that factor: `value - m = below sqrt(m / value)` and `m - value = above sqrt(m / value)`. Both
-/// ends are above 0.
+/// Ends `m`, above 0, of an interval around a positive `value`. They solve
+/// `value - m = below sqrt(m / value)` and `m - value = above sqrt(m / value)`. So the standard
+/// error at `m` is the one at `value` times `sqrt(m / value)`.
 pub(crate) fn amount_ends(value: f64, below: f64, above: f64) -> (f64, f64) {
     let factor = |deviation: f64| {
         let relative = deviation.max(0.0) / value;
@@ -363,7 +361,7 @@ pub(crate) fn amount_ends(value: f64, below: f64, above: f64) -> (f64, f64) {
 pub(crate) struct QuantileIndicator {
     quantile: f64,
     includes_equal: bool,
-    /// Mean indicator: the share of values that count as below the quantile.
+    /// Share of values that count as below the quantile.
     share: f64,
 }
 
@@ -383,7 +381,7 @@ impl QuantileIndicator {
         }
     }
 
-    /// The influence of a value on the share: its indicator minus the mean indicator.
+    /// The influence of a value on the share: its indicator minus `share`.
     pub fn influence(&self, value: f64) -> f64 {
         let counts = if self.includes_equal {
             value <= self.quantile

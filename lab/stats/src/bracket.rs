@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 #[derive(Clone, Copy)]
 pub struct Replicate {
-    /// Memory limit in bytes.
+    /// In bytes.
     pub limit: u64,
     /// Whether the validator kept up with the tip, or finished its replay. `None` if unknown: the
     /// recording has no metrics, is too short, or has a gap.
@@ -21,13 +21,12 @@ pub struct LimitResults {
     pub unknown: usize,
 }
 
-/// Every replicate passed under a smaller limit, but one failed under a larger limit. So the limit
-/// alone did not decide.
+/// Every replicate passed under a smaller limit, but one failed under a larger limit.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Contradiction {
-    /// In bytes; every replicate passed.
+    /// In bytes.
     pub passing_limit: u64,
-    /// In bytes; at least one replicate failed.
+    /// In bytes.
     pub failing_limit: u64,
 }
 
@@ -37,8 +36,8 @@ pub struct Bracket {
     pub smallest_sufficient: Option<u64>,
     /// The largest limit under which any replicate failed; `None` if none failed.
     pub largest_failed: Option<u64>,
-    /// If there is a contradiction, [`Bracket::smallest_sufficient`] is below
-    /// [`Bracket::largest_failed`], and the two do not bracket the limit.
+    /// With one, [`Bracket::smallest_sufficient`] is below [`Bracket::largest_failed`], so they do
+    /// not bracket the limit.
     pub contradictions: Vec<Contradiction>,
 }
 

@@ -2,8 +2,8 @@
 
 use crate::{block_bootstrap::Reliability, summary::quantile};
 
-/// Finds two arms whose runs were not interleaved: the last run of the first arm began before the
-/// first run of the second arm. `runs` are (begin, arm). Arms with a single run do not count.
+/// Two arms that were not interleaved: the last run of the first began before the first run of the
+/// second. `runs` are (begin, arm). Arms with a single run do not count.
 pub fn find_separate_arms<'a>(runs: &[(f64, &'a str)]) -> Option<(&'a str, &'a str)> {
     // Name, first and last begin, number of runs.
     let mut arms: Vec<(&str, f64, f64, usize)> = Vec::new();
@@ -35,8 +35,8 @@ pub fn outliers(values: &[f64]) -> Vec<usize> {
     indices_where(values, |value| is_outlier(value, values))
 }
 
-/// [`outliers`] of an arm. An arm with too few values is compared with the values of `all` arms. If
-/// at least half of its values would then be outliers, the arm has none.
+/// [`outliers`] of an arm. An arm with too few values is compared with `all` arms. If at least half
+/// of its values would then be outliers, it has none.
 pub fn outliers_of_arm(arm: &[f64], all: &[f64]) -> Vec<usize> {
     if arm.len() >= MIN_VALUES_FOR_OUTLIER {
         return outliers(arm);

@@ -3,9 +3,8 @@
 //! The history is split into segments. The cost of a segment is the sum of the squared distances of
 //! its releases from the mean of the segment. The split minimizes the sum of costs plus a penalty
 //! for each change, as in PELT (Killick, Fearnhead and Eckley 2012). The unit of the penalty is the
-//! variance of runs within a release. The penalty comes from simulated histories with as many runs
-//! and no change. It is chosen so that a change is found in the share [`FALSE_CHANGE_PROBABILITY`]
-//! of these histories.
+//! variance of runs within a release. The penalty is such that a change is found in the share
+//! [`FALSE_CHANGE_PROBABILITY`] of simulated histories with as many runs and no change.
 
 use crate::{distribution::normal_quantile, summary::total};
 use fastrand::Rng;
@@ -40,8 +39,8 @@ pub struct Detector {
 }
 
 impl Detector {
-    /// Changes in the order of releases. Each release is the values of its runs. Empty with fewer
-    /// than [`MIN_RELEASES`] releases, a release without values or a value that is not finite. Also
+    /// In the order of releases, each given by the values of its runs. Empty with fewer than
+    /// [`MIN_RELEASES`] releases, a release without values or a value that is not finite. Also
     /// empty if runs do not vary within any release.
     pub fn changes(&mut self, releases: &[&[f64]]) -> Vec<Change> {
         let first = releases.len().saturating_sub(MAX_RELEASES);
@@ -116,7 +115,7 @@ fn required_gain(counts: &[usize], degrees_of_freedom: usize) -> f64 {
         .unwrap_or(f64::INFINITY)
 }
 
-/// Cumulative sums over releases, from which the cost of a segment follows.
+/// Over releases. The cost of a segment follows from them.
 struct CumulativeSums {
     /// Subtracted from the means of all releases, so that squares lose no digits.
     offset: f64,
@@ -155,7 +154,7 @@ impl CumulativeSums {
         self.sums.len() - 1
     }
 
-    /// Squared distances of the releases' means from the mean of the segment, weighted by runs.
+    /// Releases are weighted by their runs.
     fn segment_cost(&self, from: usize, to: usize) -> f64 {
         let sum = self.sums[to] - self.sums[from];
         (self.squares[to]
@@ -198,8 +197,8 @@ impl CumulativeSums {
     }
 }
 
-/// The split with the least sum of costs and penalties: the starts of all segments but the first. A
-/// change whose gain exceeds the penalty only by rounding does not count.
+/// The starts of all segments but the first, for the least sum of costs and penalties. A gain that
+/// exceeds the penalty only by rounding does not count.
 fn segment_starts(sums: &CumulativeSums, penalty: f64) -> Vec<usize> {
     let n = sums.len();
     let penalty = penalty * (1.0 + 1e-9);

@@ -2,10 +2,10 @@
 //! interval.
 //!
 //! A round measures both arms at every size. The values are differences between the arms: positive
-//! where the reference is better. Differences between neighboring sizes are interpolated linearly.
-//! Successive rounds form blocks. The crossover is computed for many random halves of the blocks,
-//! and the ends of the interval are quantiles of these crossovers. All sizes use the same halves,
-//! because a disturbance in a round affects all sizes.
+//! where the reference is better. They are interpolated linearly between neighboring sizes.
+//! Successive rounds form blocks. The ends of the interval are quantiles of the crossovers of many
+//! random halves of the blocks. All sizes use the same halves, because a disturbance in a round
+//! affects all sizes.
 
 use crate::{
     arms::Direction,
@@ -17,13 +17,12 @@ use serde::Serialize;
 
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Crossover {
-    /// The size at which the mean difference over all rounds changes from positive to negative.
-    /// `None` if it has no such change or several, or a change from negative to positive.
+    /// Where the mean difference over all rounds changes from positive to negative. `None` without
+    /// exactly one such change, or with an opposite change.
     pub at: Option<f64>,
-    /// Lower end of the interval. `None` if it is below the smallest size, or with too few blocks.
-    /// A half in which the other arm is better at every size has its crossover below the smallest
-    /// size. A half whose differences change their sign in another way (`Crossing::Unclear`)
-    /// counts as beyond both ends of the interval.
+    /// `None` if the end is below the smallest size, or with too few blocks. Halves in which the
+    /// other arm is better at every size count as below it. Halves whose sign changes otherwise
+    /// (`Crossing::Unclear`) count as beyond both ends.
     pub low: Option<f64>,
     /// `None` if the end is above the largest size, or with too few blocks. Halves in which the
     /// reference is better at every size count as above it.
@@ -53,9 +52,9 @@ enum Crossing {
     Unclear,
 }
 
-/// `sizes` ascend, each with its differences by round. Rounds with a value missing or not finite at
-/// any size are left out for all sizes. `None` with fewer than two sizes or 20 complete rounds, or
-/// a level that is not between 0 and 1.
+/// `sizes` ascend, each with its differences by round. Rounds without a finite value at every size
+/// are left out. `None` with fewer than two sizes or 20 complete rounds, or a level that is not
+/// between 0 and 1.
 pub fn crossover(
     sizes: &[f64],
     differences: &[Vec<Option<f64>>],
@@ -112,8 +111,8 @@ pub fn crossover(
 }
 
 impl Crossover {
-    /// Whether a crossover is established: the reference is better at the smallest size and the other arm
-    /// at the largest, with one change in between.
+    /// The reference is better at the smallest size and the other arm at the largest, with one
+    /// change in between.
     pub fn is_established(&self) -> bool {
         self.at.is_some()
             && self.blocks >= MIN_CROSSOVER_BLOCKS
@@ -135,9 +134,8 @@ fn crossings_of_halves(sizes: &[f64], half_means: &[HalfMeans]) -> Vec<Crossing>
         .collect()
 }
 
-/// The `p`-quantile of the crossovers of the halves. The crossover of a half is infinity if the
-/// reference is better at every size, and negative infinity if the other arm is. It is `unclear`
-/// for [`Crossing::Unclear`]. `None` if the quantile is infinite.
+/// The `p`-quantile of the halves' crossovers, with `unclear` for [`Crossing::Unclear`]. `None` if
+/// the quantile is infinite.
 fn interval_end(crossings: &[Crossing], p: f64, unclear: f64) -> Option<f64> {
     let size = |crossing: &Crossing| match crossing {
         Crossing::AtSize(size) => *size,

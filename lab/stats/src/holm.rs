@@ -1,6 +1,6 @@
-/// Holm's (1979) adjusted p-values. If adjusted p-values up to `alpha` count as findings, the
-/// probability of any false finding is at most `alpha`, even if tests depend on one another. `None`
-/// stands for an impossible test.
+/// Holm's (1979) adjusted p-values. If those up to `alpha` count as findings, the probability of
+/// any false finding is at most `alpha`, even for dependent tests. `None` stands for an impossible
+/// test.
 pub fn adjust(p: &[Option<f64>]) -> Vec<Option<f64>> {
     let mut known: Vec<(usize, f64)> = p
         .iter()

@@ -1,5 +1,5 @@
-//! Compares arms on several hosts. Here a block is a pair of runs on the same host, one of each
-//! arm. So the effect of the host cancels in the ratio of both runs.
+//! Compares arms on several hosts. A block is a pair of runs on one host, one of each arm. The
+//! effect of the host cancels in their ratio.
 
 use crate::{
     arms::{
@@ -11,10 +11,9 @@ use crate::{
     summary::{largest_magnitude, mean, mean_and_variance, varies},
 };
 
-/// Compares the arms by the ratios within blocks. Student's test is applied to the logarithms of
-/// the ratios. If a value is not positive, it is applied to the differences within blocks. Without
-/// variation there is no test and no interval. `blocks` are (reference, other). A block with a
-/// value that is not finite is ignored.
+/// Student's test of the logarithms of the ratios within blocks or, if a value is not positive, of
+/// the differences. Without variation there is no test and no interval. `blocks` are (reference,
+/// other). Blocks with a value that is not finite are ignored.
 pub fn compare(blocks: &[(f64, f64)], margin: f64) -> Comparison {
     let blocks: Vec<(f64, f64)> = blocks
         .iter()
@@ -53,10 +52,9 @@ pub fn compare(blocks: &[(f64, f64)], margin: f64) -> Comparison {
     comparison.concluded()
 }
 
-/// An arm's geometric mean on the other host divided by its geometric mean on the first host. The
-/// interval comes from the variation of single runs, which is estimated from the ratios within
-/// `blocks`. `None` if a value is not positive, with fewer than two blocks, or if all ratios are
-/// equal.
+/// An arm's geometric mean on the other host divided by that on the first host. The interval comes
+/// from the variation of single runs, estimated from the ratios within `blocks`. `None` if a value
+/// is not positive, with fewer than two blocks, or if all ratios are equal.
 pub fn host_ratio(first: &[f64], other: &[f64], blocks: &[(f64, f64)]) -> Option<Interval> {
     let mean_logarithm = |runs: &[f64]| mean(&logarithms(runs.iter().copied())?);
     let value = mean_logarithm(other)? - mean_logarithm(first)?;

@@ -47,8 +47,8 @@ pub struct MeanDifference {
     pub decision: Decision,
 }
 
-/// Joins two runs by slot. If a run has a slot several times, its last value counts. A value that
-/// is not finite counts as missing.
+/// If a run has a slot several times, its last value counts. Values that are not finite are
+/// missing.
 pub fn join(
     reference: impl IntoIterator<Item = (u64, f64)>,
     other: impl IntoIterator<Item = (u64, f64)>,
@@ -71,9 +71,8 @@ pub fn join(
     pairs
 }
 
-/// Mean of several pairs of runs, one value per pair, with Student's interval. The pair is the
-/// statistical unit, so the interval covers the variation between runs. `None` with fewer than two
-/// pairs, or a `level` that is not between 0 and 1.
+/// Mean of one value per pair of runs, with Student's interval, which covers the variation between
+/// runs. `None` with fewer than two pairs, or a `level` that is not between 0 and 1.
 pub fn mean_over_pairs(values: &[f64], level: f64) -> Option<Interval> {
     let values = finite(values);
     let (value, variance) = mean_and_variance(&values)?;
@@ -175,8 +174,7 @@ impl Pairs {
 
     /// The other run's `p`-quantile minus the reference's, over the same slots. This is not the
     /// quantile of the differences. `None` with fewer than two slots, or if `p` is not between 0
-    /// and
-    /// 1.
+    /// and 1.
     pub fn quantile_difference(&self, p: f64, plan: &IntervalPlan) -> Option<Estimate> {
         block_bootstrap::difference_of_quantiles(&self.reference, &self.other, p, plan)
     }
@@ -215,8 +213,8 @@ impl Pairs {
         })
     }
 
-    /// Mean of the other run divided by mean of the reference. Both means come from the same random
-    /// halves as the difference, so the interval contains 1 if that of the difference contains 0.
+    /// Both means come from the same random halves as the difference, so the interval contains 1 if
+    /// that of the difference contains 0.
     fn ratio(
         &self,
         halves: &RandomHalves,

@@ -2,23 +2,22 @@
 
 #[derive(Clone, Copy)]
 pub struct Reading {
-    /// In seconds of a clock that does not jump during the counter's life.
+    /// Seconds of a clock that does not jump during the counter's life.
     pub at: f64,
-    /// The counter's value: its increase since it began. `None` if it was not read.
+    /// The increase since the counter began. `None` if it was not read.
     pub total: Option<f64>,
-    /// Identifies the counter. Totals with different ids are unrelated, as after a restart.
+    /// Totals with different ids are unrelated, as after a restart.
     pub counter_id: u64,
 }
 
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Rates {
-    /// One for each reading: the rate since the previous reading with a total, never negative.
-    /// `None` for a reading without a total, for the first total of a counter, at a reset, and
-    /// across a gap.
+    /// By reading; never negative. `None` for a reading without a total, for the first total of a
+    /// counter, at a reset, and across a gap.
     pub per_second: Vec<Option<f64>>,
-    /// Sum of the increases of the steps that have a rate.
+    /// Over the steps that have a rate.
     pub increase: f64,
-    /// Total duration of the steps that have a rate.
+    /// Over the steps that have a rate.
     pub seconds: f64,
 }
 
@@ -47,12 +46,12 @@ pub fn rates(readings: &[Reading], max_step: f64) -> Rates {
 }
 
 impl Rates {
-    /// The increase; `None` if no step has a rate.
+    /// `None` if no step has a rate.
     pub fn known_increase(&self) -> Option<f64> {
         (self.seconds > 0.0).then_some(self.increase)
     }
 
-    /// The increase divided by the seconds; `None` if no step has a rate.
+    /// `None` if no step has a rate.
     pub fn mean(&self) -> Option<f64> {
         Some(self.known_increase()? / self.seconds)
     }

@@ -2,17 +2,15 @@
 //! value can have different results.
 //!
 //! The model: a trial at the value `h` fails with probability
-//! `l + (1 - 2 l) logistic((ln threshold - ln h) / s)`. The scale `s` says how wide the range is in
-//! which results are uncertain. `l` is the probability of a lapse, which reverses the result of a
-//! trial. The state of the search is the posterior distribution of the threshold, `s` and `l`.
+//! `l + (1 - 2 l) logistic((ln threshold - ln h) / s)`. The scale `s` is the width of the range of
+//! uncertain results. `l` is the probability of a lapse, which reverses a result. The state of the
+//! search is the posterior distribution of the threshold, `s` and `l`.
 //!
-//! The search tries the value after which the entropy of the posterior is expected to be least
-//! (Kontsevich and Tyler 1999). Only the entropy of the threshold counts, not that of the scale and
-//! the lapse (Prins 2013). When the interval of the threshold is narrow, both of its ends are tried
-//! again before the interval is reported.
+//! The search tries the value that is expected to leave the least entropy of the threshold
+//! (Kontsevich and Tyler 1999). The entropy of scale and lapse does not count (Prins 2013). Both
+//! ends of a narrow interval of the threshold are tried again before the interval is reported.
 //!
-//! A floor is a value that is known to fail without a trial. The search never tries it or a lower
-//! value.
+//! A floor is a value known to fail without a trial. The search only tries values above it.
 
 mod grid;
 
@@ -29,8 +27,7 @@ const INTERVAL_LEVEL: f64 = 0.9;
 const MAX_RELIABLE_SCALE: f64 = 0.06;
 /// No interval is reported if a scale above [`MAX_RELIABLE_SCALE`] has at least this probability.
 const MAX_UNRELIABLE_PROBABILITY: f64 = 0.4;
-/// Values that differ by a smaller share count as the same, because a host rounds them down to
-/// pages.
+/// Values that differ by a smaller share count as the same: a host rounds them down to pages.
 const SAME_VALUE_SHARE: f64 = 0.001;
 /// Minimum distance from the floor to the next trial and to the upper end: this share of
 /// [`SearchConfig::max_width`]. The true floor may be higher than the known one.
@@ -38,7 +35,7 @@ const FLOOR_MARGIN: f64 = 0.5;
 
 #[derive(Debug, Clone, Copy)]
 pub struct SearchConfig {
-    /// The first and largest value to try.
+    /// Also the largest value to try.
     pub first_value: f64,
     /// Maximum width of a reported interval, as a share of the threshold: from 0.03 to 0.5.
     pub max_width: f64,
@@ -90,7 +87,6 @@ pub struct Staircase {
 }
 
 impl Interval {
-    /// Upper end over lower end, less 1.
     pub fn width(&self) -> f64 {
         self.high / self.low - 1.0
     }
@@ -118,14 +114,14 @@ impl Staircase {
         (is_valid && config.max_trials > 0).then_some(new)
     }
 
-    /// Takes the result of a trial. A `value` that is not positive does not change the posterior.
+    /// A `value` that is not positive does not change the posterior.
     pub fn add_trial(&mut self, value: f64, passed: bool) {
         self.add_extra_trial(value, passed);
         self.trials += 1;
     }
 
-    /// Takes the result of a trial at an end of the interval. An end at or below the floor has no
-    /// trial. Its failure counts, but does not change the posterior.
+    /// An end at or below the floor has no trial. Its failure counts, but does not change the
+    /// posterior.
     pub fn add_end_trial(&mut self, value: f64, is_upper: bool, passed: bool) {
         self.confirmation.take(is_upper, passed);
         if self.floor.is_none_or(|floor| value > floor) {
@@ -133,8 +129,7 @@ impl Staircase {
         }
     }
 
-    /// Sets the floor. The reported threshold is then at least `value`. A lower floor than the
-    /// known one is ignored.
+    /// The reported threshold is then at least `value`. A floor below the known one is ignored.
     pub fn raise_floor(&mut self, value: f64) {
         if value.is_normal() && self.floor.is_none_or(|floor| value > floor) && value > 0.0 {
             self.floor = Some(value);
@@ -147,7 +142,7 @@ impl Staircase {
             .map(|floor| floor * (1.0 + FLOOR_MARGIN * self.config.max_width))
     }
 
-    /// Takes a trial that does not count towards `max_trials`.
+    /// Does not count towards `max_trials`.
     pub fn add_extra_trial(&mut self, value: f64, passed: bool) {
         if !value.is_normal() || value <= 0.0 {
             return;
@@ -180,7 +175,7 @@ impl Staircase {
         }
     }
 
-    /// The interval if it is narrow enough and reliable. Its ends may not have been tried again
+    /// `None` if the interval is not narrow or not reliable. Its ends may not have been tried again
     /// yet.
     pub fn interval_if_narrow(&self) -> Option<Interval> {
         if self.is_descending()
@@ -196,7 +191,6 @@ impl Staircase {
         (interval.width() <= self.config.max_width && is_reliable).then_some(interval)
     }
 
-    /// Probability that the scale is too large for a reliable interval.
     fn unreliable_probability(&self) -> f64 {
         self.grid.probability_of_scale_above(MAX_RELIABLE_SCALE)
     }
@@ -264,7 +258,6 @@ const TRIALS_PER_END: u32 = 3;
 /// If the trials at the ends contradict the first interval, the search continues once.
 const MAX_CONFIRMATIONS: u32 = 2;
 
-/// Trials at the ends of an interval.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct EndTrials<Value = f64> {
     pub high: Value,
@@ -335,7 +328,7 @@ impl Confirmation {
 }
 
 impl EndTrials {
-    /// The same results. `tried` maps each end to the rounded value that was tried.
+    /// `tried` maps each end to the rounded value that was tried.
     pub fn map_values<Value>(&self, tried: impl Fn(f64) -> Value) -> EndTrials<Value> {
         let EndTrials {
             high,

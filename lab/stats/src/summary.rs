@@ -15,10 +15,9 @@ pub struct Summary {
 pub struct MeansAndPeaks {
     pub mean_without_peaks: f64,
     pub mean_with_peaks: f64,
-    /// Number of values that are peaks.
     pub peaks: usize,
     pub non_peaks: usize,
-    /// Of all values, including the peaks.
+    /// Including the peaks.
     pub max: f64,
 }
 
@@ -47,8 +46,8 @@ pub fn quantile(values: &[Option<f64>], p: f64) -> Option<f64> {
     quantile_sorted(&sorted(values), p)
 }
 
-/// Minimum number of values with which one is expected above the `p`-quantile: 20 for 0.95, 100 for
-/// 0.99. It is 1 for the median, for lower quantiles and for the maximum.
+/// With so many values, one is expected above the `p`-quantile: 20 for 0.95, 100 for 0.99. 1 for
+/// the median and below, and for the maximum.
 pub fn min_values_for(p: f64) -> usize {
     if p > 0.5 && p < 1.0 {
         (1.0 / (1.0 - p) - 1e-6).ceil() as usize
@@ -86,8 +85,8 @@ pub fn sorted(values: &[Option<f64>]) -> Vec<f64> {
 /// The rule of the paper that `docs/PAPER.md` describes.
 const PEAK_FACTOR: f64 = 3.0;
 
-/// A peak is more than three times the mean of all values. Zeros count. The rule is applied once:
-/// the mean without peaks makes no further value a peak. `None` if there are no values.
+/// A peak is more than three times the mean of all values, zeros included. The mean without peaks
+/// makes no further value a peak. `None` without values.
 pub fn means_and_peaks(values: &[Option<f64>]) -> Option<MeansAndPeaks> {
     let finite = finite_values(values);
     if finite.is_empty() {
@@ -147,7 +146,7 @@ pub fn mean(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
-/// The largest absolute value; 0 without values.
+/// 0 without values.
 pub(crate) fn largest_magnitude(values: &[f64]) -> f64 {
     values
         .iter()

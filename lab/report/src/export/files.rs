@@ -18,20 +18,20 @@ const DAY_NS: i64 = 86_400_000_000_000;
 
 const HIVE_NULL: &str = "__HIVE_DEFAULT_PARTITION__";
 
-/// In bytes. A file system allows 255, of which 5 are `host=`.
+/// A file system allows 255; 5 of them are `host=`.
 const MAX_FOLDER_NAME_BYTES: usize = 250;
 
 pub struct RecordingExport<'d> {
     pub recording: Recording,
-    /// Root of the data set. Outside a data set, folder of the tables.
+    /// Root of the data set, else folder of the tables.
     pub folder: &'d Path,
     pub format: Format,
     pub dataset: Option<DatasetRun>,
 }
 
 impl RecordingExport<'_> {
-    /// In a data set, the path is `TABLE/host=HOST/run=RUN/day=DAY/TABLE.parquet`. `day` counts
-    /// from 1970-01-01.
+    /// In a data set: `TABLE/host=HOST/run=RUN/day=DAY/TABLE.parquet`. `day` counts from
+    /// 1970-01-01.
     fn path(&self, table: &str, day: i64) -> PathBuf {
         let Some(run) = &self.dataset else {
             return table_path(self.folder, table, self.format);
@@ -50,20 +50,20 @@ pub fn table_path(folder: &Path, table: &str, format: Format) -> PathBuf {
     folder.join(format!("{table}.{extension}"))
 }
 
-/// A recording in a data set of many recordings.
+/// A recording in a data set.
 pub struct DatasetRun {
     /// `host=HOST/run=RUN`.
     pub path: PathBuf,
-    /// Host and run, as text columns of every file: readers would parse `01` in the name of a
-    /// folder as the number 1.
+    /// Host and run, as text columns of every file: from a folder's name, readers would parse `01`
+    /// as 1.
     columns: [(&'static str, String); 2],
     /// (id of the first tick, days since 1970) of each day.
     days: Vec<(i64, i64)>,
 }
 
 impl DatasetRun {
-    /// The name of a run is its labels and the time of its first tick. A copy or a merge has the
-    /// same name.
+    /// A run is named by its labels and its first tick's time, so a copy or a merge has the same
+    /// name.
     pub fn new(recording: &Recording) -> Result<Self> {
         let (sessions, ticks) = (recording.sessions()?, recording.ticks()?);
         let label = |wanted| {
@@ -132,7 +132,7 @@ fn folder_name(value: &str) -> Result<String> {
 pub struct TableFiles<'f> {
     pub export: &'f RecordingExport<'f>,
     table: &'static str,
-    /// The recorded table with the rows: `tick` for `wide`.
+    /// `tick` for `wide`.
     pub row_source: &'static TableSpec,
     /// Excluding the columns that a data set adds.
     pub columns: Vec<(String, Type)>,
@@ -142,7 +142,7 @@ pub struct TableFiles<'f> {
     created_folders: CreatedFolders,
 }
 
-/// A temporary file. It is renamed when all files of the table are complete.
+/// A temporary file until all files of the table are complete.
 struct OpenFile {
     path: PathBuf,
     temp_file: TempFile,
@@ -166,7 +166,7 @@ impl<'f> TableFiles<'f> {
         }
     }
 
-    /// Days since 1970-01-01, from the time of the row or, if it has none, from its tick.
+    /// Days since 1970-01-01, by the time of the row, else of its tick.
     pub fn day(&self, row: &Row) -> i64 {
         let Some(dataset) = &self.export.dataset else {
             return 0;
@@ -237,8 +237,8 @@ impl<'f> TableFiles<'f> {
             let file = self.create(day)?;
             self.files.insert(day, file);
         }
-        // All files are complete before the first one is renamed. So a full disk never leaves a
-        // table with only some of its days.
+        // All files are complete before the first is renamed, so a full disk never leaves a partial
+        // table.
         let mut complete = Vec::new();
         for OpenFile {
             path,
@@ -261,7 +261,7 @@ impl<'f> TableFiles<'f> {
     }
 }
 
-/// When dropped, it removes the created folders that are empty.
+/// When dropped, removes the empty ones.
 #[derive(Default)]
 struct CreatedFolders(BTreeSet<PathBuf>);
 
@@ -281,7 +281,7 @@ impl Drop for CreatedFolders {
     }
 }
 
-/// Removes files that an earlier export of the run made for other days, or left when it was killed.
+/// Removes files of an earlier export of the run: those of other days, and temporary ones.
 fn remove_other_files(paths: &[PathBuf]) -> Result<()> {
     let [path, ..] = paths else { return Ok(()) };
     let (Some(run), Some(name)) = (path.ancestors().nth(2), path.file_name()) else {

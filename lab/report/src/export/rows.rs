@@ -8,9 +8,9 @@ use faultline_recording::{
 
 pub const TICK: &str = "tick";
 
-/// An integer column becomes real if any cell is a [`Cell::Real`]. Counts beyond 2^63 are such
-/// cells. In a data set, all integer columns of `*_sample` tables become real, except references.
-/// Every recording of the data set then has the same types.
+/// An integer column becomes real if any cell is a [`Cell::Real`], which holds counts beyond 2^63.
+/// In a data set, all integer columns of `*_sample` tables except references become real, so that
+/// recordings have equal types.
 pub fn columns(
     export: &RecordingExport<'_>,
     table: &TableSpec,
@@ -70,8 +70,8 @@ pub fn wide_columns(export: &RecordingExport<'_>) -> Result<Vec<(String, Type)>,
     Ok(all)
 }
 
-/// `arm` and `run` of every recording, then its other labels, as `label_NAME`. In a data set only
-/// `arm`: the folders have the run, and the table `label` has the other labels.
+/// `arm`, `run` and, as `label_NAME`, the other labels. In a data set only `arm`: folders have the
+/// run, and the table `label` has the others.
 fn labels(export: &RecordingExport<'_>) -> impl Iterator<Item = (String, Cell)> {
     let labels = export.recording.labels().iter();
     let named = ["arm", "run"].map(|wanted| {
@@ -134,8 +134,7 @@ fn push_row(columns: &mut [Values], row: &[Cell]) {
     }
 }
 
-/// Fills the columns of [`wide_columns`] that follow the columns of `tick`. They are NULL if the
-/// tick has no sample.
+/// Fills the columns of [`wide_columns`] after those of `tick`; NULL if the tick has no sample.
 fn join(
     export: &RecordingExport<'_>,
     ticks: &[Row],

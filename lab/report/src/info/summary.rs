@@ -85,7 +85,7 @@ pub struct Problem {
     pub source: String,
     /// absent, forbidden, gone or broken.
     pub status: String,
-    /// What could not be read, in words.
+    /// In words.
     pub what: String,
 }
 
@@ -221,7 +221,7 @@ fn missed_ticks(gaps: &[Gap]) -> Option<String> {
     (!missed.is_empty()).then(|| format!("{ticks} in {gaps}"))
 }
 
-/// A step between ticks of more than this many intervals is a gap, even if no tick was missed.
+/// A longer step between ticks is a gap, even if no tick was missed.
 const GAP_INTERVALS: u32 = 3;
 
 #[derive(Debug, PartialEq, Serialize)]

@@ -4,7 +4,7 @@ use itertools::Itertools;
 use serde_json::Value;
 use std::{fmt::Write, time::Duration};
 
-/// If there are more events, the first and the last ones are shown: half of this number each.
+/// If there are more, half of this number is shown from each end.
 const MAX_EVENTS: usize = 60;
 const MAX_GAPS: usize = 20;
 

@@ -22,7 +22,7 @@ pub struct PhaseSpan {
 pub struct Success {
     pub answer: Option<bool>,
     pub why: String,
-    /// Share of time at the tip, from the first tick at the tip on.
+    /// Share of time at the tip since the first tick there.
     pub tip_share: Option<f64>,
 }
 
@@ -45,7 +45,6 @@ pub struct Lifecycle {
     /// Median slot time.
     pub slot_seconds: Option<f64>,
     pub gaps: Vec<Span>,
-    /// Time of the first tick at the tip.
     pub first_at_tip: Option<f64>,
     /// When the process came near the tip and then stayed near it until `first_at_tip`.
     pub near_tip_since: Option<f64>,
@@ -53,9 +52,8 @@ pub struct Lifecycle {
     pub end: End,
     /// End of the last process; `None` if the recording did not see it.
     pub last_process_end: Option<f64>,
-    /// The last moment that counts as part of the run: just below `last_process_end`, because a
-    /// [`Span`] includes its ends. If a gap follows, `last_process_end`. If no end was recorded,
-    /// the last tick.
+    /// Last moment of the run: just below `last_process_end`, because a [`Span`] includes its ends.
+    /// If a gap follows, `last_process_end`; if no end was recorded, the last tick.
     pub run_end: f64,
     pub restarts: usize,
     /// Whether the recording has anything that only a validator has.
@@ -110,7 +108,7 @@ pub fn lifecycle(recording: &Run) -> Lifecycle {
     lifecycle
 }
 
-/// When the process came near the tip and then stayed near it until the tick `tip_tick`.
+/// See [`Lifecycle::near_tip_since`].
 fn near_tip_since(recording: &Run, tip_tick: usize) -> Option<f64> {
     let tick = recording.ticks.get(tip_tick)?;
     let max_behind = recording.phase_rules(tick).at_tip_slots as f64;
@@ -126,7 +124,7 @@ fn near_tip_since(recording: &Run, tip_tick: usize) -> Option<f64> {
     Some(near.last().map_or(tick.at, |(at, _)| at))
 }
 
-/// Phases that any process can have. All others show that the process is a validator.
+/// All other phases show that the process is a validator.
 const PHASES_OF_ANY_PROCESS: [&str; 4] = ["absent", "initializing", "gone", "unknown"];
 
 fn has_validator(recording: &Run, phases: &[PhaseSpan]) -> bool {
@@ -138,13 +136,12 @@ fn has_validator(recording: &Run, phases: &[PhaseSpan]) -> bool {
             .any(|phase| !PHASES_OF_ANY_PROCESS.contains(&phase.name.as_str()))
 }
 
-/// Whether the daemon restarted or missed ticks between two ticks.
+/// The daemon restarted or missed ticks between two ticks.
 pub fn is_gap(recording: &Run, before: &Tick, after: &Tick) -> bool {
     before.session != after.session || after.at - before.at > max_tick_step(recording)
 }
 
-/// The end of the last process, and the last moment that counts as part of the run. `None` if a
-/// process runs at the last tick, or none ever ran.
+/// `None` if a process runs at the last tick, or none ever ran.
 fn process_and_run_end(recording: &Run) -> Option<(f64, f64)> {
     let last = recording
         .ticks
@@ -231,8 +228,8 @@ fn end(recording: &Run, noun: &str) -> End {
         Some(format!("at {:.0} s: {}", event.at, event.sentence()))
     };
     let oom_kill = last_event("oom_kill");
-    // A recording cannot always distinguish an OOM kill of the validator from an OOM kill elsewhere
-    // on the host.
+    // A recording cannot always distinguish an OOM kill of the validator from one elsewhere on the
+    // host.
     let experiment = recording.experiment_outcome.as_ref();
     let was_oom_killed =
         experiment.map_or(oom_kill.is_some(), |experiment| experiment.was_oom_killed);
@@ -351,8 +348,8 @@ fn success_without_tip_time(recording: &Run, lifecycle: &Lifecycle) -> Success {
     }
 }
 
-/// Recorded time from `from` to the last tick with a process before a requested stop. Restarts in
-/// between are included. `None` if there is no such time.
+/// Recorded time from `from` to the last tick with a process before a requested stop, including
+/// restarts. `None` if there is none.
 fn tip_time(recording: &Run, lifecycle: &Lifecycle, from: f64) -> Option<TipTime> {
     let experiment = recording.experiment_outcome.as_ref();
     let stop = experiment.and_then(|experiment| Some(recording.at(experiment.stopped_unix_ns?)));
@@ -369,7 +366,7 @@ fn tip_time(recording: &Run, lifecycle: &Lifecycle, from: f64) -> Option<TipTime
         until_last.zip(recording.ticks.get(1..=last).unwrap_or_default())
     {
         let passed = Duration::try_from_secs_f64(after.at - before.at).unwrap_or_default();
-        // The daemon's rule for the time at the tip: it tolerates longer steps than `is_gap`.
+        // The daemon's rule for time at the tip tolerates longer steps than `is_gap`.
         let is_phase_gap = recording.phase_rules(before).is_gap(passed);
         if before.at >= from && before.session == after.session && !is_phase_gap {
             time.add(*phase, passed);

@@ -38,8 +38,8 @@ pub struct MemoryGauges {
 pub struct TpsNumbers {
     /// Seconds with data.
     pub known_seconds: usize,
-    /// Known seconds without a transaction; `None` if the recording does not distinguish them from
-    /// unknown seconds.
+    /// Known seconds without a transaction; `None` if the recording cannot tell them from unknown
+    /// ones.
     pub zero_seconds: Option<usize>,
     /// Seconds without data; `None` as for `zero_seconds`.
     pub unknown_seconds: Option<usize>,
@@ -241,7 +241,7 @@ fn replay_ms(recording: &Run, window: Span) -> Vec<Option<f64>> {
         .collect()
 }
 
-/// The log has counts of each slot, but the time in the cache only as one total.
+/// The log has counts by slot, but only a total of the time in the cache.
 fn offline_replay_cache(recording: &Run) -> CacheNumbers {
     let slots = &recording.offline_replay.slots;
     let column = |count: fn(&OfflineReplaySlot) -> Option<u64>| {
@@ -353,7 +353,7 @@ fn use_of_pool(
         if tick.at > window.to {
             break;
         }
-        // A row is valid until the next row of the pool: the counters did not change in between.
+        // Counters do not change until the next row of the pool.
         threads = row.threads;
         for ((sum, earlier), total) in sums.iter_mut().zip(earlier).zip(totals) {
             let Some(total) = total else { continue };

@@ -54,11 +54,10 @@ fn chunks<K: PartialEq>(ticks: &[Tick], key: fn(&Tick) -> K) -> impl Iterator<It
     })
 }
 
-/// Length of the spans at the tip from which slot times are computed.
 const SLOT_TIME_SPAN_SECONDS: f64 = 30.0;
 
-/// The median slot time over spans at the tip. The slot times of the tracker are too short: they
-/// include the end of the catch-up, when the known tip advances faster.
+/// The median over spans at the tip. The tracker's slot times are too short: they include the end
+/// of the catch-up, when the known tip advances faster.
 fn slot_seconds(recording: &Run, phases: &[Option<Phase>]) -> Option<f64> {
     let at_tip: Vec<(&Tick, f64)> = recording
         .ticks
@@ -79,7 +78,7 @@ fn slot_seconds(recording: &Run, phases: &[Option<Phase>]) -> Option<f64> {
     quantile(&times, 0.5)
 }
 
-/// Divides `ticks` (tick, slot of the tip) into equal spans, and returns the slot time in each.
+/// `ticks` are (tick, slot of the tip).
 fn slot_times_of_spans(ticks: &[(&Tick, f64)]) -> Vec<f64> {
     let ([(first, _), ..], [.., (last, _)]) = (ticks, ticks) else {
         return Vec::new();
@@ -180,7 +179,6 @@ fn slot(recording: &Run, signal: Signal, index: usize) -> Option<u64> {
     value(recording, signal, index).map(|slot| slot as u64)
 }
 
-/// What the phase of a tick is derived from.
 fn recorded_evidence(recording: &Run, index: usize, tick: &Tick) -> Option<PhaseEvidence> {
     Some(PhaseEvidence {
         process: match value(recording, Signal::PhaseEvidenceStopped, index)? {
@@ -220,8 +218,8 @@ fn older_evidence(recording: &Run, index: usize, tick: &Tick) -> Option<PhaseEvi
     })
 }
 
-/// Periods in which a process made no slot progress for at least [`STALL_AFTER`]. It was at the tip
-/// in one of the three ticks before, and its phase within the period is `Behind` or unknown.
+/// Periods of at least [`STALL_AFTER`] without slot progress. The process was at the tip in one of
+/// the three ticks before, and its phase within is `Behind` or unknown.
 fn stalls(recording: &Run, phases: &[Option<Phase>]) -> Vec<Stall> {
     let mut stalls = Vec::new();
     for ticks in chunks(&recording.ticks, |tick| (tick.session, tick.process)) {
@@ -254,8 +252,8 @@ fn stalls(recording: &Run, phases: &[Option<Phase>]) -> Vec<Stall> {
     stalls
 }
 
-/// Times at which the slot rose above the previous one. A slot is not compared with the highest
-/// one: a single slot that is far too high would hide all later advances.
+/// Times at which the slot rose above the previous one, not above the highest: one slot far too
+/// high would hide later advances.
 fn advance_times(recording: &Run, ticks: Range<usize>) -> Vec<f64> {
     let process_ticks = recording.ticks.get(ticks.clone()).unwrap_or_default();
     let bounds = process_ticks.first().zip(process_ticks.last());

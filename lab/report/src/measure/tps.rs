@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 const SECOND_NS: i64 = 1_000_000_000;
 
-/// The daemon counts a second without transactions as zero no earlier than this long after it.
+/// The daemon counts a second without transactions as zero no earlier than this after it.
 const MIN_SETTLE_SECONDS: i64 = 3;
 
 /// The daemon counts a second without datapoints as unknown at the validator's next push, at most
@@ -30,8 +30,7 @@ pub struct Second {
     pub unix: i64,
     /// `None` without data.
     pub transactions: Option<u64>,
-    /// Whether transactions were executed. A slot that is replayed again may add none to
-    /// `transactions`.
+    /// A slot that is replayed again may add none to `transactions`.
     pub had_execution: bool,
 }
 
@@ -41,11 +40,10 @@ impl Second {
     }
 }
 
-/// Transactions by second. The seconds of each process begin with its first executed transaction.
+/// Transactions by second.
 #[derive(Debug)]
 pub struct Tps {
-    /// Seconds between the end of a process and the first executed transaction of the next one are
-    /// left out.
+    /// Of each process, from its first executed transaction to its end.
     pub seconds: Vec<Second>,
     /// Whether the recording distinguishes zero and unknown seconds. If not, unknown seconds count
     /// as zero.
@@ -79,7 +77,7 @@ pub fn tps(recording: &Run, lifecycle: &Lifecycle) -> Tps {
             continue;
         };
         let last = lifecycle.last_process_end.map_or(last, |ended| {
-            // The second in which the run ended counts only if it has transactions.
+            // The second in which the run ended counts only with transactions.
             let end = second_of(recording, ended);
             last.min(end - i64::from(!counts.contains_key(&end)))
         });
@@ -103,8 +101,8 @@ pub fn tps(recording: &Run, lifecycle: &Lifecycle) -> Tps {
     }
 }
 
-/// The transactions of each Unix second in which some were executed. They are `transaction_count`
-/// of `cost_tracker_stats`, which every frozen bank reports. If this datapoint is missing, they are
+/// For Unix seconds in which transactions were executed: `transaction_count` of
+/// `cost_tracker_stats`, which every frozen bank reports. Without this datapoint,
 /// `total_transactions` of `replay-slot-stats`, which lacks the node's own slots.
 fn counts_by_second(recording: &Run) -> BTreeMap<i64, u64> {
     let (costs, replay) = (&recording.points.costs, &recording.points.replay);
@@ -182,8 +180,7 @@ fn last_known_second(recording: &Run, from: i64, until: i64) -> Option<i64> {
         .max()
 }
 
-/// (Unix second, increase, whether a gap is before that second). Increases across sessions are left
-/// out.
+/// (Unix second, increase, whether a gap precedes it), without increases across sessions.
 fn counter_increases(recording: &Run, signal: Signal) -> Vec<(i64, u64, bool)> {
     let mut increases = Vec::new();
     let mut before: Option<(&Tick, f64)> = None;
@@ -232,8 +229,8 @@ fn mark_unknown(recording: &Run, seconds: &mut [Second]) {
     }
 }
 
-/// A second without a point is unknown if it is in a gap. It is also unknown if it is right before
-/// a gap, because its push would have arrived within the gap.
+/// A second without a point is unknown if it is in a gap, or right before one: its push would have
+/// arrived within the gap.
 fn mark_gaps(recording: &Run, gaps: &[Span], seconds: &mut [Second]) {
     if gaps.is_empty() {
         return;

@@ -223,8 +223,7 @@ pub fn load_time_per_slot(run: &MeasuredRun, numbers: &WindowNumbers) -> Option<
     summary::summary(&times.collect_vec()).mean
 }
 
-/// Difference of the load time per slot of two arms, divided by the difference of their misses per
-/// slot.
+/// Difference of two arms' load times per slot, divided by that of their misses per slot.
 fn cost_of_a_miss(runs: &MeasuredRuns) -> Option<Block> {
     let mean = |arm: &str, value: fn(&MeasuredRun, &WindowNumbers) -> Option<f64>| {
         let values = runs

@@ -1,5 +1,5 @@
-//! The answers of the status page, for each arm: whether the memory is sufficient, whether the
-//! program cache is sufficient, and whether the validator votes and earns rewards.
+//! The answers of the status page by arm: whether memory and program cache are sufficient, and
+//! whether the validator votes and earns rewards.
 
 use super::{
     cache::last_capacity,
@@ -17,8 +17,7 @@ use faultline_stats::summary::{mean, summary};
 use faultline_status::{Answer, AnswerInputs, CachePrediction, Consensus, answers};
 use itertools::Itertools;
 
-/// Empty if there is no run or no validator, or if any run is an offline replay of a range of
-/// slots.
+/// Empty without a run or a validator, or if any run is an offline replay of a range of slots.
 pub fn answers_by_arm(runs: &MeasuredRuns) -> Vec<Answers> {
     let is_replay = runs.all.iter().any(|run| run.recording.is_offline_replay());
     if runs.all.is_empty() || runs.has_no_validator() || is_replay {
@@ -44,8 +43,8 @@ pub fn answers_by_arm(runs: &MeasuredRuns) -> Vec<Answers> {
     runs.arms.iter().map(answers_of_arm).collect()
 }
 
-/// Whether the size of the program cache can be configured. `Some(true)` if one release ran with
-/// several sizes. Otherwise `None`, because it is unknown.
+/// `Some(true)` if one release ran with several sizes of the program cache. Otherwise `None`:
+/// unknown.
 fn can_change_capacity(runs: &MeasuredRuns) -> Option<bool> {
     let recordings = || runs.all.iter().map(|run| &run.recording);
     let sizes =
@@ -56,9 +55,9 @@ fn can_change_capacity(runs: &MeasuredRuns) -> Option<bool> {
     (sizes.len() > 1 && versions.len() == 1).then_some(true)
 }
 
-/// Averages over the runs of an arm. RAM, limit, headroom, unreclaimable share and proven memory
-/// come from the worst run. The prediction, the consensus, whether the validator is at the tip, and
-/// why values are unknown come from the first run.
+/// Averages over an arm's runs. RAM, limit, headroom, unreclaimable share and proven memory come
+/// from the worst run. Prediction, consensus, whether the validator is at the tip, and reasons for
+/// unknown values come from the first run.
 fn inputs(runs: &[&MeasuredRun], can_change_capacity: Option<bool>) -> AnswerInputs {
     let values = |value: fn(&MeasuredRun, &WindowNumbers) -> Option<f64>| {
         runs.iter()
@@ -150,7 +149,7 @@ fn consensus(run: &MeasuredRun) -> Option<Consensus> {
     }
 }
 
-/// Whether the validator was at the tip in the last tick that has a process.
+/// In the last tick that has a process.
 fn is_at_tip(run: &MeasuredRun) -> Option<bool> {
     let (_, phase) = run
         .recording

@@ -40,7 +40,7 @@ const COUNTS: &[NumberColumn] = &[
     cache_quantity!("Evictions (max)", 0, evictions, max),
     cache_quantity!("Reloads (sum)", 0, reloads, sum),
     cache_quantity!("Insertions (sum)", 0, insertions, sum),
-    // All points, also those without a value.
+    // Includes points without a value.
     ("Batches", 0, |_, numbers| {
         Some((numbers.cache.misses.n + numbers.cache.misses.missing) as f64)
     }),
@@ -204,7 +204,7 @@ fn executable_filtering_sentence(runs: &MeasuredRuns) -> &'static str {
     }
 }
 
-/// The last recorded value of a capacity, in entries.
+/// In entries.
 pub fn last_capacity(run: &Run, signal: Signal) -> Option<f64> {
     run.signal(signal).iter().rev().find_map(|value| *value)
 }

@@ -45,8 +45,7 @@ pub fn caveats(runs: &MeasuredRuns, primary: &RunMetric, all_are_paired: bool) -
     caveats
 }
 
-/// The text and the remedy of a caveat of one run. [`merged_caveats`] adds the name of the run and
-/// the full stop to the text.
+/// Of one run's caveat. [`merged_caveats`] adds the run's name and the full stop to the text.
 type WhatAndRemedy = (String, &'static str);
 
 const MAX_NAMED: usize = 6;
@@ -245,7 +244,7 @@ fn cache_capacity_caveat(run: &MeasuredRun) -> Option<WhatAndRemedy> {
     ))
 }
 
-/// One caveat for all unreliable intervals. The section on replay times shows the reasons.
+/// One caveat for all. The section on replay times shows the reasons.
 fn unreliable_intervals_caveat(runs: &MeasuredRuns) -> Option<Caveat> {
     let metrics = by_key(runs.all.iter().flat_map(|run| {
         run.unreliable_estimates()
@@ -386,8 +385,8 @@ fn recording_caveat(run: &MeasuredRun) -> Option<WhatAndRemedy> {
 
 const OUTLIER_REMEDY: &str = "Find out what disturbed the recording and repeat it, or exclude the recording and state that you did.";
 
-/// Run id and reason of each outlier within its arm, by TPS and by the primary metric. The workload
-/// should be equal in all arms, so an arm of few runs is compared by TPS with all runs.
+/// Run id and reason of each outlier of an arm, by TPS and the primary metric. Workloads should be
+/// equal, so an arm of few runs is compared by TPS with all runs.
 fn find_outliers<'s>(runs: &'s MeasuredRuns, primary: &RunMetric) -> Vec<(&'s str, String)> {
     let mut outliers = Vec::new();
     if let Some(tps) = run_metric("tps").filter(|_| !runs.has_no_validator()) {

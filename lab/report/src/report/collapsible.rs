@@ -1,6 +1,6 @@
-//! Which blocks of a section are collapsed: those after a [`Block::Fold`], until the reader of the
-//! page opens them. A section shows its first table and its first timeline and collapses the rest.
-//! A section that already has a [`Block::Fold`] does not change.
+//! Collapses blocks of a section: those after a [`Block::Fold`] are hidden until opened. The first
+//! table and the first timeline stay shown. A section that already has a [`Block::Fold`] does not
+//! change.
 
 use super::{
     comparison::uppercase_first,
@@ -9,7 +9,7 @@ use super::{
 };
 use itertools::Itertools;
 
-/// Collapsed blocks under one title, in the order of the page.
+/// Collapsed blocks under one title, in page order.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum CollapsedGroup {
     ByArm,
@@ -31,7 +31,7 @@ impl CollapsedGroup {
     }
 }
 
-/// Replaces the blocks of a section without data by one sentence that says why data are missing.
+/// A section without data becomes one sentence that says why.
 pub fn collapse_section(section: Section) -> Section {
     let blocks = match why_no_data(&section.blocks) {
         Some(why) => vec![Block::Text(format!("{}.", uppercase_first(&why)))],
@@ -46,8 +46,7 @@ fn collapse_blocks(blocks: Vec<Block>) -> Vec<Block> {
     }
     let (table, figure) = (first_table(&blocks), first_timeline(&blocks));
     let (mut shown, mut groups) = (Vec::new(), Vec::new());
-    // A text belongs to the table or figure that follows it. Texts at the beginning belong to the
-    // section.
+    // A text belongs to the next table or figure. Texts at the beginning belong to the section.
     let mut pending = Vec::new();
     for (index, block) in blocks.into_iter().enumerate() {
         let has_only_texts_before = index == pending.len();
@@ -102,7 +101,7 @@ fn first_timeline(blocks: &[Block]) -> Option<usize> {
     blocks.iter().position(is_timeline)
 }
 
-/// The most frequent reason for missing cells. `None` if there is a figure or any row has data.
+/// The most frequent reason. `None` if there is a figure or any row has data.
 fn why_no_data(blocks: &[Block]) -> Option<String> {
     let mut reasons = Vec::new();
     for block in blocks {
@@ -122,8 +121,7 @@ fn why_no_data(blocks: &[Block]) -> Option<String> {
     Some(why.clone())
 }
 
-/// Why cells of a row are missing. `None` if the row has data. Zeros are data only in a row without
-/// missing cells.
+/// `None` if the row has data. Zeros are data only in a row without missing cells.
 fn missing_reasons(row: &[Cell]) -> Option<Vec<&String>> {
     let mut reasons = Vec::new();
     for cell in row.iter().skip(1) {

@@ -1,6 +1,6 @@
 //! Decides which metrics of two arms are comparable. If slot times differ, metrics per slot are
-//! not: a shorter slot has less work. If consensus protocols differ, neither metrics per
-//! transaction nor metrics per slot are: votes of Alpenglow are no transactions.
+//! not: a shorter slot has less work. If consensus differs, metrics per slot or transaction are
+//! not: votes of Alpenglow are no transactions.
 
 use super::{
     groups::distinct,
@@ -20,7 +20,7 @@ const MAX_SLOT_TIME_RATIO: f64 = 1.1;
 pub struct Pace {
     /// Protocols in the order of their first evidence; empty without evidence.
     pub consensus: Vec<String>,
-    /// The smallest and the largest of the runs' median slot times, in seconds.
+    /// Smallest and largest median slot time of the runs.
     pub slot_seconds: Option<(f64, f64)>,
 }
 
@@ -51,9 +51,8 @@ impl Pace {
         runs.runs_of(arm).map(Pace::of_run).collect()
     }
 
-    /// A difference of the protocols comes before one of the slot times. Unknown values do not
-    /// count as different. A run whose protocol changed differs from every other run, because each
-    /// part of it has another protocol.
+    /// A difference of the protocols comes first. Unknown values do not differ. A run whose
+    /// protocol changed differs from every other run.
     pub fn difference(&self, other: &Pace) -> Option<Difference> {
         let changed = self.consensus.len() > 1 || other.consensus.len() > 1;
         let is_known = !self.consensus.is_empty() && !other.consensus.is_empty();
@@ -108,8 +107,7 @@ impl RunMetric {
     }
 }
 
-/// `tower`, `tower, migrating after 12 min, alpenglow after 15 min`; `None` without evidence of a
-/// protocol.
+/// `tower, migrating after 12 min, alpenglow after 15 min`; `None` without evidence of a protocol.
 pub(crate) fn consensus_timeline(recording: &Run) -> Option<String> {
     let ((_, first), changes) = recording.consensus.split_first()?;
     let changes = changes
@@ -150,8 +148,8 @@ pub(crate) fn refusal(
     ))
 }
 
-/// The value of the metric in the compared part of the run. With `--per-second`, a count per slot
-/// becomes a rate, and a distance in slots becomes a time.
+/// In the compared part of the run. With `--per-second`, a count per slot becomes a rate, and a
+/// distance in slots a time.
 pub(crate) fn compared_value(
     runs: &MeasuredRuns,
     run_metric: &RunMetric,
@@ -168,7 +166,6 @@ pub(crate) fn compared_value(
     }
 }
 
-/// The title of a metric, or of its rate if rates are compared.
 pub(crate) fn compared_title(run_metric: &RunMetric, compare_rates: bool) -> String {
     match run_metric.scales_with {
         ScalesWith::Slot if compare_rates => run_metric

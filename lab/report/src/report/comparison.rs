@@ -12,21 +12,20 @@ use faultline_stats::arms::{self, Comparison, Conclusion, Direction, Interval};
 use faultline_text::{number, p_value};
 use itertools::Itertools;
 
-/// Compares two arms by one metric.
 pub struct MetricComparison {
     pub run_metric: &'static RunMetric,
-    /// Title and unit of the metric, or of its rate if rates are compared.
+    /// Of the rate if rates are compared.
     pub title: String,
     pub unit: String,
     pub result: Comparison,
-    /// True if the arms are compared within host blocks, see [`hosts`].
+    /// See [`hosts`].
     pub is_compared_within_hosts: bool,
     /// Why the arms are not compared by this metric.
     pub refusal: Option<String>,
 }
 
 impl MetricComparison {
-    /// Better, worse or neutral. `None` unless a difference is shown.
+    /// `None` unless a difference is shown.
     pub fn tone(&self) -> Option<Tone> {
         match self.result.conclusion {
             Conclusion::Differs { direction, .. } => Some(tone(direction, self.run_metric.better)),
@@ -35,12 +34,11 @@ impl MetricComparison {
     }
 }
 
-/// Compares a pair of arms by all metrics.
 pub struct ArmComparison {
     pub reference: String,
     pub other: String,
     pub primary: MetricComparison,
-    /// By the other metrics. The p-values are adjusted by Holm.
+    /// By the other metrics, with p-values adjusted by Holm.
     pub secondary: Vec<MetricComparison>,
 }
 
@@ -122,8 +120,7 @@ fn values(runs: &MeasuredRuns, arm: &str, run_metric: &RunMetric) -> Vec<f64> {
         .collect()
 }
 
-/// A clause that names the arms before the reference, which have no values. Empty if the reference
-/// is the first arm.
+/// A clause that names the arms before the reference; empty if there are none.
 fn arms_without_values(runs: &MeasuredRuns, pair: &ArmComparison) -> String {
     let before = runs
         .arms
@@ -346,7 +343,7 @@ fn definitions(runs: &MeasuredRuns) -> Block {
     Block::Table(table)
 }
 
-/// Lower-cases the first letter, except for abbreviations.
+/// Leaves abbreviations unchanged.
 pub fn lowercase_first(title: &str) -> String {
     let mut chars = title.chars();
     match (chars.next(), chars.clone().next()) {
@@ -375,8 +372,8 @@ pub fn conclusion(comparison: &MetricComparison) -> String {
         .unwrap_or_else(|| conclusion_words(&comparison.result, comparison.run_metric))
 }
 
-/// The conclusion if arms differ but there is no p-value. Then all host blocks have the same ratio
-/// or difference, so the direction is the same in every block.
+/// The conclusion if arms differ without a p-value: all host blocks have the same ratio or
+/// difference.
 pub fn direction_in_every_block(comparison: &MetricComparison) -> Option<String> {
     let result = &comparison.result;
     let Conclusion::Inconclusive { p: None, .. } = result.conclusion else {

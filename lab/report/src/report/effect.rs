@@ -24,8 +24,7 @@ const SECONDARY_METRICS: [&str; 10] = [
     "major-faults",
 ];
 
-/// Maps a prefix of a metric's id to the figure over time that shows this metric or the most
-/// similar one.
+/// Prefix of a metric's id, and the figure over time of this metric or the most similar one.
 const FIGURES_OVER_TIME: [(&str, &str); 12] = [
     ("replay", "replay-over-time"),
     ("cache", "cache-time-over-time"),
@@ -41,11 +40,10 @@ const FIGURES_OVER_TIME: [(&str, &str); 12] = [
     ("refaults", "refaults-over-time"),
 ];
 
-/// If the primary metric has no figure over time, the first existing one of these is drawn.
+/// If the primary metric has no figure over time, the first existing one of these.
 const FALLBACK_FIGURES: [&str; 2] = ["tps-over-time", "rss-over-time"];
 
-/// The forest plot, and the figure over time of the primary metric, which is removed from its
-/// section.
+/// The forest plot, and the figure over time of the primary metric, taken from its section.
 pub fn take_overview(
     primary: &RunMetric,
     pairs: &[ArmComparison],

@@ -29,7 +29,7 @@ const MAX_DRAWN_POOLS: usize = 8;
 
 type PoolValue = fn(&ThreadPoolUse) -> Option<f64>;
 
-/// A run and its thread pools, those with most faults first.
+/// Thread pools with most faults first.
 type RunPools<'s> = (&'s MeasuredRun, Vec<ThreadPoolUse>);
 
 const PAGE_FAULTS: &[NumberColumn] = &[
@@ -53,8 +53,7 @@ const PAGE_FAULTS: &[NumberColumn] = &[
     }),
 ];
 
-/// The mean rate of a counter, multiplied by a scale. For a counter of seconds, the scale 100 gives
-/// percent.
+/// The mean rate of a counter times a scale: 100 makes percent of a counter of seconds.
 macro_rules! mean_growth {
     ($title:literal, $signal:ident, $scale:literal) => {
         ($title, 3, |run, numbers| {
@@ -90,7 +89,6 @@ pub fn section(runs: &MeasuredRuns) -> Section {
     section.build("faults", "Page faults and memory pressure")
 }
 
-/// A moving average of the rates of a counter, multiplied by a scale.
 pub fn smoothed_rates(
     run: &MeasuredRun,
     signal: Signal,

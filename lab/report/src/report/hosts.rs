@@ -1,6 +1,6 @@
 //! Runs on several hosts. A turn is the runs that an experiment executes at the same time on one
-//! host. A host block is the runs of one or more turns on one host, which have the same label
-//! `block`. Arms are compared within host blocks, so the effect of the host cancels.
+//! host. A host block is one or more turns on one host with the same label `block`. Arms are
+//! compared within host blocks, so the effect of the host cancels.
 
 use super::{
     cells::{bytes, count, estimate_or, number_or, table, text_cell},
@@ -17,7 +17,6 @@ use crate::{
 use faultline_stats::{arms::RUNS_FOR_A_TEST, hosts as host_stats, summary::mean};
 use itertools::Itertools;
 
-/// How two arms are compared.
 pub enum ComparisonDesign {
     ByRun,
     /// For runs on several hosts. Runs without a host block are left out.
@@ -25,7 +24,7 @@ pub enum ComparisonDesign {
     Refused(String),
 }
 
-/// Runs on one host: experiment, host, and label `block`.
+/// Experiment, host, and label `block`.
 type HostBlock<'s> = (Option<&'s str>, &'s str, &'s str);
 
 fn host_block_of(run: &MeasuredRun) -> Option<HostBlock<'_>> {
@@ -74,7 +73,7 @@ pub fn comparison_design(runs: &MeasuredRuns, reference: &str, other: &str) -> C
     ))
 }
 
-/// Values of two arms in their common host blocks. Several runs of an arm in a block are averaged.
+/// Several runs of an arm in a block are averaged.
 fn pair_values_by_host_block<'s>(
     runs: &'s MeasuredRuns,
     arms: [&'s str; 2],
@@ -103,7 +102,7 @@ pub fn pair_metric_by_host_block(
     })
 }
 
-/// How different the hosts are, for arms that are compared within host blocks.
+/// For arms that are compared within host blocks.
 pub fn table_of_hosts(
     runs: &MeasuredRuns,
     [reference, other]: [&str; 2],
@@ -226,8 +225,8 @@ fn hosts_by_value(
     (values.len() > 1).then(|| texts.collect_vec().join(" against "))
 }
 
-/// Runs of a turn wait unequally if their shares of time spent waiting differ by more than this,
-/// and by a factor above 1.5.
+/// Runs of a turn wait unequally if their shares of time differ by more than this, and by a factor
+/// above 1.5.
 const MIN_SHARE_DIFFERENCE: f64 = 0.01;
 
 /// Runs of a turn share disks. Warns if they waited for I/O unequally, or if a wait is unknown.

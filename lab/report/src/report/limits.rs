@@ -11,16 +11,14 @@ use faultline_stats::bracket::{Bracket, Replicate, bracket};
 use faultline_text::{counted, number};
 use itertools::Itertools;
 
-/// Limits within this ratio count as equal, because the same planned limit may be slightly
-/// different on two machines.
+/// Limits within this ratio count as equal: a planned limit differs slightly between machines.
 const SAME_LIMIT_RATIO: f64 = 1.05;
 
 pub struct Limits {
     bracket: Bracket,
-    /// Arms without a planned limit. No limit was tried with them: the memory of the host does not
-    /// count as one.
+    /// Arms without a planned limit: the memory of the host does not count as one.
     unlimited_arms: Vec<UnlimitedArm>,
-    /// Whether the runs replayed a fixed range of slots from a ledger, without a cluster.
+    /// Whether the runs replayed a fixed range of slots from a ledger.
     are_offline_replays: bool,
 }
 
@@ -53,8 +51,7 @@ pub fn limits(runs: &MeasuredRuns) -> Option<Limits> {
     })
 }
 
-/// In an experiment, the planned limit: `None` for an arm without one, even if a limit was
-/// recorded. Otherwise, the recorded limit.
+/// In an experiment only the planned limit, else the recorded one.
 fn tried_limit(run: &MeasuredRun) -> Option<u64> {
     match &run.recording.experiment_outcome {
         Some(experiment_outcome) => experiment_outcome.limit,

@@ -16,12 +16,11 @@ pub struct MeasuredRun {
     pub recording: Run,
     pub lifecycle: Lifecycle,
     pub tps: Tps,
-    /// From the first second with an executed transaction to the end of the run. `None` if no
-    /// transaction was recorded.
+    /// From the first second with an executed transaction to the end of the run; `None` without
+    /// one.
     pub execution_window: Option<Span>,
     pub whole_run: WindowNumbers,
-    /// Measured from the first second with an executed transaction on. If no transaction was
-    /// recorded, equal to `whole_run`.
+    /// Within `execution_window`; without one, equal to `whole_run`.
     pub since_first_transaction: WindowNumbers,
     /// Measured from the first sample at the tip on.
     pub from_tip: Option<WindowNumbers>,
@@ -42,25 +41,24 @@ pub const ESTIMATED_METRICS: [&str; 4] = [
     "Program cache time per slot",
 ];
 
-/// If every run was at the tip for this many seconds, or for half of its time, only the time at the
-/// tip is compared.
+/// See [`MeasuredRuns::compared_part`].
 pub const MIN_TIP_SECONDS: f64 = 600.0;
 
 pub struct MeasuredRuns {
-    /// By arm, in the order of the arms. Runs of one arm have the order of the input.
+    /// In the order of the arms, then of the input.
     pub all: Vec<MeasuredRun>,
     /// Without the arms of second runs (see [`AA_SUFFIX`]), because each repeats another arm.
     pub arms: Vec<String>,
-    /// `--per-second`: metrics per slot are compared as rates per second.
+    /// `--per-second`.
     pub compare_rates: bool,
 }
 
 /// An A/A pair is two runs of one arm at the same time on one host. The second run belongs to an
-/// arm of its own: the name of the arm with this suffix.
+/// arm of its own, named with this suffix.
 pub const AA_SUFFIX: &str = " (A/A)";
 
 impl MeasuredRuns {
-    /// `order` lists the arms in the order of an experiment's plan. It may be empty.
+    /// `order` has the arms in the order of an experiment's plan, or is empty.
     pub fn new(
         recordings: impl IntoIterator<Item = Run>,
         bootstrap: &IntervalPlan,
@@ -130,8 +128,7 @@ impl MeasuredRuns {
         self.all.iter().all(|run| run.recording.is_offline_replay())
     }
 
-    /// The runs that kept up (`Some(true)`), did not (`Some(false)`), or of which this is not known
-    /// (`None`).
+    /// The runs that kept up (`Some(true)`), did not (`Some(false)`), or may have (`None`).
     pub fn runs_by_success(&self, answer: Option<bool>) -> impl Iterator<Item = &MeasuredRun> {
         self.all
             .iter()
@@ -142,16 +139,15 @@ impl MeasuredRuns {
         self.all.iter().exactly_one().ok()
     }
 
-    /// Whether means and comparisons include the run. They leave out a run without an executed
-    /// transaction, unless no run has one.
+    /// Means and comparisons leave out a run without an executed transaction, unless no run has
+    /// one.
     pub fn is_counted(&self, run: &MeasuredRun) -> bool {
         run.has_executed_transaction()
             || !self.all.iter().any(MeasuredRun::has_executed_transaction)
     }
 
-    /// The part of each run that is compared. It is the time at the tip if every counted run was at
-    /// the tip for [`MIN_TIP_SECONDS`] or half its time. Otherwise it is the time from the first
-    /// executed transaction on.
+    /// The time at the tip if every counted run was there for [`MIN_TIP_SECONDS`] or half its time.
+    /// Otherwise the time from the first executed transaction on.
     pub fn compared_part(&self) -> RunPart {
         let all_were_long_at_tip = self
             .all
@@ -170,8 +166,8 @@ impl MeasuredRuns {
         }
     }
 
-    /// The width of a moving average in samples: `max_samples`, but at most a tenth of the shortest
-    /// run, so that the average still shows changes within each run.
+    /// In samples: `max_samples`, but at most a tenth of the shortest run, to show changes within
+    /// each run.
     pub fn averaging_window_for_shortest_run(
         &self,
         max_samples: usize,
@@ -225,7 +221,7 @@ fn measured_run(
     }
 }
 
-/// Values with confidence intervals, in the order of [`ESTIMATED_METRICS`].
+/// In the order of [`ESTIMATED_METRICS`].
 fn estimates(
     recording: &Run,
     tps: &Tps,
@@ -304,7 +300,7 @@ impl MeasuredRun {
         }
     }
 
-    /// In bytes: the limit that the experiment planned. Without one, the limit of most samples.
+    /// In bytes: the experiment's planned limit, else that of most samples.
     pub fn limit(&self) -> Option<f64> {
         let experiment = self.recording.experiment_outcome.as_ref();
         if let Some(limit) = experiment.and_then(|experiment| experiment.limit) {
@@ -341,8 +337,8 @@ fn file_stem(file: &str) -> &str {
     }
 }
 
-/// In the planned `order`. If it is empty, arms whose names are equal up to their first number
-/// (`512 GB`, `1024 GB`) are sorted by this number. Other arms have the order of the input.
+/// In the planned `order`. Without one, names equal up to their first number (`512 GB`, `1024 GB`)
+/// are sorted by this number, others by the input.
 fn sorted_arms<T>(mut arms: Vec<(String, T)>, order: &[String]) -> Vec<(String, T)> {
     if !order.is_empty() {
         arms.sort_by_cached_key(|(arm, _)| {
@@ -363,8 +359,8 @@ fn sorted_arms<T>(mut arms: Vec<(String, T)>, order: &[String]) -> Vec<(String, 
     arms
 }
 
-/// The part of a name before its first number, and the number: `512`, `1,024 entries`, `cache-512`,
-/// `1.5 TB`. For a unit that begins with T or M, the number is converted to G.
+/// The part of a name before its first number, and the number: `1,024 entries`, `cache-512`,
+/// `1.5 TB`. Numbers of T or M are converted to G.
 fn split_at_number(arm: &str) -> Option<(&str, f64)> {
     let (prefix, rest) = arm.split_at(arm.find(|c: char| c.is_ascii_digit())?);
     let end = rest

@@ -1,5 +1,4 @@
-//! Memory, limit and headroom: Figures 6, 7 and 10 of the study, which is the paper that
-//! `docs/PAPER.md` describes.
+//! Memory, limit and headroom: Figures 6, 7 and 10 of the study, see `docs/PAPER.md`.
 
 use super::{
     cells::{figure, gib, missing, number_cell, number_or, row, table, text_cell},
@@ -163,7 +162,7 @@ fn level_title(level: &BindingLevel) -> String {
         "machine" => "the machine".to_owned(),
         "numa" => format!("NUMA {}", level.path),
         "above" => format!("a limit above {}", level.path),
-        // A number: 0 is the validator's cgroup, 1 its parent, and so on.
+        // The number of a level.
         number_and_suffix => match number_and_suffix.strip_suffix("_swap") {
             Some(number) => format!("{number}: memory and swap of {}", level.path),
             None => format!("{number_and_suffix}: {}", level.path),
@@ -182,7 +181,7 @@ type SignalFigure = (
 fn add_timelines(section: &mut SectionBuilder<'_>) {
     let caption_end = "Values at each sample. A long run is divided into parts. The smallest \
                        and the largest value of each part are drawn, so no peak is lost.";
-    // The recording has bytes; the page draws them as GiB.
+    // The page draws bytes as GiB.
     let axis = ("Memory (GiB)", "B");
     section.add_timeline(
         "rss-over-time",

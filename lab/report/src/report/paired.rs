@@ -1,7 +1,7 @@
 //! Compares two runs slot by slot, so the effect of the workload cancels out. The runs are of one
 //! turn if possible: a turn is the runs that an experiment executes at the same time on one host.
-//! Offline replays, which replay a fixed range of slots from a ledger, have the same slots at any
-//! time. They are of one replicate instead: one repetition of all arms.
+//! Offline replays (of a fixed range of slots from a ledger) have the same slots at any time. They
+//! are of one replicate instead: one repetition of all arms.
 
 use super::{
     cells::{self, count, missing, number_cell, table, text_cell},
@@ -20,32 +20,29 @@ use faultline_stats::{
 };
 use itertools::Itertools;
 
-/// Minimum common slots of two runs that no plan made a pair.
+/// Of two runs that no plan made a pair.
 const MIN_COMMON_SLOTS: usize = 100;
 
-/// Minimum common slots of two runs in the same turn or, for offline replays, the same replicate.
+/// Of two runs in the same turn or, for offline replays, the same replicate.
 const MIN_COMMON_SLOTS_OF_A_TURN: usize = 30;
 
-/// Maximum rows of each table.
+/// Of each table.
 const MAX_ROWS: usize = 24;
 
-/// Maximum pairs of runs that are compared.
 const MAX_PAIRS: usize = 60;
 
-/// Minimum share of common slots with equal contents. If fewer are equal, the runs were on
-/// different clusters: every test cluster numbers its slots from 0.
+/// Share of common slots with equal contents. If fewer are equal, the runs were on different
+/// clusters: every test cluster numbers its slots from 0.
 const MIN_EQUAL_SHARE: f64 = 0.95;
 
 pub struct Quantity {
     pub name: &'static str,
     pub unit: &'static str,
-    /// Prefixes of the ids of run metrics.
     pub metric_id_prefixes: &'static [&'static str],
-    /// Slots and their values.
     by_slot: fn(&MeasuredRun) -> Vec<(u64, f64)>,
 }
 
-/// Decimals of every quantity.
+/// Of every quantity.
 pub const DECIMALS: u8 = 3;
 
 pub static QUANTITIES: [Quantity; 6] = [
@@ -83,7 +80,7 @@ const fn quantity(
     }
 }
 
-/// Empty for other runs: only an offline replay reports counts of each slot.
+/// Empty for other runs, which report no counts of slots.
 fn counts_of_offline_replay(
     run: &MeasuredRun,
     count: fn(&OfflineReplaySlot) -> Option<u64>,
@@ -108,14 +105,13 @@ pub struct RunPairEffect {
 }
 
 pub struct PairedRuns {
-    /// Whether all runs of other arms have a partner in the reference. `false` if there is no other
-    /// arm.
+    /// Whether all runs of other arms have a partner in the reference. `false` without another arm.
     pub all_are_paired: bool,
     pub effects: Vec<RunPairEffect>,
     pair_count: usize,
-    /// Rows of quantities with a unit.
+    /// Quantities with a unit.
     times: Table,
-    /// Rows of quantities without a unit.
+    /// Quantities without a unit.
     counts: Table,
 }
 
@@ -166,10 +162,10 @@ impl PairedRuns {
     }
 }
 
-/// Pairs each run with the run of the reference arm in the same turn or, for an offline replay, in
-/// the same replicate. If the reference arm has no such run, the partner is its run with the most
-/// slots of equal contents. If several have as many, the partner is the one with the same index.
-/// The second run of an A/A pair (two runs of one arm in a turn) is paired with the first.
+/// Pairs each run with the reference arm's run of the same turn or, for an offline replay,
+/// replicate. Without one, the partner is the reference's run with most slots of equal contents,
+/// then with the same index. The second run of an A/A pair (two runs of one arm in a turn) is
+/// paired with the first.
 pub fn pair_runs(runs: &MeasuredRuns, primary: &RunMetric, bootstrap: &IntervalPlan) -> PairedRuns {
     let mut paired = empty_tables();
     let Some((reference, others)) = reference_and_others(runs, primary) else {
@@ -243,7 +239,7 @@ fn runs_with_slot_contents<'s>(runs: &'s MeasuredRuns, arm: &'s str) -> Vec<Cand
 }
 
 /// Runs with equal keys are a pair by plan. The key is the labels `experiment`, `block` and `turn`.
-/// An offline replay has the label `run`, the number of its replicate, instead of `turn`.
+/// For an offline replay, `run` (its replicate) replaces `turn`.
 pub fn pairing_key(run: &MeasuredRun) -> Option<(Option<&str>, Option<&str>, &str)> {
     let label = |key| run.recording.label(key).filter(|value| !value.is_empty());
     let is_offline_replay = !run.recording.offline_replay.slots.is_empty();

@@ -23,11 +23,10 @@ use faultline_stats::{
 use faultline_text::{counted, number};
 use itertools::Itertools;
 
-/// `[value, low, high]`: a value and the ends of its interval.
+/// `[value, low, high]`.
 type ValueAndInterval = [f64; 3];
 
 struct ArmEffect {
-    /// A value of each slot.
     quantity: &'static Quantity,
     quantity_index: usize,
     reference: String,
@@ -95,8 +94,7 @@ impl ArmEffect {
     }
 }
 
-/// Effects between arms, from the slots that two runs have in common. Without a floor, it is empty
-/// if no two arms have two such pairs of runs.
+/// Without a floor, empty if no two arms have two pairs of runs with common slots.
 pub struct PairedEffects {
     /// By quantity; A/A pairs first.
     effects: Vec<ArmEffect>,
@@ -360,7 +358,7 @@ impl PairedEffects {
         if self.is_empty() {
             return Vec::new();
         }
-        // Without a floor, the columns of the floor and of the verdict are left out.
+        // Without a floor, its column and that of the verdict are left out.
         table.id = "paired-together".to_owned();
         table.title = "The same slots, over all pairs of runs".to_owned();
         table.note = "Means over slots that both runs of a pair have, the other minus the reference. With two pairs, the interval spans \
@@ -393,8 +391,8 @@ impl PairedEffects {
         ]
     }
 
-    /// Withdraws a difference by a metric if it is not beyond the floor of the slots, or not beyond
-    /// the difference between A/A runs by this metric.
+    /// Withdraws a difference that is not beyond the floor of the slots, or not beyond that between
+    /// A/A runs by the same metric.
     pub fn withdraw_differences(&self, comparisons: &mut [ArmComparison], runs: &MeasuredRuns) {
         for arms in comparisons {
             let is_compared_within_hosts = arms.primary.is_compared_within_hosts;
@@ -433,8 +431,8 @@ impl PairedEffects {
     }
 }
 
-/// Why the difference over few pairs of runs is unreliable. With at least [`RUNS_FOR_A_TEST`]
-/// pairs, their intervals are not used. A difference of zero is reliable if all slots are equal.
+/// With at least [`RUNS_FOR_A_TEST`] pairs, their intervals are not used. A difference of zero is
+/// reliable if all slots are equal.
 fn why_unreliable(pairs: &[Estimate]) -> Option<Reliability> {
     let is_zero = |pair: &Estimate| pair.reliability == Reliability::Constant && pair.value == 0.0;
     let first = pairs
@@ -443,8 +441,7 @@ fn why_unreliable(pairs: &[Estimate]) -> Option<Reliability> {
     (pairs.len() < RUNS_FOR_A_TEST).then_some(first.reliability)
 }
 
-/// Mean and interval over pairs of runs. With fewer than [`RUNS_FOR_A_TEST`] pairs, the interval
-/// spans the intervals of all pairs.
+/// With fewer than [`RUNS_FOR_A_TEST`] pairs, the interval spans the intervals of all pairs.
 fn mean_of_pairs(
     pairs: &[Estimate],
     level: f64,

@@ -19,15 +19,13 @@ pub enum Better {
 /// Decides whether a metric may compare arms whose slot times or consensus differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ScalesWith {
-    /// A value per slot. Also a value per batch: a batch is one datapoint of the program cache, and
-    /// the validator sends one for each bank, so for each slot.
+    /// A value per slot, or per batch: the validator sends one datapoint of the program cache (a
+    /// batch) for each bank, so for each slot.
     Slot,
-    /// A distance in slots.
     SlotDistance,
     /// Depends on the number of transactions, votes included.
     Transaction,
-    /// Depends neither on the number of slots nor on that of transactions: a rate per second, a
-    /// size, a duration or a ratio.
+    /// A rate per second, a size, a duration or a ratio.
     Nothing,
 }
 
@@ -113,8 +111,7 @@ run_metrics! {
     "cpu" "CPU cores in use" in "cores", 2, Neither, Nothing: "CPU seconds per second" = |_, numbers| numbers.cpu_cores;
 }
 
-// A report has none of these metrics. A campaign, which compares releases, adds them to some of
-// `RUN_METRICS`.
+// Only a campaign, which compares releases, has these metrics, besides some of `RUN_METRICS`.
 run_metrics! {
     RELEASE_ONLY_METRICS:
     "rss-at-tip" "RSS at the tip, mean" in "GiB", 3, Lower, Nothing: "anonymous, file and shared resident memory, mean over samples from the first at the tip on" = |run, _| run.from_tip.as_ref()?.gauges.rss.mean.map(gib);

@@ -15,8 +15,8 @@ use itertools::Itertools;
 
 const MAX_HISTOGRAM_CLASSES: usize = 60;
 
-/// A column of a table: its title with the unit, its decimals, and the number of each run. The
-/// number is computed from what was measured in the part of the run that the table is about.
+/// Title with unit, decimals, and number of each run, computed from the part of the run that the
+/// table is about.
 pub type NumberColumn = (
     &'static str,
     u8,
@@ -50,8 +50,7 @@ impl<'s> SectionBuilder<'s> {
         self.add(chart.map(|chart| figure(id, title, caption, chart)));
     }
 
-    /// `label` names the vertical axis. `unit` is the unit of the values, as in
-    /// `Timeline::unit`.
+    /// `label` names the vertical axis. `unit` is as in `Timeline::unit`.
     pub fn add_timeline(
         &mut self,
         id: &str,
@@ -99,8 +98,8 @@ impl<'s> SectionBuilder<'s> {
         self.add_figure(id, title, caption, chart);
     }
 
-    /// A table of the time from the first executed transaction on. For processes that are no
-    /// validators, a table of the whole run.
+    /// Of the time from the first executed transaction on; for processes that are no validators, of
+    /// the whole run.
     pub fn add_table(
         &mut self,
         id: &str,
@@ -130,7 +129,7 @@ impl<'s> SectionBuilder<'s> {
     }
 
     /// A table by run, and a table by arm if an arm has several runs. No table if no run has this
-    /// part: a run that was never at the tip has no part from the tip on.
+    /// part: a run may never be at the tip.
     pub fn add_table_of_part(
         &mut self,
         part: RunPart,
@@ -206,8 +205,7 @@ pub fn averaging_caption(size: usize, sample: &str, samples: &str) -> String {
     }
 }
 
-/// The edges of the histogram's classes. If all values are small integers, each integer has a
-/// class.
+/// If all values are small integers, each integer has a class.
 fn histogram_edges(values: &[Option<f64>], max_quantile: f64) -> Vec<f64> {
     let upper_bound = quantile(values, max_quantile).unwrap_or(0.0);
     let is_count = |value: &f64| value.fract() == 0.0 && *value >= 0.0;
@@ -229,7 +227,7 @@ fn histogram_counts(run: &MeasuredRun, values: &[Option<f64>], edges: &[f64]) ->
     }
 }
 
-/// Whether more than half of the counts are below 1/200 of the largest.
+/// More than half of the counts are below 1/200 of the largest.
 fn needs_log_scale(series: &[Counts]) -> bool {
     let counts = series
         .iter()

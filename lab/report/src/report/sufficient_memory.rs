@@ -123,8 +123,8 @@ fn sufficient_memory(run: &MeasuredRun) -> Option<SufficientMemory> {
     })
 }
 
-/// The sufficient memory, and what is not proven (see [`SufficientMemory::unproven`]). `peak_sum`
-/// is the peak of unreclaimable memory plus page cache.
+/// The sufficient memory, and [`SufficientMemory::unproven`]. `peak_sum` is the peak of
+/// unreclaimable memory plus page cache.
 fn proven_memory(
     kept_up: Option<bool>,
     limit_changed: bool,
@@ -181,8 +181,8 @@ fn is_followed_from_start(recording: &Run) -> bool {
     !recording.processes.is_empty() && recording.processes.iter().all(is_early)
 }
 
-/// Three values: the peak of unreclaimable memory, the page cache when the sum of both peaked, and
-/// the peak of this sum.
+/// The peak of unreclaimable memory, the page cache when the sum of both peaked, and the peak of
+/// this sum.
 fn peak_memory(run: &MeasuredRun, window: Span) -> (Option<f64>, Option<f64>, Option<f64>) {
     let recording = &run.recording;
     let cache = measure::combine(

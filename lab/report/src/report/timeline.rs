@@ -17,8 +17,7 @@ const MIN_POINTS: usize = 400;
 
 const STALL: &str = "stall";
 
-/// The kinds of events that get a mark, and the name of the mark. Phases and gaps are bands
-/// instead.
+/// Kind of event, and name of its mark. Phases and gaps are bands instead.
 const MARKED_EVENTS: &[(&str, &str)] = &[
     ("start", "process followed"),
     ("at_tip", "at tip"),
@@ -32,9 +31,8 @@ const MARKED_EVENTS: &[(&str, &str)] = &[
 
 pub const AFTER_THE_END: &str = "after the end";
 
-/// Two points of the validator stay connected across a gap of the daemon if they are at most this
-/// many seconds apart. Without a gap, points are at most about 1 s apart: there is one for each
-/// slot, or one for each second of TPS.
+/// Points of the validator at most this far apart stay connected across a gap of the daemon.
+/// Usually they are at most about 1 s apart: one for each slot or second of TPS.
 const MAX_CONNECTED_SECONDS: f64 = 2.0;
 
 const MAX_MARKS: usize = 60;
@@ -81,7 +79,6 @@ pub fn line_of_points(
         if let Some(before) = line.x.last().copied() {
             while unrecorded.next_if(|span| span.to <= before).is_some() {}
             let is_broken = unrecorded.peek().is_some_and(|span| span.from < at);
-            // The validator's points can lie within a gap of the daemon.
             if is_broken && at - before > MAX_CONNECTED_SECONDS {
                 push_point(&mut line, f64::midpoint(before, at), None);
             }
@@ -110,8 +107,8 @@ fn unrecorded_spans(recording: &Run) -> Vec<Span> {
     spans
 }
 
-/// The time axis of a single run starts at its first tick. In a figure with several runs, each run
-/// starts at its first executed transaction.
+/// The time axis starts at the first tick of a single run, but with several runs at the first
+/// executed transaction of each.
 pub fn timeline(
     runs: &MeasuredRuns,
     y_label: &str,
@@ -199,7 +196,7 @@ fn marks(run: &MeasuredRun, origin: f64, is_single: bool) -> Vec<Mark> {
         name,
         run: run.id.clone(),
     };
-    // In a figure with several runs, the axis starts at the first transaction, so it gets no mark.
+    // With several runs, the axis starts at this time.
     let first_transaction = run
         .execution_window
         .filter(|_| is_single)

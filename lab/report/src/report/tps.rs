@@ -1,5 +1,4 @@
-//! Transactions per second: Figures 3 and 4 of the study, which is the paper that `docs/PAPER.md`
-//! describes.
+//! Transactions per second: Figures 3 and 4 of the study, see `docs/PAPER.md`.
 
 use super::{
     measured_run::{MeasuredRun, MeasuredRuns},
@@ -129,8 +128,7 @@ fn runs_without_costs(runs: &MeasuredRuns) -> Option<Block> {
     )))
 }
 
-/// `size` is the width of the average in seconds. A restart leaves a pause between seconds, because
-/// those without a process are left out. No average crosses a pause, so none mixes two processes.
+/// `size` is in seconds. No average crosses the pause of a restart, so none mixes two processes.
 fn moving_averages(seconds: &[Second], size: usize) -> impl Iterator<Item = (f64, Option<f64>)> {
     seconds
         .chunk_by(|before, after| after.at - before.at < 1.5)

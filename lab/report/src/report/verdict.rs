@@ -20,9 +20,9 @@ use faultline_stats::arms::{Conclusion, Direction};
 use faultline_text::{counted, number};
 use itertools::Itertools;
 
-/// `pairs` are comparisons of an arm with the reference. `limits` is set if runs had different
-/// memory limits. `floor` is what A/A pairs (two runs of one arm at the same time) show about the
-/// smallest difference that can be real.
+/// `pairs` compare an arm with the reference. `limits` is set if runs had different memory limits.
+/// `floor` is what A/A pairs (two runs of one arm at the same time) show about the smallest
+/// difference that can be real.
 pub fn verdict(
     runs: &MeasuredRuns,
     primary: &RunMetric,
@@ -155,8 +155,8 @@ fn verdict_of_arms(
     let mut bullets = paired_effects.verdict_bullets();
     bullets.extend(pairs.iter().map(pair_sentence));
     let (headline, kind) = match limits {
-        // The headline says between which limits runs begin to fail. This is no statistical test.
-        // The comparisons of the primary metric are bullets below the headline.
+        // The headline says between which limits runs begin to fail, which is no statistical test.
+        // Comparisons of the primary metric are bullets below it.
         Some(limits) => {
             bullets.splice(0..0, limits.verdict_bullets());
             let tested = pairs.iter().filter(|pair| {
@@ -281,9 +281,8 @@ fn effect_or_direction(metric: &MetricComparison, direction: Direction) -> Strin
     effect_text(metric).unwrap_or_else(|| direction_word(direction).to_owned())
 }
 
-/// For two arms without a spread (`p` is `None`): within each arm, all runs have the same value.
-/// Then no test is possible, even if the arms differ. Arms that are compared within the blocks of
-/// hosts have no spread if the ratio is the same in all blocks.
+/// For two arms without a spread (`p` is `None`): each arm has equal values in all runs, or all
+/// blocks of hosts the same ratio. Then no test is possible.
 fn text_without_spread(pair: &ArmComparison) -> String {
     let (metric, comparison) = (&pair.primary, &pair.primary.result);
     let (reference, other) = (&pair.reference, &pair.other);
@@ -422,8 +421,7 @@ fn outcome_sentences(runs: &MeasuredRuns) -> Vec<String> {
     sentences
 }
 
-/// If there are too few runs for a test of the primary metric, the verdict lists the means of these
-/// metrics.
+/// With too few runs for a test of the primary metric, the verdict lists the means of these.
 const METRICS_LISTED_IF_UNTESTED: [&str; 5] = [
     "cache-misses",
     "cache-time",
@@ -432,8 +430,8 @@ const METRICS_LISTED_IF_UNTESTED: [&str; 5] = [
     "major-faults",
 ];
 
-/// One sentence for each pair of arms. It lists the `text` of each secondary metric that has one.
-/// Pairs without a text have no sentence.
+/// One sentence for each pair of arms: the `text` of each secondary metric that has one. No
+/// sentence for pairs without a text.
 fn secondary_sentences(
     pairs: &[ArmComparison],
     start: &str,

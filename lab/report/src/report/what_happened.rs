@@ -13,11 +13,10 @@ use faultline_stats::summary::summary;
 use faultline_text::{moment, number, seconds as duration};
 use itertools::Itertools;
 
-/// Maximum rows of a run in each table of stalls, events and gaps.
+/// In each table of stalls, events and gaps.
 const MAX_ROWS_PER_RUN: usize = 200;
 
-/// Maximum rows of a run in the table of phases. A run has more only if its phase changes very
-/// often.
+/// In the table of phases, for a run.
 const MAX_PHASES: usize = 100;
 
 pub fn section(runs: &MeasuredRuns) -> Section {
@@ -128,11 +127,9 @@ fn after_first_tick(seconds: f64) -> String {
     }
 }
 
-/// The columns of the table of outcomes that only a validator has: from the first transaction to
-/// the share of time at the tip.
+/// Columns that only a validator has: from the first transaction to the share of time at the tip.
 const VALIDATOR_COLUMNS: std::ops::Range<usize> = 4..8;
 
-/// The outcome of each run. The columns on validators are left out if no process is a validator.
 fn outcome_table(runs: &MeasuredRuns) -> Block {
     let has_no_validator = runs.has_no_validator();
     let note = if has_no_validator {
@@ -264,7 +261,7 @@ fn phase_row(run: &MeasuredRun, rss: &[Option<f64>], phase: &PhaseSpan) -> Vec<C
         .is_some_and(|ended| span.from >= ended);
     let rss = summary(rss.get(phase.ticks.clone()).unwrap_or_default());
     let faults = |signal| signal_rates(&run.recording, signal, span).mean();
-    // A span includes its end. The next phase begins at the same time, so the end is left out here.
+    // The next phase begins at the end of the span, so this end is left out.
     let to = span.to.next_down();
     let tps = summary(&run.tps.counts(Span { to, ..span }));
     let why = run.why_no_samples();

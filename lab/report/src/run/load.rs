@@ -21,16 +21,16 @@ use std::{
     time::Duration,
 };
 
-/// Start times of one process can differ by this much: they are derived from the wall clock.
+/// Start times of one process differ by up to this: they come from the wall clock.
 const MAX_START_TIME_DIFFERENCE: Duration = Duration::from_secs(2);
 
 /// A recording from elsewhere may have any number of problems.
 const MAX_TARGET_PROBLEMS: usize = 4;
 
-/// A clock step between ticks and a clock-step event are the same step if they are this close.
+/// A clock step between ticks and a clock-step event this close are the same step.
 const MAX_STEP_TO_EVENT_SECONDS: f64 = 5.0;
 
-/// What the phase of a tick is derived from. Older recordings lack the first three signals.
+/// Older recordings lack the first three signals.
 const PHASE_EVIDENCE_SIGNALS: [Signal; 6] = [
     Signal::PhaseEvidenceSlot,
     Signal::PhaseEvidenceTip,
@@ -179,8 +179,8 @@ impl<'r> Loader<'r> {
             .collect()
     }
 
-    /// Whether the process is a command that started the validator. The daemon follows it until it
-    /// finds the validator among its descendants.
+    /// Whether the process is a command that started the validator. The daemon follows the command
+    /// until the validator is found.
     fn is_wrapper(&self, process: &ProcessRow) -> bool {
         let next = self
             .processes
@@ -190,7 +190,7 @@ impl<'r> Loader<'r> {
             && next.is_some_and(|next| next.manifest["found_by"] == "descendant")
     }
 
-    /// Problems with the target at the last tick that has a process and such problems.
+    /// At the last tick that has a process and such problems.
     fn target_problems(&self) -> Result<Vec<String>, Error> {
         let followed: HashSet<i64> = self
             .ticks
@@ -274,7 +274,7 @@ impl<'r> Loader<'r> {
         Ok(by_tick.collect())
     }
 
-    /// For each tick, whether a stop signal or a frozen cgroup suspended the process.
+    /// Per tick: suspended by a stop signal or a frozen cgroup.
     fn is_suspended(&self) -> Result<Vec<bool>, Error> {
         let mut changes = self.recording.series_of(&STATE)?;
         changes.retain(|row| row.labels.contains("stop"));

@@ -4,11 +4,11 @@ use faultline_recording::{ProcessRow, SessionRow};
 use itertools::Itertools;
 use serde_json::Value;
 
-/// Facts from the manifest of the first session, and from that of the first identified validator or
-/// else the last process.
+/// From the manifests of the first session and of the first identified validator, else of the last
+/// process.
 #[derive(Debug, Clone, Default)]
 pub struct SystemFacts {
-    /// Whether the validator is the built-in demo. Then the numbers of the recording mean nothing.
+    /// If so, the numbers of the recording mean nothing.
     pub is_demo: bool,
     /// In the order of the report.
     pub host: Vec<(&'static str, String)>,
@@ -117,7 +117,7 @@ const VALIDATOR_FACTS: [FactRow; 10] = [
     ("Cgroup", "/cgroup", json_text),
 ];
 
-/// If two rows have the same title, the first one with a value counts.
+/// Of rows with the same title, the first with a value counts.
 fn facts(manifest: &Value, rows: &[FactRow]) -> Vec<(&'static str, String)> {
     let fact = |(title, path, text): &FactRow| Some((*title, text(manifest.pointer(path)?)?));
     let mut facts: Vec<_> = rows.iter().filter_map(fact).collect();

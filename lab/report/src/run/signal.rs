@@ -13,7 +13,7 @@ macro_rules! signals {
         }
 
         impl Signal {
-            /// Every signal, in the order of [`Run::signals`](super::Run::signals).
+            /// In the order of [`Run::signals`](super::Run::signals).
             pub const ALL: &[Signal] = &[$(Signal::$name,)*];
 
             /// The metric and its labels' values.
@@ -42,7 +42,7 @@ signals! {
     Unreclaimable = memory::UNRECLAIMABLE, [];
     /// Unreclaimable memory of the parent cgroup (level 1), outside the validator's cgroup.
     OthersParent = memory::LEVEL_OTHERS, ["1"];
-    /// Unreclaimable memory of the machine, outside the validator's cgroup.
+    /// Likewise of the machine.
     OthersMachine = memory::LEVEL_OTHERS, ["machine"];
     /// Page cache, including shared memory.
     CgroupFile = cgroup::STAT, ["file"];
@@ -59,7 +59,7 @@ signals! {
     Processed = validator::SLOT, ["processed"];
     /// The processed slot, if a source reported it since the previous tick.
     PhaseEvidenceSlot = recorded::PHASE_EVIDENCE, ["slot"];
-    /// The tip, if a source reported it since the previous tick.
+    /// Likewise the tip.
     PhaseEvidenceTip = recorded::PHASE_EVIDENCE, ["tip"];
     /// 1 if the process was suspended. Older recordings lack the three signals of evidence.
     PhaseEvidenceStopped = recorded::PHASE_EVIDENCE, ["stopped"];

@@ -1,8 +1,8 @@
 //! One time axis for a recording, even if the wall clock was set.
 //!
 //! Within a session, the axis is the daemon's monotonic clock (`uptime`). Between sessions, it is
-//! the wall clock minus all steps so far. Times of datapoints are converted to the time that the
-//! wall clock would show without steps.
+//! the wall clock minus all steps so far. Times of datapoints are converted to a wall clock without
+//! steps.
 
 use super::{ClockStep, Points};
 use faultline_recording::{Cell, Error, Recording, SessionRow, TickRow};
@@ -96,9 +96,8 @@ impl TimeAxis {
         self.periods.iter().tuple_windows().map(step).collect()
     }
 
-    /// The time that the wall clock would show without its steps. A time occurs twice if the wall
-    /// clock stepped back. `written_at`, the axis time at which the point was written, then
-    /// decides.
+    /// The time without steps of the wall clock. A time occurs twice if the clock stepped back:
+    /// then `written_at`, the axis time of the write, decides.
     pub fn without_clock_steps(&self, unix_ns: i64, written_at: Option<i64>) -> i64 {
         let distance = |period: &&ClockPeriod| {
             let axis_ns = unix_ns
@@ -157,8 +156,7 @@ impl TimeAxis {
     }
 }
 
-/// When each point was written, in nanoseconds of the axis. The order is that of the points'
-/// timestamps.
+/// In nanoseconds of the axis, in the order of the points' timestamps.
 fn written_at(
     recording: &Recording,
     table: &str,

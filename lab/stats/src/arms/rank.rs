@@ -9,8 +9,8 @@ use crate::{
 const MAX_EXACT_RUNS: usize = 60;
 
 /// Two-sided p-value of Mann and Whitney's test (1947): whether runs of one arm tend to be higher.
-/// It is exact for up to 60 runs, even with ties. For more runs it is the normal approximation,
-/// corrected for ties and continuity (Lehmann 1975). `None` if an arm has no run.
+/// Exact for up to 60 runs, even with ties. For more, the normal approximation, corrected for ties
+/// and continuity (Lehmann 1975). `None` if an arm has no run.
 pub fn mann_whitney_p(reference: &[f64], other: &[f64]) -> Option<f64> {
     let m = other.len();
     if m == 0 || reference.is_empty() {
@@ -27,7 +27,7 @@ pub fn mann_whitney_p(reference: &[f64], other: &[f64]) -> Option<f64> {
 }
 
 /// Exact p-value over all assignments of `m` ranks to an arm: twice the share with a rank sum as
-/// far out as `rank_sum`. Ranks are multiples of a half, so they are doubled to integers.
+/// far out as `rank_sum`. Ranks are doubled to integers.
 fn exact_p(ranks: &[f64], m: usize, rank_sum: f64) -> f64 {
     let doubled: Vec<usize> = ranks.iter().map(|r| (2.0 * r).round() as usize).collect();
     let counts = counts_of_sums(&doubled, m);

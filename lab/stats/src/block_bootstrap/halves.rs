@@ -1,10 +1,10 @@
 //! A confidence interval for a mean (Hartigan 1969). A random half has each block of samples with
 //! probability 1/2. The ends of the interval are quantiles of the means of random halves.
 //!
-//! `T` is the sum of the differences of all blocks. `R` is the same sum, but blocks outside the
-//! half count negative. The sum of the half is `(T + R) / 2`, so it is at most 0 if `R <= -T`. If
-//! two arms are alike and their order is random, the signs of blocks are random. Then `T` is
-//! distributed like `R`, even for heavy tails, and the share of such halves is a one-sided p-value.
+//! `T` is the sum of the differences of all blocks. In `R`, blocks outside the half count negative.
+//! The sum of the half is `(T + R) / 2`, so it is at most 0 if `R <= -T`. If two arms are alike and
+//! their order is random, the signs of blocks are random. Then `T` is distributed like `R`, even
+//! for heavy tails, and the share of such halves is a one-sided p-value.
 
 use super::{
     Estimate, IntervalPlan, Method, Reliability,
@@ -25,7 +25,7 @@ const MIN_DECIDING_BLOCKS: f64 = 6.0;
 pub const CLEAR_MEAN_IN_SDS: f64 = 5.0;
 /// A mean this far from 0 is clear despite possible drift, in units of [`sd_of_segment_means`].
 const POSSIBLE_DRIFT_IN_SDS: f64 = 2.5;
-/// Segments of a run whose means are compared to find drift.
+/// Their means are compared to find drift.
 const SEGMENTS: usize = 8;
 /// A shorter series is not split into segments when its dependence is measured.
 const MIN_LENGTH_FOR_SEGMENTS: usize = 100;
@@ -93,7 +93,7 @@ impl RandomHalves {
             .collect()
     }
 
-    /// Variance of the mean times the number of samples, estimated from the sums of blocks.
+    /// Of the mean, times the number of samples, from the sums of blocks.
     fn variance_by_blocks(&self, deviations: &[f64]) -> f64 {
         let sums = self.block_sums(deviations);
         let squares: f64 = sums.iter().map(|sum| sum * sum).sum();
@@ -109,7 +109,7 @@ impl RandomHalves {
     }
 }
 
-/// For each group of eight values, the sum of every subset. The index has a bit for each value.
+/// Sums of every subset of each group of eight values. The index has a bit for each value.
 fn subset_sums(values: &[f64]) -> Vec<[f64; 256]> {
     values
         .chunks(8)
@@ -134,8 +134,8 @@ pub struct HalfMeans {
     pub widening: f64,
 }
 
-/// One block length for all series of a run, in samples. A series needs 1.5 times the block length
-/// that is best to estimate its variance. The longest needed length is returned.
+/// One block length for all series of a run, in samples: the longest that a series needs. A series
+/// needs 1.5 times the block length that is best to estimate its variance.
 pub fn block_length<'a>(series: impl IntoIterator<Item = &'a [f64]>) -> usize {
     series
         .into_iter()
@@ -150,7 +150,7 @@ pub fn block_length<'a>(series: impl IntoIterator<Item = &'a [f64]>) -> usize {
 }
 
 /// The mean, the deviations divided by a scale, and that scale: the largest deviation, or infinity
-/// if the series is constant. Squares then neither overflow nor vanish.
+/// for a constant series. So squares neither overflow nor vanish.
 fn scaled_deviations(series: &[f64]) -> (f64, Vec<f64>, f64) {
     let mean = total(series) / series.len() as f64;
     let mut deviations: Vec<f64> = series.iter().map(|v| v - mean).collect();
@@ -248,13 +248,12 @@ fn p_of_zero_mean(means: &[f64]) -> f64 {
 
 /// How far from 0 a mean must be so that drift cannot explain it, in units of
 /// [`sd_of_segment_means`]. `None` if the series shows no drift. A series drifts if its ranks
-/// change over time more than their dependence explains (rank KPSS: Pelagatti and Sen 2013). `S` is
-/// the sum of the first `i` of `n` deviations of ranks. The statistic is the sum of
-/// `S^2 / (i (n - i))` over the long-run variance (weights of Anderson and Darling 1952).
+/// change over time more than their dependence explains (rank KPSS: Pelagatti and Sen 2013). The
+/// statistic is the sum of `S^2 / (i (n - i))` over the long-run variance (weights of Anderson and
+/// Darling 1952). `S` sums the first `i` of `n` deviations of ranks.
 pub fn drift_threshold_in_sds(series: &[f64]) -> Option<f64> {
     let (_, deviations, scale) = scaled_deviations(&ranks(series));
-    // The means of the segments are removed first. Otherwise the drift would count as dependence. A
-    // short run is not split.
+    // The means of the segments are removed first: otherwise drift would count as dependence.
     let segments = if deviations.len() < MIN_LENGTH_FOR_SEGMENTS {
         1
     } else {
@@ -286,7 +285,6 @@ pub fn drift_threshold_in_sds(series: &[f64]) -> Option<f64> {
     }
 }
 
-/// Standard deviation of the means of [`SEGMENTS`] equal segments of the series.
 pub fn sd_of_segment_means(series: &[f64]) -> f64 {
     let means: Vec<f64> = series
         .chunks(series.len().div_ceil(SEGMENTS).max(1))
@@ -303,7 +301,7 @@ fn deciding_blocks(sums: &[f64]) -> f64 {
     moment(2).powi(2) / moment(4)
 }
 
-/// The `tail`-quantile and the `1 - tail`-quantile. Each is rounded outwards to one of the values.
+/// The `tail`- and the `1 - tail`-quantile, each rounded outwards to one of the values.
 pub fn outer_quantiles(values: &[f64], tail: f64) -> (f64, f64) {
     let sorted = ascending(values.to_vec());
     let rank = (tail * (sorted.len() + 1) as f64 + 1e-9) as usize;

@@ -30,8 +30,8 @@ pub fn difference_of_quantiles(
         QuantileIndicator::with_share_closest_to(a, value_a, p),
         QuantileIndicator::with_share_closest_to(b, value_b, p),
     ];
-    // The block length comes from the ranks of all values. Only few values are beyond a quantile,
-    // and they do not show how long dependence lasts.
+    // The block length comes from the ranks of all values: the few beyond a quantile do not show
+    // how long dependence lasts.
     let ranks = rank_difference(reference, other);
     let joint = JointDeviations::of(
         [
@@ -41,16 +41,16 @@ pub fn difference_of_quantiles(
         block_length([ranks.as_slice()]),
         plan,
     );
-    // The quantile of a resample. If `deviation` more of its values are below the quantile of the
-    // series, its own quantile is lower: the quantile of the series at about `p - deviation`.
-    // `wilson_share` computes this share with the standard error that holds there.
+    // If `deviation` more values are below the series' quantile, the resample's quantile is that of
+    // the series at about `p - deviation`. `wilson_share` computes this share with the standard
+    // error that holds there.
     let quantile_at = |sorted: &[f64], deviation: f64| {
         quantile_sorted(sorted, wilson_share(p, -deviation)).unwrap_or(f64::NAN)
     };
     let [deviations_a, deviations_b] = &joint.deviations;
-    // If both series deviate together, the difference should hardly change. But gaps between sorted
-    // values are random and would not cancel. So the common part of the deviations is multiplied by
-    // the mean slope of each series, and the sorted values convert only the rest.
+    // Common deviations of both series should cancel, but gaps between sorted values are random and
+    // would not. So the common part is multiplied by the mean slope of each series, and the sorted
+    // values convert only the rest.
     let (common, common_width) = common_part(deviations_a, deviations_b);
     let slope = |sorted: &[f64]| {
         if common_width > 0.0 {
@@ -91,8 +91,7 @@ pub fn difference_of_quantiles(
     Some(estimate)
 }
 
-/// Whether an end of the interval of the `p`-quantile would be below the lowest or above the
-/// highest of the `n` values.
+/// Whether an end of the interval of the `p`-quantile would be outside the range of the `n` values.
 fn exceeds_sample(deviations: &[f64], p: f64, n: usize, tail: f64) -> bool {
     let (low, high) = outer_quantiles(deviations, tail);
     (p + low) * (n as f64) < 1.0 || (1.0 - p - high) * (n as f64) < 1.0

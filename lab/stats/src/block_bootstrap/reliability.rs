@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 pub enum Reliability {
     /// In simulations, intervals of 95 % contain the true value in 93 to 97 % of the runs.
     Reliable,
-    /// The run has few independent values, `n_eff`, so the interval is too narrow.
+    /// The run has few independent values, so the interval is too narrow.
     TooShort { n_eff: f64 },
     /// A few stretches of the run decide the result, because what is measured happens in them only.
     TooRare,

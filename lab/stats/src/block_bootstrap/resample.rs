@@ -9,7 +9,7 @@ use crate::{
     summary::largest_magnitude,
 };
 
-/// Maximum number of blocks in a resample. More draws cost more; longer blocks do not harm a mean.
+/// In a resample. More draws cost more; longer blocks do not harm a mean.
 pub const MAX_BLOCKS: usize = 256;
 /// Positions at which blocks begin, spread evenly. A shorter series has the largest power of two up
 /// to its length.
@@ -22,16 +22,16 @@ pub const MIN_BLOCKS: usize = 12;
 /// An interval depends on single blocks if fewer contribute to the variance.
 const MIN_CONTRIBUTING_BLOCKS: f64 = 10.0;
 
-/// Interval of the deviation of a statistic: its value in a resample minus its value in the series.
+/// Of the deviation of a statistic: its value in a resample minus its value in the series.
 pub struct DeviationInterval {
-    /// Ends of the interval, at the plan's level.
+    /// At the plan's level.
     pub low: f64,
     pub high: f64,
     precision: Precision,
     /// Moments 2 to 4 of the block sums, which are in units of `unit`.
     moments: [f64; 3],
     unit: f64,
-    /// Mean denominator of a sample: for a mean, 1 for a value and 0 for a missing value.
+    /// Of a sample: for a mean, 1 for a value and 0 for a missing value.
     mean_denominator: f64,
 }
 
@@ -198,7 +198,7 @@ fn contributing_blocks(blocks: usize, [second, third, fourth]: [f64; 3], shift: 
     blocks as f64 * m2 * m2 / m4
 }
 
-/// Joint deviations of the means of two series: each resample draws the same blocks of both.
+/// Of the means of two series: each resample draws the same blocks of both.
 pub struct JointDeviations {
     /// For each series, one for each resample.
     pub deviations: [Vec<f64>; 2],
@@ -213,8 +213,7 @@ impl JointDeviations {
         min_block_length: usize,
         plan: &IntervalPlan,
     ) -> JointDeviations {
-        // Common parts cancel in the difference, so the block length and the precision come from
-        // the difference.
+        // Common parts cancel in the difference, so block length and precision come from it.
         let difference: Vec<f64> = series[1]
             .iter()
             .zip(series[0])

@@ -5,19 +5,18 @@ use std::sync::LazyLock;
 
 /// Distance of neighboring thresholds in the logarithm: about 1 %.
 const STEP: f64 = 0.01;
-/// Numbers of thresholds above and below the first value of the search.
+/// Thresholds above and below the first value of the search.
 const ROWS_ABOVE: usize = 40;
 const ROWS_BELOW: usize = 400;
 const ROWS: usize = ROWS_BELOW + ROWS_ABOVE + 1;
-/// Scales of the logistic, as shares of the threshold. A few trials cannot tell a small scale from
-/// a large one, and an interval that assumes a small scale can be too narrow. So no scale is below
-/// 3 %.
+/// Scales of the logistic, as shares of the threshold. None is below 3 %: few trials cannot exclude
+/// larger scales, and an interval for a small scale can be too narrow.
 const SCALES: [f64; 7] = [0.03, 0.04, 0.05, 0.065, 0.085, 0.12, 0.16];
 const LAPSES: [f64; 3] = [0.0, 0.02, 0.05];
 const CELLS_PER_ROW: usize = SCALES.len() * LAPSES.len();
 /// Thresholds below this weight are ignored when the next trial is chosen.
 const MIN_WEIGHT: f64 = 1e-5;
-/// Distance in rows of the first candidates for the next trial. Rows around the best one follow.
+/// Rows between the first candidates for the next trial. Rows around the best one follow.
 const COARSE_STEP: usize = 4;
 /// Steps of the table of entropies, which is interpolated linearly.
 const ENTROPY_STEPS: usize = 2048;
@@ -42,7 +41,6 @@ pub struct Grid {
     lowest_threshold: f64,
     /// One row per threshold, ascending. Cells of a row are ordered by scale, then by lapse.
     weights: Vec<[f64; CELLS_PER_ROW]>,
-    /// The sum of each row.
     row_weights: Vec<f64>,
 }
 
@@ -100,7 +98,7 @@ impl Grid {
         self.threshold(ROWS - 1)
     }
 
-    /// The quantile of the part of the distribution above `value`.
+    /// Of the part of the distribution above `value`.
     pub fn quantile_above(&self, value: f64, share: f64) -> f64 {
         let above = self.probability_above(value);
         self.quantile(1.0 - above + above * share)
@@ -164,8 +162,8 @@ impl Grid {
     }
 }
 
-/// Expected information about the threshold from a trial at this row, in nats: the entropy of the
-/// result, minus the mean entropy of the result if the threshold is known (Prins 2013).
+/// About the threshold, in nats: the entropy of the result minus its mean entropy for a known
+/// threshold (Prins 2013).
 fn expected_information(likely: &[LikelyThreshold], trial_row: usize) -> f64 {
     let mut failure = 0.0;
     let mut conditional_entropy = 0.0;
@@ -208,7 +206,7 @@ fn logistic(x: f64) -> f64 {
     1.0 / (1.0 + (-x).exp())
 }
 
-/// Entropy of a result with probability `p`, in nats.
+/// In nats, of a result with probability `p`.
 fn entropy(p: f64) -> f64 {
     let part = |p: f64| if p > 0.0 { -p * p.ln() } else { 0.0 };
     part(p) + part(1.0 - p)
