@@ -13,11 +13,11 @@ use std::{
     path::{Component, Path, PathBuf},
 };
 
-/// The site has the order of the links on this page, after `FIRST_PAGE`.
+/// Orders the site, after `FIRST_PAGE`.
 const MAP_PAGE: &str = "docs/README.md";
 const FIRST_PAGE: &str = "README.md";
 
-/// `smart-punctuation` would change the `--` of options. No print page, no error page.
+/// `smart-punctuation` would change the `--` of options.
 const SETTINGS: &str = r#"[output.html]
 no-section-label = true
 smart-punctuation = false
@@ -26,8 +26,7 @@ input-404 = ""
 enable = false
 "#;
 
-/// Builds and checks `target/book`. Fails for a page without links to it, a broken link, and errors
-/// of mdBook.
+/// Fails for a page without links to it, a broken link, and errors of mdBook.
 pub fn make(root: &Path, mdbook: &str, version: &str) -> Result<()> {
     let mdbook_root = root.join("target/book-source");
     let site = root.join("target/book");
@@ -285,8 +284,7 @@ fn rewrite_links(text: &str, mut replace: impl FnMut(&str) -> Option<String>) ->
     page
 }
 
-/// The path, from the root of the tree, of a link on a page in `folder`. `None` if the target is
-/// outside the tree.
+/// From the root of the tree, for a page in `folder`. `None` if the target is outside the tree.
 fn resolve_link(folder: &Path, target: &str) -> Option<PathBuf> {
     let mut path = PathBuf::new();
     for part in folder.join(target).components() {

@@ -105,10 +105,10 @@ const RULES_HEAD: &str = "\
 # Generated from the file of the same name in ../rules by `cargo run -p xtask -- metricsql`; do not edit. For vmalert.
 ";
 
-/// The rules for vmalert. In MetricsQL, `increase`, `delta` and `changes` count the first sample of
-/// a new series as a change from 0; the `_prometheus` variants do not. `rate` is not replaced: it
-/// needs two samples in both languages. `rate_prometheus` does not extrapolate, so it is 20 % too
-/// low with 60 s scrapes.
+/// In MetricsQL, `increase`, `delta` and `changes` count the first sample of a new series as a
+/// change from 0; the `_prometheus` variants do not. `rate` is not replaced: it needs two samples
+/// in both languages. `rate_prometheus` does not extrapolate, so it is 20 % too low with 60 s
+/// scrapes.
 pub fn metricsql_rules(root: &Path) -> Result<Files> {
     let vmalert_file = |file: PathBuf| {
         let name = file.file_name().context("a file without a name")?;

@@ -10,7 +10,7 @@ use std::{
 
 type ModulePath = Vec<String>;
 
-/// For each parent its modules, and for each of these the sibling modules that it uses.
+/// By parent: its modules, each with the siblings that it uses.
 type Uses = BTreeMap<ModulePath, BTreeMap<String, BTreeSet<String>>>;
 
 pub fn check(
@@ -47,7 +47,7 @@ pub fn check(
     Ok(())
 }
 
-/// The module of a file. `None` for the root module, programs, tests, and files of other crates.
+/// `None` for the root module, programs, tests, and files of other crates.
 fn module_of_file(source: &Path, file: &Path) -> Option<ModulePath> {
     let inside = file.strip_prefix(source).ok()?;
     if !is_production_file(inside) {
@@ -120,8 +120,7 @@ fn read_path(
     at
 }
 
-/// The uses among modules with the same parent. A module uses its sibling if one of its files names
-/// the sibling or an item in it.
+/// A module uses its sibling if one of its files names the sibling or an item in it.
 fn uses_by_parent(paths_by_module: &BTreeMap<ModulePath, Vec<ModulePath>>) -> Uses {
     let mut uses = Uses::new();
     for module in paths_by_module.keys() {

@@ -67,8 +67,8 @@ fn document(root: &Path, program: &str, target: &str) -> Result<Value> {
     }))
 }
 
-/// The packages that `cargo tree` lists. Only cargo's resolver knows what is linked with this
-/// program's features for this target.
+/// From `cargo tree`: only cargo's resolver knows what is linked with this program's features for
+/// this target.
 fn linked(root: &Path, program: &str, target: &str) -> Result<(PackageId, Dependencies)> {
     let arguments = [
         "tree",

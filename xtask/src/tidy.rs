@@ -19,7 +19,7 @@ pub fn check(root: &Path) -> Result<()> {
     let files = tracked(root)?;
     let mut violations = Vec::new();
     for file in &files {
-        // Skips files that are not text, such as pictures.
+        // Skips files that are not text.
         let Ok(text) = read(root, file) else { continue };
         if has_extension(file, "rs") {
             check_size(file, &text, &mut violations);

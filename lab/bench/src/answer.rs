@@ -45,9 +45,9 @@ impl Encoding {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Expected {
     Account(Encoding),
-    /// Any result. The bytes to compare are the node's JSON.
+    /// Any result. The node's JSON is compared.
     Json,
-    /// Any result. It is not compared.
+    /// Any result, not compared.
     Unverified,
     /// Nodes must agree except in these fields. The bytes are a [`canonical::comparable_text`].
     SameExcept(&'static [&'static str]),
@@ -121,7 +121,7 @@ pub struct Decoder {
     bytes: Vec<u8>,
     /// A result and its ignored fields, until [`Decoder::bytes`] makes the comparable text.
     raw_result: Option<(String, &'static [&'static str])>,
-    /// The slot of an account's answer.
+    /// Of an account's answer.
     slot: Option<u64>,
     /// False for a parsed account, which has no bytes to compare.
     is_comparable: bool,
@@ -195,8 +195,7 @@ impl Decoder {
                 return is_requested.then_some(());
             }
         };
-        // An unrequested encoding would be timed as the requested one. The exception is base64 for
-        // `jsonParsed`, which nodes without a parser send.
+        // An unrequested encoding would be timed as the requested one.
         if encoding != requested
             && (requested, encoding) != (Encoding::JsonParsed, Encoding::Base64)
         {

@@ -15,15 +15,12 @@ use std::{
     time::Duration,
 };
 
-/// `bench`.
 #[derive(Debug, Args)]
 pub struct BenchArgs {
-    /// What to measure.
     #[command(subcommand)]
     pub command: Bench,
 }
 
-/// What is measured.
 #[derive(Debug, Subcommand)]
 pub enum Bench {
     /// Compare encodings of account data over accounts of several sizes.
@@ -43,7 +40,6 @@ pub enum Bench {
     Diff(DiffArgs),
 }
 
-/// How results are shown.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub enum Format {
     /// Tables for a terminal.
@@ -54,7 +50,6 @@ pub enum Format {
     Csv,
 }
 
-/// `bench report`.
 #[derive(Debug, Args)]
 pub struct ReportArgs {
     /// The results that --out has written.
@@ -73,7 +68,6 @@ pub struct ReportArgs {
     pub html: Option<PathBuf>,
 }
 
-/// `bench diff`.
 #[derive(Debug, Args)]
 pub struct DiffArgs {
     /// The earlier results.
@@ -102,7 +96,6 @@ pub struct OutArgs {
     pub dry_run: bool,
 }
 
-/// `bench encoding`.
 #[derive(Debug, Args)]
 pub struct EncodingArgs {
     /// Encodings to compare; the first is the reference: base64, base64+zstd, base58, jsonParsed.
@@ -118,18 +111,14 @@ pub struct EncodingArgs {
     /// limited, as in 0ms,30ms,30ms@20Mbit.
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = parse_link)]
     pub links: Vec<LinkShape>,
-    /// The node.
     #[command(flatten)]
     pub node: NodeArgs,
-    /// How much and how fast.
     #[command(flatten)]
     pub load: LoadArgs,
-    /// What becomes of the results.
     #[command(flatten)]
     pub output: OutArgs,
 }
 
-/// `bench nodes`.
 #[derive(Debug, Args)]
 pub struct NodesArgs {
     /// JSON-RPC addresses of the nodes; the first is the reference.
@@ -161,15 +150,12 @@ pub struct NodesArgs {
     /// PEM file with the certificates to trust instead of the system's.
     #[arg(long, value_name = "FILE")]
     pub ca: Option<PathBuf>,
-    /// How much and how fast.
     #[command(flatten)]
     pub load: LoadArgs,
-    /// What becomes of the results.
     #[command(flatten)]
     pub output: OutArgs,
 }
 
-/// `bench transport`.
 #[derive(Debug, Args)]
 pub struct TransportArgs {
     /// WebSocket address of the node, as in ws://127.0.0.1:8900 [default: one port above that of
@@ -203,15 +189,12 @@ pub struct TransportArgs {
     /// [default: 0 where answers are verified, else 100].
     #[arg(long, value_name = "PERCENT", value_parser = parse_share)]
     pub max_failures: Option<f64>,
-    /// The node.
     #[command(flatten)]
     pub node: NodeArgs,
-    /// What becomes of the results.
     #[command(flatten)]
     pub output: OutArgs,
 }
 
-/// `bench run`.
 #[derive(Debug, Args)]
 pub struct RunArgs {
     /// The plan, in TOML.
@@ -221,7 +204,6 @@ pub struct RunArgs {
     /// [default: 0 where answers are verified, else 100].
     #[arg(long, value_name = "PERCENT", value_parser = parse_share)]
     pub max_failures: Option<f64>,
-    /// What becomes of the results.
     #[command(flatten)]
     pub output: OutArgs,
 }
@@ -268,7 +250,6 @@ pub struct LoadArgs {
     pub max_failures: Option<f64>,
 }
 
-/// The first value that occurs twice.
 pub(crate) fn first_duplicate<T: PartialEq>(values: &[T]) -> Option<&T> {
     let mut indexed = values.iter().enumerate();
     let duplicate = indexed.find(|(index, value)| values[..*index].contains(value));
@@ -282,7 +263,6 @@ fn parse_named<T: Copy>(what: &str, all: &[(&str, T)], name: &str) -> Result<T, 
     })
 }
 
-/// With or without the sign of percent.
 fn parse_percent(text: &str, range: impl RangeBounds<f64>) -> Option<f64> {
     let percent = text.trim().trim_end_matches('%').parse().ok();
     percent.filter(|percent| range.contains(percent))
@@ -309,7 +289,6 @@ fn parse_pair(text: &str) -> Option<(u64, u64)> {
     Some((first.trim().parse().ok()?, second.trim().parse().ok()?))
 }
 
-/// Offset and length.
 fn parse_slice(text: &str) -> Result<(u64, u64), String> {
     parse_pair(text).ok_or_else(|| format!("{text:?} is not OFFSET:LENGTH, such as 0:1024"))
 }
@@ -330,7 +309,6 @@ fn parse_rate(text: &str) -> Result<f64, String> {
 /// Requests a second.
 pub(crate) const RATE_RANGE: RangeInclusive<f64> = 0.001..=1e6;
 
-/// Up to an hour.
 pub(crate) fn is_valid_timeout(time: &Duration) -> bool {
     !time.is_zero() && *time <= Duration::from_secs(3600)
 }

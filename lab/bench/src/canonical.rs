@@ -8,13 +8,12 @@ use std::{
 };
 
 pub const COMPARABLE_TEXT_PREFIX: &str = "json ";
-/// Limits of a comparable text: all parts (the top level is always listed), fields of each object,
-/// elements of each array, and depth.
+/// Limits of a comparable text. The top level is always listed.
 const MAX_LISTED_PARTS: usize = 150;
 const MAX_LISTED_FIELDS: usize = 40;
 const MAX_LISTED_ELEMENTS: usize = 4;
 const MAX_LISTED_DEPTH: usize = 5;
-/// Of a name or value in a comparable text.
+/// Of a name or value.
 const MAX_TEXT_CHARS: usize = 60;
 
 /// The first line is a digest that is equal for equal values, in any order of fields. The other
@@ -106,7 +105,7 @@ fn truncated(text: &str) -> String {
 /// Computes the digest of a value while it is parsed.
 struct DigestVisitor<'a> {
     ignored_fields: &'a [&'a str],
-    /// Digests and descriptions by path.
+    /// By path.
     parts: &'a mut BTreeMap<String, (u64, String)>,
     /// `None` if the comparable text does not list this value.
     path: Option<String>,
@@ -130,7 +129,7 @@ impl DigestVisitor<'_> {
         Ok(digest)
     }
 
-    /// The visitor of an element or field. If `is_listed` is false, the text does not list it.
+    /// The visitor of an element or field.
     fn part(&mut self, is_listed: bool, name: impl FnOnce() -> String) -> DigestVisitor<'_> {
         let is_listed = is_listed && self.depth < MAX_LISTED_DEPTH;
         DigestVisitor {

@@ -4,8 +4,8 @@ use faultline_stats::{arms::Direction, block_bootstrap::Reliability, decision::D
 use faultline_text::{lines, number};
 use std::fmt::Display;
 
-/// Appends notes to the table of changes. Returns also whether the diff fails: something is worse,
-/// there are `mismatches`, or the later run has `problems`.
+/// Appends notes to the table of changes. Also returns whether something is worse, there are
+/// `mismatches`, or the later run has `problems`.
 pub fn finish_report(
     mut out: String,
     are_worse: &[bool],
@@ -61,7 +61,6 @@ pub fn list_unmatched(before: &[String], after: &[String]) -> Vec<String> {
     lines
 }
 
-/// `None` if they are equal.
 pub fn setting_mismatch(name: &str, before: &str, after: &str) -> Option<String> {
     (before != after).then(|| format!("SETTINGS DIFFER: {name}: {before} before, {after} after"))
 }

@@ -72,7 +72,7 @@ impl Codec {
     }
 }
 
-/// Compressor and decompressor. Like a server, they reuse working memory from record to record.
+/// Like a server, coders reuse working memory from record to record.
 pub enum Coder {
     Zlib(Compressor, Decompressor),
     Zstd(bulk::Compressor<'static>, bulk::Decompressor<'static>),

@@ -21,7 +21,7 @@ use std::collections::BTreeMap;
 pub struct Comparison {
     #[serde(rename = "subject")]
     pub request: String,
-    /// Bytes of the decoded answer, if known.
+    /// Decoded, if known.
     #[serde(rename = "size")]
     pub answer_bytes: Option<u64>,
     pub arm: String,
@@ -113,9 +113,8 @@ pub fn caveat_text(reliability: Reliability) -> &'static str {
     }
 }
 
-/// The size from which on the arm is faster than the reference, with one imposed delay and
-/// bandwidth (`link_shape`) or with none. `None` with fewer than two sizes, an unknown size or too
-/// few rounds.
+/// The size from which on the arm is faster than the reference, over one `link_shape` or none.
+/// `None` with fewer than two sizes, an unknown size or too few rounds.
 pub fn arm_crossover(results: &Results, arm: &str, link_shape: Option<&str>) -> Option<Crossover> {
     let reference = results.header.arms.first()?;
     // By size, request and round.

@@ -40,7 +40,7 @@ impl StoredEstimate {
         [self.value, self.low, self.high]
     }
 
-    /// Transforms an estimate by a monotonic function.
+    /// `transform` must be monotonic.
     fn from_estimate(estimate: &Estimate, transform: impl Fn(f64) -> f64) -> StoredEstimate {
         let [value, end, other_end] = estimate.value_and_ends().map(transform);
         StoredEstimate {
@@ -78,7 +78,7 @@ fn reliability<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Reliability
     })
 }
 
-/// Fewer resamples than usual, because there are many records, codecs and classes.
+/// Fewer resamples than usual: there are many records, codecs and classes.
 fn bootstrap_plan() -> IntervalPlan {
     IntervalPlan {
         resamples: 2_000,
@@ -135,7 +135,7 @@ struct BundleRow {
     saved_alone: f64,
 }
 
-/// Number of records in a blob, their bytes, and the compressed bytes.
+/// Records in a blob, their bytes, and the compressed bytes.
 type BlobExample = (u64, u64, u64);
 
 /// Bytes that each message adds.
@@ -153,7 +153,7 @@ struct FetchTable {
     /// In bytes per second.
     bandwidth: Option<u64>,
     repeats: u64,
-    /// Numbers of fetched records after which `columns` report the elapsed time.
+    /// Numbers of fetched records, for the times in `columns`.
     steps: Vec<u64>,
     columns: Vec<FetchColumn>,
 }
@@ -171,7 +171,7 @@ struct FetchColumn {
     uncompressed_bytes: u64,
     #[serde(rename = "cmp_bytes")]
     compressed_bytes: u64,
-    /// Extra seconds with compression.
+    /// With compression.
     #[serde(rename = "difference")]
     extra_seconds: Option<StoredEstimate>,
 }
@@ -202,12 +202,12 @@ pub struct Outcome {
     record_kind: Option<String>,
     notes: Vec<String>,
     records: u64,
-    /// Number of records, without those that trained the dictionary.
+    /// Without the records that trained the dictionary.
     tested: u64,
     #[serde(rename = "dictionary")]
     dictionary_bytes: Option<u64>,
     overhead: Overhead,
-    /// In bytes. Only smaller records are bundled.
+    /// In bytes.
     bundle_below: u64,
     classes: Vec<ClassRow>,
     bundles: Vec<BundleRow>,

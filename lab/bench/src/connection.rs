@@ -48,10 +48,10 @@ use tokio_tungstenite::{
 /// Appended to the client's key (RFC 6455, 1.3).
 const WEBSOCKET_GUID: &str = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 
-/// Maximum between two requests. This allows a ping every 5 s for 14 hours.
+/// Between two requests. Allows a ping every 5 s for 14 hours.
 const MAX_CONTROL_FRAMES: u32 = 10_000;
 
-/// Limit of the send queue if a node does not read: the largest request, and pongs.
+/// For a node that does not read: the largest request, and pongs.
 const MAX_SEND_QUEUE_BYTES: usize = 80 << 20;
 
 pub enum Connection {

@@ -100,8 +100,8 @@ fn changes(before: &Results, after: &Results, margin: f64) -> Result<(String, bo
     ))
 }
 
-/// Returns the row of a case, and whether the later run is worse. `case_in_runs` has each run and
-/// the index of the case in it.
+/// Returns the row, and whether the later run is worse. `case_in_runs` has each run and the case's
+/// index in it.
 fn case_row(
     case: &CaseInfo,
     case_in_runs: [(&Results, usize); 2],

@@ -1,8 +1,8 @@
 //! Measures a node's data folder by file type, SQLite table, and level of RocksDB, Pebble and
 //! LevelDB.
 //!
-//! Only reads, has a time limit, and does not follow links. RocksDB, Pebble and LevelDB might lock
-//! or repair a database, so their files are parsed directly.
+//! Only reads, has a time limit, and does not follow links. Parses files directly: RocksDB, Pebble
+//! and LevelDB might lock or repair a database.
 
 mod lsm;
 mod show;
@@ -23,10 +23,10 @@ use std::{
     time::Duration,
 };
 
-/// Maximum entries; the size of a larger folder is unknown.
+/// The size of a larger folder is unknown.
 const MAX_ENTRIES: u64 = 4_000_000;
 const MAX_DATABASES: usize = 100;
-/// Maximum file types in the results; the smallest are merged into one.
+/// In the results; the smallest are merged into one.
 const MAX_FILE_TYPES: usize = 24;
 const MAX_FILE_TYPES_IN_MEMORY: usize = 10_000;
 /// A longer extension is not a file type.
@@ -137,7 +137,7 @@ fn file_type(file_name: &str) -> String {
     }
 }
 
-/// Whether a file of this name may be a database. The file's header decides.
+/// The file's header decides.
 fn may_be_sqlite(file_name: &str) -> bool {
     match file_name.rsplit_once('.') {
         Some((_, extension)) => ["sqlite", "sqlite3", "db", "db3"].contains(&extension),
@@ -157,7 +157,7 @@ pub fn data_folder(path: &Path) -> Result<PathBuf> {
     Ok(folder)
 }
 
-/// Keeps the largest parts and merges the others into one.
+/// Merges all but the largest parts into one.
 fn merge_smallest(parts: &mut Vec<DatabasePart>, max_parts: usize) {
     parts.sort_by_key(|part| Reverse(part.bytes));
     if parts.len() > max_parts {
@@ -205,7 +205,7 @@ pub fn measure(
     }
 }
 
-/// Measures the database at a path. The text is the path for results.
+/// The text is the path for results.
 type DatabaseReader = fn(&Path, String, IsOver<'_>) -> Database;
 
 #[derive(Default)]
@@ -268,7 +268,7 @@ impl Walk {
         is_complete
     }
 
-    /// `None` if a file was deleted meanwhile or is unreadable. Only an unreadable one is counted.
+    /// `None` if a file was deleted meanwhile or is unreadable.
     fn ok_or_count_unreadable<T>(&mut self, result: io::Result<T>) -> Option<T> {
         let is_unreadable = |error: &io::Error| error.kind() != io::ErrorKind::NotFound;
         self.unreadable += u64::from(result.as_ref().is_err_and(is_unreadable));

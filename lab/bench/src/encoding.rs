@@ -20,8 +20,8 @@ use faultline_pages::{
 use faultline_stats::arms::welch_p;
 use serde_json::json;
 
-/// Accounts of mainnet-beta, of 904, 3,232, 5,400, 7,448 and 10,136 bytes. They are those of the
-/// published study that `bench encoding` repeats (`docs/BENCH-STUDIES.md`).
+/// Accounts of mainnet-beta, of 904, 3,232, 5,400, 7,448 and 10,136 bytes, from the study that
+/// `bench encoding` repeats (`docs/BENCH-STUDIES.md`).
 const STUDY_ACCOUNTS: [&str; 5] = [
     "Po57HwPXoG22SajaQCBn7Zg8hPp15pUTMcTwcr4GhDu",
     "2uLdBfEax2Gzk3KRGTiWoYQPmXWgSG6g1UDax1T9J6MM",
@@ -121,7 +121,7 @@ fn call_json(account: &str, encoding: &str, data_slice: Option<(u64, u64)>) -> S
     )
 }
 
-/// Size of each account, from the first encoding that returned bytes.
+/// From the first encoding that returned bytes.
 fn account_sizes(plan: &Plan, answers: &[Result<Vec<u8>, Failure>]) -> Result<Vec<Option<u64>>> {
     let node = plan.connections[0].endpoint.redacted_url();
     if let Some(Err(failure)) = answers.first()

@@ -13,7 +13,7 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// Error texts do not contain the path and query, which may have an API key.
+    /// Error texts do not contain `path_and_query`.
     pub fn parse(text: &str) -> Result<Endpoint, String> {
         let hint = "write it as in http://127.0.0.1:8899 or https://node.example/?api-key=KEY";
         Endpoint::parse_with_schemes(text, ["http", "https"], hint)
@@ -89,7 +89,6 @@ impl Endpoint {
         })
     }
 
-    /// May contain an API key.
     pub fn full_url(&self) -> String {
         format!(
             "{}://{}{}",
@@ -97,7 +96,7 @@ impl Endpoint {
         )
     }
 
-    /// Without path and query, which may have an API key.
+    /// Without `path_and_query`.
     pub fn redacted_url(&self) -> String {
         let redacted_path = if self.path_and_query == "/" {
             ""

@@ -46,13 +46,12 @@ pub enum Failure {
     /// The result is null.
     #[error("no such account or block")]
     Missing,
-    /// The data read is not the data written, or the chain rejected a write.
     #[error("not what was written, or the write was rejected")]
     Wrong,
     /// The WebSocket's chain is not that of HTTP.
     #[error("WebSocket of another chain")]
     OtherChain,
-    /// Too many control frames before the answer. Names the node.
+    /// Names the node.
     #[error("hostile: {0} sends control frames without an answer")]
     Flooded(String),
 }
@@ -88,7 +87,7 @@ impl Failure {
         }
     }
 
-    /// The node refused the connection, or answered with 429 or 5xx. The next request must wait.
+    /// Refused connection, 429 or 5xx. The next request must wait.
     pub fn is_refusal(&self) -> bool {
         matches!(
             self,
@@ -103,7 +102,7 @@ impl Failure {
         }
     }
 
-    /// The node answered, but not as expected. Refusals and lost answers are not answers.
+    /// Refusals and lost answers are not answers.
     pub fn is_unexpected_answer(&self) -> bool {
         use Failure::{Encoded, Http, Malformed, Missing, Rpc, Skipped, TooLarge, WrongId};
         matches!(
@@ -112,8 +111,8 @@ impl Failure {
         )
     }
 
-    /// Whether the failure may mean that the node has no HTTP/2. With TLS the handshake shows it;
-    /// without TLS an HTTP/1.1 node closes the connection or waits for more.
+    /// With TLS the handshake shows that HTTP/2 is missing; without TLS an HTTP/1.1 node closes the
+    /// connection or waits for more.
     pub fn may_be_no_http2(&self, tls: bool) -> bool {
         match self {
             Failure::NoHttp2 => true,

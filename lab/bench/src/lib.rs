@@ -89,7 +89,6 @@ fn render_results(results: &Results, format: Format) -> Result<String> {
     }
 }
 
-/// For the fuzzer.
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing {
     use crate::store::{self, Stored};

@@ -78,7 +78,7 @@ fn requested_chain(args: &NodesArgs) -> Result<&'static Chain> {
     })?)
 }
 
-/// A plan with an arm for each node, named by its address.
+/// Arms are named by the node's address.
 fn nodes_as_arms(args: &NodesArgs) -> Result<Plan> {
     let mut plan = session::plan_for_load(&args.load);
     for url in &args.urls {
@@ -207,7 +207,6 @@ fn check_in_sync(
 ) -> Result<(Vec<String>, (u64, u64))> {
     let (mut answers, unit) = (answers.iter(), chain.height_unit);
     let node_count = nodes.len();
-    // For each call, one answer per node.
     let mut next_heights = || -> Result<Vec<u64>> {
         let call_answers: Vec<&Value> = answers.by_ref().take(node_count).collect();
         ensure!(call_answers.len() == node_count, "a node does not answer");

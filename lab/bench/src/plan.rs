@@ -15,10 +15,10 @@ use std::time::Duration;
 /// Placeholder of a number that each round draws from [`Case::random_range`].
 pub const RANDOM: &str = "{random}";
 
-/// Placeholder of the hexadecimal form of that number.
+/// The hexadecimal form of [`RANDOM`].
 pub const HEX: &str = "{hex}";
 
-/// Limited because the results of all requests of a plan are in memory.
+/// All results are in memory.
 pub const MAX_REQUESTS: u64 = 10_000_000;
 
 /// A request as one arm sends it. Arms are what is compared, such as nodes or encodings.
@@ -33,14 +33,14 @@ pub struct Case {
     /// `random_range`, else `{name}` for each of [`Plan::placeholders`]. For `bench transport`, a
     /// text for `--dry-run`.
     pub call: String,
-    /// Inclusive range of the random number.
+    /// Both ends included.
     pub random_range: Option<(u64, u64)>,
     pub expected: Expected,
 }
 
 #[derive(Debug, Clone)]
 pub struct Plan {
-    /// Names. The first arm is the reference.
+    /// Names; the first is the reference.
     pub arms: Vec<String>,
     pub connections: Vec<ConnectionConfig>,
     /// By which results name a request: an account, a method, or a text such as `single read`.
@@ -51,7 +51,6 @@ pub struct Plan {
     pub placeholders: Vec<Placeholder>,
     /// Measured passes over all cases.
     pub rounds: u32,
-    /// Rounds before the measured ones.
     pub warm_up: u32,
     pub workers: usize,
     /// Requests a second, sent without waiting for answers; `None` in a closed loop.
@@ -155,7 +154,7 @@ impl Plan {
         Bytes::from(format!(r#"{{"jsonrpc":"2.0","id":{id},{call}}}"#))
     }
 
-    /// The call of a case with the values of a round. `round` counts from the first warm-up round.
+    /// With the values of a round. `round` counts from the first warm-up round.
     pub fn call(&self, case: &Case, round: u64) -> String {
         // All arms get the same texts.
         let offset = (round << 16) ^ case.request_index as u64;
@@ -199,11 +198,11 @@ pub struct ScheduledRequest {
     pub number: u64,
     /// `None` during warm-up.
     pub measured_round: Option<u32>,
-    /// Index in [`Plan::cases`].
+    /// In [`Plan::cases`].
     pub case_index: usize,
 }
 
-/// The order of requests. Each round is shuffled anew, so that no arm is always first.
+/// Each round is shuffled anew, so that no arm is always first.
 pub struct Order {
     random: fastrand::Rng,
     /// Indices of the cases of a round. With weights, `draw_request` sets them.

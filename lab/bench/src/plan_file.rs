@@ -53,7 +53,7 @@ fn read(file: &Path) -> Result<(Plan, Option<PathBuf>)> {
     })
 }
 
-/// Reads the plan, or a file of parameter values. Errors do not include the file's name.
+/// Errors do not include the file's name.
 fn read_file(file: &Path) -> Result<String, String> {
     match fs::metadata(file) {
         Ok(meta) if !meta.is_file() => return Err("is not a regular file".to_owned()),

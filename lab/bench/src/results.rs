@@ -56,14 +56,14 @@ pub struct Timing {
     pub received: u64,
 }
 
-/// A [`Case`](crate::plan::Case) with names instead of indices.
+/// A [`crate::plan::Case`] with names instead of indices.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CaseInfo {
     pub arm: String,
-    /// One of [`Plan::request_labels`](crate::plan::Plan::request_labels).
+    /// One of [`crate::plan::Plan::request_labels`].
     #[serde(rename = "subject")]
     pub request_label: String,
-    /// Decoded bytes of the answer, if known.
+    /// Decoded, if known.
     #[serde(rename = "size")]
     pub answer_bytes: Option<u64>,
 }
@@ -97,7 +97,6 @@ pub struct Header {
     pub answer_comparisons: Vec<AnswerComparison>,
     pub seed: u64,
     pub rounds: u32,
-    /// Rounds before the measured ones.
     pub warm_up: u32,
     pub workers: usize,
     /// `None` in a closed loop.
@@ -117,7 +116,7 @@ pub struct Header {
     /// Measured before the run.
     #[serde(default, rename = "own_cost")]
     pub loopback_cost: Option<LoopbackCost>,
-    /// Length of the measured part of the run.
+    /// Of the measured part.
     pub length_ns: u64,
     #[serde(default, rename = "disks", skip_serializing_if = "Vec::is_empty")]
     pub folder_usages: Vec<FolderUsage>,
@@ -158,7 +157,6 @@ pub struct Results {
 pub struct Summary {
     pub successes: u64,
     pub failures: BTreeMap<String, u64>,
-    /// Attempts after refusals.
     #[serde(rename = "refused")]
     pub retries: u64,
     /// Of good answers.
@@ -304,7 +302,7 @@ impl Results {
         samples.filter(move |sample| self.cases[sample.case_index].arm == arm)
     }
 
-    /// The number of an arm's requests, and of their failures by kind.
+    /// Requests of an arm, and failures by kind.
     pub fn failures(&self, arm: &str) -> (u64, BTreeMap<String, u64>) {
         let (mut requests, mut failures) = (0, BTreeMap::new());
         for sample in self.samples_of_arm(arm) {

@@ -282,7 +282,7 @@ impl Engine {
     }
 }
 
-/// Name of a signal that asks to end, if one comes within `timeout`.
+/// The signal's name, if one comes within `timeout`.
 pub fn wait_for_end_signal(signals: &mut Signals, timeout: Duration) -> Option<&'static str> {
     let received = signals.wait(None, timeout).unwrap_or_default();
     let signal = received
@@ -315,7 +315,7 @@ struct Recording {
     /// When the first measured request was sent or, in an open loop, due.
     started_at: Option<Duration>,
     samples: Vec<Sample>,
-    /// Number of samples that the sink has received.
+    /// Samples that the sink has received.
     flushed: usize,
     completed: u64,
     verifier: AnswerVerifier,

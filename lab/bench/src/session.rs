@@ -43,7 +43,6 @@ pub fn plan_for_load(load: &LoadArgs) -> Plan {
     }
 }
 
-/// The engine of a subcommand, and the file for its results.
 pub struct Session<'a> {
     pub engine: &'a Engine,
     subcommand: &'a str,
@@ -52,7 +51,7 @@ pub struct Session<'a> {
 }
 
 impl Session<'_> {
-    /// Sends the requests of the plan. Leaves out arms over HTTP/2 if their node has no HTTP/2.
+    /// Leaves out arms over HTTP/2 if their node has no HTTP/2.
     pub fn measure(
         &self,
         plan: &Plan,

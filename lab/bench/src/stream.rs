@@ -33,7 +33,7 @@ const CONNECT_MARGIN: Duration = Duration::from_millis(10);
 const HTTP_1: &[u8] = b"http/1.1";
 const HTTP_2: &[u8] = b"h2";
 
-/// Trusts the certificates of the file. Without a file, trusts the system's.
+/// Trusts the certificates of `ca_file`, or the system's.
 pub fn tls_connector(ca_file: Option<&Path>) -> Result<TlsConnector> {
     let mut roots = RootCertStore::empty();
     match ca_file {
@@ -176,8 +176,8 @@ pub struct RawAnswer {
 }
 
 impl RawAnswer {
-    /// [`PHASES`](crate::results::PHASES) without the first. The last phase, decoding, ends now.
-    /// `begun` is the start of the request, before it opened a connection.
+    /// [`crate::results::PHASES`] without the first. The last phase, decoding, ends now. `begun` is
+    /// the start of the request, before it opened a connection.
     pub fn phases(&self, begun: Duration, [connect, tls]: [Duration; 2]) -> [Duration; 5] {
         [
             connect,
@@ -189,8 +189,8 @@ impl RawAnswer {
     }
 }
 
-/// Fails with [`Failure::Connect`], or with [`Failure::NoHttp2`] if the node does not offer HTTP/2
-/// with TLS.
+/// Fails with [`Failure::Connect`], or with [`Failure::NoHttp2`] if the node's TLS does not offer
+/// HTTP/2.
 pub async fn connect(
     config: &ConnectionConfig,
     tls: Option<&TlsConnector>,

@@ -93,7 +93,6 @@ fn serve(listener: &TcpListener, is_ended: &AtomicBool) {
 
 fn answer_all(stream: &TcpStream, is_ended: &AtomicBool) -> io::Result<()> {
     stream.set_nodelay(true)?;
-    // An idle connection may delay another one only this long.
     stream.set_read_timeout(Some(IDLE_TIMEOUT))?;
     let (mut reader, mut writer) = (BufReader::new(stream), stream);
     let mut request = Vec::new();

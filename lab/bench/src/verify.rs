@@ -40,7 +40,7 @@ struct Answer {
 
 #[derive(Default)]
 struct Round {
-    /// Number of arms that answered or failed.
+    /// That answered or failed.
     finished_arms: usize,
     /// By arm.
     answers: BTreeMap<usize, Answer>,
@@ -48,7 +48,7 @@ struct Round {
 
 pub struct AnswerVerifier {
     incomplete_rounds: BTreeMap<(u64, usize), Round>,
-    /// Number of arms, by request.
+    /// By request.
     arm_counts: Vec<usize>,
     plan: Plan,
     /// By arm. Differences of the reference are slots that it skipped and another arm did not.
@@ -100,7 +100,6 @@ impl AnswerVerifier {
         let Some(reference) = round.answers.remove(&0) else {
             return;
         };
-        // The reference lacks a block that another node has.
         if reference.is_skipped_slot && !round.answers.values().all(|answer| answer.is_skipped_slot)
         {
             self.answer_comparisons[0].add_difference(|| {

@@ -26,18 +26,17 @@ use std::path::{Path, PathBuf};
 const COST_RESAMPLES: usize = 200;
 /// Fixed, so that the same input gives the same answer.
 const SEED: u64 = 1;
-/// Slots of an epoch of the public clusters.
+/// On public clusters.
 const SLOTS_PER_EPOCH: u64 = 432_000;
 
 /// In entries: from the smallest default of any release to a size that fits all programs of a day.
 const SIZES: [u64; 11] = [
     256, 384, 512, 640, 768, 1_024, 1_536, 2_048, 3_072, 4_096, 8_192,
 ];
-/// Simulated runs of each size, if the trace is short. A long trace gets fewer runs, so that a
-/// report takes minutes at most.
+/// Per size, for a short trace. A long trace gets fewer, so that a report takes minutes at most.
 const MAX_SIMULATED_RUNS: u64 = 64;
 const MIN_SIMULATED_RUNS: u64 = 8;
-/// Maximum number of simulated lookups, over all runs.
+/// Simulated lookups, over all runs.
 const LOOKUP_BUDGET: u64 = 10_000_000_000;
 
 /// The input of predictions.
@@ -66,7 +65,7 @@ pub struct PredictionInput {
     pub rules: CacheRules,
     pub entries: u64,
     pub recording_start: RecordingStart,
-    /// Whether `entries` is unknown, and that of a stock build is assumed.
+    /// Whether `entries` is unknown, and a stock build's is assumed.
     has_assumed_entries: bool,
     pub simulated_runs: u64,
 }
@@ -83,7 +82,7 @@ impl SelfTestResult {
     }
 }
 
-/// A model with the mean time of a load, over slots with compile times. All other costs are 0.
+/// The mean time of a load, over slots with compile times. All other costs are 0.
 pub fn mean_load_model(slots: &[RecordedSlot]) -> CostModel {
     let (us, loads) = slots
         .iter()
@@ -104,8 +103,8 @@ pub fn threads() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// As many simulated runs as [`LOOKUP_BUDGET`] allows, from 8 to 64. The number does not depend on
-/// a clock, so that the same files give the same report.
+/// As many as [`LOOKUP_BUDGET`] allows. No clock limits them, so that the same files give the same
+/// report.
 fn default_simulated_runs(lookups: u64, start: RecordingStart) -> u64 {
     (LOOKUP_BUDGET / (lookups.max(1) * simulations_per_seed(start)))
         .clamp(MIN_SIMULATED_RUNS, MAX_SIMULATED_RUNS)
@@ -194,7 +193,7 @@ impl PredictionInput {
     pub fn self_test(&self) -> Result<SelfTestResult> {
         let recorded = &self.recorded.counted_slots;
         // Some releases evict by compile time, which is fitted only after a simulation. So the
-        // first simulation uses the mean compile time of all loads.
+        // first simulation uses the mean of all loads.
         let mean_us = cost::compile_times(&self.trace, &mean_load_model(recorded));
         let fit = cost::fit(
             recorded,
@@ -282,31 +281,28 @@ pub struct Prediction {
     pub version: String,
     pub recorded_entries: u64,
     pub coverage_percent: Option<f64>,
-    /// Simulated runs of each size.
+    /// Of each size.
     #[serde(rename = "seeds")]
     pub simulated_runs: u64,
     pub self_test: Vec<CounterPrediction>,
     /// Whether each counter at the recorded size is predicted within 10 %. If not, `sizes` is
     /// empty.
     pub self_test_passed: bool,
-    /// Known facts that make the prediction less accurate.
     #[serde(rename = "reasons")]
     pub weaknesses: Vec<String>,
-    /// Recorded program cache time, summed over threads. `None` if a slot does not have it.
+    /// Program cache time, summed over threads. `None` if a slot lacks it.
     pub recorded_seconds: Option<f64>,
-    /// Number of recorded slots that the trace has. Recorded seconds are the sum over these slots.
+    /// Recorded slots that the trace has. `recorded_seconds` is the sum over these slots.
     pub slots: u64,
     pub sizes: Vec<SizePrediction>,
-    /// Sizes that are not predicted, because their misses depend on the cache's unknown content at
-    /// the start.
+    /// Not predicted: their misses depend on the cache's unknown content at the start.
     #[serde(rename = "unknown")]
     pub sizes_with_unknown_start: Vec<u64>,
     /// The smallest size such that no larger size saves 1 % of the replay time.
     pub enough_entries: Option<u64>,
 }
 
-/// Predicts from the trace next to the recording. `None` if there is no such trace. Reports
-/// progress on standard error.
+/// `None` without a trace next to the recording. Reports progress on standard error.
 pub fn predict_from_adjacent_trace(run: &Path) -> Option<Result<Prediction>> {
     let trace = trace_path(run, None);
     trace.symlink_metadata().ok()?;
@@ -335,8 +331,8 @@ pub fn predict_from_adjacent_trace(run: &Path) -> Option<Result<Prediction>> {
     }))
 }
 
-/// The requested sizes or [`SIZES`], ascending, each once. The recorded size is added. The largest
-/// of [`SIZES`] is added, too, because a size is enough only if larger sizes save little.
+/// The requested sizes or [`SIZES`], with the recorded size and the largest of [`SIZES`],
+/// ascending, each once. A size is enough only if larger sizes save little.
 pub fn sizes(requested: &[u64], recorded: u64) -> Vec<u64> {
     let mut sizes = if requested.is_empty() {
         SIZES.to_vec()
@@ -353,7 +349,7 @@ pub fn sizes(requested: &[u64], recorded: u64) -> Vec<u64> {
 impl Prediction {
     /// `sizes` contain the recorded size. Fails if no size can be predicted, like [`predict`].
     pub fn of(input: &PredictionInput, sizes: &[u64]) -> Result<Self> {
-        // The self-test simulates the recorded size. The prediction simulates it again.
+        // Both the self-test and the prediction simulate the recorded size.
         let mut progress = Progress::new(sizes.len() as u64 + 1, "sizes");
         let self_test = input.self_test()?;
         progress.show(1, "");

@@ -7,8 +7,7 @@ use std::{
     path::Path,
 };
 
-/// Phases of a validator after the replay with which it starts. In these phases the cache is no
-/// longer empty.
+/// In these phases of a validator, the cache is no longer empty.
 const PHASES_AFTER_REPLAY: [&str; 4] = ["catching_up", "at_tip", "behind", "gone"];
 const ENTRIES_VARIABLE: &str = "AGAVE_PROGRAM_CACHE_ENTRIES";
 
@@ -30,7 +29,7 @@ pub struct Recorded {
     /// From `--expected-genesis-hash`; it identifies the cluster.
     pub genesis_hash: Option<String>,
     pub has_full_rpc_api: bool,
-    /// Whether this is a recording of the demo. Its slots belong to no cluster.
+    /// Slots of the demo belong to no cluster.
     pub is_demo: bool,
 }
 
@@ -110,7 +109,7 @@ impl Recorded {
         }
     }
 
-    /// The validator's Agave version. For Frankendancer, it is that of the embedded Agave.
+    /// For Frankendancer, the version of the embedded Agave.
     pub fn agave_version(&self) -> Option<String> {
         Some(agave_version(self.version.as_deref()?))
     }
@@ -144,8 +143,7 @@ fn expected_genesis(arguments: &[&str]) -> Option<String> {
     Some(values.first()?.to_str()?.to_owned())
 }
 
-/// The number of the Agave version. An invalid text is returned unchanged, so that a later error
-/// names it.
+/// The number alone. An invalid text stays unchanged, so that a later error names it.
 pub fn agave_version(version: &str) -> String {
     match Version::parse(version) {
         Ok(parsed) => {
@@ -156,7 +154,7 @@ pub fn agave_version(version: &str) -> String {
     }
 }
 
-/// Sums deltas of the same slot. Points that lack the slot or any counter are left out.
+/// Sums deltas of a slot. Leaves out points that lack the slot or any counter.
 fn counters_by_slot(points: &[ProgramCachePoint]) -> BTreeMap<u64, RecordedSlot> {
     let mut slots: BTreeMap<u64, RecordedSlot> = BTreeMap::new();
     for point in points {
@@ -181,8 +179,7 @@ fn counters_by_slot(points: &[ProgramCachePoint]) -> BTreeMap<u64, RecordedSlot>
     slots
 }
 
-/// Joins the cache counters of each slot with the sums of its replays. Leaves out slots that
-/// lack either.
+/// Joins a slot's cache counters with the sums of its replays. Leaves out slots that lack either.
 fn join_replays(
     cache: &BTreeMap<u64, RecordedSlot>,
     replay: &[ReplaySlotPoint],

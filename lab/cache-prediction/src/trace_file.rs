@@ -13,7 +13,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Errors of a write if the file system is full, or a limit of this user or process is reached.
+/// The file system is full, or a limit of this user or process is reached.
 const DISK_FULL: [ErrorKind; 3] = [
     ErrorKind::StorageFull,
     ErrorKind::QuotaExceeded,
@@ -61,7 +61,7 @@ impl TraceFile {
     pub fn create(path: &Path, trace: Trace) -> Result<Self> {
         let file = File::create_new(path).at(path)?;
         if let Err(error) = file.try_lock() {
-            // If another process has locked the file, it writes to the file, so the file stays.
+            // A locked file stays: another process writes to it.
             if let TryLockError::Error(_) = error {
                 let _ = std::fs::remove_file(path);
             }
@@ -77,8 +77,7 @@ impl TraceFile {
                 path: path.to_owned(),
             }),
             Err(error) => {
-                // A partly written file may be impossible to continue. This command created it, so
-                // it may remove it.
+                // A partly written file may be impossible to continue. This command created it.
                 let _ = std::fs::remove_file(path);
                 Err(not_written(error, path))
             }

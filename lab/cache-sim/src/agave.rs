@@ -22,8 +22,7 @@ pub enum Eviction {
     Score { clamp: RootClamp },
 }
 
-/// Which accesses give an entry the slot of the root instead of the current slot. The root is
-/// older, so the entry stays older.
+/// Accesses that give an entry the slot of the root, which is older than the current slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum RootClamp {
     /// Up to 4.3.
@@ -41,9 +40,8 @@ pub enum Deployment {
     Loaded,
     /// Its first use in a later slot compiles it. In 4.3 and 4.4.
     Unloaded,
-    /// The program gets no entry. The first lookup, even in the same slot, inserts and compiles it.
-    /// The old version remains until this lookup. A closed program gets no entry, either. Since
-    /// 4.5.
+    /// The program gets no entry until its first lookup, even in the same slot, compiles it. Until
+    /// then the old version remains. A closed program gets no entry, either. Since 4.5.
     Absent,
 }
 
@@ -129,8 +127,8 @@ const IN_4_5: CacheRules = CacheRules {
 const VERSIONS_READ: [(u32, u32); 3] = [(2, 3), (3, 1), (4, 5)];
 
 impl CacheRules {
-    /// The rules of an Agave version, such as `2.1.14` or `2.1.14-jito`. For Frankendancer give the
-    /// version of the embedded Agave. Fails for releases whose sources were not read.
+    /// Of a version such as `2.1.14` or `2.1.14-jito`; for Frankendancer, of the embedded Agave.
+    /// Fails for releases whose sources were not read.
     pub fn of(version: &str) -> Result<Self, Error> {
         let unknown = || Error::UnknownVersion {
             version: Error::excerpt(version),

@@ -19,7 +19,7 @@ pub struct Counts {
     pub evictions: u64,
     /// Evicted programs with a single use.
     pub one_hit_wonders: u64,
-    /// Size of the code that loads compiled, of programs with a known size.
+    /// Code that loads compiled, of programs with a known size.
     pub loaded_bytes: u64,
     pub compile_us: u64,
 }
@@ -57,7 +57,7 @@ impl AddAssign for Counts {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Limit {
     Entries(u64),
-    /// Sum of the sizes of the programs' code.
+    /// Of the programs' code.
     Bytes(u64),
 }
 
@@ -69,7 +69,6 @@ pub struct Budget {
     pub capacity: u64,
     /// By entry: programs, then superseded versions.
     pub weights: Vec<u64>,
-    /// Number of programs.
     programs: usize,
     /// Program of each superseded version.
     superseded: Vec<u32>,

@@ -1,15 +1,15 @@
-//! The costs of the program cache: the times that a load, a byte of its code, a transaction and a
-//! miss take. They are fitted to the times that one run reported.
+//! Fits the costs of the program cache to the times of one run: per load, byte of code, transaction
+//! and miss.
 //!
 //! The compile time of a load is linear in its bytes, unless the trace has the measured time. The
 //! rest of the cache's time is linear in the numbers of transactions and misses. No cost is
-//! negative. The uncertainty of the costs comes from a circular block bootstrap (Politis and Romano
-//! 1992): each resample draws blocks of successive slots with replacement, and gets its own costs.
+//! negative. The uncertainty comes from a circular block bootstrap (Politis and Romano 1992): each
+//! resample draws blocks of successive slots with replacement, and gets its own costs.
 
 use crate::{cache::Counts, trace::Trace};
 use fastrand::Rng;
 
-/// Counters and times of the program cache that the validator reported for a slot.
+/// What the validator reported about the program cache for a slot.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct RecordedSlot {
     pub slot: u64,
@@ -26,9 +26,9 @@ pub struct RecordedSlot {
 /// Costs in microseconds.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct CostModel {
-    /// Compile time of a load, without the part that depends on its size.
+    /// Compile time, without the part that depends on size.
     pub per_load: f64,
-    /// Compile time of each byte of code, in addition to `per_load`.
+    /// Compile time of a byte of code, in addition to `per_load`.
     pub per_byte: f64,
     /// With or without a miss.
     pub per_transaction: f64,
@@ -37,7 +37,7 @@ pub struct CostModel {
 }
 
 impl CostModel {
-    /// Time of the cache. If the trace has measured loads, compile times are those in `counts`.
+    /// If the trace has measured loads, compile times are those in `counts`.
     pub fn time_us(&self, trace: &Trace, counts: &Counts) -> f64 {
         let compile_us = match trace.measured_loads() {
             [] => self.per_load * counts.loads as f64 + self.per_byte * counts.loaded_bytes as f64,
@@ -79,8 +79,7 @@ pub struct Fit {
 }
 
 impl Fit {
-    /// The resampled model for a simulated run. Without resampled models, it is the model of all
-    /// slots.
+    /// For a simulated run. Without resampled models, the model of all slots.
     pub fn resampled_model(&self, run: usize) -> &CostModel {
         let index = run % self.resampled.len().max(1);
         self.resampled.get(index).unwrap_or(&self.model)
@@ -173,11 +172,10 @@ const REWEIGHTINGS: usize = 8;
 ///
 /// The weight of a row is 1 divided by its expected value `e = first * x + second * y`, because the
 /// variance of a sum grows with the sum: the quasi-likelihood of counts (McCullagh and Nelder
-/// 1989). The solution has `sum of x (z - e) / e = 0`, and the same for `y`. Multiplied by the
-/// costs and added up, this is `sum of (z - e) = 0`: the fitted total equals the sum of `z`.
+/// 1989). The solution has `sum of x (z - e) / e = 0`, and the same for `y`. So the fitted total
+/// equals the sum of `z`.
 ///
-/// Rows with an expected value of 0 are left out. Unweighted least squares would fit mainly the
-/// slots with the most loads, in which a load takes unusually long or short.
+/// Rows with an expected value of 0 are left out.
 fn fit_two_costs(rows: &[(f64, f64, f64)]) -> (f64, f64) {
     let sum = |term: fn(&(f64, f64, f64)) -> f64| rows.iter().map(term).sum::<f64>();
     let start = |sum: f64| if sum > 0.0 { 1.0 / sum } else { 0.0 };
@@ -207,8 +205,7 @@ fn least_squares(rows: impl Iterator<Item = (f64, f64, f64, f64)>) -> (f64, f64)
         yz += weight * y * z;
     }
     let determinant = xx * yy - xy * xy;
-    // If the determinant is about 0, the columns are proportional. Loads and bytes are, if all
-    // programs have one size.
+    // About 0 if the columns are proportional, as loads and bytes are for programs of one size.
     if determinant > 1e-9 * xx * yy {
         let first = (xz * yy - yz * xy) / determinant;
         let second = (yz * xx - xz * xy) / determinant;

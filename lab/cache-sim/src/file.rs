@@ -15,8 +15,7 @@
 //! | 6 loads | each: slot, program, microseconds |
 //!
 //! There are at most 2^20 programs, 256 programs in a set, and 2^29 lookups in all calls. Programs
-//! and sets are numbered from 0 in the order of the file. Nothing is compressed here: a caller may
-//! put an encoder behind `Write` and a decoder in front of `BufRead`.
+//! and sets are numbered from 0 in the order of the file. Callers compress, if at all.
 
 mod read;
 

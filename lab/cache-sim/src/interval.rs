@@ -1,11 +1,11 @@
 //! Predictive intervals of simulated counters and times.
 //!
-//! Simulated runs differ in their seed, which draws the candidates for evictions. To compute times,
-//! each run also has its own resampled cost model ([`crate::cost::CostModel`]).
+//! Simulated runs differ in their seed, which draws the candidates for evictions. For times, each
+//! run also has its own resampled cost model ([`crate::cost::CostModel`]).
 //! [`PredictiveInterval::of_runs`] covers one more run over the same blocks.
 //! [`PredictiveInterval::of_other_blocks`] covers a run over other blocks of the same workload. It
-//! adds the variance between blocks, which [`HalfRuns`] estimates by a delete-half jackknife (Shao
-//! and Wu 1989). `docs/decisions/0022` has the method and how often the intervals cover.
+//! adds the variance between blocks, by a delete-half jackknife (Shao and Wu 1989).
+//! `docs/decisions/0022` has the method and how often the intervals cover.
 
 use serde::Serialize;
 
@@ -34,25 +34,25 @@ fn mean(values: &[f64]) -> f64 {
 
 impl PredictiveInterval {
     /// Student's predictive interval of `n` non-negative values (Hahn and Meeker 1991):
-    /// `mean ± t(n - 1) sd sqrt(1 + 1 / n)`. The 1 is for the variance of the predicted run, the
-    /// `1 / n` for the error of the mean. `None` for fewer than two values.
+    /// `mean ± t(n - 1) sd sqrt(1 + 1 / n)`. 1 is for the predicted run, `1 / n` for the error of
+    /// the mean. `None` for fewer than two values.
     pub fn of_runs(values: &[f64]) -> Option<Self> {
         let n = values.len() as f64;
         Some(Self::from_moments(mean(values), variance(values)?, n))
     }
 
-    /// Predicts a run over `size_ratio` times as many other blocks of the same workload. The result
-    /// is the interval of that run's value divided by `size_ratio`: the caller multiplies it.
-    /// `values` and `halves` come from the known blocks. `None` if a variance is missing.
+    /// For a run over `size_ratio` times as many other blocks of the same workload: the interval of
+    /// its value divided by `size_ratio`. `values` and `halves` come from the known blocks. `None`
+    /// if a variance is missing.
     ///
     /// Before the factor `1 + 1 / n`, the variance is
-    /// `C + D / size_ratio + B (1 + 1 / size_ratio)`. `C` is the variance due to the uncertain cost
-    /// model, `D` due to the seed, and `B` between blocks ([`HalfRuns::variance`]). `B` counts
-    /// twice, for the known blocks and for the other ones.
+    /// `C + D / size_ratio + B (1 + 1 / size_ratio)`. `C` is due to the uncertain cost model, `D`
+    /// to the seed. `B` is the variance between blocks ([`HalfRuns::variance`]), and counts for the
+    /// known and for the other blocks.
     pub fn of_other_blocks(values: &[f64], halves: &HalfRuns, size_ratio: f64) -> Option<Self> {
-        // Over the other blocks, the variance due to the seed is proportional to `size_ratio`. The
-        // variance due to the cost model is proportional to its square, because a run has one
-        // model. The result is scaled later, so both are divided by the square here.
+        // The variance due to the seed is proportional to `size_ratio`. That due to the cost model
+        // is proportional to its square, because a run has one model. Both are divided by the
+        // square here.
         let cost_model_variance = (variance(values)? - halves.seed_variance).max(0.0);
         let variance = cost_model_variance
             + halves.seed_variance / size_ratio
@@ -62,7 +62,7 @@ impl PredictiveInterval {
         Some(Self::from_moments(mean(values), variance, n.max(2.0)))
     }
 
-    /// The interval around another mean, with the same upper half-width. The low end is at least 0.
+    /// With the same upper half-width. The low end is at least 0.
     pub fn with_mean(self, mean: f64) -> Self {
         Self::of_half_width(mean, self.high - self.mean)
     }
@@ -90,29 +90,27 @@ impl PredictiveInterval {
 }
 
 /// A counter or time of simulated runs over random halves of the slots ([`crate::Trace::half`]).
-/// Their differences show how much the value varies between blocks.
 pub struct HalfRuns {
     /// For each half, means over its runs: (value, lookups in the summed slots).
     pub means: Vec<(f64, f64)>,
     pub runs_per_half: f64,
-    /// Number of blocks in the whole trace.
+    /// In the whole trace.
     pub blocks: f64,
-    /// Variance of the value between runs over the whole trace that differ only in their seed.
+    /// Variance between runs over the whole trace that differ only in their seed.
     pub seed_variance: f64,
-    /// Lookups in the slots over which the value is summed: those with recorded counters.
+    /// In the slots over which the value is summed: those with recorded counters.
     pub lookups_in_summed_slots: f64,
     pub lookups_in_all_slots: f64,
 }
 
 impl HalfRuns {
-    /// Variance of the value between blocks, without the variance due to the seed, by a delete-half
-    /// jackknife. `None` for fewer than three halves.
+    /// Variance between blocks, without that due to the seed. `None` for fewer than three halves.
     ///
-    /// The value of each half is first corrected for its lookups by a linear regression. The
-    /// residuals of the halves have the variance `residual_variance`, that of the whole trace is
-    /// `whole_per_half` times as large. `seed_variance / runs_per_half` is subtracted, because the
-    /// value of a half is a mean of runs. Halves share blocks, so they differ less than independent
-    /// samples: `left_out_share`, the share of lookups outside a half, is the divisor.
+    /// A linear regression corrects the value of each half for its lookups. The residuals have the
+    /// variance `residual_variance`, that of the whole trace is `whole_per_half` times as large.
+    /// `seed_variance / runs_per_half` is subtracted, because the value of a half is a mean of
+    /// runs. Halves share blocks, so they differ less than independent samples: `left_out_share`,
+    /// the share of lookups outside a half, is the divisor.
     fn variance(&self) -> Option<f64> {
         let n = self.means.len() as f64;
         let sum = |term: &dyn Fn(&(f64, f64)) -> f64| self.means.iter().map(term).sum::<f64>();

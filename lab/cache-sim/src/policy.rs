@@ -26,8 +26,8 @@ pub enum Policy {
     Agave(CacheRules),
     Lru,
     Fifo,
-    /// Evicts the program with the fewest uses since it was loaded. Of several such programs, it
-    /// evicts the least recently used.
+    /// Evicts the program with the fewest uses since it was loaded; of several, the least recently
+    /// used.
     Lfu,
     /// Zhang and others 2024.
     Sieve,
@@ -41,8 +41,7 @@ pub enum Policy {
     /// loaded.
     Gdsf,
     /// Belady 1966: evicts the program with the latest next use, even if just loaded. Optimal at a
-    /// limit of entries if no programs are deployed. At a limit of bytes it is not: see
-    /// [`least_misses_by_bytes`].
+    /// limit of entries if no programs are deployed. Not for bytes: see [`least_misses_by_bytes`].
     Min,
 }
 

@@ -13,16 +13,14 @@ use crate::{
 };
 use serde::Serialize;
 
-/// Allowed relative difference between the misses of runs that begin with an empty cache and of
-/// runs that begin with a full cache.
+/// Relative difference between the misses of runs from an empty and from a full cache.
 const MAX_START_DIFFERENCE: f64 = 0.01;
-/// A size is enough if no larger size saves at least this share of the replay time.
+/// Share of the replay time, for [`Curve::enough_entries`].
 const MIN_SAVING: f64 = 0.01;
 
 #[derive(Clone, Copy, PartialEq)]
 pub enum RecordingStart {
-    /// At the validator's start, with an empty cache. The trace includes the slots that the
-    /// validator replays when it starts.
+    /// With an empty cache. The trace includes the slots that the validator replays when it starts.
     ValidatorStart,
     /// Later, at this slot. The trace's earlier slots warm the cache.
     Slot(u64),
@@ -42,7 +40,7 @@ pub struct PredictionPlan<'a> {
     pub trace: &'a Trace,
     pub rules: CacheRules,
     pub sizes: &'a [u64],
-    /// Simulated runs of each size, at least 2. Each has its own seed.
+    /// At least 2 of each size; each run has its own seed.
     pub simulated_runs: u64,
     pub base_seed: u64,
     pub threads: usize,
@@ -52,7 +50,6 @@ pub struct PredictionPlan<'a> {
     pub fit: Option<&'a Fit>,
 }
 
-/// The counters and the time of runs with a cache of this size.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SizePrediction {
     pub entries: u64,
@@ -70,7 +67,7 @@ pub struct SizePrediction {
 #[derive(Debug, Default, PartialEq)]
 pub struct Curve {
     pub sizes: Vec<SizePrediction>,
-    /// Sizes whose misses depend on the unknown content of the cache when the recording began.
+    /// Their misses depend on the cache's unknown content when the recording began.
     pub sizes_with_unknown_start: Vec<u64>,
 }
 
@@ -183,8 +180,8 @@ fn mean_misses(runs: &[Outcome]) -> f64 {
     runs.iter().map(|run| run.counts.misses as f64).sum::<f64>() / runs.len().max(1) as f64
 }
 
-/// Whether the mean misses of runs that begin with an empty and with a full cache differ too much.
-/// A difference of up to one miss is accepted.
+/// Whether mean misses from an empty and from a full cache differ too much. A difference of one
+/// miss is accepted.
 fn depends_on_start(empty: f64, full: f64) -> bool {
     (empty - full).abs() > (MAX_START_DIFFERENCE * empty.max(full)).max(1.0)
 }
@@ -281,13 +278,10 @@ impl CounterPrediction {
     }
 }
 
-/// `None` if the recorded value is 0.
 pub fn bias_percent(recorded: f64, predicted: f64) -> Option<f64> {
     (recorded > 0.0).then(|| 100.0 * (predicted - recorded) / recorded)
 }
 
-/// Whether a counter is predicted well enough: within 10 %, or within 10 events if fewer than 100
-/// were recorded.
 pub fn is_close(recorded: f64, predicted: f64) -> bool {
     if recorded < FEW_EVENTS {
         return (predicted - recorded).abs() <= MAX_DIFFERENCE;
@@ -295,8 +289,8 @@ pub fn is_close(recorded: f64, predicted: f64) -> bool {
     bias_percent(recorded, predicted).is_some_and(|percent| percent.abs() <= MAX_BIAS_PERCENT)
 }
 
-/// Compares counters of the simulated and the recorded run of the same size, over common slots.
-/// `recorded` has each slot once.
+/// Compares counters of the simulated and the recorded run, over common slots. `recorded` has each
+/// slot once.
 pub fn self_test(
     plan: &PredictionPlan,
     entries: u64,
@@ -353,7 +347,6 @@ impl Coverage {
         coverage
     }
 
-    /// `None` if no transactions were recorded.
     pub fn percent(&self) -> Option<f64> {
         (self.recorded > 0).then(|| 100.0 * self.covered as f64 / self.recorded as f64)
     }

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// Number of blocks from the root to the replayed block, if the validator votes normally.
 const ROOT_DEPTH: usize = 32;
 
-/// Content of the cache when the simulation begins.
+/// Of the simulated cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum InitialContent {
     Empty,
@@ -35,8 +35,7 @@ pub struct Simulation<'a> {
 pub struct Outcome {
     pub counts: Counts,
     pub entries: u64,
-    /// Size of the uncompiled code of the programs in the cache at the end. An unknown size counts
-    /// as 0.
+    /// Uncompiled code of the programs in the cache at the end. An unknown size counts as 0.
     pub bytes: u64,
 }
 
@@ -144,7 +143,7 @@ fn look_up<C: Cache>(
     }
 }
 
-/// Outcomes have the order of the simulations and do not depend on the threads.
+/// In the order of `simulations`, for any number of threads.
 pub fn run_all(simulations: &[Simulation], threads: usize) -> Result<Vec<Outcome>, Error> {
     let next = AtomicUsize::new(0);
     let run_remaining = || {

@@ -8,13 +8,12 @@ pub use variants::with_attack;
 
 /// Program sizes, compile times and a slot's transactions are below this, so that no sum overflows.
 const VALUE_LIMIT: u64 = 1 << 32;
-/// Maximum number of keys in a transaction: an index of a key has one byte.
+/// In a transaction: an index of a key has one byte.
 pub const MAX_KEYS: usize = 256;
-/// More than the number of programs on a public cluster. The limit bounds memory: a program may
-/// take only one byte of the file.
+/// More than a public cluster has. Bounds memory: a program may take only one byte of the file.
 pub const MAX_PROGRAMS: usize = 1 << 20;
-/// More than the lookups in a day of mainnet. The limit bounds the work: a call may take only one
-/// byte of the file, and has up to [`MAX_KEYS`] lookups.
+/// More than a day of mainnet has. Bounds the work: a call may take only one byte of the file, and
+/// has up to [`MAX_KEYS`] lookups.
 pub const MAX_LOOKUPS: u64 = 1 << 29;
 /// Flag of fees-only transactions, in the same integer as the number of the set.
 const FEES_ONLY: u32 = 1 << 31;
@@ -205,9 +204,9 @@ impl Trace {
         Ok(number)
     }
 
-    /// Adds a slot with its calls in block order. Fails if the slot is not after the last slot and
-    /// after its parent. Fails for more calls than transactions, 2^32 transactions or an unknown
-    /// set. Fails if the trace would exceed [`MAX_LOOKUPS`].
+    /// `calls` are in block order. Fails if the slot is not after the last slot and after its
+    /// parent. Fails for more calls than transactions, 2^32 transactions, an unknown set, and
+    /// beyond [`MAX_LOOKUPS`].
     pub fn add_slot(&mut self, slot: Slot, calls: &[TransactionCall]) -> Result<(), Error> {
         let number = slot.slot;
         if self.slots.last().is_some_and(|last| last.slot >= number) {
@@ -375,7 +374,7 @@ fn to_index(number: usize, unit: &str) -> Result<u32, Error> {
         .ok_or_else(|| Error::Contradiction(format!("more than {} {unit}", FEES_ONLY)))
 }
 
-/// Numbers the sets of programs, so that equal sets are stored once.
+/// Equal sets are stored once.
 #[derive(Debug, Default)]
 pub struct SetInterner {
     number_by_set: HashMap<Box<[u32]>, u32>,
@@ -391,8 +390,8 @@ impl SetInterner {
         }
     }
 
-    /// The number of a set. A set that is not yet in the trace is added. The order of programs and
-    /// repeated programs do not matter.
+    /// The number of a set, which is added if new. The order of programs and repeated programs do
+    /// not matter.
     pub fn intern(&mut self, trace: &mut Trace, programs: &[u32]) -> Result<u32, Error> {
         let mut sorted = programs.to_vec();
         sorted.sort_unstable();

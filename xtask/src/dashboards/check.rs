@@ -116,8 +116,7 @@ impl Dashboard {
         elements(&self.annotations["list"])
     }
 
-    /// The annotations with matchers for one instance. In this form they are the same on all
-    /// dashboards.
+    /// In this form, annotations are the same on all dashboards.
     fn annotations_for_one_instance(&self) -> String {
         self.annotations
             .to_string()
@@ -134,7 +133,7 @@ impl Dashboard {
 }
 
 impl Panel {
-    /// Values of a property of the panel's fields: first those of overrides, then the default.
+    /// Of the panel's fields: first values of overrides, then the default.
     fn property(&self, id: &'static str) -> impl Iterator<Item = &Value> {
         let overridden = elements(&self.field_config["overrides"])
             .flat_map(|field_override| elements(&field_override["properties"]))
@@ -207,8 +206,8 @@ pub fn check_all(
     check_panels_of_reasons(root, dashboards, violations)
 }
 
-/// Grafana computes `$__rate_interval` as four times `timeInterval` of the data source. So
-/// `timeInterval` must be the scrape interval.
+/// Grafana computes `$__rate_interval` as four times `timeInterval` of the data source, which must
+/// be the scrape interval.
 fn check_provisioning(root: &Path, violations: &mut Vec<String>) -> Result<()> {
     let sources: Value = rules::parse(root, Path::new(DATA_SOURCES))?;
     let scrapes: Value = rules::parse(root, Path::new(SCRAPES))?;
@@ -344,8 +343,8 @@ fn check_annotations(dashboard: &Dashboard, metrics: &KnownMetrics) -> Vec<Strin
     violations
 }
 
-/// An expression whose result has the variable's choices as a label. The expression groups by the
-/// label, so that a check finds a label that the metric lacks. `None` for other kinds of queries.
+/// An expression whose result has the variable's choices as a label. Groups by the label, so that a
+/// check finds a label that the metric lacks. `None` for other kinds of queries.
 fn choices_expression(variable: &Variable) -> Option<String> {
     let query = variable.query["query"].as_str()?.strip_suffix(')')?;
     if let Some(inside) = query.strip_prefix("label_values(") {

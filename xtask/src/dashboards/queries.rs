@@ -9,7 +9,7 @@ use std::time::Duration;
 
 pub const DATA_SOURCE_VARIABLE: &str = "${datasource}";
 
-/// At least four scrapes of the longest supported interval, 60 s.
+/// Four scrapes of the longest supported interval, 60 s.
 const MIN_WINDOW: Duration = Duration::from_secs(4 * 60);
 
 /// Variables in place of a duration, with an example. `$earlier` is our variable for `offset`.
@@ -38,8 +38,8 @@ pub fn replace_variables(expression: &str) -> String {
     })
 }
 
-/// Wrong operators before variables, and windows that are too short. `is_list` returns whether
-/// several values of a variable can be chosen: Grafana escapes only the values of such variables.
+/// Wrong operators before variables, and windows that are too short. Several values can be chosen
+/// if `is_list`: only then Grafana escapes them.
 pub fn variable_errors(expression: &str, is_list: impl Fn(&str) -> bool) -> Vec<String> {
     let mut wrong = Vec::new();
     let Ok(parsed) = parse(&replace_variables(expression)) else {

@@ -30,7 +30,7 @@ const PROMETHEUS_METRICS: [(&str, &[&str]); 6] = [
     ("fleet_host_expected", &[]),
 ];
 
-/// Known metrics with their labels; `None` if the labels are not known.
+/// Labels by metric; `None` if they are not known.
 #[derive(Debug)]
 pub struct KnownMetrics(BTreeMap<String, Option<BTreeSet<&'static str>>>);
 

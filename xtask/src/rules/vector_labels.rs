@@ -23,7 +23,7 @@ const LABELS_BY_PREFIX: [(&str, &[&str]); 2] = [
     ("instance_level", &["job", "instance", "level"]),
 ];
 
-/// The labels of a vector. `key` has the labels by which its series differ. A scalar has no labels.
+/// `key` has the labels by which series differ. A scalar has no labels.
 #[derive(Debug, Clone, Default)]
 struct VectorLabels {
     labels: LabelSet,
@@ -243,8 +243,8 @@ impl LabelChecker {
         }
     }
 
-    /// Reports a side whose series also differ by labels that are not matched: several of its
-    /// series would then match one series of the other side.
+    /// Reports a side whose series also differ by unmatched labels: several would match one series
+    /// of the other side.
     fn check_unique(&mut self, side: &Expr, key: &LabelSet, matching: Option<&LabelModifier>) {
         let unmatched = |label: &&String| match matching {
             Some(LabelModifier::Include(on)) => !on.labels.contains(label),

@@ -4,7 +4,6 @@ use clap::{Args, ValueEnum, value_parser};
 use faultline_text::parse_time;
 use std::{path::PathBuf, time::Duration};
 
-/// What is compressed.
 #[derive(Debug, Clone, Copy, PartialEq, ValueEnum)]
 pub enum RecordKind {
     /// Each transaction as it is sent between nodes.
@@ -16,7 +15,6 @@ pub enum RecordKind {
 }
 
 impl RecordKind {
-    /// The plural noun, and the default number of records.
     pub(crate) fn name_and_default_count(self) -> (&'static str, usize) {
         match self {
             RecordKind::Transactions => ("transactions", 5000),
@@ -26,7 +24,6 @@ impl RecordKind {
     }
 }
 
-/// `bench compression`.
 #[derive(Debug, Args)]
 pub struct CompressionArgs {
     /// JSON-RPC address of a node; its newest finalized blocks are requested one at a time.
@@ -109,7 +106,6 @@ pub struct CompressionArgs {
     /// Decides the order of measurements.
     #[arg(long, value_name = "NUMBER", default_value = "1")]
     pub seed: u64,
-    /// What becomes of the results.
     #[command(flatten)]
     pub output: OutArgs,
 }
@@ -118,7 +114,6 @@ fn parse_codec(name: &str) -> Result<Codec, String> {
     Codec::named(name).ok_or_else(|| format!("{name:?} is no codec; there are {CODEC_NAMES}"))
 }
 
-/// Up to ten seconds.
 fn parse_latency(text: &str) -> Result<Duration, String> {
     let time = if text.trim() == "0" {
         Duration::ZERO

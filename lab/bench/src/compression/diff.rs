@@ -15,7 +15,7 @@ use faultline_stats::{
 use faultline_text::{count, number, table};
 use std::iter;
 
-/// Each compared value, and the direction that is worse.
+/// (value, worse direction).
 const COMPARED: [(&str, Direction); 3] = [
     ("compressed size, %", Direction::Higher),
     ("compress, MB/s", Direction::Lower),

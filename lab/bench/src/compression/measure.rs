@@ -42,7 +42,7 @@ impl CheckedCodec {
     }
 }
 
-/// Rows grouped by codec. The last row of each codec is that of all records.
+/// Grouped by codec. The last row of each codec is that of all records.
 pub fn class_rows(
     codecs: &mut [CheckedCodec],
     records: &[&[u8]],
@@ -104,8 +104,8 @@ fn measure_speeds(
     speeds
 }
 
-/// Ranges of classes, such as `250-500b` or `900-1KB`, and the indices of their records. Each
-/// limit begins a class. Empty classes are left out.
+/// (range such as `250-500b` or `900-1KB`, indices of its records). Each limit begins a class.
+/// Empty classes are left out.
 fn size_classes(limits: &[u64], records: &[&[u8]]) -> Vec<(String, Vec<usize>)> {
     let mut classes = Vec::new();
     let mut from = 0;
@@ -223,7 +223,7 @@ fn encode_blob(records: &[&[u8]]) -> Vec<u8> {
     out
 }
 
-/// The rows of all codecs and, for each number of records, an example of the first codec.
+/// Rows of all codecs, and for each number of records an example of the first codec.
 pub fn bundle_rows_and_examples(
     codecs: &mut [CheckedCodec],
     records: &[&[u8]],

@@ -6,7 +6,7 @@ pub type RpcCall = (&'static str, &'static str);
 #[derive(Debug)]
 pub struct Chain {
     pub name: &'static str,
-    /// What a height counts: `slot` or `block`.
+    /// `slot` or `block`.
     pub height_unit: &'static str,
     /// Method, parameters, and whether all nodes must agree.
     pub methods: &'static [(&'static str, &'static str, bool)],

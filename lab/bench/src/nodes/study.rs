@@ -16,7 +16,7 @@ use faultline_stats::arms::Direction;
 use faultline_text::{count, lines, number};
 
 /// Times of all nodes for one method, or for all methods together. Rounds with a failed request are
-/// left out. Otherwise a node whose slow answers fail would seem faster.
+/// left out: a node whose slow answers fail would seem faster.
 struct MethodTimes {
     title: String,
     nodes: Vec<NodeTimes>,
@@ -156,8 +156,8 @@ fn slowest_above_fastest(nodes: &[NodeTimes]) -> Option<String> {
     ))
 }
 
-/// Mean latency of a node's requests, separately for those that no other node got before it. The
-/// first request may warm caches for the second.
+/// Mean latencies, separately for requests that no other node got before. The first request may
+/// warm caches.
 fn order_effect(arms: &[String], rounds: &[CompleteRound]) -> String {
     let mut lines = Vec::new();
     for (index, arm) in arms.iter().enumerate() {

@@ -23,7 +23,7 @@ use toml::de::DeValue;
 const MAX_ARMS: usize = 16;
 const MAX_REQUEST_TABLES: usize = 1000;
 
-/// Name of the placeholder that becomes an arm's encoding.
+/// The placeholder that becomes an arm's encoding.
 const ENCODING_NAME: &str = "encoding";
 
 /// What an arm sets for all of its requests.
@@ -36,9 +36,8 @@ struct ArmOptions {
 /// How the answers to a request are compared between arms.
 #[derive(Clone, Copy)]
 enum AnswerCheck {
-    /// They must be equal.
     Same,
-    /// They are not compared.
+    /// Not compared.
     Any,
     /// Accounts of the same slot must be equal.
     Account,
@@ -216,7 +215,7 @@ fn list_item(value: &DeValue<'_>) -> Result<String, String> {
     Ok(json_escaped(&text(value)?))
 }
 
-/// Escapes a text for a JSON string. The result has no quotes around it.
+/// The result has no quotes around it.
 fn json_escaped(text: &str) -> String {
     let json = Json::from(text).to_string();
     json[1..json.len() - 1].to_owned()
@@ -244,7 +243,7 @@ fn read_requests(top: &mut Table<'_>, plan: &mut Plan, arms: &[ArmOptions]) {
         );
     }
     let has_encoding = arms.iter().any(|arm| arm.encoding.is_some());
-    // After a mistake, `plan.placeholders` may be incomplete, so parameters are not checked.
+    // After a mistake, `plan.placeholders` may be incomplete.
     let no_errors_yet = top.errors().is_empty();
     let (mut names, mut is_weighted) = (Unique::default(), false);
     top.tables("request", |table| {

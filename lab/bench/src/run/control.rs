@@ -11,9 +11,8 @@ use std::{
 };
 use tokio::time::sleep;
 
-/// Retries of a rate-limited request.
 const MAX_RATE_LIMIT_RETRIES: u32 = 8;
-/// Retries after other refusals: fewer, because the request itself may cause them.
+/// After other refusals: fewer, because the request itself may cause them.
 const MAX_ERROR_RETRIES: u32 = 3;
 /// After the last retry, a node that has refused everything for this long ends the run.
 const MAX_REFUSAL_TIME: Duration = Duration::from_secs(60);
@@ -29,9 +28,9 @@ pub const END_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
 #[derive(Default)]
 pub struct RunControl {
-    /// Closed loop: no request is sent to any node before this time.
+    /// In a closed loop.
     pub all_paused_until: Cell<Duration>,
-    /// Open loop: no request is sent to the node before this time. By `Plan::node_index`.
+    /// In an open loop. By `Plan::node_index`.
     node_paused_until: RefCell<BTreeMap<usize, Duration>>,
     /// Time since which every request was refused, by node index.
     refusing_since: RefCell<BTreeMap<usize, Duration>>,
@@ -76,7 +75,7 @@ impl RunControl {
         self.ended_by.borrow().is_some()
     }
 
-    /// Open loop: whether the delay that the node requested is not over at `time`.
+    /// Whether the delay that the node requested is not over at `time`.
     pub fn is_node_paused(&self, node_index: usize, time: Duration) -> bool {
         self.node_paused_until
             .borrow()
@@ -84,7 +83,7 @@ impl RunControl {
             .is_some_and(|until| time < *until)
     }
 
-    /// Waits until `moment`. False if the run ends before.
+    /// False if the run ends before.
     pub async fn wait_until(&self, moment: Duration) -> bool {
         loop {
             let left = moment.saturating_sub(clock::uptime());

@@ -19,7 +19,7 @@ const UNFINISHED: &str = "a kill, or not ended yet";
 /// Index of the case, lower and upper end in nanoseconds, count.
 type Bucket = [u64; 4];
 
-/// Passes results to a thread about once a second. Each message is written in one transaction.
+/// Gets results about once a second. Each message is written in one transaction.
 pub struct ResultsFile {
     sender: Sender<Message>,
     /// Fails if any part of the run is missing in the file.
@@ -109,7 +109,7 @@ impl ResultsFile {
     }
 }
 
-/// Creates a results file with the document as header and no requests.
+/// The document is the header; there are no requests.
 pub fn write_document(path: &Path, document: &impl Serialize) -> Result<()> {
     let mut database = create(path)?;
     transact(&mut database, |transaction| {

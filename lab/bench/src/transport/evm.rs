@@ -42,7 +42,7 @@ pub struct Evm {
     pub chain_id: String,
     /// Addresses. `None` if nothing can be written.
     pub payer_and_contract: Option<(String, String)>,
-    /// The value that was written last.
+    /// Written last.
     pub value: u64,
 }
 

@@ -13,10 +13,10 @@ const TOMBSTONE: u32 = u32::MAX - 2;
 const CLOSED: u32 = u32::MAX - 3;
 const LOADED_BELOW: u32 = u32::MAX - 4;
 
-/// Compile time in microseconds, and uses. The draws end at an entry whose score is lower than the
-/// score of these values in the current slot.
+/// Compile time in microseconds, and uses. The draws end at an entry whose score is lower than that
+/// of these values in the current slot.
 const DRAW_THRESHOLD: (u64, u64) = (500, 500);
-/// Scores use compile times in nanoseconds, the simulation uses microseconds.
+/// From microseconds, as simulated, to nanoseconds, as in scores.
 const COMPILE_TIME_SCALE: u64 = 1_000;
 /// [`Entry::last_slot`] for the trace's first slot. An unused entry has 0, so it is by far the
 /// oldest.
@@ -32,7 +32,7 @@ struct Entry {
     position: u32,
 }
 
-/// Transactions run one after the other. Threads that wait for one another are not simulated.
+/// Transactions run one after the other: waits between threads are not simulated.
 pub struct ProgramCache<'a> {
     rules: CacheRules,
     trace: &'a Trace,
@@ -42,10 +42,10 @@ pub struct ProgramCache<'a> {
     loaded: Vec<u32>,
     budget: Budget,
     compile_us: &'a [u64],
-    /// Sum of the weights of all loaded entries.
+    /// Of all loaded entries.
     weight: u64,
-    /// For each program, 1 plus the slot of its last deployment in this trace, counted like
-    /// `Entry::last_slot`. 0 if it was not deployed.
+    /// By program: 1 plus the slot of its last deployment in this trace, counted like
+    /// `Entry::last_slot`. 0 if not deployed.
     deployment_slots: Vec<u32>,
     /// (superseded entry, slot of the deployment).
     superseded: Vec<(u32, u32)>,
@@ -90,8 +90,8 @@ impl<'a> ProgramCache<'a> {
         }
     }
 
-    /// Sets the uses of all programs in `most_used`, which has (program, uses). Loads programs in
-    /// this order until the cache is full.
+    /// Sets the uses in `most_used`, which has (program, uses), and loads programs in this order
+    /// until the cache is full.
     pub fn fill(&mut self, most_used: &[(u32, u32)]) {
         let mut is_full = false;
         for (program, uses) in most_used {
@@ -361,15 +361,14 @@ impl Cache for ProgramCache<'_> {
             return;
         }
         counts.insertions += 1;
-        // A compiled entry has not been used, so its last slot is 0. An entry that is not compiled
-        // has the current slot.
+        // A compiled entry is unused, so its last slot is 0. Other entries have the current slot.
         entry.last_slot = match deployment {
             Deployment::Loaded => 0,
             _ => self.current_slot,
         };
         match kind {
             ChangeKind::Closed => entry.position = TOMBSTONE,
-            // The deploying transaction compiles the program, so this is not counted as a load.
+            // The deploying transaction compiles the program: this is not counted as a load.
             ChangeKind::Deployed if deployment == Deployment::Loaded => self.load(program),
             ChangeKind::Deployed => entry.position = UNLOADED,
         }

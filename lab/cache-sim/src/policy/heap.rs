@@ -131,9 +131,9 @@ impl Replacement for Lfu {
     }
 }
 
-/// GDSF evicts the program with the lowest priority: `age + uses x compile time / size`. The age is
-/// the priority of the program that was evicted last, so the priority of unused programs falls
-/// behind. A program that was just loaded may be evicted.
+/// Evicts the lowest `age + uses x compile time / size`. The age is the priority of the program
+/// that was evicted last, so unused programs fall behind. A program that was just loaded may be
+/// evicted.
 pub struct Gdsf<'a> {
     heap: Heap,
     compile_us: &'a [u64],
@@ -267,10 +267,10 @@ fn next_uses(trace: &Trace, includes_fees_only: bool, budget: &Budget) -> Vec<u3
 /// Lower bound of the misses from a slot on, for all policies with a limit in bytes. The optimum
 /// takes too long to compute.
 ///
-/// For a hit, the program must be in the cache since its last use. The cost of the hit is the size
-/// of the program times the number of transactions since then. In all, the cache has its capacity
-/// times the number of counted transactions. The bound assumes as many of the cheapest hits as cost
-/// no more than this (Berger, Beckmann and Harchol-Balter 2018).
+/// A hit needs its program in the cache since the last use: it costs the program's size times the
+/// transactions since then. The cache has its capacity times the number of counted transactions.
+/// The bound assumes as many of the cheapest hits as cost no more (Berger, Beckmann and
+/// Harchol-Balter 2018).
 pub fn least_misses_by_bytes(
     trace: &Trace,
     bytes: u64,

@@ -121,7 +121,7 @@ const S3_MAX_USES: u8 = 3;
 pub struct S3Fifo {
     queues: Queues<3>,
     small_capacity: u64,
-    /// Capacity of the main queue, and of the list of evicted programs.
+    /// Also of the list of evicted programs.
     main_capacity: u64,
     uses: Vec<u8>,
     /// Before the first eviction, a program that exceeds the small queue enters the main queue.

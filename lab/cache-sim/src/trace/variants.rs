@@ -1,4 +1,4 @@
-//! Traces made from another trace: random halves of a trace, and traces with an attack.
+//! Traces made from another trace: random halves, and traces with an attack.
 
 use super::{Program, Slot, Trace, TraceChange, TransactionCall};
 use crate::Error;
@@ -16,9 +16,9 @@ impl Trace {
     }
 
     /// A random half of the blocks of neighboring slots, in order. A block contains whole bursts.
-    /// The slots of the half get the numbers of the trace's last slots, because rules measure ages
-    /// in slots and missing numbers would age programs. No block is drawn twice: the second time
-    /// its programs would still be cached.
+    /// The slots of the half get the numbers of the trace's last slots, because missing numbers
+    /// would age programs. No block is drawn twice: the second time its programs would still be
+    /// cached.
     pub fn half(&self, seed: u64) -> Result<Trace, Error> {
         let slots = self.slots.len();
         let block_length = self.block_length();
@@ -62,8 +62,7 @@ impl Trace {
 }
 
 /// Adds `per_slot` transactions to every slot, evenly spread. Each calls its own program of median
-/// size, which no other transaction calls: the worst case for a cache that admits everything. Fails
-/// beyond 2^31 programs.
+/// size: the worst case for a cache that admits everything. Fails beyond 2^31 programs.
 pub fn with_attack(trace: &Trace, per_slot: usize) -> Result<Trace, Error> {
     let mut attacked = trace.without_slots();
     let attacker = Program {
