@@ -26,7 +26,7 @@ pub use evidence::{
 };
 pub use figures::{Figure, LastMinute};
 pub use memory::{LevelStatus, MemoryStatus};
-pub use pools::{PerSlot, Pool, SlotTimes, TimeHistogram};
+pub use pools::{PerSlot, SlotTimes, ThreadPool, TimeHistogram};
 pub use target::{Fact, Target};
 
 use std::collections::BTreeMap;
@@ -73,7 +73,8 @@ pub struct Status {
     pub slots: SlotTimes,
     /// Rates of the last five minutes.
     pub per_slot: PerSlot,
-    pub pools: Vec<Pool>,
+    #[serde(rename = "pools")]
+    pub thread_pools: Vec<ThreadPool>,
     pub sources: Vec<SourceStatus>,
 }
 
@@ -111,7 +112,7 @@ impl Status {
             last_minute: LastMinute::default(),
             slots: SlotTimes::of(readings),
             per_slot: PerSlot::of(&inputs),
-            pools: pools::pools(readings),
+            thread_pools: pools::thread_pools(readings),
             sources: sources(readings, now),
         }
     }

@@ -7,8 +7,8 @@ pub use rate::PoolOrder;
 use crate::fetch::FetchResult;
 use faultline_metrics::Source;
 use faultline_stats::rate::Reading;
-use faultline_status::{Figure, Pool, Status};
-use rate::{Meter, Pools, TimePerSlot};
+use faultline_status::{Figure, Status, ThreadPool};
+use rate::{Meter, ThreadPools, TimePerSlot};
 use std::{
     collections::{BTreeMap, VecDeque},
     time::Duration,
@@ -48,7 +48,7 @@ pub struct State {
     /// Of the last request; `None` if it was answered.
     pub error: Option<ScrapeError>,
     histories: BTreeMap<Figure, History>,
-    pools: Pools,
+    thread_pools: ThreadPools,
     pub cache_time: TimePerSlot,
     pub replay_time: TimePerSlot,
     pub events: VecDeque<Event>,
@@ -90,7 +90,7 @@ impl State {
                 .or_insert_with(|| History::recorded(*figure, &samples, self.interval))
                 .add(*figure, &samples);
         }
-        self.pools.add(&samples);
+        self.thread_pools.add(&samples);
         let slots = &status.slots;
         self.cache_time.add(&samples, slots.cache.as_ref());
         self.replay_time.add(&samples, slots.replay.as_ref());
@@ -118,8 +118,8 @@ impl State {
         self.histories.get(&figure)
     }
 
-    pub fn pools(&self, order: PoolOrder) -> Vec<Pool> {
-        self.pools.sorted(order)
+    pub fn thread_pools(&self, order: PoolOrder) -> Vec<ThreadPool> {
+        self.thread_pools.sorted(order)
     }
 }
 

@@ -69,7 +69,7 @@ fn rates_are_counter_differences_between_two_source_samples() {
         state.value(Figure::CacheEvictions),
         by_hand("agave_program_cache_evictions_total", &[], push),
     );
-    let pools = state.pools(PoolOrder::Faults);
+    let pools = state.thread_pools(PoolOrder::Faults);
     let replay = pools
         .iter()
         .find(|pool| pool.name == "solReplayStage")
