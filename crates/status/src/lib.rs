@@ -189,7 +189,7 @@ fn sources(readings: Readings<'_>, now: Stamp) -> Vec<SourceStatus> {
         }
         let problems = ProblemKind::ALL.iter().filter_map(|kind| {
             let count =
-                readings.number_of(&metrics::daemon::SOURCE_PROBLEMS, &[name, kind.name()])?;
+                readings.labeled_number(&metrics::daemon::SOURCE_PROBLEMS, &[name, kind.name()])?;
             (count > 0.0).then(|| (kind.name().to_owned(), count))
         });
         let push = readings
@@ -199,8 +199,9 @@ fn sources(readings: Readings<'_>, now: Stamp) -> Vec<SourceStatus> {
         sources.push(SourceStatus {
             name: name.to_owned(),
             is_up: batch.up,
-            values_from: push
-                .or_else(|| readings.number_of(&metrics::daemon::SOURCE_LAST_SUCCESS, &[name])),
+            values_from: push.or_else(|| {
+                readings.labeled_number(&metrics::daemon::SOURCE_LAST_SUCCESS, &[name])
+            }),
             age: now.since(batch.at).as_secs_f64(),
             took: batch.duration.as_secs_f64(),
             problems: problems.collect(),
