@@ -252,7 +252,7 @@ fn transaction_ratio(trace: &Trace, other: &[RecordedSlot], first: &[RecordedSlo
     let program_transactions: f64 = in_trace
         .iter()
         .filter_map(|slot| trace.slot_index(slot.slot))
-        .map(|index| trace.calls_of(index).len() as f64)
+        .map(|index| trace.transactions_of(index).len() as f64)
         .sum();
     let all = total_transactions(&in_trace);
     let votes_per_slot = (all - program_transactions) / (in_trace.len() as f64).max(1.0);
