@@ -192,7 +192,7 @@ impl PredictionInput {
     }
 
     pub fn self_test(&self) -> Result<SelfTestResult> {
-        let recorded = &self.recorded.counted_slots;
+        let recorded = &self.recorded.counter_slots;
         // Some releases evict by compile time, which is fitted only after a simulation. So the
         // first simulation uses the mean compile time of all loads.
         let mean_us = cost::compile_times(&self.trace, &mean_load_model(recorded));
@@ -369,7 +369,7 @@ impl Prediction {
             Curve::default()
         };
         drop(progress);
-        let slots: Vec<_> = (input.recorded.counted_slots.iter())
+        let slots: Vec<_> = (input.recorded.counter_slots.iter())
             .filter(|slot| input.trace.slot_index(slot.slot).is_some())
             .collect();
         let recorded_seconds = (slots.iter())

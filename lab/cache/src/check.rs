@@ -113,11 +113,11 @@ fn compare(
     // With too few common slots and no trace of the other run, whole runs are compared.
     let (compared_slots, simulated_slots) = match &slots_to_compare {
         Some(slots) => (slots, slots),
-        None => (&other_recorded.counted_slots, &input.recorded.counted_slots),
+        None => (&other_recorded.counter_slots, &input.recorded.counter_slots),
     };
     // The other trace numbers programs differently, so its compile times are indexed differently.
     let model = self_test.fit.as_ref().map_or_else(
-        || mean_load_model(&other_recorded.counted_slots),
+        || mean_load_model(&other_recorded.counter_slots),
         |fit| fit.model,
     );
     let other_compile_us = other_trace
@@ -137,7 +137,7 @@ fn compare(
     let slots = simulated_slots.iter().map(|slot| slot.slot).collect();
     let predicted = PredictedRuns::of(&simulation, &slots, input.simulated_runs, scale)?;
     let mut counters = counter_checks(compared_slots, &predicted);
-    let us_per_load = us_per_load(&input.recorded.counted_slots).zip(us_per_load(compared_slots));
+    let us_per_load = us_per_load(&input.recorded.counter_slots).zip(us_per_load(compared_slots));
     if let Some(fit) = &self_test.fit {
         counters.extend(cache_time_checks(
             compared_slots,
@@ -165,7 +165,7 @@ fn comparison_basis(
     recorded: &Recorded,
     other: &Path,
 ) -> Result<(Option<Trace>, Option<Vec<RecordedSlot>>)> {
-    let transactions = total_transactions(&recorded.counted_slots);
+    let transactions = total_transactions(&recorded.counter_slots);
     ensure!(
         transactions > 0.0,
         "it has no slot with counters of the program cache and of its replay"
@@ -177,7 +177,7 @@ fn comparison_basis(
     let other_trace = read_other_trace(recorded, other)?;
     let common = other_trace
         .as_ref()
-        .map(|trace| slots_in_trace(trace, recorded.counted_slots.iter()));
+        .map(|trace| slots_in_trace(trace, recorded.counter_slots.iter()));
     Ok((other_trace, common))
 }
 
@@ -305,7 +305,7 @@ fn common_slots(input: &PredictionInput, recorded: &Recorded) -> Vec<RecordedSlo
     slots_in_trace(
         &input.trace,
         recorded
-            .counted_slots
+            .counter_slots
             .iter()
             .filter(|slot| first_run.get(&slot.slot) == Some(&slot.transactions)),
     )
