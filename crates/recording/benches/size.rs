@@ -62,7 +62,7 @@ fn write(path: &Path, seconds: u64) {
         seconds,
         ..Arm::default()
     });
-    let mut writer = Writer::create(path, &day.opening()).expect("a new recording");
+    let mut writer = Writer::create(path, &day.header()).expect("a new recording");
     let (mut rows, mut writes, mut checkpoints) = (0, Vec::new(), Vec::new());
     let mut log = 0;
     while let Some(second) = day.next() {

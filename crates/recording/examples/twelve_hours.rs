@@ -80,7 +80,7 @@ fn order(mut words: impl Iterator<Item = String>) -> Option<Order> {
 
 fn write(order: &Order) -> Result<(), Error> {
     let mut day = Day::new(order.arm.clone());
-    let mut writer = Writer::create(&order.file, &day.opening())?;
+    let mut writer = Writer::create(&order.file, &day.header())?;
     let mut seconds = 0u64;
     while let Some(second) = day.next() {
         if let Some(process) = &second.process {

@@ -128,7 +128,7 @@ impl Day {
         }
     }
 
-    pub fn opening(&self) -> NewRecording {
+    pub fn header(&self) -> NewRecording {
         let manifest = serde_json::json!({
             "host": "sol-bench-1", "kernel": "6.8.0-45-generic", "cpu": "AMD EPYC 9354P", "cores": 32,
             "memory_bytes": 540_000_000_000u64, "made_up": true,

@@ -38,7 +38,7 @@ pub fn said(output: &Output) -> String {
 /// A made-up run with every table filled.
 pub fn busy(path: &Path, arm: Arm) {
     let mut day = Day::new(arm);
-    let mut writer = Writer::create(path, &day.opening()).unwrap();
+    let mut writer = Writer::create(path, &day.header()).unwrap();
     while let Some(second) = day.next() {
         second
             .process
