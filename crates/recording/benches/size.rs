@@ -68,7 +68,7 @@ fn write(path: &Path, seconds: u64) {
     while let Some(second) = day.next() {
         let began = Instant::now();
         if let Some(process) = &second.process {
-            writer.follow(process).expect("a process");
+            writer.begin_process(process).expect("a process");
         }
         second
             .events

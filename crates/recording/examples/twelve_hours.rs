@@ -84,7 +84,7 @@ fn write(order: &Order) -> Result<(), Error> {
     let mut seconds = 0u64;
     while let Some(second) = day.next() {
         if let Some(process) = &second.process {
-            writer.follow(process)?;
+            writer.begin_process(process)?;
         }
         second
             .events

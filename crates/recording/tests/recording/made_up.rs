@@ -31,7 +31,7 @@ pub fn arm(seconds: u64) -> Arm {
 /// Writes one second without a commit.
 pub fn write(writer: &mut Writer, second: &Second) -> Result<(), Error> {
     if let Some(process) = &second.process {
-        writer.follow(process)?;
+        writer.begin_process(process)?;
     }
     second
         .events

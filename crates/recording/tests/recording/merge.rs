@@ -24,7 +24,7 @@ fn halves(folder: &Path) -> [std::path::PathBuf; 2] {
     let mut writer = Writer::create(&paths[1], &header).unwrap();
     let manifest = serde_json::json!({"version": "2.1.14"});
     writer
-        .follow(&NewProcess {
+        .begin_process(&NewProcess {
             pid: 4242,
             started_unix: None,
             seen: at(68),

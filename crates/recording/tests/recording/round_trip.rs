@@ -155,7 +155,7 @@ fn a_thread_pool_is_written_on_change_and_on_removal() {
     let folder = crate::made_up::folder();
     let path = folder.path().join("run.db");
     let mut writer = Writer::create(&path, &header(&[])).unwrap();
-    writer.follow(&process(1)).unwrap();
+    writer.begin_process(&process(1)).unwrap();
     let threads = |second, readings| tick(second, vec![batch(Source::Threads, second, readings)]);
     writer
         .tick(&threads(1, vec![pool("a", 1), pool("b", 1)]))
@@ -167,7 +167,7 @@ fn a_thread_pool_is_written_on_change_and_on_removal() {
     writer
         .tick(&threads(4, vec![pool("a", 1), pool("b", 2)]))
         .unwrap();
-    writer.follow(&process(2)).unwrap();
+    writer.begin_process(&process(2)).unwrap();
     writer.tick(&threads(5, vec![pool("b", 2)])).unwrap();
     writer.finish(at(6)).unwrap();
     let rows = Recording::open(&path).unwrap().pools().unwrap();
@@ -494,14 +494,14 @@ fn a_recorded_start_time_follows_a_clock_step_even_after_rollback() {
         let reading = Reading::real(&process::START_TIME, [], seconds);
         tick(number, vec![batch(Source::Process, number, vec![reading])])
     };
-    writer.follow(&process(5)).unwrap();
+    writer.begin_process(&process(5)).unwrap();
     writer.tick(&started(1, 1000.5)).unwrap();
     writer.commit().unwrap();
     writer.tick(&started(2, 8200.5)).unwrap();
     writer.rollback();
     writer.tick(&tick(3, Vec::new())).unwrap();
     writer.tick(&started(4, 8200.5)).unwrap();
-    writer.follow(&process(6)).unwrap();
+    writer.begin_process(&process(6)).unwrap();
     writer.tick(&started(5, 9000.0)).unwrap();
     writer.finish(at(6)).unwrap();
     let rows = Recording::open(&path).unwrap().processes().unwrap();
@@ -520,11 +520,11 @@ fn a_more_complete_manifest_replaces_the_previous_one() {
     writer
         .replace_manifest(&serde_json::json!({"of": "nobody"}))
         .unwrap();
-    writer.follow(&process(5)).unwrap();
+    writer.begin_process(&process(5)).unwrap();
     writer
         .replace_manifest(&serde_json::json!({"version": "2.1.14"}))
         .unwrap();
-    writer.unfollow();
+    writer.end_process();
     writer.tick(&tick(1, Vec::new())).unwrap();
     writer
         .event(&Event {

@@ -43,7 +43,7 @@ pub fn busy(path: &Path, arm: Arm) {
         second
             .process
             .iter()
-            .for_each(|process| writer.follow(process).unwrap());
+            .for_each(|process| writer.begin_process(process).unwrap());
         second
             .events
             .iter()
@@ -122,7 +122,7 @@ impl Plain {
             manifest,
         };
         if self.process {
-            writer.follow(&process).unwrap();
+            writer.begin_process(&process).unwrap();
         }
         let event = |kind, at, detail: &str| Event {
             at,
