@@ -5,11 +5,12 @@
 //!     [--cache ENTRIES] [--squeeze FACTOR] [--seed N] [--killed-at SECOND] [--gap FROM,SECONDS] [--unfinished]
 //! ```
 //!
-//! `--cache` below 640 entries makes the program cache thrash; `--squeeze` above 1 makes the validator fault.
+//! `--arm` adds a label. `--cache` below 640 entries makes the program cache thrash. `--squeeze` above 1 makes
+//! memory scarce, with more major page faults. `--killed-at` is an OOM kill of the validator.
 #![allow(
     clippy::indexing_slicing,
     clippy::expect_used,
-    reason = "a tool for tests: what cannot go on ends it"
+    reason = "a test tool may panic"
 )]
 
 #[path = "twelve_hours/day.rs"]

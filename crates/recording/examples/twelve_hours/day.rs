@@ -44,13 +44,13 @@ pub struct Arm {
     pub seconds: u64,
     /// Entries of the program cache.
     pub cache: f64,
-    /// Scarcity of memory: 1 means enough memory.
+    /// 1 means enough memory.
     pub memory_scarcity: f64,
     pub seed: u64,
     pub labels: Vec<(String, String)>,
-    /// Second in which the process is OOM-killed and another one replaces it.
+    /// Second of an OOM kill of the validator, after which a new process runs.
     pub killed_at: Option<u64>,
-    /// A time without recording: first second, number of seconds.
+    /// (first second, number of seconds) without ticks in the recording.
     pub gap: Option<(u64, u64)>,
 }
 
@@ -78,7 +78,7 @@ struct Pool {
 /// One second of the run.
 #[derive(Debug, Default)]
 pub struct Second {
-    /// The process that is followed from now on, if it changes.
+    /// The validator's new process, in the second in which it starts.
     pub process: Option<NewProcess>,
     pub events: Vec<Event>,
     /// `None` within a gap.
@@ -86,7 +86,6 @@ pub struct Second {
     pub points: Vec<Point>,
 }
 
-/// The run.
 #[derive(Debug)]
 pub struct Day {
     arm: Arm,

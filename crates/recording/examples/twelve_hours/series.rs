@@ -14,7 +14,7 @@ const GIB: f64 = (1u64 << 30) as f64;
 pub struct Conditions {
     /// 0 while the validator starts, 1 at the tip, more while it catches up.
     pub load: f64,
-    /// Scarcity of memory: 1 means enough memory.
+    /// 1 means enough memory.
     pub memory_scarcity: f64,
     /// Share of the run that has passed.
     pub progress: f64,
