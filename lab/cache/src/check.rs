@@ -6,7 +6,7 @@ use crate::{
 };
 use anyhow::{Result, ensure};
 use faultline_cache_prediction::{
-    prediction::{PredictionInput, PredictiveInterval, SelfTestResult, mean_load_model},
+    prediction::{Calibration, PredictionInput, PredictiveInterval, mean_load_model},
     recorded::Recorded,
     trace_file::{self, trace_path},
 };
@@ -71,10 +71,10 @@ struct ValueCheck {
 /// The exit code is 1 if a judged value is off by too much.
 pub fn run(args: &CheckArgs) -> Result<(String, u8)> {
     let input = PredictionInput::read(&args.run, &args.source)?;
-    let self_test = input.self_test()?;
+    let calibration = input.calibrate()?;
     let mut runs = Vec::new();
     for other in &args.others {
-        runs.push(compare(&input, &self_test, other).at(other)?);
+        runs.push(compare(&input, &calibration, other).at(other)?);
     }
     let judged = || {
         runs.iter()
@@ -97,7 +97,7 @@ pub fn run(args: &CheckArgs) -> Result<(String, u8)> {
 
 fn compare(
     input: &PredictionInput,
-    self_test: &SelfTestResult,
+    calibration: &Calibration,
     other: &Path,
 ) -> Result<CheckReport> {
     let other_recorded = Recorded::read(other)?;
@@ -116,7 +116,7 @@ fn compare(
         None => (&other_recorded.counter_slots, &input.recorded.counter_slots),
     };
     // The other trace numbers programs differently, so its compile times are indexed differently.
-    let model = self_test.fit.as_ref().map_or_else(
+    let model = calibration.fit.as_ref().map_or_else(
         || mean_load_model(&other_recorded.counter_slots),
         |fit| fit.model,
     );
@@ -131,14 +131,14 @@ fn compare(
         setting: Setting::agave(input.rules, entries),
         initial_content: InitialContent::Empty,
         first_slot: 0,
-        compile_us: other_compile_us.as_ref().unwrap_or(&self_test.compile_us),
+        compile_us: other_compile_us.as_ref().unwrap_or(&calibration.compile_us),
         seed: 0,
     };
     let slots = simulated_slots.iter().map(|slot| slot.slot).collect();
     let predicted = PredictedRuns::of(&simulation, &slots, input.simulated_runs, scale)?;
     let mut counters = counter_checks(compared_slots, &predicted);
     let us_per_load = us_per_load(&input.recorded.counter_slots).zip(us_per_load(compared_slots));
-    if let Some(fit) = &self_test.fit {
+    if let Some(fit) = &calibration.fit {
         counters.extend(cache_time_checks(
             compared_slots,
             &predicted,
