@@ -30,7 +30,7 @@ const MIN_COMMON_PERCENT: f64 = 50.0;
 const MIN_EQUAL_PERCENT: usize = 90;
 /// The predicted time with the mean load time of the other run. It is shown but not judged, because
 /// it uses a result of the run that it predicts.
-const OWN_COSTS: &str = "at its own costs, ms";
+const AT_OTHER_LOAD_TIME: &str = "at its own costs, ms";
 /// Outside of this range scaled predictions are wrong, because first uses of programs are not
 /// proportional to the number of transactions.
 const RELIABLE_SCALES: RangeInclusive<f64> = 0.8..=1.25;
@@ -38,12 +38,13 @@ const RELIABLE_SCALES: RangeInclusive<f64> = 0.8..=1.25;
 #[derive(Serialize)]
 struct CheckReport {
     run: String,
-    entries: u64,
-    /// Whether slots that both runs replayed are compared. If neither this nor `own_blocks` is
-    /// true, whole runs are compared.
+    #[serde(rename = "entries")]
+    cache_capacity: u64,
+    /// Whether slots that both runs replayed are compared. If neither this nor `uses_other_trace`
+    /// is true, whole runs are compared.
     same_slots: bool,
-    /// Whether the other run's lookups are simulated, from the trace next to it.
-    own_blocks: bool,
+    #[serde(rename = "own_blocks")]
+    uses_other_trace: bool,
     /// Only if whole runs are compared: the other run's transactions with programs divided by the
     /// first run's.
     #[serde(rename = "times")]
@@ -79,7 +80,7 @@ pub fn run(args: &CheckArgs) -> Result<(String, u8)> {
     let judged = || {
         runs.iter()
             .flat_map(|run| &run.counters)
-            .filter(|value| value.name != OWN_COSTS)
+            .filter(|value| value.name != AT_OTHER_LOAD_TIME)
     };
     let text = if args.json {
         json(&runs)?
@@ -107,7 +108,7 @@ fn compare(
             "it is of version {other_version}, and predictions are for {version}"
         );
     }
-    let entries = other_recorded.entries.unwrap_or(input.rules.capacity);
+    let cache_capacity = other_recorded.entries.unwrap_or(input.rules.capacity);
     let (other_trace, slots_to_compare) = comparison_basis(input, &other_recorded, other)?;
     let trace = other_trace.as_ref().unwrap_or(&input.trace);
     // With too few common slots and no trace of the other run, whole runs are compared.
@@ -128,7 +129,7 @@ fn compare(
         .then(|| transaction_ratio(trace, compared_slots, simulated_slots));
     let simulation = Simulation {
         trace,
-        setting: Setting::agave(input.rules, entries),
+        setting: Setting::agave(input.rules, cache_capacity),
         initial_content: InitialContent::Empty,
         first_slot: 0,
         compile_us: other_compile_us.as_ref().unwrap_or(&calibration.compile_us),
@@ -137,7 +138,8 @@ fn compare(
     let slots = simulated_slots.iter().map(|slot| slot.slot).collect();
     let predicted = PredictedRuns::of(&simulation, &slots, input.simulated_runs, scale)?;
     let mut counters = counter_checks(compared_slots, &predicted);
-    let us_per_load = us_per_load(&input.recorded.counter_slots).zip(us_per_load(compared_slots));
+    let us_per_load =
+        mean_us_per_load(&input.recorded.counter_slots).zip(mean_us_per_load(compared_slots));
     if let Some(fit) = &calibration.fit {
         counters.extend(cache_time_checks(
             compared_slots,
@@ -148,9 +150,9 @@ fn compare(
     }
     Ok(CheckReport {
         run: other.display().to_string(),
-        entries,
+        cache_capacity,
         same_slots: other_trace.is_none() && slots_to_compare.is_some(),
-        own_blocks: other_trace.is_some(),
+        uses_other_trace: other_trace.is_some(),
         scale,
         slots: compared_slots.len(),
         us_per_load,
@@ -226,14 +228,14 @@ fn cache_time_checks(
     let slowdown = us_per_load
         .filter(|(first, _)| *first > 0.0)
         .map(|(first, other)| other / first);
-    let at_own_costs = slowdown.and_then(|slowdown| time(OWN_COSTS, slowdown));
+    let at_other_load_time = slowdown.and_then(|slowdown| time(AT_OTHER_LOAD_TIME, slowdown));
     time("cache time, ms", 1.0)
         .into_iter()
-        .chain(at_own_costs)
+        .chain(at_other_load_time)
         .collect()
 }
 
-fn us_per_load(slots: &[RecordedSlot]) -> Option<f64> {
+fn mean_us_per_load(slots: &[RecordedSlot]) -> Option<f64> {
     let us = slots
         .iter()
         .map(|slot| slot.compile_us.map(|us| us as f64))
@@ -365,9 +367,9 @@ impl CheckReport {
         format!(
             "{}: {} entries, {} {}\n{}{}{}",
             self.run,
-            count(self.entries),
+            count(self.cache_capacity),
             counted(self.slots as f64, "slot"),
-            match (self.same_slots, self.own_blocks) {
+            match (self.same_slots, self.uses_other_trace) {
                 (true, _) => "of both runs",
                 (false, true) => "of this run, simulated from its own trace",
                 (false, false) =>
