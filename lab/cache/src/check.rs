@@ -1,4 +1,5 @@
-//! `faultline cache check`: compares predictions from one run with other recorded runs.
+//! `faultline cache check`: predicts other runs from the first one, and compares with what they
+//! recorded.
 
 use crate::{
     args::CheckArgs,
@@ -21,15 +22,15 @@ use faultline_text::{count, counted, number, table};
 use serde::Serialize;
 use std::{collections::BTreeMap, ops::RangeInclusive, path::Path};
 
-/// If common slots have at least this percentage of the other run's transactions, only they are
-/// compared.
+/// If common slots have at least this percentage of the other run's transactions, the rest of the
+/// run is not compared.
 const MIN_COMMON_PERCENT: f64 = 50.0;
-/// Two clusters may have the same slot numbers and, by chance, many equal transaction counts. On
-/// one cluster, at least this percentage of common slots have equal counts. The others can be
-/// blocks of different forks.
+/// Two clusters may have the same slot numbers and, by chance, many equal transaction counts. If
+/// both runs are of one cluster, at least this percentage of the slots that both replayed have
+/// equal counts. The rest can be blocks of different forks.
 const MIN_EQUAL_PERCENT: usize = 90;
-/// The predicted time with the mean load time of the other run. It is shown but not judged, because
-/// it uses a result of the run that it predicts.
+/// The predicted time, scaled to the mean load time of the other run. It is shown but not judged,
+/// because it uses a result of the run that it predicts.
 const AT_OTHER_LOAD_TIME: &str = "at its own costs, ms";
 /// Outside of this range scaled predictions are wrong, because first uses of programs are not
 /// proportional to the number of transactions.
@@ -45,12 +46,12 @@ struct CheckReport {
     same_slots: bool,
     #[serde(rename = "own_blocks")]
     uses_other_trace: bool,
-    /// Only if whole runs are compared: the other run's transactions with programs divided by the
-    /// first run's.
+    /// The other run's transactions with programs, divided by the first run's. `None` unless whole
+    /// runs are compared.
     #[serde(rename = "times")]
     scale: Option<f64>,
     slots: usize,
-    /// In the first and in the other run.
+    /// Of the first run and of the other run.
     #[serde(rename = "us_of_a_load")]
     us_per_load: Option<(f64, f64)>,
     counters: Vec<ValueCheck>,
@@ -247,8 +248,8 @@ fn mean_us_per_load(slots: &[RecordedSlot]) -> Option<f64> {
     (loads > 0.0).then(|| us / loads)
 }
 
-/// The other run's transactions with programs, divided by the first run's. Assumes equal numbers of
-/// votes per slot.
+/// The other run's transactions with programs (all but votes), divided by the first run's. Assumes
+/// equal numbers of votes per slot.
 fn transaction_ratio(trace: &Trace, other: &[RecordedSlot], first: &[RecordedSlot]) -> f64 {
     let in_trace = slots_in_trace(trace, first.iter());
     let program_transactions: f64 = in_trace
