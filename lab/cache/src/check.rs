@@ -171,7 +171,7 @@ fn comparison_basis(
     let transactions = total_transactions(&recorded.counter_slots);
     ensure!(
         transactions > 0.0,
-        "it has no slot with counters of the program cache and of its replay"
+        "no slot has both counters of the program cache and counters of the replay"
     );
     let common = common_slots(input, recorded);
     if 100.0 * total_transactions(&common) / transactions >= MIN_COMMON_PERCENT {
