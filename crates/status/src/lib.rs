@@ -166,8 +166,9 @@ impl StatusItem {
 pub struct SourceStatus {
     pub name: String,
     pub is_up: bool,
-    /// Time of the newest values, in seconds since 1970. Datapoints have that of the push.
-    pub values_from: Option<f64>,
+    /// In seconds since 1970. For datapoints, the time of the last push.
+    #[serde(rename = "values_from")]
+    pub newest_values_at: Option<f64>,
     /// Seconds since it was sampled.
     pub age: f64,
     /// Seconds that the sample took.
@@ -199,7 +200,7 @@ fn sources(readings: Readings<'_>, now: Stamp) -> Vec<SourceStatus> {
         sources.push(SourceStatus {
             name: name.to_owned(),
             is_up: batch.up,
-            values_from: push.or_else(|| {
+            newest_values_at: push.or_else(|| {
                 readings.labeled_number(&metrics::daemon::SOURCE_LAST_SUCCESS, &[name])
             }),
             age: now.since(batch.at).as_secs_f64(),

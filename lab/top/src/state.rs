@@ -206,7 +206,7 @@ impl Samples<'_> {
             _ => Figure::DaemonStart,
         };
         Some(Reading {
-            at: status.values_from?,
+            at: status.newest_values_at?,
             total: total.filter(|_| status.is_up),
             counter_id: self.status.figure(start).unwrap_or_default().to_bits(),
         })

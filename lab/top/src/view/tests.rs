@@ -586,7 +586,7 @@ fn two_validators_are_named_with_the_option_that_chooses() {
 fn unpushed(status: &mut Status, problem: Option<&str>) {
     let source = { status.sources.iter_mut() }.find(|source| source.name == "datapoints");
     let source = source.unwrap();
-    (source.is_up, source.values_from) = (false, None);
+    (source.is_up, source.newest_values_at) = (false, None);
     source.newest_problem = problem.map(|what| ("absent".to_owned(), what.to_owned()));
     status.cache = ProgramCacheStatus {
         warning: Some("no datapoints in the 4 min 3 s since the daemon started".to_owned()),
