@@ -208,7 +208,7 @@ impl Samples<'_> {
         Some(Reading {
             at: status.newest_values_at?,
             total: total.filter(|_| status.is_up),
-            counter_id: self.status.figure(start).unwrap_or_default().to_bits(),
+            incarnation: self.status.figure(start).unwrap_or_default().to_bits(),
         })
     }
 

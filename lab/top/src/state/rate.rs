@@ -27,7 +27,7 @@ impl Meter {
             return None;
         }
         match self.last {
-            Some(last) if last.at == reading.at && last.counter_id == reading.counter_id => {}
+            Some(last) if last.at == reading.at && last.incarnation == reading.incarnation => {}
             _ => {
                 let steps: Vec<Reading> = self.last.into_iter().chain([reading]).collect();
                 self.rate = rates(&steps, stale_after)
@@ -180,12 +180,12 @@ mod tests {
         let mut meter = Meter::default();
         readings
             .iter()
-            .map(|(at, total, counter_id)| {
+            .map(|(at, total, incarnation)| {
                 meter.add(
                     Reading {
                         at: *at,
                         total: *total,
-                        counter_id: *counter_id,
+                        incarnation: *incarnation,
                     },
                     *at,
                     60.0,
@@ -247,7 +247,7 @@ mod tests {
         let reading = |at, total| Reading {
             at,
             total: Some(total),
-            counter_id: 1,
+            incarnation: 1,
         };
         meter.add(reading(0.0, 0.0), 0.0, 60.0);
         assert_eq!(meter.add(reading(10.0, 100.0), 10.0, 60.0), Some(10.0));
