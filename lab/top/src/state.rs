@@ -87,7 +87,7 @@ impl State {
         for figure in Figure::ALL {
             self.histories
                 .entry(*figure)
-                .or_insert_with(|| History::recorded(*figure, &samples, self.interval))
+                .or_insert_with(|| History::from_last_minute(*figure, &samples, self.interval))
                 .add(*figure, &samples);
         }
         self.thread_pools.add(&samples);
@@ -133,7 +133,7 @@ pub struct History {
 
 impl History {
     /// Begins with the values that requests every `interval` would have had in the last minute.
-    fn recorded(figure: Figure, samples: &Samples<'_>, interval: Duration) -> Self {
+    fn from_last_minute(figure: Figure, samples: &Samples<'_>, interval: Duration) -> Self {
         let minute = &samples.status.last_minute;
         let values = minute.values.get(&figure);
         let value_before = |seconds: f64| {
@@ -198,7 +198,7 @@ impl Samples<'_> {
         if source != Source::Daemon && self.status.target.is_followed == Some(false) {
             return None;
         }
-        let status = self.status.source(source)?;
+        let source_status = self.status.source(source)?;
         // Counters of the kernel live as long as the process, sums of the daemon as long as the
         // daemon.
         let start = match source {
@@ -206,8 +206,8 @@ impl Samples<'_> {
             _ => Figure::DaemonStart,
         };
         Some(Reading {
-            at: status.newest_values_at?,
-            total: total.filter(|_| status.is_up),
+            at: source_status.newest_values_at?,
+            total: total.filter(|_| source_status.is_up),
             incarnation: self.status.figure(start).unwrap_or_default().to_bits(),
         })
     }
