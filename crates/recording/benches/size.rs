@@ -62,13 +62,13 @@ fn write(path: &Path, seconds: u64) {
         seconds,
         ..Arm::default()
     });
-    let mut writer = Writer::create(path, &day.opening()).expect("a new recording");
+    let mut writer = Writer::create(path, &day.header()).expect("a new recording");
     let (mut rows, mut writes, mut checkpoints) = (0, Vec::new(), Vec::new());
     let mut log = 0;
     while let Some(second) = day.next() {
         let began = Instant::now();
         if let Some(process) = &second.process {
-            writer.follow(process).expect("a process");
+            writer.begin_process(process).expect("a process");
         }
         second
             .events

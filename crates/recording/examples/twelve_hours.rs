@@ -5,11 +5,12 @@
 //!     [--cache ENTRIES] [--squeeze FACTOR] [--seed N] [--killed-at SECOND] [--gap FROM,SECONDS] [--unfinished]
 //! ```
 //!
-//! `--cache` below 640 entries makes the program cache thrash; `--squeeze` above 1 makes the validator fault.
+//! `--arm` adds a label. `--cache` below 640 entries makes the program cache thrash. `--squeeze` above 1 makes
+//! memory scarce, with more major page faults. `--killed-at` is an OOM kill of the validator.
 #![allow(
     clippy::indexing_slicing,
     clippy::expect_used,
-    reason = "a tool for tests: what cannot go on ends it"
+    reason = "a test tool may panic"
 )]
 
 #[path = "twelve_hours/day.rs"]
@@ -26,18 +27,18 @@ use std::{path::PathBuf, process::ExitCode};
 const USAGE: &str = "twelve_hours FILE [SECONDS] [--arm KEY=VALUE]... [--cache ENTRIES] [--squeeze FACTOR] [--seed N] \
                      [--killed-at SECOND] [--gap FROM,SECONDS] [--unfinished]";
 
-struct Order {
+struct Options {
     file: PathBuf,
     arm: Arm,
     finish: bool,
 }
 
 fn main() -> ExitCode {
-    let Some(order) = order(std::env::args().skip(1)) else {
+    let Some(options) = parse_options(std::env::args().skip(1)) else {
         eprintln!("{USAGE}");
         return ExitCode::from(64);
     };
-    match write(&order) {
+    match write(&options) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("{error}");
@@ -46,45 +47,45 @@ fn main() -> ExitCode {
     }
 }
 
-fn order(mut words: impl Iterator<Item = String>) -> Option<Order> {
-    let mut order = Order {
+fn parse_options(mut words: impl Iterator<Item = String>) -> Option<Options> {
+    let mut options = Options {
         file: PathBuf::new(),
         arm: Arm::default(),
         finish: true,
     };
     while let Some(word) = words.next() {
         match word.as_str() {
-            "--unfinished" => order.finish = false,
+            "--unfinished" => options.finish = false,
             "--arm" => {
                 let pair = words.next()?;
                 let (key, value) = pair
                     .split_once('=')
                     .map_or(("arm", pair.as_str()), |pair| pair);
-                order.arm.labels.push((key.to_owned(), value.to_owned()));
+                options.arm.labels.push((key.to_owned(), value.to_owned()));
             }
-            "--cache" => order.arm.cache = words.next()?.parse().ok()?,
-            "--squeeze" => order.arm.squeeze = words.next()?.parse().ok()?,
-            "--seed" => order.arm.seed = words.next()?.parse().ok()?,
-            "--killed-at" => order.arm.killed_at = Some(words.next()?.parse().ok()?),
+            "--cache" => options.arm.cache = words.next()?.parse().ok()?,
+            "--squeeze" => options.arm.memory_scarcity = words.next()?.parse().ok()?,
+            "--seed" => options.arm.seed = words.next()?.parse().ok()?,
+            "--killed-at" => options.arm.killed_at = Some(words.next()?.parse().ok()?),
             "--gap" => {
                 let pair = words.next()?;
-                let (from, long) = pair.split_once(',')?;
-                order.arm.gap = Some((from.parse().ok()?, long.parse().ok()?));
+                let (from, seconds) = pair.split_once(',')?;
+                options.arm.gap = Some((from.parse().ok()?, seconds.parse().ok()?));
             }
-            _ if order.file.as_os_str().is_empty() => order.file = word.into(),
-            _ => order.arm.seconds = word.parse().ok()?,
+            _ if options.file.as_os_str().is_empty() => options.file = word.into(),
+            _ => options.arm.seconds = word.parse().ok()?,
         }
     }
-    (!order.file.as_os_str().is_empty()).then_some(order)
+    (!options.file.as_os_str().is_empty()).then_some(options)
 }
 
-fn write(order: &Order) -> Result<(), Error> {
-    let mut day = Day::new(order.arm.clone());
-    let mut writer = Writer::create(&order.file, &day.opening())?;
+fn write(options: &Options) -> Result<(), Error> {
+    let mut day = Day::new(options.arm.clone());
+    let mut writer = Writer::create(&options.file, &day.header())?;
     let mut seconds = 0u64;
     while let Some(second) = day.next() {
         if let Some(process) = &second.process {
-            writer.follow(process)?;
+            writer.begin_process(process)?;
         }
         second
             .events
@@ -103,7 +104,7 @@ fn write(order: &Order) -> Result<(), Error> {
             writer.checkpoint()?;
         }
     }
-    if order.finish {
+    if options.finish {
         writer.finish(day.ended())
     } else {
         Ok(())

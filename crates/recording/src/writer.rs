@@ -81,7 +81,7 @@ impl Writer {
         &self.path
     }
 
-    pub fn follow(&mut self, process: &NewProcess) -> Result<()> {
+    pub fn begin_process(&mut self, process: &NewProcess) -> Result<()> {
         self.samples.restart();
         self.followed_process = Some(FollowedProcess {
             process: process.clone(),
@@ -107,7 +107,7 @@ impl Writer {
         })
     }
 
-    pub fn unfollow(&mut self) {
+    pub fn end_process(&mut self) {
         self.samples.restart();
         self.followed_process = None;
     }

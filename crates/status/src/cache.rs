@@ -84,7 +84,7 @@ impl ProgramCacheStatus {
 
 pub fn observed_and_configured(readings: Readings<'_>, metric: &Metric) -> [Option<f64>; 2] {
     ["observed", "configured"].map(|kind| {
-        let entries = readings.number_of(metric, &[kind]);
+        let entries = readings.labeled_number(metric, &[kind]);
         entries.filter(|entries| *entries > 0.0)
     })
 }

@@ -26,7 +26,7 @@ pub use evidence::{
 };
 pub use figures::{Figure, LastMinute};
 pub use memory::{LevelStatus, MemoryStatus};
-pub use pools::{PerSlot, Pool, SlotTimes, TimeHistogram};
+pub use pools::{PerSlot, SlotTimes, ThreadPool, TimeHistogram};
 pub use target::{Fact, Target};
 
 use std::collections::BTreeMap;
@@ -73,7 +73,8 @@ pub struct Status {
     pub slots: SlotTimes,
     /// Rates of the last five minutes.
     pub per_slot: PerSlot,
-    pub pools: Vec<Pool>,
+    #[serde(rename = "pools")]
+    pub thread_pools: Vec<ThreadPool>,
     pub sources: Vec<SourceStatus>,
 }
 
@@ -111,7 +112,7 @@ impl Status {
             last_minute: LastMinute::default(),
             slots: SlotTimes::of(readings),
             per_slot: PerSlot::of(&inputs),
-            pools: pools::pools(readings),
+            thread_pools: pools::thread_pools(readings),
             sources: sources(readings, now),
         }
     }
@@ -165,8 +166,9 @@ impl StatusItem {
 pub struct SourceStatus {
     pub name: String,
     pub is_up: bool,
-    /// Time of the newest values, in seconds since 1970. Datapoints have that of the push.
-    pub values_from: Option<f64>,
+    /// In seconds since 1970. For datapoints, the time of the last push.
+    #[serde(rename = "values_from")]
+    pub newest_values_at: Option<f64>,
     /// Seconds since it was sampled.
     pub age: f64,
     /// Seconds that the sample took.
@@ -188,7 +190,7 @@ fn sources(readings: Readings<'_>, now: Stamp) -> Vec<SourceStatus> {
         }
         let problems = ProblemKind::ALL.iter().filter_map(|kind| {
             let count =
-                readings.number_of(&metrics::daemon::SOURCE_PROBLEMS, &[name, kind.name()])?;
+                readings.labeled_number(&metrics::daemon::SOURCE_PROBLEMS, &[name, kind.name()])?;
             (count > 0.0).then(|| (kind.name().to_owned(), count))
         });
         let push = readings
@@ -198,8 +200,9 @@ fn sources(readings: Readings<'_>, now: Stamp) -> Vec<SourceStatus> {
         sources.push(SourceStatus {
             name: name.to_owned(),
             is_up: batch.up,
-            values_from: push
-                .or_else(|| readings.number_of(&metrics::daemon::SOURCE_LAST_SUCCESS, &[name])),
+            newest_values_at: push.or_else(|| {
+                readings.labeled_number(&metrics::daemon::SOURCE_LAST_SUCCESS, &[name])
+            }),
             age: now.since(batch.at).as_secs_f64(),
             took: batch.duration.as_secs_f64(),
             problems: problems.collect(),

@@ -115,7 +115,7 @@ impl MemoryStatus {
 }
 
 fn level_status(readings: Readings<'_>, level: &str, headroom: f64) -> Option<LevelStatus> {
-    let number = |metric| readings.number_of(metric, &[level]);
+    let number = |metric| readings.labeled_number(metric, &[level]);
     Some(LevelStatus {
         level: level.to_owned(),
         title: title(readings, level),
@@ -124,7 +124,7 @@ fn level_status(readings: Readings<'_>, level: &str, headroom: f64) -> Option<Le
         headroom,
         others: number(&m::LEVEL_OTHERS),
         dirty: number(&m::LEVEL_DIRTY),
-        binds: readings.flag_of(&m::BINDING, &[level]) == Some(true),
+        binds: readings.labeled_flag(&m::BINDING, &[level]) == Some(true),
     })
 }
 

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 /// Totals since the pool began; CPU and waiting time in seconds. A reader may replace them with
 /// rates.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Pool {
+pub struct ThreadPool {
     pub name: String,
     /// Living threads.
     pub threads: Option<f64>,
@@ -24,12 +24,12 @@ pub struct Pool {
 }
 
 /// By name.
-pub fn pools(readings: Readings<'_>) -> Vec<Pool> {
-    let mut pools: BTreeMap<&str, Pool> = BTreeMap::new();
+pub fn thread_pools(readings: Readings<'_>) -> Vec<ThreadPool> {
+    let mut pools: BTreeMap<&str, ThreadPool> = BTreeMap::new();
     for reading in readings.tick.readings() {
         let is = |metric: &'static Metric| std::ptr::eq(reading.metric, metric);
         let kind = reading.label_values.get(1).map(|label| label.as_str());
-        let field: fn(&mut Pool) -> &mut Option<f64> = match kind {
+        let field: fn(&mut ThreadPool) -> &mut Option<f64> = match kind {
             _ if is(&m::THREADS) => |pool| &mut pool.threads,
             _ if is(&m::CPU) => |pool| &mut pool.cpu,
             _ if is(&m::RUN_QUEUE) => |pool| &mut pool.waiting,
@@ -46,7 +46,7 @@ pub fn pools(readings: Readings<'_>) -> Vec<Pool> {
             *total = Some(total.unwrap_or_default() + number);
         }
     }
-    let named = pools.into_iter().map(|(name, pool)| Pool {
+    let named = pools.into_iter().map(|(name, pool)| ThreadPool {
         name: name.to_owned(),
         ..pool
     });

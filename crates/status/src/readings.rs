@@ -8,27 +8,27 @@ pub struct Readings<'a> {
 
 impl<'a> Readings<'a> {
     /// The value with exactly these label values.
-    pub fn number_of(self, metric: &Metric, labels: &[&str]) -> Option<f64> {
+    pub fn labeled_number(self, metric: &Metric, labels: &[&str]) -> Option<f64> {
         let number = self.tick.value_of(metric, labels);
         number.filter(|number| number.is_finite())
     }
 
     /// The value without labels.
     pub fn number(self, metric: &Metric) -> Option<f64> {
-        self.number_of(metric, &[])
+        self.labeled_number(metric, &[])
     }
 
-    pub fn flag_of(self, metric: &Metric, labels: &[&str]) -> Option<bool> {
-        Some(self.number_of(metric, labels)? == 1.0)
+    pub fn labeled_flag(self, metric: &Metric, labels: &[&str]) -> Option<bool> {
+        Some(self.labeled_number(metric, labels)? == 1.0)
     }
 
     pub fn flag(self, metric: &Metric) -> Option<bool> {
-        self.flag_of(metric, &[])
+        self.labeled_flag(metric, &[])
     }
 
     /// Whether the followed process is a validator, which has a series for each phase.
     pub fn has_phases(self) -> bool {
-        self.number_of(&PHASE, &["absent"]).is_some()
+        self.labeled_number(&PHASE, &["absent"]).is_some()
     }
 
     pub fn series(self, metric: &'static Metric) -> impl Iterator<Item = &'a Reading> {

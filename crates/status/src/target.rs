@@ -155,7 +155,7 @@ impl Target {
             explanation.push_str(about);
         }
         state.extend(stop_reasons(readings).map(|words| StatusItem::new(words, Bad)));
-        if readings.flag_of(&v::CONSENSUS, &["migrating"]) == Some(true) {
+        if readings.labeled_flag(&v::CONSENSUS, &["migrating"]) == Some(true) {
             state.push(StatusItem::new("migrates to Alpenglow", Warn));
             explanation.push_str(MIGRATING_EXPLANATION);
         }

@@ -320,7 +320,7 @@ fn status_parsing_ignores_unknown_fields_and_defaults_missing_ones() {
     let status: Status = serde_json::from_value(newer).unwrap();
     assert_eq!(status.figures, BTreeMap::from([(Figure::Slot, 7.0)]));
     assert_eq!(status.votes, [StatusItem::plain("admitted")]);
-    assert!(status.pools.is_empty());
+    assert!(status.thread_pools.is_empty());
     let values = BTreeMap::from([(Figure::Slot, vec![None])]);
     assert_eq!(status.last_minute.values, values);
 }

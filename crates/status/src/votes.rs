@@ -46,8 +46,8 @@ pub fn votes(readings: Readings<'_>) -> Vec<StatusItem> {
 
 /// With Tower the votes cost lamports.
 fn balance(readings: Readings<'_>) -> Option<String> {
-    let sol = readings.number_of(&m::BALANCE, &["identity"])?;
-    let is_tower = readings.flag_of(&v::CONSENSUS, &["tower"]) == Some(true);
+    let sol = readings.labeled_number(&m::BALANCE, &["identity"])?;
+    let is_tower = readings.labeled_flag(&v::CONSENSUS, &["tower"]) == Some(true);
     let slot_seconds = readings.number(&v::SLOT_SECONDS);
     Some(match slot_seconds.filter(|_| is_tower) {
         Some(slot_seconds) => {
@@ -65,14 +65,14 @@ fn balance(readings: Readings<'_>) -> Option<String> {
 /// Votes and what they earned: credits with Tower, lamports with Alpenglow.
 fn vote_details(readings: Readings<'_>) -> [Option<String>; 9] {
     let distance = readings
-        .number_of(&m::VOTE_DISTANCE, &["last_vote"])
+        .labeled_number(&m::VOTE_DISTANCE, &["last_vote"])
         .map(|slots| format!("last vote {} ago", counted(slots, "slot")));
     let [reward_certificate, finalization] = ["reward", "finalization"].map(|name| {
         readings
-            .number_of(&m::CERTIFICATE_DISTANCE, &[name])
+            .labeled_number(&m::CERTIFICATE_DISTANCE, &[name])
             .map(|slots| format!("{name} certificate {} behind", counted(slots, "slot")))
     });
-    let admitted = |epoch| readings.flag_of(&m::ADMITTED, &[epoch]);
+    let admitted = |epoch| readings.labeled_flag(&m::ADMITTED, &[epoch]);
     let admission = match (admitted("this_epoch"), admitted("epoch_after_next")) {
         (Some(false), _) => Some("not admitted this epoch"),
         (_, Some(false)) => Some("not admitted to the epoch after next"),
@@ -91,7 +91,7 @@ fn vote_details(readings: Readings<'_>) -> [Option<String>; 9] {
         .number(&m::VOTE_RANK)
         .map(|rank| format!("rank {}{of_best}", short(rank)));
     let reward = readings
-        .number_of(&m::VOTE_REWARD, &["this_epoch"])
+        .labeled_number(&m::VOTE_REWARD, &["this_epoch"])
         .map(|lamports| format!("{:.3} SOL earned this epoch", lamports / LAMPORTS_PER_SOL));
     let per_stake = readings.number(&m::VOTE_REWARD_VS_BEST).map(|share| {
         format!(
@@ -100,7 +100,7 @@ fn vote_details(readings: Readings<'_>) -> [Option<String>; 9] {
         )
     });
     let credits = readings
-        .number_of(&m::VOTE_CREDITS, &["this_epoch"])
+        .labeled_number(&m::VOTE_CREDITS, &["this_epoch"])
         .map(|credits| format!("{} this epoch", counted(credits, "credit")));
     [
         distance,
@@ -117,8 +117,8 @@ fn vote_details(readings: Readings<'_>) -> [Option<String>; 9] {
 
 fn skipped(readings: Readings<'_>) -> Option<String> {
     let slots = |metric: &Metric| {
-        let passed = readings.number_of(metric, &["passed"])?;
-        let skipped = readings.number_of(metric, &["skipped"])?;
+        let passed = readings.labeled_number(metric, &["passed"])?;
+        let skipped = readings.labeled_number(metric, &["skipped"])?;
         (passed > 0.0).then_some((passed, skipped))
     };
     let cluster = slots(&m::CLUSTER_LEADER_SLOTS)

@@ -26,7 +26,7 @@ pub const DECODER_SHARE_BYTES: u32 = 2 * 1024 * 1024;
 pub const COPY_SHARE_BYTES: u32 = 24 * 1024 * 1024;
 
 #[derive(Clone)]
-pub struct PushMemory {
+pub struct PushMemoryBudget {
     pub pushes: Share,
     /// Acquire from it before `pushes`.
     pub decoders: Share,
@@ -42,16 +42,16 @@ pub struct Share {
     free: Arc<Semaphore>,
 }
 
-impl Default for PushMemory {
+impl Default for PushMemoryBudget {
     fn default() -> Self {
         Self::new(PUSH_SHARE_BYTES, COPY_SHARE_BYTES)
     }
 }
 
-impl PushMemory {
+impl PushMemoryBudget {
     /// Shares of these sizes. The share of decoders has its default size.
     pub fn new(pushes: u32, copies: u32) -> Self {
-        PushMemory {
+        PushMemoryBudget {
             pushes: Share::new(pushes),
             decoders: Share::new(DECODER_SHARE_BYTES),
             copies: Share::new(copies),
@@ -97,7 +97,7 @@ mod tests {
 
     #[test]
     fn a_push_waits_for_another_push_but_not_for_copies() {
-        let budget = PushMemory::new(100, 50);
+        let budget = PushMemoryBudget::new(100, 50);
         let copy = budget.try_acquire_copy(50);
         let first = budget.pushes.acquire(80).now_or_never();
         assert!(first.is_some());
@@ -110,7 +110,7 @@ mod tests {
 
     #[test]
     fn gzip_pushes_wait_only_for_other_gzip_pushes() {
-        let budget = PushMemory::new(100, 50);
+        let budget = PushMemoryBudget::new(100, 50);
         let all = budget.decoders.acquire(DECODER_SHARE_BYTES).now_or_never();
         assert!(all.is_some() && budget.decoders.acquire(1).now_or_never().is_none());
         assert!(budget.pushes.acquire(100).now_or_never().is_some());
@@ -120,7 +120,7 @@ mod tests {
 
     #[test]
     fn a_push_copy_beyond_its_memory_share_is_refused_immediately() {
-        let budget = PushMemory::new(100, 50);
+        let budget = PushMemoryBudget::new(100, 50);
         let held = budget.try_acquire_copy(40);
         assert!(budget.try_acquire_copy(11).is_none());
         drop(held);
@@ -129,7 +129,7 @@ mod tests {
 
     #[test]
     fn a_request_above_the_memory_budget_gets_all_of_it() {
-        let budget = PushMemory::new(100, 50);
+        let budget = PushMemoryBudget::new(100, 50);
         let permit = budget.pushes.acquire(101).now_or_never().flatten();
         assert_eq!(permit.unwrap().num_permits(), 100);
     }

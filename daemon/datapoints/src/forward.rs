@@ -21,7 +21,7 @@ pub use client::Error;
 pub use queue::PushCopy;
 
 use client::{AttemptResult, Upstream};
-use faultline_core::{clock::Clock, config, push_memory::PushMemory, supervisor::Stop};
+use faultline_core::{clock::Clock, config, push_memory::PushMemoryBudget, supervisor::Stop};
 use faultline_metrics::{
     ProblemKind, Reading, ReadingList,
     metrics::daemon::{FORWARD_BYTES, FORWARD_QUEUE, FORWARD_REQUESTS},
@@ -117,7 +117,7 @@ pub fn check(config: &config::Forward) -> Result<(), Error> {
 pub fn build(
     config: &config::Forward,
     clock: Clock,
-    push_memory: &PushMemory,
+    push_memory: &PushMemoryBudget,
 ) -> Result<(Handle, Forwarder), Error> {
     let upstream = Upstream::new(config)?;
     let shared = Arc::new(Shared {

@@ -37,7 +37,7 @@ use faultline_core::{
     clock::Clock,
     config::{self, Credentials},
     connection_limit::{Connections, MAX_CLOSING_CONNECTIONS, accept},
-    push_memory::PushMemory,
+    push_memory::PushMemoryBudget,
     socket::{self, BoundSocket, ListenAddress, PeerUserError, Stream},
     supervisor::Stop,
 };
@@ -158,7 +158,7 @@ pub struct Listener<I> {
 struct Shared<I> {
     intake: I,
     clock: Clock,
-    push_memory: PushMemory,
+    push_memory: PushMemoryBudget,
     forward: Option<forward::Handle>,
     config: config::Ingest,
     counters: IngestCounters,
@@ -220,7 +220,7 @@ impl<I: PushSink> Listener<I> {
         mut sockets: Vec<BoundSocket>,
         intake: I,
         clock: Clock,
-        push_memory: PushMemory,
+        push_memory: PushMemoryBudget,
         forward: Option<forward::Handle>,
     ) -> Result<Self, Error> {
         if sockets.is_empty() {

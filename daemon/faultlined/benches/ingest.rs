@@ -20,7 +20,7 @@ use faultline_agave::line::{LineSplitter, Point, host_id_of, name_of};
 use faultline_core::{
     clock::Clock,
     config::{self, AllowedDatapoint, Credentials, DatapointKind, Datapoints},
-    push_memory::PushMemory,
+    push_memory::PushMemoryBudget,
     supervisor::WorkerGroup,
 };
 use faultline_datapoints::{
@@ -324,7 +324,7 @@ impl Server {
             credentials,
             ..config::Ingest::default()
         };
-        let (clock, memory) = (Clock::start(), PushMemory::default());
+        let (clock, memory) = (Clock::start(), PushMemoryBudget::default());
         let listener = Listener::build(&config, Vec::new(), intake(case), clock, memory, None)
             .expect("a free port");
         let (address, counters) = (

@@ -186,12 +186,12 @@ impl RecorderHandle {
     pub fn sampler(
         &self,
         target_handle: TargetHandle,
-        extend_output: impl Fn(&mut SourceOutput) + Send + 'static,
+        add_flight_recorder: impl Fn(&mut SourceOutput) + Send + 'static,
     ) -> Box<dyn Sampler> {
         Box::new(RecorderSampler {
             handle: self.clone(),
             target_handle,
-            extend_output: Box::new(extend_output),
+            add_flight_recorder: Box::new(add_flight_recorder),
             reported_dropped: 0,
             overrun_until: Duration::ZERO,
         })

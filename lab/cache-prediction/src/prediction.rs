@@ -70,15 +70,15 @@ pub struct PredictionInput {
     pub simulated_runs: u64,
 }
 
-pub struct SelfTestResult {
-    pub counters: Vec<CounterPrediction>,
+pub struct Calibration {
+    pub self_test: Vec<CounterPrediction>,
     pub fit: Option<Fit>,
     pub compile_us: Vec<u64>,
 }
 
-impl SelfTestResult {
-    pub fn passed(&self) -> bool {
-        self.counters.iter().all(CounterPrediction::is_close)
+impl Calibration {
+    pub fn passes_self_test(&self) -> bool {
+        self.self_test.iter().all(CounterPrediction::is_close)
     }
 }
 
@@ -190,8 +190,8 @@ impl PredictionInput {
         }
     }
 
-    pub fn self_test(&self) -> Result<SelfTestResult> {
-        let recorded = &self.recorded.counted_slots;
+    pub fn calibrate(&self) -> Result<Calibration> {
+        let recorded = &self.recorded.counter_slots;
         // Some releases evict by compile time, which is fitted only after a simulation. So the
         // first simulation uses the mean of all loads.
         let mean_us = cost::compile_times(&self.trace, &mean_load_model(recorded));
@@ -205,8 +205,8 @@ impl PredictionInput {
             .as_ref()
             .map_or(mean_us, |fit| cost::compile_times(&self.trace, &fit.model));
         let plan = self.plan(&[], &compile_us, None);
-        Ok(SelfTestResult {
-            counters: self_test(&plan, self.entries, recorded)?,
+        Ok(Calibration {
+            self_test: self_test(&plan, self.entries, recorded)?,
             fit,
             compile_us,
         })
@@ -351,11 +351,11 @@ impl Prediction {
     pub fn of(input: &PredictionInput, sizes: &[u64]) -> Result<Self> {
         // Both the self-test and the prediction simulate the recorded size.
         let mut progress = Progress::new(sizes.len() as u64 + 1, "sizes");
-        let self_test = input.self_test()?;
+        let calibration = input.calibrate()?;
         progress.show(1, "");
-        let self_test_passed = self_test.passed();
+        let self_test_passed = calibration.passes_self_test();
         let curve = if self_test_passed {
-            let plan = input.plan(sizes, &self_test.compile_us, self_test.fit.as_ref());
+            let plan = input.plan(sizes, &calibration.compile_us, calibration.fit.as_ref());
             let mut done = 1;
             predict(&plan, |entries| {
                 done += 1;
@@ -365,7 +365,7 @@ impl Prediction {
             Curve::default()
         };
         drop(progress);
-        let slots: Vec<_> = (input.recorded.counted_slots.iter())
+        let slots: Vec<_> = (input.recorded.counter_slots.iter())
             .filter(|slot| input.trace.slot_index(slot.slot).is_some())
             .collect();
         let recorded_seconds = (slots.iter())
@@ -377,7 +377,7 @@ impl Prediction {
             recorded_entries: input.entries,
             coverage_percent: input.coverage.percent(),
             simulated_runs: input.simulated_runs,
-            self_test: self_test.counters,
+            self_test: calibration.self_test,
             self_test_passed,
             weaknesses: input.weaknesses(),
             recorded_seconds,

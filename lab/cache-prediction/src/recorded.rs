@@ -18,7 +18,7 @@ pub struct Recorded {
     /// Whether the recording began at the validator's start, when the cache was empty.
     pub from_start: bool,
     /// Slots with counters of the cache and of the replay, in order.
-    pub counted_slots: Vec<RecordedSlot>,
+    pub counter_slots: Vec<RecordedSlot>,
     /// (slot, transactions) of all replayed slots, in order.
     pub transactions_by_slot: Vec<(u64, u64)>,
     /// Slots of the blocks that the validator produced.
@@ -78,7 +78,7 @@ impl Recorded {
                 .map(ToOwned::to_owned),
             entries,
             from_start: phase.is_some_and(|phase| !PHASES_AFTER_REPLAY.contains(&phase)),
-            counted_slots: join_replays(&cache, &replay),
+            counter_slots: join_replays(&cache, &replay),
             transactions_by_slot: slots.into_iter().collect(),
             own_slots: recording
                 .cost_tracker_points()?

@@ -96,7 +96,7 @@ fn trace(programs: u32, slots: impl Iterator<Item = Vec<u32>>) -> Trace {
 fn calls(trace: &Trace) -> Vec<Vec<u32>> {
     let of = |at: usize| {
         trace
-            .calls_of(at)
+            .transactions_of(at)
             .iter()
             .filter_map(|call| trace.programs_of_set(call.set_number()).first().copied())
             .collect()

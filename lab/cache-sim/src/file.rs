@@ -207,7 +207,7 @@ fn push_slot(content: &mut Vec<u8>, trace: &Trace, index: usize) {
     push_varint(content, slot.slot.saturating_sub(slot.parent));
     push_varint(content, slot.transactions);
     content.push(index_of(&SLOT_KINDS, &slot.kind));
-    for call in trace.calls_of(index) {
+    for call in trace.transactions_of(index) {
         push_varint(
             content,
             u64::from(call.set_number()) << 1 | u64::from(call.is_fees_only()),

@@ -81,7 +81,7 @@ impl Simulation<'_> {
                 .checked_sub(ROOT_DEPTH)
                 .map_or(0, |root| trace.slots()[root].slot);
             cache.begin_slot(slot.slot, root);
-            let calls = trace.calls_of(index);
+            let calls = trace.transactions_of(index);
             let mut counts = Counts::default();
             let mut done = 0;
             while let Some(change) = changes.next_if(|change| change.slot_index as usize == index) {
@@ -183,7 +183,7 @@ pub fn run_all(simulations: &[Simulation], threads: usize) -> Result<Vec<Outcome
 fn most_used(trace: &Trace) -> Vec<(u32, u32)> {
     let mut uses = vec![0_u32; trace.programs().len()];
     for index in 0..trace.slots().len() {
-        for call in trace.calls_of(index) {
+        for call in trace.transactions_of(index) {
             trace
                 .programs_of_set(call.set_number())
                 .iter()

@@ -260,8 +260,8 @@ impl Trace {
     pub fn add_change(&mut self, change: TraceChange) -> Result<(), Error> {
         self.check_program(change.program)?;
         let is_last = self.slots.len().checked_sub(1) == Some(change.slot_index as usize);
-        let in_slot =
-            is_last && change.position as usize <= self.calls_of(change.slot_index as usize).len();
+        let in_slot = is_last
+            && change.position as usize <= self.transactions_of(change.slot_index as usize).len();
         let order = |c: &TraceChange| (c.slot_index, c.position);
         if !in_slot
             || self
@@ -320,7 +320,8 @@ impl Trace {
         &self.slots
     }
 
-    pub fn calls_of(&self, slot_index: usize) -> &[TransactionCall] {
+    /// Without transactions that looked up no program.
+    pub fn transactions_of(&self, slot_index: usize) -> &[TransactionCall] {
         let (begin, end) = bounds_of(&self.slot_ends, slot_index);
         self.calls.get(begin..end).unwrap_or(&[])
     }

@@ -1,4 +1,5 @@
-//! `faultline cache check`: compares predictions from one run with other recorded runs.
+//! `faultline cache check`: predicts other runs from the first one, and compares with what they
+//! recorded.
 
 use crate::{
     args::CheckArgs,
@@ -6,7 +7,7 @@ use crate::{
 };
 use anyhow::{Result, ensure};
 use faultline_cache_prediction::{
-    prediction::{PredictionInput, PredictiveInterval, SelfTestResult, mean_load_model},
+    prediction::{Calibration, PredictionInput, PredictiveInterval, mean_load_model},
     recorded::Recorded,
     trace_file::{self, trace_path},
 };
@@ -21,16 +22,16 @@ use faultline_text::{count, counted, number, table};
 use serde::Serialize;
 use std::{collections::BTreeMap, ops::RangeInclusive, path::Path};
 
-/// If common slots have at least this percentage of the other run's transactions, only they are
-/// compared.
+/// If common slots have at least this percentage of the other run's transactions, the rest of the
+/// run is not compared.
 const MIN_COMMON_PERCENT: f64 = 50.0;
-/// Two clusters may have the same slot numbers and, by chance, many equal transaction counts. On
-/// one cluster, at least this percentage of common slots have equal counts. The others can be
-/// blocks of different forks.
+/// Two clusters may have the same slot numbers and, by chance, many equal transaction counts. If
+/// both runs are of one cluster, at least this percentage of the slots that both replayed have
+/// equal counts. The rest can be blocks of different forks.
 const MIN_EQUAL_PERCENT: usize = 90;
-/// The predicted time with the mean load time of the other run. It is shown but not judged, because
-/// it uses a result of the run that it predicts.
-const OWN_COSTS: &str = "at its own costs, ms";
+/// The predicted time, scaled to the mean load time of the other run. It is shown but not judged,
+/// because it uses a result of the run that it predicts.
+const AT_OTHER_LOAD_TIME: &str = "at its own costs, ms";
 /// Outside of this range scaled predictions are wrong, because first uses of programs are not
 /// proportional to the number of transactions.
 const RELIABLE_SCALES: RangeInclusive<f64> = 0.8..=1.25;
@@ -38,18 +39,19 @@ const RELIABLE_SCALES: RangeInclusive<f64> = 0.8..=1.25;
 #[derive(Serialize)]
 struct CheckReport {
     run: String,
-    entries: u64,
-    /// Whether slots that both runs replayed are compared. If neither this nor `own_blocks` is
-    /// true, whole runs are compared.
+    #[serde(rename = "entries")]
+    cache_capacity: u64,
+    /// Whether slots that both runs replayed are compared. If neither this nor `uses_other_trace`
+    /// is true, whole runs are compared.
     same_slots: bool,
-    /// Whether the other run's lookups are simulated, from the trace next to it.
-    own_blocks: bool,
-    /// Only if whole runs are compared: the other run's transactions with programs divided by the
-    /// first run's.
+    #[serde(rename = "own_blocks")]
+    uses_other_trace: bool,
+    /// The other run's transactions with programs, divided by the first run's. `None` unless whole
+    /// runs are compared.
     #[serde(rename = "times")]
     scale: Option<f64>,
     slots: usize,
-    /// In the first and in the other run.
+    /// Of the first run and of the other run.
     #[serde(rename = "us_of_a_load")]
     us_per_load: Option<(f64, f64)>,
     counters: Vec<ValueCheck>,
@@ -71,15 +73,15 @@ struct ValueCheck {
 /// The exit code is 1 if a judged value is off by too much.
 pub fn run(args: &CheckArgs) -> Result<(String, u8)> {
     let input = PredictionInput::read(&args.run, &args.source)?;
-    let self_test = input.self_test()?;
+    let calibration = input.calibrate()?;
     let mut runs = Vec::new();
     for other in &args.others {
-        runs.push(compare(&input, &self_test, other).at(other)?);
+        runs.push(compare(&input, &calibration, other).at(other)?);
     }
     let judged = || {
         runs.iter()
             .flat_map(|run| &run.counters)
-            .filter(|value| value.name != OWN_COSTS)
+            .filter(|value| value.name != AT_OTHER_LOAD_TIME)
     };
     let text = if args.json {
         json(&runs)?
@@ -97,7 +99,7 @@ pub fn run(args: &CheckArgs) -> Result<(String, u8)> {
 
 fn compare(
     input: &PredictionInput,
-    self_test: &SelfTestResult,
+    calibration: &Calibration,
     other: &Path,
 ) -> Result<CheckReport> {
     let other_recorded = Recorded::read(other)?;
@@ -107,17 +109,17 @@ fn compare(
             "it is of version {other_version}, and predictions are for {version}"
         );
     }
-    let entries = other_recorded.entries.unwrap_or(input.rules.capacity);
+    let cache_capacity = other_recorded.entries.unwrap_or(input.rules.capacity);
     let (other_trace, slots_to_compare) = comparison_basis(input, &other_recorded, other)?;
     let trace = other_trace.as_ref().unwrap_or(&input.trace);
     // With too few common slots and no trace of the other run, whole runs are compared.
     let (compared_slots, simulated_slots) = match &slots_to_compare {
         Some(slots) => (slots, slots),
-        None => (&other_recorded.counted_slots, &input.recorded.counted_slots),
+        None => (&other_recorded.counter_slots, &input.recorded.counter_slots),
     };
     // The other trace numbers programs differently, so its compile times are indexed differently.
-    let model = self_test.fit.as_ref().map_or_else(
-        || mean_load_model(&other_recorded.counted_slots),
+    let model = calibration.fit.as_ref().map_or_else(
+        || mean_load_model(&other_recorded.counter_slots),
         |fit| fit.model,
     );
     let other_compile_us = other_trace
@@ -128,17 +130,18 @@ fn compare(
         .then(|| transaction_ratio(trace, compared_slots, simulated_slots));
     let simulation = Simulation {
         trace,
-        setting: Setting::agave(input.rules, entries),
+        setting: Setting::agave(input.rules, cache_capacity),
         initial_content: InitialContent::Empty,
         first_slot: 0,
-        compile_us: other_compile_us.as_ref().unwrap_or(&self_test.compile_us),
+        compile_us: other_compile_us.as_ref().unwrap_or(&calibration.compile_us),
         seed: 0,
     };
     let slots = simulated_slots.iter().map(|slot| slot.slot).collect();
     let predicted = PredictedRuns::of(&simulation, &slots, input.simulated_runs, scale)?;
     let mut counters = counter_checks(compared_slots, &predicted);
-    let us_per_load = us_per_load(&input.recorded.counted_slots).zip(us_per_load(compared_slots));
-    if let Some(fit) = &self_test.fit {
+    let us_per_load =
+        mean_us_per_load(&input.recorded.counter_slots).zip(mean_us_per_load(compared_slots));
+    if let Some(fit) = &calibration.fit {
         counters.extend(cache_time_checks(
             compared_slots,
             &predicted,
@@ -148,9 +151,9 @@ fn compare(
     }
     Ok(CheckReport {
         run: other.display().to_string(),
-        entries,
+        cache_capacity,
         same_slots: other_trace.is_none() && slots_to_compare.is_some(),
-        own_blocks: other_trace.is_some(),
+        uses_other_trace: other_trace.is_some(),
         scale,
         slots: compared_slots.len(),
         us_per_load,
@@ -165,10 +168,10 @@ fn comparison_basis(
     recorded: &Recorded,
     other: &Path,
 ) -> Result<(Option<Trace>, Option<Vec<RecordedSlot>>)> {
-    let transactions = total_transactions(&recorded.counted_slots);
+    let transactions = total_transactions(&recorded.counter_slots);
     ensure!(
         transactions > 0.0,
-        "it has no slot with counters of the program cache and of its replay"
+        "no slot has both counters of the program cache and counters of the replay"
     );
     let common = common_slots(input, recorded);
     if 100.0 * total_transactions(&common) / transactions >= MIN_COMMON_PERCENT {
@@ -177,7 +180,7 @@ fn comparison_basis(
     let other_trace = read_other_trace(recorded, other)?;
     let common = other_trace
         .as_ref()
-        .map(|trace| slots_in_trace(trace, recorded.counted_slots.iter()));
+        .map(|trace| slots_in_trace(trace, recorded.counter_slots.iter()));
     Ok((other_trace, common))
 }
 
@@ -226,14 +229,14 @@ fn cache_time_checks(
     let slowdown = us_per_load
         .filter(|(first, _)| *first > 0.0)
         .map(|(first, other)| other / first);
-    let at_own_costs = slowdown.and_then(|slowdown| time(OWN_COSTS, slowdown));
+    let at_other_load_time = slowdown.and_then(|slowdown| time(AT_OTHER_LOAD_TIME, slowdown));
     time("cache time, ms", 1.0)
         .into_iter()
-        .chain(at_own_costs)
+        .chain(at_other_load_time)
         .collect()
 }
 
-fn us_per_load(slots: &[RecordedSlot]) -> Option<f64> {
+fn mean_us_per_load(slots: &[RecordedSlot]) -> Option<f64> {
     let us = slots
         .iter()
         .map(|slot| slot.compile_us.map(|us| us as f64))
@@ -245,14 +248,14 @@ fn us_per_load(slots: &[RecordedSlot]) -> Option<f64> {
     (loads > 0.0).then(|| us / loads)
 }
 
-/// The other run's transactions with programs, divided by the first run's. Assumes equal numbers of
-/// votes per slot.
+/// The other run's transactions with programs (all but votes), divided by the first run's. Assumes
+/// equal numbers of votes per slot.
 fn transaction_ratio(trace: &Trace, other: &[RecordedSlot], first: &[RecordedSlot]) -> f64 {
     let in_trace = slots_in_trace(trace, first.iter());
     let program_transactions: f64 = in_trace
         .iter()
         .filter_map(|slot| trace.slot_index(slot.slot))
-        .map(|index| trace.calls_of(index).len() as f64)
+        .map(|index| trace.transactions_of(index).len() as f64)
         .sum();
     let all = total_transactions(&in_trace);
     let votes_per_slot = (all - program_transactions) / (in_trace.len() as f64).max(1.0);
@@ -305,7 +308,7 @@ fn common_slots(input: &PredictionInput, recorded: &Recorded) -> Vec<RecordedSlo
     slots_in_trace(
         &input.trace,
         recorded
-            .counted_slots
+            .counter_slots
             .iter()
             .filter(|slot| first_run.get(&slot.slot) == Some(&slot.transactions)),
     )
@@ -365,9 +368,9 @@ impl CheckReport {
         format!(
             "{}: {} entries, {} {}\n{}{}{}",
             self.run,
-            count(self.entries),
+            count(self.cache_capacity),
             counted(self.slots as f64, "slot"),
-            match (self.same_slots, self.own_blocks) {
+            match (self.same_slots, self.uses_other_trace) {
                 (true, _) => "of both runs",
                 (false, true) => "of this run, simulated from its own trace",
                 (false, false) =>

@@ -61,13 +61,13 @@ pub fn run(args: &PoliciesArgs) -> Result<(String, u8)> {
         Limit::Bytes,
     );
     let mut progress = Progress::new(1 + (policies.len() * fills.len()) as u64, "simulations");
-    let self_test = input.self_test()?;
+    let calibration = input.calibrate()?;
     progress.show(1, "");
     let default_attack =
         (input.trace.call_count() / input.trace.slots().len().max(1) / ATTACK_DIVISOR).max(1);
     let attack = args.attack.map_or(Ok(default_attack), usize::try_from)?;
-    let model = self_test.fit.as_ref().map(|fit| fit.model);
-    let comparison = PolicyComparison::new(&input, attack, &self_test.compile_us, model)?;
+    let model = calibration.fit.as_ref().map(|fit| fit.model);
+    let comparison = PolicyComparison::new(&input, attack, &calibration.compile_us, model)?;
     let mut rows = Vec::new();
     for (name, policy) in &policies {
         let seeds = match policy {
@@ -100,7 +100,7 @@ pub fn run(args: &PoliciesArgs) -> Result<(String, u8)> {
     }
     let report = PolicyReport {
         version: input.version.clone(),
-        self_test_passed: self_test.passed(),
+        self_test_passed: calibration.passes_self_test(),
         entries,
         bytes,
         attack,

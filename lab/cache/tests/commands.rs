@@ -107,7 +107,7 @@ fn written_of(trace: &Trace) -> String {
     );
     let mut seen = vec![false; trace.programs().len()];
     for (index, slot) in trace.slots().iter().map(|slot| slot.slot).enumerate() {
-        for call in trace.calls_of(index) {
+        for call in trace.transactions_of(index) {
             let programs: Vec<u32> = trace.programs_of_set(call.set_number()).to_vec();
             let new = |program: &u32| !seen[*program as usize];
             let words: Vec<String> = programs
@@ -511,7 +511,7 @@ fn copied(mut to: Trace, trace: &Trace, wanted: impl Fn(usize, u64) -> bool) -> 
         .enumerate()
         .filter(|(index, slot)| wanted(*index, slot.slot))
     {
-        let calls: Vec<TransactionCall> = trace.calls_of(index).to_vec();
+        let calls: Vec<TransactionCall> = trace.transactions_of(index).to_vec();
         to.add_slot(Slot { ..*slot }, &calls).unwrap();
     }
     to

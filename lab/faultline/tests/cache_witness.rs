@@ -52,7 +52,7 @@ fn lookups(trace: &Trace) -> BTreeMap<u64, Vec<Vec<[u8; 32]>>> {
     };
     let of = |at: usize| {
         let mut calls: Vec<_> = trace
-            .calls_of(at)
+            .transactions_of(at)
             .iter()
             .map(|call| programs(call.set_number()))
             .collect();

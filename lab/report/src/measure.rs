@@ -82,14 +82,14 @@ pub fn signal_rates(recording: &Run, signal: Signal, window: Span) -> Rates {
         .map(|(tick, total)| Reading {
             at: tick.at,
             total: *total,
-            counter_id: counter_id(tick),
+            incarnation: counter_incarnation(tick),
         })
         .collect();
     rate::rates(&readings, max_tick_step(recording))
 }
 
 /// A new process may start new counters. The increase between two sessions is not known.
-fn counter_id(tick: &Tick) -> u64 {
+fn counter_incarnation(tick: &Tick) -> u64 {
     (tick.session as u64) << 32 | (tick.process.unwrap_or(0) as u64 & 0xffff_ffff)
 }
 

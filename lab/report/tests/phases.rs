@@ -77,9 +77,9 @@ fn live(case: &Case, pace: u64, path: &Path) -> (Tracker, Option<bool>) {
                 seen: stamp(now),
                 manifest: Value::Null,
             };
-            writer.follow(&process).unwrap();
+            writer.begin_process(&process).unwrap();
         } else if !is_there && is_followed {
-            writer.unfollow();
+            writer.end_process();
         }
         is_followed = is_there;
         tracker.tick(now, &evidence);

@@ -112,7 +112,7 @@ fn live(path: &Path, with_costs: bool) -> Vec<Reading> {
                 seen: stamp(second),
                 manifest: serde_json::Value::Null,
             };
-            writer.follow(&process).unwrap();
+            writer.begin_process(&process).unwrap();
         }
         pending.extend(lines_of(second, with_costs));
         readings.clear();

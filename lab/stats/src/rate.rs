@@ -6,8 +6,8 @@ pub struct Reading {
     pub at: f64,
     /// The increase since the counter began. `None` if it was not read.
     pub total: Option<f64>,
-    /// Totals with different ids are unrelated, as after a restart.
-    pub counter_id: u64,
+    /// Differs after each new start of the counter. Totals of two incarnations are unrelated.
+    pub incarnation: u64,
 }
 
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -35,8 +35,8 @@ pub fn rates(readings: &[Reading], max_step: f64) -> Rates {
             continue;
         };
         let rate = last
-            .replace((reading.at, total, reading.counter_id))
-            .filter(|(_, _, counter_id)| *counter_id == reading.counter_id)
+            .replace((reading.at, total, reading.incarnation))
+            .filter(|(_, _, incarnation)| *incarnation == reading.incarnation)
             .and_then(|(at, previous, _)| {
                 rates.add_step(reading.at - at, total - previous, max_step)
             });

@@ -136,7 +136,7 @@ proptest! {
         let mut readings = Vec::new();
         for (step, total, epoch) in steps {
             at += step;
-            readings.push(Reading { at, total, counter_id: epoch });
+            readings.push(Reading { at, total, incarnation: epoch });
         }
         let found = rates(&readings, longest);
         prop_assert_eq!(found.per_second.len(), readings.len());

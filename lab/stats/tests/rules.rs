@@ -21,7 +21,7 @@ fn readings(of: &[(f64, Option<f64>, u64)]) -> Vec<Reading> {
         .map(|(at, total, epoch)| Reading {
             at: *at,
             total: *total,
-            counter_id: *epoch,
+            incarnation: *epoch,
         })
         .collect()
 }

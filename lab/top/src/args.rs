@@ -11,9 +11,9 @@ use std::{path::PathBuf, time::Duration};
   faultline top https://node1:9912 --user prometheus --password-file password --ca ca.pem
   faultline top --once | mail -s validator me
 
-Keys: h help, s sort the pools, p pause, q quit. NO_COLOR is respected. If the daemon does not answer, top retries. With \
---once, or without a terminal, top prints one screen as text. It waits until each source of rates has sent two samples, \
-for 30 requests at most: threads are sampled every 5 s, datapoints arrive every 10 s.")]
+Keys: h help, s sort the thread pools, p pause, q quit. NO_COLOR is respected. If the daemon does not answer, top retries. With \
+--once, or without a terminal, top prints one screen as text. Rates need two samples, so top waits for at most 30 \
+refresh intervals: threads are sampled every 5 s, datapoints arrive every 10 s.")]
 pub struct TopArgs {
     /// HOST:PORT, an http or https URL, or unix:PATH
     /// [default: unix:/run/faultlined/metrics.sock if that can be connected to, else http://127.0.0.1:9912].

@@ -123,7 +123,7 @@ fn sample_times(status: &Status) -> Vec<(Source, f64)> {
     ];
     let time = |source| {
         let status = status.source(source).filter(|status| status.is_up)?;
-        Some((source, status.values_from?))
+        Some((source, status.newest_values_at?))
     };
     sources.into_iter().filter_map(time).collect()
 }

@@ -46,7 +46,11 @@ impl Session {
     }
 
     pub fn scroll(&mut self, pools: isize) {
-        let last_index = self.state().pools(self.order).len().saturating_sub(1);
+        let last_index = self
+            .state()
+            .thread_pools(self.order)
+            .len()
+            .saturating_sub(1);
         self.first_pool = self.first_pool.saturating_add_signed(pools).min(last_index);
     }
 }

@@ -7,8 +7,8 @@ pub use rate::PoolOrder;
 use crate::fetch::FetchResult;
 use faultline_metrics::Source;
 use faultline_stats::rate::Reading;
-use faultline_status::{Figure, Pool, Status};
-use rate::{Meter, Pools, TimePerSlot};
+use faultline_status::{Figure, Status, ThreadPool};
+use rate::{Meter, ThreadPools, TimePerSlot};
 use std::{
     collections::{BTreeMap, VecDeque},
     time::Duration,
@@ -48,7 +48,7 @@ pub struct State {
     /// Of the last request; `None` if it was answered.
     pub error: Option<ScrapeError>,
     histories: BTreeMap<Figure, History>,
-    pools: Pools,
+    thread_pools: ThreadPools,
     pub cache_time: TimePerSlot,
     pub replay_time: TimePerSlot,
     pub events: VecDeque<Event>,
@@ -87,10 +87,10 @@ impl State {
         for figure in Figure::ALL {
             self.histories
                 .entry(*figure)
-                .or_insert_with(|| History::recorded(*figure, &samples, self.interval))
+                .or_insert_with(|| History::from_last_minute(*figure, &samples, self.interval))
                 .add(*figure, &samples);
         }
-        self.pools.add(&samples);
+        self.thread_pools.add(&samples);
         let slots = &status.slots;
         self.cache_time.add(&samples, slots.cache.as_ref());
         self.replay_time.add(&samples, slots.replay.as_ref());
@@ -118,8 +118,8 @@ impl State {
         self.histories.get(&figure)
     }
 
-    pub fn pools(&self, order: PoolOrder) -> Vec<Pool> {
-        self.pools.sorted(order)
+    pub fn thread_pools(&self, order: PoolOrder) -> Vec<ThreadPool> {
+        self.thread_pools.sorted(order)
     }
 }
 
@@ -133,7 +133,7 @@ pub struct History {
 
 impl History {
     /// Begins with the values that requests every `interval` would have had in the last minute.
-    fn recorded(figure: Figure, samples: &Samples<'_>, interval: Duration) -> Self {
+    fn from_last_minute(figure: Figure, samples: &Samples<'_>, interval: Duration) -> Self {
         let minute = &samples.status.last_minute;
         let values = minute.values.get(&figure);
         let value_before = |seconds: f64| {
@@ -198,7 +198,7 @@ impl Samples<'_> {
         if source != Source::Daemon && self.status.target.is_followed == Some(false) {
             return None;
         }
-        let status = self.status.source(source)?;
+        let source_status = self.status.source(source)?;
         // Counters of the kernel live as long as the process, sums of the daemon as long as the
         // daemon.
         let start = match source {
@@ -206,9 +206,9 @@ impl Samples<'_> {
             _ => Figure::DaemonStart,
         };
         Some(Reading {
-            at: status.values_from?,
-            total: total.filter(|_| status.is_up),
-            counter_id: self.status.figure(start).unwrap_or_default().to_bits(),
+            at: source_status.newest_values_at?,
+            total: total.filter(|_| source_status.is_up),
+            incarnation: self.status.figure(start).unwrap_or_default().to_bits(),
         })
     }
 

@@ -82,8 +82,8 @@ fn remove_control_characters(buffer: &mut Buffer) {
 
 fn figures_and_pools(scene: &Scene<'_>, body: Rect, max_plot_height: u16, buffer: &mut Buffer) {
     let is_wide = body.width >= MIN_WIDE_WIDTH;
-    let pool_lines =
-        u16::try_from(scene.state().pools(scene.session.order).len() + 1).unwrap_or(MAX_POOL_LINES);
+    let pool_lines = u16::try_from(scene.state().thread_pools(scene.session.order).len() + 1)
+        .unwrap_or(MAX_POOL_LINES);
     let pool_lines = pool_lines.clamp(MIN_POOL_LINES, MAX_POOL_LINES);
     let (lines_below, min_lines_below) = if is_wide {
         (EVENT_LINES, EVENT_LINES)
@@ -166,7 +166,7 @@ fn split_left(area: Rect, width: u16) -> (Rect, Rect) {
 }
 
 pub fn render_as_text(scene: &Scene<'_>, width: u16) -> String {
-    let pool_lines = u16::try_from(scene.state().pools(scene.session.order).len())
+    let pool_lines = u16::try_from(scene.state().thread_pools(scene.session.order).len())
         .unwrap_or(u16::MAX)
         .saturating_add(1)
         .max(MIN_POOL_LINES);

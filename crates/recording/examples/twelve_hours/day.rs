@@ -4,7 +4,7 @@ mod points;
 
 use super::{
     random::Random,
-    series::{Series, Weather, source_of},
+    series::{Conditions, Series, source_of},
 };
 use faultline_metrics::{
     Batch, LabelText, Problem, ProblemKind, Reading, Source, Stamp, Tick,
@@ -44,13 +44,13 @@ pub struct Arm {
     pub seconds: u64,
     /// Entries of the program cache.
     pub cache: f64,
-    /// Scarcity of memory: 1 means enough memory.
-    pub squeeze: f64,
+    /// 1 means enough memory.
+    pub memory_scarcity: f64,
     pub seed: u64,
     pub labels: Vec<(String, String)>,
-    /// Second in which the process is OOM-killed and another one replaces it.
+    /// Second of an OOM kill of the validator, after which a new process runs.
     pub killed_at: Option<u64>,
-    /// A time without recording: first second, number of seconds.
+    /// (first second, number of seconds) without ticks in the recording.
     pub gap: Option<(u64, u64)>,
 }
 
@@ -59,7 +59,7 @@ impl Default for Arm {
         Arm {
             seconds: 43_200,
             cache: 512.0,
-            squeeze: 1.0,
+            memory_scarcity: 1.0,
             seed: 1,
             labels: Vec::new(),
             killed_at: None,
@@ -78,7 +78,7 @@ struct Pool {
 /// One second of the run.
 #[derive(Debug, Default)]
 pub struct Second {
-    /// The process that is followed from now on, if it changes.
+    /// The validator's new process, in the second in which it starts.
     pub process: Option<NewProcess>,
     pub events: Vec<Event>,
     /// `None` within a gap.
@@ -86,7 +86,6 @@ pub struct Second {
     pub points: Vec<Point>,
 }
 
-/// The run.
 #[derive(Debug)]
 pub struct Day {
     arm: Arm,
@@ -128,7 +127,7 @@ impl Day {
         }
     }
 
-    pub fn opening(&self) -> NewRecording {
+    pub fn header(&self) -> NewRecording {
         let manifest = serde_json::json!({
             "host": "sol-bench-1", "kernel": "6.8.0-45-generic", "cpu": "AMD EPYC 9354P", "cores": 32,
             "memory_bytes": 540_000_000_000u64, "made_up": true,
@@ -233,21 +232,21 @@ impl Day {
         self.second as f64 / self.arm.seconds as f64
     }
 
-    fn weather(&self) -> Weather {
+    fn conditions(&self) -> Conditions {
         let load = match self.phase {
             "at_tip" => 1.0,
             "catching_up" | "behind" => 1.6,
             "absent" | "initializing" | "searching" => 0.05,
             _ => 0.5,
         };
-        let squeeze = if self.phase == "behind" {
-            self.arm.squeeze * 2.0
+        let memory_scarcity = if self.phase == "behind" {
+            self.arm.memory_scarcity * 2.0
         } else {
-            self.arm.squeeze
+            self.arm.memory_scarcity
         };
-        Weather {
+        Conditions {
             load,
-            squeeze,
+            memory_scarcity,
             progress: self.progress(),
         }
     }
@@ -276,11 +275,11 @@ impl Day {
     }
 
     fn tick(&mut self, now: Stamp) -> Tick {
-        let weather = self.weather();
+        let conditions = self.conditions();
         let mut by_source: Vec<Vec<Reading>> = vec![Vec::new(); Source::ALL.len()];
         for (table, series) in &mut self.series {
             for one in series {
-                let reading = one.step(weather, &mut self.random);
+                let reading = one.step(conditions, &mut self.random);
                 by_source[source_of(*table, one.metric) as usize].push(reading);
             }
         }
@@ -295,7 +294,7 @@ impl Day {
         by_source[Source::Conclusions as usize].extend(others);
         if self.threads.is_none() || self.second.is_multiple_of(POOLS_EVERY) {
             let mut readings = mem::take(&mut by_source[Source::Threads as usize]);
-            self.pool_readings(weather, &mut readings);
+            self.pool_readings(conditions, &mut readings);
             self.threads = Some(Arc::new(batch(Source::Threads, now, readings)));
         }
         let batches = Source::ALL
@@ -318,7 +317,7 @@ impl Day {
 
     /// Readings without a column: of devices, and for the table `series`.
     fn others(&mut self, by_source: &mut [Vec<Reading>]) {
-        let busy = self.second as f64 * self.arm.squeeze;
+        let busy = self.second as f64 * self.arm.memory_scarcity;
         for (name, read, written) in [
             ("nvme0n1", 90e6, 4e6),
             ("nvme1n1", 30e6, 60e6),
@@ -344,32 +343,32 @@ impl Day {
             by_source[Source::Daemon as usize].push(problems);
         }
         // A push contains an allowed datapoint.
-        let heard = self.second / PUSH_EVERY * PUSH_EVERY;
+        let last_push = self.second / PUSH_EVERY * PUSH_EVERY;
         for worker in ["1", "2", "3", "4"] {
             let labels = [
                 "banking_stage_worker_counts".into(),
                 "transactions_attempted_processing_count".into(),
             ];
-            let sum = Reading::integer(&v::DATAPOINT_SUM, labels, heard * 400);
+            let sum = Reading::integer(&v::DATAPOINT_SUM, labels, last_push * 400);
             by_source[Source::Datapoints as usize]
                 .push(sum.with_tags(vec![("id".into(), worker.into())]));
         }
     }
 
-    fn pool_readings(&mut self, weather: Weather, out: &mut Vec<Reading>) {
+    fn pool_readings(&mut self, conditions: Conditions, out: &mut Vec<Reading>) {
         for pool in &mut self.pools {
             // A third of the pools did something.
             if self.random.unit() < 0.33 {
                 let rates = [
-                    4.0 * weather.squeeze,
+                    4.0 * conditions.memory_scarcity,
                     900.0,
                     0.9,
                     0.2,
                     0.02,
-                    0.01 * weather.squeeze,
+                    0.01 * conditions.memory_scarcity,
                 ];
                 for (total, rate) in pool.totals.iter_mut().zip(rates) {
-                    *total += rate * weather.load * self.random.about_one(1.5);
+                    *total += rate * conditions.load * self.random.about_one(1.5);
                 }
             }
             let name = || LabelText::Shared(Arc::clone(&pool.name));

@@ -79,9 +79,9 @@ impl Day {
     }
 
     fn replay_point(&mut self, slot: u64, misses: u64, transactions: u64) -> ReplaySlotPoint {
-        let weather = self.weather();
+        let conditions = self.conditions();
         let random = &mut self.random;
-        let slow = weather.squeeze.max(1.0) * weather.load.max(0.3);
+        let slow = conditions.memory_scarcity.max(1.0) * conditions.load.max(0.3);
         let us = |mean: f64, random: &mut Random| Some(random.count(mean));
         let load_us = us(61_000.0 * slow, random);
         let execute_us = us(180_000.0, random);

@@ -11,11 +11,11 @@ const GIB: f64 = (1u64 << 30) as f64;
 
 /// State of the run, which affects all series.
 #[derive(Debug, Clone, Copy)]
-pub struct Weather {
+pub struct Conditions {
     /// 0 while the validator starts, 1 at the tip, more while it catches up.
     pub load: f64,
-    /// Scarcity of memory: 1 means enough memory.
-    pub squeeze: f64,
+    /// 1 means enough memory.
+    pub memory_scarcity: f64,
     /// Share of the run that has passed.
     pub progress: f64,
 }
@@ -50,21 +50,21 @@ impl Series {
     }
 
     /// The reading one second later.
-    pub fn step(&mut self, weather: Weather, random: &mut Random) -> Reading {
+    pub fn step(&mut self, conditions: Conditions, random: &mut Random) -> Reading {
         let faulting = self.name.contains("major")
             || self.name.contains("refault")
             || self.name.contains("steal");
         let push = if faulting {
-            weather.squeeze * weather.squeeze
+            conditions.memory_scarcity * conditions.memory_scarcity
         } else {
             1.0
         };
         if self.metric.kind == Kind::Counter {
-            self.value += self.rate * weather.load * push * random.about_one(1.0);
+            self.value += self.rate * conditions.load * push * random.about_one(1.0);
         } else if self.rate > 0.0 {
             // Grows towards its level, as memory does.
             self.value =
-                self.level * (0.3 + 0.7 * weather.progress.sqrt()) * random.about_one(self.rate);
+                self.level * (0.3 + 0.7 * conditions.progress.sqrt()) * random.about_one(self.rate);
         }
         let value = match self.metric.unit {
             Unit::Bytes => (self.value / 4096.0).floor() * 4096.0,

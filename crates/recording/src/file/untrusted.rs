@@ -100,7 +100,7 @@ impl UntrustedDatabase {
 
     /// Fails if the file is truncated. Then sets the size to that of the database, including its
     /// WAL.
-    pub fn check_size(&mut self) -> Result<()> {
+    pub fn check_not_truncated(&mut self) -> Result<()> {
         self.bytes = check_not_truncated(&self.conn, &self.path)?;
         self.step_counter
             .max_steps

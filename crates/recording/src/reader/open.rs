@@ -47,7 +47,7 @@ fn begin<T>(
 ) -> Result<(UntrustedDatabase, T)> {
     conn.connection().execute_batch("BEGIN").at(path)?;
     // The first read begins the transaction.
-    conn.check_size()?;
+    conn.check_not_truncated()?;
     file::check_application_and_format(conn.connection(), path, kind)?;
     let checked = check(&conn, path)?;
     Ok((conn, checked))

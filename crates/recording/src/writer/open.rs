@@ -66,7 +66,7 @@ impl Writer {
         let lock = lock(file, path)?;
         let mut connection = file::open_to_recover(path, path, &RECORDING_KIND)
             .map_err(|error| file::detect_truncation(path, error))?;
-        match connection.check_size().and_then(|()| {
+        match connection.check_not_truncated().and_then(|()| {
             file::check_application_and_format(connection.connection(), path, &RECORDING_KIND)
         }) {
             Err(Error::Empty { .. }) => {

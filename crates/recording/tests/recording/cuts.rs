@@ -9,7 +9,7 @@ fn left_by_a_kill(folder: &Path, seconds: usize) -> (Vec<u8>, Vec<u8>, Vec<usize
     let path = folder.join("run.db");
     let log = folder.join("run.db-wal");
     let mut day = Day::new(arm(seconds as u64));
-    let mut writer = Writer::create(&path, &day.opening()).unwrap();
+    let mut writer = Writer::create(&path, &day.header()).unwrap();
     let length = || fs::metadata(&log).unwrap().len() as usize;
     let mut lengths = vec![length()];
     while let Some(second) = day.next() {
@@ -111,7 +111,7 @@ fn a_finished_recording_truncated_at_any_byte_is_refused() {
             _ => panic!("cut at {cut}: {error}"),
         }
         assert!(
-            Writer::append(&folder.path().join("copy.db"), &Day::new(arm(1)).opening()).is_err()
+            Writer::append(&folder.path().join("copy.db"), &Day::new(arm(1)).header()).is_err()
                 || cut == 0
         );
     }
@@ -127,7 +127,7 @@ fn a_truncated_database_with_a_complete_log_is_read_exactly_or_refused() {
     let path = folder.path().join("run.db");
     // One half is in the database, the other in the log.
     let mut day = Day::new(arm(60));
-    let mut writer = Writer::create(&path, &day.opening()).unwrap();
+    let mut writer = Writer::create(&path, &day.header()).unwrap();
     for second in 1..=60 {
         write(&mut writer, &day.next().unwrap()).unwrap();
         writer.commit().unwrap();

@@ -259,7 +259,7 @@ fn a_newer_daemon_continues_an_older_recording() {
     let mut arm = arm(10);
     arm.labels.push(("run".into(), "1".into()));
     let mut day = Day::new(arm);
-    let mut writer = Writer::append(&path, &day.opening()).unwrap();
+    let mut writer = Writer::append(&path, &day.header()).unwrap();
     crate::made_up::write_all(&mut writer, &mut day);
     writer.finish(at(99)).unwrap();
     let recording = Recording::open(&path).unwrap();

@@ -34,7 +34,7 @@ fn a_recording_at_its_size_limit_errors_then_continues_when_raised() {
     let path = folder.path().join("run.db");
     let arm = arm(600);
     let mut day = Day::new(arm.clone());
-    let mut writer = Writer::create(&path, &day.opening()).unwrap();
+    let mut writer = Writer::create(&path, &day.header()).unwrap();
     writer.set_max_bytes(400_000).unwrap();
     let (committed, second) = fill(&mut writer, &mut day);
     assert!(committed > 10);
@@ -72,7 +72,7 @@ fn a_full_disk_keeps_committed_rows_and_writing_resumes_with_space() {
     fs::write(&ballast, vec![1; 1 << 20]).unwrap();
     let arm = arm(100_000);
     let mut day = Day::new(arm.clone());
-    let mut writer = Writer::create(&path, &day.opening()).unwrap();
+    let mut writer = Writer::create(&path, &day.header()).unwrap();
     let (committed, second) = fill(&mut writer, &mut day);
     assert!(writer.rollback() < 1000);
     assert_eq!(
@@ -107,12 +107,12 @@ fn a_recording_that_fails_to_start_leaves_no_file() {
     };
     let path = disk.path().join("run.db");
     fs::write(disk.path().join("ballast"), vec![1; 100 << 10]).unwrap();
-    let error = Writer::create(&path, &Day::new(arm(1)).opening()).unwrap_err();
+    let error = Writer::create(&path, &Day::new(arm(1)).header()).unwrap_err();
     assert!(error.is_full(), "{error}");
     assert_eq!(fs::read_dir(disk.path()).unwrap().count(), 1);
     let nowhere = Writer::create(
         &disk.path().join("no/such/folder.db"),
-        &Day::new(arm(1)).opening(),
+        &Day::new(arm(1)).header(),
     );
     assert!(matches!(nowhere.unwrap_err(), Error::Missing { .. }));
     let _ = at(0);

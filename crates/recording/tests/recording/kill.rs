@@ -89,7 +89,7 @@ fn writer_waiting_to_be_killed() {
         "create" | "finish" => make_files(order == "finish"),
         _ => {}
     }
-    let mut writer = Writer::create(path, &day.opening()).unwrap();
+    let mut writer = Writer::create(path, &day.header()).unwrap();
     let at_once = if order == "long transactions" { 7 } else { 1 };
     for step in 1.. {
         write(&mut writer, &day.next().unwrap()).unwrap();
@@ -110,7 +110,7 @@ fn writer_waiting_to_be_killed() {
 fn make_files(finish: bool) {
     for file in 1.. {
         let mut day = Day::new(arm(SECONDS));
-        let mut writer = Writer::create(Path::new(&format!("{file}.db")), &day.opening()).unwrap();
+        let mut writer = Writer::create(Path::new(&format!("{file}.db")), &day.header()).unwrap();
         if finish {
             for _ in 0..3 {
                 write(&mut writer, &day.next().unwrap()).unwrap();
@@ -207,7 +207,7 @@ fn a_writer_killed_at_creation_leaves_an_empty_file_or_a_recording() {
             }
             // In each case, a restarted daemon continues it.
             let day = Day::new(arm(1));
-            Writer::append(&path, &day.opening())
+            Writer::append(&path, &day.header())
                 .unwrap()
                 .finish(at(9))
                 .unwrap();

@@ -31,7 +31,7 @@ pub fn arm(seconds: u64) -> Arm {
 /// Writes one second without a commit.
 pub fn write(writer: &mut Writer, second: &Second) -> Result<(), Error> {
     if let Some(process) = &second.process {
-        writer.follow(process)?;
+        writer.begin_process(process)?;
     }
     second
         .events
@@ -57,7 +57,7 @@ pub fn write_all(writer: &mut Writer, day: &mut Day) {
 /// A finished recording of the whole run.
 pub fn finished(path: &std::path::Path, arm: Arm) {
     let mut day = Day::new(arm);
-    let mut writer = Writer::create(path, &day.opening()).unwrap();
+    let mut writer = Writer::create(path, &day.header()).unwrap();
     write_all(&mut writer, &mut day);
     writer.finish(day.ended()).unwrap();
 }

@@ -10,8 +10,8 @@ use std::{fs, path::Path, time::Duration};
 fn halves(folder: &Path) -> [std::path::PathBuf; 2] {
     let paths = [folder.join("first.db"), folder.join("second.db")];
     let mut day = Day::new(arm(120));
-    let mut opening = day.opening();
-    let mut writer = Writer::create(&paths[0], &opening).unwrap();
+    let mut header = day.header();
+    let mut writer = Writer::create(&paths[0], &header).unwrap();
     for _ in 0..60 {
         write(&mut writer, &day.next().unwrap()).unwrap();
         writer.commit().unwrap();
@@ -20,11 +20,11 @@ fn halves(folder: &Path) -> [std::path::PathBuf; 2] {
     // Eight seconds are missing.
     let missing: Vec<_> = (0..8).map_while(|_| day.next()).collect();
     assert_eq!(missing.len(), 8);
-    opening.session.started = at(68);
-    let mut writer = Writer::create(&paths[1], &opening).unwrap();
+    header.session.started = at(68);
+    let mut writer = Writer::create(&paths[1], &header).unwrap();
     let manifest = serde_json::json!({"version": "2.1.14"});
     writer
-        .follow(&NewProcess {
+        .begin_process(&NewProcess {
             pid: 4242,
             started_unix: None,
             seen: at(68),

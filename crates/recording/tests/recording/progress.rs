@@ -95,7 +95,7 @@ fn the_last_push_is_the_newest_in_ticks_or_points() {
     let folder = crate::made_up::folder();
     let path = folder.path().join("run.db");
     let mut day = Day::new(arm(60));
-    let mut writer = Writer::create(&path, &day.opening()).unwrap();
+    let mut writer = Writer::create(&path, &day.header()).unwrap();
     assert_eq!(Recording::open(&path).unwrap().last_push().unwrap(), None);
     let mut seen = Vec::new();
     while let Some(next) = day.next() {
@@ -119,7 +119,7 @@ fn the_last_push_is_the_newest_in_ticks_or_points() {
     assert!(seen.len() > 3, "{seen:?}");
     // A session without pushes has no last push.
     drop(writer);
-    let mut writer = Writer::append(&path, &Day::new(arm(60)).opening()).unwrap();
+    let mut writer = Writer::append(&path, &Day::new(arm(60)).header()).unwrap();
     let second = Duration::from_secs(1);
     let tick = Tick {
         number: 1,
@@ -142,7 +142,7 @@ fn progress_always_equals_a_scan_of_all_rows() {
         killed_at: Some(400),
         ..arm(600)
     });
-    let mut writer = Writer::create(&path, &day.opening()).unwrap();
+    let mut writer = Writer::create(&path, &day.header()).unwrap();
     let (mut second, mut message) = (0, Vec::new());
     while let Some(next) = day.next() {
         write(&mut writer, &next).unwrap();

@@ -80,7 +80,7 @@ fn each_reader_sees_a_consistent_snapshot() {
     let path = folder.path().join("run.db");
     let arm = arm(40);
     let mut day = Day::new(arm.clone());
-    let mut writer = Writer::create(&path, &day.opening()).unwrap();
+    let mut writer = Writer::create(&path, &day.header()).unwrap();
     let mut step = |writer: &mut Writer| {
         write(writer, &day.next().unwrap()).unwrap();
         writer.commit().unwrap();
@@ -101,7 +101,7 @@ fn readers_that_come_and_go_leave_the_log_bounded() {
     let path = folder.path().join("run.db");
     let log = folder.path().join("run.db-wal");
     let mut day = Day::new(arm(1200));
-    let mut writer = Writer::create(&path, &day.opening()).unwrap();
+    let mut writer = Writer::create(&path, &day.header()).unwrap();
     let (over, read) = (AtomicBool::new(false), AtomicUsize::new(0));
     let mut longest = 0;
     let mut written = 0;
@@ -145,7 +145,7 @@ fn an_open_reader_does_not_block_the_writer_except_finishing_one_file() {
     let path = folder.path().join("run.db");
     let arm = arm(300);
     let mut day = Day::new(arm.clone());
-    let mut writer = Writer::create(&path, &day.opening()).unwrap();
+    let mut writer = Writer::create(&path, &day.header()).unwrap();
     let reader = Recording::open(&path).unwrap();
     while let Some(second) = day.next() {
         write(&mut writer, &second).unwrap();
@@ -167,7 +167,7 @@ fn a_copy_of_a_live_recording_is_a_finished_snapshot() {
     let (path, copy) = (folder.path().join("run.db"), folder.path().join("copy.db"));
     let arm = arm(400);
     let mut day = Day::new(arm.clone());
-    let mut writer = Writer::create(&path, &day.opening()).unwrap();
+    let mut writer = Writer::create(&path, &day.header()).unwrap();
     for _ in 0..300 {
         write(&mut writer, &day.next().unwrap()).unwrap();
         writer.commit().unwrap();
@@ -219,11 +219,11 @@ fn any_recording_is_readable_in_a_read_only_folder() {
     finished(&path("finished.db"), arm.clone());
     // Without `finish`: the log is in the database, whose header still declares a log.
     let mut day = Day::new(arm.clone());
-    let mut writer = Writer::create(&path("dropped.db"), &day.opening()).unwrap();
+    let mut writer = Writer::create(&path("dropped.db"), &day.header()).unwrap();
     crate::made_up::write_all(&mut writer, &mut day);
     drop(writer);
     let mut day = Day::new(arm.clone());
-    let mut writer = Writer::create(&path("killed.db"), &day.opening()).unwrap();
+    let mut writer = Writer::create(&path("killed.db"), &day.header()).unwrap();
     crate::made_up::write_all(&mut writer, &mut day);
     mem::forget(writer);
     fs::copy(path("killed.db"), path("moved.db")).unwrap();
@@ -294,7 +294,7 @@ fn a_non_recording_is_refused_with_the_reason() {
     );
     for name in ["text", "other.db", "newer.db"] {
         let before = fs::read(path(name)).unwrap();
-        assert!(Writer::append(&path(name), &Day::new(arm(1)).opening()).is_err());
+        assert!(Writer::append(&path(name), &Day::new(arm(1)).header()).is_err());
         assert_eq!(fs::read(path(name)).unwrap(), before, "{name} was changed");
     }
 }
@@ -304,7 +304,7 @@ fn reading_a_recording_changes_nothing() {
     let folder = crate::made_up::folder();
     let path = folder.path().join("run.db");
     let mut day = Day::new(arm(20));
-    let mut writer = Writer::create(&path, &day.opening()).unwrap();
+    let mut writer = Writer::create(&path, &day.header()).unwrap();
     crate::made_up::write_all(&mut writer, &mut day);
     mem::forget(writer);
     let log = folder.path().join("run.db-wal");

@@ -14,7 +14,7 @@ use faultline_recording::{
 };
 use std::{sync::Arc, time::Duration};
 
-pub fn opening(labels: &[(&str, &str)]) -> NewRecording {
+pub fn header(labels: &[(&str, &str)]) -> NewRecording {
     let labels = labels
         .iter()
         .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
@@ -118,7 +118,7 @@ fn a_finished_recording_is_one_file_in_delete_mode() {
 fn repeated_source_values_are_not_recorded_again() {
     let folder = crate::made_up::folder();
     let path = folder.path().join("run.db");
-    let mut writer = Writer::create(&path, &opening(&[])).unwrap();
+    let mut writer = Writer::create(&path, &header(&[])).unwrap();
     let old = batch(
         Source::Process,
         1,
@@ -154,8 +154,8 @@ fn repeated_source_values_are_not_recorded_again() {
 fn a_thread_pool_is_written_on_change_and_on_removal() {
     let folder = crate::made_up::folder();
     let path = folder.path().join("run.db");
-    let mut writer = Writer::create(&path, &opening(&[])).unwrap();
-    writer.follow(&process(1)).unwrap();
+    let mut writer = Writer::create(&path, &header(&[])).unwrap();
+    writer.begin_process(&process(1)).unwrap();
     let threads = |second, readings| tick(second, vec![batch(Source::Threads, second, readings)]);
     writer
         .tick(&threads(1, vec![pool("a", 1), pool("b", 1)]))
@@ -167,7 +167,7 @@ fn a_thread_pool_is_written_on_change_and_on_removal() {
     writer
         .tick(&threads(4, vec![pool("a", 1), pool("b", 2)]))
         .unwrap();
-    writer.follow(&process(2)).unwrap();
+    writer.begin_process(&process(2)).unwrap();
     writer.tick(&threads(5, vec![pool("b", 2)])).unwrap();
     writer.finish(at(6)).unwrap();
     let rows = Recording::open(&path).unwrap().pools().unwrap();
@@ -190,7 +190,7 @@ fn a_thread_pool_is_written_on_change_and_on_removal() {
 fn samples_without_a_column_are_stored_as_series() {
     let folder = crate::made_up::folder();
     let path = folder.path().join("run.db");
-    let mut writer = Writer::create(&path, &opening(&[])).unwrap();
+    let mut writer = Writer::create(&path, &header(&[])).unwrap();
     let mut times = Histogram::new(&TIME_BOUNDS);
     times.observe(0.5);
     let sum = Reading::integer(&validator::DATAPOINT_SUM, ["a \"b\"".into(), "c".into()], 3);
@@ -249,7 +249,7 @@ fn samples_without_a_column_are_stored_as_series() {
 fn device_numbers_negative_and_maximum_values_round_trip() {
     let folder = crate::made_up::folder();
     let path = folder.path().join("run.db");
-    let mut writer = Writer::create(&path, &opening(&[])).unwrap();
+    let mut writer = Writer::create(&path, &header(&[])).unwrap();
     let io = |direction: &'static str, bytes| {
         Reading::integer(&cgroup::IO_BYTES, ["vda".into(), direction.into()], bytes)
     };
@@ -301,7 +301,7 @@ fn device_numbers_negative_and_maximum_values_round_trip() {
 fn problems_are_recorded_on_change_and_on_resolution() {
     let folder = crate::made_up::folder();
     let path = folder.path().join("run.db");
-    let mut writer = Writer::create(&path, &opening(&[])).unwrap();
+    let mut writer = Writer::create(&path, &header(&[])).unwrap();
     let with = |second, problems: &[&str]| {
         let problems = problems
             .iter()
@@ -342,7 +342,7 @@ fn problems_are_recorded_on_change_and_on_resolution() {
 fn a_problem_in_either_batch_of_a_source_is_recorded_once() {
     let folder = crate::made_up::folder();
     let path = folder.path().join("run.db");
-    let mut writer = Writer::create(&path, &opening(&[])).unwrap();
+    let mut writer = Writer::create(&path, &header(&[])).unwrap();
     for second in 1..10 {
         let problems = vec![Problem::new(
             ProblemKind::Absent,
@@ -366,11 +366,11 @@ fn a_restart_of_the_daemon_appends_a_session() {
     let folder = crate::made_up::folder();
     let path = folder.path().join("run.db");
     let mut day = Day::new(arm(20));
-    let mut writer = Writer::append(&path, &day.opening()).unwrap();
+    let mut writer = Writer::append(&path, &day.header()).unwrap();
     write_all(&mut writer, &mut day);
     drop(writer);
     let mut again = Day::new(arm(10));
-    let mut writer = Writer::append(&path, &again.opening()).unwrap();
+    let mut writer = Writer::append(&path, &again.header()).unwrap();
     write_all(&mut writer, &mut again);
     writer.finish(at(99)).unwrap();
     let recording = Recording::open(&path).unwrap();
@@ -404,11 +404,11 @@ fn a_restart_of_the_daemon_appends_a_session() {
 fn a_recording_of_another_run_is_not_appended_to() {
     let folder = crate::made_up::folder();
     let path = folder.path().join("run.db");
-    Writer::create(&path, &opening(&[("arm", "512"), ("run", "1")]))
+    Writer::create(&path, &header(&[("arm", "512"), ("run", "1")]))
         .unwrap()
         .finish(at(1))
         .unwrap();
-    let error = Writer::append(&path, &opening(&[("arm", "1024")])).unwrap_err();
+    let error = Writer::append(&path, &header(&[("arm", "1024")])).unwrap_err();
     assert!(matches!(&error, Error::OtherLabels { .. }));
     let text = error.to_string();
     assert!(
@@ -416,7 +416,7 @@ fn a_recording_of_another_run_is_not_appended_to() {
         "{text}"
     );
     assert!(matches!(
-        Writer::create(&path, &opening(&[])).unwrap_err(),
+        Writer::create(&path, &header(&[])).unwrap_err(),
         Error::Exists { .. }
     ));
     assert_eq!(Recording::open(&path).unwrap().sessions().unwrap().len(), 1);
@@ -426,13 +426,13 @@ fn a_recording_of_another_run_is_not_appended_to() {
 fn two_writers_do_not_share_a_recording() {
     let folder = crate::made_up::folder();
     let path = folder.path().join("run.db");
-    let writer = Writer::create(&path, &opening(&[])).unwrap();
+    let writer = Writer::create(&path, &header(&[])).unwrap();
     assert!(matches!(
-        Writer::append(&path, &opening(&[])).unwrap_err(),
+        Writer::append(&path, &header(&[])).unwrap_err(),
         Error::InUse { .. }
     ));
     drop(writer);
-    Writer::append(&path, &opening(&[]))
+    Writer::append(&path, &header(&[]))
         .unwrap()
         .finish(at(1))
         .unwrap();
@@ -444,7 +444,7 @@ fn a_rollback_loses_only_uncommitted_rows() {
     let path = folder.path().join("run.db");
     let arm = arm(40);
     let mut day = Day::new(arm.clone());
-    let mut writer = Writer::create(&path, &day.opening()).unwrap();
+    let mut writer = Writer::create(&path, &day.header()).unwrap();
     for _ in 0..20 {
         // The same second is written again after the rollback.
         let second = day.next().unwrap();
@@ -470,7 +470,7 @@ fn a_rollback_loses_only_uncommitted_rows() {
 fn after_a_rollback_a_vanished_thread_pool_is_recorded_as_gone() {
     let folder = crate::made_up::folder();
     let path = folder.path().join("run.db");
-    let mut writer = Writer::create(&path, &opening(&[])).unwrap();
+    let mut writer = Writer::create(&path, &header(&[])).unwrap();
     let threads = |second, readings| tick(second, vec![batch(Source::Threads, second, readings)]);
     writer
         .tick(&threads(1, vec![pool("a", 1), pool("b", 1)]))
@@ -489,19 +489,19 @@ fn after_a_rollback_a_vanished_thread_pool_is_recorded_as_gone() {
 fn a_recorded_start_time_follows_a_clock_step_even_after_rollback() {
     let folder = crate::made_up::folder();
     let path = folder.path().join("run.db");
-    let mut writer = Writer::create(&path, &opening(&[])).unwrap();
+    let mut writer = Writer::create(&path, &header(&[])).unwrap();
     let started = |number: u64, seconds: f64| {
         let reading = Reading::real(&process::START_TIME, [], seconds);
         tick(number, vec![batch(Source::Process, number, vec![reading])])
     };
-    writer.follow(&process(5)).unwrap();
+    writer.begin_process(&process(5)).unwrap();
     writer.tick(&started(1, 1000.5)).unwrap();
     writer.commit().unwrap();
     writer.tick(&started(2, 8200.5)).unwrap();
     writer.rollback();
     writer.tick(&tick(3, Vec::new())).unwrap();
     writer.tick(&started(4, 8200.5)).unwrap();
-    writer.follow(&process(6)).unwrap();
+    writer.begin_process(&process(6)).unwrap();
     writer.tick(&started(5, 9000.0)).unwrap();
     writer.finish(at(6)).unwrap();
     let rows = Recording::open(&path).unwrap().processes().unwrap();
@@ -516,15 +516,15 @@ fn a_recorded_start_time_follows_a_clock_step_even_after_rollback() {
 fn a_more_complete_manifest_replaces_the_previous_one() {
     let folder = crate::made_up::folder();
     let path = folder.path().join("run.db");
-    let mut writer = Writer::create(&path, &opening(&[])).unwrap();
+    let mut writer = Writer::create(&path, &header(&[])).unwrap();
     writer
         .replace_manifest(&serde_json::json!({"of": "nobody"}))
         .unwrap();
-    writer.follow(&process(5)).unwrap();
+    writer.begin_process(&process(5)).unwrap();
     writer
         .replace_manifest(&serde_json::json!({"version": "2.1.14"}))
         .unwrap();
-    writer.unfollow();
+    writer.end_process();
     writer.tick(&tick(1, Vec::new())).unwrap();
     writer
         .event(&Event {

@@ -55,7 +55,7 @@ fn add_memory(
         _ => None,
     };
     AnswerInputs {
-        installed: readings.number_of(&host::MEMORY, &["total"]),
+        installed: readings.labeled_number(&host::MEMORY, &["total"]),
         limit: binding
             .filter(|level| level.level != "machine")
             .map(|level| level.limit),
@@ -120,17 +120,17 @@ fn add_votes(readings: Readings<'_>, now: Stamp, inputs: AnswerInputs) -> Answer
         },
         is_standby: role.map(|role| role == "standby"),
         has_active_stake: readings
-            .number_of(&m::STAKE, &["active"])
+            .labeled_number(&m::STAKE, &["active"])
             .map(|sol| sol > 0.0),
         is_delinquent,
         rank: readings.number(&m::VOTE_RANK),
         credits_share_of_best: readings.number(&m::VOTE_CREDITS_VS_BEST),
         reward_share_of_best: readings.number(&m::VOTE_REWARD_VS_BEST),
-        slots_since_landed_vote: readings.number_of(&m::VOTE_DISTANCE, &["last_vote"]),
-        slots_since_certified_vote: readings.number_of(&m::CERTIFICATE_DISTANCE, &["reward"]),
-        is_admitted: readings.flag_of(&m::ADMITTED, &["epoch_after_next"]),
+        slots_since_landed_vote: readings.labeled_number(&m::VOTE_DISTANCE, &["last_vote"]),
+        slots_since_certified_vote: readings.labeled_number(&m::CERTIFICATE_DISTANCE, &["reward"]),
+        is_admitted: readings.labeled_flag(&m::ADMITTED, &["epoch_after_next"]),
         admission_shortfall: readings.number(&m::ADMISSION_SHORTFALL),
-        identity_balance: readings.number_of(&m::BALANCE, &["identity"]),
+        identity_balance: readings.labeled_number(&m::BALANCE, &["identity"]),
         why_voting_unknown: why_no_validator(readings)
             .or(role.map(|_| "it is far behind: votes are not judged"))
             .map(str::to_owned),

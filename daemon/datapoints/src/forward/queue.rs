@@ -1,7 +1,7 @@
 use super::{Handle, Precision};
 use faultline_core::{
     clock::Clock,
-    push_memory::{Permit, PushMemory},
+    push_memory::{Permit, PushMemoryBudget},
 };
 use hyper::body::Bytes;
 use memmap2::MmapMut;
@@ -42,7 +42,7 @@ pub struct QueuedPush {
 pub struct Queue {
     max_bytes: u64,
     clock: Clock,
-    push_memory: PushMemory,
+    push_memory: PushMemoryBudget,
     state: Mutex<QueueState>,
     push_added: Notify,
 }
@@ -58,7 +58,7 @@ struct QueueState {
 }
 
 impl Queue {
-    pub fn new(limit: u64, clock: Clock, push_memory: PushMemory) -> Self {
+    pub fn new(limit: u64, clock: Clock, push_memory: PushMemoryBudget) -> Self {
         Queue {
             max_bytes: limit,
             clock,

@@ -52,13 +52,13 @@ pub(crate) async fn until(what: &str, mut condition: impl FnMut() -> bool) {
 
 struct Forwarding {
     handle: Handle,
-    push_memory: PushMemory,
+    push_memory: PushMemoryBudget,
     workers: WorkerGroup,
 }
 
 impl Forwarding {
     fn start(config: &config::Forward, retry_times: RetryTimes) -> Self {
-        let push_memory = PushMemory::default();
+        let push_memory = PushMemoryBudget::default();
         let (handle, forwarder) = build(config, Clock::start(), &push_memory).unwrap();
         let mut workers = WorkerGroup::new("test", &tokio::runtime::Handle::current());
         workers.task("forward", |stop| {
@@ -391,7 +391,7 @@ async fn pushes_unsent_at_shutdown_are_dropped_and_counted() {
     assert_eq!(forwarding.end().await, [0, 500, 0, 0]);
 }
 
-fn queued(limit: u64, push_memory: &PushMemory) -> Handle {
+fn queued(limit: u64, push_memory: &PushMemoryBudget) -> Handle {
     build(
         &config("http://127.0.0.1:9".into(), limit),
         Clock::start(),
@@ -403,7 +403,7 @@ fn queued(limit: u64, push_memory: &PushMemory) -> Handle {
 
 #[test]
 fn a_push_copy_larger_than_the_queue_is_dropped_without_affecting_others() {
-    let push_memory = PushMemory::default();
+    let push_memory = PushMemoryBudget::default();
     let handle = queued(1000, &push_memory);
     add(&handle, &body(0, 900));
     add(&handle, &body(1, 1001));
@@ -412,7 +412,7 @@ fn a_push_copy_larger_than_the_queue_is_dropped_without_affecting_others() {
 
 #[test]
 fn an_incomplete_push_copy_releases_its_memory() {
-    let push_memory = PushMemory::default();
+    let push_memory = PushMemoryBudget::default();
     let handle = queued(1_000_000, &push_memory);
     let mut copy = handle.copy(Precision::Nanoseconds, false);
     copy.append(&body(0, 500_000));
@@ -423,7 +423,7 @@ fn an_incomplete_push_copy_releases_its_memory() {
 
 #[test]
 fn a_push_copy_without_memory_drops_the_oldest_then_itself() {
-    let push_memory = PushMemory::new(0, 4 * 64 * 1024);
+    let push_memory = PushMemoryBudget::new(0, 4 * 64 * 1024);
     let handle = queued(1_000_000, &push_memory);
     add(&handle, &body(0, 64 * 1024));
     add(&handle, &body(1, 64 * 1024));
@@ -453,7 +453,7 @@ fn a_push_copy_without_memory_drops_the_oldest_then_itself() {
 
 #[test]
 fn a_push_being_sent_is_not_dropped_from_the_queue() {
-    let handle = queued(250, &PushMemory::default());
+    let handle = queued(250, &PushMemoryBudget::default());
     let queue = &handle.0.queue;
     add(&handle, &body(0, 100));
     let sending = queue.try_begin_first().unwrap();
@@ -491,7 +491,7 @@ proptest! {
             1 => Just(Step::Failed),
         ], 0..60),
     ) {
-        let push_memory = PushMemory::new(0, 400_000);
+        let push_memory = PushMemoryBudget::new(0, 400_000);
         let handle = queued(300_000, &push_memory);
         let queue: &Queue = &handle.0.queue;
         let (mut received, mut sending) = (0, None);

@@ -61,7 +61,7 @@ struct RunningListener {
     address: SocketAddr,
     intake: FakeIntake,
     counters: IngestCounters,
-    push_memory: PushMemory,
+    push_memory: PushMemoryBudget,
     forward: Option<forward::Handle>,
     max_connections: usize,
     workers: WorkerGroup,
@@ -88,8 +88,11 @@ fn build_listener(
     config: &config::Ingest,
     sockets: Vec<BoundSocket>,
 ) -> Result<Listener<FakeIntake>, Error> {
-    let (intake, clock, push_memory) =
-        (FakeIntake::default(), Clock::start(), PushMemory::default());
+    let (intake, clock, push_memory) = (
+        FakeIntake::default(),
+        Clock::start(),
+        PushMemoryBudget::default(),
+    );
     Listener::build(config, sockets, intake, clock, push_memory, None)
 }
 
@@ -118,8 +121,11 @@ impl RunningListener {
         forward: Option<Forward>,
         sockets: Vec<BoundSocket>,
     ) -> Self {
-        let (intake, clock, push_memory) =
-            (FakeIntake::default(), Clock::start(), PushMemory::default());
+        let (intake, clock, push_memory) = (
+            FakeIntake::default(),
+            Clock::start(),
+            PushMemoryBudget::default(),
+        );
         let mut workers = WorkerGroup::new("test", &tokio::runtime::Handle::current());
         let handle = forward.map(|config| {
             let (handle, forwarder) = forward::build(&config, clock, &push_memory).unwrap();

@@ -7,7 +7,7 @@ use faultline_core::{
     clock::Clock,
     config::{self, Config},
     publish::{Latest, Sink},
-    push_memory::PushMemory,
+    push_memory::PushMemoryBudget,
     socket::{self, BoundSocket, ListenAddress},
 };
 use faultline_datapoints::{forward, ingest::Listener, validator::intake::Intake};
@@ -34,7 +34,7 @@ pub fn push_servers(
     intake: &Intake,
     clock: Clock,
 ) -> anyhow::Result<PushServers> {
-    let push_memory = PushMemory::default();
+    let push_memory = PushMemoryBudget::default();
     let build = |config| forward::build(config, clock, &push_memory);
     let (forward_handle, forwarder) = config.forward.as_ref().map(build).transpose()?.unzip();
     if config.ingest.enabled {

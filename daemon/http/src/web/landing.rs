@@ -235,7 +235,7 @@ fn source_row(source: &SourceStatus, now: f64) -> String {
             "<td class=\"problems none quiet\">none".to_owned()
         }
         None => {
-            let now = match source.values_from {
+            let now = match source.newest_values_at {
                 _ if source.is_up => "none now".to_owned(),
                 Some(time) => format!("no new values for {}", seconds(now - time)),
                 None => "it waits for its first values".to_owned(),

@@ -272,10 +272,10 @@ fn write_entry(writer: &mut Writer, entry: &RecordingEntry) -> Result<(), Error>
         RecordingEntry::Point(point) => writer.point(point),
         RecordingEntry::Event(event) => writer.event(event),
         RecordingEntry::ProcessChange(None) => {
-            writer.unfollow();
+            writer.end_process();
             Ok(())
         }
-        RecordingEntry::ProcessChange(Some(followed)) => writer.follow(&NewProcess {
+        RecordingEntry::ProcessChange(Some(followed)) => writer.begin_process(&NewProcess {
             pid: followed.target.process.pid,
             started_unix: followed.started_unix,
             seen: followed.first_seen,

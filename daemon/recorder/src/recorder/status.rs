@@ -98,7 +98,7 @@ impl MarkCounts {
 pub struct RecorderSampler {
     pub handle: RecorderHandle,
     pub target_handle: TargetHandle,
-    pub extend_output: Box<dyn Fn(&mut SourceOutput) + Send>,
+    pub add_flight_recorder: Box<dyn Fn(&mut SourceOutput) + Send>,
     /// The queue's dropped entries at the last sample.
     pub reported_dropped: u64,
     /// Uptime until which dropped entries are a problem.
@@ -148,7 +148,7 @@ impl Sampler for RecorderSampler {
             .collect();
         output.up = output.problems.is_empty();
         output.problems.extend(self.overrun(context.now.uptime));
-        (self.extend_output)(&mut output);
+        (self.add_flight_recorder)(&mut output);
         output.readings.extend(self.handle.mark_counts.readings());
         let queue_dropped = self.handle.queue.dropped();
         for status in &self.handle.statuses {

@@ -234,7 +234,7 @@ fn for_each_lookup(trace: &Trace, includes_fees_only: bool, mut each: impl FnMut
     let mut transaction = 0;
     for index in 0..trace.slots().len() {
         for call in trace
-            .calls_of(index)
+            .transactions_of(index)
             .iter()
             .filter(|call| includes_fees_only || !call.is_fees_only())
         {
@@ -282,7 +282,7 @@ pub fn least_misses_by_bytes(
         .take_while(|index| trace.slots()[*index].slot < first_slot)
         .map(|index| {
             trace
-                .calls_of(index)
+                .transactions_of(index)
                 .iter()
                 .filter(|call| includes_fees_only || !call.is_fees_only())
                 .count() as u32

@@ -42,7 +42,7 @@ impl Trace {
                     kind,
                     ..*slot
                 },
-                self.calls_of(source),
+                self.transactions_of(source),
             )?;
             let begin = self
                 .changes
@@ -73,7 +73,7 @@ pub fn with_attack(trace: &Trace, per_slot: usize) -> Result<Trace, Error> {
     };
     let mut changes = trace.changes().iter().peekable();
     for (index, slot) in trace.slots().iter().enumerate() {
-        let calls = trace.calls_of(index);
+        let calls = trace.transactions_of(index);
         let mut all = Vec::with_capacity(calls.len() + per_slot);
         let attacks_before = |index: usize| {
             (index * per_slot)
@@ -160,7 +160,7 @@ mod tests {
         let half = trace.half(1).unwrap();
         assert_eq!(half.slots(), &trace.slots()[60..]);
         let called: Vec<u32> = (0..65)
-            .map(|at| half.programs_of_set(half.calls_of(at)[0].set_number())[0])
+            .map(|at| half.programs_of_set(half.transactions_of(at)[0].set_number())[0])
             .collect();
         assert!(
             called

@@ -185,7 +185,7 @@ fn programs_of_each_transaction_are_kept_in_block_order() {
     );
     let calls = |at: usize| {
         trace
-            .calls_of(at)
+            .transactions_of(at)
             .iter()
             .map(|call| {
                 (
@@ -256,7 +256,7 @@ fn fetch_looks_up_buffers_but_not_code_of_a_first_deployment() {
     };
     let calls = |at: usize| {
         trace
-            .calls_of(at)
+            .transactions_of(at)
             .iter()
             .map(|call| named(trace.programs_of_set(call.set_number())))
             .collect::<Vec<_>>()

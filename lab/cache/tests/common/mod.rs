@@ -114,7 +114,7 @@ pub fn record_at(
     let manifest = json!({"validator": {"version": version},
         "environment": {"values": {"AGAVE_PROGRAM_CACHE_ENTRIES": entries}}});
     writer
-        .follow(&NewProcess {
+        .begin_process(&NewProcess {
             pid: 4711,
             started_unix: None,
             seen: at,

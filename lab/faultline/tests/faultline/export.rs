@@ -556,7 +556,7 @@ fn the_documents_queries_answer_over_a_hundred_recordings() {
     let arms = [("512", 512.0, 2.0), ("1024", 1024.0, 1.0)];
     let mut recordings = Vec::new();
     for number in 0..100_u64 {
-        let (arm, cache, squeeze) = arms[number as usize % 2];
+        let (arm, cache, memory_scarcity) = arms[number as usize % 2];
         let label = |key: &str, value: &str| (key.to_owned(), value.to_owned());
         let mut labels = vec![label("arm", arm), label("run", &(number / 2).to_string())];
         // One recording does not say where it was made.
@@ -568,7 +568,7 @@ fn the_documents_queries_answer_over_a_hundred_recordings() {
             Arm {
                 seconds: 30,
                 cache,
-                squeeze,
+                memory_scarcity,
                 seed: number,
                 labels,
                 killed_at: (number % 10 == 0).then_some(20),

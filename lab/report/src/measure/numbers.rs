@@ -1,7 +1,7 @@
 //! "The study" is the paper "Maxing Out the SVM" (2025): `docs/PAPER.md`.
 
 use super::{
-    Second, Span, Tps, combine, counter_id, is_own_slot, point_values, points_within,
+    Second, Span, Tps, combine, counter_incarnation, is_own_slot, point_values, points_within,
     replay_points, replay_points_with_transactions, values_within,
 };
 use crate::run::{OfflineReplaySlot, Run, Signal, ThreadPool};
@@ -320,7 +320,7 @@ fn first_tick_indices(recording: &Run) -> BTreeMap<u64, usize> {
     for row in recording.thread_pools.iter().flat_map(|pool| &pool.rows) {
         if let Some(tick) = recording.ticks.get(row.tick_index) {
             let first = first_tick_indices
-                .entry(counter_id(tick))
+                .entry(counter_incarnation(tick))
                 .or_insert(row.tick_index);
             *first = (*first).min(row.tick_index);
         }
@@ -340,16 +340,16 @@ fn use_of_pool(
         let Some(tick) = recording.ticks.get(row.tick_index) else {
             continue;
         };
-        let (counter_id, totals) = (
-            counter_id(tick),
+        let (incarnation, totals) = (
+            counter_incarnation(tick),
             [row.major_faults, row.minor_faults, row.cpu_seconds],
         );
         let earlier = match previous {
-            Some((previous_id, totals)) if previous_id == counter_id => totals,
-            _ if first_tick_indices.get(&counter_id) == Some(&row.tick_index) => [None; 3],
+            Some((previous_incarnation, totals)) if previous_incarnation == incarnation => totals,
+            _ if first_tick_indices.get(&incarnation) == Some(&row.tick_index) => [None; 3],
             _ => [Some(0.0); 3],
         };
-        previous = Some((counter_id, totals));
+        previous = Some((incarnation, totals));
         if tick.at > window.to {
             break;
         }

@@ -3,7 +3,7 @@
 use super::Samples;
 use faultline_metrics::Source;
 use faultline_stats::rate::{Reading, rates};
-use faultline_status::{Pool, TimeHistogram};
+use faultline_status::{ThreadPool, TimeHistogram};
 use std::{cmp::Ordering, collections::BTreeMap};
 
 /// A daemon reports at most 151 pools.
@@ -27,7 +27,7 @@ impl Meter {
             return None;
         }
         match self.last {
-            Some(last) if last.at == reading.at && last.counter_id == reading.counter_id => {}
+            Some(last) if last.at == reading.at && last.incarnation == reading.incarnation => {}
             _ => {
                 let steps: Vec<Reading> = self.last.into_iter().chain([reading]).collect();
                 self.rate = rates(&steps, stale_after)
@@ -123,22 +123,22 @@ impl PoolOrder {
 }
 
 #[derive(Clone, Default)]
-pub struct Pools {
+pub struct ThreadPools {
     /// Of major and minor faults, CPU and waiting.
     meters: BTreeMap<String, [Meter; 4]>,
     /// The newest pools, with rates per second.
-    newest: Vec<Pool>,
+    newest: Vec<ThreadPool>,
 }
 
-impl Pools {
+impl ThreadPools {
     pub fn add(&mut self, samples: &Samples<'_>) {
-        let pools = &samples.status.pools;
+        let pools = &samples.status.thread_pools;
         self.meters
             .retain(|name, _| pools.iter().any(|pool| pool.name == *name));
         let rate = |meter: &mut Meter, total| samples.rate(meter, Source::Threads, total);
         let with_rates = pools.iter().take(MAX_POOLS).map(|pool| {
             let [major, minor, cpu, waiting] = self.meters.entry(pool.name.clone()).or_default();
-            Pool {
+            ThreadPool {
                 name: pool.name.clone(),
                 threads: pool.threads,
                 major_faults: rate(major, pool.major_faults),
@@ -150,7 +150,7 @@ impl Pools {
         self.newest = with_rates.collect();
     }
 
-    pub fn sorted(&self, order: PoolOrder) -> Vec<Pool> {
+    pub fn sorted(&self, order: PoolOrder) -> Vec<ThreadPool> {
         let mut pools = self.newest.clone();
         // The pools are in the order of names; a stable sort keeps it for equal ones.
         match order {
@@ -180,12 +180,12 @@ mod tests {
         let mut meter = Meter::default();
         readings
             .iter()
-            .map(|(at, total, counter_id)| {
+            .map(|(at, total, incarnation)| {
                 meter.add(
                     Reading {
                         at: *at,
                         total: *total,
-                        counter_id: *counter_id,
+                        incarnation: *incarnation,
                     },
                     *at,
                     60.0,
@@ -247,7 +247,7 @@ mod tests {
         let reading = |at, total| Reading {
             at,
             total: Some(total),
-            counter_id: 1,
+            incarnation: 1,
         };
         meter.add(reading(0.0, 0.0), 0.0, 60.0);
         assert_eq!(meter.add(reading(10.0, 100.0), 10.0, 60.0), Some(10.0));

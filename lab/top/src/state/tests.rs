@@ -69,7 +69,7 @@ fn rates_are_counter_differences_between_two_source_samples() {
         state.value(Figure::CacheEvictions),
         by_hand("agave_program_cache_evictions_total", &[], push),
     );
-    let pools = state.pools(PoolOrder::Faults);
+    let pools = state.thread_pools(PoolOrder::Faults);
     let replay = pools
         .iter()
         .find(|pool| pool.name == "solReplayStage")
@@ -118,7 +118,7 @@ fn a_missing_slot_or_decreasing_total_has_no_mean() {
         let push = |seconds: f64, sum, count| {
             let mut status = status(PAGE);
             let source = { status.sources.iter_mut() }.find(|one| one.name == "datapoints");
-            let time = &mut source.unwrap().values_from;
+            let time = &mut source.unwrap().newest_values_at;
             *time = time.map(|time| time + seconds);
             status.slots.cache = Some(TimeHistogram {
                 sum,
@@ -202,7 +202,7 @@ fn the_recorded_rate_is_shown_until_the_next_sample() {
     state.add_result(Ok(same.clone()), at(1));
     assert_eq!(state.value(Figure::CacheReloads), Some(7.0));
     let source = { next.sources.iter_mut() }.find(|one| one.name == "datapoints");
-    let time = &mut source.unwrap().values_from;
+    let time = &mut source.unwrap().newest_values_at;
     *time = time.map(|time| time + 10.0);
     *next.figures.get_mut(&Figure::CacheReloads).unwrap() += 20.0;
     state.add_result(Ok(next), at(2));

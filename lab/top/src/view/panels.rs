@@ -2,7 +2,7 @@
 
 use super::{Scene, split_top};
 use faultline_metrics::{ProblemKind, Source};
-use faultline_status::{Figure, Pool, SourceStatus};
+use faultline_status::{Figure, SourceStatus, ThreadPool};
 use faultline_text::{bytes_f64, clean, percent, short};
 use ratatui::{
     buffer::Buffer,
@@ -215,7 +215,7 @@ pub fn pools(scene: &Scene<'_>, area: Rect, buffer: &mut Buffer) -> Rect {
     let title = format!(" Pools by {}", scene.session.order.name());
     let titles = ["threads", "major/s", "minor/s", "CPU", "waiting"].map(str::to_owned);
     Span::styled(line(&title, &titles, width), scene.theme.reversed()).render(head, buffer);
-    let pools = scene.state().pools(scene.session.order);
+    let pools = scene.state().thread_pools(scene.session.order);
     if pools.is_empty() {
         let reason = match scene.state().status.source(Source::Threads) {
             _ if scene.state().received_at.is_none() => "",
@@ -236,7 +236,7 @@ pub fn pools(scene: &Scene<'_>, area: Rect, buffer: &mut Buffer) -> Rect {
     rest
 }
 
-fn figures(scene: &Scene<'_>, pool: &Pool) -> [String; 5] {
+fn figures(scene: &Scene<'_>, pool: &ThreadPool) -> [String; 5] {
     [
         scene.value_or_dash(pool.threads, short),
         scene.value_or_dash(pool.major_faults, short),

@@ -314,7 +314,7 @@ impl Scene<'_> {
             .cache
             .warning
             .as_ref()
-            .filter(|_| source.values_from.is_none())?;
+            .filter(|_| source.newest_values_at.is_none())?;
         let problem = source
             .newest_problem
             .as_ref()

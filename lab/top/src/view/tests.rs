@@ -306,7 +306,7 @@ fn keys_sort_and_scroll_the_pools_and_open_help() {
     assert!((0..9).all(|_| handle_key(&mut session, Key::PageDown).is_continue()));
     assert_eq!(
         session.first_pool,
-        session.state().pools(session.order).len() - 1
+        session.state().thread_pools(session.order).len() - 1
     );
     assert!(handle_key(&mut session, Key::Letter('h')).is_continue());
     is_golden("help_80x24.txt", &screen(&session, 80, 24, 10));
@@ -359,7 +359,7 @@ fn text_for_a_pipe_has_every_pool_and_no_escape_sequence() {
         theme,
     };
     let text = render_as_text(&scene, 80);
-    for pool in session.state().pools(session.order) {
+    for pool in session.state().thread_pools(session.order) {
         assert!(text.contains(&pool.name), "{}:\n{text}", pool.name);
     }
     assert!(text.is_ascii() && !text.contains('\x1b'), "{text}");
@@ -586,7 +586,7 @@ fn two_validators_are_named_with_the_option_that_chooses() {
 fn unpushed(status: &mut Status, problem: Option<&str>) {
     let source = { status.sources.iter_mut() }.find(|source| source.name == "datapoints");
     let source = source.unwrap();
-    (source.is_up, source.values_from) = (false, None);
+    (source.is_up, source.newest_values_at) = (false, None);
     source.newest_problem = problem.map(|what| ("absent".to_owned(), what.to_owned()));
     status.cache = ProgramCacheStatus {
         warning: Some("no datapoints in the 4 min 3 s since the daemon started".to_owned()),
@@ -734,7 +734,7 @@ fn text_output_has_one_line_per_value() {
         let mail = render_as_text(&scene, width);
         let last = session
             .state()
-            .pools(session.order)
+            .thread_pools(session.order)
             .last()
             .map(|pool| pool.name.clone())
             .unwrap_or_default();

@@ -12,7 +12,7 @@ fn at(seconds: u64) -> Stamp {
     }
 }
 
-fn opening(arm: &str) -> NewRecording {
+fn header(arm: &str) -> NewRecording {
     let session = NewSession {
         started: at(0),
         interval: Duration::from_secs(1),
@@ -46,7 +46,7 @@ fn no_process() -> RecordingEntry {
 fn file(path: &Path) -> (Box<RecordingFile>, Arc<RecorderStatus>) {
     let status = RecorderStatus::new("record");
     (
-        Box::new(RecordingFile::open(path, &opening("A"), Arc::clone(&status)).unwrap()),
+        Box::new(RecordingFile::open(path, &header("A"), Arc::clone(&status)).unwrap()),
         status,
     )
 }
@@ -88,7 +88,7 @@ fn a_restart_appends_to_the_file_but_other_labels_are_refused() {
         file.finish(at(2));
     }
     assert_eq!(Recording::open(&path).unwrap().sessions().unwrap().len(), 2);
-    let refused = RecordingFile::open(&path, &opening("B"), RecorderStatus::new("record"))
+    let refused = RecordingFile::open(&path, &header("B"), RecorderStatus::new("record"))
         .err()
         .unwrap()
         .to_string();

@@ -590,10 +590,10 @@ fn with_clock(path: &std::path::Path, step: i64) -> Run {
         seen: stamp(second),
         manifest: manifest.clone(),
     };
-    writer.follow(&process(7, 0)).unwrap();
+    writer.begin_process(&process(7, 0)).unwrap();
     for second in 0..60_u64 {
         if second == 45 {
-            writer.follow(&process(8, 45)).unwrap();
+            writer.begin_process(&process(8, 45)).unwrap();
         }
         let at = stamp(second);
         let readings = vec![Reading::integer(&validator::PHASE, ["at_tip".into()], 1)];

@@ -38,12 +38,12 @@ pub fn said(output: &Output) -> String {
 /// A made-up run with every table filled.
 pub fn busy(path: &Path, arm: Arm) {
     let mut day = Day::new(arm);
-    let mut writer = Writer::create(path, &day.opening()).unwrap();
+    let mut writer = Writer::create(path, &day.header()).unwrap();
     while let Some(second) = day.next() {
         second
             .process
             .iter()
-            .for_each(|process| writer.follow(process).unwrap());
+            .for_each(|process| writer.begin_process(process).unwrap());
         second
             .events
             .iter()
@@ -122,7 +122,7 @@ impl Plain {
             manifest,
         };
         if self.process {
-            writer.follow(&process).unwrap();
+            writer.begin_process(&process).unwrap();
         }
         let event = |kind, at, detail: &str| Event {
             at,

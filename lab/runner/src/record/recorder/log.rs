@@ -10,7 +10,7 @@ const MIN_FREED_BYTES: u64 = 1 << 20;
 const TAIL_LINES: usize = 12;
 /// Bytes at the end of the log that are searched for the last lines.
 const TAIL_BYTES: u64 = 16 << 10;
-const MAX_PLAIN_LINES: usize = 3;
+const MAX_LINES_WITHOUT_LEVEL: usize = 3;
 const LEVELS: [&str; 5] = [" ERROR ", " WARN ", " INFO ", " DEBUG ", " TRACE "];
 
 /// A file in memory or on disk. Not a pipe, because it would break if this program were killed
@@ -93,12 +93,12 @@ impl Log {
             .find_map(warning_or_error)
             .map(str::to_owned)
             .unwrap_or_else(|| {
-                let is_log = |line: &&str| LEVELS.iter().any(|level| line.contains(level));
-                let plain: Vec<&str> = text
+                let has_level = |line: &&str| LEVELS.iter().any(|level| line.contains(level));
+                let lines: Vec<&str> = text
                     .lines()
-                    .filter(|line| !line.trim().is_empty() && !is_log(line))
+                    .filter(|line| !line.trim().is_empty() && !has_level(line))
                     .collect();
-                plain[plain.len().saturating_sub(MAX_PLAIN_LINES)..].join("; ")
+                lines[lines.len().saturating_sub(MAX_LINES_WITHOUT_LEVEL)..].join("; ")
             })
     }
 
