@@ -3,7 +3,7 @@
 mod end;
 mod job;
 mod real;
-mod search;
+mod running_search;
 mod turn;
 
 use super::{
@@ -28,7 +28,7 @@ use faultline_runner::{
 };
 use itertools::Itertools;
 pub use real::RealSystem;
-use search::{FailureTimer, RunningSearch};
+use running_search::{FailureTimer, RunningSearch};
 use std::{
     collections::BTreeMap,
     ffi::OsString,

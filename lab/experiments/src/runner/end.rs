@@ -1,4 +1,4 @@
-use super::{ActiveRun, Runner, TurnError, search};
+use super::{ActiveRun, Runner, TurnError, running_search};
 use crate::{
     folder::RECORDING,
     journal::{Entry, Step},
@@ -92,7 +92,7 @@ impl Runner<'_> {
     /// forced stop.
     fn terminate(&mut self, runs: &mut [&mut ActiveRun]) {
         for run in &mut *runs {
-            search::lift_memory_limit(run);
+            running_search::lift_memory_limit(run);
             if let Some(launched) = &mut run.launched
                 && let Err(error) = launched.terminate()
             {

@@ -1,4 +1,4 @@
-use super::{ActiveRun, RecorderRequest, Runner, TurnError, job, search};
+use super::{ActiveRun, RecorderRequest, Runner, TurnError, job, running_search};
 use crate::{
     blocks::HostBlock,
     folder::{RECORDING, cgroup_name},
@@ -307,7 +307,7 @@ impl Runner<'_> {
     /// together.
     fn watch(&mut self, runs: &mut [ActiveRun]) -> Result<(), TurnError> {
         let poll_interval = if self.plan.memory_search.is_some() {
-            search::POLL_INTERVAL
+            running_search::POLL_INTERVAL
         } else {
             POLL_INTERVAL
         };
