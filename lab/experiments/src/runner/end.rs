@@ -13,7 +13,7 @@ use faultline_text::duration;
 use itertools::Itertools;
 use std::{mem, time::Duration};
 
-const POLL_INTERVAL: Duration = Duration::from_millis(100);
+const TERMINATION_POLL_INTERVAL: Duration = Duration::from_millis(100);
 const MESSAGE_AFTER: Duration = Duration::from_secs(2);
 
 impl Runner<'_> {
@@ -125,7 +125,7 @@ impl Runner<'_> {
                     "run {open}: waiting for it to end, for {grace} at most"
                 ));
             }
-            self.system.wait(POLL_INTERVAL);
+            self.system.wait(TERMINATION_POLL_INTERVAL);
         }
     }
 

@@ -14,7 +14,7 @@ use faultline_runner::isolation::{CgroupState, Launched};
 use faultline_text::{bytes, duration};
 use std::time::Duration;
 
-pub const POLL_INTERVAL: Duration = Duration::from_millis(250);
+pub const READING_INTERVAL: Duration = Duration::from_millis(250);
 /// The daemon's default: a validator at most so many slots behind is at the tip.
 const DEFAULT_AT_TIP_SLOTS: u64 = 32;
 /// A restarting systemd does not answer for a while.

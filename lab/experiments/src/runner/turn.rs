@@ -23,8 +23,8 @@ use faultline_text::duration;
 use itertools::Itertools;
 use std::{path::Path, time::Duration};
 
-const POLL_INTERVAL: Duration = Duration::from_millis(500);
-const WAIT_INTERVAL: Duration = Duration::from_secs(1);
+const END_CHECK_INTERVAL: Duration = Duration::from_millis(500);
+const HOST_WAIT_INTERVAL: Duration = Duration::from_secs(1);
 /// With fewer free bytes, nothing can be recorded.
 const MIN_FREE_BYTES: u64 = 1 << 20;
 
@@ -259,7 +259,7 @@ impl Runner<'_> {
                 break;
             }
             self.check_stop_request()?;
-            self.system.wait(remaining.min(WAIT_INTERVAL));
+            self.system.wait(remaining.min(HOST_WAIT_INTERVAL));
         }
         let first_run = runs.first().map_or(0, |run| run.scheduled.run);
         let wait_began = self.system.now().uptime;
@@ -275,7 +275,7 @@ impl Runner<'_> {
                 .iter()
                 .any(|finding| finding.is_temporary && finding.severity != Severity::Note);
             if may_wait && may_pass {
-                self.system.wait(WAIT_INTERVAL);
+                self.system.wait(HOST_WAIT_INTERVAL);
                 continue;
             }
             let messages = |severity: Severity| {
@@ -307,9 +307,9 @@ impl Runner<'_> {
     /// together.
     fn watch(&mut self, runs: &mut [ActiveRun]) -> Result<(), TurnError> {
         let poll_interval = if self.plan.memory_search.is_some() {
-            running_search::POLL_INTERVAL
+            running_search::READING_INTERVAL
         } else {
-            POLL_INTERVAL
+            END_CHECK_INTERVAL
         };
         let mut polled_at = Duration::ZERO;
         loop {
@@ -318,7 +318,7 @@ impl Runner<'_> {
             self.check_stop_request()?;
             // Under systemd, each check for the end is a request to PID 1.
             let now = self.system.now().uptime;
-            let is_due = now.saturating_sub(polled_at) >= POLL_INTERVAL;
+            let is_due = now.saturating_sub(polled_at) >= END_CHECK_INTERVAL;
             if is_due {
                 polled_at = now;
             }
