@@ -30,9 +30,10 @@ const MIN_FREE_BYTES: u64 = 1 << 20;
 
 enum RunPoll {
     Running,
-    /// Its time is up, and it still runs.
-    TimeUp,
-    Over,
+    /// It still runs, and its time or its search is over. It ends together with the other runs.
+    ConcludeTogether,
+    /// It has ended, or the runner must end it alone.
+    ConcludeNow,
 }
 
 struct JobState {
@@ -335,8 +336,8 @@ impl Runner<'_> {
                     .map_err(|error| self.turn_error(run.scheduled.run, &error))?
                 {
                     RunPoll::Running => continues = true,
-                    RunPoll::TimeUp => runs_to_conclude.push(run),
-                    RunPoll::Over => {
+                    RunPoll::ConcludeTogether => runs_to_conclude.push(run),
+                    RunPoll::ConcludeNow => {
                         self.journal_validator_end(run)?;
                         self.conclude(&mut [run])?;
                     }
@@ -385,7 +386,7 @@ impl Runner<'_> {
         }
         if has_ended || state.is_oom_killed {
             // The cgroup's state has the end; the recording may lack it.
-            return Ok(RunPoll::Over);
+            return Ok(RunPoll::ConcludeNow);
         }
         let stop_reason = self.sample_recording(watch, number, &run.folder)?;
         if run.stop_decision.is_none() {
@@ -393,8 +394,8 @@ impl Runner<'_> {
         }
         Ok(match &run.stop_decision {
             None => RunPoll::Running,
-            Some((Outcome::Completed, _)) => RunPoll::TimeUp,
-            Some(_) => RunPoll::Over,
+            Some((Outcome::Completed, _)) => RunPoll::ConcludeTogether,
+            Some(_) => RunPoll::ConcludeNow,
         })
     }
 
