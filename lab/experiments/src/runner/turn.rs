@@ -272,10 +272,10 @@ impl Runner<'_> {
                 .map_err(|error| self.turn_error(first_run, &error))?;
             let may_wait =
                 self.system.now().uptime.saturating_sub(wait_began) < self.plan.host.max_host_wait;
-            let may_pass = findings
+            let has_temporary_problem = findings
                 .iter()
                 .any(|finding| finding.is_temporary && finding.severity != Severity::Note);
-            if may_wait && may_pass {
+            if may_wait && has_temporary_problem {
                 self.system.wait(HOST_WAIT_INTERVAL);
                 continue;
             }
