@@ -213,12 +213,12 @@ impl<'w> Runner<'w> {
         let (journal, lines) = Journal::open(&folder.journal())?;
         let mut runner = Runner::new(plan, folder, journal, system);
         runner.journal_state = JournalState::of(&lines);
-        runner.cool_down_since(runner.journal_state.last_end_unix_ns);
+        runner.update_last_run_ended(runner.journal_state.last_end_unix_ns);
         Ok(runner)
     }
 
     pub fn in_host_block(mut self, host_block: Option<HostBlock>) -> Self {
-        self.cool_down_since(
+        self.update_last_run_ended(
             host_block
                 .as_ref()
                 .and_then(|host_block| host_block.last_end_unix_ns),
@@ -231,8 +231,8 @@ impl<'w> Runner<'w> {
         self
     }
 
-    /// Lets the cool-down begin when the host's last run ended.
-    fn cool_down_since(&mut self, ended_unix_ns: Option<i64>) {
+    /// The cool-down begins when the last run on this host ended.
+    fn update_last_run_ended(&mut self, ended_unix_ns: Option<i64>) {
         if let Some(ended) = ended_unix_ns {
             let now = self.system.now();
             let ago = from_nanoseconds(now.unix_ns.saturating_sub(ended));
@@ -273,16 +273,16 @@ impl<'w> Runner<'w> {
         while let Some(next) = self.journal_state.next_attempt() {
             if next.failed >= self.plan.attempts_per_turn {
                 let why = why_given_up(&next, &self.journal_state);
-                return self.stop(why).map(ExperimentEnd::GaveUp);
+                return self.journal_stop(why).map(ExperimentEnd::GaveUp);
             }
             let (turn, attempt) = (next.turn.clone(), next.attempt);
             match self.run_turn(&turn, attempt) {
                 Err(TurnError::UnfitHost { why, .. }) if self.host_block.is_some() => {
-                    return self.stop(why).map(ExperimentEnd::UnfitHost);
+                    return self.journal_stop(why).map(ExperimentEnd::UnfitHost);
                 }
                 Ok(()) | Err(TurnError::Failed { .. } | TurnError::UnfitHost { .. }) => {}
                 Err(TurnError::StoppedBy(why) | TurnError::DiskFull(why)) => {
-                    return self.stop(why).map(ExperimentEnd::Stopped);
+                    return self.journal_stop(why).map(ExperimentEnd::Stopped);
                 }
                 Err(TurnError::Journal(error)) => return Err(self.cannot_write(error)),
             }
@@ -343,7 +343,8 @@ impl<'w> Runner<'w> {
         self.write(entry).map_err(TurnError::Journal)
     }
 
-    fn stop(&mut self, why: String) -> Result<String> {
+    /// Returns why the runner stops, and how to resume.
+    fn journal_stop(&mut self, why: String) -> Result<String> {
         // On a full disk this fails, but `resume` needs only the earlier lines.
         let _ = self.write(Entry::Stopped { why: why.clone() });
         Ok(format!("{why}; {}", self.how_to_resume()))
