@@ -31,7 +31,7 @@ impl Runner<'_> {
         self.terminate(runs);
         for run in runs {
             let cgroup_state = self
-                .close(run)
+                .shut_down(run)
                 .map_err(|error| self.turn_error(run.scheduled.run, &error))?;
             self.journal_step(run, Step::Judge)?;
             let ending = self.judge(run, cgroup_state);
@@ -43,32 +43,32 @@ impl Runner<'_> {
     /// Ends all runs of a turn. Returns `turn_error` if it is of the disk or journal, else the
     /// first error of ending them, else `turn_error`.
     pub(super) fn abandon(&mut self, runs: &mut [ActiveRun], turn_error: TurnError) -> TurnError {
-        let mut open: Vec<&mut ActiveRun> =
+        let mut unfinished: Vec<&mut ActiveRun> =
             runs.iter_mut().filter(|run| !run.end_journaled).collect();
         let mut end_error = None;
         if !matches!(turn_error, TurnError::Journal(_)) {
-            for run in &open {
+            for run in &unfinished {
                 end_error = end_error.or(self.journal_step(run, Step::End).err());
             }
         }
-        self.terminate(&mut open);
-        for run in open {
-            let cgroup_state = self.close(run);
+        self.terminate(&mut unfinished);
+        for run in unfinished {
+            let cgroup_state = self.shut_down(run);
             if let Err(error) = &cgroup_state {
                 run.notes
                     .push(format!("it could not be ended in order: {error:#}"));
             }
             (run.launched, run.recorder) = (None, None);
-            let number = run.scheduled.run;
             let outcome = match &turn_error {
                 TurnError::StoppedBy(why) | TurnError::DiskFull(why) => {
                     Outcome::Interrupted { why: why.clone() }
                 }
-                TurnError::Failed { run, why } | TurnError::UnfitHost { run, why } => {
-                    if *run == number {
+                TurnError::Failed { run: failed, why }
+                | TurnError::UnfitHost { run: failed, why } => {
+                    if *failed == run.scheduled.run {
                         Outcome::Failed { why: why.clone() }
                     } else {
-                        let why = format!("run {run} of the same turn failed");
+                        let why = format!("run {failed} of the same turn failed");
                         Outcome::Interrupted { why }
                     }
                 }
@@ -100,29 +100,29 @@ impl Runner<'_> {
                     .push(format!("it could not be asked to end: {error}"));
             }
         }
-        let since = self.system.now().uptime;
+        let began = self.system.now().uptime;
         let mut printed = false;
         loop {
-            let is_open = |run: &mut &mut ActiveRun| {
+            let has_processes = |run: &mut &mut ActiveRun| {
                 let launched = run.launched.as_mut();
                 launched.is_some_and(|launched| matches!(launched.has_no_process(), Ok(false)))
             };
-            let waited = self.system.now().uptime.saturating_sub(since);
+            let waited = self.system.now().uptime.saturating_sub(began);
             let request = self.system.stop_request();
             if request.is_some_and(|request| request.force)
                 || waited >= self.plan.stop.grace
-                || !runs.iter_mut().any(is_open)
+                || !runs.iter_mut().any(has_processes)
             {
                 return;
             }
             if waited >= MESSAGE_AFTER && !mem::replace(&mut printed, true) {
-                let open = runs
+                let running = runs
                     .iter_mut()
-                    .filter_map(|run| is_open(run).then_some(run.scheduled.run))
+                    .filter_map(|run| has_processes(run).then_some(run.scheduled.run))
                     .join(", ");
                 let grace = duration(self.plan.stop.grace);
                 self.system.print(&format!(
-                    "run {open}: waiting for it to end, for {grace} at most"
+                    "run {running}: waiting for it to end, for {grace} at most"
                 ));
             }
             self.system.wait(TERMINATION_POLL_INTERVAL);
@@ -130,7 +130,7 @@ impl Runner<'_> {
     }
 
     /// Returns the final state of the cgroup.
-    fn close(&mut self, run: &mut ActiveRun) -> Result<CgroupState> {
+    fn shut_down(&mut self, run: &mut ActiveRun) -> Result<CgroupState> {
         let has_begun = run.watch.is_some();
         // The recorder reads the cgroup's files until it ends.
         let has_ended = run
@@ -147,8 +147,8 @@ impl Runner<'_> {
         if self.scrape_targets.remove(&run.scheduled.run).is_some() {
             self.write_targets();
         }
-        let closed = run.launched.take().map(|launched| launched.close());
-        let cgroup_state = closed.transpose()?.unwrap_or_default();
+        let final_state = run.launched.take().map(|launched| launched.close());
+        let cgroup_state = final_state.transpose()?.unwrap_or_default();
         if let Some(mut recorder) = run.recorder.take() {
             if has_begun && !has_ended {
                 recorder.wait_for_end_event();
