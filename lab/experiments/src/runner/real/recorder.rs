@@ -33,7 +33,7 @@ const POH_OPTIONS: [&str; 2] = [
     "--poh-pinned-cpu-core",
     "--experimental-poh-pinned-cpu-core",
 ];
-const DEFAULT_POH_CORE: u32 = 0;
+const DEFAULT_POH_VALUE: u32 = 0;
 
 pub struct RecorderDaemon {
     launched: Box<dyn Launched>,
@@ -181,22 +181,22 @@ fn recorder_cpus(plan: &Plan, allowed: &[u32]) -> Option<CpuSet> {
 fn poh_cpus(plan: &Plan, allowed: &[u32]) -> BTreeSet<u32> {
     let mut poh_cpus = BTreeSet::new();
     for (arm, lane) in plan.arms.iter().cartesian_product(&plan.lanes) {
-        let mut numbers = cores_of_command(plan, arm, lane);
-        if numbers.is_empty() {
-            numbers.insert(DEFAULT_POH_CORE);
+        let mut values = poh_option_values(plan, arm, lane);
+        if values.is_empty() {
+            values.insert(DEFAULT_POH_VALUE);
         }
         let run_cpus = arm.limits(lane).cpus;
         let cgroup_cpus = run_cpus.as_ref().map_or(allowed, CpuSet::numbers);
-        for number in numbers {
-            // The version is unknown: the thread may be on the CPU of this number or at this index.
-            poh_cpus.insert(number);
-            poh_cpus.extend(cgroup_cpus.get(number as usize));
+        for value in values {
+            // The version is unknown: the value may be the number of a CPU or an index.
+            poh_cpus.insert(value);
+            poh_cpus.extend(cgroup_cpus.get(value as usize));
         }
     }
     poh_cpus
 }
 
-fn cores_of_command(plan: &Plan, arm: &Arm, lane: &Lane) -> BTreeSet<u32> {
+fn poh_option_values(plan: &Plan, arm: &Arm, lane: &Lane) -> BTreeSet<u32> {
     let Ok(expanded) = expand(plan, arm, lane, &plan.folder, 1) else {
         return BTreeSet::new();
     };
@@ -204,12 +204,12 @@ fn cores_of_command(plan: &Plan, arm: &Arm, lane: &Lane) -> BTreeSet<u32> {
         .environment
         .into_values()
         .chain([expanded.command.join(" ")])
-        .flat_map(|text| cores_named_in(&text))
+        .flat_map(|text| poh_values_in(&text))
         .collect()
 }
 
-/// The text may be shell code.
-fn cores_named_in(text: &str) -> BTreeSet<u32> {
+/// Values of [`POH_OPTIONS`] in a text, which may be shell code.
+fn poh_values_in(text: &str) -> BTreeSet<u32> {
     let separates = |c: char| c.is_whitespace() || "\"'=;,()[]".contains(c);
     let words = text.split(separates).filter(|word| !word.is_empty());
     words
@@ -349,7 +349,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_command_text_is_parsed_without_panic(text in "(?s)(--poh-pinned-cpu-core|[ =\\n\\\\0-9\"#])*.{0,40}") {
-            drop(cores_named_in(&text));
+            drop(poh_values_in(&text));
         }
     }
 }
