@@ -9,7 +9,7 @@ use faultline_common::{
 use faultline_report::{args::ReportArgs, report_command};
 use faultline_runner::record::{
     self,
-    recorder::{self, RecordingTask, Target},
+    recorder::{self, RecordingTarget, RecordingTask},
 };
 use std::{
     fs,
@@ -113,7 +113,7 @@ fn record_run(
     ]
     .map(|(name, value)| (name.to_owned(), value));
     let task = RecordingTask {
-        target: Target::Demo,
+        target: RecordingTarget::Demo,
         out: &out,
         cache_entries: Some(entries),
         labels: &labels,

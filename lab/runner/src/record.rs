@@ -13,7 +13,8 @@ pub use exec_shim::{
 use crate::record::{
     args::RecordArgs,
     recorder::{
-        Addresses, RecordingTask, Target, in_path, metrics_config, metrics_variables, progress,
+        Addresses, RecordingTarget, RecordingTask, in_path, metrics_config, metrics_variables,
+        progress,
     },
 };
 use anyhow::{Context, Result, bail, ensure};
@@ -172,7 +173,7 @@ impl RecordJob<'_> {
     /// unless it has a process already.
     fn start_daemon(&mut self, pid: Pid, pidfd: &OwnedFd) -> Result<(Daemon, Addresses, u32)> {
         let task = RecordingTask {
-            target: Target::Pid(pid.as_raw_nonzero().get().unsigned_abs()),
+            target: RecordingTarget::Pid(pid.as_raw_nonzero().get().unsigned_abs()),
             out: &self.out,
             cache_entries: None,
             labels: &self.args.labels,

@@ -35,7 +35,7 @@ const PROXY_VARIABLES: [&str; 4] = ["http_proxy", "HTTP_PROXY", "all_proxy", "AL
 const NO_PROXY_VARIABLES: [&str; 2] = ["no_proxy", "NO_PROXY"];
 
 #[derive(PartialEq)]
-pub enum Target {
+pub enum RecordingTarget {
     /// The validator among this process and its descendants, or the process itself.
     Pid(u32),
     Ledger(PathBuf),
@@ -44,7 +44,7 @@ pub enum Target {
 }
 
 pub struct RecordingTask<'a> {
-    pub target: Target,
+    pub target: RecordingTarget,
     pub out: &'a Path,
     /// `None`: from the validator's version or the configuration file.
     pub cache_entries: Option<u32>,
@@ -58,7 +58,7 @@ pub struct RecordingTask<'a> {
 impl RecordingTask<'_> {
     pub fn arguments(&self) -> Vec<OsString> {
         let mut arguments: Vec<OsString> = vec!["run".into()];
-        if self.target == Target::Demo {
+        if self.target == RecordingTarget::Demo {
             arguments.push("--demo".into());
         }
         let mut option = |name: &str, value: OsString| arguments.extend([name.into(), value]);
@@ -70,9 +70,9 @@ impl RecordingTask<'_> {
             option("--ingest", "127.0.0.1:0".into());
         }
         match &self.target {
-            Target::Pid(pid) => option("--process-tree", pid.to_string().into()),
-            Target::Ledger(folder) => option("--ledger", folder.into()),
-            Target::Demo => {}
+            RecordingTarget::Pid(pid) => option("--process-tree", pid.to_string().into()),
+            RecordingTarget::Ledger(folder) => option("--ledger", folder.into()),
+            RecordingTarget::Demo => {}
         }
         if let Some(entries) = self.cache_entries {
             option("--program-cache-entries", entries.to_string().into());
@@ -314,7 +314,7 @@ mod tests {
         let labels = [("arm".to_owned(), "a b".to_owned())];
         let out = Path::new("/o/run.fltl");
         let interval = Some(Duration::from_millis(100));
-        let target = Target::Ledger("/mnt/ledger".into());
+        let target = RecordingTarget::Ledger("/mnt/ledger".into());
         let cache_entries = Some(1024);
         let task = RecordingTask {
             target,

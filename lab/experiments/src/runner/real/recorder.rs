@@ -10,7 +10,8 @@ use faultline_runner::{
     isolation::{CpuSet, End, Job, Launched, Launcher, Limits},
     record::recorder::{
         self, Addresses, DAEMON_NAME, DEFAULT_SAMPLING_INTERVAL, Log, POLL_INTERVAL, POLLS_TO_END,
-        POLLS_TO_START, ReadyFile, RecordingTask, Target, describe_end, polls_to_write, progress,
+        POLLS_TO_START, ReadyFile, RecordingTarget, RecordingTask, describe_end, polls_to_write,
+        progress,
     },
 };
 use faultline_text::duration;
@@ -55,8 +56,8 @@ impl RecorderDaemon {
         let interval = settings.interval.unwrap_or(DEFAULT_SAMPLING_INTERVAL);
         let task = RecordingTask {
             target: match request.pid {
-                Some(pid) => Target::Pid(pid),
-                None => Target::Ledger(request.ledger.to_owned()),
+                Some(pid) => RecordingTarget::Pid(pid),
+                None => RecordingTarget::Ledger(request.ledger.to_owned()),
             },
             out: &recording,
             cache_entries: request.cache_entries,
