@@ -16,7 +16,7 @@ use super::{
     plan::{Arm, Lane, Plan},
     schedule::{ScheduledRun, Turn},
     search::Reading,
-    targets::{self, Target},
+    targets::{self, ScrapeTarget},
     watch::{Timestamp, Watch},
 };
 use anyhow::Result;
@@ -122,7 +122,7 @@ pub trait System {
 
     fn observer(&mut self, pid: u32, recording: &Path) -> Box<dyn Observer>;
 
-    fn write_targets(&mut self, file: &Path, targets: &[Target]) -> Result<()>;
+    fn write_targets(&mut self, file: &Path, targets: &[ScrapeTarget]) -> Result<()>;
 
     /// `None` if the recording cannot be read now.
     fn progress(&mut self, recording: &Path) -> Option<Progress>;
@@ -194,7 +194,7 @@ pub struct Runner<'w> {
     last_run_ended: Option<Duration>,
     host_block: Option<HostBlock>,
     /// Entries of the Prometheus target file, by run.
-    scrape_targets: BTreeMap<u32, Target>,
+    scrape_targets: BTreeMap<u32, ScrapeTarget>,
 }
 
 impl<'w> Runner<'w> {
@@ -321,7 +321,7 @@ impl<'w> Runner<'w> {
     /// Failures of the Prometheus target file do not end a run.
     fn write_targets(&mut self) {
         let file = targets::path(&self.plan, &self.folder);
-        let targets: Vec<Target> = self.scrape_targets.values().cloned().collect();
+        let targets: Vec<ScrapeTarget> = self.scrape_targets.values().cloned().collect();
         if let Err(error) = self.system.write_targets(&file, &targets) {
             self.system.print(&format!(
                 "warning: the targets file for Prometheus cannot be written: {error:#}"

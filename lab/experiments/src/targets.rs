@@ -19,13 +19,13 @@ use std::{
 const MODE: u32 = 0o644;
 
 #[derive(Clone, Serialize)]
-pub struct Target {
+pub struct ScrapeTarget {
     /// One `HOST:PORT`.
     targets: [String; 1],
     labels: BTreeMap<&'static str, String>,
 }
 
-impl Target {
+impl ScrapeTarget {
     /// `instance` is unique to the attempt, because ports are reused. `run` is unique within an
     /// arm; otherwise sums would mix runs. Two runs of a replicate may be of one
     /// arm, the A/A pair.
@@ -38,7 +38,7 @@ impl Target {
             run_label += &format!(", attempt {attempt}");
         }
         let instance = format!("{experiment}/{}", folder::relative_run_folder(run, attempt));
-        Target {
+        ScrapeTarget {
             targets: [address],
             labels: BTreeMap::from([
                 ("instance", instance),
@@ -51,7 +51,7 @@ impl Target {
 }
 
 /// Replaces the file atomically. Without targets, does not create it.
-pub fn write(file: &Path, targets: &[Target]) -> anyhow::Result<()> {
+pub fn write(file: &Path, targets: &[ScrapeTarget]) -> anyhow::Result<()> {
     if targets.is_empty() && !file.exists() {
         return Ok(());
     }
@@ -99,7 +99,7 @@ mod tests {
         assert!(!file.exists(), "without targets no file is created");
         write(
             &file,
-            &[Target::new(
+            &[ScrapeTarget::new(
                 "ram",
                 &run(false),
                 1,
@@ -128,7 +128,7 @@ mod tests {
     #[test]
     fn the_run_label_tells_second_runs_and_attempts_apart() {
         let written = [(false, 1), (true, 1), (false, 2), (true, 2)].map(|(second, attempt)| {
-            Target::new("x", &run(second), attempt, String::new()).labels["run"].clone()
+            ScrapeTarget::new("x", &run(second), attempt, String::new()).labels["run"].clone()
         });
         assert_eq!(
             written,
@@ -138,7 +138,7 @@ mod tests {
 
     #[test]
     fn an_unwritable_folder_is_named_in_the_error() {
-        let target = Target::new("x", &run(false), 1, String::new());
+        let target = ScrapeTarget::new("x", &run(false), 1, String::new());
         let error = write(Path::new("/nonexistent/targets.json"), &[target]).unwrap_err();
         assert!(
             format!("{error:#}").contains("/nonexistent/targets.json"),

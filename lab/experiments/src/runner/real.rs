@@ -10,7 +10,7 @@ use crate::{
     judge::CacheTotals,
     plan::{Lane, PageCache, Plan, Severity},
     replay,
-    targets::{self, Target},
+    targets::{self, ScrapeTarget},
     watch::Timestamp,
 };
 use anyhow::{Context, Result};
@@ -203,7 +203,7 @@ impl System for RealSystem {
         Box::new(RunObserver::new(root, pid, recording.to_owned()))
     }
 
-    fn write_targets(&mut self, file: &Path, targets: &[Target]) -> Result<()> {
+    fn write_targets(&mut self, file: &Path, targets: &[ScrapeTarget]) -> Result<()> {
         targets::write(file, targets)
     }
 

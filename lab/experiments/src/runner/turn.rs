@@ -7,7 +7,7 @@ use crate::{
     outcome::Outcome,
     plan::{InitialState, PageCache, Severity, WorkloadKind},
     schedule::{ScheduledRun, Turn},
-    targets::Target,
+    targets::ScrapeTarget,
     watch::Watch,
 };
 use anyhow::{Context, Result};
@@ -213,7 +213,7 @@ impl Runner<'_> {
             pid: pid.filter(|_| self.plan.workload.kind == WorkloadKind::Replay),
             ledger: &run.lane.ledger,
         })?;
-        let target = Target::new(
+        let target = ScrapeTarget::new(
             &self.plan.name,
             &run.scheduled,
             run.attempt,

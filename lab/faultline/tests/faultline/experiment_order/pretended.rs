@@ -10,7 +10,7 @@ use faultline_experiments::{
     plan::{Lane, Plan, Severity},
     runner::{CacheDropped, Observer, Recorder, RecorderRequest, StopRequest, System},
     search::{self, Reading, ReplayedSlot},
-    targets::Target,
+    targets::ScrapeTarget,
     watch::Timestamp,
 };
 use faultline_recording::{Progress, TickRow};
@@ -344,7 +344,7 @@ impl System for Pretended {
         })
     }
 
-    fn write_targets(&mut self, _file: &Path, targets: &[Target]) -> Result<()> {
+    fn write_targets(&mut self, _file: &Path, targets: &[ScrapeTarget]) -> Result<()> {
         let text = |target| {
             serde_json::to_value(target).unwrap()["labels"]["instance"]
                 .as_str()
