@@ -102,7 +102,7 @@ pub fn outcome(kind: WorkloadKind, stop: &StopRules, facts: &EndFacts) -> (Outco
 
 /// Of a run's data points about the program cache.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct CacheTotals {
+pub struct ProgramCacheTotals {
     pub points: u64,
     /// Highest number of compiled entries at the start of a pass. A pass follows each load of a
     /// program, even if it evicts nothing.
@@ -113,9 +113,9 @@ pub struct CacheTotals {
     pub evictions: u64,
 }
 
-impl CacheTotals {
+impl ProgramCacheTotals {
     pub fn of(points: &[ProgramCachePoint]) -> Self {
-        let mut totals = CacheTotals::default();
+        let mut totals = ProgramCacheTotals::default();
         for point in points {
             totals.add(point.water_level, point.insertions, point.evictions);
         }
@@ -145,8 +145,8 @@ impl CacheTotals {
 ///
 /// A pass that evicts starts at nine tenths of the capacity or slightly above. If no pass evicts, a
 /// larger capacity would not have changed the run.
-pub fn cache_validity(entries: u32, totals: &CacheTotals) -> Validity {
-    let CacheTotals {
+pub fn program_cache_validity(entries: u32, totals: &ProgramCacheTotals) -> Validity {
+    let ProgramCacheTotals {
         points,
         water_level,
         water_level_evicting,

@@ -6,7 +6,7 @@
 //! bank after the other, so these counts belong to the parent. The last slot has no child and so no
 //! counts. The snapshot's bank is frozen at load and left out.
 
-use super::judge::CacheTotals;
+use super::judge::ProgramCacheTotals;
 use faultline_agave::{
     log::{FrozenBank, LogLine, LogSplitter, Progress},
     points::{KnownPoint, ProgramCache},
@@ -50,7 +50,7 @@ pub fn read(path: &Path) -> io::Result<ReplayLog> {
 pub struct ReplayLog {
     pub offline_replay: OfflineReplay,
     /// Over the whole log, including points before the replay.
-    pub cache_totals: CacheTotals,
+    pub program_cache_totals: ProgramCacheTotals,
     index_of_slot: HashMap<u64, usize>,
     /// Freezing of the previous bank, or start of the replay.
     last_frozen_ns: Option<i64>,
@@ -104,7 +104,7 @@ impl ReplayLog {
 
     /// A slot with two children, on a fork, is reported twice.
     fn add_counts(&mut self, counts: &ProgramCache) {
-        self.cache_totals
+        self.program_cache_totals
             .add(counts.water_level, counts.insertions, counts.evictions);
         let index = counts.slot.and_then(|slot| self.index_of_slot.get(&slot));
         let Some(slot) = index.and_then(|index| self.offline_replay.slots.get_mut(*index)) else {

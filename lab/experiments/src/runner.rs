@@ -11,7 +11,7 @@ use super::{
     folder::ExperimentFolder,
     host::HostFinding,
     journal::{Entry, Journal, JournalLine, JournalState, NextAttempt, Planned},
-    judge::{CacheTotals, RunPeriod},
+    judge::{ProgramCacheTotals, RunPeriod},
     outcome::{Ending, Outcome},
     plan::{Arm, Lane, Plan},
     schedule::{ScheduledRun, Turn},
@@ -115,7 +115,7 @@ pub trait System {
     fn restore_folders(&mut self, plan: &Plan, lane: &Lane, from: &Path) -> Result<Vec<String>>;
 
     /// Drops the page cache and checks what is left.
-    fn drop_page_cache(&mut self, plan: &Plan, lane: &Lane) -> Result<CacheDropped>;
+    fn drop_page_cache(&mut self, plan: &Plan, lane: &Lane) -> Result<PageCacheDropped>;
 
     /// On return the recorder listens and follows the `pid`, if given.
     fn start_recorder(&mut self, request: &RecorderRequest<'_>) -> Result<Box<dyn Recorder>>;
@@ -127,7 +127,7 @@ pub trait System {
     /// `None` if the recording cannot be read now.
     fn progress(&mut self, recording: &Path) -> Option<Progress>;
 
-    fn cache_totals(&mut self, recording: &Path) -> Result<CacheTotals>;
+    fn program_cache_totals(&mut self, recording: &Path) -> Result<ProgramCacheTotals>;
 
     fn ticks(&mut self, recording: &Path) -> Result<Vec<TickRow>>;
 
@@ -139,7 +139,7 @@ pub trait Observer {
     fn read(&mut self, at: Duration) -> Reading;
 }
 
-pub struct CacheDropped {
+pub struct PageCacheDropped {
     pub notes: Vec<String>,
     pub why_not_cold: Option<String>,
 }
@@ -156,7 +156,7 @@ pub struct RecorderRequest<'a> {
     pub plan: &'a Plan,
     pub folder: &'a Path,
     pub labels: Vec<(String, String)>,
-    pub cache_entries: Option<u32>,
+    pub program_cache_entries: Option<u32>,
     /// `None`: follow the validator with the `ledger`.
     pub pid: Option<u32>,
     pub ledger: &'a Path,

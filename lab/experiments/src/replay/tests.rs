@@ -1,5 +1,5 @@
 use super::*;
-use crate::{judge::cache_validity, outcome::Validity};
+use crate::{judge::program_cache_validity, outcome::Validity};
 use proptest::prelude::*;
 use std::io::Write as _;
 
@@ -130,14 +130,19 @@ fn real_replay_logs_have_every_slot_and_independently_counted_sums() {
     assert_eq!((large.0, large.1), ((637, 0, 0), Some(373_698)));
     // Both replayed the same.
     assert_eq!(small.2, large.2);
-    let [small, large] = ["replay-512.log", "replay-1024.log"].map(|name| log(name).cache_totals);
-    assert_eq!(cache_validity(512, &small), Validity::Valid, "{small:?}");
-    assert!(
-        matches!(cache_validity(1024, &small), Validity::Invalid(_)),
+    let [small, large] =
+        ["replay-512.log", "replay-1024.log"].map(|name| log(name).program_cache_totals);
+    assert_eq!(
+        program_cache_validity(512, &small),
+        Validity::Valid,
         "{small:?}"
     );
     assert!(
-        !matches!(cache_validity(1024, &large), Validity::Invalid(_)),
+        matches!(program_cache_validity(1024, &small), Validity::Invalid(_)),
+        "{small:?}"
+    );
+    assert!(
+        !matches!(program_cache_validity(1024, &large), Validity::Invalid(_)),
         "{large:?}"
     );
 }

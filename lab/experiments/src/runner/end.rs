@@ -174,10 +174,10 @@ impl Runner<'_> {
         run.notes.extend(notes);
         let mut validity = Validity::Valid;
         match self.check_recording(run) {
-            Ok((cache_validity, coverage)) => {
+            Ok((program_cache_validity, coverage)) => {
                 outcome = coverage.checked_outcome(outcome);
                 let doubt = coverage.coverage_doubt();
-                validity = cache_validity.with_doubt(doubt.filter(|_| outcome.is_result()));
+                validity = program_cache_validity.with_doubt(doubt.filter(|_| outcome.is_result()));
             }
             Err(error) => {
                 let why = format!("its recording cannot be read: {error:#}");
@@ -208,11 +208,11 @@ impl Runner<'_> {
 
     fn check_recording(&mut self, run: &ActiveRun) -> Result<(Validity, TickCoverage)> {
         let recording = run.folder.join(RECORDING);
-        let cache_totals = self.system.cache_totals(&recording)?;
-        let cache_validity = run
+        let program_cache_totals = self.system.program_cache_totals(&recording)?;
+        let program_cache_validity = run
             .arm
             .program_cache_entries
-            .map(|entries| judge::cache_validity(entries, &cache_totals));
+            .map(|entries| judge::program_cache_validity(entries, &program_cache_totals));
         let interval = self
             .plan
             .recorder
@@ -221,7 +221,7 @@ impl Runner<'_> {
         let run_period = run.run_period.context("it was never begun")?;
         let ticks = self.system.ticks(&recording)?;
         let coverage = TickCoverage::of(&ticks, run_period, interval);
-        Ok((cache_validity.unwrap_or_default(), coverage))
+        Ok((program_cache_validity.unwrap_or_default(), coverage))
     }
 
     fn journal_end(&mut self, run: &mut ActiveRun, ending: Ending) -> Result<(), TurnError> {

@@ -1,13 +1,15 @@
 mod observer;
 mod recorder;
 
-use super::{CacheDropped, Observer, Recorder, RecorderRequest, StopRequest, System, job::owner};
+use super::{
+    Observer, PageCacheDropped, Recorder, RecorderRequest, StopRequest, System, job::owner,
+};
 use crate::{
     blocks,
     check::program_files,
     folder::OUTPUT,
     host::{HostFinding, host_findings},
-    judge::CacheTotals,
+    judge::ProgramCacheTotals,
     plan::{Lane, PageCache, Plan, Severity},
     replay,
     targets::{self, ScrapeTarget},
@@ -166,7 +168,7 @@ impl System for RealSystem {
         )])
     }
 
-    fn drop_page_cache(&mut self, plan: &Plan, lane: &Lane) -> Result<CacheDropped> {
+    fn drop_page_cache(&mut self, plan: &Plan, lane: &Lane) -> Result<PageCacheDropped> {
         let mut paths: Vec<&Path> = lane.folders().collect();
         paths.extend(plan.restored_from());
         if plan.page_cache == PageCache::DropAll {
@@ -211,14 +213,14 @@ impl System for RealSystem {
         progress(recording).ok()
     }
 
-    fn cache_totals(&mut self, recording: &Path) -> Result<CacheTotals> {
+    fn program_cache_totals(&mut self, recording: &Path) -> Result<ProgramCacheTotals> {
         let points = Recording::open(recording)?.program_cache_points()?;
         if !points.is_empty() {
-            return Ok(CacheTotals::of(&points));
+            return Ok(ProgramCacheTotals::of(&points));
         }
         // A replay exits before it has pushed its points; its log has them too.
         let log = replay::read(&recording.with_file_name(OUTPUT));
-        Ok(log.map(|log| log.cache_totals).unwrap_or_default())
+        Ok(log.map(|log| log.program_cache_totals).unwrap_or_default())
     }
 
     fn ticks(&mut self, recording: &Path) -> Result<Vec<TickRow>> {
@@ -244,7 +246,7 @@ fn format_entries(label: &str, entries: &[folders::RetainedEntry]) -> String {
     }
 }
 
-fn with_residency(note: String, residency: Result<Residency>) -> CacheDropped {
+fn with_residency(note: String, residency: Result<Residency>) -> PageCacheDropped {
     let mut notes = vec![note];
     let mut why_not_cold = None;
     match residency.map(|residency| (residency.share(), residency.resident_bytes())) {
@@ -262,7 +264,7 @@ fn with_residency(note: String, residency: Result<Residency>) -> CacheDropped {
         )),
         Err(error) => why_not_cold = Some(format!("the cold start could not be verified: {error}")),
     }
-    CacheDropped {
+    PageCacheDropped {
         notes,
         why_not_cold,
     }
@@ -292,7 +294,7 @@ mod tests {
         );
     }
 
-    fn of(pages: u64, resident: u64) -> CacheDropped {
+    fn of(pages: u64, resident: u64) -> PageCacheDropped {
         with_residency(
             "dropped".to_owned(),
             Ok(Residency {

@@ -209,7 +209,7 @@ impl Runner<'_> {
             plan: &self.plan,
             folder: &run.folder,
             labels,
-            cache_entries: run.arm.program_cache_entries,
+            program_cache_entries: run.arm.program_cache_entries,
             pid: pid.filter(|_| self.plan.workload.kind == WorkloadKind::Replay),
             ledger: &run.lane.ledger,
         })?;

@@ -1,7 +1,7 @@
 use super::*;
 
 /// Totals of a simulated cache with this capacity while these programs are called in turn.
-fn cache(capacity: u64, programs: u64) -> CacheTotals {
+fn cache(capacity: u64, programs: u64) -> ProgramCacheTotals {
     let target = capacity * 90 / 100;
     let mut points = Vec::new();
     let mut loaded: u64 = 0;
@@ -20,7 +20,7 @@ fn cache(capacity: u64, programs: u64) -> CacheTotals {
         });
         loaded -= evictions;
     }
-    CacheTotals::of(&points)
+    ProgramCacheTotals::of(&points)
 }
 
 #[test]
@@ -34,7 +34,7 @@ fn a_cache_of_the_planned_capacity_is_valid_with_or_without_overflow() {
         (256, 640),
     ] {
         assert_eq!(
-            cache_validity(entries, &cache(u64::from(entries), programs)),
+            program_cache_validity(entries, &cache(u64::from(entries), programs)),
             Validity::Valid,
             "{entries} {programs}"
         );
@@ -45,7 +45,7 @@ fn a_cache_of_the_planned_capacity_is_valid_with_or_without_overflow() {
 fn a_stock_cache_size_invalidates_a_run_where_it_matters() {
     let is_invalid = |entries, programs| {
         matches!(
-            cache_validity(entries, &cache(512, programs)),
+            program_cache_validity(entries, &cache(512, programs)),
             Validity::Invalid(_)
         )
     };
@@ -57,28 +57,31 @@ fn a_stock_cache_size_invalidates_a_run_where_it_matters() {
 
 #[test]
 fn unrecorded_cache_data_gives_no_validity() {
-    let unproven = |cache_totals: CacheTotals| {
-        matches!(cache_validity(512, &cache_totals), Validity::Unproven(_))
+    let unproven = |cache_totals: ProgramCacheTotals| {
+        matches!(
+            program_cache_validity(512, &cache_totals),
+            Validity::Unproven(_)
+        )
     };
-    assert!(unproven(CacheTotals::default()));
-    assert!(unproven(CacheTotals {
+    assert!(unproven(ProgramCacheTotals::default()));
+    assert!(unproven(ProgramCacheTotals {
         points: 5,
         insertions: 600,
-        ..CacheTotals::default()
+        ..ProgramCacheTotals::default()
     }));
-    assert!(unproven(CacheTotals {
+    assert!(unproven(ProgramCacheTotals {
         points: 5,
         insertions: 600,
         evictions: 1,
-        ..CacheTotals::default()
+        ..ProgramCacheTotals::default()
     }));
     assert_eq!(
-        cache_validity(
+        program_cache_validity(
             512,
-            &CacheTotals {
+            &ProgramCacheTotals {
                 points: 5,
                 insertions: 9,
-                ..CacheTotals::default()
+                ..ProgramCacheTotals::default()
             }
         ),
         Validity::Valid

@@ -60,7 +60,7 @@ impl RecorderDaemon {
                 None => RecordingTarget::Ledger(request.ledger.to_owned()),
             },
             out: &recording,
-            cache_entries: request.cache_entries,
+            cache_entries: request.program_cache_entries,
             labels: &request.labels,
             interval: Some(interval),
             config: settings.config.as_deref(),

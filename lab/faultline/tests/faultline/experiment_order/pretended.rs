@@ -6,9 +6,9 @@ use faultline_experiments::{
     folder::ExperimentFolder,
     host::HostFinding,
     journal::{Entry, JournalLine, Planned},
-    judge::CacheTotals,
+    judge::ProgramCacheTotals,
     plan::{Lane, Plan, Severity},
-    runner::{CacheDropped, Observer, Recorder, RecorderRequest, StopRequest, System},
+    runner::{Observer, PageCacheDropped, Recorder, RecorderRequest, StopRequest, System},
     search::{self, Reading, ReplayedSlot},
     targets::ScrapeTarget,
     watch::Timestamp,
@@ -308,10 +308,10 @@ impl System for Pretended {
         Ok(Vec::new())
     }
 
-    fn drop_page_cache(&mut self, plan: &Plan, lane: &Lane) -> Result<CacheDropped> {
+    fn drop_page_cache(&mut self, plan: &Plan, lane: &Lane) -> Result<PageCacheDropped> {
         self.log(&format!("cool lane {} ({:?})", lane.name, plan.page_cache));
         let warm = self.state.borrow().script.all("warm").is_some();
-        Ok(CacheDropped {
+        Ok(PageCacheDropped {
             notes: Vec::new(),
             why_not_cold: warm.then(|| "it did not begin cold".to_owned()),
         })
@@ -390,8 +390,8 @@ impl System for Pretended {
         })
     }
 
-    fn cache_totals(&mut self, _recording: &Path) -> Result<CacheTotals> {
-        Ok(CacheTotals {
+    fn program_cache_totals(&mut self, _recording: &Path) -> Result<ProgramCacheTotals> {
+        Ok(ProgramCacheTotals {
             points: 10,
             water_level: 462,
             water_level_evicting: 462,
