@@ -83,15 +83,15 @@ impl ReplayLog {
         if self.index_of_slot.contains_key(&bank.slot) {
             return;
         }
-        let before = mem::replace(&mut self.last_frozen_ns, frozen_ns);
+        let previous_ns = mem::replace(&mut self.last_frozen_ns, frozen_ns);
         let slots = &mut self.offline_replay.slots;
         if slots.len() >= MAX_SLOTS {
             self.offline_replay.left_out += 1;
             return;
         }
-        let elapsed_ms = before
+        let elapsed_ms = previous_ns
             .zip(frozen_ns)
-            .map(|(before, frozen)| frozen.saturating_sub(before) as f64 / 1e6);
+            .map(|(previous, frozen)| frozen.saturating_sub(previous) as f64 / 1e6);
         self.index_of_slot.insert(bank.slot, slots.len());
         slots.push(OfflineReplaySlot {
             slot: bank.slot,

@@ -233,9 +233,9 @@ impl<'w> Runner<'w> {
 
     /// The cool-down begins when the last run on this host ended.
     fn update_last_run_ended(&mut self, ended_unix_ns: Option<i64>) {
-        if let Some(ended) = ended_unix_ns {
+        if let Some(ended_unix_ns) = ended_unix_ns {
             let now = self.system.now();
-            let ago = from_nanoseconds(now.unix_ns.saturating_sub(ended));
+            let ago = from_nanoseconds(now.unix_ns.saturating_sub(ended_unix_ns));
             let ended = now.uptime.saturating_sub(ago);
             self.last_run_ended = self.last_run_ended.max(Some(ended));
         }

@@ -69,8 +69,7 @@ fn read_copy(
             copy.display()
         );
     }
-    let plan =
-        plan::parse(&text, file).map_err(|mistakes| UsageError(mistakes.iter().join("\n")))?;
+    let plan = plan::parse(&text, file).map_err(|errors| UsageError(errors.iter().join("\n")))?;
     // The folder may have been moved.
     Ok(Plan {
         folder: folder.path().to_owned(),
@@ -79,11 +78,11 @@ fn read_copy(
 }
 
 /// Fails if the text has changed. The error names the changed keys.
-pub fn refuse_changed(begun: &Plan, now: &Plan) -> Result<()> {
-    if begun.text == now.text {
+pub fn refuse_changed(old: &Plan, new: &Plan) -> Result<()> {
+    if old.text == new.text {
         return Ok(());
     }
-    let keys = differences(&begun.text, &now.text);
+    let keys = differences(&old.text, &new.text);
     let what = if keys.is_empty() {
         "comments or layout".to_owned()
     } else {
@@ -92,8 +91,8 @@ pub fn refuse_changed(begun: &Plan, now: &Plan) -> Result<()> {
     bail!(
         "{}: the plan has changed since the experiment was begun ({what}): put the old one back ({} is a copy), or run the new plan \
          with another `folder`",
-        now.file.display(),
-        begun.folder.join(folder::PLAN).display(),
+        new.file.display(),
+        old.folder.join(folder::PLAN).display(),
     )
 }
 

@@ -56,7 +56,7 @@ impl ScheduledRun {
 /// A plan must have the same schedule in all versions of this program.
 pub fn schedule(plan: &Plan) -> Vec<Turn> {
     let mut run = 0;
-    let mut scheduled = |(arm, is_second_aa_run): (usize, bool), replicate: u32, lane: &Lane| {
+    let mut schedule_run = |(arm, is_second_aa_run): (usize, bool), replicate: u32, lane: &Lane| {
         let arm = plan.arms.get(arm)?.name.clone();
         run += 1;
         Some(ScheduledRun {
@@ -77,28 +77,28 @@ pub fn schedule(plan: &Plan) -> Vec<Turn> {
             let arms = arms_by_lane(plan, concurrent.repeated_arm, replicate).into_iter();
             let runs = arms.zip(&plan.lanes);
             add_turn(
-                runs.filter_map(|(arm, lane)| scheduled(arm, replicate, lane))
+                runs.filter_map(|(arm, lane)| schedule_run(arm, replicate, lane))
                     .collect(),
             );
         }
     } else {
         let no_lane = Lane::default();
         let lane = plan.lanes.first().unwrap_or(&no_lane);
-        for (arm, replicate) in one_by_one(plan) {
-            add_turn(Vec::from_iter(scheduled((arm, false), replicate, lane)));
+        for (arm, replicate) in arms_and_replicates(plan) {
+            add_turn(Vec::from_iter(schedule_run((arm, false), replicate, lane)));
         }
     }
     turns
 }
 
 /// Arm and replicate, both from 0.
-fn one_by_one(plan: &Plan) -> Vec<(usize, u32)> {
+fn arms_and_replicates(plan: &Plan) -> Vec<(usize, u32)> {
     let arms = plan.arms.len();
     if plan.order == Order::Sequential {
         return (0..arms).cartesian_product(0..plan.replicates).collect();
     }
     let mut random = SplitMix64(plan.seed);
-    let mut all = Vec::new();
+    let mut ordered = Vec::new();
     for replicate in 0..plan.replicates {
         let mut order: Vec<usize> = (0..arms).collect();
         match plan.order {
@@ -107,9 +107,9 @@ fn one_by_one(plan: &Plan) -> Vec<(usize, u32)> {
             Order::Random => random.shuffle(&mut order),
             _ => {}
         }
-        all.extend(order.into_iter().map(|arm| (arm, replicate)));
+        ordered.extend(order.into_iter().map(|arm| (arm, replicate)));
     }
-    all
+    ordered
 }
 
 /// The arm of each lane, and whether this is the second run of the A/A pair. Each turn moves every
@@ -135,7 +135,7 @@ impl SplitMix64 {
     }
 
     /// `bound` is not 0.
-    fn below(&mut self, bound: u64) -> u64 {
+    fn next_below(&mut self, bound: u64) -> u64 {
         let max_unbiased = u64::MAX - u64::MAX % bound;
         loop {
             let drawn = self.next();
@@ -147,7 +147,7 @@ impl SplitMix64 {
 
     fn shuffle(&mut self, items: &mut [usize]) {
         for last in (1..items.len()).rev() {
-            items.swap(last, self.below(last as u64 + 1) as usize);
+            items.swap(last, self.next_below(last as u64 + 1) as usize);
         }
     }
 }

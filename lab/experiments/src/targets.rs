@@ -16,7 +16,7 @@ use std::{
 };
 
 /// Prometheus may run as another user.
-const MODE: u32 = 0o644;
+const FILE_MODE: u32 = 0o644;
 
 #[derive(Clone, Serialize)]
 pub struct ScrapeTarget {
@@ -60,7 +60,7 @@ pub fn write(file: &Path, targets: &[ScrapeTarget]) -> anyhow::Result<()> {
         // A pattern `*.json` does not match the temporary file.
         let part = TempFile::create(file)?;
         part.file()
-            .set_permissions(fs::Permissions::from_mode(MODE))?;
+            .set_permissions(fs::Permissions::from_mode(FILE_MODE))?;
         part.file().write_all(text.as_bytes())?;
         part.finish(file)
     };

@@ -55,13 +55,13 @@ fn each_replayed_slot_has_its_time_hash_and_transaction_counts() {
         ),
     ];
     let replayed = read_text(text.concat().as_bytes());
-    let known: Vec<_> = replayed
+    let rows: Vec<_> = replayed
         .slots
         .iter()
         .map(|slot| (slot.slot, slot.elapsed_ms, slot.misses, slot.evictions))
         .collect();
     assert_eq!(
-        known,
+        rows,
         [
             (10, Some(10.0), Some(5), Some(2)),
             (11, Some(25.0), Some(3), Some(0)),

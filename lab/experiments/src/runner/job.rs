@@ -66,7 +66,7 @@ pub fn command_prefix(
     Ok(command)
 }
 
-fn environment(user: Option<&str>, given: BTreeMap<String, String>) -> Vec<(OsString, OsString)> {
+fn environment(user: Option<&str>, planned: BTreeMap<String, String>) -> Vec<(OsString, OsString)> {
     let path = env::var_os("PATH").unwrap_or_else(|| DEFAULT_PATH.into());
     let home = match user {
         Some(user) => passwd::account(user)
@@ -88,7 +88,7 @@ fn environment(user: Option<&str>, given: BTreeMap<String, String>) -> Vec<(OsSt
         .filter_map(|(name, value)| Some((name.into(), value?)))
         .collect();
     variables.extend(
-        given
+        planned
             .into_iter()
             .map(|(name, value)| (name.into(), value.into())),
     );
@@ -115,16 +115,16 @@ pub fn make_folder(folder: &Path, user: Option<&str>) -> Result<()> {
 /// Maximum run time; `None` if the wait for the first transaction is unlimited.
 fn max_run_time(plan: &Plan) -> Option<Duration> {
     let stop = &plan.stop;
-    let before = match (plan.workload.kind, stop.counted_from) {
+    let lead_time = match (plan.workload.kind, stop.counted_from) {
         (WorkloadKind::Validator, CountedFrom::FirstTransaction) => stop.first_transaction_within?,
         (WorkloadKind::Replay, _) | (_, CountedFrom::Start) => Duration::ZERO,
     };
     // `max_duration` counts from the tip, and reaching the tip may take as long again.
-    let (before, length) = match &plan.memory_search {
-        Some(search) => (before.max(search.max_duration), search.max_duration),
-        None => (before, stop.duration),
+    let (lead_time, length) = match &plan.memory_search {
+        Some(search) => (lead_time.max(search.max_duration), search.max_duration),
+        None => (lead_time, stop.duration),
     };
-    Some(before + length + stop.grace + KILL_MARGIN)
+    Some(lead_time + length + stop.grace + KILL_MARGIN)
 }
 
 #[cfg(test)]

@@ -35,7 +35,7 @@ use recorder::RecorderDaemon;
 use std::{path::Path, time::Duration};
 
 const MAX_WAIT: Duration = Duration::from_millis(900);
-const MAX_NAMED: usize = 3;
+const MAX_LISTED: usize = 3;
 /// From this share of cached pages, files are not cold.
 const WARM_SHARE: f64 = 0.01;
 /// Fewer cached bytes do not matter for a limit, whatever their share.
@@ -181,7 +181,7 @@ impl System for RealSystem {
             bytes(dropped.bytes),
             format_entries("; left alone: ", &dropped.skipped)
         );
-        let mut dropped = with_residency(note, cold::residency(&paths));
+        let mut dropped = check_residency(note, cold::residency(&paths));
         // Otherwise only the first run is charged for the pages of the programs.
         if plan.page_cache == PageCache::DropFiles {
             for file in program_files(plan) {
@@ -234,19 +234,19 @@ impl System for RealSystem {
 }
 
 fn format_entries(label: &str, entries: &[folders::RetainedEntry]) -> String {
-    let named = entries
+    let listed = entries
         .iter()
-        .take(MAX_NAMED)
+        .take(MAX_LISTED)
         .map(|entry| format!("{} ({})", entry.path.display(), entry.reason))
         .join(", ");
-    match (entries.len(), entries.len().saturating_sub(MAX_NAMED)) {
-        (0, _) => named,
-        (_, 0) => format!("{label}{named}"),
-        (_, more) => format!("{label}{named} and {more} more"),
+    match (entries.len(), entries.len().saturating_sub(MAX_LISTED)) {
+        (0, _) => listed,
+        (_, 0) => format!("{label}{listed}"),
+        (_, more) => format!("{label}{listed} and {more} more"),
     }
 }
 
-fn with_residency(note: String, residency: Result<Residency>) -> PageCacheDropped {
+fn check_residency(note: String, residency: Result<Residency>) -> PageCacheDropped {
     let mut notes = vec![note];
     let mut why_not_cold = None;
     match residency.map(|residency| (residency.share(), residency.resident_bytes())) {
@@ -277,16 +277,16 @@ mod tests {
 
     #[test]
     fn skipped_files_are_named_with_reasons_up_to_a_few() {
-        let retained_names = |name: &str| folders::RetainedEntry {
+        let retained_entry = |name: &str| folders::RetainedEntry {
             path: name.into(),
             reason: "is a socket",
         };
         assert_eq!(format_entries("; not copied: ", &[]), "");
         assert_eq!(
-            format_entries("; not copied: ", &[retained_names("a")]),
+            format_entries("; not copied: ", &[retained_entry("a")]),
             "; not copied: a (is a socket)"
         );
-        let all = ["a", "b", "c", "d", "e"].map(retained_names);
+        let all = ["a", "b", "c", "d", "e"].map(retained_entry);
         assert!(
             format_entries("; kept ", &all).ends_with("c (is a socket) and 2 more"),
             "{}",
@@ -294,8 +294,8 @@ mod tests {
         );
     }
 
-    fn of(pages: u64, resident: u64) -> PageCacheDropped {
-        with_residency(
+    fn dropped_with(pages: u64, resident: u64) -> PageCacheDropped {
+        check_residency(
             "dropped".to_owned(),
             Ok(Residency {
                 files: 1,
@@ -307,8 +307,8 @@ mod tests {
 
     #[test]
     fn one_percent_cached_is_not_cold_and_less_is_cold() {
-        assert_eq!(of(1_000_000, 9_999).why_not_cold, None);
-        let warm = of(1_000_000, 10_000);
+        assert_eq!(dropped_with(1_000_000, 9_999).why_not_cold, None);
+        let warm = dropped_with(1_000_000, 10_000);
         assert!(warm.why_not_cold.is_some_and(|why| why.contains("1.0 %")));
         assert_eq!(
             warm.notes,
@@ -319,17 +319,17 @@ mod tests {
 
     #[test]
     fn reading_a_keypair_does_not_count_as_a_warm_ledger() {
-        assert_eq!(of(2, 2).why_not_cold, None);
-        assert_eq!(of(0, 0).why_not_cold, None);
-        assert!(of(1000, 1000).why_not_cold.is_some());
+        assert_eq!(dropped_with(2, 2).why_not_cold, None);
+        assert_eq!(dropped_with(0, 0).why_not_cold, None);
+        assert!(dropped_with(1000, 1000).why_not_cold.is_some());
     }
 
     #[test]
     fn uninspected_files_are_not_called_cold() {
         let error = anyhow::anyhow!("fincore is not installed");
-        let cooled = with_residency("dropped".to_owned(), Err(error));
+        let dropped = check_residency("dropped".to_owned(), Err(error));
         assert!(
-            cooled
+            dropped
                 .why_not_cold
                 .is_some_and(|why| why.contains("fincore"))
         );
@@ -339,7 +339,7 @@ mod tests {
         #[test]
         fn more_cached_pages_are_never_colder(pages in 1_u64..1 << 40, a: u64, b: u64) {
             let (less, more) = ((a % pages).min(b % pages), (a % pages).max(b % pages));
-            prop_assert!(of(pages, less).why_not_cold.is_none() || of(pages, more).why_not_cold.is_some());
+            prop_assert!(dropped_with(pages, less).why_not_cold.is_none() || dropped_with(pages, more).why_not_cold.is_some());
         }
     }
 }

@@ -107,8 +107,8 @@ impl RunningSearch {
     fn is_out_of_memory(&mut self, cgroup_state: &CgroupState) -> bool {
         let count = |name: &str| cgroup_state.memory_events.get(name).copied().unwrap_or(0);
         let total = count("oom").saturating_add(count("oom_kill"));
-        let before = std::mem::replace(&mut self.oom_events, total);
-        count("under_oom") > 0 || total > before
+        let last_total = std::mem::replace(&mut self.oom_events, total);
+        count("under_oom") > 0 || total > last_total
     }
 }
 
@@ -283,9 +283,9 @@ fn in_words(event: &SearchEvent) -> String {
 mod tests {
     use super::*;
 
-    struct Blind;
+    struct EmptyObserver;
 
-    impl Observer for Blind {
+    impl Observer for EmptyObserver {
         fn read(&mut self, at: Duration) -> Reading {
             Reading {
                 at,
@@ -306,18 +306,18 @@ mod tests {
             horizon: second,
         };
         let mut running_search =
-            RunningSearch::begin(&plan(""), rules, false, Box::new(Blind)).unwrap();
+            RunningSearch::begin(&plan(""), rules, false, Box::new(EmptyObserver)).unwrap();
         let mut cgroup_state = CgroupState::default();
-        let mut seen = |name: &str, count: u64| {
+        let mut is_out_of_memory = |name: &str, count: u64| {
             cgroup_state.memory_events.insert(name.to_owned(), count);
             running_search.is_out_of_memory(&cgroup_state)
         };
-        assert!(!seen("oom", 0));
-        assert!(seen("oom", 1));
-        assert!(!seen("oom", 1), "reported once");
-        assert!(seen("under_oom", 1));
-        assert!(seen("under_oom", 1), "it still waits");
-        assert!(!seen("under_oom", 0));
+        assert!(!is_out_of_memory("oom", 0));
+        assert!(is_out_of_memory("oom", 1));
+        assert!(!is_out_of_memory("oom", 1), "reported once");
+        assert!(is_out_of_memory("under_oom", 1));
+        assert!(is_out_of_memory("under_oom", 1), "it still waits");
+        assert!(!is_out_of_memory("under_oom", 0));
     }
 
     /// One whose recorder has this configuration.
@@ -329,9 +329,9 @@ mod tests {
                     [begin]\nhow = \"download\"\n[recorder]\nconfig = \"faultlined.toml\"\n\
                     [search]\nwhat = \"memory\"\nfrom = \"1G\"\n";
         let plan = crate::plan::parse(text, &file).unwrap();
-        let message = at_tip_slots(&plan);
+        let slots = at_tip_slots(&plan);
         assert_eq!(
-            message,
+            slots,
             config
                 .rsplit_once("= ")
                 .map_or(32, |(_, slots)| slots.parse().unwrap())
@@ -349,16 +349,16 @@ mod tests {
     #[test]
     fn brief_read_failures_are_tolerated_and_lasting_ones_are_errors() {
         let second = Duration::from_secs(1);
-        let fails = || Err::<(), _>(anyhow::anyhow!("no answer"));
-        let mut error = FailureTimer::default();
-        assert!(error.tolerate(second, fails()).unwrap().is_none());
-        assert!(error.tolerate(30 * second, fails()).unwrap().is_none());
-        assert!(error.tolerate(30 * second, Ok(())).unwrap().is_some());
+        let failure = || Err::<(), _>(anyhow::anyhow!("no answer"));
+        let mut timer = FailureTimer::default();
+        assert!(timer.tolerate(second, failure()).unwrap().is_none());
+        assert!(timer.tolerate(30 * second, failure()).unwrap().is_none());
+        assert!(timer.tolerate(30 * second, Ok(())).unwrap().is_some());
         assert!(
-            error.tolerate(40 * second, fails()).unwrap().is_none(),
+            timer.tolerate(40 * second, failure()).unwrap().is_none(),
             "it counts anew"
         );
-        let error = error.tolerate(70 * second, fails()).unwrap_err();
+        let error = timer.tolerate(70 * second, failure()).unwrap_err();
         assert_eq!(format!("{error:#}"), "this has failed for 30 s: no answer");
     }
 }

@@ -270,12 +270,12 @@ impl Runner<'_> {
                 .system
                 .host_findings(&self.plan, &self.unique_name)
                 .map_err(|error| self.turn_error(first_run, &error))?;
-            let may_wait =
+            let has_wait_time =
                 self.system.now().uptime.saturating_sub(wait_began) < self.plan.host.max_host_wait;
             let has_temporary_problem = findings
                 .iter()
                 .any(|finding| finding.is_temporary && finding.severity != Severity::Note);
-            if may_wait && has_temporary_problem {
+            if has_wait_time && has_temporary_problem {
                 self.system.wait(HOST_WAIT_INTERVAL);
                 continue;
             }
@@ -312,30 +312,30 @@ impl Runner<'_> {
         } else {
             END_CHECK_INTERVAL
         };
-        let mut polled_at = Duration::ZERO;
+        let mut checked_at = Duration::ZERO;
         loop {
             self.system.wait(poll_interval);
             // The signal may have ended the runs as well, so their ends are no results.
             self.check_stop_request()?;
             // Under systemd, each check for the end is a request to PID 1.
             let now = self.system.now().uptime;
-            let is_due = now.saturating_sub(polled_at) >= END_CHECK_INTERVAL;
-            if is_due {
-                polled_at = now;
+            let is_check_due = now.saturating_sub(checked_at) >= END_CHECK_INTERVAL;
+            if is_check_due {
+                checked_at = now;
             }
             let mut runs_to_conclude: Vec<&mut ActiveRun> = Vec::new();
-            let mut continues = false;
+            let mut any_continues = false;
             for run in runs.iter_mut().filter(|run| !run.end_journaled) {
                 self.poll_search(run)?;
-                if !is_due && run.stop_decision.is_none() {
-                    continues = true;
+                if !is_check_due && run.stop_decision.is_none() {
+                    any_continues = true;
                     continue;
                 }
                 match self
                     .poll_run(run)
                     .map_err(|error| self.turn_error(run.scheduled.run, &error))?
                 {
-                    RunPoll::Running => continues = true,
+                    RunPoll::Running => any_continues = true,
                     RunPoll::ConcludeTogether => runs_to_conclude.push(run),
                     RunPoll::ConcludeNow => {
                         self.journal_validator_end(run)?;
@@ -343,7 +343,7 @@ impl Runner<'_> {
                     }
                 }
             }
-            if !continues {
+            if !any_continues {
                 return self.conclude(&mut runs_to_conclude);
             }
         }

@@ -32,8 +32,8 @@ fn concurrent(arms: usize, replicates: u32, repeated_arm: usize) -> Plan {
     plan
 }
 
-/// The arms in the order in which they are run.
-fn written(arms: usize, replicates: u32, order: &str) -> String {
+/// The arm of each turn.
+fn arms_of(arms: usize, replicates: u32, order: &str) -> String {
     schedule(&plan(arms, replicates, order))
         .iter()
         .map(|turn| turn.runs[0].arm.as_str())
@@ -42,11 +42,11 @@ fn written(arms: usize, replicates: u32, order: &str) -> String {
 
 #[test]
 fn each_schedule_order_matches_its_name() {
-    assert_eq!(written(3, 3, ""), "ABCCBAABC");
-    assert_eq!(written(2, 4, "order = \"abba\""), "ABBAABBA");
-    assert_eq!(written(3, 4, "order = \"latin-square\""), "ABCBCACABABC");
+    assert_eq!(arms_of(3, 3, ""), "ABCCBAABC");
+    assert_eq!(arms_of(2, 4, "order = \"abba\""), "ABBAABBA");
+    assert_eq!(arms_of(3, 4, "order = \"latin-square\""), "ABCBCACABABC");
     assert_eq!(
-        written(2, 2, "order = \"sequential\"\nforce_order = true"),
+        arms_of(2, 2, "order = \"sequential\"\nforce_order = true"),
         "AABB"
     );
 }
@@ -55,12 +55,12 @@ fn each_schedule_order_matches_its_name() {
 #[test]
 fn a_seed_always_gives_the_same_order() {
     assert_eq!(
-        written(5, 3, "order = \"random\"\nseed = 7"),
+        arms_of(5, 3, "order = \"random\"\nseed = 7"),
         "EBDACCADBECEDBA"
     );
     assert_ne!(
-        written(5, 3, "order = \"random\"\nseed = 8"),
-        written(5, 3, "order = \"random\"\nseed = 7")
+        arms_of(5, 3, "order = \"random\"\nseed = 8"),
+        arms_of(5, 3, "order = \"random\"\nseed = 7")
     );
     // The generator's first numbers from the seed 1234567, as published with it.
     let mut random = SplitMix64(1_234_567);
@@ -80,7 +80,7 @@ fn random_orders_are_about_equally_likely() {
     let mut seen: BTreeMap<String, u32> = BTreeMap::new();
     for seed in 0..600 {
         *seen
-            .entry(written(3, 1, &format!("order = \"random\"\nseed = {seed}")))
+            .entry(arms_of(3, 1, &format!("order = \"random\"\nseed = {seed}")))
             .or_default() += 1;
     }
     assert_eq!(seen.len(), 6);
@@ -92,14 +92,17 @@ fn random_orders_are_about_equally_likely() {
 
 #[test]
 fn arms_rotate_by_one_lane_each_turn() {
-    let sits = |turn: &Turn| {
+    let arm_names = |turn: &Turn| {
         turn.runs
             .iter()
             .map(|run| format!("{}{}", run.arm, if run.is_second_aa_run { "'" } else { "" }))
             .collect()
     };
-    let seats: Vec<String> = schedule(&concurrent(2, 4, 0)).iter().map(sits).collect();
-    assert_eq!(seats, ["ABA'", "A'AB", "BA'A", "ABA'"]);
+    let orders: Vec<String> = schedule(&concurrent(2, 4, 0))
+        .iter()
+        .map(arm_names)
+        .collect();
+    assert_eq!(orders, ["ABA'", "A'AB", "BA'A", "ABA'"]);
 }
 
 proptest! {
@@ -119,7 +122,7 @@ proptest! {
         let all: BTreeSet<(&str, u32)> = runs.iter().map(|run| (run.arm.as_str(), run.replicate)).collect();
         prop_assert_eq!(all.len(), arms * replicates as usize);
         prop_assert_eq!(runs.len(), all.len());
-        // Each arm's replicates are counted in the order in which they are run.
+        // The replicates of each arm have consecutive numbers.
         let mut last: BTreeMap<&str, u32> = BTreeMap::new();
         for run in runs {
             let last = last.entry(&run.arm).or_default();
@@ -134,7 +137,7 @@ proptest! {
         let plan = concurrent(arms, rounds * (arms as u32 + 1), repeated_arm);
         let turns = schedule(&plan);
         prop_assert_eq!(turns.len(), plan.replicates as usize);
-        let mut sat: BTreeMap<(String, bool, String), u32> = BTreeMap::new();
+        let mut runs_per_lane: BTreeMap<(String, bool, String), u32> = BTreeMap::new();
         for turn in &turns {
             let lanes: BTreeSet<&str> = turn.runs.iter().map(|run| run.lane.as_str()).collect();
             prop_assert_eq!((lanes.len(), turn.runs.len()), (arms + 1, arms + 1));
@@ -146,11 +149,11 @@ proptest! {
             prop_assert_eq!(seconds, [plan.arms[repeated_arm].name.as_str()]);
             for run in &turn.runs {
                 prop_assert_eq!(run.replicate, turn.number);
-                *sat.entry((run.arm.clone(), run.is_second_aa_run, run.lane.clone())).or_default() += 1;
+                *runs_per_lane.entry((run.arm.clone(), run.is_second_aa_run, run.lane.clone())).or_default() += 1;
             }
         }
-        // As often in each lane as in any other.
-        prop_assert!(sat.values().all(|times| *times == rounds));
+        // Every arm has the same number of runs in each lane.
+        prop_assert!(runs_per_lane.values().all(|times| *times == rounds));
         let numbers: BTreeSet<u32> = turns.iter().flat_map(|turn| &turn.runs).map(|run| run.run).collect();
         prop_assert_eq!(numbers.len(), turns.len() * (arms + 1));
     }

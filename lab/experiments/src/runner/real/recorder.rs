@@ -126,15 +126,15 @@ impl RecorderDaemon {
         )
     }
 
-    /// Polls until `until` is true; false after all polls. Reports a long wait.
-    fn wait(
+    /// Polls until `is_done` returns true; returns false after all polls. Reports a long wait.
+    fn wait_until(
         &mut self,
         polls: u32,
         purpose: &str,
-        mut until: impl FnMut(&mut Self) -> Result<bool>,
+        mut is_done: impl FnMut(&mut Self) -> Result<bool>,
     ) -> Result<bool> {
         for poll in 0..polls {
-            if until(self)? {
+            if is_done(self)? {
                 return Ok(true);
             }
             if poll == POLLS_BEFORE_MESSAGE {
@@ -262,7 +262,7 @@ impl Recorder for RecorderDaemon {
     fn wait_for_end_event(&mut self) {
         let polls = polls_to_write(self.interval);
         // A recording without this event is better than none.
-        let _ = self.wait(polls, "to write the end of the run", |daemon| {
+        let _ = self.wait_until(polls, "to write the end of the run", |daemon| {
             let progress = progress(&daemon.recording).ok();
             // If no process was followed, its end cannot be recorded.
             Ok(
@@ -276,7 +276,7 @@ impl Recorder for RecorderDaemon {
         if self.poll_end()?.is_none() {
             self.launched.terminate()?;
         }
-        let ended = self.wait(POLLS_TO_END, "to end", |daemon| {
+        let ended = self.wait_until(POLLS_TO_END, "to end", |daemon| {
             Ok(daemon.poll_end()?.is_some())
         })?;
         let last_problem = self.log.last_problem();
