@@ -1,4 +1,8 @@
-//! Runs a plan; each step is journaled before it is taken.
+//! Executes a plan. Journals each step of a run before it executes the step.
+//!
+//! A turn is the runs that execute at the same time; an attempt is one execution of a turn. A lane
+//! is the folders, ports and CPUs of one run of a turn. A host block is turns that one host
+//! executes with a separate journal.
 
 mod end;
 mod job;
@@ -36,17 +40,17 @@ use std::{
     time::Duration,
 };
 
-/// From SIGTERM to SIGKILL for leftovers of an earlier runner.
+/// Time from SIGTERM to SIGKILL for processes of an earlier runner.
 const SWEEP_GRACE: Duration = Duration::from_secs(30);
 
 #[derive(Debug)]
 pub enum ExperimentEnd {
     Finished,
-    /// A request or a full disk stopped it. The text has a remedy.
+    /// A request or a full disk stopped it. The text says why, and how to resume.
     Stopped(String),
-    /// Too many attempts failed. The text has a remedy.
+    /// Too many attempts at a turn failed. The text says why, and how to resume.
     GaveUp(String),
-    /// The host is not fit for a block. Another host may be.
+    /// The host is not fit for its host block. Another host may be. The text is as above.
     UnfitHost(String),
 }
 
@@ -69,6 +73,7 @@ enum TurnError {
 #[derive(Default)]
 struct ActiveRun {
     scheduled: ScheduledRun,
+    /// Number of the attempt at the turn, from 1 on.
     attempt: u32,
     arm: Arm,
     lane: Lane,
@@ -77,21 +82,22 @@ struct ActiveRun {
     environment: Vec<(OsString, OsString)>,
     launched: Option<Box<dyn Launched>>,
     recorder: Option<Box<dyn Recorder>>,
+    /// `None` until the program begins.
     watch: Option<Watch>,
     search: Option<RunningSearch>,
-    /// Since when reads of its cgroup have failed.
+    /// Since when reads of the run's cgroup have failed.
     poll_failures: FailureTimer,
-    /// Why the runner ends it, and the cgroup's state at that decision.
+    /// Why the runner ends the run, and the state of the cgroup at this decision.
     stop_decision: Option<(Outcome, CgroupState)>,
-    /// At the last poll, its first process had exited, but others in its cgroup had not.
+    /// At the last poll, the first process had exited, but other processes in the cgroup had not.
     has_survivors: bool,
-    /// Why its page cache may not be cold.
+    /// Why files of the run may have been in the page cache at its start.
     why_not_cold: Option<String>,
     run_period: Option<RunPeriod>,
     end_journaled: bool,
 }
 
-/// The environment of the runner. It is small, because tests implement a fake.
+/// What the runner needs of the host. It is small, because tests implement a fake.
 pub trait System {
     fn now(&self) -> Timestamp;
 
@@ -99,7 +105,7 @@ pub trait System {
 
     fn host_name(&self) -> String;
 
-    /// Returns earlier on a signal.
+    /// May return early, as it does on a signal.
     fn wait(&mut self, at_most: Duration);
 
     fn stop_request(&self) -> Option<StopRequest>;
@@ -114,10 +120,10 @@ pub trait System {
 
     fn restore_folders(&mut self, plan: &Plan, lane: &Lane, from: &Path) -> Result<Vec<String>>;
 
-    /// Drops the page cache and checks what is left.
+    /// Drops files from the page cache, then checks which of their pages are still cached.
     fn drop_page_cache(&mut self, plan: &Plan, lane: &Lane) -> Result<PageCacheDropped>;
 
-    /// On return the recorder listens and follows the `pid`, if given.
+    /// On return the recorder listens and records. It follows the `pid` if the request has one.
     fn start_recorder(&mut self, request: &RecorderRequest<'_>) -> Result<Box<dyn Recorder>>;
 
     fn observer(&mut self, pid: u32, recording: &Path) -> Box<dyn Observer>;
@@ -135,7 +141,7 @@ pub trait System {
 }
 
 pub trait Observer {
-    /// The caller adds [`Reading::out_of_memory`].
+    /// Does not set [`Reading::out_of_memory`]: the caller has the state of the cgroup.
     fn read(&mut self, at: Duration) -> Reading;
 }
 
@@ -157,27 +163,27 @@ pub struct RecorderRequest<'a> {
     pub folder: &'a Path,
     pub labels: Vec<(String, String)>,
     pub program_cache_entries: Option<u32>,
-    /// `None`: follow the validator with the `ledger`.
+    /// `None`: the recorder follows the validator that uses `ledger`.
     pub pid: Option<u32>,
     pub ledger: &'a Path,
 }
 
-/// Dropping it kills the recorder.
+/// A recording process. It is killed when this is dropped.
 pub trait Recorder {
     fn addresses(&self) -> &Addresses;
 
-    /// How it ended, with its last warning, error or panic (may be empty).
+    /// How the recorder ended, and its last warning, error or panic. This text may be empty.
     fn poll_end(&mut self) -> Result<Option<(End, String)>>;
 
     fn warnings(&mut self) -> Vec<String>;
 
-    /// A failure loses no mark: the journal has it.
+    /// Adds a mark to the recording. If this fails, the journal still has the event.
     fn mark(&mut self, name: &str, kind: &str) -> Result<()>;
 
-    /// Waits briefly until the recording shows the end.
+    /// Waits until the recording has the end of the run, or until a timeout.
     fn wait_for_end_event(&mut self);
 
-    /// Fails if it did not end in order.
+    /// Ends the recorder. Fails if it exits with an error or has to be killed.
     fn finish(self: Box<Self>) -> Result<()>;
 }
 
@@ -190,8 +196,9 @@ pub struct Runner<'w> {
     journal: Journal,
     journal_state: JournalState,
     system: &'w mut dyn System,
-    /// Uptime.
+    /// Uptime at the end of the last run on this host.
     last_run_ended: Option<Duration>,
+    /// Set if this runner executes only the turns of this host block.
     host_block: Option<HostBlock>,
     /// Entries of the Prometheus target file, by run.
     scrape_targets: BTreeMap<u32, ScrapeTarget>,
@@ -223,7 +230,8 @@ impl<'w> Runner<'w> {
                 .as_ref()
                 .and_then(|host_block| host_block.last_end_unix_ns),
         );
-        // Blocks may run at the same time, so each writes a targets file in its own folder.
+        // Host blocks may execute at the same time, so they cannot share the targets file of the
+        // plan. `None` is a file in the folder of the journal.
         if host_block.is_some() {
             self.plan.recorder.targets = None;
         }
@@ -261,7 +269,7 @@ impl<'w> Runner<'w> {
         }
     }
 
-    /// On an error, current runs are stopped and the experiment can be resumed.
+    /// If this fails, the runs of the current turn have ended, and the experiment can be resumed.
     pub fn run(mut self) -> Result<ExperimentEnd> {
         self.write(Entry::Runner {
             pid: std::process::id(),
@@ -293,7 +301,7 @@ impl<'w> Runner<'w> {
         Ok(ExperimentEnd::Finished)
     }
 
-    /// Stops leftovers of an earlier runner and records their runs as cut off.
+    /// Ends processes of an earlier runner of this experiment, and journals the end of their runs.
     fn end_leftovers(&mut self) -> Result<()> {
         let ended_leftovers = self
             .system
@@ -318,7 +326,7 @@ impl<'w> Runner<'w> {
         Ok(())
     }
 
-    /// Failures of the Prometheus target file do not end a run.
+    /// If the Prometheus target file cannot be written, the runs continue.
     fn write_targets(&mut self) {
         let file = targets::path(&self.plan, &self.folder);
         let targets: Vec<ScrapeTarget> = self.scrape_targets.values().cloned().collect();

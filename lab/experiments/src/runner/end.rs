@@ -1,3 +1,5 @@
+//! Ends the runs of a turn, judges them and journals their ends.
+
 use super::{ActiveRun, Runner, TurnError, running_search};
 use crate::{
     folder::RECORDING,
@@ -40,8 +42,9 @@ impl Runner<'_> {
         Ok(())
     }
 
-    /// Ends all runs of a turn. Returns `turn_error` if it is of the disk or journal, else the
-    /// first error of ending them, else `turn_error`.
+    /// Ends the unfinished runs of a turn after `turn_error`. Returns this error if it is one of the
+    /// disk or journal, else the first error of ending the runs. Without such an error, returns
+    /// `turn_error`.
     pub(super) fn abandon(&mut self, runs: &mut [ActiveRun], turn_error: TurnError) -> TurnError {
         let mut unfinished: Vec<&mut ActiveRun> =
             runs.iter_mut().filter(|run| !run.end_journaled).collect();
@@ -88,8 +91,8 @@ impl Runner<'_> {
         }
     }
 
-    /// Asks runs to end, and waits until they have, but at most for the grace period or until a
-    /// forced stop.
+    /// Sends SIGTERM to the runs, then waits until they have no processes. A forced stop or the end
+    /// of the grace period ends the wait.
     fn terminate(&mut self, runs: &mut [&mut ActiveRun]) {
         for run in &mut *runs {
             running_search::lift_memory_limit(run);
@@ -129,10 +132,11 @@ impl Runner<'_> {
         }
     }
 
-    /// Returns the final state of the cgroup.
+    /// Kills what is left of the run and ends its recorder. Returns the final state of the cgroup.
     fn shut_down(&mut self, run: &mut ActiveRun) -> Result<CgroupState> {
         let has_begun = run.watch.is_some();
-        // The recorder reads the cgroup's files until it ends.
+        // `Launched::close` removes the cgroup, which the recorder reads. If the run has ended, the
+        // recorder must write the end before `close`. Otherwise `close` ends the run.
         let has_ended = run
             .launched
             .as_mut()
@@ -143,7 +147,7 @@ impl Runner<'_> {
         {
             recorder.wait_for_end_event();
         }
-        // Removed first, so that Prometheus reports no target as down.
+        // Before the recorder ends: otherwise Prometheus reports its target as down.
         if self.scrape_targets.remove(&run.scheduled.run).is_some() {
             self.write_targets();
         }
@@ -175,6 +179,7 @@ impl Runner<'_> {
         let mut validity = Validity::Valid;
         match self.check_recording(run) {
             Ok((program_cache_validity, coverage)) => {
+                // A completed run fails if most of its samples are missing.
                 outcome = coverage.checked_outcome(outcome);
                 let doubt = coverage.coverage_doubt();
                 validity = program_cache_validity.with_doubt(doubt.filter(|_| outcome.is_result()));
@@ -224,6 +229,8 @@ impl Runner<'_> {
         Ok((program_cache_validity.unwrap_or_default(), coverage))
     }
 
+    /// Journals the end of the run. Returns a failure of the run as an error if the turn has other
+    /// runs.
     fn journal_end(&mut self, run: &mut ActiveRun, ending: Ending) -> Result<(), TurnError> {
         let (number, attempt) = (run.scheduled.run, run.attempt);
         let failure = ending.outcome.failure().map(str::to_owned);

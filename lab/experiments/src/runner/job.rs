@@ -1,3 +1,5 @@
+//! The job that a launcher executes for a run: command, environment, user, folders and limits.
+
 use super::ActiveRun;
 use crate::{
     folder::{self, EXEC_GATE, OUTPUT, PROGRAM_FOLDER},
@@ -10,11 +12,12 @@ use faultline_runner::isolation::{CpuSet, Job, Launcher, folders::Owner};
 use itertools::Itertools;
 use std::{collections::BTreeMap, env, ffi::OsString, path::Path, time::Duration};
 
-/// A launcher that can limit run time kills a run this long after its planned end.
+/// A launcher that can limit the run time kills a run this long after its latest planned end.
 const KILL_MARGIN: Duration = Duration::from_secs(3600);
 const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// The program waits at the pipe `EXEC_GATE` in the run's folder.
+/// The command begins as the exec shim, `faultline hold`. The shim waits at [`EXEC_GATE`], a FIFO
+/// in the run's folder, and then executes the program.
 pub fn job(
     plan: &Plan,
     run: &ActiveRun,
@@ -43,8 +46,9 @@ pub fn job(
     })
 }
 
-/// The start of a command that waits at `exec_gate`, sets `cpus`, and dies with this program if
-/// possible. The command to execute follows it.
+/// The exec shim with its options. The caller appends the command that the shim executes. Before
+/// that, the shim waits at `exec_gate` and sets its affinity to `cpus`. If the launcher makes child
+/// processes, the shim dies with this program.
 pub fn command_prefix(
     launcher: &dyn Launcher,
     exec_gate: Option<&Path>,
@@ -100,7 +104,7 @@ pub fn owner(user: Option<&str>) -> Result<Option<Owner>> {
     Ok(account.map(|account| account.owner))
 }
 
-/// Makes the run's folder. With a `user`, the workload may write only in its subfolder.
+/// Makes the run's folder. With a `user`, the workload may write only in [`PROGRAM_FOLDER`].
 pub fn make_folder(folder: &Path, user: Option<&str>) -> Result<()> {
     let program_folder = folder.join(PROGRAM_FOLDER);
     std::fs::create_dir_all(&program_folder).at(&program_folder)?;
@@ -119,7 +123,8 @@ fn max_run_time(plan: &Plan) -> Option<Duration> {
         (WorkloadKind::Validator, CountedFrom::FirstTransaction) => stop.first_transaction_within?,
         (WorkloadKind::Replay, _) | (_, CountedFrom::Start) => Duration::ZERO,
     };
-    // `max_duration` counts from the tip, and reaching the tip may take as long again.
+    // `search.max_duration` begins when the validator is at the tip. Reaching the tip may take the
+    // same time.
     let (lead_time, length) = match &plan.memory_search {
         Some(search) => (lead_time.max(search.max_duration), search.max_duration),
         None => (lead_time, stop.duration),

@@ -1,3 +1,5 @@
+//! Executes one turn: the runs that execute at the same time. Prepares, begins and polls them.
+
 use super::{ActiveRun, RecorderRequest, Runner, TurnError, job, running_search};
 use crate::{
     blocks::HostBlock,
@@ -40,9 +42,9 @@ struct JobState {
     end: Option<End>,
     cgroup_state: CgroupState,
     is_oom_killed: bool,
-    /// How the recorder ended, with its last output.
+    /// How the recorder ended, and its last warning, error or panic.
     recorder_end: Option<(End, String)>,
-    /// Not checked while its first process runs.
+    /// The first process has exited, but other processes in the cgroup have not.
     has_survivors: bool,
 }
 
@@ -251,7 +253,8 @@ impl Runner<'_> {
         Ok(())
     }
 
-    /// Waits for the cool-down and a fit host. Returns its warnings.
+    /// Waits for the end of the cool-down, then until the host is fit. Returns warnings about the
+    /// host.
     fn wait_for_host(&mut self, runs: &[ActiveRun]) -> Result<Vec<String>, TurnError> {
         while let Some(last_run_ended) = self.last_run_ended {
             let waited = self.system.now().uptime.saturating_sub(last_run_ended);
@@ -304,8 +307,8 @@ impl Runner<'_> {
         }
     }
 
-    /// If a run ends early, the other runs of the turn go on. Runs whose time is up are ended
-    /// together.
+    /// Polls the runs until all have ended. If a run ends early, the other runs continue. Runs
+    /// whose time is up are ended together.
     fn watch(&mut self, runs: &mut [ActiveRun]) -> Result<(), TurnError> {
         let poll_interval = if self.plan.memory_search.is_some() {
             running_search::READING_INTERVAL
@@ -315,9 +318,10 @@ impl Runner<'_> {
         let mut checked_at = Duration::ZERO;
         loop {
             self.system.wait(poll_interval);
-            // The signal may have ended the runs as well, so their ends are no results.
+            // The signal may have ended the runs, too. Then their ends are not results.
             self.check_stop_request()?;
-            // Under systemd, each check for the end is a request to PID 1.
+            // Under systemd, each check for the end is a request to PID 1, so a search polls more
+            // often than it checks.
             let now = self.system.now().uptime;
             let is_check_due = now.saturating_sub(checked_at) >= END_CHECK_INTERVAL;
             if is_check_due {
@@ -352,7 +356,7 @@ impl Runner<'_> {
     fn poll_run(&mut self, run: &mut ActiveRun) -> Result<RunPoll> {
         let polled = poll_job(run);
         let state = match run.search {
-            // Hours of work must survive a short error.
+            // A search takes hours, so a short failure does not end it.
             Some(_) => {
                 let now = self.system.now().uptime;
                 match run.poll_failures.tolerate(now, polled)? {
@@ -378,14 +382,14 @@ impl Runner<'_> {
             );
         }
         if has_ended && !state.is_oom_killed {
-            // A log writer may need a moment to exit.
+            // A log writer may exit a moment later, so wait for the next poll.
             let had_survivors = std::mem::replace(&mut run.has_survivors, state.has_survivors);
             if run.has_survivors && !had_survivors {
                 return Ok(RunPoll::Running);
             }
         }
         if has_ended || state.is_oom_killed {
-            // The cgroup's state has the end; the recording may lack it.
+            // The state of the cgroup says how the run ended, so the recording is not sampled.
             return Ok(RunPoll::ConcludeNow);
         }
         let stop_reason = self.sample_recording(watch, number, &run.folder)?;
@@ -399,7 +403,8 @@ impl Runner<'_> {
         })
     }
 
-    /// Fails if nothing is recorded any more.
+    /// Returns the outcome if the runner must end the run now. Fails if nothing is recorded any
+    /// more.
     fn sample_recording(
         &mut self,
         watch: &mut Watch,
