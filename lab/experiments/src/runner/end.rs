@@ -42,9 +42,9 @@ impl Runner<'_> {
         Ok(())
     }
 
-    /// Ends the unfinished runs of a turn after `turn_error`. Returns this error if it is one of the
-    /// disk or journal, else the first error of ending the runs. Without such an error, returns
-    /// `turn_error`.
+    /// Ends the unfinished runs of a turn after `turn_error`. Returns `turn_error`, unless ending
+    /// the runs fails: then returns its first error. An error of the disk or journal is never
+    /// replaced.
     pub(super) fn abandon(&mut self, runs: &mut [ActiveRun], turn_error: TurnError) -> TurnError {
         let mut unfinished: Vec<&mut ActiveRun> =
             runs.iter_mut().filter(|run| !run.end_journaled).collect();

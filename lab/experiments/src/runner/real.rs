@@ -1,3 +1,5 @@
+//! The [`System`] of this host.
+
 mod observer;
 mod recorder;
 
@@ -36,9 +38,9 @@ use std::{path::Path, time::Duration};
 
 const MAX_WAIT: Duration = Duration::from_millis(900);
 const MAX_LISTED: usize = 3;
-/// From this share of cached pages, files are not cold.
+/// If at least this share of the pages of files is cached, the files are not cold.
 const WARM_SHARE: f64 = 0.01;
-/// Fewer cached bytes do not matter for a limit, whatever their share.
+/// Fewer cached bytes do not matter under a memory limit, even if they are a large share.
 const NEGLIGIBLE_BYTES: u64 = 1 << 20;
 
 pub struct RealSystem {
@@ -49,7 +51,7 @@ pub struct RealSystem {
 }
 
 impl RealSystem {
-    /// From here on, signals do not end this program.
+    /// After this call, signals do not end this program.
     pub fn new(launcher: Box<dyn Launcher>) -> Result<Self> {
         let signals = Signals::listen().context("signals cannot be received")?;
         Ok(RealSystem {
@@ -83,7 +85,7 @@ impl System for RealSystem {
             return std::thread::sleep(timeout);
         };
         for signal in received {
-            // A closed terminal does not stop an experiment.
+            // SIGHUP has no such name: a closed terminal does not stop an experiment.
             if let Some(name) = signal.stop_signal_name() {
                 if let Some(request) = &mut self.stop_request {
                     say("ending by force");
@@ -182,7 +184,8 @@ impl System for RealSystem {
             format_entries("; left alone: ", &dropped.skipped)
         );
         let mut dropped = check_residency(note, cold::residency(&paths));
-        // Otherwise only the first run is charged for the pages of the programs.
+        // Linux charges a cached page to the cgroup that reads it first. This process reads the
+        // pages of the programs now, so that no run is charged for them.
         if plan.page_cache == PageCache::DropFiles {
             for file in program_files(plan) {
                 if let Err(error) = cold::warm_file(&file) {

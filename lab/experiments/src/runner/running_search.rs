@@ -1,4 +1,8 @@
-//! Feeds readings to a memory search, sets limits and journals its lines.
+//! Connects the state machine of a memory search to a run: gives it readings, sets its limits and
+//! journals its events.
+//!
+//! Headroom is the bytes that a limit leaves above memory that cannot be reclaimed. A dwell is the
+//! time for which the search keeps one headroom, and which gets a verdict.
 
 use super::{ActiveRun, Observer, Runner, TurnError};
 use crate::{
@@ -15,7 +19,7 @@ use faultline_text::{bytes, duration};
 use std::time::Duration;
 
 pub const READING_INTERVAL: Duration = Duration::from_millis(250);
-/// The daemon's default: a validator at most so many slots behind is at the tip.
+/// The daemon's default: a validator is at the tip if it is at most this many slots behind.
 const DEFAULT_AT_TIP_SLOTS: u64 = 32;
 /// A restarting systemd does not answer for a while.
 const FAILURE_TIMEOUT: Duration = Duration::from_secs(30);
@@ -28,7 +32,7 @@ const NO_MARK: &str = "warning: the mark of a dwell could not be recorded";
 pub struct FailureTimer(Option<Duration>);
 
 impl FailureTimer {
-    /// `None` for a recent failure. Fails if errors last too long.
+    /// Returns `None` instead of an error. Fails once errors have lasted for [`FAILURE_TIMEOUT`].
     pub fn tolerate<T>(&mut self, now: Duration, result: Result<T>) -> Result<Option<T>> {
         let error = match result {
             Ok(value) => {
@@ -56,7 +60,8 @@ pub struct RunningSearch {
 }
 
 impl RunningSearch {
-    /// `is_hard_limit`: whether the limit is not `memory.high`, which only throttles.
+    /// With `is_hard_limit`, the search sets the hard limit of memory. Otherwise it sets
+    /// `memory.high`, which throttles the cgroup.
     fn begin(
         plan: &Plan,
         rules: MemorySearchRules,
@@ -75,7 +80,8 @@ impl RunningSearch {
         })
     }
 
-    /// While the limit is not as requested, the reading is empty, so no dwell is judged by it.
+    /// Until the pending limit is in effect, the state machine gets an empty reading, so that it
+    /// judges no dwell by the old limit.
     fn poll(
         &mut self,
         now: Duration,
@@ -84,7 +90,7 @@ impl RunningSearch {
         let applied = self
             .pending_limit
             .map_or(Ok(()), |limit| set_memory_limit(launched, limit));
-        // Even if the launcher returns an error, files and recording are read.
+        // The observer reads files, so its reading counts even if the launcher then fails.
         let mut reading = if applied.is_ok() {
             self.pending_limit = None;
             self.observer.read(now)
@@ -119,8 +125,8 @@ fn at_tip_slots(plan: &Plan) -> u64 {
         .unwrap_or(DEFAULT_AT_TIP_SLOTS)
 }
 
-/// Changes the limit and verifies it. A higher limit than requested is no error: cgroup v1 refuses
-/// a limit below unreclaimable memory, and the search requests it again.
+/// Sets the limit. Fails if the limit in effect is then lower than `requested`. It may be higher:
+/// cgroup v1 refuses a limit below unreclaimable memory, and the search later requests it again.
 fn set_memory_limit(launched: &mut dyn Launched, requested: Option<u64>) -> Result<()> {
     let applied = launched.set_memory_limit(requested)?;
     let is_effective = match (requested, applied) {
@@ -159,7 +165,7 @@ impl Runner<'_> {
         Ok(())
     }
 
-    /// Polls the search. Does nothing without a search, or after its end.
+    /// Does nothing if the run has no search, or if its search is over.
     pub(super) fn poll_search(&mut self, run: &mut ActiveRun) -> Result<(), TurnError> {
         let Some(search) = run.search.as_mut().filter(|search| !search.is_over) else {
             return Ok(());
@@ -198,7 +204,7 @@ impl Runner<'_> {
         Ok(())
     }
 
-    /// Journals the dwell in which the validator ended, if it was under a limit.
+    /// If the validator ended in a dwell with a limit, journals this dwell.
     pub(super) fn journal_validator_end(&mut self, run: &mut ActiveRun) -> Result<(), TurnError> {
         let event = run
             .search
@@ -228,10 +234,10 @@ impl Runner<'_> {
     }
 }
 
-/// Lifts the limit before the end: under pressure, a process hardly reacts to signals. A failure is
-/// noted.
+/// Lifts the limit before the run is terminated: under memory pressure, a process hardly reacts to
+/// signals. Adds a note to the run if this fails.
 pub fn lift_memory_limit(run: &mut ActiveRun) {
-    // After the search, only a limit that could not be lifted is in effect.
+    // A search lifts its limit at its end. If this failed, `pending_limit` is still set.
     if let Some(search) = &run.search
         && (!search.is_over || search.pending_limit.is_some())
         && let Some(launched) = &mut run.launched
@@ -243,7 +249,7 @@ pub fn lift_memory_limit(run: &mut ActiveRun) {
     }
 }
 
-/// Name and kind of a dwell's mark. An untried dwell has none.
+/// Name and kind of the mark of a dwell in the recording. A dwell without any time has no mark.
 fn mark(event: &SearchEvent) -> Option<(String, &'static str)> {
     let SearchEvent::Dwell(dwell) = event else {
         return None;
@@ -316,11 +322,11 @@ mod tests {
         assert!(is_out_of_memory("oom", 1));
         assert!(!is_out_of_memory("oom", 1), "reported once");
         assert!(is_out_of_memory("under_oom", 1));
-        assert!(is_out_of_memory("under_oom", 1), "it still waits");
+        assert!(is_out_of_memory("under_oom", 1), "it is still under OOM");
         assert!(!is_out_of_memory("under_oom", 0));
     }
 
-    /// One whose recorder has this configuration.
+    /// A plan whose recorder has this configuration.
     fn plan(config: &str) -> Plan {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("plan.toml");

@@ -19,7 +19,7 @@ use std::{
 
 /// Interval of reads of the recording, which is opened each time.
 const READ_INTERVAL: Duration = Duration::from_millis(500);
-/// A tick that was first seen longer ago is too old.
+/// A sample of the recorder (tick) is too old if it was first seen longer ago.
 const MAX_TICK_AGE: Duration = Duration::from_secs(3);
 const LIST_INTERVAL: Duration = Duration::from_secs(5);
 const REPLAY_PURPOSE: &str = "replay";
@@ -29,7 +29,7 @@ pub struct RunObserver {
     root: HostRoot,
     pid: u32,
     recording: PathBuf,
-    /// Files of the process's cgroup, and whether their pressure is of this cgroup alone.
+    /// Files of the cgroup of the process. False if its pressure includes that of this program.
     cgroup: Option<(CgroupFiles, bool)>,
     buffer: Vec<u8>,
     threads: ReplayThreads,
@@ -39,7 +39,7 @@ pub struct RunObserver {
 #[derive(Default)]
 struct RecordedState {
     sampled_at: Option<Duration>,
-    /// Id of the newest tick, and when it was first seen.
+    /// Id of the newest sample of the recorder, and when the sample was first seen.
     newest_tick: Option<(i64, Duration)>,
     live: LiveStatus,
 }
@@ -50,7 +50,7 @@ struct ReplayThreads {
     listed_at: Option<Duration>,
     /// Time waited for a CPU and time run, by thread.
     by_thread: BTreeMap<u32, (Duration, Duration)>,
-    /// Includes ended threads.
+    /// Sums over all threads, including ended ones.
     total: Option<(Duration, Duration)>,
 }
 
@@ -69,8 +69,8 @@ impl RunObserver {
             let location = locate_cgroups(&self.root, self.pid)
                 .ok()
                 .filter(|location| location.memory.is_ok());
-            // On cgroup v1, the process may share its v2 cgroup, and so its pressure, with this
-            // program.
+            // On a host with cgroup v1, pressure is read from a v2 cgroup. The process may share
+            // this v2 cgroup with this program.
             let own_cgroup = locate_cgroups(&self.root, std::process::id())
                 .ok()
                 .and_then(|own| own.unified.ok());
@@ -111,7 +111,7 @@ impl RunObserver {
             .is_none_or(|sampled_at| at.saturating_sub(sampled_at) >= READ_INTERVAL)
         {
             recorded.sampled_at = Some(at);
-            // If unreadable, the last data stays valid until it is too old.
+            // If the recording is unreadable, its last data stays valid until it is too old.
             if let Ok(live) = Recording::open(&self.recording)
                 .and_then(|recording| recording.live(recorded.live.last_point_rowid))
             {
@@ -119,7 +119,7 @@ impl RunObserver {
                 if tick > recorded.newest_tick.map(|(newest, _)| newest) {
                     recorded.newest_tick = tick.map(|tick| (tick, at));
                 }
-                // Converts to the clock of the readings, which shows `at` now.
+                // Converts Unix time to the clock of the readings. On this clock, `at` is now.
                 let now = clock::since_1970();
                 let replays = live.replays.iter().map(|(unix_ns, us)| ReplayedSlot {
                     at: at.saturating_sub(now.saturating_sub(clock::from_nanoseconds(*unix_ns))),

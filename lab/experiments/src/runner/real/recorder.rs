@@ -1,3 +1,5 @@
+//! The recorder of a run: the daemon `faultlined`, as a job of the launcher.
+
 use crate::{
     folder::{RECORDER_LOG, RECORDING},
     plan::{Arm, Lane, Plan, WorkloadKind, expand},
@@ -24,12 +26,13 @@ use ureq::config::Config;
 const POLLS_BEFORE_MESSAGE: u32 = 40;
 /// Short, because setting a mark delays polls.
 const MARK_TIMEOUT: Duration = Duration::from_millis(500);
-/// The end of a daemon's warning that the check of the plan has already given.
+/// Suffix of a warning of the daemon. The check of the plan has already given this warning.
 const KNOWN_WARNING: &str = "its writes can delay those of the validator; put it on another disk";
-/// Options for the CPU of the proof-of-history thread, which spins: other work on this CPU delays
-/// slots.
-/// Since Agave 4.2 the value is the number of the CPU; before it was an index into those that the
-/// process may use.
+/// Options for the CPU of the proof-of-history (PoH) thread. The thread spins, so other work on
+/// this CPU delays slots.
+///
+/// Since Agave 4.2 the value is the number of the CPU. Before, it was an index into the CPUs that
+/// the process may use.
 const POH_OPTIONS: [&str; 2] = [
     "--poh-pinned-cpu-core",
     "--experimental-poh-pinned-cpu-core",
@@ -47,7 +50,8 @@ pub struct RecorderDaemon {
 }
 
 impl RecorderDaemon {
-    /// On return the daemon listens and follows its target. Fails if it has exited.
+    /// On return the daemon listens and records. It follows the `pid` if the request has one. Fails
+    /// if the daemon exits before.
     pub fn start(launcher: &dyn Launcher, request: &RecorderRequest<'_>) -> Result<Self> {
         let settings = &request.plan.recorder;
         let program = recorder::find_program(settings.program.as_deref(), "`recorder.program`")?;
@@ -66,7 +70,7 @@ impl RecorderDaemon {
             config: settings.config.as_deref(),
             free_ports: true,
         };
-        // Sets the affinity, because not every launcher can limit CPUs.
+        // The exec shim sets the affinity, because not every launcher can limit CPUs.
         let cpus = recorder_cpus(request.plan, &allowed_cpus());
         let mut command = command_prefix(launcher, None, cpus.as_ref())?;
         command.push(program.into());
@@ -160,8 +164,8 @@ fn allowed_cpus() -> Vec<u32> {
         .collect()
 }
 
-/// The recorder's CPUs, the same in every run: those of the plan, or all except the
-/// proof-of-history CPUs of every arm and lane. `None` for all.
+/// CPUs of the recorder, the same in every run. Without CPUs in the plan, these are the `allowed`
+/// CPUs without the proof-of-history CPUs of any arm and lane. `None` is all CPUs.
 fn recorder_cpus(plan: &Plan, allowed: &[u32]) -> Option<CpuSet> {
     if plan.recorder.cpus.is_some() {
         return plan.recorder.cpus.clone();
@@ -246,7 +250,7 @@ impl Recorder for RecorderDaemon {
 
     fn mark(&mut self, name: &str, kind: &str) -> Result<()> {
         let url = format!("http://{}/mark", self.addresses.metrics);
-        // A daemon whose page has TLS or a password refuses this request.
+        // If the daemon's HTTP server requires TLS or a password, it refuses this request.
         let config = Config::builder()
             .timeout_global(Some(MARK_TIMEOUT))
             .proxy(None);
@@ -261,10 +265,10 @@ impl Recorder for RecorderDaemon {
 
     fn wait_for_end_event(&mut self) {
         let polls = polls_to_write(self.interval);
-        // A recording without this event is better than none.
+        // A recording without this event is better than none, so errors are ignored.
         let _ = self.wait_until(polls, "to write the end of the run", |daemon| {
             let progress = progress(&daemon.recording).ok();
-            // If no process was followed, its end cannot be recorded.
+            // If the recorder followed no process, it records no end.
             Ok(
                 progress.is_none_or(|progress| progress.has_ended || !progress.was_followed)
                     || daemon.poll_end()?.is_some(),
@@ -344,7 +348,7 @@ mod tests {
         assert_eq!(of(&[0, 1, 2, 3, 4, 5, 6, 7]).unwrap(), "1-3,5-7");
         assert_eq!(of(&[0, 4]), None);
         assert_eq!(of(&[0]), None);
-        assert_eq!(of(&[1, 2]), None, "it may use no CPU of these anyway");
+        assert_eq!(of(&[1, 2]), None, "no allowed CPU is a PoH CPU");
     }
 
     proptest! {
