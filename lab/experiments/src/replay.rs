@@ -1,10 +1,10 @@
-//! Reads the log of a replaying process. The process exits before it pushes its last points, but
-//! its log has them.
+//! Reads the log of an offline replay (`agave-ledger-tool verify`). The process exits before it
+//! pushes its last data points, but its log has them.
 //!
 //! The process writes a `loaded-programs-cache-stats` point when it creates a bank. The point names
 //! the slot of the bank's parent, and has the counts since the previous point. A replay creates one
 //! bank after the other, so these counts belong to the parent. The last slot has no child and so no
-//! counts. The snapshot's bank is frozen at load and left out.
+//! counts. The bank of the snapshot is frozen before the replay begins, and is left out.
 
 use super::judge::ProgramCacheTotals;
 use faultline_agave::{
@@ -49,10 +49,10 @@ pub fn read(path: &Path) -> io::Result<ReplayLog> {
 #[derive(Default)]
 pub struct ReplayLog {
     pub offline_replay: OfflineReplay,
-    /// Over the whole log, including points before the replay.
+    /// Totals of the whole log, including points before the replay.
     pub program_cache_totals: ProgramCacheTotals,
     index_of_slot: HashMap<u64, usize>,
-    /// Freezing of the previous bank, or start of the replay.
+    /// When the previous bank was frozen, or the replay began.
     last_frozen_ns: Option<i64>,
 }
 
@@ -65,7 +65,7 @@ impl ReplayLog {
         if let Some(bank) = line.frozen_bank() {
             self.add_bank(&bank, line.time_ns);
         } else if let Some(Progress::ReplayBegins) = line.progress() {
-            // Earlier banks are the snapshot's, or those of an earlier replay in the same log.
+            // Earlier banks are of the snapshot, or of an earlier replay in the same log.
             self.index_of_slot.clear();
             self.offline_replay = OfflineReplay::default();
             self.last_frozen_ns = line.time_ns;
@@ -78,7 +78,7 @@ impl ReplayLog {
         }
     }
 
-    /// A slot that is replayed again keeps its first line.
+    /// If a slot is replayed again, its first line counts.
     fn add_bank(&mut self, bank: &FrozenBank<'_>, frozen_ns: Option<i64>) {
         if self.index_of_slot.contains_key(&bank.slot) {
             return;
@@ -102,7 +102,7 @@ impl ReplayLog {
         });
     }
 
-    /// A slot with two children, on a fork, is reported twice.
+    /// Adds up counts, because a slot with two children, at a fork, is reported twice.
     fn add_counts(&mut self, counts: &ProgramCache) {
         self.program_cache_totals
             .add(counts.water_level, counts.insertions, counts.evictions);
@@ -123,14 +123,14 @@ impl ReplayLog {
     }
 }
 
-/// FNV-1a: bank hashes are already uniform.
+/// FNV-1a is sufficient, because bank hashes are already uniform.
 fn fingerprint(hash: &str) -> u64 {
     hash.bytes().fold(0xcbf2_9ce4_8422_2325, |sum, byte| {
         (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     })
 }
 
-/// Unknown values are empty.
+/// A table of the replayed slots. Unknown values are empty.
 pub fn csv(replayed: &OfflineReplay) -> String {
     let mut text = String::from("slot,elapsed_ms,signatures,misses,reloads,evictions,insertions\n");
     for slot in &replayed.slots {

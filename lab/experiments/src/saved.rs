@@ -21,8 +21,9 @@ pub fn find_folder(path: &Path) -> Result<ExperimentFolder> {
     Ok(ExperimentFolder::new(&plan_command::read(path)?.folder))
 }
 
-/// The plan, and the journal of an experiment merged with the journals of its host blocks, which
-/// each ran on one host. Fails if the copy of the plan in the folder was changed since.
+/// Reads the plan and the journal of an experiment, and merges the journals of its host blocks. A
+/// host block is turns that one host executes with a separate journal. Fails if nothing has begun,
+/// or if the copy of the plan in the folder has changed since.
 pub fn read_with_host_blocks(folder: &ExperimentFolder) -> Result<(Plan, JournalState)> {
     let (plan, mut journal_state) = read_without_host_blocks(folder)?;
     blocks::merge_host_blocks(folder, &mut journal_state);
@@ -42,8 +43,8 @@ pub fn read_without_host_blocks(folder: &ExperimentFolder) -> Result<(Plan, Jour
     Ok((plan, journal_state))
 }
 
-/// As [`read_with_host_blocks`]. If the folder has no host blocks, the plan may have been changed,
-/// and the journal may be empty.
+/// As [`read_with_host_blocks`]. But if the folder has no host blocks, a changed plan and an empty
+/// journal are not errors.
 pub fn read_for_report(folder: &ExperimentFolder) -> Result<(Plan, JournalState)> {
     if folder.has_host_blocks() {
         return read_with_host_blocks(folder);
@@ -55,7 +56,8 @@ pub fn read_for_report(folder: &ExperimentFolder) -> Result<(Plan, JournalState)
     Ok((plan, journal_state))
 }
 
-/// `file` is the plan's path when the experiment began, for relative paths and messages.
+/// Reads the copy of the plan. `file` is the path of the plan when the experiment began: relative
+/// paths in the plan and messages refer to it.
 fn read_copy(
     folder: &ExperimentFolder,
     file: &Path,
@@ -77,7 +79,7 @@ fn read_copy(
     })
 }
 
-/// Fails if the text has changed. The error names the changed keys.
+/// Fails if the text of the plan has changed. The error names the changed keys.
 pub fn refuse_changed(old: &Plan, new: &Plan) -> Result<()> {
     if old.text == new.text {
         return Ok(());

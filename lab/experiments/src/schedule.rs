@@ -1,13 +1,14 @@
 //! The order of all runs, fixed before the first one.
 //!
-//! Default: ABBA with four replicates. With an even number, a steady drift adds equally to every
-//! arm. Three replicates leave a part of the drift, and two are too few for a test.
+//! Default: ABBA with four replicates. With an even number of replicates, a steady drift adds
+//! equally to every arm. With three, a part of the drift remains. Two are too few for a test.
 
 use super::plan::{Lane, Order, Plan};
 use itertools::Itertools;
 use serde::{Deserialize, Serialize};
 
-/// Simultaneous runs: one, or with `[concurrent]` one per arm and the second run of the A/A pair.
+/// The runs that execute at the same time: a single run, or with `[concurrent]` one run per arm and
+/// the second run of the A/A pair.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Turn {
     /// From 1 on.
@@ -17,20 +18,21 @@ pub struct Turn {
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ScheduledRun {
-    /// Unique, from 1 on.
+    /// Number of the run, unique in the experiment, from 1 on.
     pub run: u32,
     pub arm: String,
-    /// Within its arm, from 1 on.
+    /// Number of the repetition of the arm, from 1 on.
     pub replicate: u32,
     /// Name of the lane: the folders, ports and CPUs of the run.
     pub lane: String,
-    /// The second of two simultaneous runs of one arm, the A/A pair, which should not differ.
+    /// This is the second run of the A/A pair: two runs of one arm in one turn, which should not
+    /// differ.
     #[serde(default, rename = "second")]
     pub is_second_aa_run: bool,
 }
 
 impl ScheduledRun {
-    /// The arm; for the second run of the A/A pair with `second` in parentheses.
+    /// The name of the arm. For the second run of the A/A pair, adds `second` in parentheses.
     pub(crate) fn arm_name(&self, second: &str) -> String {
         if self.is_second_aa_run {
             format!("{} ({second})", self.arm)
@@ -43,6 +45,7 @@ impl ScheduledRun {
         let labels = [
             ("experiment", experiment.to_owned()),
             ("arm", self.arm.clone()),
+            // This label counts the runs of an arm, so its value is the replicate.
             ("run", self.replicate.to_string()),
             ("turn", turn.to_string()),
             ("lane", self.lane.clone()),
@@ -91,7 +94,7 @@ pub fn schedule(plan: &Plan) -> Vec<Turn> {
     turns
 }
 
-/// Arm and replicate, both from 0.
+/// Arm and replicate of each run, both from 0, if the runs execute one by one.
 fn arms_and_replicates(plan: &Plan) -> Vec<(usize, u32)> {
     let arms = plan.arms.len();
     if plan.order == Order::Sequential {
@@ -112,9 +115,9 @@ fn arms_and_replicates(plan: &Plan) -> Vec<(usize, u32)> {
     ordered
 }
 
-/// The arm of each lane, and whether this is the second run of the A/A pair. Each turn moves every
-/// arm one lane further. Runs start in the order of the lanes. After as many turns as lanes,
-/// effects of lane and start order cancel out.
+/// The arm of each lane, and whether its run is the second of the A/A pair. Each turn moves every
+/// arm one lane further. Runs start in the order of the lanes. After as many turns as lanes, the
+/// effects of the lane and of the start order cancel out.
 fn arms_by_lane(plan: &Plan, repeated_arm: usize, replicate: u32) -> Vec<(usize, bool)> {
     let mut by_lane: Vec<(usize, bool)> = (0..plan.arms.len()).map(|arm| (arm, false)).collect();
     by_lane.push((repeated_arm, true));
@@ -123,7 +126,8 @@ fn arms_by_lane(plan: &Plan, repeated_arm: usize, replicate: u32) -> Vec<(usize,
     by_lane
 }
 
-/// Steele, Lea and Flood (2014). No library update can change the result of a seed.
+/// The generator of Steele, Lea and Flood (2014). It is written here because an update of a library
+/// could change the order that a seed gives.
 struct SplitMix64(u64);
 
 impl SplitMix64 {
@@ -134,7 +138,7 @@ impl SplitMix64 {
         z ^ (z >> 31)
     }
 
-    /// `bound` is not 0.
+    /// An equally distributed number below `bound`, which is not 0.
     fn next_below(&mut self, bound: u64) -> u64 {
         let max_unbiased = u64::MAX - u64::MAX % bound;
         loop {

@@ -26,9 +26,9 @@ pub struct ScrapeTarget {
 }
 
 impl ScrapeTarget {
-    /// `instance` is unique to the attempt, because ports are reused. `run` is unique within an
-    /// arm; otherwise sums would mix runs. Two runs of a replicate may be of one
-    /// arm, the A/A pair.
+    /// The label `instance` is unique to each attempt at a run, because ports are reused. The label
+    /// `run` is unique within an arm, because sums must not mix runs. The replicate alone is not
+    /// unique: the A/A pair is two runs of one arm and replicate.
     pub fn new(experiment: &str, run: &ScheduledRun, attempt: u32, address: String) -> Self {
         let mut run_label = run.replicate.to_string();
         if run.is_second_aa_run {
@@ -50,14 +50,14 @@ impl ScrapeTarget {
     }
 }
 
-/// Replaces the file atomically. Without targets, does not create it.
+/// Replaces the file atomically. Without targets, does not create a file.
 pub fn write(file: &Path, targets: &[ScrapeTarget]) -> anyhow::Result<()> {
     if targets.is_empty() && !file.exists() {
         return Ok(());
     }
     let text = serde_json::to_string_pretty(targets)? + "\n";
     let replace = || {
-        // A pattern `*.json` does not match the temporary file.
+        // The pattern `*.json` in a configuration of Prometheus does not match the temporary file.
         let part = TempFile::create(file)?;
         part.file()
             .set_permissions(fs::Permissions::from_mode(FILE_MODE))?;
@@ -121,7 +121,7 @@ mod tests {
         assert_eq!(
             fs::read_dir(folder.path()).unwrap().count(),
             1,
-            "nothing is left beside it"
+            "no temporary file is left"
         );
     }
 

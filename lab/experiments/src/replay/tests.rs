@@ -83,8 +83,8 @@ fn each_replayed_slot_has_its_time_hash_and_transaction_counts() {
     );
 }
 
-/// Logs of `agave-ledger-tool verify` 2.1.14 over slots 1301 to 1340, shortened to real lines of the kinds that are read.
-/// The sums are awk's, over the same lines.
+/// Logs of `agave-ledger-tool verify` 2.1.14 for slots 1301 to 1340. Only lines of the kinds that are read remain. The
+/// expected sums were computed with awk from the same lines.
 #[test]
 fn real_replay_logs_have_every_slot_and_independently_counted_sums() {
     let log = |name: &str| {
@@ -128,7 +128,7 @@ fn real_replay_logs_have_every_slot_and_independently_counted_sums() {
     let (small, large) = (sums("replay-512.log"), sums("replay-1024.log"));
     assert_eq!((small.0, small.1), ((1378, 918, 741), Some(417_879)));
     assert_eq!((large.0, large.1), ((637, 0, 0), Some(373_698)));
-    // Both replayed the same.
+    // Both logs have the same bank hashes.
     assert_eq!(small.2, large.2);
     let [small, large] =
         ["replay-512.log", "replay-1024.log"].map(|name| log(name).program_cache_totals);

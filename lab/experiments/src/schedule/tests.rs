@@ -51,7 +51,7 @@ fn each_schedule_order_matches_its_name() {
     );
 }
 
-/// A schedule that was begun must be continued by a later version, so these never change.
+/// A later version must be able to resume an experiment, so the order of a seed never changes.
 #[test]
 fn a_seed_always_gives_the_same_order() {
     assert_eq!(
