@@ -100,7 +100,7 @@ impl Runner<'_> {
                 && let Err(error) = launched.terminate()
             {
                 run.notes
-                    .push(format!("it could not be asked to end: {error}"));
+                    .push(format!("SIGTERM could not be sent to it: {error}"));
             }
         }
         let began = self.system.now().uptime;

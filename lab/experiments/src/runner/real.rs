@@ -91,7 +91,7 @@ impl System for RealSystem {
                     say("ending by force");
                     request.force = true;
                 } else {
-                    say("ending what runs; send the signal again to end it by force");
+                    say("ending the current runs; send the signal again to end it by force");
                     self.stop_request = Some(StopRequest {
                         by: name.to_owned(),
                         force: false,
@@ -190,7 +190,7 @@ impl System for RealSystem {
             for file in program_files(plan) {
                 if let Err(error) = cold::warm_file(&file) {
                     dropped.notes.push(format!(
-                        "{}: whether it is charged to this run is not known: {error}",
+                        "{}: this run may be charged for its pages: {error}",
                         file.display()
                     ));
                 }
@@ -253,7 +253,7 @@ fn check_residency(note: String, residency: Result<Residency>) -> PageCacheDropp
     let mut notes = vec![note];
     let mut why_not_cold = None;
     match residency.map(|residency| (residency.share(), residency.resident_bytes())) {
-        Ok((None, _)) => notes.push("the folders hold no pages".to_owned()),
+        Ok((None, _)) => notes.push("the files have no pages".to_owned()),
         Ok((Some(share), resident)) if share >= WARM_SHARE && resident >= NEGLIGIBLE_BYTES => {
             why_not_cold = Some(format!(
                 "it did not begin cold: {:.1} % of the files' pages ({}) were in memory",

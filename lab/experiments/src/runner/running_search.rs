@@ -69,7 +69,7 @@ impl RunningSearch {
         observer: Box<dyn Observer>,
     ) -> Result<Self> {
         let machine = SearchMachine::new(rules, at_tip_slots(plan), is_hard_limit)
-            .context("[search] cannot be searched by these rules")?;
+            .context("the values of [search] do not allow a search")?;
         Ok(RunningSearch {
             machine,
             observer,
@@ -137,7 +137,7 @@ fn set_memory_limit(launched: &mut dyn Launched, requested: Option<u64>) -> Resu
         [applied, requested].map(|limit| limit.map_or("none".to_owned(), bytes));
     anyhow::ensure!(
         is_effective,
-        "its limit of memory is {applied} and not {requested}"
+        "its memory limit is {applied}, not {requested}"
     );
     Ok(())
 }
@@ -244,7 +244,7 @@ pub fn lift_memory_limit(run: &mut ActiveRun) {
         && let Err(error) = set_memory_limit(&mut **launched, None)
     {
         run.notes.push(format!(
-            "warning: its limit of memory could not be lifted: {error:#}"
+            "warning: its memory limit could not be lifted: {error:#}"
         ));
     }
 }
