@@ -1,8 +1,8 @@
-//! Executes a plan. Journals each step of a run before it executes the step.
+//! Executes a plan; each step is journaled before it is executed.
 //!
-//! A turn is the runs that execute at the same time; an attempt is one execution of a turn. A lane
-//! is the folders, ports and CPUs of one run of a turn. A host block is turns that one host
-//! executes with a separate journal.
+//! A turn is the runs that execute at the same time, an attempt one execution of it. A lane is the
+//! folders, ports and CPUs of one run of a turn. A host block is turns that one host executes with
+//! a separate journal.
 
 mod end;
 mod job;
@@ -46,11 +46,11 @@ const SWEEP_GRACE: Duration = Duration::from_secs(30);
 #[derive(Debug)]
 pub enum ExperimentEnd {
     Finished,
-    /// A request or a full disk stopped it. The text says why, and how to resume.
+    /// By a request or a full disk. All texts say why, and how to resume.
     Stopped(String),
-    /// Too many attempts at a turn failed. The text says why, and how to resume.
+    /// Too many attempts at a turn failed.
     GaveUp(String),
-    /// The host is not fit for its host block. Another host may be. The text is as above.
+    /// The host is not fit for its host block. Another host may be.
     UnfitHost(String),
 }
 
@@ -73,7 +73,6 @@ enum TurnError {
 #[derive(Default)]
 struct ActiveRun {
     scheduled: ScheduledRun,
-    /// Number of the attempt at the turn, from 1 on.
     attempt: u32,
     arm: Arm,
     lane: Lane,
@@ -85,13 +84,13 @@ struct ActiveRun {
     /// `None` until the program begins.
     watch: Option<Watch>,
     search: Option<RunningSearch>,
-    /// Since when reads of the run's cgroup have failed.
+    /// Since when reads of its cgroup have failed.
     poll_failures: FailureTimer,
-    /// Why the runner ends the run, and the state of the cgroup at this decision.
+    /// Why the runner ends it, and the cgroup's state at that decision.
     stop_decision: Option<(Outcome, CgroupState)>,
-    /// At the last poll, the first process had exited, but other processes in the cgroup had not.
+    /// At the last poll, its first process had exited, but others in its cgroup had not.
     has_survivors: bool,
-    /// Why files of the run may have been in the page cache at its start.
+    /// Why some of its files may have been in the page cache at its start.
     why_not_cold: Option<String>,
     run_period: Option<RunPeriod>,
     end_journaled: bool,
@@ -105,7 +104,7 @@ pub trait System {
 
     fn host_name(&self) -> String;
 
-    /// May return early, as it does on a signal.
+    /// May return earlier, as on a signal.
     fn wait(&mut self, at_most: Duration);
 
     fn stop_request(&self) -> Option<StopRequest>;
@@ -120,7 +119,7 @@ pub trait System {
 
     fn restore_folders(&mut self, plan: &Plan, lane: &Lane, from: &Path) -> Result<Vec<String>>;
 
-    /// Drops files from the page cache, then checks which of their pages are still cached.
+    /// Drops the page cache and counts the pages that are still cached.
     fn drop_page_cache(&mut self, plan: &Plan, lane: &Lane) -> Result<PageCacheDropped>;
 
     /// On return the recorder listens and records. It follows the `pid` if the request has one.
@@ -141,7 +140,7 @@ pub trait System {
 }
 
 pub trait Observer {
-    /// Does not set [`Reading::out_of_memory`]: the caller has the state of the cgroup.
+    /// Leaves [`Reading::out_of_memory`] to the caller, which has the cgroup's state.
     fn read(&mut self, at: Duration) -> Reading;
 }
 
@@ -168,19 +167,19 @@ pub struct RecorderRequest<'a> {
     pub ledger: &'a Path,
 }
 
-/// A recording process. It is killed when this is dropped.
+/// Dropping it kills the recorder.
 pub trait Recorder {
     fn addresses(&self) -> &Addresses;
 
-    /// How the recorder ended, and its last warning, error or panic. This text may be empty.
+    /// How the recorder ended, with its last warning, error or panic (may be empty).
     fn poll_end(&mut self) -> Result<Option<(End, String)>>;
 
     fn warnings(&mut self) -> Vec<String>;
 
-    /// Adds a mark to the recording. If this fails, the journal still has the event.
+    /// If this fails, the journal still has the event.
     fn mark(&mut self, name: &str, kind: &str) -> Result<()>;
 
-    /// Waits until the recording has the end of the run, or until a timeout.
+    /// Waits briefly until the recording has the end of the run.
     fn wait_for_end_event(&mut self);
 
     /// Ends the recorder. Fails if it exits with an error or has to be killed.
@@ -198,7 +197,7 @@ pub struct Runner<'w> {
     system: &'w mut dyn System,
     /// Uptime at the end of the last run on this host.
     last_run_ended: Option<Duration>,
-    /// Set if this runner executes only the turns of this host block.
+    /// `None` if the runner executes all turns.
     host_block: Option<HostBlock>,
     /// Entries of the Prometheus target file, by run.
     scrape_targets: BTreeMap<u32, ScrapeTarget>,
@@ -230,8 +229,7 @@ impl<'w> Runner<'w> {
                 .as_ref()
                 .and_then(|host_block| host_block.last_end_unix_ns),
         );
-        // Host blocks may execute at the same time, so they cannot share the targets file of the
-        // plan. `None` is a file in the folder of the journal.
+        // Simultaneous host blocks cannot share a targets file. `None` is a file in `folder`.
         if host_block.is_some() {
             self.plan.recorder.targets = None;
         }
@@ -269,7 +267,7 @@ impl<'w> Runner<'w> {
         }
     }
 
-    /// If this fails, the runs of the current turn have ended, and the experiment can be resumed.
+    /// If this fails, current runs have been ended, and the experiment can be resumed.
     pub fn run(mut self) -> Result<ExperimentEnd> {
         self.write(Entry::Runner {
             pid: std::process::id(),
@@ -301,7 +299,7 @@ impl<'w> Runner<'w> {
         Ok(ExperimentEnd::Finished)
     }
 
-    /// Ends processes of an earlier runner of this experiment, and journals the end of their runs.
+    /// Ends processes of an earlier runner, and journals the end of their runs.
     fn end_leftovers(&mut self) -> Result<()> {
         let ended_leftovers = self
             .system

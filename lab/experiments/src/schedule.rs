@@ -18,7 +18,7 @@ pub struct Turn {
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ScheduledRun {
-    /// Number of the run, unique in the experiment, from 1 on.
+    /// Unique in the experiment, from 1 on.
     pub run: u32,
     pub arm: String,
     /// Number of the repetition of the arm, from 1 on.
@@ -45,7 +45,7 @@ impl ScheduledRun {
         let labels = [
             ("experiment", experiment.to_owned()),
             ("arm", self.arm.clone()),
-            // This label counts the runs of an arm, so its value is the replicate.
+            // The value of this label is the replicate.
             ("run", self.replicate.to_string()),
             ("turn", turn.to_string()),
             ("lane", self.lane.clone()),
@@ -126,8 +126,7 @@ fn arms_by_lane(plan: &Plan, repeated_arm: usize, replicate: u32) -> Vec<(usize,
     by_lane
 }
 
-/// The generator of Steele, Lea and Flood (2014). It is written here because an update of a library
-/// could change the order that a seed gives.
+/// By Steele, Lea and Flood (2014). An update of a library could change the order of a seed.
 struct SplitMix64(u64);
 
 impl SplitMix64 {
@@ -138,7 +137,7 @@ impl SplitMix64 {
         z ^ (z >> 31)
     }
 
-    /// An equally distributed number below `bound`, which is not 0.
+    /// `bound` is not 0.
     fn next_below(&mut self, bound: u64) -> u64 {
         let max_unbiased = u64::MAX - u64::MAX % bound;
         loop {

@@ -1,4 +1,4 @@
-//! Ends the runs of a turn, judges them and journals their ends.
+//! Ends runs, judges them and journals their ends.
 
 use super::{ActiveRun, Runner, TurnError, running_search};
 use crate::{
@@ -42,9 +42,8 @@ impl Runner<'_> {
         Ok(())
     }
 
-    /// Ends the unfinished runs of a turn after `turn_error`. Returns `turn_error`, unless ending
-    /// the runs fails: then returns its first error. An error of the disk or journal is never
-    /// replaced.
+    /// Ends the unfinished runs of a turn. Returns the first error of ending them, or `turn_error`.
+    /// A `turn_error` of the disk or journal takes precedence.
     pub(super) fn abandon(&mut self, runs: &mut [ActiveRun], turn_error: TurnError) -> TurnError {
         let mut unfinished: Vec<&mut ActiveRun> =
             runs.iter_mut().filter(|run| !run.end_journaled).collect();
@@ -91,8 +90,8 @@ impl Runner<'_> {
         }
     }
 
-    /// Sends SIGTERM to the runs, then waits until they have no processes. A forced stop or the end
-    /// of the grace period ends the wait.
+    /// Sends SIGTERM to the runs. Waits until they have no processes, at most for the grace period
+    /// or until a forced stop.
     fn terminate(&mut self, runs: &mut [&mut ActiveRun]) {
         for run in &mut *runs {
             running_search::lift_memory_limit(run);
@@ -135,8 +134,8 @@ impl Runner<'_> {
     /// Kills what is left of the run and ends its recorder. Returns the final state of the cgroup.
     fn shut_down(&mut self, run: &mut ActiveRun) -> Result<CgroupState> {
         let has_begun = run.watch.is_some();
-        // `Launched::close` removes the cgroup, which the recorder reads. If the run has ended, the
-        // recorder must write the end before `close`. Otherwise `close` ends the run.
+        // `close` ends the run and removes the cgroup that the recorder reads. If the run has
+        // already ended, the recorder must write the end before.
         let has_ended = run
             .launched
             .as_mut()
@@ -179,7 +178,7 @@ impl Runner<'_> {
         let mut validity = Validity::Valid;
         match self.check_recording(run) {
             Ok((program_cache_validity, coverage)) => {
-                // A completed run fails if most of its samples are missing.
+                // A completed run without most of its samples has failed.
                 outcome = coverage.checked_outcome(outcome);
                 let doubt = coverage.coverage_doubt();
                 validity = program_cache_validity.with_doubt(doubt.filter(|_| outcome.is_result()));
@@ -229,8 +228,7 @@ impl Runner<'_> {
         Ok((program_cache_validity.unwrap_or_default(), coverage))
     }
 
-    /// Journals the end of the run. Returns a failure of the run as an error if the turn has other
-    /// runs.
+    /// Also fails if the run has failed and the turn has other runs.
     fn journal_end(&mut self, run: &mut ActiveRun, ending: Ending) -> Result<(), TurnError> {
         let (number, attempt) = (run.scheduled.run, run.attempt);
         let failure = ending.outcome.failure().map(str::to_owned);

@@ -1,5 +1,3 @@
-//! The job that a launcher executes for a run: command, environment, user, folders and limits.
-
 use super::ActiveRun;
 use crate::{
     folder::{self, EXEC_GATE, OUTPUT, PROGRAM_FOLDER},
@@ -16,8 +14,7 @@ use std::{collections::BTreeMap, env, ffi::OsString, path::Path, time::Duration}
 const KILL_MARGIN: Duration = Duration::from_secs(3600);
 const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// The command begins as the exec shim, `faultline hold`. The shim waits at [`EXEC_GATE`], a FIFO
-/// in the run's folder, and then executes the program.
+/// The exec shim (`faultline hold`) waits at the FIFO [`EXEC_GATE`], then executes the program.
 pub fn job(
     plan: &Plan,
     run: &ActiveRun,
@@ -46,9 +43,8 @@ pub fn job(
     })
 }
 
-/// The exec shim with its options. The caller appends the command that the shim executes. Before
-/// that, the shim waits at `exec_gate` and sets its affinity to `cpus`. If the launcher makes child
-/// processes, the shim dies with this program.
+/// The exec shim, to which the caller appends a command. The shim waits at `exec_gate`, sets its
+/// affinity to `cpus` and executes the command. As a child process, it dies with this program.
 pub fn command_prefix(
     launcher: &dyn Launcher,
     exec_gate: Option<&Path>,
@@ -123,8 +119,7 @@ fn max_run_time(plan: &Plan) -> Option<Duration> {
         (WorkloadKind::Validator, CountedFrom::FirstTransaction) => stop.first_transaction_within?,
         (WorkloadKind::Replay, _) | (_, CountedFrom::Start) => Duration::ZERO,
     };
-    // `search.max_duration` begins when the validator is at the tip. Reaching the tip may take the
-    // same time.
+    // `search.max_duration` begins at the tip. Reaching the tip may take the same time.
     let (lead_time, length) = match &plan.memory_search {
         Some(search) => (lead_time.max(search.max_duration), search.max_duration),
         None => (lead_time, stop.duration),

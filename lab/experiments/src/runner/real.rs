@@ -1,5 +1,3 @@
-//! The [`System`] of this host.
-
 mod observer;
 mod recorder;
 
@@ -184,8 +182,7 @@ impl System for RealSystem {
             format_entries("; left alone: ", &dropped.skipped)
         );
         let mut dropped = check_residency(note, cold::residency(&paths));
-        // Linux charges a cached page to the cgroup that reads it first. This process reads the
-        // pages of the programs now, so that no run is charged for them.
+        // Otherwise the first run is charged for the pages of the programs, and the others are not.
         if plan.page_cache == PageCache::DropFiles {
             for file in program_files(plan) {
                 if let Err(error) = cold::warm_file(&file) {

@@ -1,5 +1,4 @@
-//! Connects the state machine of a memory search to a run: gives it readings, sets its limits and
-//! journals its events.
+//! Gives readings to a memory search, sets its limits and journals its events.
 //!
 //! Headroom is the bytes that a limit leaves above memory that cannot be reclaimed. A dwell is the
 //! time for which the search keeps one headroom, and which gets a verdict.
@@ -80,8 +79,7 @@ impl RunningSearch {
         })
     }
 
-    /// Until the pending limit is in effect, the state machine gets an empty reading, so that it
-    /// judges no dwell by the old limit.
+    /// Until the pending limit is in effect, the machine gets an empty reading and judges no dwell.
     fn poll(
         &mut self,
         now: Duration,

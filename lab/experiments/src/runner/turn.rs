@@ -1,4 +1,4 @@
-//! Executes one turn: the runs that execute at the same time. Prepares, begins and polls them.
+//! Prepares, begins and polls the runs of a turn, which execute at the same time.
 
 use super::{ActiveRun, RecorderRequest, Runner, TurnError, job, running_search};
 use crate::{
@@ -253,8 +253,7 @@ impl Runner<'_> {
         Ok(())
     }
 
-    /// Waits for the end of the cool-down, then until the host is fit. Returns warnings about the
-    /// host.
+    /// Waits until the cool-down is over and the host is fit. Returns warnings about the host.
     fn wait_for_host(&mut self, runs: &[ActiveRun]) -> Result<Vec<String>, TurnError> {
         while let Some(last_run_ended) = self.last_run_ended {
             let waited = self.system.now().uptime.saturating_sub(last_run_ended);
@@ -318,10 +317,10 @@ impl Runner<'_> {
         let mut checked_at = Duration::ZERO;
         loop {
             self.system.wait(poll_interval);
-            // The signal may have ended the runs, too. Then their ends are not results.
+            // The signal may also have ended the runs, so their ends are no results.
             self.check_stop_request()?;
-            // Under systemd, each check for the end is a request to PID 1, so a search polls more
-            // often than it checks.
+            // Under systemd, each check for the end is a request to PID 1, so it is not done for
+            // every reading of a search.
             let now = self.system.now().uptime;
             let is_check_due = now.saturating_sub(checked_at) >= END_CHECK_INTERVAL;
             if is_check_due {
@@ -389,7 +388,7 @@ impl Runner<'_> {
             }
         }
         if has_ended || state.is_oom_killed {
-            // The state of the cgroup says how the run ended, so the recording is not sampled.
+            // The cgroup's state says how it ended; the recording is not needed.
             return Ok(RunPoll::ConcludeNow);
         }
         let stop_reason = self.sample_recording(watch, number, &run.folder)?;
@@ -403,8 +402,7 @@ impl Runner<'_> {
         })
     }
 
-    /// Returns the outcome if the runner must end the run now. Fails if nothing is recorded any
-    /// more.
+    /// The outcome if the run must be stopped now. Fails if nothing is recorded any more.
     fn sample_recording(
         &mut self,
         watch: &mut Watch,

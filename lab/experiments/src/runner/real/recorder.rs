@@ -1,5 +1,3 @@
-//! The recorder of a run: the daemon `faultlined`, as a job of the launcher.
-
 use crate::{
     folder::{RECORDER_LOG, RECORDING},
     plan::{Arm, Lane, Plan, WorkloadKind, expand},
@@ -265,7 +263,7 @@ impl Recorder for RecorderDaemon {
 
     fn wait_for_end_event(&mut self) {
         let polls = polls_to_write(self.interval);
-        // A recording without this event is better than none, so errors are ignored.
+        // A recording without this event is better than none.
         let _ = self.wait_until(polls, "to write the end of the run", |daemon| {
             let progress = progress(&daemon.recording).ok();
             // If the recorder followed no process, it records no end.
