@@ -134,6 +134,7 @@ pub trait System {
 
     fn program_cache_totals(&mut self, recording: &Path) -> Result<ProgramCacheTotals>;
 
+    /// The samples of the recorder.
     fn ticks(&mut self, recording: &Path) -> Result<Vec<TickRow>>;
 
     fn free_bytes(&self, folder: &Path) -> Option<u64>;
@@ -197,7 +198,7 @@ pub struct Runner<'w> {
     system: &'w mut dyn System,
     /// Uptime at the end of the last run on this host.
     last_run_ended: Option<Duration>,
-    /// `None` if the runner executes all turns.
+    /// Set if the runner executes only the turns of a host block.
     host_block: Option<HostBlock>,
     /// Entries of the Prometheus target file, by run.
     scrape_targets: BTreeMap<u32, ScrapeTarget>,
