@@ -15,5 +15,5 @@ fuzz_target!(|bytes: &[u8]| {
         return;
     };
     let state = JournalState::of(&lines);
-    let _ = (state.next_attempt(), state.unfinished_attempts(), state.counted());
+    let _ = (state.next_attempt(), state.unfinished_runs(), state.completed_runs());
 });
