@@ -86,6 +86,10 @@ impl Runner<'_> {
         match turn_error {
             // A full disk explains a failed write.
             TurnError::DiskFull(_) | TurnError::Journal(_) => turn_error,
+            // The failed run ends the turn of several runs once more.
+            TurnError::UnfitHost { .. } if matches!(end_error, Some(TurnError::Failed { .. })) => {
+                turn_error
+            }
             _ => end_error.unwrap_or(turn_error),
         }
     }

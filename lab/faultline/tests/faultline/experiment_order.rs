@@ -153,6 +153,16 @@ fn whole_journal() -> (tempfile::TempDir, Plan, Vec<u8>) {
 }
 
 #[test]
+fn an_unfit_host_of_a_block_is_reported_for_simultaneous_runs() {
+    let (_folder, plan) = plan(&folder_of_cases().join("concurrent"));
+    let folder = ExperimentFolder::new(&plan.folder);
+    let mut world = Pretended::new(&folder, Script::parse("busy until 1000"));
+    let runner = Runner::begin(plan.clone(), schedule(&plan), &mut world).unwrap();
+    let end = runner.in_host_block(Some(Default::default())).run();
+    assert!(matches!(end, Ok(ExperimentEnd::UnfitHost(_))));
+}
+
+#[test]
 fn from_any_journal_prefix_the_experiment_resumes_without_repetition() {
     let (folder, plan, bytes) = whole_journal();
     let path = ExperimentFolder::new(&plan.folder).journal();
