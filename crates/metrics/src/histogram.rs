@@ -76,7 +76,7 @@ impl Histogram {
         self.bounds
             .iter()
             .copied()
-            .chain(std::iter::once(f64::INFINITY))
+            .chain([f64::INFINITY])
             .zip(self.counts.iter().copied())
     }
 

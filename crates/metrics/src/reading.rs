@@ -142,18 +142,15 @@ impl Reading {
 }
 
 /// Adds readings to a list. A value of `None` adds no reading.
-pub trait ReadingList {
-    fn add(&mut self, reading: Reading);
-
+pub trait ReadingList: Extend<Reading> {
     fn integer<const N: usize>(
         &mut self,
         metric: &'static Metric,
         labels: [LabelText; N],
         value: impl Into<Option<u64>>,
     ) {
-        if let Some(value) = value.into() {
-            self.add(Reading::integer(metric, labels, value));
-        }
+        let value = value.into();
+        self.extend(value.map(|value| Reading::integer(metric, labels, value)));
     }
 
     fn real<const N: usize>(
@@ -162,9 +159,8 @@ pub trait ReadingList {
         labels: [LabelText; N],
         value: impl Into<Option<f64>>,
     ) {
-        if let Some(value) = value.into() {
-            self.add(Reading::real(metric, labels, value));
-        }
+        let value = value.into();
+        self.extend(value.map(|value| Reading::real(metric, labels, value)));
     }
 
     fn flag<const N: usize>(
@@ -177,8 +173,4 @@ pub trait ReadingList {
     }
 }
 
-impl ReadingList for Vec<Reading> {
-    fn add(&mut self, reading: Reading) {
-        self.push(reading);
-    }
-}
+impl ReadingList for Vec<Reading> {}

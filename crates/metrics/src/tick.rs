@@ -149,7 +149,10 @@ impl Tick {
     }
 
     pub fn readings_from(&self, source: Source) -> impl Iterator<Item = &Reading> {
-        let batches = { self.batches.iter() }.filter(move |batch| batch.source == source);
+        let batches = self
+            .batches
+            .iter()
+            .filter(move |batch| batch.source == source);
         batches.flat_map(|batch| &batch.readings)
     }
 }
@@ -160,9 +163,12 @@ fn value_of<'a>(
     label_values: &[&str],
 ) -> Option<f64> {
     let reading = readings.find(|reading| {
-        std::ptr::eq(reading.metric, metric) && { reading.label_values.iter() }
-            .map(crate::LabelText::as_str)
-            .eq(label_values.iter().copied())
+        std::ptr::eq(reading.metric, metric)
+            && reading
+                .label_values
+                .iter()
+                .map(crate::LabelText::as_str)
+                .eq(label_values.iter().copied())
     });
     reading?.value.number()
 }

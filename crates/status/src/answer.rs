@@ -234,13 +234,17 @@ struct Finding {
 
 impl Finding {
     fn page(text: impl Into<String>) -> Self {
-        let (verdict, text) = (Verdict::Act, text.into());
-        Finding { verdict, text }
+        Finding {
+            verdict: Verdict::Act,
+            text: text.into(),
+        }
     }
 
     fn ticket(text: impl Into<String>) -> Self {
-        let (verdict, text) = (Verdict::Look, text.into());
-        Finding { verdict, text }
+        Finding {
+            verdict: Verdict::Look,
+            text: text.into(),
+        }
     }
 }
 

@@ -45,7 +45,7 @@ pub fn capacity(readings: Readings<'_>) -> Vec<StatusItem> {
         None if has_sockets => ("no file system known", Tone::Plain),
         None => ("", Tone::Plain),
     };
-    let details: Vec<StatusItem> = [
+    let details = [
         fullest.as_ref().map(FullestFileSystem::summary),
         busiest.map(|(disk, share)| format!("{disk} {} busy", percent(share))),
         drops.map(|drops| format!("{} UDP datagrams dropped", short(drops))),
@@ -53,8 +53,7 @@ pub fn capacity(readings: Readings<'_>) -> Vec<StatusItem> {
     ]
     .into_iter()
     .flatten()
-    .map(StatusItem::plain)
-    .collect();
+    .map(StatusItem::plain);
     let unresponsive = unresponsive.map(|text| StatusItem::new(text, Tone::Bad));
     let state = (!state.is_empty()).then(|| StatusItem::new(state, tone));
     state
@@ -108,7 +107,7 @@ impl<'a> FullestFileSystem<'a> {
 }
 
 /// A file system that answered once, and whose last answer is too old.
-fn unresponsive_mount<'a>(readings: Readings<'a>) -> Option<&'a str> {
+fn unresponsive_mount(readings: Readings<'_>) -> Option<&str> {
     let is_known = |mount: &str| {
         readings
             .by_label(&m::FILESYSTEM_SIZE)

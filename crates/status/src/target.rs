@@ -144,16 +144,13 @@ impl Target {
             .filter(|_| is_followed != Some(false));
         let name = info.map(program_name);
         let phase = readings.active_label(&v::PHASE);
-        let restarts: BTreeMap<String, f64> = readings
+        let restarts = readings
             .by_label(&p::RESTARTS)
             .map(|(reason, count)| (reason.to_owned(), count))
             .collect();
-        let mut state: Vec<StatusItem> = Vec::new();
-        let mut explanation = String::new();
-        if let Some((item, about)) = phase_item(readings) {
-            state.push(item);
-            explanation.push_str(about);
-        }
+        let (item, about) = phase_item(readings).unzip();
+        let mut state = Vec::from_iter(item);
+        let mut explanation = about.unwrap_or_default().to_owned();
         state.extend(stop_reasons(readings).map(|words| StatusItem::new(words, Bad)));
         if readings.labeled_flag(&v::CONSENSUS, &["migrating"]) == Some(true) {
             state.push(StatusItem::new("migrates to Alpenglow", Warn));

@@ -185,12 +185,7 @@ pub fn web_config_warnings(config: &Metrics, now: Duration) -> (Vec<String>, Vec
         .map(|what| format!("{}: {what}", web_config.path.display()))
         .chain(expiry_warning)
         .collect();
-    (
-        messages,
-        std::iter::once(web_config.path.clone())
-            .chain(key)
-            .collect(),
-    )
+    (messages, [web_config.path].into_iter().chain(key).collect())
 }
 
 /// Any address but loopback needs a web config file that protects it.

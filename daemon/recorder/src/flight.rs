@@ -163,12 +163,12 @@ type SaveResult = Result<PathBuf, String>;
 
 #[derive(Debug)]
 struct SaveJob {
-    pub reason: SaveReason,
-    pub origin: SaveOrigin,
+    reason: SaveReason,
+    origin: SaveOrigin,
     /// The reason that a request gives; empty without one.
-    pub request_text: String,
-    pub taken_at: Stamp,
-    pub reply: Option<oneshot::Sender<SaveResult>>,
+    request_text: String,
+    taken_at: Stamp,
+    reply: Option<oneshot::Sender<SaveResult>>,
 }
 
 #[derive(Debug, Clone, Default)]

@@ -112,9 +112,9 @@ enum QueueMessage {
 
 #[derive(Debug, Clone, Default)]
 struct FollowedAtTick {
-    pub target: Option<Arc<Target>>,
+    target: Option<Arc<Target>>,
     /// End reason of the previous process; `None` if none has ended.
-    pub end_reason: Option<EndReason>,
+    end_reason: Option<EndReason>,
 }
 
 /// One bounded queue for all kinds of messages, with a limit for each, so that their order stays.

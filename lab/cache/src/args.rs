@@ -170,18 +170,15 @@ fn policy_help() -> String {
 }
 
 fn parse_policy(name: &str) -> Result<String, String> {
-    if name == AGAVE {
-        return Ok(name.to_owned());
-    }
     match name.parse::<Policy>() {
-        Ok(_) => Ok(name.to_owned()),
         Err(error) if name.starts_with("agave-") => Err(error.to_string()),
-        Err(error) => {
+        Err(error) if name != AGAVE => {
             let known = NAMED_POLICIES.map(|(name, _)| name).join(", ");
             Err(format!(
                 "{error}: use agave, agave-VERSION as in agave-4.4.0, {known}"
             ))
         }
+        _ => Ok(name.to_owned()),
     }
 }
 
@@ -198,11 +195,8 @@ fn parse_fill(text: &str) -> Result<u64, String> {
 }
 
 fn parse_bytes(text: &str) -> Result<u64, String> {
-    parse_size(text).and_then(|bytes| {
-        if bytes > 0 {
-            Ok(bytes)
-        } else {
-            Err("a cache of this size holds nothing".to_owned())
-        }
-    })
+    match parse_size(text)? {
+        0 => Err("a cache of this size holds nothing".to_owned()),
+        bytes => Ok(bytes),
+    }
 }

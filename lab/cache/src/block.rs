@@ -118,15 +118,12 @@ fn parse_transaction(response: TransactionResponse) -> Result<Transaction, Strin
         let address = address::parse(&key.pubkey).ok_or_else(not_a_key)?;
         // Programs are read-only except in transactions that deploy or change them. If a deployment
         // creates the account of a program, this account signs.
-        if key.writable && has_loader {
+        if key.writable && change.is_some() {
             possibly_changed.push(address);
         }
         if !key.signer {
             unsigned_keys.push((address, !key.writable || has_loader));
         }
-    }
-    if change.is_none() {
-        possibly_changed.clear();
     }
     Ok(Transaction {
         unsigned_keys,

@@ -129,10 +129,7 @@ impl ProgramIndex {
         };
         let bytes = match loader {
             Loader::V1 | Loader::V2 => account.space,
-            Loader::V3 => code
-                .as_ref()
-                .and_then(|code| code.space)
-                .and_then(|space| space.checked_sub(HEADER_V3)),
+            Loader::V3 => code.and_then(|code| code.space?.checked_sub(HEADER_V3)),
             Loader::V4 => account.space.and_then(|space| space.checked_sub(HEADER_V4)),
         };
         let has_code =
@@ -278,12 +275,8 @@ impl ProgramIndex {
 
 fn code_address(account: &Account) -> Option<Address> {
     let is_upgradeable = account.executable && address::loader(&account.owner) == Some(Loader::V3);
-    let bytes = if is_upgradeable {
-        STANDARD.decode(&account.data.0).ok()?
-    } else {
-        return None;
-    };
-    bytes.try_into().ok()
+    let bytes = is_upgradeable.then(|| STANDARD.decode(&account.data.0))?;
+    bytes.ok()?.try_into().ok()
 }
 
 fn fetch_accounts(rpc: &Rpc, keys: &[Address]) -> Result<Vec<Option<Account>>> {

@@ -91,12 +91,9 @@ pub fn run(args: &PoliciesArgs) -> Result<(String, u8)> {
         Limit::Bytes(bytes) => (None, Some(bytes)),
     };
     if let Some(bytes) = bytes {
-        rows.extend(
-            fills
-                .iter()
-                .map(|fill| comparison.lower_bound_row(bytes, *fill))
-                .collect::<Result<Vec<_>>>()?,
-        );
+        for fill in &fills {
+            rows.push(comparison.lower_bound_row(bytes, *fill)?);
+        }
     }
     let report = PolicyReport {
         version: input.version.clone(),
@@ -390,15 +387,11 @@ fn csv(report: &PolicyReport) -> String {
         "policy,fill_percent,misses,loads,seconds,attacked_misses,attacked_seconds\n".to_owned();
     let or_empty = |value: Option<f64>| value.map_or_else(String::new, |value| value.to_string());
     for row in &report.policies {
-        let loads = or_empty(row.loads);
-        let seconds = or_empty(row.seconds);
-        let attacked = or_empty(row.attacked_seconds);
-        let policy = &row.policy;
-        let fill = row.fill_percent;
-        let misses = row.misses;
+        let [loads, seconds, attacked_seconds] =
+            [row.loads, row.seconds, row.attacked_seconds].map(or_empty);
         text += &format!(
-            "{policy},{fill},{misses},{loads},{seconds},{},{attacked}\n",
-            row.attacked_misses
+            "{},{},{},{loads},{seconds},{},{attacked_seconds}\n",
+            row.policy, row.fill_percent, row.misses, row.attacked_misses
         );
     }
     text

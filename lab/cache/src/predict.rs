@@ -1,8 +1,6 @@
 use crate::{args::PredictArgs, predicted_run::interval_text};
 use anyhow::{Result, bail};
-use faultline_cache_prediction::prediction::{
-    CounterPrediction, Prediction, PredictionInput, SizePrediction, sizes,
-};
+use faultline_cache_prediction::prediction::{Prediction, PredictionInput, SizePrediction, sizes};
 use faultline_common::{
     evidence::{today, update},
     output::json,
@@ -63,17 +61,14 @@ fn text_page(prediction: &Prediction) -> String {
         prediction.version,
         count(prediction.recorded_entries),
     );
-    let bias = |counter: &CounterPrediction| {
-        counter
-            .bias_percent
-            .map_or_else(|| "-".to_owned(), |bias| number(bias, 1))
-    };
     let rows = prediction.self_test.iter().map(|counter| {
         vec![
             counter.name.to_owned(),
             count(counter.recorded),
             number(counter.predicted, 0),
-            bias(counter),
+            counter
+                .bias_percent
+                .map_or_else(|| "-".to_owned(), |bias| number(bias, 1)),
         ]
     });
     text += &table(

@@ -49,20 +49,17 @@ impl PredictedRuns {
         };
         let runs_of_half = |seed: u64| {
             let half = whole_trace.half(seed)?;
-            let runs = 0..RUNS_PER_HALF;
-            runs.map(|index| run(&half, RUNS_PER_HALF * seed + index))
+            (0..RUNS_PER_HALF)
+                .map(|index| run(&half, RUNS_PER_HALF * seed + index))
                 .collect()
-        };
-        // A variance needs some halves, even with few seeds.
-        let runs_by_half = || {
-            (1..=seeds.max(MIN_HALVES))
-                .map(runs_of_half)
-                .collect::<Result<_, Error>>()
         };
         let other_blocks = |transaction_ratio| {
             Ok::<_, Error>(OtherBlocks {
                 transaction_ratio,
-                runs_by_half: runs_by_half()?,
+                // A variance needs some halves, even with few seeds.
+                runs_by_half: (1..=seeds.max(MIN_HALVES))
+                    .map(runs_of_half)
+                    .collect::<Result<_, Error>>()?,
                 lookups: whole_trace.lookup_count() as f64,
                 blocks: whole_trace.block_count() as f64,
             })

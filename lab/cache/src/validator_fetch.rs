@@ -80,18 +80,14 @@ fn trace(validator_trace: &ValidatorTrace, recorded: &Recorded) -> Result<Trace>
     let empty = SlotLookups::default();
     // Slots after the last recorded one would be predicted but not compared.
     let last = transactions.keys().next_back().copied().unwrap_or(u64::MAX);
-    let mut slots: BTreeMap<u64, &SlotLookups> = validator_trace
-        .slots
-        .range(..=last)
-        .map(|(slot, slot_lookups)| (*slot, slot_lookups))
-        .collect();
+    let mut slots: BTreeMap<_, _> = validator_trace.slots.range(..=last).collect();
     for (slot, transactions) in &recorded.transactions_by_slot {
         if *transactions == 0 {
-            slots.entry(*slot).or_insert(&empty);
+            slots.entry(slot).or_insert(&empty);
         }
     }
     let mut set_interner = SetInterner::default();
-    for (number, slot_lookups) in slots {
+    for (&number, slot_lookups) in slots {
         let slot = Slot {
             slot: number,
             parent: trace
@@ -106,15 +102,15 @@ fn trace(validator_trace: &ValidatorTrace, recorded: &Recorded) -> Result<Trace>
         };
         add_slot(&mut trace, &mut set_interner, slot, slot_lookups)?;
     }
-    for (slot, program, us) in validator_trace
+    for &(slot, program, compile_us) in validator_trace
         .loads
         .iter()
         .filter(|(slot, ..)| *slot <= last)
     {
         trace.add_measured_load(MeasuredLoad {
-            slot: *slot,
-            program: *program,
-            compile_us: *us,
+            slot,
+            program,
+            compile_us,
         })?;
     }
     Ok(trace)
@@ -140,12 +136,12 @@ fn add_slot(
         ..slot
     };
     trace.add_slot(slot, &calls)?;
-    for (position, program, kind) in &slot_lookups.changes {
+    for &(position, program, kind) in &slot_lookups.changes {
         trace.add_change(TraceChange {
             slot_index,
-            position: *position,
-            program: *program,
-            kind: *kind,
+            position,
+            program,
+            kind,
         })?;
     }
     Ok(())
@@ -165,8 +161,7 @@ fn summary(
     let load_us: u64 = validator_trace
         .loads
         .iter()
-        .map(|(_, _, us)| us)
-        .fold(0_u64, |sum, us| sum.saturating_add(*us));
+        .fold(0_u64, |sum, (_, _, us)| sum.saturating_add(*us));
     let pools = validator_trace
         .lookups_by_pool
         .iter()

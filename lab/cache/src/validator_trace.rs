@@ -8,7 +8,7 @@ use faultline_cache_sim::trace::{ChangeKind, Loader, Program};
 use std::{
     collections::BTreeMap,
     io::{BufRead, Read},
-    str::Split,
+    str::{FromStr, Split},
 };
 
 type Words<'a> = Split<'a, char>;
@@ -286,28 +286,27 @@ impl ValidatorTrace {
 
     fn parse_slot_and_pool(&self, words: &mut Words<'_>) -> Result<(u64, String)> {
         let slot = next_number(words, "a slot")?;
-        let thread = next_number(words, "a thread")?;
+        let thread: usize = next_number(words, "a thread")?;
         Ok((
             slot,
-            usize::try_from(thread)
-                .ok()
-                .and_then(|thread| self.pool_by_thread.get(thread))
+            self.pool_by_thread
+                .get(thread)
                 .context("the thread is unknown")?
                 .clone(),
         ))
     }
 
     fn parse_program(&self, words: &mut Words<'_>) -> Result<u32> {
-        let program = next_number(words, "a program")?;
+        let program: usize = next_number(words, "a program")?;
         ensure!(
-            program < self.programs.len() as u64,
+            program < self.programs.len(),
             "the program {program} is unknown"
         );
         Ok(u32::try_from(program)?)
     }
 }
 
-fn next_number(words: &mut Words<'_>, name: &str) -> Result<u64> {
+fn next_number<N: FromStr>(words: &mut Words<'_>, name: &str) -> Result<N> {
     words
         .next()
         .and_then(|word| word.parse().ok())
@@ -315,11 +314,8 @@ fn next_number(words: &mut Words<'_>, name: &str) -> Result<u64> {
 }
 
 fn expect_number(words: &mut Words<'_>, next: usize, name: &str) -> Result<()> {
-    let number = next_number(words, name)?;
-    ensure!(
-        number == next as u64,
-        "{name} is {number}, and {next} is next"
-    );
+    let number: usize = next_number(words, name)?;
+    ensure!(number == next, "{name} is {number}, and {next} is next");
     Ok(())
 }
 

@@ -41,12 +41,11 @@ pub fn release_changes(groups: &[ReleaseGroup]) -> Vec<ReleaseChange> {
                 .filter(|test| test.verdict.is_difference())
             {
                 let sentence = test_sentence(&release.version, test, &group.conditions.baseline);
-                let metric = Some(test.metric);
                 all.push(release_change(
                     "release",
                     group,
                     release,
-                    (metric, test.verdict),
+                    (Some(test.metric), test.verdict),
                     sentence,
                 ));
             }
@@ -62,10 +61,10 @@ pub fn release_changes(groups: &[ReleaseGroup]) -> Vec<ReleaseChange> {
                     release.version,
                     signed_percent(shift.ratio)
                 );
-                let metric = Some(shift.metric);
+                let marked = (Some(shift.metric), shift.verdict);
                 all.push(ReleaseChange {
                     unix_ns: newest_run_start(&group.releases),
-                    ..release_change("change", group, release, (metric, shift.verdict), sentence)
+                    ..release_change("change", group, release, marked, sentence)
                 });
             }
         }
@@ -74,9 +73,8 @@ pub fn release_changes(groups: &[ReleaseGroup]) -> Vec<ReleaseChange> {
 }
 
 pub fn incomparable_releases(groups: &[ReleaseGroup]) -> Vec<ReleaseChange> {
-    let mut changes = Vec::new();
-    for group in groups {
-        changes.extend(group.releases.iter().rev().filter_map(|release| {
+    let changes = groups.iter().flat_map(|group| {
+        group.releases.iter().rev().filter_map(move |release| {
             let sentence = not_comparable_sentence(release)?;
             let verdict = (None, Verdict::NotComparable);
             Some(release_change(
@@ -86,9 +84,9 @@ pub fn incomparable_releases(groups: &[ReleaseGroup]) -> Vec<ReleaseChange> {
                 verdict,
                 sentence,
             ))
-        }));
-    }
-    changes
+        })
+    });
+    changes.collect()
 }
 
 pub fn not_comparable_sentence(release: &Release) -> Option<String> {

@@ -15,7 +15,7 @@ use faultline_experiments::{
     report::{CompletedRun, Experiment},
     search::{SearchAnswer, SearchOutcome},
 };
-use faultline_pages::{cells::GIB, render};
+use faultline_pages::{cells::gib, render};
 use faultline_report::{
     measure::lifecycle::lifecycle,
     report::{comparability::Pace, releases},
@@ -194,17 +194,10 @@ fn collect_experiment(
 
 /// Fills in unknown machines: all runs of an experiment are on one host.
 fn fill_in_machine(runs: &mut [CollectedRun]) {
-    let Some(machine) = runs
-        .iter()
-        .map(|run| &run.row.machine)
-        .find(|name| *name != UNKNOWN)
-        .cloned()
-    else {
-        return;
-    };
-    for row in runs.iter_mut().map(|run| &mut run.row) {
-        if row.machine == UNKNOWN {
-            row.machine.clone_from(&machine);
+    let mut machines = runs.iter().map(|run| &run.row.machine);
+    if let Some(machine) = machines.find(|name| *name != UNKNOWN).cloned() {
+        for run in runs.iter_mut().filter(|run| run.row.machine == UNKNOWN) {
+            run.row.machine.clone_from(&machine);
         }
     }
 }
@@ -239,9 +232,17 @@ fn run_row(
             .search
             .map_or(is_baseline, |search| search.is_baseline),
         replicate: experiment.replicate(counted),
-        began_unix_ns: start_unix_ns(results, run),
+        began_unix_ns: run
+            .map(|run| run.origin_unix_ns)
+            .filter(|began| *began > 0)
+            .unwrap_or(results.journal_state.began_unix_ns),
         outcome: counted.ending.outcome.to_string(),
-        validity: validity(&counted.ending.validity).to_owned(),
+        validity: match &counted.ending.validity {
+            Validity::Valid => "valid",
+            Validity::Unproven(_) => "unproven",
+            Validity::Invalid(_) => "invalid",
+        }
+        .to_owned(),
         recording: recording
             .strip_prefix(&campaign.folder)
             .unwrap_or(&recording)
@@ -267,47 +268,23 @@ fn least_ram(answer: &SearchAnswer) -> Option<f64> {
         .sufficient_sizes
         .first()
         .filter(|_| is_measured)
-        .map(|size| size.bytes as f64 / GIB)
+        .map(|size| gib(size.bytes as f64))
 }
 
 const UNKNOWN: &str = "not known";
 
-/// Of the recording, or else of the experiment.
-fn start_unix_ns(results: &Experiment, run: Option<&Run>) -> i64 {
-    run.map(|run| run.origin_unix_ns)
-        .filter(|began| *began > 0)
-        .unwrap_or(results.journal_state.began_unix_ns)
-}
-
-fn validity(validity: &Validity) -> &'static str {
-    match validity {
-        Validity::Valid => "valid",
-        Validity::Unproven(_) => "unproven",
-        Validity::Invalid(_) => "invalid",
-    }
-}
-
 /// Machines with equal processor, threads and memory are the same.
 fn machine(run: &Run) -> String {
-    let fact = |name: &str| {
-        run.facts
-            .host
-            .iter()
-            .find(|(known, _)| *known == name)
-            .map(|(_, value)| value.clone())
-    };
-    let memory = run
-        .facts
+    let facts = &run.facts;
+    let mut host = facts.host.iter();
+    let threads = host
+        .find(|(name, _)| *name == "Threads")
+        .map(|(_, threads)| format!("{threads} threads"));
+    let memory = facts
         .memory_bytes
-        .map(|bytes| format!("{} GiB", (bytes as f64 / f64::from(1 << 30)).round()));
-    let description = [
-        run.facts.cpu.clone(),
-        fact("Threads").map(|threads| format!("{threads} threads")),
-        memory,
-    ]
-    .into_iter()
-    .flatten()
-    .join(", ");
+        .map(|bytes| format!("{} GiB", gib(bytes as f64).round()));
+    let known = [facts.cpu.clone(), threads, memory];
+    let description = known.into_iter().flatten().join(", ");
     if description.is_empty() {
         UNKNOWN.to_owned()
     } else {

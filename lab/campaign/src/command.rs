@@ -65,12 +65,8 @@ fn run_all(args: &RunArgs) -> Result<u8> {
 fn add(args: &AddArgs) -> Result<u8> {
     let (campaign, store) = open_campaign(&args.dir)?;
     let version = settings::checked_version(args.version.clone()).map_err(UsageError)?;
-    if version == campaign.baseline.version
-        || campaign
-            .programs
-            .iter()
-            .any(|program| program.version == version)
-    {
+    let mut configured = campaign.programs.iter().chain([&campaign.baseline]);
+    if configured.any(|program| program.version == version) {
         bail!("{version} is in campaign.toml already");
     }
     if args.path.is_none() && campaign.build.is_none() {
@@ -259,16 +255,11 @@ fn summary(comparisons: &[MetricComparison], margin: f64) -> String {
 
 /// Why these results are not enough for a verdict on a release.
 fn inconclusive_reason(release: &Release, comparisons: &[MetricComparison]) -> Option<String> {
-    let usable_runs = |is_baseline| {
-        release
-            .runs
-            .iter()
-            .filter(|run| run.is_baseline == is_baseline)
-            .filter(|run| run.is_usable())
+    let [own_runs, baseline_runs] = [false, true].map(|is_baseline| {
+        let runs = release.runs.iter();
+        runs.filter(|run| run.is_baseline == is_baseline && run.is_usable())
             .count()
-    };
-    let own_runs = usable_runs(false);
-    let baseline_runs = usable_runs(true);
+    });
     let unconfirmed = comparisons
         .iter()
         .filter(|comparison| comparison.verdict == Verdict::Unconfirmed)
@@ -363,9 +354,8 @@ fn compare_with(release: &Release, other: &Release, margin: f64) -> Vec<MetricCo
 
 /// Means "in every pair" for two releases, which have no pairs of their own.
 fn is_disjoint(a: &[f64], b: &[f64]) -> bool {
-    let low = |values: &[f64]| values.iter().copied().fold(f64::INFINITY, f64::min);
-    let high = |values: &[f64]| values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    low(a) > high(b) || low(b) > high(a)
+    let is_below = |a: &[f64], b: &[f64]| a.iter().all(|a| b.iter().all(|b| a < b));
+    is_below(a, b) || is_below(b, a)
 }
 
 #[cfg(test)]

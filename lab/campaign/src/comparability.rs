@@ -22,7 +22,7 @@ pub struct Comparability {
 impl Comparability {
     pub fn of(runs: &[RunRow]) -> Self {
         let usable = || runs.iter().filter(|run| run.is_usable());
-        let rounds: Vec<(u32, [Pace; 2])> = { by_key(usable().map(|run| (run.round, run))) }
+        let rounds: Vec<(u32, [Pace; 2])> = by_key(usable().map(|run| (run.round, run)))
             .into_iter()
             .map(|(round, runs)| (round, arm_paces(runs.into_iter())))
             .collect();

@@ -12,7 +12,6 @@ use faultline_experiments::folder::digest;
 use faultline_report::report::{RunMetric, releases};
 use faultline_text::escaped;
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
 
 const FORMAT: u32 = 1;
 
@@ -23,11 +22,11 @@ pub fn json(
     groups: &[ReleaseGroup],
     failed: &[FailedVersion],
 ) -> anyhow::Result<String> {
-    let metrics: Vec<Value> = releases::metrics()
+    let metrics: Value = releases::metrics()
         .map(|metric| json!({ "id": metric.id, "title": metric.title, "unit": metric.unit, "definition": metric.definition }))
         .collect();
-    let changes: Vec<Value> = release_changes(groups).iter().map(change).collect();
-    let failed: Vec<Value> = failed
+    let changes: Value = release_changes(groups).iter().map(change).collect();
+    let failed: Value = failed
         .iter()
         .map(|failed_version| json!({ "release": failed_version.version, "why": failed_version.error }))
         .collect();
@@ -36,7 +35,7 @@ pub fn json(
         "name": campaign.name,
         "margin": campaign.margin,
         "metrics": metrics,
-        "groups": groups.iter().map(group).collect::<Vec<Value>>(),
+        "groups": groups.iter().map(group).collect::<Value>(),
         "changes": changes,
         "without_a_result": failed,
     });
@@ -56,20 +55,20 @@ fn change(change: &ReleaseChange) -> Value {
 }
 
 fn group(group: &ReleaseGroup) -> Value {
-    let releases: Vec<Value> = group
+    let releases: Value = group
         .releases
         .iter()
         .map(|release| {
-            let runs: Vec<Value> = release.runs.iter().map(run).collect();
-            let metrics: serde_json::Map<String, Value> = release
+            let runs: Value = release.runs.iter().map(run).collect();
+            let metrics: Value = release
                 .tests
                 .iter()
-                .map(|test| (test.metric.id.to_owned(), metric_test(test)))
+                .map(|test| (test.metric.id, metric_test(test)))
                 .collect();
             json!({
                 "version": release.version,
                 "name": release.name,
-                "program_sha256": release.runs.first().map(|run| run.program_digest.clone()),
+                "program_sha256": release.runs.first().map(|run| &run.program_digest),
                 "not_comparable": release.comparability.difference_text(),
                 "not_known": release.comparability.unknown_consensus,
                 "metrics": metrics,
@@ -115,7 +114,7 @@ fn run(run: &RunRow) -> Value {
         "slot_seconds": run.slot_seconds(),
         "recording": run.recording,
         "sha256": run.recording_digest,
-        "values": run.values.iter().cloned().collect::<BTreeMap<String, f64>>(),
+        "values": run.values.iter().cloned().collect::<Value>(),
     })
 }
 
@@ -143,20 +142,24 @@ pub fn atom(campaign: &Campaign, groups: &[ReleaseGroup], failed: &[FailedVersio
         .chain(&incomparable_releases(groups))
     {
         let category = change.verdict.label();
-        let texts: [&str; 5] = [
-            &change.id,
-            &change.title,
-            category,
-            &change.report,
-            &change.sentence,
-        ];
-        out += &entry(texts, change.unix_ns);
+        out += &entry(
+            [
+                &change.id,
+                &change.title,
+                category,
+                &change.report,
+                &change.sentence,
+            ],
+            change.unix_ns,
+        );
     }
     for failed in failed {
         let id = digest(&["failed", &campaign.plan_digest, &failed.version].join("\n"));
         let title = format!("{}: no result", failed.version);
-        let texts: [&str; 5] = [&id, &title, "no result", "index.html#failed", &failed.error];
-        out += &entry(texts, failed.added_unix_ns);
+        out += &entry(
+            [&id, &title, "no result", "index.html#failed", &failed.error],
+            failed.added_unix_ns,
+        );
     }
     out + "</feed>\n"
 }

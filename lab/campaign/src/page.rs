@@ -19,7 +19,7 @@ use faultline_pages::{
         text_or, without_missing_columns,
     },
     model::{
-        BarSeries, Bars, Block, Cell, Chart, Report, Section, Table, ValueWithInterval, Verdict,
+        BarSeries, Bars, Block, Cell, Chart, Report, Section, ValueWithInterval, Verdict,
         VerdictKind,
     },
     render,
@@ -31,9 +31,8 @@ use itertools::Itertools;
 pub const FOLDER: &str = "page";
 
 pub fn report_path(name: &str, conditions: &Conditions) -> String {
-    let digest_prefix = |digest: &str| digest.get(..8).unwrap_or_default().to_owned();
-    let plan = digest_prefix(&conditions.plan_digest);
-    let baseline = digest_prefix(&conditions.baseline_digest);
+    let [plan, baseline] = [&conditions.plan_digest, &conditions.baseline_digest]
+        .map(|digest| digest.get(..8).unwrap_or_default());
     format!("reports/{plan}-{baseline}/{name}.html")
 }
 
@@ -63,11 +62,8 @@ pub fn release_groups(campaign: &Campaign, store: &Store) -> Result<Vec<ReleaseG
     let listed = store.listed_versions()?;
     let is_shown =
         |version: &str| find_version(&listed, version).is_none_or(|listed| !listed.removed);
-    let runs: Vec<_> = store
-        .runs()?
-        .into_iter()
-        .filter(|run| is_shown(&run.release))
-        .collect();
+    let mut runs = store.runs()?;
+    runs.retain(|run| is_shown(&run.release));
     let mut groups = compare::release_groups(&runs, campaign.margin);
     for release in groups.iter_mut().flat_map(|group| &mut group.releases) {
         release.name = find_version(&listed, &release.version)
@@ -117,10 +113,10 @@ fn report(campaign: &Campaign, groups: &[ReleaseGroup], failed: &[FailedVersion]
     let incomparable = incomparable_releases(groups);
     let versions = incomparable.iter().map(|change| change.version.as_str());
     let not_comparable = versions_sentence(versions, "not comparable by slot", ["is", "are"]);
-    let points = changes
-        .into_iter()
-        .map(|change| change.sentence)
-        .chain(incomparable.into_iter().map(|change| change.sentence));
+    let versions = failed.iter().map(|failed| failed.version.as_str());
+    let no_result = versions_sentence(versions, "no result", ["has", "have"]);
+    let points = changes.into_iter().chain(incomparable);
+    let points = points.map(|change| change.sentence);
     let mut sections: Vec<Section> = groups
         .iter()
         .enumerate()
@@ -137,7 +133,7 @@ fn report(campaign: &Campaign, groups: &[ReleaseGroup], failed: &[FailedVersion]
             campaign.baseline.version
         ),
         verdict: Verdict {
-            headline: headline + &ended_early(groups) + &not_comparable + &no_result(failed),
+            headline: headline + &ended_early(groups) + &not_comparable + &no_result,
             bullets: points.collect(),
             kind,
         },
@@ -146,11 +142,6 @@ fn report(campaign: &Campaign, groups: &[ReleaseGroup], failed: &[FailedVersion]
         made_by: format!("faultline {}", env!("CARGO_PKG_VERSION")),
         ..Report::default()
     }
-}
-
-fn no_result(failed: &[FailedVersion]) -> String {
-    let versions = failed.iter().map(|failed| failed.version.as_str());
-    versions_sentence(versions, "no result", ["has", "have"])
 }
 
 /// ` 1.2.0, 1.3.0 have no result.`; empty without versions.
@@ -169,21 +160,15 @@ fn versions_sentence<'v>(
 }
 
 fn ended_early(groups: &[ReleaseGroup]) -> String {
-    let counts: Vec<(usize, usize)> = groups
-        .iter()
-        .take(1)
-        .flat_map(|group| &group.releases)
+    let newest = groups.iter().take(1).flat_map(|group| &group.releases);
+    let (completed, all) = newest
         .map(Release::completed_and_all_runs)
-        .collect();
-    let early: usize = counts
-        .iter()
-        .map(|(completed, runs)| runs - completed)
-        .sum();
-    let all: usize = counts.iter().map(|(_, runs)| runs).sum();
-    if early == 0 {
-        String::new()
-    } else {
-        format!(" {early} of {all} runs of releases ended early.")
+        .fold((0, 0), |sum, release| {
+            (sum.0 + release.0, sum.1 + release.1)
+        });
+    match all - completed {
+        0 => String::new(),
+        early => format!(" {early} of {all} runs of releases ended early."),
     }
 }
 
@@ -206,9 +191,7 @@ fn group_section(index: usize, group: &ReleaseGroup) -> Section {
         ),
     };
     let mut releases_table = table(&id, "Releases against metrics", &columns, &note);
-    for release in group.releases.iter().rev() {
-        releases_table.rows.push(release_row(release));
-    }
+    releases_table.rows = group.releases.iter().rev().map(release_row).collect();
     let conditions = format!(
         "Machine: {}. Baseline: {} (SHA-256 {}). Plan: SHA-256 {}. Rows of other machines, plans or baselines are not compared with these.",
         group.machine,
@@ -311,21 +294,21 @@ fn trends(group: &ReleaseGroup) -> Option<Section> {
 
 fn recordings(groups: &[ReleaseGroup]) -> Section {
     let columns = [
-        ("Run", ""),
-        ("Round", ""),
-        ("Replicate", ""),
-        ("Outcome", ""),
-        ("Validity", ""),
-        ("Recording", ""),
-        ("SHA-256", ""),
-        ("Consensus", ""),
-        ("Slot time", "s"),
-        ("Kernel", ""),
-        ("Plan", ""),
-        ("Machine", ""),
+        "Run",
+        "Round",
+        "Replicate",
+        "Outcome",
+        "Validity",
+        "Recording",
+        "SHA-256",
+        "Consensus",
+        "Slot time [s]",
+        "Kernel",
+        "Plan",
+        "Machine",
     ];
     let note = "Each run in results.db, except those of removed releases. Plan: the first digits of its SHA-256.";
-    let mut recordings: Table = table("recordings", "Runs and their recordings", &columns, note);
+    let mut recordings = table("recordings", "Runs and their recordings", &columns, note);
     for run in groups
         .iter()
         .flat_map(|group| &group.releases)
@@ -359,7 +342,7 @@ fn recordings(groups: &[ReleaseGroup]) -> Section {
 }
 
 fn without_a_result(failed: &[FailedVersion]) -> Section {
-    let columns = [("Release", ""), ("Why", "")];
+    let columns = ["Release", "Why"];
     let note = "The next run of the campaign tries again.";
     let mut failed_table = table(
         "failed",
@@ -396,8 +379,7 @@ fn method(campaign: &Campaign) -> Section {
         "The same results for other programs: results.json, changes.xml (Atom), badges/METRIC.svg."
             .to_owned(),
     ];
-    let blocks = texts.into_iter().map(Block::Text).collect();
-    section("method", "Method", blocks)
+    section("method", "Method", texts.map(Block::Text).into())
 }
 
 #[cfg(test)]

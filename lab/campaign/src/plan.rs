@@ -126,8 +126,7 @@ fn detectable_changes(rule: MarkingRule, measured_noise: &[(&str, f64)]) -> Stri
     let rows: Vec<_> = if measured_noise.is_empty() {
         ASSUMED_NOISE
             .map(|noise| row("not measured, assumed".to_owned(), noise))
-            .into_iter()
-            .collect()
+            .into()
     } else {
         measured_noise
             .iter()

@@ -10,12 +10,13 @@ use faultline_client::http;
 use faultline_common::{files::AtPath, output::say, signals::Signals};
 use faultline_experiments::folder::to_hexadecimal;
 use faultline_runner::record::run_to_end;
+use itertools::Itertools;
 use semver::Version;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::{
     fs::{self, File},
-    io::{self, Read},
+    io::{self, BufReader},
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -164,19 +165,10 @@ fn build(
 }
 
 pub fn sha256(path: &Path) -> Result<String> {
-    let read = || -> io::Result<String> {
-        let mut file = File::open(path)?;
-        let mut digest = Sha256::new();
-        let mut buffer = vec![0; 1 << 20];
-        loop {
-            match file.read(&mut buffer)? {
-                0 => break,
-                read => digest.update(&buffer[..read]),
-            }
-        }
-        Ok(to_hexadecimal(&digest.finalize()))
-    };
-    read().at(path)
+    let file = File::open(path).at(path)?;
+    let mut digest = Sha256::new();
+    io::copy(&mut BufReader::with_capacity(1 << 20, file), &mut digest).at(path)?;
+    Ok(to_hexadecimal(&digest.finalize()))
 }
 
 const INDEX_TIMEOUT: Duration = Duration::from_secs(30);
@@ -206,16 +198,13 @@ fn parse_versions(text: &str) -> Vec<String> {
 }
 
 fn versions_in_range(watch: &Watch, versions: &[String]) -> Vec<String> {
-    let mut versions: Vec<Version> = versions
-        .iter()
-        .filter_map(|version| Version::parse(version).ok())
-        .collect();
-    versions.retain(|version| watch.range.matches(version));
-    versions.sort();
-    versions.dedup();
-    // Skip versions that cannot be folder names.
     versions
         .iter()
+        .filter_map(|version| Version::parse(version).ok())
+        .filter(|version| watch.range.matches(version))
+        .sorted()
+        .dedup()
+        // Skip versions that cannot be folder names.
         .filter_map(|version| settings::checked_version(version.to_string()).ok())
         .collect()
 }
@@ -238,7 +227,7 @@ fn command_output(
         "[watch] command has failed ({status}): read {}",
         log.display()
     );
-    std::fs::read_to_string(&path).at(&path)
+    fs::read_to_string(&path).at(&path)
 }
 
 fn fetch_index(watch: &Watch) -> Result<String> {
@@ -272,15 +261,13 @@ struct IndexEntry {
 
 /// Versions that were not yanked, from the lines of an index.
 fn index_versions(text: &str) -> Result<Vec<String>> {
-    let mut versions = Vec::new();
-    for line in text.lines().filter(|line| !line.trim().is_empty()) {
-        let entry: IndexEntry = serde_json::from_str(line)
-            .context("the index has a line that is no version of a package")?;
-        if !entry.yanked {
-            versions.push(entry.vers);
-        }
-    }
-    Ok(versions)
+    text.lines()
+        .filter(|line| !line.trim().is_empty())
+        .map(serde_json::from_str)
+        .filter_ok(|entry: &IndexEntry| !entry.yanked)
+        .map_ok(|entry| entry.vers)
+        .collect::<Result<_, _>>()
+        .context("the index has a line that is no version of a package")
 }
 
 #[cfg(test)]

@@ -206,20 +206,20 @@ pub fn example_experiments(campaign: &Campaign) -> Result<Vec<CampaignExperiment
 }
 
 fn arm_table(name: &str, program: &ResolvedProgram) -> String {
-    let binary = quoted(&program.file.display().to_string());
+    let binary = quoted(program.file.display());
     format!("[[arm]]\nname = {}\nbinary = {binary}\n", quoted(name))
 }
 
 /// The plan's text with the program and an emptied `replicates` line; the program's line number.
 fn search_plan_text(campaign: &Campaign, program: &ResolvedProgram) -> Result<(String, usize)> {
-    let mut lines: Vec<String> = campaign
+    let mut lines: Vec<&str> = campaign
         .plan_text
         .lines()
         .map(|line| {
             if line.trim_start().starts_with("replicates") {
-                String::new()
+                ""
             } else {
-                line.to_owned()
+                line
             }
         })
         .collect();
@@ -229,10 +229,8 @@ fn search_plan_text(campaign: &Campaign, program: &ResolvedProgram) -> Result<(S
             "{file}: a plan that searches needs a line {WORKLOAD}: the campaign adds the program below it"
         )));
     };
-    lines.insert(
-        workload_line + 1,
-        format!("binary = {}", quoted(&program.file.display().to_string())),
-    );
+    let binary = format!("binary = {}", quoted(program.file.display()));
+    lines.insert(workload_line + 1, &binary);
     Ok((lines.join("\n") + "\n", workload_line + 2))
 }
 
@@ -244,10 +242,7 @@ fn parse_plan(
     text: &str,
     binary_line: Option<usize>,
 ) -> Result<Plan> {
-    let text = format!(
-        "folder = {}\n{added_keys}{text}",
-        quoted(&folder.display().to_string())
-    );
+    let text = format!("folder = {}\n{added_keys}{text}", quoted(folder.display()));
     let added_lines = 1 + added_keys.lines().count();
     plan::parse(&text, &campaign.plan).map_err(|mut errors| {
         // Report line numbers of the plan's own file, without the added lines.
@@ -263,8 +258,8 @@ fn parse_plan(
 }
 
 /// TOML has all escapes of serde_json.
-fn quoted(text: &str) -> String {
-    serde_json::Value::from(text).to_string()
+fn quoted(text: impl ToString) -> String {
+    serde_json::Value::from(text.to_string()).to_string()
 }
 
 const ATTEMPTS: &str = "attempts";
@@ -403,10 +398,10 @@ impl Round {
 }
 
 fn has_begun(experiments: &[CampaignExperiment]) -> bool {
-    experiments
-        .iter()
-        .map(|experiment| ExperimentFolder::new(&experiment.plan.folder))
-        .any(|folder| folder.journal().exists())
+    experiments.iter().any(|experiment| {
+        let folder = ExperimentFolder::new(&experiment.plan.folder);
+        folder.journal().exists()
+    })
 }
 
 /// Whether all runs have their results.

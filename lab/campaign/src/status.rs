@@ -12,15 +12,15 @@ use serde::Serialize;
 use std::path::Path;
 
 #[derive(Serialize)]
-struct VersionStatus {
-    version: String,
-    name: String,
-    source: String,
-    digest: Option<String>,
+struct VersionStatus<'l> {
+    version: &'l str,
+    name: &'l str,
+    source: &'l str,
+    digest: Option<&'l str>,
     runs: usize,
     /// `done`, `waits`, `round 2 waits`, `failed`, `removed`, `baseline`.
     state: String,
-    error: Option<String>,
+    error: Option<&'l str>,
     /// Why metrics that depend on slots are not compared.
     not_comparable: Option<String>,
 }
@@ -43,13 +43,13 @@ pub fn status(campaign: &Campaign, store: &Store, as_json: bool) -> Result<Strin
             run_version == version
         };
         versions.push(VersionStatus {
-            version: version.clone(),
-            name: listed_version.program.name.clone(),
-            source: listed_version.source.clone(),
-            digest: listed_version.digest.clone(),
+            version,
+            name: &listed_version.program.name,
+            source: &listed_version.source,
+            digest: listed_version.digest.as_deref(),
             runs: runs.iter().filter(is_own).count(),
             state: state(campaign, store, listed_version, &listed)?,
-            error: listed_version.error.clone(),
+            error: listed_version.error.as_deref(),
             not_comparable: release.and_then(changes::not_comparable_sentence),
         });
     }
@@ -60,21 +60,20 @@ pub fn status(campaign: &Campaign, store: &Store, as_json: bool) -> Result<Strin
     let rows = versions.iter().map(|version| {
         let digest = version
             .digest
-            .as_deref()
             .and_then(|digest| digest.get(..12))
             .unwrap_or("not known yet");
         vec![
-            version.version.clone(),
+            version.version.to_owned(),
             version.state.clone(),
             version.runs.to_string(),
-            version.source.clone(),
+            version.source.to_owned(),
             digest.to_owned(),
-            clean(&version.name),
+            clean(version.name),
         ]
     });
     let mut lines = table(&heads, rows.collect());
     for version in &versions {
-        if let Some(error) = &version.error {
+        if let Some(error) = version.error {
             lines += &format!("{}: {}\n", version.version, clean(error));
         }
     }

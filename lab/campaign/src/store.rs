@@ -212,8 +212,9 @@ impl Store {
         let text = "SELECT *, EXISTS (SELECT 1 FROM run WHERE program.version IN (release, baseline)) AS measured
                     FROM program ORDER BY added_unix_ns, program.rowid";
         let mut select = self.0.prepare(text)?;
-        let rows = select.query_map([], listed_version)?;
-        Ok(rows.collect::<Result<_, _>>()?)
+        Ok(select
+            .query_map([], listed_version)?
+            .collect::<Result<_, _>>()?)
     }
 
     /// Adds a version, changes its source, or restores a removed one.
@@ -333,16 +334,18 @@ impl Store {
 
     pub fn runs(&self) -> Result<Vec<RunRow>> {
         let mut select = self.0.prepare("SELECT * FROM run ORDER BY run")?;
-        let rows = select.query_map([], |row| Ok((row.get::<_, i64>("run")?, run_row(row)?)))?;
-        let mut runs = rows.collect::<Result<Vec<_>, _>>()?;
         let mut values = self
             .0
             .prepare("SELECT metric, value FROM value WHERE run = ? ORDER BY rowid")?;
-        for (number, run) in &mut runs {
-            let rows = values.query_map([*number], |row| Ok((row.get(0)?, row.get(1)?)))?;
-            run.values = rows.collect::<Result<_, _>>()?;
-        }
-        Ok(runs.into_iter().map(|(_, run)| run).collect())
+        let runs = select.query_map([], |row| {
+            let number: i64 = row.get("run")?;
+            let values = values.query_map([number], |row| row.try_into())?;
+            Ok(RunRow {
+                values: values.collect::<Result<_, _>>()?,
+                ..run_row(row)?
+            })
+        })?;
+        Ok(runs.collect::<Result<_, _>>()?)
     }
 
     pub fn replace_verdicts(&mut self, verdicts: &[VerdictRow]) -> Result<()> {
@@ -380,14 +383,13 @@ impl Store {
         let mut select = self.0.prepare(EXPORT)?;
         let mut columns: Columns = select
             .column_names()
-            .map(str::to_owned)
             .map(|name| {
-                let kind = match name.as_str() {
+                let kind = match name {
                     "round" | "replicate" | "began_unix_ns" => Type::Integer,
                     "slot_seconds" | "value" => Type::Real,
                     _ => Type::Text,
                 };
-                (name, Values::of(kind))
+                (name.to_owned(), Values::of(kind))
             })
             .collect();
         let mut rows = select.query([])?;

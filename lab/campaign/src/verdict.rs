@@ -131,14 +131,11 @@ impl PairRatios {
     pub fn verdict(&self, better: Better, adjusted_p: Option<f64>, margin: f64) -> Verdict {
         let (first, second) = self.logarithms.split_at(self.pairs_in_first_round);
         let unadjusted = unadjusted_verdict(&self.logarithms, better, margin);
-        if first.is_empty() || second.is_empty() {
-            return match unadjusted {
-                Verdict::Worse | Verdict::Better => Verdict::Unconfirmed,
-                other => other,
-            };
-        }
         if !matches!(unadjusted, Verdict::Worse | Verdict::Better) {
             return unadjusted;
+        }
+        if first.is_empty() || second.is_empty() {
+            return Verdict::Unconfirmed;
         }
         // Another metric may have caused the second round: the first round of this one must show a
         // difference too.

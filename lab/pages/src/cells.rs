@@ -23,10 +23,7 @@ pub fn number_or(value: Option<f64>, decimals: u8, why: &str) -> Cell {
 }
 
 pub fn count(value: usize) -> Cell {
-    Cell::Number {
-        value: value as f64,
-        decimals: 0,
-    }
+    number_cell(value as f64, 0)
 }
 
 /// A missing cell for NaN and infinity.

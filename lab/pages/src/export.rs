@@ -201,7 +201,10 @@ impl<W: Write> TableWriter for CsvWriter<W> {
 fn push_value(line: &mut String, is_time: bool, values: &Values, row: usize) {
     match values {
         Values::Integer(values) => match values.get(row) {
-            Some(Some(value)) if is_time => *line += &iso(*value),
+            Some(Some(value)) if is_time => {
+                *line += &DateTime::from_timestamp_nanos(*value)
+                    .to_rfc3339_opts(SecondsFormat::Nanos, true)
+            }
             Some(Some(value)) => *line += &value.to_string(),
             _ => {}
         },
@@ -225,11 +228,6 @@ fn push_text(line: &mut String, text: &str) {
     } else {
         *line += text;
     }
-}
-
-/// `2026-01-31T23:59:59.000000001Z`.
-fn iso(unix_ns: i64) -> String {
-    DateTime::from_timestamp_nanos(unix_ns).to_rfc3339_opts(SecondsFormat::Nanos, true)
 }
 
 pub struct ParquetWriter<W: Write + Send> {

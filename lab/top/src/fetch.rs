@@ -156,10 +156,9 @@ fn parse_status(text: &str) -> FetchResult {
             "its status should have version {JSON_VERSION}, but has {version}: {OTHER_RELEASE}"
         ));
     }
-    let status = Status::deserialize(json);
-    let status = status
-        .map_err(|error| format!("its status is not understood ({error}): {OTHER_RELEASE}"))?;
-    Ok(Box::new(status))
+    Status::deserialize(json)
+        .map(Box::new)
+        .map_err(|error| format!("its status is not understood ({error}): {OTHER_RELEASE}"))
 }
 
 fn authorization(user: &str, file: &Path) -> Result<String> {

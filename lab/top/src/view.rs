@@ -82,9 +82,7 @@ fn remove_control_characters(buffer: &mut Buffer) {
 
 fn figures_and_pools(scene: &Scene<'_>, body: Rect, max_plot_height: u16, buffer: &mut Buffer) {
     let is_wide = body.width >= MIN_WIDE_WIDTH;
-    let pool_lines = u16::try_from(scene.state().thread_pools(scene.session.order).len() + 1)
-        .unwrap_or(MAX_POOL_LINES);
-    let pool_lines = pool_lines.clamp(MIN_POOL_LINES, MAX_POOL_LINES);
+    let pool_lines = pool_lines(scene).min(MAX_POOL_LINES);
     let (lines_below, min_lines_below) = if is_wide {
         (EVENT_LINES, EVENT_LINES)
     } else {
@@ -137,6 +135,13 @@ fn events(scene: &Scene<'_>, area: Rect, buffer: &mut Buffer) {
     Text::from_iter(lines).render(rest, buffer);
 }
 
+fn pool_lines(scene: &Scene<'_>) -> u16 {
+    let pools = scene.state().thread_pools(scene.session.order);
+    u16::try_from(pools.len() + 1)
+        .unwrap_or(u16::MAX)
+        .max(MIN_POOL_LINES)
+}
+
 fn width_of_figures(width: u16) -> u16 {
     if width >= MIN_WIDE_WIDTH {
         width - POOLS_WIDTH
@@ -166,17 +171,13 @@ fn split_left(area: Rect, width: u16) -> (Rect, Rect) {
 }
 
 pub fn render_as_text(scene: &Scene<'_>, width: u16) -> String {
-    let pool_lines = u16::try_from(scene.state().thread_pools(scene.session.order).len())
-        .unwrap_or(u16::MAX)
-        .saturating_add(1)
-        .max(MIN_POOL_LINES);
     let width = width.clamp(MIN_SIZE.0, 400);
     let rows = scene.rows(width_of_figures(width), true).len() + scene.extra_rows().len();
     let rows = u16::try_from(rows).unwrap_or(u16::MAX);
     let body = if width >= MIN_WIDE_WIDTH {
-        pool_lines.max(rows.saturating_add(EVENT_LINES))
+        pool_lines(scene).max(rows.saturating_add(EVENT_LINES))
     } else {
-        rows.saturating_add(pool_lines)
+        rows.saturating_add(pool_lines(scene))
     };
     let height = body.saturating_add(1 + FOOT_HEIGHT).min(u16::MAX / width);
     let area = Rect::new(0, 0, width, height);

@@ -12,23 +12,17 @@ use parking_lot::Mutex;
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 use trends::Trends;
 
-/// A figure and its title on the page. Counters are shown as growth per second.
-#[derive(Clone, Copy)]
-pub struct Plot {
-    pub title: &'static str,
-    pub figure: Figure,
-}
-
-pub static PLOTS: [Plot; 9] = [
-    plot("RSS, anonymous", Figure::Anon),
-    plot("RSS, file", Figure::File),
-    plot("Major faults per second", Figure::MajorFaults),
-    plot("Minor faults per second", Figure::MinorFaults),
-    plot("Transactions per second", Figure::Transactions),
-    plot("Slots behind", Figure::SlotsBehind),
-    plot("Program cache hits per second", Figure::CacheHits),
-    plot("Program cache misses per second", Figure::CacheMisses),
-    plot("Program cache evictions per second", Figure::CacheEvictions),
+/// Titles on the page and figures. Counters are shown as growth per second.
+pub static PLOTS: [(&str, Figure); 9] = [
+    ("RSS, anonymous", Figure::Anon),
+    ("RSS, file", Figure::File),
+    ("Major faults per second", Figure::MajorFaults),
+    ("Minor faults per second", Figure::MinorFaults),
+    ("Transactions per second", Figure::Transactions),
+    ("Slots behind", Figure::SlotsBehind),
+    ("Program cache hits per second", Figure::CacheHits),
+    ("Program cache misses per second", Figure::CacheMisses),
+    ("Program cache evictions per second", Figure::CacheEvictions),
 ];
 
 /// Figures that `faultline top` plots in addition.
@@ -42,12 +36,8 @@ static MORE_FIGURES: [Figure; 4] = [
 const FIGURE_COUNT: usize = PLOTS.len() + MORE_FIGURES.len();
 
 fn figures() -> impl Iterator<Item = Figure> {
-    let plotted = PLOTS.iter().map(|plot| plot.figure);
+    let plotted = PLOTS.iter().map(|(_, figure)| *figure);
     plotted.chain(MORE_FIGURES)
-}
-
-const fn plot(title: &'static str, figure: Figure) -> Plot {
-    Plot { title, figure }
 }
 
 pub const HISTORY_SPAN: Duration = Duration::from_secs(60);
@@ -120,14 +110,14 @@ pub struct History {
 impl History {
     /// The points of each plot as (seconds before the newest row, value). There is no point at a
     /// gap, or where a counter fell.
-    pub fn plot_series(&self) -> Vec<(Plot, Vec<(f64, f64)>)> {
+    pub fn plot_series(&self) -> Vec<(&'static str, Figure, Vec<(f64, f64)>)> {
         let LastMinute { ages, values } = self.last_minute();
-        let points = |plot: &Plot| {
-            let values = values.get(&plot.figure).into_iter().flatten();
+        let series = PLOTS.iter().map(|(title, figure)| {
+            let values = values.get(figure).into_iter().flatten();
             let points = ages.iter().zip(values);
-            points.filter_map(|(age, value)| Some((*age, (*value)?)))
-        };
-        let series = PLOTS.iter().map(|plot| (*plot, points(plot).collect()));
+            let points = points.filter_map(|(age, value)| Some((*age, (*value)?)));
+            (*title, *figure, points.collect())
+        });
         series.collect()
     }
 
@@ -246,7 +236,7 @@ mod tests {
         ] {
             history.receive(&tick(second, value));
         }
-        let major = history.plot_series().remove(2).1;
+        let major = history.plot_series().remove(2).2;
         assert_eq!(major, vec![(4.0, 4.0), (0.0, 2.0)]);
     }
 
@@ -286,7 +276,7 @@ mod tests {
         history
             .plot_series()
             .remove(4)
-            .1
+            .2
             .into_iter()
             .map(|(age, tps)| (age, tps.round()))
             .collect()
@@ -361,9 +351,9 @@ mod tests {
         let misses = history
             .plot_series()
             .into_iter()
-            .find(|(plot, _)| plot.title.contains("misses"))
+            .find(|(title, ..)| title.contains("misses"))
             .unwrap()
-            .1;
+            .2;
         let expected: Vec<(f64, f64)> = (0..=15).rev().map(|age| (f64::from(age), 5.0)).collect();
         assert_eq!(misses, expected);
     }
@@ -374,6 +364,6 @@ mod tests {
         for second in 0..200 {
             history.receive(&tick(second, Some(second)));
         }
-        assert_eq!(history.plot_series().remove(2).1.len(), 60);
+        assert_eq!(history.plot_series().remove(2).2.len(), 60);
     }
 }

@@ -89,12 +89,14 @@ impl Router {
             None => self.route(&request, peer),
         };
         let headers = response.headers_mut();
-        headers
-            .entry(header::CACHE_CONTROL)
-            .or_insert(HeaderValue::from_static("no-store"));
-        headers
-            .entry(header::X_CONTENT_TYPE_OPTIONS)
-            .or_insert(HeaderValue::from_static("nosniff"));
+        for (name, value) in [
+            (header::CACHE_CONTROL, "no-store"),
+            (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        ] {
+            headers
+                .entry(name)
+                .or_insert(HeaderValue::from_static(value));
+        }
         for (name, value) in &self.configured_headers {
             headers.insert(name, value.clone());
         }

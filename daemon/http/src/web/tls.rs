@@ -151,14 +151,9 @@ impl Acceptor {
 
 impl TlsFiles {
     fn file_versions(&self) -> FileVersions {
-        let files = [
-            Some(self.cert.as_path()),
-            Some(&self.key),
-            self.client_certificates.ca_file(),
-        ];
-        files
+        [&*self.cert, &self.key]
             .into_iter()
-            .flatten()
+            .chain(self.client_certificates.ca_file())
             .map(|path| FileVersion::of_path(path).ok())
             .collect()
     }
@@ -194,20 +189,13 @@ impl TlsFiles {
     }
 
     pub fn errors(&self) -> Vec<WebError> {
-        let ca = self
-            .client_certificates
-            .ca_file()
-            .map(|ca| self.client_authorities(ca).map(drop));
+        let ca = self.client_certificates.ca_file();
         let errors = [
-            Some(self.certificates(&self.cert, "cert_file").map(drop)),
-            Some(self.private_key().map(drop)),
-            ca,
+            self.certificates(&self.cert, "cert_file").err(),
+            self.private_key().err(),
+            ca.and_then(|ca| self.client_authorities(ca).err()),
         ];
-        let errors: Vec<WebError> = errors
-            .into_iter()
-            .flatten()
-            .filter_map(Result::err)
-            .collect();
+        let errors: Vec<WebError> = errors.into_iter().flatten().collect();
         if errors.is_empty() {
             self.load().err().into_iter().collect()
         } else {
@@ -227,28 +215,24 @@ impl TlsFiles {
 
     fn unusable_key(&self, key: &PrivateKeyDer<'_>, error: &Error) -> WebError {
         let path = self.key.display();
-        let Some(kind) = unsupported_key_kind(key) else {
-            return self.setting_error("key_file", format!("{path}: {error}"));
-        };
-        self.setting_error(
-            "key_file",
-            format!(
+        let what = match unsupported_key_kind(key) {
+            None => format!("{path}: {error}"),
+            Some(kind) => format!(
                 "{path} holds a key of a kind that the TLS library cannot use ({kind}): make a P-256 key with `openssl \
                  ecparam -name prime256v1 -genkey -noout` and have a certificate issued for it"
             ),
-        )
+        };
+        self.setting_error("key_file", what)
     }
 
     /// The CA certificates. It is an error if the library can use none of them.
     fn client_authorities(&self, ca: &Path) -> Result<Vec<CertificateDer<'static>>, WebError> {
         let certificates = self.certificates(ca, "client_ca_file")?;
-        let mut curves = certificates
+        let curves: Option<Vec<_>> = certificates
             .iter()
-            .map(|certificate| unsupported_curve(certificate));
-        let Some(Some(curve)) = curves
-            .next()
-            .filter(|_| curves.all(|curve| curve.is_some()))
-        else {
+            .map(|certificate| unsupported_curve(certificate))
+            .collect();
+        let Some([curve, ..]) = curves.as_deref() else {
             return Ok(certificates);
         };
         Err(self.setting_error(
@@ -322,23 +306,18 @@ impl TlsFiles {
     }
 
     fn pem_error(&self, setting: &str, path: &Path, what: &str, error: &pem::Error) -> WebError {
-        match error {
-            pem::Error::NoItemsFound => self.setting_error(
-                setting,
-                format!("{} holds no {what} in PEM form", path.display()),
-            ),
-            error => self.setting_error(setting, format!("{}: {error}", path.display())),
-        }
+        let path = path.display();
+        let message = match error {
+            pem::Error::NoItemsFound => format!("{path} holds no {what} in PEM form"),
+            error => format!("{path}: {error}"),
+        };
+        self.setting_error(setting, message)
     }
 
     fn setting_error(&self, setting: &str, what: impl ToString) -> WebError {
-        let (path, key) = (
-            self.config_file.clone(),
-            format!("tls_server_config.{setting}"),
-        );
         WebError::Key {
-            path,
-            key,
+            path: self.config_file.clone(),
+            key: format!("tls_server_config.{setting}"),
             what: what.to_string(),
         }
     }
@@ -357,11 +336,10 @@ fn unsupported_key_kind(key: &PrivateKeyDer<'_>) -> Option<&'static str> {
         return Some(RSA.1);
     }
     let der = key.secret_der();
-    let known = UNSUPPORTED_CURVES.iter().chain([&ED448, &RSA]);
+    let mut known = UNSUPPORTED_CURVES.iter().chain([&ED448, &RSA]);
     known
-        .filter(|(identifier, _)| contains(der, identifier))
+        .find(|(identifier, _)| contains(der, identifier))
         .map(|(_, name)| *name)
-        .next()
 }
 
 /// The curve of a certificate's own key, if the library cannot check its signatures.

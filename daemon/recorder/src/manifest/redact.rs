@@ -96,12 +96,7 @@ fn redact_word(word: &str) -> String {
             .find(['=', ':'])
             .filter(|end| scheme.is_none_or(|scheme| *end < scheme));
         let Some((name, value)) = end.and_then(|end| rest.split_at_checked(end + 1)) else {
-            return shown
-                + &if scheme.is_some() {
-                    redact_url(rest)
-                } else {
-                    rest.to_owned()
-                };
+            return shown + &redact_url(rest);
         };
         shown += name;
         if is_secret_name(name) && !value.is_empty() {

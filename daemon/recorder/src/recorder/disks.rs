@@ -4,6 +4,7 @@ use faultline_agave::identify::option_values;
 use faultline_core::config::TargetSelector;
 use faultline_kernel::{HostRoot, ProcessFiles, parse::mountinfo};
 use faultline_sources::discovery::Target;
+use rustix::fs::{major, minor, stat};
 use std::{
     collections::BTreeSet,
     ffi::OsStr,
@@ -111,19 +112,16 @@ impl FolderDisks {
                 .join(folder.strip_prefix("/").ok()?),
             None => folder.to_owned(),
         };
-        let device = rustix::fs::stat(&visible_path).ok()?.st_dev;
+        let device = stat(&visible_path).ok()?.st_dev;
         let mut block_device = device;
-        if rustix::fs::major(device) == 0
+        if major(device) == 0
             && let Some(source) = mount_source(root, folder, pid)
-            && let Ok(status) = rustix::fs::stat(source)
+            && let Ok(status) = stat(source)
         {
             block_device = status.st_rdev;
         }
-        let (major, minor) = (
-            rustix::fs::major(block_device),
-            rustix::fs::minor(block_device),
-        );
-        let path = root.sysfs.join(format!("dev/block/{major}:{minor}"));
+        let number = format!("{}:{}", major(block_device), minor(block_device));
+        let path = root.sysfs.join("dev/block").join(number);
         let mut disks = BTreeSet::new();
         add_disks(&path, &mut disks, 0);
         Some(FolderDisks { device, disks })

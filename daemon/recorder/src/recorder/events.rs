@@ -176,11 +176,8 @@ impl EventDetector {
 /// file was replaced on disk.
 fn is_other_process_or_program(before: Option<&Target>, current: Option<&Target>) -> bool {
     let program = |target: &Target| {
-        let exe = target
-            .exe
-            .as_ref()
-            .map(|exe| exe.to_string_lossy().into_owned());
-        exe.map(|exe| exe.trim_end_matches(" (deleted)").to_owned())
+        let exe = target.exe.as_ref()?.to_string_lossy();
+        Some(exe.trim_end_matches(" (deleted)").to_owned())
     };
     let process_and_program =
         |target: &Target| (target.process, target.comm.clone(), program(target));

@@ -64,7 +64,11 @@ impl RecordingFile {
         let started = new_recording.session.started;
         let detail = json!({ "version": new_recording.session.version, "pid": std::process::id() });
         let first = RecordingEntry::event(started, EventKind::DaemonStart, detail);
-        let first_write = create_recording(path, new_recording, &first);
+        let first_write = Writer::append(path, new_recording).and_then(|mut writer| {
+            write_entry(&mut writer, &first)?;
+            let rows = writer.commit()?;
+            Ok((writer, rows))
+        });
         let mut file = RecordingFile {
             path: path.to_owned(),
             new_recording: new_recording.clone(),
@@ -255,17 +259,6 @@ impl RecordingFile {
     }
 }
 
-fn create_recording(
-    path: &Path,
-    new_recording: &NewRecording,
-    first: &RecordingEntry,
-) -> Result<(Writer, u64), Error> {
-    let mut writer = Writer::append(path, new_recording)?;
-    write_entry(&mut writer, first)?;
-    let rows = writer.commit()?;
-    Ok((writer, rows))
-}
-
 fn write_entry(writer: &mut Writer, entry: &RecordingEntry) -> Result<(), Error> {
     match entry {
         RecordingEntry::Tick(tick) => writer.tick(tick),
@@ -350,10 +343,9 @@ impl FileIdentity {
     /// cannot be inspected.
     fn change(&self) -> Option<&'static str> {
         match inode(&self.path) {
-            Ok(now) if Some(now) == self.file => None,
-            Ok(_) => Some("replaced"),
+            Ok(now) if Some(now) != self.file => Some("replaced"),
             Err(error) if error.kind() == ErrorKind::NotFound => Some("removed or moved"),
-            Err(_) => None,
+            _ => None,
         }
     }
 

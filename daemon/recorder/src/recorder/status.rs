@@ -2,7 +2,6 @@
 //! and the web server.
 
 use super::RecorderHandle;
-use faultline_kernel::ProcessId;
 use faultline_metrics::{LabelText, Problem, Reading, ReadingList, metrics::daemon as d};
 use faultline_sources::{
     discovery::TargetHandle,
@@ -123,7 +122,7 @@ impl RecorderSampler {
         if followed.target.as_deref() == context.target {
             return;
         }
-        let before: Option<ProcessId> = followed.target.take().map(|target| target.process);
+        let before = followed.target.take().map(|target| target.process);
         let last_end = self.target_handle.report().last_end;
         followed.end_reason = last_end
             .filter(|(process, _)| Some(*process) == before)
@@ -136,17 +135,14 @@ impl Sampler for RecorderSampler {
     fn sample(&mut self, context: &SampleContext<'_>) -> SourceOutput {
         self.store_target(context);
         // Problems last over many ticks, but count only once.
+        let statuses = self.handle.statuses.iter();
+        let problems: Vec<_> = statuses.filter_map(|status| status.problem()).collect();
         let mut output = SourceOutput {
+            up: problems.is_empty(),
+            problems,
             problems_persist: true,
             ..SourceOutput::default()
         };
-        output.problems = self
-            .handle
-            .statuses
-            .iter()
-            .filter_map(|status| status.problem())
-            .collect();
-        output.up = output.problems.is_empty();
         output.problems.extend(self.overrun(context.now.uptime));
         (self.add_flight_recorder)(&mut output);
         output.readings.extend(self.handle.mark_counts.readings());

@@ -85,17 +85,13 @@ impl Axis {
             _ if step < 60.0 => ClockFormat::Full,
             _ => ClockFormat::Hours,
         };
-        let axis = Self::new(
-            (low, high, false),
-            multiples(low, high, step),
-            |value: f64| {
-                if step < 1.0 {
-                    number(value, 2)
-                } else {
-                    duration(value, clock_format)
-                }
-            },
-        );
+        let axis = Self::new((low, high, false), multiples(low, high, step), |value| {
+            if step < 1.0 {
+                number(value, 2)
+            } else {
+                duration(value, clock_format)
+            }
+        });
         (axis, if step < 1.0 { "s" } else { clock_format.name() })
     }
 
@@ -166,11 +162,9 @@ fn stepped(
     let DisplayUnit { size, suffix } = display_unit(unit, high.abs().max(low.abs()));
     let step = round_step((high - low) / size / max_ticks.max(1) as f64) * size;
     let (low, high) = axis_ends(low, high, step);
-    Axis::new(
-        (low, high, false),
-        multiples(low, high, step),
-        |value: f64| label_text(value / size, step / size, suffix),
-    )
+    Axis::new((low, high, false), multiples(low, high, step), |value| {
+        label_text(value / size, step / size, suffix)
+    })
 }
 
 fn logarithmic(low: f64, high: f64, unit: &str, max_ticks: usize) -> Axis {

@@ -63,17 +63,17 @@ impl ColumnShape {
         };
         fields.resize(if self.has_estimates { 3 } else { 1 }, String::new());
         if self.has_missing {
-            fields.push(formula_safe(&why_missing(cell).unwrap_or_default()));
+            fields.push(formula_safe(why_missing(cell).unwrap_or_default()));
         }
         fields
     }
 }
 
-fn why_missing(cell: &Cell) -> Option<String> {
+fn why_missing(cell: &Cell) -> Option<&str> {
     match cell.without_link() {
-        Cell::Missing(why) => Some(why.clone()),
+        Cell::Missing(why) => Some(why),
         Cell::Number { value, .. } | Cell::Estimate { value, .. } if !value.is_finite() => {
-            Some("not a finite number".to_owned())
+            Some("not a finite number")
         }
         _ => None,
     }

@@ -35,12 +35,9 @@ pub fn page(report: &Report) -> Result<String> {
     let arm = |(index, arm)| json!({ "name": arm, "style": style(SeriesStyle::nth(index)) });
     let arms = styles.arms.iter().enumerate().map(arm);
     let runs = report.runs.iter();
-    let names: BTreeMap<&str, &str> = runs
-        .clone()
-        .map(|run| (run.id.as_str(), run.name.as_str()))
-        .collect();
-    let run_styles: BTreeMap<&str, Value> = runs
-        .map(|run| (run.id.as_str(), style(styles.run_style(&run.id))))
+    let names: BTreeMap<_, _> = runs.clone().map(|run| (&run.id, &run.name)).collect();
+    let run_styles: BTreeMap<_, _> = runs
+        .map(|run| (&run.id, style(styles.run_style(&run.id))))
         .collect();
     let page = json!({
         "title": report.title,

@@ -68,16 +68,11 @@ pub fn foot(scene: &Scene<'_>, area: Rect, buffer: &mut Buffer) {
 fn health(scene: &Scene<'_>, width: usize) -> (String, Style) {
     let state = scene.state();
     let theme = scene.theme;
-    let time_since = |since: Duration| {
-        faultline_text::duration(
-            Duration::from_secs(scene.now.uptime.saturating_sub(since).as_secs())
-                .max(Duration::from_secs(1)),
-        )
-    };
     let has_values = state.received_at.is_some();
     match (&state.error, &state.status.stale) {
         (Some(error), _) => {
-            let duration = time_since(error.since.uptime);
+            let elapsed = scene.now.uptime.saturating_sub(error.since.uptime);
+            let duration = faultline_text::duration(Duration::from_secs(elapsed.as_secs().max(1)));
             let effect = if has_values {
                 "the values are older"
             } else {

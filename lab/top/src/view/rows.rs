@@ -51,7 +51,7 @@ impl Scene<'_> {
     /// Rows for terminals that have the space.
     pub fn extra_rows(&self) -> [Row; 3] {
         let state = self.state();
-        let status = &self.state().status;
+        let status = &state.status;
         let cpu = self.value_or_reason(Figure::Cpu, percent);
         let byte_rate = |figure| {
             self.value_or_dash(state.value(figure), |rate| format!("{}/s", bytes_f64(rate)))
@@ -270,7 +270,7 @@ impl Scene<'_> {
 
     fn cache_rows(&self, width: usize) -> Vec<Row> {
         let state = self.state();
-        let cache = &self.state().status.cache;
+        let cache = &state.status.cache;
         if let Some(reason) = self.no_datapoints_reason() {
             let mut rows = paragraph("Cache", &reason, self.theme.warn(), width);
             rows.truncate(MAX_REASON_LINES);

@@ -234,12 +234,9 @@ impl Family {
         let mut by_metric: HashMap<usize, Vec<ReadingPosition>> =
             HashMap::with_capacity(metrics::all().count());
         for (batch, readings) in tick.batches.iter().map(|batch| &batch.readings).enumerate() {
-            for (index, reading) in readings.iter().enumerate() {
-                let positions = by_metric.entry(key(reading.metric)).or_default();
-                positions.push(ReadingPosition {
-                    batch,
-                    reading: index,
-                });
+            for (reading, Reading { metric, .. }) in readings.iter().enumerate() {
+                let positions = by_metric.entry(key(metric)).or_default();
+                positions.push(ReadingPosition { batch, reading });
             }
         }
         let metrics = metrics::all().enumerate();

@@ -38,18 +38,18 @@ struct Curve<'a> {
 
 pub fn last_minute_section(view: &View<'_>, cache: &ProgramCacheStatus) -> String {
     let plots = view.history.plot_series();
-    if plots.iter().all(|(_, points)| points.is_empty()) {
+    if plots.iter().all(|(.., points)| points.is_empty()) {
         return String::new();
     }
     let mut figures = String::new();
-    for (plot, points) in &plots {
+    for (title, figure, points) in &plots {
         let warning = cache.warning.as_deref();
-        let missing = warning.filter(|_| plot.figure.source() == Source::Datapoints);
+        let missing = warning.filter(|_| figure.source() == Source::Datapoints);
         figures += &plot_figure(&Curve {
-            title: plot.title,
+            title,
             points,
-            format: &|x| value_text(x, plot.figure),
-            starts_at_zero: plot.figure.is_counter(),
+            format: &|x| value_text(x, *figure),
+            starts_at_zero: figure.is_counter(),
             span: HISTORY_SPAN,
             max_gap: None,
             max_age: view.tick_interval.as_secs_f64().mul_add(2.0, 1.0),
@@ -250,10 +250,8 @@ fn draw(line: &[Point], scale: &Scale) -> String {
         return String::new();
     };
     // A single point becomes a short dash.
-    let (start, end) = (
-        scale.x(first.0),
-        scale.x(last.0).max(scale.x(first.0) + 1.0).min(WIDTH),
-    );
+    let start = scale.x(first.0);
+    let end = scale.x(last.0).max(start + 1.0).min(WIDTH);
     let mut path = String::with_capacity(line.len() * 12);
     for (i, (age, value)) in line.iter().enumerate() {
         let step = if i == 0 { "M" } else { "L" };

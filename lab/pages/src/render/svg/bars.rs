@@ -133,13 +133,10 @@ pub fn draw_histogram(sheet: &mut Sheet, chart: &Histogram, styles: &SeriesStyle
     let styled_series =
         styles.styled_series(series.map(|series| (series.name.as_str(), series.run.as_str())));
     let is_filled = styled_series.len() == 1;
+    let draw_counts = if is_filled { draw_bars } else { draw_outline };
     for (series, styled) in chart.series.iter().zip(&styled_series) {
         sheet.begin(&styled.data_attribute);
-        if is_filled {
-            draw_bars(sheet, &frame, chart, (series, styled.style));
-        } else {
-            draw_outline(sheet, &frame, chart, (series, styled.style));
-        }
+        draw_counts(sheet, &frame, chart, (series, styled.style));
         sheet.end();
     }
     frame.draw_horizontal_axis(sheet, &x, &chart.x_label);
