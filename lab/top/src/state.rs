@@ -1,4 +1,4 @@
-//! State from all answers so far: figures with their history, pools, and events.
+//! State from all answers of the daemon so far: figures with history, thread pools, and events.
 
 mod rate;
 
@@ -41,11 +41,11 @@ pub struct Event {
 #[derive(Clone, Default)]
 pub struct State {
     interval: Duration,
-    /// Of the newest answer; empty before the first one.
+    /// The newest answer; empty before the first one.
     pub status: Status,
     /// `None` before the first answer.
     pub received_at: Option<Moment>,
-    /// Of the last request; `None` if it was answered.
+    /// Of the last request; `None` if the daemon answered it.
     pub error: Option<ScrapeError>,
     histories: BTreeMap<Figure, History>,
     thread_pools: ThreadPools,
@@ -132,7 +132,7 @@ pub struct History {
 }
 
 impl History {
-    /// Begins with the values that requests every `interval` would have had in the last minute.
+    /// Filled from the daemon's last minute, as if there had been an answer every `interval`.
     fn from_last_minute(figure: Figure, samples: &Samples<'_>, interval: Duration) -> Self {
         let minute = &samples.status.last_minute;
         let values = minute.values.get(&figure);
@@ -165,7 +165,7 @@ impl History {
         self.push(self.newest);
     }
 
-    /// `None` if no answer came or it has no value. Keeps `newest`.
+    /// `None` without an answer, or if the answer has no value. Does not change `newest`.
     fn push(&mut self, value: Option<f64>) {
         self.values.push_back(value);
         if self.values.len() > MAX_HISTORY {
@@ -182,7 +182,7 @@ impl History {
     }
 }
 
-/// Of one answer.
+/// The values of one answer.
 #[derive(Clone, Copy)]
 pub struct Samples<'a> {
     status: &'a Status,
