@@ -1,5 +1,6 @@
 //! Reloads the configuration on SIGHUP. Most sections need a restart; the log names those that
-//! changed. A bad `status.evidence` file stops no reload: the log and the answers report it.
+//! changed. `status.evidence` names a file of results of the lab. If it cannot be used, the log and
+//! the status say so, and the reload goes on.
 
 use super::ConfigLoader;
 use faultline_core::{
@@ -85,8 +86,7 @@ fn read_status_config_with_warning(config: &Config) -> Arc<StatusConfig> {
     Arc::new(status_config)
 }
 
-/// Returns `current` with the reloadable parts of `loaded`, and the changed sections that need a
-/// restart.
+/// Returns the next configuration, and the changed sections that need a restart.
 fn merge(current: &Config, loaded: Config) -> (Config, Vec<&'static str>) {
     let mut next = current.clone();
     next.labels = loaded.labels;
@@ -127,6 +127,7 @@ fn merge(current: &Config, loaded: Config) -> (Config, Vec<&'static str>) {
     )
 }
 
+/// Labels of every `agave_` series; empty if only `agave_target_info` has them.
 pub fn constant_labels(config: &Config) -> ConstantLabels {
     if !config.metrics.constant_labels_everywhere {
         return Vec::new();
