@@ -11,7 +11,7 @@ use faultline_core::{
 use faultline_datapoints::validator::intake::Intake;
 use faultline_http::sinks::prometheus::ConstantLabels;
 use faultline_metrics::LabelText;
-use faultline_status::{EvidenceFile, MAX_EVIDENCE_BYTES, StatusConfig};
+use faultline_status::{LabResults, MAX_EVIDENCE_BYTES, StatusConfig};
 use std::{
     fs::{self, File},
     io::{self, Read},
@@ -155,7 +155,7 @@ pub fn read_status_config(config: &Config) -> StatusConfig {
 }
 
 /// Has a timeout and refuses pipes: a file system can hang, and a pipe might never end.
-fn read_evidence(path: &Path) -> Result<EvidenceFile, String> {
+fn read_evidence(path: &Path) -> Result<LabResults, String> {
     let shown = faultline_text::path(path);
     let path = path.to_owned();
     let text = FsCalls::new("evidence").call(FS_CALL_TIMEOUT, move || {
@@ -173,7 +173,7 @@ fn read_evidence(path: &Path) -> Result<EvidenceFile, String> {
         Ok(Err(error)) => return Err(format!("{shown} cannot be read: {error}")),
         Err(error) => return Err(format!("{shown}: {error}")),
     };
-    EvidenceFile::parse(&text).map_err(|why| format!("{shown}: {why}"))
+    LabResults::parse(&text).map_err(|why| format!("{shown}: {why}"))
 }
 
 #[cfg(test)]
