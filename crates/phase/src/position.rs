@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-/// Longest time over which the rate of a slot is measured.
+/// Longest time over which the pace of a position is measured.
 const PACE_WINDOW: Duration = Duration::from_secs(10);
 
-/// At least this many slots must pass to show a pace. Fewer suffice if slots are slow: a starved
-/// validator replays one or two at a time.
+/// Fewer slots do not show a pace, because a starved validator also replays one or two at a time.
 const MIN_PACE_SLOTS: u64 = 3;
+/// If the slot time is long, the slots that a cluster makes in this time suffice.
 const MIN_PACE_TIME: Duration = Duration::from_millis(1300);
 
 /// Reports further apart are an interruption, not the cadence of a source.
@@ -31,7 +31,7 @@ fn slots_at_rate(duration: Duration, slot_time: Duration, rate: f64) -> u64 {
 #[derive(Debug, Clone, Copy)]
 pub struct SlotTrack {
     pub slot: u64,
-    /// Time of the last report, or of a later tick at which the process was stopped.
+    /// Time of the last report, or of a later tick at which a signal had stopped the process.
     pub known_at: Duration,
     pub advanced_at: Duration,
     /// The last report at which the slot kept pace with the slot time.
@@ -76,7 +76,7 @@ impl SlotTrack {
         let keeps_pace = slot.saturating_sub(self.pace_start.0) >= needed_slots;
         if keeps_pace {
             self.last_at_pace = at;
-            // Measures from the previous report, so that the next interval alone can show a pace.
+            // The next measurement includes this interval: one alone may have too few slots.
             self.pace_start = (self.slot, self.reported_at);
         } else if passed >= PACE_WINDOW || slot < self.pace_start.0 {
             self.pace_start = (slot, at);

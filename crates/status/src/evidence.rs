@@ -10,7 +10,7 @@ const FORMAT: u32 = 1;
 pub const MAX_EVIDENCE_BYTES: u64 = 64 << 10;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct EvidenceFile {
+pub struct LabResults {
     /// [`FORMAT`].
     version: u32,
     pub ram: Option<RamEvidence>,
@@ -46,9 +46,9 @@ pub struct PredictedSize {
     pub seconds_per_slot: f64,
 }
 
-impl Default for EvidenceFile {
+impl Default for LabResults {
     fn default() -> Self {
-        EvidenceFile {
+        LabResults {
             version: FORMAT,
             ram: None,
             program_cache: None,
@@ -56,7 +56,7 @@ impl Default for EvidenceFile {
     }
 }
 
-impl EvidenceFile {
+impl LabResults {
     /// # Errors
     /// A sentence for the operator.
     pub fn parse(json: &[u8]) -> Result<Self, String> {
@@ -136,7 +136,7 @@ impl CacheEvidence {
 /// What the daemon's configuration adds to the status.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct StatusConfig {
-    pub evidence_file: EvidenceFile,
+    pub evidence_file: LabResults,
     /// Why the configured file cannot be used.
     pub evidence_file_problem: Option<String>,
     /// Whether the configuration says that the build's cache size was changed.
@@ -160,12 +160,12 @@ mod tests {
 
     const GIB: u64 = 1 << 30;
 
-    fn evidence() -> EvidenceFile {
+    fn evidence() -> LabResults {
         let size = |entries, seconds_per_slot| PredictedSize {
             entries,
             seconds_per_slot,
         };
-        EvidenceFile {
+        LabResults {
             ram: Some(RamEvidence {
                 proven_bytes: 430 * GIB,
                 interval_bytes: [412 * GIB, 430 * GIB],
@@ -178,7 +178,7 @@ mod tests {
                 release: Some("4.0.1".to_owned()),
                 measured: "2026-11-27".to_owned(),
             }),
-            ..EvidenceFile::default()
+            ..LabResults::default()
         }
     }
 
@@ -193,9 +193,9 @@ mod tests {
     #[test]
     fn evidence_is_read_as_it_was_written() {
         let json = serde_json::to_vec(&evidence()).unwrap();
-        assert_eq!(EvidenceFile::parse(&json), Ok(evidence()));
-        let part = EvidenceFile::parse(br#"{"version":1,"of_a_newer_release":{}}"#);
-        assert_eq!(part, Ok(EvidenceFile::default()));
+        assert_eq!(LabResults::parse(&json), Ok(evidence()));
+        let part = LabResults::parse(br#"{"version":1,"of_a_newer_release":{}}"#);
+        assert_eq!(part, Ok(LabResults::default()));
     }
 
     #[test]
@@ -209,7 +209,7 @@ mod tests {
             (b"", "it is broken: EOF"),
             (&[b' '; 70_000], "it is larger than 65536 bytes"),
         ] {
-            let error = EvidenceFile::parse(json).unwrap_err();
+            let error = LabResults::parse(json).unwrap_err();
             assert!(error.starts_with(why), "{error}");
         }
     }

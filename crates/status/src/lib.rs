@@ -1,5 +1,4 @@
-//! The status of a validator and of its daemon: what follows from one tick, in numbers and in
-//! words.
+//! The status of a validator and of its daemon, in numbers and words, from one tick.
 //!
 //! The daemon computes it on request. The landing page, `/status` and `faultline top` only draw it.
 
@@ -22,7 +21,7 @@ pub use answer::{
 pub use cache::ProgramCacheStatus;
 pub use capacity::MIN_FREE_SHARE;
 pub use evidence::{
-    CacheEvidence, EvidenceFile, MAX_EVIDENCE_BYTES, PredictedSize, RamEvidence, StatusConfig,
+    CacheEvidence, LabResults, MAX_EVIDENCE_BYTES, PredictedSize, RamEvidence, StatusConfig,
 };
 pub use figures::{Figure, LastMinute};
 pub use memory::{LevelStatus, MemoryStatus};
@@ -55,7 +54,8 @@ pub struct Status {
     pub stale: Option<String>,
     /// Whether the validator is simulated.
     pub is_demo: bool,
-    /// RAM, program cache and rewards. Empty from an older daemon.
+    /// Is the RAM enough, is the program cache large enough, what does the node earn? Empty from an
+    /// older daemon.
     #[serde(deserialize_with = "answer::deserialize_known")]
     pub answers: Vec<Answer>,
     pub target: Target,
@@ -71,7 +71,7 @@ pub struct Status {
     /// Empty unless [`Status::with`]'s caller fills it in.
     pub last_minute: LastMinute,
     pub slots: SlotTimes,
-    /// Rates of the last five minutes.
+    /// Cache reloads, cache time and replay time, over the last five minutes.
     pub per_slot: PerSlot,
     #[serde(rename = "pools")]
     pub thread_pools: Vec<ThreadPool>,
@@ -79,8 +79,7 @@ pub struct Status {
 }
 
 impl Status {
-    /// The status as of `now`. `stale` says why the tick is too old.
-    /// `trends` are the inputs that need a window of time.
+    /// The status as of `now`. `trends` are the inputs that need a window of time.
     pub fn with(
         tick: &Tick,
         now: Stamp,
@@ -180,7 +179,7 @@ pub struct SourceStatus {
     pub newest_problem: Option<(String, String)>,
 }
 
-/// Each source once: the daemon has a second batch, with the metrics of all sources.
+/// Skips the second batch of the source `daemon`, which has metrics of all sources.
 fn sources(readings: Readings<'_>, now: Stamp) -> Vec<SourceStatus> {
     let mut sources: Vec<SourceStatus> = Vec::new();
     for batch in &readings.tick.batches {

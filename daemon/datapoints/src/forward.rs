@@ -235,7 +235,7 @@ impl Forwarder {
                 failures = 0;
                 continue;
             };
-            // The queue may drop the push during the pause: then its memory must be free.
+            // This reference would keep the memory if the queue drops the push during the pause.
             drop(push);
             failures = failures.saturating_add(1);
             tokio::select! {

@@ -7,16 +7,16 @@
 //! A bad line does not affect the other lines. Rejected pushes get 401 (wrong credentials), 403
 //! (see below) or 413 (larger than [`LIMITS`] allow). Unreadable pushes get 400 (broken gzip,
 //! unknown precision), 415 (a content coding other than gzip) or 408 (not complete in time). A body
-//! that breaks off is counted as `cut`. Lines that were complete before an error count.
+//! that breaks off is counted as `cut`. Complete lines before an error are still counted.
 //!
 //! Timestamps are in nanoseconds, as Agave sends them and Influx expects by default. A push with
 //! another precision that Influx knows gets 204 and is forwarded, but its lines count as bad.
 //!
 //! Agave 4 keeps its connection and pushes every 10 s, Agave 2 and 3 open one per push. [`LIMITS`]
 //! has the timeouts of an idle connection, a head and a body. TCP and Unix sockets each have a
-//! maximum number of connections. At the maximum, each new connection makes the listener close an
-//! open one, slow ones first (`connection_limit`). If this one is idle, it gets a short grace time.
-//! If it is within a request, it is cut at once, and its complete lines count.
+//! maximum number of connections. At the maximum, each new connection closes an open one, slow ones
+//! first (`connection_limit`). An idle one gets a short grace time. One within a request is cut at
+//! once, and its complete lines count.
 //!
 //! Pushes from browser pages get 403, because any site can send them. Without a password, a sender
 //! also gets 403 if its user id is unknown, or neither the validator's nor one of `allow_users`.

@@ -209,7 +209,7 @@ fn cache_time_checks(
     (fit, trace): (&Fit, &Trace),
     us_per_load: Option<(f64, f64)>,
 ) -> Vec<ValueCheck> {
-    let Some(us) = recorded
+    let Some(recorded_us) = recorded
         .iter()
         .map(|slot| slot.cache_us)
         .sum::<Option<u64>>()
@@ -219,18 +219,18 @@ fn cache_time_checks(
     let model = |resample: Option<usize>| {
         resample.map_or(&fit.model, |resample| fit.resampled_model(resample))
     };
-    let time = |name, scale: f64| {
+    let time_check = |name, scale: f64| {
         let interval = predicted.interval(
             |counts, resample| model(resample).time_us(trace, counts),
             scale * 1e-3,
         )?;
-        Some(value_check(name, us as f64 * 1e-3, interval))
+        Some(value_check(name, recorded_us as f64 * 1e-3, interval))
     };
     let slowdown = us_per_load
         .filter(|(first, _)| *first > 0.0)
         .map(|(first, other)| other / first);
-    let at_other_load_time = slowdown.and_then(|slowdown| time(AT_OTHER_LOAD_TIME, slowdown));
-    time("cache time, ms", 1.0)
+    let at_other_load_time = slowdown.and_then(|slowdown| time_check(AT_OTHER_LOAD_TIME, slowdown));
+    time_check("cache time, ms", 1.0)
         .into_iter()
         .chain(at_other_load_time)
         .collect()
@@ -296,13 +296,13 @@ fn common_slots(input: &PredictionInput, recorded: &Recorded) -> Vec<RecordedSlo
         .fold((0, 0), |(shared, equal), is_equal| {
             (shared + 1, equal + usize::from(is_equal))
         });
-    let other_genesis = input
+    let is_other_cluster = input
         .recorded
         .genesis_hash
         .as_ref()
         .zip(recorded.genesis_hash.as_ref())
         .is_some_and(|(a, b)| a != b);
-    if other_genesis || 100 * equal < MIN_EQUAL_PERCENT * shared {
+    if is_other_cluster || 100 * equal < MIN_EQUAL_PERCENT * shared {
         return Vec::new();
     }
     slots_in_trace(
@@ -357,7 +357,7 @@ impl CheckReport {
                 .to_owned(),
             ]
         };
-        let load = self.us_per_load.map(|(first, other)| {
+        let load_time_text = self.us_per_load.map(|(first, other)| {
             let slower_percent = number(100.0 * (other / first.max(f64::MIN_POSITIVE) - 1.0), 1);
             format!(
                 "compiling a program took {} us in the first run and {} us in this one ({slower_percent} %)\n",
@@ -381,7 +381,7 @@ impl CheckReport {
                 self.counters.iter().map(row).collect()
             ),
             self.scale.map(scale_text).unwrap_or_default(),
-            load.unwrap_or_default()
+            load_time_text.unwrap_or_default()
         )
     }
 }

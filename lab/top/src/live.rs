@@ -26,7 +26,7 @@ use std::{
     time::Duration,
 };
 
-/// Poll interval of answers and of the terminal's size; keys and signals wake at once.
+/// Poll interval of responses and of the terminal's size; keys and signals wake at once.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 pub fn now() -> Moment {
@@ -42,8 +42,8 @@ pub fn run(fetcher: &Fetcher, mut session: Session, address: &str, theme: Theme)
     let mut screen = Screen::enter(stdin(), stdout()).context("the terminal")?;
     let mut terminal = Terminal::new(TermionBackend::new(stdout())).context("the terminal")?;
     let exit_code = loop {
-        while let Some(answer) = fetcher.next_result() {
-            session.add_result(answer, now());
+        while let Some(result) = fetcher.next_result() {
+            session.add_result(result, now());
         }
         if mem::take(&mut session.must_suspend) {
             drop(screen);

@@ -25,8 +25,8 @@ impl Session {
         }
     }
 
-    pub fn add_result(&mut self, answer: FetchResult, received_at: Moment) {
-        self.live_state.add_result(answer, received_at);
+    pub fn add_result(&mut self, result: FetchResult, received_at: Moment) {
+        self.live_state.add_result(result, received_at);
     }
 
     pub fn state(&self) -> &State {

@@ -1,4 +1,4 @@
-//! State from all answers so far: figures with their history, pools, and events.
+//! State from all responses of the daemon so far: figures with history, thread pools, and events.
 
 mod rate;
 
@@ -25,7 +25,7 @@ pub struct Moment {
     pub unix_ns: i64,
 }
 
-/// Why there is no new answer.
+/// Why there is no new response.
 #[derive(Clone)]
 pub struct ScrapeError {
     pub since: Moment,
@@ -41,11 +41,11 @@ pub struct Event {
 #[derive(Clone, Default)]
 pub struct State {
     interval: Duration,
-    /// Of the newest answer; empty before the first one.
+    /// The newest response; empty before the first one.
     pub status: Status,
-    /// `None` before the first answer.
+    /// `None` before the first response.
     pub received_at: Option<Moment>,
-    /// Of the last request; `None` if it was answered.
+    /// Of the last request; `None` if the daemon answered it.
     pub error: Option<ScrapeError>,
     histories: BTreeMap<Figure, History>,
     thread_pools: ThreadPools,
@@ -55,7 +55,7 @@ pub struct State {
 }
 
 impl State {
-    /// `interval` is the time between two answers.
+    /// `interval` is the time between two responses.
     pub fn new(interval: Duration) -> Self {
         State {
             interval,
@@ -132,7 +132,7 @@ pub struct History {
 }
 
 impl History {
-    /// Begins with the values that requests every `interval` would have had in the last minute.
+    /// Filled from the daemon's last minute, as if there had been a response every `interval`.
     fn from_last_minute(figure: Figure, samples: &Samples<'_>, interval: Duration) -> Self {
         let minute = &samples.status.last_minute;
         let values = minute.values.get(&figure);
@@ -165,7 +165,7 @@ impl History {
         self.push(self.newest);
     }
 
-    /// `None` if no answer came or it has no value. Keeps `newest`.
+    /// `None` without a response, or if the response has no value. Does not change `newest`.
     fn push(&mut self, value: Option<f64>) {
         self.values.push_back(value);
         if self.values.len() > MAX_HISTORY {
@@ -182,7 +182,7 @@ impl History {
     }
 }
 
-/// Of one answer.
+/// The values of one response.
 #[derive(Clone, Copy)]
 pub struct Samples<'a> {
     status: &'a Status,
@@ -218,7 +218,7 @@ impl Samples<'_> {
     }
 }
 
-/// Events from differences to the previous answer, the most important one last.
+/// Events from differences to the previous response, the most important one last.
 fn changes(
     before: &Status,
     status: &Status,

@@ -9,8 +9,8 @@ use std::{
 };
 use tempfile::TempDir;
 
-/// Starts a read transaction, so that all reads see one moment. Also returns the result of `check`
-/// for its tables.
+/// Opens the database and starts a read transaction, so that all reads see one moment. Also returns
+/// the result of `check`, which inspects the tables.
 pub fn open<T>(
     path: &Path,
     kind: &DatabaseKind,
@@ -46,15 +46,15 @@ fn begin<T>(
     check: &impl Fn(&UntrustedDatabase, &Path) -> Result<T>,
 ) -> Result<(UntrustedDatabase, T)> {
     conn.connection().execute_batch("BEGIN").at(path)?;
-    // The first read begins the transaction.
+    // Reads the header, which begins the transaction.
     conn.check_not_truncated()?;
     file::check_application_and_format(conn.connection(), path, kind)?;
     let checked = check(&conn, path)?;
     Ok((conn, checked))
 }
 
-/// Whether SQLite must write before it can read, to recover the WAL or journal of a killed writer,
-/// but cannot.
+/// Whether SQLite cannot read because it may not write: it must recover the WAL or journal of a
+/// killed writer first.
 fn needs_write(error: &rusqlite::Error) -> bool {
     matches!(
         error.sqlite_error_code(),
@@ -90,7 +90,7 @@ impl TempCopy {
     }
 }
 
-/// Without permissions: the copy must be writable even if the original is not.
+/// Does not copy permissions: the copy must be writable even if the original is not.
 fn copy(from: &Path, to: &Path) -> Result<()> {
     let mut source = File::open(from).at(from)?;
     let mut target = File::create_new(to).at(to)?;

@@ -3,14 +3,14 @@
 //! `--output=json` writes one entry per line, whatever bytes it has. A restarted `journalctl`
 //! continues at the last cursor. It gets `--cursor`, and the entry of the cursor is skipped:
 //! before systemd 255, `--after-cursor` loses the first entry if the cursor's entry is gone.
-//! Before the first entry, `--since` is the daemon's start.
+//! Without a cursor, `--since` is the daemon's start.
 //!
 //! Messages are missing if journald dropped them (`RateLimitBurst=`, 10,000 in 30 s by default) or
 //! vacuumed them before they were read. Messages are cut at `LineMax=` (48 KiB). The daemon reads a
 //! little history if the wall clock was set back just before its start.
 //!
 //! journald splits a service's output at newlines. A datapoint with newlines arrives as several
-//! entries, which are joined as in a file.
+//! entries, which [`LogSplitter`] joins like the lines of a log file.
 
 use super::record_writer;
 use crate::validator::intake::Intake;

@@ -1,5 +1,6 @@
 //! Reloads the configuration on SIGHUP. Most sections need a restart; the log names those that
-//! changed. A bad `status.evidence` file stops no reload: the log and the answers report it.
+//! changed. `status.evidence` names a file of results of the lab. If it cannot be used, the log and
+//! the status say so, and the reload goes on.
 
 use super::ConfigLoader;
 use faultline_core::{
@@ -10,7 +11,7 @@ use faultline_core::{
 use faultline_datapoints::validator::intake::Intake;
 use faultline_http::sinks::prometheus::ConstantLabels;
 use faultline_metrics::LabelText;
-use faultline_status::{EvidenceFile, MAX_EVIDENCE_BYTES, StatusConfig};
+use faultline_status::{LabResults, MAX_EVIDENCE_BYTES, StatusConfig};
 use std::{
     fs::{self, File},
     io::{self, Read},
@@ -85,8 +86,7 @@ fn read_status_config_with_warning(config: &Config) -> Arc<StatusConfig> {
     Arc::new(status_config)
 }
 
-/// Returns `current` with the reloadable parts of `loaded`, and the changed sections that need a
-/// restart.
+/// Returns the next configuration, and the changed sections that need a restart.
 fn merge(current: &Config, loaded: Config) -> (Config, Vec<&'static str>) {
     let mut next = current.clone();
     next.labels = loaded.labels;
@@ -127,6 +127,7 @@ fn merge(current: &Config, loaded: Config) -> (Config, Vec<&'static str>) {
     )
 }
 
+/// Labels of every `agave_` series; empty if only `agave_target_info` has them.
 pub fn constant_labels(config: &Config) -> ConstantLabels {
     if !config.metrics.constant_labels_everywhere {
         return Vec::new();
@@ -154,7 +155,7 @@ pub fn read_status_config(config: &Config) -> StatusConfig {
 }
 
 /// Has a timeout and refuses pipes: a file system can hang, and a pipe might never end.
-fn read_evidence(path: &Path) -> Result<EvidenceFile, String> {
+fn read_evidence(path: &Path) -> Result<LabResults, String> {
     let shown = faultline_text::path(path);
     let path = path.to_owned();
     let text = FsCalls::new("evidence").call(FS_CALL_TIMEOUT, move || {
@@ -172,7 +173,7 @@ fn read_evidence(path: &Path) -> Result<EvidenceFile, String> {
         Ok(Err(error)) => return Err(format!("{shown} cannot be read: {error}")),
         Err(error) => return Err(format!("{shown}: {error}")),
     };
-    EvidenceFile::parse(&text).map_err(|why| format!("{shown}: {why}"))
+    LabResults::parse(&text).map_err(|why| format!("{shown}: {why}"))
 }
 
 #[cfg(test)]

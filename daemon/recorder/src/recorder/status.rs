@@ -60,12 +60,12 @@ impl RecorderStatus {
 
 /// With this many kinds, new ones count as `other`: labels must not grow with time.
 const MAX_MARK_KINDS: usize = 16;
-/// Kinds of the marks that a memory search of the lab sets. They always count separately, even
-/// beyond the maximum.
+/// Kinds that a memory search of the lab uses. They count separately, even beyond the maximum.
 const SEARCH_KINDS: [&str; 4] = ["kept_up", "failed", "void", "reference"];
 /// Label value for further kinds and for marks without a kind.
 const OTHER_KIND: &str = "other";
 
+/// Marks by kind. A mark is a named moment that `POST /mark` writes into a recording.
 #[derive(Debug, Default)]
 pub struct MarkCounts(Mutex<BTreeMap<Arc<str>, u64>>);
 

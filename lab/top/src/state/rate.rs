@@ -9,7 +9,7 @@ use std::{cmp::Ordering, collections::BTreeMap};
 /// A daemon reports at most 151 pools.
 const MAX_POOLS: usize = 1_000;
 
-/// Computes rates by the times of the source's samples, not of the answers. So all answers
+/// Computes rates by the times of the source's samples, not of the responses. So all responses
 /// between two samples of a source have the same rate.
 #[derive(Clone, Default)]
 pub struct Meter {

@@ -1,4 +1,4 @@
-//! The daemon's log, for messages only: no decision depends on it.
+//! The daemon's log. It is only quoted to the user: no decision depends on it.
 
 use rustix::fs::{
     FallocateFlags, MemfdFlags, OFlags, fallocate, fcntl_getfl, fcntl_setfl, memfd_create,
@@ -58,8 +58,8 @@ impl Log {
         lines
     }
 
-    /// Keeps the tail. The size of the file stays, so no concurrent write is lost. The hole begins
-    /// at 0, because a page that is only partly in a hole stays.
+    /// Keeps the tail, and the size of the file, so that no concurrent write is lost. Each hole
+    /// begins at 0: the page in which the last hole ended was not freed.
     fn free_read_bytes(&mut self) {
         let end = self.read_position.saturating_sub(TAIL_BYTES);
         let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
@@ -84,8 +84,8 @@ impl Log {
         lines[lines.len().saturating_sub(TAIL_LINES)..].join("\n")
     }
 
-    /// The last warning or error as one line; else the last lines that are not log lines, such as a
-    /// panic. Empty without either.
+    /// The last warning or error as one line. If there is none, the last lines without a log level,
+    /// such as those of a panic.
     pub fn last_problem(&self) -> String {
         let text = self.text(self.length().saturating_sub(TAIL_BYTES));
         text.lines()
