@@ -291,8 +291,9 @@ proptest! {
                     prop_assert!(left.is_none(), "{left:?} outlives its process");
                 }
             }
-            for (plot, points) in model.fake.history.plot_series().into_iter().filter(|(plot, _)| plot.figure.is_counter()) {
-                prop_assert!(points.iter().all(|(_, rate)| *rate >= 0.0), "{}: {points:?}", plot.title);
+            let plots = model.fake.history.plot_series().into_iter();
+            for (title, _, points) in plots.filter(|(_, figure, _)| figure.is_counter()) {
+                prop_assert!(points.iter().all(|(_, rate)| *rate >= 0.0), "{title}: {points:?}");
             }
         }
         if let Some(life) = model.alive {
