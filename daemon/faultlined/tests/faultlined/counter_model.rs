@@ -5,6 +5,7 @@
 
 use crate::support::fake_daemon::{FakeDaemon, KERNEL_SOURCES, PID, fixtures, series};
 use faultline_core::config;
+use faultline_http::sinks::history::PLOTS;
 use faultline_kernel::ProcessId;
 use faultline_metrics::{
     Histogram, Kind, Reading, Source, Tick, Value,
@@ -291,8 +292,8 @@ proptest! {
                     prop_assert!(left.is_none(), "{left:?} outlives its process");
                 }
             }
-            let plots = model.fake.history.plot_series().into_iter();
-            for (title, _, points) in plots.filter(|(_, figure, _)| figure.is_counter()) {
+            let plots = PLOTS.iter().zip(model.fake.history.plot_series());
+            for ((title, _), points) in plots.filter(|((_, figure), _)| figure.is_counter()) {
                 prop_assert!(points.iter().all(|(_, rate)| *rate >= 0.0), "{title}: {points:?}");
             }
         }

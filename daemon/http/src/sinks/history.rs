@@ -108,15 +108,15 @@ pub struct History {
 }
 
 impl History {
-    /// The points of each plot as (seconds before the newest row, value). There is no point at a
-    /// gap, or where a counter fell.
-    pub fn plot_series(&self) -> Vec<(&'static str, Figure, Vec<(f64, f64)>)> {
+    /// The points of each of [`PLOTS`] as (seconds before the newest row, value). There is no point
+    /// at a gap, or where a counter fell.
+    pub fn plot_series(&self) -> Vec<Vec<(f64, f64)>> {
         let LastMinute { ages, values } = self.last_minute();
-        let series = PLOTS.iter().map(|(title, figure)| {
+        let series = PLOTS.iter().map(|(_, figure)| {
             let values = values.get(figure).into_iter().flatten();
             let points = ages.iter().zip(values);
             let points = points.filter_map(|(age, value)| Some((*age, (*value)?)));
-            (*title, *figure, points.collect())
+            points.collect()
         });
         series.collect()
     }
@@ -236,7 +236,7 @@ mod tests {
         ] {
             history.receive(&tick(second, value));
         }
-        let major = history.plot_series().remove(2).2;
+        let major = history.plot_series().remove(2);
         assert_eq!(major, vec![(4.0, 4.0), (0.0, 2.0)]);
     }
 
@@ -276,7 +276,6 @@ mod tests {
         history
             .plot_series()
             .remove(4)
-            .2
             .into_iter()
             .map(|(age, tps)| (age, tps.round()))
             .collect()
@@ -348,12 +347,10 @@ mod tests {
         let mut history = History::default();
         (1..=25)
             .for_each(|second| history.receive(&push(second, second / 10 * 10, second / 10 * 50)));
-        let misses = history
-            .plot_series()
-            .into_iter()
-            .find(|(title, ..)| title.contains("misses"))
-            .unwrap()
-            .2;
+        let mut plots = PLOTS.iter().zip(history.plot_series());
+        let (_, misses) = plots
+            .find(|((title, _), _)| title.contains("misses"))
+            .unwrap();
         let expected: Vec<(f64, f64)> = (0..=15).rev().map(|age| (f64::from(age), 5.0)).collect();
         assert_eq!(misses, expected);
     }
@@ -364,6 +361,6 @@ mod tests {
         for second in 0..200 {
             history.receive(&tick(second, Some(second)));
         }
-        assert_eq!(history.plot_series().remove(2).2.len(), 60);
+        assert_eq!(history.plot_series().remove(2).len(), 60);
     }
 }

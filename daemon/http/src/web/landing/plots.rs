@@ -1,7 +1,7 @@
 //! The sections with plots: the last minute, and the program cache with the replay it slows down.
 
 use super::{View, bar};
-use crate::sinks::history::{HISTORY_SPAN, History, TREND_SPAN};
+use crate::sinks::history::{HISTORY_SPAN, History, PLOTS, TREND_SPAN};
 use faultline_metrics::{Source, Unit};
 use faultline_status::{Figure, PerSlot, ProgramCacheStatus, Status, Tone};
 use faultline_text::{bytes_f64, counted, escaped, seconds, short};
@@ -38,11 +38,11 @@ struct Curve<'a> {
 
 pub fn last_minute_section(view: &View<'_>, cache: &ProgramCacheStatus) -> String {
     let plots = view.history.plot_series();
-    if plots.iter().all(|(.., points)| points.is_empty()) {
+    if plots.iter().all(Vec::is_empty) {
         return String::new();
     }
     let mut figures = String::new();
-    for (title, figure, points) in &plots {
+    for ((title, figure), points) in PLOTS.iter().zip(&plots) {
         let warning = cache.warning.as_deref();
         let missing = warning.filter(|_| figure.source() == Source::Datapoints);
         figures += &plot_figure(&Curve {
