@@ -86,8 +86,8 @@ fn collect_paths(tokens: &[TokenTree], module: &ModulePath, paths: &mut Vec<Modu
     }
 }
 
-/// Adds to `paths` the `path` with the segments at `at`: `::a::b` or `::{a, b::c}`. Returns the
-/// next position.
+/// Extends `path` by the segments from token `at` on, and adds the result to `paths`: one path for
+/// `::a::b`, two for `::{a, b::c}`. Returns the position after the segments.
 fn read_path(
     tokens: &[TokenTree],
     mut at: usize,

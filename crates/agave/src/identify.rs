@@ -10,8 +10,8 @@ use crate::PublicKey;
 #[derive(Debug, PartialEq)]
 pub enum Process {
     Validator(Validator),
-    /// A validator's program with another subcommand: `monitor`, `exit`, `--version`, or the `run` of
-    /// fdctl, whose child is the validator: `fdctl run-agave`.
+    /// A validator's program that does not run a validator: `monitor`, `exit`, `--version`. Also
+    /// `fdctl run`, which starts the validator as `fdctl run-agave`.
     Subcommand(String),
     /// Anything else, including a process without arguments (a zombie).
     Other,

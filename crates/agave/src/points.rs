@@ -12,7 +12,8 @@ use crate::{
     line::{Field, Point, Value},
 };
 
-/// Covers 14 minutes with slots of 0.2 s. An older slot counts as a new one.
+/// Covers 14 minutes with slots of 0.2 s. A slot before them that is
+/// reported again counts in full.
 const MAX_SLOTS: usize = 4096;
 
 /// The highest count of each slot, for a sum over slots that never falls. A slot is reported again
@@ -42,7 +43,7 @@ impl SlotPeaks {
         count
     }
 
-    /// Adds the slots of `other`. Returns the overlap: the part of its counts that `self` had.
+    /// Adds the slots of `other`. Returns how much of its counts `self` had already.
     pub fn merge(&mut self, other: &SlotPeaks) -> u64 {
         let counts = other.slots.iter().filter_map(|slot| {
             let count = *other.peaks.get(slot)?;

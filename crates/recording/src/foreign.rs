@@ -84,7 +84,8 @@ impl ForeignDatabase {
         })
     }
 
-    /// A writing connection has no limits: it might read pages with several references endlessly.
+    /// Needed before a writing connection, which has no limits: in a crafted file, several pages could
+    /// refer to one page, and it would read endlessly.
     fn check_pages(&self, path: &Path) -> Result<()> {
         let sql = "PRAGMA quick_check(1)";
         let read_text = |row: &Row<'_>| row.get::<_, String>(0);

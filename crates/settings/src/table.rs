@@ -42,7 +42,7 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// The line of an empty table is its own. Never `None`.
+    /// For an empty table, the line of the table. Always `Some`, as `ConfigErrors` takes it.
     pub fn first_key_line(&self) -> Option<usize> {
         let first_key = self.entries.keys().map(|key| key.span().start).min();
         Some(self.errors.line_at(first_key.unwrap_or(self.offset)))

@@ -2,7 +2,7 @@
 
 pub const OOM_AHEAD_SHARE: f64 = 0.95;
 
-/// Above this share growth counts.
+/// Growing memory raises the alert only above this share of the limit.
 pub const OOM_AHEAD_GROWING_SHARE: f64 = 0.8;
 pub const OOM_AHEAD_SECONDS: f64 = 900.0;
 pub const OOM_AHEAD_BY_GROWTH_SECONDS: f64 = 7200.0;

@@ -312,7 +312,7 @@ fn start_demo(config: &mut Config, ingest: Option<&Listener<Intake>>) -> Result<
     config.target.selector = TargetSelector::Pid(demo.pid());
     config.phase.at_tip_for = Duration::from_secs(5);
     if cache_entries.is_some() {
-        // `faultline try` sets the entries. Its demo runs for seconds.
+        // Only `faultline try` sets them for a demo, which then runs for seconds.
         config.phase.at_tip_for = Duration::from_secs(1);
         config.rpc.interval = Duration::from_millis(200);
     }

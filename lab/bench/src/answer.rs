@@ -49,7 +49,7 @@ pub enum Expected {
     Json,
     /// Any result, not compared.
     Unverified,
-    /// Nodes must agree except in these fields. The bytes are a [`canonical::comparable_text`].
+    /// Nodes must agree except in these fields. The decoder returns a [`canonical::comparable_text`].
     SameExcept(&'static [&'static str]),
 }
 

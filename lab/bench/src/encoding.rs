@@ -121,7 +121,7 @@ fn call_json(account: &str, encoding: &str, data_slice: Option<(u64, u64)>) -> S
     )
 }
 
-/// From the first encoding that returned bytes.
+/// The size of each account's data, from the first encoding whose answer has bytes.
 fn account_sizes(plan: &Plan, answers: &[Result<Vec<u8>, Failure>]) -> Result<Vec<Option<u64>>> {
     let node = plan.connections[0].endpoint.redacted_url();
     if let Some(Err(failure)) = answers.first()
@@ -155,7 +155,7 @@ struct PairTable<'a> {
 }
 
 struct Row<'a> {
-    /// An account, and the link if there are several.
+    /// An account, and the link if `--links` is given.
     request_label: &'a str,
     size: Option<u64>,
     /// Of both arms, in ms.

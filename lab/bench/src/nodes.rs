@@ -267,7 +267,7 @@ fn add_requests(
             ))
             .into());
         };
-        // `getBlocksWithLimit` gets 100 final blocks. Up to 50 slots between them may be skipped.
+        // `getBlocksWithLimit` asks for 100 final blocks, which may have 50 skipped slots between them.
         let margin = match *name {
             "getBlocksWithLimit" => 150,
             _ => 0,

@@ -95,8 +95,8 @@ pub fn all_requests_tables(results: &Results) -> Vec<Table> {
     tables
 }
 
-/// Makes one case of all requests of an arm. Each request of a round becomes a round, so that arms
-/// are still compared per request. `None` if the plan has one request.
+/// Merges the cases of each arm into one. Numbers each pair of round and request as a round, so that
+/// arms are compared request by request. `None` if the plan has one request.
 fn with_requests_merged(results: &Results) -> Option<Results> {
     if results.requests().len() < 2 {
         return None;

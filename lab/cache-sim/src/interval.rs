@@ -41,8 +41,8 @@ impl PredictiveInterval {
         Some(Self::from_moments(mean(values), variance(values)?, n))
     }
 
-    /// For a run over `size_ratio` times as many other blocks of the same workload: the interval of
-    /// its value divided by `size_ratio`. `values` and `halves` come from the known blocks. `None`
+    /// The interval for a run over other blocks of the same workload, `size_ratio` times as many as
+    /// the known ones. It is scaled to the number of known blocks. `values` and `halves` come from the known blocks. `None`
     /// if a variance is missing.
     ///
     /// Before the factor `1 + 1 / n`, the variance is

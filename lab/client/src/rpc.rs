@@ -187,7 +187,7 @@ impl Rpc {
         Err(RpcError::Failed("no request was sent".to_owned()))
     }
 
-    /// Whether the node has ever answered. Before, slow tries and short pauses are reported, too.
+    /// Whether the node has ever answered. Until then, slow tries and short pauses are reported, too.
     fn has_answered(&self) -> bool {
         self.bytes.load(Ordering::Relaxed) > 0
     }
@@ -375,7 +375,7 @@ fn describe_error(error: &ureq::Error, answer_timeout: Duration) -> String {
                 faultline_text::duration(CONNECT_TIMEOUT)
             )
         }
-        // A TCP timeout is another error, which lists the addresses. So TLS timed out.
+        // TLS: a TCP timeout is another error, which lists the addresses.
         ureq::Error::Timeout(Timeout::Connect) => {
             let limit = faultline_text::duration(CONNECT_TIMEOUT.min(answer_timeout));
             format!("no TLS connection within {limit}")

@@ -32,7 +32,7 @@ use std::{
 /// Key: a program file, and the name of a command-line option or an environment variable.
 pub type TextPresences = BTreeMap<(PathBuf, String), TextPresence>;
 
-/// `None` is an unknown fact. `Err` says why a fact is unknown, or a file or user cannot be used.
+/// `None` is an unknown fact. `Err` says why a fact is unknown, or why a file or user cannot be used.
 #[derive(Clone)]
 pub struct HostFacts {
     pub launcher: Result<LauncherFacts, String>,
@@ -183,8 +183,8 @@ pub fn check_plan(plan: &Plan, facts: &HostFacts, vote_confirmed: bool) -> Vec<F
     findings.0
 }
 
-/// Only warnings: a refusal would stop an experiment that continues unattended, and its plan cannot
-/// be changed.
+/// Checks the stakes again when an experiment resumes. Only warns: a refusal would stop an unattended
+/// experiment, and its plan cannot be changed.
 pub fn vote_warnings(plan: &Plan) -> Vec<Finding> {
     let mut findings = Findings::default();
     let stakes = vote::request_stakes(plan, vote::RETRY_POLICY);

@@ -126,7 +126,8 @@ fn arms_by_lane(plan: &Plan, repeated_arm: usize, replicate: u32) -> Vec<(usize,
     by_lane
 }
 
-/// By Steele, Lea and Flood (2014). An update of a library could change the order of a seed.
+/// By Steele, Lea and Flood (2014). With a library, an update could give the same seed
+/// another order.
 struct SplitMix64(u64);
 
 impl SplitMix64 {

@@ -116,7 +116,7 @@ impl Dashboard {
         elements(&self.annotations["list"])
     }
 
-    /// In this form, annotations are the same on all dashboards.
+    /// With `=` in place of `=~`, annotations are the same on all dashboards.
     fn annotations_for_one_instance(&self) -> String {
         self.annotations
             .to_string()
@@ -133,7 +133,7 @@ impl Dashboard {
 }
 
 impl Panel {
-    /// Of the panel's fields: first values of overrides, then the default.
+    /// The values of all overrides, then the default.
     fn property(&self, id: &'static str) -> impl Iterator<Item = &Value> {
         let overridden = elements(&self.field_config["overrides"])
             .flat_map(|field_override| elements(&field_override["properties"]))
@@ -319,7 +319,7 @@ fn check_dashboard(dashboard: &Dashboard, metrics: &KnownMetrics) -> Vec<String>
     violations
 }
 
-/// Events that a dashboard marks in its panels.
+/// Annotations are the events that a dashboard marks in its panels.
 fn check_annotations(dashboard: &Dashboard, metrics: &KnownMetrics) -> Vec<String> {
     let mut violations = Vec::new();
     if dashboard.annotations().next().is_none() {
@@ -343,8 +343,8 @@ fn check_annotations(dashboard: &Dashboard, metrics: &KnownMetrics) -> Vec<Strin
     violations
 }
 
-/// An expression whose result has the variable's choices as a label. Groups by the label, so that a
-/// check finds a label that the metric lacks. `None` for other kinds of queries.
+/// An expression whose result has the variable's choices as a label. Groups by the label, so that the
+/// check of queries reports a label that the metric lacks. `None` for other functions.
 fn choices_expression(variable: &Variable) -> Option<String> {
     let query = variable.query["query"].as_str()?.strip_suffix(')')?;
     if let Some(inside) = query.strip_prefix("label_values(") {

@@ -271,7 +271,7 @@ columns! {
         open_fds = SELF_OPEN_FDS;
     };
 
-    /// Of `pool_sample`: the pool's name is the first label.
+    /// Table `pool_sample`. The first label of these metrics is the pool's name, which the row has.
     POOL: pools {
         threads = THREADS;
         major_faults = PAGE_FAULTS "major";
@@ -282,7 +282,7 @@ columns! {
         block_io_delay_seconds = BLOCK_IO_DELAY;
     };
 
-    /// Of `device_sample`: the device's name is the first label.
+    /// Table `device_sample`. The first label is the device's name, which the row has.
     DEVICE: cgroup {
         read_bytes = IO_BYTES "read";
         write_bytes = IO_BYTES "write";

@@ -342,7 +342,7 @@ fn wrong_method_response(text: &str, allowed: &'static str) -> Response<Body> {
     with_header(response, header::ALLOW, allowed)
 }
 
-/// Joins repeated headers into one list; `None` if missing or not ASCII.
+/// Joins the values of a repeated header, without those that are not ASCII. `None` if none is left.
 fn header_text(headers: &HeaderMap, name: HeaderName) -> Option<String> {
     let values: Vec<&str> = headers
         .get_all(name)

@@ -8,7 +8,8 @@ use std::time::Duration;
 /// Gauges are exported only this long after a push. Pushes come every 10 s.
 const MAX_PUSH_AGE: Duration = Duration::from_secs(60);
 
-/// So many pushes in a row without program cache points, while slots advance, mean filtering.
+/// This many consecutive pushes without program cache points, while slots advance, mean that
+/// `RUST_LOG` filters them.
 const FILTERED_AFTER: u32 = 2;
 
 /// A JSON-RPC response proves for this long that the validator runs.

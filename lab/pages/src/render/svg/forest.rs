@@ -17,7 +17,7 @@ const TEXT_HEIGHT: f64 = 18.0;
 
 const MIN_WIDE_WIDTH: f64 = 500.0;
 
-/// Ticks; the axis begins and ends at one of them, where an effect beyond all is drawn.
+/// Possible ticks. The axis begins and ends at a tick. An effect outside is drawn at its end.
 const AXIS_RATIOS: [f64; 19] = [
     0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 0.8, 0.9, 0.95, 1.0, 1.05, 1.1, 1.25, 2.0, 5.0, 10.0, 20.0,
     50.0, 100.0,

@@ -185,8 +185,8 @@ pub fn cgroup_state(memory: &Path, pressure_folder: Option<&Path>) -> Result<Cgr
 fn limit_hits(memory: &Path) -> Result<[Option<u64>; 2]> {
     let count = |file| parse_optional(memory, file, number);
     let [limit, memory_and_swap] = [MEMORY_LIMIT, MEMSW_LIMIT].map(count);
-    // Memory and swap are charged together first: if swap is not allowed, the limit of memory alone
-    // is never hit.
+    // The kernel checks the limit of memory and swap before that of memory. If swap is not allowed,
+    // both are equal, and the limit of memory is never hit.
     let can_be_hit = memory_and_swap?
         .zip(limit?)
         .is_none_or(|(memory_and_swap, memory)| memory_and_swap > memory);
