@@ -42,8 +42,8 @@ impl PredictiveInterval {
     }
 
     /// The interval for a run over other blocks of the same workload, `size_ratio` times as many as
-    /// the known ones. It is scaled to the number of known blocks. `values` and `halves` come from the known blocks. `None`
-    /// if a variance is missing.
+    /// the known ones. The interval is scaled to the number of known blocks. `values` and `halves`
+    /// come from the known blocks. `None` if a variance is missing.
     ///
     /// Before the factor `1 + 1 / n`, the variance is
     /// `C + D / size_ratio + B (1 + 1 / size_ratio)`. `C` is due to the uncertain cost model, `D`

@@ -273,7 +273,7 @@ fn recommended_node(faultless_arms: &[&str], compared: &[(&str, Comparison)]) ->
     let (slow, fast): (Vec<&str>, Vec<&str>) = faultless_arms.iter().copied().partition(is_slower);
     if slow.is_empty() {
         let why = unreliable_suffix(compared.iter().map(|(_, pair)| pair.decision));
-        return format!("any: no difference is shown{why}");
+        return format!("any: no difference is established{why}");
     }
     format!(
         "{}: {} {} slower",
@@ -352,7 +352,7 @@ mod tests {
         );
         assert!(out.contains(" ms against one"), "{out}");
         assert!(
-            out.contains("Send account of 2 to any: no difference is shown"),
+            out.contains("Send account of 2 to any: no difference is established"),
             "{out}"
         );
         let alone = out.split("=== account of 1 ===").nth(1).unwrap();
@@ -392,12 +392,12 @@ mod tests {
             let compared =
                 compare_arms(&results, ["one", "two"], ("account of 1", None), 1).unwrap();
             let out = recommend_nodes(&results);
-            let sent = !out.contains("Send account of 1 to any: no difference is shown");
+            let sent = !out.contains("Send account of 1 to any: no difference is established");
             assert!(!sent || compared.mean.reliability.is_reliable(), "{out}");
             if step == 0 {
                 wrong += u32::from(sent);
             } else {
-                drift += u32::from(out.contains("is shown, since the series drifts"));
+                drift += u32::from(out.contains("is established, since the series drifts"));
             }
         }
         assert!(wrong <= 5 && drift > 30, "{wrong} {drift}");

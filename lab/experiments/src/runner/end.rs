@@ -43,7 +43,7 @@ impl Runner<'_> {
     }
 
     /// Ends the unfinished runs of a turn. Returns the first error of ending them, or `turn_error`.
-    /// A `turn_error` of the disk or journal takes precedence.
+    /// A `turn_error` of the disk or journal takes precedence, an unfit host does over a failed run.
     pub(super) fn abandon(&mut self, runs: &mut [ActiveRun], turn_error: TurnError) -> TurnError {
         let mut unfinished: Vec<&mut ActiveRun> =
             runs.iter_mut().filter(|run| !run.end_journaled).collect();
@@ -86,7 +86,7 @@ impl Runner<'_> {
         match turn_error {
             // A full disk explains a failed write.
             TurnError::DiskFull(_) | TurnError::Journal(_) => turn_error,
-            // The failed run ends the turn of several runs once more.
+            // `journal_end` reports a failed run of several once more, as `Failed`.
             TurnError::UnfitHost { .. } if matches!(end_error, Some(TurnError::Failed { .. })) => {
                 turn_error
             }

@@ -89,7 +89,7 @@ impl System for RealSystem {
                     say("ending by force");
                     request.force = true;
                 } else {
-                    say("ending the current runs; send the signal again to end it by force");
+                    say("ending the current runs; send the signal again to end them by force");
                     self.stop_request = Some(StopRequest {
                         by: name.to_owned(),
                         force: false,

@@ -5,7 +5,7 @@ use super::{Action, MAX_DATA_AGE, MAX_SLOTS_BEHIND, MAX_STALL_PERCENT, Reading, 
 use std::{collections::VecDeque, time::Duration};
 
 const SECOND: Duration = Duration::from_secs(1);
-/// A limit in effect is written again, because under systemd PID 1 writes it.
+/// A limit in effect is written again only this often: under systemd, each write is work for PID 1.
 const REAPPLY_INTERVAL: Duration = Duration::from_secs(10);
 /// A limit below its target by more than the headroom divided by this is raised at once.
 const RAISE_DIVISOR: u64 = 32;

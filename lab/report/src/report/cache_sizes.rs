@@ -157,7 +157,7 @@ fn sizes_table(with_sizes: &[PredictedRun<'_>]) -> Block {
     let note = format!(
         "Means of {} simulated runs. If the workload is the same, the interval contains one more real run with a probability of 95 %. \
          Cache time predicts program_cache_us, summed over threads: the predicted counts times the costs that were fitted to the recorded \
-         slots. Code in it is the code of the programs in the cache at the end; compiled, it is several times as large.",
+         slots. Code in the cache is that of its programs at the end; compiled, it is several times as large.",
         run_counts.take(shown_counts).format(", ")
     );
     let mut table = table(

@@ -371,10 +371,8 @@ fn recording_caveat(run: &MeasuredRun) -> Option<WhatAndRemedy> {
     }
     if let Some(from) = &recording.salvaged {
         return Some((
-            format!(
-                "salvaged from {from}: rows are missing, and it may end before the recording did"
-            ),
-            "Use the whole recording if there is one, or recording again.",
+            format!("salvaged from {from}: rows are missing, and it may end before the run did"),
+            "Use the whole recording if there is one, or record again.",
         ));
     }
     let what = "the recording was not ended: it is still being written, or was cut off by a kill";
@@ -383,7 +381,8 @@ fn recording_caveat(run: &MeasuredRun) -> Option<WhatAndRemedy> {
     (!recording.finished && !recording.ticks.is_empty()).then(|| (what.to_owned(), remedy))
 }
 
-const OUTLIER_REMEDY: &str = "Find out what disturbed the recording and repeat it, or exclude the recording and state that you did.";
+const OUTLIER_REMEDY: &str =
+    "Find out what disturbed the run and repeat it, or exclude the run and state that you did.";
 
 /// Run id and reason of each outlier of an arm, by TPS and the primary metric. Workloads should be
 /// equal, so an arm of few runs is compared by TPS with all runs.
