@@ -1,5 +1,5 @@
 //! Checks the documents: names of tests, and text that two files must have in common. `book` checks
-//! their links.
+//! the links of the site.
 
 use crate::run::{has_extension, read};
 use anyhow::Result;

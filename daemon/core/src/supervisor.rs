@@ -286,7 +286,7 @@ mod tests {
     use std::os::fd::AsFd;
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-    async fn a_stage_ends_when_all_its_tasks_have_ended() {
+    async fn a_worker_group_ends_when_all_its_tasks_have_ended() {
         let mut workers = WorkerGroup::new("test", &tokio::runtime::Handle::current());
         workers
             .thread(

@@ -41,8 +41,7 @@ pub struct AdminFacts {
     /// Facts of another process than the followed one are out of date.
     pub process: ProcessId,
     pub polled_at: Stamp,
-    /// `None` before the first response, and once that is older than three polls and also than 10
-    /// s.
+    /// `None` before the first response, and if it is older than both three polls and ten seconds.
     pub progress: Option<StartProgress>,
     /// Requested after the start. `None` like `progress`, and always with solana-test-validator.
     pub identity: Option<PublicKey>,

@@ -221,12 +221,12 @@ fn an_unwritable_ready_file_is_a_usage_error_without_a_recording() {
             .args(["--record", &recording, "--ready-file", &file])
             .stdin(Stdio::null());
         let output = command.output().expect("it runs");
-        let content = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(64), "{content}");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(64), "{stderr}");
         assert!(
-            content.contains(&format!("--ready-file {file}: "))
-                && content.contains("a folder that exists"),
-            "{content}"
+            stderr.contains(&format!("--ready-file {file}: "))
+                && stderr.contains("a folder that exists"),
+            "{stderr}"
         );
         assert!(!scene.path("r.fltl").exists());
     }

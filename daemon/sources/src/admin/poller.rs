@@ -158,7 +158,7 @@ impl Poller {
                 message,
             })) => {
                 let message = format!(
-                    "the admin socket does not report the identity ({message}); set rpc.enabled or target.identity"
+                    "the admin socket does not report the identity ({message}); enable JSON-RPC or set target.identity"
                 );
                 cache.problems.push(Problem::absent_data(message));
             }

@@ -204,10 +204,10 @@ fn epoch_info(slot: u64) -> EpochInfo {
 
 /// Name, labels and value of each reading.
 fn readings_of(vote_facts: &VoteFacts, newest: Option<EpochInfo>) -> Vec<(String, f64)> {
-    told_where(vote_facts, newest, true)
+    readings_with_tip(vote_facts, newest, true)
 }
 
-fn told_where(
+fn readings_with_tip(
     vote_facts: &VoteFacts,
     newest: Option<EpochInfo>,
     is_near_tip: bool,
@@ -335,7 +335,7 @@ fn times_need_the_slot_time_and_the_tip(vote_facts: &VoteFacts) {
         [None; 2],
         "the slot time is not known"
     );
-    let far = told_where(vote_facts, Some(epoch_info(2_170)), false);
+    let far = readings_with_tip(vote_facts, Some(epoch_info(2_170)), false);
     let leads = [
         "leader_slots assigned",
         "next_leader_slot_seconds",

@@ -66,7 +66,7 @@ fn verdicts_come_before_the_lines_of_metadata() {
 }
 
 #[test]
-fn the_card_labels_a_demo_and_escapes_names() {
+fn the_image_labels_a_demo_and_escapes_names() {
     let [_, image] = both(&busy(90, "/usr/bin/faultline-demo"));
     assert!(image.contains(">DEMO: simulated</text>"), "{image}");
     let [_, image] = both(&busy(90, EVIL));
@@ -105,7 +105,7 @@ fn several_validators_are_named_in_the_headline() {
 }
 
 #[test]
-fn a_card_that_waits_for_pushes_says_so_and_how_long() {
+fn an_image_that_waits_for_pushes_says_so_and_how_long() {
     // The process is older than the daemon, as after an exec.
     let start = EPOCH as f64 - 60.0;
     let daemon = vec![reading(&metrics::daemon::SELF_START_TIME, &[], start)];
