@@ -475,7 +475,7 @@ fn unreliable_intervals_are_one_caveat_and_a_table() {
     let short: Vec<_> = report
         .caveats
         .iter()
-        .filter(|one| one.what.contains("says little"))
+        .filter(|one| one.what.contains("too short to show"))
         .collect();
     assert_eq!(
         (short.len(), report.caveats.len()),

@@ -203,7 +203,7 @@ fn a_block_runs_once_and_whole_on_one_host() {
         "{report}"
     );
     assert!(
-        report.contains("Each replicate ran on one host as a block: n1, n2."),
+        report.contains("All runs of a replicate ran on one host. The hosts: n1, n2."),
         "{report}"
     );
 }
