@@ -35,7 +35,7 @@ use std::{
     env, fs,
     path::{Path, PathBuf},
 };
-use witness::{CacheTotals, Sum, about, killed_for_memory, sum};
+use witness::{LimitedProcess, Sum, killed_for_memory, processes_naming, sum};
 
 const CACHE: &str = "loaded-programs-cache-stats";
 const SLOTS: &str = "replay-slot-stats";
@@ -48,8 +48,8 @@ const MINUTE: u32 = 60;
 const ONE_RUN: u32 = 30;
 
 /// Nothing of an experiment is left: no process, no group.
-fn nothing_is_left(seen: &BTreeSet<CacheTotals>, paths: &[&Path]) {
-    assert_eq!(about(paths), BTreeSet::new());
+fn nothing_is_left(seen: &BTreeSet<LimitedProcess>, paths: &[&Path]) {
+    assert_eq!(processes_naming(paths), BTreeSet::new());
     for group in seen
         .iter()
         .map(|seen| &seen.group)
@@ -297,7 +297,7 @@ fn three_memory_limits_make_a_follower_run_struggle_or_die() -> Result<()> {
     let load = stage.load(RATE)?;
     let (killed, mut seen) = (killed_for_memory(), BTreeSet::new());
     stage.run(&plan, std::slice::from_ref(&ledger), || {
-        seen.extend(about(&[&ledger, &experiment.join("runs")]))
+        seen.extend(processes_naming(&[&ledger, &experiment.join("runs")]))
     })?;
     load.stop();
     assert!(
@@ -331,7 +331,7 @@ fn page_has_the_outcomes(page: &Page, runs: &[Run]) {
     }
 }
 
-fn only_validators_are_limited(seen: &BTreeSet<CacheTotals>) {
+fn only_validators_are_limited(seen: &BTreeSet<LimitedProcess>) {
     let of = |program: &str| {
         seen.iter()
             .filter(|seen| seen.program == program)
@@ -487,7 +487,7 @@ fn a_concurrent_a_a_pair_is_compared_by_slots_as_bias_floor() -> Result<()> {
     let load = stage.load(RATE / 3)?;
     let mut seen = BTreeSet::new();
     stage.run(&plan, &ledgers, || {
-        seen.extend(about(&ledgers.each_ref().map(PathBuf::as_path)))
+        seen.extend(processes_naming(&ledgers.each_ref().map(PathBuf::as_path)))
     })?;
     load.stop();
     nothing_is_left(&seen, &ledgers.each_ref().map(PathBuf::as_path));

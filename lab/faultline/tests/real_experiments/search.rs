@@ -5,7 +5,7 @@ use crate::{
     facts::{Run, runs},
     nothing_is_left,
     stage::{Stage, report, results, turn},
-    witness::{about, killed_for_memory},
+    witness::{killed_for_memory, processes_naming},
 };
 use faultline_recording::EventKind;
 use faultline_testkit::{Result, sink::Sink};
@@ -75,7 +75,7 @@ fn search(stage: &Stage) -> Result<PathBuf> {
     let load = stage.load(RATE)?;
     let (killed, mut seen) = (killed_for_memory(), BTreeSet::new());
     stage.run(&plan, std::slice::from_ref(&ledger), || {
-        seen.extend(about(&[&ledger, &experiment.join("runs")]))
+        seen.extend(processes_naming(&[&ledger, &experiment.join("runs")]))
     })?;
     load.stop();
     assert_eq!(killed_for_memory(), killed, "nothing is killed");

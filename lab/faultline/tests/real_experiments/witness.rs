@@ -45,7 +45,7 @@ pub fn sum(bodies: &[Vec<u8>], name: &str, sender: &str, field: &str, times: &Ra
 
 /// A process that was seen, and what the kernel says holds for its group.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct CacheTotals {
+pub struct LimitedProcess {
     /// `comm`.
     pub program: String,
     /// Its group of memory, below the mount.
@@ -55,7 +55,7 @@ pub struct CacheTotals {
 }
 
 /// The processes whose command line names one of these paths or something below it.
-pub fn about(paths: &[&Path]) -> BTreeSet<CacheTotals> {
+pub fn processes_naming(paths: &[&Path]) -> BTreeSet<LimitedProcess> {
     let names: Vec<&[u8]> = paths
         .iter()
         .map(|path| path.as_os_str().as_encoded_bytes())
@@ -71,10 +71,10 @@ pub fn about(paths: &[&Path]) -> BTreeSet<CacheTotals> {
             .iter()
             .any(|name| words.windows(name.len()).any(|window| window == *name))
     });
-    ours.filter_map(|process| seen(&process)).collect()
+    ours.filter_map(|process| read_process(&process)).collect()
 }
 
-fn seen(process: &Path) -> Option<CacheTotals> {
+fn read_process(process: &Path) -> Option<LimitedProcess> {
     let program = fs::read_to_string(process.join("comm"))
         .ok()?
         .trim_end()
@@ -101,7 +101,7 @@ fn seen(process: &Path) -> Option<CacheTotals> {
             .ok()
             .filter(|bytes: &u64| *bytes < 1 << 62)
     });
-    Some(CacheTotals {
+    Some(LimitedProcess {
         program,
         limit: limits.min(),
         group,
