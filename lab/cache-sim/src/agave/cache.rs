@@ -44,8 +44,9 @@ pub struct ProgramCache<'a> {
     compile_us: &'a [u64],
     /// Of all loaded entries.
     weight: u64,
-    /// By program: 1 plus the slot of its last deployment in this trace, counted like
-    /// `Entry::last_slot`. 0 if not deployed.
+    /// By program: 1 plus the slot of its last change in this trace, counted like
+    /// `Entry::last_slot`. 0 if it did not change. Before the change, 1 if the first one closes the
+    /// program: it had code until then, although the trace knows it without code.
     deployment_slots: Vec<u32>,
     /// (superseded entry, slot of the deployment).
     superseded: Vec<(u32, u32)>,
@@ -65,6 +66,10 @@ impl<'a> ProgramCache<'a> {
         seed: u64,
     ) -> Self {
         let programs = trace.programs().len();
+        let mut deployment_slots = vec![0; programs];
+        for change in trace.changes().iter().rev() {
+            deployment_slots[change.program as usize] = (change.kind == ChangeKind::Closed).into();
+        }
         ProgramCache {
             rules,
             trace,
@@ -81,7 +86,7 @@ impl<'a> ProgramCache<'a> {
             budget,
             compile_us,
             weight: 0,
-            deployment_slots: vec![0; programs],
+            deployment_slots,
             superseded: Vec::new(),
             first_slot: trace.slots().first().map_or(0, |slot| slot.slot),
             current_slot: FIRST_SLOT,
@@ -152,6 +157,11 @@ impl<'a> ProgramCache<'a> {
         entry
     }
 
+    fn has_code(&self, program: u32) -> bool {
+        self.trace.programs()[program as usize].has_code
+            || self.deployment_slots[program as usize] > 0
+    }
+
     /// Handles a program that the first lookup found unusable. Returns whether an eviction pass
     /// follows.
     fn miss(&mut self, program: u32, counts: &mut Counts) -> bool {
@@ -175,10 +185,8 @@ impl<'a> ProgramCache<'a> {
         let is_new = entry.position == NEW;
         entry.uses = entry.uses.saturating_add(self.rules.uses_per_load);
         entry.last_slot = load_slot;
-        if !self.trace.programs()[program as usize].has_code
-            && self.deployment_slots[program as usize] == 0
-        {
-            entry.position = TOMBSTONE;
+        if !self.has_code(program) {
+            self.entries[program as usize].position = TOMBSTONE;
             counts.insertions += 1;
             return true;
         }
@@ -334,8 +342,7 @@ impl Cache for ProgramCache<'_> {
             if entry.position < LOADED_BELOW {
                 entry.uses = entry.uses.saturating_add(1);
                 entry.last_slot = entry.last_slot.max(use_slot);
-            } else if self.rules.has_tombstones || self.trace.programs()[*program as usize].has_code
-            {
+            } else if self.rules.has_tombstones || self.has_code(*program) {
                 has_loaded |= self.miss(*program, counts);
             }
         }
