@@ -188,7 +188,7 @@ fn crossover_sentence(reference: &str, arm: &str, crossover: &Crossover) -> Stri
         |size: Option<f64>, beyond: &str| size.map_or(beyond.to_owned(), |size| number(size, 0));
     let conclusion = match crossover.at {
         None => {
-            format!("no size is established from which on {arm} is faster than {reference}")
+            format!("{arm} does not become faster than {reference} at exactly one size")
         }
         Some(at) if !crossover.is_established() => {
             let why = if crossover.blocks < MIN_CROSSOVER_BLOCKS {
