@@ -138,12 +138,13 @@ fn measure(
     if matches!(&chain, Chain::Evm(evm) if evm.payer_and_contract.is_none()) {
         plan.cases
             .retain(|case| scenarios[case.request_index].0 == Operation::Read);
+    } else {
+        notes.push("What was read was compared with what was written".to_owned());
     }
     notes.push(format!(
         "Polled every {}; waits between polls, and for notifications, are in `queued`",
         duration(args.poll)
     ));
-    notes.push("What was read was compared with what was written".to_owned());
     let plan = Rc::new(plan);
     session.measure_with(&plan, &[], notes, |sink| {
         engine.run_sequentially(&plan, sink, async |case| {
