@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-const FOLDERS: [(&str, &[&str]); 6] = [
+const PATH_OPTIONS: [(&str, &[&str]); 6] = [
     ("accounts", &["--accounts"]),
     (
         "snapshots",
@@ -25,8 +25,10 @@ const FOLDERS: [(&str, &[&str]); 6] = [
 const DYNAMIC_PORTS: RangeInclusive<u16> = 8000..=9999;
 const TEST_VALIDATOR_PORTS: RangeInclusive<u16> = 1024..=65534;
 
-/// The folders, as given, with their purposes. A folder with several purposes is listed several
-/// times. Snapshots default to the ledger folder.
+/// The paths in the command line, with their purposes. A path with several purposes is listed
+/// several times. Without an option, accounts are in `accounts` of the ledger folder, and snapshots,
+/// which are then not listed, in the ledger folder.
+/// `ledger` replaces that of the command line, for example with a configured one.
 pub fn folders<S: AsRef<OsStr>>(
     validator: &Validator,
     ledger: Option<&Path>,
@@ -40,7 +42,7 @@ pub fn folders<S: AsRef<OsStr>>(
         .map(|ledger| ("ledger", ledger))
         .into_iter()
         .collect();
-    for (purpose, options) in FOLDERS {
+    for (purpose, options) in PATH_OPTIONS {
         let values = option_values(arguments, options);
         let mut paths = values
             .iter()

@@ -101,7 +101,7 @@ pub fn register_kernel(registry: &mut Registry, context: &BuildContext<'_>) {
 }
 
 /// Registers all sources in the order of sampling. `latest_config` is the configuration after
-/// reloads. The manifest of a recording needs the returned facts.
+/// reloads. The manifest of a recording needs both returned values.
 pub fn register(
     registry: &mut Registry,
     context: &BuildContext<'_>,

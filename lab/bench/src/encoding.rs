@@ -240,7 +240,7 @@ fn text_table(table: &PairTable<'_>) -> String {
             .iter()
             .filter(|other| other.size == row.size)
             .count();
-        // Accounts of one size need separate lines.
+        // The start of the address distinguishes accounts of the same size.
         let size = match row.size {
             None => "unknown".to_owned(),
             Some(size) if same_size_count > 1 => format!("{size} {:.8}", row.request_label),
@@ -302,12 +302,12 @@ fn html_table(table: &PairTable<'_>, table_number: usize) -> Table {
     let (kind, note) = if table.is_mean {
         (
             "mean",
-            "In the form of the study that this preset repeats. The p-value is from Welch's test, which assumes independent requests.",
+            "In the form of the study that `bench encoding` repeats. The p-value is from Welch's test, which assumes independent requests.",
         )
     } else {
         (
             "p95",
-            "In the form of the study that this preset repeats, without a test.",
+            "In the form of the study that `bench encoding` repeats, without a test.",
         )
     };
     let mut columns = vec![

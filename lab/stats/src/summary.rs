@@ -46,8 +46,8 @@ pub fn quantile(values: &[Option<f64>], p: f64) -> Option<f64> {
     quantile_sorted(&sorted(values), p)
 }
 
-/// With so many values, one is expected above the `p`-quantile: 20 for 0.95, 100 for 0.99. 1 for
-/// the median and below, and for the maximum.
+/// The number of values of which one is expected above the `p`-quantile: 20 for 0.95, 100 for 0.99.
+/// 1 for the maximum, and if `p` is at most 0.5.
 pub fn min_values_for(p: f64) -> usize {
     if p > 0.5 && p < 1.0 {
         (1.0 / (1.0 - p) - 1e-6).ceil() as usize
@@ -85,8 +85,8 @@ pub fn sorted(values: &[Option<f64>]) -> Vec<f64> {
 /// The rule of the paper that `docs/PAPER.md` describes.
 const PEAK_FACTOR: f64 = 3.0;
 
-/// A peak is more than three times the mean of all values, zeros included. The mean without peaks
-/// makes no further value a peak. `None` without values.
+/// A peak is more than three times the mean of all values, zeros included. The rule is not applied
+/// again to the mean without peaks. `None` without values, or if all are peaks of a negative mean.
 pub fn means_and_peaks(values: &[Option<f64>]) -> Option<MeansAndPeaks> {
     let finite = finite_values(values);
     if finite.is_empty() {

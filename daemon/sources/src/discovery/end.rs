@@ -24,14 +24,14 @@ const POLL_INTERVAL: Duration = Duration::from_millis(200);
 const MAX_EXIT_TIME: Duration = Duration::from_secs(60);
 
 pub struct EndWatch {
-    /// Since Linux 5.3. `None` in a sandbox, or if `procfs` is of another pid namespace: then
-    /// `stat` is polled.
+    /// Since Linux 5.3. `None` in a sandbox, or if `/proc` of the host root is of another pid
+    /// namespace: then `stat` is polled.
     pub pidfd: Option<OwnedFd>,
 }
 
 impl EndWatch {
     /// `None` if the process has ended already.
-    /// `shares_pid_namespace`: `procfs` shows this daemon's own pid namespace.
+    /// `shares_pid_namespace`: `/proc` of the host root shows this daemon's own pid namespace.
     pub fn begin(root: &HostRoot, id: ProcessId, shares_pid_namespace: bool) -> Option<EndWatch> {
         let pid = i32::try_from(id.pid).ok().and_then(Pid::from_raw);
         let pid = pid.filter(|_| shares_pid_namespace);

@@ -34,6 +34,7 @@ use observer::RunObserver;
 use recorder::RecorderDaemon;
 use std::{path::Path, time::Duration};
 
+/// Of one wait, and the length of the measurement of busy CPUs.
 const MAX_WAIT: Duration = Duration::from_millis(900);
 const MAX_LISTED: usize = 3;
 /// If at least this share of the pages of files is cached, the files are not cold.
@@ -182,7 +183,8 @@ impl System for RealSystem {
             format_entries("; left alone: ", &dropped.skipped)
         );
         let mut dropped = check_residency(note, cold::residency(&paths));
-        // Otherwise the first run is charged for the pages of the programs, and the others are not.
+        // Reads the programs into the page cache before the run. The kernel would otherwise charge their
+        // pages to the first run only. With `DropAll` it charges them to each run.
         if plan.page_cache == PageCache::DropFiles {
             for file in program_files(plan) {
                 if let Err(error) = cold::warm_file(&file) {
