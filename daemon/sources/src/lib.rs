@@ -2,6 +2,9 @@
 //! `register` and a sampler, which the tick calls.
 //! Some samplers read kernel files within the tick. The other sources also have a poller: a task or
 //! thread that publishes its latest result. So a slow response delays no tick.
+//!
+//! `conclusions` derives values from several other sources. `distance` is that to the cluster's
+//! newest slot. `resources` are file systems, disks, network and processors.
 
 pub mod admin;
 mod cgroup;
@@ -84,6 +87,7 @@ impl Registry {
         if pollers.is_empty() {
             return Ok(());
         }
+        // DNS lookups are its only blocking calls.
         workers.task_thread("rpc", rpc::MAX_DNS_LOOKUPS, |stop| async move {
             join_all(pollers.into_iter().map(|run| run(stop.clone()))).await;
         })
