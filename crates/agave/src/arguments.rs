@@ -28,7 +28,7 @@ const TEST_VALIDATOR_PORTS: RangeInclusive<u16> = 1024..=65534;
 /// The paths in the command line, with their purposes. A path with several purposes is listed
 /// several times. Without an option, accounts are in `accounts` of the ledger folder, and snapshots,
 /// which are then not listed, in the ledger folder.
-/// `ledger` replaces that of the command line, for example with a configured one.
+/// `ledger`: the absolute path of the ledger folder; without it, the path in the command line.
 pub fn folders<S: AsRef<OsStr>>(
     validator: &Validator,
     ledger: Option<&Path>,
