@@ -120,7 +120,7 @@ async fn receive_push<I: PushSink>(
         .await
         .unwrap_or(ResultCode::TimedOut);
     reader.finish(code);
-    if code == ResultCode::TooLarge {
+    if matches!(code, ResultCode::Bad | ResultCode::TooLarge) {
         discard_body(body).await;
     }
     code
