@@ -162,18 +162,14 @@ impl Intake {
         let mut state = self.lock();
         state.set_validator_user(user);
         state.senders.restart(startup_id);
-        state.total.tally.forget_gauges();
-        state.total.allow_list_series.forget_gauges();
+        state.total.forget_process();
         state.total.coverage.restart_process();
         if std::mem::replace(&mut state.was_followed, true) {
             // Only the first validator may have sent pushes before it was found.
-            state.senders.forget_pushes();
+            state.senders.forget_process();
         }
-        state.total.slots = None;
-        state.total.reports.version = None;
         state.last_push = None;
         state.validator_is_gone = false;
-        state.total.reports.migration = MigrationReports::default();
         state.slot_filter = SlotFilter::default();
         state.rpc_slot = None;
         state.rpc_slot_at_push = None;

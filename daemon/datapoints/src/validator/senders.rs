@@ -80,6 +80,19 @@ pub struct Sums {
     pub reports: ValidatorReports,
 }
 
+impl Sums {
+    /// Forgets gauges, slots and reports of a process that has ended. Counts stay.
+    pub fn forget_process(&mut self) {
+        self.tally.forget_gauges();
+        self.allow_list_series.forget_gauges();
+        self.slots = None;
+        self.reports = ValidatorReports {
+            points_lost: self.reports.points_lost,
+            ..ValidatorReports::default()
+        };
+    }
+}
+
 pub struct Sender {
     pub id: String,
     /// `None` if a password, or an allowed user, vouches for the push.
@@ -232,11 +245,12 @@ impl Senders {
         self.reclassify(Some((self.startup_id_state(now), observation_time)), now)
     }
 
-    /// Forgets push times and gauges of pending senders: they belong to another process.
-    pub fn forget_pushes(&mut self) {
+    /// Forgets the data of pending senders that belongs to an earlier process. Counts stay, except
+    /// those of the coverage.
+    pub fn forget_process(&mut self) {
         for sender in &mut self.senders {
             sender.sums.coverage = Coverage::default();
-            sender.sums.tally.forget_gauges();
+            sender.sums.forget_process();
         }
     }
 
