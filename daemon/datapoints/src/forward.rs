@@ -274,7 +274,7 @@ impl Forwarder {
                 None
             }
             AttemptResult::Failed { retry_after, .. } => {
-                queue.keep_first_for_retry(self.shared.give_up_after);
+                queue.fail_first(self.shared.give_up_after);
                 let backoff = retry_pause(self.retry_times, failures, fastrand::f64());
                 Some(retry_after.unwrap_or_default().max(backoff))
             }

@@ -101,9 +101,9 @@ impl Queue {
         state.drop_oldest(outcome);
     }
 
-    /// Keeps the first push, which could not be sent, for a retry. Drops pushes that are
-    /// `give_up_after` old, also the first.
-    pub fn keep_first_for_retry(&self, give_up_after: Duration) {
+    /// Ends a failed attempt. Pushes that are `give_up_after` old are lost, also the first; otherwise
+    /// it stays for a retry.
+    pub fn fail_first(&self, give_up_after: Duration) {
         let now = self.clock.now().uptime;
         let mut state = self.state.lock();
         state.is_sending_first = false;
