@@ -98,7 +98,7 @@ impl Queue {
     pub fn finish_first(&self, outcome: Outcome) {
         let mut state = self.state.lock();
         state.is_sending_first = false;
-        state.drop_oldest(outcome);
+        state.remove_oldest(outcome);
     }
 
     /// Ends a failed attempt. Pushes that are `give_up_after` old are lost, also the first; otherwise
@@ -112,7 +112,7 @@ impl Queue {
             .front()
             .is_some_and(|queued_push| now.saturating_sub(queued_push.arrived_at) >= give_up_after)
         {
-            state.drop_oldest(Outcome::Lost);
+            state.remove_oldest(Outcome::Lost);
         }
     }
 
@@ -121,14 +121,14 @@ impl Queue {
         let mut state = self.state.lock();
         state.is_sending_first = false;
         let dropped = (state.queued_pushes.len() as u64, state.bytes);
-        while state.drop_oldest(Outcome::Lost) {}
+        while state.remove_oldest(Outcome::Lost) {}
         dropped
     }
 
     fn add(&self, queued_push: QueuedPush) {
         let mut state = self.state.lock();
         while state.bytes.saturating_add(queued_push.bytes) > self.max_bytes {
-            if !state.drop_oldest(Outcome::Lost) {
+            if !state.remove_oldest(Outcome::Lost) {
                 return state.count(Outcome::Lost, queued_push.bytes);
             }
         }
@@ -144,7 +144,7 @@ impl Queue {
             if let Some(permit) = self.push_memory.try_acquire_copy(bytes) {
                 return Some(permit);
             }
-            if !self.state.lock().drop_oldest(Outcome::Lost) {
+            if !self.state.lock().remove_oldest(Outcome::Lost) {
                 return None;
             }
         }
@@ -152,8 +152,8 @@ impl Queue {
 }
 
 impl QueueState {
-    /// Drops and counts the oldest push that is not being sent; false if there is none.
-    fn drop_oldest(&mut self, outcome: Outcome) -> bool {
+    /// Removes and counts the oldest push that is not being sent; false if there is none.
+    fn remove_oldest(&mut self, outcome: Outcome) -> bool {
         let Some(queued_push) = self
             .queued_pushes
             .remove(usize::from(self.is_sending_first))
