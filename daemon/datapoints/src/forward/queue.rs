@@ -58,9 +58,9 @@ struct QueueState {
 }
 
 impl Queue {
-    pub fn new(limit: u64, clock: Clock, push_memory: PushMemoryBudget) -> Self {
+    pub fn new(max_bytes: u64, clock: Clock, push_memory: PushMemoryBudget) -> Self {
         Queue {
-            max_bytes: limit,
+            max_bytes,
             clock,
             push_memory,
             state: Mutex::default(),
@@ -212,7 +212,7 @@ impl PushCopy {
             let free = self
                 .open_piece
                 .as_mut()
-                .and_then(|last| last.get_mut(self.open_piece_bytes..))
+                .and_then(|piece| piece.get_mut(self.open_piece_bytes..))
                 .unwrap_or_default();
             if free.is_empty() {
                 self.open_next_piece();
@@ -237,7 +237,7 @@ impl PushCopy {
         if self.bytes == 0 {
             return;
         }
-        self.store_last_piece();
+        self.store_open_piece();
         let queue = &self.handle.0.queue;
         if let Some(permit) = &mut self.permit {
             let used = usize::try_from(self.bytes).unwrap_or(usize::MAX);
@@ -261,22 +261,22 @@ impl PushCopy {
             Some(charged) => charged.merge(permit),
             None => self.permit = Some(permit),
         }
-        self.store_last_piece();
+        self.store_open_piece();
         match MmapMut::map_anon(PIECE_BYTES as usize) {
             Ok(map) => self.open_piece = Some(map),
             Err(_) => self.give_up(),
         }
     }
 
-    /// Stores the filled part of the last piece. Its untouched pages use no memory.
-    fn store_last_piece(&mut self) {
-        let Some(last) = self.open_piece.take() else {
+    /// Stores the filled part of the open piece. Its untouched pages use no memory.
+    fn store_open_piece(&mut self) {
+        let Some(piece) = self.open_piece.take() else {
             return;
         };
         let filled = mem::take(&mut self.open_piece_bytes);
-        self.pieces.push(match last.get(..filled) {
+        self.pieces.push(match piece.get(..filled) {
             Some(short) if filled < MIN_MAPPED_BYTES => Bytes::copy_from_slice(short),
-            _ => Bytes::from_owner(last).slice(..filled),
+            _ => Bytes::from_owner(piece).slice(..filled),
         });
     }
 
