@@ -164,8 +164,9 @@ impl Coverage {
         false
     }
 
-    /// Starts a new process, keeps the counts. Seconds before its first transaction do not count.
-    pub fn restart_process(&mut self) {
+    /// Forgets the times of a process that has ended. Counts stay. Seconds before the first
+    /// transaction of its successor do not count.
+    pub fn forget_process(&mut self) {
         *self = Coverage {
             zero_seconds: self.zero_seconds,
             unknown_seconds: self.unknown_seconds,

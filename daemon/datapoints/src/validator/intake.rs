@@ -163,7 +163,7 @@ impl Intake {
         state.set_validator_user(user);
         state.senders.restart(startup_id);
         state.total.forget_process();
-        state.total.coverage.restart_process();
+        state.total.coverage.forget_process();
         if std::mem::replace(&mut state.was_followed, true) {
             // Only the first validator may have sent pushes before it was found.
             state.senders.forget_process();
