@@ -161,7 +161,7 @@ impl Intake {
         let user = self.find_user();
         let mut state = self.lock();
         state.set_validator_user(user);
-        state.senders.restart(startup_id);
+        state.senders.forget_identity(startup_id);
         state.total.forget_process();
         state.total.coverage.forget_process();
         if std::mem::replace(&mut state.was_followed, true) {

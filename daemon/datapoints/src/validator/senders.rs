@@ -205,9 +205,9 @@ impl Senders {
         !self.identities.is_empty() && self.senders.iter().any(is_candidate)
     }
 
-    /// Forgets the identity, as another process or none is followed. Every sender that may be the
-    /// validator is pending again. Its sums stay: it may have pushed before it was found.
-    pub fn restart(&mut self, startup_id: Option<String>) {
+    /// Forgets the identity, because another process or none is followed. Every sender that may be
+    /// the validator is pending again. Its sums stay: it may have pushed before it was found.
+    pub fn forget_identity(&mut self, startup_id: Option<String>) {
         self.identities.clear();
         self.identity_is_assumed = false;
         self.announced_change = None;
@@ -222,7 +222,7 @@ impl Senders {
     /// No validator is known: no pushes count, and none are foreign.
     pub fn wait_for_validator(&mut self) {
         self.validator_user = None;
-        self.restart(None);
+        self.forget_identity(None);
     }
 
     /// Senders of other users become foreign.
