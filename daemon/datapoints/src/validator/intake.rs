@@ -49,8 +49,8 @@ struct State {
     pushes_without_cache_points: u32,
     recent_log_lines: RecentLines,
     assumed_identity_changes: u64,
-    /// A validator is or was followed; false while only a wrapper is.
-    was_followed: bool,
+    /// A validator is or was followed. False again after [`Intake::wait_for_validator`].
+    had_validator: bool,
     previous_run_push: Option<LastPush>,
     user_read_at: Option<Stamp>,
     last_refusal: Option<(String, Stamp)>,
@@ -164,7 +164,7 @@ impl Intake {
         state.senders.forget_identity(startup_id);
         state.total.forget_process();
         state.total.coverage.forget_process();
-        if std::mem::replace(&mut state.was_followed, true) {
+        if std::mem::replace(&mut state.had_validator, true) {
             // Only the first validator may have sent pushes before it was found.
             state.senders.forget_process();
         }
@@ -182,7 +182,7 @@ impl Intake {
     pub fn wait_for_validator(&self) {
         let mut state = self.lock();
         state.senders.wait_for_validator();
-        (state.was_followed, state.validator_is_gone) = (false, true);
+        (state.had_validator, state.validator_is_gone) = (false, true);
     }
 
     /// The validator has ended without a successor: its gauges are not exported any more.
