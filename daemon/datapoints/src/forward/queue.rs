@@ -10,7 +10,7 @@ use std::{collections::VecDeque, mem, sync::Arc, time::Duration};
 use tokio::sync::Notify;
 
 /// A copy grows by pieces of this size: no reallocation moves megabytes, and the used memory equals
-/// the charged memory.
+/// the memory charged to the [`PushMemoryBudget`].
 ///
 /// Each piece is a memory mapping of its own, unmapped with the copy. An allocator would keep
 /// megabytes of holes between longer-lived allocations.
@@ -101,8 +101,8 @@ impl Queue {
         state.remove_oldest(outcome);
     }
 
-    /// Ends a failed attempt. Pushes that are `give_up_after` old are lost, also the first; otherwise
-    /// it stays for a retry.
+    /// Ends a failed attempt. The first push stays for a retry, unless it is `give_up_after` old:
+    /// pushes of that age are lost.
     pub fn fail_first(&self, give_up_after: Duration) {
         let now = self.clock.now().uptime;
         let mut state = self.state.lock();
@@ -185,7 +185,7 @@ pub struct PushCopy {
 }
 
 impl Handle {
-    /// Starts to copy a body. A complete copy is queued; dropping it earlier discards it.
+    /// Starts to copy a body. A complete copy is queued, an incomplete one is discarded on drop.
     pub fn copy(&self, precision: Precision, is_gzip: bool) -> PushCopy {
         PushCopy {
             handle: self.clone(),
@@ -227,7 +227,7 @@ impl PushCopy {
         }
     }
 
-    /// Queues the complete body, or counts it as lost if it was given up. An empty one is
+    /// Queues the complete body, or counts it as lost if it was given up. An empty body is
     /// discarded.
     pub fn finish(mut self) {
         if self.is_given_up {
