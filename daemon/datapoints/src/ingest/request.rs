@@ -19,7 +19,7 @@ pub enum Route {
     Unknown,
 }
 
-/// The pushers' URL may have a path prefix: only the last segment counts.
+/// The senders' URL may have a path prefix, so only the last segment counts.
 pub fn route(method: &Method, path: &str) -> Route {
     let get_only = |route| {
         if matches!(*method, Method::GET | Method::HEAD) {
