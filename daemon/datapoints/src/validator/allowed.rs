@@ -32,7 +32,7 @@ pub struct AllowedFields {
 /// Fields of one datapoint with the same allowed tags.
 struct TagGroup {
     label_names: Arc<[Arc<str>]>,
-    /// Its index among the groups of all datapoints.
+    /// The index of its rows in [`AllowListSeries`].
     index: usize,
     fields: Vec<AllowedField>,
 }
