@@ -44,6 +44,7 @@ struct State {
     /// JSON-RPC's slot at the end of the last push.
     rpc_slot_at_push: Option<u64>,
     rpc_slot: Option<u64>,
+    /// Of the first and the last response.
     rpc_response_times: Option<(Stamp, Stamp)>,
     /// Consecutive pushes without program cache points while slots advanced.
     pushes_without_cache_points: u32,
@@ -269,7 +270,8 @@ impl State {
         self.total.line_counts.foreign += outcome.foreign_lines;
     }
 
-    /// `end.unfiltered` is true if the push has program cache points.
+    /// `end.unfiltered` is true if the push has program cache points. They come with slots: without
+    /// them, a push is filtered only if slots advanced.
     fn end_push(&mut self, end: PushEnd) {
         let slots_advanced =
             matches!((self.rpc_slot_at_push, self.rpc_slot), (Some(then), Some(now)) if now > then);
@@ -288,7 +290,7 @@ impl State {
         }
     }
 
-    /// Where the lines of a sender are added. Counts a foreign line and returns `None` for it.
+    /// Returns where a sender's lines are added. Counts a foreign line and returns `None` for it.
     fn destination(
         &mut self,
         host_id: Option<&str>,
@@ -339,7 +341,7 @@ impl State {
             return None;
         };
         let known = known.flatten();
-        // Only pushes can repeat a line. Equal log lines are different points without timestamps.
+        // Only pushes repeat a line. Log lines have no timestamps, so equal ones are two points.
         if host_id.is_some() && !recent_lines.insert(line) {
             sums.line_counts.duplicate += 1;
             return None;

@@ -8,7 +8,7 @@ use faultline_agave::{
 use faultline_metrics::Stamp;
 use std::{sync::Arc, time::Duration};
 
-/// Interval at which the validator's user is read: it may drop its privileges after its start.
+/// Interval at which the validator's user is read: a validator may drop its privileges.
 const USER_READ_INTERVAL: Duration = Duration::from_secs(1);
 
 pub type UserLookup = Box<dyn Fn() -> Option<u32> + Send + Sync>;
