@@ -2,7 +2,7 @@
 //! the followed validator's identities count; other senders on the same port are foreign. Until the
 //! identity is known, a sender is pending: its points are summed separately, and merged or dropped
 //! later. Afterwards one new sender at a time is pending, because a validator uses a new identity
-//! before the poller learns it.
+//! before a poll reports it.
 //!
 //! Before a validator has read its identity, it uses the hash of the host name as its `host_id`.
 //! Every other validator on that host does the same (solana-test-validator always). Points under
@@ -19,8 +19,8 @@ use std::{mem, time::Duration};
 /// Maximum distinct senders; further ones are foreign.
 const MAX_SENDERS: usize = 8;
 
-/// After this time a sole sender is assumed to be a validator without a known identity, and a new
-/// sender is foreign. Identities are polled more often.
+/// After this time, a sole sender is assumed to be a validator with an unavailable identity. With
+/// a known identity, another sender becomes foreign: identities are polled more often.
 const OBSERVATION_TIME: Duration = Duration::from_secs(60);
 
 /// Stands for a missing or invalid `host_id`. Every validator sends one, so such a line comes from
@@ -108,11 +108,12 @@ pub struct Sender {
 #[derive(Default)]
 pub struct Senders {
     senders: Vec<Sender>,
-    /// Identities of the followed process since its start.
+    /// Identities of the followed process since its start, the newest last. Other host ids
+    /// come first.
     identities: Vec<String>,
     /// The `host_id` of the followed process until it has read its identity.
     startup_id: Option<String>,
-    /// The validator does not report its identity.
+    /// The newest identity is assumed, because the validator does not report it.
     identity_is_assumed: bool,
     /// The identity change that was reported last: the old identity, if reported, and the new one.
     announced_change: Option<(Option<String>, String)>,
@@ -236,7 +237,7 @@ impl Senders {
         outcome
     }
 
-    /// Another host id of the validator, which is not its identity.
+    /// Adds a host id of the validator that is not its identity.
     pub fn add_host_id(&mut self, id: &str, now: Stamp) -> SenderOutcome {
         let observation_time = self.observation_time();
         if !self.identities.iter().any(|known| known == id) {
