@@ -141,12 +141,10 @@ impl JournalTail {
     }
 
     fn start(&self) -> io::Result<Child> {
-        let mut command = async_command(&self.program);
-        command
+        async_command(&self.program)
             .args(self.arguments())
             .env("LC_ALL", "C")
-            .env("SYSTEMD_COLORS", "0");
-        command
+            .env("SYSTEMD_COLORS", "0")
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -179,7 +177,7 @@ impl JournalTail {
                         has_entries |= self.read_entries(&mut lines, &mut buffer);
                         buffer.reserve(CHUNK_BYTES);
                     }
-                    Ok(_) | Err(_) => break,
+                    _ => break,
                 },
                 count = stderr.read(&mut stderr_chunk), if stderr_open => {
                     let count = count.unwrap_or(0);
