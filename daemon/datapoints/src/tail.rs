@@ -34,7 +34,7 @@ pub enum LogTail {
 
 impl LogTail {
     /// An unreadable file is no error: the status reports it, and the validator may create the file
-    /// later. Existing content of the log never counts.
+    /// later.
     pub fn build(config: &Log, intake: Intake, clock: Clock) -> Self {
         match config {
             Log::File(path) => LogTail::File(FileTail::open(path, intake, clock)),

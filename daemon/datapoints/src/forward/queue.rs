@@ -73,7 +73,6 @@ impl Queue {
         self.state.lock().bytes
     }
 
-    /// Requests and bytes.
     pub fn totals(&self, outcome: Outcome) -> (u64, u64) {
         self.state.lock().totals[outcome as usize]
     }

@@ -67,7 +67,6 @@ pub async fn respond<I: PushSink>(
     (response_for(rejection), false)
 }
 
-/// Checks the head of a push before its body is read.
 fn check_head<I: PushSink>(
     shared: &Shared<I>,
     request: &Request<Incoming>,

@@ -14,7 +14,6 @@ pub enum Route {
     Push,
     Ping,
     Health,
-    /// A known path with a wrong method.
     WrongMethod,
     Unknown,
 }
@@ -62,7 +61,6 @@ pub fn content_coding(headers: &HeaderMap) -> Option<ContentCoding> {
     }
 }
 
-/// The query of a push's URL.
 pub struct Query<'q>(pub &'q str);
 
 impl<'q> Query<'q> {

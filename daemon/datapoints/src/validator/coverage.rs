@@ -111,7 +111,7 @@ impl Coverage {
         }
     }
 
-    /// Counts a push. True if the validator's clock was set since the previous one.
+    /// True if the validator's clock was set since the previous push.
     pub fn add_push(&mut self, push: PushEnd) -> bool {
         self.first_push.get_or_insert(push);
         let (times, age) = (push.times, i128::from(push.seconds_since_previous) * SECOND);

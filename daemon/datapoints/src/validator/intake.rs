@@ -139,8 +139,7 @@ impl Intake {
         }
     }
 
-    /// Sets the last push of an earlier run. Pushes that its process sent since then count as
-    /// missed.
+    /// Sets the last push of an earlier run.
     pub fn set_last_push(&self, last: LastPush) {
         self.lock().previous_run_push = Some(last);
     }

@@ -446,7 +446,6 @@ impl Senders {
         outcome
     }
 
-    /// The identity if it is only assumed.
     pub fn assumed_identity(&self) -> Option<&str> {
         if self.identity_is_assumed {
             self.identity()

@@ -79,7 +79,7 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Adds a point. `known` is its decoded form, if its type is known.
+    /// `known` is the decoded point, if its type is known.
     pub fn add(&mut self, point: &Point<'_>, counts: &FieldCounts, known: Option<&KnownPoint>) {
         match known {
             Some(KnownPoint::ProgramCache(cache)) => self.add_cache(cache),
@@ -114,7 +114,6 @@ impl Tally {
         }
     }
 
-    /// Merges sums of the same validator.
     pub fn merge(&mut self, other: &Tally) {
         self.series.merge(&other.series);
         self.jobs.merge(&other.jobs);

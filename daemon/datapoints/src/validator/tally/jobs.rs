@@ -60,7 +60,7 @@ impl JobTally {
     }
 }
 
-/// Every kind of job, in the order of [`JOB_KINDS`].
+/// In the order of [`JOB_KINDS`].
 #[derive(Default)]
 pub struct Jobs([JobTally; JOB_KINDS.len()]);
 

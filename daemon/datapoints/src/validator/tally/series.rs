@@ -82,12 +82,11 @@ impl FieldCounts {
         }
     }
 
-    /// True if a series is made of the datapoint.
     pub fn has_series(&self) -> bool {
         self.datapoint.is_some()
     }
 
-    /// Adds the next field of the point. Of a repeated key, the last value counts.
+    /// Of a repeated key, the last value counts.
     pub fn add(&mut self, field: &Field<'_>) {
         let index = self
             .datapoint
@@ -157,7 +156,6 @@ impl SeriesList {
         })
     }
 
-    /// Adds a point with the counts of all its fields.
     pub fn add(&mut self, point: &Point<'_>, counts: &FieldCounts) {
         for indexed in counts
             .datapoint
@@ -211,7 +209,6 @@ impl SeriesList {
         }
     }
 
-    /// Exports sums always, and gauges only if `with_gauges`.
     pub fn add_readings(&self, with_gauges: bool, out: &mut Vec<Reading>) {
         let is_exported =
             |series: &&CatalogSeries| with_gauges || series.metric.kind != Kind::Gauge;
