@@ -7,8 +7,8 @@
 //!
 //! A push whose response is lost arrives twice; Influx overwrites equal points. Connection errors,
 //! timeouts, 408, 429 and 5xx are retried until the push is `give_up_after` old. The backoff starts
-//! at 0.5 s and doubles to 30 s, with up to half of it as jitter. A longer `Retry-After` replaces
-//! it. Any other non-2xx response rejects the push for good. Redirects are not followed.
+//! at 0.5 s and doubles to 30 s, less up to half of it as jitter. A longer `Retry-After` replaces
+//! the backoff. Any other non-2xx response refuses the push for good. Redirects are not followed.
 //!
 //! A full queue drops its oldest push that is not being sent. A push larger than the queue is lost.
 //! Every push with 204 and a body counts once as sent, lost or refused. Other pushes do not
@@ -67,7 +67,7 @@ pub struct Handle(Arc<Shared>);
 
 struct Shared {
     queue: Queue,
-    /// `None` before the first one.
+    /// `None` before the first attempt.
     last_result: Mutex<Option<AttemptResult>>,
     /// Scheme, host and port of the URL, without its secrets.
     upstream_origin: String,
@@ -75,7 +75,7 @@ struct Shared {
 }
 
 impl Shared {
-    /// Logs a result of another kind than the last one, and a refusal with another HTTP status.
+    /// Logs a result if its kind, or the HTTP status of a refusal, differs from the last one.
     fn record_result(&self, result: &AttemptResult) {
         let upstream = &self.upstream_origin;
         let last = self.last_result.lock().replace(result.clone());
@@ -99,7 +99,7 @@ impl Shared {
                     upstream,
                     status = code,
                     answer = excerpt,
-                    "upstream rejects pushes; they are dropped"
+                    "upstream refuses pushes; they are dropped"
                 );
             }
         }
@@ -170,7 +170,7 @@ impl Handle {
                 vec![(
                     kind,
                     format!(
-                        "upstream {} rejects pushes with {code}: {excerpt}{remedy}",
+                        "upstream {} refuses pushes with {code}: {excerpt}{remedy}",
                         self.0.upstream_origin
                     ),
                 )]
@@ -274,7 +274,7 @@ impl Forwarder {
                 None
             }
             AttemptResult::Failed { retry_after, .. } => {
-                queue.keep_first_for_retry(self.shared.give_up_after);
+                queue.fail_first(self.shared.give_up_after);
                 let backoff = retry_pause(self.retry_times, failures, fastrand::f64());
                 Some(retry_after.unwrap_or_default().max(backoff))
             }

@@ -1,7 +1,7 @@
-//! The validator's datapoints: received by push or read from the log, summed and forwarded.
+//! Sums the validator's datapoints, pushed by it or read from its log. Forwards pushes.
 
 pub mod forward;
 pub mod ingest;
 pub mod tail;
-/// Sums of the followed validator's datapoints. Datapoints of other senders are not added to them.
+/// Sums the datapoints of the followed validator, without those of other senders.
 pub mod validator;

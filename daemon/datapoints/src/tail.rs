@@ -33,8 +33,8 @@ pub enum LogTail {
 }
 
 impl LogTail {
-    /// An unreadable file is no error, because the validator may create it later: the status
-    /// reports it. Existing content of the log never counts.
+    /// An unreadable file is no error: the status reports it, and the validator may create the file
+    /// later.
     pub fn build(config: &Log, intake: Intake, clock: Clock) -> Self {
         match config {
             Log::File(path) => LogTail::File(FileTail::open(path, intake, clock)),
@@ -93,9 +93,9 @@ fn record_writer(intake: Intake) -> RecordWriter {
     RecordWriter::new(Box::new(IntakeSink { intake, push: None }))
 }
 
-/// [`run`](FileTail::run) needs a thread that may hang, because it reads files of the validator.
+/// [`run`](FileTail::run) needs its own thread, because reads of the validator's files may hang.
 pub struct FileTail {
-    /// `None` while its file system has not responded.
+    /// `None` while the file system has not responded.
     follower: Option<Follower>,
     /// Delivers the follower once the file is open.
     opening: Receiver<Follower>,

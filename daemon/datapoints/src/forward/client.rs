@@ -114,7 +114,6 @@ impl Upstream {
         })
     }
 
-    /// Sends the push once. `timeout` covers connecting, sending and the response.
     pub async fn send(&self, queued_push: &Arc<QueuedPush>, timeout: Duration) -> AttemptResult {
         let attempt = async {
             let request = self.request(queued_push);

@@ -10,7 +10,7 @@ use std::{collections::VecDeque, mem, sync::Arc, time::Duration};
 use tokio::sync::Notify;
 
 /// A copy grows by pieces of this size: no reallocation moves megabytes, and the used memory equals
-/// the charged memory.
+/// the memory charged to the [`PushMemoryBudget`].
 ///
 /// Each piece is a memory mapping of its own, unmapped with the copy. An allocator would keep
 /// megabytes of holes between longer-lived allocations.
@@ -58,9 +58,9 @@ struct QueueState {
 }
 
 impl Queue {
-    pub fn new(limit: u64, clock: Clock, push_memory: PushMemoryBudget) -> Self {
+    pub fn new(max_bytes: u64, clock: Clock, push_memory: PushMemoryBudget) -> Self {
         Queue {
-            max_bytes: limit,
+            max_bytes,
             clock,
             push_memory,
             state: Mutex::default(),
@@ -73,7 +73,6 @@ impl Queue {
         self.state.lock().bytes
     }
 
-    /// Requests and bytes.
     pub fn totals(&self, outcome: Outcome) -> (u64, u64) {
         self.state.lock().totals[outcome as usize]
     }
@@ -98,12 +97,12 @@ impl Queue {
     pub fn finish_first(&self, outcome: Outcome) {
         let mut state = self.state.lock();
         state.is_sending_first = false;
-        state.drop_oldest(outcome);
+        state.remove_oldest(outcome);
     }
 
-    /// Keeps the first push, which could not be sent, for a retry. Drops pushes that are
-    /// `give_up_after` old, also the first.
-    pub fn keep_first_for_retry(&self, give_up_after: Duration) {
+    /// Ends a failed attempt. The first push stays for a retry, unless it is `give_up_after` old:
+    /// pushes of that age are lost.
+    pub fn fail_first(&self, give_up_after: Duration) {
         let now = self.clock.now().uptime;
         let mut state = self.state.lock();
         state.is_sending_first = false;
@@ -112,7 +111,7 @@ impl Queue {
             .front()
             .is_some_and(|queued_push| now.saturating_sub(queued_push.arrived_at) >= give_up_after)
         {
-            state.drop_oldest(Outcome::Lost);
+            state.remove_oldest(Outcome::Lost);
         }
     }
 
@@ -121,14 +120,14 @@ impl Queue {
         let mut state = self.state.lock();
         state.is_sending_first = false;
         let dropped = (state.queued_pushes.len() as u64, state.bytes);
-        while state.drop_oldest(Outcome::Lost) {}
+        while state.remove_oldest(Outcome::Lost) {}
         dropped
     }
 
     fn add(&self, queued_push: QueuedPush) {
         let mut state = self.state.lock();
         while state.bytes.saturating_add(queued_push.bytes) > self.max_bytes {
-            if !state.drop_oldest(Outcome::Lost) {
+            if !state.remove_oldest(Outcome::Lost) {
                 return state.count(Outcome::Lost, queued_push.bytes);
             }
         }
@@ -144,7 +143,7 @@ impl Queue {
             if let Some(permit) = self.push_memory.try_acquire_copy(bytes) {
                 return Some(permit);
             }
-            if !self.state.lock().drop_oldest(Outcome::Lost) {
+            if !self.state.lock().remove_oldest(Outcome::Lost) {
                 return None;
             }
         }
@@ -152,8 +151,8 @@ impl Queue {
 }
 
 impl QueueState {
-    /// Drops and counts the oldest push that is not being sent; false if there is none.
-    fn drop_oldest(&mut self, outcome: Outcome) -> bool {
+    /// Removes and counts the oldest push that is not being sent; false if there is none.
+    fn remove_oldest(&mut self, outcome: Outcome) -> bool {
         let Some(queued_push) = self
             .queued_pushes
             .remove(usize::from(self.is_sending_first))
@@ -185,7 +184,7 @@ pub struct PushCopy {
 }
 
 impl Handle {
-    /// Starts to copy a body. A complete copy is queued; dropping it earlier discards it.
+    /// Starts to copy a body. A complete copy is queued, an incomplete one is discarded on drop.
     pub fn copy(&self, precision: Precision, is_gzip: bool) -> PushCopy {
         PushCopy {
             handle: self.clone(),
@@ -212,7 +211,7 @@ impl PushCopy {
             let free = self
                 .open_piece
                 .as_mut()
-                .and_then(|last| last.get_mut(self.open_piece_bytes..))
+                .and_then(|piece| piece.get_mut(self.open_piece_bytes..))
                 .unwrap_or_default();
             if free.is_empty() {
                 self.open_next_piece();
@@ -227,7 +226,7 @@ impl PushCopy {
         }
     }
 
-    /// Queues the complete body, or counts it as lost if it was given up. An empty one is
+    /// Queues the complete body, or counts it as lost if it was given up. An empty body is
     /// discarded.
     pub fn finish(mut self) {
         if self.is_given_up {
@@ -237,7 +236,7 @@ impl PushCopy {
         if self.bytes == 0 {
             return;
         }
-        self.store_last_piece();
+        self.store_open_piece();
         let queue = &self.handle.0.queue;
         if let Some(permit) = &mut self.permit {
             let used = usize::try_from(self.bytes).unwrap_or(usize::MAX);
@@ -261,22 +260,22 @@ impl PushCopy {
             Some(charged) => charged.merge(permit),
             None => self.permit = Some(permit),
         }
-        self.store_last_piece();
+        self.store_open_piece();
         match MmapMut::map_anon(PIECE_BYTES as usize) {
             Ok(map) => self.open_piece = Some(map),
             Err(_) => self.give_up(),
         }
     }
 
-    /// Stores the filled part of the last piece. Its untouched pages use no memory.
-    fn store_last_piece(&mut self) {
-        let Some(last) = self.open_piece.take() else {
+    /// Stores the filled part of the open piece. Its untouched pages use no memory.
+    fn store_open_piece(&mut self) {
+        let Some(piece) = self.open_piece.take() else {
             return;
         };
         let filled = mem::take(&mut self.open_piece_bytes);
-        self.pieces.push(match last.get(..filled) {
+        self.pieces.push(match piece.get(..filled) {
             Some(short) if filled < MIN_MAPPED_BYTES => Bytes::copy_from_slice(short),
-            _ => Bytes::from_owner(last).slice(..filled),
+            _ => Bytes::from_owner(piece).slice(..filled),
         });
     }
 

@@ -505,7 +505,7 @@ proptest! {
                 Step::Begin if sending.is_none() => sending = queue.try_begin_first(),
                 Step::Done if sending.take().is_some() => queue.finish_first(Outcome::Sent),
                 Step::Refused if sending.take().is_some() => queue.finish_first(Outcome::Refused),
-                Step::Failed if sending.take().is_some() => queue.keep_first_for_retry(Duration::from_secs(60)),
+                Step::Failed if sending.take().is_some() => queue.fail_first(Duration::from_secs(60)),
                 _ => {}
             }
             prop_assert_eq!(bytes(&handle).iter().sum::<u64>(), received);

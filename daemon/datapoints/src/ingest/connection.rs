@@ -19,9 +19,9 @@ const READ_BUFFER_BYTES: usize = 16 * 1024;
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Time for a new connection to send its first request after the stop signal. A sender that opens
-/// a connection for one push writes it at once.
+/// a connection for one push writes that push at once.
 const FIRST_REQUEST_GRACE: Duration = Duration::from_secs(1);
-/// The same for a connection whose earlier pushes were accepted. It may be idle for long.
+/// Grace time of a connection that had an accepted push, and may be idle for long.
 const NEXT_REQUEST_GRACE: Duration = Duration::from_millis(300);
 /// Time to read on after our side has stopped writing, because a push may be in transit.
 const LINGER_TIME: Duration = Duration::from_millis(200);
@@ -41,7 +41,8 @@ async fn stop_grace_expired(connection: &Connection, stop: &Stop) {
     }
 }
 
-/// Serves requests until the peer, a timeout, the connection limit or `stop` ends it.
+/// Serves requests until the peer, a timeout, the connection limit or `stop` ends the
+/// connection.
 pub async fn serve<I: PushSink>(
     stream: Stream,
     user: PeerUser,
@@ -62,7 +63,7 @@ pub async fn serve<I: PushSink>(
         let (mut response, accepted) =
             handler::respond(shared, request, connection.peer, user).await;
         if stop.is_set() {
-            // hyper closes after this response: its own shutdown would cut off an arriving request.
+            // Makes hyper close. Its graceful shutdown would cut off an arriving request.
             response
                 .headers_mut()
                 .insert(CONNECTION, HeaderValue::from_static("close"));
@@ -92,7 +93,7 @@ pub async fn serve<I: PushSink>(
             () = stop_grace_expired.as_mut() => break,
         }
     }
-    // A push may be in transit. Its sender gets no response, but its lines count.
+    // The lines of a push in transit count, although the sender gets no response.
     if let Some(shutdown) = shutdown {
         shutdown.shut_down();
     }

@@ -15,7 +15,7 @@ named_enum! {
         Bad = "400",
         Unauthorized = "401",
         FromBrowser = "403",
-        /// Also 403, but not from a browser.
+        /// Also 403. The sender's user is unknown or not the validator's.
         WrongUser = "user",
         UnknownPath = "404",
         NotPost = "405",
@@ -101,7 +101,7 @@ impl IngestCounters {
         out.push(self.auth_failures.reading());
     }
 
-    /// Not for probes (`/ping`, `/health`).
+    /// Probes (`/ping`, `/health`) are not counted.
     pub(super) fn count_request(&self, code: ResultCode) {
         self.counts.lock().requests[code as usize] += 1;
     }

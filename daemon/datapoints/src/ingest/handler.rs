@@ -1,5 +1,5 @@
-//! Answers the requests of the listener. Splits the stream of a push into lines, and copies it for
-//! the upstream.
+//! Answers the requests of the listener. Splits bodies into lines, and copies them for the
+//! upstream.
 
 use super::{
     HEALTH_RESPONSE, LineSink, PeerUser, PushSink, Shared,
@@ -30,9 +30,9 @@ const DISCARD_TIMEOUT: Duration = Duration::from_secs(5);
 const YIELD_BYTES: usize = 64 * 1024;
 const TYPICAL_PUSH_BYTES: u64 = 2 * 1024 * 1024;
 /// Memory charged for a push: one incomplete line of maximum length. `push_memory` has enough for
-/// all connections, so slow plain pushes do not block others.
+/// all connections, so slow plain pushes block no other push.
 const PUSH_BYTES: u32 = 64 * 1024;
-/// Memory charged for a gzip decoder, from a share of its own: gzip pushes wait only for each
+/// Memory charged for a gzip decoder, from a separate share: gzip pushes wait only for each
 /// other, and plain pushes never wait for them.
 const DECODER_BYTES: u32 = 128 * 1024;
 
@@ -67,7 +67,6 @@ pub async fn respond<I: PushSink>(
     (response_for(rejection), false)
 }
 
-/// Checks the head of a push before its body is read.
 fn check_head<I: PushSink>(
     shared: &Shared<I>,
     request: &Request<Incoming>,
@@ -120,22 +119,24 @@ async fn receive_push<I: PushSink>(
         .await
         .unwrap_or(ResultCode::TimedOut);
     reader.finish(code);
-    if code == ResultCode::TooLarge {
+    if matches!(code, ResultCode::Bad | ResultCode::TooLarge) {
         discard_body(body).await;
     }
     code
 }
 
-/// A body being read. Commits its lines once and counts the request once, however it ends.
+/// A body being read. Its drop commits the push and counts the request, exactly once.
 struct BodyReader<'s, I: PushSink> {
     shared: &'s Shared<I>,
     splitter: LineSplitter,
     gunzip: Option<Gunzip>,
     copy: Option<PushCopy>,
     push: Option<I::Push>,
+    /// Otherwise the lines count as bad.
     is_nanoseconds: bool,
     decoded_bytes: u64,
     bytes_since_yield: usize,
+    /// `Cut` until [`BodyReader::finish`].
     code: ResultCode,
 }
 
@@ -234,7 +235,7 @@ impl<'s, I: PushSink> BodyReader<'s, I> {
     async fn yield_if_due(&mut self) {
         if self.bytes_since_yield >= YIELD_BYTES {
             self.bytes_since_yield = 0;
-            // A body above the typical size yields several times.
+            // Large bodies yield more often, so that they delay typical pushes less.
             for _ in 0..=self.decoded_bytes / TYPICAL_PUSH_BYTES {
                 tokio::task::yield_now().await;
             }

@@ -14,12 +14,11 @@ pub enum Route {
     Push,
     Ping,
     Health,
-    /// A known path with a wrong method.
     WrongMethod,
     Unknown,
 }
 
-/// The pushers' URL may have a path prefix: only the last segment counts.
+/// The senders' URL may have a path prefix, so only the last segment counts.
 pub fn route(method: &Method, path: &str) -> Route {
     let get_only = |route| {
         if matches!(*method, Method::GET | Method::HEAD) {
@@ -62,7 +61,6 @@ pub fn content_coding(headers: &HeaderMap) -> Option<ContentCoding> {
     }
 }
 
-/// The query of a push's URL.
 pub struct Query<'q>(pub &'q str);
 
 impl<'q> Query<'q> {

@@ -433,6 +433,12 @@ async fn lines_before_a_gzip_error_count() {
         400
     );
     assert_eq!(sink.counts(), (1000, 0));
+    let not_gzip = vec![b'x'; 8_000_000];
+    assert_eq!(
+        sink.send(&post("Content-Encoding: gzip\r\n", &not_gzip))
+            .await,
+        400
+    );
     assert_eq!(
         sink.send(&post("Content-Encoding: br\r\n", &packed)).await,
         415

@@ -1,8 +1,8 @@
 //! A unit's journal, through `journalctl`.
 //!
 //! `--output=json` writes one entry per line, whatever bytes it has. A restarted `journalctl`
-//! continues at the last cursor. It gets `--cursor`, and the entry of the cursor is skipped:
-//! before systemd 255, `--after-cursor` loses the first entry if the cursor's entry is gone.
+//! gets the last cursor as `--cursor`, and the daemon skips its entry. Before systemd 255,
+//! `--after-cursor` loses the first entry if the cursor's entry is gone.
 //! Without a cursor, `--since` is the daemon's start.
 //!
 //! Messages are missing if journald dropped them (`RateLimitBurst=`, 10,000 in 30 s by default) or
@@ -45,12 +45,13 @@ const CHUNK_BYTES: usize = 64 * 1024;
 
 const MAX_STDERR_BYTES: usize = 400;
 
-/// Maximum wait for each read of the error output, and for the exit, after the output has ended.
+/// Once the output has ended: maximum wait for each read of the error output, and for the exit.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(2);
 
 #[derive(Clone, Copy)]
 struct RestartTimes {
-    /// Pause before the first restart, and after a run with new entries. Else it doubles.
+    /// Pause before the first restart, and after a run with new entries. Otherwise the pause
+    /// doubles.
     first_pause: Duration,
     max_pause: Duration,
     /// A journalctl that still runs after this time is working.
@@ -140,12 +141,10 @@ impl JournalTail {
     }
 
     fn start(&self) -> io::Result<Child> {
-        let mut command = async_command(&self.program);
-        command
+        async_command(&self.program)
             .args(self.arguments())
             .env("LC_ALL", "C")
-            .env("SYSTEMD_COLORS", "0");
-        command
+            .env("SYSTEMD_COLORS", "0")
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -178,7 +177,7 @@ impl JournalTail {
                         has_entries |= self.read_entries(&mut lines, &mut buffer);
                         buffer.reserve(CHUNK_BYTES);
                     }
-                    Ok(_) | Err(_) => break,
+                    _ => break,
                 },
                 count = stderr.read(&mut stderr_chunk), if stderr_open => {
                     let count = count.unwrap_or(0);

@@ -25,14 +25,14 @@ pub struct AllowList {
 /// The allowed fields of one datapoint.
 pub struct AllowedFields {
     name: Arc<str>,
-    index: FieldIndex,
+    fields: FieldIndex,
     groups: Vec<TagGroup>,
 }
 
 /// Fields of one datapoint with the same allowed tags.
 struct TagGroup {
     label_names: Arc<[Arc<str>]>,
-    /// Among the groups of all datapoints.
+    /// The index of its rows in [`AllowListSeries`].
     index: usize,
     fields: Vec<AllowedField>,
 }
@@ -41,7 +41,7 @@ struct TagGroup {
 struct AllowedField {
     field: Arc<str>,
     kind: DatapointKind,
-    /// Its index among the fields of the datapoint.
+    /// From [`AllowedFields::fields`].
     field_index: usize,
 }
 
@@ -84,7 +84,7 @@ impl AllowedFields {
     fn new(name: &str) -> Self {
         AllowedFields {
             name: name.into(),
-            index: FieldIndex::default(),
+            fields: FieldIndex::default(),
             groups: Vec::new(),
         }
     }
@@ -99,7 +99,7 @@ impl AllowedFields {
         let allowed_field = AllowedField {
             field: field.into(),
             kind,
-            field_index: self.index.insert(field),
+            field_index: self.fields.insert(field),
         };
         match self
             .groups
@@ -122,11 +122,11 @@ impl AllowedFields {
     /// counts, so that the rest need not be read. True if a field is a number.
     fn read(&self, point: &Point<'_>, field_values: &mut Vec<FieldValue>) -> bool {
         field_values.clear();
-        field_values.resize(self.index.len(), FieldValue::Missing);
-        let (mut missing, mut has_number) = (self.index.len(), false);
+        field_values.resize(self.fields.len(), FieldValue::Missing);
+        let (mut missing, mut has_number) = (self.fields.len(), false);
         for field in point.fields().map_while(Result::ok) {
             let cell = self
-                .index
+                .fields
                 .get(field.key)
                 .and_then(|index| field_values.get_mut(index));
             let Some(cell) = cell.filter(|cell| matches!(cell, FieldValue::Missing)) else {

@@ -2,7 +2,7 @@
 //!
 //! Points carry the validator's wall clock, which may be set. Monotonic clocks give the real time
 //! between two pushes: the validator reports the age of its previous push, and the daemon stamps
-//! each arrival. If the wall clock disagrees it was set, and counting restarts from there.
+//! each arrival. If the wall clock disagrees, it was set: counting restarts.
 
 use super::tally::{add, delta};
 use faultline_agave::points::KnownPoint;
@@ -26,12 +26,13 @@ const MAX_PUSH_DELAY: i128 = 5 * SECOND;
 
 const PUSH_INTERVAL: i128 = 10 * SECOND;
 
-/// The wall clock may drift from the monotonic clock by one second in this many.
+/// The wall clock may drift from the monotonic clock by one second in this many seconds.
 const MAX_DRIFT_DIVISOR: i128 = 100;
 
 /// Maximum unsettled seconds (over an hour).
 const MAX_UNSETTLED_SECONDS: usize = 4096;
 
+/// When a push, or the newest line of the log, was created and received.
 #[derive(Clone, Copy)]
 pub struct PushTimes {
     /// By the validator's clock, in Unix nanoseconds.
@@ -110,7 +111,7 @@ impl Coverage {
         }
     }
 
-    /// Counts a push. True if the validator's clock was set since the previous one.
+    /// True if the validator's clock was set since the previous push.
     pub fn add_push(&mut self, push: PushEnd) -> bool {
         self.first_push.get_or_insert(push);
         let (times, age) = (push.times, i128::from(push.seconds_since_previous) * SECOND);
@@ -164,8 +165,9 @@ impl Coverage {
         false
     }
 
-    /// Starts a new process, keeps the counts. Seconds before its first transaction do not count.
-    pub fn restart_process(&mut self) {
+    /// Forgets the times of a process that has ended. Counts stay. Seconds before the first
+    /// transaction of its successor do not count.
+    pub fn forget_process(&mut self) {
         *self = Coverage {
             zero_seconds: self.zero_seconds,
             unknown_seconds: self.unknown_seconds,
@@ -180,9 +182,8 @@ impl Coverage {
         self.advance_to(last);
     }
 
-    /// Merges data from before the sender was known to be the followed process. Seconds without
-    /// transactions between the pending and the later data do not
-    /// count.
+    /// Merges data of a pending sender, if it is newer. Seconds without transactions before the
+    /// first pending transaction do not count.
     pub fn merge_pending(&mut self, pending: Coverage) {
         let follows = |first: &PushEnd| {
             self.newest_push
@@ -247,8 +248,8 @@ impl Coverage {
         self.advance_to(times);
     }
 
-    /// Settles the seconds that end before `until`. The first transaction may not be later than
-    /// `now`. Both are Unix nanoseconds.
+    /// Settles the seconds that end [`SETTLE_SECONDS`] before `until`. Begins at the first
+    /// transaction, unless it is later than `now`. Both are Unix nanoseconds.
     fn settle_seconds(&mut self, until: i128, now: i128, unfiltered: bool) {
         let end = until.div_euclid(SECOND) - SETTLE_SECONDS;
         if self.next_second.is_none() {

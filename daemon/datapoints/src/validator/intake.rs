@@ -44,13 +44,14 @@ struct State {
     /// JSON-RPC's slot at the end of the last push.
     rpc_slot_at_push: Option<u64>,
     rpc_slot: Option<u64>,
+    /// Of the first and the last response.
     rpc_response_times: Option<(Stamp, Stamp)>,
     /// Consecutive pushes without program cache points while slots advanced.
     pushes_without_cache_points: u32,
     recent_log_lines: RecentLines,
     assumed_identity_changes: u64,
-    /// A validator is or was followed; false while only a wrapper is.
-    was_followed: bool,
+    /// A validator is or was followed. False again after [`Intake::wait_for_validator`].
+    had_validator: bool,
     previous_run_push: Option<LastPush>,
     user_read_at: Option<Stamp>,
     last_refusal: Option<(String, Stamp)>,
@@ -138,8 +139,7 @@ impl Intake {
         }
     }
 
-    /// Sets the last push of an earlier run. Pushes that its process sent since then count as
-    /// missed.
+    /// Sets the last push of an earlier run.
     pub fn set_last_push(&self, last: LastPush) {
         self.lock().previous_run_push = Some(last);
     }
@@ -161,19 +161,15 @@ impl Intake {
         let user = self.find_user();
         let mut state = self.lock();
         state.set_validator_user(user);
-        state.senders.restart(startup_id);
-        state.total.tally.forget_gauges();
-        state.total.allow_list_series.forget_gauges();
-        state.total.coverage.restart_process();
-        if std::mem::replace(&mut state.was_followed, true) {
+        state.senders.forget_identity(startup_id);
+        state.total.forget_process();
+        state.total.coverage.forget_process();
+        if std::mem::replace(&mut state.had_validator, true) {
             // Only the first validator may have sent pushes before it was found.
-            state.senders.forget_pushes();
+            state.senders.forget_process();
         }
-        state.total.slots = None;
-        state.total.reports.version = None;
         state.last_push = None;
         state.validator_is_gone = false;
-        state.total.reports.migration = MigrationReports::default();
         state.slot_filter = SlotFilter::default();
         state.rpc_slot = None;
         state.rpc_slot_at_push = None;
@@ -186,7 +182,7 @@ impl Intake {
     pub fn wait_for_validator(&self) {
         let mut state = self.lock();
         state.senders.wait_for_validator();
-        (state.was_followed, state.validator_is_gone) = (false, true);
+        (state.had_validator, state.validator_is_gone) = (false, true);
     }
 
     /// The validator has ended without a successor: its gauges are not exported any more.
@@ -273,7 +269,8 @@ impl State {
         self.total.line_counts.foreign += outcome.foreign_lines;
     }
 
-    /// `end.unfiltered` is true if the push has program cache points.
+    /// `end.unfiltered` is true if the push has program cache points. They come with slots: without
+    /// them, a push is filtered only if slots advanced.
     fn end_push(&mut self, end: PushEnd) {
         let slots_advanced =
             matches!((self.rpc_slot_at_push, self.rpc_slot), (Some(then), Some(now)) if now > then);
@@ -292,7 +289,7 @@ impl State {
         }
     }
 
-    /// Where the lines of a sender are added. Counts a foreign line and returns `None` for it.
+    /// Returns where a sender's lines are added. Counts a foreign line and returns `None` for it.
     fn destination(
         &mut self,
         host_id: Option<&str>,
@@ -343,7 +340,7 @@ impl State {
             return None;
         };
         let known = known.flatten();
-        // Only pushes can repeat a line. Equal log lines are different points without timestamps.
+        // Only pushes repeat a line. Log lines have no timestamps, so equal ones are two points.
         if host_id.is_some() && !recent_lines.insert(line) {
             sums.line_counts.duplicate += 1;
             return None;

@@ -1,4 +1,4 @@
-//! Recently counted lines, so that a batch that arrives twice counts once.
+//! Recently counted lines, so that a push that arrives twice counts once.
 
 use foldhash::{HashSet, quality};
 use std::{collections::VecDeque, hash::BuildHasher};

@@ -28,10 +28,10 @@ impl ValidatorReports {
         self.version = version.cloned().or(self.version.take());
     }
 
-    pub fn merge(&mut self, earlier: ValidatorReports) {
-        add(&mut self.points_lost, earlier.points_lost);
-        self.version = self.version.take().or(earlier.version);
-        self.migration.merge(earlier.migration);
+    pub fn merge(&mut self, pending: ValidatorReports) {
+        add(&mut self.points_lost, pending.points_lost);
+        self.version = self.version.take().or(pending.version);
+        self.migration.merge(pending.migration);
     }
 }
 
@@ -69,12 +69,12 @@ impl MigrationReports {
         }
     }
 
-    pub fn merge(&mut self, earlier: MigrationReports) {
-        self.has_event_handler |= earlier.has_event_handler;
-        self.is_complete |= earlier.is_complete;
-        self.genesis_slot = self.genesis_slot.or(earlier.genesis_slot);
-        self.migration_slot = self.migration_slot.or(earlier.migration_slot);
-        self.optimistic_at = self.optimistic_at.max(earlier.optimistic_at);
+    pub fn merge(&mut self, pending: MigrationReports) {
+        self.has_event_handler |= pending.has_event_handler;
+        self.is_complete |= pending.is_complete;
+        self.genesis_slot = self.genesis_slot.or(pending.genesis_slot);
+        self.migration_slot = self.migration_slot.or(pending.migration_slot);
+        self.optimistic_at = self.optimistic_at.max(pending.optimistic_at);
     }
 
     fn complete(&mut self, genesis_slot: Option<u64>) {

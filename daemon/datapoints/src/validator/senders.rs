@@ -2,7 +2,7 @@
 //! the followed validator's identities count; other senders on the same port are foreign. Until the
 //! identity is known, a sender is pending: its points are summed separately, and merged or dropped
 //! later. Afterwards one new sender at a time is pending, because a validator uses a new identity
-//! before the poller learns it.
+//! before a poll reports it.
 //!
 //! Before a validator has read its identity, it uses the hash of the host name as its `host_id`.
 //! Every other validator on that host does the same (solana-test-validator always). Points under
@@ -19,8 +19,8 @@ use std::{mem, time::Duration};
 /// Maximum distinct senders; further ones are foreign.
 const MAX_SENDERS: usize = 8;
 
-/// After this time a sole sender is assumed to be a validator without a known identity, and a new
-/// sender is foreign. Identities are polled more often.
+/// After this time, a sole sender is assumed to be a validator with an unavailable identity. With
+/// a known identity, another sender becomes foreign: identities are polled more often.
 const OBSERVATION_TIME: Duration = Duration::from_secs(60);
 
 /// Stands for a missing or invalid `host_id`. Every validator sends one, so such a line comes from
@@ -80,6 +80,19 @@ pub struct Sums {
     pub reports: ValidatorReports,
 }
 
+impl Sums {
+    /// Forgets gauges, slots and reports of a process that has ended. Counts stay.
+    pub fn forget_process(&mut self) {
+        self.tally.forget_gauges();
+        self.allow_list_series.forget_gauges();
+        self.slots = None;
+        self.reports = ValidatorReports {
+            points_lost: self.reports.points_lost,
+            ..ValidatorReports::default()
+        };
+    }
+}
+
 pub struct Sender {
     pub id: String,
     /// `None` if a password, or an allowed user, vouches for the push.
@@ -95,11 +108,12 @@ pub struct Sender {
 #[derive(Default)]
 pub struct Senders {
     senders: Vec<Sender>,
-    /// Identities of the followed process since its start.
+    /// Identities of the followed process since its start, the newest last. Other host ids
+    /// come first.
     identities: Vec<String>,
     /// The `host_id` of the followed process until it has read its identity.
     startup_id: Option<String>,
-    /// The validator does not report its identity.
+    /// The newest identity is assumed, because the validator does not report it.
     identity_is_assumed: bool,
     /// The identity change that was reported last: the old identity, if reported, and the new one.
     announced_change: Option<(Option<String>, String)>,
@@ -192,9 +206,9 @@ impl Senders {
         !self.identities.is_empty() && self.senders.iter().any(is_candidate)
     }
 
-    /// Forgets the identity, as another process or none is followed. Every sender that may be the
-    /// validator is pending again. Its sums stay: it may have pushed before it was found.
-    pub fn restart(&mut self, startup_id: Option<String>) {
+    /// Forgets the identity, because another process or none is followed. Every sender that may be
+    /// the validator is pending again. Its sums stay: it may have pushed before it was found.
+    pub fn forget_identity(&mut self, startup_id: Option<String>) {
         self.identities.clear();
         self.identity_is_assumed = false;
         self.announced_change = None;
@@ -209,7 +223,7 @@ impl Senders {
     /// No validator is known: no pushes count, and none are foreign.
     pub fn wait_for_validator(&mut self) {
         self.validator_user = None;
-        self.restart(None);
+        self.forget_identity(None);
     }
 
     /// Senders of other users become foreign.
@@ -223,7 +237,7 @@ impl Senders {
         outcome
     }
 
-    /// Another host id of the validator, which is not its identity.
+    /// Adds a host id of the validator that is not its identity.
     pub fn add_host_id(&mut self, id: &str, now: Stamp) -> SenderOutcome {
         let observation_time = self.observation_time();
         if !self.identities.iter().any(|known| known == id) {
@@ -232,11 +246,12 @@ impl Senders {
         self.reclassify(Some((self.startup_id_state(now), observation_time)), now)
     }
 
-    /// Forgets push times and gauges of pending senders: they belong to another process.
-    pub fn forget_pushes(&mut self) {
+    /// Forgets the data of pending senders that belongs to an earlier process. Counts stay, except
+    /// those of the coverage.
+    pub fn forget_process(&mut self) {
         for sender in &mut self.senders {
             sender.sums.coverage = Coverage::default();
-            sender.sums.tally.forget_gauges();
+            sender.sums.forget_process();
         }
     }
 
@@ -431,7 +446,6 @@ impl Senders {
         outcome
     }
 
-    /// The identity if it is only assumed.
     pub fn assumed_identity(&self) -> Option<&str> {
         if self.identity_is_assumed {
             self.identity()

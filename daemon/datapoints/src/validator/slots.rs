@@ -58,7 +58,7 @@ impl Slots {
         self.optimistic.max(self.received)
     }
 
-    /// The tip minus the frozen slot, or zero if that is ahead; `None` until both are known.
+    /// The tip minus the frozen slot, at least zero; `None` until both are known.
     pub fn behind(&self) -> Option<u64> {
         Some(self.tip()?.saturating_sub(self.frozen?))
     }

@@ -32,8 +32,8 @@ pub(super) fn add(sum: &mut u64, more: u64) {
     *sum = sum.saturating_add(more);
 }
 
-/// Number of recent evictions that determine the shrink target. A wrong number is forgotten after
-/// this many correct ones.
+/// Number of recent evictions that determine the shrink target. A wrong entry count is
+/// forgotten after this many correct ones.
 const MAX_RECENT_EVICTIONS: usize = 256;
 
 /// A histogram that is absent before its first value.
@@ -73,18 +73,19 @@ pub struct Tally {
     /// Cache entries at the last evictions. The lowest is one above the shrink target.
     entries_at_evictions: VecDeque<u64>,
     loaded_entries: Option<u64>,
-    /// Only an instrumented build reports it.
+    /// Only an instrumented validator reports them.
     prune_times: OptionalHistogram,
     own_slots: u64,
 }
 
 impl Tally {
-    /// Adds a point. `known` is its decoded form, if its type is known.
+    /// `known` is the decoded point, if its type is known.
     pub fn add(&mut self, point: &Point<'_>, counts: &FieldCounts, known: Option<&KnownPoint>) {
         match known {
             Some(KnownPoint::ProgramCache(cache)) => self.add_cache(cache),
             Some(KnownPoint::CacheTimes(times)) => self.add_prune(times),
             Some(KnownPoint::ReplaySlot(replay)) if replay.is_own_slot() == Some(true) => {
+                // An own slot is not replayed, so it adds nothing to series of replays.
                 self.own_slots += 1;
                 return;
             }
@@ -113,7 +114,6 @@ impl Tally {
         }
     }
 
-    /// Merges sums of the same validator.
     pub fn merge(&mut self, other: &Tally) {
         self.series.merge(&other.series);
         self.jobs.merge(&other.jobs);

@@ -60,7 +60,7 @@ pub struct AllowListSeries {
     field_values: Vec<FieldValue>,
 }
 
-/// The series of a group's fields with these tag values, by which rows are sorted.
+/// The series of a group's fields for one combination of tag values. Rows are sorted by it.
 #[derive(Clone)]
 struct CachedRow {
     tag_values: Box<[Arc<str>]>,
@@ -127,8 +127,8 @@ impl AllowListSeries {
             let Some(FieldValue::Number(value)) = field_values.get(field.field_index) else {
                 continue;
             };
-            // A negative delta comes from a wrapped cast: a sum never falls. With a too large one
-            // the sum could become infinite.
+            // A negative delta comes from a wrapped cast and would make the sum fall. A too large
+            // delta could make it infinite.
             if field.kind == DatapointKind::Delta && !(0.0..=MAX_DELTA as f64).contains(value) {
                 continue;
             }
@@ -144,7 +144,7 @@ impl AllowListSeries {
         self.cache_row(group, position, &tag_values, series_indices);
     }
 
-    /// Caches the row if it has a series. The number of other rows would be unlimited.
+    /// Caches the row if it has a series. Nothing limits the number of rows without one.
     fn cache_row(
         &mut self,
         group: &TagGroup,

@@ -61,7 +61,7 @@ fn after_a_restart_coverage_begins_at_the_next_executed_transaction() {
     let mut coverage = Coverage::default();
     coverage.add_transactions(at(100), 1);
     push(&mut coverage, 110, 10, true);
-    coverage.restart_process();
+    coverage.forget_process();
     push(&mut coverage, 500, 10, true);
     coverage.add_transactions(at(505), 1);
     push(&mut coverage, 510, 10, true);

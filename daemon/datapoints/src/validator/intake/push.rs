@@ -8,7 +8,7 @@ use faultline_agave::{
 use faultline_metrics::Stamp;
 use std::{sync::Arc, time::Duration};
 
-/// Interval at which the validator's user is read: it may drop its privileges after its start.
+/// Interval at which the validator's user is read: a validator may drop its privileges.
 const USER_READ_INTERVAL: Duration = Duration::from_secs(1);
 
 pub type UserLookup = Box<dyn Fn() -> Option<u32> + Send + Sync>;
@@ -91,9 +91,7 @@ impl Push {
         let parsed = LogLine::parse(line);
         self.newest_log_time = self.newest_log_time.max(parsed.time_ns);
         match parsed.point() {
-            Some(Ok(point)) => {
-                self.add(line.as_bytes(), &point, false);
-            }
+            Some(Ok(point)) => self.add(line.as_bytes(), &point, false),
             Some(Err(_)) => self.count_bad_line(),
             None => {
                 if let Some(step) = parsed.migration() {
@@ -162,9 +160,8 @@ impl Push {
         let KnownPoint::AgentStats(agent) = known else {
             return None;
         };
-        let at = PushTimes::new(created, self.now);
         Some(PushEnd {
-            times: at,
+            times: PushTimes::new(created, self.now),
             seconds_since_previous: agent.secs_since_last_write.unwrap_or(10),
             unfiltered: self.has_cache_points,
         })

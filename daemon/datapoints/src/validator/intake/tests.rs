@@ -653,6 +653,35 @@ fn pushes_of_an_exited_process_are_not_attributed_to_its_successor() {
 }
 
 #[test]
+fn gauges_and_facts_of_an_exited_process_end_for_a_pending_sender() {
+    let intake = Intake::new(&Datapoints {
+        allow: vec![faultline_core::config::AllowedDatapoint {
+            name: "cf".into(),
+            field: "size".into(),
+            kind: faultline_core::config::DatapointKind::Level,
+            tags: Vec::new(),
+        }],
+        max_series: 1,
+    });
+    intake.follow_validator(None);
+    let reports = [
+        "cf,host_id=A size=1i 1",
+        "bank_frozen,host_id=A slot=7i 2",
+        "validator-new,host_id=A version=\"4.3.0\" 3",
+        "event_handler_stats,host_id=A ignored=0i 4",
+    ];
+    push(&intake, 1, &reports.map(str::to_owned));
+    intake.follow_validator(None);
+    intake.set_reported_identity("A", at(2));
+    let facts = intake.facts();
+    assert!(facts.slots.is_none());
+    assert_eq!(facts.version, None);
+    assert_eq!(facts.migration, MigrationReports::default());
+    push(&intake, 3, &[cache("A", 1, 5)]);
+    assert_eq!(value(&intake, 3, "agave_datapoint", Some("cf")), None);
+}
+
+#[test]
 fn a_set_identity_datapoint_switches_identity_without_losing_lines() {
     let intake = intake();
     let set = |second: u64| {

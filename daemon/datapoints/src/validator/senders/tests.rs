@@ -18,7 +18,7 @@ fn send(senders: &mut Senders, id: &str, now: u64) -> SenderState {
 #[test]
 fn points_are_pending_until_the_identity_is_known() {
     let mut senders = Senders::default();
-    senders.restart(None);
+    senders.forget_identity(None);
     assert_eq!(send(&mut senders, "ours", 1), SenderState::Pending);
     assert_eq!(send(&mut senders, "other", 1), SenderState::Pending);
     let outcome = senders.set_reported_identity("ours", at(1));
@@ -38,7 +38,7 @@ fn points_are_pending_until_the_identity_is_known() {
 #[test]
 fn the_startup_host_id_is_accepted_if_silent_once_identity_appears() {
     let mut senders = Senders::default();
-    senders.restart(Some("hash".into()));
+    senders.forget_identity(Some("hash".into()));
     assert_eq!(send(&mut senders, "hash", 1), SenderState::Pending);
     send(&mut senders, "ours", 11);
     assert_eq!(
@@ -64,7 +64,7 @@ fn the_startup_host_id_is_accepted_if_silent_once_identity_appears() {
 #[test]
 fn a_startup_host_id_that_keeps_sending_is_foreign() {
     let mut senders = Senders::default();
-    senders.restart(Some("hash".into()));
+    senders.forget_identity(Some("hash".into()));
     for second in [1, 11, 21] {
         send(&mut senders, "hash", second);
         send(&mut senders, "ours", second + 4);
@@ -77,7 +77,7 @@ fn a_startup_host_id_that_keeps_sending_is_foreign() {
 #[test]
 fn an_identity_set_at_run_time_is_accepted_next_to_the_previous() {
     let mut senders = Senders::default();
-    senders.restart(None);
+    senders.forget_identity(None);
     senders.set_reported_identity("first", at(1));
     assert_eq!(send(&mut senders, "second", 1), SenderState::Pending);
     // An older report of the identity.
@@ -96,14 +96,14 @@ fn an_identity_set_at_run_time_is_accepted_next_to_the_previous() {
     );
     assert_eq!(send(&mut senders, "second", 13), SenderState::Ours);
     assert_eq!(send(&mut senders, "first", 13), SenderState::Ours);
-    senders.restart(None);
+    senders.forget_identity(None);
     assert_eq!(send(&mut senders, "first", 14), SenderState::Pending);
 }
 
 #[test]
 fn a_later_sender_without_confirmation_becomes_foreign() {
     let mut senders = Senders::default();
-    senders.restart(None);
+    senders.forget_identity(None);
     senders.set_reported_identity("ours", at(1));
     send(&mut senders, "late", 10);
     assert_eq!(
@@ -120,7 +120,7 @@ fn a_later_sender_without_confirmation_becomes_foreign() {
 #[test]
 fn an_alias_sender_counts_without_becoming_the_identity() {
     let mut senders = Senders::default();
-    senders.restart(Some("hash".into()));
+    senders.forget_identity(Some("hash".into()));
     senders.add_host_id("hash", at(1));
     senders.set_reported_identity("identity", at(1));
     senders.add_host_id("hash", at(2));
@@ -132,7 +132,7 @@ fn an_alias_sender_counts_without_becoming_the_identity() {
 #[test]
 fn a_sole_sender_is_assumed_ours_only_after_a_delay() {
     let mut senders = Senders::default();
-    senders.restart(None);
+    senders.forget_identity(None);
     send(&mut senders, "sole", 1);
     assert_eq!(senders.assume_identity(at(30)).0, None);
     let (assumption, outcome) = senders.assume_identity(at(70));
@@ -140,7 +140,7 @@ fn a_sole_sender_is_assumed_ours_only_after_a_delay() {
     assert_eq!(outcome.merge_sums.len(), 1);
     assert_eq!(senders.assumed_identity(), Some("sole"));
     let mut two_senders = Senders::default();
-    two_senders.restart(None);
+    two_senders.forget_identity(None);
     send(&mut two_senders, "one", 1);
     send(&mut two_senders, "two", 1);
     assert_eq!(two_senders.assume_identity(at(500)).0, None);
@@ -149,7 +149,7 @@ fn a_sole_sender_is_assumed_ours_only_after_a_delay() {
 /// Senders after 70 s. `id` is assumed to be the validator.
 fn assumed(id: &str) -> Senders {
     let mut senders = Senders::default();
-    senders.restart(None);
+    senders.forget_identity(None);
     for second in (0..=70).step_by(10) {
         send(&mut senders, id, second);
     }
@@ -269,7 +269,7 @@ fn an_announced_identity_following_the_assumed_one_is_accepted_immediately() {
     );
     // An identity that the validator reports needs no assumption.
     let mut senders = Senders::default();
-    senders.restart(None);
+    senders.forget_identity(None);
     senders.set_reported_identity("first", at(1));
     send(&mut senders, "second", 2);
     senders.announce_change("second", &set(Some("first"), "second"));
@@ -279,7 +279,7 @@ fn an_announced_identity_following_the_assumed_one_is_accepted_immediately() {
 #[test]
 fn invalid_host_ids_count_as_one_unnamed_foreign_sender() {
     let mut senders = Senders::default();
-    senders.restart(None);
+    senders.forget_identity(None);
     let long = "a".repeat(45);
     for id in ["", &long, "a b", "\u{7}", "\u{202e}abc", "<b>", "\u{fc}"] {
         assert_eq!(send(&mut senders, id, 1), SenderState::Foreign, "{id}");
@@ -295,7 +295,7 @@ fn invalid_host_ids_count_as_one_unnamed_foreign_sender() {
 #[test]
 fn unknown_senders_use_bounded_memory() {
     let mut senders = Senders::default();
-    senders.restart(None);
+    senders.forget_identity(None);
     senders.set_reported_identity("ours", at(1));
     for i in 0..1000 {
         let _ = senders.find_or_create(&format!("stranger{i}"), None, at(i));

@@ -60,7 +60,7 @@ impl JobTally {
     }
 }
 
-/// Every kind of job, in the order of [`JOB_KINDS`].
+/// In the order of [`JOB_KINDS`].
 #[derive(Default)]
 pub struct Jobs([JobTally; JOB_KINDS.len()]);
 
@@ -75,9 +75,9 @@ impl Jobs {
         }
     }
 
-    /// Pending reports are `later` after a change of identity. At the start there are no others.
-    pub fn merge(&mut self, later: &Jobs) {
-        for (mine, theirs) in self.0.iter_mut().zip(later.0) {
+    /// Assumes that pending reports are newer, as after a change of identity.
+    pub fn merge(&mut self, pending: &Jobs) {
+        for (mine, theirs) in self.0.iter_mut().zip(pending.0) {
             if theirs.running.is_some() {
                 (mine.running, mine.started) = (theirs.running, theirs.started);
             }

@@ -32,24 +32,22 @@ pub struct SeriesList(Vec<CatalogSeries>);
 
 /// The series of the metric catalog that are made of datapoints.
 struct Catalog {
-    /// Before the first point.
+    /// With their values before the first point.
     series: SeriesList,
     by_datapoint: HashMap<&'static [u8], DatapointInputs>,
 }
 
-/// What one datapoint gives to series.
+/// The fields of one datapoint that series use.
 #[derive(Default)]
 struct DatapointInputs {
-    /// The fields that hold counts and slots.
     fields: FieldIndex,
     inputs: Vec<IndexedInput>,
 }
 
 struct IndexedInput {
     series_index: usize,
-    /// Indices of fields.
-    amount: Option<usize>,
-    slot: Option<usize>,
+    amount_index: Option<usize>,
+    slot_index: Option<usize>,
     input: &'static SeriesInput,
 }
 
@@ -61,8 +59,8 @@ impl DatapointInputs {
         };
         self.inputs.push(IndexedInput {
             series_index,
-            amount: amount_key.map(|key| self.fields.insert(key)),
-            slot: datapoint.slot.map(|key| self.fields.insert(key)),
+            amount_index: amount_key.map(|key| self.fields.insert(key)),
+            slot_index: datapoint.slot.map(|key| self.fields.insert(key)),
             input,
         });
     }
@@ -84,12 +82,11 @@ impl FieldCounts {
         }
     }
 
-    /// True if a series is made of the datapoint.
     pub fn has_series(&self) -> bool {
         self.datapoint.is_some()
     }
 
-    /// Adds the next field of the point. Of a repeated key, the last value counts.
+    /// Of a repeated key, the last value counts.
     pub fn add(&mut self, field: &Field<'_>) {
         let index = self
             .datapoint
@@ -159,7 +156,6 @@ impl SeriesList {
         })
     }
 
-    /// Adds a point with the counts of all its fields.
     pub fn add(&mut self, point: &Point<'_>, counts: &FieldCounts) {
         for indexed in counts
             .datapoint
@@ -167,7 +163,7 @@ impl SeriesList {
             .flat_map(|datapoint| &datapoint.inputs)
         {
             let input = indexed.input;
-            let count = counts.get(indexed.amount);
+            let count = counts.get(indexed.amount_index);
             let amount = match input.amount {
                 Amount::PerPoint(count) => Some((count, 1)),
                 Amount::Field { factor, .. } => count.map(|count| (count, factor)),
@@ -180,7 +176,7 @@ impl SeriesList {
             if let Some(series) = self.0.get_mut(indexed.series_index)
                 && input.only.iter().all(has_text)
             {
-                series.add(counts.get(indexed.slot), amount, factor);
+                series.add(counts.get(indexed.slot_index), amount, factor);
             }
         }
     }
@@ -213,7 +209,6 @@ impl SeriesList {
         }
     }
 
-    /// Exports sums always, and gauges only if `with_gauges`.
     pub fn add_readings(&self, with_gauges: bool, out: &mut Vec<Reading>) {
         let is_exported =
             |series: &&CatalogSeries| with_gauges || series.metric.kind != Kind::Gauge;

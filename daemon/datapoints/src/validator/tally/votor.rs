@@ -5,8 +5,8 @@ use super::OptionalHistogram;
 use faultline_agave::points::{KnownPoint, SlotTracking};
 use faultline_metrics::{Reading, ReadingList, SLOT_BOUNDS, metrics::consensus as m};
 
-/// A later point of a reported slot is ignored: its times count from another start. A slot that is
-/// further back than this shows that the newest slot was wrong.
+/// A point without a newer slot is ignored: times of a repeated slot count from another start. A
+/// slot that is further back than this shows that the newest slot was wrong.
 const MAX_SLOTS_BACK: u64 = 4096;
 
 #[derive(Default)]
