@@ -55,7 +55,7 @@ struct Row {
     unreclaimable: Option<f64>,
     limit: Option<f64>,
     is_starting: bool,
-    /// Major faults by pool.
+    /// Major faults by thread pool; empty before the first reading of the threads.
     pool_faults: Vec<(LabelText, f64)>,
 }
 
@@ -85,7 +85,7 @@ impl Row {
             unreclaimable: number(&memory::UNRECLAIMABLE, &[]),
             limit: number(&memory::EFFECTIVE_LIMIT, &[]),
             is_starting: is_starting(tick),
-            pool_faults: faults.filter(|(_, faults)| *faults > 0.0).collect(),
+            pool_faults: faults.collect(),
         }
     }
 }
@@ -257,9 +257,11 @@ impl Trends {
         })
     }
 
-    /// Major faults per second of the pools that have any, the most first.
+    /// Major faults per second of this process's thread pools that have any, the most first.
     pub fn pool_faults(&self) -> Vec<(String, f64)> {
-        let (Some(first), Some(last)) = (self.rows.front(), self.rows.back()) else {
+        let rows = self.rows_of_process();
+        let mut known = rows.filter(|row| !row.pool_faults.is_empty());
+        let (Some(first), Some(last)) = (known.next(), known.last()) else {
             return Vec::new();
         };
         let seconds = last
@@ -272,7 +274,7 @@ impl Trends {
             .filter_map(|(name, faults)| {
                 let before = first.pool_faults.iter().find(|(pool, _)| pool == name);
                 let growth = faults - before.map_or(0.0, |(_, faults)| *faults);
-                (seconds > 0.0 && growth > 0.0).then(|| (name.to_string(), growth / seconds))
+                (growth > 0.0).then(|| (name.to_string(), growth / seconds))
             })
             .collect();
         rates.sort_by(|a, b| b.1.total_cmp(&a.1));

@@ -212,6 +212,24 @@ fn pools_that_fault_are_sorted_by_their_rate() {
 }
 
 #[test]
+fn faults_before_the_first_reading_of_the_threads_are_no_growth() {
+    let rates = |last| {
+        let readings = |second| {
+            let start = Reading::integer(&p::START_TIME, [], second / 100);
+            let faults = 90_000 * (2 - second / 100) + 5 * second;
+            let labels = ["solReplayStage".into(), "major".into()];
+            let faults = Reading::integer(&pools::PAGE_FAULTS, labels, faults);
+            [start].into_iter().chain((second > 0).then_some(faults))
+        };
+        trends(last, |second| readings(second).collect()).pool_faults()
+    };
+    let five = [("solReplayStage".to_owned(), 5.0)];
+    assert_eq!(rates(10), []);
+    assert_eq!(rates(90), five);
+    assert_eq!(rates(190), five, "after a restart");
+}
+
+#[test]
 fn growth_of_half_an_hour_tells_the_time_to_the_limit() {
     let grows = trends(3600, |second| memory(70 * GIB + second * GIB / 360));
     let seconds = grows
