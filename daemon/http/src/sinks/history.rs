@@ -42,7 +42,7 @@ fn figures() -> impl Iterator<Item = Figure> {
 
 pub const HISTORY_SPAN: Duration = Duration::from_secs(60);
 
-const MAX_ROWS: usize = 120;
+const ROW_SPACING: Duration = Duration::from_millis(500);
 
 /// Between two samples, the wall clock and the uptime may advance by amounts that differ by these
 /// seconds. A larger difference means that the clock was set.
@@ -169,10 +169,9 @@ impl Sink for History {
     fn receive(&mut self, tick: &Arc<Tick>) {
         Arc::make_mut(&mut self.trends.lock()).add(tick);
         let mut rows = self.rows.lock();
-        let spacing = HISTORY_SPAN / MAX_ROWS as u32;
         if rows
             .back()
-            .is_some_and(|newest| tick.at.uptime.saturating_sub(newest.uptime) < spacing)
+            .is_some_and(|newest| tick.at.uptime.saturating_sub(newest.uptime) < ROW_SPACING)
         {
             return;
         }
