@@ -62,7 +62,7 @@ struct Row {
 impl Row {
     fn from_tick(tick: &Tick) -> Self {
         let number = |metric, labels: &[&str]| tick.value_of(metric, labels);
-        let replay = histogram(tick, &v::REPLAY_TIME, "total");
+        let replay = count_and_sum(tick, &v::REPLAY_TIME, "total");
         let stalled = number(&cgroup::PRESSURE, &["memory", "some"]);
         let faults = tick
             .readings()
@@ -77,7 +77,7 @@ impl Row {
             tick_uptime: tick.at.uptime,
             reloads: number(&v::CACHE_RELOADS, &[]),
             replayed_slots: replay.map(|(count, _)| count),
-            cache_seconds: histogram(tick, &v::CACHE_TIME, "replay").map(|(_, sum)| sum),
+            cache_seconds: count_and_sum(tick, &v::CACHE_TIME, "replay").map(|(_, sum)| sum),
             replay_seconds: replay.map(|(_, sum)| sum),
             major_faults: number(&p::PAGE_FAULTS, &["major"]),
             process_start: number(&p::START_TIME, &[]),
@@ -95,8 +95,7 @@ fn is_starting(tick: &Tick) -> bool {
     phases.any(|phase| tick.value_of(&v::PHASE, &[phase]) == Some(1.0))
 }
 
-/// Count and sum.
-fn histogram(tick: &Tick, metric: &'static Metric, label: &str) -> Option<(f64, f64)> {
+fn count_and_sum(tick: &Tick, metric: &'static Metric, label: &str) -> Option<(f64, f64)> {
     let mut readings = tick.readings();
     let reading = readings.find(|reading| {
         let first = reading.label_values.first();
@@ -134,7 +133,7 @@ impl MinuteRow {
         let number = |metric, labels: &[&str]| tick.value_of(metric, labels);
         let states = ["passed", "skipped"];
         let finalized = ["fast", "slow"].map(|path| {
-            let times = histogram(tick, &consensus::FINALIZATION, path);
+            let times = count_and_sum(tick, &consensus::FINALIZATION, path);
             times.map(|(count, _)| count)
         });
         MinuteRow {
