@@ -230,9 +230,8 @@ impl Trends {
         }
     }
 
-    /// Three series of (age in seconds, value per slot), one point per ten seconds: reloads, cache
-    /// time, replay time.
-    pub fn per_slot(&self) -> [Vec<(f64, f64)>; 3] {
+    /// Series of (age in seconds, mean per slot) of reloads, cache time and replay time.
+    pub fn per_slot_series(&self) -> [Vec<(f64, f64)>; 3] {
         let newest = self
             .rows
             .back()
@@ -436,7 +435,7 @@ fn slope(points: &[(f64, f64)]) -> Option<f64> {
     Some(products.sum::<f64>() / squares.sum::<f64>())
 }
 
-/// `None` without a replayed slot.
+/// Mean growth per replayed slot; `None` without one.
 fn per_slot<'a>(
     rows: impl Iterator<Item = &'a Row>,
     total: fn(&Row) -> Option<f64>,

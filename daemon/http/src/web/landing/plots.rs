@@ -113,7 +113,7 @@ fn pool_faults_line(history: &History) -> String {
 }
 
 fn trend_plots(history: &History) -> String {
-    let curves = history.trends().per_slot();
+    let curves = history.trends().per_slot_series();
     if curves.iter().all(Vec::is_empty) {
         return String::new();
     }

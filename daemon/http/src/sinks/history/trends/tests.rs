@@ -49,7 +49,7 @@ fn rates_per_slot_are_those_of_five_minutes() {
     let milliseconds = |seconds: Option<f64>| seconds.map(|seconds| (seconds * 1e3).round());
     assert_eq!(milliseconds(inputs.replay_seconds_per_slot), Some(20.0));
     assert_eq!(milliseconds(inputs.cache_seconds_per_slot), Some(5.0));
-    let [reloads, cache, _] = trends.per_slot();
+    let [reloads, cache, _] = trends.per_slot_series();
     assert_eq!((reloads.len(), cache.len()), (30, 30));
     assert_eq!(reloads.first(), Some(&(290.0, 6.0)));
     assert_eq!(trends.rows.len(), 31, "the ring is bounded");
