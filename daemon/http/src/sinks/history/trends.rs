@@ -328,11 +328,11 @@ impl Trends {
                 row.unreclaimable?,
             ))
         };
-        let (_, level_before) = oldest_within(RECENT_SPAN)?;
-        let (span, pace_start_level) =
+        let (_, recent_bytes) = oldest_within(RECENT_SPAN)?;
+        let (span, pace_start_bytes) =
             oldest_within(PACE_SPAN).filter(|(span, _)| *span >= RECENT_SPAN)?;
-        let pace = (newest_bytes - pace_start_level) / span.as_secs_f64();
-        (newest_bytes > level_before && pace > 0.0).then(|| (limit - newest_bytes).max(0.0) / pace)
+        let pace = (newest_bytes - pace_start_bytes) / span.as_secs_f64();
+        (newest_bytes > recent_bytes && pace > 0.0).then(|| (limit - newest_bytes).max(0.0) / pace)
     }
 
     fn minute_rows_within(&self, span: Duration) -> impl Iterator<Item = &MinuteRow> {
@@ -363,9 +363,9 @@ impl Trends {
             row.process_start == newest.process_start && age(row) >= GROWTH_SPANS[0]
         };
         let mut before = self.minute_rows.iter().filter(is_before);
-        let had_this_level =
+        let used_as_much =
             before.any(|row| row.unreclaimable.is_some_and(|bytes| bytes >= newest_bytes));
-        if had_this_level
+        if used_as_much
             || self
                 .minute_rows_within(SETTLING_SPAN)
                 .any(|row| row.is_starting)
