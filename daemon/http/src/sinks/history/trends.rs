@@ -1,4 +1,4 @@
-//! Rates for the answers of `/status`, over the windows of the alerts.
+//! Rates over the windows of the alerts, for the answers of `/status` and for plots.
 
 mod growth;
 
@@ -16,17 +16,19 @@ const ROW_INTERVAL: Duration = Duration::from_secs(10);
 /// Minimum window of a rate per second.
 const MIN_RATE_SPAN: Duration = Duration::from_secs(60);
 
-/// The alert AgaveOomAhead compares the memory now with the six hours before the last half hour.
+/// For `because="growth"`, the alert AgaveOomAhead compares the present memory with that of the
+/// six hours before the last half hour.
 const MINUTE_ROWS_SPAN: Duration = Duration::from_secs(390 * 60);
 const LEADER_SLOTS_SPAN: Duration = Duration::from_secs(3 * 3600);
 const MINUTE: Duration = Duration::from_secs(60);
 const OOM_KILLS_SPAN: Duration = Duration::from_secs(900);
 const LATE_VOTES_SPAN: Duration = Duration::from_secs(1800);
 const GROWTH_SPANS: [Duration; 2] = [Duration::from_secs(1800), Duration::from_secs(600)];
-/// After a start or a migration, some values are not judged for this long.
+/// Time after a start or a migration in which some values are not judged.
 const SETTLING_SPAN: Duration = Duration::from_secs(900);
 
-/// AgaveOomAhead takes the pace of four minutes, and needs growth in the last two.
+/// For `fast_growth`, AgaveOomAhead takes the pace of four minutes, and needs growth in the last
+/// two.
 const PACE_SPAN: Duration = Duration::from_secs(240);
 const RECENT_SPAN: Duration = Duration::from_secs(120);
 
@@ -41,7 +43,7 @@ static STARTING_PHASES: [&str; 8] = [
     "halted",
 ];
 
-/// Counters and gauges of one tick. Cache and replay times are sums in seconds.
+/// Counters and gauges of one tick in ten seconds. Cache and replay times are sums in seconds.
 #[derive(Debug, Clone)]
 struct Row {
     tick_uptime: Duration,
@@ -107,7 +109,7 @@ fn count_and_sum(tick: &Tick, metric: &'static Metric, label: &str) -> Option<(f
     }
 }
 
-/// Counters and gauges of one minute's tick, for windows of hours.
+/// Counters and gauges of one tick a minute, for windows of hours.
 #[derive(Debug, Clone)]
 struct MinuteRow {
     tick_uptime: Duration,
@@ -122,8 +124,7 @@ struct MinuteRow {
     is_starting: bool,
     unreclaimable: Option<f64>,
     limit: Option<f64>,
-    /// Past leader slots of this epoch and those of them that were skipped: of the node, and of the
-    /// cluster.
+    /// The node's leader slots of this epoch: passed, and those of the passed that were skipped.
     leader_slots: [Option<f64>; 2],
     cluster_leader_slots: [Option<f64>; 2],
 }
@@ -198,14 +199,14 @@ impl Trends {
         let kills = self.increase(OOM_KILLS_SPAN, |row| row.process_oom_kills);
         let cgroup = self.increase(OOM_KILLS_SPAN, |row| row.cgroup_oom_kills);
         let host = self.increase(OOM_KILLS_SPAN, |row| row.host_oom_kills);
-        // The cgroup count also rises if the validator moves to another cgroup, so the host count
-        // bounds it.
+        // The cgroup's count also rises if the validator moves to a cgroup that had more kills. So
+        // the host's count limits it.
         let in_cgroup = cgroup.map(|kills| host.map_or(kills, |host| kills.min(host)));
         let late = self.increase(LATE_VOTES_SPAN, |row| row.late_votes);
         let finalized = self.increase(LATE_VOTES_SPAN, |row| row.finalized_slots);
         let finalized = finalized.filter(|slots| *slots > 0.0);
         let faults = self.rate_per_second(|row| row.major_faults);
-        // Sums of datapoints continue when the process is replaced, so only a later sum counts.
+        // Sums of datapoints outlive the process, so its rows count only after the sum has grown.
         let first_slots = self.rows_of_process().find_map(|row| row.replayed_slots);
         AnswerInputs {
             forecast: self.memory_growth.forecast(),
@@ -279,8 +280,8 @@ impl Trends {
         rates
     }
 
-    /// Seconds until this process's counted rows span [`MIN_RATE_SPAN`]; `None` when they already
-    /// do.
+    /// Seconds until this process's rows with `is_counted` span [`MIN_RATE_SPAN`]; `None` when they
+    /// already do.
     fn seconds_to_enough_samples(&self, is_counted: impl Fn(&Row) -> bool) -> Option<f64> {
         let first = self.rows_of_process().find(|row| is_counted(row));
         let newest = self.rows.back().zip(first);
@@ -297,11 +298,12 @@ impl Trends {
             .filter(move |row| row.process_start == started)
     }
 
+    /// In the last five minutes.
     fn has_started_lately(&self) -> bool {
         self.rows.iter().any(|row| row.is_starting)
     }
 
-    /// `None` if the counter fell: the process is another one.
+    /// `None` if the counter fell, because the process was replaced.
     fn rate_per_second(&self, total: fn(&Row) -> Option<f64>) -> Option<f64> {
         let mut known = self
             .rows
@@ -344,7 +346,8 @@ impl Trends {
         self.minute_rows.iter().filter(is_within)
     }
 
-    /// Over [`SETTLING_SPAN`]; `None` if the validator counts late votes.
+    /// The minimum in [`SETTLING_SPAN`]. `None` if the validator counts late votes, which are
+    /// judged instead.
     fn fewest_slots_since_certified_vote(&self) -> Option<f64> {
         let counts_late_votes = self.minute_rows.back()?.late_votes.is_some();
         let distances = self
@@ -353,8 +356,8 @@ impl Trends {
         distances.reduce(f64::min).filter(|_| !counts_late_votes)
     }
 
-    /// As the alert AgaveOomAhead: by least squares over half an hour and over ten minutes. `None`
-    /// if the process had this level over half an hour ago, or started lately.
+    /// The later of two least-squares forecasts, as for `growth` of AgaveOomAhead. `None` if the
+    /// process used as much before the last half hour, or started within [`SETTLING_SPAN`].
     fn seconds_to_limit_at_half_hour_pace(&self) -> Option<f64> {
         let newest = self.minute_rows.back()?;
         let (newest_bytes, limit) = (newest.unreclaimable?, newest.limit?);
@@ -419,7 +422,7 @@ impl Trends {
 }
 
 /// Bytes per second of the least-squares line through (seconds, bytes). `None` for fewer than
-/// six points, one a minute.
+/// six points.
 fn slope(points: &[(f64, f64)]) -> Option<f64> {
     if points.len() < 6 {
         return None;
