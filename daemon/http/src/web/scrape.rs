@@ -86,7 +86,7 @@ impl ExpositionCache {
             .filter(|last| last.tick_number() == tick.number);
         let exposition = current.cloned().unwrap_or_else(|| {
             let exposition = Exposition::new(tick, &self.constant_labels, last.as_ref());
-            self.dropped_series.count(&exposition);
+            self.dropped_series.add(&exposition);
             // Frees the expositions of formats that no client requested during the last tick.
             let last_number = last.as_ref().map(Exposition::tick_number);
             for cached in &mut cache.by_format {

@@ -285,11 +285,12 @@ fn has_each_label_once(reading: &Reading, constant_labels: &ConstantLabels) -> b
     reading.tags.is_empty() || labels(reading, constant_labels).all(|(name, _)| names.insert(name))
 }
 
+/// Total of dropped series, by metric.
 #[derive(Debug, Clone, Default)]
 pub struct DroppedSeries(Arc<Mutex<BTreeMap<&'static str, u64>>>);
 
 impl DroppedSeries {
-    pub fn count(&self, exposition: &Exposition) {
+    pub fn add(&self, exposition: &Exposition) {
         let mut counts = self.0.lock();
         for (metric, dropped) in exposition.dropped_series() {
             *counts.entry(metric).or_default() += dropped as u64;
