@@ -14,10 +14,11 @@ use std::{
 };
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Maximum cached results. bcrypt reads only 72 bytes of a password, so a user may have many right
-/// ones.
+/// Maximum cached results. bcrypt reads only 72 bytes of a password, so many longer passwords of a
+/// user are right.
 const MAX_CACHED_RESULTS: usize = 200;
 
+/// A higher cost gets a warning.
 const MAX_USUAL_COST: u32 = 12;
 
 /// Log2 of a hash's rounds; 0 if it is invalid.
@@ -37,7 +38,7 @@ pub enum AuthResult {
 
 pub struct Users {
     hashes: BTreeMap<String, String>,
-    /// A random key for each process, so that cached tags cannot be guessed or reused.
+    /// A random key for each process, so that cached HMACs cannot be guessed or reused.
     key: hmac::Key,
     /// Whether credentials are right, by their HMAC.
     cached_results: Mutex<HashMap<Vec<u8>, bool>>,
@@ -126,7 +127,7 @@ impl Users {
             return AuthResult::WrongCredentials;
         };
         let check = move || {
-            // The permit ends with the check, even if the client has disconnected.
+            // The check has the permits until it ends, even if the client disconnects before.
             let _permits = permits;
             bcrypt::verify(password, &hash).unwrap_or(false)
         };
@@ -163,8 +164,8 @@ impl Users {
 /// Counts password checks that did not succeed or still run. Times are uptimes.
 struct PasswordAttempts {
     all_peers: RateLimit,
-    /// Peers with counted checks, and the last refused one, so that `all_peers` limits their
-    /// number.
+    /// Peers with counted checks, and the last refused one. So `all_peers` limits the number of
+    /// peers.
     peers: HashMap<Peer, PeerAttempts>,
 }
 
