@@ -40,7 +40,7 @@ const SETTABLE_HEADERS: [&str; 5] = [
 /// The oldest first.
 const TLS_VERSIONS: [(&str, &SupportedProtocolVersion); 2] = [("TLS12", &TLS12), ("TLS13", &TLS13)];
 
-/// Keys of the format that we do not support, with the remedy.
+/// Keys of the format that are not supported, with the remedy.
 const UNSUPPORTED_KEYS: [(&str, &str); 8] = [
     ("rate_limit", "remove it"),
     ("cert", "put it into a file and name it in cert_file"),

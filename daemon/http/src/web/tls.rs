@@ -58,7 +58,7 @@ pub struct TlsFiles {
     pub protocol_versions: Vec<&'static SupportedProtocolVersion>,
 }
 
-/// The path is the CA file.
+/// The paths are CA files.
 #[derive(Debug)]
 pub enum ClientCertificates {
     NotRequested,
@@ -342,7 +342,7 @@ fn unsupported_key_kind(key: &PrivateKeyDer<'_>) -> Option<&'static str> {
         .map(|(_, name)| *name)
 }
 
-/// The curve of a certificate's own key, if the library cannot check its signatures.
+/// The curve of a certificate's public key, if the library cannot check signatures of this key.
 fn unsupported_curve(certificate: &[u8]) -> Option<&'static str> {
     let of_key = |(identifier, _): &&(&[u8], &str)| {
         contains(certificate, &[EC_PUBLIC_KEY, identifier].concat())
