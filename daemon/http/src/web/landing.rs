@@ -105,9 +105,9 @@ fn target_section(view: &View<'_>, status: &Status) -> String {
 
 fn not_found(view: &View<'_>, status: &Status) -> String {
     let problem = status.target.search_problem.as_deref();
-    let several = problem.filter(|problem| problem.starts_with(AMBIGUOUS_PREFIX));
-    match several.and_then(|problem| problem.splitn(3, ": ").last()) {
-        Some(who) => format!("{}.", escaped(who)),
+    // An ambiguous problem is "ambiguous: N validators found: THESE".
+    match problem.and_then(|text| text.strip_prefix(AMBIGUOUS_PREFIX)?.split_once(": ")) {
+        Some((_, found)) => format!("{}.", escaped(found)),
         None => format!(
             "No process was found. The daemon looks for one {}, and follows it as soon as it runs.",
             escaped(&view.page_info.search)
