@@ -41,7 +41,7 @@ const UNSUPPORTED_CURVES: [(&[u8], &str); 6] = [
     ),
 ];
 const ED448: (&[u8], &str) = (b"\x06\x03\x2b\x65\x71", "algorithm Ed448");
-const RSA: (&[u8], &str) = (
+const UNSUPPORTED_RSA: (&[u8], &str) = (
     b"\x06\x09\x2a\x86\x48\x86\xf7\x0d\x01\x01\x01",
     "RSA of fewer than 2048 or more than 4096 bits",
 );
@@ -333,10 +333,10 @@ fn read(path: &Path) -> Result<Vec<u8>, WebError> {
 /// The type of an unsupported private key, if known.
 fn unsupported_key_kind(key: &PrivateKeyDer<'_>) -> Option<&'static str> {
     if let PrivateKeyDer::Pkcs1(_) = key {
-        return Some(RSA.1);
+        return Some(UNSUPPORTED_RSA.1);
     }
     let der = key.secret_der();
-    let mut known = UNSUPPORTED_CURVES.iter().chain([&ED448, &RSA]);
+    let mut known = UNSUPPORTED_CURVES.iter().chain([&ED448, &UNSUPPORTED_RSA]);
     known
         .find(|(identifier, _)| contains(der, identifier))
         .map(|(_, name)| *name)
