@@ -25,8 +25,8 @@ pub struct WebConfig {
     pub headers: Vec<(HeaderName, HeaderValue)>,
 }
 
-/// Maximum bcrypt cost. A check of a higher cost takes ten seconds or more, longer than a request
-/// may take.
+/// Maximum bcrypt cost. A check of a higher cost takes ten seconds or more, longer than Prometheus
+/// waits by default.
 const MAX_COST: u32 = 16;
 
 const SETTABLE_HEADERS: [&str; 5] = [
@@ -285,7 +285,7 @@ impl ConfigReader {
             let message = if hash.parse::<bcrypt::HashParts>().is_err() {
                 "is no bcrypt hash: make one with `htpasswd -nBC 10 \"\"`"
             } else if bcrypt_cost(hash) > MAX_COST {
-                "has a bcrypt cost above 16, whose check outlasts a request: make one with `htpasswd -nBC 10 \"\"`"
+                "has a bcrypt cost above 16, whose check takes longer than a scraper waits: make one with `htpasswd -nBC 10 \"\"`"
             } else {
                 continue;
             };
