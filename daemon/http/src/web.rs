@@ -127,10 +127,7 @@ pub struct PageInfo {
 impl PageInfo {
     pub fn new(version: &'static str, selector: &TargetSelector) -> Self {
         let search = match selector {
-            TargetSelector::Scan => {
-                "among all processes, by what validators are called and how they are started"
-                    .to_owned()
-            }
+            TargetSelector::Scan => "among all processes, by name and arguments".to_owned(),
             TargetSelector::ProcessTree(pid) => format!("below process {pid} (--process-tree)"),
             TargetSelector::Pid(pid) => format!("as process {pid} (target.pid)"),
             TargetSelector::Ledger(ledger) => {

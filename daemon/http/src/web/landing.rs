@@ -238,7 +238,7 @@ fn source_row(source: &SourceStatus, now: f64) -> String {
             let state = match source.newest_values_at {
                 _ if source.is_up => "none now".to_owned(),
                 Some(time) => format!("no new values for {}", seconds(now - time)),
-                None => "it waits for its first values".to_owned(),
+                None => "no values yet".to_owned(),
             };
             format!("<td class=\"problems\">{kinds} <span class=\"quiet\">{state}</span>")
         }
