@@ -218,7 +218,7 @@ impl TlsFiles {
         let what = match unsupported_key_kind(key) {
             None => format!("{path}: {error}"),
             Some(kind) => format!(
-                "{path} holds a key of a kind that the TLS library cannot use ({kind}): make a P-256 key with `openssl \
+                "{path} contains a key that the TLS library cannot use ({kind}): make a P-256 key with `openssl \
                  ecparam -name prime256v1 -genkey -noout` and have a certificate issued for it"
             ),
         };
@@ -308,7 +308,7 @@ impl TlsFiles {
     fn pem_error(&self, setting: &str, path: &Path, what: &str, error: &pem::Error) -> WebError {
         let path = path.display();
         let message = match error {
-            pem::Error::NoItemsFound => format!("{path} holds no {what} in PEM form"),
+            pem::Error::NoItemsFound => format!("{path} contains no {what} in PEM form"),
             error => format!("{path}: {error}"),
         };
         self.setting_error(setting, message)
