@@ -260,7 +260,7 @@ impl Trends {
     pub fn pool_faults(&self) -> Vec<(String, f64)> {
         let rows = self.rows_of_process();
         let mut known = rows.filter(|row| !row.pool_faults.is_empty());
-        let (Some(first), Some(last)) = (known.next(), known.last()) else {
+        let (Some(first), Some(last)) = (known.next(), known.next_back()) else {
             return Vec::new();
         };
         let seconds = last
@@ -291,7 +291,7 @@ impl Trends {
         (!remaining.is_zero()).then_some(remaining.as_secs_f64())
     }
 
-    fn rows_of_process(&self) -> impl Iterator<Item = &Row> {
+    fn rows_of_process(&self) -> impl DoubleEndedIterator<Item = &Row> {
         let started = self.rows.back().and_then(|row| row.process_start);
         self.rows
             .iter()
@@ -303,11 +303,10 @@ impl Trends {
         self.rows.iter().any(|row| row.is_starting)
     }
 
-    /// `None` if the counter fell, because the process was replaced.
+    /// `None` if the counter fell, because the process moved to another cgroup.
     fn rate_per_second(&self, total: fn(&Row) -> Option<f64>) -> Option<f64> {
         let mut known = self
-            .rows
-            .iter()
+            .rows_of_process()
             .filter_map(|row| Some((row.tick_uptime, total(row)?)));
         let (from, before) = known.next()?;
         let (to, after) = known.next_back()?;

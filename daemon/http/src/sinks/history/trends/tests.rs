@@ -230,6 +230,21 @@ fn faults_before_the_first_reading_of_the_threads_are_no_growth() {
 }
 
 #[test]
+fn the_stalls_of_the_machine_are_no_growth_when_the_process_ends() {
+    let trends = trends(300, |second| {
+        let stalled =
+            |metric, seconds| Reading::real(metric, ["memory".into(), "some".into()], seconds);
+        let start = Reading::integer(&p::START_TIME, [], 1);
+        if second < 150 {
+            vec![start, stalled(&cgroup::PRESSURE, 1.0)]
+        } else {
+            vec![stalled(&host::PRESSURE, 900.0)]
+        }
+    });
+    assert_eq!(trends.answer_inputs().memory_stalled_share, Some(0.0));
+}
+
+#[test]
 fn growth_of_half_an_hour_tells_the_time_to_the_limit() {
     let grows = trends(3600, |second| memory(70 * GIB + second * GIB / 360));
     let seconds = grows
