@@ -46,7 +46,7 @@ use tokio_util::{either::Either, io::InspectReader};
 /// ([`faultline_core::connection_limit`]).
 const MAX_CONNECTIONS: usize = 64;
 
-/// Part of the limit that is for Unix sockets.
+/// The part of [`MAX_CONNECTIONS`] for Unix sockets.
 const MAX_UNIX_CONNECTIONS: usize = 16;
 
 #[derive(Debug, thiserror::Error)]
@@ -99,7 +99,7 @@ fn remedy(source: &io::Error) -> &'static str {
 pub struct WebState {
     pub clock: Clock,
     pub tick_interval: Duration,
-    /// Register the same cell as a sink of the ticker.
+    /// The ticker needs a clone as a sink.
     pub newest_tick: Latest<Tick>,
     pub history: History,
     /// Replaced by a reload.
@@ -127,10 +127,7 @@ pub struct PageInfo {
 impl PageInfo {
     pub fn new(version: &'static str, selector: &TargetSelector) -> Self {
         let search = match selector {
-            TargetSelector::Scan => {
-                "among all processes, by what validators are called and how they are started"
-                    .to_owned()
-            }
+            TargetSelector::Scan => "among all processes, by name and arguments".to_owned(),
             TargetSelector::ProcessTree(pid) => format!("below process {pid} (--process-tree)"),
             TargetSelector::Pid(pid) => format!("as process {pid} (target.pid)"),
             TargetSelector::Ledger(ledger) => {
@@ -148,7 +145,7 @@ impl PageInfo {
     }
 }
 
-/// Reads the web config file and its files without binding; returns every error.
+/// Reads the web config file and the files that it names, without binding. Returns every error.
 pub fn check(config: &Metrics) -> Vec<WebError> {
     let read = config.web_config.as_deref().map(config::WebConfig::read);
     let (web_config, errors) = read.unzip();
@@ -164,7 +161,7 @@ pub fn check(config: &Metrics) -> Vec<WebError> {
 }
 
 /// Warnings about a valid web config file; `now` is Unix time. Also returns the files with secrets:
-/// the web config file and its key.
+/// the web config file and the TLS key.
 pub fn web_config_warnings(config: &Metrics, now: Duration) -> (Vec<String>, Vec<PathBuf>) {
     let path = config.web_config.as_deref();
     let web_config = path.and_then(|path| config::WebConfig::load(path).ok());
@@ -318,7 +315,7 @@ const TIMEOUTS: Timeouts = Timeouts {
     serving: Duration::from_secs(30),
 };
 
-/// hyper's buffer, which limits a request's head: a scraper's has a few hundred bytes.
+/// hyper's buffer, which limits a request's head. A scraper sends a few hundred bytes.
 const MAX_HEAD_BYTES: usize = 16 * 1024;
 
 async fn serve_connection(

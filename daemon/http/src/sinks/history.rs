@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 use trends::Trends;
 
-/// Titles on the page and figures. Counters are shown as growth per second.
+/// Title on the page and figure of each plot. Counters are shown as growth per second.
 pub static PLOTS: [(&str, Figure); 9] = [
     ("RSS, anonymous", Figure::Anon),
     ("RSS, file", Figure::File),
@@ -42,23 +42,23 @@ fn figures() -> impl Iterator<Item = Figure> {
 
 pub const HISTORY_SPAN: Duration = Duration::from_secs(60);
 
-const MAX_ROWS: usize = 120;
+const ROW_SPACING: Duration = Duration::from_millis(500);
 
-/// Between two samples, the wall clock and the uptime may advance by amounts that differ by these
-/// seconds. A larger difference means that the clock was set.
+/// Maximum difference between the time since the previous sample by the wall clock and by the
+/// uptime. A larger one means that the clock was set.
 const CLOCK_TOLERANCE_SECONDS: f64 = 10.0;
 
 #[derive(Debug, Clone, Copy)]
 struct Point {
     uptime: Duration,
     value: f64,
-    /// Unix seconds of the source's sample.
+    /// When the daemon received the source's sample or push, in Unix seconds.
     received_unix: f64,
 }
 
 impl Point {
-    /// `None` without a value, and for a counter whose source is down: it would repeat its old
-    /// value.
+    /// `None` without a value, and for a counter whose source is down, because the tick repeats its
+    /// last value.
     fn from_tick(tick: &Tick, figure: Figure) -> Option<Self> {
         let source = figure.source();
         let value = figure.of_readings(tick.readings_from(source))?;
@@ -109,7 +109,7 @@ pub struct History {
 
 impl History {
     /// The points of each of [`PLOTS`] as (seconds before the newest row, value). There is no point
-    /// at a gap, or where a counter fell.
+    /// where the value is missing or a counter fell.
     pub fn plot_series(&self) -> Vec<Vec<(f64, f64)>> {
         let LastMinute { ages, values } = self.last_minute();
         let series = PLOTS.iter().map(|(_, figure)| {
@@ -137,7 +137,7 @@ impl History {
         }
     }
 
-    /// A tick waits for the lock, so a reader holds it only to copy a pointer.
+    /// Locks only to copy a pointer, because a tick waits for the lock.
     pub fn trends(&self) -> Arc<Trends> {
         Arc::clone(&self.trends.lock())
     }
@@ -169,10 +169,9 @@ impl Sink for History {
     fn receive(&mut self, tick: &Arc<Tick>) {
         Arc::make_mut(&mut self.trends.lock()).add(tick);
         let mut rows = self.rows.lock();
-        let spacing = HISTORY_SPAN / MAX_ROWS as u32;
         if rows
             .back()
-            .is_some_and(|newest| tick.at.uptime.saturating_sub(newest.uptime) < spacing)
+            .is_some_and(|newest| tick.at.uptime.saturating_sub(newest.uptime) < ROW_SPACING)
         {
             return;
         }

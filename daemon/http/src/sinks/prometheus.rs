@@ -14,7 +14,7 @@ use faultline_metrics::{LabelText, Reading};
 /// `constant_labels_everywhere` is set.
 pub type ConstantLabels = Vec<(&'static str, LabelText)>;
 
-/// Labels of the metric, then the tags of a datapoint on the allow list, then constant labels.
+/// Labels of the metric, then tags ([`Reading::tags`]), then constant labels.
 pub fn labels<'a>(
     reading: &'a Reading,
     constant_labels: &'a ConstantLabels,

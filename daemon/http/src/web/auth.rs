@@ -14,10 +14,11 @@ use std::{
 };
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Maximum cached results. bcrypt reads only 72 bytes of a password, so a user may have many right
-/// ones.
+/// Maximum cached results. bcrypt reads only 72 bytes of a password, so many longer passwords of a
+/// user are right.
 const MAX_CACHED_RESULTS: usize = 200;
 
+/// A higher cost gets a warning.
 const MAX_USUAL_COST: u32 = 12;
 
 /// Log2 of a hash's rounds; 0 if it is invalid.
@@ -37,7 +38,7 @@ pub enum AuthResult {
 
 pub struct Users {
     hashes: BTreeMap<String, String>,
-    /// A random key for each process, so that cached tags cannot be guessed or reused.
+    /// A random key for each process, so that cached HMACs cannot be guessed or reused.
     key: hmac::Key,
     /// Whether credentials are right, by their HMAC.
     cached_results: Mutex<HashMap<Vec<u8>, bool>>,
@@ -45,7 +46,7 @@ pub struct Users {
     /// The slowest hash, used to check unknown users.
     slowest_hash: Option<String>,
     /// One check at a time: password guessing takes at most one core and one thread of the pool.
-    running_checks: Arc<Semaphore>,
+    check_permit: Arc<Semaphore>,
 }
 
 impl fmt::Debug for Users {
@@ -72,7 +73,7 @@ impl Users {
             cached_results: Mutex::default(),
             attempts: Mutex::new(PasswordAttempts::new()),
             slowest_hash,
-            running_checks: Arc::new(Semaphore::new(1)),
+            check_permit: Arc::new(Semaphore::new(1)),
         })
     }
 
@@ -103,7 +104,7 @@ impl Users {
         let Some(authorization) = authorization else {
             return AuthResult::NoCredentials;
         };
-        let Some((user, password)) = credentials(authorization) else {
+        let Some((user, password)) = user_and_password(authorization) else {
             return AuthResult::WrongCredentials;
         };
         // A user name has no colon, so these bytes belong to one user and password only.
@@ -126,7 +127,7 @@ impl Users {
             return AuthResult::WrongCredentials;
         };
         let check = move || {
-            // The permit ends with the check, even if the client has disconnected.
+            // The check has the permits until it ends, even if the client disconnects before.
             let _permits = permits;
             bcrypt::verify(password, &hash).unwrap_or(false)
         };
@@ -143,31 +144,28 @@ impl Users {
     /// Waits for the other checks of the same peer, then for those of all peers.
     async fn acquire_permits(&self, queue: Arc<Semaphore>) -> Option<[OwnedSemaphorePermit; 2]> {
         let own = queue.acquire_owned().await.ok()?;
-        let all = Arc::clone(&self.running_checks)
-            .acquire_owned()
-            .await
-            .ok()?;
+        let all = Arc::clone(&self.check_permit).acquire_owned().await.ok()?;
         Some([own, all])
     }
 
     /// A full cache drops the wrong credentials first.
     fn cache_result(&self, tag: Vec<u8>, is_correct: bool) {
-        let mut checked = self.cached_results.lock();
-        if checked.len() >= MAX_CACHED_RESULTS {
-            checked.retain(|_, is_correct| *is_correct);
+        let mut results = self.cached_results.lock();
+        if results.len() >= MAX_CACHED_RESULTS {
+            results.retain(|_, is_correct| *is_correct);
         }
-        if checked.len() >= MAX_CACHED_RESULTS {
-            checked.clear();
+        if results.len() >= MAX_CACHED_RESULTS {
+            results.clear();
         }
-        checked.insert(tag, is_correct);
+        results.insert(tag, is_correct);
     }
 }
 
 /// Counts password checks that did not succeed or still run. Times are uptimes.
 struct PasswordAttempts {
     all_peers: RateLimit,
-    /// Peers with counted checks, and the last refused one, so that `all_peers` limits their
-    /// number.
+    /// Peers with counted checks, and the last refused one. So `all_peers` limits the number of
+    /// peers.
     peers: HashMap<Peer, PeerAttempts>,
 }
 
@@ -218,7 +216,7 @@ impl PasswordAttempts {
     }
 }
 
-fn credentials(authorization: &str) -> Option<(String, Vec<u8>)> {
+fn user_and_password(authorization: &str) -> Option<(String, Vec<u8>)> {
     let (scheme, encoded) = authorization.split_once(' ')?;
     if !scheme.eq_ignore_ascii_case("basic") {
         return None;
@@ -366,9 +364,9 @@ mod tests {
                     .now_or_never()
                     .is_none()
             );
-            assert_eq!(users.running_checks.available_permits(), 0);
+            assert_eq!(users.check_permit.available_permits(), 0);
         }
-        drop(users.running_checks.acquire().await);
+        drop(users.check_permit.acquire().await);
     }
 
     #[tokio::test]
@@ -452,15 +450,15 @@ mod tests {
             "Basic YWxpY2U6b3Blbjogc2VzYW1lIQ==",
             "Basic YWxpY2U6b3Blbjogc2VzYW1lIQ",
         ] {
-            assert_eq!(credentials(header).unwrap().0, "alice", "{header}");
+            assert_eq!(user_and_password(header).unwrap().0, "alice", "{header}");
         }
     }
 
     proptest! {
         #[test]
         fn no_authorization_header_causes_a_panic(header in "\\PC*") {
-            let _ = credentials(&header);
-            let _ = credentials(&format!("Basic {header}"));
+            let _ = user_and_password(&header);
+            let _ = user_and_password(&format!("Basic {header}"));
         }
     }
 

@@ -25,8 +25,8 @@ pub struct WebConfig {
     pub headers: Vec<(HeaderName, HeaderValue)>,
 }
 
-/// Maximum bcrypt cost. A check of a higher cost takes ten seconds or more, longer than a request
-/// may take.
+/// Maximum bcrypt cost. A check of a higher cost takes ten seconds or more, longer than Prometheus
+/// waits by default.
 const MAX_COST: u32 = 16;
 
 const SETTABLE_HEADERS: [&str; 5] = [
@@ -40,7 +40,7 @@ const SETTABLE_HEADERS: [&str; 5] = [
 /// The oldest first.
 const TLS_VERSIONS: [(&str, &SupportedProtocolVersion); 2] = [("TLS12", &TLS12), ("TLS13", &TLS13)];
 
-/// Keys of the format that we do not support, with the remedy.
+/// Keys of the format that are not supported, with the remedy.
 const UNSUPPORTED_KEYS: [(&str, &str); 8] = [
     ("rate_limit", "remove it"),
     ("cert", "put it into a file and name it in cert_file"),
@@ -226,15 +226,15 @@ impl ConfigReader {
 
     /// The index in [`TLS_VERSIONS`].
     fn version(&mut self, key: &str, text: &str) -> Option<usize> {
-        let known = TLS_VERSIONS.iter().position(|(name, _)| *name == text);
-        if known.is_none() {
+        let index = TLS_VERSIONS.iter().position(|(name, _)| *name == text);
+        if index.is_none() {
             let message = match text {
                 "TLS10" | "TLS11" => format!("{text} is no longer safe: write TLS12 or TLS13"),
                 other => format!("{other:?} is neither TLS12 nor TLS13"),
             };
             self.add_error(&format!("tls_server_config.{key}"), message);
         }
-        known
+        index
     }
 
     fn relative_to_config(&self, file: &Path) -> PathBuf {
@@ -283,9 +283,9 @@ impl ConfigReader {
         for (user, hash) in &users {
             // The value may be a plain password: it is not repeated.
             let message = if hash.parse::<bcrypt::HashParts>().is_err() {
-                "is no bcrypt hash: make one with `htpasswd -nBC 10 \"\"`"
+                "is not a bcrypt hash: make one with `htpasswd -nBC 10 \"\"`"
             } else if bcrypt_cost(hash) > MAX_COST {
-                "has a bcrypt cost above 16, whose check outlasts a request: make one with `htpasswd -nBC 10 \"\"`"
+                "has a bcrypt cost above 16, whose check takes longer than a scraper waits: make one with `htpasswd -nBC 10 \"\"`"
             } else {
                 continue;
             };
@@ -312,13 +312,13 @@ impl ConfigReader {
             {
                 self.add_error(
                     &key,
-                    format!("cannot be set; known are {}", SETTABLE_HEADERS.join(", ")),
+                    format!("cannot be set; these can: {}", SETTABLE_HEADERS.join(", ")),
                 );
                 continue;
             }
             match (name.parse(), value.parse()) {
                 (Ok(name), Ok(value)) => valid_headers.push((name, value)),
-                _ => self.add_error(&key, "holds characters that a header cannot carry"),
+                _ => self.add_error(&key, "contains characters that a header cannot have"),
             }
         }
         valid_headers

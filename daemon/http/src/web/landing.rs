@@ -50,8 +50,8 @@ pub fn page(view: &View<'_>) -> String {
 fn sections(view: &View<'_>, status: &Status) -> String {
     [
         target_section(view, status),
-        fact_section("Votes and rewards", &status.votes),
-        fact_section("Capacity", &status.capacity),
+        items_section("Votes and rewards", &status.votes),
+        items_section("Capacity", &status.capacity),
         memory_section(status),
         plots::cache_section(status, view.history),
         plots::last_minute_section(view, &status.cache),
@@ -105,9 +105,9 @@ fn target_section(view: &View<'_>, status: &Status) -> String {
 
 fn not_found(view: &View<'_>, status: &Status) -> String {
     let problem = status.target.search_problem.as_deref();
-    let several = problem.filter(|problem| problem.starts_with(AMBIGUOUS_PREFIX));
-    match several.and_then(|problem| problem.splitn(3, ": ").last()) {
-        Some(who) => format!("{}.", escaped(who)),
+    // An ambiguous problem is "ambiguous: N validators found: THESE".
+    match problem.and_then(|text| text.strip_prefix(AMBIGUOUS_PREFIX)?.split_once(": ")) {
+        Some((_, found)) => format!("{}.", escaped(found)),
         None => format!(
             "No process was found. The daemon looks for one {}, and follows it as soon as it runs.",
             escaped(&view.page_info.search)
@@ -115,11 +115,11 @@ fn not_found(view: &View<'_>, status: &Status) -> String {
     }
 }
 
-fn fact_section(title: &str, facts: &[StatusItem]) -> String {
-    if facts.is_empty() {
+fn items_section(title: &str, items: &[StatusItem]) -> String {
+    if items.is_empty() {
         return String::new();
     }
-    let badges = badges(facts);
+    let badges = badges(items);
     format!("<section>\n<h2>{title}</h2>\n<div class=\"card title\">{badges}</div>\n</section>\n")
 }
 
@@ -136,17 +136,17 @@ fn bar(share: f64, tone: Tone, subject: &str) -> String {
     )
 }
 
-fn badges(badges: &[StatusItem]) -> String {
-    let badge = |part: &StatusItem| {
-        let class = match part.tone {
+fn badges(items: &[StatusItem]) -> String {
+    let badge = |item: &StatusItem| {
+        let class = match item.tone {
             Tone::Plain => "nowrap",
             Tone::Good => "badge good",
             Tone::Warn => "badge busy",
             Tone::Bad => "badge bad",
         };
-        format!("<span class=\"{class}\">{}</span> ", escaped(&part.text))
+        format!("<span class=\"{class}\">{}</span> ", escaped(&item.text))
     };
-    badges.iter().map(badge).collect()
+    items.iter().map(badge).collect()
 }
 
 fn memory_section(status: &Status) -> String {
@@ -220,7 +220,7 @@ fn sources_section(sources: &[SourceStatus], now: f64) -> String {
 }
 
 fn source_row(source: &SourceStatus, now: f64) -> String {
-    let (tone, word) = if source.is_up {
+    let (class, word) = if source.is_up {
         ("good", "up")
     } else {
         ("bad", "down")
@@ -235,12 +235,12 @@ fn source_row(source: &SourceStatus, now: f64) -> String {
             "<td class=\"problems none quiet\">none".to_owned()
         }
         None => {
-            let now = match source.newest_values_at {
+            let state = match source.newest_values_at {
                 _ if source.is_up => "none now".to_owned(),
                 Some(time) => format!("no new values for {}", seconds(now - time)),
-                None => "it waits for its first values".to_owned(),
+                None => "no values yet".to_owned(),
             };
-            format!("<td class=\"problems\">{kinds} <span class=\"quiet\">{now}</span>")
+            format!("<td class=\"problems\">{kinds} <span class=\"quiet\">{state}</span>")
         }
         Some((kind, what)) => {
             let more = match source.current_problems.saturating_sub(1) {
@@ -254,7 +254,7 @@ fn source_row(source: &SourceStatus, now: f64) -> String {
         }
     };
     format!(
-        "<tr><th scope=\"row\">{}</th><td><span class=\"state {tone}\">{word}</span></td>\
+        "<tr><th scope=\"row\">{}</th><td><span class=\"state {class}\">{word}</span></td>\
          <td class=\"number\" data-title=\"sampled\">{} ago</td><td class=\"number\" data-title=\"took\">{}</td>\
          {problems}</td></tr>\n",
         source.name.replace('_', " "),

@@ -43,8 +43,8 @@ pub fn mark_name(query: Option<&str>) -> Result<String, String> {
 /// Timeout of the save, below the connection's response timeout.
 const SAVE_TIMEOUT: Duration = Duration::from_secs(25);
 
-/// Returns 200 and the recording's path, or 409 if the flight recorder is off. `limit` counts only
-/// saves that start.
+/// Returns the status and the text of the response: the recording's path, or why it is not saved.
+/// `limit` counts only saves that start.
 pub async fn save_flight_recording(
     flight_recorder: Option<&flight::FlightRecorderHandle>,
     query: Option<&str>,
@@ -66,14 +66,14 @@ pub async fn save_flight_recording(
             "The limit is six requested saves at once, then one each 100 s; SIGUSR1 has no limit.";
         return (StatusCode::TOO_MANY_REQUESTS, text.to_owned());
     }
-    let Some(answer) = flight_recorder.request_save(&reason, flight::SaveOrigin::Http) else {
+    let Some(saved) = flight_recorder.request_save(&reason, flight::SaveOrigin::Http) else {
         limit.lock().refund();
         return (
             StatusCode::SERVICE_UNAVAILABLE,
             "Too many saves are queued; try again later.".to_owned(),
         );
     };
-    match tokio::time::timeout(SAVE_TIMEOUT, answer).await {
+    match tokio::time::timeout(SAVE_TIMEOUT, saved).await {
         Ok(Ok(Ok(path))) => (StatusCode::OK, path.display().to_string()),
         Ok(Ok(Err(why))) => (
             StatusCode::INTERNAL_SERVER_ERROR,

@@ -24,6 +24,7 @@ pub const MAX_QUERY_TEXT_BYTES: usize = 200;
 #[derive(Debug)]
 pub struct AllowedHosts {
     names: Vec<String>,
+    /// Only the first rejection is logged.
     logged: AtomicBool,
 }
 

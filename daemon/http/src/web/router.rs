@@ -41,7 +41,7 @@ pub struct Router {
     allowed_hosts: Option<AllowedHosts>,
     expositions: ExpositionCache,
     native_histograms: bool,
-    /// Any client may request marks and saves, and each takes disk space.
+    /// Marks and saves are limited: any client may request them, and each takes disk space.
     mark_limit: Mutex<RateLimit>,
     save_limit: Mutex<RateLimit>,
 }
@@ -342,7 +342,7 @@ fn wrong_method_response(text: &str, allowed: &'static str) -> Response<Body> {
     with_header(response, header::ALLOW, allowed)
 }
 
-/// Joins the values of a repeated header, without those that are not ASCII. `None` if none is left.
+/// Joins the ASCII values of a repeated header; `None` without any.
 fn header_text(headers: &HeaderMap, name: HeaderName) -> Option<String> {
     let values: Vec<&str> = headers
         .get_all(name)

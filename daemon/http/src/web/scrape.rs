@@ -21,7 +21,7 @@ pub struct ExpositionCache {
 #[derive(Debug, Default)]
 struct CachedExpositions {
     exposition: Option<Exposition>,
-    /// The response to the last request of each format. At most one tick old.
+    /// The newest one of each format, of the tick of `exposition` or of the tick scraped before.
     by_format: [Option<CachedExposition>; 3],
     compressor: Option<Compressor>,
 }
@@ -86,7 +86,7 @@ impl ExpositionCache {
             .filter(|last| last.tick_number() == tick.number);
         let exposition = current.cloned().unwrap_or_else(|| {
             let exposition = Exposition::new(tick, &self.constant_labels, last.as_ref());
-            self.dropped_series.count(&exposition);
+            self.dropped_series.add(&exposition);
             // Frees the expositions of formats that no client requested during the last tick.
             let last_number = last.as_ref().map(Exposition::tick_number);
             for cached in &mut cache.by_format {

@@ -41,7 +41,7 @@ const UNSUPPORTED_CURVES: [(&[u8], &str); 6] = [
     ),
 ];
 const ED448: (&[u8], &str) = (b"\x06\x03\x2b\x65\x71", "algorithm Ed448");
-const RSA: (&[u8], &str) = (
+const UNSUPPORTED_RSA: (&[u8], &str) = (
     b"\x06\x09\x2a\x86\x48\x86\xf7\x0d\x01\x01\x01",
     "RSA of fewer than 2048 or more than 4096 bits",
 );
@@ -58,7 +58,7 @@ pub struct TlsFiles {
     pub protocol_versions: Vec<&'static SupportedProtocolVersion>,
 }
 
-/// The path is the CA file.
+/// The paths are CA files.
 #[derive(Debug)]
 pub enum ClientCertificates {
     NotRequested,
@@ -218,7 +218,7 @@ impl TlsFiles {
         let what = match unsupported_key_kind(key) {
             None => format!("{path}: {error}"),
             Some(kind) => format!(
-                "{path} holds a key of a kind that the TLS library cannot use ({kind}): make a P-256 key with `openssl \
+                "{path} contains a key that the TLS library cannot use ({kind}): make a P-256 key with `openssl \
                  ecparam -name prime256v1 -genkey -noout` and have a certificate issued for it"
             ),
         };
@@ -308,7 +308,7 @@ impl TlsFiles {
     fn pem_error(&self, setting: &str, path: &Path, what: &str, error: &pem::Error) -> WebError {
         let path = path.display();
         let message = match error {
-            pem::Error::NoItemsFound => format!("{path} holds no {what} in PEM form"),
+            pem::Error::NoItemsFound => format!("{path} contains no {what} in PEM form"),
             error => format!("{path}: {error}"),
         };
         self.setting_error(setting, message)
@@ -333,16 +333,16 @@ fn read(path: &Path) -> Result<Vec<u8>, WebError> {
 /// The type of an unsupported private key, if known.
 fn unsupported_key_kind(key: &PrivateKeyDer<'_>) -> Option<&'static str> {
     if let PrivateKeyDer::Pkcs1(_) = key {
-        return Some(RSA.1);
+        return Some(UNSUPPORTED_RSA.1);
     }
     let der = key.secret_der();
-    let mut known = UNSUPPORTED_CURVES.iter().chain([&ED448, &RSA]);
+    let mut known = UNSUPPORTED_CURVES.iter().chain([&ED448, &UNSUPPORTED_RSA]);
     known
         .find(|(identifier, _)| contains(der, identifier))
         .map(|(_, name)| *name)
 }
 
-/// The curve of a certificate's own key, if the library cannot check its signatures.
+/// The curve of a certificate's public key, if the library cannot check signatures of this key.
 fn unsupported_curve(certificate: &[u8]) -> Option<&'static str> {
     let of_key = |(identifier, _): &&(&[u8], &str)| {
         contains(certificate, &[EC_PUBLIC_KEY, identifier].concat())

@@ -1,4 +1,4 @@
-//! Rates for the answers of `/status`, over the windows of the alerts.
+//! Rates over the windows of the alerts, for the answers of `/status` and for plots.
 
 mod growth;
 
@@ -16,17 +16,19 @@ const ROW_INTERVAL: Duration = Duration::from_secs(10);
 /// Minimum window of a rate per second.
 const MIN_RATE_SPAN: Duration = Duration::from_secs(60);
 
-/// The alert AgaveOomAhead compares the memory now with the six hours before the last half hour.
+/// For `because="growth"`, the alert AgaveOomAhead compares the present memory with that of the
+/// six hours before the last half hour.
 const MINUTE_ROWS_SPAN: Duration = Duration::from_secs(390 * 60);
 const LEADER_SLOTS_SPAN: Duration = Duration::from_secs(3 * 3600);
 const MINUTE: Duration = Duration::from_secs(60);
 const OOM_KILLS_SPAN: Duration = Duration::from_secs(900);
 const LATE_VOTES_SPAN: Duration = Duration::from_secs(1800);
 const GROWTH_SPANS: [Duration; 2] = [Duration::from_secs(1800), Duration::from_secs(600)];
-/// After a start or a migration, some values are not judged for this long.
+/// Time after a start or a migration in which some values are not judged.
 const SETTLING_SPAN: Duration = Duration::from_secs(900);
 
-/// AgaveOomAhead takes the pace of four minutes, and needs growth in the last two.
+/// For `fast_growth`, AgaveOomAhead takes the pace of four minutes, and needs growth in the last
+/// two.
 const PACE_SPAN: Duration = Duration::from_secs(240);
 const RECENT_SPAN: Duration = Duration::from_secs(120);
 
@@ -41,7 +43,7 @@ static STARTING_PHASES: [&str; 8] = [
     "halted",
 ];
 
-/// Counters and gauges of one tick. Cache and replay times are sums in seconds.
+/// Counters and gauges of one tick in ten seconds. Cache and replay times are sums in seconds.
 #[derive(Debug, Clone)]
 struct Row {
     tick_uptime: Duration,
@@ -55,14 +57,14 @@ struct Row {
     unreclaimable: Option<f64>,
     limit: Option<f64>,
     is_starting: bool,
-    /// Major faults by pool.
+    /// Major faults by thread pool; empty before the first reading of the threads.
     pool_faults: Vec<(LabelText, f64)>,
 }
 
 impl Row {
     fn from_tick(tick: &Tick) -> Self {
         let number = |metric, labels: &[&str]| tick.value_of(metric, labels);
-        let replay = histogram(tick, &v::REPLAY_TIME, "total");
+        let replay = count_and_sum(tick, &v::REPLAY_TIME, "total");
         let stalled = number(&cgroup::PRESSURE, &["memory", "some"]);
         let faults = tick
             .readings()
@@ -77,7 +79,7 @@ impl Row {
             tick_uptime: tick.at.uptime,
             reloads: number(&v::CACHE_RELOADS, &[]),
             replayed_slots: replay.map(|(count, _)| count),
-            cache_seconds: histogram(tick, &v::CACHE_TIME, "replay").map(|(_, sum)| sum),
+            cache_seconds: count_and_sum(tick, &v::CACHE_TIME, "replay").map(|(_, sum)| sum),
             replay_seconds: replay.map(|(_, sum)| sum),
             major_faults: number(&p::PAGE_FAULTS, &["major"]),
             process_start: number(&p::START_TIME, &[]),
@@ -85,7 +87,7 @@ impl Row {
             unreclaimable: number(&memory::UNRECLAIMABLE, &[]),
             limit: number(&memory::EFFECTIVE_LIMIT, &[]),
             is_starting: is_starting(tick),
-            pool_faults: faults.filter(|(_, faults)| *faults > 0.0).collect(),
+            pool_faults: faults.collect(),
         }
     }
 }
@@ -95,8 +97,7 @@ fn is_starting(tick: &Tick) -> bool {
     phases.any(|phase| tick.value_of(&v::PHASE, &[phase]) == Some(1.0))
 }
 
-/// Count and sum.
-fn histogram(tick: &Tick, metric: &'static Metric, label: &str) -> Option<(f64, f64)> {
+fn count_and_sum(tick: &Tick, metric: &'static Metric, label: &str) -> Option<(f64, f64)> {
     let mut readings = tick.readings();
     let reading = readings.find(|reading| {
         let first = reading.label_values.first();
@@ -108,7 +109,7 @@ fn histogram(tick: &Tick, metric: &'static Metric, label: &str) -> Option<(f64, 
     }
 }
 
-/// Counters and gauges of one minute's tick, for windows of hours.
+/// Counters and gauges of one tick a minute, for windows of hours.
 #[derive(Debug, Clone)]
 struct MinuteRow {
     tick_uptime: Duration,
@@ -123,8 +124,7 @@ struct MinuteRow {
     is_starting: bool,
     unreclaimable: Option<f64>,
     limit: Option<f64>,
-    /// Past leader slots of this epoch and those of them that were skipped: of the node, and of the
-    /// cluster.
+    /// The node's leader slots of this epoch: passed, and those of the passed that were skipped.
     leader_slots: [Option<f64>; 2],
     cluster_leader_slots: [Option<f64>; 2],
 }
@@ -134,7 +134,7 @@ impl MinuteRow {
         let number = |metric, labels: &[&str]| tick.value_of(metric, labels);
         let states = ["passed", "skipped"];
         let finalized = ["fast", "slow"].map(|path| {
-            let times = histogram(tick, &consensus::FINALIZATION, path);
+            let times = count_and_sum(tick, &consensus::FINALIZATION, path);
             times.map(|(count, _)| count)
         });
         MinuteRow {
@@ -199,14 +199,14 @@ impl Trends {
         let kills = self.increase(OOM_KILLS_SPAN, |row| row.process_oom_kills);
         let cgroup = self.increase(OOM_KILLS_SPAN, |row| row.cgroup_oom_kills);
         let host = self.increase(OOM_KILLS_SPAN, |row| row.host_oom_kills);
-        // The cgroup count also rises if the validator moves to another cgroup, so the host count
-        // bounds it.
+        // The cgroup's count also rises if the validator moves to a cgroup that had more kills. So
+        // the host's count limits it.
         let in_cgroup = cgroup.map(|kills| host.map_or(kills, |host| kills.min(host)));
         let late = self.increase(LATE_VOTES_SPAN, |row| row.late_votes);
         let finalized = self.increase(LATE_VOTES_SPAN, |row| row.finalized_slots);
         let finalized = finalized.filter(|slots| *slots > 0.0);
         let faults = self.rate_per_second(|row| row.major_faults);
-        // Sums of datapoints continue when the process is replaced, so only a later sum counts.
+        // Sums of datapoints outlive the process, so its rows count only after the sum has grown.
         let first_slots = self.rows_of_process().find_map(|row| row.replayed_slots);
         AnswerInputs {
             forecast: self.memory_growth.forecast(),
@@ -231,9 +231,8 @@ impl Trends {
         }
     }
 
-    /// Three series of (age in seconds, value per slot), one point per ten seconds: reloads, cache
-    /// time, replay time.
-    pub fn per_slot(&self) -> [Vec<(f64, f64)>; 3] {
+    /// Series of (age in seconds, mean per slot) of reloads, cache time and replay time.
+    pub fn per_slot_series(&self) -> [Vec<(f64, f64)>; 3] {
         let newest = self
             .rows
             .back()
@@ -257,9 +256,11 @@ impl Trends {
         })
     }
 
-    /// Major faults per second of the pools that have any, the most first.
+    /// Major faults per second of this process's thread pools that have any, the most first.
     pub fn pool_faults(&self) -> Vec<(String, f64)> {
-        let (Some(first), Some(last)) = (self.rows.front(), self.rows.back()) else {
+        let rows = self.rows_of_process();
+        let mut known = rows.filter(|row| !row.pool_faults.is_empty());
+        let (Some(first), Some(last)) = (known.next(), known.next_back()) else {
             return Vec::new();
         };
         let seconds = last
@@ -272,15 +273,15 @@ impl Trends {
             .filter_map(|(name, faults)| {
                 let before = first.pool_faults.iter().find(|(pool, _)| pool == name);
                 let growth = faults - before.map_or(0.0, |(_, faults)| *faults);
-                (seconds > 0.0 && growth > 0.0).then(|| (name.to_string(), growth / seconds))
+                (growth > 0.0).then(|| (name.to_string(), growth / seconds))
             })
             .collect();
         rates.sort_by(|a, b| b.1.total_cmp(&a.1));
         rates
     }
 
-    /// Seconds until this process's counted rows span [`MIN_RATE_SPAN`]; `None` when they already
-    /// do.
+    /// Seconds until this process's rows with `is_counted` span [`MIN_RATE_SPAN`]; `None` when they
+    /// already do.
     fn seconds_to_enough_samples(&self, is_counted: impl Fn(&Row) -> bool) -> Option<f64> {
         let first = self.rows_of_process().find(|row| is_counted(row));
         let newest = self.rows.back().zip(first);
@@ -290,22 +291,22 @@ impl Trends {
         (!remaining.is_zero()).then_some(remaining.as_secs_f64())
     }
 
-    fn rows_of_process(&self) -> impl Iterator<Item = &Row> {
+    fn rows_of_process(&self) -> impl DoubleEndedIterator<Item = &Row> {
         let started = self.rows.back().and_then(|row| row.process_start);
         self.rows
             .iter()
             .filter(move |row| row.process_start == started)
     }
 
+    /// In the last five minutes.
     fn has_started_lately(&self) -> bool {
         self.rows.iter().any(|row| row.is_starting)
     }
 
-    /// `None` if the counter fell: the process is another one.
+    /// `None` if the counter fell, because the process moved to another cgroup.
     fn rate_per_second(&self, total: fn(&Row) -> Option<f64>) -> Option<f64> {
         let mut known = self
-            .rows
-            .iter()
+            .rows_of_process()
             .filter_map(|row| Some((row.tick_uptime, total(row)?)));
         let (from, before) = known.next()?;
         let (to, after) = known.next_back()?;
@@ -328,11 +329,11 @@ impl Trends {
                 row.unreclaimable?,
             ))
         };
-        let (_, level_before) = oldest_within(RECENT_SPAN)?;
-        let (span, pace_start_level) =
+        let (_, recent_bytes) = oldest_within(RECENT_SPAN)?;
+        let (span, pace_start_bytes) =
             oldest_within(PACE_SPAN).filter(|(span, _)| *span >= RECENT_SPAN)?;
-        let pace = (newest_bytes - pace_start_level) / span.as_secs_f64();
-        (newest_bytes > level_before && pace > 0.0).then(|| (limit - newest_bytes).max(0.0) / pace)
+        let pace = (newest_bytes - pace_start_bytes) / span.as_secs_f64();
+        (newest_bytes > recent_bytes && pace > 0.0).then(|| (limit - newest_bytes).max(0.0) / pace)
     }
 
     fn minute_rows_within(&self, span: Duration) -> impl Iterator<Item = &MinuteRow> {
@@ -344,7 +345,8 @@ impl Trends {
         self.minute_rows.iter().filter(is_within)
     }
 
-    /// Over [`SETTLING_SPAN`]; `None` if the validator counts late votes.
+    /// The minimum in [`SETTLING_SPAN`]. `None` if the validator counts late votes, which are
+    /// judged instead.
     fn fewest_slots_since_certified_vote(&self) -> Option<f64> {
         let counts_late_votes = self.minute_rows.back()?.late_votes.is_some();
         let distances = self
@@ -353,8 +355,8 @@ impl Trends {
         distances.reduce(f64::min).filter(|_| !counts_late_votes)
     }
 
-    /// As the alert AgaveOomAhead: by least squares over half an hour and over ten minutes. `None`
-    /// if the process had this level over half an hour ago, or started lately.
+    /// The later of two least-squares forecasts, as for `growth` of AgaveOomAhead. `None` if the
+    /// process used as much before the last half hour, or started within [`SETTLING_SPAN`].
     fn seconds_to_limit_at_half_hour_pace(&self) -> Option<f64> {
         let newest = self.minute_rows.back()?;
         let (newest_bytes, limit) = (newest.unreclaimable?, newest.limit?);
@@ -363,9 +365,9 @@ impl Trends {
             row.process_start == newest.process_start && age(row) >= GROWTH_SPANS[0]
         };
         let mut before = self.minute_rows.iter().filter(is_before);
-        let had_this_level =
+        let used_as_much =
             before.any(|row| row.unreclaimable.is_some_and(|bytes| bytes >= newest_bytes));
-        if had_this_level
+        if used_as_much
             || self
                 .minute_rows_within(SETTLING_SPAN)
                 .any(|row| row.is_starting)
@@ -419,7 +421,7 @@ impl Trends {
 }
 
 /// Bytes per second of the least-squares line through (seconds, bytes). `None` for fewer than
-/// six points, one a minute.
+/// six points.
 fn slope(points: &[(f64, f64)]) -> Option<f64> {
     if points.len() < 6 {
         return None;
@@ -435,7 +437,7 @@ fn slope(points: &[(f64, f64)]) -> Option<f64> {
     Some(products.sum::<f64>() / squares.sum::<f64>())
 }
 
-/// `None` without a replayed slot.
+/// Mean growth per replayed slot; `None` without one.
 fn per_slot<'a>(
     rows: impl Iterator<Item = &'a Row>,
     total: fn(&Row) -> Option<f64>,

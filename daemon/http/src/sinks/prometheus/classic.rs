@@ -1,5 +1,5 @@
-//! Encodes the classic text format, which prometheus-client does not support. A family
-//! keeps `_total` or `_info`, and an info metric is a gauge.
+//! Encodes the classic text format, which prometheus-client does not support. A family's name
+//! includes `_total` or `_info`, and an info metric is a gauge.
 
 use super::{ConstantLabels, labels};
 use faultline_metrics::{Kind, Metric, Reading, Value};
@@ -43,7 +43,7 @@ pub fn encode<'a>(
     }
 }
 
-/// A `bound` becomes the label `le`. It has a decimal point as in OpenMetrics, so that a series has
+/// A `bound` becomes the label `le`, with a decimal point as in OpenMetrics, so that a series has
 /// the same labels in every format.
 fn write_labels<'a>(
     out: &mut String,

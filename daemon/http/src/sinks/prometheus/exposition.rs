@@ -1,4 +1,5 @@
-//! Encodes a tick as one exposition for each format. Reuses unchanged families of the last one.
+//! Encodes a tick in each format. Reuses the bytes of families that did not change since the
+//! previous exposition of the format.
 
 use super::{ConstantLabels, ExpositionFormat, classic, collector, labels};
 use faultline_metrics::{
@@ -36,7 +37,7 @@ impl Exposition {
     ) -> Self {
         let last = last.filter(|last| Arc::ptr_eq(&last.constant_labels, constant_labels));
         let families = match last {
-            Some(last) if has_same_layout(&last.tick, tick) => Arc::clone(&last.families),
+            Some(last) if have_same_series(&last.tick, tick) => Arc::clone(&last.families),
             _ => families(tick, constant_labels, last),
         };
         Exposition {
@@ -141,7 +142,7 @@ impl EncodedExposition {
         let index = self.exposition.index(family.catalog_index)?;
         let (encoded_tick, encoded_family) =
             (&self.exposition.tick, self.exposition.families.get(index)?);
-        // Ticks of one layout share their families, so the series are the same.
+        // Ticks with the same series share a family, so only values can differ.
         let are_equal: fn(&Reading, &Reading) -> bool = if std::ptr::eq(encoded_family, family) {
             |a, b| is_same_value(&a.value, &b.value)
         } else {
@@ -177,7 +178,8 @@ fn families(
     families.into()
 }
 
-fn has_same_layout(a: &Tick, b: &Tick) -> bool {
+/// True if both ticks have the same series at the same positions.
+fn have_same_series(a: &Tick, b: &Tick) -> bool {
     let is_same_metric = |a: &Reading, b: &Reading| std::ptr::eq(a.metric, b.metric);
     a.batches.len() == b.batches.len()
         && a.batches.iter().zip(&b.batches).all(|(a, b)| {
@@ -212,9 +214,11 @@ fn is_same_value(a: &Value, b: &Value) -> bool {
     }
 }
 
+/// The readings of a metric in a tick, by their positions.
 #[derive(Debug)]
 pub struct Family {
     pub metric: &'static Metric,
+    /// Index in [`metrics::all`].
     pub catalog_index: usize,
     positions: Vec<ReadingPosition>,
     dropped_series: usize,
@@ -285,11 +289,12 @@ fn has_each_label_once(reading: &Reading, constant_labels: &ConstantLabels) -> b
     reading.tags.is_empty() || labels(reading, constant_labels).all(|(name, _)| names.insert(name))
 }
 
+/// Total of dropped series, by metric.
 #[derive(Debug, Clone, Default)]
 pub struct DroppedSeries(Arc<Mutex<BTreeMap<&'static str, u64>>>);
 
 impl DroppedSeries {
-    pub fn count(&self, exposition: &Exposition) {
+    pub fn add(&self, exposition: &Exposition) {
         let mut counts = self.0.lock();
         for (metric, dropped) in exposition.dropped_series() {
             *counts.entry(metric).or_default() += dropped as u64;

@@ -24,7 +24,7 @@ impl ExpositionFormat {
 }
 
 /// The format preferred by an Accept header; classic text by default. Protobuf needs
-/// `native_histograms`, because a reader of native histograms may drop the fixed buckets. Equal
+/// `native_histograms`, because a scraper of native histograms may drop the fixed buckets. Equal
 /// preferences select the richer format.
 pub fn exposition_format(accept: Option<&str>, native_histograms: bool) -> ExpositionFormat {
     let (mut protobuf, mut open_metrics, mut classic) = (0, 0, 0);

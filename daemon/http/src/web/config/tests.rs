@@ -118,6 +118,13 @@ fn a_password_that_is_not_hashed_is_refused_and_not_repeated() {
 }
 
 #[test]
+fn a_hash_of_high_cost_is_refused_because_of_the_scraper() {
+    let hash = "$2y$17$N9qo8uLOickgx2ZMRZoMyeIjZAgcfl7p92ldGxad68LJZdL17lhWy";
+    let what = refusal(&format!("basic_auth_users: {{ alice: {hash} }}\n"));
+    assert!(what.contains("longer than a scraper waits"), "{what}");
+}
+
+#[test]
 fn all_web_config_errors_are_reported_at_once() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("web.yml");

@@ -63,10 +63,10 @@ pub fn status_svg(status: &Status) -> String {
     );
     let mut y = MARGIN + LINE_HEIGHT + 2 * LINE_HEIGHT;
     for (answer, lines) in status.answers.iter().zip(&lines) {
-        let (colour, background) = colours(answer.verdict);
+        let (color, background) = colors(answer.verdict);
         out += &format!(
             "<rect x=\"{MARGIN}\" y=\"{}\" width=\"98\" height=\"26\" rx=\"13\" fill=\"{background}\"/>\
-             <text x=\"{}\" y=\"{y}\" text-anchor=\"middle\" font-weight=\"600\" fill=\"{colour}\">{}</text>\n",
+             <text x=\"{}\" y=\"{y}\" text-anchor=\"middle\" font-weight=\"600\" fill=\"{color}\">{}</text>\n",
             y - 19,
             MARGIN + 49,
             answer.verdict.word()
@@ -107,8 +107,8 @@ fn heading(status: &Status) -> String {
     )
 }
 
-/// Text and background colour of a badge, as on the page.
-fn colours(verdict: Verdict) -> (&'static str, &'static str) {
+/// Text and background color of a badge, as on the page.
+fn colors(verdict: Verdict) -> (&'static str, &'static str) {
     match verdict {
         Verdict::Fine => ("#1f7a4d", "#e4f3ea"),
         Verdict::Look => ("#95610a", "#fbf0d9"),

@@ -14,8 +14,8 @@ const MARGIN: f64 = 3.0;
 /// Minimum range of a gauge's axis as a share of its value, so that noise stays small in the plot.
 const MIN_SPREAD: f64 = 0.02;
 
-/// Maximum seconds between two joined points. Pushes and samples come every ten seconds, and one of
-/// two may have no slot.
+/// Maximum seconds between two joined points. Rows and pushes come every ten seconds, so every
+/// second row may have no new slot.
 const TREND_GAP: f64 = 35.0;
 
 /// Age in seconds before the newest tick, and the value at that time.
@@ -113,7 +113,7 @@ fn pool_faults_line(history: &History) -> String {
 }
 
 fn trend_plots(history: &History) -> String {
-    let curves = history.trends().per_slot();
+    let curves = history.trends().per_slot_series();
     if curves.iter().all(Vec::is_empty) {
         return String::new();
     }
@@ -212,7 +212,6 @@ struct Scale {
 }
 
 impl Scale {
-    /// The axis of a rate starts at zero. The axis of a gauge surrounds the values.
     fn new(starts_at_zero: bool, low: f64, high: f64, span: Duration) -> Self {
         let span = span.as_secs_f64();
         if starts_at_zero {

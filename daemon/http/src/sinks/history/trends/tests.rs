@@ -49,7 +49,7 @@ fn rates_per_slot_are_those_of_five_minutes() {
     let milliseconds = |seconds: Option<f64>| seconds.map(|seconds| (seconds * 1e3).round());
     assert_eq!(milliseconds(inputs.replay_seconds_per_slot), Some(20.0));
     assert_eq!(milliseconds(inputs.cache_seconds_per_slot), Some(5.0));
-    let [reloads, cache, _] = trends.per_slot();
+    let [reloads, cache, _] = trends.per_slot_series();
     assert_eq!((reloads.len(), cache.len()), (30, 30));
     assert_eq!(reloads.first(), Some(&(290.0, 6.0)));
     assert_eq!(trends.rows.len(), 31, "the ring is bounded");
@@ -209,6 +209,39 @@ fn pools_that_fault_are_sorted_by_their_rate() {
         ("solScHandler".to_owned(), 5.0),
     ];
     assert_eq!(trends.pool_faults(), expected);
+}
+
+#[test]
+fn faults_before_the_first_reading_of_the_threads_are_no_growth() {
+    let rates = |last| {
+        let readings = |second| {
+            let start = Reading::integer(&p::START_TIME, [], second / 100);
+            let faults = 90_000 * (2 - second / 100) + 5 * second;
+            let labels = ["solReplayStage".into(), "major".into()];
+            let faults = Reading::integer(&pools::PAGE_FAULTS, labels, faults);
+            [start].into_iter().chain((second > 0).then_some(faults))
+        };
+        trends(last, |second| readings(second).collect()).pool_faults()
+    };
+    let five = [("solReplayStage".to_owned(), 5.0)];
+    assert_eq!(rates(10), []);
+    assert_eq!(rates(90), five);
+    assert_eq!(rates(190), five, "after a restart");
+}
+
+#[test]
+fn the_stalls_of_the_machine_are_no_growth_when_the_process_ends() {
+    let trends = trends(300, |second| {
+        let stalled =
+            |metric, seconds| Reading::real(metric, ["memory".into(), "some".into()], seconds);
+        let start = Reading::integer(&p::START_TIME, [], 1);
+        if second < 150 {
+            vec![start, stalled(&cgroup::PRESSURE, 1.0)]
+        } else {
+            vec![stalled(&host::PRESSURE, 900.0)]
+        }
+    });
+    assert_eq!(trends.answer_inputs().memory_stalled_share, Some(0.0));
 }
 
 #[test]

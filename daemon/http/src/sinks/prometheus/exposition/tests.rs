@@ -182,7 +182,7 @@ fn duplicate_labels_and_series_are_dropped_and_counted() {
     let tick = tick(1, vec![batch(first), batch(second)]);
     let values = |constant_labels: &ConstantLabels, dropped: &DroppedSeries| -> Vec<f64> {
         let exposition = Exposition::new(&tick, &Arc::new(constant_labels.clone()), None);
-        dropped.count(&exposition);
+        dropped.add(&exposition);
         let readings = exposition.families[0].readings(&tick);
         readings
             .filter_map(|reading| reading.value.number())

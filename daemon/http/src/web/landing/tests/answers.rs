@@ -141,7 +141,7 @@ fn a_source_that_is_down_is_never_without_a_reason() {
     };
     let waiting = row(&tick);
     assert!(
-        waiting.contains("down") && waiting.contains("it waits for its first values"),
+        waiting.contains("down") && waiting.contains("no values yet"),
         "{waiting}"
     );
     let success = &metrics::daemon::SOURCE_LAST_SUCCESS;
