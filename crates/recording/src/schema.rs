@@ -10,7 +10,7 @@ pub use points::{
     CacheTimes as CacheTimesPoint, CostTracker as CostTrackerPoint, Point,
     ProgramCache as ProgramCachePoint, ReplaySlot as ReplaySlotPoint, SetRoot as SetRootPoint,
 };
-pub(crate) use points::{PointRow, PointTable};
+pub(crate) use points::{POINT_TABLES, PointRow, PointTable};
 pub(crate) use sql::table_named;
 pub use sql::{TABLES, TableColumn, TableSpec};
 

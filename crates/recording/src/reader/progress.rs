@@ -5,6 +5,7 @@ use crate::{
     error::{AttachPath, Result},
     file::{self, duration, length, with_suffix},
     rows::{EventKind, ProcessRow, SessionRow, TickRow},
+    schema::POINT_TABLES,
 };
 
 /// Progress of a run. Values are `None` or false until they are recorded.
@@ -34,13 +35,6 @@ const SLOT_COLUMNS: [(&str, &str); 4] = [
 const TRANSACTION_COLUMNS: [(&str, &str); 2] = [
     ("cost_tracker_point", "transaction_count"),
     ("replay_slot_point", "total_transactions"),
-];
-
-const POINT_TABLES: [&str; 4] = [
-    "program_cache_point",
-    "replay_slot_point",
-    "set_root_point",
-    "cost_tracker_point",
 ];
 
 /// Points arrive nearly in order: the earliest is within this many first rows, the latest within
@@ -91,7 +85,8 @@ impl Recording {
             );
             newest = self.query_integer(&push_sql)?;
         }
-        for table in POINT_TABLES.into_iter().filter(|table| self.has(table)) {
+        let point_tables = POINT_TABLES.iter().map(|spec| spec.name);
+        for table in point_tables.filter(|table| self.has(table)) {
             let last_row = format!(
                 "SELECT session, received_unix_ns FROM {table} ORDER BY rowid DESC LIMIT 1"
             );

@@ -1,7 +1,7 @@
 use super::{
     Column, ColumnKind, DEVICE, POOL, PerTickTable,
     fixed::{self, ColumnDeclaration, NOT_NULL, TableDeclaration},
-    points::{PointSpec, SPECS},
+    points::{POINT_TABLES, PointSpec},
 };
 use std::{fmt::Write, sync::LazyLock};
 
@@ -112,7 +112,7 @@ pub static TABLES: LazyLock<Vec<TableSpec>> = LazyLock::new(|| {
         DEVICE,
     ));
     tables.extend(fixed::SERIES.iter().map(fixed_table));
-    tables.extend(SPECS.iter().map(point_table));
+    tables.extend(POINT_TABLES.iter().map(point_table));
     tables
 });
 

@@ -2,7 +2,9 @@
 
 use crate::made_up::{arm, day::Arm, day::Day, write};
 use faultline_metrics::{Stamp, Tick};
-use faultline_recording::{EventKind, PerTickTable, Progress, Recording, Writer};
+use faultline_recording::{
+    CacheTimesPoint, EventKind, PerTickTable, Point, Progress, Recording, Writer,
+};
 use std::time::Duration;
 
 /// The progress from all rows of the recording.
@@ -132,6 +134,28 @@ fn the_last_push_is_the_newest_in_ticks_or_points() {
     writer.tick(&tick).unwrap();
     writer.commit().unwrap();
     assert_eq!(Recording::open(&path).unwrap().last_push().unwrap(), None);
+}
+
+#[test]
+fn a_push_with_any_recorded_point_counts_after_the_last_tick() {
+    let folder = crate::made_up::folder();
+    let path = folder.path().join("run.db");
+    let mut writer = Writer::create(&path, &Day::new(arm(60)).header()).unwrap();
+    let tick = Tick {
+        number: 1,
+        at: Stamp::default(),
+        batches: Vec::new(),
+    };
+    writer.tick(&tick).unwrap();
+    let received = Duration::from_secs(5);
+    let point = CacheTimesPoint {
+        received,
+        ..CacheTimesPoint::default()
+    };
+    writer.point(&Point::CacheTimes(point)).unwrap();
+    writer.commit().unwrap();
+    let last_push = Recording::open(&path).unwrap().last_push().unwrap();
+    assert_eq!(last_push.map(|(_, push)| push), Some(received));
 }
 
 #[test]
