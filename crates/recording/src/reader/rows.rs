@@ -149,11 +149,8 @@ impl Recording {
     /// Ordered by time, then name.
     pub fn pools(&self) -> Result<Vec<PoolRow>> {
         let names = self.names("pool")?;
-        let columns = POOL
-            .iter()
-            .map(|column| column.name)
-            .collect::<Vec<_>>()
-            .join(", ");
+        let column_names = POOL.iter().map(|column| column.name);
+        let columns = file::column_list(&self.present_tables, "pool_sample", column_names);
         let mut rows = self.query_numbers(
             "pool_sample",
             &format!("SELECT tick, pool, {columns} FROM pool_sample ORDER BY rowid"),
