@@ -58,7 +58,7 @@ fn opened_path(conn: &Connection, path: &Path) -> PathBuf {
 
 /// Opens one of this program's own files for writing.
 pub fn open_to_write(path: &Path, kind: &DatabaseKind) -> Result<Connection> {
-    let conn = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE, kind)?;
+    let conn = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE, path, kind)?;
     tune(&conn).at(path)?;
     Ok(conn)
 }
@@ -84,18 +84,24 @@ fn open_untrusted(
     error_path: &Path,
     kind: &DatabaseKind,
 ) -> Result<UntrustedDatabase> {
-    let database = UntrustedDatabase::new(connect(path, flags, kind)?, error_path, length(path))?;
+    let conn = connect(path, flags, error_path, kind)?;
+    let database = UntrustedDatabase::new(conn, error_path, length(path))?;
     tune(database.connection()).at(error_path)?;
     Ok(database)
 }
 
-fn connect(path: &Path, flags: OpenFlags, kind: &DatabaseKind) -> Result<Connection> {
+fn connect(
+    path: &Path,
+    flags: OpenFlags,
+    error_path: &Path,
+    kind: &DatabaseKind,
+) -> Result<Connection> {
     // Absolute, because SQLite treats a name that begins with `file:` as a URI.
-    let absolute = std::path::absolute(path).at(path)?;
-    check_kind(&absolute, path, kind)?;
-    let conn =
-        Connection::open_with_flags(absolute, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX).at(path)?;
-    untrusted::harden(&conn).at(path)?;
+    let absolute = std::path::absolute(path).at(error_path)?;
+    check_kind(&absolute, error_path, kind)?;
+    let flags = flags | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let conn = Connection::open_with_flags(absolute, flags).at(error_path)?;
+    untrusted::harden(&conn).at(error_path)?;
     Ok(conn)
 }
 
@@ -267,5 +273,19 @@ impl TempFile {
 impl Drop for TempFile {
     fn drop(&mut self) {
         self.remove();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_about_a_copy_name_the_original() {
+        let folder = tempfile::tempdir().unwrap();
+        let (copy, original) = (folder.path().join("copy"), Path::new("run.fltl"));
+        std::fs::write(&copy, [1; 200]).unwrap();
+        let error = open_to_recover(&copy, original, &RECORDING_KIND).unwrap_err();
+        assert!(error.to_string().starts_with("run.fltl: "), "{error}");
     }
 }
