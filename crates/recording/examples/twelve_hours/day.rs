@@ -216,12 +216,7 @@ impl Day {
             .push(event(now, EventKind::Start, format!(r#"{{"pid":{pid}}}"#)));
         // The counters of a new process begin at zero.
         if self.second > 0 {
-            let process = Series::of;
-            self.series[0].1 = PerTickTable::Process
-                .columns()
-                .iter()
-                .map(|c| process("", c))
-                .collect();
+            self.series[0].1.iter_mut().for_each(Series::restart);
             self.pools
                 .iter_mut()
                 .for_each(|pool| pool.totals = [0.0; 6]);

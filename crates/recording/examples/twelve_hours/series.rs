@@ -49,6 +49,13 @@ impl Series {
         }
     }
 
+    /// Begins a counter at zero, as in a new process.
+    pub fn restart(&mut self) {
+        if self.metric.kind == Kind::Counter {
+            self.value = 0.0;
+        }
+    }
+
     /// The reading one second later.
     pub fn step(&mut self, conditions: Conditions, random: &mut Random) -> Reading {
         let faulting = self.name.contains("major")

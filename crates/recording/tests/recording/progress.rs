@@ -185,3 +185,24 @@ fn progress_always_equals_a_scan_of_all_rows() {
     assert!(last.first_transaction_unix_ns.is_some() && last.newest_slot > message[0].newest_slot);
     assert!(ever(|progress| progress.has_reached_tip));
 }
+
+#[test]
+fn counters_of_a_new_synthetic_process_begin_at_zero() {
+    let folder = crate::made_up::folder();
+    let path = folder.path().join("run.db");
+    let killed_at = Some(10);
+    crate::made_up::finished(
+        &path,
+        Arm {
+            killed_at,
+            ..arm(20)
+        },
+    );
+    let recording = Recording::open(&path).unwrap();
+    let names = ["io_read_bytes", "resident_anon_bytes"];
+    let columns = recording.columns(PerTickTable::Process, &names).unwrap();
+    let at = |column: usize, second: usize| columns.values[column][second].unwrap();
+    assert!(at(0, 9) > 4e11 && at(0, 10) < 1e9);
+    let ratio = at(1, 10) / at(1, 9);
+    assert!((0.9..1.1).contains(&ratio), "{ratio}");
+}
