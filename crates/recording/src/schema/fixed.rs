@@ -13,24 +13,24 @@ pub type TableDeclaration = (
     &'static [ColumnDeclaration],
 );
 
-const PRIMARY_KEY: &str = "PRIMARY KEY";
+pub const PRIMARY_KEY: &str = "PRIMARY KEY";
 pub const NOT_NULL: &str = "NOT NULL";
 
-/// Declares tables: name, order column, description; of each column name, kind, constraint and
-/// description.
+/// Declares tables with name, order column and description. Each column has a name, a kind, a
+/// constraint and a description.
 macro_rules! tables {
-    ($($table:ident by $order:ident $description:literal {
-        $($column:ident $kind:ident $($constraint:ident)? $($meaning:literal)?;)*
+    ($($table:ident by $order_column:ident $description:literal {
+        $($column:ident $kind:ident $($constraint:ident)? $($column_description:literal)?;)*
     })*) => {
         &[$((
             stringify!($table),
-            stringify!($order),
+            stringify!($order_column),
             $description,
             &[$((
                 stringify!($column),
                 $kind,
                 constraint!($($constraint)?),
-                concat!($($meaning)?),
+                concat!($($column_description)?),
             )),*],
         )),*]
     };
@@ -130,15 +130,15 @@ pub static SERIES: &[TableDeclaration] = tables! {
     }
 };
 
-pub const TICK: ColumnDeclaration = ("tick", Integer, PRIMARY_KEY, "`tick.id`");
+pub const TICK_COLUMN: ColumnDeclaration = ("tick", Integer, PRIMARY_KEY, "`tick.id`");
 
-/// Of the tables of names: `pool` and `device`.
-pub const NAMES: [ColumnDeclaration; 2] = [
+/// Columns of `pool` and `device`.
+pub const NAME_COLUMNS: [ColumnDeclaration; 2] = [
     ("id", Integer, PRIMARY_KEY, ""),
     ("name", Text, "NOT NULL UNIQUE", ""),
 ];
 
-pub const POINT: [ColumnDeclaration; 4] = [
+pub const POINT_COLUMNS: [ColumnDeclaration; 4] = [
     ("session", Integer, NOT_NULL, ""),
     (
         "tick",
