@@ -6,6 +6,7 @@ mod points;
 mod sql;
 
 pub(crate) use columns::{DEVICE, POOL};
+pub(crate) use fixed::PRIMARY_KEY;
 pub use points::{
     CacheTimes as CacheTimesPoint, CostTracker as CostTrackerPoint, Point,
     ProgramCache as ProgramCachePoint, ReplaySlot as ReplaySlotPoint, SetRoot as SetRootPoint,

@@ -3,7 +3,7 @@
 use super::UntrustedDatabase;
 use crate::{
     error::{Error, Result},
-    schema::{ColumnKind, TABLES, TableSpec},
+    schema::{ColumnKind, PRIMARY_KEY, TABLES, TableSpec},
 };
 use std::{
     collections::{HashMap, HashSet},
@@ -14,8 +14,6 @@ use std::{
 pub type PresentTables = HashMap<String, HashSet<String>>;
 
 const MAX_SHOWN_CHARS: usize = 80;
-
-const PRIMARY_KEY: &str = "PRIMARY KEY";
 
 /// Of columns that a later version added.
 const UNKNOWN_COLUMN_CONSTRAINTS: [&str; 3] = ["", "NOT NULL", "NOT NULL UNIQUE"];
@@ -153,11 +151,10 @@ fn check_columns(sql: &str, spec: &TableSpec) -> Result<HashSet<String>, String>
         .iter()
         .map(|(name, _)| (*name).to_owned())
         .collect();
-    let is_constrained = |constraint: &str| !constraint.is_empty();
     match spec
         .columns
         .iter()
-        .find(|column| is_constrained(column.constraint) && !names.contains(column.name))
+        .find(|column| !column.constraint.is_empty() && !names.contains(column.name))
     {
         Some(column) => Err(format!("`{}` has no column `{}`", spec.name, column.name)),
         None => Ok(names),
