@@ -37,8 +37,8 @@ const CACHE_KIB: i64 = 512;
 /// Maximum wait for another connection's short lock.
 pub const LOCK_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Suffixes of SQLite's files beside a database.
-pub const SIDE_FILES: [&str; 3] = ["-wal", "-shm", "-journal"];
+/// SQLite appends these to the name of a database.
+pub const SIDE_FILE_SUFFIXES: [&str; 3] = ["-wal", "-shm", "-journal"];
 
 /// `path` with a suffix after its file name, as in SQLite's `-wal` next to a database.
 pub fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
@@ -114,7 +114,7 @@ fn check_kind(absolute: &Path, path: &Path, kind: &DatabaseKind) -> Result<()> {
     let conn = open_immutable(absolute).at(path)?;
     let application = conn.pragma_query_value(None, "application_id", |row| row.get::<_, i32>(0));
     // The newest header may be only in the WAL or journal.
-    let has_side_files = SIDE_FILES
+    let has_side_files = SIDE_FILE_SUFFIXES
         .iter()
         .any(|suffix| length(&with_suffix(absolute, suffix)) > 0);
     if has_side_files || application == Ok(kind.application_id) {
@@ -264,7 +264,7 @@ impl TempFile {
 
     fn remove(&self) {
         let _ = fs::remove_file(&self.temporary);
-        for suffix in SIDE_FILES {
+        for suffix in SIDE_FILE_SUFFIXES {
             let _ = fs::remove_file(with_suffix(&self.temporary, suffix));
         }
     }

@@ -2,7 +2,8 @@ use super::{TransactionState, Writer, keyed_samples::RowCounts, samples::Samples
 use crate::{
     error::{AttachPath, Error, Result},
     file::{
-        self, PresentTables, RECORDING_KIND, SIDE_FILES, UntrustedDatabase, nanos, with_suffix,
+        self, PresentTables, RECORDING_KIND, SIDE_FILE_SUFFIXES, UntrustedDatabase, nanos,
+        with_suffix,
     },
     rows::{NewRecording, NewSession},
     schema::{APPLICATION_ID, FORMAT, TABLES},
@@ -91,7 +92,9 @@ impl Writer {
 
 /// The WAL, shared memory or journal of `path`, whichever exists, and its metadata.
 fn side_file(path: &Path) -> Option<(PathBuf, Metadata)> {
-    let names = SIDE_FILES.iter().map(|suffix| with_suffix(path, suffix));
+    let names = SIDE_FILE_SUFFIXES
+        .iter()
+        .map(|suffix| with_suffix(path, suffix));
     names
         .filter_map(|name| Some((name.clone(), name.symlink_metadata().ok()?)))
         .next()
@@ -294,7 +297,7 @@ fn try_lock(file: File, path: &Path) -> Result<File> {
 
 fn remove_all(path: &Path) {
     let _ = fs::remove_file(path);
-    for suffix in SIDE_FILES {
+    for suffix in SIDE_FILE_SUFFIXES {
         let _ = fs::remove_file(with_suffix(path, suffix));
     }
 }
