@@ -187,7 +187,7 @@ impl Recording {
             sessions,
             processes: self.processes()?,
             tables: self.tables()?,
-            first_tick: self.ticks_where("ORDER BY id LIMIT 1")?.pop(),
+            first_tick: self.ticks_with("ORDER BY id LIMIT 1")?.pop(),
             last_tick: self.last_tick()?,
         })
     }

@@ -91,14 +91,14 @@ impl Recording {
     }
 
     pub fn ticks(&self) -> Result<Vec<TickRow>> {
-        self.ticks_where("ORDER BY id")
+        self.ticks_with("ORDER BY id")
     }
 
     pub(super) fn last_tick(&self) -> Result<Option<TickRow>> {
-        Ok(self.ticks_where("ORDER BY id DESC LIMIT 1")?.pop())
+        Ok(self.ticks_with("ORDER BY id DESC LIMIT 1")?.pop())
     }
 
-    pub(super) fn ticks_where(&self, clause: &str) -> Result<Vec<TickRow>> {
+    pub(super) fn ticks_with(&self, clause: &str) -> Result<Vec<TickRow>> {
         let sql = format!(
             "SELECT id, session, number, unix_ns, uptime_ns, process, phase FROM tick {clause}"
         );
