@@ -193,8 +193,7 @@ impl Recording {
     }
 }
 
-/// Maximum points that one call returns.
-const MAX_POINTS: u32 = 4096;
+const MAX_LIVE_POINTS: u32 = 4096;
 
 /// The newest values that show whether a validator keeps up. Values that were not recorded are
 /// absent.
@@ -208,22 +207,27 @@ pub struct LiveStatus {
     pub newest_shred_slot: Option<u64>,
     /// New replays: end in Unix ns of the validator's clock, duration in microseconds.
     pub replays: Vec<(i64, f64)>,
-    /// Argument of the next call.
+    /// `after_rowid` of the next [`Recording::live_status`].
     pub last_point_rowid: i64,
 }
 
 impl Recording {
-    /// Returns slots after the point `after`: 0 at first, then [`LiveStatus::last_point_rowid`].
-    pub fn live(&self, after: i64) -> Result<LiveStatus> {
-        let mut live = LiveStatus {
+    /// Returns replays after the point `after_rowid`: 0 at first, then
+    /// [`LiveStatus::last_point_rowid`].
+    pub fn live_status(&self, after_rowid: i64) -> Result<LiveStatus> {
+        let mut status = LiveStatus {
             tick: self.last_tick()?,
             pid: self
                 .query_integer("SELECT pid FROM process ORDER BY id DESC LIMIT 1")?
                 .and_then(|pid| u32::try_from(pid).ok()),
-            last_point_rowid: after,
+            last_point_rowid: after_rowid,
             ..LiveStatus::default()
         };
-        if let Some(tick) = live.tick.as_ref().filter(|_| self.has("validator_sample")) {
+        if let Some(tick) = status
+            .tick
+            .as_ref()
+            .filter(|_| self.has("validator_sample"))
+        {
             let value_at_tick = |name: &str| -> Result<Option<u64>> {
                 let column = file::column_list(
                     &self.present_tables,
@@ -236,18 +240,18 @@ impl Recording {
                 ))?;
                 Ok(value.and_then(|value| u64::try_from(value).ok()))
             };
-            (live.slots_behind, live.newest_shred_slot) =
+            (status.slots_behind, status.newest_shred_slot) =
                 (value_at_tick("slots_behind")?, value_at_tick("slot_shred")?);
         }
         let sql = format!(
-            "SELECT rowid, unix_ns, replay_total_elapsed_us FROM replay_slot_point WHERE rowid > {after} ORDER BY rowid LIMIT {MAX_POINTS}"
+            "SELECT rowid, unix_ns, replay_total_elapsed_us FROM replay_slot_point WHERE rowid > {after_rowid} ORDER BY rowid LIMIT {MAX_LIVE_POINTS}"
         );
         let replays = self.query_numbers("replay_slot_point", &sql, |row| {
-            live.last_point_rowid = row.get(0)?;
+            status.last_point_rowid = row.get(0)?;
             let duration: Option<f64> = row.get(2)?;
             Ok(duration.zip(row.get(1)?).map(|(us, unix_ns)| (unix_ns, us)))
         })?;
-        live.replays = replays.into_iter().flatten().collect();
-        Ok(live)
+        status.replays = replays.into_iter().flatten().collect();
+        Ok(status)
     }
 }
