@@ -186,7 +186,7 @@ fn begin_session(
     let id = conn.last_insert_rowid();
     let mut current = TransactionState {
         next_tick,
-        process: None,
+        last_process_id: None,
         counts,
     };
     *current.counts.entry("session").or_default() += 1;
