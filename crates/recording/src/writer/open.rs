@@ -21,7 +21,7 @@ const AUTOCHECKPOINT_PAGES: i64 = 4096;
 
 impl Writer {
     pub fn create(path: &Path, new_recording: &NewRecording) -> Result<Writer> {
-        // SQLite would overwrite or delete it.
+        // SQLite would overwrite or delete such a file.
         if let Some((path, _)) = side_file(path).filter(|_| !path.exists()) {
             return Err(Error::LeftoverJournal {
                 path,
@@ -205,7 +205,7 @@ fn begin_session(
     })
 }
 
-/// Sorted by key. Of several labels with one key, the last.
+/// Sorted by key. The last label of each key counts.
 fn labels(new_recording: &NewRecording) -> Vec<(String, String)> {
     let labels: BTreeMap<_, _> = new_recording.labels.iter().cloned().collect();
     labels.into_iter().collect()
@@ -234,7 +234,7 @@ pub fn other_labels_error(
 #[derive(Debug)]
 pub struct WriterLock {
     file: File,
-    /// On NFS, a file beside the recording.
+    /// On NFS, a file next to the recording.
     separate: Option<PathBuf>,
 }
 
@@ -273,7 +273,7 @@ fn lock_separate_file(path: &Path) -> Result<WriterLock> {
         .truncate(false)
         .open(&separate);
     let file = try_lock(open.at(&separate)?, path)?;
-    // Its last holder may have removed it after it was opened here.
+    // The previous writer may have removed the file after it was opened here.
     if !is_file_at(&file, &separate) {
         return Err(Error::InUse {
             path: path.to_owned(),
@@ -360,7 +360,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_lock_beside_a_recording_is_exclusive_and_removed() {
+    fn a_separate_lock_file_is_exclusive_and_removed() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("run.fltl");
         let lock = lock_separate_file(&path).unwrap();
