@@ -47,6 +47,7 @@ pub fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     name.into()
 }
 
+/// 0 if there is no such file.
 pub fn length(path: &Path) -> u64 {
     fs::metadata(path).map_or(0, |meta| meta.len())
 }
@@ -105,8 +106,8 @@ fn connect(
     Ok(conn)
 }
 
-/// Rejects foreign files before SQLite creates a WAL beside them. Reads through SQLite: if this
-/// function closed another descriptor of the file, a writer in this process would lose its locks.
+/// Rejects other kinds before SQLite creates a WAL for the file. Reads through SQLite: closing
+/// another descriptor of the file would drop the locks of a writer in this process.
 fn check_kind(absolute: &Path, path: &Path, kind: &DatabaseKind) -> Result<()> {
     if length(absolute) < HEADER_BYTES as u64 {
         return Ok(());
@@ -124,7 +125,7 @@ fn check_kind(absolute: &Path, path: &Path, kind: &DatabaseKind) -> Result<()> {
     check_application_and_format(&conn, path, kind)
 }
 
-/// Opens a database without locks and without files beside it. The content of its WAL is not read.
+/// Opens a database without locks, and ignores its WAL.
 pub fn open_immutable(path: &Path) -> rusqlite::Result<Connection> {
     let mut address = String::from("file:");
     for byte in path.as_os_str().as_bytes() {
@@ -187,6 +188,7 @@ pub fn check_application_and_format(
     Ok(())
 }
 
+/// For SELECT, with NULL for each column that the file lacks.
 pub fn column_list<'a>(
     present_tables: &PresentTables,
     table: &str,

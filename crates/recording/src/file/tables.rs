@@ -1,4 +1,4 @@
-//! Checks that a file has the tables of the format, and otherwise only plain tables and indexes.
+//! Checks that a file has the format's tables, and nothing that computes, such as a view.
 
 use super::UntrustedDatabase;
 use crate::{
@@ -15,7 +15,7 @@ pub type PresentTables = HashMap<String, HashSet<String>>;
 
 const MAX_SHOWN_CHARS: usize = 80;
 
-/// Of columns that a later version added.
+/// Constraints that a column of a later version may have.
 const UNKNOWN_COLUMN_CONSTRAINTS: [&str; 3] = ["", "NOT NULL", "NOT NULL UNIQUE"];
 
 /// Returns the known tables of the file. Ignores other tables, and indexes of plain columns.
@@ -98,7 +98,7 @@ pub fn schema_objects(database: &UntrustedDatabase) -> Result<Vec<SchemaObject>>
     })
 }
 
-/// Also true for SQLite's own index of a constraint.
+/// Also true for SQLite's own index of a constraint, which has no SQL.
 fn is_plain_index(sql: &str) -> bool {
     let plain =
         |c: char| c.is_ascii_alphanumeric() || c.is_ascii_whitespace() || "_\",()".contains(c);
@@ -113,15 +113,16 @@ pub fn excerpt(text: &str) -> String {
         .collect()
 }
 
-/// A primary key must be as in the format, other columns of a known type or none. Their constraint
-/// may be missing. Only columns with a constraint must exist.
+/// Returns the columns' names. A primary key must be declared as in the format. Other columns have
+/// a known type or none, and may lack their constraint. Columns that the format declares without a
+/// constraint may be missing.
 fn check_columns(sql: &str, spec: &TableSpec) -> Result<HashSet<String>, String> {
     let declared = parse_declarations(sql, spec);
     let declared = declared
         .ok_or_else(|| format!("`{}` is declared otherwise than in a recording", spec.name))?;
     for (name, declaration) in &declared {
         let column = spec.columns.iter().find(|column| column.name == *name);
-        // Other versions may use another type, other writers none.
+        // Another version may use another type, and other programs may omit it.
         let kinds = [
             ColumnKind::Integer.sql(),
             ColumnKind::Real.sql(),
