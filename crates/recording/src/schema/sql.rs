@@ -117,9 +117,9 @@ pub static TABLES: LazyLock<Vec<TableSpec>> = LazyLock::new(|| {
 });
 
 const POOL_DESCRIPTION: &str =
-    "Totals of each thread pool, where one of them changed. Carries forward.";
-const DEVICE_DESCRIPTION: &str =
-    "What the cgroup read and wrote, by block device, where it changed. Carries forward.";
+    "Totals of a thread pool, where one changed. They [carry forward](#how-to-read-it).";
+const DEVICE_DESCRIPTION: &str = "The cgroup's totals for a block device, where one changed. They \
+    [carry forward](#how-to-read-it).";
 
 /// Their ids are in columns of other tables. Such a column has the table's name.
 const TABLES_WITH_IDS: [&str; 7] = [
