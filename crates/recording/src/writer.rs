@@ -54,7 +54,7 @@ struct SourceProblems {
 #[derive(Debug, Clone, Default)]
 struct TransactionState {
     next_tick: i64,
-    /// Id of the newest row of `process` from this session.
+    /// Row id in this session.
     last_process_id: Option<i64>,
     counts: RowCounts,
 }
@@ -62,8 +62,8 @@ struct TransactionState {
 /// Owns its connection; used by one thread at a time.
 #[derive(Debug)]
 pub struct Writer {
-    // Closed before the lock, which has a descriptor of the same file, except on NFS: closing that
-    // drops SQLite's locks.
+    // First, so that it closes before the lock. Except on NFS, the lock has a descriptor of the
+    // same file, and closing that descriptor drops SQLite's locks.
     conn: Connection,
     _lock: open::WriterLock,
     path: PathBuf,
@@ -240,7 +240,7 @@ impl Writer {
         }
     }
 
-    /// Begins a transaction if none is open. Also writes the row of a new followed process.
+    /// Begins a transaction if none is open, and writes the row of a new process.
     fn begin(&mut self) -> rusqlite::Result<()> {
         if self.conn.is_autocommit() {
             self.conn.execute_batch("BEGIN IMMEDIATE")?;

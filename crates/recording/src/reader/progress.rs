@@ -17,9 +17,9 @@ pub struct Progress {
     /// Whether the process that was followed last has exited.
     pub has_ended: bool,
     /// When the first bank with a transaction was frozen, in Unix ns of the validator's clock. If
-    /// `cost_tracker_point` has no rows: when the first slot with one was replayed.
+    /// `cost_tracker_point` has no rows: when the first slot with a transaction was replayed.
     pub first_transaction_unix_ns: Option<i64>,
-    /// Highest slot in the newest rows of the tables with slots.
+    /// Highest slot in the newest rows of samples and points.
     pub newest_slot: Option<u64>,
     pub has_reached_tip: bool,
 }
@@ -154,7 +154,7 @@ pub struct RecordingInfo {
     /// 0 for a finished recording.
     pub wal_bytes: u64,
     pub labels: Vec<(String, String)>,
-    /// Such as which files were merged, or why the flight recorder saved this one.
+    /// Remarks about the file, such as `merged_from` and `saved_reason`.
     pub meta: BTreeMap<String, String>,
     /// By time.
     pub sessions: Vec<SessionRow>,

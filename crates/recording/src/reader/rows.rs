@@ -225,6 +225,7 @@ impl Recording {
         Ok(rows)
     }
 
+    /// The last problems of each source, unless they are over.
     pub fn last_problems(&self) -> Result<Vec<ProblemRow>> {
         let mut last: BTreeMap<String, Vec<ProblemRow>> = BTreeMap::new();
         for row in self.problems()? {
@@ -280,7 +281,7 @@ impl Recording {
                 row.get(index)
             })
         })?;
-        // They arrive nearly in order.
+        // Fast, because points arrive nearly in order.
         points.sort_by_key(P::time_unix_ns);
         Ok(points)
     }

@@ -1,4 +1,4 @@
-//! Bounds the flight recorder's ring.
+//! Removes old rows, to bound the flight recorder's file.
 
 use super::{Writer, keyed_samples::RowCounts, samples::KEYED_TABLES};
 use crate::{

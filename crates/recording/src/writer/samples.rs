@@ -65,14 +65,12 @@ impl Samples {
         self.sampled_at = [None; Source::ALL.len()];
     }
 
-    /// Call it after a commit.
     pub fn forget_gone_keys(&mut self) {
         self.keyed_samples
             .iter_mut()
             .for_each(KeyedSamples::forget_gone_keys);
     }
 
-    /// Keys may have been removed from the file.
     pub fn forget_ids(&mut self) {
         self.keyed_samples
             .iter_mut()
@@ -250,9 +248,9 @@ pub enum Destination {
     },
     /// The reading is the tick's phase.
     Phase,
-    /// Not stored: see [`metrics_without_samples`], which has the reasons.
+    /// Not stored, for a reason in [`metrics_without_samples`].
     WithoutSamples,
-    /// `series`, for all other readings.
+    /// The table `series`, for all other readings.
     Series,
 }
 
