@@ -6,7 +6,7 @@
 //! ```
 //!
 //! `--arm` adds a label. `--cache` below 640 entries makes the program cache thrash. `--squeeze` above 1 makes
-//! memory scarce, with more major page faults. `--killed-at` is an OOM kill of the validator.
+//! memory scarce, with more major page faults. `--killed-at` adds an OOM kill of the validator.
 #![allow(
     clippy::indexing_slicing,
     clippy::expect_used,

@@ -11,12 +11,13 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 pub enum Error {
     #[error("{path}: exists already; give another name, or remove it first")]
     Exists { path: PathBuf },
-    /// A WAL or journal without its recording, or one that SQLite would follow to another location.
-    #[error("{path}: {what}, so that writing could lose it; move it away, or remove it")]
+    /// A WAL or journal without its recording, or a link, folder or device in its place.
+    #[error("{path}: {what}; writing could destroy this file: move it away, or remove it")]
     LeftoverJournal { path: PathBuf, what: &'static str },
     #[error("{path}: no such file")]
     Missing { path: PathBuf },
-    /// Not a database of the expected kind: a recording, unless a foreign one was expected.
+    /// Not the expected kind of database. [`Error::of_foreign_database`] replaces the message for
+    /// other kinds than recordings.
     #[error("{path}: not a recording of faultlined: {found}")]
     WrongKind { path: PathBuf, found: String },
     #[error(
@@ -47,7 +48,7 @@ pub enum Error {
         "{path}: damaged: {what}; copy it again, or see \"A damaged recording\" in docs/RECORDING.md (`sqlite3 FILE .recover`)"
     )]
     Damaged { path: PathBuf, what: String },
-    /// The file has content that no recording has, and that would be harmful to read.
+    /// The file has content that no recording has and that is unsafe to read.
     #[error("{path}: not read: {what}; take the file from where faultlined wrote it")]
     Refused { path: PathBuf, what: String },
     #[error(
@@ -82,7 +83,7 @@ pub enum Error {
         /// `table.column`, or only the table.
         what: String,
     },
-    /// A row that no version of faultlined writes.
+    /// A row with a value that this version cannot interpret.
     #[error("{path}: {what}")]
     BadRow {
         path: PathBuf,
@@ -99,7 +100,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// A later retry may succeed.
+    /// True if a retry may succeed once there is space.
     pub fn is_full(&self) -> bool {
         match self {
             Error::Full { .. } => true,
@@ -154,10 +155,10 @@ impl Error {
                 what: damage(&path, &source),
                 path,
             },
-            // Only readers have limits of length and work.
+            // Readers limit length and work, writers of foreign databases only length.
             Some(ErrorCode::TooBig) => Error::Refused {
                 path,
-                what: "one of its values is longer than any that is written there".into(),
+                what: "one of its values is longer than any that faultline writes".into(),
             },
             Some(ErrorCode::OperationInterrupted) => Error::Refused {
                 path,
@@ -172,7 +173,7 @@ impl Error {
     }
 }
 
-/// The WAL of another recording damages the result, although the file itself is sound.
+/// Mentions a WAL: that of another recording makes a sound file seem damaged.
 fn damage(path: &Path, source: &rusqlite::Error) -> String {
     let mut log = OsString::from(path);
     log.push("-wal");

@@ -37,8 +37,8 @@ const CACHE_KIB: i64 = 512;
 /// Maximum wait for another connection's short lock.
 pub const LOCK_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Suffixes of SQLite's files beside a database.
-pub const SIDE_FILES: [&str; 3] = ["-wal", "-shm", "-journal"];
+/// SQLite appends these to the name of a database.
+pub const SIDE_FILE_SUFFIXES: [&str; 3] = ["-wal", "-shm", "-journal"];
 
 /// `path` with a suffix after its file name, as in SQLite's `-wal` next to a database.
 pub fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
@@ -47,6 +47,7 @@ pub fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     name.into()
 }
 
+/// 0 if there is no such file.
 pub fn length(path: &Path) -> u64 {
     fs::metadata(path).map_or(0, |meta| meta.len())
 }
@@ -58,7 +59,7 @@ fn opened_path(conn: &Connection, path: &Path) -> PathBuf {
 
 /// Opens one of this program's own files for writing.
 pub fn open_to_write(path: &Path, kind: &DatabaseKind) -> Result<Connection> {
-    let conn = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE, kind)?;
+    let conn = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE, path, kind)?;
     tune(&conn).at(path)?;
     Ok(conn)
 }
@@ -84,23 +85,29 @@ fn open_untrusted(
     error_path: &Path,
     kind: &DatabaseKind,
 ) -> Result<UntrustedDatabase> {
-    let database = UntrustedDatabase::new(connect(path, flags, kind)?, error_path, length(path))?;
+    let conn = connect(path, flags, error_path, kind)?;
+    let database = UntrustedDatabase::new(conn, error_path, length(path))?;
     tune(database.connection()).at(error_path)?;
     Ok(database)
 }
 
-fn connect(path: &Path, flags: OpenFlags, kind: &DatabaseKind) -> Result<Connection> {
+fn connect(
+    path: &Path,
+    flags: OpenFlags,
+    error_path: &Path,
+    kind: &DatabaseKind,
+) -> Result<Connection> {
     // Absolute, because SQLite treats a name that begins with `file:` as a URI.
-    let absolute = std::path::absolute(path).at(path)?;
-    check_kind(&absolute, path, kind)?;
-    let conn =
-        Connection::open_with_flags(absolute, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX).at(path)?;
-    untrusted::harden(&conn).at(path)?;
+    let absolute = std::path::absolute(path).at(error_path)?;
+    check_kind(&absolute, error_path, kind)?;
+    let flags = flags | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let conn = Connection::open_with_flags(absolute, flags).at(error_path)?;
+    untrusted::harden(&conn).at(error_path)?;
     Ok(conn)
 }
 
-/// Rejects foreign files before SQLite creates a WAL beside them. Reads through SQLite: if this
-/// function closed another descriptor of the file, a writer in this process would lose its locks.
+/// Rejects other kinds before SQLite creates a WAL for the file. Reads through SQLite: closing
+/// another descriptor of the file would drop the locks of a writer in this process.
 fn check_kind(absolute: &Path, path: &Path, kind: &DatabaseKind) -> Result<()> {
     if length(absolute) < HEADER_BYTES as u64 {
         return Ok(());
@@ -108,7 +115,7 @@ fn check_kind(absolute: &Path, path: &Path, kind: &DatabaseKind) -> Result<()> {
     let conn = open_immutable(absolute).at(path)?;
     let application = conn.pragma_query_value(None, "application_id", |row| row.get::<_, i32>(0));
     // The newest header may be only in the WAL or journal.
-    let has_side_files = SIDE_FILES
+    let has_side_files = SIDE_FILE_SUFFIXES
         .iter()
         .any(|suffix| length(&with_suffix(absolute, suffix)) > 0);
     if has_side_files || application == Ok(kind.application_id) {
@@ -118,7 +125,7 @@ fn check_kind(absolute: &Path, path: &Path, kind: &DatabaseKind) -> Result<()> {
     check_application_and_format(&conn, path, kind)
 }
 
-/// Opens a database without locks and without files beside it. The content of its WAL is not read.
+/// Opens a database without locks, and ignores its WAL.
 pub fn open_immutable(path: &Path) -> rusqlite::Result<Connection> {
     let mut address = String::from("file:");
     for byte in path.as_os_str().as_bytes() {
@@ -181,6 +188,7 @@ pub fn check_application_and_format(
     Ok(())
 }
 
+/// For SELECT, with NULL for each column that the file lacks.
 pub fn column_list<'a>(
     present_tables: &PresentTables,
     table: &str,
@@ -258,7 +266,7 @@ impl TempFile {
 
     fn remove(&self) {
         let _ = fs::remove_file(&self.temporary);
-        for suffix in SIDE_FILES {
+        for suffix in SIDE_FILE_SUFFIXES {
             let _ = fs::remove_file(with_suffix(&self.temporary, suffix));
         }
     }
@@ -267,5 +275,19 @@ impl TempFile {
 impl Drop for TempFile {
     fn drop(&mut self) {
         self.remove();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_about_a_copy_name_the_original() {
+        let folder = tempfile::tempdir().unwrap();
+        let (copy, original) = (folder.path().join("copy"), Path::new("run.fltl"));
+        std::fs::write(&copy, [1; 200]).unwrap();
+        let error = open_to_recover(&copy, original, &RECORDING_KIND).unwrap_err();
+        assert!(error.to_string().starts_with("run.fltl: "), "{error}");
     }
 }

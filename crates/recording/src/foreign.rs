@@ -11,7 +11,7 @@ use std::{fs::File, path::Path};
 /// An SQLite database that is not a recording. Its size bounds the time and memory of reads.
 #[derive(Debug)]
 pub struct ForeignDatabase {
-    // Closed before the copy that it may use is removed.
+    // First, so that it closes before its copy is removed.
     conn: UntrustedDatabase,
     _copied: Option<TempCopy>,
 }
@@ -22,8 +22,8 @@ pub struct OlderFormat<'a> {
     /// `PRAGMA user_version`.
     pub format: i32,
     pub table_statements: &'a [&'a str],
-    /// Statements that give it the tables of the newest format.
-    pub upgrade: &'a str,
+    /// Converts the tables to the newest format.
+    pub upgrade_sql: &'a str,
 }
 
 impl ForeignDatabase {
@@ -54,14 +54,15 @@ impl ForeignDatabase {
         longest_value: i32,
     ) -> Result<Connection> {
         let is_new = file::length(path) == 0;
-        let mut upgrade = None;
+        let mut older_format = None;
         if is_new {
             let file = File::options().create(true).append(true).open(path);
             drop(file.at(path)?);
         } else {
             let format = Self::open(path, kind, &[])?.format(path)?;
-            upgrade = older.iter().find(|older| older.format == format);
-            let table_statements = upgrade.map_or(table_statements, |older| older.table_statements);
+            older_format = older.iter().find(|older| older.format == format);
+            let table_statements =
+                older_format.map_or(table_statements, |older| older.table_statements);
             Self::open(path, kind, table_statements)?.check_pages(path)?;
         }
         let mut conn = file::open_to_write(path, kind)?;
@@ -70,7 +71,7 @@ impl ForeignDatabase {
         if is_new {
             create_tables(&mut conn, kind, table_statements).at(path)?;
         }
-        if let Some(older) = upgrade {
+        if let Some(older) = older_format {
             older.upgrade(&mut conn, kind).at(path)?;
         }
         Ok(conn)
@@ -84,8 +85,8 @@ impl ForeignDatabase {
         })
     }
 
-    /// Needed before a writing connection, which has no limits: in a crafted file, several pages could
-    /// refer to one page, and it would read endlessly.
+    /// Rejects a crafted file in which several pages refer to one page. A writing connection has no
+    /// limit of work, so it would read such a file endlessly.
     fn check_pages(&self, path: &Path) -> Result<()> {
         let sql = "PRAGMA quick_check(1)";
         let read_text = |row: &Row<'_>| row.get::<_, String>(0);
@@ -102,7 +103,7 @@ impl ForeignDatabase {
     /// Passes each row to `each`, whose error ends the walk. The statement must not sort.
     ///
     /// # Errors
-    /// [`Error::Refused`] if the result or the work exceeds the file's size.
+    /// [`Error::Refused`] if the result or the work is more than a file of this size explains.
     pub fn walk<E: From<Error>>(
         &self,
         sql: &str,
@@ -139,10 +140,10 @@ impl Error {
 impl OlderFormat<'_> {
     fn upgrade(&self, conn: &mut Connection, kind: &DatabaseKind) -> rusqlite::Result<()> {
         let transaction = conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        // Another process may have upgraded it meanwhile.
+        // Another process may have upgraded the file meanwhile.
         let format: i32 = transaction.pragma_query_value(None, "user_version", |row| row.get(0))?;
         if format == self.format {
-            transaction.execute_batch(self.upgrade)?;
+            transaction.execute_batch(self.upgrade_sql)?;
             transaction.pragma_update(None, "user_version", kind.format)?;
         }
         transaction.commit()

@@ -10,7 +10,7 @@ pub struct NewRecording {
     pub session: NewSession,
 }
 
-/// One run of the daemon.
+/// One daemon from start to end.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewSession {
     pub started: Stamp,
@@ -45,7 +45,7 @@ faultline_metrics::named_enum! {
         DaemonStop = "daemon_stop",
         Start = "start",
         Exit = "exit",
-        /// The kernel OOM-killed the followed process, or another one of its cgroup.
+        /// The followed process ended after the kernel OOM-killed it or another one of its cgroup.
         OomKill = "oom_kill",
         Restart = "restart",
         /// The detail has `from` and `to`.
@@ -56,7 +56,7 @@ faultline_metrics::named_enum! {
         Stall = "stall",
         /// The wall clock was set; the detail has the step in seconds, positive if forward.
         ClockStep = "clock_step",
-        /// Nothing was recorded for a while; the detail has start and reason.
+        /// Nothing was recorded for a while; the detail has the reason.
         Gap = "gap",
         Mark = "mark",
     }
@@ -117,7 +117,7 @@ pub struct TickRow {
     /// Ascending over all sessions; referenced by sample rows.
     pub id: i64,
     pub session: i64,
-    /// Counted by the daemon; a gap is a missed tick.
+    /// Counted by the daemon; a skipped number is a tick that was missed or not written.
     pub number: u64,
     /// Since 1970.
     pub unix_ns: i64,

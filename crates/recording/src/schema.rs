@@ -6,11 +6,12 @@ mod points;
 mod sql;
 
 pub(crate) use columns::{DEVICE, POOL};
+pub(crate) use fixed::PRIMARY_KEY;
 pub use points::{
     CacheTimes as CacheTimesPoint, CostTracker as CostTrackerPoint, Point,
     ProgramCache as ProgramCachePoint, ReplaySlot as ReplaySlotPoint, SetRoot as SetRootPoint,
 };
-pub(crate) use points::{PointRow, PointTable};
+pub(crate) use points::{POINT_TABLES, PointRow, PointTable};
 pub(crate) use sql::table_named;
 pub use sql::{TABLES, TableColumn, TableSpec};
 
@@ -91,16 +92,20 @@ impl PerTickTable {
                 "The followed process, from /proc.",
                 columns::PROCESS,
             ),
-            PerTickTable::Cgroup => ("cgroup_sample", "Its cgroup.", columns::CGROUP),
-            PerTickTable::Host => ("host_sample", "The machine around it.", columns::HOST),
+            PerTickTable::Cgroup => (
+                "cgroup_sample",
+                "The followed process's cgroup.",
+                columns::CGROUP,
+            ),
+            PerTickTable::Host => ("host_sample", "The host.", columns::HOST),
             PerTickTable::Validator => (
                 "validator_sample",
-                "What the validator says of itself: counters and gauges as the daemon exports them.",
+                "The validator's counters and gauges, as the daemon exports them.",
                 columns::VALIDATOR,
             ),
             PerTickTable::Daemon => (
                 "daemon_sample",
-                "The daemon itself: what it costs and what it could not see.",
+                "The daemon's own counters and gauges.",
                 columns::DAEMON,
             ),
         }
@@ -136,8 +141,8 @@ pub fn column_of(metric: &Metric, labels: &[&str]) -> Option<(PerTickTable, &'st
     PerTickTable::ALL.into_iter().find_map(find)
 }
 
-/// Metrics that are not recorded under their own name: where their values are, or why they are not
-/// kept. A metric with neither a row here nor a column goes into the table of series.
+/// Metrics without samples, each with what replaces them, or why nothing does. Any other metric
+/// without a column goes into the table `series`.
 static METRICS_WITHOUT_SAMPLES: &[(&[&Metric], &str)] = &[
     (
         &[&p::UP],
@@ -147,20 +152,20 @@ static METRICS_WITHOUT_SAMPLES: &[(&[&Metric], &str)] = &[
     (&[&p::START_TIME], "process.started_unix_ns"),
     (
         &[&m::HEADROOM, &m::LEVEL_UNRECLAIMABLE, &m::LEVEL_DIRTY],
-        "not kept by level: effective_limit_bytes and unreclaimable_bytes have the binding level's",
+        "effective_limit_bytes and unreclaimable_bytes, only for the binding level",
     ),
     (
         &[&m::HIGH_HEADROOM],
-        "not kept by level: limit_high_bytes has the limit of the validator's own cgroup",
+        "limit_high_bytes, only for the validator's own cgroup",
     ),
     (
         &[&m::COMMIT_HEADROOM],
-        "not kept: it exists only while vm.overcommit_memory is 2",
+        "nothing: it exists only while vm.overcommit_memory is 2",
     ),
     (&[&v::PHASE], "tick.phase"),
     (
         &[&v::PHASE_SECONDS],
-        "the ticks' phases and their evidence (`evidence_*`) give it",
+        "tick.phase and the columns `evidence_*` of validator_sample",
     ),
     (
         &[&v::CACHE_EVICTION_PASSES],
@@ -181,15 +186,15 @@ static METRICS_WITHOUT_SAMPLES: &[(&[&Metric], &str)] = &[
     (&[&v::REPLAY_TIME], "the times of every replay_slot_point"),
     (
         &[&d::SERIES_DROPPED],
-        "not kept: it counts series that only /metrics leaves out",
+        "nothing: it counts series that only /metrics leaves out",
     ),
     (
         &[&v::PROBE_TIME],
-        "not kept: it times the RPC service for clients, not the workload",
+        "nothing: it times the RPC service for clients, not the workload",
     ),
     (
         &[&v::PROBE_FAILURES],
-        "not kept, like agave_rpc_probe_seconds",
+        "nothing, like agave_rpc_probe_seconds",
     ),
     (
         &[
@@ -199,19 +204,19 @@ static METRICS_WITHOUT_SAMPLES: &[(&[&Metric], &str)] = &[
             &vote_metrics::EPOCH_PROGRESS,
             &vote_metrics::EPOCH_REMAINING,
         ],
-        "not kept: it follows from agave_slot and the leader schedule, and changes with every tick",
+        "nothing: it follows from agave_slot and the leader schedule, and changes with every tick",
     ),
     (
         r::SECTION.metrics,
-        "not kept: it describes the host over days and is sampled every 15 s; the input and output \
-            of the run itself is kept",
+        "nothing: it describes the host over days and is sampled every 15 s; the process's and \
+            cgroup's own input and output is recorded",
     ),
     (&[&d::BUILD_INFO], "session.version"),
     (&[&d::DEMO], "in session.manifest"),
     (&[&d::MARKS], "events of kind mark, with their names"),
     (
         &[&d::SOURCE_LAST_SUCCESS],
-        "known from the ticks at which the source was up",
+        "the last tick at which the source was up: `up_*` of daemon_sample",
     ),
     (
         &[&d::LATENESS],
@@ -221,7 +226,7 @@ static METRICS_WITHOUT_SAMPLES: &[(&[&Metric], &str)] = &[
     (&[&d::SELF_MAX_FDS], "in session.manifest"),
 ];
 
-/// The metrics of [`METRICS_WITHOUT_SAMPLES`], each with its reason.
+/// The metrics of [`METRICS_WITHOUT_SAMPLES`], each with its text.
 pub fn metrics_without_samples() -> impl Iterator<Item = (&'static Metric, &'static str)> {
     METRICS_WITHOUT_SAMPLES
         .iter()

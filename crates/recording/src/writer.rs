@@ -54,15 +54,16 @@ struct SourceProblems {
 #[derive(Debug, Clone, Default)]
 struct TransactionState {
     next_tick: i64,
-    process: Option<i64>,
+    /// Row id in this session.
+    last_process_id: Option<i64>,
     counts: RowCounts,
 }
 
 /// Owns its connection; used by one thread at a time.
 #[derive(Debug)]
 pub struct Writer {
-    // Closed before the lock, which has a descriptor of the same file, except on NFS: closing that
-    // drops SQLite's locks.
+    // First, so that it closes before the lock. Except on NFS, the lock has a descriptor of the
+    // same file, and closing that descriptor drops SQLite's locks.
     conn: Connection,
     _lock: open::WriterLock,
     path: PathBuf,
@@ -158,7 +159,7 @@ impl Writer {
         self.current = self.committed.clone();
         if let Some(followed) = &mut self.followed_process {
             followed.must_rewrite_start = true;
-            if followed.id != self.committed.process {
+            if followed.id != self.committed.last_process_id {
                 followed.id = None;
             }
         }
@@ -239,6 +240,7 @@ impl Writer {
         }
     }
 
+    /// Begins a transaction if none is open, and writes the row of a new process.
     fn begin(&mut self) -> rusqlite::Result<()> {
         if self.conn.is_autocommit() {
             self.conn.execute_batch("BEGIN IMMEDIATE")?;
@@ -266,7 +268,7 @@ impl Writer {
         )?;
         let row = self.conn.last_insert_rowid();
         *id = Some(row);
-        self.current.process = Some(row);
+        self.current.last_process_id = Some(row);
         self.add_to_count("process", 1);
         Ok(())
     }

@@ -47,7 +47,7 @@ const FORMAT_1: OlderFormat<'static> = OlderFormat {
     format: 1,
     table_statements: &[PROGRAM, RUN_OF_FORMAT_1, VALUE, VERDICT],
     // SQLite adds the columns before the constraint of the table, as in `RUN`.
-    upgrade: "ALTER TABLE run ADD COLUMN consensus TEXT;
+    upgrade_sql: "ALTER TABLE run ADD COLUMN consensus TEXT;
               ALTER TABLE run ADD COLUMN slot_seconds REAL",
 };
 

@@ -96,7 +96,7 @@ pub struct Day {
     phase: &'static str,
     slot: u64,
     second: u64,
-    waiting: Vec<Point>,
+    unpushed: Vec<Point>,
 }
 
 impl Day {
@@ -122,7 +122,7 @@ impl Day {
             phase: "absent",
             slot: FIRST_SLOT,
             second: 0,
-            waiting: Vec::new(),
+            unpushed: Vec::new(),
             arm,
         }
     }
@@ -174,7 +174,7 @@ impl Day {
             ));
         }
         self.change_phase(now, &mut second);
-        self.slots(now);
+        self.add_slots(now);
         let in_gap = self
             .arm
             .gap
@@ -192,7 +192,7 @@ impl Day {
             second.events.push(event(now, EventKind::Gap, detail));
         }
         if self.second.is_multiple_of(PUSH_EVERY) || self.second + 1 == self.arm.seconds {
-            second.points = mem::take(&mut self.waiting);
+            second.points = mem::take(&mut self.unpushed);
             if in_gap {
                 second.points.clear();
             }
@@ -216,12 +216,7 @@ impl Day {
             .push(event(now, EventKind::Start, format!(r#"{{"pid":{pid}}}"#)));
         // The counters of a new process begin at zero.
         if self.second > 0 {
-            let process = Series::of;
-            self.series[0].1 = PerTickTable::Process
-                .columns()
-                .iter()
-                .map(|c| process("", c))
-                .collect();
+            self.series[0].1.iter_mut().for_each(Series::restart);
             self.pools
                 .iter_mut()
                 .for_each(|pool| pool.totals = [0.0; 6]);
@@ -283,15 +278,11 @@ impl Day {
                 by_source[source_of(*table, one.metric) as usize].push(reading);
             }
         }
-        self.others(&mut by_source);
-        let phase =
-            |(phase, on): (&'static str, bool)| Reading::flag(&v::PHASE, [phase.into()], on);
-        let others = PHASES
-            .iter()
-            .take(9)
-            .map(|(_, name)| (*name, *name == self.phase))
-            .map(phase);
-        by_source[Source::Conclusions as usize].extend(others);
+        self.add_other_readings(&mut by_source);
+        let distinct_phases = PHASES.iter().take(9);
+        let phase_readings = distinct_phases
+            .map(|(_, phase)| Reading::flag(&v::PHASE, [(*phase).into()], *phase == self.phase));
+        by_source[Source::Conclusions as usize].extend(phase_readings);
         if self.threads.is_none() || self.second.is_multiple_of(POOLS_EVERY) {
             let mut readings = mem::take(&mut by_source[Source::Threads as usize]);
             self.pool_readings(conditions, &mut readings);
@@ -316,15 +307,15 @@ impl Day {
     }
 
     /// Readings without a column: of devices, and for the table `series`.
-    fn others(&mut self, by_source: &mut [Vec<Reading>]) {
-        let busy = self.second as f64 * self.arm.memory_scarcity;
+    fn add_other_readings(&mut self, by_source: &mut [Vec<Reading>]) {
+        let io_seconds = self.second as f64 * self.arm.memory_scarcity;
         for (name, read, written) in [
             ("nvme0n1", 90e6, 4e6),
             ("nvme1n1", 30e6, 60e6),
             ("sda", 0.0, 20_000.0),
         ] {
             let total = |rate: f64, random: &mut Random| {
-                ((busy * rate * random.about_one(1e-6)) / 4096.0) as u64 * 4096
+                ((io_seconds * rate * random.about_one(1e-6)) / 4096.0) as u64 * 4096
             };
             let reading = |direction: &'static str, bytes| {
                 Reading::integer(&cgroup::IO_BYTES, [name.into(), direction.into()], bytes)
@@ -334,15 +325,15 @@ impl Day {
                 .push(reading("write", total(written, &mut self.random)));
         }
         for source in Source::ALL {
-            let seen = u64::from(source == Source::AdminRpc);
+            let count = u64::from(source == Source::AdminRpc);
             let problems = Reading::integer(
                 &d::SOURCE_PROBLEMS,
                 [source.name().into(), "forbidden".into()],
-                seen,
+                count,
             );
             by_source[Source::Daemon as usize].push(problems);
         }
-        // A push contains an allowed datapoint.
+        // Each push contains a datapoint that `datapoints.allow` names.
         let last_push = self.second / PUSH_EVERY * PUSH_EVERY;
         for worker in ["1", "2", "3", "4"] {
             let labels = [

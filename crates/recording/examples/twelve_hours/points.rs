@@ -1,6 +1,6 @@
 //! The points that the synthetic validator pushes for each slot.
 
-use super::{super::random::Random, Day, PROGRAMS};
+use super::{Day, PROGRAMS};
 use faultline_metrics::Stamp;
 use faultline_recording::{
     CostTrackerPoint, Point, ProgramCachePoint, ReplaySlotPoint, SetRootPoint,
@@ -9,26 +9,26 @@ use std::time::Duration;
 
 impl Day {
     /// Adds the four points of each slot: five slots every two seconds.
-    pub fn slots(&mut self, now: Stamp) {
-        let here = if self.second.is_multiple_of(2) { 3 } else { 2 };
-        for i in 0..here {
+    pub fn add_slots(&mut self, now: Stamp) {
+        let slot_count = if self.second.is_multiple_of(2) { 3 } else { 2 };
+        for i in 0..slot_count {
             let received = now.unix;
             let late = Duration::from_millis(100 + 400 * i).as_nanos() as i64
                 + (self.random.unit() * 5e7) as i64;
             let time_unix_ns = received.as_nanos() as i64 - 1_000_000_000 + late;
             let slot = self.slot;
             self.slot += 1;
-            self.slot_points(slot, time_unix_ns, received);
+            self.add_slot_points(slot, time_unix_ns, received);
         }
     }
 
-    fn slot_points(&mut self, slot: u64, time_unix_ns: i64, received: Duration) {
+    fn add_slot_points(&mut self, slot: u64, time_unix_ns: i64, received: Duration) {
         let random = &mut self.random;
         let missing = ((PROGRAMS - self.arm.cache) / PROGRAMS).max(0.0);
         let misses = random.count(0.02 + 9.0 * missing);
         let evictions = random.count(0.002 + 6.0 * missing);
         let transactions = random.count(1480.0);
-        self.waiting.push(Point::ProgramCache(ProgramCachePoint {
+        self.unpushed.push(Point::ProgramCache(ProgramCachePoint {
             time_unix_ns,
             received,
             slot: Some(slot - 1),
@@ -51,29 +51,28 @@ impl Day {
             }),
         }));
         let replay = self.replay_point(slot, misses, transactions);
-        self.waiting.push(Point::ReplaySlot(ReplaySlotPoint {
+        self.unpushed.push(Point::ReplaySlot(ReplaySlotPoint {
             time_unix_ns: time_unix_ns + 1_000_000,
             received,
             ..replay
         }));
         let random = &mut self.random;
-        let us = |mean: f64, random: &mut Random| Some(random.count(mean));
-        self.waiting.push(Point::SetRoot(SetRootPoint {
+        self.unpushed.push(Point::SetRoot(SetRootPoint {
             time_unix_ns: time_unix_ns + 2_000_000,
             received,
             slot: Some(slot - 32),
             tx_count: Some(transactions),
-            elapsed_ms: us(4.0, random),
-            total_banks: us(33.0, random),
+            elapsed_ms: Some(random.count(4.0)),
+            total_banks: Some(random.count(33.0)),
             dropped_banks: Some(1),
         }));
-        self.waiting.push(Point::CostTracker(CostTrackerPoint {
+        self.unpushed.push(Point::CostTracker(CostTrackerPoint {
             time_unix_ns: time_unix_ns + 3_000_000,
             received,
             bank_slot: Some(slot),
             transaction_count: Some(transactions),
-            block_cost: us(31_000_000.0, random),
-            vote_cost: us(2_300_000.0, random),
+            block_cost: Some(random.count(31_000_000.0)),
+            vote_cost: Some(random.count(2_300_000.0)),
             is_leader: Some(false),
         }));
     }
@@ -81,33 +80,31 @@ impl Day {
     fn replay_point(&mut self, slot: u64, misses: u64, transactions: u64) -> ReplaySlotPoint {
         let conditions = self.conditions();
         let random = &mut self.random;
-        let slow = conditions.memory_scarcity.max(1.0) * conditions.load.max(0.3);
-        let us = |mean: f64, random: &mut Random| Some(random.count(mean));
-        let load_us = us(61_000.0 * slow, random);
-        let execute_us = us(180_000.0, random);
-        let program_cache_us = us(3200.0 + 1900.0 * misses as f64, random);
+        let slowdown = conditions.memory_scarcity.max(1.0) * conditions.load.max(0.3);
+        let load_us = Some(random.count(61_000.0 * slowdown));
+        let execute_us = Some(random.count(180_000.0));
+        let program_cache_us = Some(random.count(3200.0 + 1900.0 * misses as f64));
         ReplaySlotPoint {
             slot: Some(slot),
             total_transactions: Some(transactions),
-            total_entries: us(330.0, random),
-            total_shreds: us(900.0, random),
-            replay_total_elapsed_us: us(
-                260_000.0 + 40_000.0 * slow + 300.0 * misses as f64,
-                random,
+            total_entries: Some(random.count(330.0)),
+            total_shreds: Some(random.count(900.0)),
+            replay_total_elapsed_us: Some(
+                random.count(260_000.0 + 40_000.0 * slowdown + 300.0 * misses as f64),
             ),
-            bank_complete_us: us(900.0, random),
-            confirmation_without_replay_us: us(20_000.0, random),
-            task_submission_us: us(3000.0, random),
+            bank_complete_us: Some(random.count(900.0)),
+            confirmation_without_replay_us: Some(random.count(20_000.0)),
+            task_submission_us: Some(random.count(3000.0)),
             confirmation_us: None,
             program_cache_us,
-            filter_executable_us: us(900.0, random),
+            filter_executable_us: Some(random.count(900.0)),
             load_us,
             execute_us,
-            store_us: us(21_000.0, random),
-            register_syscalls_us: us(2.0 * misses as f64, random),
-            load_elf_us: us(90.0 * misses as f64, random),
-            verify_code_us: us(150.0 * misses as f64, random),
-            jit_compile_us: us(1500.0 * misses as f64, random),
+            store_us: Some(random.count(21_000.0)),
+            register_syscalls_us: Some(random.count(2.0 * misses as f64)),
+            load_elf_us: Some(random.count(90.0 * misses as f64)),
+            verify_code_us: Some(random.count(150.0 * misses as f64)),
+            jit_compile_us: Some(random.count(1500.0 * misses as f64)),
             ..ReplaySlotPoint::default()
         }
     }

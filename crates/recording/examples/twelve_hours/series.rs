@@ -33,7 +33,7 @@ pub struct Series {
 
 impl Series {
     pub fn of(table: &str, column: &'static Column) -> Self {
-        let (level, rate) = usual(table, column);
+        let (level, rate) = level_and_rate(table, column);
         let label_values = column
             .label_values
             .iter()
@@ -49,18 +49,25 @@ impl Series {
         }
     }
 
+    /// Begins a counter at zero, as in a new process.
+    pub fn restart(&mut self) {
+        if self.metric.kind == Kind::Counter {
+            self.value = 0.0;
+        }
+    }
+
     /// The reading one second later.
     pub fn step(&mut self, conditions: Conditions, random: &mut Random) -> Reading {
         let faulting = self.name.contains("major")
             || self.name.contains("refault")
             || self.name.contains("steal");
-        let push = if faulting {
+        let factor = if faulting {
             conditions.memory_scarcity * conditions.memory_scarcity
         } else {
             1.0
         };
         if self.metric.kind == Kind::Counter {
-            self.value += self.rate * conditions.load * push * random.about_one(1.0);
+            self.value += self.rate * conditions.load * factor * random.about_one(1.0);
         } else if self.rate > 0.0 {
             // Grows towards its level, as memory does.
             self.value =
@@ -90,11 +97,11 @@ impl Series {
     }
 }
 
-/// Level and rate: mean and variation of a gauge, or initial value of a counter and its growth per second.
-fn usual(table: &str, column: &Column) -> (f64, f64) {
+/// Mean and variation of a gauge, or initial value of a counter and its growth per second.
+fn level_and_rate(table: &str, column: &Column) -> (f64, f64) {
     let name = column.name;
     let counter = column.metric.kind == Kind::Counter;
-    let exact: Option<(f64, f64)> = match (table, name) {
+    let exact = match (table, name) {
         ("process_sample", "resident_anon_bytes") => Some((90.0 * GIB, 0.004)),
         ("process_sample", "resident_file_bytes") => Some((300.0 * GIB, 0.01)),
         ("process_sample", "virtual_bytes") => Some((1400.0 * GIB, 0.001)),
@@ -124,8 +131,8 @@ fn usual(table: &str, column: &Column) -> (f64, f64) {
         (_, "cache_hits") => Some((0.0, 9000.0)),
         _ => None,
     };
-    if let Some(usual) = exact {
-        return usual;
+    if let Some(exact) = exact {
+        return exact;
     }
     if name.starts_with("up_") {
         return (1.0, 0.0);

@@ -1,9 +1,9 @@
-//! Checks that a file has the tables of the format, and otherwise only plain tables and indexes.
+//! Checks that a file has the format's tables, and nothing that computes, such as a view.
 
 use super::UntrustedDatabase;
 use crate::{
     error::{Error, Result},
-    schema::{ColumnKind, TABLES, TableSpec},
+    schema::{ColumnKind, PRIMARY_KEY, TABLES, TableSpec},
 };
 use std::{
     collections::{HashMap, HashSet},
@@ -15,9 +15,7 @@ pub type PresentTables = HashMap<String, HashSet<String>>;
 
 const MAX_SHOWN_CHARS: usize = 80;
 
-const PRIMARY_KEY: &str = "PRIMARY KEY";
-
-/// Of columns that a later version added.
+/// Constraints that a column of a later version may have.
 const UNKNOWN_COLUMN_CONSTRAINTS: [&str; 3] = ["", "NOT NULL", "NOT NULL UNIQUE"];
 
 /// Returns the known tables of the file. Ignores other tables, and indexes of plain columns.
@@ -100,7 +98,7 @@ pub fn schema_objects(database: &UntrustedDatabase) -> Result<Vec<SchemaObject>>
     })
 }
 
-/// Also true for SQLite's own index of a constraint.
+/// Also true for SQLite's own index of a constraint, which has no SQL.
 fn is_plain_index(sql: &str) -> bool {
     let plain =
         |c: char| c.is_ascii_alphanumeric() || c.is_ascii_whitespace() || "_\",()".contains(c);
@@ -115,15 +113,16 @@ pub fn excerpt(text: &str) -> String {
         .collect()
 }
 
-/// A primary key must be as in the format, other columns of a known type or none. Their constraint
-/// may be missing. Only columns with a constraint must exist.
+/// Returns the columns' names. A primary key must be declared as in the format. Other columns have
+/// a known type or none, and may lack their constraint. Columns that the format declares without a
+/// constraint may be missing.
 fn check_columns(sql: &str, spec: &TableSpec) -> Result<HashSet<String>, String> {
     let declared = parse_declarations(sql, spec);
     let declared = declared
         .ok_or_else(|| format!("`{}` is declared otherwise than in a recording", spec.name))?;
     for (name, declaration) in &declared {
         let column = spec.columns.iter().find(|column| column.name == *name);
-        // Other versions may use another type, other writers none.
+        // Another version may use another type, and other programs may omit it.
         let kinds = [
             ColumnKind::Integer.sql(),
             ColumnKind::Real.sql(),
@@ -153,11 +152,10 @@ fn check_columns(sql: &str, spec: &TableSpec) -> Result<HashSet<String>, String>
         .iter()
         .map(|(name, _)| (*name).to_owned())
         .collect();
-    let is_constrained = |constraint: &str| !constraint.is_empty();
     match spec
         .columns
         .iter()
-        .find(|column| is_constrained(column.constraint) && !names.contains(column.name))
+        .find(|column| !column.constraint.is_empty() && !names.contains(column.name))
     {
         Some(column) => Err(format!("`{}` has no column `{}`", spec.name, column.name)),
         None => Ok(names),

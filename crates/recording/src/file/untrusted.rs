@@ -1,5 +1,3 @@
-//! A reading connection to an untrusted file: the file's size bounds the cost of each statement.
-
 use std::{
     collections::HashSet,
     fs::File,
@@ -16,16 +14,15 @@ use rusqlite::{Connection, Params, Row, config::DbConfig, limits::Limit, types::
 use super::{length, opened_path, with_suffix};
 use crate::error::{AttachPath, Error, Result};
 
-/// Maximum bytes: a manifest with 512 arguments of 4,096 bytes, each escaped in JSON.
+/// Enough for a manifest with 512 arguments of 4,096 bytes, all escaped in JSON.
 const MAX_VALUE_BYTES: usize = 16 << 20;
 
-/// Bytes.
 const MAX_ROW_BYTES: usize = 128 << 20;
 
-/// Maximum bytes of a CREATE statement; the longest one has some thousand.
+/// For CREATE statements. The longest has some thousand bytes.
 const MAX_STATEMENT_BYTES: usize = 64 << 10;
 
-/// Minimum bytes of a row: its page pointer, length, number, and a header of two.
+/// Bytes of an empty row: two for its pointer, one each for length and number, two for a header.
 const MIN_ROW_BYTES: u64 = 6;
 
 /// Limit of SQLite VM instructions per byte of the file. Reading a recording takes fewer than two
@@ -39,8 +36,8 @@ const CHECK_INTERVAL_STEPS: u16 = 1000;
 /// A reading connection to an untrusted file.
 ///
 /// Pages with several references could make a small file an endless table. So a statement returns
-/// no more rows and text than the file can hold. The file's size also limits its instructions. It
-/// must not sort, because SQLite sorts before the first row.
+/// no more rows and text than the file can hold. Its limit of instructions also depends on the
+/// file's size. A statement must not sort, because SQLite sorts before it returns the first row.
 #[derive(Debug)]
 pub struct UntrustedDatabase {
     conn: Connection,
@@ -113,7 +110,7 @@ impl UntrustedDatabase {
         Ok(numbers.into_iter().next_back().flatten())
     }
 
-    /// Not with `count(*)`, which would follow a cycle of pages forever.
+    /// Uses `sum(1)`, because `count(*)` would follow a cycle of pages forever.
     pub fn count_rows(&self, table: &str) -> Result<u64> {
         let rows = self.query_integer(&format!("SELECT sum(1) FROM {table}"))?;
         Ok(rows.and_then(|rows| u64::try_from(rows).ok()).unwrap_or(0))
@@ -142,7 +139,7 @@ impl UntrustedDatabase {
     ///
     /// # Errors
     /// [`Error::Refused`] if the result or the work exceeds what a recording of this size needs, or
-    /// a value is invalid.
+    /// a value is too long.
     pub fn walk<E: From<Error>>(
         &self,
         sql: &str,
@@ -189,7 +186,7 @@ impl UntrustedDatabase {
     }
 
     /// Like [`Self::collect`], but `read` must fail at a value that is neither a number nor NULL.
-    /// Such a value ends the walk, so no text needs to be counted: that takes a quarter of the time.
+    /// Then no row has text, and the walk saves the quarter of its time that counting text takes.
     pub fn collect_numbers<T>(
         &self,
         sql: &str,
@@ -225,7 +222,6 @@ fn max_steps(bytes: u64) -> u64 {
         .saturating_add(BASE_STEPS)
 }
 
-/// Bytes.
 fn text_bytes(row: &Row<'_>, columns: usize) -> u64 {
     let length = |i| match row.get_ref(i) {
         Ok(ValueRef::Text(bytes) | ValueRef::Blob(bytes)) => bytes.len() as u64,
@@ -240,7 +236,7 @@ const WAL_HEADER_BYTES: usize = 32;
 const FRAME_HEADER_BYTES: usize = 24;
 
 /// Returns the bytes of the database. Fails if the file ends before its last page, unless the WAL
-/// has the missing pages. SQLite would return such a page as zeros, and only on access.
+/// has the missing pages. SQLite itself would read a missing page as zeros.
 fn check_not_truncated(conn: &Connection, path: &Path) -> Result<u64> {
     let read_pragma =
         |pragma: &str| conn.pragma_query_value(None, pragma, |row| row.get::<_, i64>(0));
@@ -265,8 +261,8 @@ fn check_not_truncated(conn: &Connection, path: &Path) -> Result<u64> {
 
 /// Converts [`Error::Damaged`] to [`Error::Truncated`] if the file is too short.
 ///
-/// Opens the file beside SQLite, which drops this process's locks: use it only if nothing is locked
-/// any more.
+/// Opens and closes the file itself, which drops SQLite's locks of this process. So call it only
+/// while SQLite has no lock on the file.
 pub fn detect_truncation(path: &Path, error: Error) -> Error {
     let (Error::Damaged { .. }, Ok(want)) = (&error, declared_bytes(path)) else {
         return error;

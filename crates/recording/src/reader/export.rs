@@ -1,4 +1,4 @@
-//! Any table as it is, for programs that do not interpret it.
+//! Reads any table without interpreting its values.
 
 use super::Recording;
 use crate::{
@@ -69,7 +69,7 @@ impl Recording {
         self.conn.collect(&sql, [first, last], read_row)
     }
 
-    /// The query of all its columns; `None` if the recording does not have the table.
+    /// The query of all columns; `None` if the recording does not have the table.
     fn select(&self, table: &str) -> Result<Option<(&'static TableSpec, String)>> {
         let spec = table_named(table).ok_or_else(|| Error::NoSuchColumn {
             what: table.to_owned(),
@@ -85,7 +85,7 @@ fn cells(row: &rusqlite::Row<'_>, columns: usize) -> rusqlite::Result<Row> {
     (0..columns).map(|i| row.get_ref(i).map(cell)).collect()
 }
 
-/// Never a blob: its bytes are text.
+/// Reads a blob as text, because no column of the format has blobs.
 fn cell(value: ValueRef<'_>) -> Cell {
     match value {
         ValueRef::Null => Cell::Null,

@@ -5,6 +5,7 @@ use crate::{
     error::{AttachPath, Result},
     file::{self, duration, length, with_suffix},
     rows::{EventKind, ProcessRow, SessionRow, TickRow},
+    schema::POINT_TABLES,
 };
 
 /// Progress of a run. Values are `None` or false until they are recorded.
@@ -16,9 +17,9 @@ pub struct Progress {
     /// Whether the process that was followed last has exited.
     pub has_ended: bool,
     /// When the first bank with a transaction was frozen, in Unix ns of the validator's clock. If
-    /// `cost_tracker_point` has no rows: when the first slot with one was replayed.
+    /// `cost_tracker_point` has no rows: when the first slot with a transaction was replayed.
     pub first_transaction_unix_ns: Option<i64>,
-    /// Highest slot in the newest rows of the tables with slots.
+    /// Highest slot in the newest rows of samples and points.
     pub newest_slot: Option<u64>,
     pub has_reached_tip: bool,
 }
@@ -34,13 +35,6 @@ const SLOT_COLUMNS: [(&str, &str); 4] = [
 const TRANSACTION_COLUMNS: [(&str, &str); 2] = [
     ("cost_tracker_point", "transaction_count"),
     ("replay_slot_point", "total_transactions"),
-];
-
-const POINT_TABLES: [&str; 4] = [
-    "program_cache_point",
-    "replay_slot_point",
-    "set_root_point",
-    "cost_tracker_point",
 ];
 
 /// Points arrive nearly in order: the earliest is within this many first rows, the latest within
@@ -91,7 +85,8 @@ impl Recording {
             );
             newest = self.query_integer(&push_sql)?;
         }
-        for table in POINT_TABLES.into_iter().filter(|table| self.has(table)) {
+        let point_tables = POINT_TABLES.iter().map(|spec| spec.name);
+        for table in point_tables.filter(|table| self.has(table)) {
             let last_row = format!(
                 "SELECT session, received_unix_ns FROM {table} ORDER BY rowid DESC LIMIT 1"
             );
@@ -159,7 +154,7 @@ pub struct RecordingInfo {
     /// 0 for a finished recording.
     pub wal_bytes: u64,
     pub labels: Vec<(String, String)>,
-    /// Such as which files were merged, or why the flight recorder saved this one.
+    /// Remarks about the file, such as `merged_from` and `saved_reason`.
     pub meta: BTreeMap<String, String>,
     /// By time.
     pub sessions: Vec<SessionRow>,
@@ -192,14 +187,13 @@ impl Recording {
             sessions,
             processes: self.processes()?,
             tables: self.tables()?,
-            first_tick: self.ticks_where("ORDER BY id LIMIT 1")?.pop(),
+            first_tick: self.ticks_with("ORDER BY id LIMIT 1")?.pop(),
             last_tick: self.last_tick()?,
         })
     }
 }
 
-/// Maximum points that one call returns.
-const MAX_POINTS: u32 = 4096;
+const MAX_LIVE_POINTS: u32 = 4096;
 
 /// The newest values that show whether a validator keeps up. Values that were not recorded are
 /// absent.
@@ -213,22 +207,27 @@ pub struct LiveStatus {
     pub newest_shred_slot: Option<u64>,
     /// New replays: end in Unix ns of the validator's clock, duration in microseconds.
     pub replays: Vec<(i64, f64)>,
-    /// Argument of the next call.
+    /// `after_rowid` of the next [`Recording::live_status`].
     pub last_point_rowid: i64,
 }
 
 impl Recording {
-    /// Returns slots after the point `after`: 0 at first, then [`LiveStatus::last_point_rowid`].
-    pub fn live(&self, after: i64) -> Result<LiveStatus> {
-        let mut live = LiveStatus {
+    /// Returns replays after the point `after_rowid`: 0 at first, then
+    /// [`LiveStatus::last_point_rowid`].
+    pub fn live_status(&self, after_rowid: i64) -> Result<LiveStatus> {
+        let mut status = LiveStatus {
             tick: self.last_tick()?,
             pid: self
                 .query_integer("SELECT pid FROM process ORDER BY id DESC LIMIT 1")?
                 .and_then(|pid| u32::try_from(pid).ok()),
-            last_point_rowid: after,
+            last_point_rowid: after_rowid,
             ..LiveStatus::default()
         };
-        if let Some(tick) = live.tick.as_ref().filter(|_| self.has("validator_sample")) {
+        if let Some(tick) = status
+            .tick
+            .as_ref()
+            .filter(|_| self.has("validator_sample"))
+        {
             let value_at_tick = |name: &str| -> Result<Option<u64>> {
                 let column = file::column_list(
                     &self.present_tables,
@@ -241,18 +240,18 @@ impl Recording {
                 ))?;
                 Ok(value.and_then(|value| u64::try_from(value).ok()))
             };
-            (live.slots_behind, live.newest_shred_slot) =
+            (status.slots_behind, status.newest_shred_slot) =
                 (value_at_tick("slots_behind")?, value_at_tick("slot_shred")?);
         }
         let sql = format!(
-            "SELECT rowid, unix_ns, replay_total_elapsed_us FROM replay_slot_point WHERE rowid > {after} ORDER BY rowid LIMIT {MAX_POINTS}"
+            "SELECT rowid, unix_ns, replay_total_elapsed_us FROM replay_slot_point WHERE rowid > {after_rowid} ORDER BY rowid LIMIT {MAX_LIVE_POINTS}"
         );
         let replays = self.query_numbers("replay_slot_point", &sql, |row| {
-            live.last_point_rowid = row.get(0)?;
+            status.last_point_rowid = row.get(0)?;
             let duration: Option<f64> = row.get(2)?;
             Ok(duration.zip(row.get(1)?).map(|(us, unix_ns)| (unix_ns, us)))
         })?;
-        live.replays = replays.into_iter().flatten().collect();
-        Ok(live)
+        status.replays = replays.into_iter().flatten().collect();
+        Ok(status)
     }
 }

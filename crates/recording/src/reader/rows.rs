@@ -91,14 +91,14 @@ impl Recording {
     }
 
     pub fn ticks(&self) -> Result<Vec<TickRow>> {
-        self.ticks_where("ORDER BY id")
+        self.ticks_with("ORDER BY id")
     }
 
     pub(super) fn last_tick(&self) -> Result<Option<TickRow>> {
-        Ok(self.ticks_where("ORDER BY id DESC LIMIT 1")?.pop())
+        Ok(self.ticks_with("ORDER BY id DESC LIMIT 1")?.pop())
     }
 
-    pub(super) fn ticks_where(&self, clause: &str) -> Result<Vec<TickRow>> {
+    pub(super) fn ticks_with(&self, clause: &str) -> Result<Vec<TickRow>> {
         let sql = format!(
             "SELECT id, session, number, unix_ns, uptime_ns, process, phase FROM tick {clause}"
         );
@@ -149,11 +149,8 @@ impl Recording {
     /// Ordered by time, then name.
     pub fn pools(&self) -> Result<Vec<PoolRow>> {
         let names = self.names("pool")?;
-        let columns = POOL
-            .iter()
-            .map(|column| column.name)
-            .collect::<Vec<_>>()
-            .join(", ");
+        let column_names = POOL.iter().map(|column| column.name);
+        let columns = file::column_list(&self.present_tables, "pool_sample", column_names);
         let mut rows = self.query_numbers(
             "pool_sample",
             &format!("SELECT tick, pool, {columns} FROM pool_sample ORDER BY rowid"),
@@ -228,6 +225,7 @@ impl Recording {
         Ok(rows)
     }
 
+    /// The last problems of each source, unless they are over.
     pub fn last_problems(&self) -> Result<Vec<ProblemRow>> {
         let mut last: BTreeMap<String, Vec<ProblemRow>> = BTreeMap::new();
         for row in self.problems()? {
@@ -283,7 +281,7 @@ impl Recording {
                 row.get(index)
             })
         })?;
-        // They arrive nearly in order.
+        // Fast, because points arrive nearly in order.
         points.sort_by_key(P::time_unix_ns);
         Ok(points)
     }

@@ -5,15 +5,15 @@ use faultline_metrics::metrics::{
     cgroup, daemon, host, memory, pools, process, recorded, validator,
 };
 
-/// Declares tables: of each column, in the order of the file, its name, its metric in a chapter of
-/// the catalog and the values of the metric's labels.
+/// Declares tables. Each column has a name, a metric and the values of the metric's labels. The
+/// metric is a constant in the module before the braces.
 macro_rules! columns {
-    ($($(#[$doc:meta])* $table:ident: $($chapter:ident { $($name:ident = $metric:ident $($label:literal)*;)* })*;)*) => {
+    ($($(#[$doc:meta])* $table:ident: $($module:ident { $($name:ident = $metric:ident $($label:literal)*;)* })*;)*) => {
         $(
             $(#[$doc])*
             pub static $table: &[Column] = &[$($(Column {
                 name: stringify!($name),
-                metric: &$chapter::$metric,
+                metric: &$module::$metric,
                 label_values: &[$($label),*],
             }),*),*];
         )*
@@ -271,7 +271,7 @@ columns! {
         open_fds = SELF_OPEN_FDS;
     };
 
-    /// Table `pool_sample`. The first label of these metrics is the pool's name, which the row has.
+    /// Table `pool_sample`. The column `pool` replaces the first label of these metrics.
     POOL: pools {
         threads = THREADS;
         major_faults = PAGE_FAULTS "major";
@@ -282,7 +282,7 @@ columns! {
         block_io_delay_seconds = BLOCK_IO_DELAY;
     };
 
-    /// Table `device_sample`. The first label is the device's name, which the row has.
+    /// Table `device_sample`. The column `device` replaces the first label.
     DEVICE: cgroup {
         read_bytes = IO_BYTES "read";
         write_bytes = IO_BYTES "write";

@@ -13,24 +13,24 @@ pub type TableDeclaration = (
     &'static [ColumnDeclaration],
 );
 
-const PRIMARY_KEY: &str = "PRIMARY KEY";
+pub const PRIMARY_KEY: &str = "PRIMARY KEY";
 pub const NOT_NULL: &str = "NOT NULL";
 
-/// Declares tables: name, order column, description; of each column name, kind, constraint and
-/// description.
+/// Declares tables with name, order column and description. Each column has a name, a kind, a
+/// constraint and a description.
 macro_rules! tables {
-    ($($table:ident by $order:ident $description:literal {
-        $($column:ident $kind:ident $($constraint:ident)? $($meaning:literal)?;)*
+    ($($table:ident by $order_column:ident $description:literal {
+        $($column:ident $kind:ident $($constraint:ident)? $($column_description:literal)?;)*
     })*) => {
         &[$((
             stringify!($table),
-            stringify!($order),
+            stringify!($order_column),
             $description,
             &[$((
                 stringify!($column),
                 $kind,
                 constraint!($($constraint)?),
-                concat!($($meaning)?),
+                concat!($($column_description)?),
             )),*],
         )),*]
     };
@@ -60,11 +60,11 @@ pub static MAIN_TABLES: &[TableDeclaration] = tables! {
         value Text NOT_NULL;
     }
 
-    session by id "One life of the daemon: a restart appends one." {
+    session by id "One daemon from start to end: a restart appends a session." {
         id Integer PRIMARY_KEY;
         started_unix_ns Integer NOT_NULL "when it began, in ns since 1970";
         ended_unix_ns Integer "when it ended in order; NULL while it runs, or if it was killed: \
-            the last tick is then its end. In a copy, the time of the last tick";
+            its last tick is then the end. A copy has the time of the last tick";
         interval_ns Integer NOT_NULL "from tick to tick";
         version Text NOT_NULL "of the daemon";
         manifest Text NOT_NULL "host, CPU, memory, disks, kernel, configuration: a JSON object";
@@ -72,7 +72,7 @@ pub static MAIN_TABLES: &[TableDeclaration] = tables! {
 
     process by id "A process that was followed." {
         id Integer PRIMARY_KEY;
-        session Integer NOT_NULL "by which session";
+        session Integer NOT_NULL "the session that followed it";
         pid Integer NOT_NULL;
         started_unix_ns Integer "when it started, in ns since 1970; NULL if unknown";
         seen_unix_ns Integer NOT_NULL "when the daemon found it, in ns since 1970";
@@ -95,10 +95,10 @@ pub static MAIN_TABLES: &[TableDeclaration] = tables! {
     }
 
     tick by id "One tick of the daemon." {
-        id Integer PRIMARY_KEY "ascending over all sessions; what samples point at";
+        id Integer PRIMARY_KEY "ascending over all sessions; rows of samples refer to it";
         session Integer NOT_NULL;
-        number Integer NOT_NULL "counted by the daemon from 1; a gap is a missed tick or one that \
-            was not written";
+        number Integer NOT_NULL "counted by the daemon from 1; a skipped number is a tick that was \
+            missed or not written";
         unix_ns Integer NOT_NULL "when, in ns since 1970, on a clock that may be set";
         uptime_ns Integer NOT_NULL "when, in ns since the daemon started, on a clock that never \
             jumps: for rates";
@@ -123,28 +123,29 @@ pub static SERIES: &[TableDeclaration] = tables! {
         labels Text NOT_NULL "a JSON object";
     }
 
-    series_sample by rowid "Their values, where they changed. Carries forward." {
+    series_sample by rowid "A value of `series`, where it changed. It \
+        [carries forward](#how-to-read-it)." {
         tick Integer NOT_NULL;
         series Integer NOT_NULL;
         value Real "NULL when it is gone";
     }
 };
 
-pub const TICK: ColumnDeclaration = ("tick", Integer, PRIMARY_KEY, "`tick.id`");
+pub const TICK_COLUMN: ColumnDeclaration = ("tick", Integer, PRIMARY_KEY, "`tick.id`");
 
-/// Of the tables of names: `pool` and `device`.
-pub const NAMES: [ColumnDeclaration; 2] = [
+/// Columns of `pool` and `device`.
+pub const NAME_COLUMNS: [ColumnDeclaration; 2] = [
     ("id", Integer, PRIMARY_KEY, ""),
     ("name", Text, "NOT NULL UNIQUE", ""),
 ];
 
-pub const POINT: [ColumnDeclaration; 4] = [
+pub const POINT_COLUMNS: [ColumnDeclaration; 4] = [
     ("session", Integer, NOT_NULL, ""),
     (
         "tick",
         Integer,
         "",
-        "the last tick before it was written; NULL before the first",
+        "the last tick before the point was written; NULL before the first tick",
     ),
     (
         "unix_ns",
@@ -156,6 +157,6 @@ pub const POINT: [ColumnDeclaration; 4] = [
         "received_unix_ns",
         Integer,
         NOT_NULL,
-        "when the daemon received it, in ns since 1970",
+        "when the daemon received the point, in ns since 1970",
     ),
 ];

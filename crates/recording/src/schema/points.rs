@@ -134,7 +134,7 @@ macro_rules! points {
         }
 
         /// Every point table, in the order of `recorded_datapoints!`.
-        pub static SPECS: &[PointSpec] = &[$($kind::SPEC),*];
+        pub static POINT_TABLES: &[PointSpec] = &[$($kind::SPEC),*];
     };
 }
 

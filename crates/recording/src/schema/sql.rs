@@ -1,7 +1,7 @@
 use super::{
     Column, ColumnKind, DEVICE, POOL, PerTickTable,
     fixed::{self, ColumnDeclaration, NOT_NULL, TableDeclaration},
-    points::{PointSpec, SPECS},
+    points::{POINT_TABLES, PointSpec},
 };
 use std::{fmt::Write, sync::LazyLock};
 
@@ -9,7 +9,7 @@ use std::{fmt::Write, sync::LazyLock};
 pub struct TableColumn {
     pub name: &'static str,
     pub kind: ColumnKind,
-    /// The table of the ids that it has; for `id`, its own table.
+    /// The table whose ids the column has; for `id`, its own table.
     pub references: Option<&'static str>,
     /// Text after the type in CREATE TABLE: `PRIMARY KEY`, `NOT NULL` or nothing.
     pub constraint: &'static str,
@@ -91,7 +91,7 @@ pub static TABLES: LazyLock<Vec<TableSpec>> = LazyLock::new(|| {
         "pool",
         "id",
         "The names of thread pools.",
-        &fixed::NAMES,
+        &fixed::NAME_COLUMNS,
     )));
     tables.push(keyed_samples_table(
         "pool_sample",
@@ -103,7 +103,7 @@ pub static TABLES: LazyLock<Vec<TableSpec>> = LazyLock::new(|| {
         "device",
         "id",
         "The names of block devices.",
-        &fixed::NAMES,
+        &fixed::NAME_COLUMNS,
     )));
     tables.push(keyed_samples_table(
         "device_sample",
@@ -112,21 +112,21 @@ pub static TABLES: LazyLock<Vec<TableSpec>> = LazyLock::new(|| {
         DEVICE,
     ));
     tables.extend(fixed::SERIES.iter().map(fixed_table));
-    tables.extend(SPECS.iter().map(point_table));
+    tables.extend(POINT_TABLES.iter().map(point_table));
     tables
 });
 
 const POOL_DESCRIPTION: &str =
-    "Totals of each thread pool, where one of them changed. Carries forward.";
-const DEVICE_DESCRIPTION: &str =
-    "What the cgroup read and wrote, by block device, where it changed. Carries forward.";
+    "Totals of a thread pool, where one changed. They [carry forward](#how-to-read-it).";
+const DEVICE_DESCRIPTION: &str = "The cgroup's totals for a block device, where one changed. They \
+    [carry forward](#how-to-read-it).";
 
-/// Tables whose ids are in a column of their name in other tables.
+/// Their ids are in columns of other tables. Such a column has the table's name.
 const TABLES_WITH_IDS: [&str; 7] = [
     "session", "process", "event", "tick", "pool", "device", "series",
 ];
 
-fn column(
+fn fixed_column(
     table: &'static str,
     &(name, kind, constraint, description): &ColumnDeclaration,
 ) -> TableColumn {
@@ -172,7 +172,9 @@ fn table_spec(
 }
 
 fn fixed_table(&(name, order_column, description, columns): &TableDeclaration) -> TableSpec {
-    let columns = columns.iter().map(|declaration| column(name, declaration));
+    let columns = columns
+        .iter()
+        .map(|declaration| fixed_column(name, declaration));
     table_spec(name, order_column, description, columns.collect())
 }
 
@@ -191,7 +193,7 @@ fn metric_column(column: &Column, key: &[&str]) -> TableColumn {
 }
 
 fn per_tick_table(table: PerTickTable) -> TableSpec {
-    let mut columns = vec![column(table.name(), &fixed::TICK)];
+    let mut columns = vec![fixed_column(table.name(), &fixed::TICK_COLUMN)];
     columns.extend(
         table
             .columns()
@@ -207,16 +209,16 @@ fn keyed_samples_table(
     description: &'static str,
     values: &[Column],
 ) -> TableSpec {
-    let key = |key_table| column(name, &(key_table, ColumnKind::Integer, NOT_NULL, ""));
-    let mut columns = vec![key("tick"), key(key_table)];
+    let id = |referenced| fixed_column(name, &(referenced, ColumnKind::Integer, NOT_NULL, ""));
+    let mut columns = vec![id("tick"), id(key_table)];
     columns.extend(values.iter().map(|column| metric_column(column, &["..."])));
     table_spec(name, "rowid", description, columns)
 }
 
 fn point_table(spec: &PointSpec) -> TableSpec {
-    let keys = fixed::POINT
+    let keys = fixed::POINT_COLUMNS
         .iter()
-        .map(|declaration| column(spec.name, declaration));
+        .map(|declaration| fixed_column(spec.name, declaration));
     let values = spec.fields.iter().map(|(name, description)| {
         let description = description.trim().trim_end_matches('.');
         value_column(name, ColumnKind::Integer, description.to_owned())

@@ -13,6 +13,7 @@ use crate::schema::{ColumnKind, TABLES, TableSpec, table_named};
 /// Rows by table.
 pub type RowCounts = BTreeMap<&'static str, u64>;
 
+/// By source, whether the tick has a new sample.
 pub type SampledSources = [bool; Source::ALL.len()];
 
 #[derive(Debug)]
@@ -122,13 +123,13 @@ impl KeyedSamples {
         }
     }
 
-    /// Call it after a commit. Gone keys may never return.
+    /// Gone keys may never return. Call it after a commit, because a rollback writes them again.
     pub fn forget_gone_keys(&mut self) {
         self.entries
             .retain(|_, entry| entry.written.as_ref() != Some(&self.empty_values));
     }
 
-    /// Keys may have been removed from the file: their ids are looked up again.
+    /// Keys may have been removed from the file: the next write finds their ids again.
     pub fn forget_ids(&mut self) {
         self.entries.values_mut().for_each(|entry| entry.id = None);
     }
@@ -188,7 +189,7 @@ pub enum Number {
 const MAX_EXACT_INTEGER: f64 = 9_007_199_254_740_992.0;
 
 impl Number {
-    /// Uses the column's kind if that is lossless. `None` for a histogram.
+    /// Converts to the column's kind, but a fraction stays real. `None` for a histogram or NaN.
     pub fn of(value: &Value, kind: ColumnKind) -> Self {
         match *value {
             Value::Integer(n) if kind == ColumnKind::Real => Number::real(n as f64),

@@ -2,7 +2,8 @@ use super::{TransactionState, Writer, keyed_samples::RowCounts, samples::Samples
 use crate::{
     error::{AttachPath, Error, Result},
     file::{
-        self, PresentTables, RECORDING_KIND, SIDE_FILES, UntrustedDatabase, nanos, with_suffix,
+        self, PresentTables, RECORDING_KIND, SIDE_FILE_SUFFIXES, UntrustedDatabase, nanos,
+        with_suffix,
     },
     rows::{NewRecording, NewSession},
     schema::{APPLICATION_ID, FORMAT, TABLES},
@@ -20,7 +21,7 @@ const AUTOCHECKPOINT_PAGES: i64 = 4096;
 
 impl Writer {
     pub fn create(path: &Path, new_recording: &NewRecording) -> Result<Writer> {
-        // SQLite would overwrite or delete it.
+        // SQLite would overwrite or delete such a file.
         if let Some((path, _)) = side_file(path).filter(|_| !path.exists()) {
             return Err(Error::LeftoverJournal {
                 path,
@@ -91,7 +92,9 @@ impl Writer {
 
 /// The WAL, shared memory or journal of `path`, whichever exists, and its metadata.
 fn side_file(path: &Path) -> Option<(PathBuf, Metadata)> {
-    let names = SIDE_FILES.iter().map(|suffix| with_suffix(path, suffix));
+    let names = SIDE_FILE_SUFFIXES
+        .iter()
+        .map(|suffix| with_suffix(path, suffix));
     names
         .filter_map(|name| Some((name.clone(), name.symlink_metadata().ok()?)))
         .next()
@@ -183,7 +186,7 @@ fn begin_session(
     let id = conn.last_insert_rowid();
     let mut current = TransactionState {
         next_tick,
-        process: None,
+        last_process_id: None,
         counts,
     };
     *current.counts.entry("session").or_default() += 1;
@@ -202,7 +205,7 @@ fn begin_session(
     })
 }
 
-/// Sorted by key. Of several labels with one key, the last.
+/// Sorted by key. The last label of each key counts.
 fn labels(new_recording: &NewRecording) -> Vec<(String, String)> {
     let labels: BTreeMap<_, _> = new_recording.labels.iter().cloned().collect();
     labels.into_iter().collect()
@@ -231,7 +234,7 @@ pub fn other_labels_error(
 #[derive(Debug)]
 pub struct WriterLock {
     file: File,
-    /// On NFS, a file beside the recording.
+    /// On NFS, a file next to the recording.
     separate: Option<PathBuf>,
 }
 
@@ -270,7 +273,7 @@ fn lock_separate_file(path: &Path) -> Result<WriterLock> {
         .truncate(false)
         .open(&separate);
     let file = try_lock(open.at(&separate)?, path)?;
-    // Its last holder may have removed it after it was opened here.
+    // The previous writer may have removed the file after it was opened here.
     if !is_file_at(&file, &separate) {
         return Err(Error::InUse {
             path: path.to_owned(),
@@ -294,7 +297,7 @@ fn try_lock(file: File, path: &Path) -> Result<File> {
 
 fn remove_all(path: &Path) {
     let _ = fs::remove_file(path);
-    for suffix in SIDE_FILES {
+    for suffix in SIDE_FILE_SUFFIXES {
         let _ = fs::remove_file(with_suffix(path, suffix));
     }
 }
@@ -357,7 +360,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_lock_beside_a_recording_is_exclusive_and_removed() {
+    fn a_separate_lock_file_is_exclusive_and_removed() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("run.fltl");
         let lock = lock_separate_file(&path).unwrap();

@@ -1,6 +1,6 @@
-//! Bounds the flight recorder's ring.
+//! Removes old rows, to bound the flight recorder's file.
 
-use super::{Writer, keyed_samples::RowCounts};
+use super::{Writer, keyed_samples::RowCounts, samples::KEYED_TABLES};
 use crate::{
     error::Result,
     file::nanos,
@@ -8,13 +8,6 @@ use crate::{
 };
 use rusqlite::{Connection, OptionalExtension, params};
 use std::time::Duration;
-
-/// Tables of names, each with the table of its samples.
-const NAMED_SAMPLES: [(&str, &str); 3] = [
-    ("pool", "pool_sample"),
-    ("device", "device_sample"),
-    ("series", "series_sample"),
-];
 
 impl Writer {
     /// Removes everything older than `before_unix`: ticks with their rows, points, events, and
@@ -84,8 +77,8 @@ fn prune(
     process: Option<i64>,
     removed: &mut RowCounts,
 ) -> rusqlite::Result<()> {
-    for (name, table) in NAMED_SAMPLES {
-        carry_forward(conn, table, name, retained)?;
+    for tables in KEYED_TABLES {
+        carry_forward(conn, tables, retained)?;
     }
     carry_problems(conn, retained)?;
     let mut delete =
@@ -146,9 +139,9 @@ fn delete_unreferenced(
                   AND id NOT IN (SELECT process FROM event WHERE process NOT NULL)";
     delete("process", unused, &[current_process])?;
     delete("session", "id < ?1", &[retained.session])?;
-    for (name, samples) in NAMED_SAMPLES {
-        let condition = format!("id NOT IN (SELECT {name} FROM {samples})");
-        delete(name, &condition, &[])?;
+    for [key_table, sample_table] in KEYED_TABLES {
+        let condition = format!("id NOT IN (SELECT {key_table} FROM {sample_table})");
+        delete(key_table, &condition, &[])?;
     }
     Ok(())
 }
@@ -161,19 +154,18 @@ fn tick_column(table: &TableSpec) -> Option<&'static str> {
         .map(|column| column.name)
 }
 
-/// Moves the last earlier row of each name to the first retained tick, unless that tick has one.
-/// Moves only rows of the same session and process, because readers carry no others.
+/// Moves the last earlier row of each key to the first retained tick, unless that tick has one.
+/// Moves only rows of the tick's session and process, because readers carry no others forward.
 fn carry_forward(
     conn: &Connection,
-    table: &str,
-    name: &str,
+    [key, table]: [&str; 2],
     retained: &FirstRetained,
 ) -> rusqlite::Result<()> {
     let sql = format!(
         "UPDATE {table} SET tick = ?1 WHERE rowid IN (
              SELECT max(s.rowid) FROM {table} s JOIN tick t ON t.id = s.tick
-             WHERE s.tick < ?1 AND t.session = ?2 AND t.process IS ?3 GROUP BY s.{name})
-         AND {name} NOT IN (SELECT {name} FROM {table} WHERE tick = ?1)"
+             WHERE s.tick < ?1 AND t.session = ?2 AND t.process IS ?3 GROUP BY s.{key})
+         AND {key} NOT IN (SELECT {key} FROM {table} WHERE tick = ?1)"
     );
     conn.prepare_cached(&sql)?
         .execute(params![retained.tick, retained.session, retained.process])

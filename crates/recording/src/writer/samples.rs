@@ -11,7 +11,7 @@ use super::keyed_samples::{
 use crate::schema::{Column, ColumnKind, DEVICE, POOL, PerTickTable, metrics_without_samples};
 
 #[derive(Debug)]
-struct WideRow {
+struct PerTickRow {
     sql: &'static str,
     name: &'static str,
     values: Vec<Number>,
@@ -22,8 +22,8 @@ struct WideRow {
 #[derive(Debug)]
 pub struct Samples {
     destinations: Destinations,
-    wide_rows: Vec<WideRow>,
-    /// Pools, devices and series.
+    per_tick_rows: Vec<PerTickRow>,
+    /// In the order of [`KEYED_TABLES`].
     keyed_samples: [KeyedSamples; 3],
     /// Sample time of each source at the last written tick.
     sampled_at: [Option<Stamp>; Source::ALL.len()],
@@ -32,7 +32,7 @@ pub struct Samples {
 
 impl Samples {
     pub fn new() -> Self {
-        let wide = |table: PerTickTable| WideRow {
+        let row = |table: PerTickTable| PerTickRow {
             sql: insert_into(table.name()),
             name: table.name(),
             values: vec![Number::None; table.columns().len()],
@@ -40,11 +40,11 @@ impl Samples {
         };
         Samples {
             destinations: Destinations::new(),
-            wide_rows: PerTickTable::ALL.into_iter().map(wide).collect(),
+            per_tick_rows: PerTickTable::ALL.into_iter().map(row).collect(),
             keyed_samples: [
-                KeyedSamples::new(["pool", "pool_sample"], POOL.len()),
-                KeyedSamples::new(["device", "device_sample"], DEVICE.len()),
-                KeyedSamples::new(["series", "series_sample"], 1),
+                KeyedSamples::new(KEYED_TABLES[POOLS], POOL.len()),
+                KeyedSamples::new(KEYED_TABLES[DEVICES], DEVICE.len()),
+                KeyedSamples::new(KEYED_TABLES[SERIES], 1),
             ],
             sampled_at: [None; Source::ALL.len()],
             series_name_buffer: String::new(),
@@ -65,14 +65,12 @@ impl Samples {
         self.sampled_at = [None; Source::ALL.len()];
     }
 
-    /// Call it after a commit.
     pub fn forget_gone_keys(&mut self) {
         self.keyed_samples
             .iter_mut()
             .for_each(KeyedSamples::forget_gone_keys);
     }
 
-    /// Keys may have been removed from the file.
     pub fn forget_ids(&mut self) {
         self.keyed_samples
             .iter_mut()
@@ -111,15 +109,15 @@ impl Samples {
         {
             self.add_batch(batch);
         }
-        for wide in self.wide_rows.iter_mut().filter(|wide| wide.has_values) {
-            let mut insert = conn.prepare_cached(wide.sql)?;
+        for row in self.per_tick_rows.iter_mut().filter(|row| row.has_values) {
+            let mut insert = conn.prepare_cached(row.sql)?;
             insert.raw_bind_parameter(1, tick_id)?;
-            for (i, value) in wide.values.iter_mut().enumerate() {
+            for (i, value) in row.values.iter_mut().enumerate() {
                 insert.raw_bind_parameter(i + 2, std::mem::take(value))?;
             }
-            wide.has_values = false;
+            row.has_values = false;
             insert.raw_execute()?;
-            *counts.entry(wide.name).or_default() += 1;
+            *counts.entry(row.name).or_default() += 1;
         }
         for samples in &mut self.keyed_samples {
             samples.write(conn, tick_id, sampled, counts)?;
@@ -130,22 +128,31 @@ impl Samples {
     fn add_batch(&mut self, batch: &Batch) {
         for reading in &batch.readings {
             match self.destinations.of(reading) {
-                Destination::Wide {
+                Destination::PerTick {
                     table_index,
                     column,
                     kind,
                 } => {
-                    let Some(wide) = self.wide_rows.get_mut(table_index) else {
+                    let Some(row) = self.per_tick_rows.get_mut(table_index) else {
                         continue;
                     };
-                    if let Some(value) = wide.values.get_mut(column) {
+                    if let Some(value) = row.values.get_mut(column) {
                         *value = Number::of(&reading.value, kind);
-                        wide.has_values = true;
+                        row.has_values = true;
                     }
                 }
-                Destination::Named { rows, column, kind } => {
+                Destination::Keyed {
+                    table_index,
+                    column,
+                    kind,
+                } => {
                     let value = Number::of(&reading.value, kind);
-                    self.keyed_samples[rows].put(first_label(reading), batch.source, column, value);
+                    self.keyed_samples[table_index].put(
+                        first_label(reading),
+                        batch.source,
+                        column,
+                        value,
+                    );
                 }
                 Destination::Phase | Destination::WithoutSamples => {}
                 Destination::Series => self.put_series(reading, batch.source),
@@ -216,28 +223,34 @@ fn write_series_name(reading: &Reading, suffix: &str, out: &mut String) {
     out.push('}');
 }
 
+/// Tables of keys, each with the table of its samples.
+pub const KEYED_TABLES: [[&str; 2]; 3] = [
+    ["pool", "pool_sample"],
+    ["device", "device_sample"],
+    ["series", "series_sample"],
+];
 const POOLS: usize = 0;
 const DEVICES: usize = 1;
 pub const SERIES: usize = 2;
 
 #[derive(Debug, Clone, Copy)]
 pub enum Destination {
-    Wide {
+    PerTick {
         table_index: usize,
         column: usize,
         kind: ColumnKind,
     },
     /// The first label is the name of the pool or device.
-    Named {
-        rows: usize,
+    Keyed {
+        table_index: usize,
         column: usize,
         kind: ColumnKind,
     },
     /// The reading is the tick's phase.
     Phase,
-    /// Not stored: see [`metrics_without_samples`], which has the reasons.
+    /// Not stored, for a reason in [`metrics_without_samples`].
     WithoutSamples,
-    /// `series`, for all other readings.
+    /// The table `series`, for all other readings.
     Series,
 }
 
@@ -261,7 +274,7 @@ impl Destinations {
                 let kind = column.kind();
                 add(
                     column,
-                    Destination::Wide {
+                    Destination::PerTick {
                         table_index,
                         column: index,
                         kind,
@@ -269,13 +282,13 @@ impl Destinations {
                 );
             }
         }
-        for (rows, columns) in [(POOLS, POOL), (DEVICES, DEVICE)] {
+        for (table_index, columns) in [(POOLS, POOL), (DEVICES, DEVICE)] {
             for (index, column) in columns.iter().enumerate() {
                 let kind = column.kind();
                 add(
                     column,
-                    Destination::Named {
-                        rows,
+                    Destination::Keyed {
+                        table_index,
                         column: index,
                         kind,
                     },
@@ -300,7 +313,7 @@ impl Destinations {
         let matches = |(label_values, destination): &&(LabelValues, Destination)| {
             let values = match destination {
                 Destination::Phase | Destination::WithoutSamples => return true,
-                Destination::Named { .. } => reading.label_values.get(1..).unwrap_or_default(),
+                Destination::Keyed { .. } => reading.label_values.get(1..).unwrap_or_default(),
                 _ => &*reading.label_values,
             };
             reading.tags.is_empty()

@@ -196,6 +196,7 @@ fn older_fixture(folder: &Path) -> PathBuf {
     conn.execute_batch(
         "ALTER TABLE process_sample DROP COLUMN swap_bytes;
          ALTER TABLE replay_slot_point DROP COLUMN load_us;
+         ALTER TABLE pool_sample DROP COLUMN block_io_delay_seconds;
          DROP TABLE device_sample; DROP TABLE device; DROP TABLE set_root_point",
     )
     .unwrap();
@@ -219,6 +220,9 @@ fn columns_missing_in_an_older_recording_are_absent() {
             .iter()
             .all(|point| point.load_us.is_none() && point.execute_us.is_some())
     );
+    let pools = recording.pools().unwrap();
+    assert!(pools.iter().all(|pool| pool.block_io_delay.is_none()));
+    assert!(pools.iter().any(|pool| pool.run_queue.is_some()));
     assert_eq!(
         (
             devices(&recording).len(),

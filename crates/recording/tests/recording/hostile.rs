@@ -208,7 +208,7 @@ fn an_overlong_recording_value_is_refused() {
     assert!(
         error
             .to_string()
-            .contains("one of its values is longer than any that is written there"),
+            .contains("one of its values is longer than any that faultline writes"),
         "{error}"
     );
     // The maximum length of a manifest.

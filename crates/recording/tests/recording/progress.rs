@@ -2,7 +2,9 @@
 
 use crate::made_up::{arm, day::Arm, day::Day, write};
 use faultline_metrics::{Stamp, Tick};
-use faultline_recording::{EventKind, PerTickTable, Progress, Recording, Writer};
+use faultline_recording::{
+    CacheTimesPoint, EventKind, PerTickTable, Point, Progress, Recording, Writer,
+};
 use std::time::Duration;
 
 /// The progress from all rows of the recording.
@@ -135,6 +137,28 @@ fn the_last_push_is_the_newest_in_ticks_or_points() {
 }
 
 #[test]
+fn a_push_with_any_recorded_point_counts_after_the_last_tick() {
+    let folder = crate::made_up::folder();
+    let path = folder.path().join("run.db");
+    let mut writer = Writer::create(&path, &Day::new(arm(60)).header()).unwrap();
+    let tick = Tick {
+        number: 1,
+        at: Stamp::default(),
+        batches: Vec::new(),
+    };
+    writer.tick(&tick).unwrap();
+    let received = Duration::from_secs(5);
+    let point = CacheTimesPoint {
+        received,
+        ..CacheTimesPoint::default()
+    };
+    writer.point(&Point::CacheTimes(point)).unwrap();
+    writer.commit().unwrap();
+    let last_push = Recording::open(&path).unwrap().last_push().unwrap();
+    assert_eq!(last_push.map(|(_, push)| push), Some(received));
+}
+
+#[test]
 fn progress_always_equals_a_scan_of_all_rows() {
     let folder = crate::made_up::folder();
     let path = folder.path().join("run.db");
@@ -160,4 +184,25 @@ fn progress_always_equals_a_scan_of_all_rows() {
     let last = message.last().unwrap();
     assert!(last.first_transaction_unix_ns.is_some() && last.newest_slot > message[0].newest_slot);
     assert!(ever(|progress| progress.has_reached_tip));
+}
+
+#[test]
+fn counters_of_a_new_synthetic_process_begin_at_zero() {
+    let folder = crate::made_up::folder();
+    let path = folder.path().join("run.db");
+    let killed_at = Some(10);
+    crate::made_up::finished(
+        &path,
+        Arm {
+            killed_at,
+            ..arm(20)
+        },
+    );
+    let recording = Recording::open(&path).unwrap();
+    let names = ["io_read_bytes", "resident_anon_bytes"];
+    let columns = recording.columns(PerTickTable::Process, &names).unwrap();
+    let at = |column: usize, second: usize| columns.values[column][second].unwrap();
+    assert!(at(0, 9) > 4e11 && at(0, 10) < 1e9);
+    let ratio = at(1, 10) / at(1, 9);
+    assert!((0.9..1.1).contains(&ratio), "{ratio}");
 }

@@ -113,7 +113,7 @@ impl RunObserver {
             recorded.sampled_at = Some(at);
             // If the recording is unreadable, its last data stays valid until it is too old.
             if let Ok(live) = Recording::open(&self.recording)
-                .and_then(|recording| recording.live(recorded.live.last_point_rowid))
+                .and_then(|recording| recording.live_status(recorded.live.last_point_rowid))
             {
                 let tick = live.tick.as_ref().map(|tick| tick.id);
                 if tick > recorded.newest_tick.map(|(newest, _)| newest) {
