@@ -88,7 +88,7 @@ impl Round {
             &arm_table(&baseline, &self.baseline),
             &arm_table(&self.version, &self.program),
         ];
-        let folder = self.programs_folder(campaign).join(self.name());
+        let folder = self.digests_folder(campaign).join(self.name());
         Ok(vec![CampaignExperiment {
             name: self.name(),
             plan: parse_plan(campaign, &folder, &added_keys, &text.concat(), None)?,
@@ -112,7 +112,7 @@ impl Round {
                 };
                 let name = format!("{}-{replicate}-{arm}", self.name());
                 let (text, binary_line) = search_plan_text(campaign, program)?;
-                let folder = self.programs_folder(campaign).join(&name);
+                let folder = self.digests_folder(campaign).join(&name);
                 experiments.push(CampaignExperiment {
                     plan: parse_plan(
                         campaign,
@@ -137,7 +137,7 @@ impl Round {
     }
 
     /// Its name contains the digests, so that no experiment is continued with another program.
-    pub fn programs_folder(&self, campaign: &Campaign) -> PathBuf {
+    pub fn digests_folder(&self, campaign: &Campaign) -> PathBuf {
         let digest_prefixes = [
             &self.plan_digest,
             &self.baseline.digest,
@@ -279,7 +279,7 @@ impl Round {
     }
 
     fn attempts_folder(&self, campaign: &Campaign) -> PathBuf {
-        self.programs_folder(campaign)
+        self.digests_folder(campaign)
             .join(ATTEMPTS)
             .join(self.name())
     }
