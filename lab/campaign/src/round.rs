@@ -298,20 +298,20 @@ impl Round {
         })
     }
 
-    /// The experiments of the first finished candidate: of `campaign run`, then of the attempts by
-    /// number. Warns of unreadable ones, and names unused ones that have begun.
-    pub fn counted_attempt(&self, campaign: &Campaign) -> Result<Option<Vec<CampaignExperiment>>> {
+    /// The experiments of the first attempt whose runs all have results. `campaign run` is the
+    /// first attempt. Warns of unreadable attempts, and prints the names of other begun attempts.
+    pub fn finished_attempt(&self, campaign: &Campaign) -> Result<Option<Vec<CampaignExperiment>>> {
         let folder = self.attempts_folder(campaign);
         let mut candidates = vec![("campaign run".to_owned(), self.experiments(campaign)?)];
         for (_, name) in block_attempt_names(&folder)? {
             let experiments = self.experiments_in(campaign, &folder.join(&name))?;
             candidates.push((name, experiments));
         }
-        let mut counted = None;
+        let mut finished = None;
         let mut others = Vec::new();
         for (name, experiments) in candidates {
             match is_finished(&experiments) {
-                Ok(true) if counted.is_none() => counted = Some((name, experiments)),
+                Ok(true) if finished.is_none() => finished = Some((name, experiments)),
                 Ok(_) if has_begun(&experiments) => others.push(name),
                 Ok(_) => {}
                 Err(error) => say(&format!(
@@ -319,7 +319,7 @@ impl Round {
                 )),
             }
         }
-        if let (Some((name, _)), false) = (&counted, others.is_empty()) {
+        if let (Some((name, _)), false) = (&finished, others.is_empty()) {
             say(&format!(
                 "{}: the results of round {} are those of {name}; not used: {}",
                 self.version,
@@ -327,7 +327,7 @@ impl Round {
                 others.iter().join(", ")
             ));
         }
-        Ok(counted.map(|(_, experiments)| experiments))
+        Ok(finished.map(|(_, experiments)| experiments))
     }
 
     /// Runs the round in an attempt of this host, unless all its results exist already.
@@ -338,7 +338,7 @@ impl Round {
             campaign.plan.display()
         );
         let _lock = self.lock(campaign)?;
-        if self.counted_attempt(campaign)?.is_some() {
+        if self.finished_attempt(campaign)?.is_some() {
             return Ok(ExperimentEnd::Finished);
         }
         self.check_programs()?;
@@ -601,7 +601,7 @@ mod tests {
             let folder = round.attempts_folder(&campaign).join(name);
             round.experiments_in(&campaign, &folder).unwrap()
         };
-        assert_eq!(round.counted_attempt(&campaign).unwrap().map(|_| ()), None);
+        assert_eq!(round.finished_attempt(&campaign).unwrap().map(|_| ()), None);
         let all = |outcome: Outcome| move |one: &CampaignExperiment| write(one, outcome.clone());
         attempt("n1-0")
             .iter()
@@ -614,11 +614,11 @@ mod tests {
         let journal = ExperimentFolder::new(&broken.plan.folder).journal();
         let lines = fs::read_to_string(&journal).unwrap();
         fs::write(&journal, format!("broken\n{lines}")).unwrap();
-        let counted = round.counted_attempt(&campaign).unwrap().unwrap();
-        assert_eq!(counted.len(), 6);
+        let finished = round.finished_attempt(&campaign).unwrap().unwrap();
+        assert_eq!(finished.len(), 6);
         let expected = round
             .attempts_folder(&campaign)
             .join("n2-2/2.2.0-1-1-baseline");
-        assert_eq!(counted[0].plan.folder, expected);
+        assert_eq!(finished[0].plan.folder, expected);
     }
 }

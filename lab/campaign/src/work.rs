@@ -267,7 +267,7 @@ fn advance_version(
             baseline: baseline.clone(),
             program,
         };
-        let experiments = match round.counted_attempt(campaign)? {
+        let experiments = match round.finished_attempt(campaign)? {
             Some(experiments) => experiments,
             None => match run_round(&round, signals) {
                 Ok(experiments) => experiments,
