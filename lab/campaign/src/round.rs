@@ -173,8 +173,8 @@ pub fn void_runs(
 ) -> Result<()> {
     for experiment in experiments {
         let results = Experiment::read(&experiment.plan.folder)?;
-        let counted = results.journal_state.completed_runs();
-        let mut runs: Vec<_> = counted.iter().collect();
+        let completed = results.journal_state.completed_runs();
+        let mut runs: Vec<_> = completed.iter().collect();
         runs.retain(|run| should_void(experiment.replicate(run)));
         void(&experiment.plan.folder, &runs, reason)?;
     }

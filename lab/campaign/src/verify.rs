@@ -96,8 +96,8 @@ fn void_in_journal(recording: &Path, reason: &str) -> Result<()> {
         return Ok(());
     };
     let experiment = Experiment::read(folder).at(folder)?;
-    let counted = experiment.journal_state.completed_runs();
-    let run = counted
+    let completed = experiment.journal_state.completed_runs();
+    let run = completed
         .iter()
         .find(|run| experiment.recording(run) == recording);
     match run {
