@@ -6,7 +6,7 @@ use crate::{
 };
 use faultline_experiments::folder::digest;
 use faultline_report::report::RunMetric;
-use faultline_text::{number as grouped, p_value};
+use faultline_text::{number, p_value};
 
 /// A marked difference or shift of a metric, or a release with another consensus or slot time than
 /// its baseline.
@@ -173,5 +173,5 @@ fn test_sentence(version: &str, test: &MetricTest, baseline: &str) -> String {
 pub fn signed_percent(ratio: f64) -> String {
     let percent = 100.0 * (ratio - 1.0);
     let sign = if percent > 0.0 { "+" } else { "" };
-    format!("{sign}{} %", grouped(percent, 1))
+    format!("{sign}{} %", number(percent, 1))
 }

@@ -19,7 +19,7 @@ use faultline_common::{
 };
 use faultline_report::report::{RunMetric, releases};
 use faultline_stats::{arms::welch_p, holm};
-use faultline_text::{counted, lines, number as grouped, p_value, table};
+use faultline_text::{counted, lines, number, p_value, table};
 use itertools::Itertools;
 use std::path::Path;
 
@@ -240,7 +240,7 @@ fn summary(comparisons: &[MetricComparison], margin: f64) -> String {
             .filter(|comparison| comparison.verdict == verdict)
             .count()
     };
-    let margin = grouped(100.0 * margin, 1);
+    let margin = number(100.0 * margin, 1);
     let worse = count(Verdict::Worse);
     let mut text = format!(
         "{} worse by more than {margin} %",
