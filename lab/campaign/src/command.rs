@@ -28,7 +28,7 @@ pub fn run(args: &CampaignArgs) -> Result<u8> {
     match &args.command {
         CampaignCommand::Run(args) => run_all(args),
         CampaignCommand::Slurm(args) => tasks::slurm(args),
-        CampaignCommand::Round(args) => tasks::run(args),
+        CampaignCommand::Round(args) => tasks::run_task(args),
         CampaignCommand::Plan { dir } => {
             let (campaign, store) = open_campaign(dir)?;
             print(&plan::overview(&campaign, &store)?).map(|()| 0)

@@ -181,7 +181,7 @@ fn refuse_running(campaign: &Campaign) -> Result<()> {
 }
 
 /// `campaign round`.
-pub fn run(args: &RoundArgs) -> Result<u8> {
+pub fn run_task(args: &RoundArgs) -> Result<u8> {
     let campaign = Campaign::read(&args.dir)?;
     let submitted = SubmittedRounds::read(&campaign)?;
     let mut rounds = (1..).zip(&submitted.rounds);
