@@ -251,7 +251,7 @@ impl Store {
     }
 
     /// Renames the baseline with this digest in all runs.
-    pub fn name_baseline(&self, version: &str, digest: &str) -> Result<()> {
+    pub fn rename_baseline(&self, version: &str, digest: &str) -> Result<()> {
         self.0.execute(
             "UPDATE run SET baseline = ?1 WHERE baseline_digest = ?2",
             [version, digest],

@@ -233,7 +233,7 @@ fn baseline(campaign: &Campaign, store: &Store, signals: &mut Signals) -> Result
         store.add(&campaign.baseline, BASELINE, clock::unix_ns())?;
     }
     store.set_digest_or_error(version, Some(&obtained.digest), None)?;
-    store.name_baseline(version, &obtained.digest)?;
+    store.rename_baseline(version, &obtained.digest)?;
     Ok(obtained)
 }
 
