@@ -125,7 +125,7 @@ fn check(args: &CheckArgs) -> Result<u8> {
     campaign.margin = args
         .margin
         .map_or(campaign.margin, |percent| percent / 100.0);
-    let groups = page::release_groups(&campaign, &store)?;
+    let groups = page::shown_groups(&campaign, &store)?;
     let group = groups.first().context("no release has a result yet")?;
     let release = match &args.release {
         Some(version) => find_release(group, version)?,

@@ -27,7 +27,7 @@ pub struct MetricTest {
 #[derive(Debug, Clone)]
 pub struct Release {
     pub version: String,
-    /// The description in the list of versions; `page::release_groups` fills it in.
+    /// The description in the list of versions; `page::shown_groups` fills it in.
     pub name: String,
     pub runs: Vec<RunRow>,
     pub comparability: Comparability,

@@ -38,7 +38,7 @@ pub fn report_path(name: &str, conditions: &Conditions) -> String {
 
 /// Rewrites the pages, and the verdicts in the database.
 pub fn rewrite_pages(campaign: &Campaign, store: &mut Store) -> Result<()> {
-    let groups = release_groups(campaign, store)?;
+    let groups = shown_groups(campaign, store)?;
     store.replace_verdicts(&compare::verdict_rows(&groups))?;
     let out = campaign.folder.join(FOLDER);
     let write = |name: &str, text: &str| write_report_file(&out, &out.join(name), text, true);
@@ -58,7 +58,7 @@ pub fn rewrite_pages(campaign: &Campaign, store: &mut Store) -> Result<()> {
     Ok(())
 }
 
-pub fn release_groups(campaign: &Campaign, store: &Store) -> Result<Vec<ReleaseGroup>> {
+pub fn shown_groups(campaign: &Campaign, store: &Store) -> Result<Vec<ReleaseGroup>> {
     let listed = store.listed_versions()?;
     let is_shown =
         |version: &str| find_version(&listed, version).is_none_or(|listed| !listed.removed);
