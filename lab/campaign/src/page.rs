@@ -115,8 +115,7 @@ fn report(campaign: &Campaign, groups: &[ReleaseGroup], failed: &[FailedVersion]
     let not_comparable = versions_sentence(versions, "not comparable by slot", ["is", "are"]);
     let versions = failed.iter().map(|failed| failed.version.as_str());
     let no_result = versions_sentence(versions, "no result", ["has", "have"]);
-    let points = changes.into_iter().chain(incomparable);
-    let points = points.map(|change| change.sentence);
+    let bullets = changes.into_iter().chain(incomparable);
     let mut sections: Vec<Section> = groups
         .iter()
         .enumerate()
@@ -134,7 +133,7 @@ fn report(campaign: &Campaign, groups: &[ReleaseGroup], failed: &[FailedVersion]
         ),
         verdict: Verdict {
             headline: headline + &ended_early(groups) + &not_comparable + &no_result,
-            bullets: points.collect(),
+            bullets: bullets.map(|change| change.sentence).collect(),
             kind,
         },
         overview: head::effects(groups).into_iter().collect(),
