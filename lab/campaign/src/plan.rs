@@ -79,11 +79,11 @@ fn pair_count(experiments: &[CampaignExperiment]) -> usize {
 }
 
 fn metric_count(experiments: &[CampaignExperiment]) -> usize {
-    let searches = experiments
+    let has_search = experiments
         .iter()
         .any(|experiment| experiment.search.is_some());
     releases::metrics()
-        .filter(|metric| (metric.id == releases::LEAST_RAM) == searches)
+        .filter(|metric| (metric.id == releases::LEAST_RAM) == has_search)
         .count()
 }
 
