@@ -30,7 +30,7 @@ pub struct ValidatorTrace {
     /// (slot, program, microseconds), of programs with code.
     pub loads: Vec<(u64, u32, u64)>,
     /// Batches by thread pool. A pool has the name of its threads without their numbers.
-    pub lookups_by_pool: BTreeMap<String, u64>,
+    pub batches_by_pool: BTreeMap<String, u64>,
     pub evictions: u64,
     /// Lines that the validator could not write in time.
     pub dropped_lines: u64,
@@ -208,7 +208,7 @@ impl ValidatorTrace {
             programs.push((program, uses.max(1)));
             misses += u64::from(is_missing);
         }
-        *self.lookups_by_pool.entry(pool).or_default() += 1;
+        *self.batches_by_pool.entry(pool).or_default() += 1;
         let lookups = self.slots.entry(slot).or_default();
         lookups.batches += 1;
         lookups.misses += misses;
@@ -374,7 +374,7 @@ mod tests {
                 (Some(Loader::V3), Some(1_000), true)
             ]
         );
-        let pools: Vec<_> = trace.lookups_by_pool.into_iter().collect();
+        let pools: Vec<_> = trace.batches_by_pool.into_iter().collect();
         assert_eq!(
             pools,
             [("solRpcEl".to_owned(), 2), ("solScHandle".to_owned(), 2)]
