@@ -42,7 +42,7 @@ pub struct PredictArgs {
     pub run: PathBuf,
     /// Trace, rules, entries, seeds.
     #[command(flatten)]
-    pub source: PredictionInputArgs,
+    pub input: PredictionInputArgs,
     /// Sizes in entries [default: 256 to 8192]. The recorded one is added.
     #[arg(long, value_name = "N,...", value_delimiter = ',', value_parser = clap::value_parser!(u64).range(2..=10_000_000))]
     pub sizes: Vec<u64>,
@@ -78,7 +78,7 @@ pub struct PoliciesArgs {
     pub run: PathBuf,
     /// Trace, rules, entries, seeds.
     #[command(flatten)]
-    pub source: PredictionInputArgs,
+    pub input: PredictionInputArgs,
     /// Entries [default: those of the recorded cache].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(2..=10_000_000))]
     pub size: Option<u64>,
@@ -121,7 +121,7 @@ pub struct CheckArgs {
     pub others: Vec<PathBuf>,
     /// Trace, rules, entries, seeds.
     #[command(flatten)]
-    pub source: PredictionInputArgs,
+    pub input: PredictionInputArgs,
     /// Print everything as JSON.
     #[arg(long)]
     pub json: bool,

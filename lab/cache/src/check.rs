@@ -72,7 +72,7 @@ struct ValueCheck {
 
 /// The exit code is 1 if a judged value is off by too much.
 pub fn run(args: &CheckArgs) -> Result<(String, u8)> {
-    let input = PredictionInput::read(&args.run, &args.source)?;
+    let input = PredictionInput::read(&args.run, &args.input)?;
     let calibration = input.calibrate()?;
     let mut runs = Vec::new();
     for other in &args.others {

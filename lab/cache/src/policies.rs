@@ -53,7 +53,7 @@ struct PolicyRow {
 }
 
 pub fn run(args: &PoliciesArgs) -> Result<(String, u8)> {
-    let input = PredictionInput::read(&args.run, &args.source)?;
+    let input = PredictionInput::read(&args.run, &args.input)?;
     let policies = selected_policies(&args.policy, &input)?;
     let fills = fills(&args.fill_percents);
     let limit = args.bytes.map_or(

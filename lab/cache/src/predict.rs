@@ -11,7 +11,7 @@ use std::path::Path;
 
 /// The exit code is 1 if the self-test failed.
 pub fn run(args: &PredictArgs) -> Result<(String, u8)> {
-    let input = PredictionInput::read(&args.run, &args.source)?;
+    let input = PredictionInput::read(&args.run, &args.input)?;
     let prediction = Prediction::of(&input, &sizes(&args.sizes, input.entries))?;
     if let Some(path) = &args.evidence {
         write_evidence(path, &prediction)?;
