@@ -78,7 +78,7 @@ impl ProgramIndex {
             .flat_map(|block| &block.transactions)
             .flat_map(|transaction| {
                 transaction
-                    .unsigned_keys
+                    .non_signers
                     .iter()
                     .filter(|(_, may_be_program)| *may_be_program)
                     .map(|(key, _)| *key)
@@ -159,7 +159,7 @@ impl ProgramIndex {
             self.add_missing_loader_accounts(transaction, trace)?;
             let created = self.created_code_account(transaction);
             let programs: Vec<u32> = transaction
-                .unsigned_keys
+                .non_signers
                 .iter()
                 .filter_map(|(key, _)| self.program_number(key))
                 .filter(|program| Some(*program) != created)
