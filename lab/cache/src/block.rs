@@ -22,18 +22,18 @@ pub struct BlockResponse {
 
 #[derive(Deserialize)]
 struct TransactionResponse {
-    meta: Option<Meta>,
-    transaction: Accounts,
+    meta: Option<TransactionMeta>,
+    transaction: AccountKeys,
 }
 
 #[derive(Deserialize)]
-struct Meta {
+struct TransactionMeta {
     err: Option<Value>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Accounts {
+struct AccountKeys {
     account_keys: Vec<KeyResponse>,
 }
 
