@@ -87,10 +87,10 @@ pub fn run(args: &CheckArgs) -> Result<(String, u8)> {
         json(&runs)?
     } else {
         let inside = judged().filter(|value| value.is_in_interval).count();
-        let pages: Vec<String> = runs.iter().map(CheckReport::text).collect();
+        let texts: Vec<String> = runs.iter().map(CheckReport::text).collect();
         format!(
             "{}\n{inside} of {} values are inside their interval.\n",
-            pages.join("\n"),
+            texts.join("\n"),
             judged().count()
         )
     };

@@ -19,7 +19,7 @@ pub fn run(args: &PredictArgs) -> Result<(String, u8)> {
     let text = match (args.json, args.csv) {
         (true, _) => json(&prediction)?,
         (_, true) => csv(&prediction),
-        _ => text_page(&prediction),
+        _ => text_report(&prediction),
     };
     Ok((text, u8::from(!prediction.self_test_passed)))
 }
@@ -51,7 +51,7 @@ fn write_evidence(path: &Path, prediction: &Prediction) -> Result<()> {
     update(path, |evidence| evidence.program_cache = Some(cache))
 }
 
-fn text_page(prediction: &Prediction) -> String {
+fn text_report(prediction: &Prediction) -> String {
     let coverage = prediction.coverage_percent.map_or_else(
         || "an unknown share".to_owned(),
         |percent| format!("{} %", number(percent, 2)),
