@@ -103,7 +103,8 @@ fn compare(
     other: &Path,
 ) -> Result<CheckReport> {
     let other_recorded = Recorded::read(other)?;
-    if let (Some(other_version), version) = (other_recorded.agave_version(), &input.version) {
+    if let Some(other_version) = other_recorded.agave_version() {
+        let version = &input.version;
         ensure!(
             other_version == *version,
             "it is of version {other_version}, and predictions are for {version}"
@@ -184,9 +185,9 @@ fn comparison_basis(
     Ok((other_trace, common))
 }
 
-fn counter_checks(recorded: &[RecordedSlot], predicted: &PredictedRuns) -> Vec<ValueCheck> {
+fn counter_checks(slots: &[RecordedSlot], predicted: &PredictedRuns) -> Vec<ValueCheck> {
     let counter = |(name, recorded_value, simulated_value): CounterSpec| {
-        let recorded = recorded
+        let recorded = slots
             .iter()
             .map(|slot| recorded_value(slot) as f64)
             .sum::<f64>();
@@ -204,16 +205,12 @@ fn counter_checks(recorded: &[RecordedSlot], predicted: &PredictedRuns) -> Vec<V
 /// Compares the cache's time with two predictions: at the costs of the first run, and at these
 /// costs scaled to the load times of the other run.
 fn cache_time_checks(
-    recorded: &[RecordedSlot],
+    slots: &[RecordedSlot],
     predicted: &PredictedRuns,
     (fit, trace): (&Fit, &Trace),
     us_per_load: Option<(f64, f64)>,
 ) -> Vec<ValueCheck> {
-    let Some(recorded_us) = recorded
-        .iter()
-        .map(|slot| slot.cache_us)
-        .sum::<Option<u64>>()
-    else {
+    let Some(recorded_us) = slots.iter().map(|slot| slot.cache_us).sum::<Option<u64>>() else {
         return Vec::new();
     };
     let model = |resample: Option<usize>| {
