@@ -185,9 +185,9 @@ impl<'a> PolicyComparison<'a> {
         let loaded_bytes = attack_count.saturating_mul(attack_program_bytes);
         // Without a model the attack's programs take the mean compile time.
         let mean_us = compile_us.iter().sum::<u64>() / compile_us.len().max(1) as u64;
-        let mut with_mean = compile_us.to_vec();
-        with_mean.resize(attacked.programs().len(), mean_us);
-        let attacked_compile_us = model.map_or(with_mean, |model| compile_times(&attacked, &model));
+        let mut padded = compile_us.to_vec();
+        padded.resize(attacked.programs().len(), mean_us);
+        let attacked_compile_us = model.map_or(padded, |model| compile_times(&attacked, &model));
         let attack_compile_us = attacked_compile_us
             .last()
             .copied()
@@ -215,8 +215,8 @@ impl<'a> PolicyComparison<'a> {
     }
 
     fn row(&self, name: &str, setting: Setting, seeds: u64) -> Result<PolicyRow> {
-        let plain = self.runs(self.trace, self.compile_us, setting, seeds)?;
-        let attacked = self.runs(&self.attacked, &self.attacked_compile_us, setting, seeds)?;
+        let plain = self.simulate(self.trace, self.compile_us, setting, seeds)?;
+        let attacked = self.simulate(&self.attacked, &self.attacked_compile_us, setting, seeds)?;
         let seconds = |trace: &Trace, runs: &[Counts], attack_counts: &Counts| {
             let model = self.model?;
             Some(
@@ -237,7 +237,7 @@ impl<'a> PolicyComparison<'a> {
         })
     }
 
-    fn runs(
+    fn simulate(
         &self,
         trace: &Trace,
         compile_us: &[u64],

@@ -25,7 +25,7 @@ pub fn run(args: &FetchArgs, source: &Path) -> Result<(String, u8)> {
     let file = File::open(source).at(source)?;
     let validator_trace = ValidatorTrace::read(BufReader::new(file)).at(source)?;
     check_dropped_lines(&validator_trace).at(source)?;
-    let trace = trace(&validator_trace, &recorded)?;
+    let trace = convert(&validator_trace, &recorded)?;
     let path = trace_path(&args.run, args.out.as_deref());
     ensure!(
         !path.exists(),
@@ -62,7 +62,7 @@ fn check_dropped_lines(validator_trace: &ValidatorTrace) -> Result<()> {
     Ok(())
 }
 
-fn trace(validator_trace: &ValidatorTrace, recorded: &Recorded) -> Result<Trace> {
+fn convert(validator_trace: &ValidatorTrace, recorded: &Recorded) -> Result<Trace> {
     let source = if validator_trace.executable == LEDGER_TOOL {
         Source::Replay
     } else {
