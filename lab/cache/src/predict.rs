@@ -113,7 +113,7 @@ fn other_sizes(prediction: &Prediction) -> String {
     }
     text += &match prediction.enough_entries {
         Some(entries) => format!(
-            "{} entries are enough: no larger size of the list saves 1 % of replay time.\n",
+            "{} entries are enough: no larger size in the table saves 1 % of replay time.\n",
             count(entries)
         ),
         None => {
