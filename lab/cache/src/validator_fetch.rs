@@ -55,7 +55,7 @@ fn check_dropped_lines(validator_trace: &ValidatorTrace) -> Result<()> {
         / batches.saturating_add(validator_trace.dropped_lines).max(1) as f64;
     ensure!(
         percent >= MIN_COVERAGE_PERCENT,
-        "the validator dropped {} lines, because it could not write them in time; the file has {} batches of transactions: is the disk busy or full?",
+        "the validator dropped {} lines that it could not write in time; the file has {} batches of transactions: is the disk busy or full?",
         validator_trace.dropped_lines,
         batches
     );
@@ -116,7 +116,7 @@ fn convert(validator_trace: &ValidatorTrace, recorded: &Recorded) -> Result<Trac
     Ok(trace)
 }
 
-/// A slot has at least as many transactions as calls.
+/// Raises the slot's transactions to the number of its calls.
 fn add_slot(
     trace: &mut Trace,
     set_interner: &mut SetInterner,
