@@ -3,7 +3,7 @@ use faultline_cache_sim::trace::Loader;
 use serde::Deserialize;
 use serde_json::Value;
 
-/// Account indexes have one byte.
+/// A transaction refers to its accounts by indexes of one byte.
 const MAX_KEYS: usize = 256;
 /// Errors of executed transactions. After any other error a transaction in a block only paid fees.
 const EXECUTION_ERRORS: [&str; 3] = [
@@ -53,7 +53,7 @@ pub struct Block {
 
 #[derive(Debug)]
 pub struct Transaction {
-    /// (key that does not sign, whether its account may be a program).
+    /// (key, whether its account may be a program).
     pub non_signers: Vec<(Address, bool)>,
     /// All writable accounts, if `change` is set. A signer among them may be new.
     pub possibly_changed: Vec<Address>,
@@ -61,7 +61,7 @@ pub struct Transaction {
     pub fees_only: bool,
 }
 
-/// What a transaction that calls the upgradeable loader may have done to a writable program.
+/// What a transaction with the upgradeable loader may have done to a writable program.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum ProgramChange {
     /// The transaction has the clock account, which deployments and upgrades need.
@@ -86,6 +86,7 @@ impl Block {
 }
 
 impl Transaction {
+    /// `key` is a key of this transaction.
     pub fn signs(&self, key: &Address) -> bool {
         !self.non_signers.iter().any(|(other, _)| other == key)
     }
