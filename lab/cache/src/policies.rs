@@ -111,7 +111,7 @@ pub fn run(args: &PoliciesArgs) -> Result<(String, u8)> {
     Ok((text, u8::from(!report.self_test_passed)))
 }
 
-/// Ascending, each once.
+/// In ascending order, without duplicates.
 fn fills(given: &[u64]) -> Vec<u64> {
     let fills = if given.is_empty() {
         &DEFAULT_FILLS[..]
@@ -334,7 +334,7 @@ fn text_table(report: &PolicyReport, fills: &[u64]) -> String {
         table(&column_heads, rows.collect()),
     );
     if report.bytes.is_some() {
-        text += "\nNo policy has fewer misses than the bound, and perhaps none has so few. MIN is optimal only for a limit in entries, \
+        text += "\nNo policy has fewer misses than the bound, and perhaps every policy has more. MIN is optimal only for a limit in entries, \
                  so here it is a policy like the others.\n";
     }
     if !report.self_test_passed {
