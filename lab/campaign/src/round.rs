@@ -57,11 +57,12 @@ impl Round {
                 "{file}: {key}: the campaign sets it, leave it out"
             )));
         }
-        let replicates = table.get("replicates").and_then(toml::Value::as_integer);
+        let replicates = table.get("replicates");
         if table.contains_key("search") {
-            let replicates = match table.get("replicates") {
+            let replicates = match replicates {
                 None => MIN_REPLICATES,
-                Some(_) => replicates
+                Some(value) => value
+                    .as_integer()
                     .and_then(|number| u32::try_from(number).ok())
                     .filter(|number| (1..=1000).contains(number))
                     .ok_or_else(|| {
@@ -72,7 +73,8 @@ impl Round {
             };
             return self.search_experiments(campaign, replicates);
         }
-        if let Some(few) = replicates.filter(|number| (1..MIN_REPLICATES.into()).contains(number)) {
+        let number = replicates.and_then(toml::Value::as_integer);
+        if let Some(few) = number.filter(|number| (1..MIN_REPLICATES.into()).contains(number)) {
             bail!(UsageError(format!(
                 "{file}: replicates: {few} are too few to test a difference: at least {MIN_REPLICATES}"
             )));
@@ -497,6 +499,8 @@ mod tests {
             "{ordered}"
         );
         assert!(problem("name = \"x\"\nreplicates = 2\n").contains("replicates: 2 are too few"));
+        let text = problem("name = \"x\"\nreplicates = \"many\"\n");
+        assert!(text.contains("plan.toml:2: replicates: "), "{text}");
         for value in ["0", "1001", "\"many\""] {
             let text = format!("replicates = {value}\n[search]\nwhat = \"memory\"\n");
             assert!(
