@@ -178,8 +178,8 @@ fn group_section(index: usize, group: &ReleaseGroup) -> Section {
     columns.push(("Kernel", ""));
     let note = format!(
         "How much each release differs from {}, with 95 % intervals: the geometric mean of the ratios of pairs of runs. A release and its \
-         differences link to the report of its newest runs, the table of recordings to that of each round. A mark says that a difference is \
-         worse or better.",
+         differences link to the report of its newest runs. The table of recordings links to the report of each round. A mark says \
+         that a difference is worse or better.",
         group.conditions.baseline
     );
     let (id, title) = match index {
