@@ -170,8 +170,7 @@ impl Fetcher<'_> {
         Ok(())
     }
 
-    /// Counts blocks whose number of transactions differs from the recorded number. Fails if most
-    /// blocks differ.
+    /// Fails if most of the first blocks differ.
     fn compare(&mut self, block: &Block) -> Result<()> {
         let Some(recorded) = self.transactions.get(&block.slot) else {
             return Ok(());
