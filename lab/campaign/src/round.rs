@@ -32,7 +32,7 @@ const CAMPAIGN_KEYS: [&str; 6] = ["folder", "arm", "factors", "concurrent", "lan
 const MIN_REPLICATES: u32 = 3;
 const WORKLOAD: &str = "[workload]";
 
-/// What a round of a version depends on.
+/// Everything that a version's round depends on.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Round {
     pub version: String,
@@ -44,8 +44,9 @@ pub struct Round {
 }
 
 impl Round {
-    /// The experiments in order: one with both programs as arms, or in a plan with `search` one for
-    /// each program and replicate, alternating the programs' order.
+    /// The experiments in order. With `search` in the plan, each program and replicate has its
+    /// experiment, and the order of programs alternates. Otherwise one experiment has both programs
+    /// as arms.
     pub fn experiments(&self, campaign: &Campaign) -> Result<Vec<CampaignExperiment>> {
         let file = campaign.plan.display();
         let table: toml::Table =
@@ -138,7 +139,7 @@ impl Round {
         format!("{}-{}", self.version, self.number)
     }
 
-    /// Its name contains the digests, so that no experiment is continued with another program.
+    /// The folder's name has the digests, so that no experiment continues with another program.
     pub fn digests_folder(&self, campaign: &Campaign) -> PathBuf {
         let digest_prefixes = [
             &self.plan_digest,
@@ -183,7 +184,7 @@ pub fn void_runs(
     Ok(())
 }
 
-/// A search runs one program, so its plan has no arms that name release and baseline.
+/// The plan of a search has neither arms nor replicates: it runs one program.
 #[derive(Clone, Copy)]
 pub struct SearchExperiment {
     pub is_baseline: bool,
@@ -212,7 +213,8 @@ fn arm_table(name: &str, program: &ResolvedProgram) -> String {
     format!("[[arm]]\nname = {}\nbinary = {binary}\n", quoted(name))
 }
 
-/// The plan's text with the program and an emptied `replicates` line; the program's line number.
+/// Returns the plan's text with a line for the program, and the number of this line. The line with
+/// `replicates` becomes empty.
 fn search_plan_text(campaign: &Campaign, program: &ResolvedProgram) -> Result<(String, usize)> {
     let mut lines: Vec<&str> = campaign
         .plan_text
@@ -259,7 +261,7 @@ fn parse_plan(
     })
 }
 
-/// TOML has all escapes of serde_json.
+/// A JSON string of serde_json is also a TOML string.
 fn quoted(text: impl ToString) -> String {
     serde_json::Value::from(text.to_string()).to_string()
 }
