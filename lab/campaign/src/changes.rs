@@ -18,7 +18,7 @@ pub struct ReleaseChange {
     pub metric: &'static str,
     pub verdict: Verdict,
     pub sentence: String,
-    /// Start of the newest run that shows it, in nanoseconds since 1970.
+    /// Start of the newest run that shows the change, in nanoseconds since 1970.
     pub unix_ns: i64,
     /// Path of the report, relative to the page.
     pub report: String,
@@ -30,7 +30,7 @@ pub struct FailedVersion {
     pub added_unix_ns: i64,
 }
 
-/// Differences from the baseline, and changes against the releases before.
+/// Differences from the baseline, and shifts against earlier releases.
 pub fn release_changes(groups: &[ReleaseGroup]) -> Vec<ReleaseChange> {
     let mut all = Vec::new();
     for group in groups {
@@ -55,7 +55,7 @@ pub fn release_changes(groups: &[ReleaseGroup]) -> Vec<ReleaseChange> {
                 .filter(|shift| shift.version == release.version)
             {
                 let sentence = format!(
-                    "{} is {} from {} on: {} against the releases before.",
+                    "{} is {} from {} on: {} against earlier releases.",
                     shift.metric.title,
                     shift.verdict.label(),
                     release.version,
@@ -113,7 +113,7 @@ fn release_change(
         ),
         None => ("", format!("{version}: not comparable by slot")),
     };
-    // A change keeps its id while it is shown.
+    // Stays the same while the change is shown.
     let identity = [
         kind,
         metric,

@@ -270,7 +270,7 @@ fn inconclusive_reason(release: &Release, comparisons: &[MetricComparison]) -> O
         .join(", ");
     if own_runs < baseline_runs {
         return Some(format!(
-            "{own_runs} of its runs ran as planned, and {baseline_runs} of the baseline's next to them"
+            "{own_runs} of its runs ran as planned, and {baseline_runs} runs of the baseline"
         ));
     }
     let untested =
@@ -309,8 +309,7 @@ fn compare_with_baseline(release: &Release) -> Vec<MetricComparison> {
         .collect()
 }
 
-/// Compares two releases by their ratios to the baseline, because they did not run next to each
-/// other.
+/// Compares two releases by their ratios to the baseline, because their runs are no pairs.
 fn compare_with(release: &Release, other: &Release, margin: f64) -> Vec<MetricComparison> {
     let pairs: Vec<_> = release
         .tests
@@ -352,7 +351,7 @@ fn compare_with(release: &Release, other: &Release, margin: f64) -> Vec<MetricCo
         .collect()
 }
 
-/// Means "in every pair" for two releases, which have no pairs of their own.
+/// Whether all of `a` are below all of `b`, or above. Two releases have no pairs to compare.
 fn is_disjoint(a: &[f64], b: &[f64]) -> bool {
     let is_below = |a: &[f64], b: &[f64]| a.iter().all(|a| b.iter().all(|b| a < b));
     is_below(a, b) || is_below(b, a)
