@@ -34,7 +34,7 @@ const MAX_LAST_LINE_CHARS: usize = 300;
 
 pub enum RoundOutcome {
     Rows(Vec<RunRow>),
-    /// A recording cannot be read. Its replicate is void in all experiments and runs again.
+    /// A recording cannot be read. All runs of its replicate are void and run again.
     Damaged(String),
     /// One program was viable in none of its runs. All runs of the round are void.
     NotViable(String),

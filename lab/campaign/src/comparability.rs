@@ -11,11 +11,11 @@ use itertools::Itertools;
 
 #[derive(Debug, Clone, Default)]
 pub struct Comparability {
-    /// Its kind and text. An unknown consensus or slot time is no difference.
+    /// Kind and text. An unknown consensus or slot time is no difference.
     difference: Option<(Difference, String)>,
     /// Such as `its consensus is not known, the baseline's is Tower`; `None` with a difference.
     pub unknown_consensus: Option<String>,
-    /// Of all usable runs, including those of the baseline.
+    /// Of all usable runs of release and baseline.
     pub pace: Pace,
 }
 
@@ -59,7 +59,7 @@ impl Comparability {
     }
 }
 
-/// Of baseline and release.
+/// Consensus and slot time of baseline and release.
 fn arm_paces<'r>(runs: impl Iterator<Item = &'r RunRow> + Clone) -> [Pace; 2] {
     [true, false].map(|is_baseline| {
         runs.clone()

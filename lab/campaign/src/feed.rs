@@ -122,7 +122,6 @@ fn time(unix_ns: i64) -> String {
     DateTime::from_timestamp_nanos(unix_ns).to_rfc3339_opts(SecondsFormat::Secs, true)
 }
 
-/// The time of a change is that of the newest run that shows it.
 pub fn atom(campaign: &Campaign, groups: &[ReleaseGroup], failed: &[FailedVersion]) -> String {
     let times = groups
         .iter()

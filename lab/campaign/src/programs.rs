@@ -177,7 +177,7 @@ const COMMAND_TIMEOUT: Duration = Duration::from_secs(600);
 const WATCH_OUTPUT: &str = "watch.out";
 const WATCH_LOG: &str = "watch.log";
 
-/// In the range, the lowest first.
+/// Published versions in the range, the lowest first.
 pub fn published_versions(
     campaign: &Campaign,
     watch: &Watch,
@@ -190,7 +190,7 @@ pub fn published_versions(
     Ok(versions_in_range(watch, &versions))
 }
 
-/// Words without leading `v`.
+/// Takes words as versions, without a leading `v`.
 fn parse_versions(text: &str) -> Vec<String> {
     text.split_whitespace()
         .map(|word| word.trim_start_matches('v').to_owned())
