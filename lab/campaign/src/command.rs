@@ -97,8 +97,8 @@ fn add(args: &AddArgs) -> Result<u8> {
 
 fn remove(folder: &Path, version: &str) -> Result<u8> {
     let (campaign, mut store) = open_campaign(folder)?;
-    let listed = work::sync_listed_versions(&campaign, &store)?;
-    let Some(listed) = find_version(&listed, version).filter(|listed| !listed.removed) else {
+    let versions = work::sync_listed_versions(&campaign, &store)?;
+    let Some(listed) = find_version(&versions, version).filter(|listed| !listed.removed) else {
         bail!("{version} is not on the list");
     };
     if work::is_baseline(&campaign, listed) || listed.source == FROM_FILE {
@@ -136,8 +136,8 @@ fn check(args: &CheckArgs) -> Result<u8> {
             .find(|release| release.version != args.against)
             .context("no other release has a result")?,
     };
-    let listed = store.listed_versions()?;
-    let listed = find_version(&listed, &release.version);
+    let versions = store.listed_versions()?;
+    let listed = find_version(&versions, &release.version);
     if let Some(error) = listed.and_then(|listed| listed.error.as_ref()) {
         bail!(
             "{} has no result that can be checked: {error}",
