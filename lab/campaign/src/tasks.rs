@@ -264,7 +264,7 @@ pub fn slurm(args: &SlurmArgs) -> Result<u8> {
             &mut store,
             only.as_deref(),
             &mut |round, _| match submitted.task_number(round).filter(|_| args.follow_up) {
-                Some(task) => Err(without_result(&campaign, round, task)),
+                Some(task) => Err(missing_result(&campaign, round, task)),
                 None => {
                     pending.push(round.clone());
                     Err(VersionOutcome::Pending)
@@ -295,7 +295,7 @@ pub fn slurm(args: &SlurmArgs) -> Result<u8> {
     Ok(0)
 }
 
-fn without_result(campaign: &Campaign, round: &Round, task: u32) -> VersionOutcome {
+fn missing_result(campaign: &Campaign, round: &Round, task: u32) -> VersionOutcome {
     VersionOutcome::Failed(format!(
         "round {} has no result: read {}; `faultline campaign slurm {}` submits it again",
         round.number,
