@@ -71,15 +71,15 @@ fn arm_paces<'r>(runs: impl Iterator<Item = &'r RunRow> + Clone) -> [Pace; 2] {
 
 fn consensus_difference(rounds: &[(u32, [Pace; 2])], arms: &[Pace; 2]) -> Option<String> {
     let has_changed = |arms: &[Pace; 2]| arms.iter().any(|pace| pace.consensus.len() > 1);
-    let changed = |arms: &[Pace; 2], when: &str| {
+    let change_text = |arms: &[Pace; 2], when: &str| {
         let pace: Pace = arms.iter().cloned().collect();
         format!("the consensus changed {when}: {}", protocol_names(&pace))
     };
     if let Some((round, arms)) = rounds.iter().find(|(_, arms)| has_changed(arms)) {
-        return Some(changed(arms, &format!("in round {round}")));
+        return Some(change_text(arms, &format!("in round {round}")));
     }
     if has_changed(arms) {
-        return Some(changed(arms, "between the rounds"));
+        return Some(change_text(arms, "between the rounds"));
     }
     let differs = |[baseline, release]: &[Pace; 2]| {
         release.difference(baseline) == Some(Difference::Consensus)

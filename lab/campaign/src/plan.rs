@@ -31,7 +31,7 @@ pub fn overview(campaign: &Campaign, store: &Store) -> Result<String> {
         metrics: metric_count(&experiments),
         margin: campaign.margin,
     };
-    let mut text = versions(campaign, store)?;
+    let mut text = versions_text(campaign, store)?;
     text += &format!(
         "each version: a round of {} of runs, which takes {}; a second round if the first shows a difference\n\n",
         counted(rule.pairs as f64, "pair"),
@@ -47,7 +47,7 @@ pub fn overview(campaign: &Campaign, store: &Store) -> Result<String> {
     Ok(text)
 }
 
-fn versions(campaign: &Campaign, store: &Store) -> Result<String> {
+fn versions_text(campaign: &Campaign, store: &Store) -> Result<String> {
     let listed = work::sync_listed_versions(campaign, store)?;
     let under_test = listed
         .iter()
