@@ -61,10 +61,15 @@ pub fn release_changes(groups: &[ReleaseGroup]) -> Vec<ReleaseChange> {
                     release.version,
                     signed_percent(shift.ratio)
                 );
-                let marked = (Some(shift.metric), shift.verdict);
                 all.push(ReleaseChange {
                     unix_ns: newest_run_start(&group.releases),
-                    ..release_change("change", group, release, marked, sentence)
+                    ..release_change(
+                        "change",
+                        group,
+                        release,
+                        (Some(shift.metric), shift.verdict),
+                        sentence,
+                    )
                 });
             }
         }
