@@ -173,7 +173,7 @@ fn collect_experiment(
             .filter(|_| row.is_usable())
             .and_then(least_ram);
         row.values
-            .extend(least_ram.map(|gib| (releases::LEAST_RAM.to_owned(), gib)));
+            .extend(least_ram.map(|memory| (releases::LEAST_RAM.to_owned(), memory)));
         row.report.clone_from(&report_path);
         // A search changes the memory limit, so its other values are not comparable.
         measured.extend(run.filter(|_| row.is_usable() && experiment.search.is_none()));
