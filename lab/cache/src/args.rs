@@ -4,7 +4,7 @@ use faultline_cache_sim::{Policy, policy::NAMED_POLICIES};
 use faultline_text::parse_size;
 use std::path::PathBuf;
 
-/// Names the policy of the recorded Agave version.
+/// Name of the policy of the recorded Agave version.
 pub(crate) const AGAVE: &str = "agave";
 
 /// `cache`.
@@ -42,12 +42,12 @@ pub struct PredictArgs {
     pub run: PathBuf,
     /// Trace, rules, entries, seeds.
     #[command(flatten)]
-    pub source: PredictionInputArgs,
+    pub input: PredictionInputArgs,
     /// Sizes in entries [default: 256 to 8192]. The recorded one is added.
     #[arg(long, value_name = "N,...", value_delimiter = ',', value_parser = clap::value_parser!(u64).range(2..=10_000_000))]
     pub sizes: Vec<u64>,
-    /// Write the prediction into this file for the daemon's `status.evidence`, and keep whatever
-    /// else the file has.
+    /// Write the prediction into this file for the daemon's `status.evidence`. The rest of the
+    /// file does not change.
     #[arg(long, value_name = "FILE")]
     pub evidence: Option<PathBuf>,
     /// Print everything as JSON.
@@ -70,15 +70,15 @@ Prints the misses of each policy and the time of the program cache in replay, wi
 least possible misses (MIN, which knows the future). Then it prints the misses with an attack: more transactions in each block, each \
 with a program that is never called again. Misses of these programs are not counted.
 
-With --bytes, a program takes the size of its code, not of its compiled code. Then MIN is not the least possible. The row `bound` is \
-a lower limit of the misses, which perhaps no policy reaches.")]
+With --bytes, a program takes the size of its code, not of its compiled code. MIN has the least possible misses only for a limit in \
+entries. The row `bound` is a lower limit of the misses. Perhaps no policy reaches it.")]
 pub struct PoliciesArgs {
     /// The recording.
     #[arg(value_name = "RUN")]
     pub run: PathBuf,
     /// Trace, rules, entries, seeds.
     #[command(flatten)]
-    pub source: PredictionInputArgs,
+    pub input: PredictionInputArgs,
     /// Entries [default: those of the recorded cache].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(2..=10_000_000))]
     pub size: Option<u64>,
@@ -91,7 +91,7 @@ pub struct PoliciesArgs {
     /// Shares of the size up to which a policy fills the cache [default: 0.9,1.0].
     #[arg(long = "fill", value_name = "SHARE,...", value_delimiter = ',', value_parser = parse_fill)]
     pub fill_percents: Vec<u64>,
-    /// Transactions of the attack in each block [default: a tenth of a block's own, on average].
+    /// Transactions of the attack in each block [default: a tenth of the mean number in a block].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub attack: Option<u32>,
     /// Print everything as JSON.
@@ -107,11 +107,12 @@ pub struct PoliciesArgs {
 #[command(after_help = "Example:
   faultline cache check 512.fltl 256.fltl 1024.fltl
 
-The command compares slots that both runs replayed. If there are few and OTHER has a trace next to it, the lookups of that trace are \
-simulated, with the costs of compiling in RUN, or in OTHER if they cannot be fitted to RUN. Without such a trace, whole runs are compared, \
-and predictions are scaled by the number of transactions. This assumes the same kind of workload. The predicted intervals then also include \
-the variation between the blocks of RUN. The row \"at its own costs\" uses the compile times of OTHER, because a busy machine is slower. \
-It is not judged. The exit code is 1 if any other row is off by more than 10 %, or by more than 10 if less than 100 was recorded.")]
+The command compares slots that both runs replayed. If these slots are few and OTHER has a trace next to it, the lookups of that trace are \
+simulated, with the costs of compiling in RUN, or in OTHER if they cannot be fitted to RUN. If the slots are few and OTHER has no trace, \
+whole runs are compared, and predictions are scaled by the number of transactions. This assumes the same kind of workload. The predicted \
+intervals then also include the variation between the blocks of RUN. The row \"at its own costs\" uses the compile times \
+of OTHER, because a busy machine is slower. It is not judged. The exit code is 1 if any other row is off by more than 10 %, or by more \
+than 10 if less than 100 was recorded.")]
 pub struct CheckArgs {
     /// The recording with a trace.
     #[arg(value_name = "RUN")]
@@ -121,7 +122,7 @@ pub struct CheckArgs {
     pub others: Vec<PathBuf>,
     /// Trace, rules, entries, seeds.
     #[command(flatten)]
-    pub source: PredictionInputArgs,
+    pub input: PredictionInputArgs,
     /// Print everything as JSON.
     #[arg(long)]
     pub json: bool,
@@ -143,8 +144,8 @@ pub struct FetchArgs {
     /// The node. Its address is not stored.
     #[arg(long, value_name = "URL", required_unless_present = "validator_trace")]
     pub rpc: Option<String>,
-    /// Instead of a node: the file that the validator or agave-ledger-tool wrote;
-    /// scripts/install-agave --trace builds the former, with --ledger-tool also the latter.
+    /// Instead of a node: the file that the validator or agave-ledger-tool wrote.
+    /// scripts/install-agave --trace builds the validator, and with --ledger-tool also that tool.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["rpc", "ca", "requests", "before"])]
     pub validator_trace: Option<PathBuf>,
     /// The file to write or continue [default: RUN with the extension .trace].

@@ -3,7 +3,7 @@ use faultline_cache_sim::trace::Loader;
 use serde::Deserialize;
 use serde_json::Value;
 
-/// Account indexes have one byte.
+/// A transaction refers to its accounts by indexes of one byte.
 const MAX_KEYS: usize = 256;
 /// Errors of executed transactions. After any other error a transaction in a block only paid fees.
 const EXECUTION_ERRORS: [&str; 3] = [
@@ -22,18 +22,18 @@ pub struct BlockResponse {
 
 #[derive(Deserialize)]
 struct TransactionResponse {
-    meta: Option<Meta>,
-    transaction: Accounts,
+    meta: Option<TransactionMeta>,
+    transaction: AccountKeys,
 }
 
 #[derive(Deserialize)]
-struct Meta {
+struct TransactionMeta {
     err: Option<Value>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Accounts {
+struct AccountKeys {
     account_keys: Vec<KeyResponse>,
 }
 
@@ -53,15 +53,15 @@ pub struct Block {
 
 #[derive(Debug)]
 pub struct Transaction {
-    /// (key that does not sign, whether its account may be a program).
-    pub unsigned_keys: Vec<(Address, bool)>,
+    /// (key, whether its account may be a program).
+    pub non_signers: Vec<(Address, bool)>,
     /// All writable accounts, if `change` is set. A signer among them may be new.
     pub possibly_changed: Vec<Address>,
     pub change: Option<ProgramChange>,
     pub fees_only: bool,
 }
 
-/// What a transaction that calls the upgradeable loader may have done to a writable program.
+/// What a transaction with the upgradeable loader may have done to a writable program.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum ProgramChange {
     /// The transaction has the clock account, which deployments and upgrades need.
@@ -86,8 +86,9 @@ impl Block {
 }
 
 impl Transaction {
+    /// `key` is a key of this transaction.
     pub fn signs(&self, key: &Address) -> bool {
-        !self.unsigned_keys.iter().any(|(other, _)| other == key)
+        !self.non_signers.iter().any(|(other, _)| other == key)
     }
 }
 
@@ -106,7 +107,7 @@ fn parse_transaction(response: TransactionResponse) -> Result<Transaction, Strin
     } else {
         ProgramChange::ExtendedOrClosed
     });
-    let mut unsigned_keys = Vec::with_capacity(keys.len());
+    let mut non_signers = Vec::with_capacity(keys.len());
     let mut possibly_changed = Vec::new();
     for key in keys {
         let not_a_key = || {
@@ -122,11 +123,11 @@ fn parse_transaction(response: TransactionResponse) -> Result<Transaction, Strin
             possibly_changed.push(address);
         }
         if !key.signer {
-            unsigned_keys.push((address, !key.writable || has_loader));
+            non_signers.push((address, !key.writable || has_loader));
         }
     }
     Ok(Transaction {
-        unsigned_keys,
+        non_signers,
         possibly_changed,
         change,
         fees_only: err.is_some_and(|err| !was_executed(&err)),
@@ -171,7 +172,7 @@ mod tests {
         let block = block(keys, Value::Null).unwrap();
         assert_eq!((block.slot, block.parent), (7, 6));
         assert_eq!(
-            block.transactions[0].unsigned_keys,
+            block.transactions[0].non_signers,
             [([2; 32], false), ([3; 32], true)]
         );
         assert_eq!(
@@ -200,7 +201,7 @@ mod tests {
             (upgraded.possibly_changed.as_slice(), upgraded.change),
             ([[1; 32], [2; 32]].as_slice(), Some(ProgramChange::Deployed))
         );
-        assert!(upgraded.unsigned_keys.contains(&([2; 32], true)));
+        assert!(upgraded.non_signers.contains(&([2; 32], true)));
         let extended = &block(keys(false), Value::Null).unwrap().transactions[0];
         assert_eq!(extended.change, Some(ProgramChange::ExtendedOrClosed));
         let failed = &block(keys(true), json!({"InstructionError": [0, "Custom"]}))

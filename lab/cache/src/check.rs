@@ -1,5 +1,5 @@
-//! `faultline cache check`: predicts other runs from the first one, and compares with what they
-//! recorded.
+//! `faultline cache check`: predicts the counters of other runs from the first run, and compares
+//! them with the recorded counters.
 
 use crate::{
     args::CheckArgs,
@@ -22,12 +22,12 @@ use faultline_text::{count, counted, number, table};
 use serde::Serialize;
 use std::{collections::BTreeMap, ops::RangeInclusive, path::Path};
 
-/// If common slots have at least this percentage of the other run's transactions, the rest of the
-/// run is not compared.
+/// If common slots have at least this percentage of the other run's transactions, only common slots
+/// are compared.
 const MIN_COMMON_PERCENT: f64 = 50.0;
-/// Two clusters may have the same slot numbers and, by chance, many equal transaction counts. If
-/// both runs are of one cluster, at least this percentage of the slots that both replayed have
-/// equal counts. The rest can be blocks of different forks.
+/// Two clusters may have the same slot numbers and, by chance, many equal transaction counts. Two
+/// runs of one cluster have equal counts in at least this percentage of the slots of both. In the
+/// other slots they may have replayed different forks.
 const MIN_EQUAL_PERCENT: usize = 90;
 /// The predicted time, scaled to the mean load time of the other run. It is shown but not judged,
 /// because it uses a result of the run that it predicts.
@@ -51,7 +51,7 @@ struct CheckReport {
     #[serde(rename = "times")]
     scale: Option<f64>,
     slots: usize,
-    /// Of the first run and of the other run.
+    /// Mean compile time in the first run and in the other run.
     #[serde(rename = "us_of_a_load")]
     us_per_load: Option<(f64, f64)>,
     counters: Vec<ValueCheck>,
@@ -72,7 +72,7 @@ struct ValueCheck {
 
 /// The exit code is 1 if a judged value is off by too much.
 pub fn run(args: &CheckArgs) -> Result<(String, u8)> {
-    let input = PredictionInput::read(&args.run, &args.source)?;
+    let input = PredictionInput::read(&args.run, &args.input)?;
     let calibration = input.calibrate()?;
     let mut runs = Vec::new();
     for other in &args.others {
@@ -87,10 +87,10 @@ pub fn run(args: &CheckArgs) -> Result<(String, u8)> {
         json(&runs)?
     } else {
         let inside = judged().filter(|value| value.is_in_interval).count();
-        let pages: Vec<String> = runs.iter().map(CheckReport::text).collect();
+        let texts: Vec<String> = runs.iter().map(CheckReport::text).collect();
         format!(
             "{}\n{inside} of {} values are inside their interval.\n",
-            pages.join("\n"),
+            texts.join("\n"),
             judged().count()
         )
     };
@@ -103,7 +103,8 @@ fn compare(
     other: &Path,
 ) -> Result<CheckReport> {
     let other_recorded = Recorded::read(other)?;
-    if let (Some(other_version), version) = (other_recorded.agave_version(), &input.version) {
+    if let Some(other_version) = other_recorded.agave_version() {
+        let version = &input.version;
         ensure!(
             other_version == *version,
             "it is of version {other_version}, and predictions are for {version}"
@@ -184,9 +185,9 @@ fn comparison_basis(
     Ok((other_trace, common))
 }
 
-fn counter_checks(recorded: &[RecordedSlot], predicted: &PredictedRuns) -> Vec<ValueCheck> {
+fn counter_checks(slots: &[RecordedSlot], predicted: &PredictedRuns) -> Vec<ValueCheck> {
     let counter = |(name, recorded_value, simulated_value): CounterSpec| {
-        let recorded = recorded
+        let recorded = slots
             .iter()
             .map(|slot| recorded_value(slot) as f64)
             .sum::<f64>();
@@ -204,16 +205,12 @@ fn counter_checks(recorded: &[RecordedSlot], predicted: &PredictedRuns) -> Vec<V
 /// Compares the cache's time with two predictions: at the costs of the first run, and at these
 /// costs scaled to the load times of the other run.
 fn cache_time_checks(
-    recorded: &[RecordedSlot],
+    slots: &[RecordedSlot],
     predicted: &PredictedRuns,
     (fit, trace): (&Fit, &Trace),
     us_per_load: Option<(f64, f64)>,
 ) -> Vec<ValueCheck> {
-    let Some(recorded_us) = recorded
-        .iter()
-        .map(|slot| slot.cache_us)
-        .sum::<Option<u64>>()
-    else {
+    let Some(recorded_us) = slots.iter().map(|slot| slot.cache_us).sum::<Option<u64>>() else {
         return Vec::new();
     };
     let model = |resample: Option<usize>| {
@@ -360,7 +357,7 @@ impl CheckReport {
         let load_time_text = self.us_per_load.map(|(first, other)| {
             let slower_percent = number(100.0 * (other / first.max(f64::MIN_POSITIVE) - 1.0), 1);
             format!(
-                "compiling a program took {} us in the first run and {} us in this one ({slower_percent} %)\n",
+                "compiling a program took {} us in the first run and {} us in this run ({slower_percent} %)\n",
                 number(first, 0),
                 number(other, 0)
             )

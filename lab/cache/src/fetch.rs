@@ -84,15 +84,15 @@ pub fn fetch(args: &FetchArgs, retry_policy: RetryPolicy) -> Result<(String, u8)
 }
 
 fn warmup_slots(args: &FetchArgs, recorded: &Recorded, rpc: &Rpc) -> Result<Vec<u64>> {
-    let number = args.before.unwrap_or(if recorded.from_start {
+    let before = args.before.unwrap_or(if recorded.from_start {
         0
     } else {
         DEFAULT_WARMUP_SLOTS
     });
-    let Some((first, _)) = recorded.transactions_by_slot.first().filter(|_| number > 0) else {
+    let Some((first, _)) = recorded.transactions_by_slot.first().filter(|_| before > 0) else {
         return Ok(Vec::new());
     };
-    let from = first.saturating_sub(number);
+    let from = first.saturating_sub(before);
     let to = first.saturating_sub(1);
     let slots = rpc.ask::<Vec<u64>>("getBlocks", &json!([from, to, {"commitment": "finalized"}]));
     let mut slots = slots?.context("getBlocks: the result is null")?;
@@ -107,12 +107,13 @@ struct Fetcher<'a> {
     recorded: &'a Recorded,
     trace_file: TraceFile,
     program_index: ProgramIndex,
-    /// Recorded, by slot.
+    /// Recorded number of transactions by slot.
     transactions: BTreeMap<u64, u64>,
     skipped: u64,
     unavailable: u64,
     /// Blocks whose number of transactions was compared with the recorded number.
     compared: u64,
+    /// Compared blocks whose number differs.
     different: u64,
 }
 
@@ -163,14 +164,13 @@ impl Fetcher<'_> {
                 self.recorded.slot_kind(block.slot),
                 &mut self.trace_file,
             )?;
-            // The file has the changes of a slot directly after it.
+            // In the file, a slot's changes follow the slot.
             self.trace_file.write()?;
         }
         Ok(())
     }
 
-    /// Counts blocks whose number of transactions differs from the recorded number. Fails if most
-    /// blocks differ.
+    /// Fails if most of the first blocks differ.
     fn compare(&mut self, block: &Block) -> Result<()> {
         let Some(recorded) = self.transactions.get(&block.slot) else {
             return Ok(());
@@ -199,7 +199,7 @@ impl Fetcher<'_> {
         };
         add_line(
             self.skipped,
-            "slots were skipped by the cluster: the validator replayed blocks of forks that were given up",
+            "slots were skipped by the cluster: the validator replayed blocks of abandoned forks",
         );
         add_line(
             self.unavailable,

@@ -1,4 +1,5 @@
-//! `faultline cache`: fetches a run's lookups, predicts its program cache, and checks predictions.
+//! `faultline cache`: fetches a run's program lookups, simulates its program cache, and checks
+//! predictions.
 
 mod address;
 pub mod args;

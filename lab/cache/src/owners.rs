@@ -17,7 +17,7 @@ use std::collections::{HashMap, HashSet};
 
 /// RPC nodes refuse requests for more accounts.
 const MAX_ACCOUNTS_PER_REQUEST: usize = 100;
-/// Bytes before the code in program-data accounts, and in programs of the newest loader.
+/// Bytes before the code in the code accounts of loader v3, and in programs of loader v4.
 const HEADER_V3: u64 = 45;
 const HEADER_V4: u64 = 48;
 
@@ -31,16 +31,16 @@ struct Account {
     owner: String,
     executable: bool,
     space: Option<u64>,
-    /// Bytes 4 to 36, and their encoding. In the account of an upgradeable program, they are the
-    /// address of its code.
+    /// Bytes 4 to 36, and their encoding. In an upgradeable program, these bytes are the address of
+    /// the account with its code.
     data: (String, String),
 }
 
 #[derive(Default)]
 pub struct ProgramIndex {
-    /// Numbers of programs; `None` if the account is not a program.
+    /// Program numbers in the trace; `None` if the account is not a program.
     program_by_address: HashMap<Address, Option<u32>>,
-    /// By address of an upgradeable program: address of the account with its code.
+    /// By address of an upgradeable program, the address of the account with its code.
     code_addresses: HashMap<Address, Address>,
     /// Programs that can be called, or could be called before they were closed.
     executable: HashSet<u32>,
@@ -78,7 +78,7 @@ impl ProgramIndex {
             .flat_map(|block| &block.transactions)
             .flat_map(|transaction| {
                 transaction
-                    .unsigned_keys
+                    .non_signers
                     .iter()
                     .filter(|(_, may_be_program)| *may_be_program)
                     .map(|(key, _)| *key)
@@ -159,7 +159,7 @@ impl ProgramIndex {
             self.add_missing_loader_accounts(transaction, trace)?;
             let created = self.created_code_account(transaction);
             let programs: Vec<u32> = transaction
-                .unsigned_keys
+                .non_signers
                 .iter()
                 .filter_map(|(key, _)| self.program_number(key))
                 .filter(|program| Some(*program) != created)
@@ -201,9 +201,8 @@ impl ProgramIndex {
         Ok(())
     }
 
-    /// Adds accounts of the loader that no longer exist: buffers whose code was deployed, and the
-    /// code of closed programs. Transactions with the loader write to these accounts without their
-    /// signature.
+    /// Adds accounts of the loader that no longer exist: buffers whose code was deployed, and code
+    /// accounts of closed programs. They are writable and do not sign.
     fn add_missing_loader_accounts(
         &mut self,
         transaction: &Transaction,
@@ -215,22 +214,22 @@ impl ProgramIndex {
             .filter(|key| !transaction.signs(key))
         {
             if self.missing_accounts.remove(key) {
-                let buffer = Program {
+                let program = Program {
                     address: Some(*key),
                     loader: Some(Loader::V3),
                     bytes: None,
                     has_code: false,
                 };
                 self.program_by_address
-                    .insert(*key, Some(trace.add_program(buffer)?));
+                    .insert(*key, Some(trace.add_program(program)?));
                 self.unresolved = self.unresolved.saturating_sub(1);
             }
         }
         Ok(())
     }
 
-    /// The account that a first deployment creates for the code. It did not exist before, so it was
-    /// not looked up.
+    /// The account that a first deployment creates for the code. It did not exist before, so the
+    /// validator did not look it up.
     fn created_code_account(&self, transaction: &Transaction) -> Option<u32> {
         let is_program = |key: &Address| {
             self.program_number(key)

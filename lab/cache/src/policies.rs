@@ -53,7 +53,7 @@ struct PolicyRow {
 }
 
 pub fn run(args: &PoliciesArgs) -> Result<(String, u8)> {
-    let input = PredictionInput::read(&args.run, &args.source)?;
+    let input = PredictionInput::read(&args.run, &args.input)?;
     let policies = selected_policies(&args.policy, &input)?;
     let fills = fills(&args.fill_percents);
     let limit = args.bytes.map_or(
@@ -111,7 +111,7 @@ pub fn run(args: &PoliciesArgs) -> Result<(String, u8)> {
     Ok((text, u8::from(!report.self_test_passed)))
 }
 
-/// Ascending, each once.
+/// In ascending order, without duplicates.
 fn fills(given: &[u64]) -> Vec<u64> {
     let fills = if given.is_empty() {
         &DEFAULT_FILLS[..]
@@ -185,9 +185,9 @@ impl<'a> PolicyComparison<'a> {
         let loaded_bytes = attack_count.saturating_mul(attack_program_bytes);
         // Without a model the attack's programs take the mean compile time.
         let mean_us = compile_us.iter().sum::<u64>() / compile_us.len().max(1) as u64;
-        let mut with_mean = compile_us.to_vec();
-        with_mean.resize(attacked.programs().len(), mean_us);
-        let attacked_compile_us = model.map_or(with_mean, |model| compile_times(&attacked, &model));
+        let mut padded = compile_us.to_vec();
+        padded.resize(attacked.programs().len(), mean_us);
+        let attacked_compile_us = model.map_or(padded, |model| compile_times(&attacked, &model));
         let attack_compile_us = attacked_compile_us
             .last()
             .copied()
@@ -215,8 +215,8 @@ impl<'a> PolicyComparison<'a> {
     }
 
     fn row(&self, name: &str, setting: Setting, seeds: u64) -> Result<PolicyRow> {
-        let plain = self.runs(self.trace, self.compile_us, setting, seeds)?;
-        let attacked = self.runs(&self.attacked, &self.attacked_compile_us, setting, seeds)?;
+        let plain = self.simulate(self.trace, self.compile_us, setting, seeds)?;
+        let attacked = self.simulate(&self.attacked, &self.attacked_compile_us, setting, seeds)?;
         let seconds = |trace: &Trace, runs: &[Counts], attack_counts: &Counts| {
             let model = self.model?;
             Some(
@@ -237,7 +237,7 @@ impl<'a> PolicyComparison<'a> {
         })
     }
 
-    fn runs(
+    fn simulate(
         &self,
         trace: &Trace,
         compile_us: &[u64],
@@ -334,7 +334,7 @@ fn text_table(report: &PolicyReport, fills: &[u64]) -> String {
         table(&column_heads, rows.collect()),
     );
     if report.bytes.is_some() {
-        text += "\nNo policy has fewer misses than the bound, and perhaps none has so few. MIN is optimal only for a limit in entries, \
+        text += "\nNo policy has fewer misses than the bound, and perhaps every policy has more. MIN is optimal only for a limit in entries, \
                  so here it is a policy like the others.\n";
     }
     if !report.self_test_passed {

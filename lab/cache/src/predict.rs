@@ -11,7 +11,7 @@ use std::path::Path;
 
 /// The exit code is 1 if the self-test failed.
 pub fn run(args: &PredictArgs) -> Result<(String, u8)> {
-    let input = PredictionInput::read(&args.run, &args.source)?;
+    let input = PredictionInput::read(&args.run, &args.input)?;
     let prediction = Prediction::of(&input, &sizes(&args.sizes, input.entries))?;
     if let Some(path) = &args.evidence {
         write_evidence(path, &prediction)?;
@@ -19,7 +19,7 @@ pub fn run(args: &PredictArgs) -> Result<(String, u8)> {
     let text = match (args.json, args.csv) {
         (true, _) => json(&prediction)?,
         (_, true) => csv(&prediction),
-        _ => text_page(&prediction),
+        _ => text_report(&prediction),
     };
     Ok((text, u8::from(!prediction.self_test_passed)))
 }
@@ -51,7 +51,7 @@ fn write_evidence(path: &Path, prediction: &Prediction) -> Result<()> {
     update(path, |evidence| evidence.program_cache = Some(cache))
 }
 
-fn text_page(prediction: &Prediction) -> String {
+fn text_report(prediction: &Prediction) -> String {
     let coverage = prediction.coverage_percent.map_or_else(
         || "an unknown share".to_owned(),
         |percent| format!("{} %", number(percent, 2)),
@@ -113,7 +113,7 @@ fn other_sizes(prediction: &Prediction) -> String {
     }
     text += &match prediction.enough_entries {
         Some(entries) => format!(
-            "{} entries are enough: no larger size of the list saves 1 % of replay time.\n",
+            "{} entries are enough: no larger size in the table saves 1 % of replay time.\n",
             count(entries)
         ),
         None => {

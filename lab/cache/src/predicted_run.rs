@@ -13,19 +13,21 @@ pub struct PredictedRuns {
     other_blocks: Option<OtherBlocks>,
 }
 
+/// For a prediction of another run, whose slots are not in the trace.
 struct OtherBlocks {
-    /// Transactions with programs in the other blocks, divided by transactions with programs in the
-    /// trace.
+    /// Transactions with programs in the other run, divided by those in the trace.
     transaction_ratio: f64,
+    /// For each half of the trace ([`Trace::half`]), runs with several seeds.
     runs_by_half: Vec<Vec<Counts>>,
-    /// In the whole trace, not only in the counted slots.
+    /// Lookups in all slots of the trace.
     lookups: f64,
+    /// Number of groups of neighboring slots ([`Trace::block_count`]).
     blocks: f64,
 }
 
 impl PredictedRuns {
     /// Simulates runs with the seeds 1 to `seeds`, and sums the counts of `slots` in each.
-    /// `transaction_ratio` is `None` if the prediction is for the blocks of the trace.
+    /// `transaction_ratio` is `None` if the prediction is for slots of the trace.
     pub fn of(
         simulation: &Simulation,
         slots: &BTreeSet<u64>,
@@ -56,7 +58,7 @@ impl PredictedRuns {
         let other_blocks = |transaction_ratio| {
             Ok::<_, Error>(OtherBlocks {
                 transaction_ratio,
-                // A variance needs some halves, even with few seeds.
+                // The variance between halves needs at least `MIN_HALVES`.
                 runs_by_half: (1..=seeds.max(MIN_HALVES))
                     .map(runs_of_half)
                     .collect::<Result<_, Error>>()?,
@@ -72,9 +74,9 @@ impl PredictedRuns {
         })
     }
 
-    /// `value` gets the run's index to use the resampled costs of this run, or `None` to use the
-    /// fitted costs. The interval is multiplied by `unit_factor`. Returns `None` for fewer than two
-    /// runs.
+    /// `value` gets a run's index and uses the cost model that was resampled for this run. With
+    /// `None` it uses the fitted model. The interval is multiplied by `unit_factor`. Returns `None`
+    /// for fewer than two runs.
     pub fn interval(
         &self,
         value: impl Fn(&Counts, Option<usize>) -> f64,

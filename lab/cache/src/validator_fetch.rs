@@ -25,7 +25,7 @@ pub fn run(args: &FetchArgs, source: &Path) -> Result<(String, u8)> {
     let file = File::open(source).at(source)?;
     let validator_trace = ValidatorTrace::read(BufReader::new(file)).at(source)?;
     check_dropped_lines(&validator_trace).at(source)?;
-    let trace = trace(&validator_trace, &recorded)?;
+    let trace = convert(&validator_trace, &recorded)?;
     let path = trace_path(&args.run, args.out.as_deref());
     ensure!(
         !path.exists(),
@@ -46,23 +46,23 @@ pub fn run(args: &FetchArgs, source: &Path) -> Result<(String, u8)> {
 }
 
 fn check_dropped_lines(validator_trace: &ValidatorTrace) -> Result<()> {
-    let lookups: u64 = validator_trace
+    let batches: u64 = validator_trace
         .slots
         .values()
         .map(|slot_lookups| slot_lookups.batches)
         .sum();
-    let percent = 100.0 * lookups as f64
-        / lookups.saturating_add(validator_trace.dropped_lines).max(1) as f64;
+    let percent = 100.0 * batches as f64
+        / batches.saturating_add(validator_trace.dropped_lines).max(1) as f64;
     ensure!(
         percent >= MIN_COVERAGE_PERCENT,
-        "the validator dropped {} lines, because it could not write them in time; the file has {} lookups: is the disk busy or full?",
+        "the validator dropped {} lines that it could not write in time; the file has {} batches of transactions: is the disk busy or full?",
         validator_trace.dropped_lines,
-        lookups
+        batches
     );
     Ok(())
 }
 
-fn trace(validator_trace: &ValidatorTrace, recorded: &Recorded) -> Result<Trace> {
+fn convert(validator_trace: &ValidatorTrace, recorded: &Recorded) -> Result<Trace> {
     let source = if validator_trace.executable == LEDGER_TOOL {
         Source::Replay
     } else {
@@ -116,7 +116,7 @@ fn trace(validator_trace: &ValidatorTrace, recorded: &Recorded) -> Result<Trace>
     Ok(trace)
 }
 
-/// A slot has at least as many transactions as calls.
+/// Raises the slot's transactions to the number of its calls.
 fn add_slot(
     trace: &mut Trace,
     set_interner: &mut SetInterner,
@@ -163,9 +163,9 @@ fn summary(
         .iter()
         .fold(0_u64, |sum, (_, _, us)| sum.saturating_add(*us));
     let pools = validator_trace
-        .lookups_by_pool
+        .batches_by_pool
         .iter()
-        .map(|(pool, lookups)| format!("{pool} {}", count(*lookups)));
+        .map(|(pool, batches)| format!("{pool} {}", count(*batches)));
     let mut lines = vec![
         format!(
             "{} {}: {} misses, {} loads in {} ms, {} evictions",
@@ -177,7 +177,7 @@ fn summary(
             count(validator_trace.evictions)
         ),
         format!(
-            "lookups by thread: {}",
+            "batches by thread: {}",
             pools.collect::<Vec<_>>().join(", ")
         ),
     ];

@@ -30,13 +30,13 @@ pub struct ValidatorTrace {
     /// (slot, program, microseconds), of programs with code.
     pub loads: Vec<(u64, u32, u64)>,
     /// Batches by thread pool. A pool has the name of its threads without their numbers.
-    pub lookups_by_pool: BTreeMap<String, u64>,
+    pub batches_by_pool: BTreeMap<String, u64>,
     pub evictions: u64,
     /// Lines that the validator could not write in time.
     pub dropped_lines: u64,
     /// By number of the thread.
     pool_by_thread: Vec<String>,
-    /// For each program: whether an entry with code was seen, and whether one without.
+    /// By program: (a cache entry with code was seen, a cache entry without code was seen).
     seen_with_and_without_code: Vec<(bool, bool)>,
 }
 
@@ -46,7 +46,7 @@ pub struct SlotLookups {
     batches_with_programs: Vec<Vec<(u32, u32)>>,
     /// Number of [`SlotLookups::calls`].
     call_count: u32,
-    /// Including batches without programs.
+    /// All batches, also those without programs.
     pub batches: u64,
     pub misses: u64,
     /// (calls before the change, program, kind).
@@ -54,8 +54,9 @@ pub struct SlotLookups {
 }
 
 impl SlotLookups {
-    /// The programs of each transaction. In a batch, transaction `n` (from 1) has the programs with
-    /// at least `n` uses. Calls are not stored, because a short line can contain many.
+    /// A call has the programs of one transaction. The trace does not say which transactions of a
+    /// batch use a program: transaction `n` (from 1) gets the programs with at least `n` uses.
+    /// Calls are not stored, because a short line can contain many.
     pub fn calls(&self) -> impl Iterator<Item = Vec<u32>> {
         self.batches_with_programs.iter().flat_map(|batch| {
             let used = |min_uses: u32| batch.iter().filter(move |(_, uses)| *uses >= min_uses);
@@ -88,7 +89,7 @@ impl ValidatorTrace {
                     (line.len() as u64) < MAX_LINE_BYTES,
                     "line {line_number} is longer than {MAX_LINE_BYTES} bytes"
                 );
-                ensure!(line_number > 1, "it has no complete line");
+                ensure!(line_number > 1, "the file has no complete line");
                 break;
             }
             let text = String::from_utf8_lossy(&line);
@@ -114,10 +115,10 @@ impl ValidatorTrace {
         if is_first != (kind == "trace") {
             ensure!(
                 !is_first,
-                "it is not what a validator writes with AGAVE_PROGRAM_CACHE_TRACE: `trace` is missing"
+                "a validator with AGAVE_PROGRAM_CACHE_TRACE writes another first line: `trace` is missing"
             );
             bail!(
-                "a second process wrote to the same file: its cache began anew, so each needs a file of its own"
+                "a second process wrote to the same file, and its cache began empty: each process needs its own file"
             );
         }
         match kind {
@@ -163,7 +164,7 @@ impl ValidatorTrace {
         );
         words
             .next()
-            .context("no name of the executable that wrote it")?
+            .context("no name of the executable that wrote the file")?
             .clone_into(&mut self.executable);
         words
             .next()
@@ -208,7 +209,7 @@ impl ValidatorTrace {
             programs.push((program, uses.max(1)));
             misses += u64::from(is_missing);
         }
-        *self.lookups_by_pool.entry(pool).or_default() += 1;
+        *self.batches_by_pool.entry(pool).or_default() += 1;
         let lookups = self.slots.entry(slot).or_default();
         lookups.batches += 1;
         lookups.misses += misses;
@@ -244,7 +245,7 @@ impl ValidatorTrace {
         Ok(())
     }
 
-    /// Reads loader, size and kind of the program's entry. Returns whether the entry has code.
+    /// Reads loader, size and kind of the program's cache entry. Returns whether it has code.
     fn parse_entry(&mut self, program: u32, words: &mut Words<'_>) -> Result<bool> {
         let loader = match words.next() {
             Some("native") => None,
@@ -374,7 +375,7 @@ mod tests {
                 (Some(Loader::V3), Some(1_000), true)
             ]
         );
-        let pools: Vec<_> = trace.lookups_by_pool.into_iter().collect();
+        let pools: Vec<_> = trace.batches_by_pool.into_iter().collect();
         assert_eq!(
             pools,
             [("solRpcEl".to_owned(), 2), ("solScHandle".to_owned(), 2)]

@@ -19,7 +19,7 @@ pub struct CampaignArgs {
 pub enum CampaignCommand {
     /// Run the plan for every version that has no result, and renew the pages.
     Run(RunArgs),
-    /// Collect finished rounds and submit pending ones to Slurm: a task for each.
+    /// Collect finished rounds and submit pending rounds to Slurm, each as a task.
     Slurm(SlurmArgs),
     /// Run a submitted round on this host.
     Round(RoundArgs),
@@ -106,7 +106,7 @@ refused or stopped."
 pub struct RoundArgs {
     /// The campaign's folder.
     pub dir: PathBuf,
-    /// The number of the round in slurm/rounds.json, from 1 on.
+    /// The round's position in slurm/rounds.json, from 1 on.
     #[arg(value_name = "N")]
     pub task_number: u32,
     /// Confirm that you intend to run a validator that can vote.
@@ -124,10 +124,10 @@ pub struct AddArgs {
     pub dir: PathBuf,
     /// The version, as in 2.1.14.
     pub version: String,
-    /// The validator's program [default: built as [get] in campaign.toml says].
+    /// The validator's program [default: built by [get] in campaign.toml].
     #[arg(long, value_name = "FILE")]
     pub path: Option<PathBuf>,
-    /// What it is, for the page.
+    /// Description of the version for the page.
     #[arg(long, value_name = "TEXT")]
     pub name: Option<String>,
 }

@@ -6,7 +6,7 @@ use crate::{
 };
 use faultline_experiments::folder::digest;
 use faultline_report::report::RunMetric;
-use faultline_text::{number as grouped, p_value};
+use faultline_text::{number, p_value};
 
 /// A marked difference or shift of a metric, or a release with another consensus or slot time than
 /// its baseline.
@@ -18,7 +18,7 @@ pub struct ReleaseChange {
     pub metric: &'static str,
     pub verdict: Verdict,
     pub sentence: String,
-    /// Start of the newest run that shows it, in nanoseconds since 1970.
+    /// Start of the newest run that shows the change, in nanoseconds since 1970.
     pub unix_ns: i64,
     /// Path of the report, relative to the page.
     pub report: String,
@@ -30,7 +30,7 @@ pub struct FailedVersion {
     pub added_unix_ns: i64,
 }
 
-/// Differences from the baseline, and changes against the releases before.
+/// Differences from the baseline, and shifts against earlier releases.
 pub fn release_changes(groups: &[ReleaseGroup]) -> Vec<ReleaseChange> {
     let mut all = Vec::new();
     for group in groups {
@@ -55,16 +55,21 @@ pub fn release_changes(groups: &[ReleaseGroup]) -> Vec<ReleaseChange> {
                 .filter(|shift| shift.version == release.version)
             {
                 let sentence = format!(
-                    "{} is {} from {} on: {} against the releases before.",
+                    "{} is {} from {} on: {} against earlier releases.",
                     shift.metric.title,
                     shift.verdict.label(),
                     release.version,
                     signed_percent(shift.ratio)
                 );
-                let marked = (Some(shift.metric), shift.verdict);
                 all.push(ReleaseChange {
                     unix_ns: newest_run_start(&group.releases),
-                    ..release_change("change", group, release, marked, sentence)
+                    ..release_change(
+                        "change",
+                        group,
+                        release,
+                        (Some(shift.metric), shift.verdict),
+                        sentence,
+                    )
                 });
             }
         }
@@ -113,7 +118,7 @@ fn release_change(
         ),
         None => ("", format!("{version}: not comparable by slot")),
     };
-    // A change keeps its id while it is shown.
+    // Stays the same while the change is shown.
     let identity = [
         kind,
         metric,
@@ -173,5 +178,5 @@ fn test_sentence(version: &str, test: &MetricTest, baseline: &str) -> String {
 pub fn signed_percent(ratio: f64) -> String {
     let percent = 100.0 * (ratio - 1.0);
     let sign = if percent > 0.0 { "+" } else { "" };
-    format!("{sign}{} %", grouped(percent, 1))
+    format!("{sign}{} %", number(percent, 1))
 }

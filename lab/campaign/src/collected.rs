@@ -34,7 +34,7 @@ const MAX_LAST_LINE_CHARS: usize = 300;
 
 pub enum RoundOutcome {
     Rows(Vec<RunRow>),
-    /// A recording cannot be read. Its replicate is void in all experiments and runs again.
+    /// A recording cannot be read. All runs of its replicate are void and run again.
     Damaged(String),
     /// One program was viable in none of its runs. All runs of the round are void.
     NotViable(String),
@@ -151,29 +151,29 @@ fn collect_experiment(
     let out = campaign.folder.join(page::FOLDER).join(&report_path);
     fs::create_dir_all(out.parent().unwrap_or(&campaign.folder)).at(&out)?;
     render::write(&results.report()?.report, &out, true)?;
-    let counted = results.journal_state.completed_runs();
+    let completed = results.journal_state.completed_runs();
     ensure!(
-        !counted.is_empty(),
+        !completed.is_empty(),
         "{}: none of its runs has a result",
         experiment.plan.folder.display()
     );
     let mut collected = Vec::new();
     let mut measured = Vec::new();
-    for counted_run in &counted {
-        let run = results.load(counted_run);
-        let is_viable = is_viable(&counted_run.ending.outcome, run.as_ref());
+    for completed_run in &completed {
+        let run = results.load(completed_run);
+        let is_viable = is_viable(&completed_run.ending.outcome, run.as_ref());
         let mut row = run_row(
             campaign,
             row_template,
             experiment,
-            (&results, counted_run, run.as_ref()),
+            (&results, completed_run, run.as_ref()),
         );
         let least_ram = results
-            .search_answer(counted_run)
+            .search_answer(completed_run)
             .filter(|_| row.is_usable())
             .and_then(least_ram);
         row.values
-            .extend(least_ram.map(|gib| (releases::LEAST_RAM.to_owned(), gib)));
+            .extend(least_ram.map(|memory| (releases::LEAST_RAM.to_owned(), memory)));
         row.report.clone_from(&report_path);
         // A search changes the memory limit, so its other values are not comparable.
         measured.extend(run.filter(|_| row.is_usable() && experiment.search.is_none()));
@@ -218,11 +218,11 @@ fn run_row(
     campaign: &Campaign,
     row_template: &RunRow,
     experiment: &CampaignExperiment,
-    (results, counted, run): (&Experiment, &CompletedRun<'_>, Option<&Run>),
+    (results, completed, run): (&Experiment, &CompletedRun<'_>, Option<&Run>),
 ) -> RunRow {
-    let recording = results.recording(counted);
+    let recording = results.recording(completed);
     let baseline = results.plan.arms.first().map(|arm| arm.name.as_str());
-    let is_baseline = Some(counted.scheduled.arm.as_str()) == baseline;
+    let is_baseline = Some(completed.scheduled.arm.as_str()) == baseline;
     let mut row = RunRow {
         machine: run.map_or_else(|| UNKNOWN.to_owned(), machine),
         kernel: run
@@ -231,13 +231,13 @@ fn run_row(
         is_baseline: experiment
             .search
             .map_or(is_baseline, |search| search.is_baseline),
-        replicate: experiment.replicate(counted),
+        replicate: experiment.replicate(completed),
         began_unix_ns: run
             .map(|run| run.origin_unix_ns)
             .filter(|began| *began > 0)
             .unwrap_or(results.journal_state.began_unix_ns),
-        outcome: counted.ending.outcome.to_string(),
-        validity: match &counted.ending.validity {
+        outcome: completed.ending.outcome.to_string(),
+        validity: match &completed.ending.validity {
             Validity::Valid => "valid",
             Validity::Unproven(_) => "unproven",
             Validity::Invalid(_) => "invalid",

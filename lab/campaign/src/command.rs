@@ -19,7 +19,7 @@ use faultline_common::{
 };
 use faultline_report::report::{RunMetric, releases};
 use faultline_stats::{arms::welch_p, holm};
-use faultline_text::{counted, lines, number as grouped, p_value, table};
+use faultline_text::{counted, lines, number, p_value, table};
 use itertools::Itertools;
 use std::path::Path;
 
@@ -28,7 +28,7 @@ pub fn run(args: &CampaignArgs) -> Result<u8> {
     match &args.command {
         CampaignCommand::Run(args) => run_all(args),
         CampaignCommand::Slurm(args) => tasks::slurm(args),
-        CampaignCommand::Round(args) => tasks::run(args),
+        CampaignCommand::Round(args) => tasks::run_task(args),
         CampaignCommand::Plan { dir } => {
             let (campaign, store) = open_campaign(dir)?;
             print(&plan::overview(&campaign, &store)?).map(|()| 0)
@@ -97,8 +97,8 @@ fn add(args: &AddArgs) -> Result<u8> {
 
 fn remove(folder: &Path, version: &str) -> Result<u8> {
     let (campaign, mut store) = open_campaign(folder)?;
-    let listed = work::sync_listed_versions(&campaign, &store)?;
-    let Some(listed) = find_version(&listed, version).filter(|listed| !listed.removed) else {
+    let versions = work::sync_listed_versions(&campaign, &store)?;
+    let Some(listed) = find_version(&versions, version).filter(|listed| !listed.removed) else {
         bail!("{version} is not on the list");
     };
     if work::is_baseline(&campaign, listed) || listed.source == FROM_FILE {
@@ -125,7 +125,7 @@ fn check(args: &CheckArgs) -> Result<u8> {
     campaign.margin = args
         .margin
         .map_or(campaign.margin, |percent| percent / 100.0);
-    let groups = page::release_groups(&campaign, &store)?;
+    let groups = page::shown_groups(&campaign, &store)?;
     let group = groups.first().context("no release has a result yet")?;
     let release = match &args.release {
         Some(version) => find_release(group, version)?,
@@ -136,8 +136,8 @@ fn check(args: &CheckArgs) -> Result<u8> {
             .find(|release| release.version != args.against)
             .context("no other release has a result")?,
     };
-    let listed = store.listed_versions()?;
-    let listed = find_version(&listed, &release.version);
+    let versions = store.listed_versions()?;
+    let listed = find_version(&versions, &release.version);
     if let Some(error) = listed.and_then(|listed| listed.error.as_ref()) {
         bail!(
             "{} has no result that can be checked: {error}",
@@ -240,7 +240,7 @@ fn summary(comparisons: &[MetricComparison], margin: f64) -> String {
             .filter(|comparison| comparison.verdict == verdict)
             .count()
     };
-    let margin = grouped(100.0 * margin, 1);
+    let margin = number(100.0 * margin, 1);
     let worse = count(Verdict::Worse);
     let mut text = format!(
         "{} worse by more than {margin} %",
@@ -270,7 +270,7 @@ fn inconclusive_reason(release: &Release, comparisons: &[MetricComparison]) -> O
         .join(", ");
     if own_runs < baseline_runs {
         return Some(format!(
-            "{own_runs} of its runs ran as planned, and {baseline_runs} of the baseline's next to them"
+            "{own_runs} of its runs ran as planned, and {baseline_runs} runs of the baseline"
         ));
     }
     let untested =
@@ -309,8 +309,7 @@ fn compare_with_baseline(release: &Release) -> Vec<MetricComparison> {
         .collect()
 }
 
-/// Compares two releases by their ratios to the baseline, because they did not run next to each
-/// other.
+/// Compares two releases by their ratios to the baseline, because their runs are no pairs.
 fn compare_with(release: &Release, other: &Release, margin: f64) -> Vec<MetricComparison> {
     let pairs: Vec<_> = release
         .tests
@@ -352,7 +351,7 @@ fn compare_with(release: &Release, other: &Release, margin: f64) -> Vec<MetricCo
         .collect()
 }
 
-/// Means "in every pair" for two releases, which have no pairs of their own.
+/// Whether all of `a` are below all of `b`, or above. Two releases have no pairs to compare.
 fn is_disjoint(a: &[f64], b: &[f64]) -> bool {
     let is_below = |a: &[f64], b: &[f64]| a.iter().all(|a| b.iter().all(|b| a < b));
     is_below(a, b) || is_below(b, a)

@@ -11,11 +11,11 @@ use itertools::Itertools;
 
 #[derive(Debug, Clone, Default)]
 pub struct Comparability {
-    /// Its kind and text. An unknown consensus or slot time is no difference.
+    /// Kind and text. An unknown consensus or slot time is no difference.
     difference: Option<(Difference, String)>,
     /// Such as `its consensus is not known, the baseline's is Tower`; `None` with a difference.
     pub unknown_consensus: Option<String>,
-    /// Of all usable runs, including those of the baseline.
+    /// Of all usable runs of release and baseline.
     pub pace: Pace,
 }
 
@@ -59,7 +59,7 @@ impl Comparability {
     }
 }
 
-/// Of baseline and release.
+/// Consensus and slot time of baseline and release.
 fn arm_paces<'r>(runs: impl Iterator<Item = &'r RunRow> + Clone) -> [Pace; 2] {
     [true, false].map(|is_baseline| {
         runs.clone()
@@ -71,15 +71,15 @@ fn arm_paces<'r>(runs: impl Iterator<Item = &'r RunRow> + Clone) -> [Pace; 2] {
 
 fn consensus_difference(rounds: &[(u32, [Pace; 2])], arms: &[Pace; 2]) -> Option<String> {
     let has_changed = |arms: &[Pace; 2]| arms.iter().any(|pace| pace.consensus.len() > 1);
-    let changed = |arms: &[Pace; 2], when: &str| {
+    let change_text = |arms: &[Pace; 2], when: &str| {
         let pace: Pace = arms.iter().cloned().collect();
         format!("the consensus changed {when}: {}", protocol_names(&pace))
     };
     if let Some((round, arms)) = rounds.iter().find(|(_, arms)| has_changed(arms)) {
-        return Some(changed(arms, &format!("in round {round}")));
+        return Some(change_text(arms, &format!("in round {round}")));
     }
     if has_changed(arms) {
-        return Some(changed(arms, "between the rounds"));
+        return Some(change_text(arms, "between the rounds"));
     }
     let differs = |[baseline, release]: &[Pace; 2]| {
         release.difference(baseline) == Some(Difference::Consensus)

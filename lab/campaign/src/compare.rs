@@ -16,7 +16,7 @@ use std::cmp::Ordering;
 pub struct MetricTest {
     pub metric: &'static RunMetric,
     pub ratio_test: RatioTest,
-    /// By Holm, over the metrics of the release.
+    /// p, adjusted by Holm over the metrics of the release.
     pub adjusted_p: Option<f64>,
     /// Baseline, release.
     pub means: [f64; 2],
@@ -27,7 +27,7 @@ pub struct MetricTest {
 #[derive(Debug, Clone)]
 pub struct Release {
     pub version: String,
-    /// The description in the list of versions; `page::release_groups` fills it in.
+    /// The description in the list of versions; `page::shown_groups` fills it in.
     pub name: String,
     pub runs: Vec<RunRow>,
     pub comparability: Comparability,
@@ -36,7 +36,7 @@ pub struct Release {
 }
 
 impl Release {
-    /// Of the newest run, relative to the page.
+    /// The report of the newest run, relative to the page.
     pub fn report_path(&self) -> String {
         self.runs
             .last()
@@ -62,7 +62,7 @@ impl Release {
         NoRatioReason::of(metric, &self.runs).filter(|_| is_comparable)
     }
 
-    /// By their ratios to the baseline.
+    /// Whether the ratios of both releases to the baseline can be compared.
     pub fn is_comparable_with(&self, other: &Release, metric: &RunMetric) -> bool {
         let [own, theirs] = [self, other].map(|release| &release.comparability);
         let is_affected =
@@ -80,7 +80,7 @@ impl Release {
 pub struct Shift {
     pub metric: &'static RunMetric,
     pub version: String,
-    /// The geometric mean after the change over that before it.
+    /// The geometric mean after the change, divided by the mean before it.
     pub ratio: f64,
     pub verdict: Verdict,
 }
@@ -117,7 +117,7 @@ pub fn release_groups(runs: &[RunRow], margin: f64) -> Vec<ReleaseGroup> {
     groups.into_iter().map(group).collect()
 }
 
-/// Texts that are no version come after versions.
+/// Texts that are no versions come last.
 pub fn compare_versions(a: &str, b: &str) -> Ordering {
     match (Version::parse(a), Version::parse(b)) {
         (Ok(a), Ok(b)) => a.cmp(&b),

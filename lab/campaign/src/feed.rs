@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 const FORMAT: u32 = 1;
 
-const WORSE_COLOUR: &str = "#b3480a";
+const WORSE_COLOR: &str = "#b3480a";
 
 pub fn json(
     campaign: &Campaign,
@@ -122,7 +122,6 @@ fn time(unix_ns: i64) -> String {
     DateTime::from_timestamp_nanos(unix_ns).to_rfc3339_opts(SecondsFormat::Secs, true)
 }
 
-/// The time of a change is that of the newest run that shows it.
 pub fn atom(campaign: &Campaign, groups: &[ReleaseGroup], failed: &[FailedVersion]) -> String {
     let times = groups
         .iter()
@@ -186,13 +185,13 @@ pub fn badge(metric: &RunMetric, group: Option<&ReleaseGroup>, failed: &[FailedV
         .iter()
         .filter(is_newer)
         .max_by(|a, b| compare_versions(&a.version, &b.version));
-    let (message, colour) = match (newest_failed, newest) {
-        (Some(failed), _) => (format!("{}: no result", failed.version), WORSE_COLOUR),
+    let (message, color) = match (newest_failed, newest) {
+        (Some(failed), _) => (format!("{}: no result", failed.version), WORSE_COLOR),
         (None, None) => ("not measured".to_owned(), "#68717d"),
         (None, Some((version, test))) => {
             let verdict = test.verdict;
-            let colour = match verdict {
-                Verdict::Worse | Verdict::WorseUntested => WORSE_COLOUR,
+            let color = match verdict {
+                Verdict::Worse | Verdict::WorseUntested => WORSE_COLOR,
                 Verdict::Better | Verdict::BetterUntested => "#00734f",
                 Verdict::NothingShown
                 | Verdict::NotComparable
@@ -206,7 +205,7 @@ pub fn badge(metric: &RunMetric, group: Option<&ReleaseGroup>, failed: &[FailedV
                     .trim_end()
                     .to_owned(),
             };
-            (format!("{version}: {result}"), colour)
+            (format!("{version}: {result}"), color)
         }
     };
     // 6.6 px for a character at a font size of 11 px, and 10 px of padding.
@@ -220,7 +219,7 @@ pub fn badge(metric: &RunMetric, group: Option<&ReleaseGroup>, failed: &[FailedV
     format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width:.0}\" height=\"20\" role=\"img\" aria-label=\"{id}: {message}\">\n\
          <title>{id}: {message}</title>\n<rect width=\"{width:.0}\" height=\"20\" rx=\"3\" fill=\"#39414a\"/>\n\
-         <rect x=\"{id_width:.1}\" width=\"{message_width:.1}\" height=\"20\" rx=\"3\" fill=\"{colour}\"/>\n\
+         <rect x=\"{id_width:.1}\" width=\"{message_width:.1}\" height=\"20\" rx=\"3\" fill=\"{color}\"/>\n\
          <g fill=\"#ffffff\" text-anchor=\"middle\" font-family=\"Verdana, DejaVu Sans, sans-serif\" font-size=\"11\">\n\
          <text x=\"{:.1}\" y=\"14\">{id}</text>\n<text x=\"{message_middle:.1}\" y=\"14\">{message}</text>\n</g>\n</svg>\n",
         id_width / 2.0

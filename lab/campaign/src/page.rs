@@ -38,7 +38,7 @@ pub fn report_path(name: &str, conditions: &Conditions) -> String {
 
 /// Rewrites the pages, and the verdicts in the database.
 pub fn rewrite_pages(campaign: &Campaign, store: &mut Store) -> Result<()> {
-    let groups = release_groups(campaign, store)?;
+    let groups = shown_groups(campaign, store)?;
     store.replace_verdicts(&compare::verdict_rows(&groups))?;
     let out = campaign.folder.join(FOLDER);
     let write = |name: &str, text: &str| write_report_file(&out, &out.join(name), text, true);
@@ -58,7 +58,7 @@ pub fn rewrite_pages(campaign: &Campaign, store: &mut Store) -> Result<()> {
     Ok(())
 }
 
-pub fn release_groups(campaign: &Campaign, store: &Store) -> Result<Vec<ReleaseGroup>> {
+pub fn shown_groups(campaign: &Campaign, store: &Store) -> Result<Vec<ReleaseGroup>> {
     let listed = store.listed_versions()?;
     let is_shown =
         |version: &str| find_version(&listed, version).is_none_or(|listed| !listed.removed);
@@ -115,8 +115,7 @@ fn report(campaign: &Campaign, groups: &[ReleaseGroup], failed: &[FailedVersion]
     let not_comparable = versions_sentence(versions, "not comparable by slot", ["is", "are"]);
     let versions = failed.iter().map(|failed| failed.version.as_str());
     let no_result = versions_sentence(versions, "no result", ["has", "have"]);
-    let points = changes.into_iter().chain(incomparable);
-    let points = points.map(|change| change.sentence);
+    let bullets = changes.into_iter().chain(incomparable);
     let mut sections: Vec<Section> = groups
         .iter()
         .enumerate()
@@ -134,7 +133,7 @@ fn report(campaign: &Campaign, groups: &[ReleaseGroup], failed: &[FailedVersion]
         ),
         verdict: Verdict {
             headline: headline + &ended_early(groups) + &not_comparable + &no_result,
-            bullets: points.collect(),
+            bullets: bullets.map(|change| change.sentence).collect(),
             kind,
         },
         overview: head::effects(groups).into_iter().collect(),
@@ -179,8 +178,8 @@ fn group_section(index: usize, group: &ReleaseGroup) -> Section {
     columns.push(("Kernel", ""));
     let note = format!(
         "How much each release differs from {}, with 95 % intervals: the geometric mean of the ratios of pairs of runs. A release and its \
-         differences link to the report of its newest runs, the table of recordings to that of each round. A mark says that a difference is \
-         worse or better.",
+         differences link to the report of its newest runs. The table of recordings links to the report of each round. A mark says \
+         that a difference is worse or better.",
         group.conditions.baseline
     );
     let (id, title) = match index {

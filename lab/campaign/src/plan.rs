@@ -1,5 +1,5 @@
-//! `campaign plan`: which versions run, how long, and the smallest change that the runs can detect,
-//! by simulated releases.
+//! `campaign plan`: the versions to run, the duration of a round, and the smallest change that the
+//! runs can detect. The change comes from simulated releases.
 
 use crate::{
     compare,
@@ -31,7 +31,7 @@ pub fn overview(campaign: &Campaign, store: &Store) -> Result<String> {
         metrics: metric_count(&experiments),
         margin: campaign.margin,
     };
-    let mut text = versions(campaign, store)?;
+    let mut text = versions_text(campaign, store)?;
     text += &format!(
         "each version: a round of {} of runs, which takes {}; a second round if the first shows a difference\n\n",
         counted(rule.pairs as f64, "pair"),
@@ -47,7 +47,7 @@ pub fn overview(campaign: &Campaign, store: &Store) -> Result<String> {
     Ok(text)
 }
 
-fn versions(campaign: &Campaign, store: &Store) -> Result<String> {
+fn versions_text(campaign: &Campaign, store: &Store) -> Result<String> {
     let listed = work::sync_listed_versions(campaign, store)?;
     let under_test = listed
         .iter()
@@ -70,7 +70,6 @@ fn versions(campaign: &Campaign, store: &Store) -> Result<String> {
     ))
 }
 
-/// Pairs of a round.
 fn pair_count(experiments: &[CampaignExperiment]) -> usize {
     match experiments {
         [experiment] if experiment.search.is_none() => experiment.plan.replicates as usize,
@@ -79,11 +78,11 @@ fn pair_count(experiments: &[CampaignExperiment]) -> usize {
 }
 
 fn metric_count(experiments: &[CampaignExperiment]) -> usize {
-    let searches = experiments
+    let has_search = experiments
         .iter()
         .any(|experiment| experiment.search.is_some());
     releases::metrics()
-        .filter(|metric| (metric.id == releases::LEAST_RAM) == searches)
+        .filter(|metric| (metric.id == releases::LEAST_RAM) == has_search)
         .count()
 }
 
@@ -139,11 +138,12 @@ fn detectable_changes(rule: MarkingRule, measured_noise: &[(&str, f64)]) -> Stri
 
 /// Share of releases in which a detectable change is marked.
 pub const POWER: f64 = 0.8;
-/// Upper end of the bisection: a release that takes twice as much.
+/// Upper end of the bisection: a metric that is twice the baseline's.
 const LARGEST_CHANGE: f64 = 1.0;
 const SIMULATED_RELEASES: u32 = 1000;
 const BISECTIONS: u32 = 9;
 
+/// What decides whether a change is marked ([`PairRatios::verdict`]).
 #[derive(Clone, Copy)]
 pub struct MarkingRule {
     pub pairs: usize,
@@ -153,8 +153,8 @@ pub struct MarkingRule {
 
 impl MarkingRule {
     /// Share of simulated releases that are marked if one metric is larger than the baseline by
-    /// `change`, a fraction. `noise` is the standard deviation of a run, also a fraction. Holm's
-    /// adjustment takes this metric's p as the smallest.
+    /// `change`, a fraction. `noise` is the standard deviation of a run, also a fraction. This
+    /// metric's p is assumed to be the smallest, so Holm multiplies it by the number of metrics.
     pub fn power(&self, change: f64, noise: f64) -> f64 {
         let mut random = Rng::with_seed(1);
         let marked = (0..SIMULATED_RELEASES).filter(|_| {
@@ -198,8 +198,8 @@ impl MarkingRule {
     }
 }
 
-/// By metric title: the standard deviation of log ratios around the mean of their release, divided
-/// by the square root of two. Needs a release with two pairs.
+/// (title of the metric, noise of a run): the standard deviation of log ratios around the mean of
+/// their release, divided by the square root of two. A ratio has the noise of two runs.
 pub fn measured_noise(runs: &[RunRow]) -> Vec<(&'static str, f64)> {
     let groups = compare::release_groups(runs, 0.0);
     let noise = |metric: &'static RunMetric| {

@@ -174,10 +174,10 @@ pub fn sha256(path: &Path) -> Result<String> {
 const INDEX_TIMEOUT: Duration = Duration::from_secs(30);
 const MAX_ANSWER_BYTES: u64 = 16 << 20;
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(600);
-const COMMAND_OUTPUT: &str = "watch.out";
+const WATCH_OUTPUT: &str = "watch.out";
 const WATCH_LOG: &str = "watch.log";
 
-/// In the range, the lowest first.
+/// Published versions in the range, the lowest first.
 pub fn published_versions(
     campaign: &Campaign,
     watch: &Watch,
@@ -190,7 +190,7 @@ pub fn published_versions(
     Ok(versions_in_range(watch, &versions))
 }
 
-/// Words without leading `v`.
+/// Takes words as versions, without a leading `v`.
 fn parse_versions(text: &str) -> Vec<String> {
     text.split_whitespace()
         .map(|word| word.trim_start_matches('v').to_owned())
@@ -214,7 +214,7 @@ fn command_output(
     command: &[String],
     signals: &mut Signals,
 ) -> Result<String> {
-    let [path, log] = [COMMAND_OUTPUT, WATCH_LOG].map(|name| campaign.folder.join(name));
+    let [path, log] = [WATCH_OUTPUT, WATCH_LOG].map(|name| campaign.folder.join(name));
     let outputs = (
         &File::create(&path).at(&path)?,
         &File::create(&log).at(&log)?,

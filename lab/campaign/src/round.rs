@@ -32,7 +32,7 @@ const CAMPAIGN_KEYS: [&str; 6] = ["folder", "arm", "factors", "concurrent", "lan
 const MIN_REPLICATES: u32 = 3;
 const WORKLOAD: &str = "[workload]";
 
-/// What a round of a version depends on.
+/// Everything that a version's round depends on.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Round {
     pub version: String,
@@ -44,8 +44,9 @@ pub struct Round {
 }
 
 impl Round {
-    /// The experiments in order: one with both programs as arms, or in a plan with `search` one for
-    /// each program and replicate, alternating the programs' order.
+    /// The experiments in order. With `search` in the plan, each program and replicate has its
+    /// experiment, and the order of programs alternates. Otherwise one experiment has both programs
+    /// as arms.
     pub fn experiments(&self, campaign: &Campaign) -> Result<Vec<CampaignExperiment>> {
         let file = campaign.plan.display();
         let table: toml::Table =
@@ -57,11 +58,12 @@ impl Round {
                 "{file}: {key}: the campaign sets it, leave it out"
             )));
         }
-        let replicates = table.get("replicates").and_then(toml::Value::as_integer);
+        let replicates = table.get("replicates");
         if table.contains_key("search") {
-            let replicates = match table.get("replicates") {
+            let replicates = match replicates {
                 None => MIN_REPLICATES,
-                Some(_) => replicates
+                Some(value) => value
+                    .as_integer()
                     .and_then(|number| u32::try_from(number).ok())
                     .filter(|number| (1..=1000).contains(number))
                     .ok_or_else(|| {
@@ -72,7 +74,8 @@ impl Round {
             };
             return self.search_experiments(campaign, replicates);
         }
-        if let Some(few) = replicates.filter(|number| (1..MIN_REPLICATES.into()).contains(number)) {
+        let number = replicates.and_then(toml::Value::as_integer);
+        if let Some(few) = number.filter(|number| (1..MIN_REPLICATES.into()).contains(number)) {
             bail!(UsageError(format!(
                 "{file}: replicates: {few} are too few to test a difference: at least {MIN_REPLICATES}"
             )));
@@ -88,7 +91,7 @@ impl Round {
             &arm_table(&baseline, &self.baseline),
             &arm_table(&self.version, &self.program),
         ];
-        let folder = self.programs_folder(campaign).join(self.name());
+        let folder = self.digests_folder(campaign).join(self.name());
         Ok(vec![CampaignExperiment {
             name: self.name(),
             plan: parse_plan(campaign, &folder, &added_keys, &text.concat(), None)?,
@@ -112,7 +115,7 @@ impl Round {
                 };
                 let name = format!("{}-{replicate}-{arm}", self.name());
                 let (text, binary_line) = search_plan_text(campaign, program)?;
-                let folder = self.programs_folder(campaign).join(&name);
+                let folder = self.digests_folder(campaign).join(&name);
                 experiments.push(CampaignExperiment {
                     plan: parse_plan(
                         campaign,
@@ -136,8 +139,8 @@ impl Round {
         format!("{}-{}", self.version, self.number)
     }
 
-    /// Its name contains the digests, so that no experiment is continued with another program.
-    pub fn programs_folder(&self, campaign: &Campaign) -> PathBuf {
+    /// The folder's name has the digests, so that no experiment continues with another program.
+    pub fn digests_folder(&self, campaign: &Campaign) -> PathBuf {
         let digest_prefixes = [
             &self.plan_digest,
             &self.baseline.digest,
@@ -173,15 +176,15 @@ pub fn void_runs(
 ) -> Result<()> {
     for experiment in experiments {
         let results = Experiment::read(&experiment.plan.folder)?;
-        let counted = results.journal_state.completed_runs();
-        let mut runs: Vec<_> = counted.iter().collect();
+        let completed = results.journal_state.completed_runs();
+        let mut runs: Vec<_> = completed.iter().collect();
         runs.retain(|run| should_void(experiment.replicate(run)));
         void(&experiment.plan.folder, &runs, reason)?;
     }
     Ok(())
 }
 
-/// A search runs one program, so its plan has no arms that name release and baseline.
+/// The plan of a search has neither arms nor replicates: it runs one program.
 #[derive(Clone, Copy)]
 pub struct SearchExperiment {
     pub is_baseline: bool,
@@ -210,7 +213,8 @@ fn arm_table(name: &str, program: &ResolvedProgram) -> String {
     format!("[[arm]]\nname = {}\nbinary = {binary}\n", quoted(name))
 }
 
-/// The plan's text with the program and an emptied `replicates` line; the program's line number.
+/// Returns the plan's text with a line for the program, and the number of this line. The line with
+/// `replicates` becomes empty.
 fn search_plan_text(campaign: &Campaign, program: &ResolvedProgram) -> Result<(String, usize)> {
     let mut lines: Vec<&str> = campaign
         .plan_text
@@ -257,7 +261,7 @@ fn parse_plan(
     })
 }
 
-/// TOML has all escapes of serde_json.
+/// A JSON string of serde_json is also a TOML string.
 fn quoted(text: impl ToString) -> String {
     serde_json::Value::from(text.to_string()).to_string()
 }
@@ -279,7 +283,7 @@ impl Round {
     }
 
     fn attempts_folder(&self, campaign: &Campaign) -> PathBuf {
-        self.programs_folder(campaign)
+        self.digests_folder(campaign)
             .join(ATTEMPTS)
             .join(self.name())
     }
@@ -298,20 +302,20 @@ impl Round {
         })
     }
 
-    /// The experiments of the first finished candidate: of `campaign run`, then of the attempts by
-    /// number. Warns of unreadable ones, and names unused ones that have begun.
-    pub fn counted_attempt(&self, campaign: &Campaign) -> Result<Option<Vec<CampaignExperiment>>> {
+    /// The experiments of the first attempt whose runs all have results. `campaign run` is the
+    /// first attempt. Warns of unreadable attempts, and prints the names of other begun attempts.
+    pub fn finished_attempt(&self, campaign: &Campaign) -> Result<Option<Vec<CampaignExperiment>>> {
         let folder = self.attempts_folder(campaign);
         let mut candidates = vec![("campaign run".to_owned(), self.experiments(campaign)?)];
         for (_, name) in block_attempt_names(&folder)? {
             let experiments = self.experiments_in(campaign, &folder.join(&name))?;
             candidates.push((name, experiments));
         }
-        let mut counted = None;
+        let mut finished = None;
         let mut others = Vec::new();
         for (name, experiments) in candidates {
             match is_finished(&experiments) {
-                Ok(true) if counted.is_none() => counted = Some((name, experiments)),
+                Ok(true) if finished.is_none() => finished = Some((name, experiments)),
                 Ok(_) if has_begun(&experiments) => others.push(name),
                 Ok(_) => {}
                 Err(error) => say(&format!(
@@ -319,7 +323,7 @@ impl Round {
                 )),
             }
         }
-        if let (Some((name, _)), false) = (&counted, others.is_empty()) {
+        if let (Some((name, _)), false) = (&finished, others.is_empty()) {
             say(&format!(
                 "{}: the results of round {} are those of {name}; not used: {}",
                 self.version,
@@ -327,7 +331,7 @@ impl Round {
                 others.iter().join(", ")
             ));
         }
-        Ok(counted.map(|(_, experiments)| experiments))
+        Ok(finished.map(|(_, experiments)| experiments))
     }
 
     /// Runs the round in an attempt of this host, unless all its results exist already.
@@ -338,7 +342,7 @@ impl Round {
             campaign.plan.display()
         );
         let _lock = self.lock(campaign)?;
-        if self.counted_attempt(campaign)?.is_some() {
+        if self.finished_attempt(campaign)?.is_some() {
             return Ok(ExperimentEnd::Finished);
         }
         self.check_programs()?;
@@ -497,6 +501,8 @@ mod tests {
             "{ordered}"
         );
         assert!(problem("name = \"x\"\nreplicates = 2\n").contains("replicates: 2 are too few"));
+        let text = problem("name = \"x\"\nreplicates = \"many\"\n");
+        assert!(text.contains("plan.toml:2: replicates: "), "{text}");
         for value in ["0", "1001", "\"many\""] {
             let text = format!("replicates = {value}\n[search]\nwhat = \"memory\"\n");
             assert!(
@@ -601,7 +607,7 @@ mod tests {
             let folder = round.attempts_folder(&campaign).join(name);
             round.experiments_in(&campaign, &folder).unwrap()
         };
-        assert_eq!(round.counted_attempt(&campaign).unwrap().map(|_| ()), None);
+        assert_eq!(round.finished_attempt(&campaign).unwrap().map(|_| ()), None);
         let all = |outcome: Outcome| move |one: &CampaignExperiment| write(one, outcome.clone());
         attempt("n1-0")
             .iter()
@@ -614,11 +620,11 @@ mod tests {
         let journal = ExperimentFolder::new(&broken.plan.folder).journal();
         let lines = fs::read_to_string(&journal).unwrap();
         fs::write(&journal, format!("broken\n{lines}")).unwrap();
-        let counted = round.counted_attempt(&campaign).unwrap().unwrap();
-        assert_eq!(counted.len(), 6);
+        let finished = round.finished_attempt(&campaign).unwrap().unwrap();
+        assert_eq!(finished.len(), 6);
         let expected = round
             .attempts_folder(&campaign)
             .join("n2-2/2.2.0-1-1-baseline");
-        assert_eq!(counted[0].plan.folder, expected);
+        assert_eq!(finished[0].plan.folder, expected);
     }
 }

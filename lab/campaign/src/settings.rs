@@ -33,11 +33,13 @@ pub struct Campaign {
     pub watch: Option<Watch>,
 }
 
+/// A version of the validator.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Program {
     pub version: String,
+    /// Description for the page.
     pub name: String,
-    /// Absolute; `None` if it is built.
+    /// Absolute; `None` if [`BuildCommand`] builds the version.
     pub path: Option<PathBuf>,
 }
 
@@ -45,14 +47,14 @@ pub struct Program {
 pub struct BuildCommand {
     /// Program and arguments, with `{version}` and `{folder}`.
     pub command: Vec<String>,
-    /// The built program, relative to the folder, with `{version}`.
+    /// The built program, relative to `{folder}`, with `{version}`.
     pub program: String,
 }
 
 /// Where published versions come from.
 #[derive(Debug)]
 pub struct Watch {
-    /// Only these are added.
+    /// Only versions in this range are added.
     pub range: VersionReq,
     /// Prints one version a line; `None`: use the index.
     pub command: Option<Vec<String>>,
@@ -81,7 +83,7 @@ impl Campaign {
         Ok(campaign)
     }
 
-    /// For the process that runs or collects rounds.
+    /// Locks out other processes that run or collect rounds.
     pub fn lock(&self) -> Result<Lock> {
         let folder = self.folder.display();
         Lock::take_with_message(&self.folder.join("lock"), |process| {
@@ -213,7 +215,7 @@ fn package(v: &DeValue<'_>) -> Result<String, String> {
     if text.len() > 3 && text.chars().all(is_allowed) {
         Ok(text)
     } else {
-        // The index keeps shorter names elsewhere.
+        // The index has shorter names at other paths.
         Err(format!(
             "{text:?}: a package name has at least 4 letters, digits, - and _, as in agave-validator"
         ))

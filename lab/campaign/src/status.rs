@@ -27,7 +27,7 @@ struct VersionStatus<'l> {
 
 pub fn status(campaign: &Campaign, store: &Store, as_json: bool) -> Result<String> {
     let listed = work::sync_listed_versions(campaign, store)?;
-    let groups = page::release_groups(campaign, store)?;
+    let groups = page::shown_groups(campaign, store)?;
     let releases = || groups.iter().flat_map(|group| &group.releases);
     let runs = store.runs()?;
     let mut versions = Vec::new();
@@ -107,7 +107,7 @@ pub fn export(campaign: &Campaign, store: Store, out: &Path) -> Result<usize> {
         "{}: exists already",
         out.display()
     );
-    let verdicts = compare::verdict_rows(&page::release_groups(campaign, &store)?);
+    let verdicts = compare::verdict_rows(&page::shown_groups(campaign, &store)?);
     let (rows, columns) = store.export(&verdicts)?;
     write_columns(out, "result", columns)?;
     Ok(rows)

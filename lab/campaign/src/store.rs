@@ -51,7 +51,7 @@ const FORMAT_1: OlderFormat<'static> = OlderFormat {
               ALTER TABLE run ADD COLUMN slot_seconds REAL",
 };
 
-/// A removed version has no verdict.
+/// `LEFT JOIN`, because removed versions have no verdict.
 const EXPORT: &str = "SELECT release, arm, round, replicate, began_unix_ns, outcome, validity, machine, kernel, consensus, slot_seconds,
   plan_digest, baseline, baseline_digest, program_digest, recording, recording_digest, value.metric, value, verdict
   FROM run JOIN value USING (run) LEFT JOIN verdict USING (plan_digest, baseline_digest, machine, release, metric)
@@ -59,10 +59,10 @@ const EXPORT: &str = "SELECT release, arm, round, replicate, began_unix_ns, outc
 
 const REMEDY: &str = "restore a copy, or move it away and let `faultline campaign run` begin anew";
 
-/// The longest text is a reason with a program's last line.
+/// The longest text is an error with the last line of a program's output.
 const MAX_VALUE_BYTES: i32 = 1 << 20;
 
-/// Between the protocols of a run.
+/// Separates the protocols of a run.
 const SEPARATOR: &str = ", ";
 
 pub const FROM_FILE: &str = "campaign.toml";
@@ -108,7 +108,7 @@ pub struct RunRow {
     /// Processor, threads, memory.
     pub machine: String,
     pub kernel: String,
-    /// From 1; round 2 confirms the findings of round 1.
+    /// 1 or 2.
     pub round: u32,
     pub is_baseline: bool,
     /// From 1; the runs of one replicate are a pair.
@@ -176,7 +176,7 @@ pub struct VerdictRow {
     pub pairs: usize,
     /// Ratio to the baseline, with its interval.
     pub ratio: [f64; 3],
-    /// Of the test, and adjusted.
+    /// p of the test, and p adjusted by Holm.
     pub p: [Option<f64>; 2],
     pub verdict: String,
 }
@@ -237,7 +237,7 @@ impl Store {
         Ok(())
     }
 
-    /// Stores the digest of a version's program, or the reason why there is none or no result.
+    /// Stores the digest of a version's program, and why the version has no result.
     pub fn set_digest_or_error(
         &self,
         version: &str,
@@ -251,7 +251,7 @@ impl Store {
     }
 
     /// Renames the baseline with this digest in all runs.
-    pub fn name_baseline(&self, version: &str, digest: &str) -> Result<()> {
+    pub fn rename_baseline(&self, version: &str, digest: &str) -> Result<()> {
         self.0.execute(
             "UPDATE run SET baseline = ?1 WHERE baseline_digest = ?2",
             [version, digest],
@@ -259,8 +259,8 @@ impl Store {
         Ok(())
     }
 
-    /// Adds the runs of a round in one transaction. They replace void runs, but no others. Fails if
-    /// none is new.
+    /// Adds the runs of a round in one transaction. Only void runs are replaced. Fails if no run is
+    /// new.
     pub fn add_runs(&mut self, runs: &[RunRow]) -> Result<()> {
         let transaction = self.0.transaction()?;
         let mut new_rows = 0;
@@ -374,8 +374,8 @@ impl Store {
         Ok(transaction.commit()?)
     }
 
-    /// The number of rows, one for each run and metric, and their columns. `verdicts` replace the
-    /// stored ones in a temporary table.
+    /// Returns the number of rows and the columns; each run and metric has a row. `verdicts` replace
+    /// the stored verdicts in a temporary table.
     pub fn export(mut self, verdicts: &[VerdictRow]) -> Result<(usize, Columns)> {
         let temporary = VERDICT.replace("CREATE TABLE", "CREATE TEMP TABLE");
         self.0.execute(&temporary, [])?;

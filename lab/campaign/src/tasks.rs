@@ -1,5 +1,5 @@
-//! A campaign on several hosts, under Slurm. A task runs a round and never opens `results.db`. The
-//! process that submits tasks collects them, and a job after them does so again.
+//! A campaign on several hosts, under Slurm. A task runs a round and never opens `results.db`.
+//! `campaign slurm` collects results and submits tasks. A job after the tasks runs it again.
 
 use crate::{
     args::{RoundArgs, SlurmArgs},
@@ -41,7 +41,7 @@ const FOLLOW_UP: &str = "follow-up.sh";
 /// `rounds.json`. It only grows, so that a task's number stays the same.
 #[derive(Default, Serialize, Deserialize)]
 struct SubmittedRounds {
-    /// Of `results.db`: another host may have a different file at this path.
+    /// Inode of `results.db`. Another host may have a different file at this path.
     results_inode: u64,
     /// By task number, from 1.
     rounds: Vec<Round>,
@@ -102,7 +102,7 @@ impl SubmittedRounds {
         Ok(())
     }
 
-    /// The job may run on a host that does not have the database, and after a change of the plan.
+    /// The job may run on a host without the database, or after a change of the plan.
     fn check_follow_up(&self, campaign: &Campaign) -> Result<()> {
         ensure!(
             fs::metadata(&campaign.results)
@@ -134,8 +134,8 @@ fn job_scripts(campaign: &Campaign) -> JobScripts {
     }
 }
 
-/// Upgrades the database only if no other `faultline` runs this campaign: an older one writes its
-/// own format.
+/// Upgrades the database only if no other process runs this campaign: an older `faultline` would
+/// write its own format.
 pub fn open_campaign(folder: &Path) -> Result<(Campaign, Store)> {
     let campaign = Campaign::read(folder)?;
     require_results(&campaign)?;
@@ -146,7 +146,7 @@ pub fn open_campaign(folder: &Path) -> Result<(Campaign, Store)> {
     Ok((campaign, store))
 }
 
-/// For the process that runs or collects rounds.
+/// Opens the campaign to run or collect rounds.
 pub fn open_to_advance(campaign: &Campaign) -> Result<(Lock, Store)> {
     let lock = campaign.lock()?;
     require_results(campaign)?;
@@ -155,7 +155,8 @@ pub fn open_to_advance(campaign: &Campaign) -> Result<(Lock, Store)> {
     Ok((lock, Store::open(&campaign.results)?))
 }
 
-/// Fails if rounds were submitted and the database is on another host: here it would begin empty.
+/// Fails if rounds were submitted and the database is on another host. Otherwise this host would
+/// create an empty one.
 pub fn require_results(campaign: &Campaign) -> Result<()> {
     let is_submitted = !SubmittedRounds::read(campaign)?.rounds.is_empty();
     ensure!(
@@ -181,7 +182,7 @@ fn refuse_running(campaign: &Campaign) -> Result<()> {
 }
 
 /// `campaign round`.
-pub fn run(args: &RoundArgs) -> Result<u8> {
+pub fn run_task(args: &RoundArgs) -> Result<u8> {
     let campaign = Campaign::read(&args.dir)?;
     let submitted = SubmittedRounds::read(&campaign)?;
     let mut rounds = (1..).zip(&submitted.rounds);
@@ -197,7 +198,6 @@ pub fn run(args: &RoundArgs) -> Result<u8> {
     host_block_exit_code(&name, round.run(&campaign, args))
 }
 
-/// `experiments` are those of a round.
 fn array_script(
     campaign: &Campaign,
     experiments: &[CampaignExperiment],
@@ -223,7 +223,7 @@ fn write_script(path: &Path, text: &str) -> Result<()> {
         existing => {
             if existing.at(path)? != text {
                 say(&format!(
-                    "{} is used as it is, and differs from what the plan and the options give; remove it to have it written again",
+                    "{} differs from the script for the plan and the options, and is used as it is; remove the file to write it again",
                     path.display()
                 ));
             }
@@ -264,7 +264,7 @@ pub fn slurm(args: &SlurmArgs) -> Result<u8> {
             &mut store,
             only.as_deref(),
             &mut |round, _| match submitted.task_number(round).filter(|_| args.follow_up) {
-                Some(task) => Err(without_result(&campaign, round, task)),
+                Some(task) => Err(missing_result(&campaign, round, task)),
                 None => {
                     pending.push(round.clone());
                     Err(VersionOutcome::Pending)
@@ -295,7 +295,7 @@ pub fn slurm(args: &SlurmArgs) -> Result<u8> {
     Ok(0)
 }
 
-fn without_result(campaign: &Campaign, round: &Round, task: u32) -> VersionOutcome {
+fn missing_result(campaign: &Campaign, round: &Round, task: u32) -> VersionOutcome {
     VersionOutcome::Failed(format!(
         "round {} has no result: read {}; `faultline campaign slurm {}` submits it again",
         round.number,

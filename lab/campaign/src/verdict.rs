@@ -1,4 +1,4 @@
-//! Marks a difference between two releases as worse or better. All of these must hold:
+//! Marks a difference between two releases as worse or better, if all conditions are met:
 //!
 //! * Student's test of the log ratios of all pairs has p < 0.05, adjusted by Holm over
 //!   the release's metrics;
@@ -6,8 +6,8 @@
 //! * the first round showed it: p < 0.05 unadjusted or, untested, in each pair;
 //! * the second round is beyond the margin in the same direction.
 //!
-//! No test is possible with fewer than three pairs, or with equal ratios, as those of program-cache
-//! counts are. If all pairs have the same direction then, that is reported.
+//! No test is possible with fewer than three pairs, or if all ratios are equal, such as the ratios
+//! of program-cache counts. If all pairs then differ in one direction, the direction is reported.
 
 use faultline_report::report::Better;
 use faultline_stats::{
@@ -29,7 +29,6 @@ pub enum Verdict {
     Unconfirmed,
     /// No test is possible; the ratio is beyond the margin, and every pair is worse.
     WorseUntested,
-    /// No test is possible; the ratio is beyond the margin, and every pair is better.
     BetterUntested,
     Worse,
     Better,
@@ -137,8 +136,8 @@ impl PairRatios {
         if first.is_empty() || second.is_empty() {
             return Verdict::Unconfirmed;
         }
-        // Another metric may have caused the second round: the first round of this one must show a
-        // difference too.
+        // Another metric may have caused the second round, so the first round of this metric must
+        // show a difference too.
         let first_verdict = unadjusted_verdict(first, better, margin);
         let second_verdict =
             mean(second).map(|mean| Verdict::direction_beyond(better, mean.exp(), margin));

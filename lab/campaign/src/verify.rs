@@ -30,7 +30,7 @@ pub fn run(args: &VerifyArgs) -> Result<u8> {
         text += &format!("{}: {}\n", damaged.run.recording, damaged.error);
     }
     text += &format!(
-        "{} of {compared} recordings are as they were measured\n",
+        "{} of {compared} recordings are unchanged\n",
         compared - damaged.len()
     );
     print(&text)?;
@@ -73,7 +73,7 @@ fn compare(campaign: &Campaign, store: &Store) -> Result<(usize, Vec<DamagedRun>
     Ok((compared, damaged))
 }
 
-/// Voids these runs and their pairs, so that the next `campaign run` repeats them.
+/// Voids the damaged runs and their pairs.
 fn void_damaged(campaign: &Campaign, store: &mut Store, damaged: &[DamagedRun]) -> Result<()> {
     let runs = store.runs()?;
     for damaged in damaged {
@@ -96,8 +96,8 @@ fn void_in_journal(recording: &Path, reason: &str) -> Result<()> {
         return Ok(());
     };
     let experiment = Experiment::read(folder).at(folder)?;
-    let counted = experiment.journal_state.completed_runs();
-    let run = counted
+    let completed = experiment.journal_state.completed_runs();
+    let run = completed
         .iter()
         .find(|run| experiment.recording(run) == recording);
     match run {

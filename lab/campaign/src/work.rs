@@ -25,7 +25,7 @@ const MAX_REPEATS: u32 = 2;
 
 pub enum VersionOutcome {
     Done,
-    /// Tasks have to run its round first.
+    /// A task has to run a round of the version first.
     Pending,
     /// Not done, and no other version can be run now.
     Stopped(String),
@@ -88,8 +88,8 @@ pub fn without_result(failed: &[String]) -> String {
     format!("without a result: {}", failed.join(", "))
 }
 
-/// Advances every version as far as `run_round` allows. Returns those that failed. With `only`,
-/// these alone advance, and no published version is added.
+/// Advances every version as far as `run_round` allows, and returns the failed versions. With
+/// `only`, no other version advances, and no published version is added.
 pub fn advance(
     campaign: &Campaign,
     store: &mut Store,
@@ -185,7 +185,7 @@ fn conditions(campaign: &Campaign, baseline_digest: &str) -> Conditions {
     }
 }
 
-/// Adds published versions to the list. If they cannot be determined, it only reports that.
+/// Adds published versions to the list. Reports and ignores errors other than [`Stopped`].
 fn add_published_versions(campaign: &Campaign, store: &Store, signals: &mut Signals) -> Result<()> {
     let Some(watched) = &campaign.watch else {
         return Ok(());
@@ -213,8 +213,8 @@ fn add_published_versions(campaign: &Campaign, store: &Store, signals: &mut Sign
     Ok(())
 }
 
-/// Fails if a signal asked to stop since the last check. While an experiment runs, it handles
-/// signals itself.
+/// Fails if a stop signal arrived since the last check. A running experiment handles signals
+/// itself.
 fn check_signals(signals: &mut Signals) -> Result<()> {
     let is_stopped = signals
         .wait(None, Duration::ZERO)?
@@ -233,7 +233,7 @@ fn baseline(campaign: &Campaign, store: &Store, signals: &mut Signals) -> Result
         store.add(&campaign.baseline, BASELINE, clock::unix_ns())?;
     }
     store.set_digest_or_error(version, Some(&obtained.digest), None)?;
-    store.name_baseline(version, &obtained.digest)?;
+    store.rename_baseline(version, &obtained.digest)?;
     Ok(obtained)
 }
 
@@ -246,13 +246,13 @@ fn advance_version(
 ) -> Result<VersionOutcome> {
     let version = &listed.program.version;
     let conditions = conditions(campaign, &baseline.digest);
-    // A finished version obtains no program, so its file may have changed.
+    // The loop below does not check the program of a finished version.
     if let Err(error) = programs::check_unchanged(campaign, &listed.program, listed) {
         return Ok(error.into());
     }
     let mut repeats = 0;
     while let Some(number) = next_round(campaign, store, version, &conditions)? {
-        // The first round makes the digest final.
+        // Read again: after the first round the version has runs, and its program must not change.
         let current_list = store.listed_versions()?;
         let current = find_version(&current_list, version);
         let program = match programs::obtain(campaign, &listed.program, current, signals) {
@@ -267,7 +267,7 @@ fn advance_version(
             baseline: baseline.clone(),
             program,
         };
-        let experiments = match round.counted_attempt(campaign)? {
+        let experiments = match round.finished_attempt(campaign)? {
             Some(experiments) => experiments,
             None => match run_round(&round, signals) {
                 Ok(experiments) => experiments,
