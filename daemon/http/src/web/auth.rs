@@ -36,13 +36,15 @@ pub enum AuthResult {
     TooManyAttempts(Duration),
 }
 
+/// Whether credentials are right, by their HMAC.
+type CachedResults = HashMap<Vec<u8>, bool>;
+
 pub struct Users {
     hashes: BTreeMap<String, String>,
     /// A random key for each process, so that cached HMACs cannot be guessed or reused.
     key: hmac::Key,
-    /// Whether credentials are right, by their HMAC.
-    cached_results: Mutex<HashMap<Vec<u8>, bool>>,
-    attempts: Mutex<PasswordAttempts>,
+    cached_results: Arc<Mutex<CachedResults>>,
+    attempts: Arc<Mutex<PasswordAttempts>>,
     /// The slowest hash, used to check unknown users.
     slowest_hash: Option<String>,
     /// One check at a time: password guessing takes at most one core and one thread of the pool.
@@ -70,8 +72,8 @@ impl Users {
         Ok(Users {
             hashes,
             key,
-            cached_results: Mutex::default(),
-            attempts: Mutex::new(PasswordAttempts::new()),
+            cached_results: Arc::default(),
+            attempts: Arc::new(Mutex::new(PasswordAttempts::new())),
             slowest_hash,
             check_permit: Arc::new(Semaphore::new(1)),
         })
@@ -126,19 +128,23 @@ impl Users {
         let Some(permits) = self.acquire_permits(queue).await else {
             return AuthResult::WrongCredentials;
         };
+        let is_known = known.is_some();
+        let cached_results = Arc::clone(&self.cached_results);
+        let attempts = Arc::clone(&self.attempts);
+        // Runs to its end and caches its result, even if the client disconnects before.
         let check = move || {
-            // The check has the permits until it ends, even if the client disconnects before.
             let _permits = permits;
-            bcrypt::verify(password, &hash).unwrap_or(false)
+            let is_correct = bcrypt::verify(password, &hash).unwrap_or(false) && is_known;
+            cache_result(&mut cached_results.lock(), tag, is_correct);
+            if is_correct {
+                attempts.lock().refund(peer);
+            }
+            is_correct
         };
-        let checked = tokio::task::spawn_blocking(check).await;
-        let is_correct = checked.unwrap_or(false) && known.is_some();
-        self.cache_result(tag, is_correct);
-        if !is_correct {
-            return AuthResult::WrongCredentials;
+        match tokio::task::spawn_blocking(check).await {
+            Ok(true) => AuthResult::Admitted,
+            _ => AuthResult::WrongCredentials,
         }
-        self.attempts.lock().refund(peer);
-        AuthResult::Admitted
     }
 
     /// Waits for the other checks of the same peer, then for those of all peers.
@@ -147,18 +153,17 @@ impl Users {
         let all = Arc::clone(&self.check_permit).acquire_owned().await.ok()?;
         Some([own, all])
     }
+}
 
-    /// A full cache drops the wrong credentials first.
-    fn cache_result(&self, tag: Vec<u8>, is_correct: bool) {
-        let mut results = self.cached_results.lock();
-        if results.len() >= MAX_CACHED_RESULTS {
-            results.retain(|_, is_correct| *is_correct);
-        }
-        if results.len() >= MAX_CACHED_RESULTS {
-            results.clear();
-        }
-        results.insert(tag, is_correct);
+/// A full cache drops the wrong credentials first.
+fn cache_result(results: &mut CachedResults, tag: Vec<u8>, is_correct: bool) {
+    if results.len() >= MAX_CACHED_RESULTS {
+        results.retain(|_, is_correct| *is_correct);
     }
+    if results.len() >= MAX_CACHED_RESULTS {
+        results.clear();
+    }
+    results.insert(tag, is_correct);
 }
 
 /// Counts password checks that did not succeed or still run. Times are uptimes.
@@ -268,6 +273,20 @@ mod tests {
                 .await,
             AuthResult::Admitted
         );
+        assert_eq!(remembered(&users), [true]);
+    }
+
+    #[tokio::test]
+    async fn a_check_is_cached_although_its_client_disconnected() {
+        let users = users();
+        assert!(
+            users
+                .authenticate(Some(GOOD), Peer::UNIX, NOW)
+                .now_or_never()
+                .is_none()
+        );
+        // The second check starts after the end of the first, which has the only permit.
+        drop(users.check_permit.acquire().await.unwrap());
         assert_eq!(remembered(&users), [true]);
     }
 
@@ -405,9 +424,13 @@ mod tests {
     #[tokio::test]
     async fn the_password_cache_is_bounded_and_keeps_correct_passwords() {
         let users = users();
-        users.cache_result(vec![0], true);
+        cache_result(&mut users.cached_results.lock(), vec![0], true);
         for number in 0..1000_u32 {
-            users.cache_result(number.to_le_bytes().to_vec(), false);
+            cache_result(
+                &mut users.cached_results.lock(),
+                number.to_le_bytes().to_vec(),
+                false,
+            );
             assert!(remembered(&users).len() <= MAX_CACHED_RESULTS);
         }
         assert_eq!(users.cached_results.lock().get(&vec![0]), Some(&true));
