@@ -60,7 +60,7 @@ pub async fn check(config: &Config, inspection: &ProcessInspection, clock: Clock
                 .chain(
                     unavailable
                         .iter()
-                        .map(|unavailable| unresolved_check(unavailable, inspection.process_uid)),
+                        .map(|unavailable| unavailable_check(unavailable, inspection.process_uid)),
                 )
                 .collect()
         }
@@ -133,7 +133,7 @@ fn share(part: u64, total: u64) -> String {
     percent(part as f64 / total as f64)
 }
 
-fn unresolved_check(unavailable: &UnavailableFolder, process_uid: Option<u32>) -> Check {
+fn unavailable_check(unavailable: &UnavailableFolder, process_uid: Option<u32>) -> Check {
     let finding = format!(
         "{} {}: {}",
         unavailable.folder.purpose,
@@ -259,7 +259,7 @@ mod tests {
                 purpose: "ledger",
                 path: "/mnt/ledger".into(),
             };
-            unresolved_check(
+            unavailable_check(
                 &UnavailableFolder {
                     folder,
                     kind,

@@ -94,8 +94,8 @@ async fn fetch(
     Ok((status, beginning))
 }
 
-/// The answers of a running daemon. `None` if it needs a password, or if its values are old.
-pub async fn answers(config: &Config) -> Option<Vec<Answer>> {
+/// `None` if no daemon answers, if it needs a password, or if its values are old.
+pub async fn daemon_answers(config: &Config) -> Option<Vec<Answer>> {
     let answer = fetch(config.metrics.listen, "/status", MAX_STATUS_BYTES);
     let (_, json) = tokio::time::timeout(PROBE_TIMEOUT, answer)
         .await
@@ -112,25 +112,25 @@ pub async fn answers(config: &Config) -> Option<Vec<Answer>> {
     Some(answers).filter(|answers| status.stale.is_none() && !answers.is_empty())
 }
 
-async fn ingest_listener(address: SocketAddr) -> PortState {
+async fn probe_ingest(address: SocketAddr) -> PortState {
     probe_port(address, "/health", |status, body| {
         status.is_success() && body == ingest::HEALTH_RESPONSE.as_bytes()
     })
     .await
 }
 
-pub async fn ingest(config: &Config) -> Check {
+pub async fn check_ingest(config: &Config) -> Check {
     if !config.ingest.enabled {
         return Check::off("pushes are disabled: ingest.enabled is false (the default with [log])");
     }
-    port_check(
+    judge_port(
         "ingest.listen",
         config.ingest.listen,
-        ingest_listener(config.ingest.listen).await,
+        probe_ingest(config.ingest.listen).await,
     )
 }
 
-pub async fn metrics(config: &Config) -> Check {
+pub async fn check_metrics(config: &Config) -> Check {
     let listen = config.metrics.listen;
     let state = probe_port(listen, "/", |_, body| {
         body.windows(9).any(|word| word == b"faultline")
@@ -141,10 +141,10 @@ pub async fn metrics(config: &Config) -> Check {
             "a program listens at {listen}; with TLS or a password, its name is not checked"
         ));
     }
-    port_check("metrics.listen", listen, state)
+    judge_port("metrics.listen", listen, state)
 }
 
-fn port_check(key: &str, listen: SocketAddr, state: PortState) -> Check {
+fn judge_port(key: &str, listen: SocketAddr, state: PortState) -> Check {
     let remedy =
         format!("see which program it is (ss -ltnp), and stop it or set {key} to a free port");
     match state {
@@ -166,7 +166,7 @@ fn port_check(key: &str, listen: SocketAddr, state: PortState) -> Check {
     }
 }
 
-pub async fn push(config: &Config, inspection: &ProcessInspection) -> Check {
+pub async fn check_push(config: &Config, inspection: &ProcessInspection) -> Check {
     match (&config.log, config.ingest.enabled) {
         (_, true) => {}
         (Some(Log::File(_) | Log::Journal(_)), false) => {
@@ -199,16 +199,16 @@ pub async fn push(config: &Config, inspection: &ProcessInspection) -> Check {
             remedy,
         ),
         Some(Err(error)) => Check::attention(format!("{METRICS_CONFIG} is wrong: {error}"), remedy),
-        Some(Ok(metrics_config)) => push_check(config, &metrics_config, remedy).await,
+        Some(Ok(metrics_config)) => judge_push(config, &metrics_config, remedy).await,
     }
 }
 
-async fn push_check(config: &Config, metrics_config: &MetricsConfig, remedy: String) -> Check {
+async fn judge_push(config: &Config, metrics_config: &MetricsConfig, remedy: String) -> Check {
     let listen = config.ingest.listen;
     let destination = push_destination(&metrics_config.host, listen);
     let port_elsewhere = match destination {
         PushDestination::Elsewhere(Some(address)) if address.ip().is_loopback() => {
-            ingest_listener(address).await
+            probe_ingest(address).await
         }
         _ => PortState::Closed,
     };

@@ -66,7 +66,7 @@ impl ProcessInspection {
             .unwrap_or_default();
         source_checks.extend(batch_checks(&tick, process_uid));
         source_checks.extend(memory_check(&tick));
-        let process_check = describe(&target, process_uid, &root);
+        let process_check = target_check(&target, process_uid, &root);
         Ok(ProcessInspection {
             target_handle,
             target: Some(target),
@@ -103,7 +103,7 @@ fn no_process_check(config: &Config, target_handle: &TargetHandle) -> Check {
     Check::attention(problems.join("; "), remedy)
 }
 
-fn describe(target: &Target, process_uid: Option<u32>, root: &HostRoot) -> Check {
+fn target_check(target: &Target, process_uid: Option<u32>, root: &HostRoot) -> Check {
     let finding = match (&target.validator, target.found_by) {
         (Some(_), _) => format!("{} is the validator that is followed", target.comm),
         (None, "process_name") => format!("{} is the process that is followed", target.comm),
