@@ -24,10 +24,10 @@ use std::{
 use tokio::net::TcpStream;
 
 const PROBE_TIMEOUT: Duration = Duration::from_secs(1);
-/// Bytes of a response to read: its start identifies the server.
-const MAX_PROBE_BYTES: usize = 4096;
-/// A status has some 30 KiB.
-const MAX_STATUS_BYTES: usize = 1 << 20;
+/// The first bytes of a response identify the server.
+const PROBE_BYTES: usize = 4096;
+/// More than a status has, which is about 30 KiB.
+const STATUS_BYTES: usize = 1 << 20;
 
 #[derive(Clone, Copy, PartialEq)]
 enum PortState {
@@ -46,7 +46,7 @@ async fn probe_port(
     is_faultlined: fn(StatusCode, &[u8]) -> bool,
 ) -> PortState {
     let probe = async {
-        match fetch(address, path, MAX_PROBE_BYTES).await {
+        match fetch(address, path, PROBE_BYTES).await {
             Ok((status, beginning)) if is_faultlined(status, &beginning) => PortState::Faultlined,
             Ok(_) => PortState::Other,
             Err(state) => state,
@@ -57,7 +57,7 @@ async fn probe_port(
         .unwrap_or(PortState::Silent)
 }
 
-/// Returns the status code, and at least `min_bytes` of the body, or all of a shorter one.
+/// Returns the status code and the body. Stops once it has `min_bytes` of the body.
 async fn fetch(
     address: SocketAddr,
     path: &str,
@@ -96,7 +96,7 @@ async fn fetch(
 
 /// `None` if no daemon answers, if it needs a password, or if its values are old.
 pub async fn daemon_answers(config: &Config) -> Option<Vec<Answer>> {
-    let answer = fetch(config.metrics.listen, "/status", MAX_STATUS_BYTES);
+    let answer = fetch(config.metrics.listen, "/status", STATUS_BYTES);
     let (_, json) = tokio::time::timeout(PROBE_TIMEOUT, answer)
         .await
         .ok()?
