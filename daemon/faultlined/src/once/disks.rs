@@ -1,7 +1,7 @@
 //! Checks the space of the validator's file systems with the calls of the source `resources`.
 
 use super::{
-    pollers::{new_worker_group, wait_for},
+    pollers::{new_worker_group, wait_and_end},
     process::{ProcessInspection, rights_remedy},
     report::Check,
 };
@@ -45,7 +45,7 @@ pub async fn check(config: &Config, inspection: &ProcessInspection, clock: Clock
             "no thread can be started: look at the limits of this user",
         )];
     }
-    match wait_for(workers, CHECK_TIMEOUT, || result.get())
+    match wait_and_end(workers, CHECK_TIMEOUT, || result.get())
         .await
         .as_deref()
     {

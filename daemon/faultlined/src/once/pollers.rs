@@ -40,7 +40,7 @@ pub fn new_worker_group() -> WorkerGroup {
     WorkerGroup::new("once", &Handle::current())
 }
 
-/// Runs a poller until `find_result` has found something, or for `max_wait`.
+/// Runs a poller until `find_result` finds something, at most `max_wait`.
 async fn run_until_found<T, F: Future<Output = ()> + Send + 'static>(
     run: impl FnOnce(Stop) -> F,
     max_wait: Duration,
@@ -48,11 +48,11 @@ async fn run_until_found<T, F: Future<Output = ()> + Send + 'static>(
 ) -> Option<T> {
     let mut workers = new_worker_group();
     workers.task("poller", run);
-    wait_for(workers, max_wait, find_result).await
+    wait_and_end(workers, max_wait, find_result).await
 }
 
-/// Ends the worker group when `find_result` has found something, or after `max_wait`.
-pub async fn wait_for<T>(
+/// Waits until `find_result` finds something, at most `max_wait`, and then ends the workers.
+pub async fn wait_and_end<T>(
     workers: WorkerGroup,
     max_wait: Duration,
     find_result: impl Fn() -> Option<T>,
@@ -302,7 +302,7 @@ pub async fn check_log(config: &Config, clock: Clock) -> Check {
     let status_handle = tail.status();
     let mut workers = new_worker_group();
     let started = tail.start(&mut workers).map_err(|error| error.to_string());
-    let status = wait_for(workers, LOG_TIMEOUT, || {
+    let status = wait_and_end(workers, LOG_TIMEOUT, || {
         Some(status_handle.snapshot()).filter(|status| status.up || status.problem.is_some())
     })
     .await;
