@@ -1,5 +1,5 @@
-//! The command `once`: a short check of the target, the readable files and the reachable
-//! interfaces. Uses the daemon's own code with short timeouts. Listens on no port and writes no file.
+//! The command `once` checks the target, its files, and the interfaces of validator and daemon. It
+//! uses the daemon's code with short timeouts. It listens on no port and writes no file.
 
 mod disks;
 pub mod metrics;
@@ -92,7 +92,7 @@ async fn build_report(config: &Config) -> Result<Report> {
     })
 }
 
-/// The answers of a running daemon, else of one tick. Rates and votes need a daemon.
+/// Returns a running daemon's answers. Without a daemon, a single tick answers what it can.
 async fn answers(config: &Config, tick: &Tick, now: Stamp) -> Vec<Answer> {
     if let Some(answers) = ports::daemon_answers(config).await {
         return answers;
@@ -108,7 +108,7 @@ async fn answers(config: &Config, tick: &Tick, now: Stamp) -> Vec<Answer> {
     for answer in &mut answers {
         match answer.verdict {
             Verdict::Unknown => NEEDS_DAEMON.clone_into(&mut answer.text),
-            // OOM kills, pressure and growth show in a window of time only.
+            // A single tick shows no change over time.
             Verdict::Fine => {
                 answer.verdict = Verdict::Unknown;
                 answer.text.insert_str(

@@ -31,7 +31,7 @@ use tokio::runtime::Handle;
 /// Maximum timeout of one response, whatever the configuration says.
 const MAX_RESPONSE_TIMEOUT: Duration = Duration::from_secs(1);
 const FIRST_FACTS_TIMEOUT: Duration = Duration::from_secs(3);
-/// journalctl counts as working after 2 s without an error.
+/// Longer than the 2 s without an error after which journalctl counts as working.
 const LOG_TIMEOUT: Duration = Duration::from_secs(4);
 const RESULT_CHECK_INTERVAL: Duration = Duration::from_millis(10);
 const WORKER_END_TIMEOUT: Duration = Duration::from_secs(1);
@@ -70,7 +70,7 @@ pub async fn wait_and_end<T>(
     found
 }
 
-/// The facts lead to the JSON-RPC address.
+/// Also returns the facts, from which the JSON-RPC check takes the address.
 pub async fn check_admin(
     config: &Config,
     inspection: &ProcessInspection,
@@ -106,7 +106,7 @@ pub async fn check_admin(
     (check, facts)
 }
 
-/// A check that says why the admin socket cannot be asked; `None` if it can.
+/// Returns a check that says why the admin socket cannot be used; `None` if it can.
 fn admin_unavailable(config: &Config, inspection: &ProcessInspection) -> Option<Check> {
     let off = |why: &str| Some(Check::off(why));
     if !config.admin.enabled {
@@ -164,7 +164,7 @@ fn problem_text(problems: &[Problem]) -> Option<String> {
     (!all.is_empty()).then(|| all.join("; "))
 }
 
-/// Finds the followed validator. Without one, `rpc.url` gets a stand-in process.
+/// Without a validator, the poller of `rpc.url` still needs a target: an empty process.
 fn target_lookup(config: &Config, inspection: &ProcessInspection) -> Option<TargetLookup> {
     let validator = inspection
         .target
@@ -187,7 +187,7 @@ fn target_lookup(config: &Config, inspection: &ProcessInspection) -> Option<Targ
     }
 }
 
-/// The vote check needs the returned handle.
+/// Also returns a handle to the facts, for the vote check.
 pub async fn check_rpc(
     config: &Config,
     inspection: &ProcessInspection,
@@ -333,7 +333,7 @@ pub async fn check_log(config: &Config, clock: Clock) -> Check {
 
 const VOTES_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Call it only after the JSON-RPC check, whose facts it uses.
+/// `admin` and `rpc` are the results of the earlier checks.
 pub async fn check_votes(
     config: &Config,
     inspection: &ProcessInspection,

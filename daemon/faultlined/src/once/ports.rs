@@ -1,5 +1,5 @@
 //! Checks the daemon's listen addresses from outside, and whether the validator pushes to them.
-//! Binds nothing: a daemon that starts at that moment could not bind the port.
+//! Does not bind the ports as a test: a daemon that starts meanwhile could not bind them.
 
 use super::{
     process::{METRICS_CONFIG, ProcessInspection},
@@ -35,7 +35,7 @@ enum PortState {
     Faultlined,
     /// Another program, or one that does not identify itself.
     Other,
-    /// Gives no response in time, or no connection.
+    /// No response in time, or an address that this machine does not have.
     Silent,
 }
 
@@ -72,7 +72,6 @@ async fn fetch(
         Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
             return Err(PortState::Closed);
         }
-        // An address that this machine does not have.
         Err(_) => return Err(PortState::Silent),
     }
     let response = Client::builder(TokioExecutor::new())
@@ -217,7 +216,7 @@ async fn judge_push(config: &Config, metrics_config: &MetricsConfig, remedy: Str
         .credentials
         .as_ref()
         .is_none_or(|required| ingest::has_credentials(metrics_config, required));
-    let host = address_of(&metrics_config.host);
+    let host = public_address(&metrics_config.host);
     match (destination, port_elsewhere) {
         (PushDestination::Here, _) if config.ingest.credentials.is_none() => Check::ok(format!(
             "the validator pushes to {host}; its db, u and p are not compared, since [ingest] has none"
@@ -290,8 +289,8 @@ fn push_destination(host: &str, listen: SocketAddr) -> PushDestination {
     }
 }
 
-/// Scheme, host and port: a path or a user may be secret.
-fn address_of(host: &str) -> String {
+/// Omits path and user, which may be secret.
+fn public_address(host: &str) -> String {
     let uri: Option<Uri> = host.parse().ok();
     let parts = uri
         .as_ref()
@@ -353,10 +352,13 @@ mod tests {
     #[test]
     fn an_address_is_printed_without_possible_secrets() {
         assert_eq!(
-            address_of("http://me:pw@host:8086/secret?k=v"),
+            public_address("http://me:pw@host:8086/secret?k=v"),
             "http://host:8086"
         );
-        assert_eq!(address_of("http://[::1]:1/x"), "http://[::1]:1");
-        assert_eq!(address_of("p=secret"), "something that is not an address");
+        assert_eq!(public_address("http://[::1]:1/x"), "http://[::1]:1");
+        assert_eq!(
+            public_address("p=secret"),
+            "something that is not an address"
+        );
     }
 }

@@ -19,7 +19,7 @@ pub struct ProcessInspection {
     pub target_handle: TargetHandle,
     pub target: Option<Arc<Target>>,
     pub process_uid: Option<u32>,
-    /// Variable names, with the value of [`METRICS_CONFIG`]; `None` if no process could be opened.
+    /// All names, and the value of [`METRICS_CONFIG`]. `None` if the process could not be opened.
     pub environment: Option<Result<Environment, ReadError>>,
     pub process_check: Check,
     pub source_checks: Vec<(&'static str, Check)>,
@@ -27,7 +27,7 @@ pub struct ProcessInspection {
 }
 
 impl ProcessInspection {
-    /// Finds the process and reads its files. Blocks while the kernel does.
+    /// Finds the process and reads its files. Blocks if a read in the kernel hangs.
     pub fn inspect(config: &Config, clock: Clock) -> anyhow::Result<ProcessInspection> {
         let root = config.paths.clone();
         let mut finder = Finder::build(&config.target, root.clone(), clock);
