@@ -7,6 +7,7 @@ mod memory;
 mod recording;
 mod timeline;
 
+use crate::METRICS_CONFIG;
 use anyhow::{Context, Result};
 use faultline_core::supervisor;
 use faultline_mock_validator::{Consensus, PROGRAM_NAME};
@@ -29,7 +30,6 @@ use tokio::net::TcpSocket;
 const PARENT_PID_VARIABLE: &str = "FAULTLINE_DEMO_TARGET";
 /// Set only in the child's environment: the capacity of its program cache.
 const CACHE_ENTRIES_VARIABLE: &str = "FAULTLINE_DEMO_CACHE_ENTRIES";
-const METRICS_CONFIG_VARIABLE: &str = "SOLANA_METRICS_CONFIG";
 /// The line that the child writes to standard output once it can be followed.
 const READY_LINE: &str = "ready";
 /// A valid public key without a known private key.
@@ -79,7 +79,7 @@ pub fn start_program(
         .env_clear()
         .env(PARENT_PID_VARIABLE, std::process::id().to_string())
         .env(
-            METRICS_CONFIG_VARIABLE,
+            METRICS_CONFIG,
             format!("host=http://{ingest},db=demo,u=demo,p=demo"),
         )
         .envs(cache_entries.map(|entries| (CACHE_ENTRIES_VARIABLE, entries.to_string())))

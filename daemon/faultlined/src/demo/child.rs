@@ -1,11 +1,12 @@
 //! The child process that acts as the validator.
 
 use super::{
-    CACHE_ENTRIES_VARIABLE, METRICS_CONFIG_VARIABLE, PARENT_PID_VARIABLE, READY_LINE,
+    CACHE_ENTRIES_VARIABLE, PARENT_PID_VARIABLE, READY_LINE,
     memory::{self, ColdFile, Heap},
     recording::{CacheSize, Recording},
     timeline::{self, RecordedPushes},
 };
+use crate::METRICS_CONFIG;
 use anyhow::{Context, Result};
 use faultline_agave::{
     config::MetricsConfig,
@@ -112,7 +113,7 @@ pub fn run() -> Result<()> {
     };
     let ledger = validator.ledger.context("no --ledger")?;
     let config = MetricsConfig::parse(
-        &env::var(METRICS_CONFIG_VARIABLE)
+        &env::var(METRICS_CONFIG)
             .ok()
             .context("no SOLANA_METRICS_CONFIG")?,
     )?;

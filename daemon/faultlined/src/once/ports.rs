@@ -1,10 +1,8 @@
 //! Checks the daemon's listen addresses from outside, and whether the validator pushes to them.
 //! Does not bind the ports as a test: a daemon that starts meanwhile could not bind them.
 
-use super::{
-    process::{METRICS_CONFIG, ProcessInspection},
-    report::Check,
-};
+use super::{process::ProcessInspection, report::Check};
+use crate::METRICS_CONFIG;
 use faultline_agave::{
     config::{MetricsConfig, MetricsConfigError},
     identify::Program,

@@ -1,6 +1,7 @@
 //! Finds the target and checks which of its files are readable.
 
 use super::{metrics, report::Check};
+use crate::METRICS_CONFIG;
 use faultline_core::{
     clock::Clock,
     config::{Config, TargetSelector},
@@ -12,8 +13,6 @@ use faultline_metrics::{Batch, Problem, ProblemKind, Source, Tick};
 use faultline_sources::discovery::{Finder, Target, TargetHandle, process_uid};
 use faultline_status::{MemoryStatus, Tone};
 use std::{path::Path, sync::Arc};
-
-pub const METRICS_CONFIG: &str = "SOLANA_METRICS_CONFIG";
 
 pub struct ProcessInspection {
     pub target_handle: TargetHandle,
