@@ -3,7 +3,7 @@
 use super::{
     CACHE_ENTRIES_VARIABLE, PARENT_PID_VARIABLE, READY_LINE,
     memory::{self, ColdFile, Heap},
-    recording::{CacheSize, Recording},
+    recording::{CacheSize, RecordedLines},
     timeline::{self, RecordedPushes},
 };
 use crate::METRICS_CONFIG;
@@ -78,7 +78,7 @@ struct DemoState {
     started_unix: Duration,
     /// Uptime on the timeline at the start: zero, or the tip.
     timeline_start: Duration,
-    recording: Arc<Recording>,
+    recording: Arc<RecordedLines>,
     ledger: PathBuf,
     rpc_address: SocketAddr,
 }
@@ -127,7 +127,7 @@ pub fn run() -> Result<()> {
         clock,
         started_unix: started,
         timeline_start: cache.map_or(Duration::ZERO, |_| timeline::initial_uptime_at_tip(started)),
-        recording: Arc::new(Recording::embedded(cache)?),
+        recording: Arc::new(RecordedLines::embedded(cache)?),
         rpc_address: SocketAddr::from((
             [127, 0, 0, 1],
             validator.rpc_port.context("no --rpc-port")?,

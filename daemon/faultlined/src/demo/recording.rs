@@ -37,8 +37,8 @@ const SLOT_FIELDS: [&str; 15] = [
     "highest-shred-slot-min",
 ];
 
-/// The recorded lines. A position is the time since the start of the first repetition.
-pub struct Recording {
+/// A position is a time since the start of the recording, which repeats without end.
+pub struct RecordedLines {
     validator: Vec<Line>,
     /// Lines of the cluster, which are ahead of the validator's during catch-up.
     cluster: Vec<Line>,
@@ -62,7 +62,7 @@ enum LinePart {
     Slot(u64),
 }
 
-impl Recording {
+impl RecordedLines {
     /// The recorded lines, changed as if the program cache had the size `cache`.
     pub fn embedded(cache: Option<CacheSize>) -> Result<Self> {
         let mut text = String::new();
@@ -87,7 +87,7 @@ impl Recording {
             .filter_map(|point| integer_field(point, "slot"))
             .min()
             .context("no slots")?;
-        let mut recording = Recording {
+        let mut recording = RecordedLines {
             validator: Vec::new(),
             cluster: Vec::new(),
             blocks: Vec::new(),
