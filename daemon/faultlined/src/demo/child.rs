@@ -70,13 +70,13 @@ const HANDLER_THREADS: [&str; 4] = [
 /// about 2,500 minor faults per second.
 const HANDLER_BYTES: usize = 256 << 10;
 const WORK_INTERVAL: Duration = Duration::from_millis(100);
-const SHORT_RUN_PUSH_INTERVAL: Duration = Duration::from_millis(250);
+const TIP_START_PUSH_INTERVAL: Duration = Duration::from_millis(250);
 const PUSH_TIMEOUT: Duration = Duration::from_secs(5);
 
 struct DemoState {
     clock: Clock,
     started_unix: Duration,
-    /// Uptime on the timeline at the start: zero, or the tip.
+    /// Position on the demo's timeline at which the process starts: zero, or at the tip.
     timeline_start: Duration,
     recording: Arc<RecordedLines>,
     ledger: PathBuf,
@@ -231,7 +231,7 @@ fn read_cold_file(demo_state: &DemoState, stop: Stop) {
         }),
         Err(error) => log_line(&format!("no file to read, hence no major faults: {error}")),
     }
-    // The daemon knows a running validator by this thread.
+    // The daemon recognizes a running validator by this thread.
     idle(stop);
 }
 
@@ -249,8 +249,8 @@ fn push_until_stopped(demo_state: &DemoState, config: &MetricsConfig, stop: &Sto
         has_failed = sent.is_err();
         due = match demo_state.timeline_start {
             Duration::ZERO => timeline::next_push_uptime(due),
-            // Early pushes let a short run measure slots.
-            _ => due + SHORT_RUN_PUSH_INTERVAL,
+            // Frequent pushes let a run of seconds measure slots.
+            _ => due + TIP_START_PUSH_INTERVAL,
         };
     }
 }
