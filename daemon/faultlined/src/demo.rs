@@ -44,10 +44,10 @@ pub struct Demo {
     folder: TempDir,
 }
 
-/// Starts the mock validator, which pushes to `ingest`, and waits until it can be followed:
-/// normally some milliseconds, without a timeout. The kernel kills the child when the calling
-/// thread ends, so that thread must live as long as the daemon. With `cache_entries` the validator
-/// has a program cache of that size and begins at the tip.
+/// Starts the mock validator, which pushes to `ingest`. Waits without a timeout until it can be
+/// followed, normally some milliseconds. The kernel kills the child when the calling thread ends,
+/// so that thread must live as long as the daemon. With `cache_entries` the validator has a program
+/// cache of that size and begins at the tip.
 ///
 /// # Errors
 /// No folder or port can be made, or the child cannot start or ends at once. The child writes its
@@ -74,7 +74,7 @@ pub fn start_program(
         .args(["--rpc-port", &port.to_string()])
         .arg("--identity")
         .arg(folder.path().join("demo-keypair.json"))
-        // The kernel's set of CPUs ends at 1023, so nothing is pinned and no CPU is reserved.
+        // The kernel's sets of CPUs end at 1023, so this pins no thread and reserves no CPU.
         .args(["--experimental-poh-pinned-cpu-core", "1024"])
         .env_clear()
         .env(PARENT_PID_VARIABLE, std::process::id().to_string())
@@ -83,7 +83,7 @@ pub fn start_program(
             format!("host=http://{ingest},db=demo,u=demo,p=demo"),
         )
         .envs(cache_entries.map(|entries| (CACHE_ENTRIES_VARIABLE, entries.to_string())))
-        // The child listens on it later.
+        // The child listens on this socket later.
         .stdin(Stdio::from(socket))
         .stdout(Stdio::piped())
         // Ctrl-C is for the daemon, which then ends the child.
