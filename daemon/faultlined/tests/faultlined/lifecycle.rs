@@ -67,31 +67,34 @@ fn an_invalid_configuration_is_refused_with_all_errors_and_exit_code_64() {
     assert_eq!(run(&["--help"]).status.code(), Some(0));
 }
 
-#[test]
-fn an_unwritable_log_does_not_change_the_exit_code() {
+/// The exit code if neither output nor log can be written.
+fn code_on_full_disk(arguments: &[&str]) -> Option<i32> {
     let full = || {
         fs::File::options()
             .write(true)
             .open("/dev/full")
             .expect("/dev/full")
     };
-    let code = |arguments: &[&str]| {
-        let mut command = Command::new(FAULTLINED);
-        command
-            .args(arguments)
-            .stdin(Stdio::null())
-            .stdout(full())
-            .stderr(full())
-            .status()
-            .expect("it runs")
-            .code()
-    };
+    Command::new(FAULTLINED)
+        .args(arguments)
+        .stdin(Stdio::null())
+        .stdout(full())
+        .stderr(full())
+        .status()
+        .expect("it runs")
+        .code()
+}
+
+#[test]
+fn an_unwritable_log_does_not_change_the_exit_code() {
+    let code = code_on_full_disk;
     assert_eq!(code(&["run", "--pid", "x"]), Some(64));
     assert_eq!(code(&["run", "--config", "/dev/null/none"]), Some(64));
-    assert_eq!(
-        code(&["once", "--process-name", "no-such-program"]),
-        Some(1)
-    );
+}
+
+#[test]
+fn unwritable_output_is_a_failure() {
+    assert_eq!(code_on_full_disk(&["print-config"]), Some(1));
 }
 
 #[test]
