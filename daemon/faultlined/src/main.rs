@@ -41,9 +41,9 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => {
             // Help and version are not errors.
-            let is_mistake = error.use_stderr();
+            let is_error = error.use_stderr();
             let _ = error.print();
-            return if is_mistake {
+            return if is_error {
                 ExitCode::from(EXIT_USAGE)
             } else {
                 ExitCode::SUCCESS
@@ -131,9 +131,9 @@ fn check(args: &ConfigArgs) -> Result<ExitCode> {
     let warning_count = counted(warnings.len() as f64, "warning");
     match (config_errors.len(), warnings.len()) {
         (0, 0) => print(&format!("{config_name} is fine\n")),
-        (0, _) => print(&format!("{config_name}: no mistakes, {warning_count}\n")),
+        (0, _) => print(&format!("{config_name}: no errors, {warning_count}\n")),
         (errors, _) => {
-            let error_count = counted(errors as f64, "mistake");
+            let error_count = counted(errors as f64, "error");
             print_error(&format!("{config_name}: {error_count}, {warning_count}"));
             Ok(exit_code)
         }
