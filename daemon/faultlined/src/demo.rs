@@ -128,7 +128,7 @@ impl Demo {
         }
         anyhow::ensure!(
             line.trim_end() == READY_LINE,
-            "the demo ended before it began"
+            "the demo ended before it was ready"
         );
         Ok(())
     }

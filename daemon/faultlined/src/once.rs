@@ -20,7 +20,7 @@ use process::ProcessInspection;
 use std::time::Duration;
 
 const INSPECTION_TIMEOUT: Duration = Duration::from_secs(5);
-const NEEDS_DAEMON: &str = "not known: it needs a running daemon; open its /status.";
+const NEEDS_DAEMON: &str = "not known without a running daemon, whose /status has the answer.";
 const RUNTIME_END_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Takes some seconds at most.

@@ -76,7 +76,7 @@ pub fn path_warnings(config: &Config) -> Vec<String> {
                 "{key}: {shown} is not accessible to this user; run check-config as the daemon's user"
             )),
             _ => Some(format!(
-                "{key}: {shown} cannot be used: check each folder on the way to it"
+                "{key}: {shown} cannot be used: check each folder above it"
             )),
         }
     });

@@ -96,12 +96,12 @@ fn file_system_check(usage: &FileSystemUsage, space: Space) -> Check {
     let check = if usage.file_system.is_process_mount && mount.is_read_only() {
         attention(
             "is read-only",
-            "the kernel makes it so after errors of its disk; see runbook AgaveFilesystemReadOnly",
+            "after disk errors, the kernel allows no writes; see runbook AgaveFilesystemReadOnly",
         )
     } else if is_scarce(avail, size) {
         attention(
             "is nearly full",
-            "make room: a validator that cannot write ends; see runbook AgaveDiskNearlyFull",
+            "remove files: a validator that cannot write ends; see runbook AgaveDiskNearlyFull",
         )
     } else if inodes.is_some_and(|(total, free)| is_scarce(free, total)) {
         attention(
