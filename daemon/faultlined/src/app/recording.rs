@@ -48,7 +48,7 @@ pub fn prepare(config: &Config, clock: Clock) -> Option<PreparedRecorder> {
         config.record.file.is_some(),
         config.flight.enabled_folder().is_some(),
     ];
-    let enabled_statuses: Vec<Arc<RecorderStatus>> = statuses
+    let enabled_statuses: Vec<_> = statuses
         .iter()
         .zip(is_enabled)
         .filter(|(_, is_enabled)| *is_enabled)

@@ -65,13 +65,12 @@ async fn fetch(
     let uri = format!("http://{address}{path}")
         .parse::<Uri>()
         .map_err(|_| PortState::Other)?;
-    match TcpStream::connect(address).await {
-        Ok(_) => {}
-        Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
-            return Err(PortState::Closed);
-        }
-        Err(_) => return Err(PortState::Silent),
-    }
+    TcpStream::connect(address)
+        .await
+        .map_err(|error| match error.kind() {
+            ErrorKind::ConnectionRefused => PortState::Closed,
+            _ => PortState::Silent,
+        })?;
     let response = Client::builder(TokioExecutor::new())
         .build_http::<Empty<Bytes>>()
         .get(uri)
@@ -80,13 +79,10 @@ async fn fetch(
     let status = response.status();
     let mut body = response.into_body();
     let mut beginning = Vec::new();
-    while beginning.len() < min_bytes {
-        match body.frame().await {
-            Some(Ok(frame)) => {
-                beginning.extend_from_slice(frame.data_ref().map_or(&[], |data| data))
-            }
-            Some(Err(_)) | None => break,
-        }
+    while beginning.len() < min_bytes
+        && let Some(Ok(frame)) = body.frame().await
+    {
+        beginning.extend_from_slice(frame.data_ref().map_or(&[], |data| data));
     }
     Ok((status, beginning))
 }

@@ -35,12 +35,11 @@ impl ProcessInspection {
         let tick = metrics::tick(config, &root, target_handle.clone(), clock)?;
         let Some(target) = target else {
             let process_check = no_process_check(config, &target_handle);
-            let mut host = tick.batches.iter();
-            let host = host.find(|batch| batch.source == Source::Host);
-            let source_checks = host
-                .map(|host| batch_check(host, None))
-                .into_iter()
-                .collect();
+            let host = tick
+                .batches
+                .iter()
+                .filter(|batch| batch.source == Source::Host);
+            let source_checks = host.map(|host| batch_check(host, None)).collect();
             return Ok(ProcessInspection {
                 target_handle,
                 target: None,
