@@ -8,5 +8,5 @@ pub mod ready_file;
 
 /// Also in metrics and recordings.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
-/// The environment variable that says where a validator pushes.
+/// Environment variable that says where a validator pushes.
 const METRICS_CONFIG: &str = "SOLANA_METRICS_CONFIG";

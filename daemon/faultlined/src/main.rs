@@ -40,7 +40,6 @@ fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
-            // Help and version are not errors.
             let is_error = error.use_stderr();
             let _ = error.print();
             return if is_error {

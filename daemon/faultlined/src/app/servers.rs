@@ -21,7 +21,6 @@ use faultline_sources::{Registry, host::host_name, own_process, tick::BuildConte
 use faultline_status::StatusConfig;
 use std::net::SocketAddr;
 
-/// The listener and the forwarder of pushes, if enabled.
 pub struct PushServers {
     pub listener: Option<Listener<Intake>>,
     pub forward_handle: Option<forward::Handle>,

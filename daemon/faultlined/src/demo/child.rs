@@ -66,8 +66,7 @@ const HANDLER_THREADS: [&str; 4] = [
     "solScHandler02",
     "solScHandler03",
 ];
-/// Bytes that each handler thread allocates per interval: 64 pages. All handlers together cause
-/// about 2,500 minor faults per second.
+/// Per interval and handler thread. All handlers cause about 2,500 minor faults per second.
 const HANDLER_BYTES: usize = 256 << 10;
 const WORK_INTERVAL: Duration = Duration::from_millis(100);
 const TIP_START_PUSH_INTERVAL: Duration = Duration::from_millis(250);

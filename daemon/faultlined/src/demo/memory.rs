@@ -12,7 +12,6 @@ use std::{
 const PAGE_BYTES: usize = 4096;
 pub const BLOCK_BYTES: usize = 2 << 20;
 pub const MAX_BLOCKS: usize = 150;
-/// Minimum blocks of the sawtooth.
 const MIN_BLOCKS: usize = 100;
 const FILE_PAGES: usize = 4096;
 
@@ -46,7 +45,7 @@ impl Heap {
     }
 }
 
-/// Allocates memory and writes every page, which causes one minor fault per page.
+/// Causes one minor fault per page.
 pub fn allocate_and_touch(bytes: usize) -> io::Result<MmapMut> {
     let mut memory = MmapMut::map_anon(bytes)?;
     // A huge page causes one fault per 2 MiB. A kernel without huge pages returns a harmless error.

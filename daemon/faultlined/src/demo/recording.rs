@@ -37,7 +37,7 @@ const SLOT_FIELDS: [&str; 15] = [
     "highest-shred-slot-min",
 ];
 
-/// A position is a time since the start of the recording, which repeats without end.
+/// A position is a time since the start of the first repetition.
 pub struct RecordedLines {
     validator: Vec<Line>,
     /// Lines about the whole cluster. During catch-up they are ahead of the validator's lines.

@@ -66,7 +66,6 @@ pub fn initial_uptime_at_tip(unix: Duration) -> Duration {
         )
 }
 
-/// Replay position in the repeated recording.
 pub fn replay_position(uptime: Duration) -> Duration {
     let running = uptime.saturating_sub(SERVICES_START);
     running + running.min(CATCH_UP_TIME) * (CATCH_UP_SPEED - 1)

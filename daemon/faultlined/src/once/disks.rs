@@ -14,7 +14,7 @@ use faultline_text::{bytes, clean, percent};
 use serde_json::json;
 use std::{sync::Arc, time::Duration};
 
-/// Longer than the 2 s that the source itself waits for a response.
+/// More than the 2 s that the source itself waits.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(4);
 
 pub async fn check(config: &Config, inspection: &ProcessInspection, clock: Clock) -> Vec<Check> {

@@ -31,7 +31,7 @@ use tokio::runtime::Handle;
 /// Maximum timeout of one response, whatever the configuration says.
 const MAX_RESPONSE_TIMEOUT: Duration = Duration::from_secs(1);
 const FIRST_FACTS_TIMEOUT: Duration = Duration::from_secs(3);
-/// Longer than the 2 s without an error after which journalctl counts as working.
+/// More than the 2 s without an error after which journalctl counts as working.
 const LOG_TIMEOUT: Duration = Duration::from_secs(4);
 const RESULT_CHECK_INTERVAL: Duration = Duration::from_millis(10);
 const WORKER_END_TIMEOUT: Duration = Duration::from_secs(1);

@@ -26,7 +26,7 @@ pub struct ProcessInspection {
 }
 
 impl ProcessInspection {
-    /// Finds the process and reads its files. Blocks if a read in the kernel hangs.
+    /// Blocks if a read in the kernel hangs.
     pub fn inspect(config: &Config, clock: Clock) -> anyhow::Result<ProcessInspection> {
         let root = config.paths.clone();
         let mut finder = Finder::build(&config.target, root.clone(), clock);

@@ -101,7 +101,6 @@ impl Report {
             .count()
     }
 
-    /// Lines of at most 80 columns, unless a single word is longer.
     pub fn text(&self) -> String {
         let mut out = String::new();
         let head = format!(
