@@ -65,7 +65,7 @@ pub struct App {
     recorder: Option<recording::OpenRecorder>,
     flight_recorder: Option<flight::FlightRecorderHandle>,
     web: web::Server,
-    /// Declared last, so that it is dropped last.
+    /// The last field, so that it is dropped last.
     demo: Option<Demo>,
 }
 
@@ -144,7 +144,7 @@ impl App {
 
     async fn run_worker_groups(self, mut ready_file: Option<ReadyFile>) -> Result<bool> {
         let demo = self.demo;
-        // Signals are handled before the ready file exists: its reader may send one at once.
+        // Signals are handled before the ready file exists: its reader may send a signal at once.
         let signals = Signals::subscribe()?;
         let handle = tokio::runtime::Handle::current();
         let mut worker_groups =
@@ -286,7 +286,7 @@ pub fn security_warnings(config: &Config) -> Vec<String> {
         .collect()
 }
 
-/// Two workers, so that one can parse a large push while the other serves other senders.
+/// Has two threads, so that one can parse a large push while the other serves other senders.
 pub(crate) fn runtime() -> Result<tokio::runtime::Runtime> {
     tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
@@ -312,7 +312,7 @@ fn start_demo(config: &mut Config, ingest: Option<&Listener<Intake>>) -> Result<
     config.target.selector = TargetSelector::Pid(demo.pid());
     config.phase.at_tip_for = Duration::from_secs(5);
     if cache_entries.is_some() {
-        // Only `faultline try` sets them for a demo, which then runs for seconds.
+        // `faultline try` sets the entries. Its demos run for seconds.
         config.phase.at_tip_for = Duration::from_secs(1);
         config.rpc.interval = Duration::from_millis(200);
     }

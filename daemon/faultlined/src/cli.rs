@@ -19,12 +19,10 @@ use std::{collections::BTreeMap, env, net::SocketAddr, path::PathBuf, time::Dura
          or a file or socket that an operator must fix first."
 )]
 pub struct Cli {
-    /// What to do.
     #[command(subcommand)]
     pub command: Command,
 }
 
-/// The daemon's commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Follow the validator and export metrics until stopped.
@@ -50,7 +48,6 @@ pub enum Command {
     },
 }
 
-/// The configuration file.
 #[derive(Debug, Args)]
 pub struct ConfigArgs {
     /// Configuration file. Every key has a default, see print-config.
@@ -95,13 +92,10 @@ pub struct TargetArgs {
     pub cgroup: Option<PathBuf>,
 }
 
-/// `run`.
 #[derive(Debug, Args)]
 pub struct RunArgs {
-    /// The file.
     #[command(flatten)]
     pub file: ConfigArgs,
-    /// The process.
     #[command(flatten)]
     pub target: TargetArgs,
     /// Follow a simulated validator, for machines without a real one.
@@ -129,13 +123,10 @@ pub struct RunArgs {
     pub ready_file: Option<PathBuf>,
 }
 
-/// `once`.
 #[derive(Debug, Args)]
 pub struct OnceArgs {
-    /// The file.
     #[command(flatten)]
     pub file: ConfigArgs,
-    /// The process.
     #[command(flatten)]
     pub target: TargetArgs,
     /// Print JSON instead of text.
@@ -147,14 +138,14 @@ pub struct OnceArgs {
 }
 
 impl ConfigArgs {
-    /// Returns the configuration and every error. Without a file it is the default.
+    /// Returns the configuration and every error. Without a file, this is the default.
     pub fn read(&self) -> (Config, Vec<ConfigError>) {
         self.config.as_deref().map(config::load).unwrap_or_default()
     }
 }
 
 impl TargetArgs {
-    /// The configuration of `file` with these options, and every error.
+    /// Applies these options to the configuration of `file`. Also returns every error.
     pub fn read(&self, file: &ConfigArgs) -> (Config, Vec<ConfigError>) {
         let (mut config, mut config_errors) = file.read();
         let selector = self
@@ -189,7 +180,8 @@ impl TargetArgs {
 }
 
 impl RunArgs {
-    /// Also returns every error. Invalid values become defaults, except for a short `--interval`.
+    /// Returns the configuration and every error. Invalid values become defaults, except for a short
+    /// `--interval`.
     pub fn read(&self) -> (Config, Vec<ConfigError>) {
         let (mut config, mut config_errors) = self.target.read(&self.file);
         if let Some(listen) = self.listen {

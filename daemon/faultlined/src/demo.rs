@@ -7,6 +7,7 @@ mod memory;
 mod recording;
 mod timeline;
 
+use crate::METRICS_CONFIG;
 use anyhow::{Context, Result};
 use faultline_core::supervisor;
 use faultline_mock_validator::{Consensus, PROGRAM_NAME};
@@ -29,7 +30,6 @@ use tokio::net::TcpSocket;
 const PARENT_PID_VARIABLE: &str = "FAULTLINE_DEMO_TARGET";
 /// Set only in the child's environment: the capacity of its program cache.
 const CACHE_ENTRIES_VARIABLE: &str = "FAULTLINE_DEMO_CACHE_ENTRIES";
-const METRICS_CONFIG_VARIABLE: &str = "SOLANA_METRICS_CONFIG";
 /// The line that the child writes to standard output once it can be followed.
 const READY_LINE: &str = "ready";
 /// A valid public key without a known private key.
@@ -44,10 +44,10 @@ pub struct Demo {
     folder: TempDir,
 }
 
-/// Starts the mock validator, which pushes to `ingest`, and waits until it can be followed:
-/// normally some milliseconds, without a timeout. The kernel kills the child when the calling
-/// thread ends, so that thread must live as long as the daemon. With `cache_entries` the validator
-/// has a program cache of that size and begins at the tip.
+/// Starts the mock validator, which pushes to `ingest`. Waits without a timeout until it can be
+/// followed, normally some milliseconds. The kernel kills the child when the calling thread ends,
+/// so that thread must live as long as the daemon. With `cache_entries` the validator has a program
+/// cache of that size and begins at the tip.
 ///
 /// # Errors
 /// No folder or port can be made, or the child cannot start or ends at once. The child writes its
@@ -74,16 +74,16 @@ pub fn start_program(
         .args(["--rpc-port", &port.to_string()])
         .arg("--identity")
         .arg(folder.path().join("demo-keypair.json"))
-        // The kernel's set of CPUs ends at 1023, so nothing is pinned and no CPU is reserved.
+        // The kernel's sets of CPUs end at 1023, so this pins no thread and reserves no CPU.
         .args(["--experimental-poh-pinned-cpu-core", "1024"])
         .env_clear()
         .env(PARENT_PID_VARIABLE, std::process::id().to_string())
         .env(
-            METRICS_CONFIG_VARIABLE,
+            METRICS_CONFIG,
             format!("host=http://{ingest},db=demo,u=demo,p=demo"),
         )
         .envs(cache_entries.map(|entries| (CACHE_ENTRIES_VARIABLE, entries.to_string())))
-        // The child listens on it later.
+        // The child listens on this socket later.
         .stdin(Stdio::from(socket))
         .stdout(Stdio::piped())
         // Ctrl-C is for the daemon, which then ends the child.
@@ -128,7 +128,7 @@ impl Demo {
         }
         anyhow::ensure!(
             line.trim_end() == READY_LINE,
-            "the demo ended before it began"
+            "the demo ended before it was ready"
         );
         Ok(())
     }

@@ -8,3 +8,5 @@ pub mod ready_file;
 
 /// Also in metrics and recordings.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+/// Environment variable that says where a validator pushes.
+const METRICS_CONFIG: &str = "SOLANA_METRICS_CONFIG";

@@ -1,4 +1,4 @@
-use anyhow::Result;
+use anyhow::{Context, Result};
 use clap::{CommandFactory, Parser};
 use faultline_core::{
     config::{self, ConfigError},
@@ -13,7 +13,7 @@ use faultlined::{
     ready_file::ReadyFile,
 };
 use std::{
-    io::{self, IsTerminal, Write},
+    io::{self, ErrorKind, IsTerminal, Write},
     path::Path,
     process::ExitCode,
 };
@@ -40,10 +40,9 @@ fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
-            // Help and version are not errors.
-            let is_mistake = error.use_stderr();
+            let is_error = error.use_stderr();
             let _ = error.print();
-            return if is_mistake {
+            return if is_error {
                 ExitCode::from(EXIT_USAGE)
             } else {
                 ExitCode::SUCCESS
@@ -53,8 +52,8 @@ fn main() -> ExitCode {
     let exit_code = match cli.command {
         Command::Run(args) => run(args),
         Command::Once(args) => run_once(&args),
-        Command::CheckConfig(args) => Ok(check(&args)),
-        Command::PrintConfig => Ok(print(config::DEFAULT_TEXT)),
+        Command::CheckConfig(args) => check(&args),
+        Command::PrintConfig => print(config::DEFAULT_TEXT),
         Command::Manual { folder } => manual(&folder),
     };
     exit_code.unwrap_or_else(|error| report_failure(&error))
@@ -98,25 +97,25 @@ fn run_once(args: &OnceArgs) -> Result<ExitCode> {
     }
     if args.metrics {
         let tick = once::metrics::sample(&config)?;
-        return Ok(print(&if args.json {
+        return print(&if args.json {
             once::metrics::json(&tick)
         } else {
             once::metrics::table(&tick)
-        }));
+        });
     }
     let report = once::examine(&config)?;
     let success = print(&if args.json {
         report.json()
     } else {
         report.text()
-    });
+    })?;
     Ok(match report.attention_count() {
         0 => success,
         _ => ExitCode::FAILURE,
     })
 }
 
-fn check(args: &ConfigArgs) -> ExitCode {
+fn check(args: &ConfigArgs) -> Result<ExitCode> {
     let (config, mut config_errors) = args.read();
     config_errors.extend(app::find_config_errors(&config, &config_errors));
     let exit_code = report_config_errors(&config_errors);
@@ -131,11 +130,11 @@ fn check(args: &ConfigArgs) -> ExitCode {
     let warning_count = counted(warnings.len() as f64, "warning");
     match (config_errors.len(), warnings.len()) {
         (0, 0) => print(&format!("{config_name} is fine\n")),
-        (0, _) => print(&format!("{config_name}: no mistakes, {warning_count}\n")),
+        (0, _) => print(&format!("{config_name}: no errors, {warning_count}\n")),
         (errors, _) => {
-            let error_count = counted(errors as f64, "mistake");
+            let error_count = counted(errors as f64, "error");
             print_error(&format!("{config_name}: {error_count}, {warning_count}"));
-            exit_code
+            Ok(exit_code)
         }
     }
 }
@@ -178,10 +177,14 @@ fn log_to_stderr() {
         .init();
 }
 
-fn print(text: &str) -> ExitCode {
-    // A closed pipe, as with `| head`, is not an error.
-    let _ = io::stdout().write_all(text.as_bytes());
-    ExitCode::SUCCESS
+fn print(text: &str) -> Result<ExitCode> {
+    match io::stdout().write_all(text.as_bytes()) {
+        // A closed pipe, as with `| head`, is not an error.
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            Err(error).context("standard output")
+        }
+        _ => Ok(ExitCode::SUCCESS),
+    }
 }
 
 fn report_config_errors(config_errors: &[ConfigError]) -> ExitCode {

@@ -1,5 +1,5 @@
-//! The command `once`: a short check of the target, the readable files and the reachable
-//! interfaces. Uses the daemon's own code with short timeouts. Listens on no port and writes no file.
+//! The command `once` checks the target, its files, and the interfaces of validator and daemon. It
+//! uses the daemon's code with short timeouts. It listens on no port and writes no file.
 
 mod disks;
 pub mod metrics;
@@ -20,7 +20,7 @@ use process::ProcessInspection;
 use std::time::Duration;
 
 const INSPECTION_TIMEOUT: Duration = Duration::from_secs(5);
-const NEEDS_DAEMON: &str = "not known: it needs a running daemon; open its /status.";
+const NEEDS_DAEMON: &str = "not known without a running daemon, whose /status has the answer.";
 const RUNTIME_END_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Takes some seconds at most.
@@ -29,12 +29,12 @@ const RUNTIME_END_TIMEOUT: Duration = Duration::from_secs(1);
 /// procfs is unreadable, or a thread cannot start.
 pub fn examine(config: &Config) -> Result<Report> {
     let runtime = app::runtime()?;
-    let report = runtime.block_on(check(config));
+    let report = runtime.block_on(build_report(config));
     runtime.shutdown_timeout(RUNTIME_END_TIMEOUT);
     report
 }
 
-async fn check(config: &Config) -> Result<Report> {
+async fn build_report(config: &Config) -> Result<Report> {
     let clock = Clock::start();
     let inspection = inspect(config, clock).await?;
     let interface_checks = async {
@@ -55,9 +55,9 @@ async fn check(config: &Config) -> Result<Report> {
     };
     let local_checks = async {
         tokio::join!(
-            ports::ingest(config),
-            ports::push(config, &inspection),
-            ports::metrics(config),
+            ports::check_ingest(config),
+            ports::check_push(config, &inspection),
+            ports::check_metrics(config),
             pollers::check_log(config, clock),
             disks::check(config, &inspection, clock)
         )
@@ -81,7 +81,7 @@ async fn check(config: &Config) -> Result<Report> {
         ("push", push),
         ("metrics", metrics),
         ("log", log),
-        ("config", configuration(config)),
+        ("config", config_check(config)),
     ]);
     Ok(Report {
         at: clock.now(),
@@ -92,9 +92,9 @@ async fn check(config: &Config) -> Result<Report> {
     })
 }
 
-/// The answers of a running daemon, else of one tick. Rates and votes need a daemon.
+/// Returns a running daemon's answers. Without a daemon, a single tick answers what it can.
 async fn answers(config: &Config, tick: &Tick, now: Stamp) -> Vec<Answer> {
-    if let Some(answers) = ports::answers(config).await {
+    if let Some(answers) = ports::daemon_answers(config).await {
         return answers;
     }
     let mut answers = Status::with(
@@ -108,7 +108,7 @@ async fn answers(config: &Config, tick: &Tick, now: Stamp) -> Vec<Answer> {
     for answer in &mut answers {
         match answer.verdict {
             Verdict::Unknown => NEEDS_DAEMON.clone_into(&mut answer.text),
-            // OOM kills, pressure and growth show in a window of time only.
+            // A single tick shows no change over time.
             Verdict::Fine => {
                 answer.verdict = Verdict::Unknown;
                 answer.text.insert_str(
@@ -138,7 +138,7 @@ async fn inspect(config: &Config, clock: Clock) -> Result<ProcessInspection> {
     }
 }
 
-fn configuration(config: &Config) -> Check {
+fn config_check(config: &Config) -> Check {
     match app::find_config_errors(config, &[]).as_slice() {
         [] => Check::ok("the daemon can start with this configuration"),
         some => {

@@ -20,7 +20,7 @@ use std::{
     time::Duration,
 };
 
-/// Format version. Added keys keep it; changed or removed keys raise it.
+/// Incremented if keys change or are removed, but not if keys are added.
 const FORMAT: u32 = 1;
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -48,11 +48,11 @@ struct ReadyFileContents {
     /// Addresses with ports; paths for Unix sockets.
     metrics: Vec<String>,
     ingest: Option<Vec<String>>,
-    target: Option<Target>,
+    target: Option<TargetProcess>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-struct Target {
+struct TargetProcess {
     pid: u32,
     start_ticks: u64,
 }
@@ -93,8 +93,8 @@ impl ReadyFile {
             contents,
             exists: false,
         };
-        file.new_part().map_err(with_path)?;
-        file.remove(&file.part_name());
+        file.create_temp_file().map_err(with_path)?;
+        file.remove(&file.temp_name());
         Ok(file)
     }
 
@@ -113,7 +113,7 @@ impl ReadyFile {
     }
 
     /// Removes the file if it cannot be written: no file is better than one with the wrong process.
-    fn update(&mut self, target: Option<Target>) {
+    fn update(&mut self, target: Option<TargetProcess>) {
         if self.exists && self.contents.target == target {
             return;
         }
@@ -132,31 +132,30 @@ impl ReadyFile {
     fn write(&self) -> io::Result<()> {
         let mut text = serde_json::to_vec(&self.contents)?;
         text.push(b'\n');
-        let part_name = self.part_name();
-        let written = self.new_part().and_then(|mut file| {
+        let temp_name = self.temp_name();
+        let written = self.create_temp_file().and_then(|mut file| {
             file.write_all(&text)?;
             Ok(renameat(
                 &self.folder,
-                &part_name,
+                &temp_name,
                 &self.folder,
                 &self.name,
             )?)
         });
-        written.inspect_err(|_| self.remove(&part_name))
+        written.inspect_err(|_| self.remove(&temp_name))
     }
 
-    /// Never opens an existing file.
-    fn new_part(&self) -> io::Result<File> {
-        let part_name = self.part_name();
-        // A killed daemon may have left this file: in a container, the next one often has the same
-        // pid.
-        self.remove(&part_name);
+    /// Creates the file that `write` renames. Never opens an existing file.
+    fn create_temp_file(&self) -> io::Result<File> {
+        let temp_name = self.temp_name();
+        // A killed daemon may leave this file. In a container, the next one often has the same pid.
+        self.remove(&temp_name);
         let flags =
             OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        Ok(openat(&self.folder, &part_name, flags, Mode::from_raw_mode(0o644))?.into())
+        Ok(openat(&self.folder, &temp_name, flags, Mode::from_raw_mode(0o644))?.into())
     }
 
-    fn part_name(&self) -> OsString {
+    fn temp_name(&self) -> OsString {
         let mut name = OsString::from(".");
         name.push(&self.name);
         name.push(format!(".{}.part", std::process::id()));
@@ -164,7 +163,7 @@ impl ReadyFile {
     }
 
     fn remove(&self, name: &OsStr) {
-        // The file may be gone or replaced.
+        // Another process may have removed the file, or replaced it with a folder.
         let _ = unlinkat(&self.folder, name, AtFlags::empty());
     }
 }
@@ -189,7 +188,7 @@ pub async fn update_until_dropped(
     let mut process = target_handle.watch_process();
     loop {
         let followed = *process.borrow_and_update();
-        file.update(followed.map(|process| Target {
+        file.update(followed.map(|process| TargetProcess {
             pid: process.pid,
             start_ticks: process.start_ticks,
         }));
@@ -201,8 +200,8 @@ pub async fn update_until_dropped(
     }
 }
 
-/// The folder and the file name. Rejects existing names that are not files or links: renaming over
-/// a device would destroy it.
+/// Returns the folder and the file name. Rejects existing names that are not files or links: a
+/// rename would destroy a device.
 fn open_folder(path: &Path) -> io::Result<(OwnedFd, OsString)> {
     let name = path.file_name().ok_or(Errno::ISDIR)?;
     let folder = path

@@ -23,8 +23,8 @@ pub fn port_conflict(config: &Config) -> Option<String> {
     })
 }
 
-/// Port 0 never collides. An unspecified address takes the port on every address; `[::]` also on
-/// IPv4.
+/// Port 0 never collides. A listener at an unspecified address uses the port on every address, and
+/// at `[::]` also on IPv4.
 fn collide(first: SocketAddr, second: SocketAddr) -> bool {
     let covers = |wide: IpAddr, narrow: IpAddr| {
         wide.is_unspecified() && (wide.is_ipv6() || narrow.is_ipv4())
@@ -76,7 +76,7 @@ pub fn path_warnings(config: &Config) -> Vec<String> {
                 "{key}: {shown} is not accessible to this user; run check-config as the daemon's user"
             )),
             _ => Some(format!(
-                "{key}: {shown} cannot be used: check each folder on the way to it"
+                "{key}: {shown} cannot be used: check each folder above it"
             )),
         }
     });
@@ -98,8 +98,7 @@ pub fn path_warnings(config: &Config) -> Vec<String> {
     relative.chain(inaccessible).chain(unreadable).collect()
 }
 
-/// [`ErrorKind::TimedOut`] if the call panicked, did not return in time or could
-/// not start.
+/// Returns [`ErrorKind::TimedOut`] if the call panicked, did not return in time or could not start.
 fn metadata(path: &Path) -> io::Result<Metadata> {
     let path = path.to_owned();
     FsCalls::new("config-path")
@@ -121,7 +120,7 @@ fn ledger(config: &Config) -> Option<&Path> {
     }
 }
 
-/// Key, path, and what happens without the path; `None` if others check it.
+/// Key, path, and the effect of a missing path; `None` if another check reports a missing path.
 fn configured_paths(config: &Config) -> Vec<(&'static str, &Path, Option<&'static str>)> {
     let metrics_effect = Some("the metrics that are read from it are absent");
     let ledger_effect =
@@ -181,7 +180,7 @@ fn secret_warning(file: &Path) -> String {
     )
 }
 
-/// True if every user can read or write the file: its mode and all folders above it allow that.
+/// True if the modes of the file and of all folders above it let every user read or write it.
 fn is_world_accessible(file: &Path) -> bool {
     let Ok(file) = file.canonicalize() else {
         return false;

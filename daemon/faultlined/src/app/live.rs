@@ -1,6 +1,6 @@
-//! Reloads the configuration on SIGHUP. Most sections need a restart; the log names those that
-//! changed. `status.evidence` names a file of results of the lab. If it cannot be used, the log and
-//! the status say so, and the reload goes on.
+//! Reloads the configuration on SIGHUP. Most sections need a restart; the log names each of them
+//! that changed. `status.evidence` names a file of results of the lab. If the file cannot be used,
+//! the log and the status say so, and the reload goes on.
 
 use super::ConfigLoader;
 use faultline_core::{

@@ -23,11 +23,13 @@ use std::{
     time::Duration,
 };
 
-/// A recorder whose files are not open yet: a start that fails elsewhere must not write anything.
+/// A recorder before its files are opened. They are opened last, so that a start that fails writes
+/// nothing.
 pub struct PreparedRecorder {
     pub handle: RecorderHandle,
     pub flight_recorder: Option<flight::FlightRecorderHandle>,
     recorder: Recorder,
+    /// Of `record`, then of `flight`.
     statuses: [Arc<RecorderStatus>; 2],
     collector: ManifestCollector,
 }
@@ -46,7 +48,7 @@ pub fn prepare(config: &Config, clock: Clock) -> Option<PreparedRecorder> {
         config.record.file.is_some(),
         config.flight.enabled_folder().is_some(),
     ];
-    let enabled_statuses: Vec<Arc<RecorderStatus>> = statuses
+    let enabled_statuses: Vec<_> = statuses
         .iter()
         .zip(is_enabled)
         .filter(|(_, is_enabled)| *is_enabled)
@@ -98,15 +100,15 @@ pub fn prepare(config: &Config, clock: Clock) -> Option<PreparedRecorder> {
 }
 
 fn recording_paths(config: &Config) -> Vec<PathBuf> {
-    // A missing folder is represented by its own path: it will be on the disk of its parent.
-    let ring = |folder: &Path| {
+    // The path of a missing folder stands for the ring: the checks of disks use the parent.
+    let ring_path = |folder: &Path| {
         if folder.is_dir() {
             folder.join(flight::RING_FILE)
         } else {
             folder.to_owned()
         }
     };
-    let ring = config.flight.enabled_folder().map(ring);
+    let ring = config.flight.enabled_folder().map(ring_path);
     config.record.file.clone().into_iter().chain(ring).collect()
 }
 
@@ -182,8 +184,8 @@ impl OpenRecorder {
     }
 }
 
-/// The last push that an earlier run received, from its recording or flight ring. Call it before
-/// either is reopened.
+/// Returns the last push that an earlier run received. Reads its recording and flight ring, so call
+/// this before they are reopened.
 pub fn last_push(config: &Config, clock: Clock) -> Option<LastPush> {
     let existing = recording_paths(config)
         .into_iter()
@@ -192,7 +194,7 @@ pub fn last_push(config: &Config, clock: Clock) -> Option<LastPush> {
         .filter_map(|file| match last_push_in(&file, clock) {
             Ok(push) => push,
             Err(error) => {
-                tracing::debug!(%error, "the last push of the run before is not known");
+                tracing::debug!(%error, "the last push of the previous run is not known");
                 None
             }
         })
@@ -226,7 +228,7 @@ fn last_push_in(file: &Path, clock: Clock) -> Result<Option<LastPush>, Error> {
     };
     let nanos = |time: Duration| i64::try_from(time.as_nanos()).unwrap_or(i64::MAX);
     // Monotonic arrival of the push = monotonic time of the last tick - age of the push at that
-    // tick. Only the wall clock gives the age.
+    // tick. The age is by the wall clock, because a recording has no monotonic time of pushes.
     let tick_monotonic_ns = nanos(session.started)
         .saturating_sub(offset)
         .saturating_add(tick.uptime_ns);

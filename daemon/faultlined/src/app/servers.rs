@@ -1,5 +1,5 @@
-//! Servers on configured addresses or sockets from systemd, and state that web server and tick
-//! share.
+//! Servers on configured addresses or sockets from systemd, and the state that the web server
+//! shares with the tick.
 
 use super::{live::constant_labels, recording::PreparedRecorder};
 use faultline_core::{
@@ -21,7 +21,6 @@ use faultline_sources::{Registry, host::host_name, own_process, tick::BuildConte
 use faultline_status::StatusConfig;
 use std::net::SocketAddr;
 
-/// The listener and the forwarder of pushes, if enabled.
 pub struct PushServers {
     pub listener: Option<Listener<Intake>>,
     pub forward_handle: Option<forward::Handle>,
@@ -38,7 +37,7 @@ pub fn push_servers(
     let build = |config| forward::build(config, clock, &push_memory);
     let (forward_handle, forwarder) = config.forward.as_ref().map(build).transpose()?.unzip();
     if config.ingest.enabled {
-        warn_if_ignored(
+        warn_if_listen_ignored(
             "ingest.listen",
             config.ingest.listen,
             config::Ingest::default().listen,
@@ -49,7 +48,7 @@ pub fn push_servers(
             "a systemd socket accepts pushes, but the configuration disables ingest: pushes get no answer"
         );
     }
-    let listen = || {
+    let build_listener = || {
         Listener::build(
             &config.ingest,
             inherited,
@@ -60,7 +59,7 @@ pub fn push_servers(
         )
     };
     Ok(PushServers {
-        listener: config.ingest.enabled.then(listen).transpose()?,
+        listener: config.ingest.enabled.then(build_listener).transpose()?,
         forward_handle,
         forwarder,
     })
@@ -71,7 +70,7 @@ pub fn web_server(
     inherited: Vec<BoundSocket>,
     state: web::WebState,
 ) -> Result<web::Server, web::WebError> {
-    warn_if_ignored(
+    warn_if_listen_ignored(
         "metrics.listen",
         config.listen,
         config::Metrics::default().listen,
@@ -80,7 +79,7 @@ pub fn web_server(
     web::Server::build(config, inherited, state)
 }
 
-fn warn_if_ignored(
+fn warn_if_listen_ignored(
     key: &'static str,
     requested: SocketAddr,
     default: SocketAddr,
@@ -125,8 +124,8 @@ pub fn web_state(
     }
 }
 
-/// The samplers of the recorder and of the daemon itself. Also connects the recorder with the
-/// intake.
+/// Registers the samplers of the recorder and of the daemon's own process. Also connects the
+/// recorder with the intake.
 pub fn register(
     registry: &mut Registry,
     context: &BuildContext<'_>,

@@ -11,12 +11,12 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// Check interval until the first tick. Short, because the service manager waits for readiness.
 const STARTUP_CHECK_INTERVAL: Duration = Duration::from_millis(100);
-/// Maximum check interval after the first tick; a quarter of the watchdog timeout if that is
-/// shorter. Long, because each check wakes two threads.
+/// Check interval after the first tick, unless a quarter of the watchdog timeout is shorter. Long,
+/// because each check wakes two threads.
 const MAX_CHECK_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Stop signals within this time count as one: `timeout` signals its child and then the process
-/// group of both.
+/// Stop signals within this time count as one: the program `timeout` signals its child, and then
+/// the process group that contains the child.
 const SAME_SIGNAL_WINDOW: Duration = Duration::from_secs(1);
 
 pub struct Signals {
@@ -31,7 +31,7 @@ pub struct Signals {
 struct SignalListener(Option<Signal>);
 
 impl SignalListener {
-    /// Needs a runtime. Without `/proc` no signal counts as ignored.
+    /// Requires a Tokio runtime. Without `/proc` no signal counts as ignored.
     fn new(kind: SignalKind) -> std::io::Result<Self> {
         if HostRoot::default()
             .ignored_signals()
@@ -68,7 +68,7 @@ impl Signals {
     }
 
     /// Reports readiness after the first tick and feeds the watchdog while ticks arrive. Handles
-    /// SIGHUP and SIGUSR1. Returns on a stop signal; false if a task ended unexpectedly.
+    /// SIGHUP and SIGUSR1. Returns true on a stop signal, and false if a task ended unexpectedly.
     pub async fn run_until_stop(
         mut self,
         live: &LiveConfig,
@@ -99,7 +99,8 @@ impl Signals {
                         return false;
                     }
                     let newest = newest_tick.get().map(|tick| tick.at);
-                    if newest.is_some() && !std::mem::replace(&mut ready, newest.is_some()) {
+                    if newest.is_some() && !ready {
+                        ready = true;
                         notify(&[NotifyState::Ready]);
                         let check_interval = sd_notify::watchdog_enabled().map_or(MAX_CHECK_INTERVAL, |limit| MAX_CHECK_INTERVAL.min(limit / 4));
                         checks = tokio::time::interval(check_interval);

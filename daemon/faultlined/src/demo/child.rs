@@ -1,11 +1,12 @@
 //! The child process that acts as the validator.
 
 use super::{
-    CACHE_ENTRIES_VARIABLE, METRICS_CONFIG_VARIABLE, PARENT_PID_VARIABLE, READY_LINE,
+    CACHE_ENTRIES_VARIABLE, PARENT_PID_VARIABLE, READY_LINE,
     memory::{self, ColdFile, Heap},
-    recording::{CacheSize, Recording},
+    recording::{CacheSize, RecordedLines},
     timeline::{self, RecordedPushes},
 };
+use crate::METRICS_CONFIG;
 use anyhow::{Context, Result};
 use faultline_agave::{
     config::MetricsConfig,
@@ -65,19 +66,18 @@ const HANDLER_THREADS: [&str; 4] = [
     "solScHandler02",
     "solScHandler03",
 ];
-/// Bytes that each handler thread allocates per interval: 64 pages. All handlers together cause
-/// about 2,500 minor faults per second.
+/// Per interval and handler thread. All handlers cause about 2,500 minor faults per second.
 const HANDLER_BYTES: usize = 256 << 10;
 const WORK_INTERVAL: Duration = Duration::from_millis(100);
-const SHORT_RUN_PUSH_INTERVAL: Duration = Duration::from_millis(250);
+const TIP_START_PUSH_INTERVAL: Duration = Duration::from_millis(250);
 const PUSH_TIMEOUT: Duration = Duration::from_secs(5);
 
 struct DemoState {
     clock: Clock,
     started_unix: Duration,
-    /// Uptime on the timeline at the start: zero, or the tip.
+    /// Position on the demo's timeline at which the process starts: zero, or at the tip.
     timeline_start: Duration,
-    recording: Arc<Recording>,
+    recording: Arc<RecordedLines>,
     ledger: PathBuf,
     rpc_address: SocketAddr,
 }
@@ -112,7 +112,7 @@ pub fn run() -> Result<()> {
     };
     let ledger = validator.ledger.context("no --ledger")?;
     let config = MetricsConfig::parse(
-        &env::var(METRICS_CONFIG_VARIABLE)
+        &env::var(METRICS_CONFIG)
             .ok()
             .context("no SOLANA_METRICS_CONFIG")?,
     )?;
@@ -126,7 +126,7 @@ pub fn run() -> Result<()> {
         clock,
         started_unix: started,
         timeline_start: cache.map_or(Duration::ZERO, |_| timeline::initial_uptime_at_tip(started)),
-        recording: Arc::new(Recording::embedded(cache)?),
+        recording: Arc::new(RecordedLines::embedded(cache)?),
         rpc_address: SocketAddr::from((
             [127, 0, 0, 1],
             validator.rpc_port.context("no --rpc-port")?,
@@ -230,7 +230,7 @@ fn read_cold_file(demo_state: &DemoState, stop: Stop) {
         }),
         Err(error) => log_line(&format!("no file to read, hence no major faults: {error}")),
     }
-    // The daemon knows a running validator by this thread.
+    // The daemon recognizes a running validator by this thread.
     idle(stop);
 }
 
@@ -248,8 +248,8 @@ fn push_until_stopped(demo_state: &DemoState, config: &MetricsConfig, stop: &Sto
         has_failed = sent.is_err();
         due = match demo_state.timeline_start {
             Duration::ZERO => timeline::next_push_uptime(due),
-            // Early pushes let a short run measure slots.
-            _ => due + SHORT_RUN_PUSH_INTERVAL,
+            // Frequent pushes let a run of seconds measure slots.
+            _ => due + TIP_START_PUSH_INTERVAL,
         };
     }
 }

@@ -12,7 +12,6 @@ use std::{
 const PAGE_BYTES: usize = 4096;
 pub const BLOCK_BYTES: usize = 2 << 20;
 pub const MAX_BLOCKS: usize = 150;
-/// Minimum blocks of the sawtooth.
 const MIN_BLOCKS: usize = 100;
 const FILE_PAGES: usize = 4096;
 
@@ -46,11 +45,10 @@ impl Heap {
     }
 }
 
-/// Allocates memory and writes every page, which causes one minor fault per page.
+/// Causes one minor fault per page.
 pub fn allocate_and_touch(bytes: usize) -> io::Result<MmapMut> {
     let mut memory = MmapMut::map_anon(bytes)?;
-    // Without huge pages there is one fault per page instead of one per 2 MiB. A kernel that has
-    // no huge pages returns an error, which is harmless.
+    // A huge page causes one fault per 2 MiB. A kernel without huge pages returns a harmless error.
     drop(memory.advise(Advice::NoHugePage));
     memory
         .iter_mut()
@@ -68,7 +66,7 @@ pub struct ColdFile {
 }
 
 impl ColdFile {
-    /// A 16 MiB file, unlinked at once, so that it ends with the process.
+    /// Makes a file of 16 MiB and unlinks it at once, so that it ends with the process.
     pub fn make(path: &Path) -> io::Result<Self> {
         let mut file = File::options()
             .read(true)
@@ -110,8 +108,7 @@ impl ColdFile {
             )?;
             self.next_page += 1;
             if self.next_page == FILE_PAGES {
-                // Mapped pages cannot be evicted, so a mapping of one page replaces the old one
-                // first.
+                // Mapped pages cannot be evicted, so a map of one page replaces this one first.
                 self.map = MmapOptions::new()
                     .len(PAGE_BYTES)
                     .map_raw_read_only(&self.file)?;

@@ -15,10 +15,10 @@ pub const DEMO_FIRST_SLOT: u64 = 1_000_000;
 /// Programs that the recorded load calls. With 512 entries a real node evicted and reloaded them
 /// all the time, with 1,024 never (`docs/sample-report`).
 const PROGRAM_COUNT: u64 = 640;
-/// Share of its program cache time that this node still had with 1,024 entries.
+/// Program cache time if all programs fit, relative to the recorded time.
 const CACHE_TIME_PERCENT_IF_ALL_FIT: u64 = 15;
 
-/// Fields whose value is a slot, which is shifted; in some datapoints they are counts.
+/// Fields whose value is a slot, or in some datapoints a count. Only slots are shifted.
 const SLOT_FIELDS: [&str; 15] = [
     "slot",
     "parent_slot",
@@ -37,10 +37,10 @@ const SLOT_FIELDS: [&str; 15] = [
     "highest-shred-slot-min",
 ];
 
-/// The recorded lines. A position is the time since the start of the first repetition.
-pub struct Recording {
+/// A position is a time since the start of the first repetition.
+pub struct RecordedLines {
     validator: Vec<Line>,
-    /// Lines of the cluster, which are ahead of the validator's during catch-up.
+    /// Lines about the whole cluster. During catch-up they are ahead of the validator's lines.
     cluster: Vec<Line>,
     /// Position at which each block was frozen, and the total transactions up to it.
     blocks: Vec<(Duration, u64)>,
@@ -53,6 +53,7 @@ pub enum Track {
 }
 
 struct Line {
+    /// In the first repetition.
     position: Duration,
     parts: Vec<LinePart>,
 }
@@ -62,7 +63,7 @@ enum LinePart {
     Slot(u64),
 }
 
-impl Recording {
+impl RecordedLines {
     /// The recorded lines, changed as if the program cache had the size `cache`.
     pub fn embedded(cache: Option<CacheSize>) -> Result<Self> {
         let mut text = String::new();
@@ -87,7 +88,7 @@ impl Recording {
             .filter_map(|point| integer_field(point, "slot"))
             .min()
             .context("no slots")?;
-        let mut recording = Recording {
+        let mut recording = RecordedLines {
             validator: Vec::new(),
             cluster: Vec::new(),
             blocks: Vec::new(),
@@ -131,7 +132,7 @@ impl Recording {
         Ok(recording)
     }
 
-    /// The newest slot replayed at a position, and the total transactions up to it.
+    /// Returns the newest slot replayed at a position, and the total transactions up to it.
     pub fn newest_slot(&self, position: Duration) -> (u64, u64) {
         let (repetition, position_within) = split_position(position);
         let replayed = self
@@ -210,8 +211,8 @@ impl Line {
 pub struct CacheSize(pub u64);
 
 impl CacheSize {
-    /// The value of a point's field at this size; `None` if it is as recorded. `recorded` gives the
-    /// point's recorded fields.
+    /// Returns the value of a point's field at this size, or `None` for its recorded value.
+    /// `recorded` returns the recorded values of the point.
     pub fn changed_value(
         self,
         point_name: &str,
@@ -252,7 +253,7 @@ fn integer_field(point: &Point<'_>, key: &str) -> Option<u64> {
     }
 }
 
-/// The point's text with the demo identity and without its time, split at its slots.
+/// Returns the point's text with the demo identity and without a time, split at the slots.
 fn line_parts(
     point: &Point<'_>,
     recorded_first_slot: u64,

@@ -43,7 +43,7 @@ fn starting_a_program_that_is_not_the_mock_validator_fails() {
         panic!("true is no validator")
     };
     assert!(
-        error.to_string().contains("ended before it began"),
+        error.to_string().contains("ended before it was ready"),
         "{error:#}"
     );
 }

@@ -4,7 +4,7 @@
 
 use super::{
     CONSENSUS, IDENTITY,
-    recording::{DEMO_FIRST_SLOT, RECORDING_LENGTH, Recording, SLOT_TIME, Track},
+    recording::{DEMO_FIRST_SLOT, RECORDING_LENGTH, RecordedLines, SLOT_TIME, Track},
 };
 use faultline_metrics::Stamp;
 use faultline_mock_validator::NodeState;
@@ -21,7 +21,7 @@ const CATCH_UP_SPEED: u32 = 4;
 
 /// `started` is Unix time.
 pub fn node_state(
-    recording: &Recording,
+    recording: &RecordedLines,
     rpc_address: SocketAddr,
     started: Duration,
     uptime: Duration,
@@ -66,7 +66,6 @@ pub fn initial_uptime_at_tip(unix: Duration) -> Duration {
         )
 }
 
-/// Replay position in the repeated recording.
 pub fn replay_position(uptime: Duration) -> Duration {
     let running = uptime.saturating_sub(SERVICES_START);
     running + running.min(CATCH_UP_TIME) * (CATCH_UP_SPEED - 1)
@@ -97,13 +96,13 @@ pub fn next_push_uptime(uptime: Duration) -> Duration {
 }
 
 pub struct RecordedPushes {
-    recording: Arc<Recording>,
+    recording: Arc<RecordedLines>,
     /// Uptime of the last push.
     pushed_at: Duration,
 }
 
 impl RecordedPushes {
-    pub fn new(recording: Arc<Recording>, pushed_at: Duration) -> Self {
+    pub fn new(recording: Arc<RecordedLines>, pushed_at: Duration) -> Self {
         RecordedPushes {
             recording,
             pushed_at,

@@ -1,7 +1,7 @@
 //! Checks the space of the validator's file systems with the calls of the source `resources`.
 
 use super::{
-    pollers::{new_worker_group, wait_for},
+    pollers::{new_worker_group, wait_and_end},
     process::{ProcessInspection, rights_remedy},
     report::Check,
 };
@@ -14,7 +14,7 @@ use faultline_text::{bytes, clean, percent};
 use serde_json::json;
 use std::{sync::Arc, time::Duration};
 
-/// The source itself waits 2 s for a response.
+/// More than the 2 s that the source itself waits.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(4);
 
 pub async fn check(config: &Config, inspection: &ProcessInspection, clock: Clock) -> Vec<Check> {
@@ -29,13 +29,13 @@ pub async fn check(config: &Config, inspection: &ProcessInspection, clock: Clock
     else {
         return off("not checked: only a validator's folders are known");
     };
-    let usages = Latest::default();
+    let result = Latest::default();
     let root = config.paths.clone();
-    let inspected_usages = usages.clone();
+    let published = result.clone();
     let mut workers = new_worker_group();
-    // A dead file server blocks a thread for ever: it needs its own.
+    // A dead file server blocks calls forever, so they run on other threads than `once`.
     let started = workers.task_thread("disk", resources::MAX_CALLS, move |_| async move {
-        inspected_usages.set(Some(Arc::new(
+        published.set(Some(Arc::new(
             resources::inspect(&root, &target, clock).await,
         )));
     });
@@ -45,7 +45,7 @@ pub async fn check(config: &Config, inspection: &ProcessInspection, clock: Clock
             "no thread can be started: look at the limits of this user",
         )];
     }
-    match wait_for(workers, CHECK_TIMEOUT, || usages.get())
+    match wait_and_end(workers, CHECK_TIMEOUT, || result.get())
         .await
         .as_deref()
     {
@@ -60,7 +60,7 @@ pub async fn check(config: &Config, inspection: &ProcessInspection, clock: Clock
                 .chain(
                     unavailable
                         .iter()
-                        .map(|unavailable| unresolved_check(unavailable, inspection.process_uid)),
+                        .map(|unavailable| unavailable_check(unavailable, inspection.process_uid)),
                 )
                 .collect()
         }
@@ -69,7 +69,7 @@ pub async fn check(config: &Config, inspection: &ProcessInspection, clock: Clock
     }
 }
 
-const SEE_MOUNTS: &str = "see whether the disk or the server of that mount answers: findmnt, dmesg";
+const SEE_MOUNTS: &str = "see whether all disks and file servers answer: findmnt, dmesg";
 
 fn file_system_check(usage: &FileSystemUsage, space: Space) -> Check {
     let mount = &usage.file_system.mount;
@@ -96,14 +96,14 @@ fn file_system_check(usage: &FileSystemUsage, space: Space) -> Check {
     let check = if usage.file_system.is_process_mount && mount.is_read_only() {
         attention(
             "is read-only",
-            "the kernel makes it so after errors of its disk; see runbook AgaveFilesystemReadOnly",
+            "after disk errors, the kernel allows no writes; see runbook AgaveFilesystemReadOnly",
         )
-    } else if is_nearly_used(avail, size) {
+    } else if is_scarce(avail, size) {
         attention(
             "is nearly full",
-            "make room: a validator that cannot write ends; see runbook AgaveDiskNearlyFull",
+            "remove files: a validator that cannot write ends; see runbook AgaveDiskNearlyFull",
         )
-    } else if inodes.is_some_and(|(total, free)| is_nearly_used(free, total)) {
+    } else if inodes.is_some_and(|(total, free)| is_scarce(free, total)) {
         attention(
             "is nearly out of inodes",
             "remove files: none can be added; see runbook AgaveDiskInodesLow",
@@ -125,7 +125,7 @@ fn file_system_check(usage: &FileSystemUsage, space: Space) -> Check {
         )
 }
 
-fn is_nearly_used(free: u64, total: u64) -> bool {
+fn is_scarce(free: u64, total: u64) -> bool {
     (free as f64) < MIN_FREE_SHARE * total as f64
 }
 
@@ -133,7 +133,7 @@ fn share(part: u64, total: u64) -> String {
     percent(part as f64 / total as f64)
 }
 
-fn unresolved_check(unavailable: &UnavailableFolder, process_uid: Option<u32>) -> Check {
+fn unavailable_check(unavailable: &UnavailableFolder, process_uid: Option<u32>) -> Check {
     let finding = format!(
         "{} {}: {}",
         unavailable.folder.purpose,
@@ -259,7 +259,7 @@ mod tests {
                 purpose: "ledger",
                 path: "/mnt/ledger".into(),
             };
-            unresolved_check(
+            unavailable_check(
                 &UnavailableFolder {
                     folder,
                     kind,

@@ -22,7 +22,7 @@ use std::{fmt::Write, sync::Arc, time::Duration};
 
 static NO_LABELS: ConstantLabels = Vec::new();
 
-/// These count from the daemon's start on, so one tick has counted nothing.
+/// Counted since the daemon's start, so that a single tick has no useful value.
 const COUNTED_SINCE_START: [&Metric; 9] = [
     &p::RESTARTS,
     &p::ENDS,

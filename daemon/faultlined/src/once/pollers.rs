@@ -31,7 +31,7 @@ use tokio::runtime::Handle;
 /// Maximum timeout of one response, whatever the configuration says.
 const MAX_RESPONSE_TIMEOUT: Duration = Duration::from_secs(1);
 const FIRST_FACTS_TIMEOUT: Duration = Duration::from_secs(3);
-/// journalctl counts as working after 2 s without an error.
+/// More than the 2 s without an error after which journalctl counts as working.
 const LOG_TIMEOUT: Duration = Duration::from_secs(4);
 const RESULT_CHECK_INTERVAL: Duration = Duration::from_millis(10);
 const WORKER_END_TIMEOUT: Duration = Duration::from_secs(1);
@@ -40,7 +40,7 @@ pub fn new_worker_group() -> WorkerGroup {
     WorkerGroup::new("once", &Handle::current())
 }
 
-/// Runs a poller until `find_result` has found something, or for `max_wait`.
+/// Runs a poller until `find_result` finds something, at most `max_wait`.
 async fn run_until_found<T, F: Future<Output = ()> + Send + 'static>(
     run: impl FnOnce(Stop) -> F,
     max_wait: Duration,
@@ -48,11 +48,11 @@ async fn run_until_found<T, F: Future<Output = ()> + Send + 'static>(
 ) -> Option<T> {
     let mut workers = new_worker_group();
     workers.task("poller", run);
-    wait_for(workers, max_wait, find_result).await
+    wait_and_end(workers, max_wait, find_result).await
 }
 
-/// Ends the worker group when `find_result` has found something, or after `max_wait`.
-pub async fn wait_for<T>(
+/// Waits until `find_result` finds something, at most `max_wait`, and then ends the workers.
+pub async fn wait_and_end<T>(
     workers: WorkerGroup,
     max_wait: Duration,
     find_result: impl Fn() -> Option<T>,
@@ -70,7 +70,7 @@ pub async fn wait_for<T>(
     found
 }
 
-/// The facts lead to the JSON-RPC address.
+/// Also returns the facts, from which the JSON-RPC check takes the address.
 pub async fn check_admin(
     config: &Config,
     inspection: &ProcessInspection,
@@ -106,7 +106,7 @@ pub async fn check_admin(
     (check, facts)
 }
 
-/// A check that says why the admin socket cannot be asked; `None` if it can.
+/// Returns a check that says why the admin socket cannot be used; `None` if it can.
 fn admin_unavailable(config: &Config, inspection: &ProcessInspection) -> Option<Check> {
     let off = |why: &str| Some(Check::off(why));
     if !config.admin.enabled {
@@ -164,7 +164,7 @@ fn problem_text(problems: &[Problem]) -> Option<String> {
     (!all.is_empty()).then(|| all.join("; "))
 }
 
-/// Finds the followed validator. Without one, `rpc.url` gets a stand-in process.
+/// Without a validator, the poller of `rpc.url` still needs a target: an empty process.
 fn target_lookup(config: &Config, inspection: &ProcessInspection) -> Option<TargetLookup> {
     let validator = inspection
         .target
@@ -187,7 +187,7 @@ fn target_lookup(config: &Config, inspection: &ProcessInspection) -> Option<Targ
     }
 }
 
-/// The vote check needs the returned handle.
+/// Also returns a handle to the facts, for the vote check.
 pub async fn check_rpc(
     config: &Config,
     inspection: &ProcessInspection,
@@ -302,7 +302,7 @@ pub async fn check_log(config: &Config, clock: Clock) -> Check {
     let status_handle = tail.status();
     let mut workers = new_worker_group();
     let started = tail.start(&mut workers).map_err(|error| error.to_string());
-    let status = wait_for(workers, LOG_TIMEOUT, || {
+    let status = wait_and_end(workers, LOG_TIMEOUT, || {
         Some(status_handle.snapshot()).filter(|status| status.up || status.problem.is_some())
     })
     .await;
@@ -333,7 +333,7 @@ pub async fn check_log(config: &Config, clock: Clock) -> Check {
 
 const VOTES_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Call it only after the JSON-RPC check, whose facts it uses.
+/// `admin` and `rpc` are the results of the earlier checks.
 pub async fn check_votes(
     config: &Config,
     inspection: &ProcessInspection,

@@ -1,10 +1,8 @@
 //! Checks the daemon's listen addresses from outside, and whether the validator pushes to them.
-//! Binds nothing: a daemon that starts at that moment could not bind the port.
+//! Does not bind the ports as a test: a daemon that starts meanwhile could not bind them.
 
-use super::{
-    process::{METRICS_CONFIG, ProcessInspection},
-    report::Check,
-};
+use super::{process::ProcessInspection, report::Check};
+use crate::METRICS_CONFIG;
 use faultline_agave::{
     config::{MetricsConfig, MetricsConfigError},
     identify::Program,
@@ -24,10 +22,10 @@ use std::{
 use tokio::net::TcpStream;
 
 const PROBE_TIMEOUT: Duration = Duration::from_secs(1);
-/// Bytes of a response to read: its start identifies the server.
-const MAX_PROBE_BYTES: usize = 4096;
-/// A status has some 30 KiB.
-const MAX_STATUS_BYTES: usize = 1 << 20;
+/// The first bytes of a response identify the server.
+const PROBE_BYTES: usize = 4096;
+/// More than a status has, which is about 30 KiB.
+const STATUS_BYTES: usize = 1 << 20;
 
 #[derive(Clone, Copy, PartialEq)]
 enum PortState {
@@ -35,7 +33,7 @@ enum PortState {
     Faultlined,
     /// Another program, or one that does not identify itself.
     Other,
-    /// Gives no response in time, or no connection.
+    /// No response in time, or an address that this machine does not have.
     Silent,
 }
 
@@ -46,7 +44,7 @@ async fn probe_port(
     is_faultlined: fn(StatusCode, &[u8]) -> bool,
 ) -> PortState {
     let probe = async {
-        match fetch(address, path, MAX_PROBE_BYTES).await {
+        match fetch(address, path, PROBE_BYTES).await {
             Ok((status, beginning)) if is_faultlined(status, &beginning) => PortState::Faultlined,
             Ok(_) => PortState::Other,
             Err(state) => state,
@@ -57,7 +55,7 @@ async fn probe_port(
         .unwrap_or(PortState::Silent)
 }
 
-/// Returns the status code, and at least `min_bytes` of the body, or all of a shorter one.
+/// Returns the status code and the body. Stops once it has `min_bytes` of the body.
 async fn fetch(
     address: SocketAddr,
     path: &str,
@@ -67,14 +65,12 @@ async fn fetch(
     let uri = format!("http://{address}{path}")
         .parse::<Uri>()
         .map_err(|_| PortState::Other)?;
-    match TcpStream::connect(address).await {
-        Ok(_) => {}
-        Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
-            return Err(PortState::Closed);
-        }
-        // An address that this machine does not have.
-        Err(_) => return Err(PortState::Silent),
-    }
+    TcpStream::connect(address)
+        .await
+        .map_err(|error| match error.kind() {
+            ErrorKind::ConnectionRefused => PortState::Closed,
+            _ => PortState::Silent,
+        })?;
     let response = Client::builder(TokioExecutor::new())
         .build_http::<Empty<Bytes>>()
         .get(uri)
@@ -83,20 +79,17 @@ async fn fetch(
     let status = response.status();
     let mut body = response.into_body();
     let mut beginning = Vec::new();
-    while beginning.len() < min_bytes {
-        match body.frame().await {
-            Some(Ok(frame)) => {
-                beginning.extend_from_slice(frame.data_ref().map_or(&[], |data| data))
-            }
-            Some(Err(_)) | None => break,
-        }
+    while beginning.len() < min_bytes
+        && let Some(Ok(frame)) = body.frame().await
+    {
+        beginning.extend_from_slice(frame.data_ref().map_or(&[], |data| data));
     }
     Ok((status, beginning))
 }
 
-/// The answers of a running daemon. `None` if it needs a password, or if its values are old.
-pub async fn answers(config: &Config) -> Option<Vec<Answer>> {
-    let answer = fetch(config.metrics.listen, "/status", MAX_STATUS_BYTES);
+/// `None` if no daemon answers, if it needs a password, or if its values are old.
+pub async fn daemon_answers(config: &Config) -> Option<Vec<Answer>> {
+    let answer = fetch(config.metrics.listen, "/status", STATUS_BYTES);
     let (_, json) = tokio::time::timeout(PROBE_TIMEOUT, answer)
         .await
         .ok()?
@@ -112,25 +105,25 @@ pub async fn answers(config: &Config) -> Option<Vec<Answer>> {
     Some(answers).filter(|answers| status.stale.is_none() && !answers.is_empty())
 }
 
-async fn ingest_listener(address: SocketAddr) -> PortState {
+async fn probe_ingest(address: SocketAddr) -> PortState {
     probe_port(address, "/health", |status, body| {
         status.is_success() && body == ingest::HEALTH_RESPONSE.as_bytes()
     })
     .await
 }
 
-pub async fn ingest(config: &Config) -> Check {
+pub async fn check_ingest(config: &Config) -> Check {
     if !config.ingest.enabled {
         return Check::off("pushes are disabled: ingest.enabled is false (the default with [log])");
     }
-    port_check(
+    judge_port(
         "ingest.listen",
         config.ingest.listen,
-        ingest_listener(config.ingest.listen).await,
+        probe_ingest(config.ingest.listen).await,
     )
 }
 
-pub async fn metrics(config: &Config) -> Check {
+pub async fn check_metrics(config: &Config) -> Check {
     let listen = config.metrics.listen;
     let state = probe_port(listen, "/", |_, body| {
         body.windows(9).any(|word| word == b"faultline")
@@ -141,10 +134,10 @@ pub async fn metrics(config: &Config) -> Check {
             "a program listens at {listen}; with TLS or a password, its name is not checked"
         ));
     }
-    port_check("metrics.listen", listen, state)
+    judge_port("metrics.listen", listen, state)
 }
 
-fn port_check(key: &str, listen: SocketAddr, state: PortState) -> Check {
+fn judge_port(key: &str, listen: SocketAddr, state: PortState) -> Check {
     let remedy =
         format!("see which program it is (ss -ltnp), and stop it or set {key} to a free port");
     match state {
@@ -166,7 +159,7 @@ fn port_check(key: &str, listen: SocketAddr, state: PortState) -> Check {
     }
 }
 
-pub async fn push(config: &Config, inspection: &ProcessInspection) -> Check {
+pub async fn check_push(config: &Config, inspection: &ProcessInspection) -> Check {
     match (&config.log, config.ingest.enabled) {
         (_, true) => {}
         (Some(Log::File(_) | Log::Journal(_)), false) => {
@@ -199,16 +192,16 @@ pub async fn push(config: &Config, inspection: &ProcessInspection) -> Check {
             remedy,
         ),
         Some(Err(error)) => Check::attention(format!("{METRICS_CONFIG} is wrong: {error}"), remedy),
-        Some(Ok(metrics_config)) => push_check(config, &metrics_config, remedy).await,
+        Some(Ok(metrics_config)) => judge_push(config, &metrics_config, remedy).await,
     }
 }
 
-async fn push_check(config: &Config, metrics_config: &MetricsConfig, remedy: String) -> Check {
+async fn judge_push(config: &Config, metrics_config: &MetricsConfig, remedy: String) -> Check {
     let listen = config.ingest.listen;
     let destination = push_destination(&metrics_config.host, listen);
     let port_elsewhere = match destination {
         PushDestination::Elsewhere(Some(address)) if address.ip().is_loopback() => {
-            ingest_listener(address).await
+            probe_ingest(address).await
         }
         _ => PortState::Closed,
     };
@@ -217,7 +210,7 @@ async fn push_check(config: &Config, metrics_config: &MetricsConfig, remedy: Str
         .credentials
         .as_ref()
         .is_none_or(|required| ingest::has_credentials(metrics_config, required));
-    let host = address_of(&metrics_config.host);
+    let host = public_address(&metrics_config.host);
     match (destination, port_elsewhere) {
         (PushDestination::Here, _) if config.ingest.credentials.is_none() => Check::ok(format!(
             "the validator pushes to {host}; its db, u and p are not compared, since [ingest] has none"
@@ -290,8 +283,8 @@ fn push_destination(host: &str, listen: SocketAddr) -> PushDestination {
     }
 }
 
-/// Scheme, host and port: a path or a user may be secret.
-fn address_of(host: &str) -> String {
+/// Omits path and user, which may be secret.
+fn public_address(host: &str) -> String {
     let uri: Option<Uri> = host.parse().ok();
     let parts = uri
         .as_ref()
@@ -353,10 +346,13 @@ mod tests {
     #[test]
     fn an_address_is_printed_without_possible_secrets() {
         assert_eq!(
-            address_of("http://me:pw@host:8086/secret?k=v"),
+            public_address("http://me:pw@host:8086/secret?k=v"),
             "http://host:8086"
         );
-        assert_eq!(address_of("http://[::1]:1/x"), "http://[::1]:1");
-        assert_eq!(address_of("p=secret"), "something that is not an address");
+        assert_eq!(public_address("http://[::1]:1/x"), "http://[::1]:1");
+        assert_eq!(
+            public_address("p=secret"),
+            "something that is not an address"
+        );
     }
 }

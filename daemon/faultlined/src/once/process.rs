@@ -1,6 +1,7 @@
 //! Finds the target and checks which of its files are readable.
 
 use super::{metrics, report::Check};
+use crate::METRICS_CONFIG;
 use faultline_core::{
     clock::Clock,
     config::{Config, TargetSelector},
@@ -13,13 +14,11 @@ use faultline_sources::discovery::{Finder, Target, TargetHandle, process_uid};
 use faultline_status::{MemoryStatus, Tone};
 use std::{path::Path, sync::Arc};
 
-pub const METRICS_CONFIG: &str = "SOLANA_METRICS_CONFIG";
-
 pub struct ProcessInspection {
     pub target_handle: TargetHandle,
     pub target: Option<Arc<Target>>,
     pub process_uid: Option<u32>,
-    /// Variable names, with the value of [`METRICS_CONFIG`]; `None` if no process could be opened.
+    /// All names, and the value of [`METRICS_CONFIG`]. `None` if the process could not be opened.
     pub environment: Option<Result<Environment, ReadError>>,
     pub process_check: Check,
     pub source_checks: Vec<(&'static str, Check)>,
@@ -27,7 +26,7 @@ pub struct ProcessInspection {
 }
 
 impl ProcessInspection {
-    /// Finds the process and reads its files. Blocks while the kernel does.
+    /// Blocks if a read in the kernel hangs.
     pub fn inspect(config: &Config, clock: Clock) -> anyhow::Result<ProcessInspection> {
         let root = config.paths.clone();
         let mut finder = Finder::build(&config.target, root.clone(), clock);
@@ -36,12 +35,11 @@ impl ProcessInspection {
         let tick = metrics::tick(config, &root, target_handle.clone(), clock)?;
         let Some(target) = target else {
             let process_check = no_process_check(config, &target_handle);
-            let mut host = tick.batches.iter();
-            let host = host.find(|batch| batch.source == Source::Host);
-            let source_checks = host
-                .map(|host| batch_check(host, None))
-                .into_iter()
-                .collect();
+            let host = tick
+                .batches
+                .iter()
+                .filter(|batch| batch.source == Source::Host);
+            let source_checks = host.map(|host| batch_check(host, None)).collect();
             return Ok(ProcessInspection {
                 target_handle,
                 target: None,
@@ -66,7 +64,7 @@ impl ProcessInspection {
             .unwrap_or_default();
         source_checks.extend(batch_checks(&tick, process_uid));
         source_checks.extend(memory_check(&tick));
-        let process_check = describe(&target, process_uid, &root);
+        let process_check = target_check(&target, process_uid, &root);
         Ok(ProcessInspection {
             target_handle,
             target: Some(target),
@@ -103,7 +101,7 @@ fn no_process_check(config: &Config, target_handle: &TargetHandle) -> Check {
     Check::attention(problems.join("; "), remedy)
 }
 
-fn describe(target: &Target, process_uid: Option<u32>, root: &HostRoot) -> Check {
+fn target_check(target: &Target, process_uid: Option<u32>, root: &HostRoot) -> Check {
     let finding = match (&target.validator, target.found_by) {
         (Some(_), _) => format!("{} is the validator that is followed", target.comm),
         (None, "process_name") => format!("{} is the process that is followed", target.comm),

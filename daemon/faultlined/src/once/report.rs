@@ -38,7 +38,7 @@ pub struct Check {
     pub finding: String,
     /// What to do; `None` unless the state is [`CheckState::Attention`].
     pub remedy: Option<String>,
-    /// Facts by name. Objects appear only in JSON: `finding` says the same.
+    /// Facts by name. Objects appear only in JSON, because `finding` has their values.
     pub details: Vec<(&'static str, Value)>,
 }
 
@@ -88,7 +88,7 @@ pub struct Report {
     pub at: Stamp,
     pub uid: u32,
     pub looking_for: String,
-    /// Only in JSON. They come from the daemon if it runs, else from one tick.
+    /// Answers of a running daemon, else of one tick. Only in JSON.
     pub answers: Vec<Answer>,
     pub checks: Vec<(&'static str, Check)>,
 }
@@ -101,7 +101,6 @@ impl Report {
             .count()
     }
 
-    /// Lines of at most 80 columns, unless a single word is longer.
     pub fn text(&self) -> String {
         let mut out = String::new();
         let head = format!(

@@ -16,8 +16,8 @@ fn read(path: &Path) -> serde_json::Value {
     serde_json::from_slice(&fs::read(path).unwrap()).unwrap()
 }
 
-fn target(pid: u32) -> Option<Target> {
-    Some(Target {
+fn target(pid: u32) -> Option<TargetProcess> {
+    Some(TargetProcess {
         pid,
         start_ticks: 7,
     })
@@ -72,7 +72,7 @@ fn a_ready_file_link_is_replaced_and_its_target_unchanged() {
     symlink(&other, &path).unwrap();
     let mut file = ReadyFile::open(&path).unwrap();
     // The partial file's name may be a link, too.
-    symlink(&other, folder.path().join(file.part_name())).unwrap();
+    symlink(&other, folder.path().join(file.temp_name())).unwrap();
     create(&mut file);
     assert!(!path.is_symlink() && path.is_file());
     fs::remove_file(&path).unwrap();
@@ -119,7 +119,7 @@ fn an_unwritable_ready_file_is_removed_and_recreated_later() {
     let mut file = ReadyFile::open(&path).unwrap();
     create(&mut file);
     // A folder at the partial file's name: it is not removed like a file.
-    let obstacle = folder.path().join(file.part_name());
+    let obstacle = folder.path().join(file.temp_name());
     fs::create_dir(&obstacle).unwrap();
     file.update(target(4));
     assert!(

@@ -146,6 +146,6 @@ fn once_alone_says_what_needs_a_daemon() {
     assert_eq!(cache["verdict"], "unknown", "{report:#}");
     assert_eq!(
         cache["text"],
-        "not known: it needs a running daemon; open its /status."
+        "not known without a running daemon, whose /status has the answer."
     );
 }

@@ -67,31 +67,34 @@ fn an_invalid_configuration_is_refused_with_all_errors_and_exit_code_64() {
     assert_eq!(run(&["--help"]).status.code(), Some(0));
 }
 
-#[test]
-fn an_unwritable_log_does_not_change_the_exit_code() {
+/// The exit code if neither output nor log can be written.
+fn code_on_full_disk(arguments: &[&str]) -> Option<i32> {
     let full = || {
         fs::File::options()
             .write(true)
             .open("/dev/full")
             .expect("/dev/full")
     };
-    let code = |arguments: &[&str]| {
-        let mut command = Command::new(FAULTLINED);
-        command
-            .args(arguments)
-            .stdin(Stdio::null())
-            .stdout(full())
-            .stderr(full())
-            .status()
-            .expect("it runs")
-            .code()
-    };
+    Command::new(FAULTLINED)
+        .args(arguments)
+        .stdin(Stdio::null())
+        .stdout(full())
+        .stderr(full())
+        .status()
+        .expect("it runs")
+        .code()
+}
+
+#[test]
+fn an_unwritable_log_does_not_change_the_exit_code() {
+    let code = code_on_full_disk;
     assert_eq!(code(&["run", "--pid", "x"]), Some(64));
     assert_eq!(code(&["run", "--config", "/dev/null/none"]), Some(64));
-    assert_eq!(
-        code(&["once", "--process-name", "no-such-program"]),
-        Some(1)
-    );
+}
+
+#[test]
+fn unwritable_output_is_a_failure() {
+    assert_eq!(code_on_full_disk(&["print-config"]), Some(1));
 }
 
 #[test]
@@ -176,7 +179,7 @@ fn config_check_accepts_warnings_and_counts_them() {
         "{log_text}"
     );
     assert!(
-        out.ends_with("c.toml: no mistakes, 2 warnings\n") && !out.contains("fine"),
+        out.ends_with("c.toml: no errors, 2 warnings\n") && !out.contains("fine"),
         "{out}"
     );
     let (code, out, log_text) = check("[sampling]\ninterval = \"2s\"\n");
@@ -224,7 +227,7 @@ fn config_check_reports_every_error_and_warning_with_their_counts() {
         "all three are given: {log_text}"
     );
     assert!(
-        log_text.ends_with("c.toml: 6 mistakes, 1 warning\n"),
+        log_text.ends_with("c.toml: 6 errors, 1 warning\n"),
         "{log_text}"
     );
     let (code, _, log_text) =
@@ -232,7 +235,7 @@ fn config_check_reports_every_error_and_warning_with_their_counts() {
     assert!(
         code == Some(64)
             && log_text.contains("the same port")
-            && log_text.ends_with("1 mistake, 0 warnings\n"),
+            && log_text.ends_with("1 error, 0 warnings\n"),
         "{log_text}"
     );
 }
@@ -425,10 +428,10 @@ fn a_reload_applies_labels_and_names_keys_needing_a_restart() -> Result<()> {
     });
     fs::write(&file, "[labels]\narm = 3\n").expect("a file");
     daemon.signal("HUP")?;
-    eventually(PATIENCE, "the mistake is told", || {
+    eventually(PATIENCE, "the log has the error", || {
         daemon.log().contains("labels.arm").then_some(())
     });
-    assert!(has_arm("B"), "a file with mistakes changes nothing");
+    assert!(has_arm("B"), "a file with errors changes nothing");
     Ok(())
 }
 

@@ -2,8 +2,8 @@ use super::*;
 use faultline_agave::points::KnownPoint;
 use std::collections::BTreeSet;
 
-fn recording() -> Recording {
-    Recording::embedded(None).unwrap()
+fn recording() -> RecordedLines {
+    RecordedLines::embedded(None).unwrap()
 }
 
 /// The slots in the field `key` of the lines of `name`, in four repetitions.
@@ -86,7 +86,7 @@ fn the_demo_cache_that_keeps_evicting_stays_full() {
 #[test]
 fn a_demo_cache_that_holds_all_programs_reloads_none() {
     let per_slot = |entries, name: &str, key: &str| {
-        let lines = Recording::embedded(Some(CacheSize(entries)))
+        let lines = RecordedLines::embedded(Some(CacheSize(entries)))
             .unwrap()
             .lines_between(Track::Validator, Duration::ZERO, RECORDING_LENGTH);
         let sum: u64 = lines

@@ -21,7 +21,7 @@ const CALLS: [Call; 8] = [
 fn node_state_at(uptime: Duration) -> NodeState {
     let address = SocketAddr::from(([127, 0, 0, 1], 8899));
     node_state(
-        &Recording::embedded(None).unwrap(),
+        &RecordedLines::embedded(None).unwrap(),
         address,
         Duration::from_millis(1_800_000_000_500),
         uptime,

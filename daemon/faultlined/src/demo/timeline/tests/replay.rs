@@ -6,8 +6,10 @@ use faultline_agave::{
 
 /// The bodies of all pushes of the first three minutes.
 fn bodies() -> Vec<String> {
-    let mut pushes =
-        RecordedPushes::new(Arc::new(Recording::embedded(None).unwrap()), Duration::ZERO);
+    let mut pushes = RecordedPushes::new(
+        Arc::new(RecordedLines::embedded(None).unwrap()),
+        Duration::ZERO,
+    );
     let mut uptime = Duration::from_secs(1);
     let mut bodies = Vec::new();
     while uptime < Duration::from_secs(180) {
