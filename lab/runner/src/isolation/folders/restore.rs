@@ -4,7 +4,7 @@ use super::{
 };
 use crate::isolation::{
     launch::path_error,
-    tree::{Folder, MAX_DEPTH, OpenResult, canonical_or_same, disk_bytes, kind, os_str},
+    tree::{Folder, MAX_DEPTH, OpenResult, allocated_bytes, canonical_or_same, kind, os_str},
 };
 use anyhow::{Result, anyhow, bail};
 use faultline_kernel::FileVersion;
@@ -153,10 +153,12 @@ fn add_folder(folder: &Folder, depth: usize, size: &mut SourceSize) -> Result<()
         match kind(&stat) {
             FileType::Directory => add_folder(&enter(folder, &name, depth)?, depth + 1, size)?,
             FileType::RegularFile => {
+                // Each hard link becomes a separate file.
+                let bytes = allocated_bytes(&stat);
                 size.files += 1;
-                size.bytes = size.bytes.saturating_add(disk_bytes(&stat));
+                size.bytes = size.bytes.saturating_add(bytes);
                 if depth == 0 && is_archive(&name) {
-                    size.archive_bytes = size.archive_bytes.saturating_add(disk_bytes(&stat));
+                    size.archive_bytes = size.archive_bytes.saturating_add(bytes);
                 }
             }
             FileType::Symlink => drop(link_target(folder, &name, depth)?),
