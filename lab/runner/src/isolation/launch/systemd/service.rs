@@ -78,7 +78,11 @@ impl Service {
                 self.pid = pid;
                 Ok(())
             }
-            _ => Err(not_started(job, &unit)),
+            _ => Err(not_started_error(
+                job,
+                unit.ended(),
+                unit.result().unwrap_or("nothing"),
+            )),
         }
     }
 
@@ -267,8 +271,8 @@ fn cgroup_folder(root: &Path, cgroup: &str) -> Option<PathBuf> {
     (is_plain && path.components().next().is_some()).then(|| root.join(path))
 }
 
-/// systemd's own exit codes: systemd.exec(5).
-fn not_started(job: &Job, unit: &Unit) -> anyhow::Error {
+/// The exit codes from 200 on are in systemd.exec(5).
+pub fn not_started_error(job: &Job, end: Option<End>, result: &str) -> anyhow::Error {
     let program = job
         .command
         .first()
@@ -276,23 +280,21 @@ fn not_started(job: &Job, unit: &Unit) -> anyhow::Error {
         .unwrap_or(Path::new(""))
         .display();
     let user = job.user.as_deref().unwrap_or("this user");
-    let reason = match unit.ended() {
+    let reason = match end {
         Some(End::Code(200)) => match &job.folder {
             Some(folder) => format!("{} cannot be entered by {user}", folder.display()),
             None => "the folder / cannot be entered".to_owned(),
         },
         Some(End::Code(203)) => format!("it cannot be executed by {user}"),
-        Some(End::Code(205)) => format!(
-            "its number of open files cannot be set to {:?}",
-            job.open_files
-        ),
+        Some(End::Code(205)) => {
+            "systemd cannot set its limits of open files and locked memory".to_owned()
+        }
         Some(End::Code(209)) => format!("{} cannot be written", job.output.display()),
         Some(End::Code(216 | 217)) => format!("there is no user {user}"),
-        Some(End::Code(status) | End::Signal(status)) => format!(
-            "systemd says {} ({status})",
-            unit.result().unwrap_or("nothing")
-        ),
-        None => format!("systemd says {}", unit.result().unwrap_or("nothing")),
+        Some(End::Code(status) | End::Signal(status)) => {
+            format!("systemd says {result} ({status})")
+        }
+        None => format!("systemd says {result}"),
     };
     anyhow!("{program} cannot be started: {reason}")
 }
