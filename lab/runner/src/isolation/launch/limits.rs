@@ -160,13 +160,7 @@ impl CpuSet {
         }
         cpus.sort_unstable();
         cpus.dedup();
-        if cpus.is_empty() {
-            Err(format!(
-                "{text:?} has no CPU: write numbers and ranges, as in 0-3,8"
-            ))
-        } else {
-            Ok(CpuSet(cpus))
-        }
+        Ok(CpuSet(cpus))
     }
 
     pub fn numbers(&self) -> &[u32] {
