@@ -432,7 +432,7 @@ pub fn void(folder: &Path, runs: &[&CompletedRun<'_>], why: &str) -> Result<()> 
 mod tests {
     use super::*;
     use crate::journal::Planned;
-    use faultline_runner::isolation::folders::RetainedEntry;
+    use faultline_runner::isolation::folders::SkippedEntry;
 
     #[test]
     fn resume_goes_on_with_a_voting_validator() {
@@ -464,7 +464,7 @@ mod tests {
 
     #[test]
     fn a_dry_run_lists_files_up_to_a_stated_limit() {
-        let retained = |name: &str| RetainedEntry {
+        let retained = |name: &str| SkippedEntry {
             path: name.into(),
             reason: "a keypair",
         };

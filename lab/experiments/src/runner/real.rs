@@ -233,7 +233,7 @@ impl System for RealSystem {
     }
 }
 
-fn format_entries(label: &str, entries: &[folders::RetainedEntry]) -> String {
+fn format_entries(label: &str, entries: &[folders::SkippedEntry]) -> String {
     let listed = entries
         .iter()
         .take(MAX_LISTED)
@@ -277,7 +277,7 @@ mod tests {
 
     #[test]
     fn skipped_files_are_named_with_reasons_up_to_a_few() {
-        let retained_entry = |name: &str| folders::RetainedEntry {
+        let retained_entry = |name: &str| folders::SkippedEntry {
             path: name.into(),
             reason: "is a socket",
         };

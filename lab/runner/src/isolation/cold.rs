@@ -2,7 +2,7 @@
 //! before, so with them a run would have more memory than its limit.
 
 use crate::isolation::{
-    folders::RetainedEntry,
+    folders::SkippedEntry,
     launch::path_error,
     tree::{Folder, WalkEntry, allocated_bytes, walk_files},
 };
@@ -25,7 +25,7 @@ const MAX_PATH_BYTES: usize = 256 << 10;
 pub struct Dropped {
     pub files: u64,
     pub bytes: u64,
-    pub skipped: Vec<RetainedEntry>,
+    pub skipped: Vec<SkippedEntry>,
 }
 
 /// How much of some files is in the page cache.
@@ -68,7 +68,7 @@ pub fn drop_files(folders: &[&Path]) -> Result<Dropped> {
                         .saturating_add(u64::try_from(stat.st_size).unwrap_or(0));
                 }
                 WalkEntry::NotEntered(path, reason) => {
-                    dropped.skipped.push(RetainedEntry { path, reason })
+                    dropped.skipped.push(SkippedEntry { path, reason })
                 }
             }
             Ok(())

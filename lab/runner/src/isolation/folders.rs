@@ -4,7 +4,7 @@
 mod clear;
 mod restore;
 
-pub use clear::{ClearSummary, MAX_LISTED, RetainedEntry, clear, would_clear};
+pub use clear::{ClearSummary, MAX_LISTED, SkippedEntry, clear, would_clear};
 pub use restore::{Owner, Restored, SourceSize, measure, restore, set_folder_owner};
 
 use super::{

@@ -36,11 +36,11 @@ pub struct ClearSummary {
     pub listed: Vec<PathBuf>,
     /// Entries that stayed. The marker, the ledger's lock and `lost+found` also stay, but are not
     /// listed.
-    pub retained: Vec<RetainedEntry>,
+    pub retained: Vec<SkippedEntry>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub struct RetainedEntry {
+pub struct SkippedEntry {
     pub path: PathBuf,
     pub reason: &'static str,
 }
@@ -184,7 +184,7 @@ impl ClearWalk {
         reason = "callers return its result directly"
     )]
     fn retain(&mut self, folder: &Folder, name: &CStr, reason: &'static str) -> Result<()> {
-        self.summary.retained.push(RetainedEntry {
+        self.summary.retained.push(SkippedEntry {
             path: folder.join(name),
             reason,
         });

@@ -1,5 +1,5 @@
 use super::{
-    clear::{RetainedEntry, protection},
+    clear::{SkippedEntry, protection},
     names_without_marker_and_lock, open_marked,
 };
 use crate::isolation::{
@@ -44,7 +44,7 @@ pub struct SourceSize {
     /// Part of `bytes`: snapshot archives, which go to the snapshot folder if there is one.
     pub archive_bytes: u64,
     /// Sockets and the like, which are not copied.
-    pub skipped: Vec<RetainedEntry>,
+    pub skipped: Vec<SkippedEntry>,
 }
 
 #[derive(Debug, Default)]
@@ -53,7 +53,7 @@ pub struct Restored {
     /// Sum of the file lengths.
     pub bytes: u64,
     /// Entries that are not copied: sockets and the like, and existing keypairs and tower files.
-    pub skipped: Vec<RetainedEntry>,
+    pub skipped: Vec<SkippedEntry>,
 }
 
 /// Fails if a symbolic link leads out of the folder, or part of it is on another mount.
@@ -162,7 +162,7 @@ fn add_folder(folder: &Folder, depth: usize, size: &mut SourceSize) -> Result<()
                 }
             }
             FileType::Symlink => drop(link_target(folder, &name, depth)?),
-            _ => size.skipped.push(RetainedEntry {
+            _ => size.skipped.push(SkippedEntry {
                 path: folder.join(&name),
                 reason: "neither file nor folder",
             }),
@@ -249,7 +249,7 @@ impl RestoreRun<'_> {
                     )?;
                 }
                 FileType::Symlink => self.copy_link(from, to, &name, depth)?,
-                _ => self.restored.skipped.push(RetainedEntry {
+                _ => self.restored.skipped.push(SkippedEntry {
                     path: from.join(&name),
                     reason: "neither file nor folder",
                 }),
@@ -312,7 +312,7 @@ impl RestoreRun<'_> {
         let path = to.join(name);
         match protection(to, name, existing)? {
             Some(reason) => {
-                self.restored.skipped.push(RetainedEntry { path, reason });
+                self.restored.skipped.push(SkippedEntry { path, reason });
                 Ok(())
             }
             None => bail!(
