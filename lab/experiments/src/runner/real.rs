@@ -121,7 +121,7 @@ impl System for RealSystem {
                 self.wait(MAX_WAIT);
             }
             busy_cpus = busy_time(&self.root).and_then(|after| {
-                before.busy_until(&after, clock::uptime().saturating_sub(started))
+                before.mean_busy_cpus(&after, clock::uptime().saturating_sub(started))
             });
         }
         let leftover_cgroups = self.launcher.leftovers(unique_name)?;

@@ -86,7 +86,7 @@ impl BusyTime {
     /// Average number of busy CPUs between this sample and a later one, `elapsed` after it. The
     /// resolution is 0.01 s of CPU time. `None` if `elapsed` is 0 or the later sample
     /// is smaller.
-    pub fn busy_until(&self, later: &BusyTime, elapsed: Duration) -> Option<f64> {
+    pub fn mean_busy_cpus(&self, later: &BusyTime, elapsed: Duration) -> Option<f64> {
         let used = later.busy.checked_sub(self.busy)?;
         (!elapsed.is_zero()).then(|| used.as_secs_f64() / elapsed.as_secs_f64())
     }
