@@ -8,7 +8,7 @@ mod program;
 mod systemd;
 mod v2;
 
-pub use direct::{CgroupRoots, Direct};
+pub use direct::{Direct, DirectPaths};
 pub use limits::{CpuSet, IoLimit, Limits};
 pub use systemd::Systemd;
 

@@ -26,7 +26,7 @@ use std::{
 };
 
 #[derive(Debug, Clone)]
-pub struct CgroupRoots {
+pub struct DirectPaths {
     pub host: HostRoot,
     pub etc: PathBuf,
     /// Version 2: a folder without processes in which this program may create cgroups. `None`: this
@@ -34,7 +34,7 @@ pub struct CgroupRoots {
     pub delegated: Option<PathBuf>,
 }
 
-impl Default for CgroupRoots {
+impl Default for DirectPaths {
     fn default() -> Self {
         Self {
             host: HostRoot::default(),
@@ -48,7 +48,7 @@ impl Default for CgroupRoots {
 /// `setpriv`.
 #[derive(Debug)]
 pub struct Direct {
-    roots: CgroupRoots,
+    paths: DirectPaths,
     parents: Cgroups,
     abilities: Abilities,
 }
@@ -56,11 +56,11 @@ pub struct Direct {
 impl Direct {
     /// Changes nothing before the first [`launch`](Launcher::launch). Fails if no cgroup version
     /// limits memory, the parent is not writable, or other processes are in it.
-    pub fn new(roots: &CgroupRoots) -> Result<Direct> {
-        let parents = Cgroups::parents(roots)?;
+    pub fn new(paths: &DirectPaths) -> Result<Direct> {
+        let parents = Cgroups::parents(paths)?;
         Ok(Direct {
-            roots: roots.clone(),
-            abilities: parents.abilities(&roots.host),
+            paths: paths.clone(),
+            abilities: parents.abilities(&paths.host),
             parents,
         })
     }
@@ -69,7 +69,7 @@ impl Direct {
         let disks = limits
             .io
             .iter()
-            .map(|limit| disk_number(&self.roots.host.sysfs, &limit.device))
+            .map(|limit| disk_number(&self.paths.host.sysfs, &limit.device))
             .collect::<Result<Vec<_>, _>>()?;
         for (position, disk) in disks.iter().enumerate() {
             if let Some(earlier) = disks.iter().take(position).position(|other| other == disk) {
@@ -117,7 +117,7 @@ impl Launcher for Direct {
                 file.display()
             );
         }
-        let user = User::of(job, &self.roots.etc)?;
+        let user = User::of(job, &self.paths.etc)?;
         let user_switch_command = user.map_or(Ok(Vec::new()), build_user_switch_command)?;
         let disk_numbers = self.disk_numbers(&job.limits)?;
         let cgroup = RunCgroup::create(&self.parents, &job.name, &job.limits, disk_numbers)?;

@@ -1,4 +1,4 @@
-use super::{CgroupRoots, v1};
+use super::{DirectPaths, v1};
 use crate::isolation::launch::{
     Abilities, Limits,
     cgroup::{has_word, read, subfolders, write},
@@ -50,8 +50,8 @@ impl Unified {
 
 impl Cgroups {
     /// Version 1 if it has the memory controller, which the kernel gives to one version only.
-    pub fn parents(roots: &CgroupRoots) -> Result<Cgroups> {
-        let host = &roots.host;
+    pub fn parents(paths: &DirectPaths) -> Result<Cgroups> {
+        let host = &paths.host;
         let mounts = host.read_proc("self/mountinfo", mountinfo::parse)?;
         let v1 = |controller: &str| {
             let mount = mounts
@@ -75,7 +75,7 @@ impl Cgroups {
             });
         }
         let own = own_cgroup(host)?;
-        let folder = match &roots.delegated {
+        let folder = match &paths.delegated {
             Some(delegated) => delegated.clone(),
             None => cgroup_parent_folder(&own.folder),
         };
