@@ -189,7 +189,7 @@ pub fn enable_controllers(delegated: &Path, limits: &Limits) -> Result<()> {
     match fs::write(&path, &text) {
         // EBUSY: the cgroup has processes itself.
         Err(error) if error.raw_os_error() == Some(Errno::BUSY.raw_os_error()) => {
-            move_processes(delegated)?;
+            move_into_leaf(delegated)?;
             write(delegated, SUBTREE_CONTROL, text)
         }
         done => done.map_err(path_error(&path)),
@@ -220,7 +220,7 @@ fn check_no_other_processes(folder: &Path) -> Result<()> {
     )
 }
 
-fn move_processes(folder: &Path) -> Result<()> {
+fn move_into_leaf(folder: &Path) -> Result<()> {
     check_no_other_processes(folder)?;
     let leaf = folder.join(SELF_LEAF);
     match fs::create_dir(&leaf) {
