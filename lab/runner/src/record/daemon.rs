@@ -33,7 +33,7 @@ pub struct Daemon {
 impl Daemon {
     pub fn start(program: &Path, task: &RecordingTask<'_>) -> Result<Daemon> {
         let log = Log::in_memory().context("no space for the daemon's log")?;
-        let ready_file = ReadyFile::remove_old(task.out)?;
+        let ready_file = ReadyFile::new(task.out)?;
         let mut command = exec_shim::shim_command(program, task.arguments(), None)?;
         command
             .env("FAULTLINE_LOG", "info")

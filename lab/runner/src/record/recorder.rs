@@ -196,7 +196,7 @@ pub struct ReadyFile(PathBuf);
 
 impl ReadyFile {
     /// Removes an old ready file of the recording `out`.
-    pub fn remove_old(out: &Path) -> Result<Self> {
+    pub fn new(out: &Path) -> Result<Self> {
         let path = ready_path(out);
         match fs::remove_file(&path) {
             Err(error) if error.kind() != ErrorKind::NotFound => {
@@ -342,7 +342,7 @@ mod tests {
         let out = folder.path().join("run.fltl");
         let path = ready_path(&out);
         std::fs::write(&path, "of an earlier daemon").unwrap();
-        let file = ReadyFile::remove_old(&out).unwrap();
+        let file = ReadyFile::new(&out).unwrap();
         assert!(file.read().unwrap().is_none());
         let text = r#"{"format":1,"pid":9,"metrics":["127.0.0.1:4"],"ingest":["127.0.0.1:5"],"target":null,"more":0}"#;
         std::fs::write(&path, text).unwrap();
@@ -384,7 +384,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let out = folder.path().join("run.fltl");
         std::fs::create_dir(ready_path(&out)).unwrap();
-        let error = ReadyFile::remove_old(&out).err().unwrap();
+        let error = ReadyFile::new(&out).err().unwrap();
         assert!(
             error
                 .to_string()
