@@ -83,19 +83,19 @@ pub fn restore(
     let snapshots = snapshots.map(open_marked).transpose()?;
     check_not_nested(&source, &ledger)?;
     check_free_bytes(&source, &measured, &ledger, snapshots.as_ref())?;
-    let mut restore_run = RestoreRun {
+    let mut copier = Copier {
         snapshots: snapshots.as_ref(),
         owner,
         restored: Restored::default(),
     };
-    restore_run.copy_folder(&source, &ledger, 0)?;
+    copier.copy_folder(&source, &ledger, 0)?;
     for folder in [Some(&ledger), snapshots.as_ref()].into_iter().flatten() {
         if let Some(owner) = owner {
             change_owner(folder, owner)?;
         }
         syncfs(&folder.fd).map_err(path_error(&folder.path))?;
     }
-    Ok(restore_run.restored)
+    Ok(copier.restored)
 }
 
 /// Fails if one folder contains the other: a copy into its own source would not end. Snapshots
@@ -226,13 +226,13 @@ fn change_owner(folder: &Folder, owner: Owner) -> Result<()> {
     fchown(&folder.fd, user, group).map_err(path_error(&folder.path))
 }
 
-struct RestoreRun<'a> {
+struct Copier<'a> {
     snapshots: Option<&'a Folder>,
     owner: Option<Owner>,
     restored: Restored,
 }
 
-impl RestoreRun<'_> {
+impl Copier<'_> {
     fn copy_folder(&mut self, from: &Folder, to: &Folder, depth: usize) -> Result<()> {
         for name in names_without_marker_and_lock(from, depth)? {
             let Some(stat) = from.stat(&name)? else {
@@ -242,7 +242,7 @@ impl RestoreRun<'_> {
                 FileType::Directory => self.copy_subfolder(from, to, &name, (&stat, depth))?,
                 FileType::RegularFile => {
                     let goes_to_snapshots = depth == 0 && is_archive(&name);
-                    self.restore_file(
+                    self.copy_file(
                         from,
                         self.snapshots.filter(|_| goes_to_snapshots).unwrap_or(to),
                         &name,
@@ -283,11 +283,11 @@ impl RestoreRun<'_> {
         fchmod(&inside.fd, Mode::from_raw_mode(stat.st_mode)).map_err(path_error(&path))
     }
 
-    fn restore_file(&mut self, from: &Folder, to: &Folder, name: &CStr) -> Result<()> {
+    fn copy_file(&mut self, from: &Folder, to: &Folder, name: &CStr) -> Result<()> {
         if let Some(existing) = to.stat(name)? {
             return self.keep_existing(to, name, &existing);
         }
-        let bytes = copy_file(from, to, name, self.owner)?;
+        let bytes = copy_new_file(from, to, name, self.owner)?;
         self.restored.files += 1;
         self.restored.bytes = self.restored.bytes.saturating_add(bytes);
         Ok(())
@@ -323,7 +323,7 @@ impl RestoreRun<'_> {
     }
 }
 
-fn copy_file(from: &Folder, to: &Folder, name: &CStr, owner: Option<Owner>) -> Result<u64> {
+fn copy_new_file(from: &Folder, to: &Folder, name: &CStr, owner: Option<Owner>) -> Result<u64> {
     let path = to.join(name);
     let to_error = |errno: Errno| path_error(&path)(errno);
     let changed = || {
