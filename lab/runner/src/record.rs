@@ -70,7 +70,7 @@ pub fn run(args: &RecordArgs, now_ns: i64) -> Result<u8> {
         ));
         return Ok(exec_shim::NOT_FOUND);
     }
-    let job = RecordJob {
+    let job = RecordRequest {
         args,
         daemon_program,
         out,
@@ -82,14 +82,14 @@ pub fn run(args: &RecordArgs, now_ns: i64) -> Result<u8> {
     }
 }
 
-struct RecordJob<'a> {
+struct RecordRequest<'a> {
     args: &'a RecordArgs,
     daemon_program: PathBuf,
     out: PathBuf,
     signals: Signals,
 }
 
-impl RecordJob<'_> {
+impl RecordRequest<'_> {
     fn record_command(mut self) -> Result<u8> {
         let mut command = GatedCommand::start(&self.args.command)?;
         let pidfd = pidfd_open(command.pid(), PidfdFlags::empty()).context("the command")?;
