@@ -32,7 +32,7 @@ use std::{
 };
 
 /// Interval of daemon and process checks; signals and exits are handled at once.
-const POLL_INTERVAL: Duration = Duration::from_millis(500);
+const CHECK_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Returns the exit code. Fails if the recording could not begin (the command then never ran) or,
 /// without a command, could not be finished.
@@ -112,7 +112,7 @@ impl RecordRequest<'_> {
             ..Monitor::default()
         };
         let code = loop {
-            for signal in self.signals.wait(None, POLL_INTERVAL)? {
+            for signal in self.signals.wait(None, CHECK_INTERVAL)? {
                 command.forward_signal(signal);
             }
             if let Some(code) = command.exit_code()? {
@@ -150,7 +150,7 @@ impl RecordRequest<'_> {
         loop {
             let is_stopped = self
                 .signals
-                .wait_for_end_request(Some(pidfd.as_fd()), POLL_INTERVAL)?;
+                .wait_for_end_request(Some(pidfd.as_fd()), CHECK_INTERVAL)?;
             if is_stopped || has_ended(&pidfd) {
                 break;
             }
