@@ -169,7 +169,7 @@ fn build_user_switch_command(user: User) -> Result<Vec<OsString>> {
     if !geteuid().is_root() {
         bail!("only root starts programs as another user ({})", user.uid);
     }
-    let setpriv = program::in_path(std::env::var_os("PATH").as_deref(), OsStr::new(SETPRIV)).ok_or_else(|| {
+    let setpriv = program::find_executable(std::env::var_os("PATH").as_deref(), OsStr::new(SETPRIV)).ok_or_else(|| {
         let words = "programs of another user are started with setpriv of util-linux, which is not in PATH: install it";
         anyhow!(words)
     })?;

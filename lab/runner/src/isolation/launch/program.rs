@@ -43,10 +43,10 @@ pub fn executable(job: &Job) -> Result<PathBuf> {
         .map(|(_, value)| value.clone())
         .or_else(|| env::var_os("PATH"))
         .unwrap_or_default();
-    in_path(Some(&folders), name).ok_or_else(|| missing_program(name))
+    find_executable(Some(&folders), name).ok_or_else(|| missing_program(name))
 }
 
-pub fn in_path(path: Option<&OsStr>, name: &OsStr) -> Option<PathBuf> {
+pub fn find_executable(path: Option<&OsStr>, name: &OsStr) -> Option<PathBuf> {
     env::split_paths(path?)
         .map(|folder| folder.join(name))
         .find(|file| is_program(file))
