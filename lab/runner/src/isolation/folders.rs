@@ -257,7 +257,7 @@ fn open_files(process: &Path) -> impl Iterator<Item = (OsString, PathBuf)> {
 
 /// Locks the ledger, so that no validator starts on it; `None` if the folder has no lock file.
 fn lock_ledger(folder: &Folder) -> Result<Option<OwnedFd>> {
-    let OpenResult::Open((file, _)) = folder.file(LEDGER_LOCK)? else {
+    let OpenResult::Open((file, _)) = folder.open_file(LEDGER_LOCK)? else {
         return Ok(None);
     };
     match flock(&file, FlockOperation::NonBlockingLockExclusive) {

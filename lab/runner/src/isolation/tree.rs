@@ -116,7 +116,7 @@ impl Folder {
     }
 
     /// Only a regular file, for reading.
-    pub fn file(&self, name: &CStr) -> Result<OpenResult<(OwnedFd, Stat)>> {
+    pub fn open_file(&self, name: &CStr) -> Result<OpenResult<(OwnedFd, Stat)>> {
         self.open_below(name, FILE_FLAGS, |fd| {
             let stat = fstat(&fd)?;
             Ok(if kind(&stat) == FileType::RegularFile {
@@ -129,7 +129,7 @@ impl Folder {
 
     /// The beginning of a regular file, up to `max_bytes` bytes; `None` for any other entry.
     pub fn read(&self, name: &CStr, max_bytes: u64) -> Result<Option<Vec<u8>>> {
-        let OpenResult::Open((file, _)) = self.file(name)? else {
+        let OpenResult::Open((file, _)) = self.open_file(name)? else {
             return Ok(None);
         };
         let mut text = Vec::new();
@@ -200,7 +200,7 @@ fn walk(
                 OpenResult::Changed => {}
             },
             FileType::RegularFile => {
-                if let OpenResult::Open((file, stat)) = folder.file(&name)? {
+                if let OpenResult::Open((file, stat)) = folder.open_file(&name)? {
                     visit(WalkEntry::File(&file, &stat, folder.join(&name)))?;
                 }
             }

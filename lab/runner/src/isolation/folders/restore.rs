@@ -332,7 +332,7 @@ fn copy_new_file(from: &Folder, to: &Folder, name: &CStr, owner: Option<Owner>) 
             from.join(name).display()
         )
     };
-    let OpenResult::Open((source, stat)) = from.file(name)? else {
+    let OpenResult::Open((source, stat)) = from.open_file(name)? else {
         return Err(changed());
     };
     let source = File::from(source);
