@@ -213,7 +213,7 @@ pub fn disk_number(sysfs: &Path, path: &Path) -> Result<String> {
 }
 
 /// The disk's canonical node, to compare two paths.
-pub fn device_node(path: &Path) -> Result<PathBuf> {
+pub fn disk_node(path: &Path) -> Result<PathBuf> {
     let number = disk_number(&HostRoot::default().sysfs, path)?;
     Ok(Path::new("/dev/block").join(number))
 }

@@ -8,7 +8,7 @@ mod service;
 use super::{
     Abilities, CgroupName, Job, Launched, Launcher, Limits, NAME_PREFIX,
     cgroup::has_word,
-    limits::device_node,
+    limits::disk_node,
     poll_until,
     program::{self, User},
 };
@@ -73,7 +73,7 @@ impl Systemd {
     fn start(&self, job: &Job, program: &Path) -> Result<Service> {
         let user = User::of(job, Path::new("/etc"))?;
         for limit in &job.limits.io {
-            device_node(&limit.device)?;
+            disk_node(&limit.device)?;
         }
         let manager_variables = self.bus.environment()?;
         let properties = service_properties(

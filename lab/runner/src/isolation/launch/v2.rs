@@ -1,7 +1,7 @@
 use super::{
     CgroupState, CpuSet, IoLimit, Limits, Pressure,
     cgroup::{parse_optional, read_optional, write},
-    limits::{device_node, device_path},
+    limits::{device_path, disk_node},
     path_error,
 };
 use anyhow::{Result, anyhow};
@@ -127,7 +127,7 @@ fn io_limits(folder: &Path, requested: &[IoLimit]) -> Result<Vec<IoLimit>> {
         let kernel_device = limit.device.clone();
         if let Some(same) = requested
             .iter()
-            .find(|other| device_node(&other.device).is_ok_and(|node| node == kernel_device))
+            .find(|other| disk_node(&other.device).is_ok_and(|node| node == kernel_device))
         {
             limit.device.clone_from(&same.device);
         }
