@@ -89,7 +89,7 @@ impl Systemd {
         )?;
 
         let bus = self.bus.clone();
-        let mut service = Service::begin(bus, &self.cgroup, job, &slice_properties)?;
+        let mut service = Service::create_slice(bus, &self.cgroup, job, &slice_properties)?;
         let differences = job.limits.differences(&service.limits()?);
         if !differences.is_empty() {
             bail!("{}.slice: {}", job.name, differences.join("; "));

@@ -38,7 +38,12 @@ pub struct Service {
 
 impl Service {
     /// Creates the slice with its limits. After an error nothing is left.
-    pub fn begin(bus: Bus, root: &Path, job: &Job, properties: &Properties) -> Result<Service> {
+    pub fn create_slice(
+        bus: Bus,
+        root: &Path,
+        job: &Job,
+        properties: &Properties,
+    ) -> Result<Service> {
         let slice = format!("{}.slice", job.name);
         bus.start(&slice, properties)?;
         let mut service = Service {
