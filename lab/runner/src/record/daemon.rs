@@ -67,7 +67,7 @@ impl Daemon {
     ) -> Result<(Addresses, u32)> {
         for _ in 0..POLLS_TO_START {
             if let Some(ready) = self.ready_file.read()?
-                && let Some(pid) = ready.target()
+                && let Some(pid) = ready.followed_pid()
             {
                 return Ok((ready.addresses(), pid));
             }
@@ -97,7 +97,7 @@ impl Daemon {
     }
 
     pub fn followed_pid(&self) -> Option<u32> {
-        self.ready_file.read().ok()??.target()
+        self.ready_file.read().ok()??.followed_pid()
     }
 
     pub fn exit_status(&mut self) -> Result<Option<ExitStatus>> {

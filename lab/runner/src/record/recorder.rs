@@ -248,7 +248,7 @@ impl Ready {
     }
 
     /// Pid of the followed process, if any.
-    pub fn target(&self) -> Option<u32> {
+    pub fn followed_pid(&self) -> Option<u32> {
         self.target.as_ref().map(|target| target.pid)
     }
 }
@@ -352,14 +352,14 @@ mod tests {
             ingest: Some("127.0.0.1:5".to_owned()),
         };
         assert!(
-            ready.addresses() == found && ready.target().is_none(),
+            ready.addresses() == found && ready.followed_pid().is_none(),
             "{ready:?}"
         );
         let text = r#"{"format":1,"pid":9,"metrics":["[::1]:4"],"ingest":null,"target":{"pid":4,"start_ticks":7}}"#;
         std::fs::write(&path, text).unwrap();
         let ready = file.read().unwrap().unwrap();
         assert!(
-            ready.addresses().ingest.is_none() && ready.target() == Some(4),
+            ready.addresses().ingest.is_none() && ready.followed_pid() == Some(4),
             "{ready:?}"
         );
         drop(file);
