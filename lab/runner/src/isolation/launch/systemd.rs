@@ -30,7 +30,7 @@ const UNIT_TIMEOUT: Duration = Duration::from_secs(120);
 
 pub struct Systemd {
     bus: Bus,
-    cgroup: PathBuf,
+    cgroup_root: PathBuf,
     abilities: Abilities,
     has_exit_type: bool,
 }
@@ -63,7 +63,7 @@ impl Systemd {
         };
         Ok(Systemd {
             bus,
-            cgroup: host.cgroup.clone(),
+            cgroup_root: host.cgroup.clone(),
             abilities,
             has_exit_type,
         })
@@ -89,7 +89,7 @@ impl Systemd {
         )?;
 
         let bus = self.bus.clone();
-        let mut service = Service::create_slice(bus, &self.cgroup, job, &slice_properties)?;
+        let mut service = Service::create_slice(bus, &self.cgroup_root, job, &slice_properties)?;
         let differences = job.limits.differences(&service.limits()?);
         if !differences.is_empty() {
             bail!("{}.slice: {}", job.name, differences.join("; "));

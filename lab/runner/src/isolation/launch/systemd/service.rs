@@ -27,7 +27,7 @@ pub struct Service {
     bus: Bus,
     slice: String,
     name: String,
-    root: PathBuf,
+    cgroup_root: PathBuf,
     slice_cgroup: PathBuf,
     requested_io: Vec<IoLimit>,
     /// The exec shim waits here before it executes the program.
@@ -40,7 +40,7 @@ impl Service {
     /// Creates the slice with its limits. After an error nothing is left.
     pub fn create_slice(
         bus: Bus,
-        root: &Path,
+        cgroup_root: &Path,
         job: &Job,
         properties: &Properties,
     ) -> Result<Service> {
@@ -50,7 +50,7 @@ impl Service {
             bus,
             slice,
             name: format!("{}.service", job.name),
-            root: root.to_owned(),
+            cgroup_root: cgroup_root.to_owned(),
             slice_cgroup: PathBuf::new(),
             requested_io: job.limits.io.clone(),
             exec_gate: None,
@@ -68,7 +68,7 @@ impl Service {
             .cgroup()
             .filter(|_| !unit.is_down())
             .ok_or_else(|| anyhow!("{slice}: systemd has not made its cgroup"))?;
-        cgroup_folder(&self.root, path)
+        cgroup_folder(&self.cgroup_root, path)
             .ok_or_else(|| anyhow!("{slice}: {path:?} is no folder of a cgroup"))
     }
 
@@ -119,7 +119,7 @@ impl Service {
 
     fn service_folder(&self) -> Result<Option<PathBuf>> {
         let unit = self.bus.unit(&self.name)?.filter(|unit| !unit.is_down());
-        Ok(unit.and_then(|unit| cgroup_folder(&self.root, unit.cgroup()?)))
+        Ok(unit.and_then(|unit| cgroup_folder(&self.cgroup_root, unit.cgroup()?)))
     }
 
     fn unit(&self) -> Result<Unit> {
