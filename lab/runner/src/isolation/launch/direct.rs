@@ -57,7 +57,7 @@ impl Direct {
     /// Changes nothing before the first [`launch`](Launcher::launch). Fails if no cgroup version
     /// limits memory, the parent is not writable, or other processes are in it.
     pub fn new(paths: &DirectPaths) -> Result<Direct> {
-        let parents = Cgroups::parents(paths)?;
+        let parents = Cgroups::find_parents(paths)?;
         Ok(Direct {
             paths: paths.clone(),
             abilities: parents.abilities(&paths.host),

@@ -50,7 +50,7 @@ impl Unified {
 
 impl Cgroups {
     /// Version 1 if it has the memory controller, which the kernel gives to one version only.
-    pub fn parents(paths: &DirectPaths) -> Result<Cgroups> {
+    pub fn find_parents(paths: &DirectPaths) -> Result<Cgroups> {
         let host = &paths.host;
         let mounts = host.read_proc("self/mountinfo", mountinfo::parse)?;
         let v1 = |controller: &str| {
