@@ -217,6 +217,15 @@ impl Job {
     }
 }
 
+impl fmt::Display for End {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            End::Code(code) => write!(f, "with exit code {code}"),
+            End::Signal(signal) => write!(f, "by signal {signal}"),
+        }
+    }
+}
+
 impl fmt::Display for CgroupName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(

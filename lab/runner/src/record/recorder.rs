@@ -161,10 +161,6 @@ fn with_loopback(hosts: Option<&str>) -> String {
 
 /// How the daemon ended, with its last problem: `, by signal 9: REASON`.
 pub fn describe_end(end: End, problem: &str) -> String {
-    let end = match end {
-        End::Code(code) => format!("with exit code {code}"),
-        End::Signal(signal) => format!("by signal {signal}"),
-    };
     if problem.is_empty() {
         format!(", {end}")
     } else {

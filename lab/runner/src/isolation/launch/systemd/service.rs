@@ -140,7 +140,7 @@ impl Launched for Service {
         };
         let name = self.name.clone();
         exec_gate.open(&name, message, || match self.poll_end()? {
-            Some(end) => bail!("{name} ended ({end:?}) before its gate was opened"),
+            Some(end) => bail!("{name} ended {end} before its gate was opened"),
             None => Ok(()),
         })
     }
