@@ -38,10 +38,10 @@ const CHECK_INTERVAL: Duration = Duration::from_millis(500);
 /// without a command, could not be finished.
 pub fn run(args: &RecordArgs, now_ns: i64) -> Result<u8> {
     let daemon_program = recorder::find_program(args.faultlined.as_deref(), "--faultlined")?;
-    let out = match &args.out {
-        Some(out) => out.clone(),
-        None => default_name(args, now_ns),
-    };
+    let out = args
+        .out
+        .clone()
+        .unwrap_or_else(|| default_name(args, now_ns));
     if out.symlink_metadata().is_ok() {
         bail!(
             "{}: exists already; give another name, or remove it first",
@@ -312,11 +312,11 @@ fn recorded_problems(out: &Path) -> Vec<String> {
 }
 
 fn program_exists(program: &OsStr) -> bool {
-    let path = Path::new(program);
-    if path.components().count() == 1 && !program.as_encoded_bytes().contains(&b'/') {
-        return in_path(program).is_some();
+    if program.as_encoded_bytes().contains(&b'/') {
+        Path::new(program).is_file()
+    } else {
+        in_path(program).is_some()
     }
-    path.is_file()
 }
 
 /// `512G-20260131T235959Z.fltl` with the label `arm=512G`, else named after the command.

@@ -12,18 +12,13 @@ use super::{
     poll_until,
     program::{self, ExecGate, User},
 };
-use anyhow::{Result, anyhow, bail};
+use anyhow::{Context, Result, bail};
 use child::Child;
 use faultline_kernel::HostRoot;
 use parent::{Cgroups, move_out_of_leaf};
 use run_cgroup::{RunCgroup, find_by_experiment};
 use rustix::process::geteuid;
-use std::{
-    ffi::{OsStr, OsString},
-    os::unix::ffi::OsStrExt,
-    path::PathBuf,
-    time::Duration,
-};
+use std::{ffi::OsString, os::unix::ffi::OsStrExt, path::PathBuf, time::Duration};
 
 #[derive(Debug, Clone)]
 pub struct DirectPaths {
@@ -169,10 +164,11 @@ fn build_user_switch_command(user: User) -> Result<Vec<OsString>> {
     if !geteuid().is_root() {
         bail!("only root starts programs as another user ({})", user.uid);
     }
-    let setpriv = program::find_executable(std::env::var_os("PATH").as_deref(), OsStr::new(SETPRIV)).ok_or_else(|| {
-        let words = "programs of another user are started with setpriv of util-linux, which is not in PATH: install it";
-        anyhow!(words)
-    })?;
+    let path = std::env::var_os("PATH");
+    let setpriv = program::find_executable(path.as_deref(), SETPRIV.as_ref()).context(
+        "programs of another user are started with setpriv of util-linux, which is not in PATH: \
+         install it",
+    )?;
     let uid = format!("--reuid={}", user.uid);
     let gid = format!("--regid={}", user.gid);
     Ok(vec![

@@ -281,8 +281,7 @@ pub fn not_started_error(job: &Job, end: Option<End>, result: &str) -> anyhow::E
     let program = job
         .command
         .first()
-        .map(Path::new)
-        .unwrap_or(Path::new(""))
+        .map_or(Path::new(""), Path::new)
         .display();
     let user = job.user.as_deref().unwrap_or("this user");
     let reason = match end {
