@@ -94,7 +94,7 @@ fn difference<T: PartialEq + fmt::Display>(
     let text = |value: &Option<T>| value.as_ref().map_or("no limit".to_owned(), T::to_string);
     (requested != effective).then(|| {
         format!(
-            "{name}: asked for {}, the kernel says {}",
+            "{name}: requested {}, in effect {}",
             text(&requested),
             text(&effective)
         )
@@ -244,13 +244,9 @@ mod tests {
         effective.swap_max = None;
         effective.cpus = Some(CpuSet::parse("0").unwrap());
         let expected = [
-            format!(
-                "memory_max: asked for {}, the kernel says {}",
-                5 * page,
-                6 * page
-            ),
-            "swap_max: asked for 0, the kernel says no limit".to_owned(),
-            "cpus: asked for no limit, the kernel says 0".to_owned(),
+            format!("memory_max: requested {}, in effect {}", 5 * page, 6 * page),
+            "swap_max: requested 0, in effect no limit".to_owned(),
+            "cpus: requested no limit, in effect 0".to_owned(),
         ];
         assert_eq!(requested.differences(&effective), expected);
     }
@@ -275,8 +271,8 @@ mod tests {
         assert!(requested.differences(&effective).is_empty());
         effective.io = vec![limit("/b", 2), limit("/c", 1)];
         let expected = [
-            "read_bytes of /a: asked for 1, the kernel says no limit",
-            "read_bytes of /c: asked for no limit, the kernel says 1",
+            "read_bytes of /a: requested 1, in effect no limit",
+            "read_bytes of /c: requested no limit, in effect 1",
         ];
         assert_eq!(requested.differences(&effective), expected);
     }
