@@ -207,17 +207,17 @@ impl RecordRequest<'_> {
         let value = metrics_config(ingest);
         match (self.args.pid, env::var(recorder::METRICS_CONFIG)) {
             (Some(_), _) => say(&format!(
-                "a validator's datapoints come here with {}=\"{value}\"",
+                "a validator with {}=\"{value}\" sends its datapoints to this daemon",
                 recorder::METRICS_CONFIG
             )),
             (None, Err(_)) if !self.args.no_metrics => {}
             (None, Ok(set)) if !self.args.no_metrics => say(&format!(
-                "{} is set to {:?} and stays so: the command's datapoints are not recorded",
+                "{} is set already ({:?}): the command's datapoints are not recorded",
                 recorder::METRICS_CONFIG,
                 exec_shim::redact_password(&set),
             )),
             (None, _) => say(&format!(
-                "no datapoints: they would come here with {}=\"{value}\"",
+                "datapoints are not recorded, unless the command sends them with {}=\"{value}\"",
                 recorder::METRICS_CONFIG
             )),
         }

@@ -184,7 +184,7 @@ fn enter(folder: &Folder, name: &CStr, depth: usize) -> Result<Folder> {
     match folder.enter(name)? {
         OpenResult::Open(subfolder) => Ok(subfolder),
         OpenResult::OtherMount => {
-            refused("it is another file system, or mounted there; keep a plain folder")
+            refused("another file system or folder is mounted there; use a plain folder")
         }
         OpenResult::Changed => refused("it changed meanwhile"),
     }
@@ -272,7 +272,7 @@ impl Copier<'_> {
         }
         let OpenResult::Open(inside) = to.enter(name)? else {
             bail!(
-                "{} is no folder of its own: it cannot be filled",
+                "{} is not a plain folder: nothing can be copied into it",
                 path.display()
             );
         };

@@ -117,8 +117,8 @@ pub fn system_max_open_files(host: &HostRoot) -> Option<u64> {
 pub fn check_open_files(job: &Job, abilities: &Abilities) -> Result<()> {
     match (job.open_files, abilities.open_files) {
         (Some(requested), Some(maximum)) if requested > maximum => bail!(
-            "{requested} open files: at most {maximum} can be given here (the hard limit of this program, `ulimit -Hn`, without \
-             CAP_SYS_RESOURCE; in any case fs.nr_open)"
+            "{requested} open files: at most {maximum} are possible here (fs.nr_open; without systemd and CAP_SYS_RESOURCE also the \
+             hard limit of this program, `ulimit -Hn`)"
         ),
         _ => Ok(()),
     }
