@@ -23,6 +23,7 @@ use std::{ffi::OsString, os::unix::ffi::OsStrExt, path::PathBuf, time::Duration}
 #[derive(Debug, Clone)]
 pub struct DirectPaths {
     pub host: HostRoot,
+    /// The folder of `passwd`.
     pub etc: PathBuf,
     /// Version 2: a folder without processes in which this program may create cgroups. `None`: this
     /// program's own cgroup.
@@ -50,7 +51,7 @@ pub struct Direct {
 
 impl Direct {
     /// Changes nothing before the first [`launch`](Launcher::launch). Fails if no cgroup version
-    /// limits memory, the parent is not writable, or other processes are in it.
+    /// limits memory, or if the parent of new cgroups is not writable or has other processes.
     pub fn new(paths: &DirectPaths) -> Result<Direct> {
         let parents = Cgroups::find_parents(paths)?;
         Ok(Direct {
