@@ -20,7 +20,7 @@ pub struct Limits {
     pub io: Vec<IoLimit>,
 }
 
-/// Ascending and distinct, in the kernel's format (`0-3,8`).
+/// CPU numbers, ascending and distinct. The text has the kernel's format (`0-3,8`).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(into = "String")]
 pub struct CpuSet(Vec<u32>);
@@ -28,7 +28,7 @@ pub struct CpuSet(Vec<u32>);
 /// Limits of one block device per second; `None`: no limit.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct IoLimit {
-    /// Device node, such as `/dev/nvme0n1`, or a file on it.
+    /// Device node such as `/dev/nvme0n1`, or a file on the device.
     pub device: PathBuf,
     pub read_bytes: Option<u64>,
     pub write_bytes: Option<u64>,
@@ -186,8 +186,8 @@ impl fmt::Display for CpuSet {
     }
 }
 
-/// The whole disk behind `path`, as `MAJOR:MINOR`, because the kernel limits disks. A partition
-/// gives its disk. Fails if the file system does not report its disk.
+/// Number (`MAJOR:MINOR`) of the whole disk of `path`, even for a partition: the kernel limits only
+/// whole disks. Fails if the file system does not report its disk.
 pub fn disk_number(sysfs: &Path, path: &Path) -> Result<String> {
     let meta = path.metadata().map_err(path_error(path))?;
     let number = if meta.file_type().is_block_device() {
@@ -212,7 +212,7 @@ pub fn disk_number(sysfs: &Path, path: &Path) -> Result<String> {
         .to_owned())
 }
 
-/// The disk's canonical node, to compare two paths.
+/// The disk's canonical node. Paths on one disk have the same node.
 pub fn disk_node(path: &Path) -> Result<PathBuf> {
     let number = disk_number(&HostRoot::default().sysfs, path)?;
     Ok(Path::new("/dev/block").join(number))

@@ -92,7 +92,7 @@ impl User {
 /// Number of `CAP_SYS_RESOURCE`.
 const SYS_RESOURCE: u32 = 24;
 
-/// Most open files that this program can set; `None` if unknown.
+/// Highest RLIMIT_NOFILE that this program can set; `None` if unknown.
 pub fn max_open_files(host: &HostRoot) -> Option<u64> {
     let system_max = system_max_open_files(host)?;
     let capabilities = fs::read_to_string(host.procfs.join("self/status"))
@@ -126,12 +126,12 @@ pub fn check_open_files(job: &Job, abilities: &Abilities) -> Result<()> {
 
 const EXEC_GATE_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// A FIFO at which the exec shim waits before it executes the program. Dropping it removes the
-/// FIFO; a waiting shim then waits forever.
+/// A FIFO at which the exec shim waits before it executes the program. A drop removes the FIFO; a
+/// waiting shim then waits forever.
 pub struct ExecGate(PathBuf);
 
 impl ExecGate {
-    /// Only `user`, or this program's user, may read the FIFO. Fails if it exists.
+    /// Only `user` may read the FIFO; `None`: this program's user. Fails if the file exists.
     pub fn create(job: &Job, user: Option<User>) -> Result<Option<ExecGate>> {
         let Some(path) = job.exec_gate.as_deref() else {
             return Ok(None);

@@ -233,7 +233,7 @@ fn slice_properties(description: String, limits: &Limits) -> Result<Properties> 
     Ok(properties)
 }
 
-/// A bit for each CPU.
+/// The bit mask of `AllowedCPUs`, lowest CPU first.
 fn mask(cpus: &[u32]) -> Vec<u8> {
     let mut mask = Vec::new();
     for cpu in cpus {

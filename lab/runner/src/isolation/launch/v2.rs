@@ -11,8 +11,8 @@ use faultline_kernel::parse::{
 };
 use std::{collections::BTreeMap, path::Path, time::Duration};
 
-/// Limits of `folder`. A device that is also in `requested` has the name that it has there. A
-/// missing file means no limit.
+/// Limits of `folder`. A device in `requested` has the same path in the result. A missing file is
+/// no limit.
 pub fn limits(folder: &Path, requested: &[IoLimit]) -> Result<Limits> {
     check_exists(folder)?;
     Ok(Limits {

@@ -22,7 +22,7 @@ const APPLY_TIMEOUT: Duration = Duration::from_secs(2);
 /// Interval of kills: a process that starts during one kill gets the next.
 const KILL_INTERVAL: Duration = Duration::from_millis(500);
 
-/// Dropping it removes both units.
+/// A slice, and the service in it. A drop removes both units.
 pub struct Service {
     bus: Bus,
     slice: String,
@@ -37,7 +37,7 @@ pub struct Service {
 }
 
 impl Service {
-    /// Creates the slice with its limits. After an error nothing is left.
+    /// After an error nothing is left.
     pub fn create_slice(
         bus: Bus,
         cgroup_root: &Path,
@@ -276,7 +276,7 @@ fn cgroup_folder(root: &Path, cgroup: &str) -> Option<PathBuf> {
     (is_plain && path.components().next().is_some()).then(|| root.join(path))
 }
 
-/// The exit codes from 200 on are in systemd.exec(5).
+/// systemd.exec(5) lists the exit codes from 200 on.
 pub fn not_started_error(job: &Job, end: Option<End>, result: &str) -> anyhow::Error {
     let program = job
         .command
