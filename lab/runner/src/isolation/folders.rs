@@ -60,8 +60,8 @@ pub enum InitResult {
 }
 
 /// Marks a folder for experiments. Creates it if its parent exists; an existing folder must be
-/// empty except for `lost+found`. `now` is the time since 1970. Fails also on a symbolic link, and
-/// if the folder has the marker of another one.
+/// empty except for `lost+found`. `now` is the time since 1970. Fails on a symbolic link, and on a
+/// marker that was copied from another folder.
 pub fn init(folder: &Path, now: Duration) -> Result<InitResult> {
     let created = match mkdir(folder, Mode::from_raw_mode(0o755)) {
         Ok(()) => true,
@@ -219,8 +219,8 @@ impl fmt::Display for FolderProcess {
 /// Processes with a file open in the folder, or whose program lies in it; at most 16, each with one
 /// file. A current directory or a directory listing (a shell, `du`) does not count.
 ///
-/// Uses the kernel's paths. It does not find other users' processes without privilege, files that
-/// are only mapped, or processes that see the folder under another path.
+/// Compares the paths in `/proc`. Without privilege, finds only processes of this user. Does not
+/// find files that are only mapped, or processes that see the folder under another path.
 pub fn processes_using(root: &HostRoot, folder: &Path) -> Vec<FolderProcess> {
     let folder = canonical_or_same(folder);
     let mut pids = root.pids().unwrap_or_default();
@@ -281,17 +281,17 @@ pub enum Purpose {
     Source,
 }
 
-/// Held until it is dropped or the process ends. Executed programs do not inherit it.
+/// Lasts until the drop or the end of the process. Executed programs do not inherit the lock.
 #[derive(Debug)]
-pub struct FolderLock(#[expect(dead_code, reason = "held, not used")] File);
+pub struct FolderLock(#[expect(dead_code, reason = "the open file has the lock")] File);
 
 /// Another process has the lock.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct InUse(pub String);
 
-/// Locks a folder, marked or not, for all paths to it. The error names the holder if it can be
-/// seen.
+/// Locks a folder, marked or not. All paths of one folder share the lock. The error names the
+/// process that has the lock, if that process is visible.
 pub fn lock_folder(folder: &Path, purpose: Purpose, root: &HostRoot) -> Result<FolderLock> {
     let file = File::open(folder).map_err(path_error(folder))?;
     let operation = match purpose {

@@ -17,7 +17,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Each level holds a descriptor and a list of names. No ledger is nested as deeply.
+/// A walk has an open descriptor and a list of names for each level. Ledgers have fewer levels.
 pub const MAX_DEPTH: usize = 64;
 
 pub const OTHER_MOUNT: &str = "another file system, or mounted here";
@@ -115,7 +115,7 @@ impl Folder {
         })
     }
 
-    /// Only a regular file, for reading.
+    /// Opens a regular file for reading. Another kind of entry is `Changed`.
     pub fn open_file(&self, name: &CStr) -> Result<OpenResult<(OwnedFd, Stat)>> {
         self.open_below(name, FILE_FLAGS, |fd| {
             let stat = fstat(&fd)?;
@@ -149,8 +149,8 @@ impl Folder {
         let resolve_flags =
             ResolveFlags::NO_XDEV | ResolveFlags::NO_SYMLINKS | ResolveFlags::BENEATH;
         let opened = match openat2(&self.fd, name, flags, Mode::empty(), resolve_flags) {
-            // Before Linux 5.6, or with a seccomp filter that does not know it. Then a second mount
-            // of the same file system looks like a folder.
+            // `openat2` is missing before Linux 5.6 and under some seccomp filters. A second mount
+            // of the same file system then looks like a folder.
             Err(Errno::NOSYS | Errno::PERM) => openat(&self.fd, name, flags, Mode::empty()),
             opened => opened,
         };
@@ -175,7 +175,7 @@ pub fn walk_files(
 
 pub enum WalkEntry<'a> {
     File(&'a OwnedFd, &'a Stat, PathBuf),
-    /// With the reason.
+    /// A folder, and the reason.
     NotEntered(PathBuf, &'static str),
 }
 

@@ -61,13 +61,13 @@ pub fn measure(from: &Path) -> Result<SourceSize> {
     measure_source(&Folder::open(from)?)
 }
 
-/// Changes the owner of a folder with the marker file of faultline, but not of its contents.
+/// Changes the owner of a marked folder, but not of its contents.
 pub fn set_folder_owner(folder: &Path, owner: Owner) -> Result<()> {
     change_owner(&open_marked(folder)?, owner)
 }
 
 /// Copies `from` into the marked folder `ledger`, and snapshot archives into the marked folder
-/// `snapshots` if given. What is copied belongs to `owner`. Returns after a sync and a check of all
+/// `snapshots` if given. The copies belong to `owner`. Returns after a sync and a check of all
 /// lengths. Holes stay holes; reflinks are used where possible. Fails if a folder is not marked,
 /// space is missing, a link leads out of `from`, or a file changed meanwhile. An existing keypair
 /// or tower file stays; any other existing file or link of the same name is an error.
@@ -98,8 +98,8 @@ pub fn restore(
     Ok(copier.restored)
 }
 
-/// Fails if one folder contains the other: a copy into its own source would not end. Snapshots
-/// cannot contain themselves, because only archives go there.
+/// Fails if one folder contains the other: a copy into its own source would not end. The snapshot
+/// folder may be in the source, because it gets only archives from the top of the source.
 fn check_not_nested(source: &Folder, ledger: &Folder) -> Result<()> {
     let from = canonical_or_same(&source.path);
     let to = canonical_or_same(&ledger.path);
@@ -190,7 +190,7 @@ fn enter(folder: &Folder, name: &CStr, depth: usize) -> Result<Folder> {
     }
 }
 
-/// The target of a link. Fails if it is outside: a run could change it, and the next run would
+/// Fails if a link leads out of the source: a run could change its target, and the next run would
 /// differ.
 fn link_target(folder: &Folder, name: &CStr, depth: usize) -> Result<CString> {
     let path = folder.join(name);
