@@ -34,8 +34,8 @@ use std::{
 /// Interval of daemon and process checks; signals and exits are handled at once.
 const CHECK_INTERVAL: Duration = Duration::from_millis(500);
 
-/// Returns the exit code. Fails if the recording could not begin (the command then never ran) or,
-/// without a command, could not be finished.
+/// Returns the exit code. Fails if the recording cannot begin; the command then never runs. With
+/// `--pid`, fails also if the recording cannot be finished.
 pub fn run(args: &RecordArgs, now_ns: i64) -> Result<u8> {
     let daemon_program = recorder::find_program(args.faultlined.as_deref(), "--faultlined")?;
     let out = args
@@ -169,8 +169,8 @@ impl RecordRequest<'_> {
         Ok(0)
     }
 
-    /// Returns also the pid that the daemon follows. After an error the recording is removed,
-    /// unless it has a process already.
+    /// Returns also the pid that the daemon follows. An error removes the recording, unless the
+    /// recording already has a process.
     fn start_daemon(&mut self, pid: Pid, pidfd: &OwnedFd) -> Result<(Daemon, Addresses, u32)> {
         let task = RecordingTask {
             target: RecordingTarget::Pid(pid.as_raw_nonzero().get().unsigned_abs()),
@@ -223,7 +223,7 @@ impl RecordRequest<'_> {
         }
     }
 
-    /// Waits first until the recording has the process's exit.
+    /// First waits until the exit of the process is in the recording.
     fn end_after_exit(&mut self, mut daemon: Daemon, daemon_ended: bool) -> Result<()> {
         ensure!(
             !daemon_ended,
@@ -241,7 +241,7 @@ impl RecordRequest<'_> {
     }
 }
 
-/// Reports what happens to the daemon and its recording.
+/// Reports the daemon's warnings and end, and the problems in its recording.
 #[derive(Default)]
 struct Monitor {
     followed_pid: u32,
@@ -300,7 +300,7 @@ impl Monitor {
     }
 }
 
-/// Empty also if the recording cannot be read: the daemon reports that.
+/// Empty also if the recording cannot be read, because the daemon reports that error.
 fn recorded_problems(out: &Path) -> Vec<String> {
     Recording::open(out)
         .and_then(|recording| recording.last_problems())

@@ -1,4 +1,4 @@
-//! The daemon as a recorder: its program, arguments, ready file and log. Callers start it.
+//! The daemon as a recorder: its program, arguments, ready file and log. Callers start the daemon.
 
 mod log;
 
@@ -129,8 +129,8 @@ pub fn metrics_config(ingest: &str) -> String {
     format!("host=http://{ingest},db=faultline,u=any,p=any")
 }
 
-/// Variables with which a validator pushes to the daemon; `value_of` reads its environment. Empty
-/// if it has `SOLANA_METRICS_CONFIG`, or the daemon accepts no pushes.
+/// Variables with which a validator pushes to the daemon; `value_of` reads the validator's
+/// environment. Empty if that has `SOLANA_METRICS_CONFIG`, or the daemon accepts no pushes.
 pub fn metrics_variables(
     addresses: &Addresses,
     value_of: impl Fn(&str) -> Option<String>,
@@ -173,7 +173,7 @@ pub fn progress(out: &Path) -> Result<Progress, Error> {
     Recording::open(out)?.progress()
 }
 
-/// Polls until the daemon must have recorded what it saw.
+/// Polls until the daemon must have recorded its latest samples.
 pub fn polls_to_write(interval: Duration) -> u32 {
     u32::try_from((interval * 5).max(MIN_WRITE_TIME).as_millis() / POLL_INTERVAL.as_millis())
         .unwrap_or(u32::MAX)
@@ -186,8 +186,8 @@ fn ready_path(out: &Path) -> PathBuf {
     with_suffix(out, ".ready")
 }
 
-/// The file that the daemon writes when it is ready. Dropping this removes the file, which a killed
-/// daemon leaves. Drop it after the daemon has ended.
+/// The file that the daemon writes when it is ready. A killed daemon leaves the file, so a drop of
+/// this removes the file. The daemon must have ended before the drop.
 pub struct ReadyFile(PathBuf);
 
 impl ReadyFile {
