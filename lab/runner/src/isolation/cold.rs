@@ -163,9 +163,8 @@ impl Batch {
                 _ => format!("{FINCORE}: {error}"),
             })
         })?;
-        let (resident_pages, files) = parse_fincore(&output).map_err(|line| {
-            anyhow!("{FINCORE} says {line:?} where a number of pages was expected")
-        })?;
+        let (resident_pages, files) = parse_fincore(&output)
+            .map_err(|line| anyhow!("{FINCORE} printed {line:?} instead of a number of pages"))?;
         residency.resident_pages = residency.resident_pages.saturating_add(resident_pages);
         residency.files += files;
         Ok(())

@@ -38,9 +38,9 @@ const LOST_AND_FOUND: &CStr = c"lost+found";
 
 const MARKER_KIND: &str = "faultline-experiment";
 
-const MARKER_TEXT: &str = "faultline experiment deletes everything in this folder before each run, but for keypairs and tower \
-                     files. Without this file it deletes nothing here. The file counts only in the folder that it was \
-                     made in: not in a copy.";
+const MARKER_TEXT: &str = "faultline experiment deletes everything in this folder before each run, except keypairs and tower \
+                     files. Without this file it deletes nothing here. A copy of this file in another folder has no \
+                     effect.";
 
 const MAX_MARKER_BYTES: u64 = 64 << 10;
 

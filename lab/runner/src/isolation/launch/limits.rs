@@ -198,7 +198,7 @@ pub fn disk_number(sysfs: &Path, path: &Path) -> Result<String> {
     let number = format!("{}:{}", major(number), minor(number));
     let Ok(folder) = sysfs.join("dev/block").join(&number).canonicalize() else {
         bail!(
-            "{}: its file system does not say which disk it is on: name the disk, as in /dev/nvme0n1",
+            "{}: the file system does not report its disk: name the disk, as in /dev/nvme0n1",
             path.display()
         );
     };

@@ -67,7 +67,7 @@ pub fn is_empty(folder: &Path) -> Result<bool> {
     let events = counts(folder, file)?;
     let populated = events
         .get("populated")
-        .ok_or_else(|| invalid_file(folder, file, "it does not say whether it is populated"))?;
+        .ok_or_else(|| invalid_file(folder, file, "it has no line `populated`"))?;
     Ok(*populated == 0)
 }
 
