@@ -203,7 +203,6 @@ fn die_with_parent(parent: i32) -> bool {
         && getppid().map(Pid::as_raw_pid) == Some(parent)
 }
 
-/// Sets the CPU affinity, which children inherit.
 fn set_affinity(cpus: &CpuSet) -> rustix::io::Result<()> {
     let mut mask = AffinityMask::new();
     let is_possible = |cpu: &usize| *cpu < AffinityMask::MAX_CPU;
@@ -325,7 +324,6 @@ impl Drop for GatedCommand {
     }
 }
 
-/// 128 + N after signal N.
 fn exit_code(status: ExitStatus) -> u8 {
     let code = status
         .code()

@@ -47,8 +47,8 @@ pub struct SkippedEntry {
 
 /// Deletes the contents of a marked folder. These stay: keypairs and tower files with their
 /// folders, other mounts, and folders with their own marker. Symbolic links are deleted, not their
-/// targets. Holds the locks of all ledgers meanwhile. Deletes nothing if the folder is not marked,
-/// a validator holds a ledger's lock in it, or a process has a file open in it.
+/// targets. Locks all ledgers meanwhile. Deletes nothing if the folder is not marked, a validator
+/// has locked a ledger in it, or a process has a file open in it.
 pub fn clear(folder: &Path, root: &HostRoot) -> Result<ClearSummary> {
     let top = open_unused(folder, root)?;
     let mut inspection = ClearWalk::default();
