@@ -25,7 +25,7 @@ use faultline_common::{
 };
 use faultline_kernel::HostRoot;
 use faultline_runner::isolation::{
-    CgroupRoots, Direct, Launcher, Systemd,
+    Direct, DirectPaths, Launcher, Systemd,
     folders::{self, ClearSummary, InitResult, MAX_LISTED, Purpose},
 };
 use faultline_text::{bytes, count, counted, duration};
@@ -375,7 +375,7 @@ pub fn create_launcher(kind: LauncherKind) -> Result<Box<dyn Launcher>> {
         LauncherKind::Auto if Path::new(SYSTEMD).is_dir() => create_launcher(LauncherKind::Systemd),
         LauncherKind::Systemd => Ok(Box::new(Systemd::connect(&HostRoot::default())?)),
         LauncherKind::Auto | LauncherKind::Direct => {
-            Ok(Box::new(Direct::new(&CgroupRoots::default())?))
+            Ok(Box::new(Direct::new(&DirectPaths::default())?))
         }
     }
 }
@@ -432,7 +432,7 @@ pub fn void(folder: &Path, runs: &[&CompletedRun<'_>], why: &str) -> Result<()> 
 mod tests {
     use super::*;
     use crate::journal::Planned;
-    use faultline_runner::isolation::folders::RetainedEntry;
+    use faultline_runner::isolation::folders::SkippedEntry;
 
     #[test]
     fn resume_goes_on_with_a_voting_validator() {
@@ -464,7 +464,7 @@ mod tests {
 
     #[test]
     fn a_dry_run_lists_files_up_to_a_stated_limit() {
-        let retained = |name: &str| RetainedEntry {
+        let retained = |name: &str| SkippedEntry {
             path: name.into(),
             reason: "a keypair",
         };

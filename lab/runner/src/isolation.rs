@@ -7,6 +7,6 @@ mod launch;
 mod tree;
 
 pub use launch::{
-    Abilities, CgroupName, CgroupRoots, CgroupState, CpuSet, Direct, End, IoLimit, Job, Launched,
+    Abilities, CgroupName, CgroupState, CpuSet, Direct, DirectPaths, End, IoLimit, Job, Launched,
     Launcher, Limits, Pressure, Systemd,
 };

@@ -32,16 +32,16 @@ use std::{
 };
 
 /// Interval of daemon and process checks; signals and exits are handled at once.
-const POLL_INTERVAL: Duration = Duration::from_millis(500);
+const CHECK_INTERVAL: Duration = Duration::from_millis(500);
 
-/// Returns the exit code. Fails if the recording could not begin (the command then never ran) or,
-/// without a command, could not be finished.
+/// Returns the exit code. Fails if the recording cannot begin; the command then never runs. With
+/// `--pid`, fails also if the recording cannot be finished.
 pub fn run(args: &RecordArgs, now_ns: i64) -> Result<u8> {
     let daemon_program = recorder::find_program(args.faultlined.as_deref(), "--faultlined")?;
-    let out = match &args.out {
-        Some(out) => out.clone(),
-        None => default_name(args, now_ns),
-    };
+    let out = args
+        .out
+        .clone()
+        .unwrap_or_else(|| default_name(args, now_ns));
     if out.symlink_metadata().is_ok() {
         bail!(
             "{}: exists already; give another name, or remove it first",
@@ -70,7 +70,7 @@ pub fn run(args: &RecordArgs, now_ns: i64) -> Result<u8> {
         ));
         return Ok(exec_shim::NOT_FOUND);
     }
-    let job = RecordJob {
+    let job = RecordRequest {
         args,
         daemon_program,
         out,
@@ -82,14 +82,14 @@ pub fn run(args: &RecordArgs, now_ns: i64) -> Result<u8> {
     }
 }
 
-struct RecordJob<'a> {
+struct RecordRequest<'a> {
     args: &'a RecordArgs,
     daemon_program: PathBuf,
     out: PathBuf,
     signals: Signals,
 }
 
-impl RecordJob<'_> {
+impl RecordRequest<'_> {
     fn record_command(mut self) -> Result<u8> {
         let mut command = GatedCommand::start(&self.args.command)?;
         let pidfd = pidfd_open(command.pid(), PidfdFlags::empty()).context("the command")?;
@@ -112,7 +112,7 @@ impl RecordJob<'_> {
             ..Monitor::default()
         };
         let code = loop {
-            for signal in self.signals.wait(None, POLL_INTERVAL)? {
+            for signal in self.signals.wait(None, CHECK_INTERVAL)? {
                 command.forward_signal(signal);
             }
             if let Some(code) = command.exit_code()? {
@@ -150,7 +150,7 @@ impl RecordJob<'_> {
         loop {
             let is_stopped = self
                 .signals
-                .wait_for_end_request(Some(pidfd.as_fd()), POLL_INTERVAL)?;
+                .wait_for_end_request(Some(pidfd.as_fd()), CHECK_INTERVAL)?;
             if is_stopped || has_ended(&pidfd) {
                 break;
             }
@@ -169,8 +169,8 @@ impl RecordJob<'_> {
         Ok(0)
     }
 
-    /// Returns also the pid that the daemon follows. After an error the recording is removed,
-    /// unless it has a process already.
+    /// Returns also the pid that the daemon follows. An error removes the recording, unless the
+    /// recording already has a process.
     fn start_daemon(&mut self, pid: Pid, pidfd: &OwnedFd) -> Result<(Daemon, Addresses, u32)> {
         let task = RecordingTask {
             target: RecordingTarget::Pid(pid.as_raw_nonzero().get().unsigned_abs()),
@@ -207,23 +207,23 @@ impl RecordJob<'_> {
         let value = metrics_config(ingest);
         match (self.args.pid, env::var(recorder::METRICS_CONFIG)) {
             (Some(_), _) => say(&format!(
-                "a validator's datapoints come here with {}=\"{value}\"",
+                "a validator with {}=\"{value}\" sends its datapoints to this daemon",
                 recorder::METRICS_CONFIG
             )),
             (None, Err(_)) if !self.args.no_metrics => {}
             (None, Ok(set)) if !self.args.no_metrics => say(&format!(
-                "{} is set to {:?} and stays so: the command's datapoints are not recorded",
+                "{} is set already ({:?}): the command's datapoints are not recorded",
                 recorder::METRICS_CONFIG,
                 exec_shim::redact_password(&set),
             )),
             (None, _) => say(&format!(
-                "no datapoints: they would come here with {}=\"{value}\"",
+                "datapoints are not recorded, unless the command sends them with {}=\"{value}\"",
                 recorder::METRICS_CONFIG
             )),
         }
     }
 
-    /// Waits first until the recording has the process's exit.
+    /// First waits until the exit of the process is in the recording.
     fn end_after_exit(&mut self, mut daemon: Daemon, daemon_ended: bool) -> Result<()> {
         ensure!(
             !daemon_ended,
@@ -241,7 +241,7 @@ impl RecordJob<'_> {
     }
 }
 
-/// Reports what happens to the daemon and its recording.
+/// Reports the daemon's warnings and end, and the problems in its recording.
 #[derive(Default)]
 struct Monitor {
     followed_pid: u32,
@@ -300,7 +300,7 @@ impl Monitor {
     }
 }
 
-/// Empty also if the recording cannot be read: the daemon reports that.
+/// Empty also if the recording cannot be read, because the daemon reports that error.
 fn recorded_problems(out: &Path) -> Vec<String> {
     Recording::open(out)
         .and_then(|recording| recording.last_problems())
@@ -312,11 +312,11 @@ fn recorded_problems(out: &Path) -> Vec<String> {
 }
 
 fn program_exists(program: &OsStr) -> bool {
-    let path = Path::new(program);
-    if path.components().count() == 1 && !program.as_encoded_bytes().contains(&b'/') {
-        return in_path(program).is_some();
+    if program.as_encoded_bytes().contains(&b'/') {
+        Path::new(program).is_file()
+    } else {
+        in_path(program).is_some()
     }
-    path.is_file()
 }
 
 /// `512G-20260131T235959Z.fltl` with the label `arm=512G`, else named after the command.

@@ -22,7 +22,7 @@ mod scene;
 mod systemd;
 
 use faultline_kernel::HostRoot;
-use faultline_runner::isolation::{CgroupRoots, Direct, Launcher, Systemd};
+use faultline_runner::isolation::{Direct, DirectPaths, Launcher, Systemd};
 use scene::Scene;
 use std::env;
 
@@ -166,9 +166,9 @@ fn keeps_the_contract(launcher: &dyn Launcher) {
 
 fn direct() -> anyhow::Result<Direct> {
     let delegated = env::var_os("FAULTLINE_TEST_CGROUP").map(Into::into);
-    Direct::new(&CgroupRoots {
+    Direct::new(&DirectPaths {
         delegated,
-        ..CgroupRoots::default()
+        ..DirectPaths::default()
     })
 }
 

@@ -122,7 +122,7 @@ impl System for RealSystem {
                 self.wait(MAX_WAIT);
             }
             busy_cpus = busy_time(&self.root).and_then(|after| {
-                before.busy_until(&after, clock::uptime().saturating_sub(started))
+                before.mean_busy_cpus(&after, clock::uptime().saturating_sub(started))
             });
         }
         let leftover_cgroups = self.launcher.leftovers(unique_name)?;
@@ -235,7 +235,7 @@ impl System for RealSystem {
     }
 }
 
-fn format_entries(label: &str, entries: &[folders::RetainedEntry]) -> String {
+fn format_entries(label: &str, entries: &[folders::SkippedEntry]) -> String {
     let listed = entries
         .iter()
         .take(MAX_LISTED)
@@ -279,7 +279,7 @@ mod tests {
 
     #[test]
     fn skipped_files_are_named_with_reasons_up_to_a_few() {
-        let retained_entry = |name: &str| folders::RetainedEntry {
+        let retained_entry = |name: &str| folders::SkippedEntry {
             path: name.into(),
             reason: "is a socket",
         };

@@ -215,7 +215,7 @@ fn an_existing_metrics_config_is_kept_and_printed_without_its_password() {
     assert_eq!(text(&output.stdout), "host=http://h:1,db=d,u=u,p=secret\n");
     let said = text(&output.stderr);
     assert!(
-        said.contains("stays so") && !said.contains("secret"),
+        said.contains("is set already") && !said.contains("secret"),
         "{said}"
     );
 

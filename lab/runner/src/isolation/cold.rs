@@ -1,8 +1,8 @@
 //! Gives every run the same cold page cache. A cgroup is not charged for pages that were cached
-//! before, so with them a run would have more memory than its limit.
+//! before, so a run with such pages would have more memory than its limit.
 
 use crate::isolation::{
-    folders::RetainedEntry,
+    folders::SkippedEntry,
     launch::path_error,
     tree::{Folder, WalkEntry, allocated_bytes, walk_files},
 };
@@ -24,15 +24,16 @@ const MAX_PATH_BYTES: usize = 256 << 10;
 #[derive(Debug, Default, PartialEq)]
 pub struct Dropped {
     pub files: u64,
+    /// Length of the files, cached or not.
     pub bytes: u64,
-    pub skipped: Vec<RetainedEntry>,
+    pub skipped: Vec<SkippedEntry>,
 }
 
 /// How much of some files is in the page cache.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Residency {
     pub files: u64,
-    /// Without holes.
+    /// Pages of the files, without holes.
     pub pages: u64,
     pub resident_pages: u64,
 }
@@ -50,7 +51,7 @@ impl Residency {
 
 /// Syncs these folders' disks, then asks the kernel to drop the pages of every regular file below
 /// them. Follows links at the top only; skips missing folders. Mapped pages, and pages that become
-/// dirty meanwhile, stay: see [`residency`].
+/// dirty meanwhile, stay in the cache.
 pub fn drop_files(folders: &[&Path]) -> Result<Dropped> {
     let mut dropped = Dropped::default();
     for folder in folders {
@@ -68,7 +69,7 @@ pub fn drop_files(folders: &[&Path]) -> Result<Dropped> {
                         .saturating_add(u64::try_from(stat.st_size).unwrap_or(0));
                 }
                 WalkEntry::NotEntered(path, reason) => {
-                    dropped.skipped.push(RetainedEntry { path, reason })
+                    dropped.skipped.push(SkippedEntry { path, reason })
                 }
             }
             Ok(())
@@ -131,8 +132,7 @@ fn open_top(folder: &Path) -> Result<Option<Folder>> {
     }
 }
 
-/// Files whose cached pages `fincore` of util-linux counts together. It loads no pages (decision
-/// 14).
+/// Files for one call of `fincore` (util-linux), which loads no pages (decision 14).
 #[derive(Default)]
 struct Batch {
     paths: Vec<PathBuf>,
@@ -142,6 +142,7 @@ struct Batch {
 impl Batch {
     /// Returns whether the batch is full.
     fn add(&mut self, path: PathBuf) -> bool {
+        // With the final NUL and the pointer in `argv`.
         self.bytes += path.as_os_str().len() + 9;
         self.paths.push(path);
         self.bytes >= MAX_PATH_BYTES
@@ -162,9 +163,8 @@ impl Batch {
                 _ => format!("{FINCORE}: {error}"),
             })
         })?;
-        let (resident_pages, files) = parse_fincore(&output).map_err(|line| {
-            anyhow!("{FINCORE} says {line:?} where a number of pages was expected")
-        })?;
+        let (resident_pages, files) = parse_fincore(&output)
+            .map_err(|line| anyhow!("{FINCORE} printed {line:?} instead of a number of pages"))?;
         residency.resident_pages = residency.resident_pages.saturating_add(resident_pages);
         residency.files += files;
         Ok(())
@@ -173,7 +173,7 @@ impl Batch {
 
 #[expect(
     clippy::disallowed_methods,
-    reason = "it reads and ends at once; it is none of the programs of a run"
+    reason = "fincore is no program of a run, and ends at once"
 )]
 fn run_fincore(paths: &[PathBuf]) -> io::Result<String> {
     let mut command = Command::new(FINCORE);
@@ -186,7 +186,7 @@ fn run_fincore(paths: &[PathBuf]) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&command.output()?.stdout).into_owned())
 }
 
-/// The sum of the lines, and their number.
+/// Returns the sum of the lines and their number, or the first line that is no number.
 fn parse_fincore(text: &str) -> Result<(u64, u64), String> {
     text.lines()
         .map(str::trim)

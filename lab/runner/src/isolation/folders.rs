@@ -4,7 +4,7 @@
 mod clear;
 mod restore;
 
-pub use clear::{ClearSummary, MAX_LISTED, RetainedEntry, clear, would_clear};
+pub use clear::{ClearSummary, MAX_LISTED, SkippedEntry, clear, would_clear};
 pub use restore::{Owner, Restored, SourceSize, measure, restore, set_folder_owner};
 
 use super::{
@@ -38,9 +38,9 @@ const LOST_AND_FOUND: &CStr = c"lost+found";
 
 const MARKER_KIND: &str = "faultline-experiment";
 
-const MARKER_TEXT: &str = "faultline experiment deletes everything in this folder before each run, but for keypairs and tower \
-                     files. Without this file it deletes nothing here. The file counts only in the folder that it was \
-                     made in: not in a copy.";
+const MARKER_TEXT: &str = "faultline experiment deletes everything in this folder before each run, except keypairs and tower \
+                     files. Without this file it deletes nothing here. A copy of this file in another folder has no \
+                     effect.";
 
 const MAX_MARKER_BYTES: u64 = 64 << 10;
 
@@ -60,8 +60,8 @@ pub enum InitResult {
 }
 
 /// Marks a folder for experiments. Creates it if its parent exists; an existing folder must be
-/// empty except for `lost+found`. `now` is the time since 1970. Fails also on a symbolic link, and
-/// if the folder has the marker of another one.
+/// empty except for `lost+found`. `now` is the time since 1970. Fails on a symbolic link, and on a
+/// marker that was copied from another folder.
 pub fn init(folder: &Path, now: Duration) -> Result<InitResult> {
     let created = match mkdir(folder, Mode::from_raw_mode(0o755)) {
         Ok(()) => true,
@@ -219,8 +219,8 @@ impl fmt::Display for FolderProcess {
 /// Processes with a file open in the folder, or whose program lies in it; at most 16, each with one
 /// file. A current directory or a directory listing (a shell, `du`) does not count.
 ///
-/// Uses the kernel's paths. It does not find other users' processes without privilege, files that
-/// are only mapped, or processes that see the folder under another path.
+/// Compares the paths in `/proc`. Without privilege, finds only processes of this user. Does not
+/// find files that are only mapped, or processes that see the folder under another path.
 pub fn processes_using(root: &HostRoot, folder: &Path) -> Vec<FolderProcess> {
     let folder = canonical_or_same(folder);
     let mut pids = root.pids().unwrap_or_default();
@@ -257,7 +257,7 @@ fn open_files(process: &Path) -> impl Iterator<Item = (OsString, PathBuf)> {
 
 /// Locks the ledger, so that no validator starts on it; `None` if the folder has no lock file.
 fn lock_ledger(folder: &Folder) -> Result<Option<OwnedFd>> {
-    let OpenResult::Open((file, _)) = folder.file(LEDGER_LOCK)? else {
+    let OpenResult::Open((file, _)) = folder.open_file(LEDGER_LOCK)? else {
         return Ok(None);
     };
     match flock(&file, FlockOperation::NonBlockingLockExclusive) {
@@ -281,17 +281,17 @@ pub enum Purpose {
     Source,
 }
 
-/// Held until it is dropped or the process ends. Executed programs do not inherit it.
+/// Lasts until the drop or the end of the process. Executed programs do not inherit the lock.
 #[derive(Debug)]
-pub struct FolderLock(#[expect(dead_code, reason = "held, not used")] File);
+pub struct FolderLock(#[expect(dead_code, reason = "the open file has the lock")] File);
 
 /// Another process has the lock.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct InUse(pub String);
 
-/// Locks a folder, marked or not, for all paths to it. The error names the holder if it can be
-/// seen.
+/// Locks a folder, marked or not. All paths of one folder share the lock. The error names the
+/// process that has the lock, if that process is visible.
 pub fn lock_folder(folder: &Path, purpose: Purpose, root: &HostRoot) -> Result<FolderLock> {
     let file = File::open(folder).map_err(path_error(folder))?;
     let operation = match purpose {

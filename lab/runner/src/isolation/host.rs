@@ -24,7 +24,7 @@ pub struct HostState {
     pub listed_processes: Vec<ListedProcess>,
 }
 
-/// The disk that has, or will have, a path.
+/// The disk of a path, which may not exist yet.
 #[derive(Debug, PartialEq)]
 pub struct Disk {
     pub path: PathBuf,
@@ -83,10 +83,9 @@ pub fn busy_time(root: &HostRoot) -> Option<BusyTime> {
 }
 
 impl BusyTime {
-    /// Average number of busy CPUs between this sample and a later one, `elapsed` after it. The
-    /// resolution is 0.01 s of CPU time. `None` if `elapsed` is 0 or the later sample
-    /// is smaller.
-    pub fn busy_until(&self, later: &BusyTime, elapsed: Duration) -> Option<f64> {
+    /// Mean number of busy CPUs between this sample and `later`, which was read after `elapsed`.
+    /// The resolution is 0.01 s of CPU time. `None` if `elapsed` is 0 or `later` is smaller.
+    pub fn mean_busy_cpus(&self, later: &BusyTime, elapsed: Duration) -> Option<f64> {
         let used = later.busy.checked_sub(self.busy)?;
         (!elapsed.is_zero()).then(|| used.as_secs_f64() / elapsed.as_secs_f64())
     }

@@ -8,7 +8,7 @@ mod program;
 mod systemd;
 mod v2;
 
-pub use direct::{CgroupRoots, Direct};
+pub use direct::{Direct, DirectPaths};
 pub use limits::{CpuSet, IoLimit, Limits};
 pub use systemd::Systemd;
 
@@ -30,7 +30,7 @@ pub trait Launcher {
     fn abilities(&self) -> &Abilities;
 
     /// Whether launched programs are children of the calling thread, so that the exec shim can use
-    /// the parent-death signal.
+    /// the parent-death signal ([`Job::exec_gate`]).
     fn launches_children(&self) -> bool {
         false
     }
@@ -39,7 +39,7 @@ pub trait Launcher {
     /// [`Job::exec_gate`] if that is set. After an error nothing is left behind.
     fn launch(&self, job: &Job) -> Result<Box<dyn Launched>>;
 
-    /// Names of the existing cgroups of this experiment, also of a killed program.
+    /// Names of this experiment's existing cgroups, including those of a killed launcher.
     fn leftovers(&self, experiment: &str) -> Result<Vec<String>>;
 
     /// Ends all cgroups of this experiment, by force after `grace`, and removes them. Returns their
@@ -47,32 +47,33 @@ pub trait Launcher {
     fn sweep(&self, experiment: &str, grace: Duration) -> Result<Vec<String>>;
 }
 
-/// A running program. Dropping it kills the whole cgroup and removes it.
+/// A running program. A drop kills all processes of the cgroup and removes the cgroup.
 pub trait Launched {
     /// The first process of the cgroup: the program, or the shell of a script.
     fn pid(&self) -> u32;
 
-    /// Sends `message` to the exec shim at [`Job::exec_gate`], if any, which then executes the
-    /// program.
+    /// Sends `message` to the exec shim, which then executes the program. Does nothing without a
+    /// [`Job::exec_gate`].
     fn open_exec_gate(&mut self, message: &[u8]) -> Result<()>;
 
+    /// The limits in effect.
     fn limits(&self) -> Result<Limits>;
 
     /// Sets or lifts the throttling memory limit of the running cgroup, and returns the value read
     /// back.
     ///
-    /// Version 1 has no such limit: its hard limit is changed, and processes then wait instead of
-    /// being killed. It stays unchanged if the memory cannot be reclaimed. A lower limit makes the
+    /// In version 1 this changes the hard limit, and processes then wait instead of being killed.
+    /// The hard limit stays unchanged if the memory cannot be reclaimed. A lower limit makes the
     /// caller, or systemd, reclaim memory before this returns, so use small steps.
     fn set_memory_limit(&mut self, memory: Option<u64>) -> Result<Option<u64>>;
 
     /// How the first process ended; `None` while it runs. Its children may live on (systemd before
-    /// version 250 asks them to end).
+    /// version 250 sends them SIGTERM).
     fn poll_end(&mut self) -> Result<Option<End>>;
 
     fn has_no_process(&mut self) -> Result<bool>;
 
-    /// Sends SIGTERM to each process of the cgroup, if any, and returns at once. A script ends
+    /// Sends SIGTERM to all processes of the cgroup, and returns at once. A script ends
     /// before the validator that it started.
     fn terminate(&mut self) -> Result<()>;
 
@@ -82,7 +83,7 @@ pub trait Launched {
     fn close(self: Box<Self>) -> Result<CgroupState>;
 }
 
-/// What a launcher has besides the hard limit of memory.
+/// What a launcher can do besides a hard limit of memory.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Abilities {
     /// Throttling limit: cgroup version 2 only.
@@ -100,12 +101,13 @@ pub struct Abilities {
 pub struct CgroupName {
     /// The unique name of the experiment, `[a-z0-9_]+`.
     pub experiment: String,
-    /// The run, `[a-z0-9_]+`, such as `r012_a1`. It owns the cgroup and its limits.
+    /// The run, `[a-z0-9_]+`, such as `r012_a1`.
     pub run: String,
     /// The role of the program in the run, `[a-z0-9_]+`, such as `validator`.
     pub role: String,
 }
 
+/// A program to launch, with its limits.
 #[derive(Debug)]
 pub struct Job {
     pub name: CgroupName,
@@ -124,12 +126,13 @@ pub struct Job {
     /// A FIFO that the launcher creates and removes. The command begins with the exec shim
     /// (`faultline hold`), which reads the FIFO to its end before it executes the program.
     pub exec_gate: Option<PathBuf>,
-    /// Maximum run time. Only systemd enforces it, also if this program is killed.
+    /// Maximum run time. Only systemd enforces it, even after this program was killed.
     pub max_duration: Option<Duration>,
     /// After a request to end, the launcher uses no force for this time.
     pub grace: Duration,
 }
 
+/// How a process ended.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum End {
@@ -137,8 +140,8 @@ pub enum End {
     Signal(i32),
 }
 
-/// Use of a cgroup, and how its first process ended. Final once the cgroup has no process. The
-/// kernel or systemd may not report all values.
+/// Resource use of a cgroup, and the end of its first process. The values are final once the cgroup
+/// has no process. The kernel or systemd may not report all values.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct CgroupState {
     pub end: Option<End>,
@@ -179,7 +182,7 @@ const NAME_PREFIX: &str = "faultline";
 
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Puts this path before an error's text.
+/// Puts `path` before an error's text.
 pub fn path_error<E: Into<std::io::Error>>(path: &Path) -> impl FnOnce(E) -> anyhow::Error {
     move |error| {
         let error = error.into();
@@ -188,7 +191,7 @@ pub fn path_error<E: Into<std::io::Error>>(path: &Path) -> impl FnOnce(E) -> any
     }
 }
 
-/// Calls `poll` until it returns a value. `None` after pauses of `timeout` in all.
+/// Calls `poll` until it returns a value, or the pauses between the calls add up to `timeout`.
 fn poll_until<T>(
     timeout: Duration,
     mut poll: impl FnMut() -> Result<Option<T>>,
@@ -214,6 +217,15 @@ impl Job {
             .create(true)
             .open(&self.output)
             .map_err(path_error(&self.output))
+    }
+}
+
+impl fmt::Display for End {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            End::Code(code) => write!(f, "with exit code {code}"),
+            End::Signal(signal) => write!(f, "by signal {signal}"),
+        }
     }
 }
 

@@ -17,7 +17,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Each level holds a descriptor and a list of names. No ledger is nested as deeply.
+/// A walk has an open descriptor and a list of names for each level. Ledgers have fewer levels.
 pub const MAX_DEPTH: usize = 64;
 
 pub const OTHER_MOUNT: &str = "another file system, or mounted here";
@@ -115,8 +115,8 @@ impl Folder {
         })
     }
 
-    /// Only a regular file, for reading.
-    pub fn file(&self, name: &CStr) -> Result<OpenResult<(OwnedFd, Stat)>> {
+    /// Opens a regular file for reading. Another kind of entry is `Changed`.
+    pub fn open_file(&self, name: &CStr) -> Result<OpenResult<(OwnedFd, Stat)>> {
         self.open_below(name, FILE_FLAGS, |fd| {
             let stat = fstat(&fd)?;
             Ok(if kind(&stat) == FileType::RegularFile {
@@ -129,7 +129,7 @@ impl Folder {
 
     /// The beginning of a regular file, up to `max_bytes` bytes; `None` for any other entry.
     pub fn read(&self, name: &CStr, max_bytes: u64) -> Result<Option<Vec<u8>>> {
-        let OpenResult::Open((file, _)) = self.file(name)? else {
+        let OpenResult::Open((file, _)) = self.open_file(name)? else {
             return Ok(None);
         };
         let mut text = Vec::new();
@@ -149,8 +149,8 @@ impl Folder {
         let resolve_flags =
             ResolveFlags::NO_XDEV | ResolveFlags::NO_SYMLINKS | ResolveFlags::BENEATH;
         let opened = match openat2(&self.fd, name, flags, Mode::empty(), resolve_flags) {
-            // Before Linux 5.6, or with a seccomp filter that does not know it. Then a second mount
-            // of the same file system looks like a folder.
+            // `openat2` is missing before Linux 5.6 and under some seccomp filters. A second mount
+            // of the same file system then looks like a folder.
             Err(Errno::NOSYS | Errno::PERM) => openat(&self.fd, name, flags, Mode::empty()),
             opened => opened,
         };
@@ -175,7 +175,7 @@ pub fn walk_files(
 
 pub enum WalkEntry<'a> {
     File(&'a OwnedFd, &'a Stat, PathBuf),
-    /// With the reason.
+    /// A folder, and the reason.
     NotEntered(PathBuf, &'static str),
 }
 
@@ -200,7 +200,7 @@ fn walk(
                 OpenResult::Changed => {}
             },
             FileType::RegularFile => {
-                if let OpenResult::Open((file, stat)) = folder.file(&name)? {
+                if let OpenResult::Open((file, stat)) = folder.open_file(&name)? {
                     visit(WalkEntry::File(&file, &stat, folder.join(&name)))?;
                 }
             }

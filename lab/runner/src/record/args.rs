@@ -90,7 +90,6 @@ pub struct DoctorArgs {
     pub arguments: Vec<OsString>,
 }
 
-/// `KEY=VALUE` with a non-empty key.
 fn parse_label(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),

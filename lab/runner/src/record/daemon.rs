@@ -33,7 +33,7 @@ pub struct Daemon {
 impl Daemon {
     pub fn start(program: &Path, task: &RecordingTask<'_>) -> Result<Daemon> {
         let log = Log::in_memory().context("no space for the daemon's log")?;
-        let ready_file = ReadyFile::remove_old(task.out)?;
+        let ready_file = ReadyFile::new(task.out)?;
         let mut command = exec_shim::shim_command(program, task.arguments(), None)?;
         command
             .env("FAULTLINE_LOG", "info")
@@ -67,7 +67,7 @@ impl Daemon {
     ) -> Result<(Addresses, u32)> {
         for _ in 0..POLLS_TO_START {
             if let Some(ready) = self.ready_file.read()?
-                && let Some(pid) = ready.target()
+                && let Some(pid) = ready.followed_pid()
             {
                 return Ok((ready.addresses(), pid));
             }
@@ -97,7 +97,7 @@ impl Daemon {
     }
 
     pub fn followed_pid(&self) -> Option<u32> {
-        self.ready_file.read().ok()??.target()
+        self.ready_file.read().ok()??.followed_pid()
     }
 
     pub fn exit_status(&mut self) -> Result<Option<ExitStatus>> {
@@ -124,7 +124,7 @@ impl Daemon {
         Ok(())
     }
 
-    /// Waits until the recording has the process's exit. Gives up after some intervals.
+    /// Waits until the exit of the process is in the recording. Gives up after some intervals.
     pub fn wait_for_exit(&mut self, signals: &mut Signals) -> Result<()> {
         for _ in 0..self.polls_to_write {
             if self.progress().has_ended || self.exit_status()?.is_some() {
@@ -139,8 +139,8 @@ impl Daemon {
         progress(&self.out).unwrap_or_default()
     }
 
-    /// Sends SIGTERM and waits. Fails on a bad exit status, and on a timeout, after which the
-    /// daemon was killed.
+    /// Sends SIGTERM and waits. Fails on a bad exit status. Kills the daemon and fails after a
+    /// timeout.
     pub fn end(mut self, signals: &mut Signals) -> Result<()> {
         if self.exit_status()?.is_none() {
             kill_process(Pid::from_child(&self.child), Signal::TERM).context(DAEMON_NAME)?;
@@ -239,7 +239,7 @@ pub fn summary(out: &Path) -> Result<String> {
     ))
 }
 
-/// True for a zombie.
+/// A zombie has ended.
 pub fn has_ended(pidfd: &OwnedFd) -> bool {
     let mut polled = [PollFd::new(pidfd, PollFlags::IN)];
     matches!(poll(&mut polled, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })), Ok(ready) if ready > 0)

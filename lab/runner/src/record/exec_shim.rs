@@ -1,6 +1,6 @@
 //! Starts programs. Some run to their end or a time limit. Others begin as the exec shim,
-//! `faultline hold`: it waits at a gate, a pipe, and then executes the program with the pid that
-//! the daemon follows already.
+//! `faultline hold`. The shim waits at a gate, which is a pipe, while the daemon begins to follow
+//! its pid. Then the shim executes the program, which has the same pid.
 
 use super::{
     args::{DoctorArgs, HoldArgs},
@@ -39,10 +39,10 @@ use std::{
 /// Shell exit codes: program not found, program not executable.
 pub const NOT_FOUND: u8 = 127;
 const NOT_EXECUTABLE: u8 = 126;
-/// The program was never executed: the parent is gone or gave up, or the CPUs cannot be set.
+/// The program was never executed: the parent exited or closed the gate, or the CPUs are invalid.
 const GIVEN_UP: u8 = 125;
 
-/// Ten seconds of polls, then the program is killed.
+/// Polls in ten seconds.
 const MAX_EXIT_POLLS: u32 = 200;
 /// A pipe's capacity.
 const MAX_STDERR_BYTES: u64 = 1 << 16;
@@ -84,7 +84,8 @@ pub fn shim_command(
     Ok(command)
 }
 
-/// Whether the exit status was 0, and standard error. Kills the program after about ten seconds.
+/// Returns whether the exit status was 0, and the standard error. Kills the program after about ten
+/// seconds.
 pub fn success_and_stderr(program: &Path, arguments: &[&OsStr]) -> io::Result<(bool, String)> {
     let mut command = new_command(program);
     command
@@ -114,9 +115,8 @@ pub fn success_and_stderr(program: &Path, arguments: &[&OsStr]) -> io::Result<(b
     ))
 }
 
-/// Runs a program to its end in its own process group; it dies with this process. Output and errors
-/// go into these files. Kills the group and returns `None` if a signal asks to stop. Kills it and
-/// fails after `timeout`.
+/// Runs a program to its end in its own process group. The program ends with this process. A stop
+/// signal kills the group, and the result is `None`. A timeout kills the group and is an error.
 pub fn run_to_end(
     command: &[String],
     folder: &Path,
@@ -191,7 +191,7 @@ pub fn doctor(args: &DoctorArgs) -> Result<u8> {
     Ok(exec_program(&command, Vec::new()))
 }
 
-/// Executes a program that opens a file for its user.
+/// Executes a program that opens a file for the user.
 pub fn exec_opener(program: PathBuf, file: PathBuf) -> u8 {
     exec_program(&[program.into(), file.into()], Vec::new())
 }
@@ -203,7 +203,6 @@ fn die_with_parent(parent: i32) -> bool {
         && getppid().map(Pid::as_raw_pid) == Some(parent)
 }
 
-/// Sets the CPU affinity, which children inherit.
 fn set_affinity(cpus: &CpuSet) -> rustix::io::Result<()> {
     let mut mask = AffinityMask::new();
     let is_possible = |cpu: &usize| *cpu < AffinityMask::MAX_CPU;
@@ -249,7 +248,7 @@ fn exec_program(command: &[OsString], variables: Vec<(Vec<u8>, Vec<u8>)>) -> u8 
     }
 }
 
-/// A command behind an exec shim. It never runs if this is dropped before [`Self::open_gate`].
+/// A command behind an exec shim. The command never runs after a drop before [`Self::open_gate`].
 pub struct GatedCommand {
     child: Child,
     pub name: String,
@@ -293,7 +292,7 @@ impl GatedCommand {
             .context("the command cannot be started")
     }
 
-    /// Exit code in shell convention; `None` while it runs.
+    /// Exit code in shell convention; `None` while the command runs.
     pub fn exit_code(&mut self) -> Result<Option<u8>> {
         if self.ended.is_none() {
             self.ended = self.child.try_wait().with_context(|| self.name.clone())?;
@@ -325,7 +324,6 @@ impl Drop for GatedCommand {
     }
 }
 
-/// 128 + N if signal N ended it.
 fn exit_code(status: ExitStatus) -> u8 {
     let code = status
         .code()

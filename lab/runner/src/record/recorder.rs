@@ -1,4 +1,4 @@
-//! The daemon as a recorder: its program, arguments, ready file and log. Callers start it.
+//! The daemon as a recorder: its program, arguments, ready file and log. Callers start the daemon.
 
 mod log;
 
@@ -129,8 +129,8 @@ pub fn metrics_config(ingest: &str) -> String {
     format!("host=http://{ingest},db=faultline,u=any,p=any")
 }
 
-/// Variables with which a validator pushes to the daemon; `value_of` reads its environment. Empty
-/// if it has `SOLANA_METRICS_CONFIG`, or the daemon accepts no pushes.
+/// Variables with which a validator pushes to the daemon; `value_of` reads the validator's
+/// environment. Empty if that has `SOLANA_METRICS_CONFIG`, or the daemon accepts no pushes.
 pub fn metrics_variables(
     addresses: &Addresses,
     value_of: impl Fn(&str) -> Option<String>,
@@ -161,10 +161,6 @@ fn with_loopback(hosts: Option<&str>) -> String {
 
 /// How the daemon ended, with its last problem: `, by signal 9: REASON`.
 pub fn describe_end(end: End, problem: &str) -> String {
-    let end = match end {
-        End::Code(code) => format!("with exit code {code}"),
-        End::Signal(signal) => format!("by signal {signal}"),
-    };
     if problem.is_empty() {
         format!(", {end}")
     } else {
@@ -177,7 +173,7 @@ pub fn progress(out: &Path) -> Result<Progress, Error> {
     Recording::open(out)?.progress()
 }
 
-/// Polls until the daemon must have recorded what it saw.
+/// Polls until the daemon must have recorded its latest samples.
 pub fn polls_to_write(interval: Duration) -> u32 {
     u32::try_from((interval * 5).max(MIN_WRITE_TIME).as_millis() / POLL_INTERVAL.as_millis())
         .unwrap_or(u32::MAX)
@@ -190,13 +186,13 @@ fn ready_path(out: &Path) -> PathBuf {
     with_suffix(out, ".ready")
 }
 
-/// The file that the daemon writes when it is ready. Dropping this removes the file, which a killed
-/// daemon leaves. Drop it after the daemon has ended.
+/// The file that the daemon writes when it is ready. A killed daemon leaves the file, so a drop of
+/// this removes the file. The daemon must have ended before the drop.
 pub struct ReadyFile(PathBuf);
 
 impl ReadyFile {
     /// Removes an old ready file of the recording `out`.
-    pub fn remove_old(out: &Path) -> Result<Self> {
+    pub fn new(out: &Path) -> Result<Self> {
         let path = ready_path(out);
         match fs::remove_file(&path) {
             Err(error) if error.kind() != ErrorKind::NotFound => {
@@ -248,7 +244,7 @@ impl Ready {
     }
 
     /// Pid of the followed process, if any.
-    pub fn target(&self) -> Option<u32> {
+    pub fn followed_pid(&self) -> Option<u32> {
         self.target.as_ref().map(|target| target.pid)
     }
 }
@@ -342,7 +338,7 @@ mod tests {
         let out = folder.path().join("run.fltl");
         let path = ready_path(&out);
         std::fs::write(&path, "of an earlier daemon").unwrap();
-        let file = ReadyFile::remove_old(&out).unwrap();
+        let file = ReadyFile::new(&out).unwrap();
         assert!(file.read().unwrap().is_none());
         let text = r#"{"format":1,"pid":9,"metrics":["127.0.0.1:4"],"ingest":["127.0.0.1:5"],"target":null,"more":0}"#;
         std::fs::write(&path, text).unwrap();
@@ -352,14 +348,14 @@ mod tests {
             ingest: Some("127.0.0.1:5".to_owned()),
         };
         assert!(
-            ready.addresses() == found && ready.target().is_none(),
+            ready.addresses() == found && ready.followed_pid().is_none(),
             "{ready:?}"
         );
         let text = r#"{"format":1,"pid":9,"metrics":["[::1]:4"],"ingest":null,"target":{"pid":4,"start_ticks":7}}"#;
         std::fs::write(&path, text).unwrap();
         let ready = file.read().unwrap().unwrap();
         assert!(
-            ready.addresses().ingest.is_none() && ready.target() == Some(4),
+            ready.addresses().ingest.is_none() && ready.followed_pid() == Some(4),
             "{ready:?}"
         );
         drop(file);
@@ -384,7 +380,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let out = folder.path().join("run.fltl");
         std::fs::create_dir(ready_path(&out)).unwrap();
-        let error = ReadyFile::remove_old(&out).err().unwrap();
+        let error = ReadyFile::new(&out).err().unwrap();
         assert!(
             error
                 .to_string()

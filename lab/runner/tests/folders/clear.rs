@@ -2,7 +2,7 @@
 
 use super::{NOW, Scene, is_root, mount::Mount, names, seen};
 use faultline_kernel::HostRoot;
-use faultline_runner::isolation::folders::{self, MARKER, RetainedEntry};
+use faultline_runner::isolation::folders::{self, MARKER, SkippedEntry};
 use proptest::prelude::*;
 use rustix::fs::{CWD, FlockOperation, Mode};
 use std::{
@@ -18,7 +18,7 @@ fn keypair() -> String {
     format!("{:?}", (0..64).collect::<Vec<u8>>())
 }
 
-fn retained(all: &[RetainedEntry]) -> Vec<(String, &'static str)> {
+fn retained(all: &[SkippedEntry]) -> Vec<(String, &'static str)> {
     let mut all: Vec<_> = all
         .iter()
         .map(|one| {

@@ -142,6 +142,20 @@ fn a_restore_exceeding_free_space_is_refused_before_copying() {
 }
 
 #[test]
+fn each_hard_link_needs_the_disk_space_of_a_whole_file() {
+    let scene = Scene::new();
+    let from = retained(&scene);
+    let one_link = folders::measure(&from).unwrap().bytes;
+    let file = from.join("rocksdb/000001.sst");
+    fs::hard_link(&file, from.join("rocksdb/000002.sst")).unwrap();
+    let file_bytes = fs::metadata(&file).unwrap().blocks() * 512;
+    assert_eq!(
+        folders::measure(&from).unwrap().bytes,
+        one_link + file_bytes
+    );
+}
+
+#[test]
 fn restore_keeps_tower_files_and_keypairs_and_rejects_other_existing_files() {
     let scene = Scene::new();
     let from = retained(&scene);

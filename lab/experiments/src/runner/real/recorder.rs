@@ -75,7 +75,7 @@ impl RecorderDaemon {
         command.extend(task.arguments());
         let path = std::env::var_os("PATH").map(|path| ("PATH".into(), path));
         let level = ("FAULTLINE_LOG".into(), "info".into());
-        let ready_file = ReadyFile::remove_old(&recording)?;
+        let ready_file = ReadyFile::new(&recording)?;
         let launched = launcher.launch(&Job {
             name: request.name.clone(),
             command,

@@ -36,19 +36,19 @@ pub struct ClearSummary {
     pub listed: Vec<PathBuf>,
     /// Entries that stayed. The marker, the ledger's lock and `lost+found` also stay, but are not
     /// listed.
-    pub retained: Vec<RetainedEntry>,
+    pub retained: Vec<SkippedEntry>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub struct RetainedEntry {
+pub struct SkippedEntry {
     pub path: PathBuf,
     pub reason: &'static str,
 }
 
 /// Deletes the contents of a marked folder. These stay: keypairs and tower files with their
 /// folders, other mounts, and folders with their own marker. Symbolic links are deleted, not their
-/// targets. Holds the locks of all ledgers meanwhile. Deletes nothing if the folder is not marked,
-/// a validator holds a ledger's lock in it, or a process has a file open in it.
+/// targets. Locks all ledgers meanwhile. Deletes nothing if the folder is not marked, a validator
+/// has locked a ledger in it, or a process has a file open in it.
 pub fn clear(folder: &Path, root: &HostRoot) -> Result<ClearSummary> {
     let top = open_unused(folder, root)?;
     let mut inspection = ClearWalk::default();
@@ -184,7 +184,7 @@ impl ClearWalk {
         reason = "callers return its result directly"
     )]
     fn retain(&mut self, folder: &Folder, name: &CStr, reason: &'static str) -> Result<()> {
-        self.summary.retained.push(RetainedEntry {
+        self.summary.retained.push(SkippedEntry {
             path: folder.join(name),
             reason,
         });

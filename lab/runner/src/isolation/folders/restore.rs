@@ -1,10 +1,10 @@
 use super::{
-    clear::{RetainedEntry, protection},
+    clear::{SkippedEntry, protection},
     names_without_marker_and_lock, open_marked,
 };
 use crate::isolation::{
     launch::path_error,
-    tree::{Folder, MAX_DEPTH, OpenResult, canonical_or_same, disk_bytes, kind, os_str},
+    tree::{Folder, MAX_DEPTH, OpenResult, allocated_bytes, canonical_or_same, kind, os_str},
 };
 use anyhow::{Result, anyhow, bail};
 use faultline_kernel::FileVersion;
@@ -44,7 +44,7 @@ pub struct SourceSize {
     /// Part of `bytes`: snapshot archives, which go to the snapshot folder if there is one.
     pub archive_bytes: u64,
     /// Sockets and the like, which are not copied.
-    pub skipped: Vec<RetainedEntry>,
+    pub skipped: Vec<SkippedEntry>,
 }
 
 #[derive(Debug, Default)]
@@ -53,7 +53,7 @@ pub struct Restored {
     /// Sum of the file lengths.
     pub bytes: u64,
     /// Entries that are not copied: sockets and the like, and existing keypairs and tower files.
-    pub skipped: Vec<RetainedEntry>,
+    pub skipped: Vec<SkippedEntry>,
 }
 
 /// Fails if a symbolic link leads out of the folder, or part of it is on another mount.
@@ -61,13 +61,13 @@ pub fn measure(from: &Path) -> Result<SourceSize> {
     measure_source(&Folder::open(from)?)
 }
 
-/// Changes the owner of a folder with the marker file of faultline, but not of its contents.
+/// Changes the owner of a marked folder, but not of its contents.
 pub fn set_folder_owner(folder: &Path, owner: Owner) -> Result<()> {
     change_owner(&open_marked(folder)?, owner)
 }
 
 /// Copies `from` into the marked folder `ledger`, and snapshot archives into the marked folder
-/// `snapshots` if given. What is copied belongs to `owner`. Returns after a sync and a check of all
+/// `snapshots` if given. The copies belong to `owner`. Returns after a sync and a check of all
 /// lengths. Holes stay holes; reflinks are used where possible. Fails if a folder is not marked,
 /// space is missing, a link leads out of `from`, or a file changed meanwhile. An existing keypair
 /// or tower file stays; any other existing file or link of the same name is an error.
@@ -83,23 +83,23 @@ pub fn restore(
     let snapshots = snapshots.map(open_marked).transpose()?;
     check_not_nested(&source, &ledger)?;
     check_free_bytes(&source, &measured, &ledger, snapshots.as_ref())?;
-    let mut restore_run = RestoreRun {
+    let mut copier = Copier {
         snapshots: snapshots.as_ref(),
         owner,
         restored: Restored::default(),
     };
-    restore_run.copy_folder(&source, &ledger, 0)?;
+    copier.copy_folder(&source, &ledger, 0)?;
     for folder in [Some(&ledger), snapshots.as_ref()].into_iter().flatten() {
         if let Some(owner) = owner {
             change_owner(folder, owner)?;
         }
         syncfs(&folder.fd).map_err(path_error(&folder.path))?;
     }
-    Ok(restore_run.restored)
+    Ok(copier.restored)
 }
 
-/// Fails if one folder contains the other: a copy into its own source would not end. Snapshots
-/// cannot contain themselves, because only archives go there.
+/// Fails if one folder contains the other: a copy into its own source would not end. The snapshot
+/// folder may be in the source, because it gets only archives from the top of the source.
 fn check_not_nested(source: &Folder, ledger: &Folder) -> Result<()> {
     let from = canonical_or_same(&source.path);
     let to = canonical_or_same(&ledger.path);
@@ -153,14 +153,16 @@ fn add_folder(folder: &Folder, depth: usize, size: &mut SourceSize) -> Result<()
         match kind(&stat) {
             FileType::Directory => add_folder(&enter(folder, &name, depth)?, depth + 1, size)?,
             FileType::RegularFile => {
+                // Each hard link becomes a separate file.
+                let bytes = allocated_bytes(&stat);
                 size.files += 1;
-                size.bytes = size.bytes.saturating_add(disk_bytes(&stat));
+                size.bytes = size.bytes.saturating_add(bytes);
                 if depth == 0 && is_archive(&name) {
-                    size.archive_bytes = size.archive_bytes.saturating_add(disk_bytes(&stat));
+                    size.archive_bytes = size.archive_bytes.saturating_add(bytes);
                 }
             }
             FileType::Symlink => drop(link_target(folder, &name, depth)?),
-            _ => size.skipped.push(RetainedEntry {
+            _ => size.skipped.push(SkippedEntry {
                 path: folder.join(&name),
                 reason: "neither file nor folder",
             }),
@@ -182,13 +184,13 @@ fn enter(folder: &Folder, name: &CStr, depth: usize) -> Result<Folder> {
     match folder.enter(name)? {
         OpenResult::Open(subfolder) => Ok(subfolder),
         OpenResult::OtherMount => {
-            refused("it is another file system, or mounted there; keep a plain folder")
+            refused("another file system or folder is mounted there; use a plain folder")
         }
         OpenResult::Changed => refused("it changed meanwhile"),
     }
 }
 
-/// The target of a link. Fails if it is outside: a run could change it, and the next run would
+/// Fails if a link leads out of the source: a run could change its target, and the next run would
 /// differ.
 fn link_target(folder: &Folder, name: &CStr, depth: usize) -> Result<CString> {
     let path = folder.join(name);
@@ -224,13 +226,13 @@ fn change_owner(folder: &Folder, owner: Owner) -> Result<()> {
     fchown(&folder.fd, user, group).map_err(path_error(&folder.path))
 }
 
-struct RestoreRun<'a> {
+struct Copier<'a> {
     snapshots: Option<&'a Folder>,
     owner: Option<Owner>,
     restored: Restored,
 }
 
-impl RestoreRun<'_> {
+impl Copier<'_> {
     fn copy_folder(&mut self, from: &Folder, to: &Folder, depth: usize) -> Result<()> {
         for name in names_without_marker_and_lock(from, depth)? {
             let Some(stat) = from.stat(&name)? else {
@@ -240,14 +242,14 @@ impl RestoreRun<'_> {
                 FileType::Directory => self.copy_subfolder(from, to, &name, (&stat, depth))?,
                 FileType::RegularFile => {
                     let goes_to_snapshots = depth == 0 && is_archive(&name);
-                    self.restore_file(
+                    self.copy_file(
                         from,
                         self.snapshots.filter(|_| goes_to_snapshots).unwrap_or(to),
                         &name,
                     )?;
                 }
                 FileType::Symlink => self.copy_link(from, to, &name, depth)?,
-                _ => self.restored.skipped.push(RetainedEntry {
+                _ => self.restored.skipped.push(SkippedEntry {
                     path: from.join(&name),
                     reason: "neither file nor folder",
                 }),
@@ -270,7 +272,7 @@ impl RestoreRun<'_> {
         }
         let OpenResult::Open(inside) = to.enter(name)? else {
             bail!(
-                "{} is no folder of its own: it cannot be filled",
+                "{} is not a plain folder: nothing can be copied into it",
                 path.display()
             );
         };
@@ -281,11 +283,11 @@ impl RestoreRun<'_> {
         fchmod(&inside.fd, Mode::from_raw_mode(stat.st_mode)).map_err(path_error(&path))
     }
 
-    fn restore_file(&mut self, from: &Folder, to: &Folder, name: &CStr) -> Result<()> {
+    fn copy_file(&mut self, from: &Folder, to: &Folder, name: &CStr) -> Result<()> {
         if let Some(existing) = to.stat(name)? {
             return self.keep_existing(to, name, &existing);
         }
-        let bytes = copy_file(from, to, name, self.owner)?;
+        let bytes = copy_new_file(from, to, name, self.owner)?;
         self.restored.files += 1;
         self.restored.bytes = self.restored.bytes.saturating_add(bytes);
         Ok(())
@@ -310,7 +312,7 @@ impl RestoreRun<'_> {
         let path = to.join(name);
         match protection(to, name, existing)? {
             Some(reason) => {
-                self.restored.skipped.push(RetainedEntry { path, reason });
+                self.restored.skipped.push(SkippedEntry { path, reason });
                 Ok(())
             }
             None => bail!(
@@ -321,7 +323,7 @@ impl RestoreRun<'_> {
     }
 }
 
-fn copy_file(from: &Folder, to: &Folder, name: &CStr, owner: Option<Owner>) -> Result<u64> {
+fn copy_new_file(from: &Folder, to: &Folder, name: &CStr, owner: Option<Owner>) -> Result<u64> {
     let path = to.join(name);
     let to_error = |errno: Errno| path_error(&path)(errno);
     let changed = || {
@@ -330,7 +332,7 @@ fn copy_file(from: &Folder, to: &Folder, name: &CStr, owner: Option<Owner>) -> R
             from.join(name).display()
         )
     };
-    let OpenResult::Open((source, stat)) = from.file(name)? else {
+    let OpenResult::Open((source, stat)) = from.open_file(name)? else {
         return Err(changed());
     };
     let source = File::from(source);

@@ -85,10 +85,13 @@ fn cpu_usage_is_the_increase_of_cpu_time() {
     };
     let ticks = rustix::param::clock_ticks_per_second();
     let (before, after) = (at(1000), at(1000 + 3 * ticks));
-    assert_eq!(before.busy_until(&after, Duration::from_secs(2)), Some(1.5));
-    assert_eq!(before.busy_until(&after, Duration::ZERO), None);
     assert_eq!(
-        after.busy_until(&before, Duration::from_secs(2)),
+        before.mean_busy_cpus(&after, Duration::from_secs(2)),
+        Some(1.5)
+    );
+    assert_eq!(before.mean_busy_cpus(&after, Duration::ZERO), None);
+    assert_eq!(
+        after.mean_busy_cpus(&before, Duration::from_secs(2)),
         None,
         "time does not run backwards"
     );

@@ -12,29 +12,25 @@ use super::{
     poll_until,
     program::{self, ExecGate, User},
 };
-use anyhow::{Result, anyhow, bail};
+use anyhow::{Context, Result, bail};
 use child::Child;
 use faultline_kernel::HostRoot;
 use parent::{Cgroups, move_out_of_leaf};
 use run_cgroup::{RunCgroup, find_by_experiment};
 use rustix::process::geteuid;
-use std::{
-    ffi::{OsStr, OsString},
-    os::unix::ffi::OsStrExt,
-    path::PathBuf,
-    time::Duration,
-};
+use std::{ffi::OsString, os::unix::ffi::OsStrExt, path::PathBuf, time::Duration};
 
 #[derive(Debug, Clone)]
-pub struct CgroupRoots {
+pub struct DirectPaths {
     pub host: HostRoot,
+    /// The folder of `passwd`.
     pub etc: PathBuf,
     /// Version 2: a folder without processes in which this program may create cgroups. `None`: this
     /// program's own cgroup.
     pub delegated: Option<PathBuf>,
 }
 
-impl Default for CgroupRoots {
+impl Default for DirectPaths {
     fn default() -> Self {
         Self {
             host: HostRoot::default(),
@@ -48,19 +44,19 @@ impl Default for CgroupRoots {
 /// `setpriv`.
 #[derive(Debug)]
 pub struct Direct {
-    roots: CgroupRoots,
+    paths: DirectPaths,
     parents: Cgroups,
     abilities: Abilities,
 }
 
 impl Direct {
     /// Changes nothing before the first [`launch`](Launcher::launch). Fails if no cgroup version
-    /// limits memory, the parent is not writable, or other processes are in it.
-    pub fn new(roots: &CgroupRoots) -> Result<Direct> {
-        let parents = Cgroups::parents(roots)?;
+    /// limits memory, or if the parent of new cgroups is not writable or has other processes.
+    pub fn new(paths: &DirectPaths) -> Result<Direct> {
+        let parents = Cgroups::find_parents(paths)?;
         Ok(Direct {
-            roots: roots.clone(),
-            abilities: parents.abilities(&roots.host),
+            paths: paths.clone(),
+            abilities: parents.abilities(&paths.host),
             parents,
         })
     }
@@ -69,7 +65,7 @@ impl Direct {
         let disks = limits
             .io
             .iter()
-            .map(|limit| disk_number(&self.roots.host.sysfs, &limit.device))
+            .map(|limit| disk_number(&self.paths.host.sysfs, &limit.device))
             .collect::<Result<Vec<_>, _>>()?;
         for (position, disk) in disks.iter().enumerate() {
             if let Some(earlier) = disks.iter().take(position).position(|other| other == disk) {
@@ -117,7 +113,7 @@ impl Launcher for Direct {
                 file.display()
             );
         }
-        let user = User::of(job, &self.roots.etc)?;
+        let user = User::of(job, &self.paths.etc)?;
         let user_switch_command = user.map_or(Ok(Vec::new()), build_user_switch_command)?;
         let disk_numbers = self.disk_numbers(&job.limits)?;
         let cgroup = RunCgroup::create(&self.parents, &job.name, &job.limits, disk_numbers)?;
@@ -169,10 +165,11 @@ fn build_user_switch_command(user: User) -> Result<Vec<OsString>> {
     if !geteuid().is_root() {
         bail!("only root starts programs as another user ({})", user.uid);
     }
-    let setpriv = program::in_path(std::env::var_os("PATH").as_deref(), OsStr::new(SETPRIV)).ok_or_else(|| {
-        let words = "programs of another user are started with setpriv of util-linux, which is not in PATH: install it";
-        anyhow!(words)
-    })?;
+    let path = std::env::var_os("PATH");
+    let setpriv = program::find_executable(path.as_deref(), SETPRIV.as_ref()).context(
+        "programs of another user are started with setpriv of util-linux, which is not in PATH: \
+         install it",
+    )?;
     let uid = format!("--reuid={}", user.uid);
     let gid = format!("--regid={}", user.gid);
     Ok(vec![

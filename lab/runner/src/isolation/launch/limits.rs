@@ -20,7 +20,7 @@ pub struct Limits {
     pub io: Vec<IoLimit>,
 }
 
-/// Ascending and distinct, in the kernel's format (`0-3,8`).
+/// CPU numbers, ascending and distinct. The text has the kernel's format (`0-3,8`).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(into = "String")]
 pub struct CpuSet(Vec<u32>);
@@ -28,7 +28,7 @@ pub struct CpuSet(Vec<u32>);
 /// Limits of one block device per second; `None`: no limit.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct IoLimit {
-    /// Device node, such as `/dev/nvme0n1`, or a file on it.
+    /// Device node such as `/dev/nvme0n1`, or a file on the device.
     pub device: PathBuf,
     pub read_bytes: Option<u64>,
     pub write_bytes: Option<u64>,
@@ -94,7 +94,7 @@ fn difference<T: PartialEq + fmt::Display>(
     let text = |value: &Option<T>| value.as_ref().map_or("no limit".to_owned(), T::to_string);
     (requested != effective).then(|| {
         format!(
-            "{name}: asked for {}, the kernel says {}",
+            "{name}: requested {}, in effect {}",
             text(&requested),
             text(&effective)
         )
@@ -160,13 +160,7 @@ impl CpuSet {
         }
         cpus.sort_unstable();
         cpus.dedup();
-        if cpus.is_empty() {
-            Err(format!(
-                "{text:?} has no CPU: write numbers and ranges, as in 0-3,8"
-            ))
-        } else {
-            Ok(CpuSet(cpus))
-        }
+        Ok(CpuSet(cpus))
     }
 
     pub fn numbers(&self) -> &[u32] {
@@ -192,8 +186,8 @@ impl fmt::Display for CpuSet {
     }
 }
 
-/// The whole disk behind `path`, as `MAJOR:MINOR`, because the kernel limits disks. A partition
-/// gives its disk. Fails if the file system does not report its disk.
+/// Number (`MAJOR:MINOR`) of the whole disk of `path`, even for a partition: the kernel limits only
+/// whole disks. Fails if the file system does not report its disk.
 pub fn disk_number(sysfs: &Path, path: &Path) -> Result<String> {
     let meta = path.metadata().map_err(path_error(path))?;
     let number = if meta.file_type().is_block_device() {
@@ -204,7 +198,7 @@ pub fn disk_number(sysfs: &Path, path: &Path) -> Result<String> {
     let number = format!("{}:{}", major(number), minor(number));
     let Ok(folder) = sysfs.join("dev/block").join(&number).canonicalize() else {
         bail!(
-            "{}: its file system does not say which disk it is on: name the disk, as in /dev/nvme0n1",
+            "{}: the file system does not report its disk: name the disk, as in /dev/nvme0n1",
             path.display()
         );
     };
@@ -218,8 +212,8 @@ pub fn disk_number(sysfs: &Path, path: &Path) -> Result<String> {
         .to_owned())
 }
 
-/// The disk's canonical node, to compare two paths.
-pub fn device_node(path: &Path) -> Result<PathBuf> {
+/// The disk's canonical node. Paths on one disk have the same node.
+pub fn disk_node(path: &Path) -> Result<PathBuf> {
     let number = disk_number(&HostRoot::default().sysfs, path)?;
     Ok(Path::new("/dev/block").join(number))
 }
@@ -250,13 +244,9 @@ mod tests {
         effective.swap_max = None;
         effective.cpus = Some(CpuSet::parse("0").unwrap());
         let expected = [
-            format!(
-                "memory_max: asked for {}, the kernel says {}",
-                5 * page,
-                6 * page
-            ),
-            "swap_max: asked for 0, the kernel says no limit".to_owned(),
-            "cpus: asked for no limit, the kernel says 0".to_owned(),
+            format!("memory_max: requested {}, in effect {}", 5 * page, 6 * page),
+            "swap_max: requested 0, in effect no limit".to_owned(),
+            "cpus: requested no limit, in effect 0".to_owned(),
         ];
         assert_eq!(requested.differences(&effective), expected);
     }
@@ -281,8 +271,8 @@ mod tests {
         assert!(requested.differences(&effective).is_empty());
         effective.io = vec![limit("/b", 2), limit("/c", 1)];
         let expected = [
-            "read_bytes of /a: asked for 1, the kernel says no limit",
-            "read_bytes of /c: asked for no limit, the kernel says 1",
+            "read_bytes of /a: requested 1, in effect no limit",
+            "read_bytes of /c: requested no limit, in effect 1",
         ];
         assert_eq!(requested.differences(&effective), expected);
     }

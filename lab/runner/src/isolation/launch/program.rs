@@ -43,10 +43,10 @@ pub fn executable(job: &Job) -> Result<PathBuf> {
         .map(|(_, value)| value.clone())
         .or_else(|| env::var_os("PATH"))
         .unwrap_or_default();
-    in_path(Some(&folders), name).ok_or_else(|| missing_program(name))
+    find_executable(Some(&folders), name).ok_or_else(|| missing_program(name))
 }
 
-pub fn in_path(path: Option<&OsStr>, name: &OsStr) -> Option<PathBuf> {
+pub fn find_executable(path: Option<&OsStr>, name: &OsStr) -> Option<PathBuf> {
     env::split_paths(path?)
         .map(|folder| folder.join(name))
         .find(|file| is_program(file))
@@ -92,7 +92,7 @@ impl User {
 /// Number of `CAP_SYS_RESOURCE`.
 const SYS_RESOURCE: u32 = 24;
 
-/// Most open files that this program can set; `None` if unknown.
+/// Highest RLIMIT_NOFILE that this program can set; `None` if unknown.
 pub fn max_open_files(host: &HostRoot) -> Option<u64> {
     let system_max = system_max_open_files(host)?;
     let capabilities = fs::read_to_string(host.procfs.join("self/status"))
@@ -117,8 +117,8 @@ pub fn system_max_open_files(host: &HostRoot) -> Option<u64> {
 pub fn check_open_files(job: &Job, abilities: &Abilities) -> Result<()> {
     match (job.open_files, abilities.open_files) {
         (Some(requested), Some(maximum)) if requested > maximum => bail!(
-            "{requested} open files: at most {maximum} can be given here (the hard limit of this program, `ulimit -Hn`, without \
-             CAP_SYS_RESOURCE; in any case fs.nr_open)"
+            "{requested} open files: at most {maximum} are possible here (fs.nr_open; without systemd and CAP_SYS_RESOURCE also the \
+             hard limit of this program, `ulimit -Hn`)"
         ),
         _ => Ok(()),
     }
@@ -126,12 +126,12 @@ pub fn check_open_files(job: &Job, abilities: &Abilities) -> Result<()> {
 
 const EXEC_GATE_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// A FIFO at which the exec shim waits before it executes the program. Dropping it removes the
-/// FIFO; a waiting shim then waits forever.
+/// A FIFO at which the exec shim waits before it executes the program. A drop removes the FIFO; a
+/// waiting shim then waits forever.
 pub struct ExecGate(PathBuf);
 
 impl ExecGate {
-    /// Only `user`, or this program's user, may read the FIFO. Fails if it exists.
+    /// Only `user` may read the FIFO; `None`: this program's user. Fails if the file exists.
     pub fn create(job: &Job, user: Option<User>) -> Result<Option<ExecGate>> {
         let Some(path) = job.exec_gate.as_deref() else {
             return Ok(None);

@@ -8,7 +8,7 @@ mod service;
 use super::{
     Abilities, CgroupName, Job, Launched, Launcher, Limits, NAME_PREFIX,
     cgroup::has_word,
-    limits::device_node,
+    limits::disk_node,
     poll_until,
     program::{self, User},
 };
@@ -30,7 +30,7 @@ const UNIT_TIMEOUT: Duration = Duration::from_secs(120);
 
 pub struct Systemd {
     bus: Bus,
-    cgroup: PathBuf,
+    cgroup_root: PathBuf,
     abilities: Abilities,
     has_exit_type: bool,
 }
@@ -63,7 +63,7 @@ impl Systemd {
         };
         Ok(Systemd {
             bus,
-            cgroup: host.cgroup.clone(),
+            cgroup_root: host.cgroup.clone(),
             abilities,
             has_exit_type,
         })
@@ -73,7 +73,7 @@ impl Systemd {
     fn start(&self, job: &Job, program: &Path) -> Result<Service> {
         let user = User::of(job, Path::new("/etc"))?;
         for limit in &job.limits.io {
-            device_node(&limit.device)?;
+            disk_node(&limit.device)?;
         }
         let manager_variables = self.bus.environment()?;
         let properties = service_properties(
@@ -89,7 +89,7 @@ impl Systemd {
         )?;
 
         let bus = self.bus.clone();
-        let mut service = Service::begin(bus, &self.cgroup, job, &slice_properties)?;
+        let mut service = Service::create_slice(bus, &self.cgroup_root, job, &slice_properties)?;
         let differences = job.limits.differences(&service.limits()?);
         if !differences.is_empty() {
             bail!("{}.slice: {}", job.name, differences.join("; "));
@@ -233,7 +233,7 @@ fn slice_properties(description: String, limits: &Limits) -> Result<Properties> 
     Ok(properties)
 }
 
-/// A bit for each CPU.
+/// The bit mask of `AllowedCPUs`, lowest CPU first.
 fn mask(cpus: &[u32]) -> Vec<u8> {
     let mut mask = Vec::new();
     for cpu in cpus {
@@ -349,7 +349,7 @@ fn environment(job: &Job, manager_variables: &[String]) -> Result<Properties> {
 
 fn utf8(text: &OsStr) -> Result<String> {
     text.to_str().map(str::to_owned).ok_or_else(|| {
-        anyhow!("{text:?} is not UTF-8, which systemd does not take: rename it, or use the launcher `direct`")
+        anyhow!("{text:?} is not UTF-8, which systemd does not accept: rename it, or use the launcher `direct`")
     })
 }
 

@@ -1,7 +1,7 @@
 use super::{
     CgroupState, CpuSet, IoLimit, Limits, Pressure,
     cgroup::{parse_optional, read_optional, write},
-    limits::{device_node, device_path},
+    limits::{device_path, disk_node},
     path_error,
 };
 use anyhow::{Result, anyhow};
@@ -11,8 +11,8 @@ use faultline_kernel::parse::{
 };
 use std::{collections::BTreeMap, path::Path, time::Duration};
 
-/// Limits of `folder`. A device that is also in `requested` has the name that it has there. A
-/// missing file means no limit.
+/// Limits of `folder`. A device in `requested` has the same path in the result. A missing file is
+/// no limit.
 pub fn limits(folder: &Path, requested: &[IoLimit]) -> Result<Limits> {
     check_exists(folder)?;
     Ok(Limits {
@@ -67,7 +67,7 @@ pub fn is_empty(folder: &Path) -> Result<bool> {
     let events = counts(folder, file)?;
     let populated = events
         .get("populated")
-        .ok_or_else(|| invalid_file(folder, file, "it does not say whether it is populated"))?;
+        .ok_or_else(|| invalid_file(folder, file, "it has no line `populated`"))?;
     Ok(*populated == 0)
 }
 
@@ -127,7 +127,7 @@ fn io_limits(folder: &Path, requested: &[IoLimit]) -> Result<Vec<IoLimit>> {
         let kernel_device = limit.device.clone();
         if let Some(same) = requested
             .iter()
-            .find(|other| device_node(&other.device).is_ok_and(|node| node == kernel_device))
+            .find(|other| disk_node(&other.device).is_ok_and(|node| node == kernel_device))
         {
             limit.device.clone_from(&same.device);
         }

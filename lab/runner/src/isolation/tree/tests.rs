@@ -43,10 +43,13 @@ fn a_folder_replaced_by_a_link_is_not_entered() {
 #[test]
 fn only_a_regular_file_is_opened_without_blocking() {
     let (_scene, folder) = scene();
-    assert!(matches!(folder.file(c"file").unwrap(), OpenResult::Open(_)));
+    assert!(matches!(
+        folder.open_file(c"file").unwrap(),
+        OpenResult::Open(_)
+    ));
     for name in [c"to-folder", c"to-file", c"folder", c"fifo", c"missing"] {
         assert!(
-            matches!(folder.file(name).unwrap(), OpenResult::Changed),
+            matches!(folder.open_file(name).unwrap(), OpenResult::Changed),
             "{name:?}"
         );
     }

@@ -1,4 +1,4 @@
-//! The daemon's log. It is only quoted to the user: no decision depends on it.
+//! The daemon's log. Its text is for the user: no decision depends on it.
 
 use rustix::fs::{
     FallocateFlags, MemfdFlags, OFlags, fallocate, fcntl_getfl, fcntl_setfl, memfd_create,
@@ -13,8 +13,8 @@ const TAIL_BYTES: u64 = 16 << 10;
 const MAX_LINES_WITHOUT_LEVEL: usize = 3;
 const LEVELS: [&str; 5] = [" ERROR ", " WARN ", " INFO ", " DEBUG ", " TRACE "];
 
-/// A file in memory or on disk. Not a pipe, because it would break if this program were killed
-/// while the daemon finishes the recording.
+/// A file in memory or on disk. A pipe would break if this program were killed while the daemon
+/// finishes the recording.
 pub struct Log {
     file: File,
     read_position: u64,
@@ -59,7 +59,7 @@ impl Log {
     }
 
     /// Keeps the tail, and the size of the file, so that no concurrent write is lost. Each hole
-    /// begins at 0: the page in which the last hole ended was not freed.
+    /// begins at 0, because the last hole did not free the page in which it ended.
     fn free_read_bytes(&mut self) {
         let end = self.read_position.saturating_sub(TAIL_BYTES);
         let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;

@@ -1,4 +1,4 @@
-use super::{CgroupRoots, v1};
+use super::{DirectPaths, v1};
 use crate::isolation::launch::{
     Abilities, Limits,
     cgroup::{has_word, read, subfolders, write},
@@ -18,24 +18,26 @@ use std::{
     process,
 };
 
-/// The cgroups of one run, or the parents in which the cgroups of runs are created.
+/// The cgroup of a program, or the parent in which these cgroups are created. Version 1 has a
+/// folder for each controller.
 #[derive(Debug)]
 pub enum Cgroups {
     V1 {
         folders: v1::Folders,
-        /// A cgroup of version 2 without controllers, for pressure. It is below this program's own
-        /// cgroup, so that its manager, such as systemd, still finds the processes. Absent if
-        /// version 2 is not mounted or reports no pressure.
+        /// A cgroup of version 2 without controllers, for pressure. The parent is the cgroup of
+        /// this program, so that the manager of that cgroup, such as systemd, still finds the
+        /// processes. Absent if version 2 is not mounted or reports no pressure.
         pressure_cgroup: Option<Unified>,
     },
     V2(Unified),
 }
 
+/// A cgroup of version 2.
 #[derive(Debug)]
 pub struct Unified {
     pub folder: PathBuf,
-    /// The limits of all ancestors up to this one apply as well. Groups of an earlier program may
-    /// be anywhere below it.
+    /// The mount point. The limits of all ancestors up to the mount point apply as well. Cgroups of
+    /// an earlier launcher may be anywhere below the mount point.
     pub top: PathBuf,
 }
 
@@ -49,9 +51,9 @@ impl Unified {
 }
 
 impl Cgroups {
-    /// Version 1 if it has the memory controller, which the kernel gives to one version only.
-    pub fn parents(roots: &CgroupRoots) -> Result<Cgroups> {
-        let host = &roots.host;
+    /// Uses version 1 if it has the memory controller, because only one version can have it.
+    pub fn find_parents(paths: &DirectPaths) -> Result<Cgroups> {
+        let host = &paths.host;
         let mounts = host.read_proc("self/mountinfo", mountinfo::parse)?;
         let v1 = |controller: &str| {
             let mount = mounts
@@ -75,7 +77,7 @@ impl Cgroups {
             });
         }
         let own = own_cgroup(host)?;
-        let folder = match &roots.delegated {
+        let folder = match &paths.delegated {
             Some(delegated) => delegated.clone(),
             None => cgroup_parent_folder(&own.folder),
         };
@@ -155,7 +157,7 @@ fn check_writable(folder: &Path) -> Result<()> {
     })
 }
 
-/// Parent of new cgroups. `own`, this program's cgroup, may be a leaf in it.
+/// Parent of new cgroups: this program's cgroup `own`, or the cgroup around it if it is the leaf.
 fn cgroup_parent_folder(own: &Path) -> PathBuf {
     match (own.file_name(), own.parent()) {
         (Some(name), Some(parent)) if name == SELF_LEAF => parent.to_owned(),
@@ -163,13 +165,13 @@ fn cgroup_parent_folder(own: &Path) -> PathBuf {
     }
 }
 
-/// The leaf that this program moves into, so that its cgroup has no processes.
+/// The leaf that this program moves into, so that the delegated cgroup has no processes.
 const SELF_LEAF: &str = "faultline.own";
 
 const SUBTREE_CONTROL: &str = "cgroup.subtree_control";
 
-/// Enables the needed controllers for cgroups in `delegated`, which cannot pass them on while it
-/// has processes itself.
+/// Enables the needed controllers for cgroups in `delegated`. A cgroup that has processes itself
+/// cannot enable controllers.
 pub fn enable_controllers(delegated: &Path, limits: &Limits) -> Result<()> {
     let controllers = [
         ("memory", true),
@@ -189,7 +191,7 @@ pub fn enable_controllers(delegated: &Path, limits: &Limits) -> Result<()> {
     match fs::write(&path, &text) {
         // EBUSY: the cgroup has processes itself.
         Err(error) if error.raw_os_error() == Some(Errno::BUSY.raw_os_error()) => {
-            move_processes(delegated)?;
+            move_into_leaf(delegated)?;
             write(delegated, SUBTREE_CONTROL, text)
         }
         done => done.map_err(path_error(&path)),
@@ -220,7 +222,7 @@ fn check_no_other_processes(folder: &Path) -> Result<()> {
     )
 }
 
-fn move_processes(folder: &Path) -> Result<()> {
+fn move_into_leaf(folder: &Path) -> Result<()> {
     check_no_other_processes(folder)?;
     let leaf = folder.join(SELF_LEAF);
     match fs::create_dir(&leaf) {
@@ -232,7 +234,7 @@ fn move_processes(folder: &Path) -> Result<()> {
     write(&leaf, "cgroup.procs", process::id())
 }
 
-/// Moves this program back once no cgroups are left.
+/// Moves this program back to `delegated` if no other cgroup is in it.
 pub fn move_out_of_leaf(delegated: &Path) -> Result<()> {
     let leaf = delegated.join(SELF_LEAF);
     if subfolders(delegated)? != [leaf.clone()] {

@@ -20,7 +20,7 @@ use std::{
 /// Time for a killed process to exit: freeing a validator's memory takes time.
 const KILL_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// The cgroup of one run. In version 1 it has a folder for each controller.
+/// The cgroup of one program of a run.
 pub struct RunCgroup {
     pub name: String,
     cgroups: Cgroups,
@@ -214,7 +214,7 @@ fn name_with_prefix(folder: &Path, prefix: &str) -> Option<String> {
 /// Lifts limits under which processes wait for memory and cannot handle SIGTERM; best effort.
 pub fn lift_memory_limits(folders: &[PathBuf]) {
     for folder in folders {
-        // Fails in version 1, which has no such file and lets nobody create one.
+        // Fails in version 1, which has no `memory.high`.
         let _ = v2::set_memory_high(folder, None);
         if v1::waits_when_full(folder) {
             let _ = v1::set_memory_limit(folder, None);
@@ -222,7 +222,7 @@ pub fn lift_memory_limits(folders: &[PathBuf]) {
     }
 }
 
-/// Sends SIGTERM once to each process, which in version 1 is in a folder of every controller.
+/// Sends SIGTERM once to each process. In version 1, several folders list the same process.
 pub fn terminate(folders: &[PathBuf]) -> Result<()> {
     let mut signalled = BTreeSet::new();
     for folder in folders {

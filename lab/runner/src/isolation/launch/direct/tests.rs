@@ -3,7 +3,7 @@ use crate::isolation::{CgroupName, CgroupState, launch::v2};
 use std::{fs, path::Path};
 
 /// A host with these files below `proc` and `sys/fs/cgroup`.
-fn host(files: &[(&str, &str)]) -> (tempfile::TempDir, CgroupRoots) {
+fn host(files: &[(&str, &str)]) -> (tempfile::TempDir, DirectPaths) {
     let folder = tempfile::tempdir().unwrap();
     for (name, text) in files {
         let path = folder.path().join(name);
@@ -14,11 +14,11 @@ fn host(files: &[(&str, &str)]) -> (tempfile::TempDir, CgroupRoots) {
         )
         .unwrap();
     }
-    let roots = CgroupRoots {
+    let paths = DirectPaths {
         host: HostRoot::below(folder.path()),
-        ..CgroupRoots::default()
+        ..DirectPaths::default()
     };
-    (folder, roots)
+    (folder, paths)
 }
 
 fn own(file: &str) -> String {
@@ -32,7 +32,7 @@ const V1: &str = "26 1 0:23 / ROOT/sys/fs/cgroup/memory rw - cgroup cgroup rw,me
 
 #[test]
 fn on_a_hybrid_host_groups_use_the_memory_hierarchy() {
-    let (folder, roots) = host(&[
+    let (folder, paths) = host(&[
         ("proc/self/mountinfo", V1),
         (
             "sys/fs/cgroup/memory/memory.limit_in_bytes",
@@ -40,7 +40,7 @@ fn on_a_hybrid_host_groups_use_the_memory_hierarchy() {
         ),
         ("sys/fs/cgroup/blkio/blkio.throttle.read_bps_device", ""),
     ]);
-    let direct = Direct::new(&roots).unwrap();
+    let direct = Direct::new(&paths).unwrap();
     assert_eq!(direct.name(), "cgroup v1");
     let Cgroups::V1 { folders, .. } = &direct.parents else {
         panic!("{direct:?}")
@@ -62,7 +62,7 @@ fn on_a_hybrid_host_groups_use_the_memory_hierarchy() {
 
 #[test]
 fn cgroup_v2_uses_the_own_or_the_configured_parent() {
-    let (folder, mut roots) = host(&[
+    let (folder, mut paths) = host(&[
         ("proc/self/mountinfo", V2),
         (&own("cgroup"), "0::/a.slice/b.service\n"),
         (
@@ -73,7 +73,7 @@ fn cgroup_v2_uses_the_own_or_the_configured_parent() {
         ("sys/fs/cgroup/a.slice/b.service/memory.swap.max", "max\n"),
         ("sys/fs/cgroup/given/cgroup.controllers", "memory io\n"),
     ]);
-    let direct = Direct::new(&roots).unwrap();
+    let direct = Direct::new(&paths).unwrap();
     assert_eq!(direct.name(), "cgroup v2");
     let expected = Abilities {
         memory_high: true,
@@ -82,8 +82,8 @@ fn cgroup_v2_uses_the_own_or_the_configured_parent() {
         ..Abilities::default()
     };
     assert_eq!(direct.abilities(), &expected);
-    roots.delegated = Some(folder.path().join("sys/fs/cgroup/given"));
-    let direct = Direct::new(&roots).unwrap();
+    paths.delegated = Some(folder.path().join("sys/fs/cgroup/given"));
+    let direct = Direct::new(&paths).unwrap();
     assert!(
         direct.abilities().io && !direct.abilities().cpus,
         "{direct:?}"
@@ -92,12 +92,12 @@ fn cgroup_v2_uses_the_own_or_the_configured_parent() {
 
 #[test]
 fn a_missing_memory_controller_is_reported_with_a_remedy() {
-    let (_folder, roots) = host(&[
+    let (_folder, paths) = host(&[
         ("proc/self/mountinfo", V2),
         (&own("cgroup"), "0::/a.slice\n"),
         ("sys/fs/cgroup/a.slice/cgroup.controllers", "cpu pids\n"),
     ]);
-    let error = Direct::new(&roots).unwrap_err().to_string();
+    let error = Direct::new(&paths).unwrap_err().to_string();
     assert!(
         error.contains("no memory controller") && error.contains("cpu pids"),
         "{error}"
@@ -106,7 +106,7 @@ fn a_missing_memory_controller_is_reported_with_a_remedy() {
 
 #[test]
 fn a_non_empty_parent_cgroup_is_refused_immediately() {
-    let (folder, roots) = host(&[
+    let (folder, paths) = host(&[
         ("proc/self/mountinfo", V2),
         (&own("cgroup"), "0::/a.scope\n"),
         ("sys/fs/cgroup/a.scope/cgroup.controllers", "memory\n"),
@@ -114,19 +114,19 @@ fn a_non_empty_parent_cgroup_is_refused_immediately() {
         ("sys/fs/cgroup/a.scope/cgroup.subtree_control", "\n"),
         ("sys/fs/cgroup/a.scope/cgroup.procs", "1\n"),
     ]);
-    let error = Direct::new(&roots).unwrap_err().to_string();
+    let error = Direct::new(&paths).unwrap_err().to_string();
     assert!(
         error.contains("a.scope") && error.contains("Delegate=yes"),
         "{error}"
     );
     let procs = folder.path().join("sys/fs/cgroup/a.scope/cgroup.procs");
     fs::write(procs, format!("{}\n", std::process::id())).unwrap();
-    Direct::new(&roots).unwrap();
+    Direct::new(&paths).unwrap();
 }
 
 #[test]
 fn leftover_groups_are_found_by_their_full_experiment_name() {
-    let (_folder, roots) = host(&[
+    let (_folder, paths) = host(&[
         ("proc/self/mountinfo", V2),
         (&own("cgroup"), "0::/a.slice\n"),
         ("sys/fs/cgroup/a.slice/cgroup.controllers", "memory\n"),
@@ -144,7 +144,7 @@ fn leftover_groups_are_found_by_their_full_experiment_name() {
         ),
         ("sys/fs/cgroup/faultline.own/cgroup.procs", ""),
     ]);
-    let mut found = Direct::new(&roots).unwrap().leftovers("x").unwrap();
+    let mut found = Direct::new(&paths).unwrap().leftovers("x").unwrap();
     found.sort();
     assert_eq!(
         found,

@@ -71,7 +71,7 @@ trait UnitProperties {
     fn get_all(&self, interface: &str) -> zbus::Result<HashMap<String, OwnedVariant>>;
 }
 
-/// The connection to systemd. It also holds the references that keep units loaded.
+/// A connection to systemd, whose references keep units loaded.
 #[derive(Clone)]
 pub struct Bus {
     manager: ManagerProxy<'static>,

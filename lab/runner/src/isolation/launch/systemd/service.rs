@@ -22,12 +22,12 @@ const APPLY_TIMEOUT: Duration = Duration::from_secs(2);
 /// Interval of kills: a process that starts during one kill gets the next.
 const KILL_INTERVAL: Duration = Duration::from_millis(500);
 
-/// Dropping it removes both units.
+/// A slice, and the service in it. A drop removes both units.
 pub struct Service {
     bus: Bus,
     slice: String,
     name: String,
-    root: PathBuf,
+    cgroup_root: PathBuf,
     slice_cgroup: PathBuf,
     requested_io: Vec<IoLimit>,
     /// The exec shim waits here before it executes the program.
@@ -37,15 +37,20 @@ pub struct Service {
 }
 
 impl Service {
-    /// Creates the slice with its limits. After an error nothing is left.
-    pub fn begin(bus: Bus, root: &Path, job: &Job, properties: &Properties) -> Result<Service> {
+    /// After an error nothing is left.
+    pub fn create_slice(
+        bus: Bus,
+        cgroup_root: &Path,
+        job: &Job,
+        properties: &Properties,
+    ) -> Result<Service> {
         let slice = format!("{}.slice", job.name);
         bus.start(&slice, properties)?;
         let mut service = Service {
             bus,
             slice,
             name: format!("{}.service", job.name),
-            root: root.to_owned(),
+            cgroup_root: cgroup_root.to_owned(),
             slice_cgroup: PathBuf::new(),
             requested_io: job.limits.io.clone(),
             exec_gate: None,
@@ -63,7 +68,7 @@ impl Service {
             .cgroup()
             .filter(|_| !unit.is_down())
             .ok_or_else(|| anyhow!("{slice}: systemd has not made its cgroup"))?;
-        cgroup_folder(&self.root, path)
+        cgroup_folder(&self.cgroup_root, path)
             .ok_or_else(|| anyhow!("{slice}: {path:?} is no folder of a cgroup"))
     }
 
@@ -78,7 +83,11 @@ impl Service {
                 self.pid = pid;
                 Ok(())
             }
-            _ => Err(not_started(job, &unit)),
+            _ => Err(not_started_error(
+                job,
+                unit.ended(),
+                unit.result().unwrap_or("nothing"),
+            )),
         }
     }
 
@@ -110,7 +119,7 @@ impl Service {
 
     fn service_folder(&self) -> Result<Option<PathBuf>> {
         let unit = self.bus.unit(&self.name)?.filter(|unit| !unit.is_down());
-        Ok(unit.and_then(|unit| cgroup_folder(&self.root, unit.cgroup()?)))
+        Ok(unit.and_then(|unit| cgroup_folder(&self.cgroup_root, unit.cgroup()?)))
     }
 
     fn unit(&self) -> Result<Unit> {
@@ -131,7 +140,7 @@ impl Launched for Service {
         };
         let name = self.name.clone();
         exec_gate.open(&name, message, || match self.poll_end()? {
-            Some(end) => bail!("{name} ended ({end:?}) before its gate was opened"),
+            Some(end) => bail!("{name} ended {end} before its gate was opened"),
             None => Ok(()),
         })
     }
@@ -267,32 +276,29 @@ fn cgroup_folder(root: &Path, cgroup: &str) -> Option<PathBuf> {
     (is_plain && path.components().next().is_some()).then(|| root.join(path))
 }
 
-/// systemd's own exit codes: systemd.exec(5).
-fn not_started(job: &Job, unit: &Unit) -> anyhow::Error {
+/// systemd.exec(5) lists the exit codes from 200 on.
+pub fn not_started_error(job: &Job, end: Option<End>, result: &str) -> anyhow::Error {
     let program = job
         .command
         .first()
-        .map(Path::new)
-        .unwrap_or(Path::new(""))
+        .map_or(Path::new(""), Path::new)
         .display();
     let user = job.user.as_deref().unwrap_or("this user");
-    let reason = match unit.ended() {
+    let reason = match end {
         Some(End::Code(200)) => match &job.folder {
             Some(folder) => format!("{} cannot be entered by {user}", folder.display()),
             None => "the folder / cannot be entered".to_owned(),
         },
         Some(End::Code(203)) => format!("it cannot be executed by {user}"),
-        Some(End::Code(205)) => format!(
-            "its number of open files cannot be set to {:?}",
-            job.open_files
-        ),
+        Some(End::Code(205)) => {
+            "systemd cannot set its limits of open files and locked memory".to_owned()
+        }
         Some(End::Code(209)) => format!("{} cannot be written", job.output.display()),
         Some(End::Code(216 | 217)) => format!("there is no user {user}"),
-        Some(End::Code(status) | End::Signal(status)) => format!(
-            "systemd says {} ({status})",
-            unit.result().unwrap_or("nothing")
-        ),
-        None => format!("systemd says {}", unit.result().unwrap_or("nothing")),
+        Some(End::Code(status) | End::Signal(status)) => {
+            format!("systemd says {result} ({status})")
+        }
+        None => format!("systemd says {result}"),
     };
     anyhow!("{program} cannot be started: {reason}")
 }

@@ -1,4 +1,7 @@
-use super::{super::CpuSet, *};
+use super::{
+    super::{CpuSet, End},
+    *,
+};
 use std::{ffi::OsString, os::unix::ffi::OsStringExt, time::Duration};
 
 fn job() -> Job {
@@ -115,4 +118,13 @@ fn a_non_utf8_value_is_refused_with_a_message() {
         .unwrap_err()
         .to_string();
     assert!(error.contains("UTF-8"), "{error}");
+}
+
+#[test]
+fn the_error_of_a_program_without_its_limits_names_both_limits() {
+    let error = service::not_started_error(&job(), Some(End::Code(205)), "exit-code");
+    assert_eq!(
+        error.to_string(),
+        "true cannot be started: systemd cannot set its limits of open files and locked memory"
+    );
 }
