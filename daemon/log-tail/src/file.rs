@@ -152,7 +152,7 @@ impl Follower {
                 Some(Problem::new(kind, format!("{path} {state}")))
             }
             Err(error) => {
-                self.current_id = None;
+                (self.current_id, self.missing_since) = (None, None);
                 Some(problem(&self.path, &error))
             }
         }

@@ -337,6 +337,19 @@ fn a_non_regular_log_is_broken_until_replaced_by_a_file() {
 }
 
 #[test]
+fn a_log_missing_again_after_another_problem_gets_a_new_grace_period() {
+    let mut rig = Rig::over(|path| fs::write(path, "").unwrap());
+    fs::remove_file(rig.path("log")).unwrap();
+    rig.poll();
+    fs::create_dir(rig.path("log")).unwrap();
+    rig.poll();
+    assert_eq!(rig.problem_kind(), Some(ProblemKind::Broken));
+    fs::remove_dir(rig.path("log")).unwrap();
+    rig.poll_after(Duration::from_secs(60));
+    assert_eq!(rig.problem(), None);
+}
+
+#[test]
 fn the_startup_step_in_the_log_is_reported() {
     let mut rig = Rig::over(nothing);
     assert_eq!(rig.tail.status().snapshot().last_step, None);
