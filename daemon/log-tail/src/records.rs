@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-/// A poll that takes longer is a problem: it normally takes milliseconds.
+/// A longer poll is a problem. Polls normally take milliseconds.
 const POLL_TIMEOUT: Duration = Duration::from_secs(5);
 
 pub trait RecordSink: Send {
@@ -105,13 +105,13 @@ pub struct StartupStep {
 
 #[derive(Clone, Default)]
 pub struct LogStatus {
-    /// False before the first poll and while there is a problem.
+    /// False until the log was opened or polled, and while there is a problem.
     pub up: bool,
     pub problem: Option<Problem>,
     pub bytes: u64,
     /// Records passed to the sink: lines, and datapoints joined from several lines.
     pub records: u64,
-    /// Unusable: over 64 KiB, cut off, with an unclosed string, or a journal entry of another form.
+    /// Records over 64 KiB, cut off or with an unclosed string, and malformed journal entries.
     pub bad_records: u64,
     pub last_record_at: Option<Stamp>,
     /// The last reported step of a start; `None` if there was none since the daemon started.
