@@ -112,9 +112,9 @@ impl Saver {
         };
         let bytes = length("") + length("-wal");
         folder::make_space(folder, config, bytes, job.origin)?;
-        let path = folder::unused_path(folder, name, reason, job.taken_at)
+        let path = folder::unused_path(folder, name, reason, job.queued_at)
             .ok_or("too many saves in one second")?;
-        let at = job.taken_at.unix.as_nanos().to_string();
+        let at = job.queued_at.unix.as_nanos().to_string();
         let meta = [
             ("saved_reason", reason),
             ("saved_text", job.request_text.as_str()),
@@ -165,9 +165,10 @@ type SaveResult = Result<PathBuf, String>;
 struct SaveJob {
     reason: SaveReason,
     origin: SaveOrigin,
-    /// The reason that a request gives; empty without one.
+    /// The text of a request; otherwise empty.
     request_text: String,
-    taken_at: Stamp,
+    /// Zero until the recorder's thread queues the job.
+    queued_at: Stamp,
     reply: Option<oneshot::Sender<SaveResult>>,
 }
 
@@ -207,7 +208,7 @@ impl FlightRecorderHandle {
             reason: SaveReason::Request,
             origin,
             request_text: text.to_owned(),
-            taken_at: Stamp::default(),
+            queued_at: Stamp::default(),
             reply: Some(reply),
         });
         Some(result)

@@ -138,7 +138,7 @@ impl Ring {
             let detail = json!({ "name": "saved on request", "text": request.request_text });
             self.write(&[RecordingEntry::event(now, EventKind::Mark, detail)], now);
             self.save(SaveJob {
-                taken_at: now,
+                queued_at: now,
                 ..request
             });
         }
@@ -149,7 +149,7 @@ impl Ring {
             reason,
             origin: SaveOrigin::Automatic,
             request_text: String::new(),
-            taken_at: now,
+            queued_at: now,
             reply: None,
         });
     }
