@@ -8,7 +8,7 @@
 mod folder;
 mod ring;
 
-pub use folder::{MARKER_FILE, RING_FILE, check};
+pub use folder::{MARKER_FILE, RING_FILE, check_folder};
 pub use ring::Ring;
 
 use crate::recorder::RecorderStatus;
@@ -46,7 +46,7 @@ pub struct FlightContext {
 /// Creates the folder if it is missing. On a full disk, the ring tries again later.
 ///
 /// # Errors
-/// The folder has other content, or cannot be created or marked.
+/// The folder has files but no marker, or cannot be created or marked.
 pub fn build(context: FlightContext, new_recording: NewRecording) -> Result<(Ring, Saver), String> {
     if let Err(error) = folder::prepare(&context.folder)
         && !error.is_full

@@ -35,11 +35,11 @@ removes the oldest automatic ones (NAME-oom_kill-TIME.fltl, and the same with ex
 and set_aside). Without this file it removes nothing, and saves nothing once the folder is full.
 ";
 
-/// Checks the folder; creates nothing.
+/// Creates nothing.
 ///
 /// # Errors
-/// It has other content, is not a folder, or cannot be created.
-pub fn check(folder: &Path) -> Result<(), String> {
+/// The folder has files but no marker, is not a folder, or cannot be created.
+pub fn check_folder(folder: &Path) -> Result<(), String> {
     let shown = folder.display();
     match fs::read_dir(folder) {
         Ok(mut entries) => {
@@ -54,7 +54,7 @@ pub fn check(folder: &Path) -> Result<(), String> {
         Err(error) if error.kind() == ErrorKind::NotFound => match folder.parent() {
             Some(parent) if parent.as_os_str().is_empty() || parent.is_dir() => Ok(()),
             _ => Err(format!(
-                "{shown} cannot be made: the folder above it is missing; make that first"
+                "{shown} cannot be made: the folder above it is missing; create it first"
             )),
         },
         Err(error) => Err(format!("{shown} cannot be used: {error}")),
@@ -63,7 +63,7 @@ pub fn check(folder: &Path) -> Result<(), String> {
 
 /// Creates the folder for this user and group only, and marks it.
 pub fn prepare(folder: &Path) -> Result<(), PrepareError> {
-    check(folder).map_err(|message| PrepareError {
+    check_folder(folder).map_err(|message| PrepareError {
         message,
         is_full: false,
     })?;
