@@ -53,7 +53,7 @@ pub fn build(context: FlightContext, new_recording: NewRecording) -> Result<(Rin
     {
         return Err(error.message);
     }
-    context.handle.0.state.lock().last_saved_at = folder::last_save(&context.folder);
+    context.handle.0.state.lock().last_saved_at = folder::last_saved_at(&context.folder);
     let (jobs, queued_jobs) = sync_channel(MAX_QUEUED_JOBS);
     let saver = Saver {
         context: context.clone(),
@@ -186,7 +186,7 @@ struct State {
     requests: Vec<SaveJob>,
     save_counts: [u64; SaveReason::ALL.len()],
     failures: u64,
-    /// Since 1970.
+    /// Unix time.
     last_saved_at: Option<Duration>,
     problem: Option<String>,
     saves_in_progress: usize,
@@ -266,7 +266,7 @@ impl FlightRecorderHandle {
     }
 }
 
-/// When the file was written, since 1970.
+/// Unix time when the file was written.
 fn modified_at(path: &Path) -> Option<Duration> {
     let modified = fs::symlink_metadata(path).ok()?.modified().ok()?;
     modified.duration_since(SystemTime::UNIX_EPOCH).ok()

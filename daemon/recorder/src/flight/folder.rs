@@ -243,8 +243,8 @@ fn no_marker(folder: &Path) -> String {
     )
 }
 
-/// When the newest saved recording was written, since 1970.
-pub fn last_save(folder: &Path) -> Option<Duration> {
+/// Unix time when the newest saved recording was written.
+pub fn last_saved_at(folder: &Path) -> Option<Duration> {
     let saved = list_saved(folder).ok()?;
     let times = saved
         .iter()
