@@ -105,13 +105,13 @@ pub trait RecordingSink: Send {
 
 #[derive(Debug)]
 enum QueueMessage {
-    Tick(Arc<Tick>, FollowedAtTick),
+    Tick(Arc<Tick>, CurrentTarget),
     Point(Box<Point>),
     Mark(Stamp, String),
 }
 
 #[derive(Debug, Clone, Default)]
-struct FollowedAtTick {
+struct CurrentTarget {
     target: Option<Arc<Target>>,
     /// End reason of the previous process; `None` if none has ended.
     end_reason: Option<EndReason>,
@@ -164,7 +164,7 @@ impl Queue {
 #[derive(Debug, Clone)]
 pub struct RecorderHandle {
     queue: Arc<Queue>,
-    followed: Arc<Mutex<FollowedAtTick>>,
+    current: Arc<Mutex<CurrentTarget>>,
     statuses: Vec<Arc<RecorderStatus>>,
     mark_counts: Arc<MarkCounts>,
 }
@@ -209,9 +209,9 @@ impl RecorderHandle {
 
 impl Sink for RecorderHandle {
     fn receive(&mut self, tick: &Arc<Tick>) {
-        let followed = self.followed.lock().clone();
+        let current = self.current.lock().clone();
         self.queue
-            .push(QueueMessage::Tick(Arc::clone(tick), followed));
+            .push(QueueMessage::Tick(Arc::clone(tick), current));
     }
 }
 
@@ -237,7 +237,7 @@ impl Recorder {
         let queue = Arc::new(Queue::default());
         let handle = RecorderHandle {
             queue: Arc::clone(&queue),
-            followed: Arc::default(),
+            current: Arc::default(),
             statuses,
             mark_counts: Arc::default(),
         };
@@ -281,9 +281,9 @@ impl Recorder {
 
     /// Returns each completed manifest of the followed process once.
     fn next_manifest(&mut self) -> Option<RecordingEntry> {
-        let followed = self.event_detector.target.as_ref()?;
+        let target = self.event_detector.target.as_ref()?;
         let manifest = self.completed_manifests.get();
-        let manifest = manifest.filter(|manifest| manifest.target == *followed)?;
+        let manifest = manifest.filter(|manifest| manifest.target == *target)?;
         if self
             .last_manifest
             .as_ref()
@@ -299,9 +299,9 @@ impl Recorder {
         let mut entries = Vec::new();
         for message in self.queue.drain() {
             match message {
-                QueueMessage::Tick(tick, followed) => {
+                QueueMessage::Tick(tick, current) => {
                     self.event_detector
-                        .add_tick(&tick, &followed, &self.describe, &mut entries)
+                        .add_tick(&tick, &current, &self.describe, &mut entries)
                 }
                 QueueMessage::Point(point) => entries.push(RecordingEntry::Point(point)),
                 QueueMessage::Mark(at, name) => {
@@ -404,7 +404,7 @@ mod tests {
             .with_completed_manifests(completed_manifests.clone())
             .with_sink(Box::new(Memory(Arc::clone(&saved_entries))));
         for (number, comm, late) in [(1, "sh", "sh"), (2, "v", "sh"), (3, "v", "v")] {
-            *handle.followed.lock() = FollowedAtTick {
+            *handle.current.lock() = CurrentTarget {
                 target: Some(Arc::new(target(comm))),
                 end_reason: None,
             };
@@ -452,7 +452,7 @@ mod tests {
             at: Stamp::default(),
             batches: Vec::new(),
         };
-        QueueMessage::Tick(Arc::new(tick), FollowedAtTick::default())
+        QueueMessage::Tick(Arc::new(tick), CurrentTarget::default())
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Derives events from successive ticks.
 
-use super::{FollowedAtTick, FollowedProcess, RecordingEntry};
+use super::{CurrentTarget, FollowedProcess, RecordingEntry};
 use crate::manifest::ProcessManifest;
 use faultline_metrics::{
     LabelText, Reading, Stamp, Tick,
@@ -34,13 +34,13 @@ impl EventDetector {
     pub fn add_tick(
         &mut self,
         tick: &Arc<Tick>,
-        followed: &FollowedAtTick,
+        current: &CurrentTarget,
         describe: &DescribeProcess,
         out: &mut Vec<RecordingEntry>,
     ) {
         self.add_time_events(tick, out);
-        if is_other_process_or_program(self.target.as_deref(), followed.target.as_deref()) {
-            if let (Some(before), Some(target)) = (&self.target, &followed.target)
+        if is_other_process_or_program(self.target.as_deref(), current.target.as_deref()) {
+            if let (Some(before), Some(target)) = (&self.target, &current.target)
                 && before.process == target.process
             {
                 // An exec in place: the same process with a new manifest.
@@ -51,7 +51,7 @@ impl EventDetector {
                 })));
                 self.target = Some(Arc::clone(target));
             } else {
-                self.add_process_change(tick, followed, describe, out);
+                self.add_process_change(tick, current, describe, out);
             }
         }
         self.add_restarts(tick, out);
@@ -84,16 +84,16 @@ impl EventDetector {
     fn add_process_change(
         &mut self,
         tick: &Tick,
-        followed: &FollowedAtTick,
+        current: &CurrentTarget,
         describe: &DescribeProcess,
         out: &mut Vec<RecordingEntry>,
     ) {
-        let target = followed.target.as_ref();
+        let target = current.target.as_ref();
         if let Some(before) = &self.target {
-            let replaces_wrapper = followed.end_reason.is_none()
+            let replaces_wrapper = current.end_reason.is_none()
                 && target.is_some_and(|target| target.replaces_wrapper(before));
             if !replaces_wrapper {
-                let reason = followed.end_reason.unwrap_or(EndReason::Unknown);
+                let reason = current.end_reason.unwrap_or(EndReason::Unknown);
                 let kind = match reason {
                     EndReason::OomKill => EventKind::OomKill,
                     _ => EventKind::Exit,

@@ -118,16 +118,16 @@ impl RecorderSampler {
     }
 
     fn store_target(&self, context: &SampleContext<'_>) {
-        let mut followed = self.handle.followed.lock();
-        if followed.target.as_deref() == context.target {
+        let mut current = self.handle.current.lock();
+        if current.target.as_deref() == context.target {
             return;
         }
-        let before = followed.target.take().map(|target| target.process);
+        let before = current.target.take().map(|target| target.process);
         let last_end = self.target_handle.report().last_end;
-        followed.end_reason = last_end
+        current.end_reason = last_end
             .filter(|(process, _)| Some(*process) == before)
             .map(|(_, reason)| reason);
-        followed.target = context.target.map(|target| Arc::new(target.clone()));
+        current.target = context.target.map(|target| Arc::new(target.clone()));
     }
 }
 
