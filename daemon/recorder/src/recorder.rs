@@ -182,16 +182,16 @@ impl RecorderHandle {
         })
     }
 
-    /// Sampled before the tick reaches the sinks.
+    /// Stores a tick's target before the tick reaches the sinks.
     pub fn sampler(
         &self,
         target_handle: TargetHandle,
-        add_flight_recorder: impl Fn(&mut SourceOutput) + Send + 'static,
+        report_flight_recorder: impl Fn(&mut SourceOutput) + Send + 'static,
     ) -> Box<dyn Sampler> {
         Box::new(RecorderSampler {
             handle: self.clone(),
             target_handle,
-            add_flight_recorder: Box::new(add_flight_recorder),
+            report_flight_recorder: Box::new(report_flight_recorder),
             reported_dropped: 0,
             overrun_until: Duration::ZERO,
         })

@@ -97,7 +97,7 @@ impl MarkCounts {
 pub struct RecorderSampler {
     pub handle: RecorderHandle,
     pub target_handle: TargetHandle,
-    pub add_flight_recorder: Box<dyn Fn(&mut SourceOutput) + Send>,
+    pub report_flight_recorder: Box<dyn Fn(&mut SourceOutput) + Send>,
     /// The queue's dropped entries at the last sample.
     pub reported_dropped: u64,
     /// Uptime until which dropped entries are a problem.
@@ -144,7 +144,7 @@ impl Sampler for RecorderSampler {
             ..SourceOutput::default()
         };
         output.problems.extend(self.overrun(context.now.uptime));
-        (self.add_flight_recorder)(&mut output);
+        (self.report_flight_recorder)(&mut output);
         output.readings.extend(self.handle.mark_counts.readings());
         let queue_dropped = self.handle.queue.dropped();
         for status in &self.handle.statuses {
