@@ -1,4 +1,4 @@
-//! Records ticks, events, and the validator's points with their own time, in files for the lab.
+//! Records ticks, events, and points (datapoints with the validator's time) in files for the lab.
 //!
 //! Ticks, points and marks enter a bounded queue. Once a second, one thread takes them and derives
 //! the events. It passes everything to each [`RecordingSink`], which writes one transaction.
@@ -44,10 +44,10 @@ const COMMIT_INTERVAL: Duration = Duration::from_secs(1);
 /// Time from the full second, when the tick comes, to the transaction.
 const DELAY_AFTER_TICK: Duration = Duration::from_millis(250);
 
-/// Enough for a disk that stalls for a minute, at the default interval.
+/// Covers a disk stall of a minute at the default interval.
 const MAX_TICKS: usize = 64;
 
-/// About 350 bytes each. A push of ten seconds has some hundred.
+/// A point has about 350 bytes. A push every ten seconds has some hundreds of points.
 const MAX_POINTS: usize = 8192;
 
 const MAX_MARKS: usize = 64;
@@ -110,6 +110,7 @@ enum QueueMessage {
     Mark(Stamp, String),
 }
 
+/// At the time of a tick.
 #[derive(Debug, Clone, Default)]
 struct CurrentTarget {
     target: Option<Arc<Target>>,
@@ -197,7 +198,7 @@ impl RecorderHandle {
         })
     }
 
-    /// Counts the mark by kind; false if the queue is full.
+    /// Queues the mark and counts it by kind. False if the queue is full.
     pub fn mark(&self, at: Stamp, name: String, kind: Option<&str>) -> bool {
         let is_queued = self.queue.push(QueueMessage::Mark(at, name));
         if is_queued {
@@ -228,7 +229,7 @@ pub struct Recorder {
 
 impl Recorder {
     /// `statuses` are those of the sinks that are added later. `describe` returns the manifest of a
-    /// process. It runs on the recorder's thread, once per process.
+    /// process. It runs on the recorder's thread, once per process and exec.
     pub fn new(
         clock: Clock,
         statuses: Vec<Arc<RecorderStatus>>,

@@ -60,7 +60,7 @@ impl RecorderStatus {
 
 /// With this many kinds, new ones count as `other`: labels must not grow with time.
 const MAX_MARK_KINDS: usize = 16;
-/// Kinds that a memory search of the lab uses. They count separately, even beyond the maximum.
+/// Verdicts of `faultline search`. They count separately, even beyond the maximum.
 const SEARCH_KINDS: [&str; 4] = ["kept_up", "failed", "void", "reference"];
 /// Label value for further kinds and for marks without a kind.
 const OTHER_KIND: &str = "other";
@@ -100,12 +100,13 @@ pub struct RecorderSampler {
     pub report_flight_recorder: Box<dyn Fn(&mut SourceOutput) + Send>,
     /// The queue's dropped entries at the last sample.
     pub reported_dropped: u64,
-    /// Uptime until which dropped entries are a problem.
+    /// Uptime until which past drops are a problem.
     pub overrun_until: Duration,
 }
 
 impl RecorderSampler {
-    /// A problem if the queue dropped entries recently. Its text is constant: it is logged once.
+    /// A problem if the queue dropped entries recently. Its message has no count, because each new
+    /// message is logged.
     fn overrun(&mut self, uptime: Duration) -> Option<Problem> {
         let dropped = self.handle.queue.dropped();
         if std::mem::replace(&mut self.reported_dropped, dropped) < dropped {
