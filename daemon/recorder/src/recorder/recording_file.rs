@@ -102,8 +102,8 @@ impl RecordingFile {
         self.writer.as_mut()
     }
 
-    /// Closes a file that is not at its path any more: the next attempt creates a new one.
-    fn check_file(&mut self, now: Stamp) {
+    /// Closes a file that is not at its path any more. The next attempt creates a new file.
+    fn close_moved_file(&mut self, now: Stamp) {
         let Some(what) = self.file_identity.change() else {
             return;
         };
@@ -122,7 +122,7 @@ impl RecordingFile {
             writer.finish(now)
         };
         if let Err(error) = closed {
-            tracing::warn!(%error, "the end of the existing recording may be lost");
+            tracing::warn!(%error, "the end of the old recording may be lost");
         }
         self.file_identity.remove_wal();
         self.retained.start_with_process(self.process.as_ref());
@@ -131,6 +131,7 @@ impl RecordingFile {
         self.problem_shown_until = Some(now.uptime + PROBLEM_SHOWN_FOR);
         let failure = WriteFailure {
             since: self.last_write,
+            // `record_failure` doubles this before it waits.
             retry_delay: MIN_RETRY_DELAY / 2,
             next_attempt: now.uptime,
             reason: why,
@@ -280,7 +281,7 @@ fn write_entry(writer: &mut Writer, entry: &RecordingEntry) -> Result<(), Error>
 
 impl RecordingSink for RecordingFile {
     fn write_entries(&mut self, entries: &[RecordingEntry], now: Stamp) {
-        self.check_file(now);
+        self.close_moved_file(now);
         if self
             .failure
             .as_ref()
