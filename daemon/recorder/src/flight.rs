@@ -2,8 +2,8 @@
 //! recording if the validator is killed, exits, stalls or falls behind, or on request.
 //!
 //! The recorder's thread writes the ring and decides when to save it. A second thread copies in
-//! small steps, so that a save delays neither a tick nor a row. Only files in the folder with our
-//! marker file are ever deleted.
+//! small steps, so that a save delays neither a tick nor a row. Nothing is deleted in a folder
+//! without our marker file.
 
 mod folder;
 mod ring;
@@ -83,7 +83,7 @@ pub struct Saver {
 }
 
 impl Saver {
-    /// Returns when the ring is closed, after its last saves.
+    /// Returns after the ring is dropped and the queued saves are done.
     pub fn run(self) {
         while let Ok(job) = self.jobs.recv() {
             let (started, reason) = (self.context.clock.now(), reason_in_file_name(&job));
@@ -102,7 +102,7 @@ impl Saver {
     fn save(&self, job: &SaveJob, reason: &str) -> SaveResult {
         let FlightContext {
             folder,
-            host_name: name,
+            host_name,
             config,
             ..
         } = &self.context;
@@ -112,7 +112,7 @@ impl Saver {
         };
         let bytes = length("") + length("-wal");
         folder::make_space(folder, config, bytes, job.origin)?;
-        let path = folder::unused_path(folder, name, reason, job.queued_at)
+        let path = folder::unused_path(folder, host_name, reason, job.queued_at)
             .ok_or("too many saves in one second")?;
         let at = job.queued_at.unix.as_nanos().to_string();
         let meta = [
@@ -227,7 +227,7 @@ impl FlightRecorderHandle {
     }
 
     fn end_save(&self, job: SaveJob, result: SaveResult) {
-        // The tick takes the lock, so the disk is not read under it.
+        // A tick waits for the lock, so the disk is read before.
         let saved_at = result.as_ref().ok().and_then(|path| modified_at(path));
         let mut state = self.0.state.lock();
         state.problem = None;

@@ -118,18 +118,18 @@ impl Ring {
         self.last_prune = now;
         let before = now.unix.saturating_sub(history);
         let Some(writer) = self.file.as_mut().and_then(RecordingFile::writer) else {
-            // The file was removed or replaced. The next open renames one that it cannot continue.
+            // The file was removed or replaced. `open` renames a replacement that is no ring.
             self.file = None;
             return;
         };
-        let failed = writer.prune(before).err();
-        if let Some(error) = &failed {
+        let error = writer.prune(before).err();
+        if let Some(error) = &error {
             writer.rollback();
             if !self.prune_failed {
                 tracing::warn!(%error, "cannot remove old rows from the flight recorder's ring; retrying");
             }
         }
-        self.prune_failed = failed.is_some();
+        self.prune_failed = error.is_some();
     }
 
     fn save_on_request(&mut self, now: Stamp) {
@@ -187,7 +187,8 @@ impl Ring {
     }
 }
 
-/// True if only a new file helps: this one is damaged, newer, no recording, or has other labels.
+/// True if the file cannot be continued: it is damaged, of a newer version, no recording, or has
+/// other labels.
 fn needs_new_file(error: &Error) -> bool {
     matches!(
         error,
