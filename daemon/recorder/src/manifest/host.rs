@@ -137,7 +137,7 @@ fn mounts(root: &HostRoot, hardware: &Hardware) -> Value {
         .take(MAX_MOUNTS)
         .map(|mount| {
             let location = locate_folder(&process_root, &mount.mount_point, &hardware.mounts);
-            // A mount on top hides this one: `space` is then that of the upper mount.
+            // If another mount hides this one, `locate_folder` returns the upper mount.
             let space = location
                 .filter(|location| location.mount == *mount)
                 .and_then(|location| location.space);
