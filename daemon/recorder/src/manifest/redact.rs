@@ -125,9 +125,11 @@ fn redact_url(text: &str) -> String {
         Some((path, query)) => (path, Some(query)),
         None => (rest, None),
     };
+    // In `https://a,https://user:password@b`, the second server is a part of the first path.
+    let is_secret = |part: &str| part.contains('@') || is_key_in_path(part);
     let path: Vec<&str> = path
         .split('/')
-        .map(|part| if is_key_in_path(part) { HIDDEN } else { part })
+        .map(|part| if is_secret(part) { HIDDEN } else { part })
         .collect();
     let query = query.map(|query| {
         let (mark, pairs) = query.split_at_checked(1).unwrap_or(("?", ""));
