@@ -79,13 +79,13 @@ impl RecordingEntry {
     pub fn update_process(&self, process: &mut Option<Arc<FollowedProcess>>) {
         match self {
             RecordingEntry::ProcessChange(followed) => process.clone_from(followed),
-            RecordingEntry::Manifest(described) => {
+            RecordingEntry::Manifest(new) => {
                 if let Some(followed) = process
-                    && followed.target.process == described.target.process
+                    && followed.target.process == new.target.process
                 {
                     *followed = Arc::new(FollowedProcess {
-                        target: Arc::clone(&described.target),
-                        manifest: described.manifest.clone(),
+                        target: Arc::clone(&new.target),
+                        manifest: new.manifest.clone(),
                         ..**followed
                     });
                 }

@@ -275,7 +275,7 @@ fn write_entry(writer: &mut Writer, entry: &RecordingEntry) -> Result<(), Error>
             seen: followed.first_seen,
             manifest: followed.manifest.clone(),
         }),
-        RecordingEntry::Manifest(described) => writer.replace_manifest(&described.manifest),
+        RecordingEntry::Manifest(new) => writer.replace_manifest(&new.manifest),
     }
 }
 
