@@ -196,7 +196,7 @@ fn options(text: &str) -> String {
 }
 
 /// Replaces facts that were read from files by those of the crate `sysinfo`, if `root` is this
-/// machine. A fact stays where sysinfo returns 0 or nothing. The system's name stays if it is known.
+/// machine. A fact stays if sysinfo returns 0 or nothing. A known name of the system always stays.
 ///
 /// Does not query processes, because that raises the limit of open descriptors. Does not query file
 /// system sizes, because that blocks on network mounts.

@@ -19,10 +19,11 @@ pub struct EventDetector {
     phase: Option<LabelText>,
     last_known_phase: Option<LabelText>,
     was_stalled: bool,
-    /// The last reported processed slot. Kept because a stopped process reports none.
+    /// The last reported processed slot, because a stopped process reports none.
     last_slot: Option<f64>,
     /// The last value of the restart counter for each reason.
     restart_counts: [f64; 3],
+    /// The last value of the counter of clock steps.
     clock_steps: f64,
 }
 
@@ -64,7 +65,7 @@ impl EventDetector {
         let steps = tick
             .value_of(&d::CLOCK_STEPS, &[])
             .unwrap_or(self.clock_steps);
-        let was_set = steps > mem::replace(&mut self.clock_steps, steps);
+        let has_stepped = steps > mem::replace(&mut self.clock_steps, steps);
         let Some((number, at)) = self.last_tick.replace((tick.number, tick.at)) else {
             return;
         };
@@ -74,7 +75,7 @@ impl EventDetector {
             let detail = json!({ "why": "ticks were missed", "ticks": ticks, "seconds": seconds });
             out.push(RecordingEntry::event(tick.at, EventKind::Gap, detail));
         }
-        if was_set {
+        if has_stepped {
             let step = tick.at.unix_seconds() - at.unix_seconds() - seconds;
             let detail = json!({ "seconds": (step * 1e3).round() / 1e3 });
             out.push(RecordingEntry::event(tick.at, EventKind::ClockStep, detail));
@@ -172,8 +173,8 @@ impl EventDetector {
     }
 }
 
-/// True for another process or after an exec. Ignores how the process was found, and whether its
-/// file was replaced on disk.
+/// True for another process or after an exec. Ignores how the process was found, and a replacement
+/// of its file on disk.
 fn is_other_process_or_program(before: Option<&Target>, current: Option<&Target>) -> bool {
     let program = |target: &Target| {
         let exe = target.exe.as_ref()?.to_string_lossy();
