@@ -283,8 +283,10 @@ impl Recorder {
     /// Returns each completed manifest of the followed process once.
     fn next_manifest(&mut self) -> Option<RecordingEntry> {
         let target = self.event_detector.target.as_ref()?;
-        let manifest = self.completed_manifests.get();
-        let manifest = manifest.filter(|manifest| manifest.target == *target)?;
+        let manifest = self
+            .completed_manifests
+            .get()
+            .filter(|manifest| manifest.target == *target)?;
         if self
             .last_manifest
             .as_ref()

@@ -72,21 +72,21 @@ pub fn prepare(folder: &Path) -> Result<(), PrepareError> {
         return Ok(());
     }
     let marker = folder.join(MARKER_FILE);
-    let made = fs::DirBuilder::new()
+    fs::DirBuilder::new()
         .recursive(true)
         .mode(0o750)
-        .create(folder);
-    let marked = made.and_then(|()| {
-        // An empty marker is removed, because its text must explain the folder to the operator.
-        fs::write(&marker, MARKER_TEXT).inspect_err(|_| drop(fs::remove_file(&marker)))
-    });
-    marked.map_err(|error| PrepareError {
-        message: format!("{} cannot be made: {error}", folder.display()),
-        is_full: matches!(
-            error.kind(),
-            ErrorKind::StorageFull | ErrorKind::QuotaExceeded
-        ),
-    })
+        .create(folder)
+        .and_then(|()| {
+            // An empty marker is removed, because its text must explain the folder to the operator.
+            fs::write(&marker, MARKER_TEXT).inspect_err(|_| drop(fs::remove_file(&marker)))
+        })
+        .map_err(|error| PrepareError {
+            message: format!("{} cannot be made: {error}", folder.display()),
+            is_full: matches!(
+                error.kind(),
+                ErrorKind::StorageFull | ErrorKind::QuotaExceeded
+            ),
+        })
 }
 
 #[derive(Debug, PartialEq)]

@@ -130,7 +130,7 @@ fn interface(net: &Interface) -> Value {
 
 fn mounts(root: &HostRoot, hardware: &Hardware) -> Value {
     let process_root = root.procfs.join("self/root");
-    let described = hardware
+    hardware
         .mounts
         .iter()
         .filter(|mount| can_store_files(mount))
@@ -148,8 +148,8 @@ fn mounts(root: &HostRoot, hardware: &Hardware) -> Value {
                 },
                 &hardware.disks,
             )
-        });
-    described.collect()
+        })
+        .collect()
 }
 
 /// True if a validator could store files there.
