@@ -3,23 +3,23 @@
 //! The caller polls every [`POLL_INTERVAL`]. inotify would not avoid the polls: it misses changes
 //! on network file systems and behind symbolic links.
 //!
-//! **Start**: at the end of the file. A file that appears later is read from its beginning. A file
-//! that is older than the daemon, and only now got the name or became readable, is read from its
-//! end.
+//! **Start**: reading starts at the end of the file. A file that appears later is read from its
+//! beginning. If it is older than the daemon (renamed, or now readable), it is read from its end.
 //!
 //! **Rename**: the validator writes to the old file until it has handled SIGUSR1, which Agave 4.2
 //! and later do only after the start-up. So the old file is read until the new one has data and the
 //! old one was quiet for [`CLOSE_OLD_FILE_AFTER`].
 //!
 //! **Truncation** (`copytruncate`): detected by the size or, if the file has grown beyond the
-//! offset again, by the last KiB before the offset. Every read compares it first.
+//! offset again, by the last KiB before the offset. Each read first compares that KiB.
 //!
 //! **Copies**: a new file with the same KiB at the same offset (`sed -i`, an undone rotation) is
 //! read from that offset on.
 //!
-//! Lines are lost in three cases: they were written between the last poll and a truncation; their
-//! file had the name only between two polls; a truncated file grew again to the same KiB at the
-//! same offset. A copy whose KiB before the offset differs is read from its beginning.
+//! Lines are lost in four cases: they were written between the last poll and a truncation; their
+//! file had the name only between two polls; their file was deleted and then quiet for a minute; a
+//! truncated file has the same KiB at the same offset again. A copy whose KiB before the offset
+//! differs is read from its beginning.
 
 mod followed;
 
@@ -42,7 +42,7 @@ pub const POLL_INTERVAL: Duration = Duration::from_millis(250);
 /// An old file is closed once it has not grown for this long and the new file has data.
 pub const CLOSE_OLD_FILE_AFTER: Duration = Duration::from_secs(5);
 
-/// A deleted file without writers is closed after this long, to free its space.
+/// A deleted file that has not grown for this long is closed, to free its space.
 const CLOSE_DELETED_FILE_AFTER: Duration = Duration::from_secs(60);
 
 /// A missing log file is a problem after this long. During a rotation it is missing for a moment.
@@ -152,7 +152,7 @@ impl Follower {
                 Some(Problem::new(kind, format!("{path} {state}")))
             }
             Err(error) => {
-                self.current_id = None;
+                (self.current_id, self.missing_since) = (None, None);
                 Some(problem(&self.path, &error))
             }
         }

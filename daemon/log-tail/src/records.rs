@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-/// A poll that takes longer is a problem: it normally takes milliseconds.
+/// A longer poll is a problem. Polls normally take milliseconds.
 const POLL_TIMEOUT: Duration = Duration::from_secs(5);
 
 pub trait RecordSink: Send {
@@ -39,7 +39,7 @@ impl RecordWriter {
             bytes: 0,
             records: 0,
             bad_records: 0,
-            progress: None,
+            last_step: None,
         }
     }
 }
@@ -51,7 +51,7 @@ pub struct RecordBatch<'a> {
     bytes: u64,
     records: u64,
     bad_records: u64,
-    progress: Option<StartupStep>,
+    last_step: Option<StartupStep>,
 }
 
 impl RecordBatch<'_> {
@@ -79,7 +79,7 @@ impl RecordBatch<'_> {
         self.writer.sink.record(&record);
         if let Some(progress) = LogLine::parse(&record).progress() {
             let at = self.now;
-            self.progress = Some(StartupStep { at, progress });
+            self.last_step = Some(StartupStep { at, progress });
         }
     }
 
@@ -92,7 +92,7 @@ impl RecordBatch<'_> {
         if self.records > 0 {
             status.last_record_at = Some(self.now);
         }
-        status.progress = self.progress.or(status.progress.take());
+        status.last_step = self.last_step.or(status.last_step);
     }
 }
 
@@ -105,17 +105,17 @@ pub struct StartupStep {
 
 #[derive(Clone, Default)]
 pub struct LogStatus {
-    /// False before the first poll and while there is a problem.
+    /// False until the log was opened or polled, and while there is a problem.
     pub up: bool,
     pub problem: Option<Problem>,
     pub bytes: u64,
     /// Records passed to the sink: lines, and datapoints joined from several lines.
     pub records: u64,
-    /// Unusable: over 64 KiB, cut off, with an unclosed string, or a journal entry of another form.
+    /// Records over 64 KiB, cut off or with an unclosed string, and malformed journal entries.
     pub bad_records: u64,
     pub last_record_at: Option<Stamp>,
     /// The last reported step of a start; `None` if there was none since the daemon started.
-    pub progress: Option<StartupStep>,
+    pub last_step: Option<StartupStep>,
     /// The file being polled, and the start of the poll.
     polling: Option<(Arc<Path>, Stamp)>,
 }

@@ -2,13 +2,13 @@
 //! recording if the validator is killed, exits, stalls or falls behind, or on request.
 //!
 //! The recorder's thread writes the ring and decides when to save it. A second thread copies in
-//! small steps, so that a save delays neither a tick nor a row. Only files in the folder with our
-//! marker file are ever deleted.
+//! small steps, so that a save delays neither a tick nor a row. Nothing is deleted in a folder
+//! without our marker file.
 
 mod folder;
 mod ring;
 
-pub use folder::{MARKER_FILE, RING_FILE, check};
+pub use folder::{MARKER_FILE, RING_FILE, check_folder};
 pub use ring::Ring;
 
 use crate::recorder::RecorderStatus;
@@ -46,14 +46,14 @@ pub struct FlightContext {
 /// Creates the folder if it is missing. On a full disk, the ring tries again later.
 ///
 /// # Errors
-/// The folder has other content, or cannot be created or marked.
+/// The folder has files but no marker, or cannot be created or marked.
 pub fn build(context: FlightContext, new_recording: NewRecording) -> Result<(Ring, Saver), String> {
     if let Err(error) = folder::prepare(&context.folder)
         && !error.is_full
     {
         return Err(error.message);
     }
-    context.handle.0.state.lock().last_saved_at = folder::last_save(&context.folder);
+    context.handle.0.state.lock().last_saved_at = folder::last_saved_at(&context.folder);
     let (jobs, queued_jobs) = sync_channel(MAX_QUEUED_JOBS);
     let saver = Saver {
         context: context.clone(),
@@ -83,7 +83,7 @@ pub struct Saver {
 }
 
 impl Saver {
-    /// Returns when the ring is closed, after its last saves.
+    /// Returns after the ring is dropped and the queued saves are done.
     pub fn run(self) {
         while let Ok(job) = self.jobs.recv() {
             let (started, reason) = (self.context.clock.now(), reason_in_file_name(&job));
@@ -102,7 +102,7 @@ impl Saver {
     fn save(&self, job: &SaveJob, reason: &str) -> SaveResult {
         let FlightContext {
             folder,
-            host_name: name,
+            host_name,
             config,
             ..
         } = &self.context;
@@ -112,9 +112,9 @@ impl Saver {
         };
         let bytes = length("") + length("-wal");
         folder::make_space(folder, config, bytes, job.origin)?;
-        let path = folder::unused_path(folder, name, reason, job.taken_at)
+        let path = folder::unused_path(folder, host_name, reason, job.queued_at)
             .ok_or("too many saves in one second")?;
-        let at = job.taken_at.unix.as_nanos().to_string();
+        let at = job.queued_at.unix.as_nanos().to_string();
         let meta = [
             ("saved_reason", reason),
             ("saved_text", job.request_text.as_str()),
@@ -165,9 +165,10 @@ type SaveResult = Result<PathBuf, String>;
 struct SaveJob {
     reason: SaveReason,
     origin: SaveOrigin,
-    /// The reason that a request gives; empty without one.
+    /// The text of a request; otherwise empty.
     request_text: String,
-    taken_at: Stamp,
+    /// Zero until the recorder's thread queues the job.
+    queued_at: Stamp,
     reply: Option<oneshot::Sender<SaveResult>>,
 }
 
@@ -185,7 +186,7 @@ struct State {
     requests: Vec<SaveJob>,
     save_counts: [u64; SaveReason::ALL.len()],
     failures: u64,
-    /// Since 1970.
+    /// Unix time.
     last_saved_at: Option<Duration>,
     problem: Option<String>,
     saves_in_progress: usize,
@@ -207,7 +208,7 @@ impl FlightRecorderHandle {
             reason: SaveReason::Request,
             origin,
             request_text: text.to_owned(),
-            taken_at: Stamp::default(),
+            queued_at: Stamp::default(),
             reply: Some(reply),
         });
         Some(result)
@@ -226,7 +227,7 @@ impl FlightRecorderHandle {
     }
 
     fn end_save(&self, job: SaveJob, result: SaveResult) {
-        // The tick takes the lock, so the disk is not read under it.
+        // A tick waits for the lock, so the disk is read before.
         let saved_at = result.as_ref().ok().and_then(|path| modified_at(path));
         let mut state = self.0.state.lock();
         state.problem = None;
@@ -265,7 +266,7 @@ impl FlightRecorderHandle {
     }
 }
 
-/// When the file was written, since 1970.
+/// Unix time when the file was written.
 fn modified_at(path: &Path) -> Option<Duration> {
     let modified = fs::symlink_metadata(path).ok()?.modified().ok()?;
     modified.duration_since(SystemTime::UNIX_EPOCH).ok()

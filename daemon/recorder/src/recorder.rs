@@ -1,4 +1,4 @@
-//! Records ticks, events, and the validator's points with their own time, in files for the lab.
+//! Records ticks, events, and points (datapoints with the validator's time) in files for the lab.
 //!
 //! Ticks, points and marks enter a bounded queue. Once a second, one thread takes them and derives
 //! the events. It passes everything to each [`RecordingSink`], which writes one transaction.
@@ -44,10 +44,10 @@ const COMMIT_INTERVAL: Duration = Duration::from_secs(1);
 /// Time from the full second, when the tick comes, to the transaction.
 const DELAY_AFTER_TICK: Duration = Duration::from_millis(250);
 
-/// Enough for a disk that stalls for a minute, at the default interval.
+/// Covers a disk stall of a minute at the default interval.
 const MAX_TICKS: usize = 64;
 
-/// About 350 bytes each. A push of ten seconds has some hundred.
+/// A point has about 350 bytes. A push every ten seconds has some hundreds of points.
 const MAX_POINTS: usize = 8192;
 
 const MAX_MARKS: usize = 64;
@@ -79,13 +79,13 @@ impl RecordingEntry {
     pub fn update_process(&self, process: &mut Option<Arc<FollowedProcess>>) {
         match self {
             RecordingEntry::ProcessChange(followed) => process.clone_from(followed),
-            RecordingEntry::Manifest(described) => {
+            RecordingEntry::Manifest(new) => {
                 if let Some(followed) = process
-                    && followed.target.process == described.target.process
+                    && followed.target.process == new.target.process
                 {
                     *followed = Arc::new(FollowedProcess {
-                        target: Arc::clone(&described.target),
-                        manifest: described.manifest.clone(),
+                        target: Arc::clone(&new.target),
+                        manifest: new.manifest.clone(),
                         ..**followed
                     });
                 }
@@ -105,13 +105,14 @@ pub trait RecordingSink: Send {
 
 #[derive(Debug)]
 enum QueueMessage {
-    Tick(Arc<Tick>, FollowedAtTick),
+    Tick(Arc<Tick>, CurrentTarget),
     Point(Box<Point>),
     Mark(Stamp, String),
 }
 
+/// At the time of a tick.
 #[derive(Debug, Clone, Default)]
-struct FollowedAtTick {
+struct CurrentTarget {
     target: Option<Arc<Target>>,
     /// End reason of the previous process; `None` if none has ended.
     end_reason: Option<EndReason>,
@@ -164,7 +165,7 @@ impl Queue {
 #[derive(Debug, Clone)]
 pub struct RecorderHandle {
     queue: Arc<Queue>,
-    followed: Arc<Mutex<FollowedAtTick>>,
+    current: Arc<Mutex<CurrentTarget>>,
     statuses: Vec<Arc<RecorderStatus>>,
     mark_counts: Arc<MarkCounts>,
 }
@@ -182,22 +183,22 @@ impl RecorderHandle {
         })
     }
 
-    /// Sampled before the tick reaches the sinks.
+    /// Stores a tick's target before the tick reaches the sinks.
     pub fn sampler(
         &self,
         target_handle: TargetHandle,
-        add_flight_recorder: impl Fn(&mut SourceOutput) + Send + 'static,
+        report_flight_recorder: impl Fn(&mut SourceOutput) + Send + 'static,
     ) -> Box<dyn Sampler> {
         Box::new(RecorderSampler {
             handle: self.clone(),
             target_handle,
-            add_flight_recorder: Box::new(add_flight_recorder),
+            report_flight_recorder: Box::new(report_flight_recorder),
             reported_dropped: 0,
             overrun_until: Duration::ZERO,
         })
     }
 
-    /// Counts the mark by kind; false if the queue is full.
+    /// Queues the mark and counts it by kind. False if the queue is full.
     pub fn mark(&self, at: Stamp, name: String, kind: Option<&str>) -> bool {
         let is_queued = self.queue.push(QueueMessage::Mark(at, name));
         if is_queued {
@@ -209,9 +210,9 @@ impl RecorderHandle {
 
 impl Sink for RecorderHandle {
     fn receive(&mut self, tick: &Arc<Tick>) {
-        let followed = self.followed.lock().clone();
+        let current = self.current.lock().clone();
         self.queue
-            .push(QueueMessage::Tick(Arc::clone(tick), followed));
+            .push(QueueMessage::Tick(Arc::clone(tick), current));
     }
 }
 
@@ -228,7 +229,7 @@ pub struct Recorder {
 
 impl Recorder {
     /// `statuses` are those of the sinks that are added later. `describe` returns the manifest of a
-    /// process. It runs on the recorder's thread, once per process.
+    /// process. It runs on the recorder's thread, once per process and exec.
     pub fn new(
         clock: Clock,
         statuses: Vec<Arc<RecorderStatus>>,
@@ -237,7 +238,7 @@ impl Recorder {
         let queue = Arc::new(Queue::default());
         let handle = RecorderHandle {
             queue: Arc::clone(&queue),
-            followed: Arc::default(),
+            current: Arc::default(),
             statuses,
             mark_counts: Arc::default(),
         };
@@ -281,9 +282,11 @@ impl Recorder {
 
     /// Returns each completed manifest of the followed process once.
     fn next_manifest(&mut self) -> Option<RecordingEntry> {
-        let followed = self.event_detector.target.as_ref()?;
-        let manifest = self.completed_manifests.get();
-        let manifest = manifest.filter(|manifest| manifest.target == *followed)?;
+        let target = self.event_detector.target.as_ref()?;
+        let manifest = self
+            .completed_manifests
+            .get()
+            .filter(|manifest| manifest.target == *target)?;
         if self
             .last_manifest
             .as_ref()
@@ -299,9 +302,9 @@ impl Recorder {
         let mut entries = Vec::new();
         for message in self.queue.drain() {
             match message {
-                QueueMessage::Tick(tick, followed) => {
+                QueueMessage::Tick(tick, current) => {
                     self.event_detector
-                        .add_tick(&tick, &followed, &self.describe, &mut entries)
+                        .add_tick(&tick, &current, &self.describe, &mut entries)
                 }
                 QueueMessage::Point(point) => entries.push(RecordingEntry::Point(point)),
                 QueueMessage::Mark(at, name) => {
@@ -404,7 +407,7 @@ mod tests {
             .with_completed_manifests(completed_manifests.clone())
             .with_sink(Box::new(Memory(Arc::clone(&saved_entries))));
         for (number, comm, late) in [(1, "sh", "sh"), (2, "v", "sh"), (3, "v", "v")] {
-            *handle.followed.lock() = FollowedAtTick {
+            *handle.current.lock() = CurrentTarget {
                 target: Some(Arc::new(target(comm))),
                 end_reason: None,
             };
@@ -452,7 +455,7 @@ mod tests {
             at: Stamp::default(),
             batches: Vec::new(),
         };
-        QueueMessage::Tick(Arc::new(tick), FollowedAtTick::default())
+        QueueMessage::Tick(Arc::new(tick), CurrentTarget::default())
     }
 
     #[test]

@@ -242,7 +242,7 @@ impl Conclusions {
         let log = log.unwrap_or_default();
         let last_line_at = log.last_record_at.filter(|at| *at >= self.followed_at);
         let log_step = log
-            .progress
+            .last_step
             .filter(|log_step| log_step.at >= self.followed_at);
         let admin_progress = admin.and_then(|facts| facts.progress.as_ref());
         let start_stage = match admin_progress {

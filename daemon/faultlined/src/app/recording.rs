@@ -258,7 +258,7 @@ pub fn path_errors(config: &Config) -> Vec<ConfigError> {
     let flight = config
         .flight
         .enabled_folder()
-        .and_then(|folder| flight::check(folder).err())
+        .and_then(|folder| flight::check_folder(folder).err())
         .map(|what| ConfigError::new(format!("flight.folder: {what}")));
     file_error(config).into_iter().chain(flight).collect()
 }

@@ -337,15 +337,28 @@ fn a_non_regular_log_is_broken_until_replaced_by_a_file() {
 }
 
 #[test]
+fn a_log_missing_again_after_another_problem_gets_a_new_grace_period() {
+    let mut rig = Rig::over(|path| fs::write(path, "").unwrap());
+    fs::remove_file(rig.path("log")).unwrap();
+    rig.poll();
+    fs::create_dir(rig.path("log")).unwrap();
+    rig.poll();
+    assert_eq!(rig.problem_kind(), Some(ProblemKind::Broken));
+    fs::remove_dir(rig.path("log")).unwrap();
+    rig.poll_after(Duration::from_secs(60));
+    assert_eq!(rig.problem(), None);
+}
+
+#[test]
 fn the_startup_step_in_the_log_is_reported() {
     let mut rig = Rig::over(nothing);
-    assert_eq!(rig.tail.status().snapshot().progress, None);
+    assert_eq!(rig.tail.status().snapshot().last_step, None);
     let text =
         "[2025-03-01T12:00:00Z INFO  solana_runtime::x] processing ledger: slot=77, root slot=3\n";
     append(&rig.path("log")).write_all(text.as_bytes()).unwrap();
     rig.poll();
     assert_eq!(
-        rig.tail.status().snapshot().progress.unwrap().progress,
+        rig.tail.status().snapshot().last_step.unwrap().progress,
         Progress::Replaying
     );
 }

@@ -21,12 +21,13 @@ const RECORDING_SUFFIX: &str = ".fltl";
 
 const PARTIAL_SUFFIX: &str = ".part";
 
-/// Suffixes of a recording's files: its own, and those that SQLite may add.
+/// Suffixes of a recording's files: none, and those of files that SQLite may add.
 const SQLITE_SUFFIXES: [&str; 4] = ["", "-wal", "-shm", "-journal"];
 
 /// Recordings with these reasons may be deleted to free space.
 const AUTOMATIC_REASONS: [&str; 5] = ["behind", "stall", "exit", "oom_kill", SET_ASIDE];
 
+/// Reason in the name of a ring that could not be continued.
 const SET_ASIDE: &str = "set_aside";
 
 const MARKER_TEXT: &str =
@@ -35,11 +36,11 @@ removes the oldest automatic ones (NAME-oom_kill-TIME.fltl, and the same with ex
 and set_aside). Without this file it removes nothing, and saves nothing once the folder is full.
 ";
 
-/// Checks the folder; creates nothing.
+/// Creates nothing.
 ///
 /// # Errors
-/// It has other content, is not a folder, or cannot be created.
-pub fn check(folder: &Path) -> Result<(), String> {
+/// The folder has files but no marker, is not a folder, or cannot be created.
+pub fn check_folder(folder: &Path) -> Result<(), String> {
     let shown = folder.display();
     match fs::read_dir(folder) {
         Ok(mut entries) => {
@@ -54,7 +55,7 @@ pub fn check(folder: &Path) -> Result<(), String> {
         Err(error) if error.kind() == ErrorKind::NotFound => match folder.parent() {
             Some(parent) if parent.as_os_str().is_empty() || parent.is_dir() => Ok(()),
             _ => Err(format!(
-                "{shown} cannot be made: the folder above it is missing; make that first"
+                "{shown} cannot be made: the folder above it is missing; create it first"
             )),
         },
         Err(error) => Err(format!("{shown} cannot be used: {error}")),
@@ -63,7 +64,7 @@ pub fn check(folder: &Path) -> Result<(), String> {
 
 /// Creates the folder for this user and group only, and marks it.
 pub fn prepare(folder: &Path) -> Result<(), PrepareError> {
-    check(folder).map_err(|message| PrepareError {
+    check_folder(folder).map_err(|message| PrepareError {
         message,
         is_full: false,
     })?;
@@ -71,21 +72,21 @@ pub fn prepare(folder: &Path) -> Result<(), PrepareError> {
         return Ok(());
     }
     let marker = folder.join(MARKER_FILE);
-    let made = fs::DirBuilder::new()
+    fs::DirBuilder::new()
         .recursive(true)
         .mode(0o750)
-        .create(folder);
-    let marked = made.and_then(|()| {
-        // An empty marker is removed, because its text must explain the folder to the operator.
-        fs::write(&marker, MARKER_TEXT).inspect_err(|_| drop(fs::remove_file(&marker)))
-    });
-    marked.map_err(|error| PrepareError {
-        message: format!("{} cannot be made: {error}", folder.display()),
-        is_full: matches!(
-            error.kind(),
-            ErrorKind::StorageFull | ErrorKind::QuotaExceeded
-        ),
-    })
+        .create(folder)
+        .and_then(|()| {
+            // An empty marker is removed, because its text must explain the folder to the operator.
+            fs::write(&marker, MARKER_TEXT).inspect_err(|_| drop(fs::remove_file(&marker)))
+        })
+        .map_err(|error| PrepareError {
+            message: format!("{} cannot be made: {error}", folder.display()),
+            is_full: matches!(
+                error.kind(),
+                ErrorKind::StorageFull | ErrorKind::QuotaExceeded
+            ),
+        })
 }
 
 #[derive(Debug, PartialEq)]
@@ -104,13 +105,13 @@ pub fn file_name_part(text: &str) -> String {
     text.trim().chars().take(48).map(sanitized).collect()
 }
 
-/// `NAME-REASON-TIME.fltl`. If that exists, a number follows the time. `None` if a hundred names
+/// `HOST-REASON-TIME.fltl`. If that exists, a number follows the time. `None` if a hundred names
 /// exist.
-pub fn unused_path(folder: &Path, name: &str, reason: &str, at: Stamp) -> Option<PathBuf> {
+pub fn unused_path(folder: &Path, host: &str, reason: &str, at: Stamp) -> Option<PathBuf> {
     let time = faultline_text::stamp(i64::try_from(at.unix.as_nanos()).unwrap_or(i64::MAX));
     let path_with_number = |number: u32| match number {
-        1 => folder.join(format!("{name}-{reason}-{time}{RECORDING_SUFFIX}")),
-        number => folder.join(format!("{name}-{reason}-{time}_{number}{RECORDING_SUFFIX}")),
+        1 => folder.join(format!("{host}-{reason}-{time}{RECORDING_SUFFIX}")),
+        number => folder.join(format!("{host}-{reason}-{time}_{number}{RECORDING_SUFFIX}")),
     };
     (1..=100).map(path_with_number).find(|path| {
         !SQLITE_SUFFIXES
@@ -119,15 +120,16 @@ pub fn unused_path(folder: &Path, name: &str, reason: &str, at: Stamp) -> Option
     })
 }
 
-/// Renames a ring that cannot be continued to a saved recording and returns its new path.
+/// Turns a ring that cannot be continued into a saved recording, by renaming its files. Returns the
+/// new path.
 ///
 /// # Errors
-/// The folder has no marker any more, or the rename fails.
-pub fn set_aside(folder: &Path, name: &str, at: Stamp) -> Result<PathBuf, String> {
+/// The folder has no marker any more, or a rename fails.
+pub fn set_aside(folder: &Path, host: &str, at: Stamp) -> Result<PathBuf, String> {
     if !is_marked(folder) {
         return Err(no_marker(folder));
     }
-    let to = unused_path(folder, name, SET_ASIDE, at).ok_or("too many rings in one second")?;
+    let to = unused_path(folder, host, SET_ASIDE, at).ok_or("too many rings in one second")?;
     for suffix in SQLITE_SUFFIXES {
         match fs::rename(
             with_suffix(&folder.join(RING_FILE), suffix),
@@ -147,11 +149,11 @@ struct SavedRecording {
     is_automatic: bool,
 }
 
-/// Deletes the oldest automatic recordings until `bytes` fit, and returns how many. Saves requested
-/// over HTTP delete nothing and fill at most half of the space, so that automatic ones always fit.
+/// Deletes the oldest automatic recordings until `bytes` fit, and returns how many. A request over
+/// HTTP deletes nothing, and fails if requested recordings would fill over half of the space.
 ///
 /// # Errors
-/// Deleting would not free enough, or the folder has no marker: nothing is deleted then.
+/// Nothing is deleted if that does not free enough or the folder has no marker. A deletion fails.
 pub fn make_space(
     folder: &Path,
     limits: &Flight,
@@ -228,7 +230,7 @@ pub fn remove_interrupted_saves(folder: &Path) {
     }
 }
 
-/// True for an unfinished save, and for the files that SQLite keeps next to it.
+/// True for an unfinished save and for SQLite's files of it.
 fn is_partial_save(name: &str) -> bool {
     SQLITE_SUFFIXES
         .iter()
@@ -243,8 +245,8 @@ fn no_marker(folder: &Path) -> String {
     )
 }
 
-/// When the newest saved recording was written, since 1970.
-pub fn last_save(folder: &Path) -> Option<Duration> {
+/// Unix time when the newest saved recording was written.
+pub fn last_saved_at(folder: &Path) -> Option<Duration> {
     let saved = list_saved(folder).ok()?;
     let times = saved
         .iter()
@@ -286,7 +288,7 @@ fn list_saved(folder: &Path) -> std::io::Result<Vec<SavedRecording>> {
 fn parse_name(name: &str) -> Option<(&str, bool)> {
     let mut parts = name.strip_suffix(RECORDING_SUFFIX)?.rsplitn(3, '-');
     let (time, reason, _) = (parts.next()?, parts.next()?, parts.next()?);
-    let (stamp, number) = time.split_once('_').unwrap_or((time, "2"));
+    let (stamp, number) = time.split_once('_').unwrap_or((time, "1"));
     let is_digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let (day, second) = stamp.strip_suffix('Z')?.split_once('T')?;
     let fits = day.len() >= 8

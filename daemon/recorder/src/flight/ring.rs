@@ -118,18 +118,18 @@ impl Ring {
         self.last_prune = now;
         let before = now.unix.saturating_sub(history);
         let Some(writer) = self.file.as_mut().and_then(RecordingFile::writer) else {
-            // The file was removed or replaced. The next open renames one that it cannot continue.
+            // The file was removed or replaced. `open` renames a replacement that is no ring.
             self.file = None;
             return;
         };
-        let failed = writer.prune(before).err();
-        if let Some(error) = &failed {
+        let error = writer.prune(before).err();
+        if let Some(error) = &error {
             writer.rollback();
             if !self.prune_failed {
                 tracing::warn!(%error, "cannot remove old rows from the flight recorder's ring; retrying");
             }
         }
-        self.prune_failed = failed.is_some();
+        self.prune_failed = error.is_some();
     }
 
     fn save_on_request(&mut self, now: Stamp) {
@@ -138,7 +138,7 @@ impl Ring {
             let detail = json!({ "name": "saved on request", "text": request.request_text });
             self.write(&[RecordingEntry::event(now, EventKind::Mark, detail)], now);
             self.save(SaveJob {
-                taken_at: now,
+                queued_at: now,
                 ..request
             });
         }
@@ -149,7 +149,7 @@ impl Ring {
             reason,
             origin: SaveOrigin::Automatic,
             request_text: String::new(),
-            taken_at: now,
+            queued_at: now,
             reply: None,
         });
     }
@@ -187,7 +187,8 @@ impl Ring {
     }
 }
 
-/// True if only a new file helps: this one is damaged, newer, no recording, or has other labels.
+/// True if the file cannot be continued: it is damaged, of a newer version, no recording, or has
+/// other labels.
 fn needs_new_file(error: &Error) -> bool {
     matches!(
         error,
@@ -219,7 +220,7 @@ impl RecordingSink for Ring {
             }
         }
         self.save_on_request(now);
-        if let Some(reason) = self.save_scheduler.due(now.uptime) {
+        if let Some(reason) = self.save_scheduler.take_due(now.uptime) {
             self.save_automatically(reason, now);
         }
         self.prune(now);
@@ -257,9 +258,9 @@ impl SaveScheduler {
         }
     }
 
-    /// Adds an event. If a save is pending, the event joins it, and the most severe reason counts.
-    /// A more severe one restarts the delay. An event soon after a save waits until `min_interval`
-    /// is over; the ring still contains it then.
+    /// Plans a save for the event. If a save is pending, it covers the event, and the most severe
+    /// reason counts. A more severe reason restarts the delay. Soon after a save, the next save
+    /// waits until `min_interval` is over: the ring then still contains the event.
     pub fn add_event(&mut self, reason: SaveReason, at: Duration) {
         let earliest = self.last_save.map_or(Duration::ZERO, |last| {
             last.saturating_add(self.min_interval)
@@ -274,8 +275,8 @@ impl SaveScheduler {
         });
     }
 
-    /// The reason of a save that is due now. Each is returned once.
-    pub fn due(&mut self, now: Duration) -> Option<SaveReason> {
+    /// Takes the pending save if it is due, and returns its reason.
+    pub fn take_due(&mut self, now: Duration) -> Option<SaveReason> {
         let (reason, _) = self.pending_save.take_if(|(_, due)| *due <= now)?;
         self.last_save = Some(now);
         Some(reason)
@@ -318,12 +319,15 @@ mod tests {
     #[test]
     fn a_save_waits_for_the_aftermath_and_occurs_once() {
         let mut save_scheduler = save_scheduler();
-        assert_eq!(save_scheduler.due(s(100)), None);
+        assert_eq!(save_scheduler.take_due(s(100)), None);
         save_scheduler.add_event(SaveReason::Exit, s(100));
-        assert_eq!(save_scheduler.due(s(109)), None);
-        assert_eq!(save_scheduler.due(s(110)), Some(SaveReason::Exit));
+        assert_eq!(save_scheduler.take_due(s(109)), None);
+        assert_eq!(save_scheduler.take_due(s(110)), Some(SaveReason::Exit));
         assert_eq!(
-            (save_scheduler.due(s(111)), save_scheduler.take_pending()),
+            (
+                save_scheduler.take_due(s(111)),
+                save_scheduler.take_pending()
+            ),
             (None, None)
         );
     }
@@ -335,22 +339,22 @@ mod tests {
         save_scheduler.add_event(SaveReason::OomKill, s(105));
         save_scheduler.add_event(SaveReason::Exit, s(107));
         assert_eq!(
-            save_scheduler.due(s(114)),
+            save_scheduler.take_due(s(114)),
             None,
             "the kill has an aftermath of its own"
         );
-        assert_eq!(save_scheduler.due(s(115)), Some(SaveReason::OomKill));
-        assert_eq!(save_scheduler.due(s(1000)), None);
+        assert_eq!(save_scheduler.take_due(s(115)), Some(SaveReason::OomKill));
+        assert_eq!(save_scheduler.take_due(s(1000)), None);
     }
 
     #[test]
     fn a_trigger_soon_after_a_save_is_delayed_not_lost() {
         let mut save_scheduler = save_scheduler();
         save_scheduler.add_event(SaveReason::Exit, s(100));
-        assert_eq!(save_scheduler.due(s(110)), Some(SaveReason::Exit));
+        assert_eq!(save_scheduler.take_due(s(110)), Some(SaveReason::Exit));
         save_scheduler.add_event(SaveReason::Exit, s(150));
-        assert_eq!(save_scheduler.due(s(160)), None);
-        assert_eq!(save_scheduler.due(s(410)), Some(SaveReason::Exit));
+        assert_eq!(save_scheduler.take_due(s(160)), None);
+        assert_eq!(save_scheduler.take_due(s(410)), Some(SaveReason::Exit));
     }
 
     #[test]
@@ -358,7 +362,10 @@ mod tests {
         let mut save_scheduler = save_scheduler();
         save_scheduler.add_event(SaveReason::OomKill, s(100));
         assert_eq!(
-            (save_scheduler.take_pending(), save_scheduler.due(s(200))),
+            (
+                save_scheduler.take_pending(),
+                save_scheduler.take_due(s(200))
+            ),
             (Some(SaveReason::OomKill), None)
         );
     }
@@ -371,7 +378,7 @@ mod tests {
             if [146, 157, 457, 756].contains(&now) {
                 save_scheduler.add_event(SaveReason::Behind, s(now));
             }
-            saves.extend(save_scheduler.due(s(now)).map(|_| now));
+            saves.extend(save_scheduler.take_due(s(now)).map(|_| now));
         }
         assert_eq!(saves, [156, 456, 756]);
     }
@@ -388,7 +395,7 @@ mod tests {
                 for (_, which) in events.iter().filter(|(at, _)| *at == now) {
                     save_scheduler.add_event(all[*which], s(now));
                 }
-                saves.extend(save_scheduler.due(s(now)).map(|_| now));
+                saves.extend(save_scheduler.take_due(s(now)).map(|_| now));
             }
             prop_assert!(saves.windows(2).all(|pair| pair[1] - pair[0] >= 300), "{saves:?}");
             for (at, _) in &events {

@@ -296,7 +296,7 @@ fn a_save_without_free_space_fails_and_is_shown_until_success() {
     let written = written.unwrap();
     let expected = [0.0, 0.0, 0.0, 0.0, 1.0, 1.0, written.as_secs_f64()];
     assert_eq!(counts, expected);
-    assert_eq!(super::folder::last_save(&scene.folder()), Some(written));
+    assert_eq!(super::folder::last_saved_at(&scene.folder()), Some(written));
     assert_eq!(output.problems.len(), 1);
 }
 

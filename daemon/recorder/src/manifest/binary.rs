@@ -34,7 +34,7 @@ pub struct BinaryDigest {
 /// # Errors
 /// The file is unreadable or larger than 8 GiB, or `stop` is set.
 pub fn hash_file(file: &File, stop: &Stop) -> io::Result<BinaryDigest> {
-    // Without readahead, a piece is only cached if it was cached before this read.
+    // Readahead would cache later pieces, which would then seem to be cached by others.
     let _ = fadvise(file, 0, None, Advice::Random);
     let mut context = ring::digest::Context::new(&ring::digest::SHA256);
     let (mut buffer, mut offset, mut pieces) = (vec![0; PIECE_BYTES], 0, 0);

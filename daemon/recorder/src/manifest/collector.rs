@@ -22,7 +22,7 @@ const LOWEST_PRIORITY: i32 = 19;
 
 #[derive(Debug)]
 pub struct ProcessManifest {
-    /// The process and its program at that time.
+    /// The process, with the program that the manifest describes.
     pub target: Arc<Target>,
     pub manifest: Value,
 }
@@ -36,6 +36,7 @@ pub struct ReportedFacts {
 #[derive(Clone)]
 pub struct ManifestCollector {
     root: HostRoot,
+    /// The newest manifest from `describe`.
     initial: Latest<ProcessManifest>,
     fs_calls: Arc<FsCalls>,
     /// The newest completed manifest. It may belong to an earlier process.
@@ -52,7 +53,8 @@ impl ManifestCollector {
         }
     }
 
-    /// The facts that are available at once, read from some dozens of small files. Never fails.
+    /// Returns the facts that are available at once, from some dozens of small files. Never fails.
+    /// Passes them to `run`, which completes them.
     pub fn describe(&self, target: &Target) -> Value {
         let (mut manifest, mut problems) = process::describe(&self.root, target);
         let (root, process_target) = (self.root.clone(), target.clone());
@@ -64,11 +66,10 @@ impl ManifestCollector {
             Err(error) => problems.push(format!("a folder of the process: {error}")),
         }
         insert_some(&mut manifest, "problems", messages(&problems));
-        let initial = ProcessManifest {
+        self.initial.set(Some(Arc::new(ProcessManifest {
             target: Arc::new(target.clone()),
             manifest: manifest.clone(),
-        };
-        self.initial.set(Some(Arc::new(initial)));
+        })));
         manifest
     }
 
@@ -106,11 +107,10 @@ impl ManifestCollector {
             add_reported(&mut reported, &initial.target, facts);
             let manifest = completed_manifest(&initial.manifest, digest.as_ref(), &reported);
             if published.as_ref() != Some(&manifest) {
-                let described = ProcessManifest {
+                self.completed.set(Some(Arc::new(ProcessManifest {
                     target: Arc::clone(&initial.target),
                     manifest: manifest.clone(),
-                };
-                self.completed.set(Some(Arc::new(described)));
+                })));
                 published = Some(manifest);
             }
         }

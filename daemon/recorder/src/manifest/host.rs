@@ -130,14 +130,14 @@ fn interface(net: &Interface) -> Value {
 
 fn mounts(root: &HostRoot, hardware: &Hardware) -> Value {
     let process_root = root.procfs.join("self/root");
-    let described = hardware
+    hardware
         .mounts
         .iter()
         .filter(|mount| can_store_files(mount))
         .take(MAX_MOUNTS)
         .map(|mount| {
             let location = locate_folder(&process_root, &mount.mount_point, &hardware.mounts);
-            // A mount on top hides this one: `space` is then that of the upper mount.
+            // If another mount hides this one, `locate_folder` returns the upper mount.
             let space = location
                 .filter(|location| location.mount == *mount)
                 .and_then(|location| location.space);
@@ -148,8 +148,8 @@ fn mounts(root: &HostRoot, hardware: &Hardware) -> Value {
                 },
                 &hardware.disks,
             )
-        });
-    described.collect()
+        })
+        .collect()
 }
 
 /// True if a validator could store files there.
@@ -196,7 +196,7 @@ fn options(text: &str) -> String {
 }
 
 /// Replaces facts that were read from files by those of the crate `sysinfo`, if `root` is this
-/// machine. A fact stays where sysinfo returns 0 or nothing. The system's name stays if it is known.
+/// machine. A fact stays if sysinfo returns 0 or nothing. A known name of the system always stays.
 ///
 /// Does not query processes, because that raises the limit of open descriptors. Does not query file
 /// system sizes, because that blocks on network mounts.

@@ -30,6 +30,7 @@ const RECORDED_VARIABLES: [&str; 13] = [
 
 const MAX_FOLDERS: usize = 32;
 
+/// Also the maximum number of environment variables.
 const MAX_ARGUMENTS: usize = 512;
 const MAX_ARGUMENT_BYTES: usize = 4096;
 
@@ -119,8 +120,11 @@ pub fn folders(root: &HostRoot, target: &Target, disks: &[Disk]) -> Result<Vec<V
     let arguments = files.cmdline()?;
     let working_folder = std::fs::read_link(root.procfs.join(format!("{pid}/cwd"))).ok();
     let ledger = target.ledger.as_deref();
-    let named = |validator| arguments::folders(validator, ledger, &arguments);
-    let mut folders = target.validator.as_ref().map(named).unwrap_or_default();
+    let mut folders = target
+        .validator
+        .as_ref()
+        .map(|validator| arguments::folders(validator, ledger, &arguments))
+        .unwrap_or_default();
     folders.extend(working_folder.clone().map(|folder| ("working", folder)));
     folders.truncate(MAX_FOLDERS);
     let describe = |(purpose, path): (&str, PathBuf)| {
@@ -147,8 +151,8 @@ fn arguments(files: &ProcessFiles) -> Result<Vec<String>, ReadError> {
         .collect())
 }
 
-/// Returns the value, or adds the error to `problems`. An absent file is no problem. Unlike in a
-/// tick, a missing right is one.
+/// Returns the value, or adds the error to `problems`. An absent file is no problem. A missing
+/// permission is one.
 fn value_or_problem<T>(result: Result<T, ReadError>, problems: &mut Vec<String>) -> Option<T> {
     let add_problem = |error: ReadError| {
         if error.kind() != ErrorKind::Absent {

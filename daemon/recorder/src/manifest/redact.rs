@@ -91,7 +91,7 @@ fn redact_word(word: &str) -> String {
             return shown + &pairs;
         }
         let scheme = rest.find("://");
-        // `--token=x`, `PASSWORD=x`, `"x-token":"y"`; the colon of a URL ends no name.
+        // A name ends at `=` or `:`, as in `--token=x` and `"x-token":"y"`, except at `://`.
         let end = rest
             .find(['=', ':'])
             .filter(|end| scheme.is_none_or(|scheme| *end < scheme));
@@ -125,9 +125,11 @@ fn redact_url(text: &str) -> String {
         Some((path, query)) => (path, Some(query)),
         None => (rest, None),
     };
+    // In `https://a,https://user:password@b`, the second server is a part of the first path.
+    let is_secret = |part: &str| part.contains('@') || is_key_in_path(part);
     let path: Vec<&str> = path
         .split('/')
-        .map(|part| if is_key_in_path(part) { HIDDEN } else { part })
+        .map(|part| if is_secret(part) { HIDDEN } else { part })
         .collect();
     let query = query.map(|query| {
         let (mark, pairs) = query.split_at_checked(1).unwrap_or(("?", ""));
@@ -182,11 +184,11 @@ fn is_secret_name(name: &str) -> bool {
 
 /// A private key: 64 bytes in base 58, or the number list of a keypair file.
 fn is_private_key(word: &str) -> bool {
-    let base58 = |c: char| c.is_ascii_alphanumeric();
     let is_number_list = word.starts_with('[')
         && word.matches(',').count() >= 31
         && word.chars().any(|c| c.is_ascii_digit());
-    is_number_list || (word.len() >= MIN_PRIVATE_KEY_LENGTH && word.chars().all(base58))
+    is_number_list
+        || (word.len() >= MIN_PRIVATE_KEY_LENGTH && word.chars().all(|c| c.is_ascii_alphanumeric()))
 }
 
 fn is_key_in_path(part: &str) -> bool {

@@ -99,7 +99,7 @@ pub fn shared_disk_warnings(
 
 struct FolderDisks {
     device: u64,
-    /// Kernel names of the disks below it; empty where the file system has none.
+    /// Kernel names of the file system's disks; empty if it has none.
     disks: BTreeSet<String>,
 }
 
@@ -127,7 +127,7 @@ impl FolderDisks {
         Some(FolderDisks { device, disks })
     }
 
-    /// What both share, as the part of a sentence between "lies" and "as".
+    /// What both share, as words between "lies" and "as".
     fn shared(&self, other: &FolderDisks) -> Option<String> {
         if self.device == other.device {
             return Some("in the same file system".to_owned());
@@ -137,8 +137,8 @@ impl FolderDisks {
     }
 }
 
-/// The source of the mount that holds the folder: with btrfs, whose device number is not that of
-/// its disk, the block device. `None` if it is no path.
+/// The source of the mount that contains the folder. With btrfs, this is the block device, which
+/// no device number of a file identifies. `None` if the source is no path.
 fn mount_source(root: &HostRoot, folder: &Path, pid: Option<u32>) -> Option<PathBuf> {
     let process = pid.map_or_else(|| "self".to_owned(), |pid| pid.to_string());
     let mounts = root

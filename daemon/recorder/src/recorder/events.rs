@@ -1,6 +1,6 @@
 //! Derives events from successive ticks.
 
-use super::{FollowedAtTick, FollowedProcess, RecordingEntry};
+use super::{CurrentTarget, FollowedProcess, RecordingEntry};
 use crate::manifest::ProcessManifest;
 use faultline_metrics::{
     LabelText, Reading, Stamp, Tick,
@@ -19,10 +19,11 @@ pub struct EventDetector {
     phase: Option<LabelText>,
     last_known_phase: Option<LabelText>,
     was_stalled: bool,
-    /// The last reported processed slot. Kept because a stopped process reports none.
+    /// The last reported processed slot, because a stopped process reports none.
     last_slot: Option<f64>,
     /// The last value of the restart counter for each reason.
     restart_counts: [f64; 3],
+    /// The last value of the counter of clock steps.
     clock_steps: f64,
 }
 
@@ -34,13 +35,13 @@ impl EventDetector {
     pub fn add_tick(
         &mut self,
         tick: &Arc<Tick>,
-        followed: &FollowedAtTick,
+        current: &CurrentTarget,
         describe: &DescribeProcess,
         out: &mut Vec<RecordingEntry>,
     ) {
         self.add_time_events(tick, out);
-        if is_other_process_or_program(self.target.as_deref(), followed.target.as_deref()) {
-            if let (Some(before), Some(target)) = (&self.target, &followed.target)
+        if is_other_process_or_program(self.target.as_deref(), current.target.as_deref()) {
+            if let (Some(before), Some(target)) = (&self.target, &current.target)
                 && before.process == target.process
             {
                 // An exec in place: the same process with a new manifest.
@@ -51,7 +52,7 @@ impl EventDetector {
                 })));
                 self.target = Some(Arc::clone(target));
             } else {
-                self.add_process_change(tick, followed, describe, out);
+                self.add_process_change(tick, current, describe, out);
             }
         }
         self.add_restarts(tick, out);
@@ -64,7 +65,7 @@ impl EventDetector {
         let steps = tick
             .value_of(&d::CLOCK_STEPS, &[])
             .unwrap_or(self.clock_steps);
-        let was_set = steps > mem::replace(&mut self.clock_steps, steps);
+        let has_stepped = steps > mem::replace(&mut self.clock_steps, steps);
         let Some((number, at)) = self.last_tick.replace((tick.number, tick.at)) else {
             return;
         };
@@ -74,7 +75,7 @@ impl EventDetector {
             let detail = json!({ "why": "ticks were missed", "ticks": ticks, "seconds": seconds });
             out.push(RecordingEntry::event(tick.at, EventKind::Gap, detail));
         }
-        if was_set {
+        if has_stepped {
             let step = tick.at.unix_seconds() - at.unix_seconds() - seconds;
             let detail = json!({ "seconds": (step * 1e3).round() / 1e3 });
             out.push(RecordingEntry::event(tick.at, EventKind::ClockStep, detail));
@@ -84,16 +85,16 @@ impl EventDetector {
     fn add_process_change(
         &mut self,
         tick: &Tick,
-        followed: &FollowedAtTick,
+        current: &CurrentTarget,
         describe: &DescribeProcess,
         out: &mut Vec<RecordingEntry>,
     ) {
-        let target = followed.target.as_ref();
+        let target = current.target.as_ref();
         if let Some(before) = &self.target {
-            let replaces_wrapper = followed.end_reason.is_none()
+            let replaces_wrapper = current.end_reason.is_none()
                 && target.is_some_and(|target| target.replaces_wrapper(before));
             if !replaces_wrapper {
-                let reason = followed.end_reason.unwrap_or(EndReason::Unknown);
+                let reason = current.end_reason.unwrap_or(EndReason::Unknown);
                 let kind = match reason {
                     EndReason::OomKill => EventKind::OomKill,
                     _ => EventKind::Exit,
@@ -172,8 +173,8 @@ impl EventDetector {
     }
 }
 
-/// True for another process or after an exec. Ignores how the process was found, and whether its
-/// file was replaced on disk.
+/// True for another process or after an exec. Ignores how the process was found, and a replacement
+/// of its file on disk.
 fn is_other_process_or_program(before: Option<&Target>, current: Option<&Target>) -> bool {
     let program = |target: &Target| {
         let exe = target.exe.as_ref()?.to_string_lossy();

@@ -1,4 +1,4 @@
-//! Writes one recording: a transaction per second, and recovery from disk errors.
+//! Writes one recording, with a transaction per second, and recovers from disk errors.
 
 mod retained;
 
@@ -16,16 +16,16 @@ use std::{
     time::Duration,
 };
 
-/// Checkpoint interval: the maximum loss of a power cut.
+/// Checkpoint interval, and the maximum loss in a power cut.
 const CHECKPOINT_INTERVAL: Duration = Duration::from_secs(60);
 
 const MIN_RETRY_DELAY: Duration = Duration::from_secs(1);
 
 const MAX_RETRY_DELAY: Duration = Duration::from_secs(10);
 
-/// A recording being written. During a failure it drops and counts ticks and points, keeps events,
-/// and retries after growing pauses. After recovery it writes the kept events, and a gap event that
-/// states the loss. A removed or replaced file is created again.
+/// A recording being written. During a failure it drops and counts ticks and points, retains
+/// events, and retries after growing delays. After recovery it writes the retained events, and a
+/// gap event with the loss. A removed or replaced file is created again.
 pub struct RecordingFile {
     path: PathBuf,
     new_recording: NewRecording,
@@ -52,7 +52,7 @@ struct WriteFailure {
 
 impl RecordingFile {
     /// Creates the file, or continues a recording of the same labels, and records the daemon's
-    /// start. A full disk is no error: it is retried later.
+    /// start. A full disk is no error, because later writes retry.
     ///
     /// # Errors
     /// The file cannot be created or written, or cannot be continued.
@@ -97,13 +97,13 @@ impl RecordingFile {
         Ok(file)
     }
 
-    /// The writer, for other work between two transactions. `None` without a file.
+    /// The writer, for deletions between two transactions. `None` without a file.
     pub fn writer(&mut self) -> Option<&mut Writer> {
         self.writer.as_mut()
     }
 
-    /// Closes a file that is not at its path any more: the next attempt creates a new one.
-    fn check_file(&mut self, now: Stamp) {
+    /// Closes a file that is not at its path any more. The next attempt creates a new file.
+    fn close_moved_file(&mut self, now: Stamp) {
         let Some(what) = self.file_identity.change() else {
             return;
         };
@@ -122,7 +122,7 @@ impl RecordingFile {
             writer.finish(now)
         };
         if let Err(error) = closed {
-            tracing::warn!(%error, "the end of the existing recording may be lost");
+            tracing::warn!(%error, "the end of the old recording may be lost");
         }
         self.file_identity.remove_wal();
         self.retained.start_with_process(self.process.as_ref());
@@ -131,6 +131,7 @@ impl RecordingFile {
         self.problem_shown_until = Some(now.uptime + PROBLEM_SHOWN_FOR);
         let failure = WriteFailure {
             since: self.last_write,
+            // `record_failure` doubles this before it waits.
             retry_delay: MIN_RETRY_DELAY / 2,
             next_attempt: now.uptime,
             reason: why,
@@ -163,10 +164,10 @@ impl RecordingFile {
         self.write(&all, without_gap)
     }
 
-    /// Writes one transaction, plus one for each change of process. A failed write can be repeated,
-    /// because the writer continues with its last process. After a failure, the first `keep`
-    /// entries are kept or counted as lost, except those written before.
-    fn write(&mut self, entries: &[RecordingEntry], keep: usize) -> Result<u64, Error> {
+    /// Writes one transaction, plus one for each change of process. After a failure, the unwritten
+    /// ones of the first `count` entries are retained or counted as lost. They can be written
+    /// again, because the writer remembers its last process.
+    fn write(&mut self, entries: &[RecordingEntry], count: usize) -> Result<u64, Error> {
         let Some(writer) = &mut self.writer else {
             return Ok(0);
         };
@@ -181,7 +182,7 @@ impl RecordingFile {
                 Err(error) => {
                     writer.rollback();
                     self.status.add_rows(rows);
-                    self.retain_or_count_lost(entries.get(done..keep).unwrap_or_default());
+                    self.retain_or_count_lost(entries.get(done..count).unwrap_or_default());
                     return Err(error);
                 }
             }
@@ -189,7 +190,7 @@ impl RecordingFile {
         Ok(rows)
     }
 
-    /// Keeps events and counts the rest as lost.
+    /// Retains events and counts the rest as lost.
     fn retain_or_count_lost(&mut self, entries: &[RecordingEntry]) {
         let lost = self.retained.keep(entries);
         self.status.count_dropped(lost);
@@ -198,7 +199,7 @@ impl RecordingFile {
 
     fn record_failure(&mut self, error: &Error, now: Stamp) {
         let (path, why) = (self.path.display(), error.to_string());
-        let pause = match &self.failure {
+        let delay = match &self.failure {
             None => {
                 tracing::error!(recorder = self.status.name, %path, why, "cannot write the recording; exporting continues");
                 MIN_RETRY_DELAY
@@ -210,11 +211,11 @@ impl RecordingFile {
         ))));
         let failure = self.failure.get_or_insert(WriteFailure {
             since: now,
-            retry_delay: pause,
+            retry_delay: delay,
             next_attempt: now.uptime,
             reason: why,
         });
-        (failure.retry_delay, failure.next_attempt) = (pause, now.uptime + pause);
+        (failure.retry_delay, failure.next_attempt) = (delay, now.uptime + delay);
         self.problem_shown_until = None;
     }
 
@@ -274,13 +275,13 @@ fn write_entry(writer: &mut Writer, entry: &RecordingEntry) -> Result<(), Error>
             seen: followed.first_seen,
             manifest: followed.manifest.clone(),
         }),
-        RecordingEntry::Manifest(described) => writer.replace_manifest(&described.manifest),
+        RecordingEntry::Manifest(new) => writer.replace_manifest(&new.manifest),
     }
 }
 
 impl RecordingSink for RecordingFile {
     fn write_entries(&mut self, entries: &[RecordingEntry], now: Stamp) {
-        self.check_file(now);
+        self.close_moved_file(now);
         if self
             .failure
             .as_ref()
@@ -300,7 +301,7 @@ impl RecordingSink for RecordingFile {
     }
 
     fn finish(mut self: Box<Self>, now: Stamp) {
-        // The last attempt ignores the pause.
+        // The last attempt ignores the delay.
         if let Some(failure) = &mut self.failure {
             failure.next_attempt = now.uptime;
         }
@@ -322,6 +323,7 @@ impl RecordingSink for RecordingFile {
     }
 }
 
+/// Device and inode number.
 type Inode = (u64, u64);
 
 struct FileIdentity {
@@ -354,7 +356,7 @@ impl FileIdentity {
         inode(&with_suffix(&self.path, "-wal")).is_ok_and(|now| Some(now) != self.wal)
     }
 
-    /// Removes our remaining write-ahead log: a file that replaced ours must not be read with it.
+    /// Removes the rest of our write-ahead log, because SQLite would read a replacement with it.
     /// Close the writer first.
     fn remove_wal(&self) {
         if !self.wal_belongs_to_replacement() {

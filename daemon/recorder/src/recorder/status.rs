@@ -60,7 +60,7 @@ impl RecorderStatus {
 
 /// With this many kinds, new ones count as `other`: labels must not grow with time.
 const MAX_MARK_KINDS: usize = 16;
-/// Kinds that a memory search of the lab uses. They count separately, even beyond the maximum.
+/// Verdicts of `faultline search`. They count separately, even beyond the maximum.
 const SEARCH_KINDS: [&str; 4] = ["kept_up", "failed", "void", "reference"];
 /// Label value for further kinds and for marks without a kind.
 const OTHER_KIND: &str = "other";
@@ -97,15 +97,16 @@ impl MarkCounts {
 pub struct RecorderSampler {
     pub handle: RecorderHandle,
     pub target_handle: TargetHandle,
-    pub add_flight_recorder: Box<dyn Fn(&mut SourceOutput) + Send>,
+    pub report_flight_recorder: Box<dyn Fn(&mut SourceOutput) + Send>,
     /// The queue's dropped entries at the last sample.
     pub reported_dropped: u64,
-    /// Uptime until which dropped entries are a problem.
+    /// Uptime until which past drops are a problem.
     pub overrun_until: Duration,
 }
 
 impl RecorderSampler {
-    /// A problem if the queue dropped entries recently. Its text is constant: it is logged once.
+    /// A problem if the queue dropped entries recently. Its message has no count, because each new
+    /// message is logged.
     fn overrun(&mut self, uptime: Duration) -> Option<Problem> {
         let dropped = self.handle.queue.dropped();
         if std::mem::replace(&mut self.reported_dropped, dropped) < dropped {
@@ -118,16 +119,16 @@ impl RecorderSampler {
     }
 
     fn store_target(&self, context: &SampleContext<'_>) {
-        let mut followed = self.handle.followed.lock();
-        if followed.target.as_deref() == context.target {
+        let mut current = self.handle.current.lock();
+        if current.target.as_deref() == context.target {
             return;
         }
-        let before = followed.target.take().map(|target| target.process);
+        let before = current.target.take().map(|target| target.process);
         let last_end = self.target_handle.report().last_end;
-        followed.end_reason = last_end
+        current.end_reason = last_end
             .filter(|(process, _)| Some(*process) == before)
             .map(|(_, reason)| reason);
-        followed.target = context.target.map(|target| Arc::new(target.clone()));
+        current.target = context.target.map(|target| Arc::new(target.clone()));
     }
 }
 
@@ -144,7 +145,7 @@ impl Sampler for RecorderSampler {
             ..SourceOutput::default()
         };
         output.problems.extend(self.overrun(context.now.uptime));
-        (self.add_flight_recorder)(&mut output);
+        (self.report_flight_recorder)(&mut output);
         output.readings.extend(self.handle.mark_counts.readings());
         let queue_dropped = self.handle.queue.dropped();
         for status in &self.handle.statuses {

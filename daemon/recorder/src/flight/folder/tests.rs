@@ -160,15 +160,19 @@ fn leftovers_of_an_interrupted_save_are_removed_and_other_files_kept() {
 fn a_flight_folder_must_be_marked_empty_or_missing() {
     let top = tempfile::tempdir().unwrap();
     let inner = top.path().join("flight");
-    assert_eq!(check(&inner), Ok(()));
+    assert_eq!(check_folder(&inner), Ok(()));
     assert!(!inner.exists());
-    assert!(check(&inner.join("deeper")).unwrap_err().contains("above"));
+    assert!(
+        check_folder(&inner.join("deeper"))
+            .unwrap_err()
+            .contains("above")
+    );
     assert_eq!(prepare(&inner), Ok(()));
     fs::write(inner.join("anything"), "").unwrap();
-    assert_eq!((check(&inner), prepare(&inner)), (Ok(()), Ok(())));
-    assert!(check(top.path()).unwrap_err().contains(MARKER_FILE));
+    assert_eq!((check_folder(&inner), prepare(&inner)), (Ok(()), Ok(())));
+    assert!(check_folder(top.path()).unwrap_err().contains(MARKER_FILE));
     assert!(
-        check(&inner.join("anything"))
+        check_folder(&inner.join("anything"))
             .unwrap_err()
             .contains("cannot be used")
     );

@@ -87,6 +87,7 @@ fn addresses_keep_their_host_and_redact_secret_parts() {
         ("postgres://u:p@h/a-database", "postgres://***@h/a-database"),
         ("https://a@b:pw@host", "https://***@host"),
         ("http://127.0.0.1:8899", "http://127.0.0.1:8899"),
+        ("https://a,https://me:pw@b/x", "https://a,https://***/x"),
     ] {
         assert_eq!(shown(&[given]), expected);
     }

@@ -17,8 +17,8 @@ fn target(pid: u32, exe: &str) -> Arc<Target> {
     })
 }
 
-fn followed_at_tick(target: Option<&Arc<Target>>, ended: Option<EndReason>) -> FollowedAtTick {
-    FollowedAtTick {
+fn current_target(target: Option<&Arc<Target>>, ended: Option<EndReason>) -> CurrentTarget {
+    CurrentTarget {
         target: target.cloned(),
         end_reason: ended,
     }
@@ -61,11 +61,11 @@ fn tick(number: u64, phase: Option<&'static str>, restarts: u64) -> Arc<Tick> {
 }
 
 /// One line for each entry that the ticks produce.
-fn entry_lines(ticks: &[(Arc<Tick>, FollowedAtTick)]) -> Vec<String> {
+fn entry_lines(ticks: &[(Arc<Tick>, CurrentTarget)]) -> Vec<String> {
     let (mut events, mut out) = (EventDetector::default(), Vec::new());
     let describe: DescribeProcess = Box::new(|target| json!({ "exe": target.exe }));
-    for (tick, followed) in ticks {
-        events.add_tick(tick, followed, &describe, &mut out);
+    for (tick, current) in ticks {
+        events.add_tick(tick, current, &describe, &mut out);
     }
     out.iter()
         .map(|entry| match entry {
@@ -95,12 +95,12 @@ fn entry_lines(ticks: &[(Arc<Tick>, FollowedAtTick)]) -> Vec<String> {
 fn a_killed_and_replaced_process_yields_exit_start_and_restart_events() {
     let (one, two) = (target(1, "/v"), target(2, "/v"));
     let lines = entry_lines(&[
-        (tick(1, None, 0), followed_at_tick(Some(&one), None)),
+        (tick(1, None, 0), current_target(Some(&one), None)),
         (
             tick(2, None, 0),
-            followed_at_tick(None, Some(EndReason::OomKill)),
+            current_target(None, Some(EndReason::OomKill)),
         ),
-        (tick(3, None, 1), followed_at_tick(Some(&two), None)),
+        (tick(3, None, 1), current_target(Some(&two), None)),
     ]);
     assert_eq!(
         lines,
@@ -122,10 +122,10 @@ fn a_killed_and_replaced_process_yields_exit_start_and_restart_events() {
 #[test]
 fn a_clock_step_is_recorded_as_an_event_without_a_gap() {
     let lines = entry_lines(&[
-        (tick_after_steps(1, 0, 0), followed_at_tick(None, None)),
-        (tick_after_steps(2, 3600, 1), followed_at_tick(None, None)),
-        (tick_after_steps(3, 3600, 1), followed_at_tick(None, None)),
-        (tick_after_steps(4, 0, 2), followed_at_tick(None, None)),
+        (tick_after_steps(1, 0, 0), current_target(None, None)),
+        (tick_after_steps(2, 3600, 1), current_target(None, None)),
+        (tick_after_steps(3, 3600, 1), current_target(None, None)),
+        (tick_after_steps(4, 0, 2), current_target(None, None)),
     ]);
     assert_eq!(
         lines,
@@ -144,13 +144,13 @@ fn a_clock_step_is_recorded_as_an_event_without_a_gap() {
 fn an_exec_updates_the_description_without_exit_or_start_events() {
     let (shell, validator) = (target(1, "/bin/sh"), target(1, "/v"));
     let lines = entry_lines(&[
-        (tick(1, None, 0), followed_at_tick(Some(&shell), None)),
-        (tick(2, None, 0), followed_at_tick(Some(&validator), None)),
-        (tick(3, None, 0), followed_at_tick(Some(&validator), None)),
+        (tick(1, None, 0), current_target(Some(&shell), None)),
+        (tick(2, None, 0), current_target(Some(&validator), None)),
+        (tick(3, None, 0), current_target(Some(&validator), None)),
         // An upgrade replaces the program's file.
         (
             tick(4, None, 0),
-            followed_at_tick(Some(&target(1, "/v (deleted)")), None),
+            current_target(Some(&target(1, "/v (deleted)")), None),
         ),
     ]);
     assert_eq!(
@@ -171,8 +171,8 @@ fn an_exec_updates_the_description_without_exit_or_start_events() {
 fn an_exit_with_unknown_reason_is_recorded_as_such() {
     let (one, two) = (target(1, "/v"), target(2, "/v"));
     let lines = entry_lines(&[
-        (tick(1, None, 0), followed_at_tick(Some(&one), None)),
-        (tick(2, None, 0), followed_at_tick(Some(&two), None)),
+        (tick(1, None, 0), current_target(Some(&one), None)),
+        (tick(2, None, 0), current_target(Some(&two), None)),
     ]);
     assert!(
         lines
@@ -192,9 +192,9 @@ fn phase_changes_are_recorded_and_the_tip_has_its_own_event() {
         Some("behind"),
         Some("at_tip"),
     ];
-    let ticks: Vec<(Arc<Tick>, FollowedAtTick)> = (1..)
+    let ticks: Vec<(Arc<Tick>, CurrentTarget)> = (1..)
         .zip(ticks)
-        .map(|(number, phase)| (tick(number, phase, 0), followed_at_tick(None, None)))
+        .map(|(number, phase)| (tick(number, phase, 0), current_target(None, None)))
         .collect();
     let lines: Vec<String> = entry_lines(&ticks)
         .into_iter()
@@ -218,9 +218,9 @@ fn phase_changes_are_recorded_and_the_tip_has_its_own_event() {
 #[test]
 fn a_temporarily_unknown_phase_is_not_recorded_as_a_new_phase() {
     let ticks = [None, Some("behind"), None, None, Some("behind")];
-    let ticks: Vec<(Arc<Tick>, FollowedAtTick)> = (1..)
+    let ticks: Vec<(Arc<Tick>, CurrentTarget)> = (1..)
         .zip(ticks)
-        .map(|(number, phase)| (tick(number, phase, 0), followed_at_tick(None, None)))
+        .map(|(number, phase)| (tick(number, phase, 0), current_target(None, None)))
         .collect();
     let lines: Vec<String> = entry_lines(&ticks)
         .into_iter()
@@ -240,7 +240,7 @@ fn a_temporarily_unknown_phase_is_not_recorded_as_a_new_phase() {
 #[test]
 fn a_stalled_slot_at_the_tip_is_reported_once_until_it_advances() {
     let stalls = [Some(0.0), Some(1.0), Some(1.0), None, Some(1.0)];
-    let ticks: Vec<(Arc<Tick>, FollowedAtTick)> = (1..)
+    let ticks: Vec<(Arc<Tick>, CurrentTarget)> = (1..)
         .zip(stalls)
         .map(|(number, stalled)| {
             let mut tick = (*tick(number, None, 0)).clone();
@@ -252,7 +252,7 @@ fn a_stalled_slot_at_the_tip_is_reported_once_until_it_advances() {
                 readings,
                 ..Batch::empty(Source::Conclusions, tick.at)
             }));
-            (Arc::new(tick), followed_at_tick(None, None))
+            (Arc::new(tick), current_target(None, None))
         })
         .collect();
     let lines: Vec<String> = entry_lines(&ticks)
@@ -265,8 +265,8 @@ fn a_stalled_slot_at_the_tip_is_reported_once_until_it_advances() {
 #[test]
 fn skipped_ticks_are_a_gap_event() {
     let lines = entry_lines(&[
-        (tick(3, None, 0), followed_at_tick(None, None)),
-        (tick(7, None, 0), followed_at_tick(None, None)),
+        (tick(3, None, 0), current_target(None, None)),
+        (tick(7, None, 0), current_target(None, None)),
     ]);
     assert_eq!(
         lines[1],
@@ -293,11 +293,11 @@ fn a_wrapper_replaced_by_its_validator_has_no_exit_event() {
         ..(*target(2, "/v")).clone()
     });
     let lines = entry_lines(&[
-        (tick(1, None, 0), followed_at_tick(Some(&wrapper), None)),
-        (tick(2, None, 0), followed_at_tick(Some(&found), None)),
+        (tick(1, None, 0), current_target(Some(&wrapper), None)),
+        (tick(2, None, 0), current_target(Some(&found), None)),
         (
             tick(3, None, 0),
-            followed_at_tick(None, Some(EndReason::Exit)),
+            current_target(None, Some(EndReason::Exit)),
         ),
     ]);
     let exits: Vec<&String> = lines
