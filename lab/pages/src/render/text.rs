@@ -201,7 +201,7 @@ pub fn sorted_marks(timeline: &Timeline) -> Vec<&Mark> {
     marks
 }
 
-/// Below this, only the magnitude of a p-value matters.
+/// Smaller p-values are shown as `< 0.001`.
 const SMALLEST_P: f64 = 0.001;
 
 /// An estimate is followed by its interval; a missing value is `-`.
@@ -240,7 +240,7 @@ fn missing() -> String {
 
 fn plain_value(cell: &Cell, is_p: bool) -> String {
     match cell {
-        Cell::Number { value, .. } if is_p && *value <= SMALLEST_P => format!("< {SMALLEST_P}"),
+        Cell::Number { value, .. } if is_p && *value < SMALLEST_P => format!("< {SMALLEST_P}"),
         Cell::Missing(_) => missing(),
         cell => value_text(cell),
     }
@@ -306,12 +306,12 @@ mod tests {
             vec![
                 Cell::Text("b".to_owned()),
                 Cell::Missing("too few".to_owned()),
-                p(0.25),
+                p(SMALLEST_P),
             ],
         ];
         let lines = "arm         mean  interval          p\n\
                      a[U+202E]   1.2   \u{2212}1.0 to 2,000.0  < 0.001\n\
-                     b           -     -                 0.250\n";
+                     b           -     -                 0.001\n";
         let squeezed = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
         assert_eq!(squeezed(&plain_table(&shown)), squeezed(lines));
     }
