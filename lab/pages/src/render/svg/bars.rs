@@ -118,8 +118,9 @@ pub fn draw_histogram(sheet: &mut Sheet, chart: &Histogram, styles: &SeriesStyle
         .series
         .iter()
         .flat_map(|series| series.counts.iter().copied());
-    let smallest = if chart.log { 1.0 } else { 0.0 };
-    let y = Axis::of_values(counts.clone().chain([smallest]), "", chart.log, 5);
+    // A logarithmic axis begins below 1, so that a count of 1 has a bar.
+    let low_end = if chart.log { 0.5 } else { 0.0 };
+    let y = Axis::of_values(counts.clone().chain([low_end]), "", chart.log, 5);
     let mut frame = Frame::for_axis(&y, sheet);
     frame.draw_vertical_axis(sheet, &y, &chart.y_label, 0.0, CHART_HEIGHT);
     let low = chart.edges.first().copied().unwrap_or(0.0);
@@ -218,4 +219,29 @@ fn draw_outline(
         sheet.area(style, &path);
     }
     sheet.stroke(style, "", &path, &series.name);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_count_of_one_has_a_bar_on_a_logarithmic_axis() {
+        let mut sheet = Sheet {
+            body: String::new(),
+            width: 400.0,
+            next_y: 0.0,
+        };
+        let chart = Histogram {
+            edges: vec![0.0, 1.0, 2.0],
+            series: vec![Counts {
+                counts: vec![1.0, 1000.0],
+                ..Counts::default()
+            }],
+            log: true,
+            ..Histogram::default()
+        };
+        draw_histogram(&mut sheet, &chart, &SeriesStyles::default());
+        assert!(!sheet.body.contains(r#"height="0""#), "{}", sheet.body);
+    }
 }
