@@ -20,7 +20,7 @@ const NAME_ROW_HEIGHT: f64 = 15.0;
 
 pub fn draw(sheet: &mut Sheet, chart: &Timeline, styles: &SeriesStyles) {
     let (low, high) = chart.span();
-    let values = chart
+    let mut values = chart
         .series
         .iter()
         .flat_map(|line| line.y.iter().flatten().copied());
@@ -46,7 +46,7 @@ pub fn draw(sheet: &mut Sheet, chart: &Timeline, styles: &SeriesStyles) {
     draw_marks(sheet, &frame, &placed_marks, (chart, styles));
     let below = draw_strips(sheet, &frame, chart, (&strip_runs, styles));
     below.draw_horizontal_axis(sheet, &x, &format!("{} ({time_format})", chart.x_label));
-    if values.count() == 0 {
+    if values.all(|value| frame.y(value).is_none()) {
         frame.draw_no_values(sheet);
     }
     sheet.draw_legend(legend_entries(chart, styles));
@@ -236,5 +236,30 @@ impl Timeline {
         let times = self.series.iter().flat_map(|line| line.x.iter().copied());
         let times = times.chain(of_bands);
         range(times.chain(self.marks.iter().map(|mark| mark.at))).unwrap_or((0.0, 1.0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_logarithmic_chart_without_positive_values_has_a_note() {
+        let mut sheet = Sheet {
+            body: String::new(),
+            width: 400.0,
+            next_y: 0.0,
+        };
+        let chart = Timeline {
+            series: vec![Line {
+                x: vec![0.0, 1.0],
+                y: vec![Some(0.0), Some(-1.0)],
+                ..Line::default()
+            }],
+            log: true,
+            ..Timeline::default()
+        };
+        draw(&mut sheet, &chart, &SeriesStyles::default());
+        assert!(sheet.body.contains(">no values<"), "{}", sheet.body);
     }
 }
