@@ -102,7 +102,7 @@ pub fn report(results: &Results) -> Report {
         runs: cards(results),
         caveats: caveats(results, &compared),
         sections,
-        cards: "Arms".to_owned(),
+        runs_heading: "Arms".to_owned(),
         made_by: made_by(&header.version),
         ..Report::default()
     }

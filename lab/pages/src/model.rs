@@ -17,8 +17,8 @@ pub struct Report {
     pub sections: Vec<Section>,
     /// Whether [`Block::Fold`] starts open.
     pub folds_start_open: bool,
-    /// Heading above [`Report::runs`]; `Runs` if empty.
-    pub cards: String,
+    /// Above [`Report::runs`]; `Runs` if empty.
+    pub runs_heading: String,
     pub made_by: String,
 }
 

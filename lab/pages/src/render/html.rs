@@ -10,7 +10,7 @@ use super::{
     style::{SeriesStyle, SeriesStyles, each_run_once},
     svg::{self, Surface},
     text::{
-        cards_heading, clean, events, fitted, interval_text, numeric_columns, sorted_marks,
+        clean, events, fitted, interval_text, numeric_columns, runs_heading, sorted_marks,
         value_text, verdict_kind_text,
     },
 };
@@ -48,7 +48,7 @@ pub fn page(report: &Report) -> Result<String> {
         "overview": blocks(&report.overview, &styles),
         "folds_start_open": report.folds_start_open,
         "caveats": report.caveats,
-        "cards": cards_heading(report),
+        "runs_heading": runs_heading(report),
         "runs": report.runs,
         "arms": arms.collect::<Value>(),
         "styles": run_styles,

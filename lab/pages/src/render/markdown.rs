@@ -1,4 +1,4 @@
-use super::text::{cards_heading, cell_text, clean, events, numeric_columns, verdict_kind_text};
+use super::text::{cell_text, clean, events, numeric_columns, runs_heading, verdict_kind_text};
 use crate::model::{Block, Caveat, Chart, Column, Finding, Mark, Report, Table};
 
 pub fn markdown(report: &Report) -> String {
@@ -28,7 +28,7 @@ pub fn markdown(report: &Report) -> String {
         list(&mut out, report.caveats.iter().map(item));
     }
     if !report.runs.is_empty() {
-        out += &format!("## {}\n\n", escaped(cards_heading(report)));
+        out += &format!("## {}\n\n", escaped(runs_heading(report)));
         for run in &report.runs {
             out += &format!("### {}\n\n", escaped(&run.name));
             let arm = ("arm".to_owned(), run.arm.clone());

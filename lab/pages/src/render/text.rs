@@ -119,11 +119,10 @@ pub fn verdict_kind_text(report: &Report) -> &'static str {
     }
 }
 
-pub fn cards_heading(report: &Report) -> &str {
-    if report.cards.is_empty() {
-        "Runs"
-    } else {
-        &report.cards
+pub fn runs_heading(report: &Report) -> &str {
+    match report.runs_heading.as_str() {
+        "" => "Runs",
+        heading => heading,
     }
 }
 
