@@ -339,8 +339,8 @@ pub struct Curves {
     /// `B`, or empty.
     pub unit: String,
     pub series: Vec<Curve>,
-    /// Legend text for [`Curve::recorded`]; `recorded` if empty.
-    pub point: String,
+    /// Legend text for [`Curve::highlight`]; `recorded` if empty.
+    pub highlight_label: String,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
@@ -349,8 +349,8 @@ pub struct Curve {
     /// The [`RunCard::id`], or empty.
     pub run: String,
     pub points: Vec<(f64, ValueWithInterval)>,
-    /// A size and its value, marked on the curve. In predictions, the recorded size.
-    pub recorded: Option<(f64, f64)>,
+    /// A size and its value, drawn as a diamond: a recorded value, or a crossover.
+    pub highlight: Option<(f64, f64)>,
 }
 
 /// Effects with their intervals, around the line of no effect.

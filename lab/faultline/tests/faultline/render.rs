@@ -353,7 +353,7 @@ fn wild_curve() -> Curve {
             .iter()
             .map(|value| (*value, (*value, Some((f64::NAN, *value)))))
             .collect(),
-        recorded: Some((f64::MAX, 1.0)),
+        highlight: Some((f64::MAX, 1.0)),
         ..Curve::default()
     }
 }

@@ -109,7 +109,7 @@ impl Sheet {
         ));
     }
 
-    /// A recorded value, with a tooltip.
+    /// `title` is the tooltip.
     pub fn diamond(&mut self, style: SeriesStyle, (x, y): (f64, f64), title: &str) {
         let (class, title) = (style.filled_class(), escaped(title));
         let [x, top] = [x, y - 6.0].map(Coordinate);

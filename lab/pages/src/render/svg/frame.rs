@@ -149,7 +149,7 @@ pub enum Swatch {
     Filled(SeriesStyle),
     /// A square in the tint of this class.
     Tint(String),
-    Point(SeriesStyle),
+    Diamond(SeriesStyle),
 }
 
 pub struct LegendEntry {
@@ -189,7 +189,7 @@ impl Sheet {
                 }
                 Swatch::Filled(style) => self.draw_square(&style.filled_class(), x, y),
                 Swatch::Tint(class) => self.draw_square(&class, x, y),
-                Swatch::Point(style) => self.diamond(style, (x + SWATCH_WIDTH / 2.0, y), ""),
+                Swatch::Diamond(style) => self.diamond(style, (x + SWATCH_WIDTH / 2.0, y), ""),
             }
             self.text("t", "start", (x + SWATCH_WIDTH + 5.0, y + 4.0), &text);
             self.end();
