@@ -61,7 +61,7 @@ pub fn means_text(
 }
 
 /// `Cache time per slot is 85 % lower (73 to 93 %) with B than with A: 0.9 instead of 5.9 ms.`
-pub fn sentence(title: &str, effect: &str, [other, reference]: [&str; 2], means: &str) -> String {
+pub fn sentence(title: &str, effect: &str, [reference, other]: [&str; 2], means: &str) -> String {
     let comma = if title.contains(", ") { "," } else { "" };
     let is = if is_plural(title) { "are" } else { "is" };
     let colon = if means.is_empty() { "" } else { ": " };
