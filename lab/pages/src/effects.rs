@@ -39,7 +39,7 @@ pub fn than_or_as(effect: &str) -> &'static str {
     }
 }
 
-/// `0.9 instead of 5.9 ms`, with decimals enough for both.
+/// `0.9 instead of 5.9 ms`, with enough decimals for the smaller mean.
 pub fn means_text(
     [reference, other]: [f64; 2],
     unit: &str,
@@ -78,7 +78,7 @@ fn is_plural(title: &str) -> bool {
         .is_some_and(|(what, _)| what.ends_with('s'))
 }
 
-/// The first rows with a ratio, each with a sign for its tone; `None` if there are none.
+/// The first rows with a ratio, each with a sign for its tone; `None` if no row has one.
 pub fn forest(
     title: &str,
     x_label: String,
@@ -96,7 +96,7 @@ pub fn forest(
             ..row
         }
     };
-    // 0 and infinity are drawn at the ends of the axis.
+    // NaN is dropped. 0 and infinity are drawn at the ends of the axis.
     let rows = rows.into_iter().filter(|row| row.ratio.0 >= 0.0);
     let mut rows: Vec<ForestRow> = rows.map(with_sign).collect();
     let mut caption = caption.to_owned();
