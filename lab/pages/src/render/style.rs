@@ -5,16 +5,17 @@ use std::collections::BTreeMap;
 use super::text::escaped;
 use crate::model::{Chart, Line, Report, Timeline};
 
-const COLOURS: usize = 8;
+const COLOR_COUNT: usize = 8;
 
-const TINTS: usize = 13;
+const TINT_COUNT: usize = 13;
 
-/// The fixed tint of each phase, by a part of its name.
-const PHASE_TINTS: [(&str, usize); TINTS] = [
+/// Fixed tints of phases, by parts of their names.
+const PHASE_TINTS: [(&str, usize); TINT_COUNT + 1] = [
     ("tip", 2),
     ("catch", 0),
     ("behind", 4),
     ("gone", 3),
+    ("the end", 3),
     ("replay", 5),
     ("initializ", 1),
     ("download", 6),
@@ -49,7 +50,7 @@ impl SeriesStyle {
 
     pub const fn nth(index: usize) -> Self {
         Self {
-            colour: Some(index % COLOURS),
+            colour: Some(index % COLOR_COUNT),
             dash: index % DASHES.len(),
             weight: 0,
         }
@@ -135,17 +136,12 @@ impl SeriesStyles {
         if self.phase_tints.contains_key(name) {
             return;
         }
-        let known = if name.contains("the end") {
-            "gone"
-        } else {
-            name
-        };
-        let fixed = PHASE_TINTS.iter().find(|(part, _)| known.contains(part));
+        let fixed = PHASE_TINTS.iter().find(|(part, _)| name.contains(part));
         let tint = [fixed.map_or(1, |(_, tint)| *tint)]
             .into_iter()
             .chain(PHASE_TINTS.iter().rev().map(|(_, tint)| *tint))
             .find(|tint| self.phase_tints.values().all(|taken| taken != tint))
-            .unwrap_or(self.phase_tints.len() % TINTS);
+            .unwrap_or(self.phase_tints.len() % TINT_COUNT);
         self.phase_tints.insert(name.to_owned(), tint);
     }
 
