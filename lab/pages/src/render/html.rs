@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::{
     csv,
-    style::{SeriesStyle, SeriesStyles, each_run_once},
+    style::{SeriesStyle, SeriesStyles, one_line_per_run},
     svg::{self, Surface},
     text::{
         clean, events, fitted, interval_text, numeric_columns, runs_heading, sorted_marks,
@@ -245,7 +245,7 @@ fn chart(figure: &Figure, styles: &SeriesStyles) -> Option<Value> {
         "unit": timeline.unit,
         "log": timeline.log,
         "span": [from, if to > from { to } else { from + 1.0 }],
-        "one_line_a_run": each_run_once(&timeline.series),
+        "one_line_a_run": one_line_per_run(&timeline.series),
         "lines": timeline.series.iter().zip(line_styles).map(line).collect::<Value>(),
         "bands": bands.collect::<Value>(),
         "lanes": strip_runs.iter().map(strip).collect::<Value>(),

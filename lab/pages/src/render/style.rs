@@ -193,13 +193,13 @@ impl SeriesStyles {
     /// One line per run: the runs' styles. One run: a style per line. Otherwise the run's colour
     /// and a dash per line.
     pub fn line_styles(&self, lines: &[Line]) -> Vec<SeriesStyle> {
-        let once = each_run_once(lines);
+        let is_one_per_run = one_line_per_run(lines);
         let runs = line_counts_by_run(lines).len();
         let line_style = |(index, line): (usize, &Line)| {
             let earlier = || lines.iter().take(index);
             match self.runs.get(&line.run) {
                 _ if line.run.is_empty() && runs > 0 => SeriesStyle::NEUTRAL,
-                Some(style) if once => *style,
+                Some(style) if is_one_per_run => *style,
                 Some(style) if runs > 1 => SeriesStyle {
                     dash: earlier().filter(|other| other.run == line.run).count() % DASHES.len(),
                     ..*style
@@ -231,6 +231,6 @@ fn line_counts_by_run(lines: &[Line]) -> BTreeMap<&str, usize> {
     counts
 }
 
-pub fn each_run_once(lines: &[Line]) -> bool {
+pub fn one_line_per_run(lines: &[Line]) -> bool {
     line_counts_by_run(lines).values().all(|count| *count == 1)
 }
