@@ -1,4 +1,4 @@
-//! An arm keeps its colour and dash in every figure, a run its weight.
+//! An arm has one color and dash in all figures. Its runs differ by line width.
 
 use std::collections::BTreeMap;
 
@@ -35,30 +35,32 @@ const WEIGHTS: [f64; 3] = [1.9, 1.4, 1.0];
 
 #[derive(Debug, Clone, Copy)]
 pub struct SeriesStyle {
-    /// Index of the colour; `None` is neutral grey (limits, lines of no run).
-    pub colour: Option<usize>,
+    /// Index of a CSS class; `None` is gray, for limits and lines of no run.
+    pub color: Option<usize>,
+    /// Index in [`DASHES`].
     pub dash: usize,
+    /// Index in [`WEIGHTS`].
     pub weight: usize,
 }
 
 impl SeriesStyle {
     pub const NEUTRAL: Self = Self {
-        colour: None,
+        color: None,
         dash: 4,
         weight: 1,
     };
 
     pub const fn nth(index: usize) -> Self {
         Self {
-            colour: Some(index % COLOR_COUNT),
+            color: Some(index % COLOR_COUNT),
             dash: index % DASHES.len(),
             weight: 0,
         }
     }
 
     pub fn class(self) -> String {
-        self.colour
-            .map_or("kn".to_owned(), |colour| format!("k{colour}"))
+        self.color
+            .map_or("kn".to_owned(), |color| format!("k{color}"))
     }
 
     pub fn filled_class(self) -> String {
@@ -85,7 +87,7 @@ pub struct StyledSeries {
 pub struct SeriesStyles {
     /// By id.
     runs: BTreeMap<String, SeriesStyle>,
-    /// Of runs and arms, with [`StyledSeries::data_attribute`].
+    /// By name of a run or arm, with the [`StyledSeries::data_attribute`].
     names: BTreeMap<String, (SeriesStyle, String)>,
     /// In the order of their first runs.
     pub arms: Vec<String>,
@@ -131,7 +133,7 @@ impl SeriesStyles {
         styles
     }
 
-    /// Gives a phase its fixed tint, or another one if that is taken.
+    /// Gives a phase its fixed tint, or a free one if a phase has that tint already.
     fn assign_tint(&mut self, name: &str) {
         if self.phase_tints.contains_key(name) {
             return;
@@ -161,8 +163,8 @@ impl SeriesStyles {
         }
     }
 
-    /// For names and run ids. The style is the run's, else that of the run or arm with the name,
-    /// else one by position.
+    /// `series` has names and run ids. The style is that of the id, else that of the run or arm with
+    /// the name, else one by position.
     pub fn styled_series<'a>(
         &self,
         series: impl Iterator<Item = (&'a str, &'a str)>,
@@ -190,8 +192,8 @@ impl SeriesStyles {
         }
     }
 
-    /// One line per run: the runs' styles. One run: a style per line. Otherwise the run's colour
-    /// and a dash per line.
+    /// If each run has one line, lines have the styles of the runs. Lines of a single run have a
+    /// style each. Otherwise a line has its run's color, and a dash by its position in the run.
     pub fn line_styles(&self, lines: &[Line]) -> Vec<SeriesStyle> {
         let is_one_per_run = one_line_per_run(lines);
         let runs = line_counts_by_run(lines).len();
