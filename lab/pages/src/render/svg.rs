@@ -1,5 +1,5 @@
-//! Figures as SVG, in files or in the page. Why without a library: `docs/decisions/0012`.
-//! Classes are those of `assets/figure.css`.
+//! Figures as SVG, in files or in the page. `docs/decisions/0012` says why we use no library.
+//! `assets/figure.css` defines the CSS classes.
 
 use std::fmt;
 
@@ -16,7 +16,7 @@ mod frame;
 mod matrix;
 mod timeline;
 
-/// The rules of the page's light theme; only for files.
+/// For files. The page has the same rules in `report.css`, with a dark theme.
 const STYLE: &str = include_str!("../../assets/figure.css");
 
 const TEXT_SIZE: f64 = 12.0;
@@ -26,7 +26,9 @@ const BOLD_WIDTH_FACTOR: f64 = 1.08;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Surface {
     File,
+    /// In the page, for wide windows.
     Wide,
+    /// In the page, for narrow windows.
     Narrow,
 }
 
@@ -62,9 +64,11 @@ pub fn draw(figure: &Figure, styles: &SeriesStyles, surface: Surface) -> String 
     sheet.finish(&figure.title, surface)
 }
 
+/// A drawing in progress.
 pub(super) struct Sheet {
     body: String,
     pub width: f64,
+    /// Below all elements so far.
     pub next_y: f64,
 }
 
@@ -133,7 +137,7 @@ impl Sheet {
         self.add(format_args!(r#"<path class="{class} area" d="{path}z"/>"#));
     }
 
-    /// `data_attribute` as in [`Self::stroke`].
+    /// Starts a group of elements. `data_attribute` is as in [`Self::stroke`].
     pub fn begin(&mut self, data_attribute: &str) {
         self.add(format_args!("<g{data_attribute}>"));
     }
