@@ -16,7 +16,7 @@ pub fn draw(sheet: &mut Sheet, chart: &Curves, styles: &SeriesStyles) {
     let y = Axis::of_values(
         points
             .clone()
-            .flat_map(|(_, bar)| value_and_ends(*bar))
+            .flat_map(|(_, estimate)| value_and_ends(*estimate))
             .chain(highlights.clone().map(|(_, value)| value))
             .chain([0.0]),
         &chart.unit,
@@ -85,7 +85,7 @@ fn draw_line(sheet: &mut Sheet, frame: &Frame, curve: &Curve, style: SeriesStyle
     };
     let points = curve.points.iter();
     let end = |nth: usize| {
-        move |(size, bar): &(f64, ValueWithInterval)| (*size, value_and_ends(*bar)[nth])
+        move |(size, estimate): &(f64, ValueWithInterval)| (*size, value_and_ends(*estimate)[nth])
     };
     let upper = points.clone().map(end(2));
     let lower = points.clone().map(end(1));
@@ -104,11 +104,11 @@ fn draw_points(
     style: SeriesStyle,
 ) {
     let position = |size: f64, value: f64| Some((frame.x(size)?, frame.y(value)?));
-    for (size, bar) in &curve.points {
-        let Some((x, y)) = position(*size, bar.0) else {
+    for (size, estimate) in &curve.points {
+        let Some((x, y)) = position(*size, estimate.0) else {
             continue;
         };
-        let [value, low, high] = value_and_ends(*bar).map(|value| number(value, 2));
+        let [value, low, high] = value_and_ends(*estimate).map(|value| number(value, 2));
         let (name, size) = (&curve.name, number(*size, 0));
         let title = format!("{name}, {size}: {value} [{low}, {high}]");
         sheet.circle(&style.filled_class(), (x, y), 2.5, &title);
