@@ -132,7 +132,7 @@ fn escaped(text: &str) -> String {
     for (index, letter) in text.char_indices() {
         let needs_escape = match letter {
             '\\' | '`' | '*' | '[' | ']' | '|' | '~' | '$' | '!' => true,
-            // GitHub ignores these within a word.
+            // GitHub ignores underscores within a word.
             '_' => {
                 let before = text[..index].chars().next_back();
                 let after = text[index + 1..].chars().next();
@@ -140,7 +140,7 @@ fn escaped(text: &str) -> String {
                     && after.is_some_and(char::is_alphanumeric))
             }
             '#' | '+' | '-' | '=' => text[..index].trim().is_empty(),
-            // A leading number would start a list.
+            // A number with a dot or parenthesis would start a list.
             '.' | ')' => {
                 let before = text[..index].trim_start();
                 let ends = text[index + 1..]

@@ -76,7 +76,7 @@ pub fn duration(seconds: f64, clock: ClockFormat) -> String {
     }
 }
 
-/// Approximate width in multiples of the font size, rather too wide.
+/// Approximate width in ems (multiples of the font size), rather too large.
 pub fn width_in_ems(text: &str) -> f64 {
     text.chars()
         .map(|letter| match letter {
@@ -91,16 +91,16 @@ pub fn width_in_ems(text: &str) -> f64 {
         .sum()
 }
 
-/// Cuts a text with an ellipsis to a width in font sizes.
-pub fn fitted(text: &str, max_width: f64) -> String {
+/// Cuts a wider text and ends it with an ellipsis.
+pub fn fitted(text: &str, max_ems: f64) -> String {
     let text = clean(text);
-    if width_in_ems(&text) <= max_width {
+    if width_in_ems(&text) <= max_ems {
         return text;
     }
     let mut fitting = String::new();
     for letter in text.chars() {
         fitting.push(letter);
-        if width_in_ems(&fitting) > max_width - 0.9 {
+        if width_in_ems(&fitting) > max_ems - 0.9 {
             fitting.pop();
             break;
         }
@@ -127,13 +127,13 @@ pub fn runs_heading(report: &Report) -> &str {
 }
 
 pub fn cell_text(cell: &Cell) -> String {
-    let mut words = value_text(cell);
+    let mut text = value_text(cell);
     if let Some(interval) = interval_text(cell) {
-        words = format!("{words} {interval}");
+        text += &format!(" {interval}");
     }
     match cell {
-        Cell::Linked { mark, .. } if !mark.is_empty() => format!("{words} ({})", clean(mark)),
-        _ => words,
+        Cell::Linked { mark, .. } if !mark.is_empty() => format!("{text} ({})", clean(mark)),
+        _ => text,
     }
 }
 
@@ -168,7 +168,7 @@ fn interval_ends(cell: &Cell) -> Option<[String; 2]> {
     }
 }
 
-/// Which columns are aligned to the right: those with numbers and without texts.
+/// Whether each column is aligned to the right: it has numbers and no texts.
 pub fn numeric_columns(table: &Table) -> Vec<bool> {
     (0..table.columns.len())
         .map(|index| {
@@ -184,6 +184,7 @@ pub fn numeric_columns(table: &Table) -> Vec<bool> {
         .collect()
 }
 
+/// Marks with their times as clock texts.
 pub fn events(timeline: &Timeline) -> impl Iterator<Item = (String, &Mark)> {
     sorted_marks(timeline)
         .into_iter()
