@@ -601,7 +601,7 @@ fn a_report_with_long_series_is_thinned_with_a_note() {
     })
     .unwrap();
     assert!(page.len() < 500_000, "{}", page.len());
-    assert!(page.contains("the recordings have all"));
+    assert!(page.contains("the recordings have all values"));
 }
 
 #[test]
