@@ -6,7 +6,7 @@ use super::{
 };
 use faultline_text::number;
 
-/// From this ratio on, an effect is a multiple and not a percentage.
+/// Effects from this ratio on are multiples, not percentages.
 const MIN_MULTIPLE: f64 = 2.0;
 
 const MAX_ROWS: usize = 12;

@@ -211,7 +211,7 @@ pub struct Timeline {
     /// Drawn as shading for one run, and as a strip per run for several, so that no two overlap.
     pub bands: Vec<Band>,
     pub marks: Vec<Mark>,
-    /// Whether the vertical axis is logarithmic.
+    /// Whether the y axis is logarithmic.
     pub log: bool,
 }
 
@@ -298,7 +298,7 @@ pub struct Histogram {
     pub y_label: String,
     pub edges: Vec<f64>,
     pub series: Vec<Counts>,
-    /// Whether the vertical axis is logarithmic.
+    /// Whether the y axis is logarithmic.
     pub log: bool,
 }
 
@@ -317,7 +317,7 @@ pub struct Bars {
     pub y_label: String,
     pub categories: Vec<String>,
     pub series: Vec<BarSeries>,
-    /// Whether the vertical axis is logarithmic.
+    /// Whether the y axis is logarithmic.
     pub log: bool,
 }
 

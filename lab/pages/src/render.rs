@@ -1,7 +1,7 @@
 //! Renders a report as one offline HTML page, Markdown, CSV tables and SVG figures.
 //!
-//! Renderers compute no number. Equal reports give equal bytes. Texts are treated as hostile:
-//! escaped, with invisible and direction-changing characters as code points.
+//! Equal reports give equal bytes. Texts are treated as hostile: escaped, with invisible and
+//! direction-changing characters as code points.
 
 use std::{
     collections::BTreeSet,

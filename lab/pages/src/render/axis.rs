@@ -96,7 +96,7 @@ impl Axis {
         (axis, if step < 1.0 { "s" } else { clock_format.name() })
     }
 
-    /// For classes of a histogram: the ends are `low` and `high`, whether ticks or not.
+    /// Ends at `low` and `high`, whether these are ticks or not.
     pub fn between(low: f64, high: f64, max_ticks: usize) -> Self {
         let high = if high > low { high } else { low + 1.0 };
         stepped((low, high), "", max_ticks, |low, high, _| (low, high))
@@ -134,7 +134,6 @@ impl Axis {
 }
 
 fn linear(low: f64, high: f64, unit: &str, max_ticks: usize) -> Axis {
-    // A single value needs a second end: 0.
     let ends = if low > 0.0 && (low < high * 0.7 || low >= high) {
         (0.0, high)
     } else if high > low {
@@ -152,8 +151,7 @@ fn linear(low: f64, high: f64, unit: &str, max_ticks: usize) -> Axis {
     })
 }
 
-/// With about `max_ticks` ticks. `axis_ends` returns the ends of the axis for the smallest value,
-/// the largest value and the step.
+/// `axis_ends` returns the ends of the axis for both ends of the values and the step.
 fn stepped(
     (low, high): (f64, f64),
     unit: &str,

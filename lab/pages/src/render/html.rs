@@ -99,7 +99,7 @@ fn common_facts(runs: &[RunCard]) -> Vec<&(String, String)> {
 /// Texts up to this length are not wrapped, for example dates with times and names of runs.
 const MAX_SHORT_CHARS: usize = 24;
 
-/// A table with more rows is long.
+/// Longer tables scroll.
 const MAX_SHORT_TABLE_ROWS: usize = 30;
 
 const PERCENT_ENCODED: &AsciiSet = &NON_ALPHANUMERIC

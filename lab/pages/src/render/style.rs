@@ -35,7 +35,7 @@ const WEIGHTS: [f64; 3] = [1.9, 1.4, 1.0];
 
 #[derive(Debug, Clone, Copy)]
 pub struct SeriesStyle {
-    /// Index of a CSS class; `None` is gray, for limits and lines of no run.
+    /// Index of a CSS class; `None` is gray, for lines of no run.
     pub color: Option<usize>,
     /// Index in [`DASHES`].
     pub dash: usize,
@@ -133,7 +133,7 @@ impl SeriesStyles {
         styles
     }
 
-    /// Gives a phase its fixed tint, or a free one if a phase has that tint already.
+    /// Gives a phase its fixed tint, or another free one.
     fn assign_tint(&mut self, name: &str) {
         if self.phase_tints.contains_key(name) {
             return;

@@ -16,23 +16,22 @@ mod frame;
 mod matrix;
 mod timeline;
 
-/// For files. The page has the same rules in `report.css`, with a dark theme.
+/// For files; `report.css` has the same rules for the page.
 const STYLE: &str = include_str!("../../assets/figure.css");
 
 const TEXT_SIZE: f64 = 12.0;
 const TITLE_SIZE: f64 = 15.0;
 const BOLD_WIDTH_FACTOR: f64 = 1.08;
 
+/// A file, or the page in a wide or narrow window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Surface {
     File,
-    /// In the page, for wide windows.
     Wide,
-    /// In the page, for narrow windows.
     Narrow,
 }
 
-/// Equal input gives equal bytes; valid XML for any text.
+/// Valid XML for any text.
 pub fn draw(figure: &Figure, styles: &SeriesStyles, surface: Surface) -> String {
     let width = match surface {
         Surface::File | Surface::Wide => 800.0,
@@ -122,7 +121,7 @@ impl Sheet {
         ));
     }
 
-    /// A line along a path. `data_attribute` is ` data-run="ID"`, ` data-arm="ARM"` or empty.
+    /// A line along a path. `data_attribute` is that of a styled series.
     pub fn stroke(&mut self, style: SeriesStyle, data_attribute: &str, path: &str, title: &str) {
         let (class, dashes, title) = (style.class(), style.dashes(), escaped(title));
         let thick = Coordinate(style.thickness());
@@ -137,7 +136,7 @@ impl Sheet {
         self.add(format_args!(r#"<path class="{class} area" d="{path}z"/>"#));
     }
 
-    /// Starts a group of elements. `data_attribute` is as in [`Self::stroke`].
+    /// Starts a group of elements.
     pub fn begin(&mut self, data_attribute: &str) {
         self.add(format_args!("<g{data_attribute}>"));
     }

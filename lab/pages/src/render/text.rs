@@ -184,7 +184,7 @@ pub fn numeric_columns(table: &Table) -> Vec<bool> {
         .collect()
 }
 
-/// Marks with their times as clock texts.
+/// Times are clock texts.
 pub fn events(timeline: &Timeline) -> impl Iterator<Item = (String, &Mark)> {
     sorted_marks(timeline)
         .into_iter()

@@ -82,7 +82,7 @@ fn draw_whisker(sheet: &mut Sheet, frame: &Frame, (x, low, high): (f64, f64, f64
     ));
 }
 
-/// Draws the names of the categories and returns their number of lines.
+/// Returns the number of lines.
 fn draw_names(sheet: &mut Sheet, frame: &Frame, chart: &Bars) -> f64 {
     let mut lines = 1.0;
     for (index, name) in chart.categories.iter().enumerate() {
@@ -113,7 +113,7 @@ fn wrapped_name(name: &str, max_ems: f64) -> (String, Option<String>) {
 /// Outlines of at most so many series are filled.
 const MAX_FILLED: usize = 3;
 
-/// Draws bars for one series, filled outlines for a few, outlines for many.
+/// Draws bars for one series, filled outlines for a few, empty outlines for many.
 pub fn draw_histogram(sheet: &mut Sheet, chart: &Histogram, styles: &SeriesStyles) {
     let counts = chart
         .series

@@ -23,7 +23,7 @@ pub struct Frame {
 }
 
 impl Frame {
-    /// The box is right of the labels of `y`. The caller sets its height and x scale later.
+    /// The box is right of the labels of `y`. Its height and x scale are set later.
     pub fn for_axis(y: &Axis, sheet: &Sheet) -> Self {
         let label_widths = y.ticks.iter().map(|tick| width_in_ems(&tick.label));
         Self {

@@ -58,7 +58,7 @@ fn draw_band(sheet: &mut Sheet, frame: &Frame, band: &Band, class: &str, (y, hei
     }
 }
 
-/// Draws a thin strip of phases for each run below the box. The returned frame includes the strips.
+/// Draws a strip of phases per run below the box. The returned frame includes the strips.
 fn draw_strips(
     sheet: &mut Sheet,
     frame: &Frame,
