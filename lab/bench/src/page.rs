@@ -102,7 +102,7 @@ pub fn report(results: &Results) -> Report {
         runs: cards(results),
         caveats: caveats(results, &compared),
         sections,
-        cards: "Arms".to_owned(),
+        runs_heading: "Arms".to_owned(),
         made_by: made_by(&header.version),
         ..Report::default()
     }
@@ -216,7 +216,7 @@ fn largest_difference(
     let means = effects::means_text(means, "ms", 2, "instead of");
     let label = results.short_label(&largest.request, largest.answer_bytes);
     let effect = effects::effect_text(largest.ratio?.value_and_ends());
-    let arms = [largest.arm.as_str(), reference];
+    let arms = [reference, &largest.arm];
     let sentence = effects::sentence(&format!("Latency of {label}"), &effect, arms, &means);
     let sentence = sentence.trim_end_matches('.');
     Some(match differences.len() {

@@ -13,7 +13,7 @@ pub fn gib(bytes: f64) -> f64 {
 /// `why` explains a missing value.
 pub fn number_or(value: Option<f64>, decimals: u8, why: &str) -> Cell {
     match value.filter(|value| value.is_finite()) {
-        // An empty sum is -0.
+        // An empty sum is -0, and -0 + 0 is 0.
         Some(value) => Cell::Number {
             value: value + 0.0,
             decimals,
@@ -83,14 +83,15 @@ pub fn table(id: &str, title: &str, columns: &[impl Copy + Into<Column>], note: 
     }
 }
 
-/// Drops columns, except the first, in which every cell is missing. The note names them and why.
+/// Drops each column whose cells are all missing, but never the first. The note names the dropped
+/// columns and the reasons.
 pub fn without_missing_columns(mut table: Table) -> Table {
-    let why = |index: usize| -> Option<String> {
-        let mut all: Vec<String> = table
+    let reason = |index: usize| -> Option<String> {
+        let mut all: Vec<&str> = table
             .rows
             .iter()
             .map(|row| match row.get(index) {
-                Some(Cell::Missing(why)) => Some(why.clone()),
+                Some(Cell::Missing(why)) => Some(why.as_str()),
                 _ => None,
             })
             .collect::<Option<_>>()?;
@@ -99,7 +100,7 @@ pub fn without_missing_columns(mut table: Table) -> Table {
         (!all.is_empty()).then(|| all.join("; "))
     };
     let reasons: Vec<Option<String>> = (0..table.columns.len())
-        .map(|index| why(index).filter(|_| index > 0))
+        .map(|index| reason(index).filter(|_| index > 0))
         .collect();
     let left_out = table
         .columns
@@ -110,13 +111,13 @@ pub fn without_missing_columns(mut table: Table) -> Table {
         let columns = columns.join(", ");
         table.note += &format!(" Columns left out ({why}): {columns}.");
     }
-    let mut why = reasons.iter();
+    let mut column_reasons = reasons.iter();
     table
         .columns
-        .retain(|_| why.next().is_none_or(Option::is_none));
+        .retain(|_| column_reasons.next().is_none_or(Option::is_none));
     for row in &mut table.rows {
-        let mut why = reasons.iter();
-        row.retain(|_| why.next().is_none_or(Option::is_none));
+        let mut cell_reasons = reasons.iter();
+        row.retain(|_| cell_reasons.next().is_none_or(Option::is_none));
     }
     table
 }

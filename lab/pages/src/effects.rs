@@ -6,7 +6,7 @@ use super::{
 };
 use faultline_text::number;
 
-/// From this ratio on, an effect is a multiple and not a percentage.
+/// Effects from this ratio on are multiples, not percentages.
 const MIN_MULTIPLE: f64 = 2.0;
 
 const MAX_ROWS: usize = 12;
@@ -39,7 +39,7 @@ pub fn than_or_as(effect: &str) -> &'static str {
     }
 }
 
-/// `0.9 instead of 5.9 ms`, with decimals enough for both.
+/// `0.9 instead of 5.9 ms`, with enough decimals for the smaller mean.
 pub fn means_text(
     [reference, other]: [f64; 2],
     unit: &str,
@@ -61,7 +61,7 @@ pub fn means_text(
 }
 
 /// `Cache time per slot is 85 % lower (73 to 93 %) with B than with A: 0.9 instead of 5.9 ms.`
-pub fn sentence(title: &str, effect: &str, [other, reference]: [&str; 2], means: &str) -> String {
+pub fn sentence(title: &str, effect: &str, [reference, other]: [&str; 2], means: &str) -> String {
     let comma = if title.contains(", ") { "," } else { "" };
     let is = if is_plural(title) { "are" } else { "is" };
     let colon = if means.is_empty() { "" } else { ": " };
@@ -78,7 +78,7 @@ fn is_plural(title: &str) -> bool {
         .is_some_and(|(what, _)| what.ends_with('s'))
 }
 
-/// The first rows with a ratio, each with a sign for its tone; `None` if there are none.
+/// The first rows with a ratio, each with a sign for its tone; `None` if no row has one.
 pub fn forest(
     title: &str,
     x_label: String,
@@ -96,7 +96,7 @@ pub fn forest(
             ..row
         }
     };
-    // 0 and infinity are drawn at the ends of the axis.
+    // NaN is dropped. 0 and infinity are drawn at the ends of the axis.
     let rows = rows.into_iter().filter(|row| row.ratio.0 >= 0.0);
     let mut rows: Vec<ForestRow> = rows.map(with_sign).collect();
     let mut caption = caption.to_owned();

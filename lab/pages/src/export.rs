@@ -59,7 +59,7 @@ struct Field {
     kind: Type,
     /// Written as a date and time; the values are nanoseconds since 1970.
     is_time: bool,
-    /// Index of its values.
+    /// Index in the columns of a chunk.
     column_index: usize,
 }
 
@@ -104,7 +104,7 @@ impl Values {
     }
 }
 
-/// Each nanosecond column (`unix_ns`) is followed by the same time as a date (`time`).
+/// The columns of a file. A column `*unix_ns` is followed by the same time as a date, `*time`.
 #[derive(Debug)]
 pub struct Layout {
     fields: Vec<Field>,
@@ -121,8 +121,8 @@ impl Layout {
                 column_index,
             };
             fields.push(field(name.to_owned(), false));
-            if let (Type::Integer, Some(before)) = (kind, name.strip_suffix("unix_ns")) {
-                fields.push(field(format!("{before}time"), true));
+            if let (Type::Integer, Some(prefix)) = (kind, name.strip_suffix("unix_ns")) {
+                fields.push(field(format!("{prefix}time"), true));
             }
         }
         Layout { fields }
@@ -321,8 +321,8 @@ fn write_as<T: DataType, V>(
     values: &[Option<V>],
     encode: impl Fn(&V) -> T::T,
 ) -> Result<()> {
-    let is_some = |value: &Option<V>| i16::from(value.is_some());
-    let definition_levels: Vec<i16> = values.iter().map(is_some).collect();
+    let level = |value: &Option<V>| i16::from(value.is_some());
+    let definition_levels: Vec<i16> = values.iter().map(level).collect();
     let values: Vec<T::T> = values.iter().flatten().map(encode).collect();
     column
         .typed::<T>()

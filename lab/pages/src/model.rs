@@ -1,4 +1,4 @@
-//! A report as data. Renderers see only this and compute no number.
+//! A report as data. Renderers see only a [`Report`] and compute no number.
 
 use serde::Serialize;
 
@@ -7,18 +7,18 @@ pub struct Report {
     pub title: String,
     pub subtitle: String,
     pub verdict: Verdict,
-    /// A single one is below the headline, several are below [`Report::overview`].
+    /// On the page, the answers of one run or arm are above [`Report::overview`], several below it.
     pub answers: Vec<Answers>,
     /// Directly below the headline.
     pub overview: Vec<Block>,
-    /// All tables and figures have this order.
+    /// In the order of all tables and figures.
     pub runs: Vec<RunCard>,
     pub caveats: Vec<Caveat>,
     pub sections: Vec<Section>,
     /// Whether [`Block::Fold`] starts open.
     pub folds_start_open: bool,
-    /// Heading above [`Report::runs`]; `Runs` if empty.
-    pub cards: String,
+    /// Above [`Report::runs`]; `Runs` if empty.
+    pub runs_heading: String,
     pub made_by: String,
 }
 
@@ -54,7 +54,7 @@ pub enum VerdictKind {
     Inconclusive,
 }
 
-/// What a run or an arm says about the node.
+/// Findings on the node of one run or arm.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Answers {
     pub name: String,
@@ -70,10 +70,10 @@ pub struct Finding {
 
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct RunCard {
-    /// Also in file names and anchors: `[a-z0-9-]+`.
+    /// Part of file names and anchors, `[a-z0-9-]+`.
     pub id: String,
     pub name: String,
-    /// Runs of one arm share a colour.
+    /// Runs of one arm have the same color.
     pub arm: String,
     /// In reading order.
     pub facts: Vec<(String, String)>,
@@ -107,7 +107,7 @@ pub enum Block {
     Text(String),
     Table(Table),
     Figure(Figure),
-    /// Folds all blocks up to the next one of these, or to the section's end, under this title.
+    /// A title. It folds all blocks up to the next fold or the end of the section.
     Fold(String),
 }
 
@@ -205,20 +205,20 @@ pub enum Chart {
 pub struct Timeline {
     pub x_label: String,
     pub y_label: String,
-    /// `B`, `B/s` and `s` get a unit of fitting size; large amounts of others get T, G or M.
+    /// Labels have multiples of `B`, `B/s` and `s`, and T, G or M for large values of other units.
     pub unit: String,
     pub series: Vec<Line>,
-    /// Phases and gaps. One run: shading. Several runs: a strip each, so that nothing overlaps.
+    /// Drawn as shading for one run, and as a strip per run for several, so that no two overlap.
     pub bands: Vec<Band>,
     pub marks: Vec<Mark>,
-    /// Whether the vertical axis is logarithmic.
+    /// Whether the y axis is logarithmic.
     pub log: bool,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Line {
     pub name: String,
-    /// The [`RunCard::id`]; empty if it belongs to no run (a limit).
+    /// The [`RunCard::id`]; empty for a line of no run, for example a limit.
     pub run: String,
     /// Seconds since the origin, ascending.
     pub x: Vec<f64>,
@@ -227,8 +227,8 @@ pub struct Line {
 }
 
 impl Line {
-    /// The same drawing with about `max_points` points: the extremes of each stretch, all breaks,
-    /// and both ends. Times are rounded to milliseconds, values to seven digits.
+    /// A line of the same shape with about `max_points` points. It has the extremes of each group of
+    /// points, all breaks, and both ends. Times are rounded to milliseconds, values to seven digits.
     pub fn thinned(&self, max_points: usize) -> Line {
         let points: Vec<(f64, Option<f64>)> = self
             .x
@@ -240,17 +240,13 @@ impl Line {
         let mut indices: Vec<usize> = (0..points.len()).take(1).collect();
         indices.extend((0..points.len()).next_back());
         let size = points.len().div_ceil((max_points / 2).max(1)).max(1);
-        for (nth, stretch) in points.chunks(size).enumerate() {
-            let indexed = || (nth * size..).zip(stretch.iter().map(|(_, y)| *y));
+        for (nth, group) in points.chunks(size).enumerate() {
+            let indexed = || (nth * size..).zip(group.iter().map(|(_, y)| *y));
             let known = || indexed().filter_map(|(index, y)| Some((index, y?)));
             let low = known().min_by(|a, b| a.1.total_cmp(&b.1));
             let high = known().max_by(|a, b| a.1.total_cmp(&b.1));
             indices.extend(low.into_iter().chain(high).map(|(index, _)| index));
-            indices.extend(
-                indexed()
-                    .filter(|(_, y)| y.is_none())
-                    .map(|(index, _)| index),
-            );
+            indices.extend(indexed().filter_map(|(index, y)| y.is_none().then_some(index)));
         }
         indices.sort_unstable();
         indices.dedup();
@@ -279,6 +275,7 @@ fn seven_digits(value: f64) -> f64 {
     format!("{value:.6e}").parse().unwrap_or(value)
 }
 
+/// A phase, or a gap in the samples with the name `gap`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Band {
     pub from: f64,
@@ -287,6 +284,7 @@ pub struct Band {
     pub run: String,
 }
 
+/// An event.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Mark {
     pub at: f64,
@@ -300,7 +298,7 @@ pub struct Histogram {
     pub y_label: String,
     pub edges: Vec<f64>,
     pub series: Vec<Counts>,
-    /// Whether the vertical axis is logarithmic.
+    /// Whether the y axis is logarithmic.
     pub log: bool,
 }
 
@@ -319,7 +317,7 @@ pub struct Bars {
     pub y_label: String,
     pub categories: Vec<String>,
     pub series: Vec<BarSeries>,
-    /// Whether the vertical axis is logarithmic.
+    /// Whether the y axis is logarithmic.
     pub log: bool,
 }
 
@@ -339,8 +337,8 @@ pub struct Curves {
     /// `B`, or empty.
     pub unit: String,
     pub series: Vec<Curve>,
-    /// Legend text for [`Curve::recorded`]; `recorded` if empty.
-    pub point: String,
+    /// Legend text for [`Curve::highlight`]; `recorded` if empty.
+    pub highlight_label: String,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
@@ -348,9 +346,10 @@ pub struct Curve {
     pub name: String,
     /// The [`RunCard::id`], or empty.
     pub run: String,
+    /// Sizes and their values.
     pub points: Vec<(f64, ValueWithInterval)>,
-    /// A size and its value, marked on the curve. In predictions, the recorded size.
-    pub recorded: Option<(f64, f64)>,
+    /// A size and its value, drawn as a diamond: a recorded value, or a crossover.
+    pub highlight: Option<(f64, f64)>,
 }
 
 /// Effects with their intervals, around the line of no effect.
@@ -379,10 +378,11 @@ pub enum Tone {
     Worse,
 }
 
+/// Correlations.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Matrix {
     pub names: Vec<String>,
-    /// `None` without a value (a constant has no correlation).
+    /// `None` without a correlation, for example with a constant.
     pub values: Vec<Vec<Option<f64>>>,
 }
 

@@ -1,7 +1,7 @@
 //! Renders a report as one offline HTML page, Markdown, CSV tables and SVG figures.
 //!
-//! Renderers compute no number. Equal reports give equal bytes. Texts are treated as hostile:
-//! escaped, with invisible and direction-changing characters as code points.
+//! Equal reports give equal bytes. Texts are treated as hostile: escaped, with invisible and
+//! direction-changing characters as code points.
 
 use std::{
     collections::BTreeSet,
@@ -30,9 +30,9 @@ pub struct WrittenFiles {
     pub files: Vec<PathBuf>,
 }
 
-/// Writes `report.html`, `report.md`, `tables/ID.csv` and `figures/ID.svg`; only the page if `out`
-/// ends in `.html`. With `force`, replaces old files only after all are written. A symbolic link is
-/// replaced, not its target.
+/// Writes `report.html`, `report.md`, `tables/ID.csv` and `figures/ID.svg`. If `out` ends in
+/// `.html`, it is the path of the page, the only file. With `force`, old files are replaced after
+/// all new ones are written. A symbolic link is replaced, not its target.
 pub fn write(report: &Report, out: &Path, force: bool) -> Result<WrittenFiles> {
     check(report)?;
     let files = files(report, out)?;

@@ -36,7 +36,7 @@ pub fn report(outcome: &Outcome) -> Report {
         runs: cards(outcome),
         caveats: caveats(outcome),
         sections,
-        cards: "Codecs".to_owned(),
+        runs_heading: "Codecs".to_owned(),
         made_by: made_by(&outcome.version),
         ..Report::default()
     }

@@ -77,7 +77,7 @@ pub fn differences(results: &Results, compared: &[Comparison]) -> Vec<Block> {
             y_label: format!("Difference from {reference} (ms)"),
             unit: String::new(),
             series,
-            point: "crossover".to_owned(),
+            highlight_label: "crossover".to_owned(),
         };
         blocks.push(figure(
             &format!("difference-{id}"),
@@ -113,8 +113,7 @@ fn difference_curve(
         name: arm.to_owned(),
         run: String::new(),
         points,
-        // The page draws a diamond here.
-        recorded: crossover.and_then(|crossover| Some((crossover.at?, 0.0))),
+        highlight: crossover.and_then(|crossover| Some((crossover.at?, 0.0))),
     })
 }
 

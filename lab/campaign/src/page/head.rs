@@ -22,7 +22,7 @@ pub fn sentence(groups: &[ReleaseGroup]) -> Option<String> {
         let metric = test.metric;
         let effect = effects::effect_text(test.ratio_test.ratio.value_and_ends());
         let means = effects::means_text(test.means, metric.unit, metric.decimals, "instead of");
-        let arms = [&*release.version, &*group.conditions.baseline];
+        let arms = [&*group.conditions.baseline, &*release.version];
         Some(effects::sentence(metric.title, &effect, arms, &means))
     })
 }

@@ -353,7 +353,7 @@ fn wild_curve() -> Curve {
             .iter()
             .map(|value| (*value, (*value, Some((f64::NAN, *value)))))
             .collect(),
-        recorded: Some((f64::MAX, 1.0)),
+        highlight: Some((f64::MAX, 1.0)),
         ..Curve::default()
     }
 }
@@ -601,7 +601,7 @@ fn a_report_with_long_series_is_thinned_with_a_note() {
     })
     .unwrap();
     assert!(page.len() < 500_000, "{}", page.len());
-    assert!(page.contains("the recordings have all"));
+    assert!(page.contains("the recordings have all values"));
 }
 
 #[test]

@@ -1,5 +1,6 @@
 use super::text::{ClockFormat, DisplayUnit, display_unit, duration, number};
 
+/// Maps values to shares of an axis.
 #[derive(Debug, Clone, Copy)]
 pub struct Scale {
     low: f64,
@@ -60,8 +61,8 @@ impl Axis {
         }
     }
 
-    /// Ends at ticks, with at most about `max_ticks` ticks. Includes zero if the values are near
-    /// it.
+    /// Both ends are ticks. There are about `max_ticks` ticks or fewer. A linear axis of positive
+    /// values begins at 0 if the smallest value is below 70 % of the largest.
     pub fn of_values(
         values: impl Iterator<Item = f64>,
         unit: &str,
@@ -95,14 +96,14 @@ impl Axis {
         (axis, if step < 1.0 { "s" } else { clock_format.name() })
     }
 
-    /// Keeps both ends (the classes of a histogram).
+    /// Ends at `low` and `high`, whether these are ticks or not.
     pub fn between(low: f64, high: f64, max_ticks: usize) -> Self {
         let high = if high > low { high } else { low + 1.0 };
         stepped((low, high), "", max_ticks, |low, high, _| (low, high))
     }
 
-    /// Logarithmic, with a tick at each size. Sizes without space for a label are left out; those
-    /// in `preferred` take precedence. `width_of` is the width of a label as a share of the axis.
+    /// Logarithmic, with a tick at each size. Sizes without space for a label are left out;
+    /// `preferred` sizes take precedence. `width_of` returns a label's width as a share of the axis.
     pub fn of_sizes(
         sizes: impl Iterator<Item = f64>,
         preferred: &[f64],
@@ -133,7 +134,6 @@ impl Axis {
 }
 
 fn linear(low: f64, high: f64, unit: &str, max_ticks: usize) -> Axis {
-    // Bars and areas need a zero, and so does a line near it.
     let ends = if low > 0.0 && (low < high * 0.7 || low >= high) {
         (0.0, high)
     } else if high > low {
@@ -151,8 +151,7 @@ fn linear(low: f64, high: f64, unit: &str, max_ticks: usize) -> Axis {
     })
 }
 
-/// With ticks at about `max_ticks` round values. `axis_ends` returns the ends of the axis for a
-/// step.
+/// `axis_ends` returns the ends of the axis for both ends of the values and the step.
 fn stepped(
     (low, high): (f64, f64),
     unit: &str,
@@ -174,12 +173,13 @@ fn logarithmic(low: f64, high: f64, unit: &str, max_ticks: usize) -> Axis {
     let stride = ((last - first) / max_ticks.max(1) as f64).ceil().max(1.0);
     let count = ((last - first) / stride).floor() as usize;
     let powers = (0..=count).map(|index| base.powf(first + index as f64 * stride));
-    let words = |value: f64| {
+    let label = |value: f64| {
+        // A computed power can be just below the unit.
         let DisplayUnit { size, suffix } = display_unit(unit, value * 1.000_001);
         let value = value / size;
         label_text(value, round_step(value), suffix)
     };
-    Axis::new((base.powf(first), base.powf(last), true), powers, words)
+    Axis::new((base.powf(first), base.powf(last), true), powers, label)
 }
 
 fn label_text(value: f64, step: f64, suffix: &str) -> String {

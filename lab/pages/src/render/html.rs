@@ -7,10 +7,10 @@ use serde_json::{Value, json};
 
 use super::{
     csv,
-    style::{SeriesStyle, SeriesStyles, each_run_once},
+    style::{SeriesStyle, SeriesStyles, one_line_per_run},
     svg::{self, Surface},
     text::{
-        cards_heading, clean, events, fitted, interval_text, numeric_columns, sorted_marks,
+        clean, events, fitted, interval_text, numeric_columns, runs_heading, sorted_marks,
         value_text, verdict_kind_text,
     },
 };
@@ -48,7 +48,7 @@ pub fn page(report: &Report) -> Result<String> {
         "overview": blocks(&report.overview, &styles),
         "folds_start_open": report.folds_start_open,
         "caveats": report.caveats,
-        "cards": cards_heading(report),
+        "runs_heading": runs_heading(report),
         "runs": report.runs,
         "arms": arms.collect::<Value>(),
         "styles": run_styles,
@@ -85,7 +85,7 @@ fn style(style: SeriesStyle) -> Value {
     json!({ "class": style.class(), "dash": style.dashes(), "weight": style.thickness() + 0.4 })
 }
 
-/// Facts that all runs share word by word: shown once rather than on each card.
+/// Facts that are equal in all runs. The page shows them once, not on each card.
 fn common_facts(runs: &[RunCard]) -> Vec<&(String, String)> {
     let Some((first, others)) = runs.split_first() else {
         return Vec::new();
@@ -96,10 +96,10 @@ fn common_facts(runs: &[RunCard]) -> Vec<&(String, String)> {
     first.facts.iter().filter(is_common).collect()
 }
 
-/// Texts up to this length stay on one line: a date with its time, the name of a run.
+/// Texts up to this length are not wrapped, for example dates with times and names of runs.
 const MAX_SHORT_CHARS: usize = 24;
 
-/// A table with more rows is long.
+/// Longer tables scroll.
 const MAX_SHORT_TABLE_ROWS: usize = 30;
 
 const PERCENT_ENCODED: &AsciiSet = &NON_ALPHANUMERIC
@@ -171,7 +171,7 @@ fn table(table: &Table) -> Value {
         "columns": table.columns,
         "numeric": numeric,
         "rows": table.rows.iter().map(row).collect::<Value>(),
-        // An address that needs no server.
+        // A `data:` address needs no server.
         "csv": format!("data:text/csv;charset=utf-8,{}", utf8_percent_encode(&csv, PERCENT_ENCODED)),
         "long": table.rows.len() > MAX_SHORT_TABLE_ROWS,
     })
@@ -193,10 +193,10 @@ fn cell(cell: &Cell, numeric: bool) -> Value {
     json!({ "text": text, "interval": interval_text(cell), "to": to, "mark": mark, "class": class })
 }
 
-/// Maximum number of points of a line on the page, so that a browser opens it at once.
+/// Limits a line on the page, so that a browser opens the page without delay.
 const MAX_POINTS: usize = 6_000;
 
-/// JSON without `<`, `>` or `&`, so that no text can break out of it.
+/// JSON without `<`, `>` or `&`, so that no text can end the script element.
 fn data_json(report: &Report, styles: &SeriesStyles) -> Result<String> {
     let runs: Value = report
         .runs
@@ -245,7 +245,7 @@ fn chart(figure: &Figure, styles: &SeriesStyles) -> Option<Value> {
         "unit": timeline.unit,
         "log": timeline.log,
         "span": [from, if to > from { to } else { from + 1.0 }],
-        "one_line_a_run": each_run_once(&timeline.series),
+        "one_line_a_run": one_line_per_run(&timeline.series),
         "lines": timeline.series.iter().zip(line_styles).map(line).collect::<Value>(),
         "bands": bands.collect::<Value>(),
         "lanes": strip_runs.iter().map(strip).collect::<Value>(),

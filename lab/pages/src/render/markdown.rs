@@ -1,4 +1,4 @@
-use super::text::{cards_heading, cell_text, clean, events, numeric_columns, verdict_kind_text};
+use super::text::{cell_text, clean, events, numeric_columns, runs_heading, verdict_kind_text};
 use crate::model::{Block, Caveat, Chart, Column, Finding, Mark, Report, Table};
 
 pub fn markdown(report: &Report) -> String {
@@ -28,7 +28,7 @@ pub fn markdown(report: &Report) -> String {
         list(&mut out, report.caveats.iter().map(item));
     }
     if !report.runs.is_empty() {
-        out += &format!("## {}\n\n", escaped(cards_heading(report)));
+        out += &format!("## {}\n\n", escaped(runs_heading(report)));
         for run in &report.runs {
             out += &format!("### {}\n\n", escaped(&run.name));
             let arm = ("arm".to_owned(), run.arm.clone());
@@ -132,7 +132,7 @@ fn escaped(text: &str) -> String {
     for (index, letter) in text.char_indices() {
         let needs_escape = match letter {
             '\\' | '`' | '*' | '[' | ']' | '|' | '~' | '$' | '!' => true,
-            // GitHub ignores these within a word.
+            // GitHub ignores underscores within a word.
             '_' => {
                 let before = text[..index].chars().next_back();
                 let after = text[index + 1..].chars().next();
@@ -140,7 +140,7 @@ fn escaped(text: &str) -> String {
                     && after.is_some_and(char::is_alphanumeric))
             }
             '#' | '+' | '-' | '=' => text[..index].trim().is_empty(),
-            // A leading number would start a list.
+            // A number with a dot or parenthesis would start a list.
             '.' | ')' => {
                 let before = text[..index].trim_start();
                 let ends = text[index + 1..]

@@ -1,20 +1,21 @@
-//! An arm keeps its colour and dash in every figure, a run its weight.
+//! An arm has one color and dash in all figures. Its runs differ by line width.
 
 use std::collections::BTreeMap;
 
 use super::text::escaped;
 use crate::model::{Chart, Line, Report, Timeline};
 
-const COLOURS: usize = 8;
+const COLOR_COUNT: usize = 8;
 
-const TINTS: usize = 13;
+const TINT_COUNT: usize = 13;
 
-/// The fixed tint of each phase, by a part of its name.
-const PHASE_TINTS: [(&str, usize); TINTS] = [
+/// Fixed tints of phases, by parts of their names.
+const PHASE_TINTS: [(&str, usize); TINT_COUNT + 1] = [
     ("tip", 2),
     ("catch", 0),
     ("behind", 4),
     ("gone", 3),
+    ("the end", 3),
     ("replay", 5),
     ("initializ", 1),
     ("download", 6),
@@ -34,30 +35,32 @@ const WEIGHTS: [f64; 3] = [1.9, 1.4, 1.0];
 
 #[derive(Debug, Clone, Copy)]
 pub struct SeriesStyle {
-    /// Index of the colour; `None` is neutral grey (limits, lines of no run).
-    pub colour: Option<usize>,
+    /// Index of a CSS class; `None` is gray, for lines of no run.
+    pub color: Option<usize>,
+    /// Index in [`DASHES`].
     pub dash: usize,
+    /// Index in [`WEIGHTS`].
     pub weight: usize,
 }
 
 impl SeriesStyle {
     pub const NEUTRAL: Self = Self {
-        colour: None,
+        color: None,
         dash: 4,
         weight: 1,
     };
 
     pub const fn nth(index: usize) -> Self {
         Self {
-            colour: Some(index % COLOURS),
+            color: Some(index % COLOR_COUNT),
             dash: index % DASHES.len(),
             weight: 0,
         }
     }
 
     pub fn class(self) -> String {
-        self.colour
-            .map_or("kn".to_owned(), |colour| format!("k{colour}"))
+        self.color
+            .map_or("kn".to_owned(), |color| format!("k{color}"))
     }
 
     pub fn filled_class(self) -> String {
@@ -84,7 +87,7 @@ pub struct StyledSeries {
 pub struct SeriesStyles {
     /// By id.
     runs: BTreeMap<String, SeriesStyle>,
-    /// Of runs and arms, with [`StyledSeries::data_attribute`].
+    /// By name of a run or arm, with the [`StyledSeries::data_attribute`].
     names: BTreeMap<String, (SeriesStyle, String)>,
     /// In the order of their first runs.
     pub arms: Vec<String>,
@@ -130,22 +133,17 @@ impl SeriesStyles {
         styles
     }
 
-    /// Gives a phase its fixed tint, or another one if that is taken.
+    /// Gives a phase its fixed tint, or another free one.
     fn assign_tint(&mut self, name: &str) {
         if self.phase_tints.contains_key(name) {
             return;
         }
-        let known = if name.contains("the end") {
-            "gone"
-        } else {
-            name
-        };
-        let fixed = PHASE_TINTS.iter().find(|(part, _)| known.contains(part));
+        let fixed = PHASE_TINTS.iter().find(|(part, _)| name.contains(part));
         let tint = [fixed.map_or(1, |(_, tint)| *tint)]
             .into_iter()
             .chain(PHASE_TINTS.iter().rev().map(|(_, tint)| *tint))
             .find(|tint| self.phase_tints.values().all(|taken| taken != tint))
-            .unwrap_or(self.phase_tints.len() % TINTS);
+            .unwrap_or(self.phase_tints.len() % TINT_COUNT);
         self.phase_tints.insert(name.to_owned(), tint);
     }
 
@@ -165,8 +163,8 @@ impl SeriesStyles {
         }
     }
 
-    /// For names and run ids. The style is the run's, else that of the run or arm with the name,
-    /// else one by position.
+    /// `series` has names and run ids. The style is that of the id, else that of the run or arm with
+    /// the name, else one by position.
     pub fn styled_series<'a>(
         &self,
         series: impl Iterator<Item = (&'a str, &'a str)>,
@@ -194,16 +192,16 @@ impl SeriesStyles {
         }
     }
 
-    /// One line per run: the runs' styles. One run: a style per line. Otherwise the run's colour
-    /// and a dash per line.
+    /// If each run has one line, lines have the styles of the runs. Lines of a single run have a
+    /// style each. Otherwise a line has its run's color, and a dash by its position in the run.
     pub fn line_styles(&self, lines: &[Line]) -> Vec<SeriesStyle> {
-        let once = each_run_once(lines);
+        let is_one_per_run = one_line_per_run(lines);
         let runs = line_counts_by_run(lines).len();
         let line_style = |(index, line): (usize, &Line)| {
             let earlier = || lines.iter().take(index);
             match self.runs.get(&line.run) {
                 _ if line.run.is_empty() && runs > 0 => SeriesStyle::NEUTRAL,
-                Some(style) if once => *style,
+                Some(style) if is_one_per_run => *style,
                 Some(style) if runs > 1 => SeriesStyle {
                     dash: earlier().filter(|other| other.run == line.run).count() % DASHES.len(),
                     ..*style
@@ -235,6 +233,6 @@ fn line_counts_by_run(lines: &[Line]) -> BTreeMap<&str, usize> {
     counts
 }
 
-pub fn each_run_once(lines: &[Line]) -> bool {
+pub fn one_line_per_run(lines: &[Line]) -> bool {
     line_counts_by_run(lines).values().all(|count| *count == 1)
 }

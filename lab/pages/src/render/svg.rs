@@ -1,5 +1,5 @@
-//! Figures as SVG, in files or in the page. Why without a library: `docs/decisions/0012`.
-//! Classes are those of `assets/figure.css`.
+//! Figures as SVG, in files or in the page. `docs/decisions/0012` says why we use no library.
+//! `assets/figure.css` defines the CSS classes.
 
 use std::fmt;
 
@@ -16,13 +16,14 @@ mod frame;
 mod matrix;
 mod timeline;
 
-/// The rules of the page's light theme; only for files.
+/// For files; `report.css` has the same rules for the page.
 const STYLE: &str = include_str!("../../assets/figure.css");
 
 const TEXT_SIZE: f64 = 12.0;
 const TITLE_SIZE: f64 = 15.0;
 const BOLD_WIDTH_FACTOR: f64 = 1.08;
 
+/// A file, or the page in a wide or narrow window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Surface {
     File,
@@ -30,7 +31,7 @@ pub enum Surface {
     Narrow,
 }
 
-/// Equal input gives equal bytes; valid XML for any text.
+/// Valid XML for any text.
 pub fn draw(figure: &Figure, styles: &SeriesStyles, surface: Surface) -> String {
     let width = match surface {
         Surface::File | Surface::Wide => 800.0,
@@ -62,9 +63,11 @@ pub fn draw(figure: &Figure, styles: &SeriesStyles, surface: Surface) -> String 
     sheet.finish(&figure.title, surface)
 }
 
+/// A drawing in progress.
 pub(super) struct Sheet {
     body: String,
     pub width: f64,
+    /// Below all elements so far.
     pub next_y: f64,
 }
 
@@ -109,7 +112,7 @@ impl Sheet {
         ));
     }
 
-    /// A recorded value, with a tooltip.
+    /// `title` is the tooltip.
     pub fn diamond(&mut self, style: SeriesStyle, (x, y): (f64, f64), title: &str) {
         let (class, title) = (style.filled_class(), escaped(title));
         let [x, top] = [x, y - 6.0].map(Coordinate);
@@ -118,7 +121,7 @@ impl Sheet {
         ));
     }
 
-    /// A line along a path. `data_attribute` is ` data-run="ID"`, ` data-arm="ARM"` or empty.
+    /// A line along a path. `data_attribute` is that of a styled series.
     pub fn stroke(&mut self, style: SeriesStyle, data_attribute: &str, path: &str, title: &str) {
         let (class, dashes, title) = (style.class(), style.dashes(), escaped(title));
         let thick = Coordinate(style.thickness());
@@ -133,7 +136,7 @@ impl Sheet {
         self.add(format_args!(r#"<path class="{class} area" d="{path}z"/>"#));
     }
 
-    /// `data_attribute` as in [`Self::stroke`].
+    /// Starts a group of elements.
     pub fn begin(&mut self, data_attribute: &str) {
         self.add(format_args!("<g{data_attribute}>"));
     }

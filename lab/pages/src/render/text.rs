@@ -76,7 +76,7 @@ pub fn duration(seconds: f64, clock: ClockFormat) -> String {
     }
 }
 
-/// Approximate width in multiples of the font size, rather too wide.
+/// Approximate width in ems (multiples of the font size), rather too large.
 pub fn width_in_ems(text: &str) -> f64 {
     text.chars()
         .map(|letter| match letter {
@@ -91,16 +91,16 @@ pub fn width_in_ems(text: &str) -> f64 {
         .sum()
 }
 
-/// Cuts a text with an ellipsis to a width in font sizes.
-pub fn fitted(text: &str, max_width: f64) -> String {
+/// Cuts a wider text and ends it with an ellipsis.
+pub fn fitted(text: &str, max_ems: f64) -> String {
     let text = clean(text);
-    if width_in_ems(&text) <= max_width {
+    if width_in_ems(&text) <= max_ems {
         return text;
     }
     let mut fitting = String::new();
     for letter in text.chars() {
         fitting.push(letter);
-        if width_in_ems(&fitting) > max_width - 0.9 {
+        if width_in_ems(&fitting) > max_ems - 0.9 {
             fitting.pop();
             break;
         }
@@ -119,22 +119,21 @@ pub fn verdict_kind_text(report: &Report) -> &'static str {
     }
 }
 
-pub fn cards_heading(report: &Report) -> &str {
-    if report.cards.is_empty() {
-        "Runs"
-    } else {
-        &report.cards
+pub fn runs_heading(report: &Report) -> &str {
+    match report.runs_heading.as_str() {
+        "" => "Runs",
+        heading => heading,
     }
 }
 
 pub fn cell_text(cell: &Cell) -> String {
-    let mut words = value_text(cell);
+    let mut text = value_text(cell);
     if let Some(interval) = interval_text(cell) {
-        words = format!("{words} {interval}");
+        text += &format!(" {interval}");
     }
     match cell {
-        Cell::Linked { mark, .. } if !mark.is_empty() => format!("{words} ({})", clean(mark)),
-        _ => words,
+        Cell::Linked { mark, .. } if !mark.is_empty() => format!("{text} ({})", clean(mark)),
+        _ => text,
     }
 }
 
@@ -169,7 +168,7 @@ fn interval_ends(cell: &Cell) -> Option<[String; 2]> {
     }
 }
 
-/// Which columns are aligned to the right: those with numbers and without texts.
+/// Whether each column is aligned to the right: it has numbers and no texts.
 pub fn numeric_columns(table: &Table) -> Vec<bool> {
     (0..table.columns.len())
         .map(|index| {
@@ -185,6 +184,7 @@ pub fn numeric_columns(table: &Table) -> Vec<bool> {
         .collect()
 }
 
+/// Times are clock texts.
 pub fn events(timeline: &Timeline) -> impl Iterator<Item = (String, &Mark)> {
     sorted_marks(timeline)
         .into_iter()
@@ -201,7 +201,7 @@ pub fn sorted_marks(timeline: &Timeline) -> Vec<&Mark> {
     marks
 }
 
-/// Below this, only the magnitude of a p-value matters.
+/// Smaller p-values are shown as `< 0.001`.
 const SMALLEST_P: f64 = 0.001;
 
 /// An estimate is followed by its interval; a missing value is `-`.
@@ -240,7 +240,7 @@ fn missing() -> String {
 
 fn plain_value(cell: &Cell, is_p: bool) -> String {
     match cell {
-        Cell::Number { value, .. } if is_p && *value <= SMALLEST_P => format!("< {SMALLEST_P}"),
+        Cell::Number { value, .. } if is_p && *value < SMALLEST_P => format!("< {SMALLEST_P}"),
         Cell::Missing(_) => missing(),
         cell => value_text(cell),
     }
@@ -306,12 +306,12 @@ mod tests {
             vec![
                 Cell::Text("b".to_owned()),
                 Cell::Missing("too few".to_owned()),
-                p(0.25),
+                p(SMALLEST_P),
             ],
         ];
         let lines = "arm         mean  interval          p\n\
                      a[U+202E]   1.2   \u{2212}1.0 to 2,000.0  < 0.001\n\
-                     b           -     -                 0.250\n";
+                     b           -     -                 0.001\n";
         let squeezed = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
         assert_eq!(squeezed(&plain_table(&shown)), squeezed(lines));
     }

@@ -279,7 +279,7 @@ fn chart_size_against_hits(runs: &MeasuredRuns) -> Option<Chart> {
             run: run.id.clone(),
             // A curve of one point, which is also its marker.
             points: vec![(size, (hit_ratio, None))],
-            recorded: Some((size, hit_ratio)),
+            highlight: Some((size, hit_ratio)),
         })
     });
     let chart = Curves {

@@ -288,7 +288,7 @@ fn figures(with_sizes: &[PredictedRun<'_>]) -> impl Iterator<Item = Block> {
                     },
                     run: run.id.clone(),
                     points: points.collect(),
-                    recorded: recorded_value(prediction)
+                    highlight: recorded_value(prediction)
                         .map(|value| (prediction.recorded_entries as f64, value)),
                 }
             });
@@ -416,7 +416,7 @@ mod tests {
         let Some((_, Chart::Curves(misses))) = charts.first() else {
             panic!("{charts:?}")
         };
-        assert_eq!(misses.series[0].recorded, Some((512.0, 2_000.0)));
+        assert_eq!(misses.series[0].highlight, Some((512.0, 2_000.0)));
         let [_, sizes] = tables.as_slice() else {
             panic!("{tables:?}")
         };

@@ -241,7 +241,7 @@ fn pair_headline(pair: &ArmComparison, margin: f64) -> String {
         Conclusion::Differs { direction, .. } => {
             let effect = effect_or_direction(metric, direction);
             let means = means_text(metric, "instead of").unwrap_or_default();
-            effects::sentence(title, &effect, [other, reference], &means)
+            effects::sentence(title, &effect, [reference, other], &means)
         }
         Conclusion::Equivalent { .. } => {
             let margin = percent(margin);

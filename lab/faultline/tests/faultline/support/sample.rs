@@ -386,7 +386,7 @@ fn curves() -> Figure {
             name: ARMS[index].1.to_owned(),
             run: String::new(),
             points: sizes.iter().map(|size| (*size, bar(*size))).collect(),
-            recorded: (index < 2).then_some((512.0, value(512.0) * 1.05)),
+            highlight: (index < 2).then_some((512.0, value(512.0) * 1.05)),
         }
     };
     Figure {
@@ -398,7 +398,7 @@ fn curves() -> Figure {
             y_label: "misses".to_owned(),
             unit: String::new(),
             series: (0..3).map(curve).collect(),
-            point: String::new(),
+            highlight_label: String::new(),
         }),
     }
 }

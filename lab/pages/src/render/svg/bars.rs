@@ -82,6 +82,7 @@ fn draw_whisker(sheet: &mut Sheet, frame: &Frame, (x, low, high): (f64, f64, f64
     ));
 }
 
+/// Returns the number of lines.
 fn draw_names(sheet: &mut Sheet, frame: &Frame, chart: &Bars) -> f64 {
     let mut lines = 1.0;
     for (index, name) in chart.categories.iter().enumerate() {
@@ -97,7 +98,7 @@ fn draw_names(sheet: &mut Sheet, frame: &Frame, chart: &Bars) -> f64 {
     lines
 }
 
-/// One line, or two if it is too wide. The first has as many words as fit.
+/// One line, or two for a wide name. The first has as many words as fit.
 fn wrapped_name(name: &str, max_ems: f64) -> (String, Option<String>) {
     let mut breaks = name.rmatch_indices(' ').map(|(at, _)| name.split_at(at));
     match breaks.find(|(first, _)| width_in_ems(first) <= max_ems) {
@@ -109,17 +110,18 @@ fn wrapped_name(name: &str, max_ems: f64) -> (String, Option<String>) {
     }
 }
 
-/// More series are drawn as outlines only.
+/// Outlines of at most so many series are filled.
 const MAX_FILLED: usize = 3;
 
-/// Draws bars for one series, filled outlines for a few, outlines for many.
+/// Draws bars for one series, filled outlines for a few, empty outlines for many.
 pub fn draw_histogram(sheet: &mut Sheet, chart: &Histogram, styles: &SeriesStyles) {
     let counts = chart
         .series
         .iter()
         .flat_map(|series| series.counts.iter().copied());
-    let smallest = if chart.log { 1.0 } else { 0.0 };
-    let y = Axis::of_values(counts.clone().chain([smallest]), "", chart.log, 5);
+    // A logarithmic axis begins below 1, so that a count of 1 has a bar.
+    let low_end = if chart.log { 0.5 } else { 0.0 };
+    let y = Axis::of_values(counts.clone().chain([low_end]), "", chart.log, 5);
     let mut frame = Frame::for_axis(&y, sheet);
     frame.draw_vertical_axis(sheet, &y, &chart.y_label, 0.0, CHART_HEIGHT);
     let low = chart.edges.first().copied().unwrap_or(0.0);
@@ -132,8 +134,13 @@ pub fn draw_histogram(sheet: &mut Sheet, chart: &Histogram, styles: &SeriesStyle
     let series = chart.series.iter();
     let styled_series =
         styles.styled_series(series.map(|series| (series.name.as_str(), series.run.as_str())));
-    let is_filled = styled_series.len() == 1;
-    let draw_counts = if is_filled { draw_bars } else { draw_outline };
+    let is_single = chart.series.len() == 1;
+    let draw_counts = if is_single { draw_bars } else { draw_outline };
+    let swatch = if is_single {
+        Swatch::Filled
+    } else {
+        Swatch::Line
+    };
     for (series, styled) in chart.series.iter().zip(&styled_series) {
         sheet.begin(&styled.data_attribute);
         draw_counts(sheet, &frame, chart, (series, styled.style));
@@ -148,14 +155,7 @@ pub fn draw_histogram(sheet: &mut Sheet, chart: &Histogram, styles: &SeriesStyle
         .iter()
         .zip(&styled_series)
         .map(|(series, styled)| {
-            let mut entry = legend_entry(
-                styled,
-                if is_filled {
-                    Swatch::Filled
-                } else {
-                    Swatch::Line
-                },
-            );
+            let mut entry = legend_entry(styled, swatch);
             if series.above > 0.0 {
                 entry.text += &format!(" ({} beyond the right edge)", number(series.above, 0));
             }
@@ -218,4 +218,29 @@ fn draw_outline(
         sheet.area(style, &path);
     }
     sheet.stroke(style, "", &path, &series.name);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_count_of_one_has_a_bar_on_a_logarithmic_axis() {
+        let mut sheet = Sheet {
+            body: String::new(),
+            width: 400.0,
+            next_y: 0.0,
+        };
+        let chart = Histogram {
+            edges: vec![0.0, 1.0, 2.0],
+            series: vec![Counts {
+                counts: vec![1.0, 1000.0],
+                ..Counts::default()
+            }],
+            log: true,
+            ..Histogram::default()
+        };
+        draw_histogram(&mut sheet, &chart, &SeriesStyles::default());
+        assert!(!sheet.body.contains(r#"height="0""#), "{}", sheet.body);
+    }
 }

@@ -12,12 +12,12 @@ use crate::model::{Curve, Curves, ValueWithInterval};
 pub fn draw(sheet: &mut Sheet, chart: &Curves, styles: &SeriesStyles) {
     let series = &chart.series;
     let points = series.iter().flat_map(|curve| &curve.points);
-    let recorded = series.iter().filter_map(|curve| curve.recorded);
+    let highlights = series.iter().filter_map(|curve| curve.highlight);
     let y = Axis::of_values(
         points
             .clone()
-            .flat_map(|(_, bar)| value_and_ends(*bar))
-            .chain(recorded.clone().map(|(_, value)| value))
+            .flat_map(|(_, estimate)| value_and_ends(*estimate))
+            .chain(highlights.clone().map(|(_, value)| value))
             .chain([0.0]),
         &chart.unit,
         false,
@@ -25,12 +25,12 @@ pub fn draw(sheet: &mut Sheet, chart: &Curves, styles: &SeriesStyles) {
     );
     let mut frame = Frame::for_axis(&y, sheet);
     frame.draw_vertical_axis(sheet, &y, &chart.y_label, 0.0, CHART_HEIGHT);
-    let recorded_sizes: Vec<f64> = recorded.map(|(size, _)| size).collect();
+    let highlighted: Vec<f64> = highlights.map(|(size, _)| size).collect();
     let x = Axis::of_sizes(
         points
             .map(|(size, _)| *size)
-            .chain(recorded_sizes.iter().copied()),
-        &recorded_sizes,
+            .chain(highlighted.iter().copied()),
+        &highlighted,
         |size| number(size, 0),
         |label| frame.label_share(label),
     );
@@ -40,14 +40,14 @@ pub fn draw(sheet: &mut Sheet, chart: &Curves, styles: &SeriesStyles) {
             .iter()
             .map(|curve| (curve.name.as_str(), curve.run.as_str())),
     );
-    let recorded_label = match chart.point.as_str() {
+    let highlight_label = match chart.highlight_label.as_str() {
         "" => "recorded",
-        point => point,
+        label => label,
     };
     for (curve, styled) in series.iter().zip(&styled_series) {
         sheet.begin(&styled.data_attribute);
         draw_line(sheet, &frame, curve, styled.style);
-        draw_points(sheet, &frame, (curve, recorded_label), styled.style);
+        draw_points(sheet, &frame, (curve, highlight_label), styled.style);
         sheet.end();
     }
     frame.draw_horizontal_axis(sheet, &x, &chart.x_label);
@@ -58,16 +58,16 @@ pub fn draw(sheet: &mut Sheet, chart: &Curves, styles: &SeriesStyles) {
         [one] => one.style,
         _ => SeriesStyle::NEUTRAL,
     };
-    let point_entry = (!recorded_sizes.is_empty()).then(|| LegendEntry {
-        swatch: Swatch::Point(style),
-        text: recorded_label.to_owned(),
+    let highlight_entry = (!highlighted.is_empty()).then(|| LegendEntry {
+        swatch: Swatch::Diamond(style),
+        text: highlight_label.to_owned(),
         data_attribute: String::new(),
     });
     sheet.draw_legend(
         styled_series
             .iter()
             .map(|styled| legend_entry(styled, Swatch::Line))
-            .chain(point_entry),
+            .chain(highlight_entry),
     );
 }
 
@@ -85,7 +85,7 @@ fn draw_line(sheet: &mut Sheet, frame: &Frame, curve: &Curve, style: SeriesStyle
     };
     let points = curve.points.iter();
     let end = |nth: usize| {
-        move |(size, bar): &(f64, ValueWithInterval)| (*size, value_and_ends(*bar)[nth])
+        move |(size, estimate): &(f64, ValueWithInterval)| (*size, value_and_ends(*estimate)[nth])
     };
     let upper = points.clone().map(end(2));
     let lower = points.clone().map(end(1));
@@ -100,26 +100,26 @@ fn draw_line(sheet: &mut Sheet, frame: &Frame, curve: &Curve, style: SeriesStyle
 fn draw_points(
     sheet: &mut Sheet,
     frame: &Frame,
-    (curve, recorded_label): (&Curve, &str),
+    (curve, highlight_label): (&Curve, &str),
     style: SeriesStyle,
 ) {
     let position = |size: f64, value: f64| Some((frame.x(size)?, frame.y(value)?));
-    for (size, bar) in &curve.points {
-        let Some((x, y)) = position(*size, bar.0) else {
+    for (size, estimate) in &curve.points {
+        let Some((x, y)) = position(*size, estimate.0) else {
             continue;
         };
-        let [value, low, high] = value_and_ends(*bar).map(|value| number(value, 2));
+        let [value, low, high] = value_and_ends(*estimate).map(|value| number(value, 2));
         let (name, size) = (&curve.name, number(*size, 0));
         let title = format!("{name}, {size}: {value} [{low}, {high}]");
         sheet.circle(&style.filled_class(), (x, y), 2.5, &title);
     }
-    if let Some((size, value)) = curve.recorded
+    if let Some((size, value)) = curve.highlight
         && let Some((x, y)) = position(size, value)
     {
         let class = format!("{} mk", style.class());
         sheet.line(&class, (x, frame.top), (x, frame.bottom));
         let (name, size, value) = (&curve.name, number(size, 0), number(value, 2));
-        let title = format!("{name}, {recorded_label} at {size}: {value}");
+        let title = format!("{name}, {highlight_label} at {size}: {value}");
         sheet.diamond(style, (x, y), &title);
     }
 }

@@ -1,4 +1,4 @@
-//! A forest plot: a row has a metric's name, its ratio with interval, and the effect in words.
+//! A forest plot. A row has a metric's name, a ratio with its interval, and the effect as text.
 
 use super::{
     super::{
@@ -10,14 +10,14 @@ use super::{
 };
 use crate::model::{Forest, ForestRow, Tone};
 
-const ROW_HEIGHT: f64 = 24.0;
+const INTERVAL_HEIGHT: f64 = 24.0;
 
-/// A narrow drawing has the words of a row above its interval.
+/// In a narrow drawing, name and text of a row are above the interval.
 const TEXT_HEIGHT: f64 = 18.0;
 
 const MIN_WIDE_WIDTH: f64 = 500.0;
 
-/// Possible ticks. The axis begins and ends at a tick. An effect outside is drawn at its end.
+/// Possible ticks. The axis begins and ends at a tick. Effects beyond an end are drawn at that end.
 const AXIS_RATIOS: [f64; 19] = [
     0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 0.8, 0.9, 0.95, 1.0, 1.05, 1.1, 1.25, 2.0, 5.0, 10.0, 20.0,
     50.0, 100.0,
@@ -25,10 +25,10 @@ const AXIS_RATIOS: [f64; 19] = [
 
 pub fn draw(sheet: &mut Sheet, chart: &Forest) {
     let is_narrow = sheet.width < MIN_WIDE_WIDTH;
-    let above = if is_narrow { TEXT_HEIGHT } else { 0.0 };
-    let no_axis = Axis::of_sizes(std::iter::empty(), &[], ratio_label, |_| 0.0);
-    let mut frame = Frame::for_axis(&no_axis, sheet);
-    let longest = |text: fn(&ForestRow) -> &str| {
+    let row_height = INTERVAL_HEIGHT + if is_narrow { TEXT_HEIGHT } else { 0.0 };
+    let empty_axis = Axis::of_sizes(std::iter::empty(), &[], ratio_label, |_| 0.0);
+    let mut frame = Frame::for_axis(&empty_axis, sheet);
+    let column_width = |text: fn(&ForestRow) -> &str| {
         (chart
             .rows
             .iter()
@@ -38,38 +38,38 @@ pub fn draw(sheet: &mut Sheet, chart: &Forest) {
             + 24.0)
             .min(sheet.width * 0.4)
     };
-    let names_width = longest(|row| &row.name);
-    let words_width = longest(|row| &row.text);
+    let names_width = column_width(|row| &row.name);
+    let texts_width = column_width(|row| &row.text);
     (frame.left, frame.right) = if is_narrow {
         (16.0, sheet.width - 16.0)
     } else {
-        (names_width, sheet.width - words_width - 12.0)
+        (names_width, sheet.width - texts_width - 12.0)
     };
     let x = axis(chart, &frame);
     frame.x_scale = x.scale;
-    let height = (ROW_HEIGHT + above) * chart.rows.len() as f64;
-    frame.draw_vertical_axis(sheet, &no_axis, "", 0.0, height);
+    let height = row_height * chart.rows.len() as f64;
+    frame.draw_vertical_axis(sheet, &empty_axis, "", 0.0, height);
     for tick in x.ticks.iter().map(|tick| frame.x_of_tick(tick)) {
         sheet.line("g", (tick, frame.top), (tick, frame.bottom));
     }
     let no_effect_x = frame.x(1.0).unwrap_or(frame.left);
     sheet.line("ax", (no_effect_x, frame.top), (no_effect_x, frame.bottom));
     for (index, row) in chart.rows.iter().enumerate() {
-        let y = frame.top + (ROW_HEIGHT + above) * index as f64 + above + ROW_HEIGHT / 2.0;
+        let y = frame.top + row_height * (index + 1) as f64 - INTERVAL_HEIGHT / 2.0;
         draw_interval(sheet, &frame, (row, y));
         if is_narrow {
-            let words = fitted(&row.text, 0.7 * sheet.width / TEXT_SIZE);
+            let text = fitted(&row.text, 0.7 * sheet.width / TEXT_SIZE);
             let name = fitted(
                 &row.name,
-                sheet.width / TEXT_SIZE - width_in_ems(&words) - 2.0,
+                sheet.width / TEXT_SIZE - width_in_ems(&text) - 2.0,
             );
             sheet.text("t halo", "start", (8.0, y - 10.0), &name);
             let class = format!("{} halo", text_class(row.tone));
-            sheet.text(&class, "end", (sheet.width - 8.0, y - 10.0), &words);
+            sheet.text(&class, "end", (sheet.width - 8.0, y - 10.0), &text);
         } else {
             let name = fitted(&row.name, (names_width - 16.0) / TEXT_SIZE);
             sheet.text("t", "start", (8.0, y + 4.0), &name);
-            let text = fitted(&row.text, (words_width - 16.0) / TEXT_SIZE);
+            let text = fitted(&row.text, (texts_width - 16.0) / TEXT_SIZE);
             let at = (frame.right + 16.0, y + 4.0);
             sheet.text(text_class(row.tone), "start", at, &text);
         }

@@ -8,9 +8,10 @@ use super::{
 };
 use crate::model::ValueWithInterval;
 
-/// Height of a chart that is not over time.
+/// Height of the box of charts other than timelines.
 pub const CHART_HEIGHT: f64 = 220.0;
 
+/// The box of a chart, and its scales.
 #[derive(Debug, Clone, Copy)]
 pub struct Frame {
     pub left: f64,
@@ -22,7 +23,7 @@ pub struct Frame {
 }
 
 impl Frame {
-    /// A box right of the labels of `y`. Height and x scale come later.
+    /// The box is right of the labels of `y`. Its height and x scale are set later.
     pub fn for_axis(y: &Axis, sheet: &Sheet) -> Self {
         let label_widths = y.ticks.iter().map(|tick| width_in_ems(&tick.label));
         Self {
@@ -43,7 +44,7 @@ impl Frame {
         self.left + share * self.width()
     }
 
-    /// From the bottom.
+    /// `share` begins at the bottom.
     fn y_at(&self, share: f64) -> f64 {
         self.bottom - share * (self.bottom - self.top)
     }
@@ -77,7 +78,7 @@ impl Frame {
         )
     }
 
-    /// Gives the box its height and draws the axis with its label above.
+    /// Sets the height of the box and draws the axis. The label is above the box.
     pub fn draw_vertical_axis(
         &mut self,
         sheet: &mut Sheet,
@@ -100,7 +101,7 @@ impl Frame {
         }
     }
 
-    /// How many ticks fit below the box, with labels of `letters` letters.
+    /// Number of ticks that fit below the box if a label has `letters` letters.
     pub fn ticks_below(&self, letters: f64) -> usize {
         (self.width() / (letters * 0.64 * TEXT_SIZE + 26.0)).clamp(2.0, 12.0) as usize
     }
@@ -149,13 +150,13 @@ pub enum Swatch {
     Filled(SeriesStyle),
     /// A square in the tint of this class.
     Tint(String),
-    Point(SeriesStyle),
+    Diamond(SeriesStyle),
 }
 
 pub struct LegendEntry {
     pub swatch: Swatch,
     pub text: String,
-    /// As [`StyledSeries::data_attribute`]: the page hides the entry by it.
+    /// As [`StyledSeries::data_attribute`].
     pub data_attribute: String,
 }
 
@@ -189,7 +190,7 @@ impl Sheet {
                 }
                 Swatch::Filled(style) => self.draw_square(&style.filled_class(), x, y),
                 Swatch::Tint(class) => self.draw_square(&class, x, y),
-                Swatch::Point(style) => self.diamond(style, (x + SWATCH_WIDTH / 2.0, y), ""),
+                Swatch::Diamond(style) => self.diamond(style, (x + SWATCH_WIDTH / 2.0, y), ""),
             }
             self.text("t", "start", (x + SWATCH_WIDTH + 5.0, y + 4.0), &text);
             self.end();

@@ -20,7 +20,7 @@ const NAME_ROW_HEIGHT: f64 = 15.0;
 
 pub fn draw(sheet: &mut Sheet, chart: &Timeline, styles: &SeriesStyles) {
     let (low, high) = chart.span();
-    let values = chart
+    let mut values = chart
         .series
         .iter()
         .flat_map(|line| line.y.iter().flatten().copied());
@@ -38,15 +38,15 @@ pub fn draw(sheet: &mut Sheet, chart: &Timeline, styles: &SeriesStyles) {
     if strip_runs.is_empty() {
         for band in &chart.bands {
             let class = styles.band_class(&band.name, false);
-            let span = (frame.top, frame.bottom - frame.top);
-            draw_band(sheet, &frame, band, &class, span);
+            let height = frame.bottom - frame.top;
+            draw_band(sheet, &frame, band, &class, (frame.top, height));
         }
     }
     draw_lines(sheet, &frame, chart, styles);
     draw_marks(sheet, &frame, &placed_marks, (chart, styles));
-    let below = draw_strips(sheet, &frame, chart, (&strip_runs, styles));
-    below.draw_horizontal_axis(sheet, &x, &format!("{} ({time_format})", chart.x_label));
-    if values.count() == 0 {
+    let with_strips = draw_strips(sheet, &frame, chart, (&strip_runs, styles));
+    with_strips.draw_horizontal_axis(sheet, &x, &format!("{} ({time_format})", chart.x_label));
+    if values.all(|value| frame.y(value).is_none()) {
         frame.draw_no_values(sheet);
     }
     sheet.draw_legend(legend_entries(chart, styles));
@@ -58,36 +58,36 @@ fn draw_band(sheet: &mut Sheet, frame: &Frame, band: &Band, class: &str, (y, hei
     }
 }
 
-/// Draws a thin strip of phases for each run below the box.
+/// Draws a strip of phases per run below the box. The returned frame includes the strips.
 fn draw_strips(
     sheet: &mut Sheet,
     frame: &Frame,
     chart: &Timeline,
     (strip_runs, styles): (&[&str], &SeriesStyles),
 ) -> Frame {
-    let mut below = *frame;
+    let mut with_strips = *frame;
     if strip_runs.is_empty() {
-        return below;
+        return with_strips;
     }
     sheet.line(
         "ax",
         (frame.left, frame.bottom),
         (frame.right, frame.bottom),
     );
-    below.bottom += 4.0;
+    with_strips.bottom += 4.0;
     for run in strip_runs {
         sheet.begin(&run_attribute(run));
         let class = styles.run_style(run).filled_class();
-        let top = below.bottom;
+        let top = with_strips.bottom;
         sheet.rect(&class, (frame.left - 7.0, top), (5.0, 4.0), "");
         for band in chart.bands.iter().filter(|band| band.run == *run) {
             let class = format!("{} st", styles.band_class(&band.name, true));
             draw_band(sheet, frame, band, &class, (top, 4.0));
         }
         sheet.end();
-        below.bottom += 6.0;
+        with_strips.bottom += 6.0;
     }
-    below
+    with_strips
 }
 
 fn draw_lines(sheet: &mut Sheet, frame: &Frame, chart: &Timeline, styles: &SeriesStyles) {
@@ -135,8 +135,8 @@ struct PlacedName {
     text: String,
 }
 
-/// A name is right of its line, else left of it, else it is left out. The repeated name of a
-/// neighbour is left out, too.
+/// A name is right or left of its line, in the lowest row with space. It is left out without space,
+/// or if a mark nearby has the same name.
 fn placed_marks<'a>(frame: &Frame, chart: &'a Timeline) -> Vec<PlacedMark<'a>> {
     let mut taken: [Vec<(f64, f64)>; NAME_ROWS] = Default::default();
     let mut all: Vec<PlacedMark<'a>> = Vec::new();
@@ -190,7 +190,7 @@ fn draw_marks(
         ));
         sheet.end();
     }
-    // Names come last with a paper-coloured outline, so that no line crosses them.
+    // Names come last and have an outline in the background color, so that no line crosses them.
     for PlacedMark { mark, name, .. } in placed_marks {
         let Some(PlacedName { above, x, text }) = name else {
             continue;
@@ -236,5 +236,30 @@ impl Timeline {
         let times = self.series.iter().flat_map(|line| line.x.iter().copied());
         let times = times.chain(of_bands);
         range(times.chain(self.marks.iter().map(|mark| mark.at))).unwrap_or((0.0, 1.0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_logarithmic_chart_without_positive_values_has_a_note() {
+        let mut sheet = Sheet {
+            body: String::new(),
+            width: 400.0,
+            next_y: 0.0,
+        };
+        let chart = Timeline {
+            series: vec![Line {
+                x: vec![0.0, 1.0],
+                y: vec![Some(0.0), Some(-1.0)],
+                ..Line::default()
+            }],
+            log: true,
+            ..Timeline::default()
+        };
+        draw(&mut sheet, &chart, &SeriesStyles::default());
+        assert!(sheet.body.contains(">no values<"), "{}", sheet.body);
     }
 }
