@@ -46,8 +46,8 @@ impl HostRoot {
     }
 
     /// Opens a file below `procfs` for repeated reads. The kernel must deliver it in one piece, as
-    /// it does `meminfo`. Never fails with `Gone`.
-    pub fn open_proc_single_read(&self, relative: &str) -> Result<OpenFile> {
+    /// it does `meminfo`. A missing file is `Absent`, never `Gone`.
+    pub fn open_proc_one_piece(&self, relative: &str) -> Result<OpenFile> {
         open(self.procfs.join(relative), ReadMode::OnePiece)
     }
 
