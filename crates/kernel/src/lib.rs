@@ -32,7 +32,7 @@ pub use cgroup::{
     files::{CgroupFiles, CgroupSample},
     levels::CgroupLevels,
     locate::{CgroupFolder, CgroupLocator, CgroupVersion, ProcessCgroups, locate_cgroups},
-    settings::{CgroupLevel, Setting},
+    settings::{CgroupSettings, Setting},
 };
 pub use error::{ErrorKind, ParseError, Parsed, ReadError, Result};
 pub use file::OpenFile;

@@ -13,6 +13,7 @@ use crate::{
     },
 };
 
+/// Memory of a process's cgroup and of its ancestors.
 #[derive(Debug, PartialEq, Default)]
 pub struct CgroupLevels {
     /// Levels with a limit, the process's own first. On v1, memory with swap is a separate level.

@@ -49,7 +49,7 @@ const IO: [&str; 4] = [
 const MAX_TEXT_BYTES: usize = 1024;
 
 #[derive(Debug)]
-pub struct CgroupLevel {
+pub struct CgroupSettings {
     /// Relative to the topmost visible cgroup, which is `/`.
     pub path: String,
     pub version: CgroupVersion,
@@ -66,8 +66,8 @@ pub enum Setting {
 impl ProcessCgroups {
     /// All levels, each controller's own cgroup first, and the read errors. Settings that do not
     /// exist are no errors.
-    pub fn settings(&self) -> (Vec<CgroupLevel>, Vec<ReadError>) {
-        let mut levels: Vec<CgroupLevel> = Vec::new();
+    pub fn settings(&self) -> (Vec<CgroupSettings>, Vec<ReadError>) {
+        let mut levels: Vec<CgroupSettings> = Vec::new();
         let mut problems = Vec::new();
         let controllers: [(_, &[&'static str], _); 3] = [
             (&self.memory, &MEMORY, AMOUNT_COUNT),
@@ -85,7 +85,7 @@ impl ProcessCgroups {
                     .find(|level| level.path == path && level.version == cgroup.version)
                 {
                     Some(level) => level.settings.extend(settings),
-                    None => levels.push(CgroupLevel {
+                    None => levels.push(CgroupSettings {
                         path,
                         version: cgroup.version,
                         settings,
