@@ -46,7 +46,7 @@ pub struct Hardware {
     pub clock_source: Option<String>,
     /// True if systemd-timesyncd has set the clock since boot; `None` if unknown, as with another
     /// time daemon.
-    pub clock_synchronised: Option<bool>,
+    pub clock_synchronized: Option<bool>,
     pub problems: Vec<ReadError>,
 }
 
@@ -77,7 +77,7 @@ impl Hardware {
                 "devices/system/clocksource/clocksource0/current_clocksource",
                 selected_word,
             ),
-            clock_synchronised: synchronised(root).then_some(true),
+            clock_synchronized: synchronized(root).then_some(true),
             problems: reader.problems,
         };
         hardware.cgroup_hierarchies = cgroup_hierarchies(&hardware.mounts);
@@ -134,7 +134,7 @@ fn os(reader: &mut HardwareReader<'_>) -> Option<String> {
         .find_map(|path| reader.root.read_proc(path, os_name).ok()?)
 }
 
-fn synchronised(root: &HostRoot) -> bool {
+fn synchronized(root: &HostRoot) -> bool {
     let marker_file = "root/run/systemd/timesync/synchronized";
     ["1", "self"]
         .iter()
