@@ -171,7 +171,7 @@ pub struct HostFiles {
     vmstat: LazyFile,
     pressures: [LazyFile; 3],
     max_map_count: LazyFile,
-    max_maps: Option<Result<u64>>,
+    last_max_maps: Option<Result<u64>>,
 }
 
 #[derive(Debug)]
@@ -196,17 +196,17 @@ impl HostFiles {
             pressures: ["pressure/cpu", "pressure/memory", "pressure/io"]
                 .map(|name| lazy_file(name, ReadMode::OnePiece)),
             max_map_count: lazy_file("sys/vm/max_map_count", ReadMode::OnePiece),
-            max_maps: None,
+            last_max_maps: None,
         }
     }
 
     /// Without `read_max_map_count`, repeats the value of the last sample.
     pub fn sample(&mut self, read_max_map_count: bool, buffer: &mut Vec<u8>) -> HostSample {
-        let max_maps = match self.max_maps.take().filter(|_| !read_max_map_count) {
+        let max_maps = match self.last_max_maps.take().filter(|_| !read_max_map_count) {
             Some(max_maps) => max_maps,
             None => self.max_map_count.parse(buffer, parse::number),
         };
-        self.max_maps = Some(max_maps.clone());
+        self.last_max_maps = Some(max_maps.clone());
         let [cpu_pressure, memory_pressure, io_pressure] = self
             .pressures
             .each_mut()
