@@ -11,7 +11,7 @@ use crate::{
     text::trimmed_text,
 };
 
-const MAX_LEVELS: u32 = 8;
+const MAX_DEPTH: u32 = 8;
 
 /// A whole block device, never a partition.
 #[derive(Debug, Clone, PartialEq)]
@@ -57,7 +57,7 @@ fn folder_of(root: &HostRoot, mount: &Mount) -> Option<PathBuf> {
     folder.canonicalize().ok()
 }
 
-fn add_with_members(folder: &Path, devices: &mut Vec<BlockDevice>, max_devices: usize, level: u32) {
+fn add_with_members(folder: &Path, devices: &mut Vec<BlockDevice>, max_devices: usize, depth: u32) {
     let device_folder = if folder.join("partition").exists() {
         folder.parent().unwrap_or(folder)
     } else {
@@ -70,7 +70,7 @@ fn add_with_members(folder: &Path, devices: &mut Vec<BlockDevice>, max_devices: 
         return;
     }
     devices.push(device);
-    if level == MAX_LEVELS {
+    if depth == MAX_DEPTH {
         return;
     }
     let members = fs::read_dir(device_folder.join("slaves"));
@@ -79,7 +79,7 @@ fn add_with_members(folder: &Path, devices: &mut Vec<BlockDevice>, max_devices: 
         .collect();
     members.sort_unstable();
     for member in members {
-        add_with_members(&member, devices, max_devices, level + 1);
+        add_with_members(&member, devices, max_devices, depth + 1);
     }
 }
 
