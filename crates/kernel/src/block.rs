@@ -110,13 +110,14 @@ fn kind(folder: &Path, name: &str) -> String {
     kind.to_owned()
 }
 
-/// `0x01 0x03`: the worse of two cell types in tenths; 0 is unknown, 11 "beyond its life". UFS has
-/// separate files.
+/// `life_time` has tenths of two cell types, such as `0x01 0x03`; the worse one counts. 0 is
+/// unknown, 11 "beyond its life". UFS has a file for each type in the folder of the controller,
+/// three levels above the SCSI device.
 fn used_tenths_of_life(folder: &Path) -> Option<u64> {
     let device_file = |file: &str| read_text(&folder.join("device").join(file));
     let life_time = device_file("life_time").or_else(|| {
-        let first = device_file("health_descriptor/life_time_estimation_a")?;
-        Some(first + " " + &device_file("health_descriptor/life_time_estimation_b")?)
+        let first = device_file("../../../health_descriptor/life_time_estimation_a")?;
+        Some(first + " " + &device_file("../../../health_descriptor/life_time_estimation_b")?)
     })?;
     let tenths = life_time
         .split_whitespace()
