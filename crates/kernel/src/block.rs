@@ -18,7 +18,8 @@ const MAX_DEPTH: u32 = 8;
 pub struct BlockDevice {
     pub name: String,
     pub device: Device,
-    /// `nvme`, `disk`, `lvm`, `crypt`, another `device_mapper`, or a RAID level such as `raid0`.
+    /// `nvme`, `disk`, `lvm`, `crypt`, a RAID level such as `raid0`, or `device_mapper` for other
+    /// mapped devices.
     pub kind: String,
     pub mapped_name: Option<String>,
     /// Consumed lifetime in tenths. Only eMMC and UFS devices report it in sysfs.
@@ -37,7 +38,8 @@ pub fn under(root: &HostRoot, mount: &Mount, max_devices: usize) -> Vec<BlockDev
     devices
 }
 
-/// File systems with several devices (btrfs) have a number with major 0, and a device name.
+/// The device's folder in sysfs. File systems with several devices (btrfs) have a number with major
+/// 0, and a device name.
 fn folder_of(root: &HostRoot, mount: &Mount) -> Option<PathBuf> {
     let folder = if mount.device.major != 0 {
         root.sysfs.join(format!("dev/block/{}", mount.device))
