@@ -342,9 +342,9 @@ impl OpenThread {
         // Read first, so that the other values are at least as new.
         let schedstat = self.schedstat(last.as_ref(), buffer)?;
         let activity = schedstat.as_ref().and_then(Activity::of);
-        let known = last.filter(|last| last.is_stat_current(activity, depth));
-        let mut read = match known {
-            Some(known) => known,
+        let current = last.filter(|last| last.is_stat_current(activity, depth));
+        let mut read = match current {
+            Some(last) => last,
             None => LastRead {
                 sample: self.stat(tid, last.as_ref(), buffer)?,
                 activity_at_stat: activity,
@@ -352,14 +352,11 @@ impl OpenThread {
                 idle_reads: 0,
             },
         };
-        read.idle_reads = match known {
-            // Each `AllCpuTimes` sample follows an `Active` one.
-            Some(known)
-                if known.activity_at_stat == activity && depth == ReadDepth::AllCpuTimes =>
-            {
-                known.idle_reads
-            }
-            Some(known) if known.activity_at_stat == activity => known.idle_reads.saturating_add(1),
+        read.idle_reads = match current {
+            // `AllCpuTimes` repeats the `Active` sample of the same tick, so it does not count.
+            Some(last) if last.activity_at_stat == activity => last
+                .idle_reads
+                .saturating_add(u8::from(depth != ReadDepth::AllCpuTimes)),
             _ => 0,
         };
         read.sample.on_cpu = activity.map(|now| now.on_cpu);
