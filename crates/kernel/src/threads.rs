@@ -29,7 +29,8 @@ pub struct ThreadSample {
     pub stime_ticks: u64,
     /// Block I/O wait; 0 also if `kernel.task_delayacct` was off when the thread started.
     pub delayacct_blkio_ticks: u64,
-    /// More exact than `utime_ticks` and `stime_ticks`. `None` if the kernel does not count it.
+    /// More exact than `utime_ticks` and `stime_ticks`. `None` if the thread never ran or the kernel
+    /// does not count it.
     pub on_cpu: Option<Duration>,
     /// Runnable but waiting for a CPU. `None` without `CONFIG_SCHED_INFO`.
     pub run_queue_delay: Option<Duration>,
@@ -118,7 +119,7 @@ struct LastRead {
     sample: ThreadSample,
     activity_at_stat: Option<Activity>,
     activity_at_switches: Option<Activity>,
-    /// Reads since the last `stat` in which the thread had not run.
+    /// Consecutive reads that found no activity since the last `stat`.
     idle_reads: u8,
 }
 
@@ -188,7 +189,7 @@ impl Threads {
     }
 
     /// Samples of all living threads, by tid. `Broken` and `Forbidden` fail the whole sample,
-    /// because they hold for all threads.
+    /// because they affect all threads.
     pub fn sample(
         &mut self,
         depth: ReadDepth,
