@@ -63,7 +63,7 @@ impl TaskFolder {
     }
 
     pub fn file_base(&self) -> FileBase {
-        FileBase::Process(Arc::clone(&self.descriptor))
+        FileBase::Task(Arc::clone(&self.descriptor))
     }
 
     fn file(&self, name: &str, read_mode: ReadMode) -> LazyFile {
