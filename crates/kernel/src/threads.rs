@@ -432,8 +432,8 @@ impl OpenThread {
 fn list_numbers(folder: &OwnedFd, numbers: &mut Vec<u32>) -> Result<(), Errno> {
     numbers.clear();
     rustix::fs::seek(folder, SeekFrom::Start(0))?;
-    let mut free = [MaybeUninit::uninit(); 16 * 1024];
-    let mut entries = RawDir::new(folder, &mut free);
+    let mut space = [MaybeUninit::uninit(); 16 * 1024];
+    let mut entries = RawDir::new(folder, &mut space);
     while let Some(entry) = entries.next() {
         let name = number(entry?.file_name().to_bytes());
         numbers.extend(name.and_then(|name| u32::try_from(name).ok()));
