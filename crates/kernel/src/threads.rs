@@ -29,8 +29,8 @@ pub struct ThreadSample {
     pub stime_ticks: u64,
     /// Block I/O wait; 0 also if `kernel.task_delayacct` was off when the thread started.
     pub delayacct_blkio_ticks: u64,
-    /// More exact than `utime_ticks` and `stime_ticks`. `None` if the thread never ran or the kernel
-    /// does not count it.
+    /// More exact than `utime_ticks` and `stime_ticks`. `None` if the thread never ran, or if the
+    /// kernel does not count it.
     pub on_cpu: Option<Duration>,
     /// Runnable but waiting for a CPU. `None` without `CONFIG_SCHED_INFO`.
     pub run_queue_delay: Option<Duration>,
