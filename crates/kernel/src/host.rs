@@ -59,8 +59,8 @@ impl HostRoot {
         open(self.procfs.join(relative), ReadMode::ManyPieces)?.parse(&mut Vec::new(), parse)
     }
 
-    /// Reads a file below `sysfs` once. `Broken` if the kernel does not know the value
-    /// and the read fails.
+    /// Reads a file below `sysfs` once. `Broken` if the read fails because the kernel does not know
+    /// the value.
     pub fn read_sys<T>(&self, relative: &str, parse: impl FnOnce(&[u8]) -> Parsed<T>) -> Result<T> {
         open(self.sysfs.join(relative), ReadMode::ManyPieces)?.parse(&mut Vec::new(), parse)
     }
@@ -76,7 +76,7 @@ impl HostRoot {
         Ok(names)
     }
 
-    /// Signals that this process ignores. A Rust program ignores SIGPIPE from its start.
+    /// Signals that the reader ignores. A Rust program ignores SIGPIPE from its start.
     pub fn ignored_signals(&self) -> Result<IgnoredSignals> {
         self.read_proc("self/status", parse::pid_status::ignored_signals)
     }
@@ -164,8 +164,8 @@ impl HostConstants {
     }
 }
 
-/// Files that each sample of the host reads. `meminfo` is opened apart, because the memory levels
-/// read it, too.
+/// Files that each sample of the host reads. The caller reads `meminfo`, because the memory levels
+/// use it, too.
 #[derive(Debug)]
 pub struct HostFiles {
     vmstat: LazyFile,
