@@ -263,7 +263,6 @@ pub struct CpuStat {
 }
 
 impl CpuStat {
-    /// v2 has `throttled_usec`, v1 `throttled_time` in nanoseconds.
     pub fn parse(text: &[u8]) -> Parsed<Self> {
         let [micros, nanos, usage] =
             fill_by_key(text, b' ', |values: &mut [Option<u64>; 3], key| {
