@@ -204,7 +204,7 @@ counters! {
         pagetables: b"pagetables",
         /// v2 since Linux 5.9.
         percpu: b"percpu",
-        /// v2 since Linux 5.18.
+        /// v2 since Linux 5.17.
         vmalloc: b"vmalloc",
         slab: b"slab",
         slab_reclaimable: b"slab_reclaimable",
@@ -224,13 +224,13 @@ counters! {
         workingset_refault_file: b"workingset_refault_file" | b"workingset_refault",
         pgfault: b"pgfault",
         pgmajfault: b"pgmajfault",
-        /// v2 since Linux 5.18.
+        /// v2 since Linux 6.0.
         pgscan_kswapd: b"pgscan_kswapd",
-        /// v2 since Linux 5.18.
+        /// v2 since Linux 6.0.
         pgscan_direct: b"pgscan_direct",
-        /// v2 since Linux 5.18.
+        /// v2 since Linux 6.0.
         pgsteal_kswapd: b"pgsteal_kswapd",
-        /// v2 since Linux 5.18.
+        /// v2 since Linux 6.0.
         pgsteal_direct: b"pgsteal_direct",
     }
 }
