@@ -246,7 +246,7 @@ mod tests {
     fn free_space_is_reported_without_access_to_the_process_root() {
         let (root, folder) = (HostRoot::default(), tempfile::tempdir().unwrap());
         let own = Mounts::read(&root, None).unwrap().reader;
-        // As under PrivateMounts=, where this process has the same mounts under other numbers.
+        // As under PrivateMounts=, where the reader has the same mounts under other numbers.
         let process = own.iter().cloned().map(|mount| Mount {
             id: mount.id + 10_000,
             parent: mount.parent + 10_000,
@@ -282,8 +282,7 @@ mod tests {
         );
     }
 
-    /// The file system as this process sees it in `own`, and the mounts of a process. One of these
-    /// mounts has other options.
+    /// The same mounts for both processes, but `change` alters the reader's mounts of the device.
     fn seen(folder: &Path, change: impl Fn(Mount) -> Mount) -> Mounts {
         let own = Mounts::read(&HostRoot::default(), None).unwrap().reader;
         let device = mountinfo::mount_of_path(&own, folder).unwrap().device;
@@ -303,7 +302,7 @@ mod tests {
     #[test]
     fn an_exited_process_keeps_its_mount_without_this_processes_options() {
         let (root, folder) = (HostRoot::default(), tempfile::tempdir().unwrap());
-        // As under ProtectSystem=strict: this process cannot write, the one that ended could.
+        // As under ProtectSystem=strict: the reader cannot write, the process that ended could.
         let mut mounts = seen(folder.path(), |mount| Mount {
             options: "ro,relatime".into(),
             ..mount

@@ -163,7 +163,7 @@ mod tests {
         41 30 0:45 /@accounts /mnt/the\\040accounts rw,noatime - btrfs /dev/mapper/vg-data rw,subvolid=257,subvol=/@accounts\n\
         42 40 0:50 / /mnt/ledger/tmp rw - tmpfs  rw,size=1048576k\n";
 
-    fn place(path: &str) -> Option<u64> {
+    fn mount_id(path: &str) -> Option<u64> {
         let mounts = parse(SERVER.as_bytes()).unwrap();
         mount_of_path(&mounts, Path::new(path)).map(|mount| mount.id)
     }
@@ -176,11 +176,11 @@ mod tests {
             ("/mnt/ledger", 40),
             ("/mnt/ledger/rocksdb", 40),
         ] {
-            assert_eq!(place(path), Some(id), "{path}");
+            assert_eq!(mount_id(path), Some(id), "{path}");
         }
-        assert_eq!(place("/mnt/the accounts/run"), Some(41));
-        assert_eq!(place("/mnt/ledger/tmp/x"), Some(42));
-        assert_eq!(place("mnt/ledger"), None);
+        assert_eq!(mount_id("/mnt/the accounts/run"), Some(41));
+        assert_eq!(mount_id("/mnt/ledger/tmp/x"), Some(42));
+        assert_eq!(mount_id("mnt/ledger"), None);
         assert_eq!(mount_of_path(&[], Path::new("/")), None);
     }
 
