@@ -119,7 +119,7 @@ fn threads(tids: &[u32], depth: ReadDepth) {
         })
         .collect();
     for (how, descriptors, budget) in [
-        ("held", 100_000, Some(THREADS_BUDGET)),
+        ("open", 100_000, Some(THREADS_BUDGET)),
         ("opened each time", 0, None),
     ] {
         let mut threads = Threads::open(&HostRoot::default(), std::process::id(), descriptors)
@@ -197,9 +197,9 @@ fn open(path: &str) -> File {
 }
 
 fn read_all(files: &[File]) {
-    let mut room = [0u8; 4096];
+    let mut buffer = [0u8; 4096];
     for file in files {
-        black_box(rustix::io::pread(file.as_fd(), &mut room, 0).is_ok());
+        black_box(rustix::io::pread(file.as_fd(), &mut buffer, 0).is_ok());
     }
 }
 

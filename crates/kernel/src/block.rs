@@ -11,14 +11,15 @@ use crate::{
     text::trimmed_text,
 };
 
-const MAX_LEVELS: u32 = 8;
+const MAX_DEPTH: u32 = 8;
 
 /// A whole block device, never a partition.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BlockDevice {
     pub name: String,
     pub device: Device,
-    /// `nvme`, `disk`, `lvm`, `crypt`, another `device_mapper`, or a RAID level such as `raid0`.
+    /// `nvme`, `disk`, `lvm`, `crypt`, a RAID level such as `raid0`, or `device_mapper` for other
+    /// mapped devices.
     pub kind: String,
     pub mapped_name: Option<String>,
     /// Consumed lifetime in tenths. Only eMMC and UFS devices report it in sysfs.
@@ -37,7 +38,8 @@ pub fn under(root: &HostRoot, mount: &Mount, max_devices: usize) -> Vec<BlockDev
     devices
 }
 
-/// File systems with several devices (btrfs) have a number with major 0, and a device name.
+/// The device's folder in sysfs. File systems with several devices (btrfs) have a number with major
+/// 0, and a device name.
 fn folder_of(root: &HostRoot, mount: &Mount) -> Option<PathBuf> {
     let folder = if mount.device.major != 0 {
         root.sysfs.join(format!("dev/block/{}", mount.device))
@@ -57,7 +59,7 @@ fn folder_of(root: &HostRoot, mount: &Mount) -> Option<PathBuf> {
     folder.canonicalize().ok()
 }
 
-fn add_with_members(folder: &Path, devices: &mut Vec<BlockDevice>, max_devices: usize, level: u32) {
+fn add_with_members(folder: &Path, devices: &mut Vec<BlockDevice>, max_devices: usize, depth: u32) {
     let device_folder = if folder.join("partition").exists() {
         folder.parent().unwrap_or(folder)
     } else {
@@ -70,7 +72,7 @@ fn add_with_members(folder: &Path, devices: &mut Vec<BlockDevice>, max_devices: 
         return;
     }
     devices.push(device);
-    if level == MAX_LEVELS {
+    if depth == MAX_DEPTH {
         return;
     }
     let members = fs::read_dir(device_folder.join("slaves"));
@@ -79,7 +81,7 @@ fn add_with_members(folder: &Path, devices: &mut Vec<BlockDevice>, max_devices: 
         .collect();
     members.sort_unstable();
     for member in members {
-        add_with_members(&member, devices, max_devices, level + 1);
+        add_with_members(&member, devices, max_devices, depth + 1);
     }
 }
 
@@ -110,13 +112,14 @@ fn kind(folder: &Path, name: &str) -> String {
     kind.to_owned()
 }
 
-/// `0x01 0x03`: the worse of two cell types in tenths; 0 is unknown, 11 "beyond its life". UFS has
-/// separate files.
+/// `life_time` has tenths of two cell types, such as `0x01 0x03`; the worse one counts. 0 is
+/// unknown, 11 "beyond its life". UFS has a file for each type in the folder of the controller,
+/// three levels above the SCSI device.
 fn used_tenths_of_life(folder: &Path) -> Option<u64> {
     let device_file = |file: &str| read_text(&folder.join("device").join(file));
     let life_time = device_file("life_time").or_else(|| {
-        let first = device_file("health_descriptor/life_time_estimation_a")?;
-        Some(first + " " + &device_file("health_descriptor/life_time_estimation_b")?)
+        let first = device_file("../../../health_descriptor/life_time_estimation_a")?;
+        Some(first + " " + &device_file("../../../health_descriptor/life_time_estimation_b")?)
     })?;
     let tenths = life_time
         .split_whitespace()

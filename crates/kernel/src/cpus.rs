@@ -30,7 +30,7 @@ impl CpuSpeeds {
         let names = root.list_sys("devices/system/cpu").unwrap_or_default();
         let mut speeds = CpuSpeeds::default();
         let mut hertz = Vec::new();
-        // Hyper-threads of one core each report its count.
+        // Each hyper-thread reports the count of its core.
         let (mut core_counts, mut package_counts) = (BTreeMap::new(), BTreeMap::new());
         for cpu in names.iter().filter(|name| is_cpu(name)).take(MAX_CPUS) {
             let file = |relative: &str| format!("devices/system/cpu/{cpu}/{relative}");

@@ -10,7 +10,7 @@ pub type Parsed<T> = Result<T, ParseError>;
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ReadError {
-    /// This kernel, configuration or kind of process does not have it.
+    /// This kernel, configuration or kind of process does not have the file or value.
     #[error("{}: absent: {why}", path.display())]
     Absent { path: Arc<Path>, why: &'static str },
     /// `EACCES` or `EPERM`.

@@ -20,13 +20,13 @@ const MAX_LINE_BYTES: usize = 128;
 
 pub const READ_FILE: OFlags = OFlags::RDONLY.union(OFlags::CLOEXEC);
 
-/// What a file belongs to. If it has vanished, a missing file is `Gone` instead of `Absent`.
+/// The owner of a file. If the owner has vanished, a missing file is `Gone` instead of `Absent`.
 #[derive(Debug, Clone)]
 pub enum FileBase {
     Host,
-    /// A descriptor of the process's folder, through which a later process with the same pid is not
-    /// reachable.
-    Process(Arc<OwnedFd>),
+    /// A descriptor of the folder of a process or thread. A later one with the same number is not
+    /// reachable through it.
+    Task(Arc<OwnedFd>),
     Folder(Arc<Path>),
 }
 
@@ -34,17 +34,17 @@ impl FileBase {
     pub fn still_exists(&self) -> bool {
         match self {
             Self::Host => true,
-            Self::Process(folder) => {
+            Self::Task(folder) => {
                 rustix::fs::statat(folder, "stat", rustix::fs::AtFlags::empty()).is_ok()
             }
             Self::Folder(path) => rustix::fs::stat(&**path).is_ok(),
         }
     }
 
-    /// For a process only the last part of `path` is used, below its descriptor.
+    /// For a task, opens the last part of `path` below the descriptor.
     fn open(&self, path: &Path) -> Result<OwnedFd, Errno> {
         match self {
-            Self::Process(folder) => rustix::fs::openat(
+            Self::Task(folder) => rustix::fs::openat(
                 folder,
                 path.file_name().ok_or(Errno::NOENT)?,
                 READ_FILE,
@@ -153,7 +153,7 @@ pub fn read_whole(fd: &OwnedFd, read_mode: ReadMode, buffer: &mut Vec<u8>) -> Re
     }
 }
 
-/// Opened at first use, and reopened after it was lost.
+/// A file that is opened at its first read. If it has vanished, a read opens its path again.
 #[derive(Debug)]
 pub struct LazyFile {
     base: FileBase,

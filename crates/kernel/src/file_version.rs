@@ -1,8 +1,9 @@
 use std::{fs::Metadata, io, os::unix::fs::MetadataExt, path::Path};
 
-/// Differs after the file is written, replaced or renamed, after a symbolic link in its path is
-/// changed, and after a change of owner, mode or number of hard links. Two writes within one tick
-/// of the clock (10 ms, or what the file system's timestamps resolve) can give the same version.
+/// Identifies a state of a file. Differs after the file is written, replaced or renamed, after a
+/// symbolic link in its path is changed, and after a change of owner, mode or number of hard links.
+/// Two writes within one tick of the clock (10 ms, or what the file system's timestamps resolve)
+/// can give the same version.
 ///
 /// Modification time and length are not enough: a program can set the time back. No program can set
 /// the change time.
@@ -13,7 +14,7 @@ pub struct FileVersion {
     length: u64,
     /// Seconds and nanoseconds since 1970.
     modified: (i64, i64),
-    /// Of content or metadata.
+    /// When content or metadata changed.
     changed: (i64, i64),
 }
 

@@ -16,9 +16,9 @@ use crate::{
 
 #[derive(Debug, Default)]
 pub struct Mounts {
-    /// The process's mounts, possibly read before its end; empty if unknown.
+    /// The process's mounts, perhaps from before the process ended; empty if unknown.
     pub process: Vec<Mount>,
-    /// The mounts of this process.
+    /// The reader's mounts.
     pub reader: Vec<Mount>,
 }
 
@@ -49,7 +49,7 @@ impl Mounts {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileSystem {
     pub mount: Mount,
-    /// False if the process's mounts are unknown: `mount` is then this process's, whose options may
+    /// False if the process's mounts are unknown: `mount` is then the reader's, whose options may
     /// differ.
     pub is_process_mount: bool,
     pub space: Option<Space>,
@@ -57,16 +57,16 @@ pub struct FileSystem {
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum FileSystemError {
-    /// This process has no right to search a parent folder, which may contain a link.
+    /// The reader has no right to search a parent folder, which may contain a link.
     Forbidden,
     Absent,
 }
 
 /// Finds the file system of `folder`, an absolute path of the process, and its free space.
 ///
-/// Blocks as long as the file system does, forever if its server is gone. Order of the search: the
-/// process's own root, which needs its user or root; the same path of this process; for a folder
-/// that does not exist yet, its name among the mounts.
+/// Blocks as long as the file system does, forever if its server is gone. Tries the process's root,
+/// which only its user or root can open, then the same path in the reader's root. If both fail, as
+/// for a folder that does not exist yet, the folder's name decides which mount it is on.
 pub fn find_file_system(
     root: &HostRoot,
     pid: Option<u32>,
@@ -107,8 +107,8 @@ pub fn find_file_system(
     with_space(mount, opened)
 }
 
-/// Mount and free space of a process's folder. Uses the process's own root (needs its user or
-/// root), else the same path of this process if its file system is the same.
+/// Mount and free space of a process's folder. Uses the process's root, which only its user or root
+/// can open, else the same path in the reader's root if the file system there is the same.
 pub fn location_of(root: &HostRoot, pid: u32, folder: &Path, mounts: &Mounts) -> Option<Location> {
     let root_of = |process: &str| root.procfs.join(process).join("root");
     let process_view = locate_folder(&root_of(&pid.to_string()), folder, &mounts.process)?;
@@ -158,7 +158,7 @@ fn process_mount_of(seen: &Mount, folder: &Path, mounts: &Mounts) -> Option<Moun
     if reader_mount.device != process_mount.device {
         return None;
     }
-    // With a link, the mount may differ from that of the name.
+    // A link may lead to another mount than the folder's name.
     let is_same_device = |mount: &&Mount| mount.device == seen.device;
     let mount = Some(process_mount)
         .filter(is_same_device)
@@ -166,14 +166,14 @@ fn process_mount_of(seen: &Mount, folder: &Path, mounts: &Mounts) -> Option<Moun
     Some(with_current_options(mount, seen))
 }
 
-/// Opens the file system of the process's `mount` through one of this process's mounts.
+/// Opens the file system of the process's `mount` through one of the reader's mounts.
 fn open_by_name(root: &Path, mount: &Mount, mounts: &Mounts) -> Option<(Mount, OwnedFd)> {
     let candidates = mounts
         .reader
         .iter()
         .filter(|seen| seen.device == mount.device);
     let mut mount_points: Vec<&PathBuf> = candidates.map(|seen| &seen.mount_point).collect();
-    // The same path first: a later mount may hide another one.
+    // The same path first, then others: a later mount may hide the first.
     mount_points.sort_by_key(|path| **path != mount.mount_point);
     let top = open_root(root).ok()?;
     mount_points.iter().find_map(|path| {
@@ -246,7 +246,7 @@ mod tests {
     fn free_space_is_reported_without_access_to_the_process_root() {
         let (root, folder) = (HostRoot::default(), tempfile::tempdir().unwrap());
         let own = Mounts::read(&root, None).unwrap().reader;
-        // As under PrivateMounts=, where this process has the same mounts under other numbers.
+        // As under PrivateMounts=, where the reader has the same mounts under other numbers.
         let process = own.iter().cloned().map(|mount| Mount {
             id: mount.id + 10_000,
             parent: mount.parent + 10_000,
@@ -282,8 +282,7 @@ mod tests {
         );
     }
 
-    /// The file system as this process sees it in `own`, and the mounts of a process. One of these
-    /// mounts has other options.
+    /// The same mounts for both processes, but `change` alters the reader's mounts of the device.
     fn seen(folder: &Path, change: impl Fn(Mount) -> Mount) -> Mounts {
         let own = Mounts::read(&HostRoot::default(), None).unwrap().reader;
         let device = mountinfo::mount_of_path(&own, folder).unwrap().device;
@@ -303,7 +302,7 @@ mod tests {
     #[test]
     fn an_exited_process_keeps_its_mount_without_this_processes_options() {
         let (root, folder) = (HostRoot::default(), tempfile::tempdir().unwrap());
-        // As under ProtectSystem=strict: this process cannot write, the one that ended could.
+        // As under ProtectSystem=strict: the reader cannot write, the process that ended could.
         let mut mounts = seen(folder.path(), |mount| Mount {
             options: "ro,relatime".into(),
             ..mount

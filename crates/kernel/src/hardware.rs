@@ -34,7 +34,7 @@ pub struct Hardware {
     pub memory: Memory,
     /// By name; without loop and RAM disks, and without disks of size 0.
     pub disks: Vec<Disk>,
-    /// This reader's mounts, in the kernel's order.
+    /// The reader's mounts, in the kernel's order.
     pub mounts: Vec<Mount>,
     pub interfaces: Vec<Interface>,
     /// Mounted hierarchies: `v1`, `v2` or `hybrid`.
@@ -46,7 +46,7 @@ pub struct Hardware {
     pub clock_source: Option<String>,
     /// True if systemd-timesyncd has set the clock since boot; `None` if unknown, as with another
     /// time daemon.
-    pub clock_synchronised: Option<bool>,
+    pub clock_synchronized: Option<bool>,
     pub problems: Vec<ReadError>,
 }
 
@@ -77,7 +77,7 @@ impl Hardware {
                 "devices/system/clocksource/clocksource0/current_clocksource",
                 selected_word,
             ),
-            clock_synchronised: synchronised(root).then_some(true),
+            clock_synchronized: synchronized(root).then_some(true),
             problems: reader.problems,
         };
         hardware.cgroup_hierarchies = cgroup_hierarchies(&hardware.mounts);
@@ -121,7 +121,7 @@ impl HardwareReader<'_> {
     }
 }
 
-/// Name of the OS in the root of pid 1, which is the host's; else in this reader's.
+/// Name of the OS in the root of pid 1, which is the host's; else in the reader's root.
 fn os(reader: &mut HardwareReader<'_>) -> Option<String> {
     let paths = [
         "1/root/etc/os-release",
@@ -134,14 +134,14 @@ fn os(reader: &mut HardwareReader<'_>) -> Option<String> {
         .find_map(|path| reader.root.read_proc(path, os_name).ok()?)
 }
 
-fn synchronised(root: &HostRoot) -> bool {
+fn synchronized(root: &HostRoot) -> bool {
     let marker_file = "root/run/systemd/timesync/synchronized";
     ["1", "self"]
         .iter()
         .any(|process| root.procfs.join(process).join(marker_file).exists())
 }
 
-/// `Absent` is also `EOPNOTSUPP`, as some kernels return with psi=0.
+/// With psi=0 some kernels return `EOPNOTSUPP`, which is `Absent`, too.
 fn has_pressure(reader: &HardwareReader<'_>) -> Option<bool> {
     match reader.root.read_proc("pressure/memory", trimmed_text) {
         Ok(_) => Some(true),
@@ -283,7 +283,7 @@ fn nodes(reader: &mut HardwareReader<'_>) -> Vec<NumaNode> {
 #[derive(Debug)]
 pub struct Interface {
     pub name: String,
-    /// `None` if it is down, and for many virtual ones.
+    /// `None` if the interface is down, and for many virtual ones.
     pub speed_mbit: Option<u64>,
     pub state: Option<String>,
 }

@@ -1,8 +1,8 @@
 //! Free memory of each level that limits a process, assuming reclaim without swap.
 //!
 //! A level is a cgroup with a limit, the allowed NUMA nodes, or the machine. The level with the
-//! least headroom binds. Used memory is the kernel's usage counter minus droppable memory, so
-//! unknown kinds of memory are included.
+//! least headroom binds. Unreclaimable memory is the kernel's usage counter minus droppable memory,
+//! so unknown kinds of memory are included.
 
 pub(crate) mod numa;
 

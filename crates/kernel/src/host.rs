@@ -46,8 +46,8 @@ impl HostRoot {
     }
 
     /// Opens a file below `procfs` for repeated reads. The kernel must deliver it in one piece, as
-    /// it does `meminfo`. Never fails with `Gone`.
-    pub fn open_proc_single_read(&self, relative: &str) -> Result<OpenFile> {
+    /// it does `meminfo`. A missing file is `Absent`, never `Gone`.
+    pub fn open_proc_one_piece(&self, relative: &str) -> Result<OpenFile> {
         open(self.procfs.join(relative), ReadMode::OnePiece)
     }
 
@@ -59,8 +59,8 @@ impl HostRoot {
         open(self.procfs.join(relative), ReadMode::ManyPieces)?.parse(&mut Vec::new(), parse)
     }
 
-    /// Reads a file below `sysfs` once. `Broken` if the kernel does not know the value
-    /// and the read fails.
+    /// Reads a file below `sysfs` once. `Broken` if the read fails because the kernel does not know
+    /// the value.
     pub fn read_sys<T>(&self, relative: &str, parse: impl FnOnce(&[u8]) -> Parsed<T>) -> Result<T> {
         open(self.sysfs.join(relative), ReadMode::ManyPieces)?.parse(&mut Vec::new(), parse)
     }
@@ -76,7 +76,7 @@ impl HostRoot {
         Ok(names)
     }
 
-    /// Signals that this process ignores. A Rust program ignores SIGPIPE from its start.
+    /// Signals that the reader ignores. A Rust program ignores SIGPIPE from its start.
     pub fn ignored_signals(&self) -> Result<IgnoredSignals> {
         self.read_proc("self/status", parse::pid_status::ignored_signals)
     }
@@ -164,14 +164,14 @@ impl HostConstants {
     }
 }
 
-/// Files that each sample of the host reads. `meminfo` is opened apart, because the memory levels
-/// read it, too.
+/// Files that each sample of the host reads. The caller reads `meminfo`, because the memory levels
+/// use it, too.
 #[derive(Debug)]
 pub struct HostFiles {
     vmstat: LazyFile,
     pressures: [LazyFile; 3],
     max_map_count: LazyFile,
-    max_maps: Option<Result<u64>>,
+    last_max_maps: Option<Result<u64>>,
 }
 
 #[derive(Debug)]
@@ -196,17 +196,17 @@ impl HostFiles {
             pressures: ["pressure/cpu", "pressure/memory", "pressure/io"]
                 .map(|name| lazy_file(name, ReadMode::OnePiece)),
             max_map_count: lazy_file("sys/vm/max_map_count", ReadMode::OnePiece),
-            max_maps: None,
+            last_max_maps: None,
         }
     }
 
     /// Without `read_max_map_count`, repeats the value of the last sample.
     pub fn sample(&mut self, read_max_map_count: bool, buffer: &mut Vec<u8>) -> HostSample {
-        let max_maps = match self.max_maps.take().filter(|_| !read_max_map_count) {
+        let max_maps = match self.last_max_maps.take().filter(|_| !read_max_map_count) {
             Some(max_maps) => max_maps,
             None => self.max_map_count.parse(buffer, parse::number),
         };
-        self.max_maps = Some(max_maps.clone());
+        self.last_max_maps = Some(max_maps.clone());
         let [cpu_pressure, memory_pressure, io_pressure] = self
             .pressures
             .each_mut()

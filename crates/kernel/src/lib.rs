@@ -3,11 +3,12 @@
 //! * [`HostRoot`] locates the kernel's files. Nothing outside it is opened, and no clock
 //!   is read.
 //! * [`parse`] has pure parsers of the kernel's files.
-//! * [`ProcessFiles`], [`Threads`], [`CgroupFiles`] and [`HostFiles`] keep descriptors
-//!   open and re-read them with `pread`. A sample has one [`Result`] per file, so one
-//!   forbidden file does not affect the others.
-//! * A missing value is a [`ReadError`] with one of four reasons ([`ErrorKind`]); it is
-//!   never 0 or -1.
+//! * [`ProcessFiles`], [`Threads`], [`CgroupFiles`] and [`HostFiles`] have open descriptors
+//!   and re-read them with `pread`. A sample has one [`Result`] per file, so one forbidden
+//!   file does not affect the others. Only [`Threads`] has one for the whole sample.
+//! * A file that cannot be read or parsed is a [`ReadError`] with one of four reasons
+//!   ([`ErrorKind`]), and a missing line is `None`. Neither is ever 0 or -1.
+//! * The *reader* is the process that uses this crate.
 //!
 //! `smaps`, `smaps_rollup`, `maps` and `numa_maps` are never read, because that takes the
 //! `mmap_lock` of the observed process.
@@ -32,7 +33,7 @@ pub use cgroup::{
     files::{CgroupFiles, CgroupSample},
     levels::CgroupLevels,
     locate::{CgroupFolder, CgroupLocator, CgroupVersion, ProcessCgroups, locate_cgroups},
-    settings::{CgroupLevel, Setting},
+    settings::{CgroupSettings, Setting},
 };
 pub use error::{ErrorKind, ParseError, Parsed, ReadError, Result};
 pub use file::OpenFile;

@@ -47,9 +47,9 @@ pub struct Location {
     pub space: Option<Space>,
 }
 
-/// Finds `path`, as seen from `root` (such as `/proc/PID/root`), among `mounts` of the same
-/// process. Follows links inside of `root`. If the path cannot be reached or does not exist yet,
-/// only its name decides. `None` if it is relative, or on no mount of the list.
+/// Finds the mount of `path`, as seen from `root` (such as `/proc/PID/root`), in `mounts` of the
+/// same process. Follows links inside of `root`. For a path that cannot be reached or does not
+/// exist yet, only its name decides. `None` for a relative path, or one on no mount of the list.
 pub fn locate_folder(root: &Path, path: &Path, mounts: &[Mount]) -> Option<Location> {
     let by_name = mountinfo::mount_of_path(mounts, path)?;
     // Opening a remote folder would contact its server.
@@ -106,8 +106,8 @@ fn open_at_once(top: &OwnedFd, path: &Path) -> rustix::io::Result<OwnedFd> {
     rustix::fs::openat2(top, path, flags, Mode::empty(), ResolveFlags::IN_ROOT)
 }
 
-/// Never opens through a link: the text of each link is walked from its own folder. `..` is the
-/// previously entered folder, and `top` at `top`.
+/// Never opens through a link: walks the text of each link from the folder that contains the link.
+/// `..` leads to the previously entered folder, and stays in `top` at `top`.
 fn open_by_steps(top: &OwnedFd, path: &Path) -> rustix::io::Result<OwnedFd> {
     let mut entered: Vec<OwnedFd> = Vec::new();
     let mut remaining = path.to_owned();

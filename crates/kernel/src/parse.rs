@@ -1,9 +1,10 @@
-//! Pure parsers of the kernel's files; procfs-core is used where it keeps these rules:
+//! Pure parsers of the kernel's files. All return [`Parsed`], also those that never fail. They use
+//! procfs-core where it follows these rules:
 //!
 //! * Unknown keys are skipped, a missing key is `None`, and a known key with a value that
 //!   is not a number is an error.
-//! * A counter that the kernel has decremented below zero is `None`. If the fields of a line
-//!   are no options, the line is left out; in a file of one number it is an error.
+//! * A counter that the kernel has decremented below zero has underflowed and is `None`. A
+//!   line whose fields are not optional is left out; a file of one number is an error.
 //! * Memory is in bytes, whatever unit the file uses.
 
 pub mod cgroup;
@@ -55,8 +56,7 @@ pub fn boot_time(text: &[u8]) -> Parsed<u64> {
     time.ok_or_else(|| ParseError::new(1, text, "expected a btime line"))
 }
 
-/// `PRETTY_NAME` of `os-release`, else `NAME`, such as `Debian GNU/Linux 12 (bookworm)`. Never
-/// fails; the return type is that of every parser.
+/// `PRETTY_NAME` of `os-release`, else `NAME`, such as `Debian GNU/Linux 12 (bookworm)`.
 pub fn os_name(text: &[u8]) -> Parsed<Option<String>> {
     let value = |key: &[u8]| {
         let mut lines = lines(text);

@@ -32,7 +32,7 @@ pub struct ProcessId {
     pub start_ticks: u64,
 }
 
-/// Reason for a count of 0, which means unknown.
+/// In these cases the kernel's count is 0, which means unknown.
 const NO_FD_COUNT: &str = "not counted before Linux 6.2, nor for a kernel thread or a zombie";
 
 /// The folder of a process or thread. Files opened through the descriptor belong to it, never to a
@@ -63,7 +63,7 @@ impl TaskFolder {
     }
 
     pub fn file_base(&self) -> FileBase {
-        FileBase::Process(Arc::clone(&self.descriptor))
+        FileBase::Task(Arc::clone(&self.descriptor))
     }
 
     fn file(&self, name: &str, read_mode: ReadMode) -> LazyFile {
@@ -93,7 +93,7 @@ fn only_main_thread_ended(stat: &PidStat) -> bool {
     stat.state == State::Zombie && !stat.has_ended()
 }
 
-/// Holds at most eight descriptors.
+/// Has at most eight open descriptors.
 #[derive(Debug)]
 pub struct ProcessFiles {
     root: HostRoot,
@@ -130,8 +130,8 @@ pub struct OomAndFdSample {
 pub struct ProcessSample {
     /// Includes all threads, dead ones too. Readable by everybody.
     pub stat: Result<PidStat>,
-    /// State of the main thread. Known while `stat` is readable, also if the process is being
-    /// removed.
+    /// State of the main thread. Known also while the kernel removes the process and `stat` is
+    /// `Gone`.
     pub state: Option<State>,
     /// Readable by everybody.
     pub status: Result<PidStatus>,

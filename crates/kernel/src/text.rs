@@ -132,7 +132,8 @@ fn not_underflowed(value: u64) -> Option<u64> {
     (value <= i64::MAX.cast_unsigned()).then_some(value)
 }
 
-/// `   123 kB` in bytes; a number without unit as is. The inner `None` is an underflowed counter.
+/// Converts `   123 kB` to bytes, and a number without unit as it is. The inner `None` is an
+/// underflowed counter.
 pub fn amount(text: &[u8]) -> Option<Option<u64>> {
     let mut words = words(text);
     let value = count_or_underflow(words.next()?)?;
@@ -176,8 +177,8 @@ pub fn fill_by_key<T: Default>(
 }
 
 /// Declares a struct of counters and sizes. Each line is a field and its keys. A field is `None` if
-/// its key is missing or its counter underflowed. With `by` a byte that ends the keys of the file,
-/// the struct gets a parser of it.
+/// its key is missing or its counter underflowed. With `by` and the byte that ends each key, the
+/// struct gets a parser of the file.
 macro_rules! counters {
     (
         $(#[$about:meta])*

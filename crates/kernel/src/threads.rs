@@ -29,7 +29,8 @@ pub struct ThreadSample {
     pub stime_ticks: u64,
     /// Block I/O wait; 0 also if `kernel.task_delayacct` was off when the thread started.
     pub delayacct_blkio_ticks: u64,
-    /// More exact than `utime_ticks` and `stime_ticks`. `None` if the kernel does not count it.
+    /// More exact than `utime_ticks` and `stime_ticks`. `None` if the thread never ran, or if the
+    /// kernel does not count it.
     pub on_cpu: Option<Duration>,
     /// Runnable but waiting for a CPU. `None` without `CONFIG_SCHED_INFO`.
     pub run_queue_delay: Option<Duration>,
@@ -118,7 +119,7 @@ struct LastRead {
     sample: ThreadSample,
     activity_at_stat: Option<Activity>,
     activity_at_switches: Option<Activity>,
-    /// Reads since the last `stat` in which the thread had not run.
+    /// Consecutive reads that found no activity since the last `stat`.
     idle_reads: u8,
 }
 
@@ -188,7 +189,7 @@ impl Threads {
     }
 
     /// Samples of all living threads, by tid. `Broken` and `Forbidden` fail the whole sample,
-    /// because they hold for all threads.
+    /// because they affect all threads.
     pub fn sample(
         &mut self,
         depth: ReadDepth,
@@ -342,9 +343,9 @@ impl OpenThread {
         // Read first, so that the other values are at least as new.
         let schedstat = self.schedstat(last.as_ref(), buffer)?;
         let activity = schedstat.as_ref().and_then(Activity::of);
-        let known = last.filter(|last| last.is_stat_current(activity, depth));
-        let mut read = match known {
-            Some(known) => known,
+        let current = last.filter(|last| last.is_stat_current(activity, depth));
+        let mut read = match current {
+            Some(last) => last,
             None => LastRead {
                 sample: self.stat(tid, last.as_ref(), buffer)?,
                 activity_at_stat: activity,
@@ -352,14 +353,11 @@ impl OpenThread {
                 idle_reads: 0,
             },
         };
-        read.idle_reads = match known {
-            // Each `AllCpuTimes` sample follows an `Active` one.
-            Some(known)
-                if known.activity_at_stat == activity && depth == ReadDepth::AllCpuTimes =>
-            {
-                known.idle_reads
-            }
-            Some(known) if known.activity_at_stat == activity => known.idle_reads.saturating_add(1),
+        read.idle_reads = match current {
+            // `AllCpuTimes` repeats the `Active` sample of the same tick, so it does not count.
+            Some(last) if last.activity_at_stat == activity => last
+                .idle_reads
+                .saturating_add(u8::from(depth != ReadDepth::AllCpuTimes)),
             _ => 0,
         };
         read.sample.on_cpu = activity.map(|now| now.on_cpu);
@@ -434,8 +432,8 @@ impl OpenThread {
 fn list_numbers(folder: &OwnedFd, numbers: &mut Vec<u32>) -> Result<(), Errno> {
     numbers.clear();
     rustix::fs::seek(folder, SeekFrom::Start(0))?;
-    let mut free = [MaybeUninit::uninit(); 16 * 1024];
-    let mut entries = RawDir::new(folder, &mut free);
+    let mut space = [MaybeUninit::uninit(); 16 * 1024];
+    let mut entries = RawDir::new(folder, &mut space);
     while let Some(entry) = entries.next() {
         let name = number(entry?.file_name().to_bytes());
         numbers.extend(name.and_then(|name| u32::try_from(name).ok()));

@@ -337,9 +337,9 @@ fn a_real_v1_cgroup_is_located_limited_removed_and_found_again() {
     let child = sleeper();
     inner.write("cgroup.procs", &child.id().to_string());
 
-    let places = locate_cgroups(&HostRoot::default(), child.id()).unwrap();
-    assert_eq!(*places.memory.as_ref().unwrap().folder, *inner.folder);
-    let (mut files, mut buffer) = (CgroupFiles::new(&places), Vec::new());
+    let located = locate_cgroups(&HostRoot::default(), child.id()).unwrap();
+    assert_eq!(*located.memory.as_ref().unwrap().folder, *inner.folder);
+    let (mut files, mut buffer) = (CgroupFiles::new(&located), Vec::new());
     let sample = files.sample(true, &mut buffer);
     assert_eq!(sample.memory_max, Ok(Limit::Max));
     assert!(

@@ -35,7 +35,7 @@ pub fn session(
         "clock": without_nulls(json!({
             "realtime_minus_monotonic_ns": clock_offset_ns,
             "source": hardware.clock_source,
-            "synchronised": hardware.clock_synchronised,
+            "synchronised": hardware.clock_synchronized,
         })),
         "daemon": daemon(root, config, version),
         "demo": is_demo,

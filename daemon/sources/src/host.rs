@@ -40,7 +40,7 @@ impl SharedMeminfo {
         }
         let opened = match file.take() {
             Some(file) => Ok(file),
-            None => context.root.open_proc_single_read("meminfo"),
+            None => context.root.open_proc_one_piece("meminfo"),
         };
         let meminfo = opened.and_then(|opened| file.insert(opened).parse(buffer, Meminfo::parse));
         *last_read = Some((context.now, meminfo.clone()));

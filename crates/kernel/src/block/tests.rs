@@ -153,6 +153,22 @@ fn an_emmc_reports_its_wear_and_beyond_its_life_is_used_up() {
 }
 
 #[test]
+fn a_ufs_disk_reports_the_wear_from_its_controller() {
+    let host = Host::new();
+    let controller = "sys/devices/platform/112b0000.ufshci";
+    let device = format!("{controller}/host0/target0:0:0/0:0:0:0");
+    let disk = format!("{device}/block/sda");
+    host.device(&disk, "8:0");
+    host.link(&format!("{disk}/device"), &device);
+    for (cell_type, text) in [("a", "0x02\n"), ("b", "0x01\n")] {
+        let file = format!("{controller}/health_descriptor/life_time_estimation_{cell_type}");
+        host.file(&file, text);
+    }
+    let found = host.under("8:0", "/dev/sda");
+    assert_eq!(found[0].used_tenths_of_life, Some(2));
+}
+
+#[test]
 fn this_machines_own_disk_is_found() {
     let root = HostRoot::default();
     let mounts = root

@@ -14,8 +14,8 @@ use crate::{
     },
 };
 
-/// Open files of one process's cgroups. After a service restart has recreated a cgroup under the
-/// same path, the next sample finds it.
+/// Open files of one process's cgroups. If a service restart has recreated a cgroup under the same
+/// path, the next sample reads the new one.
 #[derive(Debug)]
 pub struct CgroupFiles {
     memory_version: CgroupVersion,
@@ -65,7 +65,7 @@ pub struct CgroupSample {
     pub cpu_pressure: Result<Pressure>,
     pub memory_pressure: Result<Pressure>,
     pub io_pressure: Result<Pressure>,
-    /// By its own cgroup or an ancestor. `None` without a freezer: v2 before Linux 5.2.
+    /// By the process's own cgroup or an ancestor. `None` without a freezer: v2 before Linux 5.2.
     pub frozen: Result<Option<bool>>,
 }
 
@@ -117,6 +117,7 @@ impl CgroupFiles {
         }
     }
 
+    /// Also renews the memory settings of all levels.
     fn limits(&mut self, buffer: &mut Vec<u8>) -> [Result<Limit>; 4] {
         if let Some(limits) = &self.limits {
             return limits.clone();
@@ -165,8 +166,8 @@ impl CgroupFiles {
         }
     }
 
-    /// Memory of each level that limits the process. `own_sample` is of the preceding
-    /// [`sample`](Self::sample).
+    /// Memory of each level that limits the process. `own_sample` is the result of the
+    /// preceding [`sample`](Self::sample).
     pub fn levels(
         &mut self,
         own_sample: &CgroupSample,

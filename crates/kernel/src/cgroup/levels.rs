@@ -13,20 +13,21 @@ use crate::{
     },
 };
 
+/// Memory of a process's cgroup and of its ancestors.
 #[derive(Debug, PartialEq, Default)]
 pub struct CgroupLevels {
     /// Levels with a limit, the process's own first. On v1, memory with swap is a separate level.
     pub limits: Vec<LevelMemory>,
-    /// Levels with a `memory.high` (v2), which is their `limit`: above it the kernel throttles.
+    /// Levels with a `memory.high` (v2) as their `limit`: above it the kernel throttles.
     pub high: Vec<LevelMemory>,
-    /// Minimum of `memory.swap.max` minus `memory.swap.current`; `Max` if no level limits swap, as
-    /// always on v1. `None` if such a file cannot be read.
+    /// Least `memory.swap.max` minus `memory.swap.current` of a level. `Max` if no level limits
+    /// swap, as always on v1. `None` if one of these files cannot be read.
     pub swap: Option<Limit>,
-    /// Droppable memory that `memory.min` of the top cgroup protects from global reclaim, or of
-    /// its children if it has neither `memory.min` nor a limit.
+    /// Droppable memory that `memory.min` of the top cgroup protects from global reclaim. If it has
+    /// neither `memory.min` nor a limit, `memory.min` of its children protects.
     pub protected_bytes: u64,
-    /// Of the process's own cgroup. `None` if its usage is unknown, or if it is the top one, that
-    /// of the machine or container.
+    /// Of the process's own cgroup. `None` if its usage is unknown, or if this cgroup is the top
+    /// one: the whole machine or container.
     pub own_unreclaimable: Option<u64>,
     /// Read errors of levels. With any of them, the least headroom is unknown.
     pub errors: Vec<ReadError>,
@@ -384,7 +385,7 @@ fn usage_of(usage: &Result<u64>, stat: &Result<MemoryStat>) -> Result<Option<Cgr
     }
 }
 
-/// The path that many levels above, at most up to `/`.
+/// The path `levels_up` levels above `path`, at most `/`.
 fn ancestor(path: &str, levels_up: usize) -> &str {
     let parent = (0..levels_up).fold(path, |path, _| {
         path.rsplit_once('/').map_or("", |(parent, _)| parent)

@@ -18,7 +18,7 @@ const CGROUP_MOUNT_POINT: &str = "/sys/fs/cgroup";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum CgroupVersion {
-    /// A hierarchy has some of the controllers.
+    /// Each hierarchy has some of the controllers.
     V1,
     V2,
 }
@@ -27,9 +27,9 @@ pub enum CgroupVersion {
 pub struct CgroupFolder {
     pub version: CgroupVersion,
     pub folder: Arc<Path>,
-    /// Of the hierarchy. The cgroup there is the topmost one that this program can see.
+    /// The folder of the topmost cgroup in the hierarchy that the reader can see.
     pub mount_point: Arc<Path>,
-    /// The path in this reader's cgroup namespace, such as `/system.slice/sol.service`.
+    /// The path in the reader's cgroup namespace, such as `/system.slice/sol.service`.
     pub path: String,
 }
 
@@ -55,7 +55,7 @@ pub struct ProcessCgroups {
 }
 
 impl ProcessCgroups {
-    /// The memory cgroup's path in this reader's namespace. `None` if it is gone or not reachable.
+    /// The memory cgroup's path in the reader's namespace. `None` if it is gone or not reachable.
     pub fn path(&self) -> Option<&str> {
         let folder = match &self.memory {
             Err(ReadError::Gone { .. }) => None,
@@ -64,7 +64,7 @@ impl ProcessCgroups {
         folder.map(|folder| &*folder.path)
     }
 
-    /// The process exits, or its cgroup was removed.
+    /// True if a cgroup was removed or, on v1, the whole process is exiting.
     pub fn is_gone(&self) -> bool {
         let cgroups = [
             &self.memory,
@@ -81,7 +81,7 @@ impl ProcessCgroups {
 
 /// Finds the cgroups of a process. If its main thread exits, another living thread is used.
 ///
-/// A cgroup is `Absent` if it is outside this reader's cgroup namespace or above the mount. It is
+/// A cgroup is `Absent` if it is outside the reader's cgroup namespace or above the mount. It is
 /// `Gone` if it was removed under a zombie.
 pub fn locate_cgroups(root: &HostRoot, pid: u32) -> Result<ProcessCgroups> {
     CgroupLocator::new(root, pid).locate()
@@ -129,7 +129,7 @@ impl CgroupLocator {
         } else {
             (main, false)
         };
-        // This reader's own mounts, because it opens the files. Without `mountinfo` the usual
+        // The reader's mounts, because the reader opens the files. Without `mountinfo` the usual
         // folders are tried.
         let mounts = self
             .root
@@ -180,8 +180,9 @@ impl TaskCgroupFile {
         })
     }
 
-    /// Whether the thread is exiting. In v1 the kernel then reports `/` in every hierarchy, also in
-    /// a cgroup namespace, long before the memory is freed. In v2 the thread stays in its cgroup.
+    /// Whether the thread is exiting and has only `/` as v1 paths. The kernel then reports `/` in
+    /// every v1 hierarchy, also in a cgroup namespace, long before the memory is freed. In v2 the
+    /// thread stays in its cgroup.
     /// Flags are read after the file: a thread that is not exiting now was not exiting then.
     fn is_stale(&self, root: &HostRoot) -> bool {
         let mut v1 = self.memberships.iter().filter(|entry| !entry.is_unified);
@@ -309,7 +310,7 @@ impl Search<'_> {
     }
 }
 
-/// `path` relative to `mount_root`; `None` if it is outside, or leads up out of the namespace.
+/// `path` relative to `mount_root`; `None` if it is outside, or if `..` leads out of the namespace.
 fn relative_to(path: &str, mount_root: &Path) -> Option<PathBuf> {
     let relative = Path::new(path).strip_prefix(mount_root).ok()?;
     relative

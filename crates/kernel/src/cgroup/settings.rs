@@ -1,4 +1,4 @@
-//! Settings of a process's cgroups by level. They describe the process and are read once.
+//! Settings of a process's cgroups and of their ancestors. They are read once.
 
 use std::{path::Path, sync::Arc};
 
@@ -9,7 +9,7 @@ use crate::{
     parse::cgroup::Limit,
 };
 
-/// Number of the first settings of [`MEMORY`] that are amounts of bytes. Other settings are texts.
+/// So many settings at the start of [`MEMORY`] are amounts of bytes. All others are texts.
 const AMOUNT_COUNT: usize = 11;
 
 const MEMORY: [&str; 14] = [
@@ -45,11 +45,11 @@ const IO: [&str; 4] = [
     "blkio.throttle.write_bps_device",
 ];
 
-/// Maximum bytes of a setting, which has at most a line for each disk or CPU.
+/// A longer text is cut: some settings have a line for each disk.
 const MAX_TEXT_BYTES: usize = 1024;
 
 #[derive(Debug)]
-pub struct CgroupLevel {
+pub struct CgroupSettings {
     /// Relative to the topmost visible cgroup, which is `/`.
     pub path: String,
     pub version: CgroupVersion,
@@ -64,10 +64,10 @@ pub enum Setting {
 }
 
 impl ProcessCgroups {
-    /// All levels, each controller's own cgroup first, and the read errors. Settings that do not
+    /// Each controller's own cgroup, then its ancestors; and the read errors. Settings that do not
     /// exist are no errors.
-    pub fn settings(&self) -> (Vec<CgroupLevel>, Vec<ReadError>) {
-        let mut levels: Vec<CgroupLevel> = Vec::new();
+    pub fn settings(&self) -> (Vec<CgroupSettings>, Vec<ReadError>) {
+        let mut levels: Vec<CgroupSettings> = Vec::new();
         let mut problems = Vec::new();
         let controllers: [(_, &[&'static str], _); 3] = [
             (&self.memory, &MEMORY, AMOUNT_COUNT),
@@ -85,7 +85,7 @@ impl ProcessCgroups {
                     .find(|level| level.path == path && level.version == cgroup.version)
                 {
                     Some(level) => level.settings.extend(settings),
-                    None => levels.push(CgroupLevel {
+                    None => levels.push(CgroupSettings {
                         path,
                         version: cgroup.version,
                         settings,

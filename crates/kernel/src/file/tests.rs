@@ -54,11 +54,11 @@ fn a_large_enough_buffer_is_reused_without_allocation() {
     let file = open(&path, ReadMode::ManyPieces);
     let mut buffer = Vec::new();
     file.read(&mut buffer).unwrap();
-    let (place, capacity) = (buffer.as_ptr(), buffer.capacity());
+    let (address, capacity) = (buffer.as_ptr(), buffer.capacity());
     for _ in 0..10 {
         file.read(&mut buffer).unwrap();
     }
-    assert_eq!((place, capacity), (buffer.as_ptr(), buffer.capacity()));
+    assert_eq!((address, capacity), (buffer.as_ptr(), buffer.capacity()));
 }
 
 #[test]

@@ -39,7 +39,7 @@ fn an_empty_procfs_gives_unknown_hardware_without_errors() {
         (
             found.has_pressure,
             found.cgroup_hierarchies,
-            found.clock_synchronised
+            found.clock_synchronized
         ),
         (Some(false), None, None)
     );

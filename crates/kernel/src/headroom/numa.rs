@@ -11,7 +11,7 @@ use crate::{
     },
 };
 
-/// The `meminfo` of each allowed node. Exists only if a cpuset excludes some nodes with memory.
+/// The `meminfo` of each allowed node, if a cpuset excludes some nodes with memory.
 /// `numactl --membind` is not detected.
 #[derive(Debug)]
 pub struct NumaFiles {
@@ -22,7 +22,7 @@ pub struct NumaFiles {
 }
 
 impl NumaFiles {
-    /// `None` without NUMA or cpusets, or if all or none of the nodes with memory are allowed.
+    /// `None` without NUMA or cpusets, and if the cpuset allows all or no nodes with memory.
     pub fn open(root: &HostRoot, pid: u32, page_size: u64) -> Result<Option<Self>> {
         let Some(allowed) = root.read_proc(&format!("{pid}/status"), pid_status::allowed_mems)?
         else {

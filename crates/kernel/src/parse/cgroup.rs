@@ -26,8 +26,8 @@ counters! {
     }
 }
 
-/// Whether its own freezer or an ancestor's holds the cgroup: `cgroup.events` of v2. `None` before
-/// Linux 5.2, which has no v2 freezer.
+/// Whether `cgroup.events` of v2 reports the cgroup as frozen. An ancestor freezes it, too. `None`
+/// before Linux 5.2.
 pub fn frozen_v2(text: &[u8]) -> Parsed<Option<bool>> {
     let frozen: Option<u64> = fill_by_key(text, b' ', |frozen, key| {
         (key == b"frozen").then_some(frozen)
@@ -35,7 +35,7 @@ pub fn frozen_v2(text: &[u8]) -> Parsed<Option<bool>> {
     Ok(frozen.map(|frozen| frozen != 0))
 }
 
-/// The same from `freezer.state` of v1. `FREEZING` is not frozen yet.
+/// Like [`frozen_v2`], from `freezer.state` of v1. `FREEZING` is not frozen yet.
 pub fn frozen_v1(text: &[u8]) -> Parsed<Option<bool>> {
     match text.trim_ascii() {
         b"FROZEN" => Ok(Some(true)),
@@ -79,7 +79,7 @@ pub struct DeviceIo {
     pub write_bytes: u64,
 }
 
-/// `io.stat`, without devices that have no counters or one that went below zero.
+/// `io.stat`. Leaves out devices without counters or with an underflowed one.
 pub fn io_v2(text: &[u8]) -> Parsed<Vec<DeviceIo>> {
     let mut list = Vec::new();
     for line in lines(text) {
@@ -113,7 +113,7 @@ pub fn io_v2(text: &[u8]) -> Parsed<Vec<DeviceIo>> {
     Ok(list)
 }
 
-/// `blkio.throttle.io_service_bytes(_recursive)`, without devices with a counter below zero.
+/// `blkio.throttle.io_service_bytes(_recursive)`. Leaves out devices with an underflowed counter.
 pub fn io_v1(text: &[u8]) -> Parsed<Vec<DeviceIo>> {
     let mut list: Vec<DeviceIo> = Vec::new();
     let mut underflowed: Vec<Device> = Vec::new();
@@ -204,7 +204,7 @@ counters! {
         pagetables: b"pagetables",
         /// v2 since Linux 5.9.
         percpu: b"percpu",
-        /// v2 since Linux 5.18.
+        /// v2 since Linux 5.17.
         vmalloc: b"vmalloc",
         slab: b"slab",
         slab_reclaimable: b"slab_reclaimable",
@@ -224,13 +224,13 @@ counters! {
         workingset_refault_file: b"workingset_refault_file" | b"workingset_refault",
         pgfault: b"pgfault",
         pgmajfault: b"pgmajfault",
-        /// v2 since Linux 5.18.
+        /// v2 since Linux 6.0.
         pgscan_kswapd: b"pgscan_kswapd",
-        /// v2 since Linux 5.18.
+        /// v2 since Linux 6.0.
         pgscan_direct: b"pgscan_direct",
-        /// v2 since Linux 5.18.
+        /// v2 since Linux 6.0.
         pgsteal_kswapd: b"pgsteal_kswapd",
-        /// v2 since Linux 5.18.
+        /// v2 since Linux 6.0.
         pgsteal_direct: b"pgsteal_direct",
     }
 }
@@ -246,8 +246,8 @@ impl MemoryStat {
     }
 
     /// Memory that reclaim can free without swap: page cache (not shared, not locked) and
-    /// reclaimable slab. v1 does not report reclaimable slab, so it counts as used. `None` without
-    /// the page cache lines.
+    /// reclaimable slab. v1 does not report reclaimable slab, so it counts as unreclaimable. `None`
+    /// without the page cache lines.
     pub fn droppable_bytes(&self) -> Option<u64> {
         let cache = self.active_file?.saturating_add(self.inactive_file?);
         Some(cache.saturating_add(self.slab_reclaimable.unwrap_or(0)))
@@ -263,7 +263,6 @@ pub struct CpuStat {
 }
 
 impl CpuStat {
-    /// v2 has `throttled_usec`, v1 `throttled_time` in nanoseconds.
     pub fn parse(text: &[u8]) -> Parsed<Self> {
         let [micros, nanos, usage] =
             fill_by_key(text, b' ', |values: &mut [Option<u64>; 3], key| {
@@ -283,6 +282,7 @@ impl CpuStat {
     }
 }
 
+/// A line of `/proc/PID/cgroup`.
 #[derive(Debug)]
 pub struct Membership {
     /// Controllers of a v1 hierarchy, `name=...` included; empty for v2.

@@ -36,8 +36,8 @@ fn bounded(digits: &[u8]) -> Option<u32> {
     (number <= MAX_NUMBER).then_some(number)
 }
 
-/// From `/proc/stat`: user and kernel time, and that of guests, in clock ticks (`USER_HZ`), summed
-/// over all CPUs. `None` if a part went below zero.
+/// User, guest and kernel time of `/proc/stat` in clock ticks (`USER_HZ`), summed over all CPUs.
+/// `None` if a part went below zero.
 pub fn busy_ticks(text: &[u8]) -> Parsed<Option<u64>> {
     let line = lines(text)
         .find(|line| words(line.text).next() == Some(b"cpu"))

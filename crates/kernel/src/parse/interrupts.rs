@@ -13,7 +13,7 @@ pub struct CpuTable {
     pub cpus: Vec<u32>,
     /// Sum by CPU, in the order of `cpus`, of the lines whose name is a number.
     pub devices: Vec<u32>,
-    /// Of all other lines, in the order of `cpus`.
+    /// Sum by CPU, in the order of `cpus`, of all other lines.
     pub others: Vec<u32>,
     pub rows: Vec<Row>,
 }
@@ -81,9 +81,9 @@ impl CpuTable {
         };
         let mut words = words(rest);
         let mut sum = 0_u32;
-        for cpu in sums {
+        for cpu_sum in sums {
             let count = words.next().and_then(wrapped_count).ok_or_else(expected)?;
-            *cpu = cpu.wrapping_add(count);
+            *cpu_sum = cpu_sum.wrapping_add(count);
             sum = sum.wrapping_add(count);
         }
         // A device's line goes on with its chip, whose name may be a number.

@@ -5,7 +5,7 @@ use crate::{
     text::{Line, lines, words},
 };
 
-/// `/proc/locks`, without waiting locks: [`Lock`] does not distinguish them.
+/// `/proc/locks`. Leaves out waiting locks, which [`Lock`] does not distinguish from granted ones.
 pub fn parse(text: &[u8]) -> Parsed<Vec<Lock>> {
     let is_waiting = |line: &Line<'_>| words(line.text).nth(1) == Some(b"->");
     // Parses line by line, because procfs-core's errors have no line number.

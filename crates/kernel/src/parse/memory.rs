@@ -63,7 +63,7 @@ counters! {
         pgmajfault: b"pgmajfault",
         pswpin: b"pswpin",
         pswpout: b"pswpout",
-        /// In the host or in a cgroup. Since Linux 4.13.
+        /// Includes kills of cgroups. Since Linux 4.13.
         oom_kill: b"oom_kill",
         /// Pages. Since Linux 5.9.
         workingset_refault_anon: b"workingset_refault_anon",

@@ -13,7 +13,7 @@ use crate::{
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mount {
     pub id: u64,
-    /// Id of the parent mount; that of the topmost mount is not in the list.
+    /// Id of the parent mount. The parent of the topmost mount is not in the list.
     pub parent: u64,
     /// Major 0 if the number is no block device's: tmpfs, overlay, and btrfs, whose disk is only
     /// in `source`.
@@ -66,7 +66,7 @@ pub fn mount_of_path<'a>(mounts: &'a [Mount], path: &Path) -> Option<&'a Mount> 
                 && mount.id != current.id
                 && path.starts_with(&mount.mount_point)
         };
-        // The shortest path first; of equal ones the later covers the other.
+        // The shortest path first. At one mount point the last mount covers the others.
         let depth = |mount: &&Mount| mount.mount_point.components().count();
         match mounts.iter().rev().filter(leads_to_path).min_by_key(depth) {
             Some(next) => current = next,
@@ -77,7 +77,7 @@ pub fn mount_of_path<'a>(mounts: &'a [Mount], path: &Path) -> Option<&'a Mount> 
 }
 
 fn mount(line: &[u8]) -> Option<Mount> {
-    // Any number of optional fields up to a lone hyphen.
+    // A lone hyphen ends the optional fields.
     let hyphen = memchr::memmem::find(line, b" - ")?;
     let mut words = words(line.get(..hyphen)?);
     let (id, parent) = (number(words.next()?)?, number(words.next()?)?);
@@ -85,7 +85,7 @@ fn mount(line: &[u8]) -> Option<Mount> {
     let root = unescape(words.next()?);
     let mount_point = unescape(words.next()?);
     let options = String::from_utf8_lossy(words.next()?).into_owned();
-    // Exactly one space separates fields, because the source may be empty.
+    // Two spaces are an empty field: the source may be empty.
     let mut rest = line.get(hyphen + 3..)?.split(|&byte| byte == b' ');
     let fs_type = String::from_utf8_lossy(rest.next()?).into_owned();
     let source = unescape(rest.next()?).to_string_lossy().into_owned();
@@ -163,7 +163,7 @@ mod tests {
         41 30 0:45 /@accounts /mnt/the\\040accounts rw,noatime - btrfs /dev/mapper/vg-data rw,subvolid=257,subvol=/@accounts\n\
         42 40 0:50 / /mnt/ledger/tmp rw - tmpfs  rw,size=1048576k\n";
 
-    fn place(path: &str) -> Option<u64> {
+    fn mount_id(path: &str) -> Option<u64> {
         let mounts = parse(SERVER.as_bytes()).unwrap();
         mount_of_path(&mounts, Path::new(path)).map(|mount| mount.id)
     }
@@ -176,11 +176,11 @@ mod tests {
             ("/mnt/ledger", 40),
             ("/mnt/ledger/rocksdb", 40),
         ] {
-            assert_eq!(place(path), Some(id), "{path}");
+            assert_eq!(mount_id(path), Some(id), "{path}");
         }
-        assert_eq!(place("/mnt/the accounts/run"), Some(41));
-        assert_eq!(place("/mnt/ledger/tmp/x"), Some(42));
-        assert_eq!(place("mnt/ledger"), None);
+        assert_eq!(mount_id("/mnt/the accounts/run"), Some(41));
+        assert_eq!(mount_id("/mnt/ledger/tmp/x"), Some(42));
+        assert_eq!(mount_id("mnt/ledger"), None);
         assert_eq!(mount_of_path(&[], Path::new("/")), None);
     }
 

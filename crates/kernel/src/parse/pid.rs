@@ -10,7 +10,6 @@ use crate::{
 };
 
 /// Program first; empty for kernel threads and zombies. A process may overwrite its arguments.
-/// Never fails; the return type is that of every parser.
 pub fn cmdline(text: &[u8]) -> Parsed<Vec<OsString>> {
     let text = text.strip_suffix(b"\0").unwrap_or(text);
     if text.is_empty() {
@@ -30,8 +29,7 @@ pub struct Environment {
 
 impl Environment {
     /// Omits values unless `keeps_value` accepts their name: they may be secrets. Skips text other
-    /// than `NAME=value`, because a program may overwrite its environment. Never fails; the return
-    /// type is that of every parser.
+    /// than `NAME=value`, because a program may overwrite its environment.
     pub fn parse(text: &[u8], keeps_value: impl Fn(&str) -> bool) -> Parsed<Self> {
         let pairs = text.split(|&byte| byte == 0).filter_map(|entry| {
             let separator = entry.iter().position(|&byte| byte == b'=')?;
@@ -110,8 +108,8 @@ fn limit(word: &[u8]) -> Option<Option<u64>> {
     }
 }
 
-/// Of one task since its start, never of a whole process. Only with `CONFIG_SCHED_INFO`. A counter
-/// that underflowed is `None`.
+/// Counters of one task since its start, never of a whole process. They need `CONFIG_SCHED_INFO`.
+/// A counter that underflowed is `None`.
 #[derive(Debug, Clone, Copy)]
 pub struct Schedstat {
     pub on_cpu: Option<Duration>,

@@ -15,7 +15,7 @@ pub struct PidStat {
     pub pid: u32,
     /// May contain spaces and parentheses.
     pub comm: Comm,
-    /// For a process, that of its main thread.
+    /// For a process, the state of its main thread.
     pub state: State,
     /// 0 if the parent is outside the pid namespace.
     pub ppid: u32,
@@ -31,7 +31,7 @@ pub struct PidStat {
     /// In bytes. `None` for a kernel thread, and for an exiting thread that has released its memory
     /// (the kernel writes 0).
     pub vsize: Option<u64>,
-    /// Block I/O wait. For a process, that of the main thread only. 0 also if
+    /// Block I/O wait. For a process, the wait of the main thread only. 0 also if
     /// `kernel.task_delayacct` was off when the task started.
     pub delayacct_blkio_ticks: Option<u64>,
 }
@@ -179,8 +179,8 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// The text in parentheses. `None` also without a number and a space before it, or a space and a
-/// state after it.
+/// The text in parentheses. `None` unless a number and a space precede the parentheses, and a space
+/// and a state follow.
 fn comm_bytes(text: &[u8]) -> Option<&[u8]> {
     let (open, close) = (memchr::memchr(b'(', text)?, memchr::memrchr(b')', text)?);
     let state = text.get(close + 1..)?.strip_prefix(b" ")?.first()?;

@@ -42,7 +42,6 @@ fn value<T>(
     }
 }
 
-/// The second of four user ids.
 pub fn effective_uid(text: &[u8]) -> Parsed<Option<u32>> {
     value(text, b"Uid:", "expected user ids", |ids| {
         u32::try_from(number(words(ids).nth(1)?)?).ok()

@@ -35,13 +35,13 @@ fn threads_are_sorted_by_tid_with_or_without_open_descriptors() {
             .map(|thread| thread.tid)
             .collect();
         assert_eq!(tids, [7, 9, 11]);
-        let held = threads
+        let open = threads
             .threads
             .iter()
             .filter(|thread| thread.open.is_some())
             .count();
         assert_eq!(
-            held,
+            open,
             (descriptors / 2).min(3),
             "two descriptors for each thread"
         );
@@ -257,7 +257,10 @@ fn steady_threads_are_read_without_allocation() {
     let (_folder, root, _) = simulated_process(&[7, 9, 11]);
     let mut threads = Threads::open(&root, 7, 100).unwrap();
     drop(threads.sample(ReadDepth::AllThatRan).unwrap());
-    let places = (threads.threads.as_ptr(), threads.buffer.as_ptr());
+    let addresses = (threads.threads.as_ptr(), threads.buffer.as_ptr());
     drop(threads.sample(ReadDepth::AllThatRan).unwrap());
-    assert_eq!(places, (threads.threads.as_ptr(), threads.buffer.as_ptr()));
+    assert_eq!(
+        addresses,
+        (threads.threads.as_ptr(), threads.buffer.as_ptr())
+    );
 }

@@ -1,7 +1,7 @@
 use super::{host::describe_location, insert_some, path_text, redact, without_nulls};
 use faultline_agave::arguments;
 use faultline_kernel::{
-    CgroupLevel, CgroupVersion, ErrorKind, HostRoot, Limit, ProcessFiles, ReadError, Setting,
+    CgroupSettings, CgroupVersion, ErrorKind, HostRoot, Limit, ProcessFiles, ReadError, Setting,
     filesystem::{Mounts, location_of},
     hardware::Disk,
     locate_cgroups,
@@ -181,7 +181,7 @@ fn limit_entry(limit: &ProcessLimit) -> (String, Value) {
     )
 }
 
-fn cgroup_level_json(level: &CgroupLevel) -> Value {
+fn cgroup_level_json(level: &CgroupSettings) -> Value {
     let setting = |(name, setting): &(&str, Setting)| {
         let value = match setting {
             Setting::Amount(Limit::Max) => "max".into(),

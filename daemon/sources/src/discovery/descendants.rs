@@ -71,7 +71,7 @@ impl Descendants {
         // because the kernel sums all threads for it.
         let mut stat = |pid: u32| {
             let file = root
-                .open_proc_single_read(&format!("{pid}/task/{pid}/stat"))
+                .open_proc_one_piece(&format!("{pid}/task/{pid}/stat"))
                 .ok()?;
             file.parse(&mut buffer, pid_stat::parse).ok()
         };

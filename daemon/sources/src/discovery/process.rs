@@ -98,7 +98,7 @@ pub fn live_stat(root: &HostRoot, id: ProcessId) -> Result<PidStat, ReadError> {
     let gone = || ReadError::Gone {
         path: Arc::from(root.procfs.join(&relative)),
     };
-    let file = root.open_proc_single_read(&relative);
+    let file = root.open_proc_one_piece(&relative);
     match file.and_then(|file| file.parse(&mut Vec::new(), pid_stat::parse)) {
         Ok(stat) if stat.start_ticks != id.start_ticks || stat.has_ended() => Err(gone()),
         Err(ReadError::Absent { .. }) => Err(gone()),
@@ -148,7 +148,7 @@ impl NameAndExeReader {
 
     fn first_thread_comm(&mut self, root: &HostRoot) -> Option<Comm> {
         let open = || {
-            root.open_proc_single_read(&format!("{0}/task/{0}/stat", self.id.pid))
+            root.open_proc_one_piece(&format!("{0}/task/{0}/stat", self.id.pid))
                 .ok()
         };
         let file = self.stat.take().or_else(open)?;

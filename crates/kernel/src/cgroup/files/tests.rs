@@ -237,10 +237,10 @@ fn a_cgroup_that_was_removed_is_gone() {
 
 #[test]
 fn a_missing_hierarchy_gives_its_reason_for_each_value() {
-    let mut places = cgroups(CgroupVersion::V2, Path::new("/nowhere"), "x");
+    let mut located = cgroups(CgroupVersion::V2, Path::new("/nowhere"), "x");
     let reason = ReadError::absent(PathBuf::from("/proc/7/cgroup"), "no such hierarchy");
-    places.memory = Err(reason.clone());
-    let mut files = CgroupFiles::new(&places);
+    located.memory = Err(reason.clone());
+    let mut files = CgroupFiles::new(&located);
     let sample = files.sample(true, &mut Vec::new());
     assert_eq!(
         (&sample.memory_usage, &sample.memory_stat),
