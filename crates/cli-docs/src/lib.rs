@@ -118,21 +118,21 @@ fn write_page(command: &Command, section: &str, folder: &Path) -> io::Result<()>
     file.flush()
 }
 
-/// Shells would offer hidden subcommands. They cannot be removed, so the command is built again
-/// without them.
+/// `clap_complete` also offers hidden subcommands, and clap cannot remove a subcommand. So this
+/// builds the command again with the visible ones.
 fn without_hidden(command: &Command) -> Command {
-    let mut visible = Command::new(command.get_name().to_owned())
+    Command::new(command.get_name().to_owned())
         .args(command.get_arguments().cloned())
-        .disable_help_subcommand(true);
-    if let Some(about) = command.get_about() {
-        visible = visible.about(about.clone());
-    }
-    visible.subcommands(
-        command
-            .get_subcommands()
-            .filter(|subcommand| !subcommand.is_hide_set())
-            .map(without_hidden),
-    )
+        .disable_help_subcommand(true)
+        .about(command.get_about().cloned().unwrap_or_default())
+        // For the option `--version`: completions do not contain the version.
+        .version(command.get_version().map(|_| ""))
+        .subcommands(
+            command
+                .get_subcommands()
+                .filter(|subcommand| !subcommand.is_hide_set())
+                .map(without_hidden),
+        )
 }
 
 #[cfg(test)]
@@ -190,7 +190,10 @@ mod tests {
         for file in ["bash/tool", "zsh/_tool", "fish/tool.fish"] {
             let text = fs::read_to_string(folder.path().join("completions").join(file)).unwrap();
             assert!(
-                text.contains("fast") && text.contains("deep") && !text.contains("inner"),
+                ["fast", "deep", "version"]
+                    .iter()
+                    .all(|word| text.contains(word))
+                    && !text.contains("inner"),
                 "{file}: {text}"
             );
         }
