@@ -359,6 +359,7 @@ fn named_variables(text: &str) -> Vec<&str> {
         .skip(1)
         .filter_map(|after| {
             after
+                .trim_start_matches('{')
                 .split(|c: char| !c.is_ascii_alphanumeric() && c != '_')
                 .next()
         })
@@ -748,7 +749,7 @@ mod tests {
     #[test]
     fn an_undefined_dashboard_variable_is_reported() {
         assert_eq!(
-            named_variables(r#"a{b=~"$job"}[$__range] $x-$y_z"#),
+            named_variables(r#"a{b=~"${job:regex}"}[$__range] $x-$y_z"#),
             ["job", "__range", "x", "y_z"]
         );
         let mut dashboard = dashboard("fleet");
