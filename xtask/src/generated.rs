@@ -21,12 +21,12 @@ pub fn write(root: &Path, files: Files) -> Result<()> {
     Ok(())
 }
 
-/// Fails unless the files have the texts that `chore` writes.
-pub fn check(root: &Path, files: Files, chore: &str) -> Result<()> {
+/// Fails unless the files have the texts that the command `writer` of `xtask` writes.
+pub fn check(root: &Path, files: Files, writer: &str) -> Result<()> {
     for (file, text) in files {
         if read(root, &file)? != text {
             bail!(
-                "{} does not match its sources; run: cargo run -p xtask -- {chore}",
+                "{} does not match its sources; run: cargo run -p xtask -- {writer}",
                 file.display()
             );
         }
@@ -116,11 +116,11 @@ pub fn metricsql_rules(root: &Path) -> Result<Files> {
         let (text, replaced) = with_prometheus_variants(&read(root, &file)?);
         let mentions: usize = expressions(root, &file)?
             .iter()
-            .map(|expression| names(expression).filter(is_counting_function).count())
+            .map(|expression| words(expression).filter(is_counting_function).count())
             .sum();
         if replaced != mentions {
             bail!(
-                "{}: {replaced} calls were replaced, its expressions name the functions {mentions} times",
+                "{}: {replaced} calls were replaced, but expressions name these functions {mentions} times",
                 file.display()
             );
         }
@@ -141,7 +141,7 @@ fn is_counting_function(word: &&str) -> bool {
     COUNTING_FUNCTIONS.contains(word)
 }
 
-fn names(text: &str) -> impl DoubleEndedIterator<Item = &str> {
+fn words(text: &str) -> impl DoubleEndedIterator<Item = &str> {
     text.split(|c: char| !expression::is_name_char(c))
 }
 
@@ -155,7 +155,7 @@ fn with_prometheus_variants(text: &str) -> (String, usize) {
         while let Some(part) = parts.next() {
             result.push_str(part);
             if parts.peek().is_some() {
-                if names(part)
+                if words(part)
                     .next_back()
                     .filter(is_counting_function)
                     .is_some()

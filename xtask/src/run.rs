@@ -9,7 +9,7 @@ use std::{
     process::Command,
 };
 
-#[expect(clippy::disallowed_methods, reason = "a chore runs programs itself")]
+#[expect(clippy::disallowed_methods, reason = "xtask runs programs directly")]
 pub fn output(root: &Path, program: &str, arguments: &[&str]) -> Result<String> {
     let output = Command::new(program)
         .args(arguments)
