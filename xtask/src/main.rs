@@ -25,7 +25,7 @@ cargo run -p xtask -- COMMAND
   dashboards            normalize the files of grafana/dashboards, and list the errors in them
   dashboards --check    fail if a dashboard is not normalized, or has an error
   metricsql             write the rules for VictoriaMetrics from those for Prometheus
-  tidy                  fail if the source tree breaks a house rule, or a document does not match the source
+  tidy                  fail if the source tree breaks a rule, or a document does not match the source
   book MDBOOK           make a site of the documents in target/book with this mdBook, and check its links
   sbom PROGRAM TARGET   print what is linked into the program for this target (CycloneDX)
 ";

@@ -1,4 +1,4 @@
-//! Checks house rules: sizes of files, dependencies, unwanted words, the amount of code.
+//! Checks rules of the source tree: sizes of files, dependencies, unwanted words, amount of code.
 
 use crate::{
     generated, members, modules, pages, rules,
@@ -12,8 +12,7 @@ use std::path::{Path, PathBuf};
 
 const MAX_LINES: usize = 500;
 
-/// Texts that no file of the repository may contain. The lint limits the lines of a function: a
-/// longer function is split.
+/// Texts that no file may contain. The lint limits the lines of a function, with no exceptions.
 const UNWANTED: [&str; 6] = [
     "/work/",
     "FIXME",
@@ -51,7 +50,7 @@ pub fn check(root: &Path) -> Result<()> {
         return Ok(());
     }
     bail!(
-        "{} house rules are broken:\n  {}",
+        "the tree breaks {} rules:\n  {}",
         violations.len(),
         violations.join("\n  ")
     );
@@ -87,14 +86,14 @@ fn check_size(file: &Path, text: &str, violations: &mut Vec<String>) {
 }
 
 fn check_unwanted_words(file: &Path, text: &str, violations: &mut Vec<String>) {
-    // This file has the list, and digests in the other file can contain any letters.
+    // This file has the list. Digests of packages can contain any letters.
     if file.starts_with("xtask/src/tidy.rs") || file.ends_with("package-lock.json") {
         return;
     }
     for (number, line) in text.lines().enumerate() {
         if let Some(word) = UNWANTED.iter().find(|word| line.contains(**word)) {
             violations.push(format!(
-                "{}:{}: {word:?} does not belong here",
+                "{}:{}: {word:?} is not allowed",
                 file.display(),
                 number + 1
             ));
@@ -102,10 +101,10 @@ fn check_unwanted_words(file: &Path, text: &str, violations: &mut Vec<String>) {
     }
 }
 
-/// The last entry is the limit. A higher limit needs a new entry with a reason.
+/// A list of [`Amount`]s. The last entry is the limit; a higher limit is a new entry.
 const BUDGET_FILE: &str = "xtask/budget.yml";
 
-/// Words of identifiers that name a thing by a story about it.
+/// Words of names that tell a story about a thing instead of naming it.
 #[rustfmt::skip]
 const STORY_WORDS: [&str; 42] = [
     "told", "tell", "tells", "heard", "said", "says", "looked", "look", "beside", "nobody",
@@ -150,8 +149,8 @@ fn check_budget(root: &Path, files: &[PathBuf], violations: &mut Vec<String>) ->
     ] {
         if found > limit {
             violations.push(format!(
-                "{what} of production Rust: {found}, and {BUDGET_FILE} allows {limit}: remove what is \
-                 not needed, or add an entry there that says why there is more"
+                "{what} of production Rust: {found}; {BUDGET_FILE} allows {limit}: \
+                 remove code, or add an entry with a reason to that file"
             ));
         }
     }
