@@ -54,7 +54,7 @@ pub fn check(root: &Path) -> Result<()> {
         return Ok(());
     }
     bail!(
-        "the dashboards have {} errors:\n  {}",
+        "violations in dashboards: {}\n  {}",
         violations.len(),
         violations.join("\n  ")
     );

@@ -50,7 +50,7 @@ pub fn check(root: &Path) -> Result<()> {
         return Ok(());
     }
     bail!(
-        "the tree breaks {} rules:\n  {}",
+        "violations in the tree: {}\n  {}",
         violations.len(),
         violations.join("\n  ")
     );
