@@ -1,6 +1,6 @@
 
-/// `AGAVE_PROGRAM_CACHE_TRACE=FILE`: what the program cache was asked and what it did, as lines of text. Without the variable
-/// nothing is done. Threads leave events in a bounded queue and never wait; a thread of its own writes them.
+/// Writes lookups and changes of the program cache to the file `AGAVE_PROGRAM_CACHE_TRACE`, if this variable is set.
+/// Threads put events into a bounded queue and never wait. Another thread writes the events.
 pub(crate) mod cache_trace {
     use {
         super::{ProgramCacheEntry, ProgramCacheEntryOwner, ProgramCacheEntryType, ProgramCacheForTxBatch, Pubkey},
@@ -20,111 +20,111 @@ pub(crate) mod cache_trace {
         },
     };
 
-    /// Events that wait; more are dropped, and counted.
-    const WAITING: usize = 65_536;
-    /// So much is lost when the process ends.
-    const FLUSH: Duration = Duration::from_millis(100);
+    /// Further events are dropped and counted.
+    const QUEUE_CAPACITY: usize = 65_536;
+    /// A killed process loses the events of this time.
+    const FLUSH_INTERVAL: Duration = Duration::from_millis(100);
 
     static QUEUE: OnceLock<Option<SyncSender<Event>>> = OnceLock::new();
     static DROPPED: AtomicU64 = AtomicU64::new(0);
 
     thread_local! {
-        /// Of this thread's last lookup.
+        /// The slot of this thread's last lookup or change.
         static SLOT: Cell<u64> = const { Cell::new(0) };
-        /// How long this thread's last load took.
+        /// The time of this thread's last compilation.
         static LOADED_US: Cell<u64> = const { Cell::new(0) };
     }
 
-    /// In which slot, by which thread.
-    type Event = (u64, Thread, What);
+    /// The slot, the thread, and what the cache did.
+    type Event = (u64, Thread, Action);
 
-    enum What {
-        /// Programs, how many transactions use each, and whether it was found.
-        Look(Vec<(Pubkey, u64, bool)>),
-        /// Microseconds it took.
-        Load(Pubkey, u64, About),
+    enum Action {
+        /// Each program, how many transactions use it, and whether the cache has it.
+        Lookup(Vec<(Pubkey, u64, bool)>),
+        /// The program, and microseconds of its compilation.
+        Load(Pubkey, u64, EntryInfo),
         Evict(Pubkey),
-        /// A transaction has deployed, upgraded or closed it.
-        Change(Pubkey, About),
+        /// A transaction deployed, upgraded, extended or closed the program.
+        Change(Pubkey, EntryInfo),
     }
 
-    /// What is known of an entry.
-    struct About {
+    struct EntryInfo {
         loader: &'static str,
-        /// Of its accounts.
+        /// Bytes of the program's accounts; Agave 4.4 and later do not report them.
         size: Option<usize>,
         kind: &'static str,
     }
 
     fn queue() -> Option<&'static SyncSender<Event>> {
-        QUEUE.get_or_init(|| std::env::var_os("AGAVE_PROGRAM_CACHE_TRACE").map(|path| begin(&path))).as_ref()
+        QUEUE.get_or_init(|| std::env::var_os("AGAVE_PROGRAM_CACHE_TRACE").map(|path| start_writer(&path))).as_ref()
     }
 
-    fn begin(path: &std::ffi::OsStr) -> SyncSender<Event> {
+    fn start_writer(path: &std::ffi::OsStr) -> SyncSender<Event> {
         let file = OpenOptions::new().create(true).append(true).open(path);
         let file =
             file.unwrap_or_else(|error| panic!("AGAVE_PROGRAM_CACHE_TRACE: {}: {error}", path.to_string_lossy()));
-        let (queue, events) = sync_channel(WAITING);
+        let (queue, events) = sync_channel(QUEUE_CAPACITY);
         let writer = thread::Builder::new().name("cacheTrace".to_owned());
         writer.spawn(move || Writer::new(file).run(&events)).expect("AGAVE_PROGRAM_CACHE_TRACE: no thread");
         queue
     }
 
-    fn send(what: What) {
+    fn send(action: Action) {
         let Some(queue) = queue() else { return };
-        if queue.try_send((SLOT.get(), thread::current(), what)).is_err() {
+        if queue.try_send((SLOT.get(), thread::current(), action)).is_err() {
             DROPPED.fetch_add(1, Ordering::Relaxed);
         }
     }
 
-    /// What a batch asks for, and how many of its transactions; only of its first round, and only if it is to be written.
-    pub(crate) fn asked(is_first: bool, programs: impl Iterator<Item = (Pubkey, u64)>) -> Option<Vec<(Pubkey, u64)>> {
+    /// The programs of a batch, each with its number of transactions. `None` without a trace, and if the batch looks up
+    /// its missing programs again.
+    pub(crate) fn requests(is_first: bool, programs: impl Iterator<Item = (Pubkey, u64)>) -> Option<Vec<(Pubkey, u64)>> {
         (is_first && queue().is_some()).then(|| programs.collect())
     }
 
-    /// The batch has looked its programs up, and some are missing.
-    pub(crate) fn look(
-        asked: Option<Vec<(Pubkey, u64)>>,
+    /// Records the lookup of a batch, after the cache reported the `missing` programs.
+    pub(crate) fn lookup(
+        requests: Option<Vec<(Pubkey, u64)>>,
         missing: impl Iterator<Item = Pubkey>,
         batch: &ProgramCacheForTxBatch,
     ) {
-        let Some(asked) = asked else { return };
+        let Some(requests) = requests else { return };
         SLOT.set(batch.slot);
         let missing: Vec<Pubkey> = missing.collect();
         let is_builtin = |key: &Pubkey| {
             let entry = batch.entries.get(key);
             entry.is_some_and(|entry| matches!(entry.program, ProgramCacheEntryType::Builtin(_)))
         };
-        let programs = asked.into_iter().map(|(key, uses)| (key, uses, !missing.contains(&key)));
+        let programs = requests.into_iter().map(|(key, uses)| (key, uses, !missing.contains(&key)));
         let programs = programs.filter(|(key, _, found)| !found || !is_builtin(key)).collect();
-        send(What::Look(programs));
+        send(Action::Lookup(programs));
     }
 
-    /// This thread has compiled a program. From 3.0 on it is called only with the feature `metrics`, which validators have.
+    /// Called after a compilation. From 3.0 on, the caller needs the feature `metrics`, which validators have.
     #[allow(dead_code)]
     pub(crate) fn compiled(us: &[u64]) {
         LOADED_US.set(us.iter().sum());
     }
 
-    /// What was compiled last is put into the cache.
+    /// Called when the cache takes the program that this thread compiled last.
     pub(crate) fn load(key: Pubkey, entry: &ProgramCacheEntry, size: Option<usize>) {
         if queue().is_some() {
-            send(What::Load(key, LOADED_US.take(), About::new(entry, size)));
+            send(Action::Load(key, LOADED_US.take(), EntryInfo::new(entry, size)));
         }
     }
 
     pub(crate) fn evict(key: Pubkey) {
-        send(What::Evict(key));
+        send(Action::Evict(key));
     }
 
     pub(crate) fn change(key: Pubkey, entry: &ProgramCacheEntry, size: Option<usize>) {
         if queue().is_some() {
             SLOT.set(entry.deployment_slot);
-            send(What::Change(key, About::new(entry, size)));
+            send(Action::Change(key, EntryInfo::new(entry, size)));
         }
     }
 
-    impl About {
+    impl EntryInfo {
         fn new(entry: &ProgramCacheEntry, size: Option<usize>) -> Self {
             let loader = match entry.account_owner {
                 ProgramCacheEntryOwner::NativeLoader => "native",
@@ -144,7 +144,7 @@ pub(crate) mod cache_trace {
         }
     }
 
-    impl Display for About {
+    impl Display for EntryInfo {
         fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
             let size = self.size.map_or("?".to_owned(), |size| size.to_string());
             write!(f, "{} {size} {}", self.loader, self.kind)
@@ -175,54 +175,54 @@ pub(crate) mod cache_trace {
             self.out.flush()?;
             let mut flushed = Instant::now();
             loop {
-                let event = events.recv_timeout(FLUSH);
+                let event = events.recv_timeout(FLUSH_INTERVAL);
                 let dropped = DROPPED.swap(0, Ordering::Relaxed);
                 if dropped > 0 {
                     writeln!(self.out, "dropped {dropped}")?;
                 }
                 match event {
-                    Ok((slot, thread, what)) => self.write(slot, &thread, what)?,
+                    Ok((slot, thread, action)) => self.write(slot, &thread, action)?,
                     Err(RecvTimeoutError::Timeout) => {}
                     Err(RecvTimeoutError::Disconnected) => return self.out.flush(),
                 }
-                if flushed.elapsed() >= FLUSH {
+                if flushed.elapsed() >= FLUSH_INTERVAL {
                     self.out.flush()?;
                     flushed = Instant::now();
                 }
             }
         }
 
-        fn write(&mut self, slot: u64, thread: &Thread, what: What) -> std::io::Result<()> {
-            let thread = self.thread(thread)?;
-            match what {
-                What::Look(programs) => {
+        fn write(&mut self, slot: u64, thread: &Thread, action: Action) -> std::io::Result<()> {
+            let thread = self.thread_number(thread)?;
+            match action {
+                Action::Lookup(programs) => {
                     let mut line = format!("look {slot} {thread}");
                     for (key, uses, found) in programs {
                         let mark = if found { "" } else { "-" };
-                        write!(line, " {mark}{}", self.program(&key)?).map_err(std::io::Error::other)?;
+                        write!(line, " {mark}{}", self.program_number(&key)?).map_err(std::io::Error::other)?;
                         if uses != 1 {
                             write!(line, "*{uses}").map_err(std::io::Error::other)?;
                         }
                     }
                     writeln!(self.out, "{line}")
                 }
-                What::Load(key, us, about) => {
-                    let program = self.program(&key)?;
-                    writeln!(self.out, "load {slot} {thread} {program} {us} {about}")
+                Action::Load(key, us, info) => {
+                    let program = self.program_number(&key)?;
+                    writeln!(self.out, "load {slot} {thread} {program} {us} {info}")
                 }
-                What::Evict(key) => {
-                    let program = self.program(&key)?;
+                Action::Evict(key) => {
+                    let program = self.program_number(&key)?;
                     writeln!(self.out, "evict {slot} {thread} {program}")
                 }
-                What::Change(key, about) => {
-                    let program = self.program(&key)?;
-                    writeln!(self.out, "change {slot} {thread} {program} {about}")
+                Action::Change(key, info) => {
+                    let program = self.program_number(&key)?;
+                    writeln!(self.out, "change {slot} {thread} {program} {info}")
                 }
             }
         }
 
-        /// The number of a program, which is written when it is new.
-        fn program(&mut self, key: &Pubkey) -> std::io::Result<usize> {
+        /// Returns the number of a program, and writes the number of a new one.
+        fn program_number(&mut self, key: &Pubkey) -> std::io::Result<usize> {
             let next = self.programs.len();
             if let Some(known) = self.programs.get(key) {
                 return Ok(*known);
@@ -231,7 +231,7 @@ pub(crate) mod cache_trace {
             writeln!(self.out, "program {next} {key}").map(|()| next)
         }
 
-        fn thread(&mut self, thread: &Thread) -> std::io::Result<usize> {
+        fn thread_number(&mut self, thread: &Thread) -> std::io::Result<usize> {
             let next = self.threads.len();
             if let Some(known) = self.threads.get(&thread.id()) {
                 return Ok(*known);

@@ -2,9 +2,9 @@
 //!
 //! grow anon START RATE         anonymous memory
 //! grow locked START RATE FILE  page cache of FILE, locked into memory
-//! grow file START RATE FILE    a file that is written: page cache, or memory of ramfs and tmpfs
+//! grow file START RATE FILE    writes FILE: page cache, or memory of ramfs and tmpfs
 //!
-//! START bytes at once, then RATE bytes a second. With RATE 0 it keeps what it has.
+//! Allocates START bytes at once, then RATE bytes a second, and frees nothing.
 
 use std::{fs::File, io::Write, os::fd::AsRawFd, time::Duration};
 
@@ -21,15 +21,15 @@ struct Growth {
     file: Option<File>,
     locks: bool,
     written: usize,
-    /// Less than a page, for the next time.
-    rest: usize,
+    /// Bytes below a page that the last call of `add` left over.
+    remainder: usize,
 }
 
 impl Growth {
-    fn by(&mut self, bytes: usize) {
-        let wanted = self.rest + bytes;
+    fn add(&mut self, bytes: usize) {
+        let wanted = self.remainder + bytes;
         let bytes = wanted / PAGE * PAGE;
-        self.rest = wanted - bytes;
+        self.remainder = wanted - bytes;
         if bytes == 0 {
             return;
         }
@@ -39,7 +39,7 @@ impl Growth {
         };
         file.write_all(&vec![1; bytes]).expect("the file can be written");
         if self.locks {
-            // The locked pages are then clean, so they are not also counted as dirty.
+            // Makes the pages clean before the lock, so that no counter of dirty pages includes them.
             file.sync_data().expect("the file can be written");
             const READ: i32 = 1;
             const SHARED: i32 = 1;
@@ -74,13 +74,13 @@ fn main() {
         }),
         locks: arguments[1] == "locked",
         written: 0,
-        rest: 0,
+        remainder: 0,
     };
     for _ in 0..16 {
-        growth.by(start / 16);
+        growth.add(start / 16);
     }
     loop {
         std::thread::sleep(Duration::from_secs(1) / STEPS_A_SECOND as u32);
-        growth.by(rate / STEPS_A_SECOND);
+        growth.add(rate / STEPS_A_SECOND);
     }
 }

@@ -1,5 +1,5 @@
-//! Builds a site with mdBook from README, `docs` and all that they link to, in the order of
-//! `docs/README.md`, and checks its links.
+//! Builds a site with mdBook from README, `docs` and all linked files, and checks the links of the
+//! site.
 
 use crate::{
     rules::files_with_extension,
@@ -13,8 +13,8 @@ use std::{
     path::{Component, Path, PathBuf},
 };
 
-/// Orders the site, after `FIRST_PAGE`.
-const MAP_PAGE: &str = "docs/README.md";
+/// The links of this page give the order of the site, which begins with `FIRST_PAGE`.
+const CONTENTS_PAGE: &str = "docs/README.md";
 const FIRST_PAGE: &str = "README.md";
 
 /// `smart-punctuation` would change the `--` of options.
@@ -26,7 +26,7 @@ input-404 = ""
 enable = false
 "#;
 
-/// Fails for a page without links to it, a broken link, and errors of mdBook.
+/// Fails if mdBook fails, if no page links to a document, or if a link is broken.
 pub fn make(root: &Path, mdbook: &str, version: &str) -> Result<()> {
     let mdbook_root = root.join("target/book-source");
     let site = root.join("target/book");
@@ -51,7 +51,7 @@ pub fn make(root: &Path, mdbook: &str, version: &str) -> Result<()> {
     output(root, mdbook, &["build", &mdbook_root.to_string_lossy()])?;
     let checked = check_site(&site)?;
     println!(
-        "target/book/index.html: {} pages, {checked} links lead somewhere",
+        "target/book/index.html: {} pages, {checked} working links",
         book.pages.len()
     );
     Ok(())
@@ -61,6 +61,7 @@ struct Page {
     /// Path in the site, with `index.md` for `README.md`.
     location: PathBuf,
     title: String,
+    /// A folder without README.md whose entries this generated page lists.
     listed_folder: Option<PathBuf>,
 }
 
@@ -73,19 +74,19 @@ struct Book<'a> {
 
 impl Book<'_> {
     fn collect(&mut self) -> Result<()> {
-        let mut waiting = VecDeque::from([PathBuf::from(MAP_PAGE), PathBuf::from(FIRST_PAGE)]);
-        while let Some(path) = waiting.pop_front() {
+        let mut queue = VecDeque::from([PathBuf::from(CONTENTS_PAGE), PathBuf::from(FIRST_PAGE)]);
+        while let Some(path) = queue.pop_front() {
             if !self.seen.insert(path.clone()) {
                 continue;
             }
             let full_path = self.root.join(&path);
             if has_extension(&path, "md") {
-                waiting.extend(self.add_page(&path)?);
+                queue.extend(self.add_page(&path)?);
             } else if full_path.join("README.md").is_file() {
-                waiting.push_back(path.join("README.md"));
+                queue.push_back(path.join("README.md"));
             } else if full_path.is_dir() && !full_path.join("index.html").is_file() {
                 for entry in self.add_list_page(&path)?.into_iter().rev() {
-                    waiting.push_front(entry);
+                    queue.push_front(entry);
                 }
             } else {
                 copy(&full_path, &self.source.join(&path))?;
@@ -130,8 +131,8 @@ impl Book<'_> {
         let entries: BTreeSet<_> = entries
             .map(|entry| Ok(entry?.file_name()))
             .collect::<std::io::Result<_>>()?;
-        let name = list_title(folder);
-        let mut text = format!("# {name}\n\n");
+        let page_title = list_title(folder);
+        let mut text = format!("# {page_title}\n\n");
         let mut linked = Vec::new();
         for entry in entries {
             let path = folder.join(&entry);
@@ -148,7 +149,7 @@ impl Book<'_> {
         }
         self.pages.push(Page {
             location: folder.join("index.md"),
-            title: name,
+            title: page_title,
             listed_folder: Some(folder.to_path_buf()),
         });
         self.write_page(&folder.join("index.md"), &text)?;
@@ -159,7 +160,7 @@ impl Book<'_> {
         for page in files_with_extension(self.root, "docs", "md")? {
             if !self.seen.contains(&page) {
                 bail!(
-                    "{}: no page links to it: put it into {MAP_PAGE}",
+                    "{}: no page links to it: link to it in {CONTENTS_PAGE}",
                     page.display()
                 );
             }
@@ -174,7 +175,7 @@ impl Book<'_> {
     }
 }
 
-/// mdBook's table of contents: pages of a folder are below the page that lists the folder.
+/// Returns mdBook's table of contents. Pages of a folder are below the page that lists the folder.
 fn summary(pages: &[Page]) -> String {
     let mut text = "# Summary\n\n".to_owned();
     let (first, others): (Vec<&Page>, Vec<&Page>) = pages
@@ -224,7 +225,7 @@ fn location(path: &Path) -> PathBuf {
     }
 }
 
-/// `Runbooks` for `docs/runbooks`, and the path of a folder that is not in `docs`.
+/// `docs/runbooks` gives `Runbooks`, and a folder outside `docs` its path.
 fn list_title(folder: &Path) -> String {
     let Ok(name) = folder.strip_prefix("docs") else {
         return folder.display().to_string();
@@ -284,7 +285,8 @@ fn rewrite_links(text: &str, mut replace: impl FnMut(&str) -> Option<String>) ->
     page
 }
 
-/// From the root of the tree, for a page in `folder`. `None` if the target is outside the tree.
+/// Returns the path from the root of the tree, for a link of a page in `folder`. `None` if the
+/// target is outside the tree.
 fn resolve_link(folder: &Path, target: &str) -> Option<PathBuf> {
     let mut path = PathBuf::new();
     for part in folder.join(target).components() {
@@ -312,18 +314,19 @@ fn relative(folder: &Path, file: &Path) -> String {
     up.chain(down).collect::<Vec<_>>().join("/")
 }
 
-/// Fails if a link leads to no file or anchor, or a page loads from another site. Counts the links.
+/// Counts the links. Fails if a file or anchor of a link is missing, or if a page loads from
+/// another site.
 fn check_site(site: &Path) -> Result<usize> {
-    let mut pages = BTreeMap::new();
+    let mut files = BTreeMap::new();
     for name in files_below(site, Path::new(""))? {
         let text = if has_extension(&name, "html") || has_extension(&name, "css") {
             read(site, &name)?
         } else {
             String::new()
         };
-        pages.insert(name, text);
+        files.insert(name, text);
     }
-    let anchors: Anchors<'_> = pages
+    let anchors: Anchors<'_> = files
         .iter()
         .map(|(name, text)| {
             (
@@ -334,19 +337,19 @@ fn check_site(site: &Path) -> Result<usize> {
         .collect();
     let mut wrong = Vec::new();
     let mut checked = 0;
-    for (name, text) in &pages {
+    for (name, text) in &files {
         let page = name.display();
         if ["url(http", "url(\"http", "@import \"http"]
             .iter()
             .any(|start| text.contains(start))
         {
-            wrong.push(format!("{page}: a style loads from elsewhere"));
+            wrong.push(format!("{page}: a style loads from another site"));
         }
         for (tag, target) in attributes(text, "href").chain(attributes(text, "src")) {
             let target = target.replace("&#x2f;", "/").replace("&amp;", "&");
             if target.contains("://") {
                 if tag != "a" {
-                    wrong.push(format!("{page}: <{tag}> loads {target} from elsewhere"));
+                    wrong.push(format!("{page}: <{tag}> loads {target} from another site"));
                 }
                 continue;
             }
@@ -357,36 +360,32 @@ fn check_site(site: &Path) -> Result<usize> {
                 continue;
             }
             checked += 1;
-            if !leads_somewhere(name, &target, &anchors) {
-                wrong.push(format!("{page}: {target} leads nowhere"));
+            if !target_exists(name, &target, &anchors) {
+                wrong.push(format!("{page}: the link {target} is broken"));
             }
         }
     }
     if !wrong.is_empty() {
-        bail!(
-            "the site has links that are wrong:\n  {}",
-            wrong.join("\n  ")
-        );
+        bail!("the site has errors:\n  {}", wrong.join("\n  "));
     }
     Ok(checked)
 }
 
 type Anchors<'a> = BTreeMap<&'a Path, BTreeSet<&'a str>>;
 
-fn leads_somewhere(page: &Path, target: &str, anchors: &Anchors<'_>) -> bool {
+fn target_exists(page: &Path, target: &str, anchors: &Anchors<'_>) -> bool {
     let (file, anchor) = target.split_once('#').unwrap_or((target, ""));
-    let found = if file.is_empty() {
+    let path = if file.is_empty() {
         Some(page.to_path_buf())
     } else {
         resolve_link(page.parent().unwrap_or(Path::new("")), file)
     };
-    found
-        .and_then(|found| anchors.get(found.as_path()))
-        .is_some_and(|there| anchor.is_empty() || there.contains(anchor))
+    path.and_then(|path| anchors.get(path.as_path()))
+        .is_some_and(|ids| anchor.is_empty() || ids.contains(anchor))
 }
 
-/// Each tag's name with the value of the attribute `name`. Values are in double quotes, and a `<`
-/// between tags is escaped.
+/// Pairs of a tag's name and the value of its attribute `name`. mdBook writes values in double
+/// quotes and escapes each `<` between tags.
 fn attributes<'a>(text: &'a str, name: &str) -> impl Iterator<Item = (&'a str, &'a str)> {
     let start = format!(" {name}=\"");
     text.split('<').skip(1).filter_map(move |tag| {

@@ -1,4 +1,4 @@
-//! Puts the Grafana dashboards in order, and checks them against the catalog, the rules and the
+//! Normalizes the Grafana dashboards, and checks them against the catalog, the rules and the
 //! runbooks.
 
 mod check;
@@ -40,7 +40,11 @@ pub fn check(root: &Path) -> Result<()> {
             serde_json::from_str(&text).with_context(|| file.display().to_string())?;
         let name = dashboard.uid.trim_start_matches("faultline-");
         if *file != Path::new(FOLDER).join(format!("{name}.json")) {
-            violations.push(format!("{}: its uid is {}", file.display(), dashboard.uid));
+            violations.push(format!(
+                "{}: the uid {} does not match the file name",
+                file.display(),
+                dashboard.uid
+            ));
         }
         dashboards.push(dashboard);
     }
@@ -50,14 +54,14 @@ pub fn check(root: &Path) -> Result<()> {
         return Ok(());
     }
     bail!(
-        "{} things are wrong with the dashboards:\n  {}",
+        "violations in dashboards: {}\n  {}",
         violations.len(),
         violations.join("\n  ")
     );
 }
 
 /// Numbers panels, closes gaps between them, and removes fields that a Grafana server adds when it
-/// saves a dashboard. The map of [`Value`] sorts keys.
+/// saves a dashboard. Keys are sorted, because the map of [`Value`] sorts them.
 fn normalized(text: &str) -> Result<String> {
     let mut dashboard: Value = serde_json::from_str(text)?;
     let object = dashboard.as_object_mut().context("no dashboard")?;

@@ -21,12 +21,12 @@ pub fn write(root: &Path, files: Files) -> Result<()> {
     Ok(())
 }
 
-/// Fails unless the files have the texts that `chore` writes.
-pub fn check(root: &Path, files: Files, chore: &str) -> Result<()> {
+/// Fails unless the files have the texts that the command `writer` of `xtask` writes.
+pub fn check(root: &Path, files: Files, writer: &str) -> Result<()> {
     for (file, text) in files {
         if read(root, &file)? != text {
             bail!(
-                "{} does not match its sources; run: cargo run -p xtask -- {chore}",
+                "{} does not match its sources; run: cargo run -p xtask -- {writer}",
                 file.display()
             );
         }
@@ -41,19 +41,20 @@ const METRICS_HEAD: &str = "\
 
 Generated from the catalog by `cargo run -p xtask -- metrics-doc`; do not edit.
 
-- Names follow Prometheus: base units, `_total` for counters, `_info` for labels that describe. `agave_` is the validator
-  and the machine around it, `faultline_` the daemon, `process_` the daemon as every exporter reports itself.
-- **Absent is not zero.** A value that could not be read is not on the page; `faultline_source_problems_total` and the
-  landing page say why: `absent` (not offered by this kernel, cgroup version or validator), `forbidden` (no right to read
-  it), `gone` (it vanished), `broken` (not understood). `absent` and `forbidden` count when they begin,
+- Names follow Prometheus: base units, `_total` for counters, `_info` for labels that describe. Metrics of the validator and
+  its host begin with `agave_`, and those of the daemon with `faultline_`. The standard metrics of an exporter's process
+  begin with `process_`; here the process is the daemon.
+- **Absent is not zero.** `/metrics` lacks a value that could not be read. `faultline_source_problems_total` and the
+  landing page give the reason: `absent` (not offered by this kernel, cgroup version or validator), `forbidden` (no right
+  to read it), `gone` (it vanished), `broken` (not understood). `absent` and `forbidden` count when they begin,
   `gone` and `broken` each time.
-- Series read from the kernel end with the process or the cgroup they belong to, and begin anew with the next one.
+- Series from the kernel belong to a process or a cgroup. They end with it, and start again with the next one.
   Counters that the daemon sums itself (restarts, phases, transactions, program cache, ingest) live as long as the daemon
   and never fall.
-- No label grows with time. `cluster`, `experiment`, `arm` and `run` come from the configuration and sit on
-  `agave_target_info`, or on every `agave_` series with `metrics.constant_labels_everywhere`.
+- The number of label values does not grow with time. `cluster`, `experiment`, `arm` and `run` come from the
+  configuration. `agave_target_info` has these labels; with `metrics.constant_labels_everywhere`, every `agave_` series.
 - A single field that an older kernel or validator does not write is absent without a problem; a missing file is a problem.
-- Every value is taken on the daemon's own tick; a scrape gets the newest one and measures nothing.
+- The daemon samples at its own interval. A scrape returns the newest values and starts no sample.
 ";
 
 pub fn metrics_page() -> Files {
@@ -115,11 +116,11 @@ pub fn metricsql_rules(root: &Path) -> Result<Files> {
         let (text, replaced) = with_prometheus_variants(&read(root, &file)?);
         let mentions: usize = expressions(root, &file)?
             .iter()
-            .map(|expression| names(expression).filter(is_counting_function).count())
+            .map(|expression| words(expression).filter(is_counting_function).count())
             .sum();
         if replaced != mentions {
             bail!(
-                "{}: {replaced} calls were replaced, its expressions name the functions {mentions} times",
+                "{}: {replaced} calls were replaced, but expressions name these functions {mentions} times",
                 file.display()
             );
         }
@@ -140,7 +141,7 @@ fn is_counting_function(word: &&str) -> bool {
     COUNTING_FUNCTIONS.contains(word)
 }
 
-fn names(text: &str) -> impl DoubleEndedIterator<Item = &str> {
+fn words(text: &str) -> impl DoubleEndedIterator<Item = &str> {
     text.split(|c: char| !expression::is_name_char(c))
 }
 
@@ -154,7 +155,7 @@ fn with_prometheus_variants(text: &str) -> (String, usize) {
         while let Some(part) = parts.next() {
             result.push_str(part);
             if parts.peek().is_some() {
-                if names(part)
+                if words(part)
                     .next_back()
                     .filter(is_counting_function)
                     .is_some()

@@ -1,4 +1,4 @@
-//! Chores of the project. `cargo run -p xtask` lists them.
+//! Checks and generators of the project. `cargo run -p xtask` lists them.
 
 mod book;
 mod dashboards;
@@ -18,15 +18,15 @@ use std::{
 };
 
 const USAGE: &str = "\
-cargo run -p xtask -- CHORE
+cargo run -p xtask -- COMMAND
 
   metrics-doc           write docs/METRICS.md from the catalog
-  metrics-doc --check   fail if docs/METRICS.md is not what the catalog says
+  metrics-doc --check   fail if docs/METRICS.md differs from the catalog
   dashboards            normalize the files of grafana/dashboards, and list the errors in them
   dashboards --check    fail if a dashboard is not normalized, or has an error
   metricsql             write the rules for VictoriaMetrics from those for Prometheus
-  tidy                  fail if the source tree breaks a house rule, or a document does not match the source
-  book MDBOOK           make the documents as a site in target/book with this mdBook, and check its links
+  tidy                  fail if the source tree breaks a rule, or a document does not match the source
+  book MDBOOK           make a site of the documents in target/book with this mdBook, and check its links
   sbom PROGRAM TARGET   print what is linked into the program for this target (CycloneDX)
 ";
 

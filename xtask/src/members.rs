@@ -8,7 +8,7 @@ use std::{
 };
 
 const PAGE: &str = "ARCHITECTURE.md";
-const HEAD: &str = "| folder | package | uses | what |\n";
+const TABLE_HEAD: &str = "| folder | package | uses | what |\n";
 
 #[derive(Debug, PartialEq, Eq)]
 pub struct Member {
@@ -20,13 +20,13 @@ pub struct Member {
 pub fn read_table(root: &Path) -> Result<Vec<Member>> {
     let text = read(root, Path::new(PAGE))?;
     let (_, table) = text
-        .split_once(HEAD)
-        .with_context(|| format!("{PAGE}: no table that begins {HEAD:?}"))?;
+        .split_once(TABLE_HEAD)
+        .with_context(|| format!("{PAGE}: no table that begins {TABLE_HEAD:?}"))?;
     table
         .lines()
         .skip(1)
         .take_while(|line| line.starts_with('|'))
-        .map(|row| member(row).with_context(|| format!("{PAGE}: this is no member: {row}")))
+        .map(|row| member(row).with_context(|| format!("{PAGE}: this row is no package: {row}")))
         .collect()
 }
 
@@ -48,10 +48,10 @@ fn member(row: &str) -> Option<Member> {
     })
 }
 
-/// Reports dependencies that only the table or only a manifest has, except those for tests.
+/// Reports dependencies that only the table or only a manifest has. Ignores those for tests.
 pub fn check(root: &Path, members: &[Member], violations: &mut Vec<String>) -> Result<()> {
     let packages = packages(root, &["--no-deps", "--offline"])?;
-    let mut found: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
+    let mut declared: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
     for package in &packages {
         let used = package["dependencies"]
             .as_array()
@@ -59,29 +59,29 @@ pub fn check(root: &Path, members: &[Member], violations: &mut Vec<String>) -> R
             .flatten()
             .filter(|dependency| dependency["kind"] != "dev" && !dependency["path"].is_null())
             .filter_map(|dependency| dependency["name"].as_str());
-        found.insert(
+        declared.insert(
             package["name"].as_str().unwrap_or_default(),
             used.map(str::to_owned).collect(),
         );
     }
     for member in members {
         let package = &member.package;
-        let Some(used) = found.remove(package.as_str()) else {
+        let Some(used) = declared.remove(package.as_str()) else {
             violations.push(format!("{PAGE}: {package} is no package of the workspace"));
             continue;
         };
         for name in used.difference(&member.uses) {
             violations.push(format!(
-                "{package} depends on {name}: {PAGE} does not say so"
+                "{package} depends on {name}, but {PAGE} does not list {name}"
             ));
         }
         for name in member.uses.difference(&used) {
             violations.push(format!(
-                "{PAGE} says that {package} depends on {name}: it does not"
+                "{PAGE} lists {name} for {package}, which does not depend on {name}"
             ));
         }
     }
-    for name in found.keys() {
+    for name in declared.keys() {
         violations.push(format!("{PAGE}: the table of members lacks {name}"));
     }
     Ok(())

@@ -10,7 +10,7 @@ use std::{
 
 type ModulePath = Vec<String>;
 
-/// By parent: its modules, each with the siblings that it uses.
+/// The modules of each parent, each with the siblings that it uses.
 type Uses = BTreeMap<ModulePath, BTreeMap<String, BTreeSet<String>>>;
 
 pub fn check(
@@ -39,7 +39,7 @@ pub fn check(
                 let parent: String = parent.iter().map(|part| format!("{part}::")).collect();
                 let cycle = cycle.join(", ");
                 violations.push(format!(
-                    "{folder}: these modules use one another in a circle: {parent}{{{cycle}}}"
+                    "{folder}: these modules use one another in a cycle: {parent}{{{cycle}}}"
                 ));
             }
         }

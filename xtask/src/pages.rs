@@ -39,7 +39,7 @@ pub fn check(root: &Path, files: &[PathBuf], violations: &mut Vec<String>) -> Re
     }
     if !read(root, Path::new(CONFIG_PAGE))?.contains(&read(root, Path::new(DEFAULT_CONFIG))?) {
         violations.push(format!(
-            "{CONFIG_PAGE}: it does not contain {DEFAULT_CONFIG}: copy that file there"
+            "{CONFIG_PAGE} does not contain the text of {DEFAULT_CONFIG}: copy it"
         ));
     }
     check_quick_start(root, violations)
@@ -82,7 +82,7 @@ fn check_quick_start(root: &Path, violations: &mut Vec<String>) -> Result<()> {
         .is_some_and(|block| block.contains("provisioning"))
     {
         violations.push(format!(
-            "{page}: its block that provisions Grafana is a quick start: link to docs/INSTALL.md"
+            "{page}: the block that provisions Grafana is a quick start: link to docs/INSTALL.md"
         ));
     }
     Ok(())

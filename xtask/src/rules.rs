@@ -154,17 +154,19 @@ fn queries(text: &str) -> impl Iterator<Item = &str> {
 }
 
 fn check_record_labels(name: &str, rule: &Rule) -> Option<String> {
-    let Some(named) = vector_labels::labels_of_record(name) else {
-        return Some(format!("{name}: the first word of its name says no labels"));
+    let Some(implied) = vector_labels::labels_of_record(name) else {
+        return Some(format!(
+            "{name}: the first word of the name implies no labels"
+        ));
     };
     let mut result = result_labels(&rule.expr)?;
     result.extend(rule.labels.keys().cloned());
     let list = |labels: &BTreeSet<String>| labels.iter().cloned().collect::<Vec<_>>().join(", ");
-    (named != result).then(|| {
+    (implied != result).then(|| {
         format!(
-            "{name}: its labels are {}, by its name they are {}",
+            "{name}: the labels are {}, but the name implies {}",
             list(&result),
-            list(&named)
+            list(&implied)
         )
     })
 }
@@ -177,7 +179,7 @@ fn check_rule(rule: &Rule, metrics: &KnownMetrics, violations: &mut Vec<String>)
         .unwrap_or("a rule without a name");
     violations.extend(
         metrics
-            .query_errors(&rule.expr)
+            .strict_errors(&rule.expr)
             .into_iter()
             .map(|what| format!("{rule_name}: {what}")),
     );
@@ -195,7 +197,7 @@ fn check_rule(rule: &Rule, metrics: &KnownMetrics, violations: &mut Vec<String>)
     }
     if rule.for_duration.is_none() {
         violations.push(format!(
-            "{alert}: `for` is missing; 0m if it is to fire at once"
+            "{alert}: `for` is missing; 0m fires the alert at once"
         ));
     }
     for annotation in ["summary", "description"] {
@@ -247,12 +249,12 @@ fn check_tests(rules: &[Rule], cases: &[Case], violations: &mut Vec<String>) {
         };
         if !cases_of_alert().any(fires) {
             violations.push(format!(
-                "{alert} with the labels {:?}: no case in {TESTS} lets it fire",
+                "{alert}: it fires in no case of {TESTS} with the labels {:?}",
                 rule.labels
             ));
         }
         if !cases_of_alert().any(|case| case.exp_alerts.is_empty()) {
-            violations.push(format!("{alert}: no case in {TESTS} keeps it from firing"));
+            violations.push(format!("{alert}: it fires in every case of {TESTS}"));
         }
     }
     for Case { alertname, .. } in cases {
@@ -353,9 +355,9 @@ mod tests {
         };
         let by_level = "max by (job, instance, level) (agave_memory_level_limit_bytes)";
         assert_eq!(record("instance_level:x:max", by_level), "");
-        assert!(record("instance:x:max", by_level).contains("its labels are instance, job, level"));
+        assert!(record("instance:x:max", by_level).contains("the labels are instance, job, level"));
         assert!(record("instance:x:max", "agave_up").contains("the labels of the target"));
-        assert!(record("fleet:x:max", by_level).contains("says no labels"));
+        assert!(record("fleet:x:max", by_level).contains("implies no labels"));
     }
 
     #[test]
@@ -385,8 +387,8 @@ mod tests {
             violations.join("\n")
         };
         assert_eq!(missing(&[case("A", true), case("A", false)]), "");
-        assert!(missing(&[case("A", true)]).contains("keeps it"));
-        assert!(missing(&[case("A", false)]).contains("lets it fire"));
+        assert!(missing(&[case("A", true)]).contains("in every case"));
+        assert!(missing(&[case("A", false)]).contains("fires in no case"));
         assert!(
             missing(&[case("A", true), case("A", false), case("B", false)]).contains("no alert B")
         );

@@ -1,4 +1,4 @@
-//! Runs programs, reads files, and removes tests from code.
+//! Runs programs, reads and writes files, and removes tests from code.
 
 use anyhow::{Context, Result, bail};
 use proc_macro2::TokenStream;
@@ -9,7 +9,7 @@ use std::{
     process::Command,
 };
 
-#[expect(clippy::disallowed_methods, reason = "a chore runs programs itself")]
+#[expect(clippy::disallowed_methods, reason = "xtask runs programs directly")]
 pub fn output(root: &Path, program: &str, arguments: &[&str]) -> Result<String> {
     let output = Command::new(program)
         .args(arguments)
@@ -34,7 +34,7 @@ pub fn packages(root: &Path, options: &[&str]) -> Result<Vec<Value>> {
     )?)?;
     match metadata["packages"].take() {
         Value::Array(packages) if !packages.is_empty() => Ok(packages),
-        _ => bail!("cargo metadata names no packages"),
+        _ => bail!("cargo metadata reports no packages"),
     }
 }
 
@@ -67,19 +67,19 @@ pub fn has_extension(file: &Path, extension: &str) -> bool {
     file.extension().is_some_and(|found| found == extension)
 }
 
-const NOT_PRODUCTION: [&str; 7] = [
+const NOT_PRODUCTION_FOLDERS: [&str; 7] = [
     "tests", "benches", "examples", "testkit", "fuzz", "witness", "scripts",
 ];
 
 pub fn is_production_file(file: &Path) -> bool {
     has_extension(file, "rs")
         && !file.ends_with("tests.rs")
-        && !NOT_PRODUCTION
+        && !NOT_PRODUCTION_FOLDERS
             .into_iter()
             .any(|folder| file.components().any(|part| part.as_os_str() == folder))
 }
 
-/// The lines of a Rust file without items for tests. A test module with a body is the last item.
+/// The lines of a Rust file without items for tests. Ends at a test module with a body.
 pub fn without_tests(text: &str) -> impl Iterator<Item = &str> {
     let mut lines = text.lines();
     std::iter::from_fn(move || {
@@ -101,7 +101,7 @@ pub fn without_tests(text: &str) -> impl Iterator<Item = &str> {
 pub fn tokens<'a>(lines: impl Iterator<Item = &'a str>) -> Result<TokenStream> {
     let code: String = lines.flat_map(|line| [line, "\n"]).collect();
     code.parse()
-        .map_err(|error| anyhow::anyhow!("no Rust: {error}"))
+        .map_err(|error| anyhow::anyhow!("not valid Rust: {error}"))
 }
 
 #[cfg(test)]

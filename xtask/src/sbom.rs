@@ -1,5 +1,5 @@
-//! CycloneDX document of a program: the linked packages and their C code, without build scripts,
-//! macros and tests. The same tree gives the same bytes.
+//! CycloneDX document of a program: the linked packages and SQLite, but no packages for build
+//! scripts, macros or tests. The same tree gives the same bytes.
 
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
@@ -20,20 +20,20 @@ pub fn print(root: &Path, program: &str, target: &str) -> Result<()> {
 fn document(root: &Path, program: &str, target: &str) -> Result<Value> {
     let (program, mut depends) = linked(root, program, target)?;
     let packages = crate::run::packages(root, &["--locked"])?;
-    let described: BTreeMap<PackageId, &Value> = packages
+    let metadata: BTreeMap<PackageId, &Value> = packages
         .iter()
         .map(|package| ((text(&package["name"]), text(&package["version"])), package))
         .collect();
     let sums = checksums(&crate::run::read(root, Path::new("Cargo.lock"))?);
     let mut components = Vec::new();
     for id in depends.keys().filter(|id| **id != program) {
-        let package = described
+        let package = metadata
             .get(id)
-            .with_context(|| format!("cargo metadata does not know {} {}", id.0, id.1))?;
+            .with_context(|| format!("cargo metadata lacks {} {}", id.0, id.1))?;
         components.push(component(id, package, sums.get(id)));
     }
     if let Some(id) = depends.keys().find(|id| id.0 == "libsqlite3-sys").cloned() {
-        let manifest = described
+        let manifest = metadata
             .get(&id)
             .map(|package| text(&package["manifest_path"]))
             .unwrap_or_default();
@@ -46,9 +46,9 @@ fn document(root: &Path, program: &str, target: &str) -> Result<Value> {
             .or_default()
             .insert(("sqlite".to_owned(), version));
     }
-    let package = described
+    let package = metadata
         .get(&program)
-        .context("cargo metadata does not know the program")?;
+        .context("cargo metadata lacks the program")?;
     let mut subject = component(&program, package, None);
     subject["type"] = json!("application");
     Ok(json!({
@@ -67,8 +67,7 @@ fn document(root: &Path, program: &str, target: &str) -> Result<Value> {
     }))
 }
 
-/// From `cargo tree`: only cargo's resolver knows what is linked with this program's features for
-/// this target.
+/// Runs `cargo tree`: the features of the program and the target select the packages.
 fn linked(root: &Path, program: &str, target: &str) -> Result<(PackageId, Dependencies)> {
     let arguments = [
         "tree",
@@ -87,8 +86,8 @@ fn linked(root: &Path, program: &str, target: &str) -> Result<(PackageId, Depend
     read_tree(&crate::run::output(root, "cargo", &arguments)?)
 }
 
-/// From lines like `2|serde v1.0.0 (proc-macro)| (*)`: depth, name and version. The first is the
-/// program.
+/// Parses lines like `2|serde v1.0.0 (proc-macro)| (*)`: depth, name and version. The first line is
+/// that of the program.
 fn read_tree(tree: &str) -> Result<(PackageId, Dependencies)> {
     let mut ancestors: Vec<PackageId> = Vec::new();
     let mut depends = Dependencies::new();
@@ -99,7 +98,7 @@ fn read_tree(tree: &str) -> Result<(PackageId, Dependencies)> {
         let name = words.next().filter(|name| !name.is_empty());
         let version = words.next().and_then(|version| version.strip_prefix('v'));
         let (Some(depth), Some(name), Some(version)) = (depth, name, version) else {
-            bail!("cargo tree says {line:?}, which is not depth|name vVERSION|");
+            bail!("cargo tree prints {line:?}, which is not depth|name vVERSION|");
         };
         let id = (name.to_owned(), version.to_owned());
         ancestors.truncate(depth);
@@ -113,7 +112,7 @@ fn read_tree(tree: &str) -> Result<(PackageId, Dependencies)> {
         ancestors
             .into_iter()
             .next()
-            .context("cargo tree says nothing")?,
+            .context("cargo tree prints nothing")?,
         depends,
     ))
 }

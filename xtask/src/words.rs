@@ -1,5 +1,5 @@
-//! Checks that text for users has no word that the glossary replaces: string literals, help of
-//! programs, pages, alerts, dashboards, units, the package and output of scripts.
+//! Reports words that the glossary avoids in text for users: string literals, help of programs,
+//! pages, alerts, dashboards, units, the package and output of scripts.
 
 use crate::{
     rules::RULES,
@@ -14,7 +14,7 @@ const TABLE_HEADING: &str = "## Words to avoid\n";
 
 const CODE_FOLDERS: [&str; 3] = ["crates", "daemon", "lab"];
 
-/// Folders and files that users read, except their comments.
+/// Users read these folders and files, but not the comments in them.
 const SHIPPED: [&str; 3] = [RULES, "grafana/dashboards", "packaging/debian/control"];
 const UNIT_EXTENSIONS: [&str; 4] = ["service", "socket", "slice", "target"];
 const SCRIPTS: [&str; 3] = [".ci", "packaging", "scripts"];
@@ -56,7 +56,11 @@ fn user_texts(root: &Path, file: &Path) -> Result<Vec<String>> {
         );
         return Ok(literals);
     }
-    if is_in(&SHIPPED) || UNIT_EXTENSIONS.iter().any(|unit| has_extension(file, unit)) {
+    if is_in(&SHIPPED)
+        || UNIT_EXTENSIONS
+            .iter()
+            .any(|extension| has_extension(file, extension))
+    {
         return Ok(read(root, file)?
             .lines()
             .filter(|line| !is_comment(line))
@@ -122,7 +126,7 @@ fn collect_literals(tokens: TokenStream, with_comments: bool, found: &mut Vec<St
     }
 }
 
-/// A space for each escape, so that the `n` of `\n` is no part of a word.
+/// Replaces each escape by a space, so that the `n` of `\n` is not part of a word.
 fn without_escapes(literal: &str) -> String {
     let mut letters = literal.chars();
     let mut text = String::new();
@@ -135,19 +139,19 @@ fn without_escapes(literal: &str) -> String {
     text
 }
 
-/// Quoted texts, here-documents of `cat`, and the indented comments that scripts print as usage.
+/// Quoted texts, here-documents of `cat`, and indented comments, which scripts print as usage.
 fn script_texts(text: &str) -> Vec<String> {
     let mut found = Vec::new();
     let mut lines = text.lines();
     while let Some(line) = lines.next() {
         if let Some(usage) = line.strip_prefix("#   ") {
             found.push(usage.to_owned());
-        } else if let Some(end) = line.trim_start().strip_prefix("cat <<") {
-            let end = end.trim_matches(['\'', '"']);
+        } else if let Some(delimiter) = line.trim_start().strip_prefix("cat <<") {
+            let delimiter = delimiter.trim_matches(['\'', '"']);
             found.extend(
                 lines
                     .by_ref()
-                    .take_while(|line| *line != end)
+                    .take_while(|line| *line != delimiter)
                     .map(str::to_owned),
             );
         } else if !is_comment(line) {
@@ -162,9 +166,9 @@ fn quoted(line: &str) -> Vec<String> {
     let mut rest = line;
     while let Some(at) = rest.find(['"', '\'']) {
         let (quote, after) = rest.split_at(at).1.split_at(1);
-        let (text, behind) = after.split_once(quote).unwrap_or((after, ""));
+        let (text, after) = after.split_once(quote).unwrap_or((after, ""));
         found.push(text.to_owned());
-        rest = behind;
+        rest = after;
     }
     found
 }

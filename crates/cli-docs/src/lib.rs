@@ -14,7 +14,7 @@ use std::{
 };
 
 /// Locations of the programs' files in packages; `scripts/install` rewrites them for its prefix.
-/// `NAME` is the program's.
+/// `NAME` stands for the program's name.
 const FILES: [(&str, &str); 5] = [
     (
         "/etc/faultline/faultlined.toml",
@@ -38,15 +38,10 @@ const FILES: [(&str, &str); 5] = [
     ),
 ];
 
-const SHELLS: [(Shell, &str); 3] = [
-    (Shell::Bash, "bash"),
-    (Shell::Zsh, "zsh"),
-    (Shell::Fish, "fish"),
-];
-
-/// Writes into `folder`, which is created if it is missing: `man/NAME.SECTION`, a page for each
-/// visible subcommand (`man/NAME-SUBCOMMAND.SECTION`), and `completions/{bash,zsh,fish}/` with the
-/// file names of these shells. The program's own page also says where its files are.
+/// Creates `folder` if it is missing, and writes the page `man/NAME.SECTION`, a page for each
+/// visible subcommand (`man/NAME-SUBCOMMAND.SECTION`), and the files for shells in
+/// `completions/{bash,zsh,fish}/`. The page of the program also lists `FILES`; `section` is that of
+/// the manual, for example 8.
 pub fn write(command: Command, section: &str, folder: &Path) -> io::Result<()> {
     let command = command.disable_help_subcommand(true);
     let (pages, completions) = (folder.join("man"), folder.join("completions"));
@@ -55,10 +50,10 @@ pub fn write(command: Command, section: &str, folder: &Path) -> io::Result<()> {
     built.build();
     write_page(&built, section, &pages)?;
     let main_page = pages.join(Man::new(built.clone()).section(section).get_filename());
-    files_section(built.get_name())
+    files_part(built.get_name())
         .to_writer(&mut fs::OpenOptions::new().append(true).open(main_page)?)?;
-    for (shell, name) in SHELLS {
-        let folder = completions.join(name);
+    for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
+        let folder = completions.join(shell.to_string());
         fs::create_dir_all(&folder)?;
         let mut visible = without_hidden(&command);
         let name = command.get_name();
@@ -77,7 +72,7 @@ pub fn write(command: Command, section: &str, folder: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Writes `man/NAME.5` into `folder`: a configuration file, with its comments as the description.
+/// Writes `man/NAME.5` into `folder`: the description is the whole text of the configuration file.
 pub fn write_file_page(name: &str, about: &str, config: &str, folder: &Path) -> io::Result<()> {
     let folder = folder.join("man");
     fs::create_dir_all(&folder)?;
@@ -94,15 +89,15 @@ pub fn write_file_page(name: &str, about: &str, config: &str, folder: &Path) -> 
     page.to_writer(&mut fs::File::create(folder.join(format!("{name}.5")))?)
 }
 
-fn files_section(name: &str) -> Roff {
-    let mut section = Roff::new();
-    section.control("SH", ["FILES"]);
+fn files_part(name: &str) -> Roff {
+    let mut part = Roff::new();
+    part.control("SH", ["FILES"]);
     for (file_path, description) in FILES {
-        section.control("TP", []);
-        section.text([bold(file_path.replace("NAME", name))]);
-        section.text([roman(description)]);
+        part.control("TP", []);
+        part.text([bold(file_path.replace("NAME", name))]);
+        part.text([roman(description)]);
     }
-    section
+    part
 }
 
 fn write_page(command: &Command, section: &str, folder: &Path) -> io::Result<()> {
@@ -118,21 +113,21 @@ fn write_page(command: &Command, section: &str, folder: &Path) -> io::Result<()>
     file.flush()
 }
 
-/// Shells would offer hidden subcommands. They cannot be removed, so the command is built again
-/// without them.
+/// `clap_complete` also offers hidden subcommands, and clap cannot remove a subcommand. So this
+/// builds the command again with the visible ones.
 fn without_hidden(command: &Command) -> Command {
-    let mut visible = Command::new(command.get_name().to_owned())
+    Command::new(command.get_name().to_owned())
         .args(command.get_arguments().cloned())
-        .disable_help_subcommand(true);
-    if let Some(about) = command.get_about() {
-        visible = visible.about(about.clone());
-    }
-    visible.subcommands(
-        command
-            .get_subcommands()
-            .filter(|subcommand| !subcommand.is_hide_set())
-            .map(without_hidden),
-    )
+        .disable_help_subcommand(true)
+        .about(command.get_about().cloned().unwrap_or_default())
+        // For the option `--version`: completions do not contain the version.
+        .version(command.get_version().map(|_| ""))
+        .subcommands(
+            command
+                .get_subcommands()
+                .filter(|subcommand| !subcommand.is_hide_set())
+                .map(without_hidden),
+        )
 }
 
 #[cfg(test)]
@@ -190,7 +185,10 @@ mod tests {
         for file in ["bash/tool", "zsh/_tool", "fish/tool.fish"] {
             let text = fs::read_to_string(folder.path().join("completions").join(file)).unwrap();
             assert!(
-                text.contains("fast") && text.contains("deep") && !text.contains("inner"),
+                ["fast", "deep", "version"]
+                    .iter()
+                    .all(|word| text.contains(word))
+                    && !text.contains("inner"),
                 "{file}: {text}"
             );
         }

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use std::{collections::BTreeSet, path::Path};
 
-/// Reasons for panels without data, for the render tests.
+/// Panels that the render tests accept without data, with the reasons.
 const NO_DATA_REASONS: &str = "grafana/render/without-data.json";
 
 const DATA_SOURCES: &str = "grafana/provisioning/datasources/faultline.yml";
@@ -17,8 +17,8 @@ const SCRAPES: &str = "grafana/prometheus/prometheus.yml";
 /// Allowed panels: those that can be rendered without a Grafana server.
 const PANEL_KINDS: [&str; 5] = ["timeseries", "stat", "bargauge", "table", "state-timeline"];
 
-/// Allowed units: Grafana's own names, or a suffix.
-const UNITS: [&str; 8] = [
+/// Allowed units: these names of Grafana, and `suffix:TEXT`.
+const UNITS: [&str; 7] = [
     "none",
     "short",
     "bytes",
@@ -26,7 +26,6 @@ const UNITS: [&str; 8] = [
     "s",
     "percentunit",
     "bool_yes_no",
-    "suffix:",
 ];
 
 const TITLE_PREFIX: &str = "Faultline / ";
@@ -99,7 +98,7 @@ impl Dashboard {
         self.panels.iter().filter(|panel| panel.kind != "row")
     }
 
-    /// Of panels and annotations.
+    /// The PromQL of all panels and annotations.
     fn expressions(&self) -> impl Iterator<Item = &str> {
         let of_panels = self
             .panels()
@@ -116,8 +115,8 @@ impl Dashboard {
         elements(&self.annotations["list"])
     }
 
-    /// With `=` in place of `=~`, annotations are the same on all dashboards.
-    fn annotations_for_one_instance(&self) -> String {
+    /// The same text for all dashboards: one instance has `=` where several have `=~`.
+    fn comparable_annotations(&self) -> String {
         self.annotations
             .to_string()
             .replace(r#"=~\"$instance\""#, r#"=\"$instance\""#)
@@ -133,7 +132,7 @@ impl Dashboard {
 }
 
 impl Panel {
-    /// The values of all overrides, then the default.
+    /// Values of the field property `id`: those of overrides, then the default.
     fn property(&self, id: &'static str) -> impl Iterator<Item = &Value> {
         let overridden = elements(&self.field_config["overrides"])
             .flat_map(|field_override| elements(&field_override["properties"]))
@@ -192,9 +191,12 @@ pub fn check_all(
                 .push("its links must be exactly one to each other dashboard".to_owned());
         }
         if let Some(first) = dashboards.first()
-            && dashboard.annotations_for_one_instance() != first.annotations_for_one_instance()
+            && dashboard.comparable_annotations() != first.comparable_annotations()
         {
-            dashboard_violations.push(format!("its annotations are not those of {}", first.uid));
+            dashboard_violations.push(format!(
+                "its annotations differ from those of {}",
+                first.uid
+            ));
         }
         violations.extend(
             dashboard_violations
@@ -203,7 +205,7 @@ pub fn check_all(
         );
     }
     check_provisioning(root, violations)?;
-    check_panels_of_reasons(root, dashboards, violations)
+    check_no_data_reasons(root, dashboards, violations)
 }
 
 /// Grafana computes `$__rate_interval` as four times `timeInterval` of the data source, which must
@@ -224,15 +226,15 @@ fn check_provisioning(root: &Path, violations: &mut Vec<String>) -> Result<()> {
     Ok(())
 }
 
-fn check_panels_of_reasons(
+fn check_no_data_reasons(
     root: &Path,
     dashboards: &[Dashboard],
     violations: &mut Vec<String>,
 ) -> Result<()> {
     let all: serde_json::Value =
         serde_json::from_str(&read(root, Path::new(NO_DATA_REASONS))?).context(NO_DATA_REASONS)?;
-    for which in ["always", "sometimes"] {
-        for (name, panels) in all[which].as_object().into_iter().flatten() {
+    for frequency in ["always", "sometimes"] {
+        for (name, panels) in all[frequency].as_object().into_iter().flatten() {
             let uid = format!("faultline-{name}");
             let dashboard = dashboards.iter().find(|dashboard| dashboard.uid == uid);
             for (panel, _) in panels.as_object().into_iter().flatten() {
@@ -248,12 +250,13 @@ fn check_panels_of_reasons(
     Ok(())
 }
 
-fn matches_panel(panel: &Panel, words: &str) -> bool {
-    panel.title == words
+/// `name` is the title of the panel, or the title and the letter of a query.
+fn matches_panel(panel: &Panel, name: &str) -> bool {
+    panel.title == name
         || panel
             .targets
             .iter()
-            .any(|query| words == format!("{} {}", panel.title, query.ref_id))
+            .any(|query| name == format!("{} {}", panel.title, query.ref_id))
 }
 
 fn check_dashboard(dashboard: &Dashboard, metrics: &KnownMetrics) -> Vec<String> {
@@ -277,15 +280,15 @@ fn check_dashboard(dashboard: &Dashboard, metrics: &KnownMetrics) -> Vec<String>
             }),
     );
     let variables = &dashboard.templating.list;
-    let is_list = |name: &str| {
-        let mut lists = variables.iter().filter(|one| one.multi || one.include_all);
-        lists.any(|list| list.name == name)
+    let is_multiple = |name: &str| {
+        let mut multiple = variables.iter().filter(|one| one.multi || one.include_all);
+        multiple.any(|one| one.name == name)
     };
     for variable in variables.iter().filter(|variable| variable.kind == "query") {
         violations.extend(match choices_expression(variable) {
             Some(expression) => {
-                let mut errors = metrics.query_errors(&replace_variables(&expression));
-                errors.extend(queries::variable_errors(&expression, is_list));
+                let mut errors = metrics.strict_errors(&replace_variables(&expression));
+                errors.extend(queries::variable_errors(&expression, is_multiple));
                 errors
             }
             None => vec![format!(
@@ -314,7 +317,7 @@ fn check_dashboard(dashboard: &Dashboard, metrics: &KnownMetrics) -> Vec<String>
                 violations.push(format!("there is no variable ${name} in {expression}"));
             }
         }
-        violations.extend(queries::variable_errors(expression, is_list));
+        violations.extend(queries::variable_errors(expression, is_multiple));
     }
     violations
 }
@@ -328,7 +331,7 @@ fn check_annotations(dashboard: &Dashboard, metrics: &KnownMetrics) -> Vec<Strin
     for annotation in dashboard.annotations() {
         let text = |key: &str| annotation[key].as_str().unwrap_or_default();
         let expression = replace_variables(text("expr"));
-        let mut found = metrics.query_errors(&expression);
+        let mut found = metrics.strict_errors(&expression);
         found.extend(legend_errors(text("titleFormat"), &expression));
         if annotation["datasource"]["uid"] != DATA_SOURCE_VARIABLE {
             found.push(format!("its data source is not {DATA_SOURCE_VARIABLE}"));
@@ -343,8 +346,8 @@ fn check_annotations(dashboard: &Dashboard, metrics: &KnownMetrics) -> Vec<Strin
     violations
 }
 
-/// An expression whose result has the variable's choices as a label. Groups by the label, so that the
-/// check of queries reports a label that the metric lacks. `None` for other functions.
+/// An expression that groups by the label of the choices, so that the check of queries reports a
+/// label that the metric lacks. `None` if `query` calls another function.
 fn choices_expression(variable: &Variable) -> Option<String> {
     let query = variable.query["query"].as_str()?.strip_suffix(')')?;
     if let Some(inside) = query.strip_prefix("label_values(") {
@@ -359,6 +362,7 @@ fn named_variables(text: &str) -> Vec<&str> {
         .skip(1)
         .filter_map(|after| {
             after
+                .trim_start_matches('{')
                 .split(|c: char| !c.is_ascii_alphanumeric() && c != '_')
                 .next()
         })
@@ -377,13 +381,13 @@ fn check_panel(panel: &Panel, metrics: &KnownMetrics) -> Vec<String> {
         .unwrap_or((&panel.description, ""));
     if action.is_empty() || format!("{explanation} {action}").split_whitespace().count() < MIN_WORDS
     {
-        violations.push("it does not say what it shows and what to do".to_owned());
+        violations.push("the description must say what the panel shows and what to do".to_owned());
     }
     for text in [explanation, action]
         .into_iter()
         .filter(|text| !text.ends_with(['.', '?']))
     {
-        violations.push(format!("no full stop or question mark ends {text:?}"));
+        violations.push(format!("{text:?} must end with a period or question mark"));
     }
     let unit = &panel.field_config["defaults"]["unit"];
     let unit = unit.as_str().unwrap_or_default();
@@ -392,7 +396,7 @@ fn check_panel(panel: &Panel, metrics: &KnownMetrics) -> Vec<String> {
     }
     if names_threshold(action) && !panel.shows_threshold() {
         violations.push(format!(
-            "what to do names a threshold that the panel does not draw: {action:?}"
+            "the panel does not draw the threshold of its action: {action:?}"
         ));
     }
     if panel.targets.is_empty() {
@@ -411,7 +415,7 @@ fn check_panel(panel: &Panel, metrics: &KnownMetrics) -> Vec<String> {
     violations.extend(check_overrides(panel));
     for query in &panel.targets {
         let expression = replace_variables(&query.expr);
-        violations.extend(metrics.query_errors(&expression));
+        violations.extend(metrics.strict_errors(&expression));
         if expression.contains("vector(") {
             violations.push(format!(
                 "vector() shows absent data as a value: {}",
@@ -443,16 +447,13 @@ fn check_overrides(panel: &Panel) -> Vec<String> {
                 .iter()
                 .any(|query| can_match_legend(name, &query.legend_format))
         {
-            violations.push(format!(
-                "an override is for {name:?}, which is the name of no series"
-            ));
+            violations.push(format!("no series has the name of the override {name:?}"));
         }
     }
     violations
 }
 
-/// Whether a series with this legend may have this name. Any text may replace the part from the
-/// first label to the last.
+/// Whether a series of `legend` can have `name`, with any text from the first label to the last.
 fn can_match_legend(name: &str, legend: &str) -> bool {
     let Some((before, labels)) = legend.split_once("{{") else {
         return name == legend;
@@ -611,7 +612,7 @@ mod tests {
             panel_errors(panel)
         };
         let steps = |count: usize| json!({ "unit": "none", "thresholds": { "steps": vec![json!({}); count] } });
-        assert!(told(&[]).contains("names a threshold"));
+        assert!(told(&[]).contains("does not draw the threshold"));
         assert_eq!(told(&[("defaults", steps(2))]), "");
         assert_eq!(
             told(&[(
@@ -623,7 +624,7 @@ mod tests {
             )]),
             ""
         );
-        assert!(told(&[("defaults", steps(1))]).contains("names a threshold"));
+        assert!(told(&[("defaults", steps(1))]).contains("does not draw the threshold"));
         assert!(
             names_threshold("More than 1,000 a second.")
                 && !names_threshold("A new version far above: hold.")
@@ -654,7 +655,7 @@ mod tests {
             ("", "job"),
         ] {
             assert!(
-                told(legend, name).contains("the name of no series"),
+                told(legend, name).contains("no series has the name"),
                 "{legend}"
             );
         }
@@ -700,7 +701,7 @@ mod tests {
             change(&mut both[1].annotations["list"]);
             let mut violations = Vec::new();
             check_all(&crate::root(), &both, &mut violations).unwrap();
-            let differs = |what: &&String| what.contains("annotations are not those of");
+            let differs = |what: &&String| what.contains("its annotations differ");
             violations.iter().filter(differs).count()
         };
         assert_eq!(wrong(|_| ()), 0);
@@ -748,7 +749,7 @@ mod tests {
     #[test]
     fn an_undefined_dashboard_variable_is_reported() {
         assert_eq!(
-            named_variables(r#"a{b=~"$job"}[$__range] $x-$y_z"#),
+            named_variables(r#"a{b=~"${job:regex}"}[$__range] $x-$y_z"#),
             ["job", "__range", "x", "y_z"]
         );
         let mut dashboard = dashboard("fleet");

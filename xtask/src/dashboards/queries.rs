@@ -12,9 +12,9 @@ pub const DATA_SOURCE_VARIABLE: &str = "${datasource}";
 /// Four scrapes of the longest supported interval, 60 s.
 const MIN_WINDOW: Duration = Duration::from_secs(4 * 60);
 
-/// Variables in place of a duration, with an example. `$earlier` is our variable for `offset`.
-/// `$__interval` can be as short as a scrape interval: its example is below `MIN_WINDOW`, so that
-/// it is an error as a window.
+/// Variables that stand for a duration, with an example. `$earlier` is our variable for `offset`.
+/// `$__interval` can be as short as a scrape interval, so its example is below `MIN_WINDOW`, and a
+/// window of this length is an error.
 const DURATIONS: [(&str, &str); 4] = [
     ("$__rate_interval", "5m"),
     ("$__range", "5m"),
@@ -27,10 +27,10 @@ pub fn replace_variables(expression: &str) -> String {
     let mut text = String::new();
     let mut rest = expression;
     while let Some((before, after)) = rest.split_once("${") {
-        let (inside, behind) = after.split_once('}').unwrap_or((after, ""));
+        let (inside, after) = after.split_once('}').unwrap_or((after, ""));
         let name = inside.split(':').next().unwrap_or_default();
         text.push_str(&format!("{before}${name}"));
-        rest = behind;
+        rest = after;
     }
     text.push_str(rest);
     DURATIONS.iter().fold(text, |text, (variable, value)| {
@@ -38,9 +38,9 @@ pub fn replace_variables(expression: &str) -> String {
     })
 }
 
-/// Wrong operators before variables, and windows that are too short. Several values can be chosen
-/// if `is_list`: only then Grafana escapes them.
-pub fn variable_errors(expression: &str, is_list: impl Fn(&str) -> bool) -> Vec<String> {
+/// Wrong operators before variables, and windows that are too short. Grafana escapes the values of
+/// a variable only if it `is_multiple`: a user can choose several.
+pub fn variable_errors(expression: &str, is_multiple: impl Fn(&str) -> bool) -> Vec<String> {
     let mut wrong = Vec::new();
     let Ok(parsed) = parse(&replace_variables(expression)) else {
         return wrong;
@@ -53,7 +53,7 @@ pub fn variable_errors(expression: &str, is_list: impl Fn(&str) -> bool) -> Vec<
         };
         wrong.extend(
             all_matchers(&selector.matchers)
-                .filter_map(|matcher| wrong_operator(matcher, &is_list)),
+                .filter_map(|matcher| wrong_operator(matcher, &is_multiple)),
         );
         if range.is_some_and(|range| range < MIN_WINDOW) {
             wrong.push(format!(
@@ -64,7 +64,7 @@ pub fn variable_errors(expression: &str, is_list: impl Fn(&str) -> bool) -> Vec<
     wrong
 }
 
-fn wrong_operator(matcher: &Matcher, is_list: impl Fn(&str) -> bool) -> Option<String> {
+fn wrong_operator(matcher: &Matcher, is_multiple: impl Fn(&str) -> bool) -> Option<String> {
     let (_, variable) = matcher.value.split_once('$')?;
     let label = &matcher.name;
     let (is_regex, used, right) = match matcher.op {
@@ -73,7 +73,7 @@ fn wrong_operator(matcher: &Matcher, is_list: impl Fn(&str) -> bool) -> Option<S
         MatchOp::Re(_) => (true, "=~", "="),
         MatchOp::NotRe(_) => (true, "!~", "!="),
     };
-    let reason = match (is_regex, is_list(variable)) {
+    let reason = match (is_regex, is_multiple(variable)) {
         (true, false) => "Grafana does not escape a single value",
         (false, true) => "Grafana makes a regular expression of several values",
         _ => return None,

@@ -1,4 +1,4 @@
-//! Metrics that a PromQL expression selects, and labels that it names.
+//! Checks the names of metrics and labels in a PromQL expression.
 
 use super::vector_labels;
 use faultline_metrics::{Kind, metrics};
@@ -13,11 +13,11 @@ use std::{
 };
 
 /// Labels that are not in the catalog. Prometheus adds the first two, the files in
-/// `grafana/prometheus/targets` add `hardware`, and an agent adds the others.
+/// `grafana/prometheus/targets` add `hardware`, and an agent adds `site` and `host`.
 const TARGET_LABELS: [&str; 5] = ["job", "instance", "hardware", "site", "host"];
 
-/// Metrics of Prometheus and of `grafana/prometheus/fleet/hosts.yml`, with their labels beyond the
-/// target's.
+/// Metrics of Prometheus and of `grafana/prometheus/fleet/hosts.yml`, with their labels except
+/// `TARGET_LABELS`.
 const PROMETHEUS_METRICS: [(&str, &[&str]); 6] = [
     ("up", &[]),
     ("scrape_duration_seconds", &[]),
@@ -30,7 +30,7 @@ const PROMETHEUS_METRICS: [(&str, &[&str]); 6] = [
     ("fleet_host_expected", &[]),
 ];
 
-/// Labels by metric; `None` if they are not known.
+/// Labels by metric; `None` if the labels are unknown.
 #[derive(Debug)]
 pub struct KnownMetrics(BTreeMap<String, Option<BTreeSet<&'static str>>>);
 
@@ -81,9 +81,9 @@ impl KnownMetrics {
         }
     }
 
-    /// [`Self::expression_errors`] of a rule's or dashboard's expression. Adds an error for each
-    /// operand or result that is not aggregated by named labels.
-    pub fn query_errors(&self, expression: &str) -> Vec<String> {
+    /// For rules and dashboards: [`Self::expression_errors`], and an error for each operand or
+    /// result that is not aggregated by named labels.
+    pub fn strict_errors(&self, expression: &str) -> Vec<String> {
         let mut errors = self.expression_errors(expression);
         if let Ok(parsed) = parse(expression) {
             errors.extend(vector_labels::label_errors(&parsed));
@@ -128,10 +128,10 @@ impl KnownMetrics {
 
     pub fn unknown_metrics<'a>(&self, text: &'a str) -> Vec<&'a str> {
         let words = text.split(|c: char| !is_name_char(c)).filter(|word| {
-            let is_own_metric = ["agave_", "faultline_", "instance:"]
+            let has_prefix = ["agave_", "faultline_", "instance:"]
                 .iter()
                 .any(|prefix| word.starts_with(prefix));
-            is_own_metric && !word.ends_with('_')
+            has_prefix && !word.ends_with('_')
         });
         words.filter(|word| !self.0.contains_key(*word)).collect()
     }

@@ -1,8 +1,8 @@
 //! Labels of an expression's result.
 //!
-//! Target labels (`hardware`, `replica`) change, and one instance may be scraped with several
-//! values of them. Such series break a binary operation for all instances, fire an alert twice, and
-//! draw a second line. So operands and results are aggregated by named labels.
+//! If a target label such as `hardware` has several values, an instance has several series. These
+//! break a binary operation for all instances, fire an alert twice, and draw a second line. So
+//! operands and results must be aggregated by named labels.
 
 use promql_parser::{
     label::{Labels, MatchOp},
@@ -16,18 +16,19 @@ use std::collections::BTreeSet;
 
 type LabelSet = BTreeSet<String>;
 
-/// Labels implied by the first word of a recording rule's name: `instance:x:ratio` has `job` and
+/// The first word of a recording rule's name implies labels: `instance:x:ratio` has `job` and
 /// `instance`.
 const LABELS_BY_PREFIX: [(&str, &[&str]); 2] = [
     ("instance", &["job", "instance"]),
     ("instance_level", &["job", "instance", "level"]),
 ];
 
-/// `key` has the labels by which series differ. A scalar has no labels.
+/// The labels of the series of an expression. `key` has those that identify a series.
 #[derive(Debug, Clone, Default)]
 struct VectorLabels {
     labels: LabelSet,
     key: LabelSet,
+    /// No aggregation removed the target labels, so `labels` and `key` lack them.
     has_target_labels: bool,
 }
 
@@ -66,13 +67,13 @@ pub fn label_errors(expression: &Expr) -> Vec<String> {
         .is_some_and(|vector| vector.has_target_labels)
     {
         checker.errors.push(format!(
-            "the result has the labels of the target; aggregate it, as by max by (job, instance): {expression}"
+            "the result has the labels of the target; aggregate it, for example with max by (job, instance): {expression}"
         ));
     }
     checker.errors
 }
 
-/// `None` for a scalar and for series with target labels.
+/// `None` for a scalar, and for series with target labels.
 pub fn result_labels(expression: &Expr) -> Option<BTreeSet<String>> {
     let vector = LabelChecker::default().vector_labels(expression)?;
     (!vector.has_target_labels).then_some(vector.labels)
@@ -129,7 +130,7 @@ impl LabelChecker {
                 });
                 Some(vector?.mapped(|labels| labels.extend(target.clone())))
             }
-            // Without a vector: vector(1).
+            // `vector(1)` has no vector as an argument.
             _ => Some(vector.unwrap_or_default()),
         }
     }
@@ -137,23 +138,23 @@ impl LabelChecker {
     fn aggregate_labels(&mut self, aggregate: &AggregateExpr) -> VectorLabels {
         let mut inner = self.vector_labels(&aggregate.expr).unwrap_or_default();
         let operator = aggregate.op.id();
-        let picks = [T_TOPK, T_BOTTOMK, T_LIMITK].contains(&operator);
+        let selects_series = [T_TOPK, T_BOTTOMK, T_LIMITK].contains(&operator);
         // `sum without (x)` keeps target labels, so it does not add up duplicates.
-        let adds_up = !matches!(aggregate.modifier, Some(LabelModifier::Exclude(_)));
+        let drops_target_labels = !matches!(aggregate.modifier, Some(LabelModifier::Exclude(_)));
         if inner.has_target_labels
-            && adds_up
-            && !picks
+            && drops_target_labels
+            && !selects_series
             && ![T_MAX, T_MIN, T_GROUP].contains(&operator)
         {
             self.errors.push(format!(
-                "{} counts a doubled target twice; aggregate by max by (job, instance, ...) before: {aggregate}",
+                "{} counts a doubled target twice; first aggregate with max by (job, instance, ...): {aggregate}",
                 aggregate.op
             ));
         }
-        if picks {
+        if selects_series {
             // `topk by (x) (1, y)` keeps the labels and leaves one series per `x`.
-            let one = matches!(aggregate.param.as_deref(), Some(Expr::NumberLiteral(number)) if number.val == 1.0);
-            if let (true, Some(LabelModifier::Include(by))) = (one, &aggregate.modifier) {
+            let is_one = matches!(aggregate.param.as_deref(), Some(Expr::NumberLiteral(number)) if number.val == 1.0);
+            if let (true, Some(LabelModifier::Include(by))) = (is_one, &aggregate.modifier) {
                 inner.key = label_set(by);
             }
             return inner;
@@ -174,11 +175,11 @@ impl LabelChecker {
     }
 
     fn binary_labels(&mut self, binary: &BinaryExpr) -> Option<VectorLabels> {
-        let is_plain = binary
+        let matches_all_labels = binary
             .modifier
             .as_ref()
             .is_none_or(|modifier| modifier.matching.is_none());
-        if is_plain
+        if matches_all_labels
             && selector_text(&binary.lhs)
                 .is_some_and(|left| selector_text(&binary.rhs) == Some(left))
         {
@@ -196,7 +197,7 @@ impl LabelChecker {
         for (side, vector) in [(&binary.lhs, &left), (&binary.rhs, &right)] {
             if vector.has_target_labels {
                 self.errors.push(format!(
-                    "an operand has the labels of the target; aggregate it, as by max by (job, instance): {side}"
+                    "an operand has the labels of the target; aggregate it, for example with max by (job, instance): {side}"
                 ));
             }
         }
@@ -243,8 +244,8 @@ impl LabelChecker {
         }
     }
 
-    /// Reports a side whose series also differ by unmatched labels: several would match one series
-    /// of the other side.
+    /// Reports `side` if unmatched labels identify its series: several would match one series of
+    /// the opposite side.
     fn check_unique(&mut self, side: &Expr, key: &LabelSet, matching: Option<&LabelModifier>) {
         let unmatched = |label: &&String| match matching {
             Some(LabelModifier::Include(on)) => !on.labels.contains(label),
