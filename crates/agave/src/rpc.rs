@@ -250,7 +250,7 @@ impl RequestBatch {
             let position = position.ok_or(Error::MissingAnswer {
                 method: call.method(),
             })?;
-            call.parse_answer(responses.swap_remove(position))
+            call.parse_answer(responses.remove(position))
         };
         Ok((1..).zip(&self.calls).map(&mut match_answer).collect())
     }
