@@ -134,7 +134,7 @@ fn check_strings_and_depth(body: &[u8]) -> Result<(), &'static str> {
 /// The text after the closing quote. serde_json reports an unterminated string.
 fn after_string(text: &[u8]) -> Option<&[u8]> {
     let mut start = 0;
-    while let Some(found) = memchr::memchr2(b'"', b'\\', text.get(start..)?) {
+    while let Some(found) = memchr::memchr2(b'"', b'\\', text.get(start..).unwrap_or_default()) {
         let offset = start + found;
         if offset > MAX_STRING_BYTES {
             return None;
@@ -335,6 +335,8 @@ mod tests {
         let deep = read(nested(MAX_DEPTH + 1)).unwrap_err();
         assert!(deep.contains("too deeply"), "{deep}");
         assert!(read(format!("\"[[[{{\" {fill}")).is_ok(), "in a text");
+        let cut = read(format!("{fill}\"\\")).unwrap_err();
+        assert!(cut.contains("EOF while parsing a string"), "{cut}");
     }
 
     #[test]
