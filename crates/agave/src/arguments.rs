@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-const PATH_OPTIONS: [(&str, &[&str]); 6] = [
+const PATH_OPTIONS: [(&str, &[&str]); 5] = [
     ("accounts", &["--accounts"]),
     (
         "snapshots",
@@ -18,7 +18,6 @@ const PATH_OPTIONS: [(&str, &[&str]); 6] = [
     ),
     ("accounts_index", &["--accounts-index-path"]),
     ("accounts_hash_cache", &["--accounts-hash-cache-path"]),
-    ("log", &["--log", "-o"]),
 ];
 
 /// The range that a validator uses without `--dynamic-port-range`.
@@ -47,13 +46,15 @@ pub fn folders<S: AsRef<OsStr>>(
         let mut paths = values
             .iter()
             .flat_map(|list| list.as_bytes().split(|byte| *byte == b','))
-            .filter(|path| !matches!(*path, b"" | b"-"))
+            .filter(|path| !path.is_empty())
             .peekable();
         if let (None, "accounts", Some(ledger)) = (paths.peek(), purpose, &ledger) {
             folders.push((purpose, ledger.join("accounts")));
         }
         folders.extend(paths.map(|path| (purpose, PathBuf::from(OsStr::from_bytes(path)))));
     }
+    let log = { validator.log.clone() }.filter(|log| !matches!(log.to_str(), Some("" | "-")));
+    folders.extend(log.map(|log| ("log", log)));
     folders
 }
 
@@ -128,6 +129,14 @@ mod tests {
             ]
         );
         assert_eq!(found("agave-validator -l /l -o -").len(), 2);
+    }
+
+    #[test]
+    fn the_log_option_of_the_test_validator_takes_no_value() {
+        assert_eq!(
+            found("solana-test-validator --log --reset --ledger /l"),
+            ["ledger /l", "accounts /l/accounts"]
+        );
     }
 
     #[test]
