@@ -19,7 +19,8 @@ use std::{
 
 /// Process name in the kernel, regardless of the file's name.
 pub const PROGRAM_NAME: &str = "agave-validator";
-pub const GENESIS_BLOCK: u64 = SLOTS_IN_EPOCH + 4_999;
+/// The last slot before Alpenglow.
+pub const GENESIS_SLOT: u64 = SLOTS_IN_EPOCH + 4_999;
 
 const SLOTS_IN_EPOCH: u64 = 432_000;
 /// Slots without a block since genesis.
@@ -86,7 +87,7 @@ pub struct NodeState {
     /// The result of `startProgress`.
     pub progress: Value,
     /// Newest replayed slot, at least [`Consensus::root_depth`]; with Alpenglow above
-    /// [`GENESIS_BLOCK`].
+    /// [`GENESIS_SLOT`].
     pub slot: u64,
     pub tip: u64,
     /// Since genesis, up to `slot`.

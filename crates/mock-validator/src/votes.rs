@@ -6,7 +6,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Consensus, GENESIS_BLOCK, NodeState, SLOTS_IN_EPOCH};
+use super::{Consensus, GENESIS_SLOT, NodeState, SLOTS_IN_EPOCH};
 
 const GENESIS_HASH: &str = "DemoGenesis111111111111111111111111111111111";
 
@@ -227,7 +227,7 @@ const MAX_CREDITS: u64 = 1_600;
 
 pub fn genesis_certificate() -> Value {
     json!({
-        "block": {"slot": GENESIS_BLOCK, "blockId": vec![7; 32]},
+        "block": {"slot": GENESIS_SLOT, "blockId": vec![7; 32]},
         "signature": {"signature": vec![7; 192], "bitmap": [0, 6, 0, 63]},
     })
 }
@@ -235,13 +235,13 @@ pub fn genesis_certificate() -> Value {
 /// Entries of `epochCredits`, more than an answer contains. Lamports continue from the last
 /// credits.
 fn alpenglow_credits(state: &NodeState, stake: u64, per_hundred_slots: u64) -> Vec<[u64; 3]> {
-    let (migration, epoch) = (GENESIS_BLOCK / SLOTS_IN_EPOCH, state.slot / SLOTS_IN_EPOCH);
+    let (migration, epoch) = (GENESIS_SLOT / SLOTS_IN_EPOCH, state.slot / SLOTS_IN_EPOCH);
     let first = migration.max(epoch.saturating_sub(MAX_CREDIT_ENTRIES as u64 - 1));
-    let mut entries = credits_until(GENESIS_BLOCK, per_hundred_slots);
+    let mut entries = credits_until(GENESIS_SLOT, per_hundred_slots);
     let tower_credits = entries.last().map_or(0, |[_, end, _]| *end);
     entries.push(MARKER);
     let lamports_at = |slot: u64| {
-        let slots = slot.min(state.slot).saturating_sub(GENESIS_BLOCK);
+        let slots = slot.min(state.slot).saturating_sub(GENESIS_SLOT);
         tower_credits + reward(state, stake, per_hundred_slots, slots)
     };
     let entry = |epoch_number: u64| {
