@@ -37,14 +37,14 @@ const NO_SUCH_METHOD: RpcError = (-32601, Cow::Borrowed("Method not found"), Val
 
 /// The consensus protocol of a node. It determines the release and the format of the answers.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Consensus {
+pub enum Protocol {
     /// Release 2.1.14.
     Tower,
     /// Release 4.4.0. The migration was in epoch 1.
     Alpenglow,
 }
 
-impl Consensus {
+impl Protocol {
     #[must_use]
     pub const fn agave_version(self) -> &'static str {
         match self {
@@ -75,7 +75,7 @@ impl Consensus {
 /// State of a mock validator at one moment, from which it answers.
 #[derive(Debug)]
 pub struct NodeState {
-    pub consensus: Consensus,
+    pub protocol: Protocol,
     /// Determines rewards.
     pub slot_time: Duration,
     pub identity: String,
@@ -86,7 +86,7 @@ pub struct NodeState {
     pub is_running: bool,
     /// The result of `startProgress`.
     pub progress: Value,
-    /// Newest replayed slot, at least [`Consensus::root_depth`]; with Alpenglow above
+    /// Newest replayed slot, at least [`Protocol::root_depth`]; with Alpenglow above
     /// [`GENESIS_SLOT`].
     pub slot: u64,
     pub tip: u64,
@@ -129,7 +129,7 @@ impl NodeState {
                 "Retry once validator start up is complete".into(),
                 Value::Null,
             )),
-            "validatorAdmissionTicketStatus" if self.consensus == Consensus::Alpenglow => {
+            "validatorAdmissionTicketStatus" if self.protocol == Protocol::Alpenglow => {
                 Ok(votes::admission(self))
             }
             _ => Err(NO_SUCH_METHOD),
@@ -146,8 +146,8 @@ impl NodeState {
                 .and_then(Value::as_str)
             {
                 Some("processed") => slot,
-                Some("confirmed") => slot.saturating_sub(self.consensus.confirmed_depth()),
-                _ => slot.saturating_sub(self.consensus.root_depth()),
+                Some("confirmed") => slot.saturating_sub(self.protocol.confirmed_depth()),
+                _ => slot.saturating_sub(self.protocol.root_depth()),
             })),
             "getEpochInfo" => Ok(json!({
                 "absoluteSlot": slot,
@@ -171,10 +171,10 @@ impl NodeState {
             )),
             "getMaxShredInsertSlot" => Ok(json!(self.tip)),
             "getVersion" => {
-                Ok(json!({"solana-core": self.consensus.agave_version(), "feature-set": 0}))
+                Ok(json!({"solana-core": self.protocol.agave_version(), "feature-set": 0}))
             }
             "getIdentity" => Ok(json!({"identity": self.identity})),
-            "getAgGenesisCert" if self.consensus == Consensus::Alpenglow => {
+            "getAgGenesisCert" if self.protocol == Protocol::Alpenglow => {
                 Ok(votes::genesis_certificate())
             }
             "getVoteAccounts" if self.voters == 0 => Ok(json!({"current": [], "delinquent": []})),
@@ -186,7 +186,7 @@ impl NodeState {
     }
 
     fn context(&self) -> Value {
-        json!({"apiVersion": self.consensus.agave_version(), "slot": self.slot})
+        json!({"apiVersion": self.protocol.agave_version(), "slot": self.slot})
     }
 }
 

@@ -6,7 +6,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Consensus, GENESIS_SLOT, NodeState, SLOTS_IN_EPOCH};
+use super::{GENESIS_SLOT, NodeState, Protocol, SLOTS_IN_EPOCH};
 
 const GENESIS_HASH: &str = "DemoGenesis111111111111111111111111111111111";
 
@@ -41,13 +41,13 @@ enum Version {
 }
 
 impl Version {
-    fn number(self, consensus: Consensus) -> &'static str {
-        match (self, consensus) {
-            (Self::Same, consensus) => consensus.agave_version(),
-            (Self::Newer, Consensus::Tower) => "2.1.15",
-            (Self::Older, Consensus::Tower) => "2.0.20",
-            (Self::Newer, Consensus::Alpenglow) => "4.4.1",
-            (Self::Older, Consensus::Alpenglow) => "4.3.2",
+    fn number(self, protocol: Protocol) -> &'static str {
+        match (self, protocol) {
+            (Self::Same, protocol) => protocol.agave_version(),
+            (Self::Newer, Protocol::Tower) => "2.1.15",
+            (Self::Older, Protocol::Tower) => "2.0.20",
+            (Self::Newer, Protocol::Alpenglow) => "4.4.1",
+            (Self::Older, Protocol::Alpenglow) => "4.3.2",
         }
     }
 }
@@ -69,9 +69,9 @@ pub fn answer(state: &NodeState, method: &str, params: &Value) -> Option<Value> 
             with_slot(json!(VOTE_ACCOUNT_LAMPORTS))
         }
         "getBalance" if params.get(0)?.as_str() == Some(&state.identity) => {
-            let votes = match state.consensus {
-                Consensus::Tower => SLOTS_IN_EPOCH - index,
-                Consensus::Alpenglow => 0,
+            let votes = match state.protocol {
+                Protocol::Tower => SLOTS_IN_EPOCH - index,
+                Protocol::Alpenglow => 0,
             };
             with_slot(json!(IDENTITY_LAMPORTS + votes * VOTE_LAMPORTS))
         }
@@ -86,7 +86,7 @@ pub fn answer(state: &NodeState, method: &str, params: &Value) -> Option<Value> 
             let node = |pubkey: &str, version: Version| {
                 json!({
                     "pubkey": pubkey,
-                    "version": version.number(state.consensus),
+                    "version": version.number(state.protocol),
                     "featureSet": u32::from(version != Version::Same),
                 })
             };
@@ -117,7 +117,7 @@ fn validator_address(kind: &str, number: u64) -> String {
 }
 
 fn vote_accounts(state: &NodeState) -> Vec<Value> {
-    let last_vote = state.slot.saturating_sub(state.consensus.confirmed_depth());
+    let last_vote = state.slot.saturating_sub(state.protocol.confirmed_depth());
     let other_accounts = others(state).map(|(number, (stake, credits, _))| {
         let vote = validator_address("Vote", number);
         vote_account(
@@ -128,7 +128,7 @@ fn vote_accounts(state: &NodeState) -> Vec<Value> {
             last_vote,
         )
     });
-    let lag = u64::from(state.consensus == Consensus::Alpenglow);
+    let lag = u64::from(state.protocol == Protocol::Alpenglow);
     let own_account = vote_account(
         state,
         VOTE_ACCOUNT,
@@ -146,9 +146,9 @@ fn vote_account(
     (stake, credits): (u64, u64),
     last_vote: u64,
 ) -> Value {
-    let is_tower = state.consensus == Consensus::Tower;
+    let is_tower = state.protocol == Protocol::Tower;
     let root = if is_tower {
-        state.slot.saturating_sub(state.consensus.root_depth() + 1)
+        state.slot.saturating_sub(state.protocol.root_depth() + 1)
     } else {
         last_vote
     };
@@ -281,7 +281,7 @@ mod tests {
 
     fn state(slot: u64) -> NodeState {
         NodeState {
-            consensus: Consensus::Tower,
+            protocol: Protocol::Tower,
             slot_time: Duration::from_millis(400),
             identity: "DemoFauLtLine1111111111111111111111111111111".to_owned(),
             rpc_address: None,

@@ -6,7 +6,7 @@
 )]
 
 use faultline_agave::rpc::{CreditUnit, VoteAccounts};
-use faultline_mock_validator::{Consensus, GENESIS_SLOT, NodeState};
+use faultline_mock_validator::{GENESIS_SLOT, NodeState, Protocol};
 use serde_json::{Map, Value, json};
 use std::{collections::BTreeSet, path::Path, time::Duration};
 
@@ -15,7 +15,7 @@ const SLOTS_IN_EPOCH: u64 = 432_000;
 
 fn node(slot: u64, behind: u64) -> NodeState {
     NodeState {
-        consensus: Consensus::Alpenglow,
+        protocol: Protocol::Alpenglow,
         slot_time: Duration::from_millis(200),
         identity: IDENTITY.to_owned(),
         rpc_address: Some("127.0.0.1:8899".to_owned()),
