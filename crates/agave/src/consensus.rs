@@ -173,7 +173,7 @@ impl ConsensusEvidence<'_> {
 impl Consensus {
     /// Merges a new result of the same process. Migrating and Alpenglow are kept: their datapoints
     /// come only once, and slots step back when a migration ends. Tower must be proved again.
-    pub fn next(before: Option<Consensus>, now: Option<Consensus>) -> Option<Consensus> {
+    pub fn merge(before: Option<Consensus>, now: Option<Consensus>) -> Option<Consensus> {
         let Some(before) = before.filter(|before| before.protocol > Protocol::Tower) else {
             return now;
         };
