@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 
 use crate::{
     Error, PublicKey,
-    rpc::{request_body, result},
+    rpc::{read_result, request_body},
 };
 
 faultline_metrics::named_enum! {
@@ -38,10 +38,10 @@ impl Method {
     pub fn read(self, id: u64, body: &[u8]) -> Result<Answer, Error> {
         let method = self.name();
         match self {
-            Self::StartProgress => result(method, id, body).map(Answer::StartProgress),
-            Self::RpcAddress => result(method, id, body).map(Answer::RpcAddress),
-            Self::ContactInfo => result(method, id, body).map(Answer::ContactInfo),
-            Self::AdmissionStatus => result(method, id, body).map(Answer::AdmissionStatus),
+            Self::StartProgress => read_result(method, id, body).map(Answer::StartProgress),
+            Self::RpcAddress => read_result(method, id, body).map(Answer::RpcAddress),
+            Self::ContactInfo => read_result(method, id, body).map(Answer::ContactInfo),
+            Self::AdmissionStatus => read_result(method, id, body).map(Answer::AdmissionStatus),
         }
     }
 }

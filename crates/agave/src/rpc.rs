@@ -273,10 +273,10 @@ pub fn request_body(method: &'static str, params: &Value, id: u64) -> String {
 
 /// Checks the id and that the node did not refuse; ignores the result.
 pub fn check_answer(method: &'static str, id: u64, body: &[u8]) -> Result<(), Error> {
-    result::<IgnoredAny>(method, id, body).map(drop)
+    read_result::<IgnoredAny>(method, id, body).map(drop)
 }
 
-pub fn result<'a, T: Deserialize<'a>>(
+pub fn read_result<'a, T: Deserialize<'a>>(
     method: &'static str,
     id: u64,
     body: &'a [u8],

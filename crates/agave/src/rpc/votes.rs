@@ -401,7 +401,7 @@ impl json::TolerantField<'_> for ValidatorClient {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Error, rpc::result};
+    use crate::{Error, rpc::read_result};
     use serde_json::{Value, json};
 
     fn key(name: &str) -> PublicKey {
@@ -421,7 +421,7 @@ mod tests {
     }
 
     fn read<T: for<'a> Deserialize<'a>>(of: &Value) -> Result<T, Error> {
-        result(
+        read_result(
             "test",
             1,
             json!({"id": 1, "result": of}).to_string().as_bytes(),
