@@ -1,7 +1,7 @@
 //! Answers of a voting mock validator about votes, leader slots and other nodes. They depend only
 //! on [`NodeState`].
 //!
-//! The validator votes for nearly each slot, leads four slots in every four hundred and loses some
+//! The validator votes for nearly each slot, leads four slots in every four hundred and skips some
 //! of them.
 
 use serde_json::{Map, Value, json};
@@ -15,12 +15,12 @@ const VOTE_LAMPORTS: u64 = 5_000;
 /// Balances of its identity at the end of an epoch, and of its vote account.
 const IDENTITY_LAMPORTS: u64 = 40 * LAMPORTS_PER_SOL;
 const VOTE_ACCOUNT_LAMPORTS: u64 = 3 * LAMPORTS_PER_SOL;
-/// Leader turns, in slots: interval, offset of the first one in an epoch, and length.
+/// Turns as leader, in slots: interval, offset of the first turn in an epoch, and length.
 const TURN_PERIOD: u64 = 400;
 const TURN_OFFSET: u64 = 200;
 const TURN_SLOTS: u64 = 4;
-/// One leader turn in this many is lost.
-const LOST_TURN_PERIOD: u64 = 25;
+/// One turn in this many is skipped.
+const SKIPPED_TURN_PERIOD: u64 = 25;
 
 /// The other validators, repeated: stake in SOL, credits for a hundred slots, version.
 const OTHERS: [(u64, u64, Version); 5] = [
@@ -168,7 +168,7 @@ fn vote_account(
     account
 }
 
-/// Block production of the epoch up to slot `index`. The other validators lose three slots in a
+/// Block production of the epoch up to slot `index`. The other validators skip three slots in a
 /// hundred.
 fn block_production(state: &NodeState, index: u64) -> Value {
     let turns = (index + TURN_PERIOD - TURN_OFFSET) / TURN_PERIOD;
@@ -178,12 +178,12 @@ fn block_production(state: &NodeState, index: u64) -> Value {
     } else {
         0
     });
-    let lost_slots = turns / LOST_TURN_PERIOD * TURN_SLOTS;
+    let skipped_slots = turns / SKIPPED_TURN_PERIOD * TURN_SLOTS;
     let other_slots = index + 1 - own_slots;
     let by_identity = Map::from_iter([
         (
             state.identity.clone(),
-            json!([own_slots, own_slots.saturating_sub(lost_slots)]),
+            json!([own_slots, own_slots.saturating_sub(skipped_slots)]),
         ),
         (
             validator_address("Node", 2),
