@@ -222,8 +222,8 @@ fn credits_until(slot: u64, per_hundred_slots: u64) -> Vec<[u64; 3]> {
 const MARKER: [u64; 3] = [u64::MAX; 3];
 /// 1 SOL of stake earns one lamport in a slot of this many milliseconds: about 6.7 % a year.
 const MS_PER_LAMPORT: u64 = 472;
-/// Tower credits for a hundred slots if each vote is immediate.
-const MAX_CREDITS: u64 = 1_600;
+/// Tower credits if each vote is immediate.
+const MAX_CREDITS_PER_HUNDRED_SLOTS: u64 = 1_600;
 
 pub fn genesis_certificate() -> Value {
     json!({
@@ -257,7 +257,7 @@ fn alpenglow_credits(state: &NodeState, stake: u64, per_hundred_slots: u64) -> V
 
 fn reward(state: &NodeState, stake: u64, per_hundred_slots: u64, slots: u64) -> u64 {
     let ms = u64::try_from(state.slot_time.as_millis()).unwrap_or(u64::MAX);
-    stake * slots * ms / MS_PER_LAMPORT / MAX_CREDITS * per_hundred_slots
+    stake * slots * ms / MS_PER_LAMPORT / MAX_CREDITS_PER_HUNDRED_SLOTS * per_hundred_slots
 }
 
 pub fn admission(state: &NodeState) -> Value {
