@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-const PATH_OPTIONS: [(&str, &[&str]); 5] = [
+const FOLDER_OPTIONS: [(&str, &[&str]); 5] = [
     ("accounts", &["--accounts"]),
     (
         "snapshots",
@@ -24,10 +24,11 @@ const PATH_OPTIONS: [(&str, &[&str]); 5] = [
 const DYNAMIC_PORTS: RangeInclusive<u16> = 8000..=9999;
 const TEST_VALIDATOR_PORTS: RangeInclusive<u16> = 1024..=65534;
 
-/// The paths in the command line, with their purposes. A path with several purposes is listed
-/// several times. Without an option, accounts are in `accounts` of the ledger folder, and snapshots,
-/// which are then not listed, in the ledger folder.
-/// `ledger`: the absolute path of the ledger folder; without it, the path in the command line.
+/// Folders and the log file of the command line, with their purposes. A path with several purposes
+/// is listed several times. Without `--accounts` its default is listed. The default of `--snapshots`,
+/// the ledger folder, is not.
+///
+/// `ledger` is the absolute path of the ledger folder; `None` stands for that of the command line.
 pub fn folders<S: AsRef<OsStr>>(
     validator: &Validator,
     ledger: Option<&Path>,
@@ -41,7 +42,7 @@ pub fn folders<S: AsRef<OsStr>>(
         .map(|ledger| ("ledger", ledger))
         .into_iter()
         .collect();
-    for (purpose, options) in PATH_OPTIONS {
+    for (purpose, options) in FOLDER_OPTIONS {
         let values = option_values(arguments, options);
         let mut paths = values
             .iter()
