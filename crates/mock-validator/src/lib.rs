@@ -79,20 +79,22 @@ pub struct NodeState {
     /// Determines rewards.
     pub slot_time: Duration,
     pub identity: String,
-    /// `IP:PORT`; `None` if it does not answer JSON-RPC.
+    /// `IP:PORT`; `None` if the node does not answer JSON-RPC.
     pub rpc_address: Option<String>,
+    /// Since the Unix epoch.
     pub started: Duration,
-    /// Whether its services run: it has completed its start.
+    /// Whether the node has completed its start.
     pub is_running: bool,
     /// The result of `startProgress`.
     pub progress: Value,
     /// Newest replayed slot, at least [`Protocol::root_depth`]; with Alpenglow above
     /// [`GENESIS_SLOT`].
     pub slot: u64,
+    /// Newest slot of the cluster.
     pub tip: u64,
     /// Since genesis, up to `slot`.
     pub transactions: u64,
-    /// Voting validators with stake, including this one. 0 if this one does not vote and lists no
+    /// Voting validators with stake, including this one. With 0, this node neither votes nor lists
     /// vote accounts.
     pub voters: u64,
 }
@@ -210,8 +212,8 @@ fn response(request: &Value, outcome: Result<Value, RpcError>) -> Value {
     }
 }
 
-/// A ledger's lock and admin socket, which show that a validator runs there. Dropping it
-/// releases the lock and ends the socket; `admin.rpc` stays.
+/// Lock and admin socket of a ledger. Dropping it releases the lock and closes the socket; the file
+/// `admin.rpc` stays.
 #[derive(Debug)]
 pub struct Ledger {
     _lock: File,
@@ -219,8 +221,8 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// Locks `ledger.lock` and listens at `admin.rpc`, for its own user only. Fails if another
-    /// process has the lock.
+    /// Locks `ledger.lock` and listens at `admin.rpc`, which only this user may open. Fails if
+    /// another process has the lock.
     pub fn lock(folder: &Path) -> io::Result<Self> {
         let lock = File::create(folder.join("ledger.lock"))?;
         lock.try_lock()?;
@@ -241,7 +243,7 @@ impl Ledger {
     /// are short. Answers end with a newline.
     pub fn serve(&self, answer: impl Fn(&Value) -> String) {
         for stream in self.socket.incoming() {
-            // A client that disconnects, or is silent for too long, loses only its answer.
+            // An error of one client, such as a timeout, must not end the loop.
             drop(stream.and_then(|stream| answer_requests(&stream, &answer)));
         }
     }

@@ -1,5 +1,5 @@
-//! Answers of a voting mock validator about votes, leader slots and other nodes. They depend only
-//! on [`NodeState`].
+//! Answers of a voting mock validator about votes, leader slots and other nodes. Answers depend
+//! only on [`NodeState`].
 //!
 //! The validator votes for nearly each slot, leads four slots in every four hundred and skips some
 //! of them.
@@ -10,9 +10,9 @@ use super::{GENESIS_SLOT, NodeState, Protocol, SLOTS_IN_EPOCH};
 
 const GENESIS_HASH: &str = "DemoGenesis111111111111111111111111111111111";
 
-/// Price of a Tower vote; there is one for each slot.
+/// Price of a Tower vote; each slot has one vote.
 const VOTE_LAMPORTS: u64 = 5_000;
-/// Balances of its identity at the end of an epoch, and of its vote account.
+/// Balances of the identity at the end of an epoch, and of the vote account.
 const IDENTITY_LAMPORTS: u64 = 40 * LAMPORTS_PER_SOL;
 const VOTE_ACCOUNT_LAMPORTS: u64 = 3 * LAMPORTS_PER_SOL;
 /// Turns as leader, in slots: interval, offset of the first turn in an epoch, and length.
@@ -30,7 +30,7 @@ const OTHERS: [(u64, u64, Version); 5] = [
     (300_000, 1_540, Version::Newer),
     (100_000, 1_212, Version::Older),
 ];
-/// Of the mock validator.
+/// Credits of the mock validator itself.
 const CREDITS_PER_HUNDRED_SLOTS: u64 = 1_586;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -104,8 +104,8 @@ fn others(state: &NodeState) -> impl Iterator<Item = (u64, (u64, u64, Version))>
     (2..=state.voters).zip(OTHERS.into_iter().cycle())
 }
 
-/// A base58 address of 32 bytes; base58 has no 0. The padding consists of ones, so a letter makes
-/// the address of 12 differ from that of 2.
+/// A base58 address of 32 bytes. `z` stands for 0, which base58 lacks. A letter distinguishes 12
+/// from 2, because the padding consists of ones.
 fn validator_address(kind: &str, number: u64) -> String {
     let letter = if number < 10 { "" } else { "x" };
     format!(
@@ -232,7 +232,7 @@ pub fn genesis_certificate() -> Value {
     })
 }
 
-/// Entries of `epochCredits`, more than an answer contains. Lamports continue from the last
+/// Entries of `epochCredits`, possibly more than an answer contains. Lamports are added to the last
 /// credits.
 fn alpenglow_credits(state: &NodeState, stake: u64, per_hundred_slots: u64) -> Vec<[u64; 3]> {
     let (migration, epoch) = (GENESIS_SLOT / SLOTS_IN_EPOCH, state.slot / SLOTS_IN_EPOCH);
