@@ -24,7 +24,6 @@ pub enum MetricsConfigError {
     NotAPair { position: usize },
     #[error("pair {position} has an unknown key (known are host, db, u, p)")]
     UnknownKey { position: usize },
-    /// All four are required and must not be empty.
     #[error("`{key}` is missing or empty")]
     Missing { key: &'static str },
 }

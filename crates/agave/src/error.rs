@@ -95,7 +95,6 @@ pub enum Error {
     NotOffered { method: &'static str },
     #[error("no answer to {method}")]
     MissingAnswer { method: &'static str },
-    /// Valid JSON-RPC, but the result has an unexpected type.
     #[error("unexpected result of {method} ({why}): `{text}`")]
     UnexpectedResult {
         method: &'static str,

@@ -230,7 +230,6 @@ pub fn tolerant<'de, T: TolerantField<'de>, D: Deserializer<'de>>(
     Tolerant::deserialize(deserializer).map(|Tolerant(value)| value)
 }
 
-/// The value of a [`TolerantField`]; `None` for null or another type.
 pub struct Tolerant<T>(pub Option<T>);
 
 impl<'de, T: TolerantField<'de>> Deserialize<'de> for Tolerant<T> {

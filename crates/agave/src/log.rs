@@ -29,7 +29,7 @@ pub struct LogLine<'a> {
 }
 
 impl<'a> LogLine<'a> {
-    /// Parses one line without its newline, or one record of [`LogSplitter`]. It never fails.
+    /// Parses one line without its newline, or one record of [`LogSplitter`].
     pub fn parse(line: &'a str) -> Self {
         Self::parse_head(line).unwrap_or(Self {
             time_ns: None,
@@ -212,9 +212,9 @@ fn matches_prefix(message: &str, prefix: &str) -> bool {
 #[derive(Debug, Clone, Copy)]
 pub struct FrozenBank<'a> {
     pub slot: u64,
-    /// The bank hash: equal hashes mean equal replays. `None` if the line has none.
+    /// The bank hash: equal hashes mean equal replays.
     pub hash: Option<&'a str>,
-    /// Signatures of the slot's transactions; `None` if the line has none.
+    /// Signatures of the slot's transactions.
     pub signatures: Option<u64>,
 }
 

@@ -89,7 +89,6 @@ impl FromValue for String {
     }
 }
 
-/// A datapoint without members.
 impl Datapoint for () {
     fn set_field<'v>(&mut self, _: &str, _: impl FnOnce() -> Option<Value<'v>>) {}
 }

@@ -129,7 +129,6 @@ pub struct EpochInfo {
 pub enum Health {
     /// Within `--health-check-slot-distance` of the cluster.
     Ok,
-    /// Error -32005.
     Unhealthy {
         /// `None` if the node does not know the cluster's newest slot: after each start, and since
         /// 4.5 always under Tower.

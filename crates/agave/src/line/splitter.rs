@@ -2,7 +2,7 @@ use memchr::{memchr, memchr2};
 
 use crate::{BadLine, Reason};
 
-/// In bytes. The longest lines of a validator have about 2 KiB.
+/// The longest lines of a validator have about 2 KiB.
 pub const DEFAULT_MAX_LINE_BYTES: usize = 64 * 1024;
 
 /// The longest name in the search for a new point inside a string.

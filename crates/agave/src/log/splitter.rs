@@ -9,8 +9,7 @@ const INDENT: &[u8] = b"    ";
 /// holds newlines.
 ///
 /// An open string continues with lines that are indented by four spaces. Any other line makes the
-/// open datapoint a bad line. Continuation lines of other messages stay separate, so that no other
-/// line has to wait for the next.
+/// open datapoint a bad line. Continuation lines of other messages stay separate.
 #[derive(Debug)]
 pub struct LogSplitter {
     lines: LineSplitter,

@@ -320,7 +320,6 @@ pub struct BlockProduction {
     pub range: SlotRange,
 }
 
-/// `lastSlot` is ignored.
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SlotRange {
@@ -378,7 +377,6 @@ pub struct ClusterNode {
     /// The Agave release; `None` without a version. Meaningless for a client without Agave code.
     #[serde(rename = "version", deserialize_with = "json::tolerant")]
     pub release: Option<Release>,
-    /// `None` if the answering node does not report it.
     #[serde(deserialize_with = "json::tolerant")]
     pub client_id: Option<ValidatorClient>,
     #[serde(deserialize_with = "json::tolerant")]
