@@ -177,15 +177,7 @@ impl CreditUnit {
     }
 
     fn is_lamports(self, epoch: u64) -> bool {
-        match self {
-            Self::Unknown | Self::Credits => false,
-            Self::Lamports {
-                migration_epoch: None,
-            } => true,
-            Self::Lamports {
-                migration_epoch: Some(migration),
-            } => epoch > migration,
-        }
+        self != Self::Unknown && !self.is_credits(epoch)
     }
 }
 
