@@ -25,8 +25,8 @@ const DYNAMIC_PORTS: RangeInclusive<u16> = 8000..=9999;
 const TEST_VALIDATOR_PORTS: RangeInclusive<u16> = 1024..=65534;
 
 /// Folders and the log file of the command line, with their purposes. A path with several purposes
-/// is listed several times. Without `--accounts` its default is listed. The default of `--snapshots`,
-/// the ledger folder, is not.
+/// is listed several times. Without `--accounts` its default is listed. The default of
+/// `--snapshots`, the ledger folder, is not.
 ///
 /// `ledger` is the absolute path of the ledger folder; `None` stands for that of the command line.
 pub fn folders<S: AsRef<OsStr>>(
@@ -34,14 +34,8 @@ pub fn folders<S: AsRef<OsStr>>(
     ledger: Option<&Path>,
     arguments: &[S],
 ) -> Vec<(&'static str, PathBuf)> {
-    let ledger = ledger
-        .map(Path::to_owned)
-        .or_else(|| validator.ledger_or_default().map(Path::to_owned));
-    let mut folders: Vec<(&str, PathBuf)> = ledger
-        .clone()
-        .map(|ledger| ("ledger", ledger))
-        .into_iter()
-        .collect();
+    let ledger = ledger.or(validator.ledger_or_default());
+    let mut folders = Vec::from_iter(ledger.map(|ledger| ("ledger", ledger.to_owned())));
     for (purpose, options) in FOLDER_OPTIONS {
         let values = option_values(arguments, options);
         let mut paths = values
@@ -49,7 +43,7 @@ pub fn folders<S: AsRef<OsStr>>(
             .flat_map(|list| list.as_bytes().split(|byte| *byte == b','))
             .filter(|path| !path.is_empty())
             .peekable();
-        if let (None, "accounts", Some(ledger)) = (paths.peek(), purpose, &ledger) {
+        if let (None, "accounts", Some(ledger)) = (paths.peek(), purpose, ledger) {
             folders.push((purpose, ledger.join("accounts")));
         }
         folders.extend(paths.map(|path| (purpose, PathBuf::from(OsStr::from_bytes(path)))));

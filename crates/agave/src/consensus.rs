@@ -133,9 +133,8 @@ impl ConsensusEvidence<'_> {
                 Some(_) => Sign::MigrationStarted,
                 None => Sign::FeatureGate,
             };
-            let is_migrating = slot >= migration;
             return Some((
-                if is_migrating {
+                if slot >= migration {
                     Protocol::Migrating
                 } else {
                     Protocol::Tower
