@@ -41,7 +41,7 @@ impl fmt::Display for Excerpt {
 /// Why a line is not a datapoint.
 #[derive(Debug, Clone, Copy, PartialEq, Error)]
 pub enum Reason {
-    /// Longer than the limit of a line; skipped up to the next newline.
+    /// Skipped up to the next newline.
     #[error("line longer than the limit")]
     TooLong,
     #[error("not UTF-8")]

@@ -174,7 +174,6 @@ pub fn host_id_of(line: &[u8]) -> Option<&[u8]> {
     value.get(..end)
 }
 
-/// Neither key nor value is escaped.
 #[derive(Debug, Clone, Copy)]
 pub struct Tag<'a> {
     pub key: &'a str,
