@@ -5,7 +5,7 @@
 
 use std::{fmt::Write, hint::black_box, time::Instant};
 
-use faultline_agave::rpc::{VoteAccounts, result};
+use faultline_agave::rpc::{VoteAccounts, read_result};
 
 const ACCOUNTS: u64 = 2_000;
 const ROUNDS: usize = 200;
@@ -14,7 +14,8 @@ fn main() {
     let before = resident("VmRSS:");
     let body = answer();
     let held = resident("VmRSS:");
-    let votes: VoteAccounts = result("getVoteAccounts", 1, body.as_bytes()).expect("an answer");
+    let votes: VoteAccounts =
+        read_result("getVoteAccounts", 1, body.as_bytes()).expect("an answer");
     let (read, peak) = (resident("VmRSS:"), resident("VmHWM:"));
     println!("{} accounts, {} bytes", votes.all().count(), body.len());
     println!(
@@ -25,7 +26,8 @@ fn main() {
         .map(|_| {
             let start = Instant::now();
             black_box(
-                result::<VoteAccounts>("getVoteAccounts", 1, black_box(body.as_bytes())).is_ok(),
+                read_result::<VoteAccounts>("getVoteAccounts", 1, black_box(body.as_bytes()))
+                    .is_ok(),
             );
             start.elapsed().as_secs_f64() * 1e3
         })

@@ -1,7 +1,7 @@
-//! The admin socket `<ledger>/admin.rpc`. It also accepts exit and identity changes, but only
-//! read-only methods exist here.
+//! Read-only methods of the admin socket `<ledger>/admin.rpc`, which also accepts exit and identity
+//! changes.
 //!
-//! No framing: write the request, read until a newline.
+//! Messages have no framing: write the request, read until a newline.
 
 use std::net::SocketAddr;
 
@@ -14,11 +14,10 @@ use std::collections::BTreeMap;
 
 use crate::{
     Error, PublicKey,
-    rpc::{request_body, result},
+    rpc::{read_result, request_body},
 };
 
 faultline_metrics::named_enum! {
-    /// The methods that are called. All of them are read-only.
     pub enum Method {
         StartProgress = "startProgress",
         RpcAddress = "rpcAddress",
@@ -38,10 +37,10 @@ impl Method {
     pub fn read(self, id: u64, body: &[u8]) -> Result<Answer, Error> {
         let method = self.name();
         match self {
-            Self::StartProgress => result(method, id, body).map(Answer::StartProgress),
-            Self::RpcAddress => result(method, id, body).map(Answer::RpcAddress),
-            Self::ContactInfo => result(method, id, body).map(Answer::ContactInfo),
-            Self::AdmissionStatus => result(method, id, body).map(Answer::AdmissionStatus),
+            Self::StartProgress => read_result(method, id, body).map(Answer::StartProgress),
+            Self::RpcAddress => read_result(method, id, body).map(Answer::RpcAddress),
+            Self::ContactInfo => read_result(method, id, body).map(Answer::ContactInfo),
+            Self::AdmissionStatus => read_result(method, id, body).map(Answer::AdmissionStatus),
         }
     }
 }
@@ -60,8 +59,8 @@ pub struct ContactInfo {
     pub id: PublicKey,
 }
 
-/// `validatorAdmissionTicketStatus` of the root bank. Each epoch begins with a check of all vote
-/// accounts. An account that fails neither votes nor leads in the epoch after that one.
+/// `validatorAdmissionTicketStatus` (VAT) of the root bank. A check of all vote accounts at the
+/// beginning of epoch N decides which of them vote and lead in epoch N + 1.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct AdmissionStatus {
     /// Whether the node has a vote key. A standby and an RPC node have none.
@@ -69,7 +68,9 @@ pub struct AdmissionStatus {
     /// Whether the feature of the ticket is active. Only 4.2.2 reports it.
     #[serde(default)]
     pub vat_active: Option<bool>,
+    /// Whether the account may vote and lead in this epoch.
     pub in_current_epoch_vat: bool,
+    /// Why the account would fail the check at the beginning of the next epoch.
     pub next_epoch_vat_failure_reason: Option<AdmissionFailure>,
 }
 
@@ -84,6 +85,7 @@ pub enum AdmissionFailure {
     Other,
 }
 
+/// The JSON of an [`AdmissionFailure`].
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum FailureReason {
@@ -108,7 +110,7 @@ impl From<FailureReason> for AdmissionFailure {
 /// The states are not strictly ordered in time: `LoadingLedger` may appear twice.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StartProgress {
-    /// The default; also between download and actual start.
+    /// The first state, and the state between download and start.
     Initializing,
     SearchingForRpcService,
     DownloadingSnapshot,
@@ -122,7 +124,7 @@ pub enum StartProgress {
     /// `--dev-halt-at-slot`; until 3.1.
     Halted,
     WaitingForSupermajority,
-    /// Catching up with the cluster comes after this.
+    /// The node may still be catching up with the cluster.
     Running,
     /// The letters and digits of an unknown state's name.
     Other(String),

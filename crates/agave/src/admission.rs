@@ -13,7 +13,7 @@ const TICKETS: [(f64, u64); 5] = [
 const MIN_SLOT_TIME_RATIO: f64 = 0.98;
 const MAX_SLOT_TIME_RATIO: f64 = 1.24;
 /// Minimum accepted slot time in seconds. Nominal slots of 0.2 s took as little as 0.166 s on
-/// devnet, and no shorter ones are planned.
+/// devnet, and no shorter slots are planned.
 const MIN_SLOT_SECONDS: f64 = 0.16;
 
 /// Rent for the 3,762 bytes of a vote account.
@@ -31,8 +31,8 @@ pub fn ticket_lamports(slot_seconds: f64) -> Option<u64> {
     Some(ticket)
 }
 
-/// Lamports that the account lacks. Unpaid rewards raise the requirement, but only the validator
-/// itself reports them.
+/// Lamports that a vote account lacks for the next ticket. Unpaid rewards raise the requirement,
+/// but only the validator itself reports them.
 pub fn shortfall_lamports(balance: u64, slot_seconds: f64) -> Option<u64> {
     Some((VOTE_ACCOUNT_RENT_LAMPORTS + ticket_lamports(slot_seconds)?).saturating_sub(balance))
 }

@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-const PATH_OPTIONS: [(&str, &[&str]); 6] = [
+const FOLDER_OPTIONS: [(&str, &[&str]); 5] = [
     ("accounts", &["--accounts"]),
     (
         "snapshots",
@@ -18,42 +18,38 @@ const PATH_OPTIONS: [(&str, &[&str]); 6] = [
     ),
     ("accounts_index", &["--accounts-index-path"]),
     ("accounts_hash_cache", &["--accounts-hash-cache-path"]),
-    ("log", &["--log", "-o"]),
 ];
 
 /// The range that a validator uses without `--dynamic-port-range`.
 const DYNAMIC_PORTS: RangeInclusive<u16> = 8000..=9999;
 const TEST_VALIDATOR_PORTS: RangeInclusive<u16> = 1024..=65534;
 
-/// The paths in the command line, with their purposes. A path with several purposes is listed
-/// several times. Without an option, accounts are in `accounts` of the ledger folder, and snapshots,
-/// which are then not listed, in the ledger folder.
-/// `ledger`: the absolute path of the ledger folder; without it, the path in the command line.
+/// Folders and the log file of the command line, with their purposes. A path with several purposes
+/// is listed several times. Without `--accounts` its default is listed. The default of
+/// `--snapshots`, the ledger folder, is not.
+///
+/// `ledger` is the absolute path of the ledger folder; `None` stands for that of the command line.
 pub fn folders<S: AsRef<OsStr>>(
     validator: &Validator,
     ledger: Option<&Path>,
     arguments: &[S],
 ) -> Vec<(&'static str, PathBuf)> {
-    let ledger = ledger
-        .map(Path::to_owned)
-        .or_else(|| validator.ledger_or_default().map(Path::to_owned));
-    let mut folders: Vec<(&str, PathBuf)> = ledger
-        .clone()
-        .map(|ledger| ("ledger", ledger))
-        .into_iter()
-        .collect();
-    for (purpose, options) in PATH_OPTIONS {
+    let ledger = ledger.or(validator.ledger_or_default());
+    let mut folders = Vec::from_iter(ledger.map(|ledger| ("ledger", ledger.to_owned())));
+    for (purpose, options) in FOLDER_OPTIONS {
         let values = option_values(arguments, options);
         let mut paths = values
             .iter()
             .flat_map(|list| list.as_bytes().split(|byte| *byte == b','))
-            .filter(|path| !matches!(*path, b"" | b"-"))
+            .filter(|path| !path.is_empty())
             .peekable();
-        if let (None, "accounts", Some(ledger)) = (paths.peek(), purpose, &ledger) {
+        if let (None, "accounts", Some(ledger)) = (paths.peek(), purpose, ledger) {
             folders.push((purpose, ledger.join("accounts")));
         }
         folders.extend(paths.map(|path| (purpose, PathBuf::from(OsStr::from_bytes(path)))));
     }
+    let log = { validator.log.clone() }.filter(|log| !matches!(log.to_str(), Some("" | "-")));
+    folders.extend(log.map(|log| ("log", log)));
     folders
 }
 
@@ -128,6 +124,14 @@ mod tests {
             ]
         );
         assert_eq!(found("agave-validator -l /l -o -").len(), 2);
+    }
+
+    #[test]
+    fn the_log_option_of_the_test_validator_takes_no_value() {
+        assert_eq!(
+            found("solana-test-validator --log --reset --ledger /l"),
+            ["ledger /l", "accounts /l/accounts"]
+        );
     }
 
     #[test]

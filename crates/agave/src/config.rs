@@ -24,7 +24,6 @@ pub enum MetricsConfigError {
     NotAPair { position: usize },
     #[error("pair {position} has an unknown key (known are host, db, u, p)")]
     UnknownKey { position: usize },
-    /// All four are required and must not be empty.
     #[error("`{key}` is missing or empty")]
     Missing { key: &'static str },
 }
@@ -79,17 +78,15 @@ impl MetricsConfig {
 impl fmt::Debug for MetricsConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("MetricsConfig")
-            .field("host", &without_userinfo(&self.host))
+            .field("host", &hide_userinfo(&self.host))
             .field("db", &self.db)
             .field("username", &self.username)
             .finish_non_exhaustive()
     }
 }
 
-fn without_userinfo(url: &str) -> String {
-    let (scheme, rest) = url
-        .split_once("//")
-        .map_or(("", url), |(scheme, rest)| (scheme, rest));
+fn hide_userinfo(url: &str) -> String {
+    let (scheme, rest) = url.split_once("//").unwrap_or(("", url));
     let separator = if rest.len() < url.len() { "//" } else { "" };
     match rest.rsplit_once('@') {
         Some((_, host)) => format!("{scheme}{separator}***@{host}"),

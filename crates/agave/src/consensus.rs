@@ -1,9 +1,9 @@
 //! Infers the consensus protocol of a validator from what it reports. Missing evidence proves
 //! nothing.
 //!
-//! Signs of Alpenglow come first, then the others, each in the order of [`Sign`]. Alpenglow needs
-//! one of its signs. Migrating needs none of them, and a processed slot at or after the migration
-//! slot. Only Tower needs a sign each time. Sources: Agave 4.2.2 to 4.5.0-alpha.4. Reasons:
+//! Any sign of Alpenglow proves Alpenglow. Without one, a processed slot at or after the migration
+//! slot proves Migrating, and an earlier one Tower. If one of the two slots is unknown, a sign of
+//! Tower proves Tower. Sources: Agave 4.2.2 to 4.5.0-alpha.4. Reasons:
 //! `docs/decisions/0030-which-consensus.md`.
 
 use crate::rpc::FeatureGate;
@@ -17,10 +17,10 @@ const MIGRATED_CLUSTERS: [(&str, u64); 1] =
     [("5eykt4UsFv8P8NJdTREpY1vzqKqZKvdpKuc147dw2N9d", 459_652_999)];
 
 faultline_metrics::named_enum! {
-    /// In the order of a migration, which never goes back.
+    /// In the order of a migration. A node never returns to an earlier protocol.
     pub enum Protocol {
         Tower = "tower",
-        /// Blocks hold only votes and nothing is rooted until the cluster has a genesis
+        /// Blocks contain only votes and nothing is rooted until the cluster has a genesis
         /// certificate.
         Migrating = "migrating",
         Alpenglow = "alpenglow",
@@ -28,11 +28,11 @@ faultline_metrics::named_enum! {
 }
 
 faultline_metrics::named_enum! {
-    /// What proved the protocol. Of several signs, the first of Alpenglow counts, else the first.
+    /// What proved the protocol. If several signs prove it, the first in this order counts.
     pub enum Sign {
         /// Alpenglow: `getAgGenesisCert` returns a certificate.
         Certificate = "getAgGenesisCert",
-        /// Alpenglow: Votor's event loop reports; it waits for the end of the migration.
+        /// Alpenglow: Votor's event loop reports. The loop begins at the end of the migration.
         EventHandlerStats = "event_handler_stats",
         /// Alpenglow: the datapoint `migration-complete`, or its log line.
         MigrationComplete = "migration-complete",
@@ -46,22 +46,23 @@ faultline_metrics::named_enum! {
         CreditsSize = "size of credits",
         /// Tower, or migrating: the feature gate's account.
         FeatureGate = "feature gate account",
-        /// Tower: optimistic confirmation reports slots; it ends with the migration.
+        /// Tower: reports of optimistic confirmation, which ends with the migration.
         OptimisticSlot = "optimistic_slot",
         /// Tower: finalized slots lag many slots behind confirmed ones, and both advance.
         CommitmentGap = "confirmed ahead of finalized",
     }
 }
 
-/// Every default means unknown.
+/// The default of a field means unknown.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ConsensusEvidence<'a> {
     /// The block's slot in `getAgGenesisCert`. A null result alone proves nothing.
     pub certified_genesis_slot: Option<u64>,
+    /// `event_handler_stats` was reported.
     pub has_event_handler: bool,
     pub is_migration_complete: bool,
     pub reported_genesis_slot: Option<u64>,
-    /// Where the migration begins: `migration-started` reports it some thousand slots before.
+    /// The migration's first slot. `migration-started` reports it thousands of slots earlier.
     pub reported_migration_slot: Option<u64>,
     pub has_credits_marker: bool,
     pub genesis_hash: Option<&'a str>,
@@ -74,11 +75,12 @@ pub struct ConsensusEvidence<'a> {
     pub has_commitment_gap: bool,
 }
 
+/// The inferred protocol.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Consensus {
     pub protocol: Protocol,
     pub sign: Sign,
-    /// The last slot before Alpenglow; 0 if the cluster began with it.
+    /// The last slot before Alpenglow; 0 if the cluster began with Alpenglow.
     pub genesis_slot: Option<u64>,
     pub migration_slot: Option<u64>,
 }
@@ -131,9 +133,8 @@ impl ConsensusEvidence<'_> {
                 Some(_) => Sign::MigrationStarted,
                 None => Sign::FeatureGate,
             };
-            let is_migrating = slot >= migration;
             return Some((
-                if is_migrating {
+                if slot >= migration {
                     Protocol::Migrating
                 } else {
                     Protocol::Tower
@@ -171,9 +172,10 @@ impl ConsensusEvidence<'_> {
 }
 
 impl Consensus {
-    /// Merges a new result of the same process. Migrating and Alpenglow are kept: their datapoints
-    /// come only once, and slots step back when a migration ends. Tower must be proved again.
-    pub fn next(before: Option<Consensus>, now: Option<Consensus>) -> Option<Consensus> {
+    /// Merges the next result for the same process. Migrating and Alpenglow persist: their
+    /// datapoints come only once, and slots step back when a migration ends. Tower must be proved
+    /// again.
+    pub fn merge(before: Option<Consensus>, now: Option<Consensus>) -> Option<Consensus> {
         let Some(before) = before.filter(|before| before.protocol > Protocol::Tower) else {
             return now;
         };

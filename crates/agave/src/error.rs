@@ -38,9 +38,10 @@ impl fmt::Display for Excerpt {
     }
 }
 
+/// Why a line is not a datapoint.
 #[derive(Debug, Clone, Copy, PartialEq, Error)]
 pub enum Reason {
-    /// Longer than the limit of a line; skipped up to the next newline.
+    /// Skipped up to the next newline.
     #[error("line longer than the limit")]
     TooLong,
     #[error("not UTF-8")]
@@ -94,7 +95,6 @@ pub enum Error {
     NotOffered { method: &'static str },
     #[error("no answer to {method}")]
     MissingAnswer { method: &'static str },
-    /// Valid JSON-RPC, but the result has an unexpected type.
     #[error("unexpected result of {method} ({why}): `{text}`")]
     UnexpectedResult {
         method: &'static str,

@@ -71,8 +71,7 @@ pub struct Validator {
     /// `--rpc-port`. `None`: no JSON-RPC, except for solana-test-validator, which then uses 8899.
     pub rpc_port: Option<u16>,
     /// Address or host of the JSON-RPC listener: `--rpc-bind-address`; else 127.0.0.1 with
-    /// `--private-rpc`; else the first `--bind-address`. `None` if none
-    /// is given: it then listens on all addresses.
+    /// `--private-rpc`; else the first `--bind-address`; else `None`, which is all addresses.
     pub rpc_host: Option<String>,
     /// `--vote-account`, if it is an address and not the path of a keypair.
     pub vote_account: Option<PublicKey>,
@@ -100,7 +99,7 @@ pub enum PohCpu {
 pub const DEFAULT_HEALTH_DISTANCE: u64 = 128;
 
 impl Validator {
-    /// `None` for Frankendancer, whose file names it.
+    /// `None` for Frankendancer, whose configuration file names the ledger.
     pub fn ledger_or_default(&self) -> Option<&Path> {
         self.ledger
             .as_deref()

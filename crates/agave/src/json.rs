@@ -1,5 +1,5 @@
-//! JSON-RPC 2.0 for the admin socket and the RPC port. Answers may be hostile: values are borrowed
-//! from the body or small, and lists are bounded.
+//! JSON-RPC 2.0 for the admin socket and the RPC port. Answers may be hostile, so values are
+//! small or borrowed from the body, and lists are bounded.
 
 use serde::{
     Deserialize,
@@ -11,9 +11,10 @@ use std::{collections::HashMap, fmt, hash::Hash, marker::PhantomData};
 use crate::{Error, Excerpt};
 
 const METHOD_NOT_FOUND: i64 = -32601;
-/// serde_json copies strings with escapes and tracks each nesting level. Bodies up to this size
-/// need no check.
+/// Maximum length of a string, because serde_json copies strings with escapes. A body up to this
+/// size needs no check of strings and depth.
 const MAX_STRING_BYTES: usize = 64 << 10;
+/// Maximum nesting, because serde_json stores each level.
 const MAX_DEPTH: usize = 128;
 /// Maximum entries of a list; mainnet-beta has 5,000 nodes.
 pub const MAX_ENTRIES: usize = 1 << 16;
@@ -81,7 +82,8 @@ impl ErrorObject<'_> {
 }
 
 pub fn read<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, Error> {
-    // serde_json checks each text of bytes by itself, which takes longer, and ignores some.
+    // `serde_json::from_slice` checks UTF-8 of each string alone, which takes longer, and does not
+    // check ignored strings.
     let read = check_strings_and_depth(body)
         .and_then(|()| str::from_utf8(body).map_err(|_| "it is not UTF-8"))
         .map_err(serde_json::Error::custom)
@@ -110,7 +112,7 @@ fn reason(error: &serde_json::Error) -> String {
     shown.take(MAX_REASON_CHARS).collect()
 }
 
-/// Refuses bodies from which serde_json would copy large strings.
+/// Refuses bodies from which serde_json would copy large strings or store many levels.
 fn check_strings_and_depth(body: &[u8]) -> Result<(), &'static str> {
     if body.len() <= MAX_STRING_BYTES {
         return Ok(());
@@ -131,10 +133,11 @@ fn check_strings_and_depth(body: &[u8]) -> Result<(), &'static str> {
     Ok(())
 }
 
-/// The text after the closing quote. serde_json reports an unterminated string.
+/// The text after the closing quote; `None` if the string is too long. It is empty for an
+/// unterminated string, which serde_json reports.
 fn after_string(text: &[u8]) -> Option<&[u8]> {
     let mut start = 0;
-    while let Some(found) = memchr::memchr2(b'"', b'\\', text.get(start..)?) {
+    while let Some(found) = memchr::memchr2(b'"', b'\\', text.get(start..).unwrap_or_default()) {
         let offset = start + found;
         if offset > MAX_STRING_BYTES {
             return None;
@@ -184,7 +187,7 @@ pub trait TolerantField<'de>: Sized {
         None
     }
 
-    /// Reads all entries.
+    /// Must read all entries, even if the result is `None`.
     fn from_list<A: SeqAccess<'de>>(mut list: A) -> Result<Option<Self>, A::Error> {
         while list.next_element::<IgnoredAny>()?.is_some() {}
         Ok(None)
@@ -219,16 +222,14 @@ impl<'de, T: TolerantField<'de> + Copy + Default, const LENGTH: usize> TolerantF
     }
 }
 
-/// Reads one field of an entry: `None` if it is null or has the wrong type. So one bad field does
-/// not discard the entry. A number beyond `f64` and half a surrogate pair are errors of the whole
-/// text.
+/// Reads one field of an entry. Null or a wrong type gives `None`, so that a bad field does not
+/// discard the entry. A number beyond `f64` or half a surrogate pair makes the whole body invalid.
 pub fn tolerant<'de, T: TolerantField<'de>, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<T>, D::Error> {
     Tolerant::deserialize(deserializer).map(|Tolerant(value)| value)
 }
 
-/// The value of a [`TolerantField`]; `None` for null or another type.
 pub struct Tolerant<T>(pub Option<T>);
 
 impl<'de, T: TolerantField<'de>> Deserialize<'de> for Tolerant<T> {
@@ -335,6 +336,8 @@ mod tests {
         let deep = read(nested(MAX_DEPTH + 1)).unwrap_err();
         assert!(deep.contains("too deeply"), "{deep}");
         assert!(read(format!("\"[[[{{\" {fill}")).is_ok(), "in a text");
+        let cut = read(format!("{fill}\"\\")).unwrap_err();
+        assert!(cut.contains("EOF while parsing a string"), "{cut}");
     }
 
     #[test]

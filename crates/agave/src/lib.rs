@@ -17,8 +17,8 @@
 //! | [`identify`] | whether a process is a validator, from its name and arguments |
 //! | [`arguments`] | folders and ports in its arguments |
 //! | [`threads`] | the pool of a thread, from its name |
-//! | [`version`] | facts that depend on the release |
-//! | [`consensus`] | the consensus protocol, from the other modules |
+//! | [`version`] | releases, clients, and properties of a release |
+//! | [`consensus`] | the consensus protocol, from results of the other modules |
 //! | [`admission`] | the price of Alpenglow's admission ticket for an epoch |
 //! | [`config`] | the variable `SOLANA_METRICS_CONFIG` |
 //!

@@ -9,8 +9,8 @@
 //! raw newlines, commas and backslashes; a float may have no decimal point; a `u64` above
 //! `i64::MAX` arrives negative; the field part may be missing.
 //!
-//! One value cannot be read back: a string *ending* in a backslash, because its closing quote looks
-//! escaped. Such a line is bad; the splitter's rule keeps the damage to that line.
+//! A string that ends in a backslash cannot be read, because its closing quote looks escaped. Such
+//! a line is bad. The resynchronization of [`LineSplitter`] limits the damage to that line.
 
 mod point;
 mod splitter;

@@ -4,10 +4,11 @@
 //! [2025-03-01T12:00:00.123456789Z INFO  solana_metrics::metrics] datapoint: bank_frozen slot=7i hash="x"
 //! ```
 //!
-//! Unlike a pushed datapoint, a logged one has no `host_id`, and spaces separate its fields. The
-//! time is when the line was printed: some milliseconds after the point was made, and up to 5 s
-//! behind a slow sink. Continuation lines of a message are indented by four spaces. Frankendancer
-//! prints the same message behind its own line head, whose time is not read.
+//! Time, level and target in brackets are the line head. The time is that of printing: some
+//! milliseconds after the point's creation, or up to 5 s if the receiver of pushes is slow. Unlike
+//! a pushed datapoint, a logged one has no `host_id`, and spaces separate its fields. Continuation
+//! lines of a message are indented by four spaces. Frankendancer prints the same message after
+//! another line head, which is not parsed.
 
 mod splitter;
 
@@ -23,12 +24,12 @@ const DATAPOINT: &str = "datapoint: ";
 pub struct LogLine<'a> {
     /// Unix nanoseconds. `None` without Agave's line head.
     pub time_ns: Option<i64>,
-    /// The whole line without Agave's line head.
+    /// The line after Agave's line head; the whole line if it has none.
     pub message: &'a str,
 }
 
 impl<'a> LogLine<'a> {
-    /// Parses one line without its newline, or one record of [`LogSplitter`]. It never fails.
+    /// Parses one line without its newline, or one record of [`LogSplitter`].
     pub fn parse(line: &'a str) -> Self {
         Self::parse_head(line).unwrap_or(Self {
             time_ns: None,
@@ -46,8 +47,8 @@ impl<'a> LogLine<'a> {
         })
     }
 
-    /// Behind Agave's line head the message must begin with the datapoint. Behind any other head
-    /// the datapoint is searched for.
+    /// After Agave's line head the message must begin with the datapoint. In a line without that
+    /// head, the datapoint may begin anywhere.
     pub fn point(&self) -> Option<Result<Point<'a>, BadLine>> {
         let text = match self.time_ns {
             Some(_) => self.message.strip_prefix(DATAPOINT)?,
@@ -60,9 +61,9 @@ impl<'a> LogLine<'a> {
         if self.message == "Validator initialized" {
             return Some(Progress::Initialized);
         }
-        let entry = MESSAGES
+        let entry = PREFIXES
             .iter()
-            .find(|(start, _)| matches_start(self.message, start))?;
+            .find(|(prefix, _)| matches_prefix(self.message, prefix))?;
         Some(entry.1)
     }
 
@@ -143,7 +144,7 @@ fn unix_nanos(text: &str) -> Option<i64> {
 /// begins with a subject and a colon; the subject is the identity, except at start-up.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Migration {
-    /// The feature is active. Blocks hold only votes from this slot on.
+    /// The feature is active. Blocks contain only votes from this slot on.
     Starts {
         slot: u64,
     },
@@ -160,7 +161,7 @@ fn number_after(text: &str, words: &str) -> Option<u64> {
         .ok()
 }
 
-/// Start-up messages in the log of Agave 2.0.5 to 4.4.0, by its source code. Others give `None`.
+/// Start-up messages of Agave 2.0.5 to 4.4.0, from its source code.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Progress {
     /// Repeated every 5 s, only when logging to a file.
@@ -177,8 +178,8 @@ pub enum Progress {
     Initialized,
 }
 
-/// How the messages begin. `#` stands for digits.
-const MESSAGES: [(&str, Progress); 11] = [
+/// Prefixes of the messages. `#` stands for digits.
+const PREFIXES: [(&str, Progress); 11] = [
     ("Downloading # bytes from ", Progress::Downloading),
     ("downloaded # bytes ", Progress::Downloading),
     ("snapshot untar took ", Progress::Unpacked),
@@ -195,9 +196,9 @@ const MESSAGES: [(&str, Progress); 11] = [
     ),
 ];
 
-fn matches_start(message: &str, start: &str) -> bool {
-    let Some((head, tail)) = start.split_once('#') else {
-        return message.starts_with(start);
+fn matches_prefix(message: &str, prefix: &str) -> bool {
+    let Some((head, tail)) = prefix.split_once('#') else {
+        return message.starts_with(prefix);
     };
     message.strip_prefix(head).is_some_and(|rest| {
         let after = rest.trim_start_matches(|c: char| c.is_ascii_digit());
@@ -211,9 +212,9 @@ fn matches_start(message: &str, start: &str) -> bool {
 #[derive(Debug, Clone, Copy)]
 pub struct FrozenBank<'a> {
     pub slot: u64,
-    /// The bank hash: equal hashes mean equal replays. `None` if the line has none.
+    /// The bank hash: equal hashes mean equal replays.
     pub hash: Option<&'a str>,
-    /// Signatures of the slot's transactions; `None` if the line has none.
+    /// Signatures of the slot's transactions.
     pub signatures: Option<u64>,
 }
 
@@ -221,11 +222,11 @@ pub struct FrozenBank<'a> {
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct ReplayTimings {
     /// Lookups, waits and loads of the program cache, summed over threads and slots. `None` unless
-    /// the line has 14 metrics (2.1 to 2.3), because only the order identifies them.
+    /// the line has 14 metrics (2.1 to 2.3), because only their order identifies them.
     pub program_cache_us: Option<u64>,
 }
 
-/// Metrics of `ExecuteTimings` in 2.1 to 2.3, and the position of one of them.
+/// Number of metrics of `ExecuteTimings` in 2.1 to 2.3.
 const METRIC_COUNT: usize = 14;
 const PROGRAM_CACHE_INDEX: usize = 11;
 

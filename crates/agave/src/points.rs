@@ -12,8 +12,7 @@ use crate::{
     line::{Field, Point, Value},
 };
 
-/// Covers 14 minutes with slots of 0.2 s. A slot before them that is
-/// reported again counts in full.
+/// Covers 14 minutes with slots of 0.2 s. An older slot that is reported again counts in full.
 const MAX_SLOTS: usize = 4096;
 
 /// The highest count of each slot, for a sum over slots that never falls. A slot is reported again
@@ -90,7 +89,6 @@ impl FromValue for String {
     }
 }
 
-/// A datapoint without members.
 impl Datapoint for () {
     fn set_field<'v>(&mut self, _: &str, _: impl FnOnce() -> Option<Value<'v>>) {}
 }
@@ -113,8 +111,8 @@ fn decode<T: Datapoint>(
 }
 
 /// Declares each datapoint once: documentation, name, type, and its members with documentation,
-/// name, type and key. A tag is a member of type `bool`. `in TABLE`, the
-/// datapoint's table in a recording, is not used here.
+/// name, type and key. A tag is a member of type `bool`. `in TABLE`, the table in a recording, is
+/// ignored.
 macro_rules! datapoints {
     ($(
         $(#[$doc:meta])*

@@ -6,7 +6,7 @@ use thiserror::Error;
 
 use crate::json;
 
-/// An address, validated on input. So text from a node becomes a label only if it is an address.
+/// An address. It is validated when it is parsed, so a node cannot put other text into a label.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct PublicKey([u8; 32]);
 
@@ -19,7 +19,7 @@ impl FromStr for PublicKey {
 
     fn from_str(text: &str) -> Result<Self, InvalidPublicKey> {
         let mut key = [0; 32];
-        // One answer to getVoteAccounts has 4,000 of them: `bs58` needs several times as long.
+        // `bs58` takes several times as long, and an answer to getVoteAccounts has 4,000 addresses.
         five8::decode_32(text, &mut key).map_err(|_| InvalidPublicKey)?;
         Ok(Self(key))
     }

@@ -32,7 +32,7 @@ faultline_metrics::named_enum! {
         Processed = "processed",
         /// Optimistically confirmed; the same as finalized under Alpenglow.
         Confirmed = "confirmed",
-        /// Rooted: about 32 slots behind under Tower, one or two under Alpenglow.
+        /// Rooted: about 32 slots behind `Processed` under Tower, one or two under Alpenglow.
         Finalized = "finalized",
     }
 }
@@ -129,9 +129,9 @@ pub struct EpochInfo {
 pub enum Health {
     /// Within `--health-check-slot-distance` of the cluster.
     Ok,
-    /// Error -32005.
     Unhealthy {
-        /// `None` if the node does not know yet.
+        /// `None` if the node does not know the cluster's newest slot: after each start, and since
+        /// 4.5 always under Tower.
         slots_behind: Option<u64>,
     },
 }
@@ -139,8 +139,7 @@ pub enum Health {
 impl Health {
     const NODE_UNHEALTHY: i64 = -32005;
 
-    /// `None` if the node does not know the cluster's newest slot: after each start, and since 4.5
-    /// during all of Tower.
+    /// `None` if an unhealthy node does not report `slots_behind`.
     pub fn is_healthy(&self) -> Option<bool> {
         match self {
             Health::Ok => Some(true),
@@ -250,7 +249,7 @@ impl RequestBatch {
             let position = position.ok_or(Error::MissingAnswer {
                 method: call.method(),
             })?;
-            call.parse_answer(responses.swap_remove(position))
+            call.parse_answer(responses.remove(position))
         };
         Ok((1..).zip(&self.calls).map(&mut match_answer).collect())
     }
@@ -271,12 +270,12 @@ pub fn request_body(method: &'static str, params: &Value, id: u64) -> String {
     json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).to_string()
 }
 
-/// Checks the id and that the node did not refuse; ignores the result.
+/// Checks that the answer has this id and no error; ignores the result.
 pub fn check_answer(method: &'static str, id: u64, body: &[u8]) -> Result<(), Error> {
-    result::<IgnoredAny>(method, id, body).map(drop)
+    read_result::<IgnoredAny>(method, id, body).map(drop)
 }
 
-pub fn result<'a, T: Deserialize<'a>>(
+pub fn read_result<'a, T: Deserialize<'a>>(
     method: &'static str,
     id: u64,
     body: &'a [u8],

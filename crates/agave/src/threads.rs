@@ -9,9 +9,9 @@ pub const UNNAMED: &str = "unnamed";
 /// The thread name without its index and the separator before it. Fit for a label: control
 /// characters and bytes that are not UTF-8 become U+FFFD.
 ///
-/// `solScHandler07`: `solScHandler`; `solIdxFlusher10`, cut from `solIdxFlusher100`:
-/// `solIdxFlusher`; `iou-wrk-1234`: `iou-wrk`; `net:0`: `net`. `rocksdb:low` and `tokio-runtime-w`
-/// stay.
+/// `solScHandler07` becomes `solScHandler`, `iou-wrk-1234` becomes `iou-wrk`, and `net:0` becomes
+/// `net`. `solIdxFlusher10`, which the kernel cut from `solIdxFlusher100`, becomes `solIdxFlusher`.
+/// `rocksdb:low` and `tokio-runtime-w` do not change.
 pub fn pool_name(comm: &[u8]) -> Cow<'_, str> {
     let comm = comm.strip_suffix(b"\n").unwrap_or(comm).trim_ascii();
     let length = comm

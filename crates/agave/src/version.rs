@@ -1,5 +1,5 @@
-//! Facts that depend on the release, from the sources of 2.0.5 to 4.5.0-alpha.4. A newer release
-//! gets the newest facts.
+//! Versions, clients, and properties of releases, from the sources of 2.0.5 to 4.5.0-alpha.4. A
+//! newer release has the properties of the newest known one.
 
 use std::fmt;
 
@@ -73,6 +73,7 @@ pub struct Release {
 
 #[derive(Debug, PartialEq)]
 pub struct Version {
+    /// As printed: an encoded number is not decoded.
     pub shown_number: (u32, u32, u32),
     /// `jito`, `beta.1`.
     pub suffix: Option<String>,
@@ -91,7 +92,7 @@ impl fmt::Display for Version {
 
 impl Version {
     /// Parses `2.1.14`, `2.1.14-jito`, `v2.1.14`, `2.1.14 (src:..; feat:.., client:Agave)`, and any
-    /// of these behind a program's name.
+    /// of these after a program's name.
     pub fn parse(text: &str) -> Result<Self, Error> {
         let (head, details) = text.split_once('(').unwrap_or((text, ""));
         let number_and_suffix = head
@@ -130,13 +131,13 @@ impl Version {
         })
     }
 
-    /// The number of [`Version::release`]. Prereleases have the facts of their release.
+    /// The number of [`Version::release`]. A prerelease counts as its release.
     pub fn agave_number(&self) -> (u32, u32, u32) {
         self.release().number
     }
 
-    /// The Agave release whose facts apply. For Frankendancer it is the embedded one (`0.503.20214`
-    /// runs Agave 2.2.14, `0.101.0-beta.40002` runs 4.0.0-beta.2).
+    /// The Agave release that runs. For Frankendancer it is the embedded one (2.2.14 in
+    /// `0.503.20214`, 4.0.0-beta.2 in `0.101.0-beta.40002`).
     pub fn release(&self) -> Release {
         let release = decode_gossip_version(
             self.shown_number,
@@ -155,7 +156,7 @@ impl Version {
     }
 }
 
-/// Size after an eviction pass: 90 % of `capacity`, rounded down.
+/// Size of the program cache after an eviction pass: 90 % of `capacity`, rounded down.
 pub fn shrink_target(capacity: u64) -> u64 {
     u64::try_from(u128::from(capacity) * 90 / 100).unwrap_or(capacity)
 }
@@ -234,9 +235,9 @@ fn decode_gossip_version((major, minor, patch): (u32, u32, u32), suffix: &str) -
 /// Bits of the minor number in gossip. The two bits above them are the kind of prerelease.
 const MINOR_BITS: u32 = 14;
 
-/// Agave's release in a Frankendancer version 0.x. The third number holds it (20214 is 2.2.14). In
-/// a prerelease the prerelease number holds it, with Agave's prerelease in the last two digits
-/// (40002 is 4.0.0-beta.2).
+/// Agave's release in a Frankendancer version 0.x. In a stable version, the third number encodes it
+/// (20214 is 2.2.14). In a prerelease, the prerelease number does, and its last two digits are
+/// Agave's prerelease number (40002 is 4.0.0-beta.2).
 fn embedded_agave(release: Release) -> Option<Release> {
     let (0, _, patch) = release.number else {
         return None;

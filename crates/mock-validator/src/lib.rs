@@ -19,7 +19,8 @@ use std::{
 
 /// Process name in the kernel, regardless of the file's name.
 pub const PROGRAM_NAME: &str = "agave-validator";
-pub const GENESIS_BLOCK: u64 = SLOTS_IN_EPOCH + 4_999;
+/// The last slot before Alpenglow.
+pub const GENESIS_SLOT: u64 = SLOTS_IN_EPOCH + 4_999;
 
 const SLOTS_IN_EPOCH: u64 = 432_000;
 /// Slots without a block since genesis.
@@ -36,14 +37,14 @@ const NO_SUCH_METHOD: RpcError = (-32601, Cow::Borrowed("Method not found"), Val
 
 /// The consensus protocol of a node. It determines the release and the format of the answers.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Consensus {
+pub enum Protocol {
     /// Release 2.1.14.
     Tower,
     /// Release 4.4.0. The migration was in epoch 1.
     Alpenglow,
 }
 
-impl Consensus {
+impl Protocol {
     #[must_use]
     pub const fn agave_version(self) -> &'static str {
         match self {
@@ -74,24 +75,26 @@ impl Consensus {
 /// State of a mock validator at one moment, from which it answers.
 #[derive(Debug)]
 pub struct NodeState {
-    pub consensus: Consensus,
+    pub protocol: Protocol,
     /// Determines rewards.
     pub slot_time: Duration,
     pub identity: String,
-    /// `IP:PORT`; `None` if it does not answer JSON-RPC.
+    /// `IP:PORT`; `None` if the node does not answer JSON-RPC.
     pub rpc_address: Option<String>,
+    /// Since the Unix epoch.
     pub started: Duration,
-    /// Whether its services run: it has completed its start.
+    /// Whether the node has completed its start.
     pub is_running: bool,
     /// The result of `startProgress`.
     pub progress: Value,
-    /// Newest replayed slot, at least [`Consensus::root_depth`]; with Alpenglow above
-    /// [`GENESIS_BLOCK`].
+    /// Newest replayed slot, at least [`Protocol::root_depth`]; with Alpenglow above
+    /// [`GENESIS_SLOT`].
     pub slot: u64,
+    /// Newest slot of the cluster.
     pub tip: u64,
     /// Since genesis, up to `slot`.
     pub transactions: u64,
-    /// Voting validators with stake, including this one. 0 if this one does not vote and lists no
+    /// Voting validators with stake, including this one. With 0, this node neither votes nor lists
     /// vote accounts.
     pub voters: u64,
 }
@@ -128,7 +131,7 @@ impl NodeState {
                 "Retry once validator start up is complete".into(),
                 Value::Null,
             )),
-            "validatorAdmissionTicketStatus" if self.consensus == Consensus::Alpenglow => {
+            "validatorAdmissionTicketStatus" if self.protocol == Protocol::Alpenglow => {
                 Ok(votes::admission(self))
             }
             _ => Err(NO_SUCH_METHOD),
@@ -145,8 +148,8 @@ impl NodeState {
                 .and_then(Value::as_str)
             {
                 Some("processed") => slot,
-                Some("confirmed") => slot.saturating_sub(self.consensus.confirmed_depth()),
-                _ => slot.saturating_sub(self.consensus.root_depth()),
+                Some("confirmed") => slot.saturating_sub(self.protocol.confirmed_depth()),
+                _ => slot.saturating_sub(self.protocol.root_depth()),
             })),
             "getEpochInfo" => Ok(json!({
                 "absoluteSlot": slot,
@@ -170,10 +173,10 @@ impl NodeState {
             )),
             "getMaxShredInsertSlot" => Ok(json!(self.tip)),
             "getVersion" => {
-                Ok(json!({"solana-core": self.consensus.agave_version(), "feature-set": 0}))
+                Ok(json!({"solana-core": self.protocol.agave_version(), "feature-set": 0}))
             }
             "getIdentity" => Ok(json!({"identity": self.identity})),
-            "getAgGenesisCert" if self.consensus == Consensus::Alpenglow => {
+            "getAgGenesisCert" if self.protocol == Protocol::Alpenglow => {
                 Ok(votes::genesis_certificate())
             }
             "getVoteAccounts" if self.voters == 0 => Ok(json!({"current": [], "delinquent": []})),
@@ -185,7 +188,7 @@ impl NodeState {
     }
 
     fn context(&self) -> Value {
-        json!({"apiVersion": self.consensus.agave_version(), "slot": self.slot})
+        json!({"apiVersion": self.protocol.agave_version(), "slot": self.slot})
     }
 }
 
@@ -209,8 +212,8 @@ fn response(request: &Value, outcome: Result<Value, RpcError>) -> Value {
     }
 }
 
-/// A ledger's lock and admin socket, which show that a validator runs there. Dropping it
-/// releases the lock and ends the socket; `admin.rpc` stays.
+/// Lock and admin socket of a ledger. Dropping it releases the lock and closes the socket; the file
+/// `admin.rpc` stays.
 #[derive(Debug)]
 pub struct Ledger {
     _lock: File,
@@ -218,8 +221,8 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// Locks `ledger.lock` and listens at `admin.rpc`, for its own user only. Fails if another
-    /// process has the lock.
+    /// Locks `ledger.lock` and listens at `admin.rpc`, which only this user may open. Fails if
+    /// another process has the lock.
     pub fn lock(folder: &Path) -> io::Result<Self> {
         let lock = File::create(folder.join("ledger.lock"))?;
         lock.try_lock()?;
@@ -240,7 +243,7 @@ impl Ledger {
     /// are short. Answers end with a newline.
     pub fn serve(&self, answer: impl Fn(&Value) -> String) {
         for stream in self.socket.incoming() {
-            // A client that disconnects, or is silent for too long, loses only its answer.
+            // An error of one client, such as a timeout, must not end the loop.
             drop(stream.and_then(|stream| answer_requests(&stream, &answer)));
         }
     }

@@ -1,26 +1,26 @@
-//! Answers of a voting mock validator about votes, leader slots and other nodes. They depend only
-//! on [`NodeState`].
+//! Answers of a voting mock validator about votes, leader slots and other nodes. Answers depend
+//! only on [`NodeState`].
 //!
-//! The validator votes for nearly each slot, leads four slots in every four hundred and loses some
+//! The validator votes for nearly each slot, leads four slots in every four hundred and skips some
 //! of them.
 
 use serde_json::{Map, Value, json};
 
-use super::{Consensus, GENESIS_BLOCK, NodeState, SLOTS_IN_EPOCH};
+use super::{GENESIS_SLOT, NodeState, Protocol, SLOTS_IN_EPOCH};
 
 const GENESIS_HASH: &str = "DemoGenesis111111111111111111111111111111111";
 
-/// Price of a Tower vote; there is one for each slot.
+/// Price of a Tower vote; each slot has one vote.
 const VOTE_LAMPORTS: u64 = 5_000;
-/// Balances of its identity at the end of an epoch, and of its vote account.
+/// Balances of the identity at the end of an epoch, and of the vote account.
 const IDENTITY_LAMPORTS: u64 = 40 * LAMPORTS_PER_SOL;
 const VOTE_ACCOUNT_LAMPORTS: u64 = 3 * LAMPORTS_PER_SOL;
-/// Leader turns, in slots: interval, offset of the first one in an epoch, and length.
+/// Turns as leader, in slots: interval, offset of the first turn in an epoch, and length.
 const TURN_PERIOD: u64 = 400;
 const TURN_OFFSET: u64 = 200;
 const TURN_SLOTS: u64 = 4;
-/// One leader turn in this many is lost.
-const LOST_TURN_PERIOD: u64 = 25;
+/// One turn in this many is skipped.
+const SKIPPED_TURN_PERIOD: u64 = 25;
 
 /// The other validators, repeated: stake in SOL, credits for a hundred slots, version.
 const OTHERS: [(u64, u64, Version); 5] = [
@@ -30,7 +30,7 @@ const OTHERS: [(u64, u64, Version); 5] = [
     (300_000, 1_540, Version::Newer),
     (100_000, 1_212, Version::Older),
 ];
-/// Of the mock validator.
+/// Credits of the mock validator itself.
 const CREDITS_PER_HUNDRED_SLOTS: u64 = 1_586;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -41,13 +41,13 @@ enum Version {
 }
 
 impl Version {
-    fn number(self, consensus: Consensus) -> &'static str {
-        match (self, consensus) {
-            (Self::Same, consensus) => consensus.agave_version(),
-            (Self::Newer, Consensus::Tower) => "2.1.15",
-            (Self::Older, Consensus::Tower) => "2.0.20",
-            (Self::Newer, Consensus::Alpenglow) => "4.4.1",
-            (Self::Older, Consensus::Alpenglow) => "4.3.2",
+    fn number(self, protocol: Protocol) -> &'static str {
+        match (self, protocol) {
+            (Self::Same, protocol) => protocol.agave_version(),
+            (Self::Newer, Protocol::Tower) => "2.1.15",
+            (Self::Older, Protocol::Tower) => "2.0.20",
+            (Self::Newer, Protocol::Alpenglow) => "4.4.1",
+            (Self::Older, Protocol::Alpenglow) => "4.3.2",
         }
     }
 }
@@ -69,9 +69,9 @@ pub fn answer(state: &NodeState, method: &str, params: &Value) -> Option<Value> 
             with_slot(json!(VOTE_ACCOUNT_LAMPORTS))
         }
         "getBalance" if params.get(0)?.as_str() == Some(&state.identity) => {
-            let votes = match state.consensus {
-                Consensus::Tower => SLOTS_IN_EPOCH - index,
-                Consensus::Alpenglow => 0,
+            let votes = match state.protocol {
+                Protocol::Tower => SLOTS_IN_EPOCH - index,
+                Protocol::Alpenglow => 0,
             };
             with_slot(json!(IDENTITY_LAMPORTS + votes * VOTE_LAMPORTS))
         }
@@ -86,7 +86,7 @@ pub fn answer(state: &NodeState, method: &str, params: &Value) -> Option<Value> 
             let node = |pubkey: &str, version: Version| {
                 json!({
                     "pubkey": pubkey,
-                    "version": version.number(state.consensus),
+                    "version": version.number(state.protocol),
                     "featureSet": u32::from(version != Version::Same),
                 })
             };
@@ -104,8 +104,8 @@ fn others(state: &NodeState) -> impl Iterator<Item = (u64, (u64, u64, Version))>
     (2..=state.voters).zip(OTHERS.into_iter().cycle())
 }
 
-/// A base58 address of 32 bytes; base58 has no 0. The padding consists of ones, so a letter makes
-/// the address of 12 differ from that of 2.
+/// A base58 address of 32 bytes. `z` stands for 0, which base58 lacks. A letter distinguishes 12
+/// from 2, because the padding consists of ones.
 fn validator_address(kind: &str, number: u64) -> String {
     let letter = if number < 10 { "" } else { "x" };
     format!(
@@ -117,7 +117,7 @@ fn validator_address(kind: &str, number: u64) -> String {
 }
 
 fn vote_accounts(state: &NodeState) -> Vec<Value> {
-    let last_vote = state.slot.saturating_sub(state.consensus.confirmed_depth());
+    let last_vote = state.slot.saturating_sub(state.protocol.confirmed_depth());
     let other_accounts = others(state).map(|(number, (stake, credits, _))| {
         let vote = validator_address("Vote", number);
         vote_account(
@@ -128,7 +128,7 @@ fn vote_accounts(state: &NodeState) -> Vec<Value> {
             last_vote,
         )
     });
-    let lag = u64::from(state.consensus == Consensus::Alpenglow);
+    let lag = u64::from(state.protocol == Protocol::Alpenglow);
     let own_account = vote_account(
         state,
         VOTE_ACCOUNT,
@@ -146,9 +146,9 @@ fn vote_account(
     (stake, credits): (u64, u64),
     last_vote: u64,
 ) -> Value {
-    let is_tower = state.consensus == Consensus::Tower;
+    let is_tower = state.protocol == Protocol::Tower;
     let root = if is_tower {
-        state.slot.saturating_sub(state.consensus.root_depth() + 1)
+        state.slot.saturating_sub(state.protocol.root_depth() + 1)
     } else {
         last_vote
     };
@@ -168,7 +168,7 @@ fn vote_account(
     account
 }
 
-/// Block production of the epoch up to slot `index`. The other validators lose three slots in a
+/// Block production of the epoch up to slot `index`. The other validators skip three slots in a
 /// hundred.
 fn block_production(state: &NodeState, index: u64) -> Value {
     let turns = (index + TURN_PERIOD - TURN_OFFSET) / TURN_PERIOD;
@@ -178,12 +178,12 @@ fn block_production(state: &NodeState, index: u64) -> Value {
     } else {
         0
     });
-    let lost_slots = turns / LOST_TURN_PERIOD * TURN_SLOTS;
+    let skipped_slots = turns / SKIPPED_TURN_PERIOD * TURN_SLOTS;
     let other_slots = index + 1 - own_slots;
     let by_identity = Map::from_iter([
         (
             state.identity.clone(),
-            json!([own_slots, own_slots.saturating_sub(lost_slots)]),
+            json!([own_slots, own_slots.saturating_sub(skipped_slots)]),
         ),
         (
             validator_address("Node", 2),
@@ -222,26 +222,26 @@ fn credits_until(slot: u64, per_hundred_slots: u64) -> Vec<[u64; 3]> {
 const MARKER: [u64; 3] = [u64::MAX; 3];
 /// 1 SOL of stake earns one lamport in a slot of this many milliseconds: about 6.7 % a year.
 const MS_PER_LAMPORT: u64 = 472;
-/// Tower credits for a hundred slots if each vote is immediate.
-const MAX_CREDITS: u64 = 1_600;
+/// Tower credits if each vote is immediate.
+const MAX_CREDITS_PER_HUNDRED_SLOTS: u64 = 1_600;
 
 pub fn genesis_certificate() -> Value {
     json!({
-        "block": {"slot": GENESIS_BLOCK, "blockId": vec![7; 32]},
+        "block": {"slot": GENESIS_SLOT, "blockId": vec![7; 32]},
         "signature": {"signature": vec![7; 192], "bitmap": [0, 6, 0, 63]},
     })
 }
 
-/// Entries of `epochCredits`, more than an answer contains. Lamports continue from the last
+/// Entries of `epochCredits`, possibly more than an answer contains. Lamports are added to the last
 /// credits.
 fn alpenglow_credits(state: &NodeState, stake: u64, per_hundred_slots: u64) -> Vec<[u64; 3]> {
-    let (migration, epoch) = (GENESIS_BLOCK / SLOTS_IN_EPOCH, state.slot / SLOTS_IN_EPOCH);
+    let (migration, epoch) = (GENESIS_SLOT / SLOTS_IN_EPOCH, state.slot / SLOTS_IN_EPOCH);
     let first = migration.max(epoch.saturating_sub(MAX_CREDIT_ENTRIES as u64 - 1));
-    let mut entries = credits_until(GENESIS_BLOCK, per_hundred_slots);
+    let mut entries = credits_until(GENESIS_SLOT, per_hundred_slots);
     let tower_credits = entries.last().map_or(0, |[_, end, _]| *end);
     entries.push(MARKER);
     let lamports_at = |slot: u64| {
-        let slots = slot.min(state.slot).saturating_sub(GENESIS_BLOCK);
+        let slots = slot.min(state.slot).saturating_sub(GENESIS_SLOT);
         tower_credits + reward(state, stake, per_hundred_slots, slots)
     };
     let entry = |epoch_number: u64| {
@@ -257,7 +257,7 @@ fn alpenglow_credits(state: &NodeState, stake: u64, per_hundred_slots: u64) -> V
 
 fn reward(state: &NodeState, stake: u64, per_hundred_slots: u64, slots: u64) -> u64 {
     let ms = u64::try_from(state.slot_time.as_millis()).unwrap_or(u64::MAX);
-    stake * slots * ms / MS_PER_LAMPORT / MAX_CREDITS * per_hundred_slots
+    stake * slots * ms / MS_PER_LAMPORT / MAX_CREDITS_PER_HUNDRED_SLOTS * per_hundred_slots
 }
 
 pub fn admission(state: &NodeState) -> Value {
@@ -281,7 +281,7 @@ mod tests {
 
     fn state(slot: u64) -> NodeState {
         NodeState {
-            consensus: Consensus::Tower,
+            protocol: Protocol::Tower,
             slot_time: Duration::from_millis(400),
             identity: "DemoFauLtLine1111111111111111111111111111111".to_owned(),
             rpc_address: None,

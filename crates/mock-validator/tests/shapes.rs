@@ -6,7 +6,7 @@
 )]
 
 use faultline_agave::rpc::{CreditUnit, VoteAccounts};
-use faultline_mock_validator::{Consensus, GENESIS_BLOCK, NodeState};
+use faultline_mock_validator::{GENESIS_SLOT, NodeState, Protocol};
 use serde_json::{Map, Value, json};
 use std::{collections::BTreeSet, path::Path, time::Duration};
 
@@ -15,7 +15,7 @@ const SLOTS_IN_EPOCH: u64 = 432_000;
 
 fn node(slot: u64, behind: u64) -> NodeState {
     NodeState {
-        consensus: Consensus::Alpenglow,
+        protocol: Protocol::Alpenglow,
         slot_time: Duration::from_millis(200),
         identity: IDENTITY.to_owned(),
         rpc_address: Some("127.0.0.1:8899".to_owned()),
@@ -74,10 +74,10 @@ fn answer(node: &NodeState, method: &str, params: &Value) -> Value {
 
 #[test]
 fn mock_responses_have_the_releases_keys_and_types() {
-    let vote_accounts = answer(&node(GENESIS_BLOCK + 9, 0), "getVoteAccounts", &json!([]));
+    let vote_accounts = answer(&node(GENESIS_SLOT + 9, 0), "getVoteAccounts", &json!([]));
     let vote_account = &vote_accounts["result"]["current"][5]["votePubkey"];
     for (phase, slot) in [
-        ("migration-epoch", GENESIS_BLOCK + 100_000),
+        ("migration-epoch", GENESIS_SLOT + 100_000),
         ("next-epoch", 2 * SLOTS_IN_EPOCH + 100_000),
         ("later", 9 * SLOTS_IN_EPOCH + 100_000),
     ] {
@@ -170,7 +170,7 @@ fn mock_votes_and_commitment_follow_the_processed_slot_like_the_release() {
 /// As the migration ages, its marker moves through the five entries of an answer and leaves it.
 #[test]
 fn rewards_of_an_epoch_stay_the_same_while_the_marker_ages() {
-    let migration = GENESIS_BLOCK / SLOTS_IN_EPOCH;
+    let migration = GENESIS_SLOT / SLOTS_IN_EPOCH;
     let mut marked = Vec::new();
     let mut whole = Vec::new();
     for epoch in migration..migration + 7 {

@@ -17,8 +17,7 @@ use tokio::{
     time::{Instant, timeout, timeout_at},
 };
 
-/// From the start of one attempt to the start of the next, unless a running one fails earlier (RFC
-/// 8305, section 5).
+/// Delay between the starts of two attempts (RFC 8305, section 5). A failed attempt ends it early.
 const ATTEMPT_DELAY: Duration = Duration::from_millis(250);
 const MAX_ADDRESSES: usize = 16;
 
@@ -67,8 +66,8 @@ fn reason(error: &io::Error) -> String {
     text.to_lowercase()
 }
 
-/// Connects within `connect_timeout`. An IPv6 address may have brackets.
-/// [`ConnectError`] names every tried address.
+/// Connects within `connect_timeout`. An IPv6 address may have brackets. [`ConnectError`] names
+/// every tried address.
 pub async fn connect(
     host: &str,
     port: u16,
@@ -95,6 +94,7 @@ pub fn connect_blocking(
     addresses: &[SocketAddr],
     connect_timeout: Duration,
 ) -> Result<std::net::TcpStream, ConnectError> {
+    // Errors of this host concern no address. They are reported with the first.
     let local_error = |error: io::Error| {
         let first = addresses.first().map(|address| (*address, error));
         ConnectError::Attempts(first.into_iter().collect())
@@ -145,10 +145,10 @@ async fn attempt(address: SocketAddr, deadline: Instant) -> (SocketAddr, io::Res
 
 /// In the resolver's order, but the families alternate (RFC 8305, section 4).
 fn alternate_families(addresses: &[SocketAddr]) -> Vec<SocketAddr> {
-    let is_first_ipv6 = addresses.first().is_some_and(SocketAddr::is_ipv6);
+    let first_is_ipv6 = addresses.first().is_some_and(SocketAddr::is_ipv6);
     let (first, second): (Vec<_>, Vec<_>) = { addresses.iter().copied() }
         .unique()
-        .partition(|address| address.is_ipv6() == is_first_ipv6);
+        .partition(|address| address.is_ipv6() == first_is_ipv6);
     let order = first.into_iter().interleave(second);
     order.take(MAX_ADDRESSES).collect()
 }

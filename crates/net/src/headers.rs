@@ -29,8 +29,8 @@ pub fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
     )
 }
 
-/// The content codings but `identity`, such as `gzip`, for a client that asks for none. Contains
-/// only printable ASCII, for messages.
+/// Content codings of a response, such as `gzip`, for a client that requested none; `None` for
+/// `identity`. The text is printable ASCII, because messages quote it.
 pub fn unrequested_coding(headers: &HeaderMap) -> Option<String> {
     let codings = headers.get_all(CONTENT_ENCODING).iter();
     let text: Vec<String> = codings

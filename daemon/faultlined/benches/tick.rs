@@ -25,7 +25,7 @@ use faultline_datapoints::validator::intake::Intake;
 use faultline_http::sinks::history::History;
 use faultline_kernel::{HostConstants, HostRoot};
 use faultline_metrics::Tick;
-use faultline_mock_validator::{Consensus, NodeState};
+use faultline_mock_validator::{NodeState, Protocol};
 use faultline_sources::{
     Registry,
     discovery::{Finder, Target},
@@ -137,7 +137,7 @@ fn start_rpc_server() -> SocketAddr {
 
 fn answer(stream: TcpStream) -> io::Result<()> {
     let node = NodeState {
-        consensus: Consensus::Alpenglow,
+        protocol: Protocol::Alpenglow,
         slot_time: Duration::from_millis(200),
         identity: "DemoFauLtLine1111111111111111111111111111111".to_owned(),
         rpc_address: None,

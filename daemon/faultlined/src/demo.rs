@@ -10,7 +10,7 @@ mod timeline;
 use crate::METRICS_CONFIG;
 use anyhow::{Context, Result};
 use faultline_core::supervisor;
-use faultline_mock_validator::{Consensus, PROGRAM_NAME};
+use faultline_mock_validator::{PROGRAM_NAME, Protocol};
 use std::{
     env,
     fs::Permissions,
@@ -36,7 +36,7 @@ const READY_LINE: &str = "ready";
 pub const IDENTITY: &str = "DemoFauLtLine1111111111111111111111111111111";
 
 /// The consensus protocol of mainnet-beta since 21 October 2026.
-const CONSENSUS: Consensus = Consensus::Alpenglow;
+const CONSENSUS: Protocol = Protocol::Alpenglow;
 
 /// A running mock validator. Dropping it ends the process and removes its folder.
 pub struct Demo {

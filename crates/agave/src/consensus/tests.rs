@@ -88,7 +88,7 @@ fn consensus_migration_is_irreversible_and_tower_ends_when_evidence_is_silent() 
         has_optimistic_slot: true,
         ..NONE
     });
-    assert_eq!(Consensus::next(tower, None), None, "silence");
+    assert_eq!(Consensus::merge(tower, None), None, "silence");
     let migrating = of(ConsensusEvidence {
         reported_migration_slot: Some(900),
         processed_slot: Some(901),
@@ -101,32 +101,32 @@ fn consensus_migration_is_irreversible_and_tower_ends_when_evidence_is_silent() 
     });
     assert_eq!(purged.map(|now| now.protocol), Some(Protocol::Tower));
     assert_eq!(
-        Consensus::next(migrating, purged),
+        Consensus::merge(migrating, purged),
         migrating,
         "slots went back"
     );
-    assert_eq!(Consensus::next(migrating, None), migrating);
+    assert_eq!(Consensus::merge(migrating, None), migrating);
     let marker = of(ConsensusEvidence {
         has_credits_marker: true,
         ..NONE
     });
-    let after = Consensus::next(migrating, marker).unwrap();
+    let after = Consensus::merge(migrating, marker).unwrap();
     assert_eq!(
         (after.protocol, after.sign),
         (Protocol::Alpenglow, Sign::CreditsMarker)
     );
     assert_eq!(after.migration_slot, Some(900), "what was known stays");
-    assert_eq!(Consensus::next(Some(after), tower), Some(after));
+    assert_eq!(Consensus::merge(Some(after), tower), Some(after));
     let certificate = of(ConsensusEvidence {
         certified_genesis_slot: Some(899),
         ..NONE
     });
-    let sure = Consensus::next(Some(after), certificate).unwrap();
+    let sure = Consensus::merge(Some(after), certificate).unwrap();
     assert_eq!(
         (sure.sign, sure.genesis_slot),
         (Sign::Certificate, Some(899))
     );
-    let kept = Consensus::next(Some(sure), marker).unwrap();
+    let kept = Consensus::merge(Some(sure), marker).unwrap();
     assert_eq!(
         (kept.sign, kept.genesis_slot),
         (Sign::Certificate, Some(899)),

@@ -62,8 +62,8 @@ impl<'a> Point<'a> {
         self.name
     }
 
-    /// Unix nanoseconds: when the point was made (push), or printed (log). `None` if the text has
-    /// none.
+    /// Unix nanoseconds of the point's creation (push) or of the log line. `None` if the text has
+    /// no timestamp.
     pub fn timestamp(&self) -> Option<i64> {
         self.timestamp
     }
@@ -149,7 +149,7 @@ fn split_once(text: &str, separator: u8) -> Option<(&str, &str)> {
     Some((text.get(..end)?, text.get(end + 1..)?))
 }
 
-/// Splits off the final nanoseconds. `None` if the last word is not a timestamp.
+/// Splits off the timestamp; `None` if the last word is not an integer.
 fn split_timestamp(rest: &str) -> (&str, Option<i64>) {
     let trimmed = rest.trim_end_matches(' ');
     let (fields, last) = trimmed.rsplit_once(' ').unwrap_or(("", trimmed));
@@ -174,7 +174,6 @@ pub fn host_id_of(line: &[u8]) -> Option<&[u8]> {
     value.get(..end)
 }
 
-/// Tags have no escaping.
 #[derive(Debug, Clone, Copy)]
 pub struct Tag<'a> {
     pub key: &'a str,
@@ -307,7 +306,7 @@ impl<'a> Value<'a> {
     /// Booleans are 0 and 1; `None` for strings.
     #[expect(
         clippy::cast_precision_loss,
-        reason = "a gauge is an f64; above 2^53 its last digits are lost there anyway"
+        reason = "a gauge is an f64, which rounds integers above 2^53"
     )]
     pub fn number(&self) -> Option<f64> {
         match *self {
@@ -319,6 +318,7 @@ impl<'a> Value<'a> {
     }
 }
 
+/// A string value without its quotes.
 #[derive(Debug, Clone, Copy)]
 pub struct Text<'a>(&'a str);
 

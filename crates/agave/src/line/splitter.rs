@@ -2,10 +2,10 @@ use memchr::{memchr, memchr2};
 
 use crate::{BadLine, Reason};
 
-/// In bytes. The longest lines of a validator have about 2 KiB.
+/// The longest lines of a validator have about 2 KiB.
 pub const DEFAULT_MAX_LINE_BYTES: usize = 64 * 1024;
 
-/// The longest name in the search for a new point inside an open quote.
+/// The longest name in the search for a new point inside a string.
 const MAX_NAME_BYTES: usize = 128;
 const HOST_ID: &[u8] = b",host_id=";
 const LOOKAHEAD: usize = MAX_NAME_BYTES + HOST_ID.len();
@@ -14,13 +14,12 @@ const LOOKAHEAD: usize = MAX_NAME_BYTES + HOST_ID.len();
 ///
 /// * A newline inside a string value does not end the line. A string begins at `="` and
 ///   ends at the next `"` without a preceding backslash.
-/// * Resynchronisation: inside a string, a newline does end the line if `name,host_id=`
-///   follows (1 to 128 characters of `A-Z a-z 0-9 _ - . : /`). So an unbalanced quote
-///   costs only its own line. A string that contains a whole point after a newline is cut
-///   there.
+/// * Resynchronization: a newline inside a string ends the line if `name,host_id=` follows, with a
+///   name of 1 to 128 characters of `A-Z a-z 0-9 _ - . : /`. So an unbalanced quote damages only
+///   its own line. A string whose text contains such a newline is cut at the newline.
 /// * CRLF is a newline; empty lines are skipped.
-/// * A line above the limit is reported as [`Reason::TooLong`] and skipped up to the next
-///   newline of any kind.
+/// * A line above the limit is reported as [`Reason::TooLong`] and skipped up to the next newline,
+///   even if that is inside a string.
 ///
 /// Memory is bounded: at most the limit plus 137 bytes of an incomplete line, plus the allocator's
 /// rounding.
@@ -103,8 +102,8 @@ impl LineSplitter {
         }
     }
 
-    /// Maximum bytes to append to the tail at once, which bounds it. Never 0, so a chunk is always
-    /// consumed.
+    /// Bytes that may be appended to the tail at once. This bounds the tail. It is at least 1, so
+    /// that a chunk is always consumed.
     fn free_bytes(&self) -> usize {
         (self.scanner.max_line_bytes + LOOKAHEAD)
             .saturating_sub(self.tail.len())
@@ -133,8 +132,8 @@ impl LineSplitter {
         self.reset();
     }
 
-    /// Drops the incomplete line of an aborted body, whose last number may be cut. Returns its
-    /// length in bytes.
+    /// Drops the incomplete line of an aborted body, because its last number may be cut. Returns
+    /// the number of dropped bytes.
     pub fn reset(&mut self) -> usize {
         let dropped = self.tail.len();
         self.tail = Vec::new();
@@ -181,18 +180,19 @@ enum Step {
         end: usize,
         used: usize,
     },
-    /// The first `used` bytes are consumed; the rest is being skipped.
+    /// The line's first `used` bytes are consumed. Further calls skip the rest.
     TooLong {
         used: usize,
     },
     Skipped {
         used: usize,
     },
-    /// No complete line: scan the same beginning again with more bytes appended.
+    /// No complete line: the next call needs the same bytes and more after them.
     NeedsMore,
 }
 
-/// Position of the scan in the current line: no byte is scanned twice, however small the chunks.
+/// Position of the scan in the current line. With small chunks, only a possible point after a
+/// newline in a string is scanned again.
 #[derive(Debug)]
 struct Scanner {
     max_line_bytes: usize,
@@ -284,6 +284,7 @@ impl Scanner {
     }
 }
 
+/// Whether a datapoint begins; `Unknown` if more bytes are needed.
 #[derive(Debug)]
 enum PointStart {
     Yes,

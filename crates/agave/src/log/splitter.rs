@@ -8,9 +8,8 @@ const INDENT: &[u8] = b"    ";
 /// Splits a log into lines, and joins the continuation lines of a datapoint whose string value
 /// holds newlines.
 ///
-/// An open string continues with lines that are indented by four spaces. Any other line ends it,
-/// and the datapoint is then a bad line. All other lines are passed on at once: continuation lines
-/// of other messages stay separate.
+/// An open string continues with lines that are indented by four spaces. Any other line makes the
+/// open datapoint a bad line. Continuation lines of other messages stay separate.
 #[derive(Debug)]
 pub struct LogSplitter {
     lines: LineSplitter,

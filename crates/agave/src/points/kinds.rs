@@ -30,9 +30,9 @@ crate::recorded_datapoints! { datapoints
         version: String = "version",
     }
 
-    /// The identity was changed at run time. The push already has the new one as `host_id`.
+    /// The identity was changed at run time. The push already has the new identity as `host_id`.
     "validator-set_identity" => SetIdentity {
-        /// Reported by 4.2.
+        /// Since 4.2.
         old_id: String = "old_id",
         /// Versions without `old_id` name it `id`.
         new_id: String = "new_id" | "id",

@@ -10,7 +10,7 @@ macro_rules! recorded_datapoints {
     ($types:ident $($more:tt)*) => {
         $types! {
             /// `loaded-programs-cache-stats`: deltas since the previous point.
-            /// They count replay, block production and simulation, which share one cache. Forks and
+            /// They include replay, block production and simulation, which share one cache. Forks and
             /// parallel banks may report a slot twice: sum all points.
             "loaded-programs-cache-stats" => ProgramCache in "program_cache_point" {
                 /// The parent slot of the bank whose creation caused the report.
@@ -107,8 +107,8 @@ macro_rules! recorded_datapoints {
             }
 
             /// `cost_tracker_stats`: a frozen bank with at least one transaction.
-            /// The bank was replayed or produced here. A slot may have several banks: the sum over slots
-            /// adds the highest count of each.
+            /// This node replayed or produced the bank. A slot may have several banks: a sum over slots
+            /// adds the highest count of each slot.
             "cost_tracker_stats" => CostTracker in "cost_tracker_point" {
                 /// The bank's slot.
                 bank_slot: u64 = "bank_slot",
@@ -129,7 +129,7 @@ macro_rules! recorded_datapoints {
                 slot: u64 = "slot",
                 /// Time of prunes.
                 prune_us: u64 = "prune_us",
-                /// Number of prunes. If it is 0, `prune_us` is the time of no prune.
+                /// Number of prunes. If it is 0, `prune_us` is not the time of a prune.
                 prunes: u64 = "prunes",
                 /// Time of eviction passes, summed over threads.
                 evict_us: u64 = "evict_us",

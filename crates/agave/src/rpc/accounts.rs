@@ -1,8 +1,8 @@
-//! Data of accounts: stake that changes at the end of an epoch, and the feature gate of Alpenglow.
-//! Also its genesis certificate. All methods need `--full-rpc-api`.
+//! Stake that changes at the end of an epoch, and Alpenglow's feature gate and genesis certificate.
+//! All methods need `--full-rpc-api`.
 //!
-//! Offsets are those of `StakeStateV2::Stake` in 2.0 to 4.4. `getProgramAccounts` reads all
-//! accounts of the node unless it has `--account-index program-id`.
+//! Offsets are those of `StakeStateV2::Stake` in 2.0 to 4.4. Without `--account-index program-id`,
+//! a node reads all its accounts to answer `getProgramAccounts`.
 
 use serde::{
     Deserialize,
@@ -18,7 +18,7 @@ const VOTER_OFFSET: u64 = 124;
 /// Stake, activation epoch and deactivation epoch: eight bytes each.
 const DELEGATION_OFFSET: u64 = 156;
 const DELEGATION_BYTES: usize = 24;
-/// Limit of the list. An answer of 16 MiB has fewer accounts.
+/// More than the daemon's limit of 16 MiB for an answer allows.
 const MAX_ACCOUNTS: usize = 1 << 18;
 
 pub fn stake_accounts_params(account: PublicKey) -> Value {
@@ -52,9 +52,9 @@ struct Delegation {
 /// Lamports that activate or deactivate at the end of an epoch.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct PendingStake {
-    /// Counts from the next epoch on.
+    /// Becomes active in the next epoch.
     pub activating: u64,
-    /// Counts until the end of this epoch.
+    /// Is active until the end of this epoch.
     pub deactivating: u64,
 }
 
@@ -72,7 +72,7 @@ impl StakeAccounts {
             match (activation_epoch == epoch, deactivation_epoch == epoch) {
                 (true, false) => sum.activating = sum.activating.saturating_add(stake),
                 (false, true) => sum.deactivating = sum.deactivating.saturating_add(stake),
-                // Deactivated before it ever counted, or no change in this epoch.
+                // Deactivated in the epoch of its activation, or no change in this epoch.
                 _ => {}
             }
         }
@@ -106,10 +106,10 @@ impl<'de> Deserialize<'de> for Delegation {
     }
 }
 
-/// The gate of SIMD-0326 from 4.3 on. No public cluster activated the other gate, of 4.2.2.
+/// The gate of SIMD-0326 from 4.3 on. 4.2.2 has another gate, which no public cluster activated.
 pub const ALPENGLOW_GATE: &str = "A1pengvuM6JEcyNuTnMqepBKhwHE3N6PmUrdATGawhJS";
 const FEATURE_PROGRAM: &str = "Feature111111111111111111111111111111111111";
-/// A tag byte, and the slot.
+/// A tag byte, and the slot of the activation.
 const GATE_BYTES: usize = 9;
 
 /// `getAgGenesisCert` without the signature; null if there is no certificate. Since 4.2.2.

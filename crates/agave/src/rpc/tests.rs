@@ -93,6 +93,15 @@ fn responses_are_matched_by_id_in_any_order() {
 }
 
 #[test]
+fn the_first_of_several_responses_with_one_id_counts() {
+    let batch = RequestBatch::new([Call::Slot(Commitment::Processed); 2]);
+    let answers = batch
+        .read(br#"[{"id":1,"result":10},{"id":2,"result":20},{"id":2,"result":21}]"#)
+        .unwrap();
+    assert_eq!(answers, [Ok(Answer::Slot(10)), Ok(Answer::Slot(20))]);
+}
+
+#[test]
 fn being_behind_is_a_valid_health_response() {
     let body = |data: &str| {
         format!(

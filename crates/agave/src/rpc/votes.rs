@@ -1,7 +1,7 @@
 //! Votes, leader slots and the other nodes of the cluster.
 //!
 //! `getVoteAccounts` and `getLeaderSchedule` belong to the minimal API; `getBlockProduction` and
-//! `getClusterNodes` need `--full-rpc-api`. By the source of Agave 2.0 to 4.5.
+//! `getClusterNodes` need `--full-rpc-api`. From the source of Agave 2.0 to 4.5.
 
 use serde::{
     Deserialize,
@@ -36,7 +36,7 @@ pub struct VoteAccounts {
     pub delinquent: Vec<VoteAccount>,
 }
 
-/// A missing or unreadable field is `None` and does not affect the others.
+/// A missing or unreadable field is `None` and does not affect the other fields.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct VoteAccount {
@@ -51,12 +51,12 @@ pub struct VoteAccount {
     commission: Option<u8>,
     #[serde(deserialize_with = "json::tolerant")]
     inflation_rewards_commission_bps: Option<u16>,
-    /// Newest slot voted for. Under Alpenglow the slot of the newest certificate with its vote. 0
-    /// before the first vote.
+    /// Newest slot voted for. Under Alpenglow, the slot of the newest certificate with the
+    /// account's vote. 0 before the first vote.
     #[serde(deserialize_with = "json::tolerant")]
     pub last_vote: Option<u64>,
-    /// The root: older slots are final for this account. 0 before the first root. Under Alpenglow
-    /// the slot of the newest finalization certificate with its vote.
+    /// The root: older slots are final for this account. 0 before the first root. Under Alpenglow,
+    /// the slot of the newest finalization certificate with the account's vote.
     #[serde(deserialize_with = "json::tolerant")]
     pub root_slot: Option<u64>,
     #[serde(deserialize_with = "json::tolerant")]
@@ -64,7 +64,7 @@ pub struct VoteAccount {
 }
 
 impl VoteAccounts {
-    /// With true for a delinquent account.
+    /// `true` marks a delinquent account.
     pub fn all(&self) -> impl Iterator<Item = (&VoteAccount, bool)> {
         let (current, delinquent) = (self.current.iter(), self.delinquent.iter());
         current
@@ -93,13 +93,13 @@ impl VoteAccounts {
     }
 }
 
-/// Unit of an `epochCredits` list without marker.
+/// Unit of an `epochCredits` list without a migration marker.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum CreditUnit {
     Unknown,
     Credits,
-    /// Vote credits up to this epoch, lamports later. `None`: only lamports, as in lists from five
-    /// epochs after the migration on.
+    /// Vote credits up to this epoch, lamports later. `None`: lamports in all epochs, because the
+    /// migration was at least five epochs ago.
     Lamports {
         migration_epoch: Option<u64>,
     },
@@ -116,7 +116,7 @@ impl VoteAccount {
         ratio.map(|ratio| ratio.min(1.0))
     }
 
-    /// Fields that every node reports for every account, but that are missing here.
+    /// Fields that every node reports for every account, but not for this one.
     pub fn missing_fields(&self) -> Vec<&'static str> {
         let required = [
             ("votePubkey", self.vote_pubkey.is_some()),
@@ -131,9 +131,8 @@ impl VoteAccount {
         missing.map(|(name, _)| *name).collect()
     }
 
-    /// Tower's vote credits of this epoch; in the epoch of the migration only those before it.
-    /// `None` if there are none, the unit is unknown, or the epoch is not one of the list's two
-    /// newest.
+    /// Vote credits in this epoch; in the epoch of the migration, only those from before it. `None`
+    /// if there are no credits, the unit is unknown, or the list has two newer epochs.
     pub fn credits(&self, epoch: u64, unit: CreditUnit) -> Option<u64> {
         let earned = self.epoch_credits?.earnings_of(epoch)?;
         earned
@@ -141,8 +140,8 @@ impl VoteAccount {
             .filter(|_| earned.marker_follows || unit.is_credits(epoch))
     }
 
-    /// Lamports earned with Alpenglow; in the epoch of the migration only those after it. `None`
-    /// like [`credits`](Self::credits).
+    /// Lamports earned in this epoch; in the epoch of the migration, only those from after it.
+    /// `None` for the same reasons as [`credits`](Self::credits).
     pub fn reward_lamports(&self, epoch: u64, unit: CreditUnit) -> Option<u64> {
         let earned = self.epoch_credits?.earnings_of(epoch)?;
         let by_unit = earned
@@ -178,19 +177,11 @@ impl CreditUnit {
     }
 
     fn is_lamports(self, epoch: u64) -> bool {
-        match self {
-            Self::Unknown | Self::Credits => false,
-            Self::Lamports {
-                migration_epoch: None,
-            } => true,
-            Self::Lamports {
-                migration_epoch: Some(migration),
-            } => epoch > migration,
-        }
+        self != Self::Unknown && !self.is_credits(epoch)
     }
 }
 
-/// The two newest epochs of the list, which is in order.
+/// The two newest epochs of an `epochCredits` list, whose epochs ascend.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct EpochCredits {
     newest: [Option<EpochEarnings>; 2],
@@ -266,8 +257,8 @@ impl<'de> json::TolerantField<'de> for EpochCredits {
     }
 }
 
-/// Code of the error of `getLeaderSchedule` for an identity without a leader slot in the epoch.
-/// Since 4.4; before, the answer has no slots.
+/// Error code of `getLeaderSchedule` for an identity without a leader slot in the epoch. Before 4.4
+/// the answer is a schedule without slots.
 pub const NOT_IN_LEADER_SCHEDULE: i64 = -32022;
 
 /// `getLeaderSchedule` for one identity.
@@ -321,7 +312,6 @@ pub struct BlockProduction {
     pub range: SlotRange,
 }
 
-/// `lastSlot` is ignored.
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SlotRange {
@@ -379,7 +369,6 @@ pub struct ClusterNode {
     /// The Agave release; `None` without a version. Meaningless for a client without Agave code.
     #[serde(rename = "version", deserialize_with = "json::tolerant")]
     pub release: Option<Release>,
-    /// `None` if the answering node does not report it.
     #[serde(deserialize_with = "json::tolerant")]
     pub client_id: Option<ValidatorClient>,
     #[serde(deserialize_with = "json::tolerant")]
@@ -401,7 +390,7 @@ impl json::TolerantField<'_> for ValidatorClient {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Error, rpc::result};
+    use crate::{Error, rpc::read_result};
     use serde_json::{Value, json};
 
     fn key(name: &str) -> PublicKey {
@@ -421,7 +410,7 @@ mod tests {
     }
 
     fn read<T: for<'a> Deserialize<'a>>(of: &Value) -> Result<T, Error> {
-        result(
+        read_result(
             "test",
             1,
             json!({"id": 1, "result": of}).to_string().as_bytes(),

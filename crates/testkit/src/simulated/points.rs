@@ -1,7 +1,7 @@
 //! The datapoints, in the format of the release that belongs to the consensus.
 
 use super::chain::{Cache, Cost, SlotContents};
-use faultline_mock_validator::Consensus;
+use faultline_mock_validator::Protocol;
 
 /// A slot that was replayed.
 #[derive(Debug, Clone, Copy)]
@@ -15,13 +15,13 @@ pub struct Replayed {
 /// Lines of points for the next push.
 #[derive(Debug)]
 pub struct PushLines {
-    consensus: Consensus,
+    consensus: Protocol,
     text: String,
     count: usize,
 }
 
 impl PushLines {
-    pub fn new(consensus: Consensus) -> Self {
+    pub fn new(consensus: Protocol) -> Self {
         PushLines {
             consensus,
             text: String::new(),
@@ -51,7 +51,7 @@ impl PushLines {
             "slot={slot}i,total_time_ms=300i,last_index=38i,num_repaired=0i,num_recovered=0i"
         );
         self.add("shred_insert_is_full", identity, &shreds, unix_ns);
-        if self.consensus == Consensus::Tower {
+        if self.consensus == Protocol::Tower {
             let fields = format!("slot={slot}i");
             self.add("optimistic_slot", identity, &fields, unix_ns);
         }
@@ -90,8 +90,8 @@ impl PushLines {
         );
         self.add("loaded-programs-cache-stats", identity, &fields, unix_ns);
         let votes = match self.consensus {
-            Consensus::Tower => "vote_cost=0i,",
-            Consensus::Alpenglow => "",
+            Protocol::Tower => "vote_cost=0i,",
+            Protocol::Alpenglow => "",
         };
         let fields = format!(
             "bank_slot={slot}i,block_cost={}i,{votes}transaction_count={transactions}i,number_of_accounts=3i",
@@ -108,7 +108,7 @@ impl PushLines {
 
     /// Takes the lines as the body of a push. The metrics agent's own point ends it.
     pub fn take_body(&mut self, identity: &str, unix_ns: u128) -> String {
-        if self.consensus == Consensus::Alpenglow {
+        if self.consensus == Protocol::Alpenglow {
             let fields = "ignored=0i,leader_window_replaced=0i,set_root_count=1i,timeout_set=0i";
             self.add("event_handler_stats", identity, fields, unix_ns);
         }

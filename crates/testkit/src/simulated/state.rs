@@ -38,7 +38,7 @@ impl State {
         let (running, tip) = (self.running.load(Ordering::Relaxed), self.tip());
         let slots = self.truth.slots_per_second.max(1);
         NodeState {
-            consensus: self.truth.consensus(),
+            protocol: self.truth.consensus(),
             slot_time: Duration::from_millis(1000 / slots),
             identity: self.identity.clone(),
             rpc_address: self

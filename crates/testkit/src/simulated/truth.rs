@@ -1,7 +1,7 @@
 //! Settings of a simulated validator.
 
 use crate::{Error, Result};
-use faultline_mock_validator::Consensus;
+use faultline_mock_validator::Protocol;
 use std::path::Path;
 
 /// A setting, read from its text.
@@ -144,11 +144,11 @@ truth! {
 }
 
 impl Truth {
-    pub(super) fn consensus(&self) -> Consensus {
+    pub(super) fn consensus(&self) -> Protocol {
         if self.alpenglow {
-            Consensus::Alpenglow
+            Protocol::Alpenglow
         } else {
-            Consensus::Tower
+            Protocol::Tower
         }
     }
 

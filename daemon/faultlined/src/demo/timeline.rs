@@ -28,7 +28,7 @@ pub fn node_state(
 ) -> NodeState {
     let (slot, transactions) = recording.newest_slot(replay_position(uptime));
     NodeState {
-        consensus: CONSENSUS,
+        protocol: CONSENSUS,
         slot_time: SLOT_TIME,
         identity: IDENTITY.to_owned(),
         rpc_address: Some(rpc_address.to_string()),

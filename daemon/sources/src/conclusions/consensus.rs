@@ -99,7 +99,7 @@ impl ConsensusState {
             ..votes.map_or_else(ConsensusEvidence::default, |votes| votes.evidence(now))
         };
         let before = self.current;
-        self.current = Consensus::next(before, evidence.consensus());
+        self.current = Consensus::merge(before, evidence.consensus());
         let names = |consensus: Consensus| (consensus.protocol.name(), consensus.sign.name());
         let (from, to) = (before.map(names), self.current.map(names));
         if from != to {

@@ -238,7 +238,7 @@ impl Round<'_> {
     ) -> Result<T, Failure> {
         let request = rpc::request_body(method, &params, ID);
         let body = self.client.send(&self.url, request, self.timeout).await?;
-        rpc::result(method, ID, &body).map_err(Failure::AnswerError)
+        rpc::read_result(method, ID, &body).map_err(Failure::AnswerError)
     }
 
     async fn request<T: DeserializeOwned>(

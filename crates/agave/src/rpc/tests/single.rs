@@ -8,7 +8,7 @@ fn a_result_missing_a_required_field_differs_from_an_invalid_response() {
         slot: u64,
     }
     let read = |body: &str| {
-        let error = result::<Needs>("getSlot", 3, body.as_bytes()).unwrap_err();
+        let error = read_result::<Needs>("getSlot", 3, body.as_bytes()).unwrap_err();
         error.to_string()
     };
     let lacks = read(r#"{"jsonrpc":"2.0","id":3,"result":{"other":1}}"#);

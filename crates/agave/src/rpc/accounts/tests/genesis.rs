@@ -1,10 +1,10 @@
 use super::super::*;
-use crate::rpc::{ResultWithContext, result};
+use crate::rpc::{ResultWithContext, read_result};
 
 fn gate(value: &Value) -> Result<FeatureGate, crate::Error> {
     let body = json!({"id": 1, "result": {"context": {"slot": 1}, "value": value}}).to_string();
     let answer: Result<ResultWithContext<FeatureGate>, _> =
-        result("getAccountInfo", 1, body.as_bytes());
+        read_result("getAccountInfo", 1, body.as_bytes());
     answer.map(|answer| answer.value)
 }
 
@@ -43,7 +43,7 @@ fn a_gate_is_active_since_its_slot_and_pending_or_absent_before() {
 #[test]
 fn a_genesis_certificate_has_a_slot_and_null_is_a_valid_result() {
     let read = |of: Value| -> Result<Option<GenesisCertificate>, crate::Error> {
-        result(
+        read_result(
             "getAgGenesisCert",
             1,
             json!({"id": 1, "result": of}).to_string().as_bytes(),

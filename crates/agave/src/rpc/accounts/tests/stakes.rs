@@ -1,5 +1,5 @@
 use super::super::*;
-use crate::rpc::result;
+use crate::rpc::read_result;
 
 fn answer(fields: &[[u64; 3]]) -> StakeAccounts {
     let account = |fields: &[u64; 3]| {
@@ -8,7 +8,7 @@ fn answer(fields: &[[u64; 3]]) -> StakeAccounts {
     };
     let result_of =
         json!({"id": 1, "result": fields.iter().map(account).collect::<Vec<_>>()}).to_string();
-    result("getProgramAccounts", 1, result_of.as_bytes()).unwrap()
+    read_result("getProgramAccounts", 1, result_of.as_bytes()).unwrap()
 }
 
 #[test]
