@@ -29,7 +29,6 @@ pub enum PeerUserError {
         "the lookup of the sender's socket failed ({0}); it needs AF_NETLINK and the kernel's tcp_diag"
     )]
     LookupFailed(Errno),
-    /// There is no such socket any more, or it is in another network namespace.
     #[error("the sender has closed its socket, or is in another network namespace")]
     Gone,
     #[error("the kernel's answer does not describe the sender's socket")]
@@ -42,7 +41,7 @@ pub enum PeerUserError {
 impl From<Errno> for PeerUserError {
     fn from(errno: Errno) -> Self {
         match errno {
-            Errno::NOENT => PeerUserError::Gone,
+            Errno::NOENT | Errno::NOTCONN => PeerUserError::Gone,
             other => PeerUserError::LookupFailed(other),
         }
     }
@@ -54,8 +53,8 @@ impl From<io::Error> for PeerUserError {
     }
 }
 
-/// For TCP the peer's socket must be open: for a closed one the kernel reports user 0. This is
-/// [`PeerUserError::Gone`] here, and not root.
+/// For TCP the peer's socket must be open. The kernel reports user 0 for a closed socket; this
+/// function returns [`PeerUserError::Gone`] instead.
 pub fn peer_uid(stream: &Stream) -> Result<u32, PeerUserError> {
     let uid = match stream {
         Stream::Left(tcp) => tcp_socket_uid(tcp.peer_addr()?, tcp.local_addr()?)?,
