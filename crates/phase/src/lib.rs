@@ -5,7 +5,7 @@ mod position;
 mod slot_time;
 mod tracker;
 
-pub use tracker::{Interval, STALL_AFTER, Tracker};
+pub use tracker::{PhaseInterval, STALL_AFTER, Tracker};
 
 use std::time::Duration;
 
@@ -79,7 +79,7 @@ pub struct PhaseEvidence {
     pub is_healthy: bool,
 }
 
-/// The daemon did not run if two ticks are further apart than this and than three intervals.
+/// The daemon did not run if two ticks are further apart than this and three tick intervals.
 const MIN_GAP: Duration = Duration::from_secs(5);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -91,14 +91,13 @@ pub struct Rules {
     /// `behind_for`.
     pub behind_slots: u64,
     pub behind_for: Duration,
-    /// From tick to tick.
-    pub interval: Duration,
+    pub tick_interval: Duration,
 }
 
 impl Rules {
     /// Whether the daemon did not run between two ticks.
     pub fn is_gap(&self, since_last_tick: Duration) -> bool {
-        since_last_tick > MIN_GAP.max(self.interval.saturating_mul(3))
+        since_last_tick > MIN_GAP.max(self.tick_interval.saturating_mul(3))
     }
 }
 
@@ -109,7 +108,7 @@ impl Default for Rules {
             at_tip_for: Duration::from_secs(60),
             behind_slots: 128,
             behind_for: Duration::from_secs(30),
-            interval: Duration::from_secs(1),
+            tick_interval: Duration::from_secs(1),
         }
     }
 }

@@ -30,7 +30,7 @@ const UNDECIDED_TIMEOUT: Duration = Duration::from_secs(30);
 const PAUSE_RECOVERY: Duration = Duration::from_secs(30);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Interval {
+pub struct PhaseInterval {
     pub from: Duration,
     pub to: Duration,
     /// `None` if no evidence shows it.
@@ -55,7 +55,7 @@ pub struct Tracker {
     is_known: bool,
     now: Option<Duration>,
     decided_until: Duration,
-    decided: Vec<Interval>,
+    decided: Vec<PhaseInterval>,
     time_by_phase: [Duration; Phase::ALL.len()],
     /// A property of the cluster, so it stays when the process changes.
     slot_time: SlotTimeMeter,
@@ -144,7 +144,7 @@ impl Tracker {
     }
 
     /// Returns the intervals whose phase the evidence decides, in order.
-    pub fn tick(&mut self, now: Duration, evidence: &PhaseEvidence) -> Vec<Interval> {
+    pub fn tick(&mut self, now: Duration, evidence: &PhaseEvidence) -> Vec<PhaseInterval> {
         let last_tick = *self.now.get_or_insert_with(|| {
             self.decided_until = now;
             now
@@ -169,7 +169,7 @@ impl Tracker {
     }
 
     /// Decides all open time, because no more evidence comes.
-    pub fn finish(&mut self) -> Vec<Interval> {
+    pub fn finish(&mut self) -> Vec<PhaseInterval> {
         self.decide(self.phase(), self.now.unwrap_or_default());
         mem::take(&mut self.decided)
     }
@@ -389,7 +389,7 @@ impl Tracker {
             return;
         }
         self.decided_until = to;
-        self.decided.push(Interval { from, to, phase });
+        self.decided.push(PhaseInterval { from, to, phase });
         if let Some(phase) = phase {
             self.time_by_phase[phase as usize] += to - from;
         }
