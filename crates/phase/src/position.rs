@@ -61,7 +61,7 @@ impl SlotTrack {
 
     /// Compares with the previous report, not with the highest slot: one wrong slot must not hide
     /// the next ones.
-    pub fn report(&mut self, slot: u64, at: Duration, slot_time: Option<Duration>) {
+    pub fn update(&mut self, slot: u64, at: Duration, slot_time: Option<Duration>) {
         // Two seconds more, for skipped slots and late answers.
         let since = at.saturating_sub(self.known_at) + Duration::from_secs(2);
         self.is_fast = slot.saturating_sub(self.slot) > max_slots(since, slot_time);

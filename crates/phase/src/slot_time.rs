@@ -66,7 +66,7 @@ impl SlotTimeMeter {
     }
 
     /// Takes a `tip` that was reported while the validator was near it.
-    pub fn report(&mut self, tip: u64, now: Duration) {
+    pub fn update(&mut self, tip: u64, now: Duration) {
         match self.last_change {
             Some((slot, at)) if tip == slot => {
                 if now.saturating_sub(at) >= MAX_STANDSTILL {
@@ -143,7 +143,7 @@ mod tests {
     /// Reports a tip each second, with `in_ten` slots in 10 s.
     fn run(meter: &mut SlotTimeMeter, seconds: std::ops::Range<u64>, first: u64, in_ten: u64) {
         for second in seconds.clone() {
-            meter.report(first + (second - seconds.start) * in_ten / 10, at(second));
+            meter.update(first + (second - seconds.start) * in_ten / 10, at(second));
         }
     }
 
@@ -208,7 +208,7 @@ mod tests {
     fn pushes_every_ten_seconds_suffice_for_the_slot_time() {
         let mut meter = SlotTimeMeter::default();
         for push in 0..5 {
-            meter.report(1_000 + push * 50, at(push * 10));
+            meter.update(1_000 + push * 50, at(push * 10));
         }
         assert_eq!(millis(meter.stable()), Some(200));
     }

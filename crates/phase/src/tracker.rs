@@ -186,7 +186,7 @@ impl Tracker {
         state.has_reported |= evidence.stage.is_some() || evidence.slot.is_some();
         if let Some(slot) = evidence.tip {
             let tip = state.tip.get_or_insert(SlotTrack::new(slot, now));
-            tip.report(slot, now, slot_time);
+            tip.update(slot, now, slot_time);
         }
         if let Some(own_track) = &mut state.own_track
             && evidence.process == Process::Stopped
@@ -198,7 +198,7 @@ impl Tracker {
             let ended = state.current_standstill().filter(|_| has_advanced);
             state.standstill = ended.or(state.standstill);
             let own_track = state.own_track.get_or_insert(SlotTrack::new(slot, now));
-            own_track.report(slot, now, slot_time);
+            own_track.update(slot, now, slot_time);
             if own_track.advanced_at == now {
                 state.tip_at_own_advance = state.newest_tip();
                 state.is_stalled_at_tip = false;
@@ -243,7 +243,7 @@ impl Tracker {
             return;
         };
         if is_near && !state.is_fast_after_pause(now) {
-            self.slot_time.report(newest, now);
+            self.slot_time.update(newest, now);
         } else {
             self.slot_time.clear_samples();
         }
