@@ -1,8 +1,8 @@
 //! Derives phases, intervals and time at the tip from evidence of a validator. Pure: no input or
 //! output, no clock. The same evidence gives the daemon and a report the same answers.
 
-mod position;
 mod slot_time;
+mod slot_track;
 mod tracker;
 
 pub use tracker::{PhaseInterval, STALL_AFTER, Tracker};

@@ -5,8 +5,8 @@
 
 use crate::{
     Phase, PhaseEvidence, Process, Rules, Stage, TipTime,
-    position::{SlotTrack, max_slots},
     slot_time::SlotTimeMeter,
+    slot_track::{SlotTrack, max_slots},
 };
 use std::{mem, time::Duration};
 
@@ -66,7 +66,7 @@ pub struct Tracker {
 struct ProcessState {
     has_reported: bool,
     own_track: Option<SlotTrack>,
-    tip: Option<SlotTrack>,
+    tip_track: Option<SlotTrack>,
     slots_behind: Option<u64>,
     tip_at_own_advance: u64,
     /// A standstill longer than [`STALL_AFTER`] that has ended. It is not yet decided whether the
@@ -185,8 +185,8 @@ impl Tracker {
         let (state, slot_time) = (&mut self.process_state, self.slot_time.stable());
         state.has_reported |= evidence.stage.is_some() || evidence.slot.is_some();
         if let Some(slot) = evidence.tip {
-            let tip = state.tip.get_or_insert(SlotTrack::new(slot, now));
-            tip.update(slot, now, slot_time);
+            let tip_track = state.tip_track.get_or_insert(SlotTrack::new(slot, now));
+            tip_track.update(slot, now, slot_time);
         }
         if let Some(own_track) = &mut state.own_track
             && evidence.process == Process::Stopped
@@ -221,7 +221,7 @@ impl Tracker {
         let limit = self.rules.at_tip_slots;
         if state.slots_behind <= Some(limit) && slot.saturating_add(limit) < own_track.slot {
             state.own_track = None;
-            state.tip = None;
+            state.tip_track = None;
             state.slots_behind = None;
         }
     }
@@ -290,20 +290,20 @@ impl Tracker {
             Phase::AtTip => self.rules.behind_slots,
             _ => self.rules.at_tip_slots,
         };
-        Some(match state.tip {
-            Some(tip) if state.slots_behind > Some(max_near_slots) => {
-                own_track.advanced_at.max(tip.advanced_at)
+        Some(match state.tip_track {
+            Some(tip_track) if state.slots_behind > Some(max_near_slots) => {
+                own_track.advanced_at.max(tip_track.advanced_at)
             }
-            Some(tip) => own_track.last_at_pace.min(tip.last_at_pace),
+            Some(tip_track) => own_track.last_at_pace.min(tip_track.last_at_pace),
             None => own_track.last_at_pace,
         })
     }
 
     fn max_silence(&self) -> Duration {
         let state = &self.process_state;
-        let positions = [state.own_track, state.tip].into_iter().flatten();
-        positions
-            .map(|position| position.max_silence())
+        let tracks = [state.own_track, state.tip_track].into_iter().flatten();
+        tracks
+            .map(|track| track.max_silence())
             .max()
             .unwrap_or_default()
     }
@@ -456,8 +456,8 @@ impl ProcessState {
     }
 
     fn newest_tip(&self) -> u64 {
-        let slots = [self.own_track, self.tip].into_iter().flatten();
-        slots.map(|track| track.slot).max().unwrap_or_default()
+        let tracks = [self.own_track, self.tip_track].into_iter().flatten();
+        tracks.map(|track| track.slot).max().unwrap_or_default()
     }
 
     fn current_standstill(&self) -> Option<Standstill> {

@@ -1,8 +1,8 @@
-//! One position over time: the slot of the validator, or the tip that it knows.
+//! One slot number over time: the validator's own slot, or the tip that the validator knows.
 
 use std::time::Duration;
 
-/// Longest time over which the pace of a position is measured.
+/// Longest time over which the pace of a track is measured.
 const PACE_WINDOW: Duration = Duration::from_secs(10);
 
 /// Fewer slots do not show a pace, because a starved validator also replays one or two at a time.
