@@ -17,12 +17,12 @@ pub const STALL_AFTER: Duration = Duration::from_secs(15);
 /// their banks are frozen.
 const SHRED_LEAD: Duration = Duration::from_secs(1);
 
-/// After a pause the distance counts once it was small for this long: at first the validator knows
-/// only the old tip.
+/// A pause is a standstill or a time of unknown phase. A small distance after a pause counts once
+/// it lasts this long: at first the validator knows only the old tip.
 const NEAR_TIP_AFTER: Duration = Duration::from_secs(8);
 
-/// After a pause a distance between the two thresholds shows neither phase. After this long it
-/// counts as behind.
+/// After a pause, a distance between `at_tip_slots` and `behind_slots` shows neither phase. After
+/// this time it counts as behind.
 const UNDECIDED_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// For this long after a pause, a slot that is faster than a cluster is still catching up. The
@@ -79,9 +79,11 @@ struct ProcessState {
     evidence_taken_at: Duration,
     near_tip_since: Option<Duration>,
     far_behind_since: Option<Duration>,
+    /// First evidence after a time of unknown phase; `None` once the phase is known.
     evidence_resumed_at: Option<Duration>,
     healthy_since: Option<Duration>,
-    resumed_at: Option<Duration>,
+    /// When a pause last ended or a standstill was last detected.
+    pause_ended_at: Option<Duration>,
     tip_time: Option<TipTime>,
 }
 
@@ -259,7 +261,7 @@ impl Tracker {
             self.decide(Some(Phase::AtTip), from);
             self.set_phase(now, Phase::Behind, Some(Phase::Behind));
             let state = &mut self.process_state;
-            state.resumed_at = Some(now);
+            state.pause_ended_at = Some(now);
             state.is_stalled_at_tip =
                 { state.own_track }.is_some_and(|own_track| own_track.advanced_at == from);
         } else if had_gap || is_stopped {
@@ -349,7 +351,7 @@ impl Tracker {
             return;
         }
         let evidence_resumed_at = *self.process_state.evidence_resumed_at.get_or_insert(now);
-        self.process_state.resumed_at = Some(evidence_resumed_at);
+        self.process_state.pause_ended_at = Some(evidence_resumed_at);
         let is_sure = is_reported && self.process_state.standstill.is_none();
         if self.phase != Phase::AtTip || !next.is_running() || is_sure {
             return self.set_phase(now, next, Some(next).filter(|next| *next == self.phase));
@@ -450,8 +452,8 @@ impl Tracker {
 
 impl ProcessState {
     fn is_fast_after_pause(&self, now: Duration) -> bool {
-        let is_after_pause = { self.resumed_at }
-            .is_some_and(|resumed_at| now.saturating_sub(resumed_at) < PAUSE_RECOVERY);
+        let is_after_pause = { self.pause_ended_at }
+            .is_some_and(|pause_ended_at| now.saturating_sub(pause_ended_at) < PAUSE_RECOVERY);
         is_after_pause && self.own_track.is_some_and(|own_track| own_track.is_fast)
     }
 
