@@ -137,7 +137,7 @@ impl Tracker {
         self.time_by_phase[phase as usize]
     }
 
-    pub fn restart(&mut self) {
+    pub fn begin_process(&mut self) {
         self.decide(self.phase(), self.now.unwrap_or_default());
         self.reset_process();
         if self.phase != Phase::Absent {

@@ -119,7 +119,7 @@ fn phase_evidence_of_a_process_does_not_apply_to_its_successor() {
         (tracker.phase(), tracker.kept_up()),
         (Some(Phase::AtTip), Some(true))
     );
-    tracker.restart();
+    tracker.begin_process();
     let silent = PhaseEvidence {
         process: Process::Alive,
         ..PhaseEvidence::default()

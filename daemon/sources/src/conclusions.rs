@@ -150,7 +150,7 @@ impl Conclusions {
             self.slots = SlotTracker::default();
             self.consensus = ConsensusState::default();
             if process.is_some() {
-                self.tracker.restart();
+                self.tracker.begin_process();
             }
             if process != validator {
                 self.intake.wait_for_validator();

@@ -133,7 +133,7 @@ fn track_session(
         };
         let Some(evidence) = evidence else { continue };
         if tick.process.is_some() && tick.process != process {
-            tracker.restart();
+            tracker.begin_process();
         }
         process = tick.process;
         // The tracker cannot measure this slot time again. The daemon derived it from data before
