@@ -10,7 +10,6 @@ pub use tracker::{PhaseInterval, STALL_AFTER, Tracker};
 use std::time::Duration;
 
 faultline_metrics::named_enum! {
-    /// Each has its label value.
     pub enum Phase {
         /// No process was followed yet.
         Absent = "absent",
@@ -59,12 +58,12 @@ pub enum Process {
 /// How far the start of the validator is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stage {
-    /// A phase of the start. Any phase if an older recording has no evidence.
+    /// A phase of the start. A recording without evidence reports any phase here.
     Reported(Phase),
     Running,
 }
 
-/// Of one tick. Silence of a source is not evidence.
+/// The evidence of one tick. Silence of a source is not evidence.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct PhaseEvidence {
     pub process: Process,
@@ -74,8 +73,8 @@ pub struct PhaseEvidence {
     pub slot: Option<u64>,
     /// The cluster's tip as the validator knows it, if reported since the previous tick.
     pub tip: Option<u64>,
-    /// The validator calls itself healthy. If no source reports the tip, its own slot gives the
-    /// slot time.
+    /// The validator calls itself healthy. If no source reports the tip, the slot of a healthy
+    /// validator gives the slot time.
     pub is_healthy: bool,
 }
 
@@ -113,7 +112,7 @@ impl Default for Rules {
     }
 }
 
-/// Minimum share of time at the tip, since it was first there.
+/// A process kept up if [`TipTime::at_tip`] is at least this share.
 pub const MIN_KEPT_UP_SHARE: f64 = 0.99;
 
 /// Time since a process was first at the tip.
@@ -125,8 +124,8 @@ pub struct TipTime {
 }
 
 impl TipTime {
-    /// Whether it was at the tip for 99 % of the time; `None` without any time, and while time of
-    /// unknown phase could decide it either way.
+    /// Whether the process was at the tip for 99 % of the time. `None` if there is no time, or if
+    /// the unknown time could change the answer.
     pub fn kept_up(self) -> Option<bool> {
         let needed =
             MIN_KEPT_UP_SHARE * (self.at_tip + self.not_at_tip + self.unknown).as_secs_f64();

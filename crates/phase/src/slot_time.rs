@@ -8,7 +8,7 @@ const MIN_SPAN: Duration = Duration::from_secs(5);
 /// Minimum span of a stable value: only such a value decides a phase.
 const MIN_STABLE_SPAN: Duration = Duration::from_secs(30);
 
-/// Of samples older than this, only the newest is kept, so that a value follows a change of pace.
+/// Older samples are dropped, except the newest of them: a value must follow a change of pace.
 const MAX_SPAN: Duration = Duration::from_secs(60);
 
 const SAMPLE_INTERVAL: Duration = Duration::from_secs(5);
@@ -24,11 +24,12 @@ const MAX_STANDSTILL: Duration = Duration::from_secs(8);
 /// larger step is a jump: another node or cluster answers.
 const MAX_EXTRA_SLOTS: u128 = 16;
 
-/// Fastest pace relative to the measured one. Before a measurement, [`MIN_SLOT_TIME`] limits it.
+/// Fastest pace relative to the measured one. Before a measurement, it is one slot per
+/// [`MIN_SLOT_TIME`].
 const MAX_SPEEDUP: u128 = 8;
 const MIN_SLOT_TIME: Duration = Duration::from_millis(10);
 
-/// After this many consecutive jumps, the measured pace is of another cluster.
+/// After this many consecutive jumps, the measurement begins again: another cluster answers.
 const MAX_JUMPS: u8 = 3;
 
 #[derive(Debug, Clone, Default)]
@@ -50,7 +51,7 @@ impl SlotTimeMeter {
         self.stable = Some(slot_time).filter(|time| !time.is_zero());
     }
 
-    /// `None` without a measurement and a value given to `set_stable`.
+    /// `None` until a measurement or `set_stable`.
     pub fn value(&self) -> Option<Duration> {
         self.stable.or(self.provisional)
     }

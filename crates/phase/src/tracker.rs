@@ -1,7 +1,6 @@
 //! The phase over time. `docs/decisions/0011` has the rules and their reasons.
 //!
-//! Time stays open until later evidence decides its phase. So a counter of seconds is never taken
-//! back.
+//! Time stays open until later evidence decides its phase, so a counter of seconds never decreases.
 
 use crate::{
     Phase, PhaseEvidence, Process, Rules, Stage, TipTime,
@@ -25,7 +24,7 @@ const NEAR_TIP_AFTER: Duration = Duration::from_secs(8);
 /// this time it counts as behind.
 const UNDECIDED_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// For this long after a pause, a slot that is faster than a cluster is still catching up. The
+/// For this long after a pause, a validator that is faster than a cluster is catching up. The
 /// limit exists because slots of a test cluster can be shorter than the slot time.
 const PAUSE_RECOVERY: Duration = Duration::from_secs(30);
 
@@ -37,15 +36,17 @@ pub struct PhaseInterval {
     pub phase: Option<Phase>,
 }
 
+/// A time of at least [`STALL_AFTER`] without an advance of the own slot.
 #[derive(Debug, Clone, Copy)]
 struct Standstill {
     from: Duration,
     until: Duration,
+    /// The newest tip at `from`.
     tip: u64,
 }
 
-/// Without a tip, the own slot measures the slot time once the validator has called itself healthy
-/// for this long. Right after a start it does so even while it replays.
+/// Without a tip, the own slot gives the slot time after the validator was healthy for this long.
+/// Right after a start, a validator calls itself healthy even while it replays.
 const MIN_HEALTHY_TIME: Duration = Duration::from_secs(60);
 
 #[derive(Debug)]
@@ -69,9 +70,9 @@ struct ProcessState {
     tip_track: Option<SlotTrack>,
     slots_behind: Option<u64>,
     tip_at_own_advance: u64,
-    /// A standstill longer than [`STALL_AFTER`] that has ended. It is not yet decided whether the
-    /// tip advanced meanwhile.
+    /// A standstill that has ended. It is not yet decided whether the tip advanced meanwhile.
     standstill: Option<Standstill>,
+    /// The slot has not advanced since the validator was at the tip. The phase is `Behind`.
     is_stalled_at_tip: bool,
     /// Time of the newest evidence.
     evidence_at: Option<Duration>,
@@ -106,7 +107,7 @@ impl Tracker {
         self.slot_time.set_stable(slot_time);
     }
 
-    /// Measured from the tip, over 5 to 60 s during which the validator was near it. `None` before.
+    /// Measured over at least 5 s in which the validator was near the tip; `None` before.
     pub fn slot_time(&self) -> Option<Duration> {
         self.slot_time.value()
     }
@@ -125,8 +126,7 @@ impl Tracker {
         (self.phase == Phase::AtTip || self.process_state.is_stalled_at_tip).then_some(is_long)
     }
 
-    /// Whether this process was at the tip for 99 % of the time since it was first there; `None`
-    /// before, and while open time could decide it either way.
+    /// [`TipTime::kept_up`] with the open time; `None` until the process is at the tip.
     pub fn kept_up(&self) -> Option<bool> {
         let mut time = self.process_state.tip_time?;
         time.add(self.phase(), self.now?.saturating_sub(self.decided_until));
@@ -277,9 +277,9 @@ impl Tracker {
         }
     }
 
-    /// Time of the newest evidence. With a slot: when slot and tip both last kept pace or, if it is
-    /// clearly behind, when either last advanced. Without a slot: now, if a source reports the
-    /// phase.
+    /// Time of the newest evidence. Slot and tip are evidence while both keep pace or, at a large
+    /// distance, while either advances. A phase of the start is evidence at each tick. So is any
+    /// stage without a slot.
     fn newest_evidence_at(&self, now: Duration, evidence: &PhaseEvidence) -> Option<Duration> {
         let state = &self.process_state;
         let own_track = match (state.own_track, evidence.stage) {
@@ -311,8 +311,8 @@ impl Tracker {
     }
 
     /// Start of a standstill during which the tip advanced; `None` if the validator was not at the
-    /// tip. Slots that the cluster can have made since the standstill do not count. So a halt of
-    /// the cluster is not a standstill of the validator.
+    /// tip. Slots that the cluster can have made since the standstill do not count, so that a halt
+    /// of the cluster is no standstill of the validator.
     fn standstill_behind_tip(&self, now: Duration) -> Option<Duration> {
         let state = &self.process_state;
         let standstills = [state.standstill, state.current_standstill()]
@@ -372,7 +372,7 @@ impl Tracker {
         }
     }
 
-    /// Enters the phase `next`. The open time is decided as `before`.
+    /// Enters the phase `next` and closes the open time.
     fn set_phase(&mut self, now: Duration, next: Phase, before: Option<Phase>) {
         if !self.is_known {
             self.process_state.evidence_resumed_at = None;
@@ -385,6 +385,7 @@ impl Tracker {
         self.is_known = true;
     }
 
+    /// Closes the open time before `to` as an interval of this phase.
     fn decide(&mut self, phase: Option<Phase>, to: Duration) {
         let from = self.decided_until;
         if to <= from {
@@ -409,7 +410,7 @@ impl Tracker {
                 phase
             }
             (Some(Stage::Reported(phase)), before) => {
-                // An older version did not detect that it fell behind.
+                // Older recordings report `AtTip` for a validator that fell behind in a pause.
                 let is_far = state.slots_behind > Some(self.rules.at_tip_slots);
                 self.phase_by_distance(now, phase);
                 if is_far && (phase, before) == (Phase::AtTip, Phase::Behind) {
@@ -426,7 +427,7 @@ impl Tracker {
         }
     }
 
-    /// The phase of a validator whose services run. Without a distance it stays.
+    /// The phase of a validator whose services run. Without a distance, the phase stays.
     fn phase_by_distance(&mut self, now: Duration, phase: Phase) -> Phase {
         let (state, rules) = (&mut self.process_state, &self.rules);
         let Some(slots_behind) = state.slots_behind else {
