@@ -96,10 +96,10 @@ impl SlotTimeMeter {
     }
 
     fn is_jump(&self, slots: u64, time: Duration) -> bool {
-        let shortest = self.value().map_or(MIN_SLOT_TIME.as_nanos(), |slot_time| {
+        let min_slot_time = self.value().map_or(MIN_SLOT_TIME.as_nanos(), |slot_time| {
             slot_time.as_nanos() / MAX_SPEEDUP
         });
-        u128::from(slots) > MAX_EXTRA_SLOTS + time.as_nanos() / shortest.max(1)
+        u128::from(slots) > MAX_EXTRA_SLOTS + time.as_nanos() / min_slot_time.max(1)
     }
 
     fn handle_jump(&mut self) {

@@ -373,13 +373,13 @@ impl Tracker {
     }
 
     /// Enters the phase `next` and closes the open time.
-    fn set_phase(&mut self, now: Duration, next: Phase, before: Option<Phase>) {
+    fn set_phase(&mut self, now: Duration, next: Phase, open_phase: Option<Phase>) {
         if !self.is_known {
             self.process_state.evidence_resumed_at = None;
             self.process_state.standstill = None;
         }
         if !self.is_known || next != self.phase {
-            self.decide(before, now);
+            self.decide(open_phase, now);
         }
         self.phase = next;
         self.is_known = true;
