@@ -189,7 +189,7 @@ impl Connections {
         let Some(evicted) = pool.admit(OpenConnection { connection, task }, now) else {
             return;
         };
-        if self.log_limit.allows(now) {
+        if self.log_limit.try_count(now) {
             tracing::warn!(
                 listener = self.listener,
                 limit = pool.max,
@@ -299,7 +299,7 @@ pub async fn accept<F: Future<Output = ()> + Send + 'static>(
                     tokio::task::yield_now().await;
                 }
                 Err(error) => {
-                    if log_limit.allows(clock.now().uptime) {
+                    if log_limit.try_count(clock.now().uptime) {
                         tracing::warn!(listener, %error, "cannot accept a connection");
                     }
                     tokio::time::sleep(ACCEPT_RETRY_DELAY).await;
