@@ -63,7 +63,7 @@ pub struct Connection {
     clock: Clock,
     pub peer: Peer,
     state: Mutex<ConnectionState>,
-    close_request: Notify,
+    close_signal: Notify,
 }
 
 impl Connection {
@@ -77,7 +77,7 @@ impl Connection {
             clock,
             peer,
             state: Mutex::new(state),
-            close_request: Notify::new(),
+            close_signal: Notify::new(),
         }
     }
 
@@ -112,7 +112,7 @@ impl Connection {
     }
 
     pub async fn close_requested(&self) {
-        self.close_request.notified().await;
+        self.close_signal.notified().await;
     }
 
     /// Resolves when a phase has lasted too long. A phase change does not wake the timer: the task
@@ -200,7 +200,7 @@ impl Connections {
             return evicted.task.abort();
         }
         // Asks an idle connection to close instead of aborting it: a request may be in transit.
-        evicted.connection.close_request.notify_one();
+        evicted.connection.close_signal.notify_one();
         self.closing.retain(|task| !task.is_finished());
         self.closing.push_back(evicted.task);
         if self.closing.len() > MAX_CLOSING_CONNECTIONS
