@@ -25,7 +25,7 @@ use std::{
 };
 use tokio::sync::watch;
 
-/// Maximum wait on another descriptor if the stop signal has no descriptor of its own.
+/// Maximum wait of [`Stop::wait_readable`] if the stop signal has no descriptor.
 const STOP_POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Maximum time to wait for a path thread at shutdown, because it may hang.
@@ -90,11 +90,11 @@ impl Stop {
         *stopped
     }
 
-    /// Blocks until `other` is readable or the signal is set, for at most `duration`; true if
-    /// `other` is readable.
-    pub fn wait_readable(&self, other: BorrowedFd<'_>, duration: Duration) -> Result<bool, Errno> {
+    /// Blocks until `fd` is readable or the signal is set, for at most `duration`; true if `fd` is
+    /// readable.
+    pub fn wait_readable(&self, fd: BorrowedFd<'_>, duration: Duration) -> Result<bool, Errno> {
         let stop_descriptor = self.0.descriptor.as_ref();
-        let mut poll_fds = vec![PollFd::new(&other, PollFlags::IN)];
+        let mut poll_fds = vec![PollFd::new(&fd, PollFlags::IN)];
         poll_fds.extend(stop_descriptor.map(|descriptor| PollFd::new(descriptor, PollFlags::IN)));
         let duration = if stop_descriptor.is_some() {
             duration
@@ -108,7 +108,7 @@ impl Stop {
         match poll(&mut poll_fds, Some(&timeout)) {
             Ok(_) => Ok(poll_fds
                 .first()
-                .is_some_and(|other| !other.revents().is_empty())),
+                .is_some_and(|poll_fd| !poll_fd.revents().is_empty())),
             Err(Errno::INTR) => Ok(false),
             Err(error) => Err(error),
         }
