@@ -41,11 +41,7 @@ fn read_sections(mut top: Table<'_>) -> Config {
     let mut config = Config::default();
     top.table("target", |table| target(table, &mut config.target));
     top.table("sampling", |table| {
-        table.take_into(
-            "interval",
-            &mut config.sampling.interval,
-            duration_at_least(MIN_INTERVAL),
-        )
+        interval(table, &mut config.sampling.interval, MIN_INTERVAL)
     });
     top.table("threads", |table| threads(table, &mut config.threads));
     top.table("metrics", |table| metrics(table, &mut config.metrics));
@@ -64,11 +60,7 @@ fn read_sections(mut top: Table<'_>) -> Config {
     top.table("admin", |table| admin(table, &mut config.admin));
     top.table("host", |table| {
         table.take_into("enabled", &mut config.host.enabled, flag);
-        table.take_into(
-            "interval",
-            &mut config.host.interval,
-            duration_at_least(Duration::from_secs(1)),
-        );
+        interval(table, &mut config.host.interval, Duration::from_secs(1));
     });
     top.table("phase", |table| phase(table, &mut config.phase));
     top.table("datapoints", |table| datapoints::read(table, &mut config));
@@ -92,11 +84,7 @@ fn read_sections(mut top: Table<'_>) -> Config {
 
 fn threads(table: &mut Table<'_>, config: &mut Threads) {
     table.take_into("enabled", &mut config.enabled, flag);
-    table.take_into(
-        "interval",
-        &mut config.interval,
-        duration_at_least(MIN_INTERVAL),
-    );
+    interval(table, &mut config.interval, MIN_INTERVAL);
     table.take_into(
         "switches_interval",
         &mut config.switches_interval,
@@ -114,17 +102,17 @@ fn labels(table: &mut Table<'_>, config: &mut Labels) {
 fn rpc(table: &mut Table<'_>, config: &mut Rpc) {
     table.take_into("enabled", &mut config.enabled, flag);
     config.url = table.take("url", |v| rpc_url(&text(v)?));
-    table.take_into(
-        "interval",
-        &mut config.interval,
-        duration_at_least(MIN_INTERVAL),
-    );
+    interval(table, &mut config.interval, MIN_INTERVAL);
     timeout(table, &mut config.timeout);
 }
 
 fn admin(table: &mut Table<'_>, config: &mut Admin) {
     table.take_into("enabled", &mut config.enabled, flag);
     timeout(table, &mut config.timeout);
+}
+
+fn interval(table: &mut Table<'_>, config: &mut Duration, min: Duration) {
+    table.take_into("interval", config, duration_at_least(min));
 }
 
 fn timeout(table: &mut Table<'_>, config: &mut Duration) {
@@ -150,11 +138,7 @@ fn probe(table: &mut Table<'_>, config: &mut Probe) {
             )
         })
     });
-    table.take_into(
-        "interval",
-        &mut config.interval,
-        duration_at_least(Duration::from_secs(1)),
-    );
+    interval(table, &mut config.interval, Duration::from_secs(1));
     timeout(table, &mut config.timeout);
 }
 
@@ -162,11 +146,7 @@ fn validator(table: &mut Table<'_>, config: &mut Validator) {
     table.take_into("enabled", &mut config.enabled, flag);
     config.vote_account = table.take("vote_account", public_key);
     table.take_into("activating_stake", &mut config.activating_stake, flag);
-    table.take_into(
-        "interval",
-        &mut config.interval,
-        duration_at_least(Duration::from_secs(1)),
-    );
+    interval(table, &mut config.interval, Duration::from_secs(1));
     timeout(table, &mut config.timeout);
 }
 
