@@ -126,7 +126,7 @@ fn tag(value: &DeValue<'_>, has_constant_labels: bool) -> Result<Tag, String> {
     let owner = if DATAPOINT.label_names.contains(&label.as_str()) {
         "every series of a datapoint has"
     } else if label.starts_with("__") || RESERVED_LABELS.contains(&label.as_str()) {
-        "Prometheus keeps for itself"
+        "Prometheus reserves"
     } else if has_constant_labels && Labels::default().by_name(&label).is_some() {
         "metrics.constant_labels_everywhere sets"
     } else {

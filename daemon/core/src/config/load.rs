@@ -264,7 +264,7 @@ fn forward(table: &mut Table<'_>, files: &mut Vec<PathBuf>) -> Option<Forward> {
             (config.host.clone(), config.into())
         }
         (true, _) => {
-            table.report("metrics_config_file holds url, db, user and password: keep either it or these keys");
+            table.report("metrics_config_file contains url, db, user and password: remove it, or remove these keys");
             return None;
         }
         (false, missing) => {
@@ -295,7 +295,7 @@ fn phase(table: &mut Table<'_>, config: &mut Phase) {
 fn record(table: &mut Table<'_>, config: &mut Config) {
     config.record.file = table.take("file", path);
     let labels = table.read_entries("labels", |name, value| match config.labels.by_name(name) {
-        Some(_) => Err("belongs into [labels]; the recording has it from there".to_owned()),
+        Some(_) => Err("belongs in [labels], which every recording includes".to_owned()),
         None => checked_label(name, &text(value)?),
     });
     config.record.labels.extend(labels);
@@ -324,7 +324,7 @@ fn flight(table: &mut Table<'_>, config: &mut Flight) {
     if table.errors().len() == errors_before && after_and_pause >= config.history {
         table.report(format!(
             "after plus pause ({after_and_pause:?}) must be less than keep, or \
-             events would be forgotten"
+             a save would miss events"
         ));
     }
 }
@@ -350,7 +350,7 @@ fn host_name(name: String) -> Result<String, String> {
         Ok(name.to_ascii_lowercase())
     } else {
         Err(format!(
-            "{name:?} is no name of a host: write it without scheme and port, as in \"validator1.example.org\""
+            "{name:?} is not a host name: write it without scheme and port, as in \"validator1.example.org\""
         ))
     }
 }
@@ -374,7 +374,7 @@ pub fn rpc_url(url: &str) -> Result<String, String> {
     let server = server.filter(|server| !server.is_empty()).ok_or(wanted)?;
     if server.contains('@') {
         return Err(
-            "user and password do not belong in the address: a validator's JSON-RPC asks for none"
+            "user and password do not belong in the address: a validator's JSON-RPC needs neither"
                 .to_owned(),
         );
     }

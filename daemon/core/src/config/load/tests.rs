@@ -460,10 +460,10 @@ fn tags_whose_labels_collide_are_refused_with_the_reason() {
     for (before, tags, reason) in [
         ("", "[\"name\"]", "every series of a datapoint has"),
         ("", "[\"field\"]", "every series of a datapoint has"),
-        ("", "[\"__name__\"]", "Prometheus keeps for itself"),
-        ("", "[\"-_x\"]", "label __x, which Prometheus keeps"),
-        ("", "[\"le\"]", "label le, which Prometheus keeps"),
-        ("", "[\"quantile\"]", "Prometheus keeps for itself"),
+        ("", "[\"__name__\"]", "Prometheus reserves"),
+        ("", "[\"-_x\"]", "label __x, which Prometheus reserves"),
+        ("", "[\"le\"]", "label le, which Prometheus reserves"),
+        ("", "[\"quantile\"]", "Prometheus reserves"),
         ("", "[\"cf-name\", \"cf_name\"]", "is the same as item 1"),
         ("", "[\"a\", \"b\", \"a\"]", "item 3, the string \"a\""),
         (
