@@ -123,7 +123,7 @@ impl PartialEq for Tag {
 fn tag(value: &DeValue<'_>, has_constant_labels: bool) -> Result<Tag, String> {
     let key = text(value)?;
     let label: String = label_name(&key).collect();
-    let owner = if DATAPOINT.label_names.contains(&label.as_str()) {
+    let conflict = if DATAPOINT.label_names.contains(&label.as_str()) {
         "every series of a datapoint has"
     } else if label.starts_with("__") || RESERVED_LABELS.contains(&label.as_str()) {
         "Prometheus reserves"
@@ -133,6 +133,6 @@ fn tag(value: &DeValue<'_>, has_constant_labels: bool) -> Result<Tag, String> {
         return Ok(Tag { key, label });
     };
     Err(format!(
-        "the tag {key:?} would become the label {label}, which {owner}: leave it out"
+        "the tag {key:?} would become the label {label}, which {conflict}: leave it out"
     ))
 }
