@@ -64,7 +64,7 @@ pub fn read(table: &mut Table<'_>, config: &mut Config) {
         let AllowedDatapoint {
             name, field, kind, ..
         } = &allowed;
-        // The key has no tags: a point without these tags would count twice in one series.
+        // Without tags: entries that differ only in tags would count a point without tags twice.
         let key = (name.clone(), field.clone(), *kind);
         let what = format!(
             "datapoints.allow: the {} {field:?} of {name:?}",

@@ -22,7 +22,7 @@ pub fn load(path: &Path) -> (Config, Vec<ConfigError>) {
 }
 
 /// # Errors
-/// Every error. For invalid TOML only the parser's error.
+/// Returns every error; for invalid TOML, only the parser's error.
 pub fn parse(text: &str) -> Result<Config, Vec<ConfigError>> {
     let (config, errors) = parse_all(text);
     if errors.is_empty() {
@@ -47,8 +47,8 @@ fn read_sections(mut top: Table<'_>) -> Config {
     top.table("metrics", |table| metrics(table, &mut config.metrics));
     top.table("labels", |table| labels(table, &mut config.labels));
     top.table("log", |table| config.log = log(table));
-    // [log] disables the listener: two inputs would count every datapoint twice. A file that
-    // enables both is an error.
+    // [log] disables [ingest]: two inputs would count every datapoint twice. A file that enables
+    // both is an error.
     config.ingest.enabled = config.log.is_none();
     top.table("ingest", |table| ingest(table, &mut config));
     top.table("forward", |table| {
@@ -381,7 +381,7 @@ pub fn rpc_url(url: &str) -> Result<String, String> {
     Ok(format!("http://{server}"))
 }
 
-/// The content of the file, without newlines at its end. Adds its path to `files`.
+/// Reads a file without the newlines at its end, and adds the path to `files`.
 fn secret(value: &DeValue<'_>, files: &mut Vec<PathBuf>) -> Result<String, String> {
     let path = path(value)?;
     let content = read(&path);
