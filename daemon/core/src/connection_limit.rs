@@ -22,14 +22,15 @@ const SLOW_AFTER: Duration = Duration::from_secs(2);
 
 const LOG_INTERVAL: Duration = Duration::from_secs(600);
 
-/// Maximum connections that were asked to close and have not ended yet.
+/// Maximum connections that have the close signal and have not ended yet.
 pub const MAX_CLOSING_CONNECTIONS: usize = 16;
 
 /// Maximum aborted connections that have not ended yet. An aborted task ends at its next poll.
 const MAX_ABORTED_CONNECTIONS: usize = 64;
 /// Time for requests in progress after the stop signal: a validator does not repeat its pushes.
 const STOP_GRACE: Duration = Duration::from_secs(2);
-/// Maximum queued connections of our own sockets that are still accepted after the stop signal.
+/// Maximum connections that are accepted after the stop signal. They were queued before, in sockets
+/// that are not inherited.
 const MAX_QUEUED_AFTER_STOP: usize = 64;
 /// Pause after a failed accept. The usual cause is a lack of descriptors, which a retry does not
 /// cure.
@@ -158,7 +159,7 @@ pub struct Connections {
     listener: &'static str,
     tcp: ConnectionPool,
     unix: ConnectionPool,
-    /// Connections that were asked to close, in the order of the requests.
+    /// Connections that have the close signal, the oldest signal first.
     closing: VecDeque<AbortHandle>,
     log_limit: RateLimit,
 }
@@ -199,7 +200,7 @@ impl Connections {
         if !evicted.connection.is_idle() {
             return evicted.task.abort();
         }
-        // Asks an idle connection to close instead of aborting it: a request may be in transit.
+        // An idle connection is not aborted: a request may be in transit.
         evicted.connection.close_signal.notify_one();
         self.closing.retain(|task| !task.is_finished());
         self.closing.push_back(evicted.task);
@@ -234,8 +235,8 @@ impl ConnectionPool {
         evicted
     }
 
-    /// The connection to close. Prefers, in this order: at least two seconds in its phase, without
-    /// an accepted request, of the peer with the most connections, longest in its phase.
+    /// The connection to close. Prefers, in this order: a phase of at least [`SLOW_AFTER`], no
+    /// accepted request, the peer with the most connections, the longest phase.
     fn index_to_evict(&self, now: Duration) -> Option<usize> {
         let connections_of = |peer| {
             let peers = self.open.iter().map(|open| open.connection.peer);
@@ -294,8 +295,7 @@ pub async fn accept<F: Future<Output = ()> + Send + 'static>(
                 Ok(stream) => {
                     let (connection, task) = start(&mut tasks, stream);
                     connections.admit(connection, task, clock.now().uptime);
-                    // Lets the task read its request first. Otherwise new connections could
-                    // evict it unserved.
+                    // Lets the new task read its request before the next connection evicts it.
                     tokio::task::yield_now().await;
                 }
                 Err(error) => {
