@@ -1,5 +1,5 @@
-//! Finds the user of a connection's peer on this machine. For TCP it asks the kernel's sock_diag
-//! for that one socket: `/proc/net/tcp` lists all sockets of the host and costs milliseconds.
+//! Finds the user of a connection's peer on this machine. For TCP it queries the kernel's sock_diag
+//! for one socket: `/proc/net/tcp` lists all sockets of the host and costs milliseconds.
 
 use super::Stream;
 use netlink_packet_core::{NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload};
@@ -66,7 +66,7 @@ pub fn peer_uid(stream: &Stream) -> Result<u32, PeerUserError> {
     Ok(uid)
 }
 
-/// The user of the socket with these addresses, as it sees them itself.
+/// The user of the socket that is bound to `local` and connected to `remote`.
 fn tcp_socket_uid(local: SocketAddr, remote: SocketAddr) -> Result<u32, PeerUserError> {
     let (source, destination) = (local.ip().to_canonical(), remote.ip().to_canonical());
     let request = InetRequest {
