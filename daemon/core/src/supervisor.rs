@@ -28,7 +28,7 @@ use tokio::sync::watch;
 /// Maximum wait of [`Stop::wait_readable`] if the stop signal has no descriptor.
 const STOP_POLL_INTERVAL: Duration = Duration::from_millis(200);
 
-/// Maximum time to wait for a path thread at shutdown, because it may hang.
+/// Maximum time to wait for a [`WorkerGroup::path_thread`] at shutdown, because it may hang.
 const PATH_THREAD_GRACE: Duration = Duration::from_secs(1);
 
 /// Stack of a plain thread: enough to read and write files.
@@ -41,10 +41,10 @@ const TASK_STACK: usize = 2 * 1024 * 1024;
 pub struct Stop(Arc<StopState>);
 
 struct StopState {
-    /// For threads.
+    /// For [`Stop::sleep`].
     flag: Mutex<bool>,
     changed: Condvar,
-    /// For tasks.
+    /// For tasks and [`Stop::is_set`].
     sender: watch::Sender<bool>,
     /// Becomes readable with the signal. `None` if no descriptor was free.
     descriptor: Option<OwnedFd>,
@@ -115,7 +115,7 @@ impl Stop {
     }
 }
 
-/// Threads and tasks that are stopped together.
+/// Members that stop together: threads and tasks.
 pub struct WorkerGroup {
     pub name: &'static str,
     stop: Stop,
@@ -166,7 +166,7 @@ impl WorkerGroup {
     }
 
     /// Runs a task on its own thread. On the shared runtime each of its wake-ups would wake another
-    /// worker too. The second argument limits its concurrent blocking calls.
+    /// worker too.
     ///
     /// # Errors
     /// The system cannot start a thread or its event loop.
@@ -227,7 +227,7 @@ impl WorkerGroup {
         members.find_map(|(name, is_finished)| is_finished.then_some(name))
     }
 
-    /// Stops the members. Returns the names of those that did not end within `grace`, except path
+    /// Stops the members. Returns the names of members that did not end within `grace`, except path
     /// threads.
     pub async fn end(mut self, grace: Duration) -> Vec<&'static str> {
         self.stop.set();
