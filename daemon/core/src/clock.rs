@@ -74,10 +74,11 @@ fn read_both<A, B>(first: impl Fn() -> A, second: impl Fn() -> B) -> (A, B) {
     }
 }
 
-/// Detects that the wall clock was set: its movement differs from the time that passed by over a
-/// second plus the greatest slew. Suspension does not count.
+/// Detects that the wall clock was set: its change differs from the passed time by more than one
+/// second plus the largest slew. Suspension does not count.
 #[derive(Default)]
 pub struct ClockStepDetector {
+    /// Time of the last call, and the total suspended time at that time.
     last_call: Option<(Stamp, Duration)>,
 }
 
