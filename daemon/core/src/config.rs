@@ -279,12 +279,11 @@ pub struct Probe {
 
 impl Default for Probe {
     fn default() -> Self {
-        let (interval, timeout) = (Duration::from_secs(10), Duration::from_secs(5));
         Probe {
             enabled: false,
             method: "getLatestBlockhash",
-            interval,
-            timeout,
+            interval: Duration::from_secs(10),
+            timeout: Duration::from_secs(5),
         }
     }
 }
@@ -304,13 +303,12 @@ pub struct Validator {
 
 impl Default for Validator {
     fn default() -> Self {
-        let (interval, timeout) = (Duration::from_secs(60), Duration::from_secs(5));
         Validator {
             enabled: true,
             vote_account: None,
             activating_stake: false,
-            interval,
-            timeout,
+            interval: Duration::from_secs(60),
+            timeout: Duration::from_secs(5),
         }
     }
 }

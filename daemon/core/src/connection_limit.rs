@@ -131,15 +131,13 @@ impl Connection {
     }
 
     fn deadline(&self, timeouts: Timeouts) -> Instant {
-        let ConnectionState {
-            phase, phase_since, ..
-        } = self.state();
-        let limit = match phase {
+        let state = self.state();
+        let limit = match state.phase {
             ConnectionPhase::Idle => timeouts.idle,
             ConnectionPhase::ReceivingHead => timeouts.head,
             ConnectionPhase::Serving => timeouts.serving,
         };
-        Instant::from_std(self.clock.instant(phase_since + limit))
+        Instant::from_std(self.clock.instant(state.phase_since + limit))
     }
 
     fn state(&self) -> ConnectionState {
@@ -244,17 +242,13 @@ impl ConnectionPool {
         };
         (0..self.open.len()).min_by_key(|index| {
             let connection = &self.open[*index].connection;
-            let ConnectionState {
-                phase_since,
-                has_accepted_request,
-                ..
-            } = connection.state();
-            let is_recent = now.saturating_sub(phase_since) < SLOW_AFTER;
+            let state = connection.state();
+            let is_recent = now.saturating_sub(state.phase_since) < SLOW_AFTER;
             (
                 is_recent,
-                has_accepted_request,
+                state.has_accepted_request,
                 Reverse(connections_of(connection.peer)),
-                phase_since,
+                state.phase_since,
             )
         })
     }

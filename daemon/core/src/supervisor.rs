@@ -231,23 +231,19 @@ impl WorkerGroup {
     /// threads.
     pub async fn end(mut self, grace: Duration) -> Vec<&'static str> {
         self.stop.set();
-        let (deadline, path_thread_deadline) = (
-            tokio::time::sleep(grace),
-            tokio::time::sleep(grace.min(PATH_THREAD_GRACE)),
-        );
-        tokio::pin!(deadline, path_thread_deadline);
+        tokio::pin! {
+            let deadline = tokio::time::sleep(grace);
+            let path_thread_deadline = tokio::time::sleep(grace.min(PATH_THREAD_GRACE));
+        }
         let mut poll = tokio::time::interval(Duration::from_millis(5));
         loop {
             self.threads.retain(|(_, handle)| !handle.is_finished());
             self.path_threads
                 .retain(|(_, handle)| !handle.is_finished());
             self.tasks.retain(|(_, handle)| !handle.is_finished());
-            let busy: Vec<&'static str> = self
-                .threads
-                .iter()
-                .map(|(n, _)| *n)
-                .chain(self.tasks.iter().map(|(n, _)| *n))
-                .collect();
+            let threads = self.threads.iter().map(|(name, _)| *name);
+            let tasks = self.tasks.iter().map(|(name, _)| *name);
+            let busy: Vec<_> = threads.chain(tasks).collect();
             if busy.is_empty() && self.path_threads.is_empty() {
                 return busy;
             }
