@@ -5,7 +5,7 @@ use super::{
 };
 use faultline_agave::{PublicKey, config::MetricsConfig, rpc::PROBE_METHODS};
 use faultline_kernel::HostRoot;
-use faultline_settings::{ConfigError, Table, distinct, flag, text, time, whole_number};
+use faultline_settings::{ConfigError, Table, choice, distinct, flag, text, time, whole_number};
 use std::{
     path::{Path, PathBuf},
     time::Duration,
@@ -129,14 +129,7 @@ fn paths(table: &mut Table<'_>, config: &mut HostRoot) {
 fn probe(table: &mut Table<'_>, config: &mut Probe) {
     table.take_into("enabled", &mut config.enabled, flag);
     table.take_into("method", &mut config.method, |v| {
-        let method = text(v)?;
-        let known = PROBE_METHODS.into_iter().find(|known| *known == method);
-        known.ok_or_else(|| {
-            format!(
-                "{method:?} is not a probe method; choose one of {}",
-                PROBE_METHODS.join(", ")
-            )
-        })
+        choice(v, &PROBE_METHODS.map(|method| (method, method)))
     });
     interval(table, &mut config.interval, Duration::from_secs(1));
     timeout(table, &mut config.timeout);

@@ -431,8 +431,7 @@ fn probing_is_off_by_default_and_limited_to_once_a_second() {
     let wrong =
         error_texts("[probe]\nmethod = \"getProgramAccounts\"\ninterval = \"900ms\"\n").join("; ");
     assert!(
-        wrong.contains("is not a probe method; choose one of getSlot")
-            && wrong.contains("shorter than the minimum of 1s"),
+        wrong.contains("one of \"getSlot\", ") && wrong.contains("shorter than the minimum of 1s"),
         "{wrong}"
     );
     let wrong = error_texts("[rpc]\nenabled = false\n[probe]\nenabled = true\n").join("; ");
