@@ -38,9 +38,9 @@ impl AuthFailures {
         // Logging may block, so the lock is released first.
         let failures = self.counts.lock().count(uptime);
         if let Some(failures) = failures {
-            let (listener, seconds) = (self.listener, LOG_INTERVAL.as_secs());
+            let seconds = LOG_INTERVAL.as_secs();
             tracing::warn!(
-                listener,
+                listener = self.listener,
                 %peer,
                 failures,
                 "authentication failed; at most one line in {seconds} s, with the failures since the last line"

@@ -55,8 +55,8 @@ pub fn read(table: &mut Table<'_>, config: &mut Config) {
         &mut config.datapoints.max_series,
         whole_number,
     );
-    let (has_constant_labels, mut entries) =
-        (config.metrics.constant_labels_everywhere, Unique::default());
+    let has_constant_labels = config.metrics.constant_labels_everywhere;
+    let mut entries = Unique::default();
     table.tables("allow", |table| {
         let Some(allowed) = read_allowed(table, has_constant_labels) else {
             return;
