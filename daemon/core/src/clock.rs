@@ -36,8 +36,7 @@ impl Clock {
         boot.saturating_sub(monotonic)
     }
 
-    /// Converts `CLOCK_MONOTONIC` nanoseconds to uptime nanoseconds; negative before the daemon's
-    /// start.
+    /// Negative for a time before the daemon's start.
     pub fn uptime_from_monotonic_ns(&self, nanos: i64) -> i64 {
         let now = Duration::try_from(clock_gettime(ClockId::Monotonic)).unwrap_or_default();
         let signed = |time: Duration| i64::try_from(time.as_nanos()).unwrap_or(i64::MAX);

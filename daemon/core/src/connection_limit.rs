@@ -55,7 +55,6 @@ struct ConnectionState {
     phase: ConnectionPhase,
     /// Uptime.
     phase_since: Duration,
-    /// True if one of its pushes or requests was accepted.
     has_accepted_request: bool,
 }
 
@@ -163,7 +162,6 @@ pub struct Connections {
 }
 
 impl Connections {
-    /// `listener` is for the log.
     pub fn new(listener: &'static str, max_tcp: usize, max_unix: usize) -> Self {
         let pool = |max| ConnectionPool {
             max,
@@ -178,7 +176,7 @@ impl Connections {
         }
     }
 
-    /// Adds a connection and its task. Closes another connection if the limit is reached.
+    /// Closes another connection if the limit is reached.
     fn admit(&mut self, connection: Arc<Connection>, task: AbortHandle, now: Duration) {
         let pool = if connection.peer.is_unix() {
             &mut self.unix

@@ -49,7 +49,7 @@ impl Default for PushMemoryBudget {
 }
 
 impl PushMemoryBudget {
-    /// Shares of these sizes. The share of decoders has its default size.
+    /// The share of decoders has its default size.
     pub fn new(pushes: u32, copies: u32) -> Self {
         PushMemoryBudget {
             pushes: Share::new(pushes),

@@ -25,7 +25,6 @@ impl RateLimit {
         used.saturating_sub(self.interval * (self.burst - 1))
     }
 
-    /// True if the whole burst is available.
     pub fn is_full(&self, now: Duration) -> bool {
         self.full_at <= now
     }

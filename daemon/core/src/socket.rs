@@ -213,7 +213,6 @@ pub type Stream = Either<tokio::net::TcpStream, tokio::net::UnixStream>;
 pub struct Peer(Option<IpAddr>);
 
 impl Peer {
-    /// The peer of a Unix socket.
     pub const UNIX: Peer = Peer(None);
 
     pub fn from_address(address: IpAddr) -> Self {
@@ -258,7 +257,7 @@ pub fn peer(stream: &Stream) -> Peer {
     }
 }
 
-/// Disables Nagle's algorithm. Unix sockets do not have it.
+/// Unix sockets do not have Nagle's algorithm.
 pub fn set_nodelay(stream: &Stream) -> io::Result<()> {
     match stream {
         Either::Left(stream) => stream.set_nodelay(true),

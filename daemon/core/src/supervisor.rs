@@ -137,7 +137,7 @@ impl WorkerGroup {
         }
     }
 
-    /// The stop signal of the group, for members that are built before they start.
+    /// For members that are built before they start.
     pub fn stop_signal(&self) -> Stop {
         self.stop.clone()
     }
