@@ -1,16 +1,15 @@
 //! Derives phases, intervals and time at the tip from evidence of a validator. Pure: no input or
 //! output, no clock. The same evidence gives the daemon and a report the same answers.
 
-mod position;
 mod slot_time;
+mod slot_track;
 mod tracker;
 
-pub use tracker::{Interval, STALL_AFTER, Tracker};
+pub use tracker::{PhaseInterval, STALL_AFTER, Tracker};
 
 use std::time::Duration;
 
 faultline_metrics::named_enum! {
-    /// Each has its label value.
     pub enum Phase {
         /// No process was followed yet.
         Absent = "absent",
@@ -59,12 +58,12 @@ pub enum Process {
 /// How far the start of the validator is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stage {
-    /// A phase of the start. Any phase if an older recording has no evidence.
+    /// A phase of the start. A recording without evidence reports any phase here.
     Reported(Phase),
     Running,
 }
 
-/// Of one tick. Silence of a source is not evidence.
+/// The evidence of one tick. Silence of a source is not evidence.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct PhaseEvidence {
     pub process: Process,
@@ -74,12 +73,12 @@ pub struct PhaseEvidence {
     pub slot: Option<u64>,
     /// The cluster's tip as the validator knows it, if reported since the previous tick.
     pub tip: Option<u64>,
-    /// The validator calls itself healthy. If no source reports the tip, its own slot gives the
-    /// slot time.
+    /// The validator calls itself healthy. If no source reports the tip, the slot of a healthy
+    /// validator gives the slot time.
     pub is_healthy: bool,
 }
 
-/// The daemon did not run if two ticks are further apart than this and than three intervals.
+/// The daemon did not run if two ticks are further apart than this and three tick intervals.
 const MIN_GAP: Duration = Duration::from_secs(5);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -91,14 +90,13 @@ pub struct Rules {
     /// `behind_for`.
     pub behind_slots: u64,
     pub behind_for: Duration,
-    /// From tick to tick.
-    pub interval: Duration,
+    pub tick_interval: Duration,
 }
 
 impl Rules {
     /// Whether the daemon did not run between two ticks.
     pub fn is_gap(&self, since_last_tick: Duration) -> bool {
-        since_last_tick > MIN_GAP.max(self.interval.saturating_mul(3))
+        since_last_tick > MIN_GAP.max(self.tick_interval.saturating_mul(3))
     }
 }
 
@@ -109,12 +107,12 @@ impl Default for Rules {
             at_tip_for: Duration::from_secs(60),
             behind_slots: 128,
             behind_for: Duration::from_secs(30),
-            interval: Duration::from_secs(1),
+            tick_interval: Duration::from_secs(1),
         }
     }
 }
 
-/// Minimum share of time at the tip, since it was first there.
+/// A process kept up if [`TipTime::at_tip`] is at least this share.
 pub const MIN_KEPT_UP_SHARE: f64 = 0.99;
 
 /// Time since a process was first at the tip.
@@ -126,8 +124,8 @@ pub struct TipTime {
 }
 
 impl TipTime {
-    /// Whether it was at the tip for 99 % of the time; `None` without any time, and while time of
-    /// unknown phase could decide it either way.
+    /// Whether the process was at the tip for 99 % of the time. `None` if there is no time, or if
+    /// the unknown time could change the answer.
     pub fn kept_up(self) -> Option<bool> {
         let needed =
             MIN_KEPT_UP_SHARE * (self.at_tip + self.not_at_tip + self.unknown).as_secs_f64();

@@ -8,7 +8,7 @@ const MIN_SPAN: Duration = Duration::from_secs(5);
 /// Minimum span of a stable value: only such a value decides a phase.
 const MIN_STABLE_SPAN: Duration = Duration::from_secs(30);
 
-/// Of samples older than this, only the newest is kept, so that a value follows a change of pace.
+/// Older samples are dropped, except the newest of them: a value must follow a change of pace.
 const MAX_SPAN: Duration = Duration::from_secs(60);
 
 const SAMPLE_INTERVAL: Duration = Duration::from_secs(5);
@@ -24,11 +24,12 @@ const MAX_STANDSTILL: Duration = Duration::from_secs(8);
 /// larger step is a jump: another node or cluster answers.
 const MAX_EXTRA_SLOTS: u128 = 16;
 
-/// Fastest pace relative to the measured one. Before a measurement, [`MIN_SLOT_TIME`] limits it.
+/// Fastest pace relative to the measured one. Before a measurement, it is one slot per
+/// [`MIN_SLOT_TIME`].
 const MAX_SPEEDUP: u128 = 8;
 const MIN_SLOT_TIME: Duration = Duration::from_millis(10);
 
-/// After this many consecutive jumps, the measured pace is of another cluster.
+/// After this many consecutive jumps, the measurement begins again: another cluster answers.
 const MAX_JUMPS: u8 = 3;
 
 #[derive(Debug, Clone, Default)]
@@ -50,7 +51,7 @@ impl SlotTimeMeter {
         self.stable = Some(slot_time).filter(|time| !time.is_zero());
     }
 
-    /// `None` without a measurement and a value given to `set_stable`.
+    /// `None` until a measurement or `set_stable`.
     pub fn value(&self) -> Option<Duration> {
         self.stable.or(self.provisional)
     }
@@ -66,7 +67,7 @@ impl SlotTimeMeter {
     }
 
     /// Takes a `tip` that was reported while the validator was near it.
-    pub fn report(&mut self, tip: u64, now: Duration) {
+    pub fn update(&mut self, tip: u64, now: Duration) {
         match self.last_change {
             Some((slot, at)) if tip == slot => {
                 if now.saturating_sub(at) >= MAX_STANDSTILL {
@@ -95,10 +96,10 @@ impl SlotTimeMeter {
     }
 
     fn is_jump(&self, slots: u64, time: Duration) -> bool {
-        let shortest = self.value().map_or(MIN_SLOT_TIME.as_nanos(), |slot_time| {
+        let min_slot_time = self.value().map_or(MIN_SLOT_TIME.as_nanos(), |slot_time| {
             slot_time.as_nanos() / MAX_SPEEDUP
         });
-        u128::from(slots) > MAX_EXTRA_SLOTS + time.as_nanos() / shortest.max(1)
+        u128::from(slots) > MAX_EXTRA_SLOTS + time.as_nanos() / min_slot_time.max(1)
     }
 
     fn handle_jump(&mut self) {
@@ -143,7 +144,7 @@ mod tests {
     /// Reports a tip each second, with `in_ten` slots in 10 s.
     fn run(meter: &mut SlotTimeMeter, seconds: std::ops::Range<u64>, first: u64, in_ten: u64) {
         for second in seconds.clone() {
-            meter.report(first + (second - seconds.start) * in_ten / 10, at(second));
+            meter.update(first + (second - seconds.start) * in_ten / 10, at(second));
         }
     }
 
@@ -208,7 +209,7 @@ mod tests {
     fn pushes_every_ten_seconds_suffice_for_the_slot_time() {
         let mut meter = SlotTimeMeter::default();
         for push in 0..5 {
-            meter.report(1_000 + push * 50, at(push * 10));
+            meter.update(1_000 + push * 50, at(push * 10));
         }
         assert_eq!(millis(meter.stable()), Some(200));
     }

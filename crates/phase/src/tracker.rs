@@ -1,12 +1,11 @@
 //! The phase over time. `docs/decisions/0011` has the rules and their reasons.
 //!
-//! Time stays open until later evidence decides its phase. So a counter of seconds is never taken
-//! back.
+//! Time stays open until later evidence decides its phase, so a counter of seconds never decreases.
 
 use crate::{
     Phase, PhaseEvidence, Process, Rules, Stage, TipTime,
-    position::{SlotTrack, max_slots},
     slot_time::SlotTimeMeter,
+    slot_track::{SlotTrack, max_slots},
 };
 use std::{mem, time::Duration};
 
@@ -17,35 +16,37 @@ pub const STALL_AFTER: Duration = Duration::from_secs(15);
 /// their banks are frozen.
 const SHRED_LEAD: Duration = Duration::from_secs(1);
 
-/// After a pause the distance counts once it was small for this long: at first the validator knows
-/// only the old tip.
+/// A pause is a standstill or a time of unknown phase. A small distance after a pause counts once
+/// it lasts this long: at first the validator knows only the old tip.
 const NEAR_TIP_AFTER: Duration = Duration::from_secs(8);
 
-/// After a pause a distance between the two thresholds shows neither phase. After this long it
-/// counts as behind.
+/// After a pause, a distance between `at_tip_slots` and `behind_slots` shows neither phase. After
+/// this time it counts as behind.
 const UNDECIDED_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// For this long after a pause, a slot that is faster than a cluster is still catching up. The
+/// For this long after a pause, a validator that is faster than a cluster is catching up. The
 /// limit exists because slots of a test cluster can be shorter than the slot time.
 const PAUSE_RECOVERY: Duration = Duration::from_secs(30);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Interval {
+pub struct PhaseInterval {
     pub from: Duration,
     pub to: Duration,
     /// `None` if no evidence shows it.
     pub phase: Option<Phase>,
 }
 
+/// A time of at least [`STALL_AFTER`] without an advance of the own slot.
 #[derive(Debug, Clone, Copy)]
 struct Standstill {
     from: Duration,
     until: Duration,
+    /// The newest tip at `from`.
     tip: u64,
 }
 
-/// Without a tip, the own slot measures the slot time once the validator has called itself healthy
-/// for this long. Right after a start it does so even while it replays.
+/// Without a tip, the own slot gives the slot time after the validator was healthy for this long.
+/// Right after a start, a validator calls itself healthy even while it replays.
 const MIN_HEALTHY_TIME: Duration = Duration::from_secs(60);
 
 #[derive(Debug)]
@@ -55,7 +56,7 @@ pub struct Tracker {
     is_known: bool,
     now: Option<Duration>,
     decided_until: Duration,
-    decided: Vec<Interval>,
+    decided: Vec<PhaseInterval>,
     time_by_phase: [Duration; Phase::ALL.len()],
     /// A property of the cluster, so it stays when the process changes.
     slot_time: SlotTimeMeter,
@@ -66,12 +67,12 @@ pub struct Tracker {
 struct ProcessState {
     has_reported: bool,
     own_track: Option<SlotTrack>,
-    tip: Option<SlotTrack>,
+    tip_track: Option<SlotTrack>,
     slots_behind: Option<u64>,
     tip_at_own_advance: u64,
-    /// A standstill longer than [`STALL_AFTER`] that has ended. It is not yet decided whether the
-    /// tip advanced meanwhile.
+    /// A standstill that has ended. It is not yet decided whether the tip advanced meanwhile.
     standstill: Option<Standstill>,
+    /// The slot has not advanced since the validator was at the tip. The phase is `Behind`.
     is_stalled_at_tip: bool,
     /// Time of the newest evidence.
     evidence_at: Option<Duration>,
@@ -79,9 +80,11 @@ struct ProcessState {
     evidence_taken_at: Duration,
     near_tip_since: Option<Duration>,
     far_behind_since: Option<Duration>,
+    /// First evidence after a time of unknown phase; `None` once the phase is known.
     evidence_resumed_at: Option<Duration>,
     healthy_since: Option<Duration>,
-    resumed_at: Option<Duration>,
+    /// When a pause last ended or a standstill was last detected.
+    pause_ended_at: Option<Duration>,
     tip_time: Option<TipTime>,
 }
 
@@ -104,7 +107,7 @@ impl Tracker {
         self.slot_time.set_stable(slot_time);
     }
 
-    /// Measured from the tip, over 5 to 60 s during which the validator was near it. `None` before.
+    /// Measured over at least 5 s in which the validator was near the tip; `None` before.
     pub fn slot_time(&self) -> Option<Duration> {
         self.slot_time.value()
     }
@@ -123,8 +126,7 @@ impl Tracker {
         (self.phase == Phase::AtTip || self.process_state.is_stalled_at_tip).then_some(is_long)
     }
 
-    /// Whether this process was at the tip for 99 % of the time since it was first there; `None`
-    /// before, and while open time could decide it either way.
+    /// [`TipTime::kept_up`] with the open time; `None` until the process is at the tip.
     pub fn kept_up(&self) -> Option<bool> {
         let mut time = self.process_state.tip_time?;
         time.add(self.phase(), self.now?.saturating_sub(self.decided_until));
@@ -135,7 +137,7 @@ impl Tracker {
         self.time_by_phase[phase as usize]
     }
 
-    pub fn restart(&mut self) {
+    pub fn begin_process(&mut self) {
         self.decide(self.phase(), self.now.unwrap_or_default());
         self.reset_process();
         if self.phase != Phase::Absent {
@@ -144,7 +146,7 @@ impl Tracker {
     }
 
     /// Returns the intervals whose phase the evidence decides, in order.
-    pub fn tick(&mut self, now: Duration, evidence: &PhaseEvidence) -> Vec<Interval> {
+    pub fn tick(&mut self, now: Duration, evidence: &PhaseEvidence) -> Vec<PhaseInterval> {
         let last_tick = *self.now.get_or_insert_with(|| {
             self.decided_until = now;
             now
@@ -169,7 +171,7 @@ impl Tracker {
     }
 
     /// Decides all open time, because no more evidence comes.
-    pub fn finish(&mut self) -> Vec<Interval> {
+    pub fn finish(&mut self) -> Vec<PhaseInterval> {
         self.decide(self.phase(), self.now.unwrap_or_default());
         mem::take(&mut self.decided)
     }
@@ -185,8 +187,8 @@ impl Tracker {
         let (state, slot_time) = (&mut self.process_state, self.slot_time.stable());
         state.has_reported |= evidence.stage.is_some() || evidence.slot.is_some();
         if let Some(slot) = evidence.tip {
-            let tip = state.tip.get_or_insert(SlotTrack::new(slot, now));
-            tip.report(slot, now, slot_time);
+            let tip_track = state.tip_track.get_or_insert(SlotTrack::new(slot, now));
+            tip_track.update(slot, now, slot_time);
         }
         if let Some(own_track) = &mut state.own_track
             && evidence.process == Process::Stopped
@@ -198,7 +200,7 @@ impl Tracker {
             let ended = state.current_standstill().filter(|_| has_advanced);
             state.standstill = ended.or(state.standstill);
             let own_track = state.own_track.get_or_insert(SlotTrack::new(slot, now));
-            own_track.report(slot, now, slot_time);
+            own_track.update(slot, now, slot_time);
             if own_track.advanced_at == now {
                 state.tip_at_own_advance = state.newest_tip();
                 state.is_stalled_at_tip = false;
@@ -221,7 +223,7 @@ impl Tracker {
         let limit = self.rules.at_tip_slots;
         if state.slots_behind <= Some(limit) && slot.saturating_add(limit) < own_track.slot {
             state.own_track = None;
-            state.tip = None;
+            state.tip_track = None;
             state.slots_behind = None;
         }
     }
@@ -243,7 +245,7 @@ impl Tracker {
             return;
         };
         if is_near && !state.is_fast_after_pause(now) {
-            self.slot_time.report(newest, now);
+            self.slot_time.update(newest, now);
         } else {
             self.slot_time.clear_samples();
         }
@@ -259,7 +261,7 @@ impl Tracker {
             self.decide(Some(Phase::AtTip), from);
             self.set_phase(now, Phase::Behind, Some(Phase::Behind));
             let state = &mut self.process_state;
-            state.resumed_at = Some(now);
+            state.pause_ended_at = Some(now);
             state.is_stalled_at_tip =
                 { state.own_track }.is_some_and(|own_track| own_track.advanced_at == from);
         } else if had_gap || is_stopped {
@@ -275,9 +277,9 @@ impl Tracker {
         }
     }
 
-    /// Time of the newest evidence. With a slot: when slot and tip both last kept pace or, if it is
-    /// clearly behind, when either last advanced. Without a slot: now, if a source reports the
-    /// phase.
+    /// Time of the newest evidence. Slot and tip are evidence while both keep pace or, at a large
+    /// distance, while either advances. A phase of the start is evidence at each tick. So is any
+    /// stage without a slot.
     fn newest_evidence_at(&self, now: Duration, evidence: &PhaseEvidence) -> Option<Duration> {
         let state = &self.process_state;
         let own_track = match (state.own_track, evidence.stage) {
@@ -290,27 +292,27 @@ impl Tracker {
             Phase::AtTip => self.rules.behind_slots,
             _ => self.rules.at_tip_slots,
         };
-        Some(match state.tip {
-            Some(tip) if state.slots_behind > Some(max_near_slots) => {
-                own_track.advanced_at.max(tip.advanced_at)
+        Some(match state.tip_track {
+            Some(tip_track) if state.slots_behind > Some(max_near_slots) => {
+                own_track.advanced_at.max(tip_track.advanced_at)
             }
-            Some(tip) => own_track.last_at_pace.min(tip.last_at_pace),
+            Some(tip_track) => own_track.last_at_pace.min(tip_track.last_at_pace),
             None => own_track.last_at_pace,
         })
     }
 
     fn max_silence(&self) -> Duration {
         let state = &self.process_state;
-        let positions = [state.own_track, state.tip].into_iter().flatten();
-        positions
-            .map(|position| position.max_silence())
+        let tracks = [state.own_track, state.tip_track].into_iter().flatten();
+        tracks
+            .map(|track| track.max_silence())
             .max()
             .unwrap_or_default()
     }
 
     /// Start of a standstill during which the tip advanced; `None` if the validator was not at the
-    /// tip. Slots that the cluster can have made since the standstill do not count. So a halt of
-    /// the cluster is not a standstill of the validator.
+    /// tip. Slots that the cluster can have made since the standstill do not count, so that a halt
+    /// of the cluster is no standstill of the validator.
     fn standstill_behind_tip(&self, now: Duration) -> Option<Duration> {
         let state = &self.process_state;
         let standstills = [state.standstill, state.current_standstill()]
@@ -349,7 +351,7 @@ impl Tracker {
             return;
         }
         let evidence_resumed_at = *self.process_state.evidence_resumed_at.get_or_insert(now);
-        self.process_state.resumed_at = Some(evidence_resumed_at);
+        self.process_state.pause_ended_at = Some(evidence_resumed_at);
         let is_sure = is_reported && self.process_state.standstill.is_none();
         if self.phase != Phase::AtTip || !next.is_running() || is_sure {
             return self.set_phase(now, next, Some(next).filter(|next| *next == self.phase));
@@ -370,26 +372,27 @@ impl Tracker {
         }
     }
 
-    /// Enters the phase `next`. The open time is decided as `before`.
-    fn set_phase(&mut self, now: Duration, next: Phase, before: Option<Phase>) {
+    /// Enters the phase `next` and closes the open time.
+    fn set_phase(&mut self, now: Duration, next: Phase, open_phase: Option<Phase>) {
         if !self.is_known {
             self.process_state.evidence_resumed_at = None;
             self.process_state.standstill = None;
         }
         if !self.is_known || next != self.phase {
-            self.decide(before, now);
+            self.decide(open_phase, now);
         }
         self.phase = next;
         self.is_known = true;
     }
 
+    /// Closes the open time before `to` as an interval of this phase.
     fn decide(&mut self, phase: Option<Phase>, to: Duration) {
         let from = self.decided_until;
         if to <= from {
             return;
         }
         self.decided_until = to;
-        self.decided.push(Interval { from, to, phase });
+        self.decided.push(PhaseInterval { from, to, phase });
         if let Some(phase) = phase {
             self.time_by_phase[phase as usize] += to - from;
         }
@@ -407,7 +410,7 @@ impl Tracker {
                 phase
             }
             (Some(Stage::Reported(phase)), before) => {
-                // An older version did not detect that it fell behind.
+                // Older recordings report `AtTip` for a validator that fell behind in a pause.
                 let is_far = state.slots_behind > Some(self.rules.at_tip_slots);
                 self.phase_by_distance(now, phase);
                 if is_far && (phase, before) == (Phase::AtTip, Phase::Behind) {
@@ -424,7 +427,7 @@ impl Tracker {
         }
     }
 
-    /// The phase of a validator whose services run. Without a distance it stays.
+    /// The phase of a validator whose services run. Without a distance, the phase stays.
     fn phase_by_distance(&mut self, now: Duration, phase: Phase) -> Phase {
         let (state, rules) = (&mut self.process_state, &self.rules);
         let Some(slots_behind) = state.slots_behind else {
@@ -450,14 +453,14 @@ impl Tracker {
 
 impl ProcessState {
     fn is_fast_after_pause(&self, now: Duration) -> bool {
-        let is_after_pause = { self.resumed_at }
-            .is_some_and(|resumed_at| now.saturating_sub(resumed_at) < PAUSE_RECOVERY);
+        let is_after_pause = { self.pause_ended_at }
+            .is_some_and(|pause_ended_at| now.saturating_sub(pause_ended_at) < PAUSE_RECOVERY);
         is_after_pause && self.own_track.is_some_and(|own_track| own_track.is_fast)
     }
 
     fn newest_tip(&self) -> u64 {
-        let slots = [self.own_track, self.tip].into_iter().flatten();
-        slots.map(|track| track.slot).max().unwrap_or_default()
+        let tracks = [self.own_track, self.tip_track].into_iter().flatten();
+        tracks.map(|track| track.slot).max().unwrap_or_default()
     }
 
     fn current_standstill(&self) -> Option<Standstill> {

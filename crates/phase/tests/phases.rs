@@ -10,7 +10,7 @@
 mod cases;
 
 use cases::cases;
-use faultline_phase::{Interval, Phase, PhaseEvidence, Process, Rules, Stage, Tracker};
+use faultline_phase::{Phase, PhaseEvidence, PhaseInterval, Process, Rules, Stage, Tracker};
 use std::time::Duration;
 
 #[test]
@@ -51,7 +51,7 @@ fn every_case_passes_its_expected_phases_at_every_slot_time() {
 fn phase_intervals_are_contiguous_and_ordered_for_any_evidence() {
     for case in cases() {
         let mut tracker = Tracker::new(Rules::default());
-        let mut all: Vec<Interval> = Vec::new();
+        let mut all: Vec<PhaseInterval> = Vec::new();
         for (now, evidence) in case.evidence(25) {
             all.extend(tracker.tick(now, &evidence));
         }
@@ -119,7 +119,7 @@ fn phase_evidence_of_a_process_does_not_apply_to_its_successor() {
         (tracker.phase(), tracker.kept_up()),
         (Some(Phase::AtTip), Some(true))
     );
-    tracker.restart();
+    tracker.begin_process();
     let silent = PhaseEvidence {
         process: Process::Alive,
         ..PhaseEvidence::default()

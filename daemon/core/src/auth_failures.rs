@@ -38,9 +38,9 @@ impl AuthFailures {
         // Logging may block, so the lock is released first.
         let failures = self.counts.lock().count(uptime);
         if let Some(failures) = failures {
-            let (listener, seconds) = (self.listener, LOG_INTERVAL.as_secs());
+            let seconds = LOG_INTERVAL.as_secs();
             tracing::warn!(
-                listener,
+                listener = self.listener,
                 %peer,
                 failures,
                 "authentication failed; at most one line in {seconds} s, with the failures since the last line"
@@ -61,7 +61,7 @@ impl Counts {
     /// Counts one failure. Returns the failures since the last log line if a new line is allowed.
     fn count(&mut self, uptime: Duration) -> Option<u64> {
         self.total += 1;
-        if !self.log_limit.allows(uptime) {
+        if !self.log_limit.try_count(uptime) {
             return None;
         }
         let failures = self.total - self.logged;

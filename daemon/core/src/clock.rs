@@ -36,8 +36,7 @@ impl Clock {
         boot.saturating_sub(monotonic)
     }
 
-    /// Converts `CLOCK_MONOTONIC` nanoseconds to uptime nanoseconds; negative before the daemon's
-    /// start.
+    /// Negative for a time before the daemon's start.
     pub fn uptime_from_monotonic_ns(&self, nanos: i64) -> i64 {
         let now = Duration::try_from(clock_gettime(ClockId::Monotonic)).unwrap_or_default();
         let signed = |time: Duration| i64::try_from(time.as_nanos()).unwrap_or(i64::MAX);
@@ -74,10 +73,11 @@ fn read_both<A, B>(first: impl Fn() -> A, second: impl Fn() -> B) -> (A, B) {
     }
 }
 
-/// Detects that the wall clock was set: its movement differs from the time that passed by over a
-/// second plus the greatest slew. Suspension does not count.
+/// Detects that the wall clock was set: its change differs from the passed time by more than one
+/// second plus the largest slew. Suspension does not count.
 #[derive(Default)]
 pub struct ClockStepDetector {
+    /// Time of the last call, and the total suspended time at that time.
     last_call: Option<(Stamp, Duration)>,
 }
 

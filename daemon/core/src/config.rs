@@ -49,6 +49,7 @@ pub struct Config {
     pub status: StatusPage,
     /// Mount points of the kernel's file systems, for containers with other paths.
     pub paths: HostRoot,
+    /// Files with passwords, to check who may read them.
     pub secret_files: Vec<PathBuf>,
 }
 
@@ -107,7 +108,7 @@ impl Default for Sampling {
 pub struct Threads {
     pub enabled: bool,
     pub interval: Duration,
-    /// Longer, because reading context switches costs as much as reading everything else.
+    /// Context switches cost as much to read as everything else, so their interval is longer.
     pub switches_interval: Duration,
 }
 
@@ -185,7 +186,7 @@ pub struct Ingest {
     pub beyond_loopback: bool,
     /// Every push must have this db, user and password. `None`: the sender's user id decides.
     pub credentials: Option<Credentials>,
-    /// Accepts pushes of these user ids besides the validator's, if no password decides.
+    /// Users whose pushes are accepted besides the validator's, if `credentials` is `None`.
     pub allow_users: Vec<u32>,
 }
 
@@ -265,6 +266,7 @@ impl Default for Rpc {
     }
 }
 
+/// A JSON-RPC request at each interval, to measure the response time of a client.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Probe {
     pub enabled: bool,
@@ -277,16 +279,16 @@ pub struct Probe {
 
 impl Default for Probe {
     fn default() -> Self {
-        let (interval, timeout) = (Duration::from_secs(10), Duration::from_secs(5));
         Probe {
             enabled: false,
             method: "getLatestBlockhash",
-            interval,
-            timeout,
+            interval: Duration::from_secs(10),
+            timeout: Duration::from_secs(5),
         }
     }
 }
 
+/// Votes, stake, rewards and leader slots from JSON-RPC.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Validator {
     pub enabled: bool,
@@ -301,13 +303,12 @@ pub struct Validator {
 
 impl Default for Validator {
     fn default() -> Self {
-        let (interval, timeout) = (Duration::from_secs(60), Duration::from_secs(5));
         Validator {
             enabled: true,
             vote_account: None,
             activating_stake: false,
-            interval,
-            timeout,
+            interval: Duration::from_secs(60),
+            timeout: Duration::from_secs(5),
         }
     }
 }
@@ -376,7 +377,7 @@ pub struct Record {
 
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct StatusPage {
-    /// File with what the lab measured or predicted, for the answers.
+    /// File of the lab's measured or predicted results, for the status pages.
     pub evidence: Option<PathBuf>,
 }
 

@@ -22,14 +22,15 @@ const SLOW_AFTER: Duration = Duration::from_secs(2);
 
 const LOG_INTERVAL: Duration = Duration::from_secs(600);
 
-/// Maximum connections that were asked to close and have not ended yet.
+/// Maximum connections that have the close signal and have not ended yet.
 pub const MAX_CLOSING_CONNECTIONS: usize = 16;
 
 /// Maximum aborted connections that have not ended yet. An aborted task ends at its next poll.
 const MAX_ABORTED_CONNECTIONS: usize = 64;
 /// Time for requests in progress after the stop signal: a validator does not repeat its pushes.
 const STOP_GRACE: Duration = Duration::from_secs(2);
-/// Maximum queued connections of our own sockets that are still accepted after the stop signal.
+/// Maximum connections that are accepted after the stop signal. They were queued before, in sockets
+/// that are not inherited.
 const MAX_QUEUED_AFTER_STOP: usize = 64;
 /// Pause after a failed accept. The usual cause is a lack of descriptors, which a retry does not
 /// cure.
@@ -54,7 +55,6 @@ struct ConnectionState {
     phase: ConnectionPhase,
     /// Uptime.
     phase_since: Duration,
-    /// True if one of its pushes or requests was accepted.
     has_accepted_request: bool,
 }
 
@@ -63,7 +63,7 @@ pub struct Connection {
     clock: Clock,
     pub peer: Peer,
     state: Mutex<ConnectionState>,
-    close_request: Notify,
+    close_signal: Notify,
 }
 
 impl Connection {
@@ -77,7 +77,7 @@ impl Connection {
             clock,
             peer,
             state: Mutex::new(state),
-            close_request: Notify::new(),
+            close_signal: Notify::new(),
         }
     }
 
@@ -112,7 +112,7 @@ impl Connection {
     }
 
     pub async fn close_requested(&self) {
-        self.close_request.notified().await;
+        self.close_signal.notified().await;
     }
 
     /// Resolves when a phase has lasted too long. A phase change does not wake the timer: the task
@@ -130,15 +130,13 @@ impl Connection {
     }
 
     fn deadline(&self, timeouts: Timeouts) -> Instant {
-        let ConnectionState {
-            phase, phase_since, ..
-        } = self.state();
-        let limit = match phase {
+        let state = self.state();
+        let limit = match state.phase {
             ConnectionPhase::Idle => timeouts.idle,
             ConnectionPhase::ReceivingHead => timeouts.head,
             ConnectionPhase::Serving => timeouts.serving,
         };
-        Instant::from_std(self.clock.instant(phase_since + limit))
+        Instant::from_std(self.clock.instant(state.phase_since + limit))
     }
 
     fn state(&self) -> ConnectionState {
@@ -158,13 +156,12 @@ pub struct Connections {
     listener: &'static str,
     tcp: ConnectionPool,
     unix: ConnectionPool,
-    /// Connections that were asked to close, in the order of the requests.
+    /// Connections that have the close signal, the oldest signal first.
     closing: VecDeque<AbortHandle>,
     log_limit: RateLimit,
 }
 
 impl Connections {
-    /// `listener` is for the log.
     pub fn new(listener: &'static str, max_tcp: usize, max_unix: usize) -> Self {
         let pool = |max| ConnectionPool {
             max,
@@ -179,7 +176,7 @@ impl Connections {
         }
     }
 
-    /// Adds a connection and its task. Closes another connection if the limit is reached.
+    /// Closes another connection if the limit is reached.
     fn admit(&mut self, connection: Arc<Connection>, task: AbortHandle, now: Duration) {
         let pool = if connection.peer.is_unix() {
             &mut self.unix
@@ -189,7 +186,7 @@ impl Connections {
         let Some(evicted) = pool.admit(OpenConnection { connection, task }, now) else {
             return;
         };
-        if self.log_limit.allows(now) {
+        if self.log_limit.try_count(now) {
             tracing::warn!(
                 listener = self.listener,
                 limit = pool.max,
@@ -199,8 +196,8 @@ impl Connections {
         if !evicted.connection.is_idle() {
             return evicted.task.abort();
         }
-        // Asks an idle connection to close instead of aborting it: a request may be in transit.
-        evicted.connection.close_request.notify_one();
+        // An idle connection is not aborted: a request may be in transit.
+        evicted.connection.close_signal.notify_one();
         self.closing.retain(|task| !task.is_finished());
         self.closing.push_back(evicted.task);
         if self.closing.len() > MAX_CLOSING_CONNECTIONS
@@ -234,8 +231,8 @@ impl ConnectionPool {
         evicted
     }
 
-    /// The connection to close. Prefers, in this order: at least two seconds in its phase, without
-    /// an accepted request, of the peer with the most connections, longest in its phase.
+    /// The connection to close. Prefers, in this order: a phase of at least [`SLOW_AFTER`], no
+    /// accepted request, the peer with the most connections, the longest phase.
     fn index_to_evict(&self, now: Duration) -> Option<usize> {
         let connections_of = |peer| {
             let peers = self.open.iter().map(|open| open.connection.peer);
@@ -243,17 +240,13 @@ impl ConnectionPool {
         };
         (0..self.open.len()).min_by_key(|index| {
             let connection = &self.open[*index].connection;
-            let ConnectionState {
-                phase_since,
-                has_accepted_request,
-                ..
-            } = connection.state();
-            let is_recent = now.saturating_sub(phase_since) < SLOW_AFTER;
+            let state = connection.state();
+            let is_recent = now.saturating_sub(state.phase_since) < SLOW_AFTER;
             (
                 is_recent,
-                has_accepted_request,
+                state.has_accepted_request,
                 Reverse(connections_of(connection.peer)),
-                phase_since,
+                state.phase_since,
             )
         })
     }
@@ -294,12 +287,11 @@ pub async fn accept<F: Future<Output = ()> + Send + 'static>(
                 Ok(stream) => {
                     let (connection, task) = start(&mut tasks, stream);
                     connections.admit(connection, task, clock.now().uptime);
-                    // Lets the task read its request first. Otherwise new connections could
-                    // evict it unserved.
+                    // Lets the new task read its request before the next connection evicts it.
                     tokio::task::yield_now().await;
                 }
                 Err(error) => {
-                    if log_limit.allows(clock.now().uptime) {
+                    if log_limit.try_count(clock.now().uptime) {
                         tracing::warn!(listener, %error, "cannot accept a connection");
                     }
                     tokio::time::sleep(ACCEPT_RETRY_DELAY).await;

@@ -33,10 +33,8 @@ impl Service<Uri> for Connector {
             } else {
                 80
             };
-            let (host, port) = (
-                uri.host().unwrap_or_default(),
-                uri.port_u16().unwrap_or(default_port),
-            );
+            let host = uri.host().unwrap_or_default();
+            let port = uri.port_u16().unwrap_or(default_port);
             let stream = faultline_net::connect(host, port, timeout).await?;
             Ok(TokioIo::new(stream))
         })

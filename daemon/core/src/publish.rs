@@ -31,8 +31,7 @@ impl<T> Latest<T> {
 
     /// Drops the old value outside the lock.
     pub fn set(&self, value: Option<Arc<T>>) {
-        let old = std::mem::replace(&mut *self.0.lock(), value);
-        drop(old);
+        let _old = std::mem::replace(&mut *self.0.lock(), value);
     }
 }
 

@@ -1,19 +1,19 @@
 //! Limits the memory of pushes, however many arrive and however long the upstream is down. Three
 //! separate shares, 34 MiB together:
 //!
-//! **pushes** (8 MiB): memory to parse a body. A push takes it once before it reads its body and
-//! returns it with its response. Without free memory the push waits. The sender waits too, because
-//! its bytes stay in the socket.
+//! **pushes** (8 MiB): memory to parse a body. A push acquires the memory before it reads its body
+//! and releases it with the response. Without free memory the push waits. The sender waits too,
+//! because its bytes stay in the socket.
 //!
-//! **decoders** (2 MiB): extra memory of a gzip body, taken first. Slow gzip bodies wait here for
-//! each other. Plain bodies, which validators send, never wait for them.
+//! **decoders** (2 MiB): extra memory of a gzip body, acquired first. Gzip bodies wait for slow gzip
+//! bodies. Plain bodies, which validators send, do not.
 //!
 //! **copies** (24 MiB): bodies for the upstream Influx server. A copy never waits: without free
-//! memory it drops older copies. If that is not enough, it is given up and counts as lost.
+//! memory older copies are dropped. If too little is free then, the copy is lost and counted.
 //!
 //! No deadlock: copies never wait. A push waits only at its start, first for the decoder share and
-//! then for the push share. With memory of the push share it never waits for a decoder. Every push
-//! returns its memory in bounded time: a body has a deadline, and its response waits for no sink.
+//! then for the push share, never in the other order. Every push releases its memory in bounded
+//! time: a body has a deadline, and the response waits for no sink.
 //!
 //! Not charged: read buffers of the connections (2 MiB, see `ingest`) and the allocator's rounding.
 
@@ -49,7 +49,7 @@ impl Default for PushMemoryBudget {
 }
 
 impl PushMemoryBudget {
-    /// Shares of these sizes. The share of decoders has its default size.
+    /// The share of decoders has its default size.
     pub fn new(pushes: u32, copies: u32) -> Self {
         PushMemoryBudget {
             pushes: Share::new(pushes),

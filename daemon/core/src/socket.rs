@@ -1,5 +1,5 @@
-//! Listening sockets, bound here or inherited from systemd. The latter outlive the daemon: during
-//! a restart the kernel queues new connections.
+//! Listening sockets, bound here or inherited from systemd. Inherited sockets outlive the daemon:
+//! during a restart the kernel queues new connections.
 
 mod peer_user;
 
@@ -187,8 +187,8 @@ impl AcceptingSockets {
         Poll::Pending
     }
 
-    /// Accepts at most `max_queued` queued connections of our own sockets and closes these sockets.
-    /// Connections queued in inherited sockets wait for the next process.
+    /// Accepts at most `max_queued` queued connections and closes the sockets. The next process
+    /// accepts the queued connections of inherited sockets.
     pub async fn close(mut self, max_queued: usize) -> Vec<Stream> {
         /// More than it takes to accept a queued connection.
         const QUEUED_ACCEPT_TIMEOUT: Duration = Duration::from_millis(20);
@@ -213,7 +213,6 @@ pub type Stream = Either<tokio::net::TcpStream, tokio::net::UnixStream>;
 pub struct Peer(Option<IpAddr>);
 
 impl Peer {
-    /// The peer of a Unix socket.
     pub const UNIX: Peer = Peer(None);
 
     pub fn from_address(address: IpAddr) -> Self {
@@ -227,12 +226,11 @@ impl Peer {
         self == Peer::UNIX
     }
 
-    /// True for a Unix socket, for loopback, and for a peer that has reset the
-    /// connection: its address is lost.
+    /// True for a Unix socket, for loopback, and for a peer whose address a reset has cleared.
     pub fn is_same_host(self) -> bool {
         self.0.is_none_or(|address| match address {
             IpAddr::V4(address) => address.is_loopback(),
-            // [`Peer::from_address`] keeps the first 64 bits. Those of ::1 are all zero.
+            // [`Peer::from_address`] keeps the first 64 bits, which are zero for ::1.
             IpAddr::V6(network) => network.is_unspecified(),
         })
     }
@@ -259,7 +257,7 @@ pub fn peer(stream: &Stream) -> Peer {
     }
 }
 
-/// Disables Nagle's algorithm. Unix sockets do not have it.
+/// Unix sockets do not have Nagle's algorithm.
 pub fn set_nodelay(stream: &Stream) -> io::Result<()> {
     match stream {
         Either::Left(stream) => stream.set_nodelay(true),
@@ -316,8 +314,8 @@ impl InheritedSockets {
     /// # Errors
     /// Variables from systemd are malformed, or a socket has an unknown name or does not listen.
     pub fn take() -> Result<InheritedSockets, InheritError> {
-        // `sd_notify` gives no names if the sockets are for another process. Otherwise, `ListenFd`
-        // opens the sockets without unsafe code here.
+        // `sd_notify` gives no names if the sockets are for another process. `ListenFd` opens the
+        // sockets, so that no unsafe code is needed here.
         let names: Vec<String> = sd_notify::listen_fds_with_names()
             .map_err(InheritError::Variables)?
             .map(|(_, name)| name)

@@ -25,10 +25,10 @@ use std::{
 };
 use tokio::sync::watch;
 
-/// Maximum wait on another descriptor if the stop signal has no descriptor of its own.
+/// Maximum wait of [`Stop::wait_readable`] if the stop signal has no descriptor.
 const STOP_POLL_INTERVAL: Duration = Duration::from_millis(200);
 
-/// Maximum time to wait for a path thread at shutdown, because it may hang.
+/// Maximum time to wait for a [`WorkerGroup::path_thread`] at shutdown, because it may hang.
 const PATH_THREAD_GRACE: Duration = Duration::from_secs(1);
 
 /// Stack of a plain thread: enough to read and write files.
@@ -41,10 +41,10 @@ const TASK_STACK: usize = 2 * 1024 * 1024;
 pub struct Stop(Arc<StopState>);
 
 struct StopState {
-    /// For threads.
+    /// For [`Stop::sleep`].
     flag: Mutex<bool>,
     changed: Condvar,
-    /// For tasks.
+    /// For tasks and [`Stop::is_set`].
     sender: watch::Sender<bool>,
     /// Becomes readable with the signal. `None` if no descriptor was free.
     descriptor: Option<OwnedFd>,
@@ -90,11 +90,11 @@ impl Stop {
         *stopped
     }
 
-    /// Blocks until `other` is readable or the signal is set, for at most `duration`; true if
-    /// `other` is readable.
-    pub fn wait_readable(&self, other: BorrowedFd<'_>, duration: Duration) -> Result<bool, Errno> {
+    /// Blocks until `fd` is readable or the signal is set, for at most `duration`; true if `fd` is
+    /// readable.
+    pub fn wait_readable(&self, fd: BorrowedFd<'_>, duration: Duration) -> Result<bool, Errno> {
         let stop_descriptor = self.0.descriptor.as_ref();
-        let mut poll_fds = vec![PollFd::new(&other, PollFlags::IN)];
+        let mut poll_fds = vec![PollFd::new(&fd, PollFlags::IN)];
         poll_fds.extend(stop_descriptor.map(|descriptor| PollFd::new(descriptor, PollFlags::IN)));
         let duration = if stop_descriptor.is_some() {
             duration
@@ -108,14 +108,14 @@ impl Stop {
         match poll(&mut poll_fds, Some(&timeout)) {
             Ok(_) => Ok(poll_fds
                 .first()
-                .is_some_and(|other| !other.revents().is_empty())),
+                .is_some_and(|poll_fd| !poll_fd.revents().is_empty())),
             Err(Errno::INTR) => Ok(false),
             Err(error) => Err(error),
         }
     }
 }
 
-/// Threads and tasks that are stopped together.
+/// Members that stop together: threads and tasks.
 pub struct WorkerGroup {
     pub name: &'static str,
     stop: Stop,
@@ -137,7 +137,7 @@ impl WorkerGroup {
         }
     }
 
-    /// The stop signal of the group, for members that are built before they start.
+    /// For members that are built before they start.
     pub fn stop_signal(&self) -> Stop {
         self.stop.clone()
     }
@@ -166,7 +166,7 @@ impl WorkerGroup {
     }
 
     /// Runs a task on its own thread. On the shared runtime each of its wake-ups would wake another
-    /// worker too. The second argument limits its concurrent blocking calls.
+    /// worker too.
     ///
     /// # Errors
     /// The system cannot start a thread or its event loop.
@@ -227,27 +227,23 @@ impl WorkerGroup {
         members.find_map(|(name, is_finished)| is_finished.then_some(name))
     }
 
-    /// Stops the members. Returns the names of those that did not end within `grace`, except path
+    /// Stops the members. Returns the names of members that did not end within `grace`, except path
     /// threads.
     pub async fn end(mut self, grace: Duration) -> Vec<&'static str> {
         self.stop.set();
-        let (deadline, path_thread_deadline) = (
-            tokio::time::sleep(grace),
-            tokio::time::sleep(grace.min(PATH_THREAD_GRACE)),
-        );
-        tokio::pin!(deadline, path_thread_deadline);
+        tokio::pin! {
+            let deadline = tokio::time::sleep(grace);
+            let path_thread_deadline = tokio::time::sleep(grace.min(PATH_THREAD_GRACE));
+        }
         let mut poll = tokio::time::interval(Duration::from_millis(5));
         loop {
             self.threads.retain(|(_, handle)| !handle.is_finished());
             self.path_threads
                 .retain(|(_, handle)| !handle.is_finished());
             self.tasks.retain(|(_, handle)| !handle.is_finished());
-            let busy: Vec<&'static str> = self
-                .threads
-                .iter()
-                .map(|(n, _)| *n)
-                .chain(self.tasks.iter().map(|(n, _)| *n))
-                .collect();
+            let threads = self.threads.iter().map(|(name, _)| *name);
+            let tasks = self.tasks.iter().map(|(name, _)| *name);
+            let busy: Vec<_> = threads.chain(tasks).collect();
             if busy.is_empty() && self.path_threads.is_empty() {
                 return busy;
             }
@@ -255,12 +251,12 @@ impl WorkerGroup {
                 _ = poll.tick() => {}
                 () = &mut path_thread_deadline, if busy.is_empty() => {
                     for (thread, _) in &self.path_threads {
-                        tracing::warn!(stage = self.name, thread, "thread abandoned, because a file system does not answer");
+                        tracing::warn!(group = self.name, thread, "thread abandoned, because a file system does not answer");
                     }
                     return busy;
                 }
                 () = &mut deadline => {
-                    tracing::error!(stage = self.name, busy = busy.join(", "), "did not stop in time");
+                    tracing::error!(group = self.name, busy = busy.join(", "), "did not stop in time");
                     self.tasks.iter().for_each(|(_, handle)| handle.abort());
                     return busy;
                 }

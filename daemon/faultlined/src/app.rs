@@ -208,7 +208,7 @@ async fn end_in_order(worker_groups: [WorkerGroup; 4], clock: Clock) -> Option<b
         all_in_time &= tokio::select! {
             busy = workers.end(WORKER_END_TIMEOUT) => busy.is_empty(),
             () = &mut second_signal => {
-                tracing::warn!(stage = name, "forced exit after a second signal: unwritten and unsent data is lost");
+                tracing::warn!(group = name, "forced exit after a second signal: unwritten and unsent data is lost");
                 return None;
             }
         };

@@ -150,7 +150,7 @@ impl Conclusions {
             self.slots = SlotTracker::default();
             self.consensus = ConsensusState::default();
             if process.is_some() {
-                self.tracker.restart();
+                self.tracker.begin_process();
             }
             if process != validator {
                 self.intake.wait_for_validator();
@@ -381,7 +381,7 @@ fn rules(config: &config::Config) -> Rules {
         at_tip_for: phase.at_tip_for,
         behind_slots: phase.behind_slots,
         behind_for: phase.behind_for,
-        interval: config.sampling.interval,
+        tick_interval: config.sampling.interval,
     }
 }
 

@@ -70,7 +70,7 @@ fn live(case: &Case, pace: u64, path: &Path) -> (Tracker, Option<bool>) {
     for (number, (now, evidence)) in (1..).zip(case.evidence(pace)) {
         let is_there = evidence.process != Process::None;
         if is_there && !is_followed {
-            tracker.restart();
+            tracker.begin_process();
             let process = NewProcess {
                 pid: 1,
                 started_unix: None,

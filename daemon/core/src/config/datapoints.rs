@@ -55,8 +55,8 @@ pub fn read(table: &mut Table<'_>, config: &mut Config) {
         &mut config.datapoints.max_series,
         whole_number,
     );
-    let (has_constant_labels, mut entries) =
-        (config.metrics.constant_labels_everywhere, Unique::default());
+    let has_constant_labels = config.metrics.constant_labels_everywhere;
+    let mut entries = Unique::default();
     table.tables("allow", |table| {
         let Some(allowed) = read_allowed(table, has_constant_labels) else {
             return;
@@ -64,7 +64,7 @@ pub fn read(table: &mut Table<'_>, config: &mut Config) {
         let AllowedDatapoint {
             name, field, kind, ..
         } = &allowed;
-        // The key has no tags: a point without these tags would count twice in one series.
+        // Without tags: entries that differ only in tags would count a point without tags twice.
         let key = (name.clone(), field.clone(), *kind);
         let what = format!(
             "datapoints.allow: the {} {field:?} of {name:?}",
@@ -123,16 +123,16 @@ impl PartialEq for Tag {
 fn tag(value: &DeValue<'_>, has_constant_labels: bool) -> Result<Tag, String> {
     let key = text(value)?;
     let label: String = label_name(&key).collect();
-    let owner = if DATAPOINT.label_names.contains(&label.as_str()) {
+    let conflict = if DATAPOINT.label_names.contains(&label.as_str()) {
         "every series of a datapoint has"
     } else if label.starts_with("__") || RESERVED_LABELS.contains(&label.as_str()) {
-        "Prometheus keeps for itself"
+        "Prometheus reserves"
     } else if has_constant_labels && Labels::default().by_name(&label).is_some() {
         "metrics.constant_labels_everywhere sets"
     } else {
         return Ok(Tag { key, label });
     };
     Err(format!(
-        "the tag {key:?} would become the label {label}, which {owner}: leave it out"
+        "the tag {key:?} would become the label {label}, which {conflict}: leave it out"
     ))
 }

@@ -5,13 +5,14 @@ use std::{
     time::Duration,
 };
 
+/// The flight recorder: saves the last minutes as a recording after an event, such as an exit.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Flight {
     /// `None`: the flight recorder is on if there is a folder.
     pub enabled: Option<bool>,
     /// `None`: the flight recorder is off.
     pub folder: Option<PathBuf>,
-    /// Key `keep`.
+    /// The key is `keep`.
     pub history: Duration,
     /// Time from an event to the save that it triggers.
     pub after: Duration,

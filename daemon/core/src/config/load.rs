@@ -5,7 +5,7 @@ use super::{
 };
 use faultline_agave::{PublicKey, config::MetricsConfig, rpc::PROBE_METHODS};
 use faultline_kernel::HostRoot;
-use faultline_settings::{ConfigError, Table, distinct, flag, text, time, whole_number};
+use faultline_settings::{ConfigError, Table, choice, distinct, flag, text, time, whole_number};
 use std::{
     path::{Path, PathBuf},
     time::Duration,
@@ -22,7 +22,7 @@ pub fn load(path: &Path) -> (Config, Vec<ConfigError>) {
 }
 
 /// # Errors
-/// Every error. For invalid TOML only the parser's error.
+/// Returns every error; for invalid TOML, only the parser's error.
 pub fn parse(text: &str) -> Result<Config, Vec<ConfigError>> {
     let (config, errors) = parse_all(text);
     if errors.is_empty() {
@@ -41,18 +41,14 @@ fn read_sections(mut top: Table<'_>) -> Config {
     let mut config = Config::default();
     top.table("target", |table| target(table, &mut config.target));
     top.table("sampling", |table| {
-        table.take_into(
-            "interval",
-            &mut config.sampling.interval,
-            duration_at_least(MIN_INTERVAL),
-        )
+        interval(table, &mut config.sampling.interval, MIN_INTERVAL)
     });
     top.table("threads", |table| threads(table, &mut config.threads));
     top.table("metrics", |table| metrics(table, &mut config.metrics));
     top.table("labels", |table| labels(table, &mut config.labels));
     top.table("log", |table| config.log = log(table));
-    // [log] disables the listener: two inputs would count every datapoint twice. A file that
-    // enables both is an error.
+    // [log] disables [ingest]: two inputs would count every datapoint twice. A file that enables
+    // both is an error.
     config.ingest.enabled = config.log.is_none();
     top.table("ingest", |table| ingest(table, &mut config));
     top.table("forward", |table| {
@@ -64,11 +60,7 @@ fn read_sections(mut top: Table<'_>) -> Config {
     top.table("admin", |table| admin(table, &mut config.admin));
     top.table("host", |table| {
         table.take_into("enabled", &mut config.host.enabled, flag);
-        table.take_into(
-            "interval",
-            &mut config.host.interval,
-            duration_at_least(Duration::from_secs(1)),
-        );
+        interval(table, &mut config.host.interval, Duration::from_secs(1));
     });
     top.table("phase", |table| phase(table, &mut config.phase));
     top.table("datapoints", |table| datapoints::read(table, &mut config));
@@ -92,11 +84,7 @@ fn read_sections(mut top: Table<'_>) -> Config {
 
 fn threads(table: &mut Table<'_>, config: &mut Threads) {
     table.take_into("enabled", &mut config.enabled, flag);
-    table.take_into(
-        "interval",
-        &mut config.interval,
-        duration_at_least(MIN_INTERVAL),
-    );
+    interval(table, &mut config.interval, MIN_INTERVAL);
     table.take_into(
         "switches_interval",
         &mut config.switches_interval,
@@ -114,17 +102,17 @@ fn labels(table: &mut Table<'_>, config: &mut Labels) {
 fn rpc(table: &mut Table<'_>, config: &mut Rpc) {
     table.take_into("enabled", &mut config.enabled, flag);
     config.url = table.take("url", |v| rpc_url(&text(v)?));
-    table.take_into(
-        "interval",
-        &mut config.interval,
-        duration_at_least(MIN_INTERVAL),
-    );
+    interval(table, &mut config.interval, MIN_INTERVAL);
     timeout(table, &mut config.timeout);
 }
 
 fn admin(table: &mut Table<'_>, config: &mut Admin) {
     table.take_into("enabled", &mut config.enabled, flag);
     timeout(table, &mut config.timeout);
+}
+
+fn interval(table: &mut Table<'_>, config: &mut Duration, min: Duration) {
+    table.take_into("interval", config, duration_at_least(min));
 }
 
 fn timeout(table: &mut Table<'_>, config: &mut Duration) {
@@ -141,20 +129,9 @@ fn paths(table: &mut Table<'_>, config: &mut HostRoot) {
 fn probe(table: &mut Table<'_>, config: &mut Probe) {
     table.take_into("enabled", &mut config.enabled, flag);
     table.take_into("method", &mut config.method, |v| {
-        let method = text(v)?;
-        let known = PROBE_METHODS.into_iter().find(|known| *known == method);
-        known.ok_or_else(|| {
-            format!(
-                "{method:?} is not a probe method; choose one of {}",
-                PROBE_METHODS.join(", ")
-            )
-        })
+        choice(v, &PROBE_METHODS.map(|method| (method, method)))
     });
-    table.take_into(
-        "interval",
-        &mut config.interval,
-        duration_at_least(Duration::from_secs(1)),
-    );
+    interval(table, &mut config.interval, Duration::from_secs(1));
     timeout(table, &mut config.timeout);
 }
 
@@ -162,11 +139,7 @@ fn validator(table: &mut Table<'_>, config: &mut Validator) {
     table.take_into("enabled", &mut config.enabled, flag);
     config.vote_account = table.take("vote_account", public_key);
     table.take_into("activating_stake", &mut config.activating_stake, flag);
-    table.take_into(
-        "interval",
-        &mut config.interval,
-        duration_at_least(Duration::from_secs(1)),
-    );
+    interval(table, &mut config.interval, Duration::from_secs(1));
     timeout(table, &mut config.timeout);
 }
 
@@ -284,7 +257,7 @@ fn forward(table: &mut Table<'_>, files: &mut Vec<PathBuf>) -> Option<Forward> {
             (config.host.clone(), config.into())
         }
         (true, _) => {
-            table.report("metrics_config_file holds url, db, user and password: keep either it or these keys");
+            table.report("metrics_config_file contains url, db, user and password: remove it, or remove these keys");
             return None;
         }
         (false, missing) => {
@@ -315,7 +288,7 @@ fn phase(table: &mut Table<'_>, config: &mut Phase) {
 fn record(table: &mut Table<'_>, config: &mut Config) {
     config.record.file = table.take("file", path);
     let labels = table.read_entries("labels", |name, value| match config.labels.by_name(name) {
-        Some(_) => Err("belongs into [labels]; the recording has it from there".to_owned()),
+        Some(_) => Err("belongs in [labels], which every recording includes".to_owned()),
         None => checked_label(name, &text(value)?),
     });
     config.record.labels.extend(labels);
@@ -344,7 +317,7 @@ fn flight(table: &mut Table<'_>, config: &mut Flight) {
     if table.errors().len() == errors_before && after_and_pause >= config.history {
         table.report(format!(
             "after plus pause ({after_and_pause:?}) must be less than keep, or \
-             events would be forgotten"
+             a save would miss events"
         ));
     }
 }
@@ -370,7 +343,7 @@ fn host_name(name: String) -> Result<String, String> {
         Ok(name.to_ascii_lowercase())
     } else {
         Err(format!(
-            "{name:?} is no name of a host: write it without scheme and port, as in \"validator1.example.org\""
+            "{name:?} is not a host name: write it without scheme and port, as in \"validator1.example.org\""
         ))
     }
 }
@@ -394,14 +367,14 @@ pub fn rpc_url(url: &str) -> Result<String, String> {
     let server = server.filter(|server| !server.is_empty()).ok_or(wanted)?;
     if server.contains('@') {
         return Err(
-            "user and password do not belong in the address: a validator's JSON-RPC asks for none"
+            "user and password do not belong in the address: a validator's JSON-RPC needs neither"
                 .to_owned(),
         );
     }
     Ok(format!("http://{server}"))
 }
 
-/// The content of the file, without newlines at its end. Adds its path to `files`.
+/// Reads a file without the newlines at its end, and adds the path to `files`.
 fn secret(value: &DeValue<'_>, files: &mut Vec<PathBuf>) -> Result<String, String> {
     let path = path(value)?;
     let content = read(&path);

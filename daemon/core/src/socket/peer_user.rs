@@ -1,5 +1,5 @@
-//! Finds the user of a connection's peer on this machine. For TCP it asks the kernel's sock_diag
-//! for that one socket: `/proc/net/tcp` lists all sockets of the host and costs milliseconds.
+//! Finds the user of a connection's peer on this machine. For TCP it queries the kernel's sock_diag
+//! for one socket: `/proc/net/tcp` lists all sockets of the host and costs milliseconds.
 
 use super::Stream;
 use netlink_packet_core::{NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload};
@@ -29,7 +29,6 @@ pub enum PeerUserError {
         "the lookup of the sender's socket failed ({0}); it needs AF_NETLINK and the kernel's tcp_diag"
     )]
     LookupFailed(Errno),
-    /// There is no such socket any more, or it is in another network namespace.
     #[error("the sender has closed its socket, or is in another network namespace")]
     Gone,
     #[error("the kernel's answer does not describe the sender's socket")]
@@ -42,7 +41,7 @@ pub enum PeerUserError {
 impl From<Errno> for PeerUserError {
     fn from(errno: Errno) -> Self {
         match errno {
-            Errno::NOENT => PeerUserError::Gone,
+            Errno::NOENT | Errno::NOTCONN => PeerUserError::Gone,
             other => PeerUserError::LookupFailed(other),
         }
     }
@@ -54,8 +53,8 @@ impl From<io::Error> for PeerUserError {
     }
 }
 
-/// For TCP the peer's socket must be open: for a closed one the kernel reports user 0. This is
-/// [`PeerUserError::Gone`] here, and not root.
+/// For TCP the peer's socket must be open. The kernel reports user 0 for a closed socket; this
+/// function returns [`PeerUserError::Gone`] instead.
 pub fn peer_uid(stream: &Stream) -> Result<u32, PeerUserError> {
     let uid = match stream {
         Stream::Left(tcp) => tcp_socket_uid(tcp.peer_addr()?, tcp.local_addr()?)?,
@@ -67,7 +66,7 @@ pub fn peer_uid(stream: &Stream) -> Result<u32, PeerUserError> {
     Ok(uid)
 }
 
-/// The user of the socket with these addresses, as it sees them itself.
+/// The user of the socket that is bound to `local` and connected to `remote`.
 fn tcp_socket_uid(local: SocketAddr, remote: SocketAddr) -> Result<u32, PeerUserError> {
     let (source, destination) = (local.ip().to_canonical(), remote.ip().to_canonical());
     let request = InetRequest {

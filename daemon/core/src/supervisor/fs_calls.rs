@@ -1,4 +1,4 @@
-//! Runs each call on a path of the validator in a new thread: its file system may block for ever.
+//! Runs each call on a path of the validator in a new thread: the file system may block for ever.
 
 use std::{
     sync::{
@@ -52,6 +52,8 @@ impl FsCalls {
         }
     }
 
+    /// Does not wait for the result.
+    ///
     /// # Errors
     /// The previous call has not returned, or no thread can start.
     pub fn start<T: Send + 'static>(

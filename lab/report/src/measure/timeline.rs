@@ -1,6 +1,6 @@
 use super::Span;
 use crate::run::{Run, Signal, Tick};
-use faultline_phase::{Interval, Phase, PhaseEvidence, Process, STALL_AFTER, Stage, Tracker};
+use faultline_phase::{Phase, PhaseEvidence, PhaseInterval, Process, STALL_AFTER, Stage, Tracker};
 use faultline_stats::summary::quantile;
 use itertools::Itertools;
 use std::{ops::Range, time::Duration};
@@ -120,7 +120,7 @@ fn track_session(
     };
     let elapsed = |tick: &Tick| Duration::from_nanos(((tick.at - first.at) * 1e9).round() as u64);
     let mut process = None;
-    let mut phase_intervals: Vec<Interval> = Vec::new();
+    let mut phase_intervals: Vec<PhaseInterval> = Vec::new();
     let has_phase = |index: &usize| all_ticks.get(*index).and_then(recorded_phase).is_some();
     let Some(start) = ticks.clone().find(has_phase) else {
         return;
@@ -133,7 +133,7 @@ fn track_session(
         };
         let Some(evidence) = evidence else { continue };
         if tick.process.is_some() && tick.process != process {
-            tracker.restart();
+            tracker.begin_process();
         }
         process = tick.process;
         // The tracker cannot measure this slot time again. The daemon derived it from data before

@@ -400,7 +400,7 @@ fn phase_rules(row: &SessionRow) -> Rules {
         at_tip_for: seconds("at_tip_seconds", default.at_tip_for),
         behind_slots: slots("behind_slots", default.behind_slots),
         behind_for: seconds("behind_seconds", default.behind_for),
-        interval: row.interval,
+        tick_interval: row.interval,
     }
 }
 

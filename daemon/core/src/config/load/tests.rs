@@ -431,8 +431,7 @@ fn probing_is_off_by_default_and_limited_to_once_a_second() {
     let wrong =
         error_texts("[probe]\nmethod = \"getProgramAccounts\"\ninterval = \"900ms\"\n").join("; ");
     assert!(
-        wrong.contains("is not a probe method; choose one of getSlot")
-            && wrong.contains("shorter than the minimum of 1s"),
+        wrong.contains("one of \"getSlot\", ") && wrong.contains("shorter than the minimum of 1s"),
         "{wrong}"
     );
     let wrong = error_texts("[rpc]\nenabled = false\n[probe]\nenabled = true\n").join("; ");
@@ -460,10 +459,10 @@ fn tags_whose_labels_collide_are_refused_with_the_reason() {
     for (before, tags, reason) in [
         ("", "[\"name\"]", "every series of a datapoint has"),
         ("", "[\"field\"]", "every series of a datapoint has"),
-        ("", "[\"__name__\"]", "Prometheus keeps for itself"),
-        ("", "[\"-_x\"]", "label __x, which Prometheus keeps"),
-        ("", "[\"le\"]", "label le, which Prometheus keeps"),
-        ("", "[\"quantile\"]", "Prometheus keeps for itself"),
+        ("", "[\"__name__\"]", "Prometheus reserves"),
+        ("", "[\"-_x\"]", "label __x, which Prometheus reserves"),
+        ("", "[\"le\"]", "label le, which Prometheus reserves"),
+        ("", "[\"quantile\"]", "Prometheus reserves"),
         ("", "[\"cf-name\", \"cf_name\"]", "is the same as item 1"),
         ("", "[\"a\", \"b\", \"a\"]", "item 3, the string \"a\""),
         (

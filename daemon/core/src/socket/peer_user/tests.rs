@@ -45,12 +45,15 @@ async fn the_user_of_a_unix_socket_connection_is_identified() {
 #[tokio::test]
 async fn a_closed_socket_is_not_attributed_to_root() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    drop(
-        TcpStream::connect(listener.local_addr().unwrap())
-            .await
-            .unwrap(),
-    );
-    assert_eq!(peer_uid(&accept(&listener).await), Err(PeerUserError::Gone));
+    let address = listener.local_addr().unwrap();
+    // With a linger time of zero, closing resets the connection.
+    for linger in [None, Some(std::time::Duration::ZERO)] {
+        let client = TcpStream::connect(address).await.unwrap();
+        let accepted = accept(&listener).await;
+        rustix::net::sockopt::set_socket_linger(&client, linger).unwrap();
+        drop(client);
+        assert_eq!(peer_uid(&accepted), Err(PeerUserError::Gone), "{linger:?}");
+    }
 }
 
 #[tokio::test]

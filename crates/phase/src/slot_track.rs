@@ -1,23 +1,23 @@
-//! One position over time: the slot of the validator, or the tip that it knows.
+//! One slot number over time: the validator's own slot, or the tip that the validator knows.
 
 use std::time::Duration;
 
-/// Longest time over which the pace of a position is measured.
+/// Longest time over which the pace of a track is measured.
 const PACE_WINDOW: Duration = Duration::from_secs(10);
 
 /// Fewer slots do not show a pace, because a starved validator also replays one or two at a time.
 const MIN_PACE_SLOTS: u64 = 3;
-/// If the slot time is long, the slots that a cluster makes in this time suffice.
+/// The number of slots in this time also suffices. It is smaller if the slot time is long.
 const MIN_PACE_TIME: Duration = Duration::from_millis(1300);
 
 /// Reports further apart are an interruption, not the cadence of a source.
 const MAX_CADENCE: Duration = Duration::from_secs(25);
 
-/// Rates relative to one slot per slot time.
+/// Limits of the pace, in slots per slot time.
 const MIN_RATE: f64 = 0.4;
 const MAX_RATE: f64 = 1.6;
 
-/// Maximum slots that a cluster makes in this time; unlimited while the slot time is unknown.
+/// Maximum slots that a cluster makes in `duration`; unlimited while the slot time is unknown.
 pub fn max_slots(duration: Duration, slot_time: Option<Duration>) -> u64 {
     slot_time.map_or(u64::MAX, |slot_time| {
         slots_at_rate(duration, slot_time, MAX_RATE)
@@ -61,7 +61,7 @@ impl SlotTrack {
 
     /// Compares with the previous report, not with the highest slot: one wrong slot must not hide
     /// the next ones.
-    pub fn report(&mut self, slot: u64, at: Duration, slot_time: Option<Duration>) {
+    pub fn update(&mut self, slot: u64, at: Duration, slot_time: Option<Duration>) {
         // Two seconds more, for skipped slots and late answers.
         let since = at.saturating_sub(self.known_at) + Duration::from_secs(2);
         self.is_fast = slot.saturating_sub(self.slot) > max_slots(since, slot_time);
@@ -88,6 +88,7 @@ impl SlotTrack {
         (self.slot, self.known_at, self.reported_at) = (slot, at, at);
     }
 
+    /// After this time without new evidence, the phase is unknown.
     pub fn max_silence(&self) -> Duration {
         self.cadence.map_or(MAX_CADENCE, |cadence| {
             (cadence * 5 / 2).clamp(PACE_WINDOW, MAX_CADENCE)
