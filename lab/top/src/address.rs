@@ -1,5 +1,6 @@
 use faultline_client::http::is_loopback;
 use std::{
+    num::NonZeroU16,
     os::unix::net::UnixStream,
     path::{Path, PathBuf},
 };
@@ -72,12 +73,10 @@ impl Address {
                         --password-file"
                 .to_owned());
         }
-        if let Some(port) = uri
-            .port()
-            .map(|port| port.as_str().to_owned())
-            .filter(|port| port.parse::<u16>().is_err())
-        {
-            return Err(format!("{port} is no port: 1 to 65535 are"));
+        let port = host.as_str().rsplit_once(':').map(|(_, port)| port);
+        let port = port.filter(|port| !port.ends_with(']'));
+        if port.is_some_and(|port| port.parse::<NonZeroU16>().is_err()) {
+            return Err(format!("{text:?} has no valid port: use 1 to 65535"));
         }
         let path_and_query = uri.path_and_query().map_or("/", |target| target.as_str());
         let path_and_query = match path_and_query.strip_suffix("/metrics") {
@@ -199,6 +198,15 @@ mod tests {
         ] {
             let refusal = Address::parse(text).unwrap_err();
             assert!(refusal.contains("unix:PATH"), "{text:?}: {refusal}");
+        }
+        for text in [
+            "node:0",
+            "node:65536",
+            "[::1]:99999",
+            "https://node:/status",
+        ] {
+            let refusal = Address::parse(text).unwrap_err();
+            assert!(refusal.contains("1 to 65535"), "{text:?}: {refusal}");
         }
         let refusal = Address::parse("http://me:secret@node:1").unwrap_err();
         assert!(
