@@ -223,7 +223,7 @@ pub fn pools(scene: &Scene<'_>, area: Rect, buffer: &mut Buffer) -> Rect {
     }
     let lines = pools
         .iter()
-        .skip(scene.session.first_pool)
+        .skip(scene.session.first_pool.min(pools.len() - 1))
         .map(|pool| line(&format!(" {}", pool.name), &figures(scene, pool), width));
     let lines = Text::from_iter(lines);
     let (pools, rest) = split_top(below, u16::try_from(lines.height()).unwrap_or(u16::MAX));

@@ -1,7 +1,7 @@
 use super::*;
 use crate::{
     session::{Key, handle_key},
-    state::State,
+    state::{PoolOrder, State},
     tests::{is_golden, status},
 };
 use faultline_status::{
@@ -314,6 +314,19 @@ fn keys_sort_and_scroll_the_pools_and_open_help() {
     assert!(!session.shows_help);
     assert!(handle_key(&mut session, Key::Letter('q')).is_break());
     assert!(handle_key(&mut session, Key::Ctrl('c')).is_break());
+}
+
+#[test]
+fn the_last_pool_stays_visible_if_pools_disappear_below_the_scroll_position() {
+    let mut session = after(&[BEFORE, PAGE]);
+    session.order_by(PoolOrder::Name);
+    session.scroll(isize::MAX);
+    let mut shorter = status(PAGE);
+    shorter.thread_pools.truncate(2);
+    session.add_result(Ok(shorter), at(20));
+    let last = session.state().thread_pools(session.order)[1].name.clone();
+    let screen = screen(&session, 80, 24, 20);
+    assert!(screen.contains(&format!("\n {last} ")), "{screen}");
 }
 
 #[test]
