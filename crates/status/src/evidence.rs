@@ -10,7 +10,7 @@ const FORMAT: u32 = 1;
 pub const MAX_EVIDENCE_BYTES: u64 = 64 << 10;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct LabResults {
+pub struct Evidence {
     /// [`FORMAT`].
     version: u32,
     pub ram: Option<RamEvidence>,
@@ -46,9 +46,9 @@ pub struct PredictedSize {
     pub seconds_per_slot: f64,
 }
 
-impl Default for LabResults {
+impl Default for Evidence {
     fn default() -> Self {
-        LabResults {
+        Evidence {
             version: FORMAT,
             ram: None,
             program_cache: None,
@@ -56,7 +56,7 @@ impl Default for LabResults {
     }
 }
 
-impl LabResults {
+impl Evidence {
     /// # Errors
     /// A sentence for the operator.
     pub fn parse(json: &[u8]) -> Result<Self, String> {
@@ -136,7 +136,7 @@ impl CacheEvidence {
 /// What the daemon's configuration adds to the status.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct StatusConfig {
-    pub evidence_file: LabResults,
+    pub evidence: Evidence,
     /// Why the configured file cannot be used.
     pub evidence_file_problem: Option<String>,
     /// Whether the configuration says that the build's cache size was changed.
@@ -149,7 +149,7 @@ impl StatusConfig {
         AnswerInputs {
             evidence_file_problem: self.evidence_file_problem.clone(),
             can_change_capacity: can_change.or(inputs.can_change_capacity),
-            ..self.evidence_file.add(running_version, inputs)
+            ..self.evidence.add(running_version, inputs)
         }
     }
 }
@@ -160,12 +160,12 @@ mod tests {
 
     const GIB: u64 = 1 << 30;
 
-    fn evidence() -> LabResults {
+    fn evidence() -> Evidence {
         let size = |entries, seconds_per_slot| PredictedSize {
             entries,
             seconds_per_slot,
         };
-        LabResults {
+        Evidence {
             ram: Some(RamEvidence {
                 proven_bytes: 430 * GIB,
                 interval_bytes: [412 * GIB, 430 * GIB],
@@ -178,7 +178,7 @@ mod tests {
                 release: Some("4.0.1".to_owned()),
                 measured: "2026-11-27".to_owned(),
             }),
-            ..LabResults::default()
+            ..Evidence::default()
         }
     }
 
@@ -193,9 +193,9 @@ mod tests {
     #[test]
     fn evidence_is_read_as_it_was_written() {
         let json = serde_json::to_vec(&evidence()).unwrap();
-        assert_eq!(LabResults::parse(&json), Ok(evidence()));
-        let part = LabResults::parse(br#"{"version":1,"of_a_newer_release":{}}"#);
-        assert_eq!(part, Ok(LabResults::default()));
+        assert_eq!(Evidence::parse(&json), Ok(evidence()));
+        let part = Evidence::parse(br#"{"version":1,"of_a_newer_release":{}}"#);
+        assert_eq!(part, Ok(Evidence::default()));
     }
 
     #[test]
@@ -209,7 +209,7 @@ mod tests {
             (b"", "it is broken: EOF"),
             (&[b' '; 70_000], "it is larger than 65536 bytes"),
         ] {
-            let error = LabResults::parse(json).unwrap_err();
+            let error = Evidence::parse(json).unwrap_err();
             assert!(error.starts_with(why), "{error}");
         }
     }

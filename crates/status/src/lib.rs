@@ -21,7 +21,7 @@ pub use answer::{
 pub use cache::ProgramCacheStatus;
 pub use capacity::MIN_FREE_SHARE;
 pub use evidence::{
-    CacheEvidence, LabResults, MAX_EVIDENCE_BYTES, PredictedSize, RamEvidence, StatusConfig,
+    CacheEvidence, Evidence, MAX_EVIDENCE_BYTES, PredictedSize, RamEvidence, StatusConfig,
 };
 pub use figures::{Figure, LastMinute};
 pub use memory::{LevelStatus, MemoryStatus};

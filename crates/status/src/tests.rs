@@ -337,7 +337,7 @@ fn lines(
         uptime: Duration::from_secs(100),
     };
     let mut status_config = StatusConfig::default();
-    status_config.evidence_file.ram = evidence;
+    status_config.evidence.ram = evidence;
     let status = Status::with(&tick, now, None, trends, &status_config);
     status.answers.iter().map(Answer::line).collect()
 }
