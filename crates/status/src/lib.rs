@@ -68,7 +68,7 @@ pub struct Status {
     /// Totals of counters, and values of gauges.
     #[serde(deserialize_with = "figures::deserialize_known")]
     pub figures: BTreeMap<Figure, f64>,
-    /// Empty unless [`Status::with`]'s caller fills it in.
+    /// Empty unless [`Status::of`]'s caller fills it in.
     pub last_minute: LastMinute,
     pub slots: SlotTimes,
     /// Cache reloads, cache time and replay time, over the last five minutes.
@@ -80,7 +80,7 @@ pub struct Status {
 
 impl Status {
     /// The status as of `now`. `trends` are the inputs that need a window of time.
-    pub fn with(
+    pub fn of(
         tick: &Tick,
         now: Stamp,
         stale: Option<String>,

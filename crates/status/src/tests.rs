@@ -277,7 +277,7 @@ fn a_figure_sums_series_matching_its_labels_or_is_absent() {
         unix: Duration::from_secs(9),
         ..Stamp::default()
     };
-    let status = Status::with(
+    let status = Status::of(
         &tick(Source::Process, true, readings),
         now,
         None,
@@ -295,7 +295,7 @@ fn a_cache_with_unknown_entries_does_not_report_zero_evictions() {
         real(&v::CACHE_EVICTIONS, &[], 5.0),
     ];
     let tick = tick(Source::Datapoints, true, readings);
-    let status = Status::with(
+    let status = Status::of(
         &tick,
         Stamp::default(),
         None,
@@ -338,7 +338,7 @@ fn lines(
     };
     let mut status_config = StatusConfig::default();
     status_config.evidence.ram = evidence;
-    let status = Status::with(&tick, now, None, trends, &status_config);
+    let status = Status::of(&tick, now, None, trends, &status_config);
     status.answers.iter().map(Answer::line).collect()
 }
 

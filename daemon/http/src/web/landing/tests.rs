@@ -170,7 +170,7 @@ fn show(tick: Option<&Tick>, history: &History, now: Stamp) -> String {
     let stale = crate::web::check_health(newest, now, Duration::from_secs(1)).err();
     page(&View {
         status: tick.map(|tick| {
-            Status::with(
+            Status::of(
                 tick,
                 now,
                 None,
