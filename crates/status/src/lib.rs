@@ -140,8 +140,8 @@ pub enum Tone {
     Plain,
 }
 
-/// One of several facts in one line. Its text may contain untrusted names: a web page has to
-/// escape it.
+/// One of several parts of a line. Its text may contain untrusted names: a web page has to escape
+/// it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StatusItem {
     pub text: String,

@@ -92,7 +92,7 @@ impl MemoryStatus {
     }
 
     /// The headroom of each level, the binding level first, then the notes.
-    pub fn facts(&self) -> Vec<StatusItem> {
+    pub fn items(&self) -> Vec<StatusItem> {
         let first = match self.binding() {
             Some(level) => level.headroom_item(),
             None => StatusItem::new(HEADROOM_UNKNOWN, Tone::Warn),
@@ -233,8 +233,8 @@ mod tests {
         assert_eq!(binding.title, "cgroup /sol.slice");
         assert_eq!(binding.headroom, 5.0 * GIB as f64);
         assert_eq!(binding.tone(), Tone::Bad);
-        let facts = status.facts();
-        let texts: Vec<&str> = facts.iter().map(|fact| fact.text.as_str()).collect();
+        let items = status.items();
+        let texts: Vec<&str> = items.iter().map(|item| item.text.as_str()).collect();
         assert_eq!(
             texts,
             [

@@ -17,7 +17,7 @@ const MAX_REASON_LINES: usize = 3;
 const BEHIND_THRESHOLDS: (f64, f64) = (32.0, 128.0);
 
 impl Scene<'_> {
-    /// If `wraps`, answers and facts take as many lines as they need instead of one.
+    /// If `wraps`, answers and items take as many lines as they need instead of one.
     pub fn rows(&self, width: u16, wraps: bool) -> Vec<Row> {
         let status = &self.state().status;
         let theme = self.theme;
