@@ -274,9 +274,9 @@ fn missing_evidence_text(inputs: &AnswerInputs, how_to_measure: &str) -> String 
     })
 }
 
-/// `` (measured on 4.0.1)``; empty for the running release.
-fn measured_on(release: Option<&str>) -> String {
-    release.map_or_else(String::new, |release| format!(" (measured on {release})"))
+/// `` (measured on 4.0.1, 2026-11-27)``; empty for the running release.
+fn measured_on(release_and_day: Option<&str>) -> String {
+    release_and_day.map_or_else(String::new, |words| format!(" (measured on {words})"))
 }
 
 #[cfg(test)]

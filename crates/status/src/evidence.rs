@@ -78,7 +78,7 @@ impl Evidence {
     }
 
     fn add(&self, running_version: Option<&str>, inputs: AnswerInputs) -> AnswerInputs {
-        let other = |release: &Option<String>, day: &str| {
+        let measured_on = |release: &Option<String>, day: &str| {
             let release = release.as_deref()?;
             let differs = running_version != Some(release);
             differs.then(|| format!("{release}, {day}"))
@@ -87,7 +87,7 @@ impl Evidence {
         let cache = self.program_cache.as_ref();
         let prediction = cache.and_then(|cache| {
             Some(CachePrediction {
-                measured_on: other(&cache.release, &cache.measured),
+                measured_on: measured_on(&cache.release, &cache.measured),
                 ..cache.prediction(inputs.cache_capacity?, inputs.cache_seconds_per_slot)?
             })
         });
@@ -99,7 +99,7 @@ impl Evidence {
         });
         AnswerInputs {
             proven_bytes: ram.map(|ram| ram.proven_bytes as f64),
-            proven_on: ram.and_then(|ram| other(&ram.release, &ram.measured)),
+            proven_on: ram.and_then(|ram| measured_on(&ram.release, &ram.measured)),
             prediction_problem: prediction_problem.filter(|_| prediction.is_none()),
             prediction,
             ..inputs
@@ -108,25 +108,25 @@ impl Evidence {
 }
 
 impl CacheEvidence {
-    /// What the size of `enough_entries` would save: the predicted share of `measured`, the seconds
-    /// per slot of this validator, because times differ between hosts and loads. `None` without a
-    /// prediction for one of the two sizes.
-    fn prediction(&self, capacity: f64, measured: Option<f64>) -> Option<CachePrediction> {
+    /// What `enough_entries` would save, in place of `capacity`. Times differ between hosts and
+    /// loads, so the predicted share applies to `actual_seconds`, this validator's cache time per
+    /// slot. `None` without a prediction for one of the two sizes.
+    fn prediction(&self, capacity: f64, actual_seconds: Option<f64>) -> Option<CachePrediction> {
         let predicted = |entries: f64| {
             let mut sizes = self.sizes.iter();
             sizes.find(|size| size.entries as f64 == entries)
         };
-        let seconds_now = predicted(capacity)?.seconds_per_slot;
+        let predicted_seconds = predicted(capacity)?.seconds_per_slot;
         let largest = self.sizes.iter().map(|size| size.entries).max();
         let enough_entries = self.enough_entries.or(largest)? as f64;
         let best = predicted(enough_entries.max(capacity))?;
         Some(CachePrediction {
             entries: best.entries as f64,
-            saved_seconds: match measured {
-                Some(measured) if seconds_now > 0.0 => {
-                    measured * (1.0 - best.seconds_per_slot / seconds_now)
+            saved_seconds: match actual_seconds {
+                Some(actual) if predicted_seconds > 0.0 => {
+                    actual * (1.0 - best.seconds_per_slot / predicted_seconds)
                 }
-                _ => seconds_now - best.seconds_per_slot,
+                _ => predicted_seconds - best.seconds_per_slot,
             },
             measured_on: None,
         })
