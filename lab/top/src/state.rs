@@ -27,7 +27,7 @@ pub struct Moment {
 
 /// Why there is no new response.
 #[derive(Clone)]
-pub struct ScrapeError {
+pub struct FetchError {
     pub since: Moment,
     pub text: String,
 }
@@ -46,7 +46,7 @@ pub struct State {
     /// `None` before the first response.
     pub received_at: Option<Moment>,
     /// Of the last request; `None` if the daemon answered it.
-    pub error: Option<ScrapeError>,
+    pub error: Option<FetchError>,
     histories: BTreeMap<Figure, History>,
     thread_pools: ThreadPools,
     pub cache_time: TimePerSlot,
@@ -71,7 +71,7 @@ impl State {
                     .error
                     .as_ref()
                     .map_or(received_at, |previous| previous.since);
-                self.error = Some(ScrapeError { since, text });
+                self.error = Some(FetchError { since, text });
                 for history in self.histories.values_mut() {
                     history.push(None);
                 }
