@@ -106,7 +106,7 @@ fn once(
         session: &session,
         address,
         now: live::now(),
-        theme: theme.without_colours(),
+        theme: theme.without_colors(),
     };
     print(&view::render_as_text(&scene, width))?;
     Ok(0)

@@ -114,7 +114,7 @@ fn read_input(input: &Stdin) -> io::Result<Option<Vec<u8>>> {
 
 /// Alternate screen, cleared, without a cursor.
 const ENTER_SEQUENCE: &[u8] = b"\x1b[?1049h\x1b[2J\x1b[?25l";
-/// Plain colours, the cursor, the primary screen.
+/// Plain colors, the cursor, the primary screen.
 const LEAVE_SEQUENCE: &[u8] = b"\x1b[0m\x1b[?25h\x1b[?1049l";
 
 /// Until it is dropped: the alternate screen, and keys one by one without echo.

@@ -186,7 +186,7 @@ pub fn render_as_text(scene: &Scene<'_>, width: u16) -> String {
     text(&buffer)
 }
 
-/// The buffer as text, without colours, trailing blanks and trailing empty lines.
+/// The buffer as text, without colors, trailing blanks and trailing empty lines.
 pub fn text(buffer: &Buffer) -> String {
     let width = usize::from(buffer.area.width.max(1));
     let text: String = buffer

@@ -515,7 +515,7 @@ fn the_three_answers_come_first_and_are_cut_between_clauses() {
 }
 
 #[test]
-fn verdicts_are_coloured_and_an_older_daemon_has_none() {
+fn verdicts_are_colored_and_an_older_daemon_has_none() {
     let set = |name: &str| match name {
         "TERM" => Some("xterm".to_owned()),
         _ => None,
@@ -534,8 +534,8 @@ fn verdicts_are_coloured_and_an_older_daemon_has_none() {
     let area = Rect::new(0, 0, 80, 24);
     let mut buffer = Buffer::empty(area);
     draw(&scene, area, &mut buffer);
-    let colours = [1, 2, 4].map(|y| buffer[(1, y)].fg);
-    assert_eq!(colours, [Color::Green, Color::Yellow, Color::Red]);
+    let colors = [1, 2, 4].map(|y| buffer[(1, y)].fg);
+    assert_eq!(colors, [Color::Green, Color::Yellow, Color::Red]);
     let older = changed(|_| {}, 80, 24);
     assert!(older.lines().nth(1).unwrap().starts_with(" Who"), "{older}");
 }
