@@ -1,6 +1,6 @@
 //! Rates per second: of a counter, of the thread pools, and of times per slot.
 
-use super::Samples;
+use super::Response;
 use faultline_metrics::Source;
 use faultline_stats::rate::{Reading, rates};
 use faultline_status::{ThreadPool, TimeHistogram};
@@ -58,12 +58,12 @@ pub struct TimePerSlot {
 }
 
 impl TimePerSlot {
-    pub fn add(&mut self, samples: &Samples<'_>, times: Option<&TimeHistogram>) {
+    pub fn add(&mut self, response: &Response<'_>, times: Option<&TimeHistogram>) {
         let Some(times) = times else {
             *self = TimePerSlot::default();
             return;
         };
-        let rate = |meter: &mut Meter, total| samples.rate(meter, Source::Datapoints, Some(total));
+        let rate = |meter: &mut Meter, total| response.rate(meter, Source::Datapoints, Some(total));
         let sum = rate(&mut self.sum, times.sum);
         let count = rate(&mut self.count, times.count).filter(|count| *count > 0.0);
         self.buckets.resize(times.buckets.len(), Meter::default());
@@ -131,11 +131,11 @@ pub struct ThreadPools {
 }
 
 impl ThreadPools {
-    pub fn add(&mut self, samples: &Samples<'_>) {
-        let pools = &samples.status.thread_pools;
+    pub fn add(&mut self, response: &Response<'_>) {
+        let pools = &response.status.thread_pools;
         self.meters
             .retain(|name, _| pools.iter().any(|pool| pool.name == *name));
-        let rate = |meter: &mut Meter, total| samples.rate(meter, Source::Threads, total);
+        let rate = |meter: &mut Meter, total| response.rate(meter, Source::Threads, total);
         let with_rates = pools.iter().take(MAX_POOLS).map(|pool| {
             let [major, minor, cpu, waiting] = self.meters.entry(pool.name.clone()).or_default();
             ThreadPool {
