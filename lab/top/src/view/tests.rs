@@ -544,7 +544,7 @@ fn verdicts_are_colored_and_an_older_daemon_has_none() {
 fn a_demo_is_marked_at_every_size_in_help_and_without_a_validator() {
     let mut session = after(&[PAGE]);
     for paused in [false, true] {
-        session.pause(paused);
+        session.set_paused(paused);
         for help in [false, true] {
             session.shows_help = help;
             for (width, height) in [(40, 8), (41, 10), (80, 24), (160, 50)] {
