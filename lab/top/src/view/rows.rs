@@ -324,9 +324,9 @@ impl Scene<'_> {
 
     fn per_slot_text(&self) -> String {
         let state = self.state();
-        let recorded = state.status.per_slot;
-        let cache = state.cache_time.mean.or(recorded.cache_seconds);
-        let replay = state.replay_time.mean.or(recorded.replay_seconds);
+        let five_minutes = state.status.per_slot;
+        let cache = state.cache_time.mean.or(five_minutes.cache_seconds);
+        let replay = state.replay_time.mean.or(five_minutes.replay_seconds);
         let share = cache.zip(replay).filter(|(_, replay)| *replay > 0.0);
         format!(
             "{} of cache time, p95 {}; {} of replay ({})",
