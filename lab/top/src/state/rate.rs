@@ -29,13 +29,8 @@ impl Meter {
         match self.last {
             Some(last) if last.at == reading.at && last.incarnation == reading.incarnation => {}
             _ => {
-                let steps: Vec<Reading> = self.last.into_iter().chain([reading]).collect();
-                self.rate = rates(&steps, stale_after)
-                    .per_second
-                    .last()
-                    .copied()
-                    .flatten()
-                    .filter(|_| steps.len() > 1);
+                let readings: Vec<Reading> = self.last.into_iter().chain([reading]).collect();
+                self.rate = rates(&readings, stale_after).per_second.pop().flatten();
                 self.last = Some(reading);
             }
         }
