@@ -69,7 +69,7 @@ impl Address {
             ));
         };
         if host.as_str().contains('@') {
-            return Err("an address with a user in it: name the user with --user, and a file with the password with \
+            return Err("the address contains a user: name the user with --user, and a file with the password with \
                         --password-file"
                 .to_owned());
         }

@@ -124,13 +124,13 @@ impl Client {
 
 fn refusal(status: u16, sent_credentials: bool) -> String {
     let reason = match status {
-        401 if sent_credentials => "it does not take this user and password",
-        401 => "it wants --user and --password-file",
+        401 if sent_credentials => "it rejects this user and password",
+        401 => "it needs --user and --password-file",
         403 => "it does not answer to this name: use its address, or add the name to metrics.hosts",
         503 => "it has no sample yet",
         300..=399 => "the page has moved; name its new address",
         404 => &format!(
-            "it has no page /status. If a proxy is in front of it, let it pass this page; else {OTHER_RELEASE}"
+            "it has no page /status. If a proxy is in front of the daemon, let the proxy pass this page; else {OTHER_RELEASE}"
         ),
         _ => return format!("it answers with HTTP {status}, not with the status of a faultlined"),
     };
@@ -167,7 +167,7 @@ fn authorization(user: &str, file: &Path) -> Result<String> {
     let password = text.strip_suffix('\n').unwrap_or(&text);
     ensure!(
         !user.contains(':'),
-        "--user {user:?}: a name cannot hold a colon"
+        "--user {user:?}: a name cannot contain a colon"
     );
     ensure!(
         !password.is_empty() && !password.contains(['\n', '\0']),

@@ -42,7 +42,7 @@ pub fn run(args: &TopArgs) -> Result<u8> {
         None => Address::of_this_host(Path::new(address::DEFAULT_SOCKET)),
     };
     if args.user.is_some() && !address.is_safe_for_password() {
-        say("the password crosses the network in the clear: an https address would keep it");
+        say("the password crosses the network in the clear: use an https address");
     }
     let client = Client::new(&address, args)?;
     let variable = |name: &str| std::env::var(name).ok();
