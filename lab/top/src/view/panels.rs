@@ -81,7 +81,7 @@ fn health(scene: &Scene<'_>, width: usize) -> (String, Style) {
             let text = format!("NO ANSWER for {duration}, {effect}: {}", error.text);
             (text, theme.bad())
         }
-        (None, _) if !has_values => ("asking ..".to_owned(), theme.faint()),
+        (None, _) if !has_values => ("no answer yet".to_owned(), theme.faint()),
         (None, Some(stale)) => (format!("faultlined HANGS: {stale}"), theme.bad()),
         (None, None) => source_summary(scene, width),
     }
@@ -166,23 +166,23 @@ const KEYS: [(&str, &str); 10] = [
     ("f  c  n", "order by faults, by CPU, by name"),
     ("up  down", "scroll the pools, as k and j do"),
     ("PgUp PgDn", "scroll by ten; Home goes to the first"),
-    ("p  space", "pause the screen; new values are kept"),
+    ("p  space", "pause the screen; new values still arrive"),
     ("Esc", "back from help and pause"),
     ("ctrl-L", "redraw the screen"),
-    ("ctrl-Z", "back to the shell for a while; `fg` continues"),
+    ("ctrl-Z", "suspend to the shell; `fg` continues"),
     ("q  ctrl-C", "quit"),
 ];
 
 const HELP_ON_FIGURES: [&str; 10] = [
     "fine, look, act: verdicts of the last minutes, by the alerts' thresholds.",
-    "Memory: bytes that cannot be dropped without swap, of the smallest limit.",
+    "Memory: bytes that cannot be dropped, of the limit with the least headroom.",
     "The lighter part of its bar is page cache, which may fill a limit.",
     "Faults: a major fault waited for a disk. Stalled: share of time in which some",
     "or all tasks waited for memory. Refaults: page cache that was read again.",
     "Cache: the program cache. A reload compiles an evicted program again: many",
     "reloads mean that the cache is too small. Its figures arrive every 10 s.",
     "Cache time: sum over threads. CPU: 100 % is one core. Waiting: for a CPU.",
-    "A dash is an unknown value. The brackets say which source lacks it.",
+    "A dash is an unknown value. Parentheses name the source that lacks it.",
     "Rates are from one sample to the next. A restart or a gap has no rate.",
 ];
 

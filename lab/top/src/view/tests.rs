@@ -207,7 +207,7 @@ fn an_unreachable_daemon_is_reported_and_its_last_values_stay_visible() {
         "{back}"
     );
     let mut never = after(&[]);
-    assert!(screen(&never, 80, 24, 0).contains("asking .."));
+    assert!(screen(&never, 80, 24, 0).contains("no answer yet"));
     never.add_result(Err("no host of this name".to_owned()), at(1));
     assert!(
         screen(&never, 80, 24, 2).contains("NO ANSWER for 1 s, retrying: no host of this name")
