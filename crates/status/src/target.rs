@@ -58,7 +58,7 @@ static PHASES: [Phase; 13] = [
 
 const STALLED_EXPLANATION: &str =
     "It was at the tip, and its slot has not advanced for 15 seconds or more.";
-const UNKNOWN_EXPLANATION: &str = "It has not shown for a while that its slot advances.";
+const UNKNOWN_EXPLANATION: &str = "For a while, nothing has shown that its slot advances.";
 
 /// The phase says little during the migration.
 const MIGRATING_EXPLANATION: &str = " The cluster migrates to Alpenglow: blocks hold only votes, nothing is rooted, and slots go backwards once.";
@@ -284,7 +284,7 @@ fn facts(readings: Readings<'_>, info: &Reading, name: Option<&str>, now: Stamp)
         .map(|start| now.unix_seconds() - start)
         .filter(|running| *running >= 0.0 && !clock_was_set);
     let main_thread = process_state(readings).map(|(.., words)| match is_frozen(readings) {
-        true => "held by the freezer of its cgroup",
+        true => "frozen by its cgroup",
         false => *words,
     });
     let consensus = readings
