@@ -36,9 +36,9 @@ pub fn answer(inputs: &AnswerInputs) -> Answer {
 fn findings(inputs: &AnswerInputs) -> Vec<Finding> {
     let above = |value: Option<f64>, threshold: f64| value.filter(|value| *value > threshold);
     let share = inputs.unreclaimable_share;
-    let does_growth_count = above(share, t::OOM_AHEAD_GROWING_SHARE).is_some();
+    let is_growth_relevant = above(share, t::OOM_AHEAD_GROWING_SHARE).is_some();
     let within =
-        |time: Option<f64>, limit: f64| time.filter(|time| does_growth_count && *time < limit);
+        |time: Option<f64>, limit: f64| time.filter(|time| is_growth_relevant && *time < limit);
     let at_present_pace = within(
         inputs.seconds_to_limit_at_present_pace,
         t::OOM_AHEAD_SECONDS,
