@@ -20,11 +20,12 @@ pub struct MemoryStatus {
     pub notes: Vec<String>,
 }
 
-/// One level, in bytes.
+/// A memory level: one limit on the validator's memory, with its usage, in bytes.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct LevelStatus {
-    /// Value of the label `level`: `machine`, `numa`, `above`, or the number of cgroups above the
-    /// validator's own, with `_swap` for the limit of memory and swap on v1.
+    /// Value of the label `level`: `machine`, `numa`, `above` for a limit above the visible
+    /// cgroups, or a number: 0 is the validator's cgroup, 1 its parent. On v1, `_swap` after the
+    /// number stands for the limit of memory and swap together.
     pub level: String,
     /// Such as `cgroup /validator.slice`.
     pub title: String,
@@ -35,7 +36,7 @@ pub struct LevelStatus {
     pub others: Option<f64>,
     /// Droppable memory that must be written first.
     pub dirty: Option<f64>,
-    /// Whether it has the least headroom of all.
+    /// Whether this level has the least headroom.
     pub binds: bool,
 }
 
