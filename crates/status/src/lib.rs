@@ -54,7 +54,7 @@ pub struct Status {
     pub stale: Option<String>,
     /// Whether the validator is simulated.
     pub is_demo: bool,
-    /// Is the RAM enough, is the program cache large enough, what does the node earn? Empty from an
+    /// Whether the RAM and the program cache are enough, and what the node earns. Empty from an
     /// older daemon.
     #[serde(deserialize_with = "answer::deserialize_known")]
     pub answers: Vec<Answer>,
@@ -128,6 +128,7 @@ impl Status {
     }
 }
 
+/// How serious an item is; sets its color.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Tone {
@@ -172,14 +173,14 @@ pub struct SourceStatus {
     pub age: f64,
     /// Seconds that the sample took.
     pub took: f64,
-    /// Problems since the start, by kind.
+    /// Problems since the daemon started, by kind.
     pub problems: BTreeMap<String, f64>,
     pub current_problems: usize,
     /// Kind and description of the newest problem of this sample.
     pub newest_problem: Option<(String, String)>,
 }
 
-/// Skips the second batch of the source `daemon`, which has metrics of all sources.
+/// Skips the second batch of the source `daemon`, because it describes all sources.
 fn sources(readings: Readings<'_>, now: Stamp) -> Vec<SourceStatus> {
     let mut sources: Vec<SourceStatus> = Vec::new();
     for batch in &readings.tick.batches {
