@@ -245,7 +245,7 @@ fn is_frozen(readings: Readings<'_>) -> bool {
 fn stop_reasons(readings: Readings<'_>) -> impl Iterator<Item = &'static str> {
     let (state, is_frozen) = (process_state(readings), is_frozen(readings));
     let stopped = state.and_then(|(_, words, _)| *words);
-    // A short wait for a disk is normal. Without a phase, nothing shows that the process advances.
+    // A short wait for a disk is normal. It is a hang if no phase shows that the process advances.
     let waits = state.is_some_and(|(name, ..)| *name == "disk_sleep") && !is_frozen;
     let hangs = waits && readings.has_phases() && readings.active_label(&v::PHASE).is_none();
     let stopped = stopped.or(hangs.then_some("hangs in the kernel"));
