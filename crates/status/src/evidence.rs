@@ -33,7 +33,7 @@ pub struct RamEvidence {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CacheEvidence {
     pub sizes: Vec<PredictedSize>,
-    /// The smallest size over which no larger one saves 1 % of the replay time.
+    /// The smallest size such that no larger size saves 1 % of the replay time.
     pub enough_entries: Option<u64>,
     pub release: Option<String>,
     pub measured: String,
@@ -133,7 +133,7 @@ impl CacheEvidence {
     }
 }
 
-/// What the daemon's configuration adds to the status.
+/// What the status takes from the daemon's configuration.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct StatusConfig {
     pub evidence: Evidence,
