@@ -45,7 +45,7 @@ pub struct State {
     pub status: Status,
     /// `None` before the first response.
     pub received_at: Option<Moment>,
-    /// Of the last request; `None` if the daemon answered it.
+    /// `None` if the daemon answered the last request.
     pub error: Option<FetchError>,
     histories: BTreeMap<Figure, History>,
     thread_pools: ThreadPools,
@@ -109,7 +109,7 @@ impl State {
         self.status = status;
     }
 
-    /// A level, or a counter's rate per second.
+    /// A gauge's value, or a counter's rate per second.
     pub fn value(&self, figure: Figure) -> Option<f64> {
         self.history(figure)?.newest
     }
@@ -128,6 +128,7 @@ impl State {
 pub struct History {
     meter: Meter,
     values: VecDeque<Option<f64>>,
+    /// From the newest response; a failed request does not change it.
     newest: Option<f64>,
 }
 
@@ -165,7 +166,7 @@ impl History {
         self.push(self.newest);
     }
 
-    /// `None` without a response, or if the response has no value. Does not change `newest`.
+    /// `None` without a response, or if the response has no value.
     fn push(&mut self, value: Option<f64>) {
         self.values.push_back(value);
         if self.values.len() > MAX_HISTORY {

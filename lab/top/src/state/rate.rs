@@ -41,7 +41,7 @@ impl Meter {
     }
 }
 
-/// A slot's program cache or replay time, between two pushes that have slots.
+/// Program cache or replay time of the slots that were replayed between two pushes.
 #[derive(Clone, Default)]
 pub struct TimePerSlot {
     sum: Meter,
@@ -119,7 +119,7 @@ impl PoolOrder {
 
 #[derive(Clone, Default)]
 pub struct ThreadPools {
-    /// Of major and minor faults, CPU and waiting.
+    /// For major and minor faults, CPU and waiting.
     meters: BTreeMap<String, [Meter; 4]>,
     /// The newest pools, with rates per second.
     newest: Vec<ThreadPool>,
@@ -147,7 +147,7 @@ impl ThreadPools {
 
     pub fn sorted(&self, order: PoolOrder) -> Vec<ThreadPool> {
         let mut pools = self.newest.clone();
-        // The pools are in the order of names; a stable sort keeps it for equal ones.
+        // The daemon sorts pools by name. A stable sort leaves equal pools in this order.
         match order {
             PoolOrder::Name => {}
             PoolOrder::Cpu => pools.sort_by(|a, b| descending(a.cpu, b.cpu)),
