@@ -34,7 +34,7 @@ pub fn head(scene: &Scene<'_>, area: Rect, buffer: &mut Buffer) {
             format!("  {demo}{paused}{time} "),
         )
     };
-    // The title gives way first, then the date.
+    // A narrow line omits the title, then also the date.
     let (left, right) = [(" faultline top ", &*moment), ("", &moment)]
         .map(|(title, time)| left_and_right(title, time))
         .into_iter()
@@ -133,7 +133,7 @@ fn needs_attention(source: &SourceStatus) -> bool {
         .is_some_and(|(kind, _)| kind != ProblemKind::Absent.name())
 }
 
-/// The sources with their kinds of problems, only their names, or only how many they are.
+/// The first that fits: sources with their kinds of problems, their names, or their number.
 fn names(sources: &[&SourceStatus], width: usize) -> String {
     let list = |text: fn(&SourceStatus) -> String| {
         let texts: Vec<String> = sources.iter().map(|source| text(source)).collect();
@@ -203,7 +203,7 @@ pub fn help(scene: &Scene<'_>, area: Rect, buffer: &mut Buffer) {
 const FIGURE_WIDTH: usize = 10;
 const MIN_NAME_WIDTH: usize = 16;
 
-/// Returns the area below them.
+/// Returns the area below the pools.
 pub fn pools(scene: &Scene<'_>, area: Rect, buffer: &mut Buffer) -> Rect {
     let (head, below) = split_top(area, 1);
     let width = usize::from(area.width);

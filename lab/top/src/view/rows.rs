@@ -13,7 +13,8 @@ const MAX_PLOTTED_SAMPLES: usize = 600;
 /// Lines for the reason why the cache has no figures.
 const MAX_REASON_LINES: usize = 3;
 
-/// Slots behind the tip: a warning above the first, an alarm above the second, as in the daemon.
+/// Slots behind the tip above which the row warns and alarms: the defaults of `phase.at_tip_slots`
+/// and `phase.behind_slots`.
 const BEHIND_THRESHOLDS: (f64, f64) = (32.0, 128.0);
 
 impl Scene<'_> {
@@ -172,7 +173,7 @@ impl Scene<'_> {
         let state = self.state();
         let transactions = Figure::Transactions;
         let blocks = Figure::BlockTransactions;
-        // Pushes are used only if JSON-RPC has no number.
+        // JSON-RPC has precedence over pushes.
         let (figure, origin) = match (state.value(transactions), state.value(blocks)) {
             (None, Some(_)) => (blocks, " in frozen banks"),
             _ => (transactions, ""),
@@ -350,7 +351,7 @@ fn text_row(name: &'static str, text: &str, graphic: Graphic) -> Row {
     row(name, clauses(text), graphic)
 }
 
-/// The verdict takes the place of the row's name.
+/// The verdict is the row's name.
 fn answer_rows(answer: &Answer, theme: Theme, width: Option<usize>) -> Vec<Row> {
     let verdict = Span::styled(answer.verdict.word(), theme.verdict(answer.verdict));
     let line = clean(&answer.line());
@@ -381,7 +382,7 @@ fn per_second(rate: f64) -> String {
     format!("{}/s", short(rate))
 }
 
-/// Without control characters.
+/// Also removes control characters.
 fn truncated(text: &str, max_letters: usize) -> String {
     let text = clean(text);
     let mut first: String = text.chars().take(max_letters).collect();
@@ -391,7 +392,7 @@ fn truncated(text: &str, max_letters: usize) -> String {
     first
 }
 
-/// The limit's owner, and the memory of others than the validator in it.
+/// The limit's owner, and the unreclaimable memory of others at this level.
 fn limit_owner(level: &LevelStatus) -> Vec<String> {
     let owner = match level.level.as_str() {
         "0" => "its cgroup".to_owned(),
