@@ -12,7 +12,7 @@ pub const DEFAULT_SOCKET: &str = "/run/faultlined/metrics.sock";
 
 #[derive(Debug, PartialEq)]
 pub struct Address {
-    /// `http://HOST/status` or `https://...`; of a socket, `http://localhost/status`.
+    /// `http://HOST/status` or `https://...`; for a socket, `http://localhost/status`.
     pub url: String,
     /// Path of the daemon's socket; `None` for a host and port.
     pub socket: Option<PathBuf>,

@@ -25,7 +25,7 @@ pub struct Fetcher {
 }
 
 impl Fetcher {
-    /// Sends a request at once, then one each interval. Intervals count from request to request.
+    /// Sends a request at once. Each interval begins with a request.
     pub fn start(client: Client, interval: Duration) -> std::io::Result<Self> {
         let (sender, results) = channel();
         let (stop, stopped) = channel();
@@ -56,7 +56,7 @@ impl Fetcher {
 }
 
 const MAX_ANSWER_BYTES: u64 = 16 << 20;
-/// Limit of a request, or one interval if that is longer.
+/// A request may take this long, or one interval if that is longer.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(3);
 
 pub struct Client {
@@ -137,7 +137,6 @@ fn refusal(status: u16, sent_credentials: bool) -> String {
     format!("{status}: {reason}")
 }
 
-/// What to do about a daemon that this program does not understand.
 const OTHER_RELEASE: &str = concat!(
     "faultline top ",
     env!("CARGO_PKG_VERSION"),
