@@ -342,7 +342,7 @@ fn lines(
     status.answers.iter().map(Answer::line).collect()
 }
 
-const RAM_PRICE: &str = "the least RAM is not measured: a search takes 4 h to a day on a host of its own \
+const RAM_PRICE: &str = "the least RAM is not measured: a search takes 4 h to a day on a dedicated host \
     (`faultline experiment plan /usr/share/doc/faultline/examples/least-ram.toml`).";
 
 #[test]
@@ -377,7 +377,7 @@ fn a_tick_and_trends_make_three_answers() {
         lines,
         [
             "RAM: 412 GiB proven enough (measured on 4.0.1, 2026-01-31) of 480 allowed; 96 GiB of headroom now.",
-            "Program cache: too small, 7 reloads per slot; what another size saves is not predicted: it takes the blocks \
+            "Program cache: too small, 7 reloads per slot; what another size saves is not predicted: a prediction needs the blocks \
              of an hour, about 80 GB (`faultline cache fetch RUN.fltl --rpc URL`); 512 entries are a constant of this build.",
             "Earns: its last vote that landed is 40 slots old; rank 3.",
         ]

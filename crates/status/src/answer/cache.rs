@@ -4,7 +4,7 @@ use super::{
 use crate::thresholds::RELOADS_PER_SLOT;
 use faultline_text::{counted, percent, short};
 
-const HOW_TO_MEASURE: &str = "what another size saves is not predicted: it takes the blocks of an hour, about 80 GB \
+const HOW_TO_MEASURE: &str = "what another size saves is not predicted: a prediction needs the blocks of an hour, about 80 GB \
     (`faultline cache fetch RUN.fltl --rpc URL`)";
 
 pub fn answer(inputs: &AnswerInputs) -> Answer {

@@ -8,7 +8,7 @@ use faultline_text::{bytes_f64, day, percent, seconds, short};
 const GIB: f64 = (1_u64 << 30) as f64;
 
 const HOW_TO_MEASURE: &str = "the least RAM is not measured: a search takes 4 h to a day on a \
-    host of its own (`faultline experiment plan /usr/share/doc/faultline/examples/least-ram.toml`)";
+    dedicated host (`faultline experiment plan /usr/share/doc/faultline/examples/least-ram.toml`)";
 
 pub fn answer(inputs: &AnswerInputs) -> Answer {
     let (mut verdict, mut clauses) = worst(findings(inputs));
