@@ -77,7 +77,7 @@ impl Evidence {
         serde_json::from_slice(json).map_err(broken)
     }
 
-    fn add(&self, running_version: Option<&str>, inputs: AnswerInputs) -> AnswerInputs {
+    fn add_to(&self, inputs: AnswerInputs, running_version: Option<&str>) -> AnswerInputs {
         let measured_on = |release: &Option<String>, day: &str| {
             let release = release.as_deref()?;
             let differs = running_version != Some(release);
@@ -144,12 +144,16 @@ pub struct StatusConfig {
 }
 
 impl StatusConfig {
-    pub(crate) fn add(&self, running_version: Option<&str>, inputs: AnswerInputs) -> AnswerInputs {
+    pub(crate) fn add_to(
+        &self,
+        inputs: AnswerInputs,
+        running_version: Option<&str>,
+    ) -> AnswerInputs {
         let can_change = self.has_custom_capacity.then_some(true);
         AnswerInputs {
             evidence_file_problem: self.evidence_file_problem.clone(),
             can_change_capacity: can_change.or(inputs.can_change_capacity),
-            ..self.evidence.add(running_version, inputs)
+            ..self.evidence.add_to(inputs, running_version)
         }
     }
 }
@@ -187,7 +191,7 @@ mod tests {
             cache_capacity: Some(entries),
             ..AnswerInputs::default()
         };
-        evidence().add(Some(running), inputs)
+        evidence().add_to(inputs, Some(running))
     }
 
     #[test]
@@ -224,7 +228,7 @@ mod tests {
             cache_seconds_per_slot: Some(0.001),
             ..AnswerInputs::default()
         };
-        let saved = { evidence().add(None, measured).prediction }.map(|one| one.saved_seconds);
+        let saved = { evidence().add_to(measured, None).prediction }.map(|one| one.saved_seconds);
         assert!(
             saved.is_some_and(|saved| 0.0 < saved && saved < 0.001),
             "more than the cache takes: {saved:?}"

@@ -91,7 +91,7 @@ impl Status {
         let memory = MemoryStatus::of(tick);
         let inputs = answer::inputs::add_tick(readings, memory.as_ref(), now, trends);
         let running_version = readings.label(&metrics::process::TARGET_INFO, "version");
-        let inputs = status_config.add(running_version, inputs);
+        let inputs = status_config.add_to(inputs, running_version);
         let version = readings.label(&metrics::daemon::BUILD_INFO, "version");
         Status {
             version: JSON_VERSION,
