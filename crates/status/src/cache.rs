@@ -48,7 +48,7 @@ impl ProgramCacheStatus {
             loaded: readings.number(&m::CACHE_LOADED),
             capacity: observed.or(configured),
             shrink_target: observed_target.or(configured_target),
-            warning: warning(readings, now),
+            warning: datapoints_warning(readings, now),
             notes: [difference_note, hits_note].into_iter().flatten().collect(),
         }
     }
@@ -90,7 +90,8 @@ pub fn observed_and_configured(readings: Readings<'_>, metric: &Metric) -> [Opti
     })
 }
 
-pub fn warning(readings: Readings<'_>, now: Stamp) -> Option<String> {
+/// Why datapoints are missing or old.
+pub fn datapoints_warning(readings: Readings<'_>, now: Stamp) -> Option<String> {
     if readings.flag(&daemon::PUSHES_FILTERED) == Some(true) {
         return Some("the validator's RUST_LOG filters out datapoints".to_owned());
     }

@@ -2,7 +2,7 @@
 
 use super::{AnswerInputs, Consensus};
 use crate::{
-    cache::{observed_and_configured, warning},
+    cache::{datapoints_warning, observed_and_configured},
     memory::MemoryStatus,
     readings::Readings,
 };
@@ -90,7 +90,7 @@ fn why_no_reloads(readings: Readings<'_>, now: Stamp) -> String {
         return why.to_owned();
     }
     let no_replay = "no slot was replayed between two pushes yet";
-    warning(readings, now).unwrap_or_else(|| no_replay.to_owned())
+    datapoints_warning(readings, now).unwrap_or_else(|| no_replay.to_owned())
 }
 
 fn add_votes(readings: Readings<'_>, now: Stamp, inputs: AnswerInputs) -> AnswerInputs {
