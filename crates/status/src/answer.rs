@@ -258,7 +258,6 @@ fn worst(findings: Vec<Finding>) -> (Verdict, Vec<String>) {
     (worst, texts.map(|finding| finding.text).collect())
 }
 
-/// Why it is too early to call something fine.
 fn too_early_text(verdict: Verdict, seconds_left: Option<f64>, samples: &str) -> Option<String> {
     let seconds_left = seconds_left.filter(|_| verdict == Verdict::Fine)?;
     let seconds_left = seconds(seconds_left.ceil());

@@ -16,7 +16,6 @@ const FULL_SOON_SECONDS: f64 = 4.0 * 3600.0;
 /// the same threshold.
 const MAX_OPEN_FILES_SHARE: f64 = 0.9;
 
-/// Empty if nothing is known.
 pub fn capacity(readings: Readings<'_>) -> Vec<StatusItem> {
     let fullest = FullestFileSystem::of(readings);
     let open_files = readings

@@ -11,7 +11,6 @@ pub const MAX_EVIDENCE_BYTES: u64 = 64 << 10;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Evidence {
-    /// [`FORMAT`].
     version: u32,
     pub ram: Option<RamEvidence>,
     pub program_cache: Option<CacheEvidence>,

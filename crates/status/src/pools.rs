@@ -80,7 +80,6 @@ impl PerSlot {
     }
 }
 
-/// A histogram of seconds.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct TimeHistogram {
     pub sum: f64,

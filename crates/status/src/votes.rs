@@ -13,7 +13,6 @@ const LAMPORTS_PER_SOL: f64 = 1e9;
 /// Alpenglow's votes cost nothing.
 const SOL_PER_VOTE: f64 = 5_000.0 / LAMPORTS_PER_SOL;
 
-/// Empty for a node whose votes are not known.
 pub fn votes(readings: Readings<'_>) -> Vec<StatusItem> {
     let role = readings.label(&m::VOTE_ACCOUNT, "role");
     let is_standby = role == Some("standby");

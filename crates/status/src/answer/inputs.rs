@@ -30,7 +30,6 @@ pub fn add_tick(
     add_votes(readings, now, inputs)
 }
 
-/// Why no values of a validator are known.
 fn why_no_validator(readings: Readings<'_>) -> Option<&'static str> {
     match readings.flag(&p::UP) {
         Some(true) if readings.has_phases() => None,

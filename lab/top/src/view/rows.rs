@@ -361,7 +361,6 @@ fn answer_rows(answer: &Answer, theme: Theme, width: Option<usize>) -> Vec<Row> 
     }
 }
 
-/// Text in as many lines as it needs.
 fn paragraph(name: impl Into<Span<'static>>, text: &str, style: Style, width: usize) -> Vec<Row> {
     let words = text
         .split_whitespace()
