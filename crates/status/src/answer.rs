@@ -1,9 +1,9 @@
 //! Three lines that an operator quotes: is the RAM enough, is the program cache large enough, what
 //! does the node earn.
 //!
-//! A verdict uses the thresholds of the alerts, never others ([`crate::thresholds`]). It describes
-//! the present moment and ignores the `for` duration of an alert. The text names RAM growth that
-//! reaches the limit in days; the verdict ignores it.
+//! A verdict uses only the thresholds of the alerts ([`crate::thresholds`]). It describes the
+//! present moment and ignores the `for` duration of an alert. The text names the day on which
+//! growing memory reaches its limit; the verdict ignores that day.
 
 mod cache;
 pub mod inputs;
@@ -32,8 +32,9 @@ impl Subject {
     }
 }
 
-/// By severity of the alert with the same threshold: `page` is [`Act`](Verdict::Act), `ticket` is
-/// [`Look`](Verdict::Look). One ticket is `Act`: AgaveCacheThrash, where the size can be changed.
+/// Follows the severity of the alert with the same threshold: `page` becomes [`Act`](Verdict::Act),
+/// `ticket` becomes [`Look`](Verdict::Look). The ticket AgaveCacheThrash becomes `Act` if an
+/// operator can change the cache size.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
@@ -86,18 +87,18 @@ impl Answer {
 /// minutes, or of finished runs.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct AnswerInputs {
-    /// Size and headroom are those of the worst run.
+    /// Whether the inputs are from finished runs, with the smallest limit and headroom of all runs.
     pub is_finished_run: bool,
-    /// For [`Verdict::Fine`]; `None` if the samples of this process are enough.
+    /// Until [`Verdict::Fine`] is possible; `None` if the samples of this process are enough.
     pub seconds_to_enough_samples: Option<f64>,
     /// The same for samples since the first replayed slot.
     pub seconds_to_enough_replay: Option<f64>,
     /// Memory of the machine, in bytes.
     pub installed: Option<f64>,
-    /// Limit of the level with the least headroom, in bytes; `None` if that is the machine.
+    /// Limit of the level with the least headroom, in bytes; `None` if that level is the machine.
     pub limit: Option<f64>,
     pub headroom: Option<f64>,
-    /// Unreclaimable share of a level's limit, the largest of all.
+    /// The largest unreclaimable share of a level's limit.
     pub unreclaimable_share: Option<f64>,
     /// By the growth of the last four minutes; `None` without growth or during startup.
     pub seconds_to_limit_at_present_pace: Option<f64>,
@@ -108,13 +109,13 @@ pub struct AnswerInputs {
     pub oom_kills: Option<f64>,
     /// An OOM kill ended a finished run.
     pub was_oom_killed: bool,
-    /// Bytes of the process or of its cgroup.
+    /// Bytes of the process or of its cgroup, whichever has more.
     pub swap: Option<f64>,
     /// Share of the time in which a task waited for memory.
     pub memory_stalled_share: Option<f64>,
-    /// `None` while it starts.
+    /// `None` while the validator starts and for five minutes after.
     pub major_faults_per_second: Option<f64>,
-    /// Proven enough by a search or by the finished runs.
+    /// RAM that was enough in a search or in the finished runs.
     pub proven_bytes: Option<f64>,
     /// Release and day of the measurement; `None` if that release runs.
     pub proven_on: Option<String>,
@@ -128,7 +129,7 @@ pub struct AnswerInputs {
     pub replay_seconds_per_slot: Option<f64>,
     /// Entries.
     pub cache_capacity: Option<f64>,
-    /// Whether the build's capacity was changed, so that an operator can change it.
+    /// Whether the build's capacity was changed, so the operator can change it again.
     pub can_change_capacity: Option<bool>,
     pub prediction: Option<CachePrediction>,
     /// Why evidence of the program cache has no prediction for this capacity.
@@ -149,9 +150,9 @@ pub struct AnswerInputs {
     pub is_delinquent: Option<bool>,
     /// By Tower credits.
     pub rank: Option<f64>,
-    /// Tower credits over those of the best.
+    /// Tower credits over those of the best validator.
     pub credits_share_of_best: Option<f64>,
-    /// Alpenglow's lamports per stake over those of the best.
+    /// Alpenglow's lamports per stake over those of the best validator.
     pub reward_share_of_best: Option<f64>,
     /// With Tower.
     pub slots_since_landed_vote: Option<f64>,
@@ -160,7 +161,7 @@ pub struct AnswerInputs {
     pub slots_since_certified_vote: Option<f64>,
     /// The smallest value of the last 15 minutes. Used where `late_votes_share` is absent.
     pub fewest_slots_since_certified_vote: Option<f64>,
-    /// Alpenglow: share of the finalized slots whose vote was sent too late.
+    /// Alpenglow: share of the slots finalized in half an hour whose vote was sent too late.
     pub late_votes_share: Option<f64>,
     /// Whether the vote account would pass the admission check for the epoch after next.
     pub is_admitted: Option<bool>,
@@ -177,21 +178,21 @@ pub struct AnswerInputs {
 pub struct LimitForecast {
     pub expected: f64,
     pub earliest: f64,
-    /// `None` beyond what the growth so far can tell.
+    /// `None` if the growth so far sets no upper bound.
     pub latest: Option<f64>,
 }
 
-/// From evidence: the best size above the present one.
+/// The size that the evidence predicts to be enough.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CachePrediction {
     pub entries: f64,
-    /// Of each slot; not positive if no larger size saves any.
+    /// Saved per slot; not positive if no larger size saves time.
     pub saved_seconds: f64,
     /// As [`AnswerInputs::proven_on`].
     pub measured_on: Option<String>,
 }
 
-/// Of the last three hours.
+/// This node's leader slots in the last three hours.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RecentLeaderSlots {
     pub passed: f64,
@@ -257,7 +258,6 @@ fn worst(findings: Vec<Finding>) -> (Verdict, Vec<String>) {
     (worst, texts.map(|finding| finding.text).collect())
 }
 
-/// Why it is too early to call something fine.
 fn too_early_text(verdict: Verdict, seconds_left: Option<f64>, samples: &str) -> Option<String> {
     let seconds_left = seconds_left.filter(|_| verdict == Verdict::Fine)?;
     let seconds_left = seconds(seconds_left.ceil());
@@ -274,9 +274,9 @@ fn missing_evidence_text(inputs: &AnswerInputs, how_to_measure: &str) -> String 
     })
 }
 
-/// `` (measured on 4.0.1)``; empty for the running release.
-fn measured_on(release: Option<&str>) -> String {
-    release.map_or_else(String::new, |release| format!(" (measured on {release})"))
+/// `` (measured on 4.0.1, 2026-11-27)``; empty for the running release.
+fn measured_on(release_and_day: Option<&str>) -> String {
+    release_and_day.map_or_else(String::new, |words| format!(" (measured on {words})"))
 }
 
 #[cfg(test)]

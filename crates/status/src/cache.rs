@@ -48,7 +48,7 @@ impl ProgramCacheStatus {
             loaded: readings.number(&m::CACHE_LOADED),
             capacity: observed.or(configured),
             shrink_target: observed_target.or(configured_target),
-            warning: warning(readings, now),
+            warning: datapoints_warning(readings, now),
             notes: [difference_note, hits_note].into_iter().flatten().collect(),
         }
     }
@@ -82,6 +82,7 @@ impl ProgramCacheStatus {
     }
 }
 
+/// Entries as evictions show them, and by configuration or version.
 pub fn observed_and_configured(readings: Readings<'_>, metric: &Metric) -> [Option<f64>; 2] {
     ["observed", "configured"].map(|kind| {
         let entries = readings.labeled_number(metric, &[kind]);
@@ -89,7 +90,8 @@ pub fn observed_and_configured(readings: Readings<'_>, metric: &Metric) -> [Opti
     })
 }
 
-pub fn warning(readings: Readings<'_>, now: Stamp) -> Option<String> {
+/// Why datapoints are missing or old.
+pub fn datapoints_warning(readings: Readings<'_>, now: Stamp) -> Option<String> {
     if readings.flag(&daemon::PUSHES_FILTERED) == Some(true) {
         return Some("the validator's RUST_LOG filters out datapoints".to_owned());
     }
@@ -99,8 +101,8 @@ pub fn warning(readings: Readings<'_>, now: Stamp) -> Option<String> {
     }
     let is_followed = readings.flag(&process::UP) == Some(true);
     let is_validator = is_followed && readings.has_phases();
-    // If the validator is older than the daemon, only the daemon's time counts. A process keeps
-    // its start time at exec.
+    // Datapoints arrive while both run, so the younger one counts. The validator's age includes
+    // the time before an exec.
     let daemon_age = now.uptime.as_secs_f64();
     let validator_age = since(&process::START_TIME).filter(|age| (0.0..daemon_age).contains(age));
     let program = validator_age.map_or("daemon", |_| "validator");

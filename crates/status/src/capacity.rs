@@ -8,14 +8,14 @@ use faultline_text::{bytes_f64, percent, seconds, short};
 /// threshold.
 pub const MIN_FREE_SHARE: f64 = 0.05;
 
-/// Seconds until a file system is full. AgaveDiskFullAhead uses the same threshold.
+/// A file system that fills up within this time is a warning. AgaveDiskFullAhead uses the same
+/// threshold.
 const FULL_SOON_SECONDS: f64 = 4.0 * 3600.0;
 
 /// Share of the limit of open files above which a warning is shown. AgaveOpenFilesNearLimit uses
 /// the same threshold.
 const MAX_OPEN_FILES_SHARE: f64 = 0.9;
 
-/// Empty if nothing is known.
 pub fn capacity(readings: Readings<'_>) -> Vec<StatusItem> {
     let fullest = FullestFileSystem::of(readings);
     let open_files = readings

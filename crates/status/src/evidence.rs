@@ -10,8 +10,7 @@ const FORMAT: u32 = 1;
 pub const MAX_EVIDENCE_BYTES: u64 = 64 << 10;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct LabResults {
-    /// [`FORMAT`].
+pub struct Evidence {
     version: u32,
     pub ram: Option<RamEvidence>,
     pub program_cache: Option<CacheEvidence>,
@@ -33,7 +32,7 @@ pub struct RamEvidence {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CacheEvidence {
     pub sizes: Vec<PredictedSize>,
-    /// The smallest size over which no larger one saves 1 % of the replay time.
+    /// The smallest size such that no larger size saves 1 % of the replay time.
     pub enough_entries: Option<u64>,
     pub release: Option<String>,
     pub measured: String,
@@ -46,9 +45,9 @@ pub struct PredictedSize {
     pub seconds_per_slot: f64,
 }
 
-impl Default for LabResults {
+impl Default for Evidence {
     fn default() -> Self {
-        LabResults {
+        Evidence {
             version: FORMAT,
             ram: None,
             program_cache: None,
@@ -56,7 +55,7 @@ impl Default for LabResults {
     }
 }
 
-impl LabResults {
+impl Evidence {
     /// # Errors
     /// A sentence for the operator.
     pub fn parse(json: &[u8]) -> Result<Self, String> {
@@ -77,8 +76,8 @@ impl LabResults {
         serde_json::from_slice(json).map_err(broken)
     }
 
-    fn add(&self, running_version: Option<&str>, inputs: AnswerInputs) -> AnswerInputs {
-        let other = |release: &Option<String>, day: &str| {
+    fn add_to(&self, inputs: AnswerInputs, running_version: Option<&str>) -> AnswerInputs {
+        let measured_on = |release: &Option<String>, day: &str| {
             let release = release.as_deref()?;
             let differs = running_version != Some(release);
             differs.then(|| format!("{release}, {day}"))
@@ -87,7 +86,7 @@ impl LabResults {
         let cache = self.program_cache.as_ref();
         let prediction = cache.and_then(|cache| {
             Some(CachePrediction {
-                measured_on: other(&cache.release, &cache.measured),
+                measured_on: measured_on(&cache.release, &cache.measured),
                 ..cache.prediction(inputs.cache_capacity?, inputs.cache_seconds_per_slot)?
             })
         });
@@ -99,7 +98,7 @@ impl LabResults {
         });
         AnswerInputs {
             proven_bytes: ram.map(|ram| ram.proven_bytes as f64),
-            proven_on: ram.and_then(|ram| other(&ram.release, &ram.measured)),
+            proven_on: ram.and_then(|ram| measured_on(&ram.release, &ram.measured)),
             prediction_problem: prediction_problem.filter(|_| prediction.is_none()),
             prediction,
             ..inputs
@@ -108,35 +107,35 @@ impl LabResults {
 }
 
 impl CacheEvidence {
-    /// What the size of `enough_entries` would save: the predicted share of `measured`, the seconds
-    /// per slot of this validator, because times differ between hosts and loads. `None` without a
-    /// prediction for one of the two sizes.
-    fn prediction(&self, capacity: f64, measured: Option<f64>) -> Option<CachePrediction> {
+    /// What `enough_entries` would save, in place of `capacity`. Times differ between hosts and
+    /// loads, so the predicted share applies to `actual_seconds`, this validator's cache time per
+    /// slot. `None` without a prediction for one of the two sizes.
+    fn prediction(&self, capacity: f64, actual_seconds: Option<f64>) -> Option<CachePrediction> {
         let predicted = |entries: f64| {
             let mut sizes = self.sizes.iter();
             sizes.find(|size| size.entries as f64 == entries)
         };
-        let seconds_now = predicted(capacity)?.seconds_per_slot;
+        let predicted_seconds = predicted(capacity)?.seconds_per_slot;
         let largest = self.sizes.iter().map(|size| size.entries).max();
         let enough_entries = self.enough_entries.or(largest)? as f64;
         let best = predicted(enough_entries.max(capacity))?;
         Some(CachePrediction {
             entries: best.entries as f64,
-            saved_seconds: match measured {
-                Some(measured) if seconds_now > 0.0 => {
-                    measured * (1.0 - best.seconds_per_slot / seconds_now)
+            saved_seconds: match actual_seconds {
+                Some(actual) if predicted_seconds > 0.0 => {
+                    actual * (1.0 - best.seconds_per_slot / predicted_seconds)
                 }
-                _ => seconds_now - best.seconds_per_slot,
+                _ => predicted_seconds - best.seconds_per_slot,
             },
             measured_on: None,
         })
     }
 }
 
-/// What the daemon's configuration adds to the status.
+/// What the status takes from the daemon's configuration.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct StatusConfig {
-    pub evidence_file: LabResults,
+    pub evidence: Evidence,
     /// Why the configured file cannot be used.
     pub evidence_file_problem: Option<String>,
     /// Whether the configuration says that the build's cache size was changed.
@@ -144,12 +143,16 @@ pub struct StatusConfig {
 }
 
 impl StatusConfig {
-    pub(crate) fn add(&self, running_version: Option<&str>, inputs: AnswerInputs) -> AnswerInputs {
+    pub(crate) fn add_to(
+        &self,
+        inputs: AnswerInputs,
+        running_version: Option<&str>,
+    ) -> AnswerInputs {
         let can_change = self.has_custom_capacity.then_some(true);
         AnswerInputs {
             evidence_file_problem: self.evidence_file_problem.clone(),
             can_change_capacity: can_change.or(inputs.can_change_capacity),
-            ..self.evidence_file.add(running_version, inputs)
+            ..self.evidence.add_to(inputs, running_version)
         }
     }
 }
@@ -160,12 +163,12 @@ mod tests {
 
     const GIB: u64 = 1 << 30;
 
-    fn evidence() -> LabResults {
+    fn evidence() -> Evidence {
         let size = |entries, seconds_per_slot| PredictedSize {
             entries,
             seconds_per_slot,
         };
-        LabResults {
+        Evidence {
             ram: Some(RamEvidence {
                 proven_bytes: 430 * GIB,
                 interval_bytes: [412 * GIB, 430 * GIB],
@@ -178,7 +181,7 @@ mod tests {
                 release: Some("4.0.1".to_owned()),
                 measured: "2026-11-27".to_owned(),
             }),
-            ..LabResults::default()
+            ..Evidence::default()
         }
     }
 
@@ -187,15 +190,15 @@ mod tests {
             cache_capacity: Some(entries),
             ..AnswerInputs::default()
         };
-        evidence().add(Some(running), inputs)
+        evidence().add_to(inputs, Some(running))
     }
 
     #[test]
     fn evidence_is_read_as_it_was_written() {
         let json = serde_json::to_vec(&evidence()).unwrap();
-        assert_eq!(LabResults::parse(&json), Ok(evidence()));
-        let part = LabResults::parse(br#"{"version":1,"of_a_newer_release":{}}"#);
-        assert_eq!(part, Ok(LabResults::default()));
+        assert_eq!(Evidence::parse(&json), Ok(evidence()));
+        let part = Evidence::parse(br#"{"version":1,"of_a_newer_release":{}}"#);
+        assert_eq!(part, Ok(Evidence::default()));
     }
 
     #[test]
@@ -209,7 +212,7 @@ mod tests {
             (b"", "it is broken: EOF"),
             (&[b' '; 70_000], "it is larger than 65536 bytes"),
         ] {
-            let error = LabResults::parse(json).unwrap_err();
+            let error = Evidence::parse(json).unwrap_err();
             assert!(error.starts_with(why), "{error}");
         }
     }
@@ -224,7 +227,7 @@ mod tests {
             cache_seconds_per_slot: Some(0.001),
             ..AnswerInputs::default()
         };
-        let saved = { evidence().add(None, measured).prediction }.map(|one| one.saved_seconds);
+        let saved = { evidence().add_to(measured, None).prediction }.map(|one| one.saved_seconds);
         assert!(
             saved.is_some_and(|saved| 0.0 < saved && saved < 0.001),
             "more than the cache takes: {saved:?}"

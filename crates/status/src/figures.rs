@@ -86,13 +86,13 @@ figures! {
     }
 }
 
-/// Figures of the last minute. A row is a tick, the newest one last.
+/// Figures of the last minute. Each list has one value per tick, the newest one last.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct LastMinute {
-    /// Seconds before the newest row, falling.
+    /// Seconds before the newest tick, falling.
     pub ages: Vec<f64>,
-    /// For each row a gauge's value, or a counter's rate per second.
+    /// Values of a gauge, or rates per second of a counter.
     #[serde(deserialize_with = "deserialize_known")]
     pub values: BTreeMap<Figure, Vec<Option<f64>>>,
 }
@@ -117,7 +117,7 @@ impl Figure {
         self.metric().kind == Kind::Counter
     }
 
-    /// `None` if no series has it, or the sum is not finite.
+    /// `None` if no series matches, or the sum is not finite.
     pub fn of(self, tick: &Tick) -> Option<f64> {
         self.of_readings(tick.readings())
     }

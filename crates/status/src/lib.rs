@@ -21,7 +21,7 @@ pub use answer::{
 pub use cache::ProgramCacheStatus;
 pub use capacity::MIN_FREE_SHARE;
 pub use evidence::{
-    CacheEvidence, LabResults, MAX_EVIDENCE_BYTES, PredictedSize, RamEvidence, StatusConfig,
+    CacheEvidence, Evidence, MAX_EVIDENCE_BYTES, PredictedSize, RamEvidence, StatusConfig,
 };
 pub use figures::{Figure, LastMinute};
 pub use memory::{LevelStatus, MemoryStatus};
@@ -54,7 +54,7 @@ pub struct Status {
     pub stale: Option<String>,
     /// Whether the validator is simulated.
     pub is_demo: bool,
-    /// Is the RAM enough, is the program cache large enough, what does the node earn? Empty from an
+    /// Whether the RAM and the program cache are enough, and what the node earns. Empty from an
     /// older daemon.
     #[serde(deserialize_with = "answer::deserialize_known")]
     pub answers: Vec<Answer>,
@@ -68,7 +68,7 @@ pub struct Status {
     /// Totals of counters, and values of gauges.
     #[serde(deserialize_with = "figures::deserialize_known")]
     pub figures: BTreeMap<Figure, f64>,
-    /// Empty unless [`Status::with`]'s caller fills it in.
+    /// Empty unless [`Status::of`]'s caller fills it in.
     pub last_minute: LastMinute,
     pub slots: SlotTimes,
     /// Cache reloads, cache time and replay time, over the last five minutes.
@@ -80,7 +80,7 @@ pub struct Status {
 
 impl Status {
     /// The status as of `now`. `trends` are the inputs that need a window of time.
-    pub fn with(
+    pub fn of(
         tick: &Tick,
         now: Stamp,
         stale: Option<String>,
@@ -91,7 +91,7 @@ impl Status {
         let memory = MemoryStatus::of(tick);
         let inputs = answer::inputs::add_tick(readings, memory.as_ref(), now, trends);
         let running_version = readings.label(&metrics::process::TARGET_INFO, "version");
-        let inputs = status_config.add(running_version, inputs);
+        let inputs = status_config.add_to(inputs, running_version);
         let version = readings.label(&metrics::daemon::BUILD_INFO, "version");
         Status {
             version: JSON_VERSION,
@@ -128,6 +128,7 @@ impl Status {
     }
 }
 
+/// How serious an item is; sets its color.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Tone {
@@ -140,8 +141,8 @@ pub enum Tone {
     Plain,
 }
 
-/// One of several facts in one line. Its text may contain untrusted names: a web page has to
-/// escape it.
+/// One of several parts of a line. Its text may contain untrusted names: a web page has to escape
+/// it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StatusItem {
     pub text: String,
@@ -172,14 +173,14 @@ pub struct SourceStatus {
     pub age: f64,
     /// Seconds that the sample took.
     pub took: f64,
-    /// Problems since the start, by kind.
+    /// Problems since the daemon started, by kind.
     pub problems: BTreeMap<String, f64>,
     pub current_problems: usize,
     /// Kind and description of the newest problem of this sample.
     pub newest_problem: Option<(String, String)>,
 }
 
-/// Skips the second batch of the source `daemon`, which has metrics of all sources.
+/// Skips the second batch of the source `daemon`, because it describes all sources.
 fn sources(readings: Readings<'_>, now: Stamp) -> Vec<SourceStatus> {
     let mut sources: Vec<SourceStatus> = Vec::new();
     for batch in &readings.tick.batches {

@@ -20,11 +20,12 @@ pub struct MemoryStatus {
     pub notes: Vec<String>,
 }
 
-/// One level, in bytes.
+/// A memory level: one limit on the validator's memory, with its usage, in bytes.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct LevelStatus {
-    /// Value of the label `level`: `machine`, `numa`, `above`, or the number of cgroups above the
-    /// validator's own, with `_swap` for the limit of memory and swap on v1.
+    /// Value of the label `level`: `machine`, `numa`, `above` for a limit above the visible
+    /// cgroups, or a number: 0 is the validator's cgroup, 1 its parent. On v1, `_swap` after the
+    /// number stands for the limit of memory and swap together.
     pub level: String,
     /// Such as `cgroup /validator.slice`.
     pub title: String,
@@ -35,7 +36,7 @@ pub struct LevelStatus {
     pub others: Option<f64>,
     /// Droppable memory that must be written first.
     pub dirty: Option<f64>,
-    /// Whether it has the least headroom of all.
+    /// Whether this level has the least headroom.
     pub binds: bool,
 }
 
@@ -92,7 +93,7 @@ impl MemoryStatus {
     }
 
     /// The headroom of each level, the binding level first, then the notes.
-    pub fn facts(&self) -> Vec<StatusItem> {
+    pub fn items(&self) -> Vec<StatusItem> {
         let first = match self.binding() {
             Some(level) => level.headroom_item(),
             None => StatusItem::new(HEADROOM_UNKNOWN, Tone::Warn),
@@ -233,8 +234,8 @@ mod tests {
         assert_eq!(binding.title, "cgroup /sol.slice");
         assert_eq!(binding.headroom, 5.0 * GIB as f64);
         assert_eq!(binding.tone(), Tone::Bad);
-        let facts = status.facts();
-        let texts: Vec<&str> = facts.iter().map(|fact| fact.text.as_str()).collect();
+        let items = status.items();
+        let texts: Vec<&str> = items.iter().map(|item| item.text.as_str()).collect();
         assert_eq!(
             texts,
             [

@@ -8,7 +8,7 @@ use faultline_metrics::{
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Totals since the pool began; CPU and waiting time in seconds. A reader may replace them with
+/// Totals since the pool began; CPU and waiting time in seconds. `faultline top` replaces them with
 /// rates.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ThreadPool {
@@ -23,7 +23,7 @@ pub struct ThreadPool {
     pub waiting: Option<f64>,
 }
 
-/// By name.
+/// Sorted by name.
 pub fn thread_pools(readings: Readings<'_>) -> Vec<ThreadPool> {
     let mut pools: BTreeMap<&str, ThreadPool> = BTreeMap::new();
     for reading in readings.tick.readings() {
@@ -80,7 +80,6 @@ impl PerSlot {
     }
 }
 
-/// A histogram of seconds.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct TimeHistogram {
     pub sum: f64,

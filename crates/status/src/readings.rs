@@ -26,7 +26,7 @@ impl<'a> Readings<'a> {
         self.labeled_flag(metric, &[])
     }
 
-    /// Whether the followed process is a validator, which has a series for each phase.
+    /// False while the followed process is not a validator: then no series has a phase.
     pub fn has_phases(self) -> bool {
         self.labeled_number(&PHASE, &["absent"]).is_some()
     }

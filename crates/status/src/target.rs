@@ -56,16 +56,17 @@ static PHASES: [Phase; 13] = [
     ("gone", Bad, "The process has exited."),
 ];
 
-const STALLED: &str = "It was at the tip, and its slot has not advanced for 15 seconds or more.";
-const UNKNOWN_EXPLANATION: &str = "It has not shown for a while that its slot advances.";
+const STALLED_EXPLANATION: &str =
+    "It was at the tip, and its slot has not advanced for 15 seconds or more.";
+const UNKNOWN_EXPLANATION: &str = "For a while, nothing has shown that its slot advances.";
 
 /// The phase says little during the migration.
 const MIGRATING_EXPLANATION: &str = " The cluster migrates to Alpenglow: blocks hold only votes, nothing is rooted, and slots go backwards once.";
 
-/// Label value of `agave_process_state`, warning if it needs one, text of `Main thread`.
-type State = (&'static str, Option<&'static str>, &'static str);
+/// Label value of `agave_process_state`, warning if it needs one, value of the fact `Main thread`.
+type ProcessState = (&'static str, Option<&'static str>, &'static str);
 
-static STATES: [State; 8] = [
+static PROCESS_STATES: [ProcessState; 8] = [
     ("running", None, "running (R)"),
     ("sleeping", None, "sleeping (S)"),
     (
@@ -148,9 +149,9 @@ impl Target {
             .by_label(&p::RESTARTS)
             .map(|(reason, count)| (reason.to_owned(), count))
             .collect();
-        let (item, about) = phase_item(readings).unzip();
+        let (item, explanation) = phase_item(readings).unzip();
         let mut state = Vec::from_iter(item);
-        let mut explanation = about.unwrap_or_default().to_owned();
+        let mut explanation = explanation.unwrap_or_default().to_owned();
         state.extend(stop_reasons(readings).map(|words| StatusItem::new(words, Bad)));
         if readings.labeled_flag(&v::CONSENSUS, &["migrating"]) == Some(true) {
             state.push(StatusItem::new("migrates to Alpenglow", Warn));
@@ -218,22 +219,22 @@ fn program_name(info: &Reading) -> String {
 fn phase_item(readings: Readings<'_>) -> Option<(StatusItem, &'static str)> {
     let active = readings.active_label(&v::PHASE);
     let known = PHASES.iter().find(|(name, ..)| active == Some(*name));
-    if let Some((name, tone, about)) = known {
-        return Some((StatusItem::new(name.replace('_', " "), *tone), about));
+    if let Some((name, tone, explanation)) = known {
+        return Some((StatusItem::new(name.replace('_', " "), *tone), explanation));
     }
     if !readings.has_phases() {
         return None;
     }
-    let (words, about) = match readings.flag(&v::STALLED) {
-        Some(true) => ("stalled", STALLED),
+    let (words, explanation) = match readings.flag(&v::STALLED) {
+        Some(true) => ("stalled", STALLED_EXPLANATION),
         _ => ("phase unknown", UNKNOWN_EXPLANATION),
     };
-    Some((StatusItem::new(words, Bad), about))
+    Some((StatusItem::new(words, Bad), explanation))
 }
 
-fn state(readings: Readings<'_>) -> Option<&'static State> {
+fn process_state(readings: Readings<'_>) -> Option<&'static ProcessState> {
     let active = readings.active_label(&p::STATE)?;
-    STATES.iter().find(|(name, ..)| *name == active)
+    PROCESS_STATES.iter().find(|(name, ..)| *name == active)
 }
 
 fn is_frozen(readings: Readings<'_>) -> bool {
@@ -242,9 +243,9 @@ fn is_frozen(readings: Readings<'_>) -> bool {
 
 /// What keeps the process from running.
 fn stop_reasons(readings: Readings<'_>) -> impl Iterator<Item = &'static str> {
-    let (state, is_frozen) = (state(readings), is_frozen(readings));
+    let (state, is_frozen) = (process_state(readings), is_frozen(readings));
     let stopped = state.and_then(|(_, words, _)| *words);
-    // A short wait for a disk is normal. Without a phase, nothing shows that the process advances.
+    // A short wait for a disk is normal. It is a hang if no phase shows that the process advances.
     let waits = state.is_some_and(|(name, ..)| *name == "disk_sleep") && !is_frozen;
     let hangs = waits && readings.has_phases() && readings.active_label(&v::PHASE).is_none();
     let stopped = stopped.or(hangs.then_some("hangs in the kernel"));
@@ -282,8 +283,8 @@ fn facts(readings: Readings<'_>, info: &Reading, name: Option<&str>, now: Stamp)
     let running = start
         .map(|start| now.unix_seconds() - start)
         .filter(|running| *running >= 0.0 && !clock_was_set);
-    let main_thread = state(readings).map(|(.., words)| match is_frozen(readings) {
-        true => "held by the freezer of its cgroup",
+    let main_thread = process_state(readings).map(|(.., words)| match is_frozen(readings) {
+        true => "frozen by its cgroup",
         false => *words,
     });
     let consensus = readings

@@ -277,7 +277,7 @@ fn a_figure_sums_series_matching_its_labels_or_is_absent() {
         unix: Duration::from_secs(9),
         ..Stamp::default()
     };
-    let status = Status::with(
+    let status = Status::of(
         &tick(Source::Process, true, readings),
         now,
         None,
@@ -295,7 +295,7 @@ fn a_cache_with_unknown_entries_does_not_report_zero_evictions() {
         real(&v::CACHE_EVICTIONS, &[], 5.0),
     ];
     let tick = tick(Source::Datapoints, true, readings);
-    let status = Status::with(
+    let status = Status::of(
         &tick,
         Stamp::default(),
         None,
@@ -337,12 +337,12 @@ fn lines(
         uptime: Duration::from_secs(100),
     };
     let mut status_config = StatusConfig::default();
-    status_config.evidence_file.ram = evidence;
-    let status = Status::with(&tick, now, None, trends, &status_config);
+    status_config.evidence.ram = evidence;
+    let status = Status::of(&tick, now, None, trends, &status_config);
     status.answers.iter().map(Answer::line).collect()
 }
 
-const RAM_PRICE: &str = "the least RAM is not measured: a search takes 4 h to a day on a host of its own \
+const RAM_PRICE: &str = "the least RAM is not measured: a search takes 4 h to a day on a dedicated host \
     (`faultline experiment plan /usr/share/doc/faultline/examples/least-ram.toml`).";
 
 #[test]
@@ -377,7 +377,7 @@ fn a_tick_and_trends_make_three_answers() {
         lines,
         [
             "RAM: 412 GiB proven enough (measured on 4.0.1, 2026-01-31) of 480 allowed; 96 GiB of headroom now.",
-            "Program cache: too small, 7 reloads per slot; what another size saves is not predicted: it takes the blocks \
+            "Program cache: too small, 7 reloads per slot; what another size saves is not predicted: a prediction needs the blocks \
              of an hour, about 80 GB (`faultline cache fetch RUN.fltl --rpc URL`); 512 entries are a constant of this build.",
             "Earns: its last vote that landed is 40 slots old; rank 3.",
         ]

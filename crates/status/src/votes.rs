@@ -9,11 +9,10 @@ use faultline_text::{counted, percent, seconds, short};
 
 const LAMPORTS_PER_SOL: f64 = 1e9;
 
-/// A Tower vote has one signature, which costs 5,000 lamports, and there is one in each slot. Votes
-/// of Alpenglow cost nothing.
+/// A Tower vote costs 5,000 lamports for its signature, and a validator votes once per slot.
+/// Alpenglow's votes cost nothing.
 const SOL_PER_VOTE: f64 = 5_000.0 / LAMPORTS_PER_SOL;
 
-/// Empty for a node whose votes are not known.
 pub fn votes(readings: Readings<'_>) -> Vec<StatusItem> {
     let role = readings.label(&m::VOTE_ACCOUNT, "role");
     let is_standby = role == Some("standby");
@@ -23,8 +22,7 @@ pub fn votes(readings: Readings<'_>) -> Vec<StatusItem> {
         Some(false) => StatusItem::new("votes", Tone::Good),
         None if role.is_some() => StatusItem::plain("far behind: votes are not judged"),
         None if readings.number(&m::EPOCH).is_none() => return Vec::new(),
-        // The source is up without an account only if it knows all accounts and none is the
-        // validator's own.
+        // A source without an account is up if it has found none of the validator in all accounts.
         None if readings.is_up(Source::Votes) => {
             return vec![StatusItem::plain("it has no vote account with stake")];
         }
@@ -44,7 +42,6 @@ pub fn votes(readings: Readings<'_>) -> Vec<StatusItem> {
     [state].into_iter().chain(details).collect()
 }
 
-/// With Tower the votes cost lamports.
 fn balance(readings: Readings<'_>) -> Option<String> {
     let sol = readings.labeled_number(&m::BALANCE, &["identity"])?;
     let is_tower = readings.labeled_flag(&v::CONSENSUS, &["tower"]) == Some(true);

@@ -97,7 +97,7 @@ async fn answers(config: &Config, tick: &Tick, now: Stamp) -> Vec<Answer> {
     if let Some(answers) = ports::daemon_answers(config).await {
         return answers;
     }
-    let mut answers = Status::with(
+    let mut answers = Status::of(
         tick,
         now,
         None,

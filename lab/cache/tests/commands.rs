@@ -14,7 +14,7 @@ use faultline_cache_sim::{
     trace::{Program, Slot, Source as TraceSource, TransactionCall},
 };
 use faultline_recording::{Point, ReplaySlotPoint};
-use faultline_status::LabResults;
+use faultline_status::Evidence;
 use serde_json::{Value, json};
 use std::{fs, path::Path};
 
@@ -82,7 +82,7 @@ fn a_prediction_is_evidence_for_the_daemon() {
     let path = folder.path().join("evidence.json");
     let words = ["predict", "--evidence", path.to_str().unwrap()];
     let (_, code) = run(&words, &[&small]).unwrap();
-    let evidence = LabResults::parse(&fs::read(&path).unwrap()).unwrap();
+    let evidence = Evidence::parse(&fs::read(&path).unwrap()).unwrap();
     let cache = evidence.program_cache.unwrap();
     assert_eq!((code, cache.release.as_deref()), (0, Some("2.1.14")));
     assert_eq!(cache.enough_entries, Some(768));

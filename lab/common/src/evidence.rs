@@ -6,7 +6,7 @@ use crate::{
     files::{AtPath, TempFile},
 };
 use anyhow::{Context, Result, anyhow};
-use faultline_status::LabResults;
+use faultline_status::Evidence;
 use faultline_text::day;
 use std::{
     fs,
@@ -15,11 +15,11 @@ use std::{
 };
 
 /// Applies `change` to the evidence in the file, and creates a missing file.
-pub fn update(path: &Path, change: impl FnOnce(&mut LabResults)) -> Result<()> {
+pub fn update(path: &Path, change: impl FnOnce(&mut Evidence)) -> Result<()> {
     let mut evidence = match fs::read(path) {
-        Ok(json) => LabResults::parse(&json)
+        Ok(json) => Evidence::parse(&json)
             .map_err(|why| anyhow!("{}: {why}; remove it to begin anew", path.display()))?,
-        Err(error) if error.kind() == ErrorKind::NotFound => LabResults::default(),
+        Err(error) if error.kind() == ErrorKind::NotFound => Evidence::default(),
         Err(error) => return Err(error).at(path),
     };
     change(&mut evidence);
@@ -61,7 +61,7 @@ mod tests {
             evidence.program_cache = Some(cache.clone())
         })
         .unwrap();
-        let read = LabResults::parse(&fs::read(&path).unwrap()).unwrap();
+        let read = Evidence::parse(&fs::read(&path).unwrap()).unwrap();
         assert_eq!((read.ram, read.program_cache), (Some(ram), Some(cache)));
         fs::write(&path, "{").unwrap();
         let error = update(&path, |_| ()).unwrap_err().to_string();

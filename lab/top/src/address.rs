@@ -1,5 +1,6 @@
 use faultline_client::http::is_loopback;
 use std::{
+    num::NonZeroU16,
     os::unix::net::UnixStream,
     path::{Path, PathBuf},
 };
@@ -11,7 +12,7 @@ pub const DEFAULT_SOCKET: &str = "/run/faultlined/metrics.sock";
 
 #[derive(Debug, PartialEq)]
 pub struct Address {
-    /// `http://HOST/status` or `https://...`; of a socket, `http://localhost/status`.
+    /// `http://HOST/status` or `https://...`; for a socket, `http://localhost/status`.
     pub url: String,
     /// Path of the daemon's socket; `None` for a host and port.
     pub socket: Option<PathBuf>,
@@ -68,16 +69,14 @@ impl Address {
             ));
         };
         if host.as_str().contains('@') {
-            return Err("an address with a user in it: name the user with --user, and a file with the password with \
+            return Err("the address contains a user: name the user with --user, and a file with the password with \
                         --password-file"
                 .to_owned());
         }
-        if let Some(port) = uri
-            .port()
-            .map(|port| port.as_str().to_owned())
-            .filter(|port| port.parse::<u16>().is_err())
-        {
-            return Err(format!("{port} is no port: 1 to 65535 are"));
+        let port = host.as_str().rsplit_once(':').map(|(_, port)| port);
+        let port = port.filter(|port| !port.ends_with(']'));
+        if port.is_some_and(|port| port.parse::<NonZeroU16>().is_err()) {
+            return Err(format!("{text:?} has no valid port: use 1 to 65535"));
         }
         let path_and_query = uri.path_and_query().map_or("/", |target| target.as_str());
         let path_and_query = match path_and_query.strip_suffix("/metrics") {
@@ -199,6 +198,15 @@ mod tests {
         ] {
             let refusal = Address::parse(text).unwrap_err();
             assert!(refusal.contains("unix:PATH"), "{text:?}: {refusal}");
+        }
+        for text in [
+            "node:0",
+            "node:65536",
+            "[::1]:99999",
+            "https://node:/status",
+        ] {
+            let refusal = Address::parse(text).unwrap_err();
+            assert!(refusal.contains("1 to 65535"), "{text:?}: {refusal}");
         }
         let refusal = Address::parse("http://me:secret@node:1").unwrap_err();
         assert!(

@@ -25,7 +25,7 @@ pub struct Fetcher {
 }
 
 impl Fetcher {
-    /// Sends a request at once, then one each interval. Intervals count from request to request.
+    /// Sends a request at once. Each interval begins with a request.
     pub fn start(client: Client, interval: Duration) -> std::io::Result<Self> {
         let (sender, results) = channel();
         let (stop, stopped) = channel();
@@ -56,7 +56,7 @@ impl Fetcher {
 }
 
 const MAX_ANSWER_BYTES: u64 = 16 << 20;
-/// Limit of a request, or one interval if that is longer.
+/// A request may take this long, or one interval if that is longer.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(3);
 
 pub struct Client {
@@ -124,20 +124,19 @@ impl Client {
 
 fn refusal(status: u16, sent_credentials: bool) -> String {
     let reason = match status {
-        401 if sent_credentials => "it does not take this user and password",
-        401 => "it wants --user and --password-file",
+        401 if sent_credentials => "it rejects this user and password",
+        401 => "it needs --user and --password-file",
         403 => "it does not answer to this name: use its address, or add the name to metrics.hosts",
         503 => "it has no sample yet",
         300..=399 => "the page has moved; name its new address",
         404 => &format!(
-            "it has no page /status. If a proxy is in front of it, let it pass this page; else {OTHER_RELEASE}"
+            "it has no page /status. If a proxy is in front of the daemon, let the proxy pass this page; else {OTHER_RELEASE}"
         ),
         _ => return format!("it answers with HTTP {status}, not with the status of a faultlined"),
     };
     format!("{status}: {reason}")
 }
 
-/// What to do about a daemon that this program does not understand.
 const OTHER_RELEASE: &str = concat!(
     "faultline top ",
     env!("CARGO_PKG_VERSION"),
@@ -167,7 +166,7 @@ fn authorization(user: &str, file: &Path) -> Result<String> {
     let password = text.strip_suffix('\n').unwrap_or(&text);
     ensure!(
         !user.contains(':'),
-        "--user {user:?}: a name cannot hold a colon"
+        "--user {user:?}: a name cannot contain a colon"
     );
     ensure!(
         !password.is_empty() && !password.contains(['\n', '\0']),

@@ -35,14 +35,14 @@ const MAX_REQUESTS: u32 = 30;
 const REPORT_AFTER: Duration = Duration::from_secs(2);
 
 /// Runs until a key or a signal ends it, or prints one screen. Fails with [`UsageError`] for an
-/// invalid address, and with `--once` if the daemon does not answer.
+/// invalid address. One screen also fails if the daemon does not answer.
 pub fn run(args: &TopArgs) -> Result<u8> {
     let address = match &args.address {
         Some(text) => Address::parse(text).map_err(UsageError)?,
         None => Address::of_this_host(Path::new(address::DEFAULT_SOCKET)),
     };
     if args.user.is_some() && !address.is_safe_for_password() {
-        say("the password crosses the network in the clear: an https address would keep it");
+        say("the password crosses the network in the clear: use an https address");
     }
     let client = Client::new(&address, args)?;
     let variable = |name: &str| std::env::var(name).ok();
@@ -106,7 +106,7 @@ fn once(
         session: &session,
         address,
         now: live::now(),
-        theme: theme.without_colours(),
+        theme: theme.without_colors(),
     };
     print(&view::render_as_text(&scene, width))?;
     Ok(0)

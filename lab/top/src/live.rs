@@ -36,7 +36,7 @@ pub fn now() -> Moment {
     }
 }
 
-/// Exit code: 0 after a key or at the end of the input, 128 plus its number after a signal.
+/// Returns 0 after a key or at the end of the input, else 128 plus the number of a signal.
 pub fn run(fetcher: &Fetcher, mut session: Session, address: &str, theme: Theme) -> Result<u8> {
     let mut signals = Signals::listen().context("signals")?;
     let mut screen = Screen::enter(stdin(), stdout()).context("the terminal")?;
@@ -114,10 +114,10 @@ fn read_input(input: &Stdin) -> io::Result<Option<Vec<u8>>> {
 
 /// Alternate screen, cleared, without a cursor.
 const ENTER_SEQUENCE: &[u8] = b"\x1b[?1049h\x1b[2J\x1b[?25l";
-/// Plain colours, the cursor, the primary screen.
+/// Plain colors, the cursor, the primary screen.
 const LEAVE_SEQUENCE: &[u8] = b"\x1b[0m\x1b[?25h\x1b[?1049l";
 
-/// Until it is dropped: the alternate screen, and keys one by one without echo.
+/// Switches the terminal to the alternate screen and to raw input, until it is dropped.
 struct Screen(Arc<SavedTerminal>);
 
 struct SavedTerminal {

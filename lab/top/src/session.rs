@@ -37,7 +37,7 @@ impl Session {
         self.paused_state.is_some()
     }
 
-    pub fn pause(&mut self, paused: bool) {
+    pub fn set_paused(&mut self, paused: bool) {
         self.paused_state = paused.then(|| Box::new(self.live_state.clone()));
     }
 
@@ -117,7 +117,7 @@ pub fn handle_key(session: &mut Session, key: Key) -> ControlFlow<()> {
         Key::Letter('f') => session.order_by(PoolOrder::Faults),
         Key::Letter('c') => session.order_by(PoolOrder::Cpu),
         Key::Letter('n') => session.order_by(PoolOrder::Name),
-        Key::Letter('p' | ' ') => session.pause(!session.is_paused()),
+        Key::Letter('p' | ' ') => session.set_paused(!session.is_paused()),
         Key::Up | Key::Letter('k') => session.scroll(-1),
         Key::Down | Key::Letter('j') => session.scroll(1),
         Key::PageUp => session.scroll(-10),
@@ -126,7 +126,7 @@ pub fn handle_key(session: &mut Session, key: Key) -> ControlFlow<()> {
         Key::Ctrl('l') => session.must_redraw = true,
         Key::Ctrl('z') => session.must_suspend = true,
         Key::Escape if session.shows_help => session.shows_help = false,
-        Key::Escape => session.pause(false),
+        Key::Escape => session.set_paused(false),
         _ => {}
     }
     ControlFlow::Continue(())

@@ -27,7 +27,7 @@ pub struct Moment {
 
 /// Why there is no new response.
 #[derive(Clone)]
-pub struct ScrapeError {
+pub struct FetchError {
     pub since: Moment,
     pub text: String,
 }
@@ -45,8 +45,8 @@ pub struct State {
     pub status: Status,
     /// `None` before the first response.
     pub received_at: Option<Moment>,
-    /// Of the last request; `None` if the daemon answered it.
-    pub error: Option<ScrapeError>,
+    /// `None` if the daemon answered the last request.
+    pub error: Option<FetchError>,
     histories: BTreeMap<Figure, History>,
     thread_pools: ThreadPools,
     pub cache_time: TimePerSlot,
@@ -71,7 +71,7 @@ impl State {
                     .error
                     .as_ref()
                     .map_or(received_at, |previous| previous.since);
-                self.error = Some(ScrapeError { since, text });
+                self.error = Some(FetchError { since, text });
                 for history in self.histories.values_mut() {
                     history.push(None);
                 }
@@ -80,20 +80,20 @@ impl State {
     }
 
     fn add_status(&mut self, status: Status, received_at: Moment) {
-        let samples = Samples {
+        let response = Response {
             status: &status,
             stale_after: STALE_AFTER.max(self.interval * 3).as_secs_f64(),
         };
         for figure in Figure::ALL {
             self.histories
                 .entry(*figure)
-                .or_insert_with(|| History::from_last_minute(*figure, &samples, self.interval))
-                .add(*figure, &samples);
+                .or_insert_with(|| History::from_last_minute(*figure, &response, self.interval))
+                .add(*figure, &response);
         }
-        self.thread_pools.add(&samples);
+        self.thread_pools.add(&response);
         let slots = &status.slots;
-        self.cache_time.add(&samples, slots.cache.as_ref());
-        self.replay_time.add(&samples, slots.replay.as_ref());
+        self.cache_time.add(&response, slots.cache.as_ref());
+        self.replay_time.add(&response, slots.replay.as_ref());
         if self.received_at.is_some() {
             let failing_since = self.error.as_ref().map(|error| error.since);
             for text in changes(&self.status, &status, failing_since, received_at) {
@@ -109,7 +109,7 @@ impl State {
         self.status = status;
     }
 
-    /// A level, or a counter's rate per second.
+    /// A gauge's value, or a counter's rate per second.
     pub fn value(&self, figure: Figure) -> Option<f64> {
         self.history(figure)?.newest
     }
@@ -128,13 +128,14 @@ impl State {
 pub struct History {
     meter: Meter,
     values: VecDeque<Option<f64>>,
+    /// From the newest response; a failed request does not change it.
     newest: Option<f64>,
 }
 
 impl History {
     /// Filled from the daemon's last minute, as if there had been a response every `interval`.
-    fn from_last_minute(figure: Figure, samples: &Samples<'_>, interval: Duration) -> Self {
-        let minute = &samples.status.last_minute;
+    fn from_last_minute(figure: Figure, response: &Response<'_>, interval: Duration) -> Self {
+        let minute = &response.status.last_minute;
         let values = minute.values.get(&figure);
         let value_before = |seconds: f64| {
             let row = minute.ages.partition_point(|age| *age >= seconds);
@@ -143,8 +144,8 @@ impl History {
         let ages = (1..MAX_HISTORY as u32).map(|i| (interval * i).as_secs_f64());
         let mut values: VecDeque<Option<f64>> = ages.map_while(value_before).collect();
         values.make_contiguous().reverse();
-        let (last, rate) = samples
-            .reading(figure.source(), samples.status.figure(figure))
+        let (last, rate) = response
+            .reading(figure.source(), response.status.figure(figure))
             .zip(value_before(0.0).flatten())
             .unzip();
         History {
@@ -155,17 +156,17 @@ impl History {
     }
 
     /// A counter becomes a rate.
-    fn add(&mut self, figure: Figure, samples: &Samples<'_>) {
-        let value = samples.status.figure(figure);
+    fn add(&mut self, figure: Figure, response: &Response<'_>) {
+        let value = response.status.figure(figure);
         self.newest = if figure.is_counter() {
-            samples.rate(&mut self.meter, figure.source(), value)
+            response.rate(&mut self.meter, figure.source(), value)
         } else {
             value
         };
         self.push(self.newest);
     }
 
-    /// `None` without a response, or if the response has no value. Does not change `newest`.
+    /// `None` without a response, or if the response has no value.
     fn push(&mut self, value: Option<f64>) {
         self.values.push_back(value);
         if self.values.len() > MAX_HISTORY {
@@ -182,15 +183,15 @@ impl History {
     }
 }
 
-/// The values of one response.
+/// A status, and the maximum age of its samples.
 #[derive(Clone, Copy)]
-pub struct Samples<'a> {
+pub struct Response<'a> {
     status: &'a Status,
     /// Seconds without a sample after which there is no rate.
     stale_after: f64,
 }
 
-impl Samples<'_> {
+impl Response<'_> {
     /// A total with the time of its source's sample. `None` without a sample, or if no validator is
     /// followed and the source is not the daemon. If the source is down, its total is an old one
     /// and is left out.

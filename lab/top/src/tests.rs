@@ -106,7 +106,7 @@ pub fn status(page: &str) -> Box<Status> {
         at: now,
         batches: batches.into(),
     };
-    let mut status = Status::with(&tick, now, None, Default::default(), &Default::default());
+    let mut status = Status::of(&tick, now, None, Default::default(), &Default::default());
     status
         .sources
         .retain(|source| ups.contains_key(source.name.as_str()));

@@ -48,7 +48,7 @@ pub fn draw(scene: &Scene<'_>, area: Rect, buffer: &mut Buffer) {
 
 fn draw_with_plots(scene: &Scene<'_>, area: Rect, max_plot_height: u16, buffer: &mut Buffer) {
     if area.width < MIN_SIZE.0 || area.height < MIN_SIZE.1 {
-        let text = format!("{} by {} is too small for this", area.width, area.height);
+        let text = format!("{} by {} is too small", area.width, area.height);
         Line::from(text).render(area, buffer);
         return;
     }
@@ -186,7 +186,7 @@ pub fn render_as_text(scene: &Scene<'_>, width: u16) -> String {
     text(&buffer)
 }
 
-/// The buffer as text, without colours, trailing blanks and trailing empty lines.
+/// The buffer as text, without colors, trailing blanks and trailing empty lines.
 pub fn text(buffer: &Buffer) -> String {
     let width = usize::from(buffer.area.width.max(1));
     let text: String = buffer

@@ -1,11 +1,10 @@
 use super::{
-    Answer, AnswerInputs, CachePrediction, Subject, Verdict, measured_on, missing_evidence_text,
-    too_early_text,
+    Answer, AnswerInputs, Subject, Verdict, measured_on, missing_evidence_text, too_early_text,
 };
 use crate::thresholds::RELOADS_PER_SLOT;
 use faultline_text::{counted, percent, short};
 
-const HOW_TO_MEASURE: &str = "what another size saves is not predicted: it takes the blocks of an hour, about 80 GB \
+const HOW_TO_MEASURE: &str = "what another size saves is not predicted: a prediction needs the blocks of an hour, about 80 GB \
     (`faultline cache fetch RUN.fltl --rpc URL`)";
 
 pub fn answer(inputs: &AnswerInputs) -> Answer {
@@ -14,7 +13,7 @@ pub fn answer(inputs: &AnswerInputs) -> Answer {
     };
     let is_too_small = reloads > RELOADS_PER_SLOT;
     let below_alert = format!("below the alert's {} per slot", short(RELOADS_PER_SLOT));
-    let (verdict, size) = match inputs.can_change_capacity {
+    let (verdict, judgment) = match inputs.can_change_capacity {
         _ if reloads == 0.0 => (Verdict::Fine, "large enough"),
         _ if !is_too_small => (Verdict::Fine, below_alert.as_str()),
         Some(true) => (Verdict::Act, "too small"),
@@ -24,7 +23,7 @@ pub fn answer(inputs: &AnswerInputs) -> Answer {
     let why = too_early_text(verdict, inputs.seconds_to_enough_replay, "replayed slots");
     let (verdict, mut clauses) = match why {
         Some(why) => (Verdict::Unknown, vec![why, per_slot]),
-        None => (verdict, vec![format!("{size}, {per_slot}")]),
+        None => (verdict, vec![format!("{judgment}, {per_slot}")]),
     };
     let capacity = inputs.cache_capacity.map(short);
     let is_constant = is_too_small && inputs.can_change_capacity == Some(false);
@@ -54,7 +53,7 @@ fn per_slot_clause(inputs: &AnswerInputs, reloads: f64) -> String {
     };
     let replay = inputs.replay_seconds_per_slot;
     let share = replay.filter(|replay| *replay > 0.0);
-    // Threads add up, so it can exceed the wall time of replay.
+    // The cache time is a sum over threads and can exceed the wall time of replay.
     let share = match share.map(|replay| seconds / replay) {
         Some(share) if share <= 1.0 => format!(" ({} of replay)", percent(share)),
         Some(_) => " (summed over threads, more than replay's wall time)".to_owned(),
@@ -70,16 +69,11 @@ fn prediction_clause(inputs: &AnswerInputs) -> String {
         }
         return missing_evidence_text(inputs, HOW_TO_MEASURE);
     };
-    let CachePrediction {
-        entries,
-        saved_seconds,
-        measured_on: release,
-    } = prediction;
-    let measured = measured_on(release.as_deref());
-    if *saved_seconds <= 0.0 {
+    let measured = measured_on(prediction.measured_on.as_deref());
+    if prediction.saved_seconds <= 0.0 {
         return format!("a larger cache would save nothing{measured}");
     }
-    let (entries, saved) = (short(*entries), ms(*saved_seconds));
+    let (entries, saved) = (short(prediction.entries), ms(prediction.saved_seconds));
     format!("{entries} entries would save {saved}{measured}")
 }
 

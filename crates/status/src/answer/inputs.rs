@@ -1,8 +1,8 @@
-//! What one tick has of the inputs.
+//! The inputs that one tick provides.
 
 use super::{AnswerInputs, Consensus};
 use crate::{
-    cache::{observed_and_configured, warning},
+    cache::{datapoints_warning, observed_and_configured},
     memory::MemoryStatus,
     readings::Readings,
 };
@@ -14,7 +14,8 @@ use faultline_metrics::{
 /// AgaveDelinquent is silent while a validator younger than this catches up.
 const CATCH_UP_SECONDS: f64 = 90.0 * 60.0;
 
-/// Between the level at which evictions begin and a full cache.
+/// The first evictions begin between the shrink target and a full cache, which differ by a tenth. A
+/// larger difference from the configured capacity means a modified build.
 const LATE_EVICTION_SHARE: f64 = 0.1;
 
 /// Adds the values of the tick to `inputs`, which have only trends.
@@ -29,7 +30,6 @@ pub fn add_tick(
     add_votes(readings, now, inputs)
 }
 
-/// Why nothing of a validator is known.
 fn why_no_validator(readings: Readings<'_>) -> Option<&'static str> {
     match readings.flag(&p::UP) {
         Some(true) if readings.has_phases() => None,
@@ -69,8 +69,6 @@ fn add_memory(
 
 fn add_cache(readings: Readings<'_>, now: Stamp, inputs: AnswerInputs) -> AnswerInputs {
     let [observed, configured] = observed_and_configured(readings, &v::CACHE_CAPACITY);
-    // The first eviction passes begin some entries late. A larger difference means a modified
-    // build.
     let is_near = |seen: f64, entries: f64| (seen / entries - 1.0).abs() <= LATE_EVICTION_SHARE;
     let is_changed = configured.map(|entries| observed.is_some_and(|seen| !is_near(seen, entries)));
     let capacity = if is_changed == Some(false) {
@@ -91,7 +89,7 @@ fn why_no_reloads(readings: Readings<'_>, now: Stamp) -> String {
         return why.to_owned();
     }
     let no_replay = "no slot was replayed between two pushes yet";
-    warning(readings, now).unwrap_or_else(|| no_replay.to_owned())
+    datapoints_warning(readings, now).unwrap_or_else(|| no_replay.to_owned())
 }
 
 fn add_votes(readings: Readings<'_>, now: Stamp, inputs: AnswerInputs) -> AnswerInputs {
@@ -106,8 +104,6 @@ fn add_votes(readings: Readings<'_>, now: Stamp, inputs: AnswerInputs) -> Answer
     let is_young = start.map(|start| now.unix_seconds() - start < CATCH_UP_SECONDS);
     let role = readings.label(&m::VOTE_ACCOUNT, "role");
     let is_delinquent = readings.flag(&m::DELINQUENT);
-    // The source is up without an account only if it knows all accounts and none is the validator's
-    // own.
     let has_no_account = readings.number(&m::EPOCH).is_some() && readings.is_up(Source::Votes);
     let has_account = role.is_some() || is_delinquent.is_some();
     AnswerInputs {

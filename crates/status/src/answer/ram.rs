@@ -8,7 +8,7 @@ use faultline_text::{bytes_f64, day, percent, seconds, short};
 const GIB: f64 = (1_u64 << 30) as f64;
 
 const HOW_TO_MEASURE: &str = "the least RAM is not measured: a search takes 4 h to a day on a \
-    host of its own (`faultline experiment plan /usr/share/doc/faultline/examples/least-ram.toml`)";
+    dedicated host (`faultline experiment plan /usr/share/doc/faultline/examples/least-ram.toml`)";
 
 pub fn answer(inputs: &AnswerInputs) -> Answer {
     let (mut verdict, mut clauses) = worst(findings(inputs));
@@ -36,9 +36,9 @@ pub fn answer(inputs: &AnswerInputs) -> Answer {
 fn findings(inputs: &AnswerInputs) -> Vec<Finding> {
     let above = |value: Option<f64>, threshold: f64| value.filter(|value| *value > threshold);
     let share = inputs.unreclaimable_share;
-    let does_growth_count = above(share, t::OOM_AHEAD_GROWING_SHARE).is_some();
+    let is_growth_relevant = above(share, t::OOM_AHEAD_GROWING_SHARE).is_some();
     let within =
-        |time: Option<f64>, limit: f64| time.filter(|time| does_growth_count && *time < limit);
+        |time: Option<f64>, limit: f64| time.filter(|time| is_growth_relevant && *time < limit);
     let at_present_pace = within(
         inputs.seconds_to_limit_at_present_pace,
         t::OOM_AHEAD_SECONDS,

@@ -58,7 +58,7 @@ fn findings(inputs: &AnswerInputs) -> Vec<Finding> {
     let sol = sol.map(|sol| format!("{sol:.3} SOL are left for votes"));
     findings.extend(sol.map(Finding::page));
     if inputs.is_at_tip == Some(true) {
-        findings.extend(votes(inputs, is_alpenglow));
+        findings.extend(vote_finding(inputs, is_alpenglow));
         if inputs.has_active_stake == Some(true) && !is_standby {
             findings.extend(admission(inputs).map(Finding::page));
         }
@@ -67,7 +67,7 @@ fn findings(inputs: &AnswerInputs) -> Vec<Finding> {
     findings
 }
 
-fn votes(inputs: &AnswerInputs, is_alpenglow: bool) -> Option<Finding> {
+fn vote_finding(inputs: &AnswerInputs, is_alpenglow: bool) -> Option<Finding> {
     let is_far = |distance: &f64| *distance > t::VOTE_DISTANCE;
     let slots_since_certified = inputs.slots_since_certified_vote;
     if let Some(slots) = slots_since_certified.filter(is_far) {

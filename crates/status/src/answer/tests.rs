@@ -108,7 +108,7 @@ static RAM: States = &[
     (
         |ram| ram.proven_bytes = None,
         "fine",
-        "96 GiB of headroom now of 512 installed; the least RAM is not measured: a search takes 4 h to a day on a host of its own \
+        "96 GiB of headroom now of 512 installed; the least RAM is not measured: a search takes 4 h to a day on a dedicated host \
          (`faultline experiment plan /usr/share/doc/faultline/examples/least-ram.toml`).",
     ),
     (
@@ -195,8 +195,8 @@ static RAM: States = &[
             ram.headroom = Some(0.25 * GIB);
         },
         "fine",
-        "256.0 MiB of headroom now of 512 GiB installed; the least RAM is not measured: a search takes 4 h to a day on a host of its \
-         own (`faultline experiment plan /usr/share/doc/faultline/examples/least-ram.toml`).",
+        "256.0 MiB of headroom now of 512 GiB installed; the least RAM is not measured: a search takes 4 h to a day on a \
+         dedicated host (`faultline experiment plan /usr/share/doc/faultline/examples/least-ram.toml`).",
     ),
     (
         |ram| {
@@ -232,7 +232,7 @@ static RAM: States = &[
         },
         "unknown",
         "the headroom is not known: no process is followed; the least RAM is not measured: a search takes 4 h to a day \
-         on a host of its own (`faultline experiment plan /usr/share/doc/faultline/examples/least-ram.toml`).",
+         on a dedicated host (`faultline experiment plan /usr/share/doc/faultline/examples/least-ram.toml`).",
     ),
 ];
 
@@ -281,7 +281,7 @@ static STOCK: States = &[
         |cache| cache.prediction = None,
         "look",
         "too small, 24 reloads and 8.3 ms per slot (62.9 % of replay); what another size saves is not predicted: \
-         it takes the blocks of an hour, about 80 GB (`faultline cache fetch RUN.fltl --rpc URL`); \
+         a prediction needs the blocks of an hour, about 80 GB (`faultline cache fetch RUN.fltl --rpc URL`); \
          512 entries are a constant of this build.",
     ),
     (

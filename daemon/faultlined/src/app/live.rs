@@ -11,7 +11,7 @@ use faultline_core::{
 use faultline_datapoints::validator::intake::Intake;
 use faultline_http::sinks::prometheus::ConstantLabels;
 use faultline_metrics::LabelText;
-use faultline_status::{LabResults, MAX_EVIDENCE_BYTES, StatusConfig};
+use faultline_status::{Evidence, MAX_EVIDENCE_BYTES, StatusConfig};
 use std::{
     fs::{self, File},
     io::{self, Read},
@@ -148,14 +148,14 @@ pub fn read_status_config(config: &Config) -> StatusConfig {
         .transpose();
     let evidence_file_problem = evidence.as_ref().err().cloned();
     StatusConfig {
-        evidence_file: evidence.ok().flatten().unwrap_or_default(),
+        evidence: evidence.ok().flatten().unwrap_or_default(),
         evidence_file_problem,
         has_custom_capacity: config.target.program_cache_entries.is_some(),
     }
 }
 
 /// Has a timeout and refuses pipes: a file system can hang, and a pipe might never end.
-fn read_evidence(path: &Path) -> Result<LabResults, String> {
+fn read_evidence(path: &Path) -> Result<Evidence, String> {
     let shown = faultline_text::path(path);
     let path = path.to_owned();
     let text = FsCalls::new("evidence").call(FS_CALL_TIMEOUT, move || {
@@ -173,7 +173,7 @@ fn read_evidence(path: &Path) -> Result<LabResults, String> {
         Ok(Err(error)) => return Err(format!("{shown} cannot be read: {error}")),
         Err(error) => return Err(format!("{shown}: {error}")),
     };
-    LabResults::parse(&text).map_err(|why| format!("{shown}: {why}"))
+    Evidence::parse(&text).map_err(|why| format!("{shown}: {why}"))
 }
 
 #[cfg(test)]
@@ -230,7 +230,7 @@ mod tests {
     fn a_broken_or_missing_file_is_a_problem_and_no_end() {
         let good = r#"{"version":1,"ram":{"proven_bytes":7,"interval_bytes":[5,7],"release":null,"measured":"2026-11-27"}}"#;
         let read = with_evidence(good);
-        assert_eq!(read.evidence_file.ram.map(|ram| ram.proven_bytes), Some(7));
+        assert_eq!(read.evidence.ram.map(|ram| ram.proven_bytes), Some(7));
         assert_eq!(read.evidence_file_problem, None);
         for (text, why) in [
             ("{", "it is broken"),

@@ -210,10 +210,10 @@ fn batch_checks(
 
 fn memory_check(tick: &Tick) -> Option<(&'static str, Check)> {
     let memory = MemoryStatus::of(tick)?;
-    let facts = memory.facts();
-    let texts: Vec<&str> = facts.iter().map(|fact| fact.text.as_str()).collect();
+    let items = memory.items();
+    let texts: Vec<&str> = items.iter().map(|item| item.text.as_str()).collect();
     let finding = texts.join("; ");
-    let is_nearly_full = facts.iter().any(|fact| fact.tone == Tone::Bad);
+    let is_nearly_full = items.iter().any(|item| item.tone == Tone::Bad);
     let check = match memory.binding() {
         _ if is_nearly_full => Check::attention(finding, "see docs/runbooks/AgaveOomAhead.md"),
         Some(_) => Check::ok(finding),

@@ -177,8 +177,8 @@ fn memory_section(status: &Status) -> String {
 
 fn headroom_lines(memory: &MemoryStatus) -> String {
     let mut out = String::new();
-    for (index, fact) in memory.facts().iter().enumerate() {
-        let text = escaped(&fact.text);
+    for (index, item) in memory.items().iter().enumerate() {
+        let text = escaped(&item.text);
         if index > 0 {
             out += &format!("<p class=\"quiet\">{text}.</p>\n");
             continue;

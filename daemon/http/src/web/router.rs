@@ -251,7 +251,7 @@ impl Router {
         let tick = self.state.newest_tick.get()?;
         let trends = self.state.history.trends().answer_inputs();
         let status_config = self.state.status_config.get().unwrap_or_default();
-        Some(Status::with(
+        Some(Status::of(
             &tick,
             self.state.clock.now(),
             self.stale_reason(),

@@ -487,10 +487,7 @@ fn top_connects_only_with_the_right_certificate_and_password() {
         "--password-file",
         &wrong,
     ]);
-    assert!(
-        said.contains("does not take this user and password"),
-        "{said}"
-    );
+    assert!(said.contains("rejects this user and password"), "{said}");
     let (_, said) = once(&[&address, "--ca", &ca]);
     assert!(said.contains("--user and --password-file"), "{said}");
     let (output, said) = once(&[&address, "--user", "me", "--password-file", &right]);

@@ -1,6 +1,6 @@
 //! Rates per second: of a counter, of the thread pools, and of times per slot.
 
-use super::Samples;
+use super::Response;
 use faultline_metrics::Source;
 use faultline_stats::rate::{Reading, rates};
 use faultline_status::{ThreadPool, TimeHistogram};
@@ -29,13 +29,8 @@ impl Meter {
         match self.last {
             Some(last) if last.at == reading.at && last.incarnation == reading.incarnation => {}
             _ => {
-                let steps: Vec<Reading> = self.last.into_iter().chain([reading]).collect();
-                self.rate = rates(&steps, stale_after)
-                    .per_second
-                    .last()
-                    .copied()
-                    .flatten()
-                    .filter(|_| steps.len() > 1);
+                let readings: Vec<Reading> = self.last.into_iter().chain([reading]).collect();
+                self.rate = rates(&readings, stale_after).per_second.pop().flatten();
                 self.last = Some(reading);
             }
         }
@@ -46,7 +41,7 @@ impl Meter {
     }
 }
 
-/// A slot's program cache or replay time, between two pushes that have slots.
+/// Program cache or replay time of the slots that were replayed between two pushes.
 #[derive(Clone, Default)]
 pub struct TimePerSlot {
     sum: Meter,
@@ -58,12 +53,12 @@ pub struct TimePerSlot {
 }
 
 impl TimePerSlot {
-    pub fn add(&mut self, samples: &Samples<'_>, times: Option<&TimeHistogram>) {
+    pub fn add(&mut self, response: &Response<'_>, times: Option<&TimeHistogram>) {
         let Some(times) = times else {
             *self = TimePerSlot::default();
             return;
         };
-        let rate = |meter: &mut Meter, total| samples.rate(meter, Source::Datapoints, Some(total));
+        let rate = |meter: &mut Meter, total| response.rate(meter, Source::Datapoints, Some(total));
         let sum = rate(&mut self.sum, times.sum);
         let count = rate(&mut self.count, times.count).filter(|count| *count > 0.0);
         self.buckets.resize(times.buckets.len(), Meter::default());
@@ -124,18 +119,18 @@ impl PoolOrder {
 
 #[derive(Clone, Default)]
 pub struct ThreadPools {
-    /// Of major and minor faults, CPU and waiting.
+    /// For major and minor faults, CPU and waiting.
     meters: BTreeMap<String, [Meter; 4]>,
     /// The newest pools, with rates per second.
     newest: Vec<ThreadPool>,
 }
 
 impl ThreadPools {
-    pub fn add(&mut self, samples: &Samples<'_>) {
-        let pools = &samples.status.thread_pools;
+    pub fn add(&mut self, response: &Response<'_>) {
+        let pools = &response.status.thread_pools;
         self.meters
             .retain(|name, _| pools.iter().any(|pool| pool.name == *name));
-        let rate = |meter: &mut Meter, total| samples.rate(meter, Source::Threads, total);
+        let rate = |meter: &mut Meter, total| response.rate(meter, Source::Threads, total);
         let with_rates = pools.iter().take(MAX_POOLS).map(|pool| {
             let [major, minor, cpu, waiting] = self.meters.entry(pool.name.clone()).or_default();
             ThreadPool {
@@ -152,7 +147,7 @@ impl ThreadPools {
 
     pub fn sorted(&self, order: PoolOrder) -> Vec<ThreadPool> {
         let mut pools = self.newest.clone();
-        // The pools are in the order of names; a stable sort keeps it for equal ones.
+        // The daemon sorts pools by name. A stable sort leaves equal pools in this order.
         match order {
             PoolOrder::Name => {}
             PoolOrder::Cpu => pools.sort_by(|a, b| descending(a.cpu, b.cpu)),

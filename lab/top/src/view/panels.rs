@@ -34,7 +34,7 @@ pub fn head(scene: &Scene<'_>, area: Rect, buffer: &mut Buffer) {
             format!("  {demo}{paused}{time} "),
         )
     };
-    // The title gives way first, then the date.
+    // A narrow line omits the title, then also the date.
     let (left, right) = [(" faultline top ", &*moment), ("", &moment)]
         .map(|(title, time)| left_and_right(title, time))
         .into_iter()
@@ -81,7 +81,7 @@ fn health(scene: &Scene<'_>, width: usize) -> (String, Style) {
             let text = format!("NO ANSWER for {duration}, {effect}: {}", error.text);
             (text, theme.bad())
         }
-        (None, _) if !has_values => ("asking ..".to_owned(), theme.faint()),
+        (None, _) if !has_values => ("no answer yet".to_owned(), theme.faint()),
         (None, Some(stale)) => (format!("faultlined HANGS: {stale}"), theme.bad()),
         (None, None) => source_summary(scene, width),
     }
@@ -133,7 +133,7 @@ fn needs_attention(source: &SourceStatus) -> bool {
         .is_some_and(|(kind, _)| kind != ProblemKind::Absent.name())
 }
 
-/// The sources with their kinds of problems, only their names, or only how many they are.
+/// The first that fits: sources with their kinds of problems, their names, or their number.
 fn names(sources: &[&SourceStatus], width: usize) -> String {
     let list = |text: fn(&SourceStatus) -> String| {
         let texts: Vec<String> = sources.iter().map(|source| text(source)).collect();
@@ -166,23 +166,23 @@ const KEYS: [(&str, &str); 10] = [
     ("f  c  n", "order by faults, by CPU, by name"),
     ("up  down", "scroll the pools, as k and j do"),
     ("PgUp PgDn", "scroll by ten; Home goes to the first"),
-    ("p  space", "pause the screen; new values are kept"),
+    ("p  space", "pause the screen; new values still arrive"),
     ("Esc", "back from help and pause"),
     ("ctrl-L", "redraw the screen"),
-    ("ctrl-Z", "back to the shell for a while; `fg` continues"),
+    ("ctrl-Z", "suspend to the shell; `fg` continues"),
     ("q  ctrl-C", "quit"),
 ];
 
 const HELP_ON_FIGURES: [&str; 10] = [
     "fine, look, act: verdicts of the last minutes, by the alerts' thresholds.",
-    "Memory: bytes that cannot be dropped without swap, of the smallest limit.",
+    "Memory: bytes that cannot be dropped, of the limit with the least headroom.",
     "The lighter part of its bar is page cache, which may fill a limit.",
     "Faults: a major fault waited for a disk. Stalled: share of time in which some",
     "or all tasks waited for memory. Refaults: page cache that was read again.",
     "Cache: the program cache. A reload compiles an evicted program again: many",
     "reloads mean that the cache is too small. Its figures arrive every 10 s.",
     "Cache time: sum over threads. CPU: 100 % is one core. Waiting: for a CPU.",
-    "A dash is an unknown value. The brackets say which source lacks it.",
+    "A dash is an unknown value. Parentheses name the source that lacks it.",
     "Rates are from one sample to the next. A restart or a gap has no rate.",
 ];
 
@@ -203,7 +203,7 @@ pub fn help(scene: &Scene<'_>, area: Rect, buffer: &mut Buffer) {
 const FIGURE_WIDTH: usize = 10;
 const MIN_NAME_WIDTH: usize = 16;
 
-/// Returns the area below them.
+/// Returns the area below the pools.
 pub fn pools(scene: &Scene<'_>, area: Rect, buffer: &mut Buffer) -> Rect {
     let (head, below) = split_top(area, 1);
     let width = usize::from(area.width);
@@ -223,7 +223,7 @@ pub fn pools(scene: &Scene<'_>, area: Rect, buffer: &mut Buffer) -> Rect {
     }
     let lines = pools
         .iter()
-        .skip(scene.session.first_pool)
+        .skip(scene.session.first_pool.min(pools.len() - 1))
         .map(|pool| line(&format!(" {}", pool.name), &figures(scene, pool), width));
     let lines = Text::from_iter(lines);
     let (pools, rest) = split_top(below, u16::try_from(lines.height()).unwrap_or(u16::MAX));

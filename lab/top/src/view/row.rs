@@ -7,7 +7,7 @@ use ratatui::{
 };
 
 pub const NAME_WIDTH: u16 = 10;
-/// Smaller only if the terminal is too narrow.
+/// A narrow terminal has less.
 const MIN_TEXT_WIDTH: u16 = 46;
 const MIN_BAR_WIDTH: u16 = 10;
 pub const MAX_PLOT_HEIGHT: u16 = 6;
@@ -22,7 +22,7 @@ pub enum Graphic {
 }
 
 pub struct Row {
-    /// Its style is added to that of a label.
+    /// Drawn in the style of labels, changed by its own style.
     pub name: Span<'static>,
     /// Parts that do not fit are left out, from the end.
     pub text: Vec<Span<'static>>,
@@ -102,7 +102,7 @@ fn fitting_parts(parts: &[Span<'static>], width: u16) -> Line<'static> {
     Line::from(fitting)
 }
 
-/// Splits a text before commas, semicolons and brackets, but not within brackets.
+/// Splits a text before commas, semicolons and parentheses, but not within parentheses.
 pub fn clauses(text: &str) -> Vec<Span<'static>> {
     let mut starts = vec![0];
     let mut depth = 0_usize;
@@ -127,7 +127,7 @@ pub fn clauses(text: &str) -> Vec<Span<'static>> {
         .collect()
 }
 
-/// As many pieces as fit in each line, with this separator between them.
+/// Fills each line with as many pieces as fit, with `separator` between them.
 pub fn wrap(
     pieces: impl IntoIterator<Item = Span<'static>>,
     separator: &'static str,

@@ -13,11 +13,12 @@ const MAX_PLOTTED_SAMPLES: usize = 600;
 /// Lines for the reason why the cache has no figures.
 const MAX_REASON_LINES: usize = 3;
 
-/// Slots behind the tip: a warning above the first, an alarm above the second, as in the daemon.
+/// Slots behind the tip above which the row warns and alarms: the defaults of `phase.at_tip_slots`
+/// and `phase.behind_slots`.
 const BEHIND_THRESHOLDS: (f64, f64) = (32.0, 128.0);
 
 impl Scene<'_> {
-    /// If `wraps`, answers and facts take as many lines as they need instead of one.
+    /// If `wraps`, answers and items take as many lines as they need instead of one.
     pub fn rows(&self, width: u16, wraps: bool) -> Vec<Row> {
         let status = &self.state().status;
         let theme = self.theme;
@@ -172,7 +173,7 @@ impl Scene<'_> {
         let state = self.state();
         let transactions = Figure::Transactions;
         let blocks = Figure::BlockTransactions;
-        // Pushes are used only if JSON-RPC has no number.
+        // JSON-RPC has precedence over pushes.
         let (figure, origin) = match (state.value(transactions), state.value(blocks)) {
             (None, Some(_)) => (blocks, " in frozen banks"),
             _ => (transactions, ""),
@@ -324,9 +325,9 @@ impl Scene<'_> {
 
     fn per_slot_text(&self) -> String {
         let state = self.state();
-        let recorded = state.status.per_slot;
-        let cache = state.cache_time.mean.or(recorded.cache_seconds);
-        let replay = state.replay_time.mean.or(recorded.replay_seconds);
+        let five_minutes = state.status.per_slot;
+        let cache = state.cache_time.mean.or(five_minutes.cache_seconds);
+        let replay = state.replay_time.mean.or(five_minutes.replay_seconds);
         let share = cache.zip(replay).filter(|(_, replay)| *replay > 0.0);
         format!(
             "{} of cache time, p95 {}; {} of replay ({})",
@@ -350,7 +351,7 @@ fn text_row(name: &'static str, text: &str, graphic: Graphic) -> Row {
     row(name, clauses(text), graphic)
 }
 
-/// The verdict takes the place of the row's name.
+/// The verdict is the row's name.
 fn answer_rows(answer: &Answer, theme: Theme, width: Option<usize>) -> Vec<Row> {
     let verdict = Span::styled(answer.verdict.word(), theme.verdict(answer.verdict));
     let line = clean(&answer.line());
@@ -360,7 +361,6 @@ fn answer_rows(answer: &Answer, theme: Theme, width: Option<usize>) -> Vec<Row> 
     }
 }
 
-/// Text in as many lines as it needs.
 fn paragraph(name: impl Into<Span<'static>>, text: &str, style: Style, width: usize) -> Vec<Row> {
     let words = text
         .split_whitespace()
@@ -381,7 +381,7 @@ fn per_second(rate: f64) -> String {
     format!("{}/s", short(rate))
 }
 
-/// Without control characters.
+/// Also removes control characters.
 fn truncated(text: &str, max_letters: usize) -> String {
     let text = clean(text);
     let mut first: String = text.chars().take(max_letters).collect();
@@ -391,7 +391,7 @@ fn truncated(text: &str, max_letters: usize) -> String {
     first
 }
 
-/// The limit's owner, and the memory of others than the validator in it.
+/// The limit's owner, and the unreclaimable memory of others at this level.
 fn limit_owner(level: &LevelStatus) -> Vec<String> {
     let owner = match level.level.as_str() {
         "0" => "its cgroup".to_owned(),

@@ -1,7 +1,7 @@
 use super::*;
 use crate::{
     session::{Key, handle_key},
-    state::State,
+    state::{PoolOrder, State},
     tests::{is_golden, status},
 };
 use faultline_status::{
@@ -207,7 +207,7 @@ fn an_unreachable_daemon_is_reported_and_its_last_values_stay_visible() {
         "{back}"
     );
     let mut never = after(&[]);
-    assert!(screen(&never, 80, 24, 0).contains("asking .."));
+    assert!(screen(&never, 80, 24, 0).contains("no answer yet"));
     never.add_result(Err("no host of this name".to_owned()), at(1));
     assert!(
         screen(&never, 80, 24, 2).contains("NO ANSWER for 1 s, retrying: no host of this name")
@@ -314,6 +314,19 @@ fn keys_sort_and_scroll_the_pools_and_open_help() {
     assert!(!session.shows_help);
     assert!(handle_key(&mut session, Key::Letter('q')).is_break());
     assert!(handle_key(&mut session, Key::Ctrl('c')).is_break());
+}
+
+#[test]
+fn the_last_pool_stays_visible_if_pools_disappear_below_the_scroll_position() {
+    let mut session = after(&[BEFORE, PAGE]);
+    session.order_by(PoolOrder::Name);
+    session.scroll(isize::MAX);
+    let mut shorter = status(PAGE);
+    shorter.thread_pools.truncate(2);
+    session.add_result(Ok(shorter), at(20));
+    let last = session.state().thread_pools(session.order)[1].name.clone();
+    let screen = screen(&session, 80, 24, 20);
+    assert!(screen.contains(&format!("\n {last} ")), "{screen}");
 }
 
 #[test]
@@ -502,7 +515,7 @@ fn the_three_answers_come_first_and_are_cut_between_clauses() {
 }
 
 #[test]
-fn verdicts_are_coloured_and_an_older_daemon_has_none() {
+fn verdicts_are_colored_and_an_older_daemon_has_none() {
     let set = |name: &str| match name {
         "TERM" => Some("xterm".to_owned()),
         _ => None,
@@ -521,8 +534,8 @@ fn verdicts_are_coloured_and_an_older_daemon_has_none() {
     let area = Rect::new(0, 0, 80, 24);
     let mut buffer = Buffer::empty(area);
     draw(&scene, area, &mut buffer);
-    let colours = [1, 2, 4].map(|y| buffer[(1, y)].fg);
-    assert_eq!(colours, [Color::Green, Color::Yellow, Color::Red]);
+    let colors = [1, 2, 4].map(|y| buffer[(1, y)].fg);
+    assert_eq!(colors, [Color::Green, Color::Yellow, Color::Red]);
     let older = changed(|_| {}, 80, 24);
     assert!(older.lines().nth(1).unwrap().starts_with(" Who"), "{older}");
 }
@@ -531,7 +544,7 @@ fn verdicts_are_coloured_and_an_older_daemon_has_none() {
 fn a_demo_is_marked_at_every_size_in_help_and_without_a_validator() {
     let mut session = after(&[PAGE]);
     for paused in [false, true] {
-        session.pause(paused);
+        session.set_paused(paused);
         for help in [false, true] {
             session.shows_help = help;
             for (width, height) in [(40, 8), (41, 10), (80, 24), (160, 50)] {

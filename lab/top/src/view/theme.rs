@@ -18,12 +18,12 @@ const ASCII_BARS: bar::Set<'static> = bar::Set {
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Theme {
-    has_colours: bool,
+    has_colors: bool,
     is_unicode: bool,
 }
 
 impl Theme {
-    /// From the environment: colours unless `NO_COLOR` is set or the terminal is plain, blocks if
+    /// From the environment: colors unless `NO_COLOR` is set or the terminal is plain, blocks if
     /// the locale is UTF-8.
     pub fn of_environment(variable: impl Fn(&str) -> Option<String>) -> Self {
         let set = |name: &str| variable(name).filter(|value| !value.is_empty());
@@ -35,14 +35,14 @@ impl Theme {
         let is_plain =
             set("TERM").is_none_or(|terminal| terminal == "dumb" || terminal.starts_with("vt"));
         Theme {
-            has_colours: set("NO_COLOR").is_none() && !is_plain,
+            has_colors: set("NO_COLOR").is_none() && !is_plain,
             is_unicode: locale.contains("utf-8") || locale.contains("utf8"),
         }
     }
 
-    pub fn without_colours(self) -> Self {
+    pub fn without_colors(self) -> Self {
         Theme {
-            has_colours: false,
+            has_colors: false,
             ..self
         }
     }
@@ -86,11 +86,11 @@ impl Theme {
     }
 
     pub fn plot(self) -> Style {
-        self.coloured(Color::Cyan)
+        self.colored(Color::Cyan)
     }
 
     pub fn label(self) -> Style {
-        if self.has_colours {
+        if self.has_colors {
             Style::new().fg(Color::Blue).add_modifier(Modifier::BOLD)
         } else {
             Style::new()
@@ -98,28 +98,28 @@ impl Theme {
     }
 
     pub fn good(self) -> Style {
-        self.coloured(Color::Green)
+        self.colored(Color::Green)
     }
 
     pub fn warn(self) -> Style {
-        self.coloured(Color::Yellow)
+        self.colored(Color::Yellow)
     }
 
     pub fn bad(self) -> Style {
-        self.coloured(Color::Red).add_modifier(Modifier::BOLD)
+        self.colored(Color::Red).add_modifier(Modifier::BOLD)
     }
 
     pub fn faint(self) -> Style {
-        self.coloured(Color::DarkGray)
+        self.colored(Color::DarkGray)
     }
 
     pub fn reversed(self) -> Style {
         Style::new().add_modifier(Modifier::REVERSED)
     }
 
-    fn coloured(self, colour: Color) -> Style {
-        if self.has_colours {
-            Style::new().fg(colour)
+    fn colored(self, color: Color) -> Style {
+        if self.has_colors {
+            Style::new().fg(color)
         } else {
             Style::new()
         }
@@ -139,13 +139,13 @@ mod tests {
     }
 
     #[test]
-    fn colours_and_letters_are_used_where_the_terminal_has_them() {
+    fn colors_and_letters_are_used_where_the_terminal_has_them() {
         let neither = Theme {
-            has_colours: false,
+            has_colors: false,
             is_unicode: false,
         };
         let both = Theme {
-            has_colours: true,
+            has_colors: true,
             is_unicode: true,
         };
         assert_eq!(
@@ -158,11 +158,11 @@ mod tests {
         );
         assert_eq!(
             of(&[("TERM", "xterm"), ("LANG", "C.utf8"), ("NO_COLOR", "1")]),
-            both.without_colours()
+            both.without_colors()
         );
         assert_eq!(
             of(&[("TERM", "vt100"), ("LANG", "C.utf8")]),
-            both.without_colours()
+            both.without_colors()
         );
         assert_eq!(
             of(&[("TERM", "dumb"), ("LC_ALL", "C"), ("LANG", "C.utf8")]),

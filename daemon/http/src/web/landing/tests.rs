@@ -170,7 +170,7 @@ fn show(tick: Option<&Tick>, history: &History, now: Stamp) -> String {
     let stale = crate::web::check_health(newest, now, Duration::from_secs(1)).err();
     page(&View {
         status: tick.map(|tick| {
-            Status::with(
+            Status::of(
                 tick,
                 now,
                 None,
@@ -295,8 +295,7 @@ fn a_stopped_validator_or_exited_main_thread_has_its_own_badge() {
     // The state that version 1 shows for a frozen process.
     let html = page_in("disk_sleep", 1.0);
     assert!(
-        html.contains(&bad("cgroup frozen"))
-            && html.contains("<dd>held by the freezer of its cgroup</dd>"),
+        html.contains(&bad("cgroup frozen")) && html.contains("<dd>frozen by its cgroup</dd>"),
         "{html}"
     );
 }

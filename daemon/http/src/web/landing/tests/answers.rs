@@ -6,7 +6,7 @@ const EVIL: &str = "/tmp/<script>alert(1)</script>";
 /// The page and the image of the same status.
 fn both(tick: &Tick) -> [String; 2] {
     let now = at(tick.number as f64 + 0.3);
-    let image = status_svg(&Status::with(
+    let image = status_svg(&Status::of(
         tick,
         now,
         None,
