@@ -246,13 +246,8 @@ impl PredictionInput {
                     .to_owned(),
             );
         }
-        if self.recording_start != RecordingStart::ValidatorStart {
-            let warmup_slots = self
-                .trace
-                .slots()
-                .iter()
-                .take_while(|slot| RecordingStart::Slot(slot.slot) != self.recording_start)
-                .count();
+        if let RecordingStart::Slot(start) = self.recording_start {
+            let warmup_slots = (self.trace.slots()).partition_point(|slot| slot.slot < start);
             weaknesses.push(format!(
                 "the recording began after the validator's start; the simulated cache is warmed by {} before it",
                 counted(warmup_slots as f64, "slot")
