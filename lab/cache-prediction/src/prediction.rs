@@ -144,7 +144,7 @@ impl PredictionInput {
         let coverage = Coverage::of(&trace, &recorded.transactions_by_slot);
         coverage.require().at(&path)?;
         let known_entries = args.entries.or(recorded.entries);
-        let entries = known_entries.unwrap_or(rules.capacity);
+        let entries = known_entries.unwrap_or(rules.stock_entries);
         let has_assumed_entries = known_entries.is_none();
         let first = recorded
             .transactions_by_slot

@@ -47,8 +47,8 @@ pub enum Deployment {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct CacheRules {
-    /// Entries of a stock build.
-    pub capacity: u64,
+    /// Size of the cache in a build without patches.
+    pub stock_entries: u64,
     /// Whether fees-only transactions look programs up. Up to 2.3.
     pub includes_fees_only: bool,
     /// Uses that a load adds to its entry: 2 up to version 2.3, then 1.
@@ -78,7 +78,7 @@ const RULES: [((u32, u32, u32), CacheRules); 9] = [
     ((4, 5, 0), IN_4_5),
 ];
 const UP_TO_2_3: CacheRules = CacheRules {
-    capacity: 512,
+    stock_entries: 512,
     includes_fees_only: true,
     uses_per_load: 2,
     counts_delayed_uses: false,
@@ -88,7 +88,7 @@ const UP_TO_2_3: CacheRules = CacheRules {
     stale_after_slots: None,
 };
 const SMALL_UP_TO_2_3: CacheRules = CacheRules {
-    capacity: 256,
+    stock_entries: 256,
     ..UP_TO_2_3
 };
 const UP_TO_4_0: CacheRules = CacheRules {
@@ -104,7 +104,7 @@ const UP_TO_4_2: CacheRules = CacheRules {
     ..UP_TO_4_0
 };
 const IN_4_3: CacheRules = CacheRules {
-    capacity: 1_024,
+    stock_entries: 1_024,
     deployment: Deployment::Unloaded,
     ..UP_TO_4_2
 };
