@@ -88,7 +88,7 @@ impl Budget {
         let programs = trace.programs().len();
         let (capacity, weights) = match limit {
             Limit::Entries(entries) => (filled(entries), vec![1; programs]),
-            Limit::Bytes(bytes) => (filled(bytes), sizes(trace)?),
+            Limit::Bytes(bytes) => (filled(bytes), program_bytes(trace)?),
         };
         if capacity == 0 {
             return Err(Error::Impossible(
@@ -120,8 +120,8 @@ impl Budget {
     }
 }
 
-/// In bytes, by program. The value of a program without code does not matter.
-pub fn sizes(trace: &Trace) -> Result<Vec<u64>, Error> {
+/// By program. The value of a program without code does not matter.
+pub fn program_bytes(trace: &Trace) -> Result<Vec<u64>, Error> {
     let unknown = trace
         .programs()
         .iter()

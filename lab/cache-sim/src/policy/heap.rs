@@ -1,7 +1,7 @@
 use super::Replacement;
 use crate::{
     Error,
-    cache::{Budget, sizes},
+    cache::{Budget, program_bytes},
     trace::Trace,
 };
 
@@ -277,7 +277,7 @@ pub fn least_misses_by_bytes(
     first_slot: u64,
     includes_fees_only: bool,
 ) -> Result<u64, Error> {
-    let sizes = sizes(trace)?;
+    let sizes = program_bytes(trace)?;
     let first_counted: u32 = (0..trace.slots().len())
         .take_while(|index| trace.slots()[*index].slot < first_slot)
         .map(|index| {
