@@ -103,7 +103,7 @@ impl TraceFile {
         }
         file.set_len(records.end)?;
         file.seek(SeekFrom::End(0))?;
-        let writer = file::Writer::append(BufWriter::new(file), &records.trace);
+        let writer = file::Writer::resume(BufWriter::new(file), &records.trace);
         Ok(TraceFile {
             set_interner: SetInterner::of(&records.trace),
             trace: records.trace,

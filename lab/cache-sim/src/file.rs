@@ -76,7 +76,7 @@ impl<W: Write> Writer<W> {
     pub fn new(mut out: W, trace: &Trace) -> Result<Self, Error> {
         out.write_all(MAGIC)?;
         let meta = trace.meta();
-        let mut writer = Writer::append(out, &Trace::new(meta.clone()));
+        let mut writer = Writer::resume(out, &Trace::new(meta.clone()));
         let mut content = vec![index_of(&SOURCES, &meta.source)];
         for text in [&meta.cluster, &meta.version] {
             push_varint(&mut content, text.len() as u64);
@@ -87,7 +87,7 @@ impl<W: Write> Writer<W> {
     }
 
     /// Continues a file that ends with the trace's records: see [`PartialRead::end`].
-    pub fn append(out: W, trace: &Trace) -> Self {
+    pub fn resume(out: W, trace: &Trace) -> Self {
         Writer {
             out,
             programs: trace.programs().len(),
