@@ -44,10 +44,10 @@ pub struct ProgramCache<'a> {
     compile_us: &'a [u64],
     /// Of all loaded entries.
     weight: u64,
-    /// By program: 1 plus the slot of its last change in this trace, counted like
-    /// `Entry::last_slot`. 0 if it did not change. Before the change, 1 if the first one closes the
-    /// program: it had code until then, although the trace knows it without code.
-    deployment_slots: Vec<u32>,
+    /// By program: 1 plus the slot of its last change so far, counted like `Entry::last_slot`.
+    /// Before the first change, 1 if this change closes the program, else 0. A program that the
+    /// trace closes had code until then, but has none in the trace.
+    change_slots: Vec<u32>,
     /// (superseded entry, slot of the deployment).
     superseded: Vec<(u32, u32)>,
     first_slot: u64,
@@ -66,9 +66,9 @@ impl<'a> ProgramCache<'a> {
         seed: u64,
     ) -> Self {
         let programs = trace.programs().len();
-        let mut deployment_slots = vec![0; programs];
+        let mut change_slots = vec![0; programs];
         for change in trace.changes().iter().rev() {
-            deployment_slots[change.program as usize] = (change.kind == ChangeKind::Closed).into();
+            change_slots[change.program as usize] = (change.kind == ChangeKind::Closed).into();
         }
         ProgramCache {
             rules,
@@ -86,7 +86,7 @@ impl<'a> ProgramCache<'a> {
             budget,
             compile_us,
             weight: 0,
-            deployment_slots,
+            change_slots,
             superseded: Vec::new(),
             first_slot: trace.slots().first().map_or(0, |slot| slot.slot),
             current_slot: FIRST_SLOT,
@@ -158,8 +158,7 @@ impl<'a> ProgramCache<'a> {
     }
 
     fn has_code(&self, program: u32) -> bool {
-        self.trace.programs()[program as usize].has_code
-            || self.deployment_slots[program as usize] > 0
+        self.trace.programs()[program as usize].has_code || self.change_slots[program as usize] > 0
     }
 
     /// Handles a program that the first lookup found unusable. Returns whether an eviction pass
@@ -266,7 +265,7 @@ impl<'a> ProgramCache<'a> {
     fn is_delayed(&mut self, program: u32) -> bool {
         let entry = &mut self.entries[program as usize];
         let is_delayed = self.has_delayed
-            && self.deployment_slots[program as usize] == self.current_slot + 1
+            && self.change_slots[program as usize] == self.current_slot + 1
             && entry.position != NEW;
         if is_delayed && self.rules.counts_delayed_uses {
             entry.uses = entry.uses.saturating_add(1);
@@ -299,7 +298,7 @@ impl<'a> ProgramCache<'a> {
     fn supersede(&mut self, program: u32) {
         let old_version = self.entries[program as usize];
         if old_version.position >= LOADED_BELOW
-            || self.deployment_slots[program as usize] == self.current_slot + 1
+            || self.change_slots[program as usize] == self.current_slot + 1
         {
             if old_version.position < LOADED_BELOW {
                 self.unload(old_version.position);
@@ -333,7 +332,7 @@ impl Cache for ProgramCache<'_> {
     #[inline]
     fn request_programs(&mut self, programs: &[u32], counts: &mut Counts) {
         let use_slot = self.use_slot();
-        let mut has_loaded = false;
+        let mut evicts = false;
         for program in programs {
             if self.is_delayed(*program) {
                 continue;
@@ -343,10 +342,10 @@ impl Cache for ProgramCache<'_> {
                 entry.uses = entry.uses.saturating_add(1);
                 entry.last_slot = entry.last_slot.max(use_slot);
             } else if self.rules.has_tombstones || self.has_code(*program) {
-                has_loaded |= self.miss(*program, counts);
+                evicts |= self.miss(*program, counts);
             }
         }
-        if has_loaded {
+        if evicts {
             self.evict(counts);
         }
     }
@@ -356,7 +355,7 @@ impl Cache for ProgramCache<'_> {
         self.evict(counts);
         self.supersede(program);
         let entry = &mut self.entries[program as usize];
-        self.deployment_slots[program as usize] = self.current_slot + 1;
+        self.change_slots[program as usize] = self.current_slot + 1;
         self.has_delayed |= kind == ChangeKind::Deployed;
         let deployment = self.rules.deployment;
         if deployment == Deployment::Absent {
