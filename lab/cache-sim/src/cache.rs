@@ -61,11 +61,12 @@ pub enum Limit {
     Bytes(u64),
 }
 
-/// A larger limit is reduced to this, so that sums of weights do not overflow.
-const MAX_LIMIT: u64 = 1 << 60;
+/// A larger limit is reduced to this, so that 100 times the limit does not overflow.
+const MAX_LIMIT: u64 = 1 << 57;
 
-/// How much of the limit each entry takes, and how much of the limit may be used.
+/// The usable part of a limit, and the weight of each entry.
 pub struct Budget {
+    /// The filled part of the limit, in entries or bytes.
     pub capacity: u64,
     /// By entry: programs, then superseded versions.
     pub weights: Vec<u64>,
@@ -81,10 +82,7 @@ impl Budget {
                 "a fill of {fill_percent} % is not between 1 and 100"
             )));
         }
-        let filled = |amount: u64| {
-            amount.min(MAX_LIMIT) / 100 * fill_percent
-                + amount.min(MAX_LIMIT) % 100 * fill_percent / 100
-        };
+        let filled = |amount: u64| amount.min(MAX_LIMIT) * fill_percent / 100;
         let programs = trace.programs().len();
         let (capacity, weights) = match limit {
             Limit::Entries(entries) => (filled(entries), vec![1; programs]),

@@ -246,7 +246,7 @@ impl WTinyLfu {
             queues: Queues::new(budget),
             window_capacity,
             main_capacity,
-            protected_capacity: main_capacity / 5 * 4 + main_capacity % 5 * 4 / 5,
+            protected_capacity: main_capacity * 4 / 5,
             uses: vec![0; programs],
             uses_counted: 0,
             halving_period: 10 * (budget.capacity / mean_weight).max(1),
