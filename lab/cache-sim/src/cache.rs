@@ -10,16 +10,16 @@ pub struct Counts {
     pub transactions: u64,
     pub lookups: u64,
     pub misses: u64,
-    /// First loads of programs, tombstones and deployments.
+    /// Tombstones, deployments, and first loads of programs.
     pub insertions: u64,
     pub reloads: u64,
-    /// Compilations that a lookup caused. Without tombstones and deployments, this is insertions
-    /// plus reloads.
+    /// Compilations that a lookup caused: insertions plus reloads, except tombstones and
+    /// deployments.
     pub loads: u64,
     pub evictions: u64,
     /// Evicted programs with a single use.
     pub one_hit_wonders: u64,
-    /// Code that loads compiled, of programs with a known size.
+    /// Code that loads compiled. An unknown size counts as 0.
     pub loaded_bytes: u64,
     pub compile_us: u64,
 }
