@@ -249,7 +249,7 @@ impl PredictionInput {
         if let RecordingStart::Slot(start) = self.recording_start {
             let warmup_slots = (self.trace.slots()).partition_point(|slot| slot.slot < start);
             weaknesses.push(format!(
-                "the recording began after the validator's start; the simulated cache is warmed by {} before it",
+                "the recording began after the validator's start; the simulated cache is warmed by {} before the recording",
                 counted(warmup_slots as f64, "slot")
             ));
         }
@@ -257,7 +257,7 @@ impl PredictionInput {
             && recorded != self.version
         {
             weaknesses.push(format!(
-                "the rule is that of {}, and the validator reported {recorded}",
+                "the prediction is for version {}, but the validator reported {recorded}",
                 self.version
             ));
         }

@@ -234,7 +234,7 @@ fn no_extrapolation_under_another_versions_eviction_rule() {
         "{output}"
     );
     assert!(
-        output.contains("the rule is that of 2.0.5, and the validator reported 2.1.14"),
+        output.contains("the prediction is for version 2.0.5, but the validator reported 2.1.14"),
         "{output}"
     );
     let (output, code) = run(
@@ -585,7 +585,7 @@ fn earlier_blocks_determine_conclusions_for_a_recording_started_midway() {
     assert_eq!(code, 1, "{output}");
     assert!(
         output.contains("no other size is predicted")
-            && output.contains("warmed by 0 slots before it"),
+            && output.contains("warmed by 0 slots before the recording"),
         "{output}"
     );
 }
