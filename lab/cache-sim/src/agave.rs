@@ -126,7 +126,7 @@ const IN_4_5: CacheRules = CacheRules {
 const KNOWN_VERSIONS: [(u32, u32); 3] = [(2, 3), (3, 1), (4, 5)];
 
 impl CacheRules {
-    /// `version` is that of Agave, such as `2.1.14` or `2.1.14-jito`. Frankendancer embeds an Agave.
+    /// `version` is Agave's, such as `2.1.14` or `2.1.14-jito`. Frankendancer embeds an Agave.
     /// Fails for releases with unknown rules.
     pub fn of(version: &str) -> Result<Self, Error> {
         let unknown = || Error::UnknownVersion {
