@@ -320,7 +320,7 @@ pub fn predict_from_adjacent_trace(run: &Path) -> Option<Result<Prediction>> {
     }))
 }
 
-/// The requested sizes or [`SIZES`], with the recorded size and the largest of [`SIZES`],
+/// The requested sizes or `SIZES`, with the recorded size and the largest of `SIZES`,
 /// ascending, each once. [`Prediction::enough_entries`] compares each size with the larger ones.
 pub fn sizes(requested: &[u64], recorded: u64) -> Vec<u64> {
     let mut sizes = if requested.is_empty() {
