@@ -103,27 +103,21 @@ pub fn threads() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// As many as [`LOOKUP_BUDGET`] allows. No clock limits them, so that the same files give the same
-/// report.
+/// [`LOOKUP_BUDGET`] limits the runs, not a clock, so that the same files give the same report.
 fn default_simulated_runs(lookups: u64, start: RecordingStart) -> u64 {
     (LOOKUP_BUDGET / (lookups.max(1) * simulations_per_seed(start)))
         .clamp(MIN_SIMULATED_RUNS, MAX_SIMULATED_RUNS)
 }
 
 /// One simulation of each default size and of the recorded size, or two if the content at the start
-/// is unknown. The self-test adds two.
+/// is unknown. [`PredictionInput::calibrate`] adds two.
 fn simulations_per_seed(start: RecordingStart) -> u64 {
-    let starts = if start == RecordingStart::ValidatorStart {
-        1
-    } else {
-        2
-    };
+    let starts = 1 + u64::from(start != RecordingStart::ValidatorStart);
     starts * (SIZES.len() as u64 + 1) + 2
 }
 
 impl PredictionInput {
-    /// Fails if the files do not belong together, the version is unknown, or the trace covers too
-    /// little.
+    /// Fails for the demo, an unknown version, and a trace that covers too little of the run.
     pub fn read(run: &Path, args: &PredictionInputArgs) -> Result<Self> {
         let recorded = Recorded::read(run)?;
         recorded.refuse_demo(run)?;
@@ -144,7 +138,7 @@ impl PredictionInput {
         let coverage = Coverage::of(&trace, &recorded.transactions_by_slot);
         coverage.require().at(&path)?;
         let known_entries = args.entries.or(recorded.entries);
-        let entries = known_entries.unwrap_or(rules.capacity);
+        let entries = known_entries.unwrap_or(rules.stock_entries);
         let has_assumed_entries = known_entries.is_none();
         let first = recorded
             .transactions_by_slot
@@ -246,15 +240,10 @@ impl PredictionInput {
                     .to_owned(),
             );
         }
-        if self.recording_start != RecordingStart::ValidatorStart {
-            let warmup_slots = self
-                .trace
-                .slots()
-                .iter()
-                .take_while(|slot| RecordingStart::Slot(slot.slot) != self.recording_start)
-                .count();
+        if let RecordingStart::Slot(start) = self.recording_start {
+            let warmup_slots = (self.trace.slots()).partition_point(|slot| slot.slot < start);
             weaknesses.push(format!(
-                "the recording began after the validator's start; the simulated cache is warmed by {} before it",
+                "the recording began after the validator's start; the simulated cache is warmed by {} before the recording",
                 counted(warmup_slots as f64, "slot")
             ));
         }
@@ -262,7 +251,7 @@ impl PredictionInput {
             && recorded != self.version
         {
             weaknesses.push(format!(
-                "the rule is that of {}, and the validator reported {recorded}",
+                "the prediction is for version {}, but the validator reported {recorded}",
                 self.version
             ));
         }
@@ -281,7 +270,7 @@ pub struct Prediction {
     pub version: String,
     pub recorded_entries: u64,
     pub coverage_percent: Option<f64>,
-    /// Of each size.
+    /// Number of runs of each size.
     #[serde(rename = "seeds")]
     pub simulated_runs: u64,
     pub self_test: Vec<CounterPrediction>,
@@ -295,14 +284,14 @@ pub struct Prediction {
     /// Recorded slots that the trace has. `recorded_seconds` is the sum over these slots.
     pub slots: u64,
     pub sizes: Vec<SizePrediction>,
-    /// Not predicted: their misses depend on the cache's unknown content at the start.
+    /// Not in `sizes`, because misses depend on the cache's unknown content at the start.
     #[serde(rename = "unknown")]
     pub sizes_with_unknown_start: Vec<u64>,
     /// The smallest size such that no larger size saves 1 % of the replay time.
     pub enough_entries: Option<u64>,
 }
 
-/// `None` without a trace next to the recording. Reports progress on standard error.
+/// `None` if no trace is next to the recording. Reports progress on standard error.
 pub fn predict_from_adjacent_trace(run: &Path) -> Option<Result<Prediction>> {
     let trace = trace_path(run, None);
     trace.symlink_metadata().ok()?;
@@ -331,8 +320,8 @@ pub fn predict_from_adjacent_trace(run: &Path) -> Option<Result<Prediction>> {
     }))
 }
 
-/// The requested sizes or [`SIZES`], with the recorded size and the largest of [`SIZES`],
-/// ascending, each once. A size is enough only if larger sizes save little.
+/// The requested sizes or `SIZES`, with the recorded size and the largest of `SIZES`,
+/// ascending, each once. [`Prediction::enough_entries`] compares each size with the larger ones.
 pub fn sizes(requested: &[u64], recorded: u64) -> Vec<u64> {
     let mut sizes = if requested.is_empty() {
         SIZES.to_vec()

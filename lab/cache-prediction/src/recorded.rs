@@ -7,10 +7,11 @@ use std::{
     path::Path,
 };
 
-/// In these phases of a validator, the cache is no longer empty.
-const PHASES_AFTER_REPLAY: [&str; 4] = ["catching_up", "at_tip", "behind", "gone"];
+/// Phases of a validator after its startup. The cache is no longer empty.
+const PHASES_AFTER_STARTUP: [&str; 4] = ["catching_up", "at_tip", "behind", "gone"];
 const ENTRIES_VARIABLE: &str = "AGAVE_PROGRAM_CACHE_ENTRIES";
 
+/// Facts of a recording that predictions need.
 pub struct Recorded {
     pub version: Option<String>,
     /// Size of the cache, if the validator's environment set it.
@@ -77,7 +78,7 @@ impl Recorded {
                 .as_str()
                 .map(ToOwned::to_owned),
             entries,
-            from_start: phase.is_some_and(|phase| !PHASES_AFTER_REPLAY.contains(&phase)),
+            from_start: phase.is_some_and(|phase| !PHASES_AFTER_STARTUP.contains(&phase)),
             counter_slots: join_replays(&cache, &replay),
             transactions_by_slot: slots.into_iter().collect(),
             own_slots: recording
@@ -143,7 +144,7 @@ fn expected_genesis(arguments: &[&str]) -> Option<String> {
     Some(values.first()?.to_str()?.to_owned())
 }
 
-/// The number alone. An invalid text stays unchanged, so that a later error names it.
+/// Only the number of a version. An invalid text stays unchanged, so that a later error has it.
 pub fn agave_version(version: &str) -> String {
     match Version::parse(version) {
         Ok(parsed) => {
@@ -154,7 +155,7 @@ pub fn agave_version(version: &str) -> String {
     }
 }
 
-/// Sums deltas of a slot. Leaves out points that lack the slot or any counter.
+/// Sums the points of each slot. Leaves out points that lack the slot or any counter.
 fn counters_by_slot(points: &[ProgramCachePoint]) -> BTreeMap<u64, RecordedSlot> {
     let mut slots: BTreeMap<u64, RecordedSlot> = BTreeMap::new();
     for point in points {

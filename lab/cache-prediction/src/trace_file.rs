@@ -61,7 +61,7 @@ impl TraceFile {
     pub fn create(path: &Path, trace: Trace) -> Result<Self> {
         let file = File::create_new(path).at(path)?;
         if let Err(error) = file.try_lock() {
-            // A locked file stays: another process writes to it.
+            // A locked file is not removed, because another process writes to it.
             if let TryLockError::Error(_) = error {
                 let _ = std::fs::remove_file(path);
             }
@@ -103,7 +103,7 @@ impl TraceFile {
         }
         file.set_len(records.end)?;
         file.seek(SeekFrom::End(0))?;
-        let writer = file::Writer::append(BufWriter::new(file), &records.trace);
+        let writer = file::Writer::resume(BufWriter::new(file), &records.trace);
         Ok(TraceFile {
             set_interner: SetInterner::of(&records.trace),
             trace: records.trace,

@@ -1,8 +1,8 @@
 //! [`CacheRules`] of each release of Agave, from the published sources of 2.0 to 4.5.
 //!
 //! Each transaction is looked up as a batch of one, as with the unified scheduler (the default
-//! since 2.1). Not simulated: recompilation ahead of an epoch with other features, and the order in
-//! which replay threads reach the cache.
+//! since 2.1). The simulation leaves out recompilation before an epoch that activates features, and
+//! the order in which replay threads reach the cache.
 
 mod cache;
 
@@ -22,7 +22,7 @@ pub enum Eviction {
     Score { clamp: RootClamp },
 }
 
-/// Accesses that give an entry the slot of the root, which is older than the current slot.
+/// Accesses that set an entry's last slot to the older slot of the root, not to the current slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum RootClamp {
     /// Up to 4.3.
@@ -47,8 +47,8 @@ pub enum Deployment {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct CacheRules {
-    /// Entries of a stock build.
-    pub capacity: u64,
+    /// Size of the cache in a build without patches.
+    pub stock_entries: u64,
     /// Whether fees-only transactions look programs up. Up to 2.3.
     pub includes_fees_only: bool,
     /// Uses that a load adds to its entry: 2 up to version 2.3, then 1.
@@ -60,12 +60,11 @@ pub struct CacheRules {
     /// Whether accounts without code are looked up and leave tombstones. Up to 4.3.
     pub has_tombstones: bool,
     pub deployment: Deployment,
-    /// Slots after which unused entries without code are dropped. Since 4.4.
+    /// Slots after which unused entries without compiled code are dropped. Since 4.4.
     pub stale_after_slots: Option<u64>,
 }
 
-/// (first version, rules), ascending. The last row applies whose version is not newer than the
-/// validator's.
+/// (first version, rules), ascending. Rules apply until the first version of the next row.
 const RULES: [((u32, u32, u32), CacheRules); 9] = [
     ((2, 0, 0), SMALL_UP_TO_2_3),
     ((2, 0, 16), UP_TO_2_3),
@@ -78,7 +77,7 @@ const RULES: [((u32, u32, u32), CacheRules); 9] = [
     ((4, 5, 0), IN_4_5),
 ];
 const UP_TO_2_3: CacheRules = CacheRules {
-    capacity: 512,
+    stock_entries: 512,
     includes_fees_only: true,
     uses_per_load: 2,
     counts_delayed_uses: false,
@@ -88,7 +87,7 @@ const UP_TO_2_3: CacheRules = CacheRules {
     stale_after_slots: None,
 };
 const SMALL_UP_TO_2_3: CacheRules = CacheRules {
-    capacity: 256,
+    stock_entries: 256,
     ..UP_TO_2_3
 };
 const UP_TO_4_0: CacheRules = CacheRules {
@@ -104,7 +103,7 @@ const UP_TO_4_2: CacheRules = CacheRules {
     ..UP_TO_4_0
 };
 const IN_4_3: CacheRules = CacheRules {
-    capacity: 1_024,
+    stock_entries: 1_024,
     deployment: Deployment::Unloaded,
     ..UP_TO_4_2
 };
@@ -123,21 +122,21 @@ const IN_4_5: CacheRules = CacheRules {
     deployment: Deployment::Absent,
     ..IN_4_4
 };
-/// The last minor version of each major version whose sources were read.
-const VERSIONS_READ: [(u32, u32); 3] = [(2, 3), (3, 1), (4, 5)];
+/// (major version, last known minor version).
+const KNOWN_VERSIONS: [(u32, u32); 3] = [(2, 3), (3, 1), (4, 5)];
 
 impl CacheRules {
-    /// Of a version such as `2.1.14` or `2.1.14-jito`; for Frankendancer, of the embedded Agave.
-    /// Fails for releases whose sources were not read.
+    /// `version` is Agave's, such as `2.1.14` or `2.1.14-jito`. Frankendancer embeds an Agave.
+    /// Fails for releases with unknown rules.
     pub fn of(version: &str) -> Result<Self, Error> {
         let unknown = || Error::UnknownVersion {
             version: Error::excerpt(version),
         };
         let number = parse_version(version).ok_or_else(unknown)?;
-        let is_read = VERSIONS_READ
+        let is_known = KNOWN_VERSIONS
             .iter()
             .any(|(major, minor)| number.0 == *major && number.1 <= *minor);
-        if !is_read {
+        if !is_known {
             return Err(unknown());
         }
         RULES

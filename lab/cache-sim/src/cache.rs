@@ -10,16 +10,16 @@ pub struct Counts {
     pub transactions: u64,
     pub lookups: u64,
     pub misses: u64,
-    /// First loads of programs, tombstones and deployments.
+    /// Tombstones, deployments, and first loads of programs.
     pub insertions: u64,
     pub reloads: u64,
-    /// Compilations that a lookup caused. Without tombstones and deployments, this is insertions
-    /// plus reloads.
+    /// Compilations that a lookup caused: insertions plus reloads, except tombstones and
+    /// deployments.
     pub loads: u64,
     pub evictions: u64,
     /// Evicted programs with a single use.
     pub one_hit_wonders: u64,
-    /// Code that loads compiled, of programs with a known size.
+    /// Code that loads compiled. An unknown size counts as 0.
     pub loaded_bytes: u64,
     pub compile_us: u64,
 }
@@ -61,11 +61,12 @@ pub enum Limit {
     Bytes(u64),
 }
 
-/// A larger limit is reduced to this, so that sums of weights do not overflow.
-const MAX_LIMIT: u64 = 1 << 60;
+/// A larger limit is reduced to this, so that 100 times the limit does not overflow.
+const MAX_LIMIT: u64 = 1 << 57;
 
-/// How much of the limit each entry takes, and how much of the limit may be used.
+/// The usable part of a limit, and the weight of each entry.
 pub struct Budget {
+    /// The filled part of the limit, in entries or bytes.
     pub capacity: u64,
     /// By entry: programs, then superseded versions.
     pub weights: Vec<u64>,
@@ -81,14 +82,11 @@ impl Budget {
                 "a fill of {fill_percent} % is not between 1 and 100"
             )));
         }
-        let filled = |amount: u64| {
-            amount.min(MAX_LIMIT) / 100 * fill_percent
-                + amount.min(MAX_LIMIT) % 100 * fill_percent / 100
-        };
+        let filled = |amount: u64| amount.min(MAX_LIMIT) * fill_percent / 100;
         let programs = trace.programs().len();
         let (capacity, weights) = match limit {
             Limit::Entries(entries) => (filled(entries), vec![1; programs]),
-            Limit::Bytes(bytes) => (filled(bytes), sizes(trace)?),
+            Limit::Bytes(bytes) => (filled(bytes), program_bytes(trace)?),
         };
         if capacity == 0 {
             return Err(Error::Impossible(
@@ -120,8 +118,8 @@ impl Budget {
     }
 }
 
-/// In bytes, by program. The value of a program without code does not matter.
-pub fn sizes(trace: &Trace) -> Result<Vec<u64>, Error> {
+/// By program. The value of a program without code does not matter.
+pub fn program_bytes(trace: &Trace) -> Result<Vec<u64>, Error> {
     let unknown = trace
         .programs()
         .iter()

@@ -30,14 +30,14 @@ pub struct CostModel {
     pub per_load: f64,
     /// Compile time of a byte of code, in addition to `per_load`.
     pub per_byte: f64,
-    /// With or without a miss.
+    /// Every transaction takes this time, even without a miss.
     pub per_transaction: f64,
-    /// In addition to compiling.
+    /// Time of a miss in addition to its compile time.
     pub per_miss: f64,
 }
 
 impl CostModel {
-    /// If the trace has measured loads, compile times are those in `counts`.
+    /// If the trace has measured loads, the compile time is that of `counts`.
     pub fn time_us(&self, trace: &Trace, counts: &Counts) -> f64 {
         let compile_us = match trace.measured_loads() {
             [] => self.per_load * counts.loads as f64 + self.per_byte * counts.loaded_bytes as f64,
@@ -86,7 +86,7 @@ impl Fit {
     }
 }
 
-/// Slots in a block of the bootstrap: neighbouring slots depend on one another.
+/// Slots in a block of the bootstrap: neighboring slots depend on one another.
 const BLOCK_SLOTS: usize = 20;
 
 /// Two equations of a slot, as rows for [`fit_two_costs`]: (loads, bytes, compile time) and
@@ -94,15 +94,15 @@ const BLOCK_SLOTS: usize = 20;
 type SlotEquations = [(f64, f64, f64); 2];
 
 /// `loads_by_slot` are (slot, loads, bytes), means over simulated runs at the recorded size, in
-/// order. Only the bytes per load are taken from the simulation, because loads were recorded.
-/// `None` with fewer than two slots that have both times and are in `loads_by_slot`.
+/// order. They give the bytes per load; the loads were recorded. `None` if fewer than two slots have
+/// both times and are in `loads_by_slot`.
 pub fn fit(
     recorded: &[RecordedSlot],
     loads_by_slot: &[(u64, f64, f64)],
     resamples: usize,
     seed: u64,
 ) -> Option<Fit> {
-    let mean_over_slots = mean_bytes_per_load(loads_by_slot);
+    let mean_bytes = mean_bytes_per_load(loads_by_slot);
     let equations = |slot: &RecordedSlot| {
         let index = loads_by_slot
             .binary_search_by_key(&slot.slot, |(number, ..)| *number)
@@ -111,7 +111,7 @@ pub fn fit(
         let bytes_per_load = if simulated_loads > 0.0 {
             simulated_bytes / simulated_loads
         } else {
-            mean_over_slots
+            mean_bytes
         };
         let compile_us = slot.compile_us? as f64;
         let rest_us = slot.cache_us? as f64 - compile_us;
@@ -172,8 +172,8 @@ const REWEIGHTINGS: usize = 8;
 ///
 /// The weight of a row is 1 divided by its expected value `e = first * x + second * y`, because the
 /// variance of a sum grows with the sum: the quasi-likelihood of counts (McCullagh and Nelder
-/// 1989). The solution has `sum of x (z - e) / e = 0`, and the same for `y`. So the fitted total
-/// equals the sum of `z`.
+/// 1989). The solution has `sum of x (z - e) / e = 0`, and the same for `y`. Times the costs, these
+/// add up to `sum of (z - e) = 0`, so the fitted total equals the sum of `z`.
 ///
 /// Rows with an expected value of 0 are left out.
 fn fit_two_costs(rows: &[(f64, f64, f64)]) -> (f64, f64) {
@@ -205,7 +205,7 @@ fn least_squares(rows: impl Iterator<Item = (f64, f64, f64, f64)>) -> (f64, f64)
         yz += weight * y * z;
     }
     let determinant = xx * yy - xy * xy;
-    // About 0 if the columns are proportional, as loads and bytes are for programs of one size.
+    // About 0 if the columns are proportional: loads and bytes are, if all programs have one size.
     if determinant > 1e-9 * xx * yy {
         let first = (xz * yy - yz * xy) / determinant;
         let second = (yz * xx - xz * xy) / determinant;

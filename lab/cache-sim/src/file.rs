@@ -15,7 +15,7 @@
 //! | 6 loads | each: slot, program, microseconds |
 //!
 //! There are at most 2^20 programs, 256 programs in a set, and 2^29 lookups in all calls. Programs
-//! and sets are numbered from 0 in the order of the file. Callers compress, if at all.
+//! and sets are numbered from 0 in the order of the file. The file is not compressed.
 
 mod read;
 
@@ -42,7 +42,7 @@ const HAS_BYTES: u8 = 2;
 const HAS_CODE: u8 = 4;
 const LOADER_SHIFT: u32 = 3;
 
-/// A value's number in the file is its index here.
+/// A value's number in the file is its index in its table.
 const SOURCES: [Source; 4] = [
     Source::Validator,
     Source::Replay,
@@ -59,7 +59,7 @@ const LOADERS: [Option<Loader>; 5] = [
 const SLOT_KINDS: [SlotKind; 3] = [SlotKind::Replayed, SlotKind::Fork, SlotKind::Own];
 const CHANGE_KINDS: [ChangeKind; 2] = [ChangeKind::Deployed, ChangeKind::Closed];
 
-/// Damage to an item loses all items of its record.
+/// Damage to an item loses its whole record, so records are short.
 const MAX_ITEMS_PER_RECORD: usize = 4_096;
 
 /// Appends the records of a growing trace. The fields count what is written already.
@@ -76,7 +76,7 @@ impl<W: Write> Writer<W> {
     pub fn new(mut out: W, trace: &Trace) -> Result<Self, Error> {
         out.write_all(MAGIC)?;
         let meta = trace.meta();
-        let mut writer = Writer::append(out, &Trace::new(meta.clone()));
+        let mut writer = Writer::resume(out, &Trace::new(meta.clone()));
         let mut content = vec![index_of(&SOURCES, &meta.source)];
         for text in [&meta.cluster, &meta.version] {
             push_varint(&mut content, text.len() as u64);
@@ -86,8 +86,8 @@ impl<W: Write> Writer<W> {
         Ok(writer)
     }
 
-    /// Continues a file that ends with the trace's records: see [`PartialRead::end`].
-    pub fn append(out: W, trace: &Trace) -> Self {
+    /// Continues a file with the records of `trace`: see [`PartialRead::end`].
+    pub fn resume(out: W, trace: &Trace) -> Self {
         Writer {
             out,
             programs: trace.programs().len(),
@@ -129,7 +129,7 @@ impl<W: Write> Writer<W> {
             self.write_record(SETS, &content)?;
             self.sets = end;
         }
-        // Changes that came after their slot was written.
+        // A slot's changes may be added after the slot is written.
         self.write_changes(trace, self.slots.checked_sub(1))?;
         for index in self.slots..trace.slots().len() {
             content.clear();

@@ -47,7 +47,7 @@ impl PredictiveInterval {
     ///
     /// Before the factor `1 + 1 / n`, the variance is
     /// `C + D / size_ratio + B (1 + 1 / size_ratio)`. `C` is due to the uncertain cost model, `D`
-    /// to the seed. `B` is the variance between blocks ([`HalfRuns::variance`]), and counts for the
+    /// to the seed. `B` is the variance between blocks (`HalfRuns::variance`), and counts for the
     /// known and for the other blocks.
     pub fn of_other_blocks(values: &[f64], halves: &HalfRuns, size_ratio: f64) -> Option<Self> {
         // The variance due to the seed is proportional to `size_ratio`. That due to the cost model

@@ -1,7 +1,7 @@
 //! Simulates Agave's program cache for the transactions of a run, at any size and with other
 //! policies. A load is a compilation that a lookup caused, never the workload.
 //!
-//! Everything is a pure function of its input and a seed: no file, no clock, no panic on any input.
+//! Results depend only on the input and a seed. Nothing opens a file, uses a clock, or panics.
 //! Programs are numbered without gaps, so that a simulation indexes arrays and computes no hashes.
 
 pub mod agave;
@@ -33,7 +33,7 @@ pub enum Error {
     #[error("the trace contradicts itself: {0}")]
     Contradiction(String),
     #[error(
-        "the rule of the program cache is not known for version {version:?}; it is for Agave 2.0 to 2.3, 3.0, 3.1, and 4.0 to 4.5"
+        "program cache rules are known for Agave 2.0 to 2.3, 3.0, 3.1, and 4.0 to 4.5, but not for version {version:?}"
     )]
     UnknownVersion { version: String },
     #[error(
@@ -46,11 +46,11 @@ pub enum Error {
         missing: usize,
         first: u64,
     },
-    /// The cache's content at the start of the trace decides the answer.
+    /// No size can be predicted, because misses depend on the cache's content at the start.
     #[error(
-        "the recording began after the validator's start, so the cache's content at that time is unknown, and it matters: with \
-         {entries} entries, {empty:.0} misses are predicted from an empty cache, {full:.0} from a full one; fetch more \
-         blocks before the recording"
+        "the recording began after the validator's start with unknown cache content, and the misses depend on this \
+         content: with {entries} entries, {empty:.0} misses are predicted from an empty cache, {full:.0} from a full \
+         one; fetch more blocks before the recording"
     )]
     StartUnknown {
         entries: u64,

@@ -1,4 +1,4 @@
-//! Other eviction policies.
+//! Eviction policies other than Agave's.
 //!
 //! Unlike Agave and [`Policy::Min`], these policies evict in each lookup, so the cache never
 //! exceeds its limit. A deployment compiles the program, as in Agave up to 4.2. Accounts without
@@ -26,8 +26,8 @@ pub enum Policy {
     Agave(CacheRules),
     Lru,
     Fifo,
-    /// Evicts the program with the fewest uses since it was loaded; of several, the least recently
-    /// used.
+    /// Evicts the program with the fewest uses since it was loaded, and on a tie the least recently
+    /// used one.
     Lfu,
     /// Zhang and others 2024.
     Sieve,
@@ -40,8 +40,8 @@ pub enum Policy {
     /// Cherkasova 1998: uses times compile time over size. It may evict a program that was just
     /// loaded.
     Gdsf,
-    /// Belady 1966: evicts the program with the latest next use, even if just loaded. Optimal at a
-    /// limit of entries if no programs are deployed. Not for bytes: see [`least_misses_by_bytes`].
+    /// Belady 1966: evicts the program with the latest next use, even if just loaded. It is optimal
+    /// for a limit of entries if no programs are deployed. [`least_misses_by_bytes`] is for bytes.
     Min,
 }
 
@@ -80,7 +80,7 @@ pub struct Setting {
     pub limit: Limit,
     /// Share of the limit up to which the cache is filled, in percent: 90 in Agave.
     pub fill_percent: u64,
-    /// Whether fees-only transactions look programs up. Agave's rules have their own value.
+    /// Whether fees-only transactions look programs up. Ignored with Agave's rules, which decide.
     pub includes_fees_only: bool,
 }
 
@@ -96,7 +96,7 @@ impl Setting {
 }
 
 pub(crate) trait Replacement {
-    /// Looks a program up; on a miss, admits it. Returns whether it was a hit.
+    /// Looks a program up, and may admit it after a miss. Returns whether it was a hit.
     fn access(&mut self, program: u32, evictions: &mut u64) -> bool;
     fn end_transaction(&mut self, _evictions: &mut u64) {}
     fn contains(&self, program: u32) -> bool;

@@ -20,9 +20,9 @@ const MIN_SAVING: f64 = 0.01;
 
 #[derive(Clone, Copy, PartialEq)]
 pub enum RecordingStart {
-    /// With an empty cache. The trace includes the slots that the validator replays when it starts.
+    /// The cache was empty. The trace includes the slots that the validator replays when it starts.
     ValidatorStart,
-    /// Later, at this slot. The trace's earlier slots warm the cache.
+    /// The recording began later, at this slot. The trace's earlier slots warm the cache.
     Slot(u64),
 }
 
@@ -40,7 +40,7 @@ pub struct PredictionPlan<'a> {
     pub trace: &'a Trace,
     pub rules: CacheRules,
     pub sizes: &'a [u64],
-    /// At least 2 of each size; each run has its own seed.
+    /// Runs of each size, at least 2, with different seeds.
     pub simulated_runs: u64,
     pub base_seed: u64,
     pub threads: usize,
@@ -64,10 +64,11 @@ pub struct SizePrediction {
     pub code_bytes: Option<PredictiveInterval>,
 }
 
+/// Predictions by size.
 #[derive(Debug, Default, PartialEq)]
 pub struct Curve {
     pub sizes: Vec<SizePrediction>,
-    /// Their misses depend on the cache's unknown content when the recording began.
+    /// Not in `sizes`, because misses depend on the cache's unknown content at the start.
     pub sizes_with_unknown_start: Vec<u64>,
 }
 

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// Number of blocks from the root to the replayed block, if the validator votes normally.
 const ROOT_DEPTH: usize = 32;
 
-/// Of the simulated cache.
+/// What the simulated cache contains before the trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum InitialContent {
     Empty,
@@ -34,6 +34,7 @@ pub struct Simulation<'a> {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Outcome {
     pub counts: Counts,
+    /// Loaded at the end.
     pub entries: u64,
     /// Uncompiled code of the programs in the cache at the end. An unknown size counts as 0.
     pub bytes: u64,
@@ -143,7 +144,7 @@ fn look_up<C: Cache>(
     }
 }
 
-/// In the order of `simulations`, for any number of threads.
+/// Returns the outcomes in the order of `simulations`.
 pub fn run_all(simulations: &[Simulation], threads: usize) -> Result<Vec<Outcome>, Error> {
     let next = AtomicUsize::new(0);
     let run_remaining = || {

@@ -8,7 +8,7 @@ pub use variants::with_attack;
 
 /// Program sizes, compile times and a slot's transactions are below this, so that no sum overflows.
 const VALUE_LIMIT: u64 = 1 << 32;
-/// In a transaction: an index of a key has one byte.
+/// Keys of a transaction. The index of a key has one byte.
 pub const MAX_KEYS: usize = 256;
 /// More than a public cluster has. Bounds memory: a program may take only one byte of the file.
 pub const MAX_PROGRAMS: usize = 1 << 20;
@@ -115,7 +115,7 @@ pub struct TraceChange {
     pub kind: ChangeKind,
 }
 
-/// A compilation that a lookup caused.
+/// A compilation that a lookup caused, with its recorded time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MeasuredLoad {
     pub slot: u64,
@@ -204,9 +204,9 @@ impl Trace {
         Ok(number)
     }
 
-    /// `calls` are in block order. Fails if the slot is not after the last slot and after its
-    /// parent. Fails for more calls than transactions, 2^32 transactions, an unknown set, and
-    /// beyond [`MAX_LOOKUPS`].
+    /// `calls` are in block order. The slot must be after the last slot and after its parent. Fails
+    /// otherwise, and for more calls than transactions, 2^32 transactions, an unknown set, and beyond
+    /// [`MAX_LOOKUPS`].
     pub fn add_slot(&mut self, slot: Slot, calls: &[TransactionCall]) -> Result<(), Error> {
         let number = slot.slot;
         if self.slots.last().is_some_and(|last| last.slot >= number) {
@@ -320,7 +320,7 @@ impl Trace {
         &self.slots
     }
 
-    /// Without transactions that looked up no program.
+    /// Only transactions that looked up programs.
     pub fn transactions_of(&self, slot_index: usize) -> &[TransactionCall] {
         let (begin, end) = bounds_of(&self.slot_ends, slot_index);
         self.calls.get(begin..end).unwrap_or(&[])
@@ -368,6 +368,7 @@ fn check_value(number: u64, unit: &str) -> Result<(), Error> {
     }
 }
 
+/// Fails from [`FEES_ONLY`] on, because the flag shares its integer with the number of a set.
 fn to_index(number: usize, unit: &str) -> Result<u32, Error> {
     u32::try_from(number)
         .ok()
@@ -375,7 +376,7 @@ fn to_index(number: usize, unit: &str) -> Result<u32, Error> {
         .ok_or_else(|| Error::Contradiction(format!("more than {} {unit}", FEES_ONLY)))
 }
 
-/// Equal sets are stored once.
+/// Adds equal sets to a trace once.
 #[derive(Debug, Default)]
 pub struct SetInterner {
     number_by_set: HashMap<Box<[u32]>, u32>,

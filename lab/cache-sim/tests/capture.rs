@@ -36,7 +36,7 @@ fn plan<'a>(trace: &'a Trace, version: &str, sizes: &'a [u64]) -> PredictionPlan
 fn a_simulated_run_by_slot_has_the_real_runs_insertions() {
     let (trace, real) = (load(), observed("512.lp"));
     let rules = CacheRules::of("2.1.14").unwrap();
-    let setting = Setting::agave(rules, rules.capacity);
+    let setting = Setting::agave(rules, rules.stock_entries);
     let simulation = Simulation {
         trace: &trace,
         setting,
@@ -175,7 +175,7 @@ fn the_eviction_rule_of_another_version_fails_the_self_test() {
             compile_us: &compile_us,
             ..plan(&trace, version, &[])
         };
-        let counters = self_test(&wrong, rules.capacity, &real).unwrap();
+        let counters = self_test(&wrong, rules.stock_entries, &real).unwrap();
         println!("{version}: {counters:?}");
         assert!(
             !counters.iter().all(CounterPrediction::is_close),

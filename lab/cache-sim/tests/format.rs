@@ -148,7 +148,7 @@ fn a_trace_file_continues_where_a_kill_interrupted_it() {
             partial.damage
         );
         let (mut trace, begin) = (partial.trace, partial.end as usize);
-        let mut writer = Writer::append(whole[..begin].to_vec(), &trace);
+        let mut writer = Writer::resume(whole[..begin].to_vec(), &trace);
         let number = SetInterner::of(&trace).intern(&mut trace, &[]).unwrap();
         let slot = Slot {
             slot: 1 << 50,

@@ -110,7 +110,7 @@ fn compare(
             "it is of version {other_version}, and predictions are for {version}"
         );
     }
-    let cache_capacity = other_recorded.entries.unwrap_or(input.rules.capacity);
+    let cache_capacity = other_recorded.entries.unwrap_or(input.rules.stock_entries);
     let (other_trace, slots_to_compare) = comparison_basis(input, &other_recorded, other)?;
     let trace = other_trace.as_ref().unwrap_or(&input.trace);
     // With too few common slots and no trace of the other run, whole runs are compared.

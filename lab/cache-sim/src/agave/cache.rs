@@ -5,21 +5,21 @@ use crate::{
 };
 use fastrand::Rng;
 
-/// Positions of entries that are not loaded.
+/// Values of [`Entry::position`] without compiled code. In Agave, programs with `NEW` or `CLOSED`
+/// have no entry.
 const NEW: u32 = u32::MAX;
 const UNLOADED: u32 = u32::MAX - 1;
 const TOMBSTONE: u32 = u32::MAX - 2;
-/// No entry: the program is closed.
 const CLOSED: u32 = u32::MAX - 3;
 const LOADED_BELOW: u32 = u32::MAX - 4;
 
-/// Compile time in microseconds, and uses. The draws end at an entry whose score is lower than that
-/// of these values in the current slot.
+/// Compile time in microseconds, and uses. No more entries are drawn once one has a lower score than
+/// an entry with these values and the current slot.
 const DRAW_THRESHOLD: (u64, u64) = (500, 500);
-/// From microseconds, as simulated, to nanoseconds, as in scores.
-const COMPILE_TIME_SCALE: u64 = 1_000;
-/// [`Entry::last_slot`] for the trace's first slot. An unused entry has 0, so it is by far the
-/// oldest.
+/// Scores use nanoseconds.
+const NANOS_PER_MICRO: u64 = 1_000;
+/// [`Entry::last_slot`] for the trace's first slot. An unused entry has 0, and a score adds at most
+/// 128 to the slot, so unused entries have the lowest scores.
 const FIRST_SLOT: u32 = 200;
 
 #[derive(Clone, Copy)]
@@ -42,13 +42,13 @@ pub struct ProgramCache<'a> {
     loaded: Vec<u32>,
     budget: Budget,
     compile_us: &'a [u64],
-    /// Of all loaded entries.
+    /// Sum over all loaded entries.
     weight: u64,
-    /// By program: 1 plus the slot of its last change in this trace, counted like
-    /// `Entry::last_slot`. 0 if it did not change. Before the change, 1 if the first one closes the
-    /// program: it had code until then, although the trace knows it without code.
-    deployment_slots: Vec<u32>,
-    /// (superseded entry, slot of the deployment).
+    /// By program: 1 plus the slot of its last change so far, counted like `Entry::last_slot`.
+    /// Before the first change, 1 if this change closes the program, else 0. A program that the
+    /// trace closes had code until then, but has none in the trace.
+    change_slots: Vec<u32>,
+    /// (entry of an old version, slot of the change that superseded it).
     superseded: Vec<(u32, u32)>,
     first_slot: u64,
     current_slot: u32,
@@ -66,9 +66,9 @@ impl<'a> ProgramCache<'a> {
         seed: u64,
     ) -> Self {
         let programs = trace.programs().len();
-        let mut deployment_slots = vec![0; programs];
+        let mut change_slots = vec![0; programs];
         for change in trace.changes().iter().rev() {
-            deployment_slots[change.program as usize] = (change.kind == ChangeKind::Closed).into();
+            change_slots[change.program as usize] = (change.kind == ChangeKind::Closed).into();
         }
         ProgramCache {
             rules,
@@ -86,7 +86,7 @@ impl<'a> ProgramCache<'a> {
             budget,
             compile_us,
             weight: 0,
-            deployment_slots,
+            change_slots,
             superseded: Vec::new(),
             first_slot: trace.slots().first().map_or(0, |slot| slot.slot),
             current_slot: FIRST_SLOT,
@@ -95,8 +95,8 @@ impl<'a> ProgramCache<'a> {
         }
     }
 
-    /// Sets the uses in `most_used`, which has (program, uses), and loads programs in this order
-    /// until the cache is full.
+    /// `most_used` are (program, uses). All get their uses. The first are loaded until the cache is
+    /// full.
     pub fn fill(&mut self, most_used: &[(u32, u32)]) {
         let mut is_full = false;
         for (program, uses) in most_used {
@@ -158,12 +158,10 @@ impl<'a> ProgramCache<'a> {
     }
 
     fn has_code(&self, program: u32) -> bool {
-        self.trace.programs()[program as usize].has_code
-            || self.deployment_slots[program as usize] > 0
+        self.trace.programs()[program as usize].has_code || self.change_slots[program as usize] > 0
     }
 
-    /// Handles a program that the first lookup found unusable. Returns whether an eviction pass
-    /// follows.
+    /// Handles a lookup that found no compiled code. Returns whether an eviction pass follows.
     fn miss(&mut self, program: u32, counts: &mut Counts) -> bool {
         let stale_after = self.rules.stale_after_slots;
         let load_slot = self.load_slot();
@@ -266,7 +264,7 @@ impl<'a> ProgramCache<'a> {
     fn is_delayed(&mut self, program: u32) -> bool {
         let entry = &mut self.entries[program as usize];
         let is_delayed = self.has_delayed
-            && self.deployment_slots[program as usize] == self.current_slot + 1
+            && self.change_slots[program as usize] == self.current_slot + 1
             && entry.position != NEW;
         if is_delayed && self.rules.counts_delayed_uses {
             entry.uses = entry.uses.saturating_add(1);
@@ -274,6 +272,7 @@ impl<'a> ProgramCache<'a> {
         is_delayed
     }
 
+    /// Unloads old versions that a change before the root superseded, if a newer version exists.
     fn prune(&mut self) {
         let superseded = std::mem::take(&mut self.superseded);
         for (index, (entry, slot)) in superseded.iter().enumerate() {
@@ -294,12 +293,11 @@ impl<'a> ProgramCache<'a> {
         }
     }
 
-    /// The old version becomes a separate entry until a newer one exists and the root passes the
-    /// deployment.
+    /// Makes a loaded old version a separate entry, which [`Self::prune`] unloads later.
     fn supersede(&mut self, program: u32) {
         let old_version = self.entries[program as usize];
         if old_version.position >= LOADED_BELOW
-            || self.deployment_slots[program as usize] == self.current_slot + 1
+            || self.change_slots[program as usize] == self.current_slot + 1
         {
             if old_version.position < LOADED_BELOW {
                 self.unload(old_version.position);
@@ -316,7 +314,7 @@ impl<'a> ProgramCache<'a> {
 
 /// Score in Agave since 4.1: the last slot plus the number of bits of `compile time x uses`.
 fn score(last_slot: u32, compile_us: u64, uses: u64) -> u64 {
-    let weight = u128::from(compile_us) * u128::from(COMPILE_TIME_SCALE) * u128::from(uses);
+    let weight = u128::from(compile_us) * u128::from(NANOS_PER_MICRO) * u128::from(uses);
     u64::from(last_slot) + u64::from(u128::BITS - weight.leading_zeros())
 }
 
@@ -333,7 +331,7 @@ impl Cache for ProgramCache<'_> {
     #[inline]
     fn request_programs(&mut self, programs: &[u32], counts: &mut Counts) {
         let use_slot = self.use_slot();
-        let mut has_loaded = false;
+        let mut evicts = false;
         for program in programs {
             if self.is_delayed(*program) {
                 continue;
@@ -343,10 +341,10 @@ impl Cache for ProgramCache<'_> {
                 entry.uses = entry.uses.saturating_add(1);
                 entry.last_slot = entry.last_slot.max(use_slot);
             } else if self.rules.has_tombstones || self.has_code(*program) {
-                has_loaded |= self.miss(*program, counts);
+                evicts |= self.miss(*program, counts);
             }
         }
-        if has_loaded {
+        if evicts {
             self.evict(counts);
         }
     }
@@ -356,7 +354,7 @@ impl Cache for ProgramCache<'_> {
         self.evict(counts);
         self.supersede(program);
         let entry = &mut self.entries[program as usize];
-        self.deployment_slots[program as usize] = self.current_slot + 1;
+        self.change_slots[program as usize] = self.current_slot + 1;
         self.has_delayed |= kind == ChangeKind::Deployed;
         let deployment = self.rules.deployment;
         if deployment == Deployment::Absent {

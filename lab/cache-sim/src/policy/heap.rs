@@ -1,7 +1,7 @@
 use super::Replacement;
 use crate::{
     Error,
-    cache::{Budget, sizes},
+    cache::{Budget, program_bytes},
     trace::Trace,
 };
 
@@ -14,7 +14,7 @@ struct Heap {
     /// Index of each program in `items`.
     positions: Vec<u32>,
     weights: Vec<u64>,
-    /// Of all programs in it.
+    /// Sum over the programs in the heap.
     weight: u64,
     capacity: u64,
 }
@@ -131,9 +131,8 @@ impl Replacement for Lfu {
     }
 }
 
-/// Evicts the lowest `age + uses x compile time / size`. The age is the priority of the program
-/// that was evicted last, so unused programs fall behind. A program that was just loaded may be
-/// evicted.
+/// Evicts the program with the lowest `age + uses x compile time / size`. The age is the priority of
+/// the program that was evicted last, so unused programs fall behind.
 pub struct Gdsf<'a> {
     heap: Heap,
     compile_us: &'a [u64],
@@ -264,20 +263,20 @@ fn next_uses(trace: &Trace, includes_fees_only: bool, budget: &Budget) -> Vec<u3
     next_uses
 }
 
-/// Lower bound of the misses from a slot on, for all policies with a limit in bytes. The optimum
+/// Lower bound of the misses since `first_slot`, for all policies with a limit in bytes. The optimum
 /// takes too long to compute.
 ///
 /// A hit needs its program in the cache since the last use: it costs the program's size times the
-/// transactions since then. The cache has its capacity times the number of counted transactions.
-/// The bound assumes as many of the cheapest hits as cost no more (Berger, Beckmann and
-/// Harchol-Balter 2018).
+/// transactions since then. All hits together cannot cost more than the capacity times the number of
+/// counted transactions. The bound assumes that the cheapest hits use up this amount (Berger,
+/// Beckmann and Harchol-Balter 2018).
 pub fn least_misses_by_bytes(
     trace: &Trace,
     bytes: u64,
     first_slot: u64,
     includes_fees_only: bool,
 ) -> Result<u64, Error> {
-    let sizes = sizes(trace)?;
+    let sizes = program_bytes(trace)?;
     let first_counted: u32 = (0..trace.slots().len())
         .take_while(|index| trace.slots()[*index].slot < first_slot)
         .map(|index| {
@@ -288,8 +287,8 @@ pub fn least_misses_by_bytes(
                 .count() as u32
         })
         .sum();
-    // The cache can be full after the last uncounted transaction, so its capacity counts from then
-    // on.
+    // Hits may be due to programs cached after the last uncounted transaction, so the capacity
+    // counts since then.
     let begin = first_counted.saturating_sub(1);
     let mut last: Vec<Option<u32>> = vec![None; trace.programs().len()];
     let mut hit_costs: Vec<u128> = Vec::new();
@@ -310,13 +309,13 @@ pub fn least_misses_by_bytes(
         );
     });
     hit_costs.sort_unstable();
-    let mut capacity = u128::from(bytes) * u128::from(end - begin);
+    let mut available = u128::from(bytes) * u128::from(end - begin);
     Ok(counted_lookups
         - hit_costs
             .iter()
             .take_while(|cost| {
-                let remaining = capacity.checked_sub(**cost);
-                capacity = remaining.unwrap_or(0);
+                let remaining = available.checked_sub(**cost);
+                available = remaining.unwrap_or(0);
                 remaining.is_some()
             })
             .count() as u64)

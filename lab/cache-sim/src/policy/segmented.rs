@@ -3,14 +3,14 @@
 use super::{Replacement, queues::Queues};
 use crate::cache::Budget;
 
-/// Queues of ARC. Ghosts are programs that were evicted from a queue.
+/// Queues of ARC. A ghost is a program that was evicted from a queue.
 const ONCE: usize = 0;
 const AGAIN: usize = 1;
 const ONCE_GHOST: usize = 2;
 const AGAIN_GHOST: usize = 3;
 
-/// ARC: a queue of programs used once, and one of programs used again. If a ghost of a queue is
-/// looked up, this queue gets a larger share of the capacity.
+/// ARC has a queue of programs used once, and one of programs used again. A lookup of a ghost
+/// enlarges the share of its queue in the capacity.
 pub struct Arc {
     queues: Queues<4>,
     once_target: f64,
@@ -116,12 +116,12 @@ const MAIN: usize = 1;
 const GHOST: usize = 2;
 const S3_MAX_USES: u8 = 3;
 
-/// S3-FIFO: a small queue for new programs, a main queue for programs used again, and a list of the
-/// programs that the small queue evicted.
+/// S3-FIFO has a small queue for new programs, a main queue for programs used again, and ghosts of
+/// the small queue.
 pub struct S3Fifo {
     queues: Queues<3>,
     small_capacity: u64,
-    /// Also of the list of evicted programs.
+    /// The ghosts have the same capacity.
     main_capacity: u64,
     uses: Vec<u8>,
     /// Before the first eviction, a program that exceeds the small queue enters the main queue.
@@ -246,7 +246,7 @@ impl WTinyLfu {
             queues: Queues::new(budget),
             window_capacity,
             main_capacity,
-            protected_capacity: main_capacity / 5 * 4 + main_capacity % 5 * 4 / 5,
+            protected_capacity: main_capacity * 4 / 5,
             uses: vec![0; programs],
             uses_counted: 0,
             halving_period: 10 * (budget.capacity / mean_weight).max(1),
@@ -272,6 +272,7 @@ impl WTinyLfu {
         }
     }
 
+    /// Returns the number of evicted programs, which may include `candidate`.
     fn admit(&mut self, candidate: u32) -> u64 {
         let mut evicted = 0;
         while self.queues.weight(PROBATION)

@@ -17,8 +17,8 @@ impl Trace {
 
     /// A random half of the blocks of neighboring slots, in order. A block contains whole bursts.
     /// The slots of the half get the numbers of the trace's last slots, because missing numbers
-    /// would age programs. No block is drawn twice: the second time its programs would still be
-    /// cached.
+    /// would age programs. No block is drawn twice, because its programs would still be cached the
+    /// second time.
     pub fn half(&self, seed: u64) -> Result<Trace, Error> {
         let slots = self.slots.len();
         let block_length = self.block_length();
@@ -61,7 +61,7 @@ impl Trace {
     }
 }
 
-/// Adds `per_slot` transactions to every slot, evenly spread. Each calls its own program of median
+/// Adds `per_slot` transactions to every slot, evenly spread. Each calls a new program of median
 /// size: the worst case for a cache that admits everything. Fails beyond 2^31 programs.
 pub fn with_attack(trace: &Trace, per_slot: usize) -> Result<Trace, Error> {
     let mut attacked = trace.without_slots();
