@@ -67,10 +67,11 @@ fn number_and_unit(text: &str) -> (&str, &str) {
     (number, unit.trim())
 }
 
-/// A decimal number times `unit`, without the remaining fraction. `None` if it is not a number.
+/// A decimal number times `unit`, without the remaining fraction. `None` if it is not a number or
+/// has so many digits that a product with 2^40 could overflow.
 fn scaled(number: &str, unit: u64) -> Option<u128> {
     let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));
-    if whole.len() > 18 || fraction.len() > 9 {
+    if whole.len() > 17 || fraction.len() > 9 {
         return None;
     }
     let digits = u32::try_from(fraction.len()).ok()?;
@@ -114,6 +115,11 @@ mod tests {
         ] {
             assert!(parse_size(bad).is_err(), "{bad:?}");
         }
+    }
+
+    #[test]
+    fn a_size_beyond_128_bits_is_refused() {
+        assert!(parse_size("999999999999999999.999999999T").is_err());
     }
 
     #[test]
