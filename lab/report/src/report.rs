@@ -38,7 +38,7 @@ use comparability::Pace;
 use comparison::ArmComparison;
 use faultline_pages::{cells, groups, model};
 use faultline_stats::block_bootstrap::IntervalPlan;
-use faultline_text::{counted, moment, seconds};
+use faultline_text::{counted, seconds, utc};
 use itertools::Itertools;
 use limits::Limits;
 use measured_run::{MeasuredRun, MeasuredRuns};
@@ -269,7 +269,7 @@ fn subtitle(runs: &MeasuredRuns) -> String {
         (Some(run), Some((first, _))) => {
             format!(
                 "{}, recorded for {}",
-                moment(first),
+                utc(first),
                 seconds(run.recording.end_seconds())
             )
         }
@@ -277,8 +277,8 @@ fn subtitle(runs: &MeasuredRuns) -> String {
             "{} of {}, begun from {} to {}",
             counted(runs.all.len() as f64, "run"),
             counted(runs.arms.len() as f64, "arm"),
-            moment(first),
-            moment(last)
+            utc(first),
+            utc(last)
         ),
     }
 }

@@ -7,7 +7,7 @@ use super::PageInfo;
 use crate::sinks::history::History;
 use faultline_metrics::AMBIGUOUS_PREFIX;
 use faultline_status::{Figure, MemoryStatus, SourceStatus, Status, StatusItem, Tone};
-use faultline_text::{bytes_f64, count, counted, escaped, moment, seconds, short};
+use faultline_text::{bytes_f64, count, counted, escaped, seconds, short, utc};
 use std::time::Duration;
 
 pub use answers::status_svg;
@@ -265,7 +265,7 @@ fn source_row(source: &SourceStatus, now: f64) -> String {
 
 fn footer(view: &View<'_>) -> String {
     let tick = view.status.as_ref().map(|status| {
-        let time = moment((status.tick_time * 1e9) as i64);
+        let time = utc((status.tick_time * 1e9) as i64);
         format!("Tick {} at {time}. ", count(status.tick))
     });
     let tick = tick.unwrap_or_default();

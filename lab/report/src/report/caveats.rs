@@ -17,7 +17,7 @@ use faultline_stats::{
     caveat::{self, counts_hits_as_before_4_4, find_separate_arms, outliers_of_arm},
     summary::min_values_for,
 };
-use faultline_text::{counted, moment, number, seconds as seconds_text};
+use faultline_text::{counted, number, seconds as seconds_text, utc};
 use itertools::Itertools;
 use std::fmt::Display;
 
@@ -319,7 +319,7 @@ fn clock_step_caveat(run: &MeasuredRun) -> Option<WhatAndRemedy> {
         let at = recording
             .origin_unix_ns
             .saturating_add((step.at * 1e9) as i64);
-        format!("{} at {}", super::timeline::clock_step(step), moment(at))
+        format!("{} at {}", super::timeline::clock_step(step), utc(at))
     };
     let steps = recording.clock_steps.iter().map(step).collect_vec();
     let steps = first_texts(&steps, ", ", "more time");

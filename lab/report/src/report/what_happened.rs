@@ -10,7 +10,7 @@ use crate::{
 };
 use faultline_phase::phase_name;
 use faultline_stats::summary::summary;
-use faultline_text::{moment, number, seconds as duration};
+use faultline_text::{number, seconds as duration, utc};
 use itertools::Itertools;
 
 /// In each table of stalls, events and gaps.
@@ -317,7 +317,7 @@ fn stall_table(runs: &MeasuredRuns) -> Table {
         let all = run.lifecycle.stalls.iter().take(MAX_ROWS_PER_RUN);
         stalls.rows.extend(all.map(|stall| {
             let began = (stall.span.from * 1e9) as i64;
-            let began = moment(recording.origin_unix_ns.saturating_add(began));
+            let began = utc(recording.origin_unix_ns.saturating_add(began));
             let phase = text_cell(phase_name(stall.phase));
             let cells = span_cells(stall.span).into_iter();
             row(&run.name, cells.chain([Cell::Text(began), phase]))
