@@ -4,7 +4,7 @@ mod time;
 
 pub use foreign::{clean, escaped, is_unsafe_char, path};
 pub use parse::{parse_size, parse_time};
-pub use time::{day, duration, seconds, stamp, utc};
+pub use time::{date, duration, file_time, seconds, utc};
 
 /// `12,345`.
 pub fn count(number: u64) -> String {
@@ -200,7 +200,7 @@ mod tests {
         assert_eq!(sizes.map(size), said);
         assert_eq!(utc(1_700_000_000_000_000_000), "2023-11-14 22:13:20 UTC");
         assert_eq!(
-            (utc(-1), stamp(951_827_696_000_000_000)),
+            (utc(-1), file_time(951_827_696_000_000_000)),
             (
                 "1969-12-31 23:59:59 UTC".to_owned(),
                 "20000229T123456Z".to_owned()

@@ -8,12 +8,12 @@ pub fn utc(unix_ns: i64) -> String {
 }
 
 /// `2026-01-31`.
-pub fn day(unix_ns: i64) -> String {
+pub fn date(unix_ns: i64) -> String {
     in_utc(unix_ns, "%Y-%m-%d")
 }
 
-/// `20260131T235959Z`, for names of files.
-pub fn stamp(unix_ns: i64) -> String {
+/// `20260131T235959Z`, in UTC.
+pub fn file_time(unix_ns: i64) -> String {
     in_utc(unix_ns, "%Y%m%dT%H%M%SZ")
 }
 

@@ -3,7 +3,7 @@ use super::{
     missing_evidence_text, too_early_text, worst,
 };
 use crate::thresholds as t;
-use faultline_text::{bytes_f64, day, percent, seconds, short};
+use faultline_text::{bytes_f64, date, percent, seconds, short};
 
 const GIB: f64 = (1_u64 << 30) as f64;
 
@@ -122,9 +122,9 @@ fn headroom_clause(inputs: &AnswerInputs) -> Option<String> {
 }
 
 fn forecast_clause(forecast: &LimitForecast) -> String {
-    let day = |unix: f64| day((unix * 1e9) as i64);
-    let [expected, earliest] = [forecast.expected, forecast.earliest].map(day);
-    let latest = forecast.latest.map_or("later".to_owned(), day);
+    let date = |unix: f64| date((unix * 1e9) as i64);
+    let [expected, earliest] = [forecast.expected, forecast.earliest].map(date);
+    let latest = forecast.latest.map_or("later".to_owned(), date);
     let joining_words = if forecast.latest.is_some() {
         "to"
     } else {

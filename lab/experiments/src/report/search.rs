@@ -20,7 +20,7 @@ use faultline_pages::{
 use faultline_report::run::{Run, Signal};
 use faultline_stats::summary::mean;
 use faultline_status::RamEvidence;
-use faultline_text::{day, utc};
+use faultline_text::{date, utc};
 pub use sentences::headline;
 use std::collections::BTreeMap;
 
@@ -110,7 +110,7 @@ impl<'e> SearchReport<'e> {
             proven_bytes: base.saturating_add(high),
             interval_bytes: [low, high].map(|headroom| base.saturating_add(headroom)),
             release: self.release.clone(),
-            measured: day(*last_unix_ns),
+            measured: date(*last_unix_ns),
         })
     }
 
