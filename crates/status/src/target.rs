@@ -9,7 +9,7 @@ use faultline_metrics::{
     AMBIGUOUS_PREFIX, Reading, Source, Stamp,
     metrics::{cgroup, daemon, process as p, validator as v},
 };
-use faultline_text::{seconds, short, utc};
+use faultline_text::{duration_f64, short, utc};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -290,7 +290,7 @@ fn facts(readings: Readings<'_>, info: &Reading, name: Option<&str>, now: Stamp)
         .active_label(&v::CONSENSUS)
         .zip(readings.active_label(&v::CONSENSUS_SIGN));
     let first_facts = [
-        ("Running for", running.map(seconds)),
+        ("Running for", running.map(duration_f64)),
         ("Started", start.map(|start| utc((start * 1e9) as i64))),
         (
             "Consensus",

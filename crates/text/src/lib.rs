@@ -4,7 +4,7 @@ mod time;
 
 pub use foreign::{clean, escaped, is_unsafe_char, path};
 pub use parse::{parse_size, parse_time};
-pub use time::{date, duration, file_time, seconds, utc};
+pub use time::{date, duration, duration_f64, file_time, utc};
 
 /// `12,345`.
 pub fn count(number: u64) -> String {
@@ -156,14 +156,12 @@ mod tests {
     use super::*;
 
     use proptest::prelude::*;
-    use std::time::Duration;
 
     const MIB: u64 = 1 << 20;
 
     #[test]
     fn lengths_counts_and_bytes_are_short_and_have_units() {
-        let seconds = |s| duration(Duration::from_secs_f64(s));
-        let said = [0.25, 1.0, 3.5, 59.98, 65.0, 43_200.0, 90_000.0].map(seconds);
+        let said = [0.25, 1.0, 3.5, 59.98, 65.0, 43_200.0, 90_000.0].map(duration_f64);
         assert_eq!(
             said,
             [
@@ -224,7 +222,7 @@ mod tests {
         }
         assert_eq!([0.0, 0.004, 0.48].map(percent), ["0 %", "0.4 %", "48 %"]);
         assert_eq!(
-            [0.000_34, 0.402, 3.51, -1.0, f64::NAN].map(seconds),
+            [0.000_34, 0.402, 3.51, -1.0, f64::NAN].map(duration_f64),
             ["0.34 ms", "402 ms", "3.5 s", "0 ms", "0 ms"]
         );
     }
@@ -254,7 +252,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_number_can_be_formatted(value in any::<f64>()) {
-            for text in [short(value), percent(value), seconds(value), bytes_f64(value)] {
+            for text in [short(value), percent(value), duration_f64(value), bytes_f64(value)] {
                 prop_assert!(!text.is_empty());
             }
         }

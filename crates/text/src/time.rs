@@ -44,7 +44,7 @@ fn two_units((large, large_unit): (u64, &str), (small, small_unit): (u64, &str))
     }
 }
 
-/// [`duration`] of a number of seconds; `0 ms` if the number is negative or not finite.
-pub fn seconds(seconds: f64) -> String {
+/// [`duration`] of seconds; `0 ms` if they are negative or not finite.
+pub fn duration_f64(seconds: f64) -> String {
     duration(Duration::try_from_secs_f64(seconds).unwrap_or_default())
 }

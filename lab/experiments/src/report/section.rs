@@ -15,7 +15,7 @@ use faultline_pages::{
     cells::{self, GIB, count, number_or, table, text_cell, text_or, without_missing_columns},
     model::{Block, Cell, Section, Table},
 };
-use faultline_text::{counted, seconds, utc};
+use faultline_text::{counted, duration_f64, utc};
 use itertools::Itertools;
 
 const MAX_ROWS: usize = 1000;
@@ -265,7 +265,7 @@ fn schedule_row(experiment: &Experiment, turn: &Turn, scheduled: &ScheduledRun) 
     };
     let took = begun
         .zip(ended)
-        .map(|(begun, (_, ended))| seconds(ended.saturating_sub(begun) as f64 / 1e9));
+        .map(|(begun, (_, ended))| duration_f64(ended.saturating_sub(begun) as f64 / 1e9));
     vec![
         count(scheduled.run as usize),
         count(turn.number as usize),
