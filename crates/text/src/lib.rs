@@ -1,10 +1,10 @@
-mod foreign;
 mod parse;
 mod time;
+mod untrusted;
 
-pub use foreign::{clean, escaped, is_unsafe_char, path};
 pub use parse::{parse_size, parse_time};
 pub use time::{date, duration, duration_f64, file_time, utc};
+pub use untrusted::{clean, escaped, is_unsafe_char, path};
 
 /// `12,345`.
 pub fn count(number: u64) -> String {
