@@ -87,7 +87,8 @@ pub fn bytes(number: u64) -> String {
     let mut value = number as f64;
     let mut unit = "B";
     for larger in units {
-        if value < 1024.0 {
+        // From here on, one decimal rounds to 1024.0.
+        if value < 1023.95 {
             break;
         }
         value /= 1024.0;
@@ -179,8 +180,8 @@ mod tests {
             ["0", "999", "1,000", "1,234,567"]
         );
         assert_eq!(
-            [0, 1023, 1024, 97_900_000].map(bytes),
-            ["0 B", "1023 B", "1.0 KiB", "93.4 MiB"]
+            [0, 1023, 1024, MIB - 1, 97_900_000].map(bytes),
+            ["0 B", "1023 B", "1.0 KiB", "1.0 MiB", "93.4 MiB"]
         );
         let sizes = [
             1550 << 20,
