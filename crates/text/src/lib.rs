@@ -11,7 +11,7 @@ pub fn count(number: u64) -> String {
     grouped(&number.to_string())
 }
 
-/// With thousands in groups and a real minus: `−1,234.50`. `not a number` if it is not finite.
+/// `−1,234.50`, with the sign U+2212; `not a number` if `value` is not finite.
 pub fn number(value: f64, decimals: usize) -> String {
     if !value.is_finite() {
         return "not a number".to_owned();
@@ -25,8 +25,8 @@ pub fn number(value: f64, decimals: usize) -> String {
     format!("{sign}{}{point}{fraction}", grouped(whole))
 }
 
-/// Two decimals, one from 10 on, none from 100 on, without zeros at the end: `0.42`, `12.5`,
-/// `1,240`. A positive value that rounds to zero is `<0.01`.
+/// At most two decimals, one from 10 on, none from 100 on: `0.42`, `12.5`, `1,240`. A positive
+/// value that rounds to zero is `<0.01`.
 pub fn short(value: f64) -> String {
     let decimals = match value.abs() {
         ..9.995 => 2,
@@ -56,7 +56,7 @@ pub fn lines(texts: &[String]) -> String {
     texts.iter().map(|text| format!("{text}\n")).collect()
 }
 
-/// `0.42 %`, `99.7 %` of a share.
+/// `0.42 %` for a share of 0.0042.
 pub fn percent(share: f64) -> String {
     format!("{} %", short(share * 100.0))
 }
@@ -101,13 +101,13 @@ pub fn bytes(number: u64) -> String {
     }
 }
 
-/// [`bytes`] of a number that a metric holds.
+/// [`bytes`] of the value of a metric.
 pub fn bytes_f64(number: f64) -> String {
     bytes(number as u64)
 }
 
-/// A configured size: `1550 MiB`, `1.5 TiB`. Uses the largest unit, or the next smaller one, if two
-/// decimals are then exact. Otherwise the size is rounded to two decimals of the largest unit.
+/// A configured size: `1550 MiB`, `1.5 TiB`. Of the two largest units that fit, uses the first in
+/// which two decimals are exact. If neither is, rounds in the largest.
 pub fn size(number: u64) -> String {
     let units = [("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10), ("B", 0)];
     let candidates = || units.into_iter().filter(|(_, shift)| number >> shift > 0);
