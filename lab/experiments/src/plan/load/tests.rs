@@ -304,7 +304,7 @@ fn toml_syntax_errors_are_reported_once_per_line() {
     let found = mistakes(&with("{ledger}\"]", "{ledger}\""));
     assert_eq!(found.len(), 1, "{found:#?}");
     assert!(
-        found[0].contains("plan.toml:6: ") && found[0].contains("may lack its end"),
+        found[0].contains("plan.toml:6: ") && found[0].contains("may not be closed"),
         "{found:#?}"
     );
 }
