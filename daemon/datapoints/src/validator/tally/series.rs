@@ -106,7 +106,7 @@ static CATALOG: LazyLock<Catalog> = LazyLock::new(|| {
         series: SeriesList(Vec::new()),
         by_datapoint: HashMap::default(),
     };
-    for metric in metrics::all() {
+    for metric in metrics::exported() {
         for datapoint in metric.datapoints {
             for input in datapoint.series {
                 let index = catalog
