@@ -68,7 +68,7 @@ pub struct SeriesInput {
     pub amount: Amount,
     /// Counts only points with these values of tags or text fields. An empty value requires that
     /// the tag or field is missing.
-    pub only: &'static [(&'static str, &'static str)],
+    pub conditions: &'static [(&'static str, &'static str)],
     /// In the order of [`Metric::label_names`].
     pub label_values: &'static [&'static str],
 }
@@ -82,7 +82,7 @@ pub enum Amount {
     /// The same number for every point.
     PerPoint(u64),
     /// Nothing: the series is there at 0 once a point has the field.
-    Presence(&'static str),
+    Zero(&'static str),
 }
 
 #[derive(Debug)]
@@ -116,7 +116,7 @@ macro_rules! section {
     ($title:literal, $about:literal; $(
         $id:ident = $kind:expr, $unit:ident, $name:literal [$($label:literal),*] $help:literal from $origin:literal
         $($(initially $initial:literal)? of $($point:literal)|+ $(by $slot:literal)? { $(
-            $($prefix:ident)? $amount:literal $(where $tag:literal = $only:literal)* $(as $($value:literal)+)?
+            $($prefix:ident)? $amount:literal $(where $tag:literal = $text:literal)* $(as $($value:literal)+)?
         ),* })*;
     )*) => {
         #[allow(unused_imports, reason = "a section need not be made of datapoints")]
@@ -138,7 +138,7 @@ macro_rules! section {
                     slot: optional!($($slot)?),
                     series: &[$(SeriesInput {
                         amount: amount!($($prefix)? $amount),
-                        only: &[$(($tag, $only)),*],
+                        conditions: &[$(($tag, $text)),*],
                         label_values: &[$($($value),+)?],
                     }),*],
                 }),*],
@@ -166,7 +166,7 @@ macro_rules! amount {
         crate::Amount::PerPoint($count)
     };
     (zero $key:literal) => {
-        crate::Amount::Presence($key)
+        crate::Amount::Zero($key)
     };
 }
 
