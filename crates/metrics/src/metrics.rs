@@ -67,6 +67,11 @@ mod tests {
                 "{}",
                 metric.name
             );
+            assert!(
+                metric.kind != Kind::Info || metric.unit == Unit::Flag,
+                "{}",
+                metric.name
+            );
             let stem = metric.name.trim_end_matches("_total");
             match metric.unit {
                 Unit::Bytes => assert!(stem.ends_with("_bytes"), "{}", metric.name),

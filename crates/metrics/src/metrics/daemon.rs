@@ -3,7 +3,7 @@ use crate::{LATENESS_BOUNDS, metric::section};
 section! {
     "The daemon itself",
     "The observer is observed: its cost, its punctuality, and everything it could not read.";
-    BUILD_INFO = Info, Count, "faultline_build_info" ["version"]
+    BUILD_INFO = Info, Flag, "faultline_build_info" ["version"]
         "The daemon's version."
         from "the build";
     DEMO = Gauge, Flag, "faultline_demo" []

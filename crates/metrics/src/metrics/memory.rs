@@ -18,7 +18,7 @@ section! {
     LEVEL_DIRTY = Gauge, Bytes, "agave_memory_level_dirty_bytes" ["level"]
         "Page cache of the level that must be written before it can be dropped. It is not counted as unreclaimable."
         from "file_dirty of memory.stat (v1: total_dirty); Dirty of meminfo";
-    LEVEL_INFO = Info, Count, "agave_memory_level_info" ["level", "path"]
+    LEVEL_INFO = Info, Flag, "agave_memory_level_info" ["level", "path"]
         "What the level is: the path of the cgroup, or the list of nodes."
         from "/proc/PID/cgroup, Mems_allowed_list of /proc/PID/status";
     BINDING = Gauge, Flag, "agave_memory_binding_level" ["level"]

@@ -6,7 +6,7 @@ section! {
     UP = Gauge, Flag, "agave_up" []
         "1 while a validator process is followed, 0 while none is found."
         from "the search for the target";
-    TARGET_INFO = Info, Count, "agave_target_info" ["exe", "comm", "version", "client", "cluster", "identity", "cgroup", "experiment", "arm", "run"]
+    TARGET_INFO = Info, Flag, "agave_target_info" ["exe", "comm", "version", "client", "cluster", "identity", "cgroup", "experiment", "arm", "run"]
         "What is being followed; a label is empty while its value is unknown."
         from "/proc/PID, JSON-RPC getVersion and getIdentity, configuration";
     START_TIME = Gauge, Seconds, "agave_process_start_time_seconds" []
