@@ -124,23 +124,13 @@ pub fn size(number: u64) -> String {
     )
 }
 
-pub fn table(headings: &[&str], rows: Vec<Vec<String>>) -> String {
-    let mut all = vec![
-        headings
-            .iter()
-            .map(|head| (*head).to_owned())
-            .collect::<Vec<_>>(),
-    ];
-    all.extend(rows);
+pub fn table(headings: &[&str], mut rows: Vec<Vec<String>>) -> String {
+    rows.insert(0, headings.iter().map(|head| (*head).to_owned()).collect());
     let width = |column: usize| {
-        all.iter()
-            .filter_map(|row| row.get(column))
-            .map(|cell| cell.chars().count())
-            .max()
+        let cells = rows.iter().filter_map(|row| row.get(column));
+        cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
     };
-    let widths: Vec<usize> = (0..headings.len())
-        .map(|column| width(column).unwrap_or(0))
-        .collect();
+    let widths: Vec<usize> = (0..headings.len()).map(width).collect();
     let line = |row: &Vec<String>| {
         let cells: Vec<String> = row
             .iter()
@@ -149,7 +139,7 @@ pub fn table(headings: &[&str], rows: Vec<Vec<String>>) -> String {
             .collect();
         cells.join("  ").trim_end().to_owned() + "\n"
     };
-    all.iter().map(line).collect()
+    rows.iter().map(line).collect()
 }
 
 #[cfg(test)]
@@ -226,6 +216,13 @@ mod tests {
             [0.000_34, 0.402, 3.51, -1.0, f64::NAN].map(duration_f64),
             ["0.34 ms", "402 ms", "3.5 s", "0 ms", "0 ms"]
         );
+    }
+
+    #[test]
+    fn table_columns_fit_their_widest_cell() {
+        let rows = [["a", "12"], ["über", ""]].map(|row| row.map(str::to_owned).to_vec());
+        let expected = "name  n\na     12\nüber\n";
+        assert_eq!(table(&["name", "n"], rows.to_vec()), expected);
     }
 
     #[test]
