@@ -45,10 +45,10 @@ fn every_field_that_feeds_a_metric_is_compared() {
             .flat_map(|name| datapoint.series.iter().map(move |input| (name, input)))
         {
             let key = match input.amount {
-                Amount::Field { key, .. } | Amount::Presence(key) => key,
+                Amount::Field { key, .. } | Amount::Zero(key) => key,
                 Amount::PerPoint(_) => "(any)",
             };
-            for key in input.only.iter().map(|(key, _)| *key).chain([key]) {
+            for key in input.conditions.iter().map(|(key, _)| *key).chain([key]) {
                 declared += 1;
                 let line = format!("{name} {key}");
                 assert!(read.contains(line.as_str()), "{line} is missing");

@@ -6,15 +6,15 @@ pub static TIME_BOUNDS: [f64; 16] = [
     5.0, 10.0,
 ];
 
-/// Upper bounds for times within a slot of 200 to 400 ms, in seconds: a vote, a finalization.
+/// Upper bounds in seconds for delays of votes and finalizations. A slot lasts 0.2 to 0.4 s.
 pub static SLOT_BOUNDS: [f64; 9] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6];
 
-/// [`TIME_BOUNDS`] up to 1 s, for the lateness of a tick: a later tick counts as missed.
+/// [`TIME_BOUNDS`] up to 1 s, for the lateness of a tick.
 pub static LATENESS_BOUNDS: [f64; 13] = [
     0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0,
 ];
 
-/// Seconds in fixed and in exponential buckets. Never falls.
+/// Counts durations in fixed and in exponential buckets.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Histogram {
     bounds: &'static [f64],
@@ -71,7 +71,7 @@ impl Histogram {
         &self.native
     }
 
-    /// (upper bound, values of this bucket alone), ascending; the last bound is infinite.
+    /// (upper bound, count of this bucket), ascending; the last bound is infinite.
     pub fn buckets(&self) -> impl Iterator<Item = (f64, u64)> + '_ {
         self.bounds
             .iter()

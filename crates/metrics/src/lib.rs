@@ -1,9 +1,8 @@
 //! The metrics and their readings.
 //!
-//! Every metric of the product exists once, here: its name, kind, unit, labels, help and origin
-//! ([`metrics`]). What one tick of the daemon yields is here too: readings of those metrics,
-//! grouped by the source that took them, with the problems it met ([`Tick`], [`Batch`],
-//! [`Reading`], [`Problem`]).
+//! This crate defines each metric once: name, kind, unit, labels, help and origin ([`metrics`]). It
+//! also has the type of a [`Tick`] of the daemon: for each [`Source`], a [`Batch`] of [`Reading`]s
+//! and [`Problem`]s.
 //!
 //! Plain data: no files, no network, no clock.
 //!

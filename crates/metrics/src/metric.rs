@@ -21,7 +21,7 @@ impl Kind {
 }
 
 crate::named_enum! {
-    /// Bytes, seconds, ratios and SOL end the metric's name, before `_total`.
+    /// A metric in bytes or seconds ends in the name of its unit, before `_total`.
     pub enum Unit {
         Count = "count",
         Bytes = "bytes",
@@ -42,33 +42,33 @@ pub struct Metric {
     pub unit: Unit,
     pub label_names: &'static [&'static str],
     pub help: &'static str,
-    /// Source of the value, its first kernel or Agave version, and when it is absent.
+    /// Source of the value, the first kernel or Agave version with it, and when it is absent.
     pub origin: &'static str,
     /// The datapoints that feed the metric. Empty if other code computes it.
     pub datapoints: &'static [Datapoint],
 }
 
-/// A datapoint that feeds a metric. A counter sums its fields, a gauge has their newest values, and
-/// a histogram counts each value.
+/// A kind of report of the validator that feeds a metric. One report is a point. A counter sums the
+/// values of points, a gauge has the newest value, and a histogram counts each value.
 #[derive(Debug, PartialEq)]
 pub struct Datapoint {
     /// All names of the datapoint: versions or phases of the validator may use different names.
     pub names: &'static [&'static str],
     /// Value of the series before the first point. `None`: the series are absent until then.
     pub initial: Option<u64>,
-    /// The field with the slot. A slot that is reported again adds only what exceeds its highest
-    /// value so far.
+    /// The field with the slot. If a slot is reported again, the series grows only by the excess
+    /// over the highest value of that slot.
     pub slot: Option<&'static str>,
     pub series: &'static [SeriesInput],
 }
 
-/// A series of the metric, and what feeds it.
+/// How the points of a datapoint feed one series.
 #[derive(Debug, PartialEq)]
 pub struct SeriesInput {
     pub amount: Amount,
-    /// Counts only points with these values of tags or text fields. An empty value requires that
-    /// the tag or field is missing.
-    pub only: &'static [(&'static str, &'static str)],
+    /// Tags or text fields, and the values that a point must have. An empty value requires that the
+    /// tag or field is missing.
+    pub conditions: &'static [(&'static str, &'static str)],
     /// In the order of [`Metric::label_names`].
     pub label_values: &'static [&'static str],
 }
@@ -81,8 +81,8 @@ pub enum Amount {
     Field { key: &'static str, factor: u64 },
     /// The same number for every point.
     PerPoint(u64),
-    /// Nothing: the series is there at 0 once a point has the field.
-    Presence(&'static str),
+    /// 0 for a point with this field, so that the series exists.
+    Zero(&'static str),
 }
 
 #[derive(Debug)]
@@ -92,31 +92,30 @@ pub struct Section {
     pub metrics: &'static [&'static Metric],
 }
 
-/// Declares a section: each metric becomes a `static`, and none can be left out of the section's
-/// list.
+/// Declares each metric of a section as a `static`, and lists all of them in `SECTION`.
 ///
-/// `of` names the fields of datapoints that a metric is made of. The daemon needs nothing else to
-/// export and record it:
+/// `of` names the datapoints and fields that feed a metric. Such a metric needs no other code in the
+/// daemon:
 ///
 /// ```text
-/// of "datapoint" | "another name of it" {
+/// of "datapoint" | "other name of this datapoint" {
 ///     "key",                            a field
 ///     "key" as "value",                 the series with this value of the metric's label
 ///     us "key",                         a field in microseconds, for a metric of seconds
-///     "key" where "tag" = "value",      only of points with this tag or text field
-///     points 1                          this for each point
-///     zero "key"                        0, so that the series is present
+///     "key" where "tag" = "value",      only from points with this tag or text field
+///     points 1                          1 for each point
+///     zero "key"                        0 for each point with this field
 /// }
 /// ```
 ///
-/// With `of "datapoint" by "slot"` a repeated slot adds only what exceeds its highest value.
+/// `of "datapoint" by "slot"` sets [`Datapoint::slot`](crate::Datapoint::slot).
 ///
-/// A series is absent before the first point. With `initially 0 of` it is there at 0.
+/// A series is absent before the first point. With `initially 0 of`, it is 0.
 macro_rules! section {
     ($title:literal, $about:literal; $(
         $id:ident = $kind:expr, $unit:ident, $name:literal [$($label:literal),*] $help:literal from $origin:literal
         $($(initially $initial:literal)? of $($point:literal)|+ $(by $slot:literal)? { $(
-            $($prefix:ident)? $amount:literal $(where $tag:literal = $only:literal)* $(as $($value:literal)+)?
+            $($prefix:ident)? $amount:literal $(where $tag:literal = $text:literal)* $(as $($value:literal)+)?
         ),* })*;
     )*) => {
         #[allow(unused_imports, reason = "a section need not be made of datapoints")]
@@ -138,7 +137,7 @@ macro_rules! section {
                     slot: optional!($($slot)?),
                     series: &[$(SeriesInput {
                         amount: amount!($($prefix)? $amount),
-                        only: &[$(($tag, $only)),*],
+                        conditions: &[$(($tag, $text)),*],
                         label_values: &[$($($value),+)?],
                     }),*],
                 }),*],
@@ -166,7 +165,7 @@ macro_rules! amount {
         crate::Amount::PerPoint($count)
     };
     (zero $key:literal) => {
-        crate::Amount::Presence($key)
+        crate::Amount::Zero($key)
     };
 }
 

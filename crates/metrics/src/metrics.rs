@@ -12,6 +12,7 @@ pub mod votes;
 
 use crate::{Metric, Section};
 
+/// Chapters of docs/METRICS.md. Metrics of [`recorded`] are in none.
 pub static SECTIONS: [&Section; 10] = [
     &process::SECTION,
     &pools::SECTION,
@@ -25,7 +26,7 @@ pub static SECTIONS: [&Section; 10] = [
     &daemon::SECTION,
 ];
 
-pub fn all() -> impl Iterator<Item = &'static Metric> {
+pub fn exported() -> impl Iterator<Item = &'static Metric> {
     SECTIONS
         .iter()
         .flat_map(|section| section.metrics.iter().copied())
@@ -40,7 +41,7 @@ mod tests {
     #[test]
     fn every_metric_name_is_unique_and_has_a_known_prefix() {
         let mut seen = HashSet::new();
-        for metric in all() {
+        for metric in exported() {
             assert!(seen.insert(metric.name), "{} twice", metric.name);
             let prefixed = ["agave_", "faultline_", "process_"]
                 .iter()
@@ -51,7 +52,7 @@ mod tests {
 
     #[test]
     fn metric_names_end_with_their_unit_and_kind_suffix() {
-        for metric in all() {
+        for metric in exported() {
             let total = metric.name.ends_with("_total");
             assert_eq!(
                 total,
@@ -63,6 +64,11 @@ mod tests {
             assert_eq!(
                 metric.name.ends_with("_info"),
                 metric.kind == Kind::Info,
+                "{}",
+                metric.name
+            );
+            assert!(
+                metric.kind != Kind::Info || metric.unit == Unit::Flag,
                 "{}",
                 metric.name
             );
@@ -81,7 +87,7 @@ mod tests {
 
     #[test]
     fn no_label_has_values_that_grow_over_time() {
-        for metric in all() {
+        for metric in exported() {
             for label in metric.label_names {
                 assert!(
                     !["pid", "tid", "slot", "epoch"].contains(label),
@@ -96,7 +102,7 @@ mod tests {
     /// `exported_` and the name.
     #[test]
     fn no_label_is_one_that_a_scrape_adds() {
-        for metric in all() {
+        for metric in exported() {
             for label in metric.label_names {
                 let added = ["job", "instance"].contains(label) || label.starts_with("exported_");
                 assert!(!added, "{} carries {label}", metric.name);
@@ -106,7 +112,7 @@ mod tests {
 
     #[test]
     fn every_metric_has_help_and_source_texts() {
-        for metric in all() {
+        for metric in exported() {
             assert!(
                 metric.help.ends_with('.') && metric.help.len() > 15,
                 "{}: {}",
@@ -124,7 +130,7 @@ mod tests {
 
     #[test]
     fn metric_definitions_match_their_labels_and_sources() {
-        for metric in all() {
+        for metric in exported() {
             for datapoint in metric.datapoints {
                 assert!(
                     datapoint

@@ -1,4 +1,4 @@
-/// Declares an enum whose `name()` is a label value, or a word in a file.
+/// Declares an enum with a text for each variant, for labels, files and messages.
 #[macro_export]
 macro_rules! named_enum {
     (

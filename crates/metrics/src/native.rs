@@ -12,16 +12,17 @@ const BOUND_FACTORS: [f64; BUCKETS_PER_DOUBLING as usize] = [
     1.8340080864093424,
 ];
 
+/// The bucket above the zero threshold.
 const FIRST_INDEX: i32 = -14 * BUCKETS_PER_DOUBLING + 1;
 
 /// The bucket that ends at 2^6 s.
 const LAST_INDEX: i32 = 6 * BUCKETS_PER_DOUBLING;
 
-/// Exponential buckets of seconds: 160 from 61 µs to 64 s.
+/// Exponential buckets of seconds, for a native histogram of Prometheus: 160 from 61 µs to 64 s.
 ///
-/// Bucket `i` holds values above 2^((i-1)/8) up to 2^(i/8). Values up to the zero threshold go to
-/// the zero bucket. Values above 64 s go to the last one: native histograms have no bucket without
-/// an upper bound.
+/// Bucket `i` counts values above 2^((i-1)/8) up to 2^(i/8). The zero bucket counts values up to the
+/// zero threshold. The last bucket also counts values above 64 s: a native histogram has no bucket
+/// without an upper bound.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NativeBuckets {
     zero: u64,
@@ -32,8 +33,7 @@ pub struct NativeBuckets {
 impl NativeBuckets {
     /// Prometheus' schema: each bound is 2^(2^-schema) times the one before, here 2^(1/8): +9 %.
     pub const SCHEMA: i32 = 3;
-    /// Upper bound of the zero bucket in seconds: 2^-14 s, or 61 µs. The same histogram's
-    /// classic buckets begin at 0.1 ms.
+    /// Upper bound of the zero bucket in seconds: 2^-14 s, or 61 µs.
     pub const ZERO_THRESHOLD: f64 = 1.0 / 16384.0;
 
     pub(crate) fn new() -> Self {
@@ -65,7 +65,7 @@ impl NativeBuckets {
         self.zero
     }
 
-    /// (index, own count) of every bucket that is not empty, ascending.
+    /// (index, count) of every bucket that is not empty, ascending.
     pub fn filled(&self) -> impl Iterator<Item = (i32, u64)> + '_ {
         (FIRST_INDEX..)
             .zip(self.counts.iter().copied())
@@ -73,8 +73,8 @@ impl NativeBuckets {
     }
 }
 
-/// The bucket of a finite value above the zero threshold. It compares exponent and fraction,
-/// because a logarithm may be off by one near a bound.
+/// The bucket of a finite value above the zero threshold. Compares exponent and
+/// fraction, because near a bound a logarithm may give the next bucket.
 fn bucket_index(seconds: f64) -> i32 {
     const FRACTION_MASK: u64 = (1 << 52) - 1;
     let bits = seconds.to_bits();

@@ -9,7 +9,7 @@ use std::{
 #[derive(Debug, Clone, Eq)]
 pub enum LabelText {
     Fixed(&'static str),
-    /// Found at run time, such as a pool's name or a device; a clone copies a pointer.
+    /// A name found at run time, such as that of a pool or device. A clone copies a pointer.
     Shared(Arc<str>),
 }
 
@@ -75,16 +75,16 @@ impl Value {
     }
 }
 
-/// In the order of [`Metric::label_names`]. Up to two are stored inline: a tick makes hundreds of
-/// readings, and few have more.
+/// In the order of [`Metric::label_names`]. Two labels need no allocation: few of the hundreds of
+/// readings of a tick have more labels.
 pub type LabelValues = SmallVec<[LabelText; 2]>;
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Reading {
     pub metric: &'static Metric,
     pub label_values: LabelValues,
-    /// Allow-listed tags of a datapoint, sorted by name, without empty values. Other readings have
-    /// none.
+    /// Tags of a datapoint that the operator allowed, sorted by name, without empty values. Empty for
+    /// all other readings.
     pub tags: Box<[(LabelText, LabelText)]>,
     pub value: Value,
 }

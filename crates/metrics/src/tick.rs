@@ -1,7 +1,7 @@
 use crate::Reading;
 use std::{fmt, sync::Arc, time::Duration};
 
-/// A time on both clocks: rates use the monotonic one.
+/// One time on two clocks. Rates use the monotonic clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct Stamp {
     /// Monotonic clock, since the daemon's start.
@@ -11,7 +11,7 @@ pub struct Stamp {
 }
 
 impl Stamp {
-    /// On the monotonic clock; zero if `earlier` is later.
+    /// Time on the monotonic clock; zero if `earlier` is later.
     pub fn since(self, earlier: Stamp) -> Duration {
         self.uptime.saturating_sub(earlier.uptime)
     }
@@ -46,12 +46,12 @@ crate::named_enum! {
 }
 
 crate::named_enum! {
-    /// Why something could not be read. It decides what an operator can do.
+    /// Why a source could not read something.
     pub enum ProblemKind {
-        /// This kernel, cgroup version or validator does not have it, or no process matches. In
-        /// most cases nothing to do.
+        /// This kernel, cgroup version or validator does not have it, or no process matches. An
+        /// operator need not act in most cases.
         Absent = "absent",
-        /// The daemon may not read it: grant the right, or accept the gap.
+        /// The daemon has no right to read it.
         Forbidden = "forbidden",
         /// It vanished after the daemon had found it.
         Gone = "gone",
@@ -60,8 +60,8 @@ crate::named_enum! {
     }
 }
 
-/// Prefix of the problem that a search found several targets. `2 validators found:` and their list
-/// follow.
+/// First word of the problem that a search found several targets. A text such as
+/// `2 validators found: 77 agave-validator, ...` follows.
 pub const AMBIGUOUS_PREFIX: &str = "ambiguous: ";
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -93,6 +93,7 @@ impl fmt::Display for Problem {
     }
 }
 
+/// Result of one sampling of a source.
 #[derive(Debug, PartialEq)]
 pub struct Batch {
     pub source: Source,
@@ -117,11 +118,11 @@ impl Batch {
     }
 }
 
-/// One tick, shared by all sinks. A source that was not sampled keeps its last batch; `batch.at`
-/// gives its age.
+/// One tick, for all sinks. If a source was not sampled, its last batch is here, with an older
+/// [`Batch::at`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct Tick {
-    /// From 1 since the daemon started; a missed tick leaves a gap.
+    /// Counts from 1 at the start of the daemon, missed ticks included.
     pub number: u64,
     pub at: Stamp,
     /// In the order of [`Source::ALL`].
@@ -138,7 +139,7 @@ impl Tick {
         value_of(self.readings(), metric, label_values)
     }
 
-    /// As [`Self::value_of`], but searches the readings of one source.
+    /// [`Self::value_of`] from the readings of one source.
     pub fn value_from(
         &self,
         source: Source,

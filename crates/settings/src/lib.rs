@@ -17,9 +17,9 @@ use std::{
 };
 use toml::de::DeTable;
 
-/// Syntax errors that are considered. Later ones are mostly consequences of these.
+/// Further syntax errors are mostly consequences of these.
 const MAX_SYNTAX_ERRORS: usize = 20;
-const MAX_SHOWN_CHARS: usize = 120;
+const MAX_QUOTED_CHARS: usize = 120;
 
 #[derive(Debug, PartialEq)]
 pub struct ConfigError {
@@ -62,9 +62,9 @@ impl fmt::Display for ConfigError {
     }
 }
 
-/// `read_table` reads the known keys of the whole file, then calls [`Table::finish`]. For text that
-/// is not TOML, returns `None` and the parser's errors. With `quotes_line`, these errors quote their
-/// lines, and a line may contain an API key.
+/// `read_table` must read the known keys of the whole file, then call [`Table::finish`]. For text
+/// that is not TOML, returns `None` and the parser's errors. With `quotes_line`, each of these
+/// quotes its line: not for files that may contain secrets.
 pub fn read<T>(
     text: &str,
     file: Option<&Path>,
@@ -129,8 +129,8 @@ impl ConfigErrors<'_> {
         errors
     }
 
-    /// Reports one syntax error per line. If a token is not closed, all later text looks wrong, so
-    /// the first error is the sole one.
+    /// Reports one syntax error per line. After a token that is not closed, the parser misreads all
+    /// text, so only the first error is reported.
     fn push_syntax_errors(&self, errors: &[toml::de::Error], quotes_line: bool) {
         let unclosed = errors
             .iter()
@@ -148,12 +148,12 @@ impl ConfigErrors<'_> {
             }
             let quoted_line = line.filter(|_| quotes_line).map(|line| {
                 let line = self.text.lines().nth(line - 1).unwrap_or_default();
-                let line: String = line.trim().chars().take(MAX_SHOWN_CHARS).collect();
+                let line: String = line.trim().chars().take(MAX_QUOTED_CHARS).collect();
                 format!(": `{line}`")
             });
             let quoted_line = quoted_line.unwrap_or_default();
             let hint = if unclosed {
-                "; a bracket, brace or quote before it may lack its end"
+                "; an earlier bracket, brace or quote may not be closed"
             } else {
                 ""
             };

@@ -13,7 +13,8 @@ pub const UNKNOWN_KEY_ERROR: &str = "unknown key";
 
 const EMPTY_REQUIRED_ERROR: &str = "is empty, and is needed";
 
-/// Keys are read one by one. [`Table::finish`] reports the keys that nothing read.
+/// A TOML table whose keys are read one by one. [`Table::finish`] reports the keys that were not
+/// read.
 #[derive(Debug)]
 pub struct Table<'a> {
     /// Such as `metrics.tls`; empty for the whole file.
@@ -42,7 +43,8 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// For an empty table, the line of the table. Always `Some`, as `ConfigErrors` takes it.
+    /// Line of the table itself if it is empty. Always `Some`, the type that [`ConfigErrors::push`]
+    /// takes.
     pub fn first_key_line(&self) -> Option<usize> {
         let first_key = self.entries.keys().map(|key| key.span().start).min();
         Some(self.errors.line_at(first_key.unwrap_or(self.offset)))
@@ -240,7 +242,8 @@ impl<'a> Table<'a> {
     }
 }
 
-/// At most two edits apart, or, from three characters on, one is a prefix of the other.
+/// True if at most two edits separate the keys, or if `written` has three characters and one key is
+/// a prefix of the other.
 fn is_misspelling(known: &str, written: &str) -> bool {
     let prefix = written.len() >= 3 && (known.starts_with(written) || written.starts_with(known));
     prefix || (written.len() <= 64 && levenshtein(known, written) <= 2)

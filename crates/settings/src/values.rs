@@ -19,7 +19,7 @@ fn describe(value: &DeValue<'_>) -> String {
     }
 }
 
-/// Error for a value where a table is expected. Shows no string: it may be a password.
+/// Error for a value instead of a table. Shows no string: a string may be a password.
 pub fn not_a_table(value: &DeValue<'_>) -> String {
     let found = match value {
         DeValue::String(_) => "a string".to_owned(),
@@ -36,7 +36,7 @@ fn string<'v>(value: &'v DeValue<'_>, what: &str) -> Result<&'v str, String> {
     value.as_str().ok_or_else(|| mismatch(what, value))
 }
 
-/// Not empty, without NUL.
+/// A string that is not empty and has no NUL.
 pub fn text(value: &DeValue<'_>) -> Result<String, String> {
     match string(value, "a string")? {
         "" => Err(EMPTY_ERROR.to_owned()),
@@ -86,7 +86,7 @@ pub fn whole_number_within<T: TryFrom<u64> + PartialOrd + fmt::Display>(
         .ok_or_else(range_mismatch)
 }
 
-/// Not negative.
+/// A finite number from 0 on.
 pub fn number(value: &DeValue<'_>) -> Result<f64, String> {
     let text = match value {
         DeValue::Integer(number) => number.as_str(),

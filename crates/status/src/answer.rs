@@ -10,7 +10,7 @@ pub mod inputs;
 mod ram;
 mod rewards;
 
-use faultline_text::seconds;
+use faultline_text::duration_f64;
 use serde::{Deserialize, Deserializer, Serialize};
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -260,7 +260,7 @@ fn worst(findings: Vec<Finding>) -> (Verdict, Vec<String>) {
 
 fn too_early_text(verdict: Verdict, seconds_left: Option<f64>, samples: &str) -> Option<String> {
     let seconds_left = seconds_left.filter(|_| verdict == Verdict::Fine)?;
-    let seconds_left = seconds(seconds_left.ceil());
+    let seconds_left = duration_f64(seconds_left.ceil());
     Some(format!(
         "to be judged in {seconds_left}, after a minute of {samples}"
     ))

@@ -5,7 +5,7 @@ use faultline_metrics::{
     Metric, Stamp,
     metrics::{daemon, process, validator as m},
 };
-use faultline_text::{percent, seconds, short};
+use faultline_text::{duration_f64, percent, short};
 use serde::{Deserialize, Serialize};
 
 /// A validator pushes every ten seconds.
@@ -97,7 +97,7 @@ pub fn datapoints_warning(readings: Readings<'_>, now: Stamp) -> Option<String> 
     }
     let since = |metric| Some(now.unix_seconds() - readings.number(metric)?);
     if let Some(age) = since(&daemon::LAST_PUSH) {
-        return (age > LATE_PUSH_SECONDS).then(|| format!("last push {} ago", seconds(age)));
+        return (age > LATE_PUSH_SECONDS).then(|| format!("last push {} ago", duration_f64(age)));
     }
     let is_followed = readings.flag(&process::UP) == Some(true);
     let is_validator = is_followed && readings.has_phases();
@@ -106,6 +106,6 @@ pub fn datapoints_warning(readings: Readings<'_>, now: Stamp) -> Option<String> 
     let daemon_age = now.uptime.as_secs_f64();
     let validator_age = since(&process::START_TIME).filter(|age| (0.0..daemon_age).contains(age));
     let program = validator_age.map_or("daemon", |_| "validator");
-    let waiting = seconds(validator_age.unwrap_or(daemon_age));
+    let waiting = duration_f64(validator_age.unwrap_or(daemon_age));
     is_validator.then(|| format!("no datapoints in the {waiting} since the {program} started"))
 }

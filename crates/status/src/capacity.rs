@@ -2,7 +2,7 @@
 
 use crate::{StatusItem, Tone, readings::Readings};
 use faultline_metrics::metrics::{process as p, resources as m};
-use faultline_text::{bytes_f64, percent, seconds, short};
+use faultline_text::{bytes_f64, duration_f64, percent, short};
 
 /// A file system is nearly full if less than this share is free. AgaveDiskNearlyFull uses the same
 /// threshold.
@@ -98,9 +98,9 @@ impl<'a> FullestFileSystem<'a> {
         let free = format!("{} has {avail} ({share}) left", self.mount);
         match self.first_to_fill {
             Some((first, time)) if first == self.mount => {
-                format!("{free}, full in {}", seconds(time))
+                format!("{free}, full in {}", duration_f64(time))
             }
-            Some((first, time)) => format!("{free}; {first} full in {}", seconds(time)),
+            Some((first, time)) => format!("{free}; {first} full in {}", duration_f64(time)),
             None => free,
         }
     }

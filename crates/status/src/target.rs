@@ -9,7 +9,7 @@ use faultline_metrics::{
     AMBIGUOUS_PREFIX, Reading, Source, Stamp,
     metrics::{cgroup, daemon, process as p, validator as v},
 };
-use faultline_text::{moment, seconds, short};
+use faultline_text::{duration_f64, short, utc};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -291,8 +291,8 @@ fn facts(readings: Readings<'_>, info: &Reading, name: Option<&str>, now: Stamp)
         .active_label(&v::CONSENSUS)
         .zip(readings.active_label(&v::CONSENSUS_SIGN));
     let first_facts = [
-        ("Running for", running.map(seconds)),
-        ("Started", start.map(|start| moment((start * 1e9) as i64))),
+        ("Running for", running.map(duration_f64)),
+        ("Started", start.map(|start| utc((start * 1e9) as i64))),
         (
             "Consensus",
             consensus.map(|(protocol, sign)| format!("{protocol}, by {sign}")),

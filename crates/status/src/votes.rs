@@ -5,7 +5,7 @@ use faultline_metrics::{
     Metric, Source,
     metrics::{validator as v, votes as m},
 };
-use faultline_text::{counted, percent, seconds, short};
+use faultline_text::{counted, duration_f64, percent, short};
 
 const LAMPORTS_PER_SOL: f64 = 1e9;
 
@@ -32,7 +32,7 @@ pub fn votes(readings: Readings<'_>) -> Vec<StatusItem> {
     let next_leader_slot = readings.number(&m::NEXT_LEADER_SLOT);
     let next_leader_slot = next_leader_slot.map(|time| match time {
         0.0 => "leads now".to_owned(),
-        _ => format!("leads in {}", seconds(time)),
+        _ => format!("leads in {}", duration_f64(time)),
     });
     let balance = balance(readings).filter(|_| !is_standby);
     let details = { [standby].into_iter().chain(vote_details(readings)) }

@@ -1,17 +1,17 @@
-mod foreign;
 mod parse;
 mod time;
+mod untrusted;
 
-pub use foreign::{clean, escaped, is_unsafe_char, path};
 pub use parse::{parse_size, parse_time};
-pub use time::{day, duration, moment, seconds, stamp};
+pub use time::{date, duration, duration_f64, file_time, utc};
+pub use untrusted::{clean, escaped, is_unsafe_char, path};
 
 /// `12,345`.
 pub fn count(number: u64) -> String {
     grouped(&number.to_string())
 }
 
-/// With thousands in groups and a real minus: `−1,234.50`. `not a number` if it is not finite.
+/// `−1,234.50`, with the sign U+2212; `not a number` if `value` is not finite.
 pub fn number(value: f64, decimals: usize) -> String {
     if !value.is_finite() {
         return "not a number".to_owned();
@@ -25,8 +25,8 @@ pub fn number(value: f64, decimals: usize) -> String {
     format!("{sign}{}{point}{fraction}", grouped(whole))
 }
 
-/// Two decimals, one from 10 on, none from 100 on, without zeros at the end: `0.42`, `12.5`,
-/// `1,240`. A positive value that rounds to zero is `<0.01`.
+/// At most two decimals, one from 10 on, none from 100 on: `0.42`, `12.5`, `1,240`. A positive
+/// value that rounds to zero is `<0.01`.
 pub fn short(value: f64) -> String {
     let decimals = match value.abs() {
         ..9.995 => 2,
@@ -56,7 +56,7 @@ pub fn lines(texts: &[String]) -> String {
     texts.iter().map(|text| format!("{text}\n")).collect()
 }
 
-/// `0.42 %`, `99.7 %` of a share.
+/// `0.42 %` for a share of 0.0042.
 pub fn percent(share: f64) -> String {
     format!("{} %", short(share * 100.0))
 }
@@ -87,7 +87,8 @@ pub fn bytes(number: u64) -> String {
     let mut value = number as f64;
     let mut unit = "B";
     for larger in units {
-        if value < 1024.0 {
+        // From here on, one decimal rounds to 1024.0.
+        if value < 1023.95 {
             break;
         }
         value /= 1024.0;
@@ -100,13 +101,13 @@ pub fn bytes(number: u64) -> String {
     }
 }
 
-/// [`bytes`] of a number that a metric holds.
+/// [`bytes`] of the value of a metric.
 pub fn bytes_f64(number: f64) -> String {
     bytes(number as u64)
 }
 
-/// A configured size: `1550 MiB`, `1.5 TiB`. Uses the largest unit, or the next smaller one, if two
-/// decimals are then exact. Otherwise the size is rounded to two decimals of the largest unit.
+/// A configured size: `1550 MiB`, `1.5 TiB`. Of the two largest units that fit, uses the first in
+/// which two decimals are exact. If neither is, rounds in the largest.
 pub fn size(number: u64) -> String {
     let units = [("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10), ("B", 0)];
     let candidates = || units.into_iter().filter(|(_, shift)| number >> shift > 0);
@@ -123,23 +124,13 @@ pub fn size(number: u64) -> String {
     )
 }
 
-pub fn table(headings: &[&str], rows: Vec<Vec<String>>) -> String {
-    let mut all = vec![
-        headings
-            .iter()
-            .map(|head| (*head).to_owned())
-            .collect::<Vec<_>>(),
-    ];
-    all.extend(rows);
+pub fn table(headings: &[&str], mut rows: Vec<Vec<String>>) -> String {
+    rows.insert(0, headings.iter().map(|head| (*head).to_owned()).collect());
     let width = |column: usize| {
-        all.iter()
-            .filter_map(|row| row.get(column))
-            .map(|cell| cell.chars().count())
-            .max()
+        let cells = rows.iter().filter_map(|row| row.get(column));
+        cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
     };
-    let widths: Vec<usize> = (0..headings.len())
-        .map(|column| width(column).unwrap_or(0))
-        .collect();
+    let widths: Vec<usize> = (0..headings.len()).map(width).collect();
     let line = |row: &Vec<String>| {
         let cells: Vec<String> = row
             .iter()
@@ -148,7 +139,7 @@ pub fn table(headings: &[&str], rows: Vec<Vec<String>>) -> String {
             .collect();
         cells.join("  ").trim_end().to_owned() + "\n"
     };
-    all.iter().map(line).collect()
+    rows.iter().map(line).collect()
 }
 
 #[cfg(test)]
@@ -156,14 +147,12 @@ mod tests {
     use super::*;
 
     use proptest::prelude::*;
-    use std::time::Duration;
 
     const MIB: u64 = 1 << 20;
 
     #[test]
     fn lengths_counts_and_bytes_are_short_and_have_units() {
-        let seconds = |s| duration(Duration::from_secs_f64(s));
-        let said = [0.25, 1.0, 3.5, 59.98, 65.0, 43_200.0, 90_000.0].map(seconds);
+        let said = [0.25, 1.0, 3.5, 59.98, 65.0, 43_200.0, 90_000.0].map(duration_f64);
         assert_eq!(
             said,
             [
@@ -181,8 +170,8 @@ mod tests {
             ["0", "999", "1,000", "1,234,567"]
         );
         assert_eq!(
-            [0, 1023, 1024, 97_900_000].map(bytes),
-            ["0 B", "1023 B", "1.0 KiB", "93.4 MiB"]
+            [0, 1023, 1024, MIB - 1, 97_900_000].map(bytes),
+            ["0 B", "1023 B", "1.0 KiB", "1.0 MiB", "93.4 MiB"]
         );
         let sizes = [
             1550 << 20,
@@ -198,9 +187,9 @@ mod tests {
             "1550 MiB", "1.5 TiB", "4 GiB", "1500 KiB", "1.7 GiB", "4 KiB", "1000 B", "0 B",
         ];
         assert_eq!(sizes.map(size), said);
-        assert_eq!(moment(1_700_000_000_000_000_000), "2023-11-14 22:13:20 UTC");
+        assert_eq!(utc(1_700_000_000_000_000_000), "2023-11-14 22:13:20 UTC");
         assert_eq!(
-            (moment(-1), stamp(951_827_696_000_000_000)),
+            (utc(-1), file_time(951_827_696_000_000_000)),
             (
                 "1969-12-31 23:59:59 UTC".to_owned(),
                 "20000229T123456Z".to_owned()
@@ -224,9 +213,16 @@ mod tests {
         }
         assert_eq!([0.0, 0.004, 0.48].map(percent), ["0 %", "0.4 %", "48 %"]);
         assert_eq!(
-            [0.000_34, 0.402, 3.51, -1.0, f64::NAN].map(seconds),
+            [0.000_34, 0.402, 3.51, -1.0, f64::NAN].map(duration_f64),
             ["0.34 ms", "402 ms", "3.5 s", "0 ms", "0 ms"]
         );
+    }
+
+    #[test]
+    fn table_columns_fit_their_widest_cell() {
+        let rows = [["a", "12"], ["über", ""]].map(|row| row.map(str::to_owned).to_vec());
+        let expected = "name  n\na     12\nüber\n";
+        assert_eq!(table(&["name", "n"], rows.to_vec()), expected);
     }
 
     #[test]
@@ -254,7 +250,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_number_can_be_formatted(value in any::<f64>()) {
-            for text in [short(value), percent(value), seconds(value), bytes_f64(value)] {
+            for text in [short(value), percent(value), duration_f64(value), bytes_f64(value)] {
                 prop_assert!(!text.is_empty());
             }
         }

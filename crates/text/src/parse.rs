@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-/// A year.
+/// A leap year.
 const MAX_TIME: Duration = Duration::from_secs(366 * 86_400);
 
 /// Bytes: `512G`, `1.5T`, `1800M`, `512GiB`, all powers of 1024; fractions of a byte are dropped.
@@ -16,19 +16,19 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
         "" if text == "0" => 0,
         "" => {
             return Err(format!(
-                "{text:?} has no unit: write it, as in \"512G\"; K, M, G and T are powers of 1024"
+                "{text:?} has no unit: add one, as in \"512G\"; K, M, G and T are powers of 1024"
             ));
         }
         "kB" | "KB" | "MB" | "GB" | "TB" => {
             let letter = unit.get(..1).unwrap_or_default().to_uppercase();
             let both = format!("{number}{letter}");
             return Err(format!(
-                "{text:?}: some read powers of 1000, some of 1024; write \"{both}\" or \"{both}iB\" for powers of 1024"
+                "{text:?} could mean powers of 1000 or of 1024; write \"{both}\" or \"{both}iB\" for powers of 1024"
             ));
         }
         _ => {
             return Err(format!(
-                "{text:?}: this unit is not known; K, M, G and T are, as in \"512G\""
+                "{text:?} has no known unit: write K, M, G or T, as in \"512G\""
             ));
         }
     };
@@ -38,7 +38,7 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
     })
 }
 
-/// `1500ms`, `90s`, `30m`, `12h`, `1.5d`; at most a year.
+/// `1500ms`, `90s`, `30m`, `12h`, `1.5d`; at most a year. `0` needs no unit.
 pub fn parse_time(text: &str) -> Result<Duration, String> {
     let (number, unit) = number_and_unit(text);
     let milliseconds = match unit {
@@ -67,16 +67,17 @@ fn number_and_unit(text: &str) -> (&str, &str) {
     (number, unit.trim())
 }
 
-/// A decimal number times `unit`, without the remaining fraction. `None` if it is not a number.
-fn scaled(number: &str, unit: u64) -> Option<u128> {
+/// A decimal number times `factor`, without the remaining fraction. `None` if it is not a number or
+/// has so many digits that a product with 2^40 could overflow.
+fn scaled(number: &str, factor: u64) -> Option<u128> {
     let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));
-    if whole.len() > 18 || fraction.len() > 9 {
+    if whole.len() > 17 || fraction.len() > 9 {
         return None;
     }
     let digits = u32::try_from(fraction.len()).ok()?;
     let (whole, fraction) = (whole.parse::<u128>().ok()?, fraction.parse::<u128>().ok()?);
     let scale = 10_u128.pow(digits);
-    Some((whole * scale + fraction) * u128::from(unit) / scale)
+    Some((whole * scale + fraction) * u128::from(factor) / scale)
 }
 
 #[cfg(test)]
@@ -114,6 +115,11 @@ mod tests {
         ] {
             assert!(parse_size(bad).is_err(), "{bad:?}");
         }
+    }
+
+    #[test]
+    fn a_size_beyond_128_bits_is_refused() {
+        assert!(parse_size("999999999999999999.999999999T").is_err());
     }
 
     #[test]

@@ -3,21 +3,21 @@ use chrono::DateTime;
 use std::time::Duration;
 
 /// `2026-01-31 23:59:59 UTC`.
-pub fn moment(unix_ns: i64) -> String {
-    utc(unix_ns, "%Y-%m-%d %H:%M:%S UTC")
+pub fn utc(unix_ns: i64) -> String {
+    in_utc(unix_ns, "%Y-%m-%d %H:%M:%S UTC")
 }
 
 /// `2026-01-31`.
-pub fn day(unix_ns: i64) -> String {
-    utc(unix_ns, "%Y-%m-%d")
+pub fn date(unix_ns: i64) -> String {
+    in_utc(unix_ns, "%Y-%m-%d")
 }
 
-/// `20260131T235959Z`, for names of files.
-pub fn stamp(unix_ns: i64) -> String {
-    utc(unix_ns, "%Y%m%dT%H%M%SZ")
+/// `20260131T235959Z`, in UTC.
+pub fn file_time(unix_ns: i64) -> String {
+    in_utc(unix_ns, "%Y%m%dT%H%M%SZ")
 }
 
-fn utc(unix_ns: i64, format: &str) -> String {
+fn in_utc(unix_ns: i64, format: &str) -> String {
     let time = DateTime::from_timestamp_nanos(unix_ns);
     time.format(format).to_string()
 }
@@ -44,7 +44,7 @@ fn two_units((large, large_unit): (u64, &str), (small, small_unit): (u64, &str))
     }
 }
 
-/// [`duration`] of a number of seconds; `0 ms` if the number is negative or not finite.
-pub fn seconds(seconds: f64) -> String {
+/// [`duration`] of seconds; `0 ms` if they are negative or not finite.
+pub fn duration_f64(seconds: f64) -> String {
     duration(Duration::try_from_secs_f64(seconds).unwrap_or_default())
 }

@@ -18,7 +18,7 @@ use faultline_stats::{
     crossover::{Crossover, MIN_CROSSOVER_BLOCKS},
     decision::Decision,
 };
-use faultline_text::{count, counted, duration, lines, moment, number};
+use faultline_text::{count, counted, duration, lines, number, utc};
 use serde::Serialize;
 use std::time::Duration;
 
@@ -109,7 +109,7 @@ pub fn subtitle(results: &Results, load: &str) -> String {
     format!(
         "{} on {}: {} in {}, {load}",
         header.nodes.join(" and "),
-        moment(header.started_unix_ns),
+        utc(header.started_unix_ns),
         counted(results.samples.len() as f64, "request"),
         duration(Duration::from_nanos(header.length_ns)),
     )

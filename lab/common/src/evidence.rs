@@ -7,7 +7,7 @@ use crate::{
 };
 use anyhow::{Context, Result, anyhow};
 use faultline_status::Evidence;
-use faultline_text::day;
+use faultline_text::date;
 use std::{
     fs,
     io::{ErrorKind, Write},
@@ -32,7 +32,7 @@ pub fn update(path: &Path, change: impl FnOnce(&mut Evidence)) -> Result<()> {
 
 /// Today's date, such as `2026-01-31`.
 pub fn today() -> String {
-    day(clock::unix_ns())
+    date(clock::unix_ns())
 }
 
 #[cfg(test)]

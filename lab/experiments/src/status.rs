@@ -21,7 +21,7 @@ use faultline_common::{
     output::{json, say},
 };
 use faultline_runner::record::recorder::{DEFAULT_SAMPLING_INTERVAL, progress};
-use faultline_text::{counted, duration, moment, table};
+use faultline_text::{counted, duration, table, utc};
 use itertools::Itertools;
 use serde::Serialize;
 use std::{mem, path::PathBuf, time::Duration};
@@ -267,7 +267,7 @@ fn expected_turn_length(plan: &Plan, journal_state: &JournalState) -> Duration {
 
 fn page_text(status: &Status, now: Duration) -> String {
     let left = status.seconds_left.map(Duration::from_secs).map(|left| {
-        let end = moment(nanoseconds(now + left));
+        let end = utc(nanoseconds(now + left));
         format!(", about {} left (until {end})", duration(left))
     });
     let job_lines: String = status.jobs.iter().map(job_line).collect();

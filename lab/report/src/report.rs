@@ -38,7 +38,7 @@ use comparability::Pace;
 use comparison::ArmComparison;
 use faultline_pages::{cells, groups, model};
 use faultline_stats::block_bootstrap::IntervalPlan;
-use faultline_text::{counted, moment, seconds};
+use faultline_text::{counted, duration_f64, utc};
 use itertools::Itertools;
 use limits::Limits;
 use measured_run::{MeasuredRun, MeasuredRuns};
@@ -269,16 +269,16 @@ fn subtitle(runs: &MeasuredRuns) -> String {
         (Some(run), Some((first, _))) => {
             format!(
                 "{}, recorded for {}",
-                moment(first),
-                seconds(run.recording.end_seconds())
+                utc(first),
+                duration_f64(run.recording.end_seconds())
             )
         }
         (None, Some((first, last))) => format!(
             "{} of {}, begun from {} to {}",
             counted(runs.all.len() as f64, "run"),
             counted(runs.arms.len() as f64, "arm"),
-            moment(first),
-            moment(last)
+            utc(first),
+            utc(last)
         ),
     }
 }
@@ -307,10 +307,10 @@ fn run_card(run: &MeasuredRun) -> RunCard {
         ("Consensus", comparability::consensus_timeline(recording)),
         ("Slot time", Pace::of_run(run).slot_time()),
         ("Begun", run.begun()),
-        ("Recorded for", Some(seconds(recording.end_seconds()))),
-        ("Ended after", lifecycle.last_process_end.map(seconds)),
+        ("Recorded for", Some(duration_f64(recording.end_seconds()))),
+        ("Ended after", lifecycle.last_process_end.map(duration_f64)),
         ("Memory limit", run.limit().map(bytes)),
-        ("Catch-up", run.catch_up().map(seconds)),
+        ("Catch-up", run.catch_up().map(duration_f64)),
         (did, is_judged.then(|| success.to_owned())),
         ("End", Some(lifecycle.end.how.clone())),
     ];

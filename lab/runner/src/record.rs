@@ -340,7 +340,7 @@ fn default_name(args: &RecordArgs, now_ns: i64) -> PathBuf {
         (None, None, Some(pid)) => format!("pid-{pid}"),
         (None, None, None) => "run".to_owned(),
     };
-    format!("{name}-{}.fltl", faultline_text::stamp(now_ns)).into()
+    format!("{name}-{}.fltl", faultline_text::file_time(now_ns)).into()
 }
 
 #[cfg(test)]

@@ -43,7 +43,7 @@ fn series(page: &str) -> Vec<Series<'_>> {
 }
 
 fn reading(series: &Series<'_>) -> Option<Reading> {
-    let metric = metrics::all().find(|metric| metric.name == series.name)?;
+    let metric = metrics::exported().find(|metric| metric.name == series.name)?;
     let label_values = metric.label_names.iter().map(|name| {
         let value = series.labels.get(name).copied().unwrap_or_default();
         LabelText::from(value.to_owned())

@@ -129,8 +129,8 @@ fn events(scene: &Scene<'_>, area: Rect, buffer: &mut Buffer) {
     let title = format!("{:<width$}", " What happened");
     Span::styled(title, scene.theme.reversed()).render(head, buffer);
     let lines = events.iter().map(|event| {
-        let moment = faultline_text::moment(event.time.unix_ns);
-        format!(" {moment}  {}", event.text)
+        let time = faultline_text::utc(event.time.unix_ns);
+        format!(" {time}  {}", event.text)
     });
     Text::from_iter(lines).render(rest, buffer);
 }

@@ -49,7 +49,7 @@ struct UsedNames {
 impl KnownMetrics {
     pub fn from_catalog() -> Self {
         let mut names = BTreeMap::new();
-        for metric in metrics::all() {
+        for metric in metrics::exported() {
             let labels: BTreeSet<&'static str> = metric.label_names.iter().copied().collect();
             if let Kind::Histogram(_) = metric.kind {
                 for suffix in ["sum", "count"] {

@@ -2,7 +2,7 @@ use crate::metric::section;
 
 section! {
     "cgroup",
-    "The cgroup of the followed process, version 2, or version 1 if the host has no memory controller in version 2. Page cache fills a cgroup up to its limit by design, so usage near the limit is normal. The counters are the kernel's own and end with the cgroup. When the process is moved, they continue, without what the new cgroup had counted before.";
+    "The cgroup of the followed process, version 2, or version 1 if the host has no memory controller in version 2. Page cache fills a cgroup up to its limit by design, so usage near the limit is normal. Counters come from the kernel and end with the cgroup. If the process moves to another cgroup, they continue and leave out what that cgroup had counted before.";
     USAGE = Gauge, Bytes, "agave_cgroup_memory_usage_bytes" []
         "Memory charged to the cgroup, page cache included."
         from "memory.current; v1 memory.usage_in_bytes";
@@ -11,15 +11,15 @@ section! {
         from "memory.peak (Linux 5.19); v1 memory.max_usage_in_bytes";
     LIMIT = Gauge, Bytes, "agave_cgroup_memory_limit_bytes" ["limit"]
         "The cgroup's own limits; a limit that is not set is absent."
-        from "memory.max, memory.high, memory.swap.max; v1 memory.limit_in_bytes, and memory.memsw.limit_in_bytes minus it as swap_max; read every 15 s";
+        from "memory.max, memory.high, memory.swap.max; v1 memory.limit_in_bytes, and as swap_max the excess of memory.memsw.limit_in_bytes over it; read every 15 s";
     SWAP = Gauge, Bytes, "agave_cgroup_memory_swap_bytes" []
         "Swap charged to the cgroup."
         from "memory.swap.current; v1 total_swap of memory.stat";
     STAT = Gauge, Bytes, "agave_cgroup_memory_stat_bytes" ["type"]
         "The cgroup's memory by type."
-        from "memory.stat; v1 the total_ values under the names of version 2";
+        from "memory.stat; v1 its total_ values, under the names of version 2";
     EVENTS = Counter, Count, "agave_cgroup_memory_events_total" ["event"]
-        "Memory events: low (reclaimed although below memory.low), high and max (that limit was reached), oom (an allocation failed), oom_kill (a process was killed)."
+        "Memory events: low (reclaimed although below memory.low), high and max (the limit of that name was reached), oom (an allocation failed), oom_kill (a process was killed)."
         from "memory.events; v1 failcnt as max and oom_kill of memory.oom_control (Linux 4.13)";
     REFAULTS = Counter, Count, "agave_cgroup_memory_refaults_total" ["type"]
         "Pages read back after they were reclaimed: many mean that the working set does not fit."
@@ -37,8 +37,8 @@ section! {
         "Bytes the cgroup read from and wrote to each block device."
         from "io.stat; v1 blkio.throttle.io_service_bytes";
     FROZEN = Gauge, Flag, "agave_cgroup_frozen" []
-        "1 while a freezer, the cgroup's own or an ancestor's, stops all its processes: none of them runs, and agave_process_state says sleeping (version 2) or disk_sleep (version 1)."
-        from "frozen of cgroup.events (version 2, Linux 5.2); v1 freezer.state; 1 if either says so";
+        "1 while a freezer of the cgroup or of an ancestor stops all processes of the cgroup. agave_process_state is then sleeping (version 2) or disk_sleep (version 1)."
+        from "frozen of cgroup.events (version 2, Linux 5.2); v1 freezer.state; 1 if either is frozen";
     CPU_THROTTLED = Counter, Seconds, "agave_cgroup_cpu_throttled_seconds_total" []
         "Time the cgroup was throttled by its CPU quota."
         from "throttled_usec of cpu.stat; v1 throttled_time";

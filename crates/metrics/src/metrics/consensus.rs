@@ -7,10 +7,10 @@ section! {
         "How long after the finalization of a slot this validator sent its notarize vote; 0 if it voted first. Only slots with both."
         from "vote_notarize minus finalized of event_handler_slot_tracking";
     VOTES_MISSED = Counter, Count, "agave_votes_missed_total" ["reason"]
-        "Finalized slots in which this validator's notarize vote did not help: late (sent after the finalization), skipped (it voted to skip), none (it sent neither). A validator that does not vote has all in none."
+        "Finalized slots in which this validator's notarize vote did not help: late (sent after the finalization), skipped (it voted to skip), none (it sent neither). Without any votes, all slots are in none."
         from "finalized, vote_notarize, vote_skip of event_handler_slot_tracking";
     FINALIZATION = Histogram(&SLOT_BOUNDS), Seconds, "agave_finalization_seconds" ["path"]
-        "Time from the first event of a slot that this validator saw to its finalization: fast (one round of votes), slow (two). In the first slot of a leader window the first event is a shred or the parent. In the other slots it is the own vote, or the finalization itself (0)."
+        "Time from the first event of a slot that this validator saw to its finalization: fast (one round of votes), slow (two). In the first slot of a leader window the first event is a shred or the parent. In the other slots it is this validator's vote, or the finalization itself (0)."
         from "finalized and is_fast_finalization of event_handler_slot_tracking";
     VOTES_SENT = Counter, Count, "agave_votes_sent_total" ["kind"]
         "Votes that this validator sent. Copies that are sent again are not counted, and a report counts at most 65,535 of a kind."
@@ -96,10 +96,10 @@ section! {
             points 0 as "block_notarized"
         };
     STANDSTILL = Gauge, Flag, "agave_standstill" []
-        "1 if no slot was finalized for so long that this validator sends its certificates again, at the last report. Absent until the migration has ended: before it, Agave reports a standstill without cause."
+        "1 if at the last report this validator was sending its certificates again, because no slot had been finalized for long. Absent until the migration has ended: until then, Agave reports a standstill without cause."
         from "in_standstill_bool of consensus_pool_service, after the first event_handler_stats";
     LEADER_HANDOVERS = Counter, Count, "agave_leader_handovers_total" ["kind"]
-        "Led slots that began before the parent was ready: fast (so it began), sad (the parent changed afterwards, so the block was begun anew)."
+        "Led slots that began before the parent was ready: fast (each of them), sad (the parent changed later, so the block began again)."
         from "leader_handover_fast, leader_handover_sad of slot-metrics, summed"
         of "slot-metrics" { "leader_handover_fast" as "fast", "leader_handover_sad" as "sad" };
     LEADER_WINDOWS_MISSED = Counter, Count, "agave_leader_windows_missed_total" []
@@ -111,16 +111,16 @@ section! {
         from "slot_delay_us, replay_is_behind_us of slot-metrics, summed"
         of "slot-metrics" { us "slot_delay_us" as "slot", us "replay_is_behind_us" as "replay" };
     REWARD_CERTIFICATES_SKIPPED = Counter, Count, "agave_reward_certificates_skipped_total" []
-        "Led blocks without a certificate that rewards the votes of 8 slots before, because it was not built in time. Since Agave 4.4."
+        "Led blocks without a certificate that rewards the votes of 8 slots earlier, because the certificate was not built in time. Since Agave 4.4."
         from "reward_certs_skipped of slot-metrics, summed"
         of "slot-metrics" { "reward_certs_skipped" };
     BANK_SWITCHES = Counter, Count, "agave_bank_switches_total" []
-        "Blocks that took the place of another block of their slot, because the cluster built on them. Such a slot is replayed again, and so are the slots after it: the work counts again, the block's transactions do not."
+        "Blocks that took the place of another block of their slot, because the cluster built on them. Such a slot and the slots after it are replayed again. Metrics of replay count them again; agave_block_transactions_total counts only added transactions."
         from "points of blockstore_switch_bank; 0 once replay-slot-stats has num_bank_switches"
         of "blockstore_switch_bank" { points 1 }
         of "replay-slot-stats" { zero "num_bank_switches" };
     UPDATE_PARENTS = Counter, Count, "agave_update_parents_total" []
-        "Blocks whose leader changed the parent after it had begun: the bank was thrown away and replayed on the new parent."
+        "Blocks whose leader changed the parent after the block had begun. The bank is discarded, and the block is replayed on the new parent."
         from "points of replay-stage-update-parent"
         of "replay-stage-update-parent" { points 1 };
 }

@@ -2,8 +2,8 @@ use crate::{LATENESS_BOUNDS, metric::section};
 
 section! {
     "The daemon itself",
-    "The observer is observed: its cost, its punctuality, and everything it could not read.";
-    BUILD_INFO = Info, Count, "faultline_build_info" ["version"]
+    "The daemon's cost and punctuality, and everything that it could not read.";
+    BUILD_INFO = Info, Flag, "faultline_build_info" ["version"]
         "The daemon's version."
         from "the build";
     DEMO = Gauge, Flag, "faultline_demo" []
@@ -16,7 +16,7 @@ section! {
         "How long the source's last sampling took."
         from "the monotonic clock";
     SOURCE_LAST_SUCCESS = Gauge, Seconds, "faultline_source_last_success_timestamp_seconds" ["source"]
-        "When the source last worked, in seconds since 1970; absent until it did."
+        "When the source last worked, in seconds since 1970; absent before the first success."
         from "the wall clock";
     SOURCE_PROBLEMS = Counter, Count, "faultline_source_problems_total" ["source", "kind"]
         "Things a source could not read: absent (not offered here), forbidden (no right), gone (vanished), broken (not understood)."
@@ -25,7 +25,7 @@ section! {
         "Ticks taken since the daemon started."
         from "the schedule";
     MISSED_TICKS = Counter, Count, "faultline_missed_ticks_total" []
-        "Ticks left out because the one before took too long or the machine stood still."
+        "Ticks left out because the previous tick took too long or the machine was paused."
         from "the schedule, which a late tick does not shift";
     CLOCK_STEPS = Counter, Count, "faultline_clock_steps_total" []
         "Times the system's wall clock was set, by more than a second, since the daemon started. A clock that is slewed or a machine that was suspended does not count."
@@ -34,7 +34,7 @@ section! {
         "How much later than planned a tick began."
         from "the schedule";
     INGEST_LINES = Counter, Count, "faultline_ingest_lines_total" ["result"]
-        "Datapoint lines: used, ignored (not on the list), bad (not line protocol), foreign (another validator's or tool's), duplicate (seen before), implausible (with a slot that cannot be true)."
+        "Datapoint lines: used, ignored (no metric uses them), bad (not line protocol), foreign (another validator's or tool's), duplicate (seen before), implausible (with a slot that cannot be true)."
         from "pushes and the log";
     INGEST_LINES_PENDING = Gauge, Count, "faultline_ingest_lines_pending" []
         "Datapoint lines that wait until it is known whether their sender is the followed validator. Then faultline_ingest_lines_total counts them."
@@ -55,14 +55,14 @@ section! {
         "Requests with a wrong user or password. metrics: requests for the web page and /metrics, including those refused unchecked after too many failures. ingest: pushes, including those without credentials."
         from "the listeners";
     LAST_PUSH = Gauge, Seconds, "faultline_last_push_timestamp_seconds" []
-        "When the followed validator's last push arrived, in seconds since 1970; absent until one did."
+        "When the followed validator's last push arrived, in seconds since 1970; absent before the first push."
         from "the ingest listener";
     PUSHES_MISSED = Counter, Count, "faultline_pushes_missed_total" []
         "Pushes of the followed validator that never arrived. Pushes missed while the daemon was down count after its restart if it follows the same process and continues the earlier recording or flight recorder ring. Pushes before the daemon's first run do not count."
-        from "gaps between two metrics points that are longer than secs_since_last_write of the later point; by the monotonic clock if the wall clock was set";
+        from "gaps between two points of the datapoint metrics that are longer than secs_since_last_write of the later point; by the monotonic clock if the wall clock was set";
     POINTS_LOST = Counter, Count, "faultline_points_lost_total" []
         "Datapoints that the validator dropped before the push because there were too many."
-        from "points_lost of the metrics point";
+        from "points_lost of the datapoint metrics";
     PUSHES_FILTERED = Gauge, Flag, "faultline_pushes_filtered" []
         "1 if pushes arrive without program cache points although slots advance: the validator's RUST_LOG filters them."
         from "pushes against slots";
@@ -76,13 +76,13 @@ section! {
         "Bytes of pushes that wait for the upstream Influx server."
         from "the forwarder";
     DATAPOINT_OVERFLOW = Counter, Count, "faultline_datapoint_overflow_total" []
-        "Values of allowed datapoints left out because datapoints.max_series is reached."
+        "Values of allowed datapoints that were left out because datapoints.max_series was reached."
         from "datapoints.max_series in the configuration";
     SERIES_DROPPED = Counter, Count, "faultline_series_dropped_total" ["metric"]
         "Series left out of /metrics because they have a duplicate label or duplicate another series: a scraper would reject the response. Absent until there is one."
         from "the check before a response is encoded";
     POOLS_FOLDED = Gauge, Count, "faultline_thread_pools_folded" []
-        "Thread pools folded into the pool named other, because there are more than 150."
+        "Thread pools that the pool other includes, because there are more than 150."
         from "the threads source";
     RECORDER_ROWS = Counter, Count, "faultline_recorder_rows_total" ["recorder"]
         "Rows written to the recording (record) or to the flight recorder's ring (flight); absent if it is disabled."

@@ -22,15 +22,15 @@ section! {
         "How many memory mappings one process may have; mmap versions of the validator need 1,000,000."
         from "/proc/sys/vm/max_map_count, read every 15 s";
     INTERRUPTS = Counter, Count, "agave_host_interrupts_total" ["cpu", "from"]
-        "Interrupts that a CPU has handled: of devices, or local (its timer, other CPUs). Those of the CPU that proof of history or XDP runs on take time from it."
-        from "all lines of /proc/interrupts but ERR and MIS, read every minute if [host] is enabled. It begins at 0 with the daemon. A minute in which the kernel removed a line is left out, also when a CPU goes offline. An offline CPU is absent";
+        "Interrupts that a CPU has handled: of devices, or local (its timer, other CPUs). On the CPU of proof of history or XDP, they take time from that thread."
+        from "all lines of /proc/interrupts but ERR and MIS, read every minute if [host] is enabled. Counts begin at 0 with the daemon. A minute is left out if the kernel removed a line or a CPU went offline. An offline CPU is absent";
     SOFTIRQS = Counter, Count, "agave_host_softirqs_total" ["cpu"]
-        "Softirqs that a CPU has handled: work that the kernel puts off after an interrupt, as of received packets."
-        from "all lines of /proc/softirqs, read every minute if [host] is enabled. It begins at 0 with the daemon. A CPU that was never online is absent";
+        "Softirqs that a CPU has handled: work that the kernel defers after an interrupt, such as that of received packets."
+        from "all lines of /proc/softirqs, read every minute if [host] is enabled. Counts begin at 0 with the daemon. A CPU that was never online is absent";
     SOFTIRQS_BY_TYPE = Counter, Count, "agave_host_softirqs_by_type_total" ["type"]
         "Softirqs of all CPUs by kind: net_rx, net_tx, timer, sched, rcu, block and others."
         from "/proc/softirqs, as agave_host_softirqs_total";
     POH_CPU = Info, Flag, "agave_poh_cpu_info" ["cpu"]
-        "The CPU that the validator pins its thread of proof of history to."
-        from "Cpus_allowed_list of the thread solPohTickProd, read every minute if [host] is enabled; absent if it may use several";
+        "The CPU to which the validator pins its proof-of-history thread."
+        from "Cpus_allowed_list of the thread solPohTickProd, read every minute if [host] is enabled; absent if the thread may use several CPUs";
 }

@@ -2,23 +2,23 @@ use crate::metric::section;
 
 section! {
     "Memory headroom",
-    "What is left at each level that limits the validator. The level with the least headroom is met first: it binds. Levels are the cgroups with a limit (0 is the validator's own, 1 its parent), their memory and swap together (0_swap, cgroup version 1), a limit above the visible cgroups (above, cgroup version 1; an upper bound, since other members are not visible), the allowed NUMA nodes (numa) and the machine. Usage that can be dropped without swap is active and inactive page cache and reclaimable kernel objects; version 1 does not count these objects apart, so they are unreclaimable there. Version 2 shows no limit above a cgroup namespace.";
+    "Memory that is left at each level that limits the validator. The validator reaches the limit of the level with the least headroom first: this level binds. Levels are the cgroups with a limit (0 is the validator's own, 1 its parent), their memory and swap together (0_swap, cgroup version 1), a limit above the visible cgroups (above, cgroup version 1; an upper bound, since other members are not visible), the allowed NUMA nodes (numa) and the machine. Usage that can be dropped without swap is active and inactive page cache and reclaimable kernel objects; version 1 does not count these objects apart, so they are unreclaimable there. Version 2 shows no limit above a cgroup namespace.";
     HEADROOM = Gauge, Bytes, "agave_memory_headroom_bytes" ["level"]
-        "Memory that can still be allocated at this level without swap before the kernel kills."
+        "Memory that can still be allocated at this level without swap before the kernel kills a process."
         from "limit minus unreclaimable memory of the level; for the machine, MemAvailable of /proc/meminfo (Linux 3.14) minus cache that memory.min protects";
     LEVEL_LIMIT = Gauge, Bytes, "agave_memory_level_limit_bytes" ["level"]
         "The limit of the level."
         from "memory.max of the cgroup; v1 memory.limit_in_bytes, memory.memsw.limit_in_bytes, hierarchical_memory_limit of memory.stat; MemTotal of the nodes or the machine; limits are read every 15 s";
     LEVEL_UNRECLAIMABLE = Gauge, Bytes, "agave_memory_level_unreclaimable_bytes" ["level"]
         "Usage of the level that cannot be dropped without swap, cache that memory.min protects included."
-        from "memory.current minus active_file, inactive_file and slab_reclaimable of memory.stat (v1: memory.usage_in_bytes minus total_active_file and total_inactive_file); MemTotal minus MemFree, file cache and reclaimable kernel memory of nodeN/meminfo, plus the min watermarks of /proc/zoneinfo; MemTotal minus MemAvailable; where memory.min protects cache, plus that";
+        from "memory.current minus active_file, inactive_file and slab_reclaimable of memory.stat (v1: memory.usage_in_bytes minus total_active_file and total_inactive_file); MemTotal minus MemFree, file cache and reclaimable kernel memory of nodeN/meminfo, plus the min watermarks of /proc/zoneinfo; MemTotal minus MemAvailable. For a cgroup and the machine, cache that memory.min protects is added";
     LEVEL_OTHERS = Gauge, Bytes, "agave_memory_level_others_bytes" ["level"]
-        "The part of unreclaimable memory at this level that is not of the validator's own cgroup."
+        "Unreclaimable memory of the level outside the validator's own cgroup."
         from "the level's unreclaimable memory minus that of level 0";
     LEVEL_DIRTY = Gauge, Bytes, "agave_memory_level_dirty_bytes" ["level"]
         "Page cache of the level that must be written before it can be dropped. It is not counted as unreclaimable."
         from "file_dirty of memory.stat (v1: total_dirty); Dirty of meminfo";
-    LEVEL_INFO = Info, Count, "agave_memory_level_info" ["level", "path"]
+    LEVEL_INFO = Info, Flag, "agave_memory_level_info" ["level", "path"]
         "What the level is: the path of the cgroup, or the list of nodes."
         from "/proc/PID/cgroup, Mems_allowed_list of /proc/PID/status";
     BINDING = Gauge, Flag, "agave_memory_binding_level" ["level"]
@@ -40,6 +40,6 @@ section! {
         "Memory that can still be committed before allocations fail. Absent unless vm.overcommit_memory is 2."
         from "CommitLimit minus Committed_AS of /proc/meminfo";
     OOMD = Gauge, Flag, "agave_memory_oomd_running" []
-        "1 if systemd-oomd runs: it kills by memory pressure and swap use before the kernel does, if the unit or slice asks for that (ManagedOOMMemoryPressure=, ManagedOOMSwap=)."
+        "1 if systemd-oomd runs. In a unit or slice with ManagedOOMMemoryPressure= or ManagedOOMSwap=, it kills by memory pressure or swap use before the kernel does."
         from "cgroup.procs of system.slice/systemd-oomd.service, every 15 s";
 }

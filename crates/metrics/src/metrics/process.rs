@@ -2,11 +2,11 @@ use crate::metric::section;
 
 section! {
     "Process",
-    "Read from /proc on every tick. These series end with the process: a restart begins new ones from the kernel's own zero, as a scraper expects of a counter. `smaps`, `smaps_rollup`, `maps` and `numa_maps` are never read: they hold the lock that the validator's page faults and mappings wait for.";
+    "Read from /proc on every tick. These series end with the process. After a restart, counters begin again at the zero of the kernel, as a scraper expects. `smaps`, `smaps_rollup`, `maps` and `numa_maps` are never read: they hold the lock that the validator's page faults and mappings wait for.";
     UP = Gauge, Flag, "agave_up" []
         "1 while a validator process is followed, 0 while none is found."
         from "the search for the target";
-    TARGET_INFO = Info, Count, "agave_target_info" ["exe", "comm", "version", "client", "cluster", "identity", "cgroup", "experiment", "arm", "run"]
+    TARGET_INFO = Info, Flag, "agave_target_info" ["exe", "comm", "version", "client", "cluster", "identity", "cgroup", "experiment", "arm", "run"]
         "What is being followed; a label is empty while its value is unknown."
         from "/proc/PID, JSON-RPC getVersion and getIdentity, configuration";
     START_TIME = Gauge, Seconds, "agave_process_start_time_seconds" []
@@ -17,9 +17,9 @@ section! {
         from "change of (pid, start time); oom_kill when the cgroup's or the host's oom_kill count increased meanwhile, exit when a pidfd reported the exit, unknown otherwise";
     ENDS = Counter, Count, "agave_process_ends_total" ["reason"]
         "Exits of the followed process since the daemon started, including an exec of a program that is not followed; with or without a successor."
-        from "as for agave_process_restarts_total, which counts when the next process is there";
+        from "as agave_process_restarts_total, which counts once the next process is found";
     STATE = Gauge, Flag, "agave_process_state" ["state"]
-        "What the process's main thread is doing at the tick: 1 for its state, 0 for the others. Only the main thread: other threads may run while it sleeps, and live on while it is a zombie; a stop signal stops all. A process that its cgroup's freezer holds is sleeping with cgroup version 2 and in disk_sleep with version 1."
+        "State of the process's main thread at the tick: 1 for its state, 0 for the others. Other threads may run while the main thread sleeps or is a zombie; a stop signal stops all threads. While a cgroup freezer stops the process, the state is sleeping (cgroup version 2) or disk_sleep (version 1)."
         from "state of /proc/PID/stat: R running, S sleeping, D disk_sleep (uninterruptible), T stopped, t tracing_stop, Z zombie, X dead, I idle; absent for any other letter";
     RESIDENT = Gauge, Bytes, "agave_process_resident_memory_bytes" ["type"]
         "Resident memory (RSS) by type: anon is demand, file is page cache mapped by the process, shmem is tmpfs and shared memory."

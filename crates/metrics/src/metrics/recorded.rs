@@ -7,7 +7,7 @@ pub static PHASE_EVIDENCE: Metric = Metric {
     kind: Kind::Gauge,
     unit: Unit::Count,
     label_names: &["of"],
-    help: "The inputs of the phase: the own slot and the tip, present only at ticks with a new report, and whether the process was stopped or frozen.",
+    help: "The inputs of the phase: the validator's slot and the tip, each only at ticks with a new report of it, and whether the process was stopped or frozen.",
     origin: "JSON-RPC, pushes, state of /proc/PID/stat, frozen of cgroup.events",
     datapoints: &[],
 };

@@ -2,7 +2,7 @@ use crate::{TIME_BOUNDS, metric::section};
 
 section! {
     "Validator",
-    "From the validator's own datapoints (pushed to the daemon, or read from its log), JSON-RPC and admin socket. Deltas that the validator reports and resets are summed: these counters live as long as the daemon and never fall, a restart of the validator included. Datapoints arrive in batches about every 10 s.";
+    "From the validator's own datapoints (pushed to the daemon, or read from its log), JSON-RPC and admin socket. The daemon sums deltas that the validator reports: these counters live as long as the daemon and never fall, also not when the validator restarts. Datapoints arrive in batches about every 10 s.";
     TRANSACTIONS = Counter, Count, "agave_transactions_total" []
         "Transactions processed (votes and failed ones included) since the daemon began to count."
         from "growth of getEpochInfo(processed).transactionCount above the highest value seen within one process: a fork switch backwards adds nothing twice";
@@ -26,31 +26,31 @@ section! {
         from "total_transactions of replay-slot-stats"
         initially 0 of "replay-slot-stats" { "total_transactions" };
     SLOT = Gauge, Count, "agave_slot" ["kind"]
-        "The newest slot of each kind: processed (with Alpenglow the newest that it notarized), confirmed, finalized (with Alpenglow the same as confirmed), root, optimistic (cluster-confirmed as heard in votes; ends with Tower), replayed (Alpenglow only), shred (fully received)."
+        "The newest slot of each kind: processed (with Alpenglow the newest that the validator notarized), confirmed, finalized (with Alpenglow the same as confirmed), root, optimistic (confirmed by received votes of the cluster; ends with Tower), replayed (Alpenglow only), shred (fully received)."
         from "getSlot at three commitments; bank_frozen (replayed, and processed without JSON-RPC), bank-forks_set_root, optimistic_slot, shred_insert_is_full";
     SLOTS_BEHIND = Gauge, Count, "agave_slots_behind" []
-        "Slots between the tip of the cluster and this validator; the tip is the newest that the validator itself has heard of. Absent without a fresh answer (two polls of JSON-RPC, or 25 s if only pushes report it), and if it has heard of no newer tip for 5 s."
-        from "getMaxShredInsertSlot minus processed slot in one answer (full RPC API); if JSON-RPC does not report it, the larger of optimistic and received slot minus the newest frozen one, as of the last push. ARCHITECTURE says which source is believed where they differ";
+        "Slots between the tip of the cluster and this validator; the tip is the newest slot that the validator itself knows. Absent without a report for two polls of JSON-RPC (25 s if only pushes report it), and if the tip has not advanced for 5 s."
+        from "getMaxShredInsertSlot minus processed slot in one answer (full RPC API); if JSON-RPC does not report it, the larger of optimistic and received slot minus the newest frozen one, as of the last push. ARCHITECTURE says which source decides if they differ";
     SLOT_SECONDS = Gauge, Seconds, "agave_slot_seconds" []
-        "How long a slot of the cluster takes: the mean of the last 30 to 65 s in which the validator was near the tip (5 to 30 s at first). Absent before; it stays while the validator is behind or silent, and when it is started again."
+        "How long a slot of the cluster takes: the mean of the last 30 to 65 s in which the validator was near the tip (5 to 30 s at first). Absent before; it stays while the validator is behind or reports nothing, and after its restart."
         from "growth of the tip that the validator knows while it is within phase.at_tip_slots; of its processed slot if no source reports the tip and getHealth says ok";
     HEALTHY = Gauge, Flag, "agave_healthy" []
-        "1 if the validator calls itself healthy, 0 if not; absent when it does not answer, or does not know how far the cluster is (numSlotsBehind is null). It compares with what it last stored of the cluster: right after a start it may be 1 far behind the tip."
+        "1 if the validator calls itself healthy, 0 if not; absent when it does not answer, or does not know how far the cluster is (numSlotsBehind is null). The validator compares with the newest slot of the cluster that it stored, so right after a start the value may be 1 far behind the tip."
         from "getHealth";
     PROBE_TIME = Histogram(&TIME_BOUNDS), Seconds, "agave_rpc_probe_seconds" ["method"]
         "How long JSON-RPC took to answer the probe's request, from sending to the last byte, a new connection included; failures are not counted here. Absent unless probe.enabled."
         from "one request per probe.interval, as a client sends it";
     PROBE_FAILURES = Counter, Count, "agave_rpc_probe_failures_total" ["method", "kind"]
-        "Requests of the probe without a good answer: refused (no process listens), timeout, http (another status than 200), error (an error of JSON-RPC), malformed, too_large, connection (it broke). A validator that is starting is not asked."
+        "Requests of the probe without a good answer: refused (no process listens), timeout, http (another status than 200), error (an error of JSON-RPC), malformed, too_large, connection (it broke). While the validator starts, the probe sends none."
         from "one request per probe.interval; less often after failures";
     PHASE = Gauge, Flag, "agave_phase" ["phase"]
-        "1 for the phase the validator is in, 0 for all others. All are 0 while the phase is unknown: the process is stopped or frozen, or no slot has advanced for 10 s (25 s if only pushes report the slot; 60 s without any news during a start). Behind if the slot was seen not to advance for 15 s while the tip advanced."
+        "1 for the phase the validator is in, 0 for all others. All are 0 while the phase is unknown: the process is stopped or frozen, or no slot has advanced for 10 s (25 s if only pushes report the slot; 60 s without any news during a start). The phase is behind if the slot was seen not to advance for 15 s while the tip advanced."
         from "startProgress of the admin socket, JSON-RPC, distance to the tip";
     PHASE_SECONDS = Counter, Seconds, "agave_phase_seconds_total" ["phase"]
         "Time spent in each phase since the daemon started. Time counts once later evidence shows which phase it was. A pause in which the slot was seen to stand still while the tip advanced is time behind. Time without any report is in no phase, unless the validator was at the tip before and after it."
         from "the phase, summed from evidence to evidence";
     CONSENSUS = Gauge, Flag, "agave_consensus" ["protocol"]
-        "1 for the consensus that the validator runs: tower, migrating (to Alpenglow: blocks hold only votes and nothing is rooted), alpenglow. Absent while no sign proves one."
+        "1 for the consensus that the validator runs: tower, migrating (to Alpenglow: blocks hold only votes and nothing is rooted), alpenglow. Absent while no sign proves a consensus."
         from "the first of these signs: getAgGenesisCert, event_handler_stats, migration-complete and migration-started (points or log), the marker in epochCredits, genesis hash and slot of a known cluster, credits too large to be credits; for tower the account of the feature gate, optimistic_slot, confirmed slots ahead of finalized ones";
     CONSENSUS_SIGN = Info, Flag, "agave_consensus_sign_info" ["sign"]
         "The sign that proved the consensus."
@@ -62,17 +62,17 @@ section! {
         "The slot at which the migration to Alpenglow begins: from it on blocks hold only votes. Absent while it is not known."
         from "migration-started, the log, the account of the feature gate (needs --full-rpc-api)";
     KEPT_UP = Gauge, Flag, "agave_kept_up" []
-        "1 if the validator was at the tip for 99 % of the time since this process was first there, 0 if not; absent before, and while time in which the phase was unknown could decide it."
+        "1 if the validator was at the tip for 99 % of the time since its process first reached the tip, 0 if not. Absent before, and while the result depends on time in an unknown phase."
         from "the phase, summed from evidence to evidence";
     STALLED = Gauge, Flag, "agave_stalled" []
         "1 if the validator was at the tip and its own slot has not advanced for 15 s (25 s if only pushes report the slot), 0 if it advances; absent if it was not at the tip when its slot advanced last."
         from "the processed slot of JSON-RPC, bank_frozen";
     ZERO_TPS = Counter, Seconds, "agave_zero_tps_seconds_total" []
-        "Seconds whose datapoints arrived and have no transaction, from the first executed transaction on."
+        "Seconds with datapoints and without a transaction, from the first executed transaction on."
         from "timestamps of cost_tracker_stats, within the time covered by pushes";
     TPS_UNKNOWN = Counter, Seconds, "agave_tps_unknown_seconds_total" []
-        "Seconds of which no datapoints arrived, from the first executed transaction on."
-        from "gaps between metrics points";
+        "Seconds without datapoints, from the first executed transaction on."
+        from "gaps between points of the datapoint metrics";
     OWN_SLOTS = Counter, Count, "agave_own_slots_total" []
         "Slots this validator led. They are in no replay histogram, unless they are replayed later because a block before them was replaced."
         from "replay-slot-stats with no transactions, no entries and no shreds: an empty replayed slot has entries";
@@ -125,10 +125,10 @@ section! {
         from "empty_entries of loaded-programs-cache-stats, summed"
         initially 0 of "loaded-programs-cache-stats" { "empty_entries" };
     CACHE_LOADED = Gauge, Count, "agave_program_cache_loaded_entries" []
-        "Compiled programs in the cache at the last eviction pass; absent until there was one."
+        "Compiled programs in the cache at the last eviction pass; absent before the first."
         from "last non-zero water_level of loaded-programs-cache-stats";
     CACHE_CAPACITY = Gauge, Count, "agave_program_cache_capacity_entries" ["kind"]
-        "Capacity of the program cache: configured (by version, or as configuration says), observed (from the level at which eviction passes begin; absent until one evicted)."
+        "Capacity of the program cache: configured (by version or configuration), observed (from the level at which eviction passes begin; absent until a pass evicted)."
         from "version table or configuration; the lowest water_level that came with evictions is one above the shrink target";
     CACHE_SHRINK_TARGET = Gauge, Count, "agave_program_cache_shrink_target_entries" ["kind"]
         "The number of entries to which an eviction pass shrinks the cache: 90 % of the capacity."
@@ -241,10 +241,10 @@ section! {
             "num_loaded_from_index_storage" as "storage"
         };
     ACCOUNTS_JOBS = Gauge, Count, "agave_accounts_jobs_running" ["work"]
-        "Background jobs of the accounts database that ran when the last push was made: clean, shrink, squash_ancient, flush, hash (until Agave 2.3); absent until there was one."
+        "Background jobs of the accounts database that ran when the last push was made: clean, shrink, squash_ancient, flush, hash (until Agave 2.3); absent before the first."
         from "accounts_db_active, which comes when a job begins or ends";
     ACCOUNTS_JOB_TIME = Counter, Seconds, "agave_accounts_job_seconds_total" ["work"]
-        "Time in which a background job of the accounts database ran, counted when it ends; absent until there was one."
+        "Time in which a background job of the accounts database ran, counted when it ends; absent before the first."
         from "timestamps of accounts_db_active, from a job's beginning to its end";
     INDEX_BYTES = Gauge, Bytes, "agave_accounts_index_bytes" []
         "Estimated memory of the accounts index: entries times their size, since Agave 3.1 with the unused capacity of its hash maps."
@@ -302,7 +302,7 @@ section! {
         of "accounts_db-stores" { "total_count" };
     REPAIR_REQUESTS = Counter, Count, "agave_repair_requests_total" ["kind"]
         "Requests for repair that this validator sent: shred (one that is missing), highest_shred (the end of a slot), orphan (the parents of a slot). Many are a symptom: shreds arrive late or are dropped. Absent until the validator stores shreds."
-        from "shred-count, highest-shred-count, orphan-count of repair_service-my_requests, summed; no point is no request"
+        from "shred-count, highest-shred-count, orphan-count of repair_service-my_requests, summed; without a point, there was no request"
         of "repair_service-my_requests" {
             "shred-count" as "shred",
             "highest-shred-count" as "highest_shred",

@@ -2,21 +2,21 @@ use crate::metric::section;
 
 section! {
     "Votes and leader slots",
-    "From the node's own JSON-RPC, asked one question at a time, once a minute or less often (`[validator]` in the configuration). What the node does not answer is absent: getBlockProduction and getClusterNodes need --full-rpc-api. Without a vote account, as on an RPC node, its votes, credits, stake and balance are absent, too. An answer is dropped after three of its intervals.";
+    "From the node's own JSON-RPC: one request at a time, each once a minute or less often (`[validator]` in the configuration). Values that the node does not answer are absent: getBlockProduction and getClusterNodes need --full-rpc-api. Without a vote account, as on an RPC node, the account's votes, credits, stake and balance are absent, too. An answer is dropped after three of its intervals.";
     VOTE_ACCOUNT = Info, Flag, "agave_vote_account_info" ["identity", "role", "vote_account"]
-        "The vote account, and whether this validator is voting with it, or on standby: then it runs another identity than the account's node."
-        from "getVoteAccounts: the account that the configuration names; else of the accounts of the identity the one that --vote-account names, else a current one before a delinquent one, else the one with the newest vote";
+        "The vote account, and the role of this validator: voting with the account, or standby (the node of the account is another identity)."
+        from "getVoteAccounts: the account that the configuration names. Else an account of the identity: the one that --vote-account names, else a current one before a delinquent one, then the one with the newest vote";
     DELINQUENT = Gauge, Flag, "agave_delinquent" []
-        "1 if the cluster counts the validator as delinquent: its last vote is 128 slots old or more, and it earns nothing. Absent if the node that answers was more than 128 slots behind (or called itself unhealthy, where its distance is not known): it judges by its own old bank."
+        "1 if the cluster counts the validator as delinquent: its last vote is 128 slots old or more, and it earns nothing. Absent if the answering node was more than 128 slots behind (or unhealthy, if its distance is not known): its answer comes from an old bank."
         from "getVoteAccounts";
     VOTE_SLOT = Gauge, Count, "agave_vote_slot" ["kind"]
-        "Newest slot of the vote account: last_vote (voted for; with Alpenglow the newest one of which a certificate has its vote), root (final for it; Tower only)."
+        "Newest slot of the vote account: last_vote (its newest vote; with Alpenglow, its newest vote in a certificate), root (Tower only)."
         from "lastVote and rootSlot of getVoteAccounts at processed; absent before the first vote";
     VOTE_DISTANCE = Gauge, Count, "agave_vote_distance_slots" ["kind"]
-        "Slots between the processed slot and the newest slot of the vote account: last_vote (a healthy validator is 1 to 3 behind), root (about 32). Ends with Tower: see agave_certificate_distance_slots. Absent like agave_delinquent while the node that answers is far behind: both slots are of its own old bank."
+        "Slots between the processed slot and the newest slot of the vote account: last_vote (a healthy validator is 1 to 3 behind), root (about 32). Ends with Tower: see agave_certificate_distance_slots. Absent like agave_delinquent while the answering node is far behind: both slots come from an old bank."
         from "getVoteAccounts and getEpochInfo at processed, asked right after each other";
     VOTE_CREDITS = Gauge, Count, "agave_vote_credits" ["in"]
-        "Vote credits earned with Tower in this_epoch (so far) and in previous_epoch; in the epoch of the migration only those before it. Absent for an epoch in which it did not vote, and while the consensus is not known."
+        "Vote credits earned with Tower in this_epoch (so far) and in previous_epoch; in the epoch of the migration only credits from before it. Absent for an epoch without votes, and while the consensus is not known."
         from "epochCredits of getVoteAccounts, up to the marker of the migration";
     VOTE_RANK = Gauge, Count, "agave_vote_credits_rank" []
         "Place among all validators with stake by the Tower credits of this epoch; 1 is the best. Ends with the epoch of the migration."
@@ -25,14 +25,14 @@ section! {
         "Tower credits of this epoch over those of the best validator. Ends with the epoch of the migration."
         from "getVoteAccounts of all, every five minutes";
     VOTE_REWARD = Gauge, Count, "agave_vote_reward_lamports" ["in"]
-        "Lamports earned with Alpenglow, for votes and for blocks, in this_epoch (so far) and in previous_epoch; in the epoch of the migration only those after it."
+        "Lamports earned with Alpenglow, for votes and for blocks, in this_epoch (so far) and in previous_epoch; in the epoch of the migration only lamports from after it."
         from "epochCredits of getVoteAccounts, behind the marker of the migration";
     VOTE_REWARD_VS_BEST = Gauge, Ratio, "agave_vote_reward_per_stake_of_best_ratio" []
         "Lamports earned with Alpenglow in this epoch over active stake, against the best validator of at least the median stake; Alpenglow only."
         from "getVoteAccounts of all, every five minutes";
     CERTIFICATE_DISTANCE = Gauge, Count, "agave_certificate_distance_slots" ["certificate"]
         "Slots from the newest certificate of the cluster to the newest one with a vote of this validator. reward: 0 to 2 is healthy, 6 to 8 is slightly too slow and still rewarded. finalization: grows while it is too slow. Alpenglow only."
-        from "the newest lastVote and rootSlot in getVoteAccounts of all minus the own ones, every five minutes, and every minute while the own votes are late";
+        from "the newest lastVote and rootSlot of all validators in getVoteAccounts minus those of this one, every five minutes, and every minute while its votes are late";
     COMMISSION = Gauge, Ratio, "agave_vote_commission_ratio" []
         "Share of the rewards of its stake that the validator keeps."
         from "inflationRewardsCommissionBps of getVoteAccounts; commission, in whole percent, from a node without that field";
@@ -55,10 +55,10 @@ section! {
         "Leader slots of all validators in this epoch: passed, skipped."
         from "getBlockProduction at confirmed (needs --full-rpc-api)";
     NEXT_LEADER_SLOT = Gauge, Seconds, "agave_next_leader_slot_seconds" []
-        "Time until the next leader slot in this epoch, 0 in a leader slot; absent if there is none left, and while the validator is more than 128 slots behind."
-        from "getLeaderSchedule, the processed slot, and the pace of the slots since the question before";
+        "Time until the next leader slot in this epoch, 0 in a leader slot; absent if none is left, and while the validator is more than 128 slots behind."
+        from "getLeaderSchedule, the processed slot, and the pace of the slots since the previous request";
     RESTART_WINDOW = Gauge, Seconds, "agave_restart_window_seconds" []
-        "Longest time ahead in this epoch without a leader slot: a restart that fits into it skips none. Absent while the validator is more than 128 slots behind."
+        "Longest time ahead in this epoch without a leader slot: a restart within this time skips no leader slot. Absent while the validator is more than 128 slots behind."
         from "getLeaderSchedule, the processed slot, the pace of the slots";
     RESTART_WINDOW_BEGINS = Gauge, Seconds, "agave_restart_window_begins_seconds" []
         "Time until the window of agave_restart_window_seconds begins; 0 if it has begun. Absent while the validator is more than 128 slots behind."

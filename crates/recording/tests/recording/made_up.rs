@@ -9,7 +9,7 @@ pub mod random;
 pub mod series;
 
 use day::{Arm, Day, Second};
-use faultline_metrics::{Source, Stamp, Tick, metrics::all};
+use faultline_metrics::{Source, Stamp, Tick, metrics::exported};
 use faultline_recording::{Error, PerTickTable, Point, Recording, Writer};
 use std::collections::{BTreeMap, HashMap};
 
@@ -201,7 +201,7 @@ fn assert_pools(recording: &Recording, first: u64, seconds: &[Second]) {
         let tick_values = values_by_series(tick);
         for (pool, values) in &carried {
             let pool_value = |metric: &str, label: &str| {
-                let metric = all()
+                let metric = exported()
                     .find(|m| m.name == format!("agave_thread_pool_{metric}"))
                     .unwrap();
                 tick_values

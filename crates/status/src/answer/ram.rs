@@ -3,7 +3,7 @@ use super::{
     missing_evidence_text, too_early_text, worst,
 };
 use crate::thresholds as t;
-use faultline_text::{bytes_f64, day, percent, seconds, short};
+use faultline_text::{bytes_f64, date, duration_f64, percent, short};
 
 const GIB: f64 = (1_u64 << 30) as f64;
 
@@ -43,7 +43,12 @@ fn findings(inputs: &AnswerInputs) -> Vec<Finding> {
         inputs.seconds_to_limit_at_present_pace,
         t::OOM_AHEAD_SECONDS,
     )
-    .map(|time| format!("memory is full in {} at its present pace", seconds(time)));
+    .map(|time| {
+        format!(
+            "memory is full in {} at its present pace",
+            duration_f64(time)
+        )
+    });
     let at_half_hour_pace = within(
         inputs.seconds_to_limit_at_half_hour_pace,
         t::OOM_AHEAD_BY_GROWTH_SECONDS,
@@ -51,7 +56,7 @@ fn findings(inputs: &AnswerInputs) -> Vec<Finding> {
     .map(|time| {
         format!(
             "memory is full in {} at the pace of the last half hour",
-            seconds(time)
+            duration_f64(time)
         )
     });
     let page_alert_texts = [
@@ -122,9 +127,9 @@ fn headroom_clause(inputs: &AnswerInputs) -> Option<String> {
 }
 
 fn forecast_clause(forecast: &LimitForecast) -> String {
-    let day = |unix: f64| day((unix * 1e9) as i64);
-    let [expected, earliest] = [forecast.expected, forecast.earliest].map(day);
-    let latest = forecast.latest.map_or("later".to_owned(), day);
+    let date = |unix: f64| date((unix * 1e9) as i64);
+    let [expected, earliest] = [forecast.expected, forecast.earliest].map(date);
+    let latest = forecast.latest.map_or("later".to_owned(), date);
     let joining_words = if forecast.latest.is_some() {
         "to"
     } else {

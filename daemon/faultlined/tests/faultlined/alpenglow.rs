@@ -272,7 +272,7 @@ fn every_pushed_line_of_each_phase_parses_and_shows_its_protocol() -> Result<()>
     Ok(())
 }
 
-/// Numbers of lines: those that are used or not on the list, and all others.
+/// Numbers of lines: those that are used or ignored, and all others.
 fn counted(daemon: &Daemon) -> Result<[f64; 2]> {
     let page = daemon.scrape()?;
     let sum = |results: &[&str]| -> f64 {

@@ -7,7 +7,7 @@ use super::PageInfo;
 use crate::sinks::history::History;
 use faultline_metrics::AMBIGUOUS_PREFIX;
 use faultline_status::{Figure, MemoryStatus, SourceStatus, Status, StatusItem, Tone};
-use faultline_text::{bytes_f64, count, counted, escaped, moment, seconds, short};
+use faultline_text::{bytes_f64, count, counted, duration_f64, escaped, short, utc};
 use std::time::Duration;
 
 pub use answers::status_svg;
@@ -237,7 +237,7 @@ fn source_row(source: &SourceStatus, now: f64) -> String {
         None => {
             let state = match source.newest_values_at {
                 _ if source.is_up => "none now".to_owned(),
-                Some(time) => format!("no new values for {}", seconds(now - time)),
+                Some(time) => format!("no new values for {}", duration_f64(now - time)),
                 None => "no values yet".to_owned(),
             };
             format!("<td class=\"problems\">{kinds} <span class=\"quiet\">{state}</span>")
@@ -258,14 +258,14 @@ fn source_row(source: &SourceStatus, now: f64) -> String {
          <td class=\"number\" data-title=\"sampled\">{} ago</td><td class=\"number\" data-title=\"took\">{}</td>\
          {problems}</td></tr>\n",
         source.name.replace('_', " "),
-        seconds(source.age),
-        seconds(source.took),
+        duration_f64(source.age),
+        duration_f64(source.took),
     )
 }
 
 fn footer(view: &View<'_>) -> String {
     let tick = view.status.as_ref().map(|status| {
-        let time = moment((status.tick_time * 1e9) as i64);
+        let time = utc((status.tick_time * 1e9) as i64);
         format!("Tick {} at {time}. ", count(status.tick))
     });
     let tick = tick.unwrap_or_default();

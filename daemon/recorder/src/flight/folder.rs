@@ -108,7 +108,7 @@ pub fn file_name_part(text: &str) -> String {
 /// `HOST-REASON-TIME.fltl`. If that exists, a number follows the time. `None` if a hundred names
 /// exist.
 pub fn unused_path(folder: &Path, host: &str, reason: &str, at: Stamp) -> Option<PathBuf> {
-    let time = faultline_text::stamp(i64::try_from(at.unix.as_nanos()).unwrap_or(i64::MAX));
+    let time = faultline_text::file_time(i64::try_from(at.unix.as_nanos()).unwrap_or(i64::MAX));
     let path_with_number = |number: u32| match number {
         1 => folder.join(format!("{host}-{reason}-{time}{RECORDING_SUFFIX}")),
         number => folder.join(format!("{host}-{reason}-{time}_{number}{RECORDING_SUFFIX}")),

@@ -8,7 +8,7 @@ use faultline_pages::{
     model::{Cell, Table},
     render::plain_table,
 };
-use faultline_text::{bytes, count, counted, lines, moment};
+use faultline_text::{bytes, count, counted, lines, utc};
 use std::path::Path;
 
 pub fn render(outcome: &Outcome, format: Format) -> Result<String> {
@@ -97,7 +97,7 @@ pub fn subtitle(outcome: &Outcome) -> String {
     format!(
         "{} on {}: {}, {} measured",
         outcome.source,
-        moment(outcome.started_unix_ns),
+        utc(outcome.started_unix_ns),
         counted(outcome.records as f64, "record"),
         count(outcome.tested)
     )

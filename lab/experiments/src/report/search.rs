@@ -20,7 +20,7 @@ use faultline_pages::{
 use faultline_report::run::{Run, Signal};
 use faultline_stats::summary::mean;
 use faultline_status::RamEvidence;
-use faultline_text::{day, moment};
+use faultline_text::{date, utc};
 pub use sentences::headline;
 use std::collections::BTreeMap;
 
@@ -110,7 +110,7 @@ impl<'e> SearchReport<'e> {
             proven_bytes: base.saturating_add(high),
             interval_bytes: [low, high].map(|headroom| base.saturating_add(headroom)),
             release: self.release.clone(),
-            measured: day(*last_unix_ns),
+            measured: date(*last_unix_ns),
         })
     }
 
@@ -280,7 +280,7 @@ fn row(number_in_order: usize, dwell: &DwellResult, ended_unix_ns: i64) -> Vec<C
     };
     vec![
         count(number_in_order),
-        Cell::Text(moment(ended_unix_ns)),
+        Cell::Text(utc(ended_unix_ns)),
         text_cell(purpose),
         number_or(dwell.headroom.map(mib), 1, "no limit"),
         text_cell(dwell.verdict.in_words()),

@@ -15,7 +15,7 @@ use faultline_pages::{
     cells::{self, GIB, count, number_or, table, text_cell, text_or, without_missing_columns},
     model::{Block, Cell, Section, Table},
 };
-use faultline_text::{counted, moment, seconds};
+use faultline_text::{counted, duration_f64, utc};
 use itertools::Itertools;
 
 const MAX_ROWS: usize = 1000;
@@ -265,14 +265,14 @@ fn schedule_row(experiment: &Experiment, turn: &Turn, scheduled: &ScheduledRun) 
     };
     let took = begun
         .zip(ended)
-        .map(|(begun, (_, ended))| seconds(ended.saturating_sub(begun) as f64 / 1e9));
+        .map(|(begun, (_, ended))| duration_f64(ended.saturating_sub(begun) as f64 / 1e9));
     vec![
         count(scheduled.run as usize),
         count(turn.number as usize),
         Cell::Text(scheduled.arm_name("A/A")),
         count(scheduled.replicate as usize),
         text_cell(&scheduled.lane),
-        text_or(begun.map(moment).as_deref(), "not begun"),
+        text_or(begun.map(utc).as_deref(), "not begun"),
         ended_cell(ended.map(|(_, ended)| *ended)),
         text_or(took.as_deref(), NO_END),
         count(attempts.len()),
@@ -281,7 +281,7 @@ fn schedule_row(experiment: &Experiment, turn: &Turn, scheduled: &ScheduledRun) 
 }
 
 fn ended_cell(unix_ns: Option<i64>) -> Cell {
-    text_or(unix_ns.map(moment).as_deref(), NO_END)
+    text_or(unix_ns.map(utc).as_deref(), NO_END)
 }
 
 fn begun_unix_ns(attempt: &Attempt, run_attempt: Option<&RunAttempt>) -> i64 {
@@ -333,7 +333,7 @@ fn attempt_row(
             scheduled.run, scheduled.arm, scheduled.replicate
         )),
         count(attempt.number as usize),
-        Cell::Text(moment(begun_unix_ns(attempt, Some(run_attempt)))),
+        Cell::Text(utc(begun_unix_ns(attempt, Some(run_attempt)))),
         ended_cell(ended.map(|(_, ended)| *ended)),
         Cell::Text(why),
     ]

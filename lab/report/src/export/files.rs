@@ -36,7 +36,7 @@ impl RecordingExport<'_> {
         let Some(run) = &self.dataset else {
             return table_path(self.folder, table, self.format);
         };
-        let day = faultline_text::day(day.saturating_mul(DAY_NS));
+        let day = faultline_text::date(day.saturating_mul(DAY_NS));
         let folder = self.folder.join(table).join(&run.path);
         table_path(&folder.join(format!("day={day}")), table, self.format)
     }

@@ -1,5 +1,5 @@
 use super::summary::RecordingSummary;
-use faultline_text::{bytes, clean, count, counted, duration, moment};
+use faultline_text::{bytes, clean, count, counted, duration, utc};
 use itertools::Itertools;
 use serde_json::Value;
 use std::{fmt::Write, time::Duration};
@@ -96,12 +96,7 @@ fn write_recording(out: &mut String, summary: &RecordingSummary) {
         write_line(
             out,
             "time",
-            &format!(
-                "{} to {}, {}",
-                moment(first),
-                moment(last),
-                duration(length)
-            ),
+            &format!("{} to {}, {}", utc(first), utc(last), duration(length)),
         );
     }
 }
@@ -116,7 +111,7 @@ fn write_events(out: &mut String, summary: &RecordingSummary) {
         "events",
         shown.map(|event| {
             (
-                moment(event.unix_ns),
+                utc(event.unix_ns),
                 format!("{}{}", event.kind, detail(&event.detail)),
             )
         }),
@@ -137,14 +132,14 @@ fn write_sessions(out: &mut String, summary: &RecordingSummary, all_fields: bool
     for session in &summary.sessions {
         let end = session
             .ended_unix_ns
-            .map_or("no end".to_owned(), |end| format!("ended {}", moment(end)));
+            .map_or("no end".to_owned(), |end| format!("ended {}", utc(end)));
         let text = format!(
             "{}: faultlined {}, every {}, {}, began {}, {end}",
             session.id,
             session.version,
             duration(Duration::from_secs_f64(session.interval_seconds)),
             counted(session.ticks as f64, "sample"),
-            moment(session.started_unix_ns),
+            utc(session.started_unix_ns),
         );
         write_line(out, "session", &text);
         write_manifest(
@@ -160,9 +155,9 @@ fn write_processes(out: &mut String, summary: &RecordingSummary, all_fields: boo
         let started = process
             .started_unix_ns
             .map_or("start unknown".to_owned(), |start| {
-                format!("started {}", moment(start))
+                format!("started {}", utc(start))
             });
-        let seen = moment(process.seen_unix_ns);
+        let seen = utc(process.seen_unix_ns);
         write_line(
             out,
             "process",
@@ -187,7 +182,7 @@ fn write_gaps(out: &mut String, summary: &RecordingSummary) {
                 format!("{} missed", counted(missed as f64, "sample"))
             });
         (
-            moment(gap.from_unix_ns),
+            utc(gap.from_unix_ns),
             format!("{}, {missed}", duration(gap.length())),
         )
     });

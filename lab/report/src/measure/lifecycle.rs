@@ -6,7 +6,7 @@ use super::{
 };
 use crate::run::{Run, Signal, Tick};
 use faultline_phase::{Phase, TipTime, phase_name};
-use faultline_text::{duration, moment};
+use faultline_text::{duration, utc};
 use std::{ops::Range, time::Duration};
 
 #[derive(Debug)]
@@ -385,7 +385,7 @@ fn stalls_text(recording: &Run, stalls: &[Stall]) -> Option<String> {
         n => format!("; there were {} other stalls", n - 1),
     };
     let start_ns = (longest.span.from * 1e9) as i64;
-    let start = moment(recording.origin_unix_ns.saturating_add(start_ns));
+    let start = utc(recording.origin_unix_ns.saturating_add(start_ns));
     let time_of_day: String = start.chars().skip("2025-01-31 ".len()).collect();
     let length = Duration::try_from_secs_f64(longest.span.seconds().round()).unwrap_or_default();
     Some(format!(

@@ -17,7 +17,7 @@ use faultline_stats::{
     caveat::{self, counts_hits_as_before_4_4, find_separate_arms, outliers_of_arm},
     summary::min_values_for,
 };
-use faultline_text::{counted, moment, number, seconds as seconds_text};
+use faultline_text::{counted, duration_f64, number, utc};
 use itertools::Itertools;
 use std::fmt::Display;
 
@@ -189,7 +189,7 @@ fn run_caveats(
                 format!(
                     "{} in the recording, {} in all",
                     counted(gaps.len() as f64, "gap"),
-                    seconds_text(gaps.iter().sum())
+                    duration_f64(gaps.iter().sum())
                 ),
                 "Give the daemon its own core and a disk with free space, and run again.",
             )
@@ -280,7 +280,7 @@ fn short_tip_caveat(run: &MeasuredRun) -> Option<WhatAndRemedy> {
         (
             format!(
                 "it was at the tip for only {}, which is too short to show that it keeps up",
-                seconds_text(seconds)
+                duration_f64(seconds)
             ),
             "Record at least ten minutes at the tip.",
         )
@@ -319,7 +319,7 @@ fn clock_step_caveat(run: &MeasuredRun) -> Option<WhatAndRemedy> {
         let at = recording
             .origin_unix_ns
             .saturating_add((step.at * 1e9) as i64);
-        format!("{} at {}", super::timeline::clock_step(step), moment(at))
+        format!("{} at {}", super::timeline::clock_step(step), utc(at))
     };
     let steps = recording.clock_steps.iter().map(step).collect_vec();
     let steps = first_texts(&steps, ", ", "more time");
@@ -357,8 +357,8 @@ fn time_at_tip_text(tip_seconds: Option<f64>, window_seconds: f64) -> String {
         Some(..=0.0) => "it never got to the tip".to_owned(),
         Some(tip_seconds) => format!(
             "at the tip for {} of {}",
-            seconds_text(tip_seconds),
-            seconds_text(window_seconds)
+            duration_f64(tip_seconds),
+            duration_f64(window_seconds)
         ),
     }
 }

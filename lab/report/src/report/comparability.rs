@@ -112,7 +112,7 @@ pub(crate) fn consensus_timeline(recording: &Run) -> Option<String> {
     let ((_, first), changes) = recording.consensus.split_first()?;
     let changes = changes
         .iter()
-        .map(|(at, protocol)| format!(", {protocol} after {}", faultline_text::seconds(*at)));
+        .map(|(at, protocol)| format!(", {protocol} after {}", faultline_text::duration_f64(*at)));
     Some(format!("{first}{}", changes.format("")))
 }
 

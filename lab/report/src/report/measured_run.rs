@@ -7,7 +7,7 @@ use faultline_stats::{
     Reliability,
     block_bootstrap::{self, Estimate, IntervalPlan},
 };
-use faultline_text::{moment, number};
+use faultline_text::{number, utc};
 use itertools::Itertools;
 use std::collections::BTreeMap;
 
@@ -253,7 +253,7 @@ impl MeasuredRun {
     /// Wall-clock time of the first tick; `None` if nothing was recorded.
     pub fn begun(&self) -> Option<String> {
         let unix_ns = self.recording.origin_unix_ns;
-        (unix_ns > 0).then(|| moment(unix_ns))
+        (unix_ns > 0).then(|| utc(unix_ns))
     }
 
     fn has_executed_transaction(&self) -> bool {

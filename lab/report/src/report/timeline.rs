@@ -254,7 +254,7 @@ pub fn clock_step(step: &ClockStep) -> String {
     } else {
         "forward"
     };
-    let duration = faultline_text::seconds(step.seconds.abs());
+    let duration = faultline_text::duration_f64(step.seconds.abs());
     format!("set {direction} by {duration}")
 }
 

@@ -10,7 +10,7 @@ use crate::{
 };
 use faultline_phase::phase_name;
 use faultline_stats::summary::summary;
-use faultline_text::{moment, number, seconds as duration};
+use faultline_text::{duration_f64, number, utc};
 use itertools::Itertools;
 
 /// In each table of stalls, events and gaps.
@@ -71,7 +71,7 @@ pub fn lifecycle_sentences(run: &MeasuredRun) -> String {
         (Some(at), Some(catch_up)) => {
             format!(
                 " It caught up {} after its first transaction, and first counted as at the tip {}.",
-                duration(catch_up),
+                duration_f64(catch_up),
                 after_first_tick(at)
             )
         }
@@ -105,7 +105,7 @@ fn end_sentence(run: &MeasuredRun) -> String {
     let lifecycle = &run.lifecycle;
     let mut sentences = format!(
         "In the end, after {}: {}.",
-        duration(lifecycle.last_process_end.unwrap_or(lifecycle.run_end)),
+        duration_f64(lifecycle.last_process_end.unwrap_or(lifecycle.run_end)),
         lifecycle.end.how
     );
     // The run ends with its last process. The recording may continue.
@@ -113,7 +113,7 @@ fn end_sentence(run: &MeasuredRun) -> String {
     if lifecycle.last_process_end.is_some() && after_end > 2.0 * run.recording.interval_seconds() {
         sentences.push_str(&format!(
             " The recording continued for {}; that time is drawn but not counted.",
-            duration(after_end)
+            duration_f64(after_end)
         ));
     }
     sentences
@@ -123,7 +123,7 @@ fn after_first_tick(seconds: f64) -> String {
     if seconds <= 0.0 {
         "at the first sample".to_owned()
     } else {
-        format!("{} after the first sample", duration(seconds))
+        format!("{} after the first sample", duration_f64(seconds))
     }
 }
 
@@ -317,7 +317,7 @@ fn stall_table(runs: &MeasuredRuns) -> Table {
         let all = run.lifecycle.stalls.iter().take(MAX_ROWS_PER_RUN);
         stalls.rows.extend(all.map(|stall| {
             let began = (stall.span.from * 1e9) as i64;
-            let began = moment(recording.origin_unix_ns.saturating_add(began));
+            let began = utc(recording.origin_unix_ns.saturating_add(began));
             let phase = text_cell(phase_name(stall.phase));
             let cells = span_cells(stall.span).into_iter();
             row(&run.name, cells.chain([Cell::Text(began), phase]))

@@ -1,4 +1,4 @@
-use faultline_text::{counted, number, seconds, short};
+use faultline_text::{counted, duration_f64, number, short};
 use itertools::Itertools;
 use serde_json::Value;
 
@@ -65,7 +65,9 @@ fn known_sentence(
         "gap" => {
             let why = text("why").or_else(|| text("reason"))?;
             match (amount("seconds"), amount("entries")) {
-                (Some(length), _) => format!("nothing was recorded for {}: {why}", seconds(length)),
+                (Some(length), _) => {
+                    format!("nothing was recorded for {}: {why}", duration_f64(length))
+                }
                 (None, Some(1.0)) => format!("1 entry was lost: {why}"),
                 (None, entries) => format!("{} entries were lost: {why}", number(entries?, 0)),
             }

@@ -27,7 +27,7 @@ pub fn head(scene: &Scene<'_>, area: Rect, buffer: &mut Buffer) {
     } else {
         ""
     };
-    let moment = faultline_text::moment(scene.now.unix_ns);
+    let time = faultline_text::utc(scene.now.unix_ns);
     let left_and_right = |title: &str, time: &str| {
         (
             format!("{title} {}", scene.address),
@@ -35,19 +35,19 @@ pub fn head(scene: &Scene<'_>, area: Rect, buffer: &mut Buffer) {
         )
     };
     // A narrow line omits the title, then also the date.
-    let (left, right) = [(" faultline top ", &*moment), ("", &moment)]
+    let (left, right) = [(" faultline top ", &*time), ("", &time)]
         .map(|(title, time)| left_and_right(title, time))
         .into_iter()
         .find(|(left, right)| left.chars().count() + right.len() <= width)
-        .unwrap_or_else(|| left_and_right("", time_of_day(&moment)));
+        .unwrap_or_else(|| left_and_right("", time_of_day(&time)));
     let available = width.saturating_sub(right.len());
     let left: String = left.chars().take(available).collect();
     Span::styled(format!("{left:<available$}{right}"), scene.theme.reversed()).render(area, buffer);
 }
 
 /// `14:52:50` of `2026-11-21 14:52:50 UTC`.
-fn time_of_day(moment: &str) -> &str {
-    moment.get(11..19).unwrap_or_default()
+fn time_of_day(time: &str) -> &str {
+    time.get(11..19).unwrap_or_default()
 }
 
 pub fn foot(scene: &Scene<'_>, area: Rect, buffer: &mut Buffer) {
@@ -55,8 +55,8 @@ pub fn foot(scene: &Scene<'_>, area: Rect, buffer: &mut Buffer) {
     let (text, style) = health(scene, usize::from(area.width));
     Span::styled(format!(" {text}"), style).render(health_area, buffer);
     let newest_event = scene.state().events.front().map(|event| {
-        let moment = faultline_text::moment(event.time.unix_ns);
-        format!("{} {} ", time_of_day(&moment), event.text)
+        let time = faultline_text::utc(event.time.unix_ns);
+        format!("{} {} ", time_of_day(&time), event.text)
     });
     let newest_event = newest_event.unwrap_or_default();
     let available = usize::from(area.width).saturating_sub(FOOT_KEYS.len() + 2);

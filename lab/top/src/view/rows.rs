@@ -5,7 +5,7 @@ use super::{
 };
 use faultline_metrics::Source;
 use faultline_status::{Answer, Figure, LevelStatus, StatusItem, Tone};
-use faultline_text::{bytes_f64, clean, counted, percent, seconds, short};
+use faultline_text::{bytes_f64, clean, counted, duration_f64, percent, short};
 use ratatui::{style::Style, text::Span};
 
 const MAX_PLOTTED_SAMPLES: usize = 600;
@@ -331,10 +331,10 @@ impl Scene<'_> {
         let share = cache.zip(replay).filter(|(_, replay)| *replay > 0.0);
         format!(
             "{} of cache time, p95 {}; {} of replay ({})",
-            self.value_or_dash(cache, seconds),
-            self.value_or_dash(state.cache_time.p95, seconds),
+            self.value_or_dash(cache, duration_f64),
+            self.value_or_dash(state.cache_time.p95, duration_f64),
             self.value_or_dash(share.map(|(cache, replay)| cache / replay), percent),
-            self.value_or_dash(replay, seconds),
+            self.value_or_dash(replay, duration_f64),
         )
     }
 }

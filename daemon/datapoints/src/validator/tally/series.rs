@@ -54,7 +54,7 @@ struct IndexedInput {
 impl DatapointInputs {
     fn add(&mut self, series_index: usize, datapoint: &Datapoint, input: &'static SeriesInput) {
         let amount_key = match input.amount {
-            Amount::Field { key, .. } | Amount::Presence(key) => Some(key),
+            Amount::Field { key, .. } | Amount::Zero(key) => Some(key),
             Amount::PerPoint(_) => None,
         };
         self.inputs.push(IndexedInput {
@@ -106,7 +106,7 @@ static CATALOG: LazyLock<Catalog> = LazyLock::new(|| {
         series: SeriesList(Vec::new()),
         by_datapoint: HashMap::default(),
     };
-    for metric in metrics::all() {
+    for metric in metrics::exported() {
         for datapoint in metric.datapoints {
             for input in datapoint.series {
                 let index = catalog
@@ -167,14 +167,14 @@ impl SeriesList {
             let amount = match input.amount {
                 Amount::PerPoint(count) => Some((count, 1)),
                 Amount::Field { factor, .. } => count.map(|count| (count, factor)),
-                Amount::Presence(_) => count.map(|_| (0, 1)),
+                Amount::Zero(_) => count.map(|_| (0, 1)),
             };
             let Some((amount, factor)) = amount else {
                 continue;
             };
             let has_text = |(key, value): &(&str, &str)| text(point, key) == *value;
             if let Some(series) = self.0.get_mut(indexed.series_index)
-                && input.only.iter().all(has_text)
+                && input.conditions.iter().all(has_text)
             {
                 series.add(counts.get(indexed.slot_index), amount, factor);
             }

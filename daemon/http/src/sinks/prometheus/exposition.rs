@@ -218,7 +218,7 @@ fn is_same_value(a: &Value, b: &Value) -> bool {
 #[derive(Debug)]
 pub struct Family {
     pub metric: &'static Metric,
-    /// Index in [`metrics::all`].
+    /// Index in [`metrics::exported`].
     pub catalog_index: usize,
     positions: Vec<ReadingPosition>,
     dropped_series: usize,
@@ -236,14 +236,14 @@ impl Family {
         // The key is the address, because each metric is a static. A name takes longer to hash.
         let key = |metric: &'static Metric| std::ptr::from_ref(metric).addr();
         let mut by_metric: HashMap<usize, Vec<ReadingPosition>> =
-            HashMap::with_capacity(metrics::all().count());
+            HashMap::with_capacity(metrics::exported().count());
         for (batch, readings) in tick.batches.iter().map(|batch| &batch.readings).enumerate() {
             for (reading, Reading { metric, .. }) in readings.iter().enumerate() {
                 let positions = by_metric.entry(key(metric)).or_default();
                 positions.push(ReadingPosition { batch, reading });
             }
         }
-        let metrics = metrics::all().enumerate();
+        let metrics = metrics::exported().enumerate();
         let families = metrics.filter_map(|(catalog_index, metric)| {
             let positions = by_metric.remove(&key(metric))?;
             Some(Family {

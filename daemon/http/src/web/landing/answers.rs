@@ -1,7 +1,7 @@
 //! The answers of the status, as a list on the page and as the image `/status.svg`.
 
 use faultline_status::{Answer, Status, Verdict};
-use faultline_text::{escaped, moment};
+use faultline_text::{escaped, utc};
 
 /// Lengths in the image's units. A letter is about half as wide as its font size.
 const IMAGE_WIDTH: usize = 1000;
@@ -98,7 +98,7 @@ fn heading(status: &Status) -> String {
             IMAGE_WIDTH - MARGIN
         )
     });
-    let time = moment((status.tick_time * 1e9) as i64);
+    let time = utc((status.tick_time * 1e9) as i64);
     format!(
         "{title}{}<text x=\"{MARGIN}\" y=\"{}\" font-size=\"14\" fill=\"#646c73\">faultline {}, {time}</text>\n",
         demo.unwrap_or_default(),

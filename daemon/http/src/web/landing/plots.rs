@@ -4,7 +4,7 @@ use super::{View, bar};
 use crate::sinks::history::{HISTORY_SPAN, History, PLOTS, TREND_SPAN};
 use faultline_metrics::{Source, Unit};
 use faultline_status::{Figure, PerSlot, ProgramCacheStatus, Status, Tone};
-use faultline_text::{bytes_f64, counted, escaped, seconds, short};
+use faultline_text::{bytes_f64, counted, duration_f64, escaped, short};
 use std::{fmt::Write, time::Duration};
 
 const WIDTH: f64 = 240.0;
@@ -156,7 +156,10 @@ fn plot_figure(curve: &Curve<'_>) -> String {
     let now = if newest <= curve.max_age {
         format!("<p class=\"now\">{}</p>", format(last))
     } else {
-        format!("<p class=\"now quiet\">no data for {}</p>", seconds(newest))
+        format!(
+            "<p class=\"now quiet\">no data for {}</p>",
+            duration_f64(newest)
+        )
     };
     let (low_text, high_text) = (format(low), format(high));
     let scale = Scale::new(curve.starts_at_zero, low, high, curve.span);

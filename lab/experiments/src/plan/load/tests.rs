@@ -185,7 +185,7 @@ fn all_errors_are_reported_at_once_with_file_and_line() {
             "/plans/plan.toml:5: workload.comand: unknown key; did you mean command?",
             "/plans/plan.toml:8: begin.how: one of \"download\", \"restore\", \"as-is\" is wanted, not the string \
              \"wipe\"",
-            "/plans/plan.toml:11: arm.memory_max: \"512GB\": some read powers of 1000, some of 1024; write \"512G\" or \
+            "/plans/plan.toml:11: arm.memory_max: \"512GB\" could mean powers of 1000 or of 1024; write \"512G\" or \
              \"512GiB\" for powers of 1024",
             "/plans/plan.toml:13: stop.duration: a time with its unit, such as \"12h\", is wanted, not the number 12",
         ]
@@ -238,7 +238,7 @@ fn one_error_in_factors_gives_one_message() {
     for (factors, expected) in [
         (
             "memory_max = [\"1550MM\"]",
-            "factors.memory_max: \"1550MM\": this unit is not known",
+            "factors.memory_max: \"1550MM\" has no known unit",
         ),
         ("memory_mx = [\"1550M\"]", "did you mean memory_max?"),
         ("environment = {}", "environment is empty"),
@@ -304,7 +304,7 @@ fn toml_syntax_errors_are_reported_once_per_line() {
     let found = mistakes(&with("{ledger}\"]", "{ledger}\""));
     assert_eq!(found.len(), 1, "{found:#?}");
     assert!(
-        found[0].contains("plan.toml:6: ") && found[0].contains("may lack its end"),
+        found[0].contains("plan.toml:6: ") && found[0].contains("may not be closed"),
         "{found:#?}"
     );
 }

@@ -197,7 +197,7 @@ fn sums_over_real_traffic_agree_with_an_independent_count() {
             let counter = datapoint.and_then(|datapoint| {
                 datapoint.inputs.iter().find(|indexed| {
                     matches!(indexed.input.amount, Amount::Field { key: of, factor: 1 } if of == key)
-                        && indexed.input.only.is_empty()
+                        && indexed.input.conditions.is_empty()
                         && series.0[indexed.series_index].metric.kind == Kind::Counter
                 })
             });

@@ -1,11 +1,12 @@
 use std::{fmt::Write as _, os::unix::ffi::OsStrExt, path::Path};
 
-/// Maximum characters written as code points, which take up to eight times as many bytes.
+/// Maximum characters that become code points: these take up to eight times as many bytes.
 const MAX_ESCAPES: usize = 256;
 
-/// Makes untrusted text safe to show: one line, without characters that are invalid in XML,
-/// invisible, move a terminal's cursor, or change the direction of text. Such a character becomes
-/// its code point, as in `[U+202E]`, and after [`MAX_ESCAPES`] a `?`. White space becomes a space.
+/// Makes untrusted text safe to show in one line. Replaces characters that are invalid in XML or
+/// invisible, or that move the cursor of a terminal or change the direction of text. The first
+/// [`MAX_ESCAPES`] become code points, as in `[U+202E]`, and the others `?`. White space becomes a
+/// space.
 pub fn clean(text: &str) -> String {
     let mut clean = String::with_capacity(text.len());
     let mut escapes = 0;
@@ -23,7 +24,7 @@ pub fn clean(text: &str) -> String {
     clean
 }
 
-/// Like [`clean`], for a path. Bytes that are not UTF-8 become `\xff`.
+/// Like [`clean`], for a path. A byte that is not UTF-8 becomes its code, such as `\xff`.
 pub fn path(path: &Path) -> String {
     let chunks = path.as_os_str().as_bytes().utf8_chunks();
     let shown = chunks.map(|chunk| {
@@ -41,7 +42,7 @@ pub fn is_unsafe_char(character: char) -> bool {
             | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{fffe}' | '\u{ffff}' | '\u{e0000}'..='\u{e007f}')
 }
 
-/// Like [`clean`], then escaped for text and quoted attributes of XML and HTML.
+/// [`clean`] text, escaped for text and quoted attributes of XML and HTML.
 pub fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for character in clean(text).chars() {
