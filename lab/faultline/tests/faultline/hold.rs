@@ -7,7 +7,7 @@
 )]
 #![expect(clippy::disallowed_methods, reason = "a test starts programs itself")]
 
-use faultline_runner::isolation::{CgroupName, DirectPaths, Direct, End, Job, Launcher, Limits};
+use faultline_runner::isolation::{CgroupName, Direct, DirectPaths, End, Job, Launcher, Limits};
 use faultline_testkit::{eventually::eventually, proc::is_alive};
 use std::{
     ffi::OsString,
