@@ -29,7 +29,7 @@ section! {
         from "pgfault minus pgmajfault, and pgmajfault, of memory.stat";
     RECLAIM = Counter, Count, "agave_cgroup_memory_reclaim_pages_total" ["op", "by"]
         "Pages scanned and reclaimed (steal) by kswapd and by the allocating tasks themselves (direct)."
-        from "pgscan_kswapd, pgscan_direct, pgsteal_kswapd, pgsteal_direct of memory.stat (Linux 5.18)";
+        from "pgscan_kswapd, pgscan_direct, pgsteal_kswapd, pgsteal_direct of memory.stat (Linux 6.0)";
     PRESSURE = Counter, Seconds, "agave_cgroup_pressure_stalled_seconds_total" ["resource", "kind"]
         "Time in which some or all (full) tasks of the cgroup were stalled waiting for the resource."
         from "cpu.pressure, memory.pressure, io.pressure (version 2, PSI on)";
