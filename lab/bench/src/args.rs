@@ -9,6 +9,7 @@ use crate::{
 };
 use clap::{Args, Subcommand, ValueEnum, value_parser};
 use faultline_text::{parse_size, parse_time};
+use itertools::Itertools;
 use std::{
     ops::{RangeBounds, RangeInclusive},
     path::PathBuf,
@@ -258,8 +259,8 @@ pub(crate) fn first_duplicate<T: PartialEq>(values: &[T]) -> Option<&T> {
 
 fn parse_named<T: Copy>(what: &str, all: &[(&str, T)], name: &str) -> Result<T, String> {
     named(all, name).ok_or_else(|| {
-        let known: Vec<&str> = all.iter().map(|(name, _)| *name).collect();
-        format!("{name:?} is no {what}; there are {}", known.join(", "))
+        let known = all.iter().map(|(name, _)| name).join(", ");
+        format!("{name:?} is no {what}; there are {known}")
     })
 }
 

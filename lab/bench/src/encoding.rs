@@ -18,6 +18,7 @@ use faultline_pages::{
     model::{Block, Table},
 };
 use faultline_stats::arms::welch_p;
+use itertools::iproduct;
 use serde_json::json;
 
 /// Accounts of mainnet-beta, of 904, 3,232, 5,400, 7,448 and 10,136 bytes, from the study that
@@ -169,15 +170,9 @@ fn pair_tables(results: &Results) -> Vec<PairTable<'_>> {
     let Some((reference, others)) = results.header.arms.split_first() else {
         return Vec::new();
     };
-    let mut tables = Vec::new();
-    for arm in others {
-        for link in results.link_shapes() {
-            for is_mean in [true, false] {
-                tables.push(pair_table(results, [reference, arm], link, is_mean));
-            }
-        }
-    }
-    tables
+    iproduct!(others, results.link_shapes(), [true, false])
+        .map(|(arm, link, is_mean)| pair_table(results, [reference, arm], link, is_mean))
+        .collect()
 }
 
 fn pair_table<'a>(

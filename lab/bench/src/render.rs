@@ -19,6 +19,7 @@ use faultline_stats::{
     decision::Decision,
 };
 use faultline_text::{count, counted, duration, lines, moment, number};
+use itertools::Itertools;
 use serde::Serialize;
 use std::time::Duration;
 
@@ -75,12 +76,10 @@ fn too_many_failures(results: &Results) -> Option<String> {
             )
         })
     };
-    let arms: Vec<String> = results.header.arms.iter().filter_map(too_many).collect();
+    let arms = results.header.arms.iter().filter_map(too_many).join("; ");
     let max = number(max, if max.fract() == 0.0 { 0 } else { 2 });
-    let arms = Some(arms.join("; ")).filter(|arms| !arms.is_empty())?;
-    Some(format!(
-        "FAILED: more requests failed than --max-failures {max} % allows: {arms}"
-    ))
+    (!arms.is_empty())
+        .then(|| format!("FAILED: more requests failed than --max-failures {max} % allows: {arms}"))
 }
 
 pub fn text(results: &Results) -> String {
@@ -366,10 +365,10 @@ pub fn settings_blocks(results: &Results) -> Vec<Block> {
         ("rounds of warm-up", header.warm_up.to_string()),
     ];
     if !header.refusals.is_empty() {
-        let refusals = header.refusals.iter();
-        let refusals: Vec<_> = refusals
-            .map(|(kind, times)| format!("{times} {kind}"))
-            .collect();
+        let mut refusals = header
+            .refusals
+            .iter()
+            .map(|(kind, times)| format!("{times} {kind}"));
         rows.push(("refused by nodes", refusals.join(", ")));
     }
     if let Some(ns) = header.tool_cpu_per_request_ns {

@@ -16,6 +16,7 @@ use faultline_settings::{
     whole_number_within,
 };
 use faultline_text::is_unsafe_char;
+use itertools::Itertools;
 use serde_json::Value as Json;
 use std::path::{Path, PathBuf};
 use toml::de::DeValue;
@@ -349,13 +350,10 @@ fn check_params(
         }
         let names = placeholders.iter().map(|known| known.name.as_str());
         let known = names.chain(has_encoding.then_some(ENCODING_NAME));
-        let known: Vec<_> = known.map(|name| format!("{{{name}}}")).collect();
-        return Err(match known.as_slice() {
-            [] => format!("{{{unknown}}} stands for nothing: there is no [[value]]"),
-            _ => format!(
-                "{{{unknown}}} stands for nothing; known: {}",
-                known.join(", ")
-            ),
+        let known = known.map(|name| format!("{{{name}}}")).join(", ");
+        return Err(match known.as_str() {
+            "" => format!("{{{unknown}}} stands for nothing: there is no [[value]]"),
+            known => format!("{{{unknown}}} stands for nothing; known: {known}"),
         });
     }
     let mut uses_placeholders = false;
