@@ -270,11 +270,11 @@ fn caveats(
         ));
     }
     caveats.extend(invalid_or_unproven(completed));
-    let early: Vec<String> = completed
+    let early = completed
         .iter()
         .filter(|run| run.ending.outcome != Outcome::Completed && !is_invalid(run))
         .map(CompletedRun::name)
-        .collect();
+        .collect_vec();
     if !early.is_empty() && early.len() < completed.len() {
         let early = join_first(&early, "; ", MAX_NAMED);
         caveats.push(Caveat::new(

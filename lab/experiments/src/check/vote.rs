@@ -3,6 +3,7 @@
 use super::{Findings, Stake};
 use crate::plan::{Cluster, Lane, Plan, Severity, Workload, WorkloadKind};
 use faultline_client::rpc::{RetryPolicy, Rpc};
+use itertools::Itertools;
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::json;
 use std::{
@@ -124,9 +125,9 @@ fn names_other_identity(plan: &Plan, texts: &[&String]) -> bool {
         let mut files = plan.lanes.iter().filter_map(|lane| lane.identity.as_ref());
         word == "{identity}" || files.any(|file| file.display().to_string() == word)
     };
-    let all: Vec<&str> = texts.iter().flat_map(|text| words(text)).collect();
-    all.windows(2)
-        .any(|pair| matches!(pair[0], "--identity" | "-i") && !is_checked(pair[1]))
+    let all = texts.iter().flat_map(|text| words(text));
+    all.tuple_windows()
+        .any(|(option, value)| matches!(option, "--identity" | "-i") && !is_checked(value))
 }
 
 fn matching_sections(plan: &Plan, matches: impl Fn(&[&String]) -> bool) -> Vec<String> {

@@ -92,21 +92,21 @@ pub fn early_end_sentences(tallies: &[ArmTally<'_>], kind: WorkloadKind) -> Opti
         WorkloadKind::Validator => ("Ran its whole time", "ran its whole time"),
     };
     let completed = ended(done, |outcome| *outcome == Outcome::Completed);
-    let invalid_runs: Vec<String> = tallies
+    let invalid_runs = tallies
         .iter()
         .filter(|tally| tally.invalid > 0)
         .map(|tally| {
             let all = runs_text(tally.counted());
             format!("{} ({} of {all})", tally.arm, tally.invalid)
         })
-        .collect();
+        .collect_vec();
     let is_complete = unfinished_text(tallies).is_none() && invalid_runs.is_empty();
     let no_success = (completed.is_none() && is_complete).then(|| format!("No run {did}."));
-    let without_runs: Vec<String> = tallies
+    let without_runs = tallies
         .iter()
         .filter(|tally| tally.counted() == 0)
         .map(|tally| tally.arm.to_owned())
-        .collect();
+        .collect_vec();
     let rest = [
         completed,
         no_success,
