@@ -143,10 +143,7 @@ fn plausible_range(recording: &Run) -> Span {
 }
 
 fn second_of(recording: &Run, at: f64) -> i64 {
-    recording
-        .origin_unix_ns
-        .saturating_add((at * 1e9) as i64)
-        .div_euclid(SECOND_NS)
+    recording.unix_ns(at).div_euclid(SECOND_NS)
 }
 
 /// For each process, its first Unix second, and the first second of the next process.
