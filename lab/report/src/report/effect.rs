@@ -7,8 +7,7 @@ use super::{
 };
 use faultline_pages::effects;
 use faultline_text::number;
-use itertools::Itertools;
-use std::iter;
+use itertools::{Itertools, chain};
 
 /// Shown next to the primary metric.
 const SECONDARY_METRICS: [&str; 10] = [
@@ -56,10 +55,7 @@ pub fn take_overview(
     let over_time = of_primary
         .chain(FALLBACK_FIGURES)
         .find_map(|id| take_figure(sections, id));
-    forest_plot(primary, pairs)
-        .into_iter()
-        .chain(over_time)
-        .collect()
+    chain!(forest_plot(primary, pairs), over_time).collect()
 }
 
 fn take_figure(sections: &mut [Section], id: &str) -> Option<Block> {
@@ -72,12 +68,11 @@ fn take_figure(sections: &mut [Section], id: &str) -> Option<Block> {
 
 fn forest_plot(primary: &RunMetric, pairs: &[ArmComparison]) -> Option<Block> {
     let reference = &pairs.first()?.reference;
-    let rows = iter::once(primary.id)
-        .chain(SECONDARY_METRICS)
+    let rows = chain!([primary.id], SECONDARY_METRICS)
         .unique()
         .flat_map(|id| {
             pairs.iter().filter_map(move |pair| {
-                let mut comparisons = iter::once(&pair.primary).chain(&pair.secondary);
+                let mut comparisons = chain!([&pair.primary], &pair.secondary);
                 let mut row =
                     forest_row(comparisons.find(|comparison| comparison.run_metric.id == id)?)?;
                 if pairs.len() > 1 {
