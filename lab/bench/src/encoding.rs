@@ -6,7 +6,7 @@ use crate::{
     endpoint::Endpoint,
     failure::Failure,
     plan::{Case, ConnectionConfig, Plan},
-    protocol::Protocol,
+    protocol::{Named, Protocol},
     results::{Results, link_shape_suffix},
     session,
     stream::LinkShape,

@@ -5,7 +5,7 @@ use crate::{
     args::{LoadArgs, OutArgs},
     failure::Failure,
     plan::{MAX_REQUESTS, Plan},
-    protocol::Protocol,
+    protocol::{Named, Protocol},
     render,
     results::{CaseInfo, Header, LoopbackCost, Results},
     run::{Engine, MeasuredRun, SampleSink},

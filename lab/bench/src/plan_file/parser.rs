@@ -6,7 +6,7 @@ use crate::{
     args::{RATE_RANGE, is_valid_timeout, valid_answer_limit},
     endpoint::Endpoint,
     plan::{Case, ConnectionConfig, MAX_REQUESTS, Plan},
-    protocol::Protocol,
+    protocol::{Named, Protocol},
     session,
     stream::LinkShape,
     values::{self, Placeholder, ValueSource},
@@ -127,7 +127,7 @@ fn read_arms(top: &mut Table<'_>, plan: &mut Plan) -> Vec<ArmOptions> {
     top.tables("arm", |table| {
         let name = unique_name(table, &mut names, "arm", printable_name);
         let protocol = table
-            .take("transport", |v| choice(v, &Protocol::ALL))
+            .take("transport", |v| choice(v, Protocol::ALL))
             .unwrap_or(Protocol::Http);
         let endpoint = table.take_required("url", |v| match protocol {
             Protocol::WebSocket => Endpoint::parse_websocket(&text(v)?),
