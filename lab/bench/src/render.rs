@@ -25,11 +25,7 @@ use std::time::Duration;
 
 pub fn problems(results: &Results) -> Vec<String> {
     let mut problems = Vec::new();
-    let arms = results
-        .header
-        .arms
-        .iter()
-        .zip(&results.header.answer_comparisons);
+    let arms = results.header.answers_by_arm();
     for (arm, answers) in arms.filter(|(_, answers)| answers.different > 0) {
         let different = count(answers.different);
         let first = match answers.first_differences.first() {
@@ -216,14 +212,7 @@ pub fn answer_comparison_text(results: &Results) -> String {
         // `bench transport` compares answers with writes, not with answers of other arms.
         return out;
     }
-    let answer_comparisons = || {
-        results
-            .header
-            .arms
-            .iter()
-            .zip(&results.header.answer_comparisons)
-    };
-    for (arm, answers) in answer_comparisons().skip(1) {
+    for (arm, answers) in results.header.answers_by_arm().skip(1) {
         let equal = count(answers.equal);
         let result = match (answers.equal, answers.different) {
             (0, 0) => "could not be compared with the reference's".to_owned(),
@@ -236,7 +225,7 @@ pub fn answer_comparison_text(results: &Results) -> String {
         out += &format!("Answers of {arm}: {result}\n");
     }
     // The reference is included: a slot that only it skipped is recorded as its difference.
-    for (arm, answers) in answer_comparisons() {
+    for (arm, answers) in results.header.answers_by_arm() {
         for difference in &answers.first_differences {
             out += &format!("  {arm}, {difference}\n");
         }

@@ -208,18 +208,13 @@ fn recommend_nodes(results: &Results) -> String {
     };
     for method in methods {
         let (mut faultless_arms, mut left_out) = (Vec::new(), Vec::new());
-        for (arm, answer_counts) in results
-            .header
-            .arms
-            .iter()
-            .zip(&results.header.answer_comparisons)
-        {
+        for (arm, answer_counts) in results.header.answers_by_arm() {
             if answer_counts.different == 0
                 && results.case_index(arm, method).is_some_and(always_answers)
             {
-                faultless_arms.push(arm.as_str());
+                faultless_arms.push(arm);
             } else {
-                left_out.push(arm.as_str());
+                left_out.push(arm);
             }
         }
         let mut compared = Vec::new();
