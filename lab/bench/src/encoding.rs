@@ -225,7 +225,7 @@ fn text_table(table: &PairTable<'_>) -> String {
         Some(_) => link_shape_suffix(table.link) + " ",
         None => String::new(),
     };
-    let [a, b] = table.arms.map(|arm| arm_label(arm) + " (ms)");
+    let [a, b] = table.arms.map(|arm| format!("{} (ms)", arm_label(arm)));
     let mut out = format!("=== SUMMARY ANALYSIS ({kind}) - getAccountInfo{over}===\n\n");
     out += &line("Size (B)", [&a, &b, "Diff (ms)"], p_value, "Winner");
     out += &("=".repeat(80) + "\n");
@@ -250,7 +250,7 @@ fn text_table(table: &PairTable<'_>) -> String {
             format!("{ms:.decimals$}")
         });
         let times = times.each_ref().map(String::as_str);
-        out += &line(&size, times, &row.significance, &arm_label(winner));
+        out += &line(&size, times, &row.significance, arm_label(winner));
     }
     out + "\n"
 }
@@ -260,11 +260,11 @@ fn line(size: &str, [a, b, difference]: [&str; 3], p_value: &str, winner: &str) 
     format!("{size:<11}{a:<13}{b:<13}{difference:<13}{p_value:<p_width$}{winner}\n")
 }
 
-fn arm_label(encoding: &str) -> String {
+fn arm_label(encoding: &str) -> &str {
     match encoding {
-        "base64" => "Base64".to_owned(),
-        "base64+zstd" => "Zstd".to_owned(),
-        other => other.to_owned(),
+        "base64" => "Base64",
+        "base64+zstd" => "Zstd",
+        other => other,
     }
 }
 
