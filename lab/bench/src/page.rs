@@ -13,7 +13,7 @@ use faultline_pages::{
 };
 use faultline_stats::arms::Direction;
 use faultline_text::{count, counted, number};
-use itertools::Itertools;
+use itertools::{Itertools, chain};
 use std::{collections::BTreeSet, path::Path};
 
 /// Writes a single page, or a folder with the page, tables and figures. Returns the page's path and
@@ -96,10 +96,11 @@ pub fn report(results: &Results) -> Report {
         title: title.to_owned(),
         subtitle: render::subtitle(results, &load),
         verdict: verdict(results, &compared),
-        overview: figures::effects(results, &compared)
-            .into_iter()
-            .chain(figures::over_time(results))
-            .collect(),
+        overview: chain!(
+            figures::effects(results, &compared),
+            figures::over_time(results)
+        )
+        .collect(),
         runs: cards(results),
         caveats: caveats(results, &compared),
         sections,

@@ -19,7 +19,7 @@ use faultline_stats::{
     decision::Decision,
 };
 use faultline_text::{count, counted, duration, lines, moment, number};
-use itertools::Itertools;
+use itertools::{Itertools, chain};
 use serde::Serialize;
 use std::time::Duration;
 
@@ -441,11 +441,13 @@ pub fn csv(results: &Results) -> String {
     for (case, summary) in results.summaries() {
         let failed = summary.failures.values().sum();
         let counts = [summary.successes, failed, summary.retries];
-        let numbers = CSV_LATENCIES
-            .map(|name| summary.latency.and_then(|latency| latency.get(name)))
-            .into_iter()
-            .chain(summary.phases())
-            .chain([summary.decode_cpu_ms, summary.received]);
+        let latencies =
+            CSV_LATENCIES.map(|name| summary.latency.and_then(|latency| latency.get(name)));
+        let numbers = chain!(
+            latencies,
+            summary.phases(),
+            [summary.decode_cpu_ms, summary.received]
+        );
         let mut row = vec![csv_quoted(&case.arm), csv_quoted(&case.request_label)];
         row.push(
             case.answer_bytes

@@ -4,7 +4,7 @@
 //! equally to every arm. With three, a part of the drift remains. Two are too few for a test.
 
 use super::plan::{Lane, Order, Plan};
-use itertools::Itertools;
+use itertools::{Itertools, chain};
 use serde::{Deserialize, Serialize};
 
 /// The runs that execute at the same time: a single run, or with `[concurrent]` one run per arm and
@@ -51,7 +51,7 @@ impl ScheduledRun {
             ("lane", self.lane.clone()),
         ];
         let second = self.is_second_aa_run.then(|| ("second", "1".to_owned()));
-        let all = labels.into_iter().chain(second);
+        let all = chain!(labels, second);
         all.map(|(key, value)| (key.to_owned(), value)).collect()
     }
 }

@@ -3,7 +3,7 @@
 use super::{Findings, Stake};
 use crate::plan::{Cluster, Lane, Plan, Severity, Workload, WorkloadKind};
 use faultline_client::rpc::{RetryPolicy, Rpc};
-use itertools::Itertools;
+use itertools::{Itertools, chain};
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::json;
 use std::{
@@ -133,8 +133,8 @@ fn names_other_identity(plan: &Plan, texts: &[&String]) -> bool {
 fn matching_sections(plan: &Plan, matches: impl Fn(&[&String]) -> bool) -> Vec<String> {
     let arms = plan.arms.iter();
     let arms = arms.map(|arm| (format!("arm {:?}", arm.name), arm.unexpanded_texts()));
-    std::iter::once(("workload".to_owned(), plan.workload.unexpanded_texts()))
-        .chain(arms)
+    let workload = ("workload".to_owned(), plan.workload.unexpanded_texts());
+    chain!([workload], arms)
         .filter(|(_, texts)| matches(texts))
         .map(|(section, _)| section)
         .collect()
@@ -247,10 +247,8 @@ fn request<T: DeserializeOwned>(rpc: &Rpc, method: &str) -> Result<T, String> {
 }
 
 pub fn check_keypair(file: &Path) -> Result<(), String> {
-    match public_key(file) {
-        Ok(_) => Ok(()),
-        Err(_) => Err("is no keypair as solana-keygen writes it".to_owned()),
-    }
+    let invalid = |_| "is no keypair as solana-keygen writes it".to_owned();
+    public_key(file).map(drop).map_err(invalid)
 }
 
 /// Errors never include the file's content.

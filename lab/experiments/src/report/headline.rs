@@ -8,7 +8,7 @@ use crate::{
 };
 use faultline_report::run::ExperimentOutcome;
 use faultline_runner::isolation::{CgroupState, End};
-use itertools::Itertools;
+use itertools::{Itertools, chain};
 
 const MAX_NAMED: usize = 12;
 
@@ -113,7 +113,7 @@ pub fn early_end_sentences(tallies: &[ArmTally<'_>], kind: WorkloadKind) -> Opti
         sentence("Left out as invalid", &invalid_runs),
         sentence("Without a run that counts", &without_runs),
     ];
-    Some(early.into_iter().chain(rest).flatten().join(" "))
+    Some(chain!(early, rest).flatten().join(" "))
 }
 
 /// Names arms that have runs whose outcome `matches`, with the number of these runs.
@@ -272,10 +272,12 @@ fn cgroup_state_text(cgroup_state: &CgroupState) -> String {
     });
     let result = cgroup_state.result.as_ref();
     let events = cgroup_state.memory_events.iter();
-    end.into_iter()
-        .chain(result.map(|result| format!("systemd says {result}")))
-        .chain(events.map(|(name, count)| format!("{name} {count}")))
-        .join(", ")
+    chain!(
+        end,
+        result.map(|result| format!("systemd says {result}")),
+        events.map(|(name, count)| format!("{name} {count}"))
+    )
+    .join(", ")
 }
 
 #[cfg(test)]
