@@ -25,6 +25,7 @@ use faultline_core::{
 };
 use faultline_kernel::{HostRoot, ProcessId};
 use faultline_metrics::{Problem, ProblemKind, Stamp};
+use itertools::Itertools;
 use method::Method;
 pub use process::may_be_same_program;
 use process::{InspectedProcess, NameAndExeReader};
@@ -349,8 +350,7 @@ impl Finder {
     /// started shortly before the validator.
     fn log_message(&mut self, problems: &[Problem], now: Stamp) -> Option<String> {
         let started = *self.searching_since.get_or_insert(now);
-        let message: Vec<String> = problems.iter().map(Problem::to_string).collect();
-        let message = message.join("; ");
+        let message = problems.iter().join("; ");
         if message.is_empty() || message == self.last_logged || now.since(started) < LOG_AFTER {
             return None;
         }

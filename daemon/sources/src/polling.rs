@@ -8,6 +8,7 @@ use faultline_core::{
 };
 use faultline_kernel::ProcessId;
 use faultline_metrics::{Problem, ProblemKind, Reading, Source, Stamp};
+use itertools::Itertools;
 use std::{pin::pin, time::Duration};
 
 /// One lost poll must not remove a value.
@@ -184,8 +185,7 @@ impl ProblemLog {
         let missing: Vec<&Problem> = problems.iter().filter(is_missing).collect();
         let now = missing.iter().map(|problem| (up, problem.kind)).collect();
         let is_new = std::mem::replace(&mut self.0, now) != self.0;
-        let texts: Vec<String> = missing.iter().map(ToString::to_string).collect();
-        (is_new && !texts.is_empty()).then(|| texts.join("; "))
+        (is_new && !missing.is_empty()).then(|| missing.iter().join("; "))
     }
 }
 

@@ -1,6 +1,6 @@
 //! Decodes answers. The decoding time is part of a request's latency.
 
-use crate::{canonical, failure::Failure, protocol};
+use crate::{canonical, failure::Failure, protocol::Named};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde::{Deserialize, Deserializer, de::IgnoredAny};
 use serde_json::{Value, value::RawValue};
@@ -24,21 +24,13 @@ pub enum Encoding {
     JsonParsed,
 }
 
-impl Encoding {
-    pub const ALL: [(&'static str, Encoding); 4] = [
+impl Named for Encoding {
+    const ALL: &'static [(&'static str, Encoding)] = &[
         ("base64", Encoding::Base64),
         ("base64+zstd", Encoding::Zstd),
         ("base58", Encoding::Base58),
         ("jsonParsed", Encoding::JsonParsed),
     ];
-
-    pub fn named(name: &str) -> Option<Encoding> {
-        protocol::named(&Encoding::ALL, name)
-    }
-
-    pub fn name(self) -> &'static str {
-        protocol::name_of(&Encoding::ALL, self)
-    }
 }
 
 /// What an answer must have, and how it is compared.

@@ -4,11 +4,12 @@ pub use compression::{CompressionArgs, RecordKind};
 
 use crate::{
     answer::Encoding,
-    protocol::{Protocol, named},
+    protocol::{Named, Protocol},
     stream::LinkShape,
 };
 use clap::{Args, Subcommand, ValueEnum, value_parser};
 use faultline_text::{parse_size, parse_time};
+use itertools::Itertools;
 use std::{
     ops::{RangeBounds, RangeInclusive},
     path::PathBuf,
@@ -99,7 +100,7 @@ pub struct OutArgs {
 #[derive(Debug, Args)]
 pub struct EncodingArgs {
     /// Encodings to compare; the first is the reference: base64, base64+zstd, base58, jsonParsed.
-    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "base64,base64+zstd", value_parser = |name: &str| parse_named("encoding", &Encoding::ALL, name))]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "base64,base64+zstd", value_parser = |name: &str| parse_named::<Encoding>("encoding", name))]
     pub encodings: Vec<Encoding>,
     /// Accounts to request [default: five of mainnet-beta, of 904 to 10,136 bytes].
     #[arg(long, value_name = "ADDRESSES", value_delimiter = ',')]
@@ -165,7 +166,7 @@ pub struct TransportArgs {
     /// Transports to compare; the first is the reference: http (HTTP/1.1 over a persistent
     /// connection), http-new (a new connection for each request), http2 (left out if the node does
     /// not offer it), websocket.
-    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "http,http-new,http2,websocket", value_parser = |name: &str| parse_named("transport", &Protocol::ALL, name))]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "http,http-new,http2,websocket", value_parser = |name: &str| parse_named::<Protocol>("transport", name))]
     pub transports: Vec<Protocol>,
     /// Length of a series of reads or writes, which is compared next to single ones.
     #[arg(long, value_name = "N", default_value = "30", value_parser = value_parser!(u32).range(2..=1000))]
@@ -256,10 +257,10 @@ pub(crate) fn first_duplicate<T: PartialEq>(values: &[T]) -> Option<&T> {
     duplicate.map(|(_, value)| value)
 }
 
-fn parse_named<T: Copy>(what: &str, all: &[(&str, T)], name: &str) -> Result<T, String> {
-    named(all, name).ok_or_else(|| {
-        let known: Vec<&str> = all.iter().map(|(name, _)| *name).collect();
-        format!("{name:?} is no {what}; there are {}", known.join(", "))
+fn parse_named<T: Named>(what: &str, name: &str) -> Result<T, String> {
+    T::named(name).ok_or_else(|| {
+        let known = T::ALL.iter().map(|(name, _)| name).join(", ");
+        format!("{name:?} is no {what}; there are {known}")
     })
 }
 

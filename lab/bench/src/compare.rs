@@ -13,6 +13,7 @@ use faultline_stats::{
     paired::join,
 };
 use faultline_text::number;
+use itertools::Itertools;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -52,13 +53,11 @@ pub fn comparisons(results: &Results) -> Vec<Comparison> {
         return Vec::new();
     };
     let count = comparison_count(results);
-    let mut comparisons = Vec::new();
-    for arm in others {
-        for request in results.requests() {
-            comparisons.extend(compare_arms(results, [reference, arm], request, count));
-        }
-    }
-    comparisons
+    others
+        .iter()
+        .cartesian_product(results.requests())
+        .filter_map(|(arm, request)| compare_arms(results, [reference, arm], request, count))
+        .collect()
 }
 
 /// `None` with too few rounds.
@@ -137,8 +136,8 @@ pub fn arm_crossover(results: &Results, arm: &str, link_shape: Option<&str>) -> 
         };
         (0..results.rounds()).map(mean).collect()
     };
-    let differences: Vec<Vec<Option<f64>>> = sizes.values().map(means).collect();
-    let sizes: Vec<f64> = sizes.keys().map(|size| *size as f64).collect();
+    let differences = sizes.values().map(means).collect_vec();
+    let sizes = sizes.keys().map(|size| *size as f64).collect_vec();
     crossover(&sizes, &differences, &IntervalPlan::default())
 }
 
@@ -152,18 +151,17 @@ pub struct ArmCrossover<'a> {
 }
 
 pub fn arm_crossovers(results: &Results) -> Vec<ArmCrossover<'_>> {
-    let mut crossovers = Vec::new();
-    for link_shape in results.link_shapes() {
-        for arm in results.header.arms.iter().skip(1) {
-            let crossover = arm_crossover(results, arm, link_shape);
-            crossovers.extend(crossover.map(|crossover| ArmCrossover {
+    let arms = results.header.arms.iter().skip(1);
+    let shapes_and_arms = results.link_shapes().into_iter().cartesian_product(arms);
+    shapes_and_arms
+        .filter_map(|(link_shape, arm)| {
+            Some(ArmCrossover {
                 arm,
                 link_shape,
-                crossover,
-            }));
-        }
-    }
-    crossovers
+                crossover: arm_crossover(results, arm, link_shape)?,
+            })
+        })
+        .collect()
 }
 
 #[cfg(test)]

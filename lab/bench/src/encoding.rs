@@ -6,7 +6,7 @@ use crate::{
     endpoint::Endpoint,
     failure::Failure,
     plan::{Case, ConnectionConfig, Plan},
-    protocol::Protocol,
+    protocol::{Named, Protocol},
     results::{Results, link_shape_suffix},
     session,
     stream::LinkShape,
@@ -18,6 +18,7 @@ use faultline_pages::{
     model::{Block, Table},
 };
 use faultline_stats::arms::welch_p;
+use itertools::iproduct;
 use serde_json::json;
 
 /// Accounts of mainnet-beta, of 904, 3,232, 5,400, 7,448 and 10,136 bytes, from the study that
@@ -169,15 +170,9 @@ fn pair_tables(results: &Results) -> Vec<PairTable<'_>> {
     let Some((reference, others)) = results.header.arms.split_first() else {
         return Vec::new();
     };
-    let mut tables = Vec::new();
-    for arm in others {
-        for link in results.link_shapes() {
-            for is_mean in [true, false] {
-                tables.push(pair_table(results, [reference, arm], link, is_mean));
-            }
-        }
-    }
-    tables
+    iproduct!(others, results.link_shapes(), [true, false])
+        .map(|(arm, link, is_mean)| pair_table(results, [reference, arm], link, is_mean))
+        .collect()
 }
 
 fn pair_table<'a>(
@@ -230,7 +225,7 @@ fn text_table(table: &PairTable<'_>) -> String {
         Some(_) => link_shape_suffix(table.link) + " ",
         None => String::new(),
     };
-    let [a, b] = table.arms.map(|arm| arm_label(arm) + " (ms)");
+    let [a, b] = table.arms.map(|arm| format!("{} (ms)", arm_label(arm)));
     let mut out = format!("=== SUMMARY ANALYSIS ({kind}) - getAccountInfo{over}===\n\n");
     out += &line("Size (B)", [&a, &b, "Diff (ms)"], p_value, "Winner");
     out += &("=".repeat(80) + "\n");
@@ -255,7 +250,7 @@ fn text_table(table: &PairTable<'_>) -> String {
             format!("{ms:.decimals$}")
         });
         let times = times.each_ref().map(String::as_str);
-        out += &line(&size, times, &row.significance, &arm_label(winner));
+        out += &line(&size, times, &row.significance, arm_label(winner));
     }
     out + "\n"
 }
@@ -265,11 +260,11 @@ fn line(size: &str, [a, b, difference]: [&str; 3], p_value: &str, winner: &str) 
     format!("{size:<11}{a:<13}{b:<13}{difference:<13}{p_value:<p_width$}{winner}\n")
 }
 
-fn arm_label(encoding: &str) -> String {
+fn arm_label(encoding: &str) -> &str {
     match encoding {
-        "base64" => "Base64".to_owned(),
-        "base64+zstd" => "Zstd".to_owned(),
-        other => other.to_owned(),
+        "base64" => "Base64",
+        "base64+zstd" => "Zstd",
+        other => other,
     }
 }
 

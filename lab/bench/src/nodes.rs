@@ -20,6 +20,7 @@ pub use chain::version;
 use chain::{CHAINS, Chain, RpcCall, call_json};
 use faultline_common::{args::UsageError, output::say};
 use faultline_text::{clean, count, counted};
+use itertools::Itertools;
 use serde_json::Value;
 use std::{cell::Cell, path::PathBuf};
 pub use study::{page, study_text};
@@ -135,7 +136,7 @@ fn check_chain_and_lag(
     let answers = engine.probe_json(&status_plan)?;
     let (mut notes, (from, to)) = check_in_sync(args, chain, &node_plan.arms, &answers)?;
     let lowest = from.max(to.saturating_sub(TRIED_HEIGHTS - 1));
-    let heights: Vec<u64> = (lowest..=to).rev().collect();
+    let heights = (lowest..=to).rev().collect_vec();
     let block = match first_common_hash(&engine, chain, node_plan, chain.block_call, &heights)? {
         Ok((height, hash)) => format!(
             "all nodes have the block {} with the hash {hash}",
@@ -208,7 +209,7 @@ fn check_in_sync(
     let (mut answers, unit) = (answers.iter(), chain.height_unit);
     let node_count = nodes.len();
     let mut next_heights = || -> Result<Vec<u64>> {
-        let call_answers: Vec<&Value> = answers.by_ref().take(node_count).collect();
+        let call_answers = answers.by_ref().take(node_count).collect_vec();
         ensure!(call_answers.len() == node_count, "a node does not answer");
         let height = |answer| {
             chain::height(answer).with_context(|| format!("a node's answer is not a {unit} number"))
@@ -259,11 +260,10 @@ fn add_requests(
         let method = chain.methods.iter().find(|(other, ..)| other == name);
         let is_repeated = methods.iter().filter(|other| *other == name).count() > 1;
         let Some((name, params, must_agree)) = method.filter(|_| !is_repeated) else {
-            let names: Vec<&str> = chain.methods.iter().map(|(name, ..)| *name).collect();
+            let names = chain.methods.iter().map(|(name, ..)| name).join(", ");
             return Err(UsageError(format!(
-                "--methods: {name:?} is not known or named twice; with --chain {} there are {}",
-                chain.name,
-                names.join(", ")
+                "--methods: {name:?} is not known or named twice; with --chain {} there are {names}",
+                chain.name
             ))
             .into());
         };

@@ -13,6 +13,7 @@ use faultline_pages::{
 };
 use faultline_stats::arms::Direction;
 use faultline_text::{count, counted, number};
+use itertools::{Itertools, chain};
 use std::{collections::BTreeSet, path::Path};
 
 /// Writes a single page, or a folder with the page, tables and figures. Returns the page's path and
@@ -95,10 +96,11 @@ pub fn report(results: &Results) -> Report {
         title: title.to_owned(),
         subtitle: render::subtitle(results, &load),
         verdict: verdict(results, &compared),
-        overview: figures::effects(results, &compared)
-            .into_iter()
-            .chain(figures::over_time(results))
-            .collect(),
+        overview: chain!(
+            figures::effects(results, &compared),
+            figures::over_time(results)
+        )
+        .collect(),
         runs: cards(results),
         caveats: caveats(results, &compared),
         sections,
@@ -156,14 +158,12 @@ fn verdict(results: &Results, compared: &[Comparison]) -> Verdict {
         let nothing = "There is nothing to compare";
         return verdict_with_headline(nothing, Vec::new(), VerdictKind::Described);
     };
-    let mut points: Vec<String> = largest_difference(results, reference, compared)
-        .into_iter()
-        .collect();
+    let mut points = Vec::from_iter(largest_difference(results, reference, compared));
     for arm in others {
         let of_arm = compared.iter().filter(|comparison| comparison.arm == *arm);
-        let directions: Vec<_> = of_arm
+        let directions = of_arm
             .map(|comparison| comparison.decision.established())
-            .collect();
+            .collect_vec();
         let count_of = |direction| {
             directions
                 .iter()
@@ -205,7 +205,7 @@ fn largest_difference(
     compared: &[Comparison],
 ) -> Option<String> {
     let is_established = |comparison: &&Comparison| comparison.decision.established().is_some();
-    let differences: Vec<_> = compared.iter().filter(is_established).collect();
+    let differences = compared.iter().filter(is_established).collect_vec();
     let effect_size =
         |comparison: &Comparison| comparison.ratio.map_or(0.0, |ratio| ratio.value.ln().abs());
     let largest = differences
@@ -252,9 +252,9 @@ fn cards(results: &Results) -> Vec<RunCard> {
 
 fn caveats(results: &Results, compared: &[Comparison]) -> Vec<Caveat> {
     let problems = render::problems(results).into_iter();
-    let mut caveats: Vec<Caveat> = problems
+    let mut caveats = problems
         .map(|problem| Caveat::new(problem, "Fix it and measure again."))
-        .collect();
+        .collect_vec();
     let unreliable = compared
         .iter()
         .filter(|comparison| !comparison.mean.reliability.is_reliable())

@@ -16,6 +16,7 @@ use anyhow::Result;
 use faultline_common::args::UsageError;
 use faultline_pages::{model::Table, render::plain_table};
 use faultline_settings::ConfigError;
+use itertools::Itertools;
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
@@ -48,8 +49,7 @@ fn read(file: &Path) -> Result<(Plan, Option<PathBuf>)> {
             1 => "the plan has a mistake".to_owned(),
             count => format!("the plan has {count} mistakes"),
         };
-        let lines: Vec<String> = mistakes.iter().map(ToString::to_string).collect();
-        UsageError(format!("{head}:\n{}", lines.join("\n"))).into()
+        UsageError(format!("{head}:\n{}", mistakes.iter().join("\n"))).into()
     })
 }
 

@@ -7,32 +7,28 @@ pub enum Protocol {
     WebSocket,
 }
 
-impl Protocol {
-    pub const ALL: [(&'static str, Protocol); 4] = [
+impl Named for Protocol {
+    const ALL: &'static [(&'static str, Protocol)] = &[
         ("http", Protocol::Http),
         ("http-new", Protocol::HttpNewConnection),
         ("http2", Protocol::Http2),
         ("websocket", Protocol::WebSocket),
     ];
-
-    pub fn name(self) -> &'static str {
-        name_of(&Protocol::ALL, self)
-    }
-
-    pub fn named(name: &str) -> Option<Protocol> {
-        named(&Protocol::ALL, name)
-    }
 }
 
-pub fn named<T: Copy>(all: &[(&str, T)], name: &str) -> Option<T> {
-    all.iter()
-        .find(|(other, _)| *other == name)
-        .map(|(_, value)| *value)
-}
+pub trait Named: Copy + PartialEq + 'static {
+    const ALL: &'static [(&'static str, Self)];
 
-/// Empty if `value` is not among `all`.
-pub fn name_of<T: PartialEq>(all: &[(&'static str, T)], value: T) -> &'static str {
-    all.iter()
-        .find(|(_, other)| *other == value)
-        .map_or("", |(name, _)| name)
+    fn named(name: &str) -> Option<Self> {
+        let mut all = Self::ALL.iter();
+        all.find(|(other, _)| *other == name)
+            .map(|(_, value)| *value)
+    }
+
+    /// Empty if the value is not among [`Named::ALL`].
+    fn name(self) -> &'static str {
+        let mut all = Self::ALL.iter();
+        all.find(|(_, other)| *other == self)
+            .map_or("", |(name, _)| name)
+    }
 }

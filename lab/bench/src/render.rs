@@ -19,16 +19,13 @@ use faultline_stats::{
     decision::Decision,
 };
 use faultline_text::{count, counted, duration, lines, number, utc};
+use itertools::{Itertools, chain};
 use serde::Serialize;
 use std::time::Duration;
 
 pub fn problems(results: &Results) -> Vec<String> {
     let mut problems = Vec::new();
-    let arms = results
-        .header
-        .arms
-        .iter()
-        .zip(&results.header.answer_comparisons);
+    let arms = results.header.answers_by_arm();
     for (arm, answers) in arms.filter(|(_, answers)| answers.different > 0) {
         let different = count(answers.different);
         let first = match answers.first_differences.first() {
@@ -75,12 +72,10 @@ fn too_many_failures(results: &Results) -> Option<String> {
             )
         })
     };
-    let arms: Vec<String> = results.header.arms.iter().filter_map(too_many).collect();
+    let arms = results.header.arms.iter().filter_map(too_many).join("; ");
     let max = number(max, if max.fract() == 0.0 { 0 } else { 2 });
-    let arms = Some(arms.join("; ")).filter(|arms| !arms.is_empty())?;
-    Some(format!(
-        "FAILED: more requests failed than --max-failures {max} % allows: {arms}"
-    ))
+    (!arms.is_empty())
+        .then(|| format!("FAILED: more requests failed than --max-failures {max} % allows: {arms}"))
 }
 
 pub fn text(results: &Results) -> String {
@@ -217,14 +212,7 @@ pub fn answer_comparison_text(results: &Results) -> String {
         // `bench transport` compares answers with writes, not with answers of other arms.
         return out;
     }
-    let answer_comparisons = || {
-        results
-            .header
-            .arms
-            .iter()
-            .zip(&results.header.answer_comparisons)
-    };
-    for (arm, answers) in answer_comparisons().skip(1) {
+    for (arm, answers) in results.header.answers_by_arm().skip(1) {
         let equal = count(answers.equal);
         let result = match (answers.equal, answers.different) {
             (0, 0) => "could not be compared with the reference's".to_owned(),
@@ -237,7 +225,7 @@ pub fn answer_comparison_text(results: &Results) -> String {
         out += &format!("Answers of {arm}: {result}\n");
     }
     // The reference is included: a slot that only it skipped is recorded as its difference.
-    for (arm, answers) in answer_comparisons() {
+    for (arm, answers) in results.header.answers_by_arm() {
         for difference in &answers.first_differences {
             out += &format!("  {arm}, {difference}\n");
         }
@@ -366,10 +354,10 @@ pub fn settings_blocks(results: &Results) -> Vec<Block> {
         ("rounds of warm-up", header.warm_up.to_string()),
     ];
     if !header.refusals.is_empty() {
-        let refusals = header.refusals.iter();
-        let refusals: Vec<_> = refusals
-            .map(|(kind, times)| format!("{times} {kind}"))
-            .collect();
+        let mut refusals = header
+            .refusals
+            .iter()
+            .map(|(kind, times)| format!("{times} {kind}"));
         rows.push(("refused by nodes", refusals.join(", ")));
     }
     if let Some(ns) = header.tool_cpu_per_request_ns {
@@ -453,11 +441,13 @@ pub fn csv(results: &Results) -> String {
     for (case, summary) in results.summaries() {
         let failed = summary.failures.values().sum();
         let counts = [summary.successes, failed, summary.retries];
-        let numbers = CSV_LATENCIES
-            .map(|name| summary.latency.and_then(|latency| latency.get(name)))
-            .into_iter()
-            .chain(summary.phases())
-            .chain([summary.decode_cpu_ms, summary.received]);
+        let latencies =
+            CSV_LATENCIES.map(|name| summary.latency.and_then(|latency| latency.get(name)));
+        let numbers = chain!(
+            latencies,
+            summary.phases(),
+            [summary.decode_cpu_ms, summary.received]
+        );
         let mut row = vec![csv_quoted(&case.arm), csv_quoted(&case.request_label)];
         row.push(
             case.answer_bytes

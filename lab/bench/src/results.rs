@@ -134,6 +134,11 @@ pub struct RunState {
 }
 
 impl Header {
+    pub fn answers_by_arm(&self) -> impl Iterator<Item = (&str, &AnswerComparison)> {
+        let arms = self.arms.iter().map(String::as_str);
+        arms.zip(&self.answer_comparisons)
+    }
+
     /// An earlier `stopped_by` stays if `state` has none.
     pub fn take_state(&mut self, state: RunState) {
         self.answer_comparisons = state.answer_comparisons;

@@ -5,7 +5,7 @@ use crate::{
     args::{LoadArgs, OutArgs},
     failure::Failure,
     plan::{MAX_REQUESTS, Plan},
-    protocol::Protocol,
+    protocol::{Named, Protocol},
     render,
     results::{CaseInfo, Header, LoopbackCost, Results},
     run::{Engine, MeasuredRun, SampleSink},
@@ -17,6 +17,7 @@ use anyhow::Result;
 use faultline_common::{args::UsageError, clock};
 use faultline_pages::groups::distinct;
 use faultline_text::{count, duration};
+use itertools::Itertools;
 use std::{
     collections::{BTreeMap, BTreeSet},
     path::Path,
@@ -76,7 +77,7 @@ impl Session<'_> {
     ) -> Result<Results> {
         let mut header = make_header(self.subcommand, plan, notes);
         header.loopback_cost = self.loopback_cost;
-        let cases: Vec<CaseInfo> = plan
+        let cases = plan
             .cases
             .iter()
             .map(|case| CaseInfo {
@@ -84,7 +85,7 @@ impl Session<'_> {
                 request_label: plan.request_label(case).to_owned(),
                 answer_bytes: answer_bytes.get(case.request_index).copied().flatten(),
             })
-            .collect();
+            .collect_vec();
         if let Some(file) = self.file {
             file.begin(&header, &cases)?;
         }
@@ -215,8 +216,10 @@ fn list_settings(subcommand: &str, plan: &Plan) -> BTreeMap<String, String> {
         settings.insert(request, case.call.clone());
     }
     for (arm, shapes) in shapes {
-        let shapes = Vec::from_iter(shapes).join(", ");
-        settings.insert(format!("added to the link of {arm}"), shapes);
+        settings.insert(
+            format!("added to the link of {arm}"),
+            shapes.iter().join(", "),
+        );
     }
     settings
 }
@@ -271,11 +274,11 @@ fn make_header(subcommand: &str, plan: &Plan, notes: Vec<String>) -> Header {
         .connections
         .iter()
         .any(|connection| !connection.link_shape.has_no_effect());
-    let mut nodes: Vec<String> = plan
+    let mut nodes = plan
         .connections
         .iter()
         .map(|connection| connection.endpoint.redacted_url())
-        .collect();
+        .collect_vec();
     // In `bench nodes`, equal texts are different nodes, because keys are hidden.
     if subcommand == "run" || is_shaped {
         nodes = distinct(nodes);

@@ -11,7 +11,7 @@ use crate::{
     endpoint::Endpoint,
     failure::Failure,
     plan::{Case, ConnectionConfig, Plan},
-    protocol::Protocol,
+    protocol::{Named, Protocol},
     results::{Results, Timing, ns},
     session::{self, Session},
 };

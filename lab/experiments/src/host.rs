@@ -8,7 +8,7 @@ use faultline_runner::isolation::{
     host::{self, Disk, HostState},
 };
 use faultline_text::bytes;
-use std::path::Path;
+use itertools::{Itertools, chain};
 
 #[derive(Debug, Clone)]
 pub struct HostFinding {
@@ -43,14 +43,13 @@ pub(crate) fn host_findings(
     busy_cpus: Option<f64>,
     leftover_cgroups: &[String],
 ) -> Vec<HostFinding> {
-    let mut paths: Vec<&Path> = vec![&plan.folder];
-    paths.extend(plan.work_folders());
+    let paths = chain!([plan.folder.as_path()], plan.work_folders()).collect_vec();
     let mut state = host::inspect(root, &paths, &is_validator);
     add_space_of_clearing(plan, root, &mut state.disks);
     let folders = plan.work_folders();
-    let processes: Vec<_> = folders
+    let processes = folders
         .flat_map(|folder| folders::processes_using(root, folder))
-        .collect();
+        .collect_vec();
     let leftovers = plan.host.leftovers;
     let mut all = state_findings(&plan.host, busy_cpus, &state);
     for cgroup in leftover_cgroups {
@@ -154,7 +153,7 @@ fn state_findings(
 mod tests {
     use super::*;
     use crate::plan::Rule;
-    use std::time::Duration;
+    use std::{path::Path, time::Duration};
 
     #[test]
     fn every_validator_is_recognised_by_its_truncated_comm() {

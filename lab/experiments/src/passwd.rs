@@ -1,6 +1,7 @@
 use anyhow::{Context, Result};
 use faultline_common::files::AtPath;
 use faultline_runner::isolation::folders::Owner;
+use itertools::Itertools;
 use std::path::{Path, PathBuf};
 
 const FILE: &str = "/etc/passwd";
@@ -24,10 +25,7 @@ pub fn account(name: &str) -> Result<Account> {
 
 pub fn parse(text: &str) -> Vec<Account> {
     let account = |line: &str| {
-        let fields: Vec<&str> = line.split(':').collect();
-        let [name, _, uid, gid, _, home, ..] = fields[..] else {
-            return None;
-        };
+        let (name, _, uid, gid, _, home) = line.split(':').next_tuple()?;
         Some(Account {
             name: name.to_owned(),
             owner: Owner {

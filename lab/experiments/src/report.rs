@@ -35,7 +35,7 @@ use faultline_report::{
 use faultline_status::RamEvidence;
 use faultline_text::clean;
 use headline::{ArmTally, is_invalid, join_first, runs_text};
-use itertools::Itertools;
+use itertools::{Itertools, chain};
 use search::SearchReport;
 use std::path::{Path, PathBuf};
 
@@ -230,20 +230,22 @@ fn context<'e>(
 ) -> ReportContext {
     let plan = &experiment.plan;
     let (tallies, kind) = (headline::tallies(experiment, completed), plan.workload.kind);
-    let headline = search::headline(searches)
-        .into_iter()
-        .chain(headline::early_end_sentences(&tallies, kind))
-        .join(" ");
+    let headline = chain!(
+        search::headline(searches),
+        headline::early_end_sentences(&tallies, kind)
+    )
+    .join(" ");
     ReportContext {
         title: format!("Experiment {}", plan.name),
         headline_prefix: headline::unfinished_text(&tallies),
         headline: Some(headline).filter(|text| !text.is_empty()),
         bullets: headline::failure_sentences(&tallies, kind),
         caveats: caveats(experiment, &tallies, completed, read_errors),
-        sections: search::section(searches)
-            .into_iter()
-            .chain([section::section(experiment, completed)])
-            .collect(),
+        sections: chain!(
+            search::section(searches),
+            [section::section(experiment, completed)]
+        )
+        .collect(),
         arms: plan.arms.iter().map(|arm| arm.name.clone()).collect(),
     }
 }
@@ -270,11 +272,11 @@ fn caveats(
         ));
     }
     caveats.extend(invalid_or_unproven(completed));
-    let early: Vec<String> = completed
+    let early = completed
         .iter()
         .filter(|run| run.ending.outcome != Outcome::Completed && !is_invalid(run))
         .map(CompletedRun::name)
-        .collect();
+        .collect_vec();
     if !early.is_empty() && early.len() < completed.len() {
         let early = join_first(&early, "; ", MAX_NAMED);
         caveats.push(Caveat::new(

@@ -328,7 +328,7 @@ impl<'w> Runner<'w> {
     /// If the Prometheus target file cannot be written, the runs continue.
     fn write_targets(&mut self) {
         let file = targets::path(&self.plan, &self.folder);
-        let targets: Vec<ScrapeTarget> = self.scrape_targets.values().cloned().collect();
+        let targets = self.scrape_targets.values().cloned().collect_vec();
         if let Err(error) = self.system.write_targets(&file, &targets) {
             self.system.print(&format!(
                 "warning: the targets file for Prometheus cannot be written: {error:#}"

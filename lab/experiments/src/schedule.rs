@@ -4,7 +4,7 @@
 //! equally to every arm. With three, a part of the drift remains. Two are too few for a test.
 
 use super::plan::{Lane, Order, Plan};
-use itertools::Itertools;
+use itertools::{Itertools, chain};
 use serde::{Deserialize, Serialize};
 
 /// The runs that execute at the same time: a single run, or with `[concurrent]` one run per arm and
@@ -51,7 +51,7 @@ impl ScheduledRun {
             ("lane", self.lane.clone()),
         ];
         let second = self.is_second_aa_run.then(|| ("second", "1".to_owned()));
-        let all = labels.into_iter().chain(second);
+        let all = chain!(labels, second);
         all.map(|(key, value)| (key.to_owned(), value)).collect()
     }
 }
@@ -103,7 +103,7 @@ fn arms_and_replicates(plan: &Plan) -> Vec<(usize, u32)> {
     let mut random = SplitMix64(plan.seed);
     let mut ordered = Vec::new();
     for replicate in 0..plan.replicates {
-        let mut order: Vec<usize> = (0..arms).collect();
+        let mut order = (0..arms).collect_vec();
         match plan.order {
             Order::Abba if replicate % 2 == 1 => order.reverse(),
             Order::LatinSquare if arms > 0 => order.rotate_left(replicate as usize % arms),
@@ -119,7 +119,7 @@ fn arms_and_replicates(plan: &Plan) -> Vec<(usize, u32)> {
 /// arm one lane further. Runs start in the order of the lanes. After as many turns as lanes, the
 /// effects of the lane and of the start order cancel out.
 fn arms_by_lane(plan: &Plan, repeated_arm: usize, replicate: u32) -> Vec<(usize, bool)> {
-    let mut by_lane: Vec<(usize, bool)> = (0..plan.arms.len()).map(|arm| (arm, false)).collect();
+    let mut by_lane = (0..plan.arms.len()).map(|arm| (arm, false)).collect_vec();
     by_lane.push((repeated_arm, true));
     let lanes = by_lane.len();
     by_lane.rotate_right(replicate as usize % lanes);

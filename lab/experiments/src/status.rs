@@ -142,10 +142,10 @@ impl Status {
         let is_running = matches!(state, ExperimentState::Running { .. });
         let running_host_blocks = journal_state.running_host_blocks.max(1) as u64;
         let now_if_running = is_running.then_some(now);
-        let runs: Vec<RunStatus> = journal_state
+        let runs = journal_state
             .scheduled()
             .map(|scheduled| run_status(plan, journal_state, folder, scheduled, now_if_running))
-            .collect();
+            .collect_vec();
         let turns = &journal_state.turns;
         let is_open = |turn: &&Turn| !journal_state.is_done(turn);
         let open_turns = turns.iter().filter(is_open).count();
@@ -248,7 +248,7 @@ fn open_turn_elapsed(journal_state: &JournalState, now: Duration) -> Option<Dura
 
 /// The average of the finished turns; without one, the plan's cool-down and duration.
 fn expected_turn_length(plan: &Plan, journal_state: &JournalState) -> Duration {
-    let lengths: Vec<Duration> = journal_state
+    let lengths = journal_state
         .turns
         .iter()
         .filter(|turn| journal_state.is_done(turn))
@@ -258,7 +258,7 @@ fn expected_turn_length(plan: &Plan, journal_state: &JournalState) -> Duration {
             let end = runs.filter_map(|run| Some(run.ended.as_ref()?.1)).max()?;
             Some(from_nanoseconds(end).saturating_sub(from_nanoseconds(newest.unix_ns)))
         })
-        .collect();
+        .collect_vec();
     match u32::try_from(lengths.len()) {
         Ok(count) if count > 0 => lengths.iter().sum::<Duration>() / count,
         _ => plan.host.cool_down.saturating_add(plan.stop.duration),

@@ -63,7 +63,7 @@ fn export_all(args: &ExportArgs) -> Result<String> {
 
 /// All tables if `names` is empty.
 fn selected_tables(names: &[String]) -> Result<Vec<ExportedTable>> {
-    let mut tables: Vec<ExportedTable> = TABLES.iter().map(|spec| (spec.name, spec)).collect();
+    let mut tables = TABLES.iter().map(|spec| (spec.name, spec)).collect_vec();
     let tick = TABLES.iter().find(|spec| spec.name == rows::TICK);
     tables.extend(tick.map(|spec| (WIDE, spec)));
     for name in names {

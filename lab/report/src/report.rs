@@ -39,7 +39,7 @@ use comparison::ArmComparison;
 use faultline_pages::{cells, groups, model};
 use faultline_stats::block_bootstrap::IntervalPlan;
 use faultline_text::{counted, duration_f64, utc};
-use itertools::Itertools;
+use itertools::{Itertools, chain};
 use limits::Limits;
 use measured_run::{MeasuredRun, MeasuredRuns};
 use model::{Block, Caveat, Report, RunCard, Section, VerdictKind};
@@ -191,10 +191,7 @@ fn build_report(
         &paired_effects,
         margin,
     );
-    let mut sections = comparison
-        .into_iter()
-        .chain(metric_sections(&runs))
-        .collect_vec();
+    let mut sections = chain!(comparison, metric_sections(&runs)).collect_vec();
     let overview = effect::take_overview(options.primary, &comparisons, &mut sections);
     let verdict = verdict::verdict(
         &runs,
@@ -314,10 +311,7 @@ fn run_card(run: &MeasuredRun) -> RunCard {
         (did, is_judged.then(|| success.to_owned())),
         ("End", Some(lifecycle.end.how.clone())),
     ];
-    let facts = [("File", Some(recording.file.clone()))]
-        .into_iter()
-        .chain(labels)
-        .chain(facts);
+    let facts = chain!([("File", Some(recording.file.clone()))], labels, facts);
     RunCard {
         id: run.id.clone(),
         name: run.name.clone(),

@@ -244,6 +244,10 @@ impl Run {
         unix_ns.saturating_sub(self.origin_unix_ns) as f64 / 1e9
     }
 
+    pub(crate) fn unix_ns(&self, at: f64) -> i64 {
+        self.origin_unix_ns.saturating_add((at * 1e9) as i64)
+    }
+
     pub fn label(&self, key: &str) -> Option<&str> {
         self.labels
             .iter()

@@ -11,6 +11,7 @@ use faultline_agave::identify::Program;
 use faultline_core::supervisor::FS_CALL_TIMEOUT;
 use faultline_kernel::{Comm, ErrorKind, HostRoot, ProcessId, ReadError, parse::pid_status};
 use faultline_metrics::{AMBIGUOUS_PREFIX, Problem, ProblemKind};
+use itertools::{Itertools, chain};
 use rustix::{
     fs::{CWD, Mode, OFlags},
     io::Errno,
@@ -112,19 +113,17 @@ pub fn ambiguity_problem(found: &[Target]) -> Problem {
         };
         format!("{} {}{ledger}", target.process.pid, target.comm)
     };
-    let mut descriptions: Vec<String> = found.iter().take(MAX_LISTED).map(describe).collect();
-    if found.len() > MAX_LISTED {
-        descriptions.push(format!("{} more", found.len() - MAX_LISTED));
-    }
+    let left_out = found.len().saturating_sub(MAX_LISTED);
+    let more = (left_out > 0).then(|| format!("{left_out} more"));
+    let descriptions = chain!(found.iter().take(MAX_LISTED).map(describe), more).join(", ");
     let kind = match found.iter().all(|target| target.validator.is_some()) {
         true => "validators",
         false => "processes",
     };
     let message = format!(
-        "{AMBIGUOUS_PREFIX}{} {kind} found: {}; none is followed until target.ledger, target.unit or target.pid (--ledger, \
+        "{AMBIGUOUS_PREFIX}{} {kind} found: {descriptions}; none is followed until target.ledger, target.unit or target.pid (--ledger, \
          --unit, --pid) says which",
-        found.len(),
-        descriptions.join(", ")
+        found.len()
     );
     Problem::broken(message)
 }

@@ -14,6 +14,7 @@ use faultline_kernel::{
     },
 };
 use faultline_metrics::{Problem, Stamp};
+use itertools::Itertools;
 use std::{collections::HashMap, time::Duration};
 
 /// The value of `found_by`.
@@ -122,7 +123,7 @@ impl Descendants {
             .descendants
             .iter()
             .map(|process| (excess(process.pid), process));
-        let excesses: Vec<(u64, &PidStat)> = excesses.collect();
+        let excesses = excesses.collect_vec();
         let total_excess = excesses
             .iter()
             .fold(0, |sum: u64, (bytes, _)| sum.saturating_add(*bytes));

@@ -3,6 +3,7 @@
 
 use super::Target;
 use faultline_agave::identify::PohCpu;
+use itertools::Itertools;
 use rustix::{
     process::Pid,
     thread::{CpuSet, sched_getaffinity},
@@ -31,10 +32,9 @@ fn pinned_cpus(poh_cpu: PohCpu, usable: &CpuSet) -> Vec<usize> {
 }
 
 fn overlap_warning(pinned: &[usize], allowed: &CpuSet) -> Option<String> {
-    let overlap = pinned.iter().filter(|cpu| allowed.is_set(**cpu));
-    let overlap: Vec<String> = overlap.map(ToString::to_string).collect();
-    (!overlap.is_empty()).then(|| {
-        let cpus = overlap.join(" or ");
+    let mut overlap = pinned.iter().filter(|cpu| allowed.is_set(**cpu));
+    let cpus = overlap.join(" or ");
+    (!cpus.is_empty()).then(|| {
         format!(
             "the daemon may run on CPU {cpus}, to which the validator pins its proof-of-history thread: keep the daemon off \
              that CPU, with CPUAffinity= in its unit or with taskset"

@@ -12,6 +12,7 @@ use super::{
 use faultline_core::supervisor::sync_command;
 use faultline_kernel::HostRoot;
 use faultline_metrics::{Problem, Stamp};
+use itertools::Itertools;
 use std::{
     collections::VecDeque,
     ffi::{OsStr, OsString},
@@ -99,11 +100,10 @@ impl UnitSearch {
             let program = inspected.script.unwrap_or(inspected.target.comm);
             Some(format!("{pid} {program}"))
         };
-        let descriptions: Vec<String> = pids.iter().filter_map(describe).take(5).collect();
+        let descriptions = pids.iter().filter_map(describe).take(5).join(", ");
         if !descriptions.is_empty() {
             return format!(
-                "the unit {name} has no validator among its processes ({}); --pid and --process-name follow any program",
-                descriptions.join(", ")
+                "the unit {name} has no validator among its processes ({descriptions}); --pid and --process-name follow any program"
             );
         }
         match pids.iter().find_map(|&pid| hidepid_problem(root, pid)) {

@@ -9,6 +9,7 @@ use faultline_kernel::{
     },
 };
 use faultline_metrics::{LabelText, Problem, Reading, ReadingList, metrics::resources as m};
+use itertools::Itertools;
 use std::{
     collections::{HashMap, HashSet},
     time::Duration,
@@ -128,8 +129,7 @@ pub fn add_readings(
 }
 
 fn left_out_problem(left_out: &[&BlockDevice]) -> Option<Problem> {
-    let names: Vec<&str> = left_out.iter().map(|disk| disk.name.as_str()).collect();
-    let names = names.join(", ");
+    let names = left_out.iter().map(|disk| &disk.name).join(", ");
     let message = format!("{names}: left out: all disks together have at most {MAX_SERIES} series");
     (!left_out.is_empty()).then(|| Problem::absent_data(message))
 }

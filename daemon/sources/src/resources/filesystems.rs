@@ -14,6 +14,7 @@ use faultline_kernel::{
 use faultline_metrics::{
     LabelText, Problem, ProblemKind, Reading, ReadingList, Stamp, metrics::resources as m,
 };
+use itertools::Itertools;
 use std::{
     collections::{BTreeSet, HashMap},
     ops::RangeInclusive,
@@ -195,8 +196,7 @@ impl FileSystems {
             .retain(|device, _| devices.contains(device));
         for (usage, disks) in usages.iter().zip(disks) {
             let mount = &usage.file_system.mount;
-            let purposes = Vec::from_iter(usage.purposes.iter().copied()).join(",");
-            let purposes = LabelText::from(purposes);
+            let purposes = LabelText::from(usage.purposes.iter().join(","));
             let mount_point = LabelText::from(faultline_text::path(&mount.mount_point));
             let labels = || [mount_point.clone(), purposes.clone()];
             let fs_type = mount.fs_type.clone().into();

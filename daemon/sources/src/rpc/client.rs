@@ -15,6 +15,7 @@ use hyper_util::{
     client::legacy,
     rt::{TokioExecutor, TokioTimer},
 };
+use itertools::Itertools;
 use std::time::Duration;
 
 const MAX_ANSWER_BYTES: usize = 1 << 20;
@@ -202,10 +203,5 @@ fn transport_failure(error: &(dyn std::error::Error + 'static)) -> Failure {
     if chain().any(refused) {
         return Failure::Refused;
     }
-    Failure::Transport(
-        chain()
-            .map(ToString::to_string)
-            .collect::<Vec<_>>()
-            .join(": "),
-    )
+    Failure::Transport(chain().join(": "))
 }

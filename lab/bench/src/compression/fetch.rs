@@ -10,6 +10,7 @@ use anyhow::{Context as _, Result, ensure};
 use faultline_common::{clock, output::say};
 use faultline_stats::block_bootstrap;
 use faultline_text::counted;
+use itertools::Itertools;
 use std::{
     io::{BufReader, Read, Write},
     net::{TcpListener, TcpStream},
@@ -44,8 +45,8 @@ pub fn measure_fetch(
         counted(args.repeats as f64, "time")
     ));
     // Index 2n is latency n without compression, 2n + 1 with it.
-    let mut order: Vec<usize> = (0..2 * args.latencies.len()).collect();
-    let mut transfers: Vec<Vec<Transfer>> = order.iter().map(|_| Vec::new()).collect();
+    let mut order = (0..2 * args.latencies.len()).collect_vec();
+    let mut transfers = order.iter().map(|_| Vec::new()).collect_vec();
     let mut random = fastrand::Rng::with_seed(args.seed);
     for _ in 0..args.repeats {
         random.shuffle(&mut order);
@@ -60,9 +61,9 @@ pub fn measure_fetch(
         }
     }
     let every = records.len().div_ceil(MAX_STEPS);
-    let steps: Vec<usize> = (1..=records.len())
+    let steps = (1..=records.len())
         .filter(|count| count.is_multiple_of(every) || *count == records.len())
-        .collect();
+        .collect_vec();
     let columns = args
         .latencies
         .iter()

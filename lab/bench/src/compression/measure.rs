@@ -6,6 +6,7 @@ use crate::{
 use anyhow::{Context as _, Result};
 use faultline_common::clock;
 use faultline_stats::block_bootstrap;
+use itertools::Itertools;
 use std::time::Duration;
 
 /// More bytes would not make a speed more precise.
@@ -91,8 +92,8 @@ fn measure_speeds(
     indices: &[usize],
     seed: u64,
 ) -> Vec<Speeds> {
-    let mut speeds: Vec<Speeds> = codecs.iter().map(|_| Speeds::default()).collect();
-    let mut order: Vec<usize> = (0..codecs.len()).collect();
+    let mut speeds = codecs.iter().map(|_| Speeds::default()).collect_vec();
+    let mut order = (0..codecs.len()).collect_vec();
     let mut random = fastrand::Rng::with_seed(seed);
     // In random order, so that a disturbance affects every codec.
     for _ in 0..PASSES {
@@ -115,9 +116,9 @@ fn size_classes(limits: &[u64], records: &[&[u8]]) -> Vec<(String, Vec<usize>)> 
         .chain([None])
     {
         let sizes = from..to.unwrap_or(usize::MAX);
-        let indices: Vec<usize> = (0..records.len())
+        let indices = (0..records.len())
             .filter(|index| sizes.contains(&records[*index].len()))
-            .collect();
+            .collect_vec();
         if !indices.is_empty() {
             let start = format_size(from);
             let range = match to {
@@ -161,11 +162,11 @@ impl Speeds {
             bytes += record.len();
             is_first || bytes <= MAX_PASS_BYTES
         };
-        let records: Vec<&[u8]> = indices
+        let records = indices
             .iter()
             .map(|index| records[*index])
             .take_while(fits_pass)
-            .collect();
+            .collect_vec();
         let mut compressed = vec![Vec::new(); records.len()];
         let compress = measure_speed(&records, || {
             // Cannot fail: `CheckedCodec::new` restored every record.
@@ -230,9 +231,9 @@ pub fn bundle_rows_and_examples(
     args: &CompressionArgs,
     problems: &mut Vec<String>,
 ) -> (Vec<BundleRow>, Vec<BlobExample>) {
-    let indices: Vec<usize> = (0..records.len())
+    let indices = (0..records.len())
         .filter(|index| (records[*index].len() as u64) < args.bundle_below)
-        .collect();
+        .collect_vec();
     let (mut rows, mut examples) = (Vec::new(), Vec::new());
     for (codec_index, checked) in codecs.iter_mut().enumerate() {
         for count in args.bundle.iter().map(|count| *count as usize) {
@@ -271,7 +272,7 @@ fn measure_bundle(
     let mut blobs: Vec<(f64, f64)> = Vec::new();
     let mut alone_bytes = 0.0;
     for indices in indices.chunks_exact(count) {
-        let batch: Vec<&[u8]> = indices.iter().map(|index| records[*index]).collect();
+        let batch = indices.iter().map(|index| records[*index]).collect_vec();
         checked
             .coder
             .round_trip(&encode_blob(&batch), &mut compressed)

@@ -10,6 +10,7 @@ use faultline_pages::{
     },
 };
 use faultline_text::number;
+use itertools::Itertools;
 
 pub fn report(outcome: &Outcome) -> Report {
     let mut sections = vec![
@@ -43,7 +44,7 @@ pub fn report(outcome: &Outcome) -> Report {
 }
 
 fn by_bytes_saved(outcome: &Outcome) -> Vec<&ClassRow> {
-    let mut rows: Vec<&ClassRow> = outcome.overall_rows().collect();
+    let mut rows = outcome.overall_rows().collect_vec();
     rows.sort_by(|a, b| b.saved_percent.total_cmp(&a.saved_percent));
     rows
 }
@@ -109,11 +110,11 @@ fn cards(outcome: &Outcome) -> Vec<RunCard> {
 }
 
 fn caveats(outcome: &Outcome) -> Vec<Caveat> {
-    let mut caveats: Vec<Caveat> = outcome
+    let mut caveats = outcome
         .problems
         .iter()
         .map(|problem| Caveat::new(problem.clone(), "Fix it and measure again."))
-        .collect();
+        .collect_vec();
     if outcome.dictionary_bytes.is_some() {
         caveats.push(Caveat::new(
             "A dictionary suits the records that it was trained on, and both sides must have it."

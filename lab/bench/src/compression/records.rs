@@ -14,6 +14,7 @@ use faultline_common::{
     signals::Signals,
 };
 use faultline_text::counted;
+use itertools::Itertools;
 use serde::Deserialize;
 use serde_json::{Value, json, value::RawValue};
 use std::{
@@ -116,11 +117,7 @@ fn wanted_count(args: &CompressionArgs) -> usize {
 }
 
 fn path_list(paths: &[PathBuf]) -> String {
-    let paths: Vec<String> = paths
-        .iter()
-        .map(|path| path.display().to_string())
-        .collect();
-    paths.join(", ")
+    paths.iter().map(|path| path.display()).join(", ")
 }
 
 fn read_files(paths: &[PathBuf], max_count: usize) -> Result<Records> {
@@ -323,7 +320,7 @@ impl NodeReader<'_> {
                 Ok(keys.len() < reader.wanted_count.saturating_mul(2))
             })?;
         }
-        let keys: Vec<String> = keys.into_iter().collect();
+        let keys = keys.into_iter().collect_vec();
         for chunk in keys.chunks(ACCOUNTS_PER_REQUEST) {
             let params = json!([chunk, request_options(RecordKind::Accounts)]);
             let accounts: Accounts = self

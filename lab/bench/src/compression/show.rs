@@ -9,6 +9,7 @@ use faultline_pages::{
     render::plain_table,
 };
 use faultline_text::{bytes, count, counted, lines, utc};
+use itertools::Itertools;
 use std::path::Path;
 
 pub fn render(outcome: &Outcome, format: Format) -> Result<String> {
@@ -113,13 +114,13 @@ fn summary(outcome: &Outcome) -> String {
         );
     }
     out += &format!("\n{}", lines(&outcome.notes));
-    let libraries: Vec<String> = outcome
+    let libraries = outcome
         .overall_rows()
         .filter(|row| !row.library.is_empty())
         .map(|row| format!("{} by {}", row.codec, row.library))
-        .collect();
+        .join(", ");
     if !libraries.is_empty() {
-        out += &format!("Codecs: {}\n", libraries.join(", "));
+        out += &format!("Codecs: {libraries}\n");
     }
     out
 }
@@ -133,14 +134,11 @@ fn csv(outcome: &Outcome) -> String {
     let mut out =
         "codec,library,range,ubytes,cbytes,cmp_ratio %,low %,high %,compress MB/s,decompress MB/s,datapoints\n".to_owned();
     for row in 0..outcome.classes.len() {
-        let cells: Vec<String> = columns
-            .iter()
-            .map(|(_, values)| match values {
-                Values::Integer(values) => cell_text(&values[row]),
-                Values::Real(values) => cell_text(&values[row]),
-                Values::Text(values) => csv_quoted(&cell_text(&values[row])),
-            })
-            .collect();
+        let mut cells = columns.iter().map(|(_, values)| match values {
+            Values::Integer(values) => cell_text(&values[row]),
+            Values::Real(values) => cell_text(&values[row]),
+            Values::Text(values) => csv_quoted(&cell_text(&values[row])),
+        });
         out += &(cells.join(",") + "\n");
     }
     out
@@ -202,13 +200,12 @@ fn interval_cell(estimate: Option<StoredEstimate>, decimals: u8) -> Cell {
 }
 
 fn unreliable_names(intervals: &[(&str, Option<StoredEstimate>)]) -> Cell {
-    let names: Vec<&str> = intervals
+    let mut names = intervals
         .iter()
         .filter(|(_, interval)| {
             interval.is_some_and(|interval| !interval.reliability.is_reliable())
         })
-        .map(|(name, _)| *name)
-        .collect();
+        .map(|(name, _)| name);
     text_cell(&names.join(", "))
 }
 

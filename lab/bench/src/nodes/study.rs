@@ -14,6 +14,7 @@ use faultline_pages::{
 };
 use faultline_stats::arms::Direction;
 use faultline_text::{count, lines, number};
+use itertools::Itertools;
 
 /// Times of all nodes for one method, or for all methods together. Rounds with a failed request are
 /// left out: a node whose slow answers fail would seem faster.
@@ -63,7 +64,7 @@ pub fn study_text(results: &Results) -> String {
 fn all_method_times(results: &Results) -> Vec<MethodTimes> {
     let methods = results.request_labels();
     let of_method = |method: &&str| method_times(results, method, &[method]);
-    let mut times: Vec<MethodTimes> = methods.iter().map(of_method).collect();
+    let mut times = methods.iter().map(of_method).collect_vec();
     if methods.len() > 1 {
         times.push(method_times(results, "all methods together", &methods));
     }
@@ -83,7 +84,7 @@ fn method_times(results: &Results, title: &str, methods: &[&str]) -> MethodTimes
         cases.map(requests_of_case).collect()
     };
     // By arm, method and round.
-    let requests: Vec<_> = arms.iter().map(requests_of_arm).collect();
+    let requests = arms.iter().map(requests_of_arm).collect_vec();
     let complete_round = |round: usize| -> Option<CompleteRound> {
         let of_round = requests
             .iter()
@@ -91,13 +92,13 @@ fn method_times(results: &Results, title: &str, methods: &[&str]) -> MethodTimes
         of_round.map(Iterator::collect).collect()
     };
     let total_rounds = results.rounds();
-    let rounds: Vec<_> = (0..total_rounds).filter_map(complete_round).collect();
+    let rounds = (0..total_rounds).filter_map(complete_round).collect_vec();
     let node_times = |(index, arm): (usize, &String)| NodeTimes {
         node: arm.clone(),
         requests: rounds.iter().map(|round| round[index].len()).sum(),
         total_ms: rounds.iter().map(|round| sum_ms(&round[index])).sum(),
     };
-    let nodes: Vec<NodeTimes> = arms.iter().enumerate().map(node_times).collect();
+    let nodes = arms.iter().enumerate().map(node_times).collect_vec();
     let mut sentences = Vec::new();
     if rounds.len() < total_rounds {
         let left_out = count((total_rounds - rounds.len()) as u64);
@@ -131,10 +132,10 @@ fn fastest_of_rounds(arms: &[String], rounds: &[CompleteRound]) -> String {
             rounds_won[fastest] += 1;
         }
     }
-    let arms = arms.iter().zip(rounds_won);
-    let counts: Vec<_> = arms
-        .map(|(arm, rounds)| format!("{arm} in {}", count(rounds)))
-        .collect();
+    let mut counts = arms
+        .iter()
+        .zip(rounds_won)
+        .map(|(arm, rounds)| format!("{arm} in {}", count(rounds)));
     format!(
         "The fastest of a round was {} of {}",
         counts.join(", "),
@@ -207,27 +208,19 @@ fn recommend_nodes(results: &Results) -> String {
     };
     for method in methods {
         let (mut faultless_arms, mut left_out) = (Vec::new(), Vec::new());
-        for (arm, answer_counts) in results
-            .header
-            .arms
-            .iter()
-            .zip(&results.header.answer_comparisons)
-        {
+        for (arm, answer_counts) in results.header.answers_by_arm() {
             if answer_counts.different == 0
                 && results.case_index(arm, method).is_some_and(always_answers)
             {
-                faultless_arms.push(arm.as_str());
+                faultless_arms.push(arm);
             } else {
-                left_out.push(arm.as_str());
+                left_out.push(arm);
             }
         }
-        let mut compared: Vec<(&str, Comparison)> = Vec::new();
-        for (index, reference) in faultless_arms.iter().enumerate() {
-            for arm in &faultless_arms[index + 1..] {
-                let arms = [*reference, *arm];
-                let pair = compare_arms(results, arms, (method, None), comparisons);
-                compared.extend(pair.map(|pair| (*reference, pair)));
-            }
+        let mut compared = Vec::new();
+        for (reference, arm) in faultless_arms.iter().copied().tuple_combinations() {
+            let pair = compare_arms(results, [reference, arm], (method, None), comparisons);
+            compared.extend(pair.map(|pair| (reference, pair)));
         }
         let node = recommended_node(&faultless_arms, &compared);
         out += &format!("Send {method} to {node}\n");
@@ -264,7 +257,7 @@ fn recommended_node(faultless_arms: &[&str], compared: &[(&str, Comparison)]) ->
             let [least, most] = absolute_bounds([pair.mean.low, pair.mean.high], 3);
             Some(format!("{least} to {most} ms against {other}"))
         });
-        if let Some(savings) = savings.collect::<Option<Vec<String>>>() {
+        if let Some(savings) = savings.collect::<Option<Vec<_>>>() {
             return format!("{arm}, which saves {}", savings.join(", "));
         }
     }

@@ -14,6 +14,7 @@ use faultline_stats::{
     histogram::{self, freedman_diaconis_edges},
     summary::summary,
 };
+use itertools::Itertools;
 
 const MAX_DISTRIBUTIONS: usize = 12;
 const MAX_CLASSES: usize = 120;
@@ -61,10 +62,10 @@ pub fn differences(results: &Results, compared: &[Comparison]) -> Vec<Block> {
     let link_shapes = results.link_shapes();
     let ids = unique_ids(link_shapes.iter().map(|shape| shape.unwrap_or("link")));
     for (link_shape, id) in link_shapes.into_iter().zip(ids) {
-        let series: Vec<Curve> = others
+        let series = others
             .iter()
             .filter_map(|arm| difference_curve(results, compared, arm, link_shape))
-            .collect();
+            .collect_vec();
         if series.is_empty() {
             continue;
         }
@@ -106,7 +107,7 @@ fn difference_curve(
         let size = comparison.answer_bytes.filter(|_| is_of_curve)?;
         Some((size as f64, (mean.value, interval)))
     };
-    let mut points: Vec<_> = compared.iter().filter_map(point).collect();
+    let mut points = compared.iter().filter_map(point).collect_vec();
     points.sort_by(|a, b| a.0.total_cmp(&b.0));
     let crossover = arm_crossover(results, arm, link_shape).filter(Crossover::is_established);
     (points.len() > 1).then(|| Curve {
@@ -130,11 +131,11 @@ pub fn distributions(results: &Results) -> Vec<Block> {
                 .any(Option::is_some)
                 .then_some((arm, latencies))
         });
-        let by_arm: Vec<_> = by_arm.collect();
-        let pooled: Vec<_> = by_arm
+        let by_arm = by_arm.collect_vec();
+        let pooled = by_arm
             .iter()
             .flat_map(|(_, latencies)| latencies.clone())
-            .collect();
+            .collect_vec();
         let edges = freedman_diaconis_edges(&pooled, 0.99, MAX_CLASSES);
         if edges.len() < 2 {
             continue;
@@ -177,11 +178,11 @@ pub fn over_time(results: &Results) -> Option<Block> {
     let rounds_per_point = rounds.div_ceil(MAX_POINTS).max(1);
     let arms = &results.header.arms;
     let card_ids = unique_ids(arms.iter().map(String::as_str));
-    let series: Vec<Line> = arms
+    let series = arms
         .iter()
         .zip(card_ids)
         .map(|(arm, card_id)| latency_line(results, arm, card_id, rounds_per_point))
-        .collect();
+        .collect_vec();
     if series.iter().all(|line| line.y.iter().all(Option::is_none)) {
         return None;
     }
@@ -233,7 +234,7 @@ fn latency_line(results: &Results, arm: &str, card_id: String, rounds_per_point:
             continue;
         }
         let latencies = rounds.iter().flat_map(|(_, latencies)| latencies);
-        let latencies: Vec<Option<f64>> = latencies.copied().collect();
+        let latencies = latencies.copied().collect_vec();
         let is_complete = latencies.len() == requests_per_round * rounds.len()
             && latencies.iter().all(Option::is_some);
         // Rounds of concurrent requests overlap, but `x` must ascend.

@@ -6,7 +6,7 @@ use crate::{
     args::{RATE_RANGE, is_valid_timeout, valid_answer_limit},
     endpoint::Endpoint,
     plan::{Case, ConnectionConfig, MAX_REQUESTS, Plan},
-    protocol::Protocol,
+    protocol::{Named, Protocol},
     session,
     stream::LinkShape,
     values::{self, Placeholder, ValueSource},
@@ -16,6 +16,7 @@ use faultline_settings::{
     whole_number_within,
 };
 use faultline_text::is_unsafe_char;
+use itertools::Itertools;
 use serde_json::Value as Json;
 use std::path::{Path, PathBuf};
 use toml::de::DeValue;
@@ -126,7 +127,7 @@ fn read_arms(top: &mut Table<'_>, plan: &mut Plan) -> Vec<ArmOptions> {
     top.tables("arm", |table| {
         let name = unique_name(table, &mut names, "arm", printable_name);
         let protocol = table
-            .take("transport", |v| choice(v, &Protocol::ALL))
+            .take("transport", |v| choice(v, Protocol::ALL))
             .unwrap_or(Protocol::Http);
         let endpoint = table.take_required("url", |v| match protocol {
             Protocol::WebSocket => Endpoint::parse_websocket(&text(v)?),
@@ -349,13 +350,10 @@ fn check_params(
         }
         let names = placeholders.iter().map(|known| known.name.as_str());
         let known = names.chain(has_encoding.then_some(ENCODING_NAME));
-        let known: Vec<_> = known.map(|name| format!("{{{name}}}")).collect();
-        return Err(match known.as_slice() {
-            [] => format!("{{{unknown}}} stands for nothing: there is no [[value]]"),
-            _ => format!(
-                "{{{unknown}}} stands for nothing; known: {}",
-                known.join(", ")
-            ),
+        let known = known.map(|name| format!("{{{name}}}")).join(", ");
+        return Err(match known.as_str() {
+            "" => format!("{{{unknown}}} stands for nothing: there is no [[value]]"),
+            known => format!("{{{unknown}}} stands for nothing; known: {known}"),
         });
     }
     let mut uses_placeholders = false;

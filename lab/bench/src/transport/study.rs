@@ -9,6 +9,7 @@ use crate::{
 use faultline_pages::{cells, model::Block};
 use faultline_stats::arms::Direction;
 use faultline_text::number;
+use itertools::Itertools;
 
 pub fn study_text(results: &Results) -> String {
     let sentences = comparison_sentences(results);
@@ -56,13 +57,11 @@ fn comparison_sentences(results: &Results) -> Vec<(&str, String)> {
         let interval_name = interval_label(count);
         Some(comparison_sentence(reference, &comparison, &interval_name))
     };
-    let mut sentences = Vec::new();
-    for request in results.request_labels() {
-        for arm in others {
-            sentences.extend(sentence(request, arm).map(|text| (request, text)));
-        }
-    }
-    sentences
+    let requests = results.request_labels().into_iter();
+    requests
+        .cartesian_product(others)
+        .filter_map(|(request, arm)| Some((request, sentence(request, arm)?)))
+        .collect()
 }
 
 fn failure_count(results: &Results, arm: &str, request: &str) -> u64 {

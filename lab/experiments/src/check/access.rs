@@ -6,6 +6,7 @@ use crate::{
     passwd,
     plan::{InitialState, Plan},
 };
+use itertools::Itertools;
 use rustix::fs::{Access, access};
 use std::{
     collections::BTreeMap,
@@ -56,9 +57,9 @@ fn required_access(plan: &Plan) -> Vec<(String, &Path, u32)> {
         0
     };
     let folders = work_folders(plan).into_iter();
-    let mut all: Vec<_> = folders
+    let mut all = folders
         .map(|(key, path)| (key, path, folder_bits))
-        .collect();
+        .collect_vec();
     // A lane has the folders and the identity of one run.
     for path in plan.lanes.iter().flat_map(|lane| &lane.identity) {
         all.push(("identity".to_owned(), path, READ));
@@ -108,7 +109,7 @@ impl UserIds {
             return None;
         }
         let path = path.canonicalize().ok()?;
-        let mut ancestors: Vec<&Path> = path.ancestors().collect();
+        let mut ancestors = path.ancestors().collect_vec();
         ancestors.reverse();
         ancestors.into_iter().find_map(|ancestor| {
             let (required_bits, subject) = if ancestor == path {

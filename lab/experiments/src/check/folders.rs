@@ -112,13 +112,13 @@ fn check_shared_device(plan: &Plan, facts: &HostFacts, findings: &mut Findings) 
 
 /// Symbolic links can make two different paths equal.
 fn check_distinct(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
-    let folders: Vec<(String, PathBuf)> = named_folders(plan)
+    let folders = named_folders(plan)
         .into_iter()
         .filter_map(|(key, path)| {
             let real = facts.folder(path).canonical_path?;
             Some((format!("{key} {}", path.display()), real))
         })
-        .collect();
+        .collect_vec();
     for (index, (folder, real)) in folders.iter().enumerate() {
         for (other, other_real) in folders.iter().take(index) {
             if real.starts_with(other_real) || other_real.starts_with(real) {

@@ -39,7 +39,7 @@ const MAX_LINE_CHARS: usize = 120;
 
 pub fn gather_facts(plan: &Plan, launcher: Result<LauncherFacts, String>) -> HostFacts {
     let folders = named_folders(plan);
-    let paths: Vec<&Path> = folders.iter().map(|(_, path)| *path).collect();
+    let paths = folders.iter().map(|(_, path)| *path).collect_vec();
     // The facts include no processes of the host.
     let lists_process = |_: &str| false;
     let state = isolation::host::inspect(&HostRoot::default(), &paths, &lists_process);

@@ -3,6 +3,7 @@
 use super::{Findings, Stake};
 use crate::plan::{Cluster, Lane, Plan, Severity, Workload, WorkloadKind};
 use faultline_client::rpc::{RetryPolicy, Rpc};
+use itertools::{Itertools, chain};
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::json;
 use std::{
@@ -124,16 +125,16 @@ fn names_other_identity(plan: &Plan, texts: &[&String]) -> bool {
         let mut files = plan.lanes.iter().filter_map(|lane| lane.identity.as_ref());
         word == "{identity}" || files.any(|file| file.display().to_string() == word)
     };
-    let all: Vec<&str> = texts.iter().flat_map(|text| words(text)).collect();
-    all.windows(2)
-        .any(|pair| matches!(pair[0], "--identity" | "-i") && !is_checked(pair[1]))
+    let all = texts.iter().flat_map(|text| words(text));
+    all.tuple_windows()
+        .any(|(option, value)| matches!(option, "--identity" | "-i") && !is_checked(value))
 }
 
 fn matching_sections(plan: &Plan, matches: impl Fn(&[&String]) -> bool) -> Vec<String> {
     let arms = plan.arms.iter();
     let arms = arms.map(|arm| (format!("arm {:?}", arm.name), arm.unexpanded_texts()));
-    std::iter::once(("workload".to_owned(), plan.workload.unexpanded_texts()))
-        .chain(arms)
+    let workload = ("workload".to_owned(), plan.workload.unexpanded_texts());
+    chain!([workload], arms)
         .filter(|(_, texts)| matches(texts))
         .map(|(section, _)| section)
         .collect()
@@ -246,10 +247,8 @@ fn request<T: DeserializeOwned>(rpc: &Rpc, method: &str) -> Result<T, String> {
 }
 
 pub fn check_keypair(file: &Path) -> Result<(), String> {
-    match public_key(file) {
-        Ok(_) => Ok(()),
-        Err(_) => Err("is no keypair as solana-keygen writes it".to_owned()),
-    }
+    let invalid = |_| "is no keypair as solana-keygen writes it".to_owned();
+    public_key(file).map(drop).map_err(invalid)
 }
 
 /// Errors never include the file's content.

@@ -381,7 +381,7 @@ fn cpus(value: &DeValue<'_>) -> Result<CpuSet, String> {
 }
 
 fn read_concurrent(top: &mut Table<'_>, plan: &mut Plan) {
-    let names: Vec<&String> = plan.arms.iter().map(|arm| &arm.name).collect();
+    let names = plan.arms.iter().map(|arm| &arm.name).collect_vec();
     // After a mistake, an arm's name may be missing. Then `twice` is not compared.
     let is_valid = top.errors().is_empty();
     top.table("concurrent", |table| {

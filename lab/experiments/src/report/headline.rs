@@ -8,7 +8,7 @@ use crate::{
 };
 use faultline_report::run::ExperimentOutcome;
 use faultline_runner::isolation::{CgroupState, End};
-use itertools::Itertools;
+use itertools::{Itertools, chain};
 
 const MAX_NAMED: usize = 12;
 
@@ -92,28 +92,28 @@ pub fn early_end_sentences(tallies: &[ArmTally<'_>], kind: WorkloadKind) -> Opti
         WorkloadKind::Validator => ("Ran its whole time", "ran its whole time"),
     };
     let completed = ended(done, |outcome| *outcome == Outcome::Completed);
-    let invalid_runs: Vec<String> = tallies
+    let invalid_runs = tallies
         .iter()
         .filter(|tally| tally.invalid > 0)
         .map(|tally| {
             let all = runs_text(tally.counted());
             format!("{} ({} of {all})", tally.arm, tally.invalid)
         })
-        .collect();
+        .collect_vec();
     let is_complete = unfinished_text(tallies).is_none() && invalid_runs.is_empty();
     let no_success = (completed.is_none() && is_complete).then(|| format!("No run {did}."));
-    let without_runs: Vec<String> = tallies
+    let without_runs = tallies
         .iter()
         .filter(|tally| tally.counted() == 0)
         .map(|tally| tally.arm.to_owned())
-        .collect();
+        .collect_vec();
     let rest = [
         completed,
         no_success,
         sentence("Left out as invalid", &invalid_runs),
         sentence("Without a run that counts", &without_runs),
     ];
-    Some(early.into_iter().chain(rest).flatten().join(" "))
+    Some(chain!(early, rest).flatten().join(" "))
 }
 
 /// Names arms that have runs whose outcome `matches`, with the number of these runs.
@@ -272,10 +272,12 @@ fn cgroup_state_text(cgroup_state: &CgroupState) -> String {
     });
     let result = cgroup_state.result.as_ref();
     let events = cgroup_state.memory_events.iter();
-    end.into_iter()
-        .chain(result.map(|result| format!("systemd says {result}")))
-        .chain(events.map(|(name, count)| format!("{name} {count}")))
-        .join(", ")
+    chain!(
+        end,
+        result.map(|result| format!("systemd says {result}")),
+        events.map(|(name, count)| format!("{name} {count}"))
+    )
+    .join(", ")
 }
 
 #[cfg(test)]

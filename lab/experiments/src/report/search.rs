@@ -21,6 +21,7 @@ use faultline_report::run::{Run, Signal};
 use faultline_stats::summary::mean;
 use faultline_status::RamEvidence;
 use faultline_text::{date, utc};
+use itertools::Itertools;
 pub use sentences::headline;
 use std::collections::BTreeMap;
 
@@ -89,7 +90,7 @@ pub fn ram_evidence(searches: &[SearchReport<'_>]) -> Result<RamEvidence, String
 }
 
 pub fn section(searches: &[SearchReport<'_>]) -> Option<Section> {
-    let blocks: Vec<Block> = searches.iter().flat_map(SearchReport::blocks).collect();
+    let blocks = searches.iter().flat_map(SearchReport::blocks).collect_vec();
     (!blocks.is_empty()).then(|| cells::section("search", "The least memory", blocks))
 }
 
@@ -143,7 +144,7 @@ impl<'e> SearchReport<'e> {
     }
 
     fn blocks(&self) -> Vec<Block> {
-        let mut blocks: Vec<Block> = self.paragraphs().into_iter().map(Block::Text).collect();
+        let mut blocks = self.paragraphs().into_iter().map(Block::Text).collect_vec();
         let figures: [(&str, &str, &str, Measurement); 3] = [
             ("behind", "slots behind", "Most slots behind", |evidence| {
                 evidence.max_slots_behind.map(|slots| slots as f64)

@@ -45,8 +45,10 @@ impl Runner<'_> {
     /// Ends the unfinished runs of a turn. Returns the first error of ending them, or `turn_error`.
     /// A `turn_error` of the disk or journal takes precedence, an unfit host does over a failed run.
     pub(super) fn abandon(&mut self, runs: &mut [ActiveRun], turn_error: TurnError) -> TurnError {
-        let mut unfinished: Vec<&mut ActiveRun> =
-            runs.iter_mut().filter(|run| !run.end_journaled).collect();
+        let mut unfinished = runs
+            .iter_mut()
+            .filter(|run| !run.end_journaled)
+            .collect_vec();
         let mut end_error = None;
         if !matches!(turn_error, TurnError::Journal(_)) {
             for run in &unfinished {

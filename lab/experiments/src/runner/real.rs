@@ -170,7 +170,7 @@ impl System for RealSystem {
     }
 
     fn drop_page_cache(&mut self, plan: &Plan, lane: &Lane) -> Result<PageCacheDropped> {
-        let mut paths: Vec<&Path> = lane.folders().collect();
+        let mut paths = lane.folders().collect_vec();
         paths.extend(plan.restored_from());
         if plan.page_cache == PageCache::DropAll {
             cold::drop_all(&self.root)?;

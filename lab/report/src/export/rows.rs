@@ -5,6 +5,7 @@ use faultline_recording::{
     Cell, Error, PerTickTable, Row,
     schema::{ColumnKind, TABLES, TableColumn, TableSpec},
 };
+use itertools::Itertools;
 
 pub const TICK: &str = "tick";
 
@@ -19,14 +20,14 @@ pub fn columns(
     let is_real = |column: &TableColumn| {
         is_dataset && table.name.ends_with("_sample") && column.references.is_none()
     };
-    let mut columns: Vec<(String, Type)> = table
+    let mut columns = table
         .columns
         .iter()
         .map(|column| match column.kind {
             ColumnKind::Integer if is_real(column) => (column.name.to_owned(), Type::Real),
             _ => declared_column(column),
         })
-        .collect();
+        .collect_vec();
     if is_dataset {
         return Ok(columns);
     }
@@ -95,15 +96,15 @@ fn labels(export: &RecordingExport<'_>) -> impl Iterator<Item = (String, Cell)> 
 /// Returns the number of rows.
 pub fn write(is_wide: bool, files: &mut TableFiles<'_>) -> Result<u64> {
     let (export, table) = (files.export, files.row_source);
-    let kinds: Vec<Type> = files.columns.iter().map(|(_, kind)| *kind).collect();
+    let kinds = files.columns.iter().map(|(_, kind)| *kind).collect_vec();
     let mut written = 0;
     let chunk = rows_per_chunk(kinds.len());
     export
         .recording
         .rows(table.name, chunk, |rows| -> Result<()> {
             let days = rows.chunk_by(|one, next| files.day(one) == files.day(next));
-            for rows in days.collect::<Vec<_>>() {
-                let mut columns: Vec<Values> = kinds.iter().map(|kind| Values::of(*kind)).collect();
+            for rows in days.collect_vec() {
+                let mut columns = kinds.iter().map(|kind| Values::of(*kind)).collect_vec();
                 for row in rows {
                     push_row(&mut columns, row);
                 }
@@ -140,7 +141,7 @@ fn join(
     ticks: &[Row],
     mut columns: &mut [Values],
 ) -> Result<(), Error> {
-    let tick_ids: Vec<i64> = ticks.iter().map(tick_id).collect();
+    let tick_ids = ticks.iter().map(tick_id).collect_vec();
     let ([first, ..], [.., last]) = (tick_ids.as_slice(), tick_ids.as_slice()) else {
         return Ok(());
     };
@@ -158,7 +159,7 @@ fn join(
             }
         }
     }
-    let labels: Vec<Cell> = labels(export).map(|(_, cell)| cell).collect();
+    let labels = labels(export).map(|(_, cell)| cell).collect_vec();
     for _ in ticks {
         push_row(columns, &labels);
     }

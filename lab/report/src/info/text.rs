@@ -210,7 +210,7 @@ fn write_list(
     label: &str,
     rows: impl Iterator<Item = (impl AsRef<str>, String)>,
 ) {
-    let rows: Vec<_> = rows.collect();
+    let rows = rows.collect_vec();
     let width = rows
         .iter()
         .map(|(first, _)| first.as_ref().len())

@@ -10,6 +10,7 @@ use faultline_stats::{
     rate::Rates,
     summary::{MeansAndPeaks, Summary, means_and_peaks, quantile_if_enough, summary},
 };
+use itertools::Itertools;
 use std::{
     collections::BTreeMap,
     ops::{Add, Sub},
@@ -150,16 +151,17 @@ fn memory_gauges(recording: &Run, window: Span) -> MemoryGauges {
 
 fn tps_numbers(recording: &Run, tps: &Tps, window: Span) -> TpsNumbers {
     let counts = tps.counts(window);
-    let known: Vec<Option<f64>> = counts.iter().copied().filter(Option::is_some).collect();
-    let active: Vec<Option<f64>> = tps
+    let known = counts.iter().copied().filter(Option::is_some).collect_vec();
+    let active = tps
         .within(window)
         .filter(|second| second.had_execution)
         .map(Second::transactions_f64)
-        .collect();
+        .collect_vec();
     let zero = known.len() - active.len();
     let unknown = counts.len() - known.len();
-    let per_thread_second: Vec<Option<f64>> =
-        replay_points(recording, window).map(thread_tps).collect();
+    let per_thread_second = replay_points(recording, window)
+        .map(thread_tps)
+        .collect_vec();
     TpsNumbers {
         known_seconds: known.len(),
         zero_seconds: tps.distinguishes_zeros.then_some(zero),
@@ -212,7 +214,7 @@ fn cache(recording: &Run, window: Span) -> CacheNumbers {
         reloads: of_points(|point| point.reloads),
         insertions: of_points(|point| point.insertions),
         time_us: summary(&cache_us_per_slot(recording, window)),
-        loading_us: summary(&slots().map(loading).collect::<Vec<_>>()),
+        loading_us: summary(&slots().map(loading).collect_vec()),
         set_root_ms: summary(&set_root),
         prune_ms: of_cache_times(prune_us, 1e-3),
         evict_passes: of_cache_times(|point| point.evict_passes, 1.0),
@@ -246,7 +248,7 @@ fn offline_replay_cache(recording: &Run) -> CacheNumbers {
     let slots = &recording.offline_replay.slots;
     let column = |count: fn(&OfflineReplaySlot) -> Option<u64>| {
         let counts = slots.iter().map(|slot| Some(count(slot)? as f64));
-        summary(&counts.collect::<Vec<_>>())
+        summary(&counts.collect_vec())
     };
     let time = recording
         .offline_replay
@@ -301,11 +303,11 @@ impl ThreadPoolUse {
 
 pub fn thread_pool_use(recording: &Run, window: Span) -> Vec<ThreadPoolUse> {
     let first_tick_indices = first_tick_indices(recording);
-    let mut pools: Vec<ThreadPoolUse> = recording
+    let mut pools = recording
         .thread_pools
         .iter()
         .map(|pool| use_of_pool(recording, pool, window, &first_tick_indices))
-        .collect();
+        .collect_vec();
     pools.sort_by(|a, b| {
         b.faults()
             .total_cmp(&a.faults())

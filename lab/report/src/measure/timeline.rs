@@ -59,22 +59,22 @@ const SLOT_TIME_SPAN_SECONDS: f64 = 30.0;
 /// The median over spans at the tip. The tracker's slot times are too short: they include the end
 /// of the catch-up, when the known tip advances faster.
 fn slot_seconds(recording: &Run, phases: &[Option<Phase>]) -> Option<f64> {
-    let at_tip: Vec<(&Tick, f64)> = recording
+    let at_tip = recording
         .ticks
         .iter()
         .zip(phases)
         .zip(recording.signal(Signal::PhaseEvidenceTip))
         .filter(|((_, phase), _)| **phase == Some(Phase::AtTip))
         .filter_map(|((tick, _), tip)| Some((tick, (*tip)?)))
-        .collect();
+        .collect_vec();
     let is_continuous = |(a, _): &(&Tick, f64), (b, _): &(&Tick, f64)| {
         a.session == b.session && b.at - a.at <= STALL_AFTER.as_secs_f64()
     };
-    let times: Vec<Option<f64>> = at_tip
+    let times = at_tip
         .chunk_by(is_continuous)
         .flat_map(slot_times_of_spans)
         .map(Some)
-        .collect();
+        .collect_vec();
     quantile(&times, 0.5)
 }
 

@@ -4,7 +4,7 @@ use super::{
 };
 use crate::run::{Point, Run, Signal, Tick};
 use faultline_agave::points::SlotPeaks;
-use itertools::Itertools;
+use itertools::{Itertools, chain};
 use std::collections::{BTreeMap, BTreeSet};
 
 const SECOND_NS: i64 = 1_000_000_000;
@@ -143,19 +143,14 @@ fn plausible_range(recording: &Run) -> Span {
 }
 
 fn second_of(recording: &Run, at: f64) -> i64 {
-    recording
-        .origin_unix_ns
-        .saturating_add((at * 1e9) as i64)
-        .div_euclid(SECOND_NS)
+    recording.unix_ns(at).div_euclid(SECOND_NS)
 }
 
 /// For each process, its first Unix second, and the first second of the next process.
 fn process_spans(recording: &Run) -> Vec<(i64, i64)> {
     let later = recording.processes.iter().skip(1);
     let starts = later.map(|process| second_of(recording, process.first_seen_at));
-    std::iter::once(i64::MIN)
-        .chain(starts)
-        .chain([i64::MAX])
+    chain!([i64::MIN], starts, [i64::MAX])
         .tuple_windows()
         .collect()
 }

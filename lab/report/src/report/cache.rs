@@ -24,6 +24,11 @@ macro_rules! cache_quantity {
             (numbers.cache.$field.n > 0).then_some(numbers.cache.$field.sum)
         })
     };
+    ($title:literal, $decimals:literal, $field:ident, count) => {
+        ($title, $decimals, |_, numbers| {
+            Some((numbers.cache.$field.n + numbers.cache.$field.missing) as f64)
+        })
+    };
     ($title:literal, $decimals:literal, $field:ident, $statistic:ident) => {
         ($title, $decimals, |_, numbers| {
             numbers.cache.$field.$statistic
@@ -41,9 +46,7 @@ const COUNTS: &[NumberColumn] = &[
     cache_quantity!("Reloads (sum)", 0, reloads, sum),
     cache_quantity!("Insertions (sum)", 0, insertions, sum),
     // Includes points without a value.
-    ("Batches", 0, |_, numbers| {
-        Some((numbers.cache.misses.n + numbers.cache.misses.missing) as f64)
-    }),
+    cache_quantity!("Batches", 0, misses, count),
 ];
 
 const TIMES: &[NumberColumn] = &[
@@ -52,9 +55,7 @@ const TIMES: &[NumberColumn] = &[
     cache_quantity!("Time (max) [µs]", 0, time_us, max),
     cache_quantity!("Loading (sum) [µs]", 0, loading_us, sum),
     cache_quantity!("Loading (mean) [µs]", 2, loading_us, mean),
-    ("Replayed slots", 0, |_, numbers| {
-        Some((numbers.cache.time_us.n + numbers.cache.time_us.missing) as f64)
-    }),
+    cache_quantity!("Replayed slots", 0, time_us, count),
     ("Time per recorded second [ms/s]", 3, |_, numbers| {
         let seconds = numbers.window.seconds();
         (numbers.cache.time_us.n > 0 && seconds > 0.0)
@@ -66,9 +67,7 @@ const STUDY_PRUNE: &[NumberColumn] = &[
     cache_quantity!("elapsed_ms (sum) [ms]", 0, set_root_ms, sum),
     cache_quantity!("elapsed_ms (mean) [ms]", 3, set_root_ms, mean),
     cache_quantity!("elapsed_ms (max) [ms]", 0, set_root_ms, max),
-    ("Roots", 0, |_, numbers| {
-        Some((numbers.cache.set_root_ms.n + numbers.cache.set_root_ms.missing) as f64)
-    }),
+    cache_quantity!("Roots", 0, set_root_ms, count),
 ];
 
 const PRUNE_AND_EVICTION: &[NumberColumn] = &[

@@ -316,10 +316,8 @@ fn no_execution_caveat(runs: &MeasuredRuns, run: &MeasuredRun) -> Option<WhatAnd
 fn clock_step_caveat(run: &MeasuredRun) -> Option<WhatAndRemedy> {
     let recording = &run.recording;
     let step = |step: &ClockStep| {
-        let at = recording
-            .origin_unix_ns
-            .saturating_add((step.at * 1e9) as i64);
-        format!("{} at {}", super::timeline::clock_step(step), utc(at))
+        let at = utc(recording.unix_ns(step.at));
+        format!("{} at {at}", super::timeline::clock_step(step))
     };
     let steps = recording.clock_steps.iter().map(step).collect_vec();
     let steps = first_texts(&steps, ", ", "more time");

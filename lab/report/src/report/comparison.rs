@@ -25,6 +25,11 @@ pub struct MetricComparison {
 }
 
 impl MetricComparison {
+    /// Of the reference and the other arm; `None` if one of them has no value.
+    pub fn means(&self) -> Option<[f64; 2]> {
+        Some([self.result.reference.mean?, self.result.other.mean?])
+    }
+
     /// `None` unless a difference is shown.
     pub fn tone(&self) -> Option<Tone> {
         match self.result.conclusion {

@@ -7,8 +7,7 @@ use super::{
 };
 use faultline_pages::effects;
 use faultline_text::number;
-use itertools::Itertools;
-use std::iter;
+use itertools::{Itertools, chain};
 
 /// Shown next to the primary metric.
 const SECONDARY_METRICS: [&str; 10] = [
@@ -56,10 +55,7 @@ pub fn take_overview(
     let over_time = of_primary
         .chain(FALLBACK_FIGURES)
         .find_map(|id| take_figure(sections, id));
-    forest_plot(primary, pairs)
-        .into_iter()
-        .chain(over_time)
-        .collect()
+    chain!(forest_plot(primary, pairs), over_time).collect()
 }
 
 fn take_figure(sections: &mut [Section], id: &str) -> Option<Block> {
@@ -72,12 +68,11 @@ fn take_figure(sections: &mut [Section], id: &str) -> Option<Block> {
 
 fn forest_plot(primary: &RunMetric, pairs: &[ArmComparison]) -> Option<Block> {
     let reference = &pairs.first()?.reference;
-    let rows = iter::once(primary.id)
-        .chain(SECONDARY_METRICS)
+    let rows = chain!([primary.id], SECONDARY_METRICS)
         .unique()
         .flat_map(|id| {
             pairs.iter().filter_map(move |pair| {
-                let mut comparisons = iter::once(&pair.primary).chain(&pair.secondary);
+                let mut comparisons = chain!([&pair.primary], &pair.secondary);
                 let mut row =
                     forest_row(comparisons.find(|comparison| comparison.run_metric.id == id)?)?;
                 if pairs.len() > 1 {
@@ -96,11 +91,10 @@ fn forest_plot(primary: &RunMetric, pairs: &[ArmComparison]) -> Option<Block> {
 }
 
 fn forest_row(comparison: &MetricComparison) -> Option<ForestRow> {
-    let result = &comparison.result;
-    let (reference, other) = (result.reference.mean?, result.other.mean?);
+    let [reference, other] = comparison.means()?;
     Some(ForestRow {
         name: comparison.title.clone(),
-        ratio: match result.ratio {
+        ratio: match comparison.result.ratio {
             Some(ratio) => (ratio.value, Some((ratio.low, ratio.high))),
             None => (other / reference, None),
         },
@@ -112,7 +106,7 @@ fn forest_row(comparison: &MetricComparison) -> Option<ForestRow> {
 /// `85 % lower (73 to 93 %)`; `None` without a mean of each arm.
 pub fn effect_text(comparison: &MetricComparison) -> Option<String> {
     let result = &comparison.result;
-    let (reference, other) = (result.reference.mean?, result.other.mean?);
+    let [reference, other] = comparison.means()?;
     let is_lower = result
         .ratio
         .map_or(other < reference, |ratio| ratio.value < 1.0);
@@ -139,13 +133,10 @@ pub fn effect_text(comparison: &MetricComparison) -> Option<String> {
 
 /// `0.9 instead of 5.9 ms`; `None` without a mean of each arm.
 pub fn means_text(comparison: &MetricComparison, conjunction: &str) -> Option<String> {
-    let result = &comparison.result;
-    let means = [result.reference.mean?, result.other.mean?];
-    let decimals = comparison.run_metric.decimals;
     Some(effects::means_text(
-        means,
+        comparison.means()?,
         &comparison.unit,
-        decimals,
+        comparison.run_metric.decimals,
         conjunction,
     ))
 }
@@ -153,7 +144,7 @@ pub fn means_text(comparison: &MetricComparison, conjunction: &str) -> Option<St
 /// Difference, ratio and means, with as many decimals as in the tables.
 pub fn estimates_text(comparison: &MetricComparison) -> String {
     let result = &comparison.result;
-    let (Some(reference), Some(other)) = (result.reference.mean, result.other.mean) else {
+    let Some([reference, other]) = comparison.means() else {
         return "not recorded in at least one arm".to_owned();
     };
     let means = format!(

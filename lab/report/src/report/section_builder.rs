@@ -11,7 +11,7 @@ use faultline_stats::{
     histogram,
     summary::{mean, quantile},
 };
-use itertools::Itertools;
+use itertools::{Itertools, chain};
 
 const MAX_HISTOGRAM_CLASSES: usize = 60;
 
@@ -143,7 +143,7 @@ impl<'s> SectionBuilder<'s> {
             return;
         }
         let titles = number_columns.iter().map(|(title, ..)| *title);
-        let titles = ["Run"].into_iter().chain(titles).collect_vec();
+        let titles = chain!(["Run"], titles).collect_vec();
         let note = format!("{} {note}", part.sentence());
         let mut by_run = table(id, title, &titles, &note);
         for run in &runs.all {
@@ -170,7 +170,7 @@ fn table_by_arm(
     number_columns: &[NumberColumn],
 ) -> Block {
     let titles = number_columns.iter().map(|(title, ..)| *title);
-    let titles = ["Arm", "Runs"].into_iter().chain(titles).collect_vec();
+    let titles = chain!(["Arm", "Runs"], titles).collect_vec();
     let note = format!(
         "Means over the runs of an arm; each run counts once. If any run executed transactions, runs that executed none are left out. {}",
         part.sentence()
@@ -191,7 +191,7 @@ fn table_by_arm(
             let values: Option<Vec<f64>> = counted_runs.iter().map(value).collect();
             number_or(values.and_then(|values| mean(&values)), *decimals, reason)
         });
-        let cells = [count(counted_runs.len())].into_iter().chain(means);
+        let cells = chain!([count(counted_runs.len())], means);
         table.rows.push(row(arm, cells));
     }
     Block::Table(table)

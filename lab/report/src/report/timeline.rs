@@ -8,7 +8,7 @@ use crate::{
     measure::{PhaseSpan, Span, lifecycle::is_gap},
     run::{ClockStep, Event, Run, Signal, value_text},
 };
-use itertools::Itertools;
+use itertools::{Itertools, chain};
 use serde_json::Value;
 
 const MAX_POINTS: usize = 2000;
@@ -177,10 +177,7 @@ fn bands(run: &MeasuredRun, origin: f64) -> Vec<Band> {
         .filter(of_run)
         .map(|phase| (phase.span, phase.name.as_str()));
     let gaps = lifecycle.gaps.iter().map(|gap| (*gap, "gap"));
-    let drawn = phases
-        .chain(after_end)
-        .chain(gaps)
-        .filter(|(span, _)| span.to > span.from.max(origin));
+    let drawn = chain!(phases, after_end, gaps).filter(|(span, _)| span.to > span.from.max(origin));
     let band = |(span, name): (Span, &str)| Band {
         from: (span.from - origin).max(0.0),
         to: span.to - origin,
@@ -222,11 +219,7 @@ fn marks(run: &MeasuredRun, origin: f64, is_single: bool) -> Vec<Mark> {
         .clock_steps
         .iter()
         .map(|step| mark(step.at, format!("clock {}", clock_step(step))));
-    let mut marks = first_transaction
-        .into_iter()
-        .chain(events)
-        .chain(stalls)
-        .chain(steps)
+    let mut marks = chain!(first_transaction, events, stalls, steps)
         .filter(|mark| is_single || mark.at >= 0.0)
         .collect_vec();
     marks.truncate(MAX_MARKS);

@@ -17,34 +17,35 @@ const MIN_WINDOW_SECONDS: usize = 10;
 /// If runs are long, this many windows of the moving average cover the longest one.
 const WINDOWS_PER_LONGEST_RUN: usize = 720;
 
+macro_rules! tps {
+    ($title:literal, $decimals:literal, $seconds:ident, $statistic:ident) => {
+        ($title, $decimals, |_, numbers| {
+            numbers.tps.$seconds.map(|tps| tps.$statistic)
+        })
+    };
+}
+
 const TPS: &[NumberColumn] = &[
-    ("Avg TPS (3x rule) [/s]", 2, |_, numbers| {
-        numbers
-            .tps
-            .over_known_seconds
-            .map(|tps| tps.mean_without_peaks)
-    }),
-    ("Avg TPS (all) [/s]", 2, |_, numbers| {
-        numbers
-            .tps
-            .over_known_seconds
-            .map(|tps| tps.mean_with_peaks)
-    }),
-    ("Avg TPS (3x rule, zeros left out) [/s]", 2, |_, numbers| {
-        numbers
-            .tps
-            .over_active_seconds
-            .map(|tps| tps.mean_without_peaks)
-    }),
+    tps!(
+        "Avg TPS (3x rule) [/s]",
+        2,
+        over_known_seconds,
+        mean_without_peaks
+    ),
+    tps!("Avg TPS (all) [/s]", 2, over_known_seconds, mean_with_peaks),
+    tps!(
+        "Avg TPS (3x rule, zeros left out) [/s]",
+        2,
+        over_active_seconds,
+        mean_without_peaks
+    ),
     ("0 TPS time [s]", 0, |_, numbers| {
         numbers.tps.zero_seconds.map(|zero| zero as f64)
     }),
     ("Unknown [s]", 0, |_, numbers| {
         numbers.tps.unknown_seconds.map(|unknown| unknown as f64)
     }),
-    ("Max TPS [/s]", 0, |_, numbers| {
-        numbers.tps.over_known_seconds.map(|tps| tps.max)
-    }),
+    tps!("Max TPS [/s]", 0, over_known_seconds, max),
     ("Left out by the 3x rule [s]", 0, |_, numbers| {
         numbers.tps.over_known_seconds.map(|tps| tps.peaks as f64)
     }),
@@ -54,30 +55,26 @@ const TPS: &[NumberColumn] = &[
 ];
 
 const STUDY_TPS: &[NumberColumn] = &[
-    ("Avg (3x rule) [/s]", 2, |_, numbers| {
-        numbers
-            .tps
-            .per_thread_second
-            .map(|tps| tps.mean_without_peaks)
-    }),
-    ("Avg (all) [/s]", 2, |_, numbers| {
-        numbers.tps.per_thread_second.map(|tps| tps.mean_with_peaks)
-    }),
-    ("Max [/s]", 2, |_, numbers| {
-        numbers.tps.per_thread_second.map(|tps| tps.max)
-    }),
+    tps!(
+        "Avg (3x rule) [/s]",
+        2,
+        per_thread_second,
+        mean_without_peaks
+    ),
+    tps!("Avg (all) [/s]", 2, per_thread_second, mean_with_peaks),
+    tps!("Max [/s]", 2, per_thread_second, max),
     ("Slots", 0, |_, numbers| {
         numbers
             .tps
             .per_thread_second
             .map(|tps| (tps.non_peaks + tps.peaks) as f64)
     }),
-    ("Avg TPS of the table above (all) [/s]", 2, |_, numbers| {
-        numbers
-            .tps
-            .over_known_seconds
-            .map(|tps| tps.mean_with_peaks)
-    }),
+    tps!(
+        "Avg TPS of the table above (all) [/s]",
+        2,
+        over_known_seconds,
+        mean_with_peaks
+    ),
 ];
 
 pub fn section(runs: &MeasuredRuns) -> Section {

@@ -284,20 +284,17 @@ fn effect_or_direction(metric: &MetricComparison, direction: Direction) -> Strin
 /// For two arms without a spread (`p` is `None`): each arm has equal values in all runs, or all
 /// blocks of hosts the same ratio. Then no test is possible.
 fn text_without_spread(pair: &ArmComparison) -> String {
-    let (metric, comparison) = (&pair.primary, &pair.primary.result);
+    let metric = &pair.primary;
     let (reference, other) = (&pair.reference, &pair.other);
     if metric.is_compared_within_hosts {
         let means = means_text(metric, "against").unwrap_or_default();
         let text = conclusion(metric);
         return format!("{other} against {reference}: {text} ({means}).");
     }
-    let (Some(reference_mean), Some(other_mean)) =
-        (comparison.reference.mean, comparison.other.mean)
-    else {
+    let Some(means) = metric.means() else {
         return format!("{other} against {reference}: not recorded in both.");
     };
-    let [reference_mean, other_mean] =
-        [reference_mean, other_mean].map(|mean| with_unit(mean, metric));
+    let [reference_mean, other_mean] = means.map(|mean| with_unit(mean, metric));
     if reference_mean == other_mean {
         return format!("{other} and {reference}: {reference_mean} in every run.");
     }
@@ -455,9 +452,7 @@ fn mean_sentence(pair: &ArmComparison, metric: &MetricComparison) -> Option<Stri
     {
         return None;
     }
-    let comparison = &metric.result;
-    let [other, reference] =
-        [comparison.other.mean?, comparison.reference.mean?].map(|mean| with_unit(mean, metric));
+    let [reference, other] = metric.means()?.map(|mean| with_unit(mean, metric));
     let title = lowercase_first(&metric.title);
     Some(format!("{title} {other} against {reference}"))
 }

@@ -313,11 +313,9 @@ fn stall_table(runs: &MeasuredRuns) -> Table {
          no evidence.",
     );
     for run in &runs.all {
-        let recording = &run.recording;
         let all = run.lifecycle.stalls.iter().take(MAX_ROWS_PER_RUN);
         stalls.rows.extend(all.map(|stall| {
-            let began = (stall.span.from * 1e9) as i64;
-            let began = utc(recording.origin_unix_ns.saturating_add(began));
+            let began = utc(run.recording.unix_ns(stall.span.from));
             let phase = text_cell(phase_name(stall.phase));
             let cells = span_cells(stall.span).into_iter();
             row(&run.name, cells.chain([Cell::Text(began), phase]))

@@ -13,6 +13,7 @@ use faultline_phase::Rules;
 use faultline_recording::{
     Error, PerTickTable, ProcessRow, Recording, SeriesRow, SessionRow, TickRow, schema::column_of,
 };
+use itertools::Itertools;
 use serde_json::Value;
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
@@ -50,7 +51,7 @@ pub fn load(path: &Path) -> Result<Run, Error> {
         ..
     } = &loader;
     let run = loader.run_with(Signal::ALL)?;
-    let events: Vec<Event> = recording
+    let events = recording
         .events()?
         .into_iter()
         .map(|row| Event {
@@ -58,7 +59,7 @@ pub fn load(path: &Path) -> Result<Run, Error> {
             kind: row.kind.name().to_owned(),
             detail: row.detail,
         })
-        .collect();
+        .collect_vec();
     Ok(Run {
         file: path
             .file_name()
@@ -236,14 +237,14 @@ impl<'r> Loader<'r> {
             }
         }
         let all = f64::from(counts.values().sum::<u32>());
-        let mut levels: Vec<BindingLevel> = counts
+        let mut levels = counts
             .into_iter()
             .map(|((level, path), count)| BindingLevel {
                 path,
                 level,
                 share: f64::from(count) / all,
             })
-            .collect();
+            .collect_vec();
         levels.sort_by(|a, b| b.share.total_cmp(&a.share));
         Ok(levels)
     }
@@ -309,11 +310,11 @@ impl<'r> Loader<'r> {
                 continue;
             }
             let columns = self.recording.columns(table, &names)?;
-            let tick_indices: Vec<Option<&usize>> = columns
+            let tick_indices = columns
                 .ticks
                 .iter()
                 .map(|id| self.tick_indices.get(id))
-                .collect();
+                .collect_vec();
             for (signal_index, values) in signal_indices.into_iter().zip(columns.values) {
                 for (tick_index, value) in tick_indices.iter().zip(values) {
                     if let (Some(tick_index), Some(value)) = (tick_index, value) {

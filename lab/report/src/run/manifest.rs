@@ -35,10 +35,10 @@ impl SystemFacts {
             .or(processes.last())
             .map_or(&Value::Null, |process| &process.manifest);
         let host = &session["host"];
-        let mut versions: Vec<String> = processes
+        let mut versions = processes
             .iter()
             .filter_map(|process| json_text(&process.manifest["validator"]["version"]))
-            .collect();
+            .collect_vec();
         versions.dedup();
         SystemFacts {
             is_demo: session["demo"] == Value::Bool(true)
@@ -120,7 +120,7 @@ const VALIDATOR_FACTS: [FactRow; 10] = [
 /// Of rows with the same title, the first with a value counts.
 fn facts(manifest: &Value, rows: &[FactRow]) -> Vec<(&'static str, String)> {
     let fact = |(title, path, text): &FactRow| Some((*title, text(manifest.pointer(path)?)?));
-    let mut facts: Vec<_> = rows.iter().filter_map(fact).collect();
+    let mut facts = rows.iter().filter_map(fact).collect_vec();
     facts.dedup_by_key(|(title, _)| *title);
     facts
 }

@@ -171,11 +171,11 @@ impl SearchReport<'_> {
     /// Failures of dwells whose headroom was the upper end of the interval or more.
     fn failures(&self, high: u64) -> String {
         let is_at_least_high = |headroom: u64| headroom >= high / PAGE * PAGE;
-        let dwells: Vec<&DwellResult> = self
+        let dwells = self
             .dwells()
             .filter(|dwell| dwell.headroom.is_some_and(is_at_least_high))
             .filter(|dwell| dwell.verdict != Verdict::Void)
-            .collect();
+            .collect_vec();
         let hours = dwells
             .iter()
             .fold(0.0, |hours, dwell| hours + dwell.evidence.seconds / 3600.0);

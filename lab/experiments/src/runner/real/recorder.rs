@@ -15,7 +15,7 @@ use faultline_runner::{
     },
 };
 use faultline_text::duration;
-use itertools::Itertools;
+use itertools::{Itertools, chain};
 use rustix::thread::{self, sched_getaffinity};
 use std::{collections::BTreeSet, path::PathBuf, time::Duration};
 use ureq::config::Config;
@@ -79,7 +79,7 @@ impl RecorderDaemon {
         let launched = launcher.launch(&Job {
             name: request.name.clone(),
             command,
-            environment: [level].into_iter().chain(path).collect(),
+            environment: chain!([level], path).collect(),
             user: None,
             folder: None,
             output: output.clone(),
