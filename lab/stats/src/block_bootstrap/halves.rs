@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// With fewer independent values, intervals cover less than they state: see the README's table.
-const MIN_INDEPENDENT_VALUES: f64 = 20.0;
+const MIN_INDEPENDENT_DIFFERENCES: f64 = 20.0;
 /// With fewer deciding blocks ([`deciding_blocks`]), a difference depends on single blocks.
 const MIN_DECIDING_BLOCKS: f64 = 6.0;
 /// A mean this far from 0 is clear: reliable despite few values (in standard deviations of values)
@@ -196,7 +196,7 @@ impl HalfMeans {
         let reliability = if !varies {
             Reliability::Constant
         } else if has_too_few_blocks(blocks, plan.level)
-            || (n_eff < MIN_INDEPENDENT_VALUES && !is_clear)
+            || (n_eff < MIN_INDEPENDENT_DIFFERENCES && !is_clear)
         {
             Reliability::TooShort { n_eff }
         } else if threshold_in_sds.is_some_and(is_within_drift) {
