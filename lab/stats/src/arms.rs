@@ -86,10 +86,7 @@ pub enum Conclusion {
     /// An arm has a single run, so it is unknown how much its runs differ.
     Described,
     /// The smaller arm has two runs: there is an interval, but no test.
-    TooFewRuns {
-        runs: usize,
-        needed: usize,
-    },
+    TwoRuns,
     /// The means are shown to differ, and equivalence is not shown.
     Differs {
         direction: Direction,
@@ -199,10 +196,7 @@ impl Comparison {
         self.conclusion = match (runs, equivalence_p.filter(|p| *p <= alpha), differs) {
             (0, ..) => Conclusion::NoValues,
             (1, ..) => Conclusion::Described,
-            (2, ..) => Conclusion::TooFewRuns {
-                runs,
-                needed: RUNS_FOR_A_TEST,
-            },
+            (2, ..) => Conclusion::TwoRuns,
             (_, Some(p), differs) => Conclusion::Equivalent {
                 p,
                 differs: differs.map(|(_, direction)| direction),
