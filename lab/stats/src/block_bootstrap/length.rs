@@ -12,9 +12,9 @@ pub struct Dependence {
     pub long_run_variance: f64,
 }
 
-/// For a series of mean 0. If its dependence is longer than the examined lags, neighbors are added
-/// up in pairs and the shorter series is examined. Converted to samples, the sums have the same
-/// long-run variance and best length.
+/// `series` must have mean 0. If its dependence is longer than the examined lags, neighbors are
+/// added up in pairs and the sums are examined. The sums have twice the long-run variance and half
+/// the best block length.
 pub fn measure_dependence(series: &[f64]) -> Dependence {
     let first = measure_dependence_at_one_scale(series);
     let mut coarsest = first;
