@@ -36,12 +36,11 @@ pub struct Bracket {
     pub smallest_sufficient: Option<u64>,
     /// The largest limit under which any replicate failed; `None` if none failed.
     pub largest_failed: Option<u64>,
-    /// With one, [`Bracket::smallest_sufficient`] is below [`Bracket::largest_failed`], so they do
-    /// not bracket the limit.
+    /// If there are any, [`Bracket::smallest_sufficient`] is below [`Bracket::largest_failed`], so
+    /// the two are no bracket.
     pub contradictions: Vec<Contradiction>,
 }
 
-/// Both ends are limits that were tried.
 pub fn bracket(replicates: &[Replicate]) -> Bracket {
     let mut limits: BTreeMap<u64, LimitResults> = BTreeMap::new();
     for replicate in replicates {

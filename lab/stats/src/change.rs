@@ -39,9 +39,9 @@ pub struct Detector {
 }
 
 impl Detector {
-    /// In the order of releases, each given by the values of its runs. Empty with fewer than
-    /// [`MIN_RELEASES`] releases, a release without values or a value that is not finite. Also
-    /// empty if runs do not vary within any release.
+    /// `releases` are in order, each with the values of its runs. There is no change with fewer
+    /// than [`MIN_RELEASES`] releases, a release without values or a value that is not finite, or
+    /// if runs do not vary within any release.
     pub fn changes(&mut self, releases: &[&[f64]]) -> Vec<Change> {
         let first = releases.len().saturating_sub(MAX_RELEASES);
         let newest = &releases[first..];
@@ -88,8 +88,8 @@ impl Detector {
     }
 }
 
-/// In variances of a run. Infinite if too few histories are simulated for a false change to be as
-/// rare as [`FALSE_CHANGE_PROBABILITY`].
+/// The penalty, in variances of a run. It is infinite if too few histories are simulated for a
+/// false change to be as rare as [`FALSE_CHANGE_PROBABILITY`].
 fn required_gain(counts: &[usize], degrees_of_freedom: usize) -> f64 {
     let mut random = Rng::with_seed(SEED);
     let mut normal = || normal_quantile(random.f64().clamp(f64::EPSILON, 1.0 - f64::EPSILON));
@@ -115,11 +115,11 @@ fn required_gain(counts: &[usize], degrees_of_freedom: usize) -> f64 {
         .unwrap_or(f64::INFINITY)
 }
 
-/// Over releases. The cost of a segment follows from them.
+/// Index `i` has the sums over the first `i` releases. Two of them give the cost of a segment.
 struct CumulativeSums {
     /// Subtracted from the means of all releases, so that squares lose no digits.
     offset: f64,
-    /// Numbers of runs.
+    /// Sums of the numbers of runs.
     weights: Vec<f64>,
     sums: Vec<f64>,
     squares: Vec<f64>,

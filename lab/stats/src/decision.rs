@@ -13,9 +13,9 @@ pub enum Decision {
     /// The interval is reliable and outside the range that counts as no difference.
     #[serde(rename = "shown")]
     Established(Direction),
-    /// The interval overlaps this range or lies within it.
+    /// The interval overlaps the range that counts as no difference, or is within it.
     Inconclusive,
-    /// The interval is outside this range, but not reliable.
+    /// The interval is outside the range that counts as no difference, but is not reliable.
     Unreliable(Reliability),
 }
 

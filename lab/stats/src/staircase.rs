@@ -53,7 +53,7 @@ pub struct Interval {
 #[derive(Clone, Copy)]
 pub enum Next {
     Try(f64),
-    /// An end of the interval.
+    /// Try an end of the interval again.
     Confirm {
         value: f64,
         is_upper: bool,
@@ -120,7 +120,7 @@ impl Staircase {
         self.trials += 1;
     }
 
-    /// An end at or below the floor has no trial. Its failure counts, but does not change the
+    /// An end at or below the floor needs no trial. Its failure counts, but does not change the
     /// posterior.
     pub fn add_end_trial(&mut self, value: f64, is_upper: bool, passed: bool) {
         self.confirmation.add(is_upper, passed);
@@ -258,6 +258,7 @@ const TRIALS_PER_END: u32 = 3;
 /// If the trials at the ends contradict the first interval, the search continues once.
 const MAX_CONFIRMATIONS: u32 = 2;
 
+/// Results of the trials at both ends. `kept_up` counts trials that passed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct EndTrials<Value = f64> {
     pub high: Value,
