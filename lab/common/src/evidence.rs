@@ -1,5 +1,5 @@
-//! Writes the evidence file. From it the daemon reports how much RAM is proven to be enough, and
-//! which cache size is predicted.
+//! Writes the evidence file. The daemon reports two results from it: how much RAM is proven to be
+//! enough, and which cache size is predicted.
 
 use crate::{
     clock,
@@ -30,7 +30,7 @@ pub fn update(path: &Path, change: impl FnOnce(&mut LabResults)) -> Result<()> {
     file.finish(path).at(path)
 }
 
-/// Today's date, such as `2026-01-31`.
+/// Today's date in UTC, such as `2026-01-31`.
 pub fn today() -> String {
     day(clock::unix_ns())
 }
