@@ -21,7 +21,7 @@ use std::{
 /// Program cache entries of each run, in the order of the runs. The order reduces the effect of a
 /// steady drift; six runs cannot cancel it.
 const CACHE_ENTRIES: [u32; 6] = [512, 1024, 1024, 512, 512, 1024];
-/// What starting and ending a daemon takes at most, on an idle machine.
+/// Maximum time to start and end a daemon on an idle machine.
 const OVERHEAD_SECONDS: u64 = 3;
 
 /// `try`.
@@ -128,7 +128,7 @@ fn record_run(
         signals,
         |page: &str| {
             say(&format!(
-                "simulated run {run_number} of {}, {entries} entries: its page is http://{page}",
+                "simulated run {run_number} of {}, {entries} entries: page at http://{page}",
                 CACHE_ENTRIES.len()
             ));
         },
