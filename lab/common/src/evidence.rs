@@ -1,5 +1,5 @@
-//! Writes the evidence file. The daemon reports two results from it: how much RAM is proven to be
-//! enough, and which cache size is predicted.
+//! Writes the evidence file. The daemon reports from it how much RAM is proven to be enough, and
+//! which cache size is predicted.
 
 use crate::{
     clock,

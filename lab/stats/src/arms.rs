@@ -226,8 +226,6 @@ impl Comparison {
     }
 }
 
-// Welch, Fieller and two one-sided tests. Variances are never pooled.
-
 /// Mean of the other arm minus `factor` times the mean of the reference. The degrees of freedom are
 /// Satterthwaite's (1946).
 struct Contrast {

@@ -1,10 +1,10 @@
 //! Brackets the smallest memory limit that is sufficient: it is between two limits that were tried.
+//! Limits are in bytes.
 
 use std::collections::BTreeMap;
 
 #[derive(Clone, Copy)]
 pub struct Replicate {
-    /// In bytes.
     pub limit: u64,
     /// Whether the validator kept up with the tip, or finished its replay. `None` if unknown: the
     /// recording has no metrics, is too short, or has a gap.
@@ -14,7 +14,6 @@ pub struct Replicate {
 /// Numbers of replicates under one memory limit.
 #[derive(Clone, Copy, Default)]
 pub struct LimitResults {
-    /// In bytes.
     pub limit: u64,
     pub passed: usize,
     pub failed: usize,
@@ -24,9 +23,7 @@ pub struct LimitResults {
 /// Every replicate passed under a smaller limit, but one failed under a larger limit.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Contradiction {
-    /// In bytes.
     pub passing_limit: u64,
-    /// In bytes.
     pub failing_limit: u64,
 }
 
