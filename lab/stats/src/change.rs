@@ -25,7 +25,6 @@ const SEED: u64 = 1;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Change {
-    /// Index of a release.
     pub first_release_after: usize,
     pub before: f64,
     pub after: f64,

@@ -258,7 +258,7 @@ const TRIALS_PER_END: u32 = 3;
 /// If the trials at the ends contradict the first interval, the search continues once.
 const MAX_CONFIRMATIONS: u32 = 2;
 
-/// Results of the trials at both ends. `kept_up` counts trials that passed.
+/// `kept_up` counts trials that passed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct EndTrials<Value = f64> {
     pub high: Value,

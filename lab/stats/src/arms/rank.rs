@@ -73,7 +73,6 @@ fn normal_p(ranks: &[f64], m: usize, rank_sum: f64) -> f64 {
 /// lower (Cliff 1993). `None` if an arm has no run.
 pub fn cliffs_delta(reference: &[f64], other: &[f64]) -> Option<f64> {
     let pairs = reference.len() * other.len();
-    // 1, 0 or -1.
     let score = |a: &f64, b: &f64| b.partial_cmp(a).map_or(0.0, |order| f64::from(order as i8));
     let sum: f64 = reference
         .iter()

@@ -17,7 +17,7 @@ use crate::{
     summary::{ascending, largest_magnitude, mean_and_variance, total},
 };
 
-/// With fewer independent values, intervals cover less than they state: see lab/stats/README.md.
+/// With fewer, intervals cover less than they state: see lab/stats/README.md.
 const MIN_INDEPENDENT_DIFFERENCES: f64 = 20.0;
 /// With fewer deciding blocks ([`deciding_blocks`]), a difference depends on single blocks.
 const MIN_DECIDING_BLOCKS: f64 = 6.0;
