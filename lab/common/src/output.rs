@@ -28,7 +28,7 @@ pub fn say(words: &str) {
     let _ = writeln!(io::stderr(), "faultline: {}", clean_lines(words));
 }
 
-/// One line of JSON. Characters that [`print`] would replace are escaped.
+/// One line of JSON. Characters that [`print()`] would replace are escaped.
 pub fn json(value: &impl Serialize) -> serde_json::Result<String> {
     let mut line = String::new();
     // Characters to escape occur only within strings.

@@ -4,7 +4,7 @@
 //! its releases from the mean of the segment. The split minimizes the sum of costs plus a penalty
 //! for each change, as in PELT (Killick, Fearnhead and Eckley 2012). The unit of the penalty is the
 //! variance of runs within a release. The penalty is such that a change is found in the share
-//! [`FALSE_CHANGE_PROBABILITY`] of simulated histories with as many runs and no change.
+//! `FALSE_CHANGE_PROBABILITY` of simulated histories with as many runs and no change.
 
 use crate::{distribution::normal_quantile, summary::total};
 use fastrand::Rng;
