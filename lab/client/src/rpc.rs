@@ -138,17 +138,17 @@ impl Rpc {
         )
     }
 
-    pub fn ask<T: DeserializeOwned>(
+    pub fn call<T: DeserializeOwned>(
         &self,
         method: &str,
         params: &Value,
     ) -> Result<Option<T>, RpcError> {
-        self.ask_until(method, params, || false)
+        self.call_until(method, params, || false)
     }
 
-    /// [`Rpc::ask`], but fails with the last error once `stop` returns true. `stop` is polled only
+    /// [`Rpc::call`], but fails with the last error once `stop` returns true. `stop` is polled only
     /// in the pauses between tries.
-    pub fn ask_until<T: DeserializeOwned>(
+    pub fn call_until<T: DeserializeOwned>(
         &self,
         method: &str,
         params: &Value,
@@ -430,7 +430,7 @@ mod tests {
             let url = format!("http://{}", secret.replace("PORT", &port.to_string()));
             let rpc = Rpc::new(&url, None, quick).unwrap();
             let said = rpc
-                .ask::<u64>("getSlot", &json!([]))
+                .call::<u64>("getSlot", &json!([]))
                 .unwrap_err()
                 .to_string();
             assert!(

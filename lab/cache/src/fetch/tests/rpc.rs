@@ -14,7 +14,7 @@ const QUICK: RetryPolicy = RetryPolicy {
 fn ask(replies: Vec<Reply>) -> (Result<Option<u64>, RpcError>, usize) {
     let node = MockNode::of_replies(replies).unwrap();
     let rpc = Rpc::new(&node.url(), None, QUICK).unwrap();
-    let answer = rpc.ask("getSlot", &json!([]));
+    let answer = rpc.call("getSlot", &json!([]));
     (answer, node.requests().len())
 }
 
@@ -79,12 +79,12 @@ fn requests_to_a_hanging_node_are_retried_then_abandoned() {
         ..QUICK
     };
     let rpc = Rpc::new(&node.url(), None, hasty).unwrap();
-    assert_eq!(rpc.ask::<u64>("getSlot", &json!([])), Ok(Some(7)));
+    assert_eq!(rpc.call::<u64>("getSlot", &json!([])), Ok(Some(7)));
     assert_eq!(node.requests().len(), 3);
     let node = MockNode::of_replies(vec![Reply::Never; 3]).unwrap();
     let rpc = Rpc::new(&node.url(), None, hasty).unwrap();
     let output = rpc
-        .ask::<u64>("getSlot", &json!([]))
+        .call::<u64>("getSlot", &json!([]))
         .unwrap_err()
         .to_string();
     let host = node.url().replace("http://", "");
