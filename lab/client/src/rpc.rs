@@ -290,7 +290,7 @@ impl Rpc {
         let coding = unrequested_coding(response.headers());
         if let Some(coding) = coding.filter(|_| response.status().is_success()) {
             return Attempt::GiveUp(failed(format!(
-                "the answer is encoded with {coding}, which was not asked for"
+                "the answer is encoded with {coding}, which was not requested"
             )));
         }
         let mut text = Vec::new();
@@ -347,7 +347,7 @@ fn answer_of<T>(envelope: Envelope<T>, id: u64, method: &str) -> Attempt<Option<
     }
     if envelope.id != Some(json!(id)) {
         return Attempt::GiveUp(RpcError::Failed(format!(
-            "{method}: the answer is to another question"
+            "{method}: the answer is to another request"
         )));
     }
     Attempt::Answer(envelope.result)
@@ -405,7 +405,7 @@ mod tests {
         assert_eq!(
             pause(Some(seconds(3600)), seconds(4)),
             Err(seconds(3600)),
-            "asked earlier, it refuses again"
+            "an earlier request is refused again"
         );
     }
 

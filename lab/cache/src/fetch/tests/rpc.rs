@@ -64,7 +64,7 @@ fn truncated_nested_mismatched_and_endless_responses_are_refused() {
     let foreign = Reply::status(200, &[], r#"{"jsonrpc":"2.0","id":99,"result":7}"#);
     assert_eq!(
         failed(ask(vec![foreign]).0),
-        "getSlot: the answer is to another question"
+        "getSlot: the answer is to another request"
     );
     let (answer, requested) = ask(vec![Reply::Endless]);
     assert!(failed(answer).contains("more than 128 MiB") && requested == 1);
@@ -119,7 +119,7 @@ fn an_undecodable_response_is_reported_with_its_content_encoding() {
     let (answer, requested) = ask(vec![Reply::status(200, &[("Content-Encoding", "br")], "x")]);
     let output = failed(answer);
     assert!(
-        output.contains("the answer is encoded with br, which was not asked for") && requested == 1,
+        output.contains("the answer is encoded with br, which was not requested") && requested == 1,
         "{output}"
     );
 }
