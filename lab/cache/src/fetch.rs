@@ -43,14 +43,14 @@ pub fn fetch(args: &FetchArgs, retry_policy: RetryPolicy) -> Result<(String, u8)
         retry_policy,
     )?;
     let cluster: String = rpc
-        .ask("getGenesisHash", &json!([]))?
+        .call("getGenesisHash", &json!([]))?
         .context("getGenesisHash: the result is null")?;
     anyhow::ensure!(
         crate::address::parse(&cluster).is_some(),
         "getGenesisHash: the answer is not a hash"
     );
     let finalized: u64 = rpc
-        .ask("getSlot", &json!([{"commitment": "finalized"}]))?
+        .call("getSlot", &json!([{"commitment": "finalized"}]))?
         .context("getSlot: the result is null")?;
     let path = trace_path(&args.run, args.out.as_deref());
     let version = recorded.version.clone().unwrap_or_default();
@@ -94,7 +94,7 @@ fn warmup_slots(args: &FetchArgs, recorded: &Recorded, rpc: &Rpc) -> Result<Vec<
     };
     let from = first.saturating_sub(before);
     let to = first.saturating_sub(1);
-    let slots = rpc.ask::<Vec<u64>>("getBlocks", &json!([from, to, {"commitment": "finalized"}]));
+    let slots = rpc.call::<Vec<u64>>("getBlocks", &json!([from, to, {"commitment": "finalized"}]));
     let mut slots = slots?.context("getBlocks: the result is null")?;
     slots.retain(|slot| (from..=to).contains(slot));
     slots.sort_unstable();
@@ -232,7 +232,7 @@ fn fetch_block(rpc: &Rpc, slot: u64) -> Result<FetchedSlot, RpcError> {
         "encoding": "json", "transactionDetails": "accounts", "maxSupportedTransactionVersion": 0, "rewards": false,
         "commitment": "finalized",
     });
-    match rpc.ask::<BlockResponse>("getBlock", &json!([slot, options])) {
+    match rpc.call::<BlockResponse>("getBlock", &json!([slot, options])) {
         Ok(Some(answer)) => Block::new(slot, answer)
             .map(FetchedSlot::Block)
             .map_err(RpcError::Failed),

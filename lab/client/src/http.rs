@@ -1,4 +1,4 @@
-//! Agents of ureq that try every address of a host, or use one Unix socket. Makes readable errors.
+//! Agents of ureq that try every address of a host, or use one Unix socket, and texts of errors.
 
 use anyhow::{Context, Result};
 use faultline_net::connect_blocking;
@@ -41,13 +41,15 @@ pub fn unix_agent(config: Config, path: PathBuf) -> Agent {
     Agent::with_parts(config, UnixConnector { path }, FixedResolver)
 }
 
-/// A short message: the text of the system, without that of ureq.
+/// Short text of an error. For an I/O error, it is that of the system without the error number.
 pub fn reason(error: &Error) -> String {
     match error {
         Error::Io(error) => io_reason(error),
         Error::Timeout(_) => "no answer in time".to_owned(),
         Error::HostNotFound => "no host of this name".to_owned(),
-        Error::Protocol(_) => "it speaks no HTTP here; if it speaks TLS, write https://".to_owned(),
+        Error::Protocol(_) => {
+            "the answer is not HTTP; if the server uses TLS, write https://".to_owned()
+        }
         Error::Other(error) => error.to_string(),
         other => other.to_string(),
     }
@@ -59,16 +61,16 @@ fn io_reason(error: &io::Error) -> String {
         .and_then(|inner| inner.downcast_ref::<rustls::Error>());
     match tls {
         Some(rustls::Error::InvalidMessage(InvalidMessage::InvalidContentType)) => {
-            "it speaks no TLS here: write http://".to_owned()
+            "the server does not use TLS: write http://".to_owned()
         }
         Some(rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer)) => {
-            "its certificate is not signed by a trusted CA: name the CA with --ca or SSL_CERT_FILE"
+            "the certificate is not signed by a trusted CA: name the CA with --ca or SSL_CERT_FILE"
                 .to_owned()
         }
         Some(rustls::Error::InvalidCertificate(CertificateError::Other(other)))
             if other.to_string().contains("CaUsedAsEndEntity") =>
         {
-            "its certificate is that of an authority (CA:TRUE) and not a server's: make one with \
+            "the certificate is that of an authority (CA:TRUE) and not a server's: make one with \
              `openssl req -x509 -addext basicConstraints=critical,CA:FALSE`, or sign one"
                 .to_owned()
         }
@@ -81,7 +83,7 @@ fn io_reason(error: &io::Error) -> String {
     }
 }
 
-/// Whether the host is this machine. A proxy cannot reach it.
+/// Whether the host is this machine, which a proxy cannot reach.
 pub fn is_loopback(host: &str) -> bool {
     let host = host.trim_start_matches('[').trim_end_matches(']');
     let ip = host.parse::<IpAddr>().map(|ip| ip.to_canonical());

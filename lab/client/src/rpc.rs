@@ -138,17 +138,17 @@ impl Rpc {
         )
     }
 
-    pub fn ask<T: DeserializeOwned>(
+    pub fn call<T: DeserializeOwned>(
         &self,
         method: &str,
         params: &Value,
     ) -> Result<Option<T>, RpcError> {
-        self.ask_until(method, params, || false)
+        self.call_until(method, params, || false)
     }
 
-    /// [`Rpc::ask`], but fails with the last error once `stop` returns true. `stop` is polled only
+    /// [`Rpc::call`], but fails with the last error once `stop` returns true. `stop` is polled only
     /// in the pauses between tries.
-    pub fn ask_until<T: DeserializeOwned>(
+    pub fn call_until<T: DeserializeOwned>(
         &self,
         method: &str,
         params: &Value,
@@ -290,7 +290,7 @@ impl Rpc {
         let coding = unrequested_coding(response.headers());
         if let Some(coding) = coding.filter(|_| response.status().is_success()) {
             return Attempt::GiveUp(failed(format!(
-                "the answer is encoded with {coding}, which was not asked for"
+                "the answer is encoded with {coding}, which was not requested"
             )));
         }
         let mut text = Vec::new();
@@ -347,7 +347,7 @@ fn answer_of<T>(envelope: Envelope<T>, id: u64, method: &str) -> Attempt<Option<
     }
     if envelope.id != Some(json!(id)) {
         return Attempt::GiveUp(RpcError::Failed(format!(
-            "{method}: the answer is to another question"
+            "{method}: the answer is to another request"
         )));
     }
     Attempt::Answer(envelope.result)
@@ -405,7 +405,7 @@ mod tests {
         assert_eq!(
             pause(Some(seconds(3600)), seconds(4)),
             Err(seconds(3600)),
-            "asked earlier, it refuses again"
+            "an earlier request is refused again"
         );
     }
 
@@ -430,7 +430,7 @@ mod tests {
             let url = format!("http://{}", secret.replace("PORT", &port.to_string()));
             let rpc = Rpc::new(&url, None, quick).unwrap();
             let said = rpc
-                .ask::<u64>("getSlot", &json!([]))
+                .call::<u64>("getSlot", &json!([]))
                 .unwrap_err()
                 .to_string();
             assert!(

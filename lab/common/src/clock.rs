@@ -31,7 +31,7 @@ pub fn from_nanoseconds(number: i64) -> Duration {
     Duration::from_nanos(u64::try_from(number).unwrap_or(0))
 }
 
-/// Since the first call.
+/// Time since the first call in this process. It never jumps.
 pub fn uptime() -> Duration {
     static FIRST: OnceLock<Instant> = OnceLock::new();
     FIRST.get_or_init(Instant::now).elapsed()

@@ -1,4 +1,4 @@
-//! Writes the evidence file. From it the daemon reports how much RAM is proven to be enough, and
+//! Writes the evidence file. The daemon reports from it how much RAM is proven to be enough, and
 //! which cache size is predicted.
 
 use crate::{
@@ -30,7 +30,7 @@ pub fn update(path: &Path, change: impl FnOnce(&mut Evidence)) -> Result<()> {
     file.finish(path).at(path)
 }
 
-/// Today's date, such as `2026-01-31`.
+/// Today's date in UTC, such as `2026-01-31`.
 pub fn today() -> String {
     date(clock::unix_ns())
 }

@@ -7,8 +7,8 @@ use std::{os::fd::AsFd, time::Duration};
 const RETRIES: usize = 50;
 const RETRY_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Retries the nonblocking `operation` for a second while another process has the lock. The forked
-/// child of a killed process shares its lock until `exec`.
+/// Retries the nonblocking `operation` for a second while another process has the lock. A lock
+/// outlives a killed process until the child that it forked calls `exec`.
 pub fn flock_with_retries(file: impl AsFd, operation: FlockOperation) -> Result<()> {
     for _ in 0..RETRIES {
         match flock(&file, operation) {

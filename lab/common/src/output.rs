@@ -22,13 +22,13 @@ pub fn print(answer: &str) -> Result<()> {
     }
 }
 
-/// Prints a line on standard error: standard output is for results, and for a recorded command.
-/// Ignores errors.
+/// Prints a line on standard error, and ignores errors. Standard output is for results, and for the
+/// output of a recorded command.
 pub fn say(words: &str) {
     let _ = writeln!(io::stderr(), "faultline: {}", clean_lines(words));
 }
 
-/// One line of JSON. Characters that [`print`] would replace are escaped.
+/// One line of JSON. Characters that [`print()`] would replace are escaped.
 pub fn json(value: &impl Serialize) -> serde_json::Result<String> {
     let mut line = String::new();
     // Characters to escape occur only within strings.

@@ -36,7 +36,8 @@ impl ReceivedSignal {
         [SIGHUP, SIGINT, SIGQUIT, SIGTERM].contains(&self.number)
     }
 
-    /// The name, if the signal stops a command that may run for days. SIGHUP does not stop it.
+    /// The name, if the signal stops a command that may run for days, such as `experiment`. A
+    /// closed terminal (SIGHUP) does not stop it.
     pub fn stop_signal_name(self) -> Option<&'static str> {
         match self.number {
             SIGINT => Some("SIGINT"),
@@ -47,7 +48,7 @@ impl ReceivedSignal {
     }
 }
 
-/// Once it exists, no signal of `HANDLED` ends the process.
+/// The listener. Once it exists, no signal of `HANDLED` ends the process.
 pub struct Signals(SignalDelivery<UnixStream, WithOrigin>);
 
 impl Signals {

@@ -40,21 +40,21 @@ fn main() -> ExitCode {
     let done = match cli.command {
         Command::Try(args) => try_command::run(&args),
         Command::Record(args) => record::run(&args, clock::unix_ns()),
-        Command::Report(args) => answered(report_command::report_command(&args)),
+        Command::Report(args) => print_success(report_command::report_command(&args)),
         Command::Doctor(args) => record::doctor(&args),
         Command::Hold(args) => Ok(record::wait_and_exec(&args)),
         Command::Info(args) => {
-            let mut printed = Vec::new();
-            let code = info::run(&args, &mut printed);
-            print(&String::from_utf8_lossy(&printed)).and(code)
+            let mut text = Vec::new();
+            let code = info::run(&args, &mut text);
+            print(&String::from_utf8_lossy(&text)).and(code)
         }
-        Command::Export(args) => answered(export::run(&args)),
+        Command::Export(args) => print_success(export::run(&args)),
         Command::Experiment(args) => experiment::run(&args),
         Command::Campaign(args) => campaign::run(&args),
-        Command::Cache(args) => cache::run(&args).and_then(printed),
-        Command::Bench(args) => bench::run(&args).and_then(printed),
+        Command::Cache(args) => cache::run(&args).and_then(print_text),
+        Command::Bench(args) => bench::run(&args).and_then(print_text),
         Command::Top(args) => top::run(&args),
-        Command::Merge(args) => answered(merge::run(&args)),
+        Command::Merge(args) => print_success(merge::run(&args)),
         Command::Manual(args) => faultline_cli_docs::write(Cli::command(), "1", &args.folder)
             .map(|()| 0)
             .map_err(Into::into),
@@ -65,24 +65,24 @@ fn main() -> ExitCode {
     }
 }
 
-fn answered(answer: Result<String>) -> Result<u8> {
-    printed((answer?, 0))
+fn print_success(text: Result<String>) -> Result<u8> {
+    print_text((text?, 0))
 }
 
-fn printed((answer, code): (String, u8)) -> Result<u8> {
-    print(&answer).map(|()| code)
+fn print_text((text, code): (String, u8)) -> Result<u8> {
+    print(&text).map(|()| code)
 }
 
 fn fail(error: &anyhow::Error) -> ExitCode {
-    let mut printed = String::new();
+    let mut message = String::new();
     for cause in error.chain().map(ToString::to_string) {
         // Some errors include their cause.
-        if !printed.contains(&cause) {
-            printed += if printed.is_empty() { "" } else { ": " };
-            printed += &cause;
+        if !message.contains(&cause) {
+            message += if message.is_empty() { "" } else { ": " };
+            message += &cause;
         }
     }
-    say(&printed);
+    say(&message);
     if error.is::<UsageError>() {
         ExitCode::from(USAGE_EXIT_CODE)
     } else {

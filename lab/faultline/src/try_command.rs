@@ -21,7 +21,7 @@ use std::{
 /// Program cache entries of each run, in the order of the runs. The order reduces the effect of a
 /// steady drift; six runs cannot cancel it.
 const CACHE_ENTRIES: [u32; 6] = [512, 1024, 1024, 512, 512, 1024];
-/// What starting and ending a daemon takes at most, on an idle machine.
+/// Maximum time to start and end a daemon on an idle machine.
 const OVERHEAD_SECONDS: u64 = 3;
 
 /// `try`.
@@ -79,15 +79,14 @@ pub fn run(args: &TryArgs) -> Result<u8> {
 
 /// Creates the folder; an empty one may exist.
 fn make_folder(out: &Path) -> Result<()> {
-    let created = fs::create_dir(out);
     let is_empty = || fs::read_dir(out).is_ok_and(|mut entries| entries.next().is_none());
-    match created {
+    match fs::create_dir(out) {
         Err(_) if is_empty() => Ok(()),
         Err(_) if out.symlink_metadata().is_ok() => bail!(
             "{}: exists already; name another folder with --out DIR, or remove it first",
             out.display()
         ),
-        made => made.with_context(|| out.display().to_string()),
+        created => created.with_context(|| out.display().to_string()),
     }
 }
 
@@ -100,16 +99,17 @@ fn record_run(
     signals: &mut Signals,
 ) -> Result<Option<PathBuf>> {
     let arm = format!("simulated-{entries}");
-    let run = CACHE_ENTRIES
+    let run_number = recorded.len() + 1;
+    let replicate = CACHE_ENTRIES
         .iter()
-        .take(recorded.len() + 1)
+        .take(run_number)
         .filter(|other| **other == entries)
         .count();
-    let out = args.out.join(format!("{arm}-{run}.fltl"));
+    let out = args.out.join(format!("{arm}-{replicate}.fltl"));
     let labels = [
         ("experiment", "simulated".to_owned()),
         ("arm", arm),
-        ("run", run.to_string()),
+        ("run", replicate.to_string()),
     ]
     .map(|(name, value)| (name.to_owned(), value));
     let task = RecordingTask {
@@ -121,7 +121,6 @@ fn record_run(
         config: None,
         free_ports: true,
     };
-    let number = recorded.len() + 1;
     let summary = record::record_demo(
         program,
         &task,
@@ -129,7 +128,7 @@ fn record_run(
         signals,
         |page: &str| {
             say(&format!(
-                "simulated run {number} of {}, {entries} entries: its page is http://{page}",
+                "simulated run {run_number} of {}, {entries} entries: page at http://{page}",
                 CACHE_ENTRIES.len()
             ));
         },

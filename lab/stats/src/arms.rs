@@ -11,10 +11,10 @@ use crate::{
 pub use rank::{cliffs_delta, hodges_lehmann, mann_whitney_p};
 use serde::Serialize;
 
-/// Minimum, in each arm.
+/// A test needs this many runs in each arm.
 pub const RUNS_FOR_A_TEST: usize = 3;
 
-/// Of intervals. The significance level of tests is 1 minus this.
+/// The significance level of tests is 1 minus this.
 pub const CONFIDENCE_LEVEL: f64 = 0.95;
 
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -39,23 +39,24 @@ impl Interval {
     }
 }
 
+/// Pairs of runs ([`crate::hosts::compare`]) have no `shift`, `cliffs_delta` or `mann_whitney_p`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Comparison {
     pub reference: ArmSummary,
     pub other: ArmSummary,
-    /// Other mean minus reference mean. The interval is Welch's, or Student's within blocks. `None`
-    /// with fewer than two runs in an arm, or if neither arm varies.
+    /// Other mean minus reference mean. The interval is Welch's, or Student's for pairs. `None` with
+    /// fewer than two runs in an arm, or if neither arm varies.
     pub difference: Option<Interval>,
-    /// Other mean divided by reference mean. The interval is Fieller's, or comes from logarithms
-    /// within blocks. `None` like [`Comparison::difference`], and if the reference mean is not
-    /// clearly above 0.
+    /// Other mean divided by reference mean, with Fieller's interval. For pairs it is the geometric
+    /// mean of their ratios. `None` like [`Comparison::difference`], and if the reference mean is
+    /// not clearly above 0.
     pub ratio: Option<Interval>,
     /// Hodges and Lehmann's shift of the other arm. `None` with fewer than two runs in an arm.
     pub shift: Option<Interval>,
     /// From -1 to 1; `None` with fewer than two runs in an arm.
     pub cliffs_delta: Option<f64>,
-    /// Decides whether a difference is shown. From Welch's test, or from the test within blocks.
-    /// `None` with fewer than [`RUNS_FOR_A_TEST`] in an arm, or if the tested values do not vary.
+    /// Decides whether a difference is shown. The test is Welch's, or Student's for pairs. `None`
+    /// with fewer than [`RUNS_FOR_A_TEST`] in an arm, or if the tested values do not vary.
     pub difference_p: Option<f64>,
     /// `None` with fewer than [`RUNS_FOR_A_TEST`] in an arm. With three runs in each arm it cannot
     /// be below 0.1.
@@ -83,31 +84,28 @@ pub enum Direction {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Conclusion {
     NoValues,
-    /// An arm has a single run, so it is unknown how much its runs differ.
+    /// There are means, but no interval and no test: an arm has a single run.
     Described,
     /// The smaller arm has two runs: there is an interval, but no test.
-    TooFewRuns {
-        runs: usize,
-        needed: usize,
-    },
+    TwoRuns,
     /// The means are shown to differ, and equivalence is not shown.
     Differs {
         direction: Direction,
-        /// Of the test of the difference, adjusted if several metrics were tested.
+        /// P-value of the difference, adjusted if several metrics were tested.
         p: f64,
     },
     /// The means are shown to differ by less than the margin.
     Equivalent {
-        /// Of the equivalence test, adjusted if several metrics were tested.
+        /// P-value of equivalence, adjusted if several metrics were tested.
         p: f64,
-        /// Set if a difference is shown, too. It is too small to matter.
+        /// Set if a difference is shown, too. The difference is too small to matter.
         differs: Option<Direction>,
     },
     /// Neither a difference nor equivalence is shown.
     Inconclusive {
-        /// Of the test of the difference; `None` if the tested values do not vary.
+        /// P-value of the difference; `None` if the tested values do not vary.
         p: Option<f64>,
-        /// Of the equivalence test; `None` if the test was impossible.
+        /// P-value of equivalence; `None` if the test was impossible.
         equivalence_p: Option<f64>,
     },
 }
@@ -199,10 +197,7 @@ impl Comparison {
         self.conclusion = match (runs, equivalence_p.filter(|p| *p <= alpha), differs) {
             (0, ..) => Conclusion::NoValues,
             (1, ..) => Conclusion::Described,
-            (2, ..) => Conclusion::TooFewRuns {
-                runs,
-                needed: RUNS_FOR_A_TEST,
-            },
+            (2, ..) => Conclusion::TwoRuns,
             (_, Some(p), differs) => Conclusion::Equivalent {
                 p,
                 differs: differs.map(|(_, direction)| direction),
@@ -215,8 +210,8 @@ impl Comparison {
         };
     }
 
-    /// Of the ratio, else of the difference of the means; may be insignificant. `None` if the means
-    /// are equal.
+    /// Direction of the ratio or, without a ratio, of the difference. It may be insignificant. `None`
+    /// if the means are equal.
     pub fn direction(&self) -> Option<Direction> {
         let mean_difference = || Some(self.other.mean? - self.reference.mean?);
         let change = self
@@ -230,8 +225,6 @@ impl Comparison {
         }
     }
 }
-
-// Welch, Fieller and two one-sided tests. Variances are never pooled.
 
 /// Mean of the other arm minus `factor` times the mean of the reference. The degrees of freedom are
 /// Satterthwaite's (1946).

@@ -72,7 +72,7 @@ pub struct Estimate {
     pub n: usize,
     /// Number of independent values that would give the same standard error, at most `n`.
     pub n_eff: f64,
-    /// In samples.
+    /// Number of samples in a block.
     pub block_length: usize,
     #[serde(rename = "reliable")]
     pub reliability: Reliability,
@@ -83,19 +83,20 @@ pub struct Estimate {
 pub enum Method {
     /// Studentised circular block bootstrap.
     BlockBootstrapT,
-    /// An interval of the share of values below the quantile. The sorted values convert its ends to
-    /// values (Woodruff 1952).
+    /// The ends are quantiles at the ends of an interval of the share of values below the quantile
+    /// (Woodruff 1952).
     OrderStatistics,
-    /// Percentile circular block bootstrap, if too few blocks are non-zero to studentise.
+    /// Circular block bootstrap, if too few blocks are non-zero to studentise. The ends are the
+    /// value minus percentiles of its deviation in resamples.
     BlockBootstrapPercentile,
     /// Student's t of the means of blocks. Fewer than twelve blocks are too few to resample.
     BlockMeans,
-    /// A block method whose interval would reach below zero, or above one for a share. Each end has
-    /// its own standard error, not that of the value (Wilson's score), so no end is outside. That
-    /// of an amount is assumed to be proportional to the amount's square root.
+    /// Replaces an interval of another method that reaches below zero or, for a share, above one.
+    /// It uses the standard error at each end, not at the value (Wilson's score). The standard
+    /// error of an amount is assumed to be proportional to the amount's square root.
     Score,
-    /// Quantiles of the means of random halves of the blocks, for differences. It assumes that
-    /// their sign is random if there is no effect.
+    /// Quantiles of the means of random halves of the blocks, for differences. The sign of a
+    /// difference is assumed to be random if there is no effect.
     RandomHalves,
     /// All values are the same: both ends are the value.
     None,
@@ -222,9 +223,10 @@ pub fn ratio_of_means(
     })
 }
 
-/// The ratio of independent positive numbers, by logarithms (MOVER: Zou and Donner 2008). Each is a
-/// value and the ends of its 95 % interval. The result's ends are adjusted for `comparisons`
-/// (Bonferroni). `None` if a number is outside its interval, or an interval is not positive.
+/// The ratio of independent positive numbers, by logarithms (MOVER: Zou and Donner 2008). `before`
+/// and `after` are a value and the ends of its 95 % interval. The result's ends are adjusted for
+/// `comparisons` (Bonferroni). `None` if a number is outside its interval, or an interval is not
+/// positive.
 pub fn ratio_of_intervals(
     before: [f64; 3],
     after: [f64; 3],
@@ -298,7 +300,7 @@ pub fn quantile(values: &[Option<f64>], p: f64, plan: &IntervalPlan) -> Option<E
         })
         .collect();
     let mean_denominator = n as f64 / values.len() as f64;
-    // No influence is rounding noise: those of a constant series are exactly 0.
+    // No influence is rounding noise: a constant series has influences of exactly 0.
     let deviation_interval = DeviationInterval::of(&influence, mean_denominator, 0.0, plan);
     let low = wilson_share(p, deviation_interval.low);
     let high = wilson_share(p, deviation_interval.high);
@@ -356,8 +358,8 @@ pub(crate) fn amount_ends(value: f64, below: f64, above: f64) -> (f64, f64) {
     (value / factor(below), value * factor(above))
 }
 
-/// The indicator of a value is 1 if the value counts as below a quantile, else 0. Of values equal
-/// to the quantile, all count as below it or none.
+/// The indicator of a value is 1 if the value counts as below a quantile, else 0. Either all or
+/// none of the values equal to the quantile count as below.
 pub(crate) struct QuantileIndicator {
     quantile: f64,
     includes_equal: bool,

@@ -1,10 +1,10 @@
 //! Brackets the smallest memory limit that is sufficient: it is between two limits that were tried.
+//! Limits are in bytes.
 
 use std::collections::BTreeMap;
 
 #[derive(Clone, Copy)]
 pub struct Replicate {
-    /// In bytes.
     pub limit: u64,
     /// Whether the validator kept up with the tip, or finished its replay. `None` if unknown: the
     /// recording has no metrics, is too short, or has a gap.
@@ -14,7 +14,6 @@ pub struct Replicate {
 /// Numbers of replicates under one memory limit.
 #[derive(Clone, Copy, Default)]
 pub struct LimitResults {
-    /// In bytes.
     pub limit: u64,
     pub passed: usize,
     pub failed: usize,
@@ -24,9 +23,7 @@ pub struct LimitResults {
 /// Every replicate passed under a smaller limit, but one failed under a larger limit.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Contradiction {
-    /// In bytes.
     pub passing_limit: u64,
-    /// In bytes.
     pub failing_limit: u64,
 }
 
@@ -36,12 +33,11 @@ pub struct Bracket {
     pub smallest_sufficient: Option<u64>,
     /// The largest limit under which any replicate failed; `None` if none failed.
     pub largest_failed: Option<u64>,
-    /// With one, [`Bracket::smallest_sufficient`] is below [`Bracket::largest_failed`], so they do
-    /// not bracket the limit.
+    /// If there are any, [`Bracket::smallest_sufficient`] is below [`Bracket::largest_failed`], so
+    /// the two are no bracket.
     pub contradictions: Vec<Contradiction>,
 }
 
-/// Both ends are limits that were tried.
 pub fn bracket(replicates: &[Replicate]) -> Bracket {
     let mut limits: BTreeMap<u64, LimitResults> = BTreeMap::new();
     for replicate in replicates {

@@ -3,7 +3,7 @@
 use crate::{block_bootstrap::Reliability, summary::quantile};
 
 /// Two arms that were not interleaved: the last run of the first began before the first run of the
-/// second. `runs` are (begin, arm). Arms with a single run do not count.
+/// second. Each of `runs` is its begin and its arm. Arms with a single run do not count.
 pub fn find_separate_arms<'a>(runs: &[(f64, &'a str)]) -> Option<(&'a str, &'a str)> {
     // Name, first and last begin, number of runs.
     let mut arms: Vec<(&str, f64, f64, usize)> = Vec::new();
@@ -15,11 +15,12 @@ pub fn find_separate_arms<'a>(runs: &[(f64, &'a str)]) -> Option<(&'a str, &'a s
             None => arms.push((arm, *begin, *begin, 1)),
         }
     }
+    arms.retain(|(.., n)| *n > 1);
     arms.sort_by(|a, b| a.1.total_cmp(&b.1));
-    let is_separate =
-        |pair: &&[(&str, f64, f64, usize)]| pair[0].2 < pair[1].1 && pair[0].3 > 1 && pair[1].3 > 1;
-    let pair = arms.windows(2).find(is_separate)?;
-    Some((pair[0].0, pair[1].0))
+    arms.iter().find_map(|(name, _, last, _)| {
+        let later = arms.iter().find(|(_, first, ..)| last < first)?;
+        Some((*name, later.0))
+    })
 }
 
 /// With fewer values, none is an outlier.

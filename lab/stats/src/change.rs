@@ -4,7 +4,7 @@
 //! its releases from the mean of the segment. The split minimizes the sum of costs plus a penalty
 //! for each change, as in PELT (Killick, Fearnhead and Eckley 2012). The unit of the penalty is the
 //! variance of runs within a release. The penalty is such that a change is found in the share
-//! [`FALSE_CHANGE_PROBABILITY`] of simulated histories with as many runs and no change.
+//! `FALSE_CHANGE_PROBABILITY` of simulated histories with as many runs and no change.
 
 use crate::{distribution::normal_quantile, summary::total};
 use fastrand::Rng;
@@ -25,7 +25,6 @@ const SEED: u64 = 1;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Change {
-    /// Index of a release.
     pub first_release_after: usize,
     pub before: f64,
     pub after: f64,
@@ -39,9 +38,9 @@ pub struct Detector {
 }
 
 impl Detector {
-    /// In the order of releases, each given by the values of its runs. Empty with fewer than
-    /// [`MIN_RELEASES`] releases, a release without values or a value that is not finite. Also
-    /// empty if runs do not vary within any release.
+    /// `releases` are in order, each with the values of its runs. There is no change with fewer
+    /// than [`MIN_RELEASES`] releases, a release without values or a value that is not finite, or
+    /// if runs do not vary within any release.
     pub fn changes(&mut self, releases: &[&[f64]]) -> Vec<Change> {
         let first = releases.len().saturating_sub(MAX_RELEASES);
         let newest = &releases[first..];
@@ -88,8 +87,8 @@ impl Detector {
     }
 }
 
-/// In variances of a run. Infinite if too few histories are simulated for a false change to be as
-/// rare as [`FALSE_CHANGE_PROBABILITY`].
+/// The penalty, in variances of a run. It is infinite if too few histories are simulated for a
+/// false change to be as rare as [`FALSE_CHANGE_PROBABILITY`].
 fn required_gain(counts: &[usize], degrees_of_freedom: usize) -> f64 {
     let mut random = Rng::with_seed(SEED);
     let mut normal = || normal_quantile(random.f64().clamp(f64::EPSILON, 1.0 - f64::EPSILON));
@@ -115,11 +114,11 @@ fn required_gain(counts: &[usize], degrees_of_freedom: usize) -> f64 {
         .unwrap_or(f64::INFINITY)
 }
 
-/// Over releases. The cost of a segment follows from them.
+/// Index `i` has the sums over the first `i` releases. Two of them give the cost of a segment.
 struct CumulativeSums {
     /// Subtracted from the means of all releases, so that squares lose no digits.
     offset: f64,
-    /// Numbers of runs.
+    /// Sums of the numbers of runs.
     weights: Vec<f64>,
     sums: Vec<f64>,
     squares: Vec<f64>,

@@ -37,7 +37,7 @@ pub fn pearson(a: &[Option<f64>], b: &[Option<f64>]) -> Option<f64> {
     r.is_finite().then(|| r.clamp(-1.0, 1.0))
 }
 
-/// Row by row; 1 on the diagonal unless the series is constant.
+/// Correlations of all pairs of series, in rows. The diagonal is 1, or `None` for a constant.
 pub fn matrix(series: &[&[Option<f64>]]) -> Vec<Vec<Option<f64>>> {
     series
         .iter()

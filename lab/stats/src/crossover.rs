@@ -45,16 +45,16 @@ pub const MIN_CROSSOVER_BLOCKS: usize = 12;
 #[derive(Clone, Copy, PartialEq)]
 enum Crossing {
     AtSize(f64),
-    /// At every size.
+    /// The reference is better at every size.
     ReferenceBetter,
-    /// At every size.
+    /// The other arm is better at every size.
     OtherBetter,
     Unclear,
 }
 
-/// `sizes` ascend, each with its differences by round. Rounds without a finite value at every size
-/// are left out. `None` with fewer than two sizes or 20 complete rounds, or a level that is not
-/// between 0 and 1.
+/// `sizes` ascend. `differences` has a series for each size, with one value per round. Rounds
+/// without a finite value at every size are left out. `None` with fewer than two sizes or 20
+/// complete rounds, or a level that is not between 0 and 1.
 pub fn crossover(
     sizes: &[f64],
     differences: &[Vec<Option<f64>>],

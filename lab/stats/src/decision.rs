@@ -10,12 +10,12 @@ use std::ops::RangeInclusive;
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Decision {
-    /// The interval is reliable and outside the range that counts as no difference.
+    /// The interval is reliable, and outside the range of no difference.
     #[serde(rename = "shown")]
     Established(Direction),
-    /// The interval overlaps this range or lies within it.
+    /// The interval overlaps the range of no difference, or is within it.
     Inconclusive,
-    /// The interval is outside this range, but not reliable.
+    /// The interval is outside the range of no difference, but not reliable.
     Unreliable(Reliability),
 }
 

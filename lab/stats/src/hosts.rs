@@ -1,5 +1,5 @@
 //! Compares arms on several hosts. A block is a pair of runs on one host, one of each arm. The
-//! effect of the host cancels in their ratio.
+//! effect of the host cancels in the ratio of the two runs.
 
 use crate::{
     arms::{
@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// Student's test of the logarithms of the ratios within blocks or, if a value is not positive, of
-/// the differences. Without variation there is no test and no interval. `blocks` are (reference,
+/// the differences. Without variation there is no test and no interval. A block is (reference,
 /// other). Blocks with a value that is not finite are ignored.
 pub fn compare(blocks: &[(f64, f64)], margin: f64) -> Comparison {
     let blocks: Vec<(f64, f64)> = blocks

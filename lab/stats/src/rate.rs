@@ -15,9 +15,9 @@ pub struct Rates {
     /// By reading; never negative. `None` for a reading without a total, for the first total of a
     /// counter, at a reset, and across a gap.
     pub per_second: Vec<Option<f64>>,
-    /// Over the steps that have a rate.
+    /// Total increase over the steps that have a rate.
     pub increase: f64,
-    /// Over the steps that have a rate.
+    /// Total length of the steps that have a rate.
     pub seconds: f64,
 }
 

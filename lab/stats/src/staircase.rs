@@ -53,7 +53,7 @@ pub struct Interval {
 #[derive(Clone, Copy)]
 pub enum Next {
     Try(f64),
-    /// An end of the interval.
+    /// Try an end of the interval again.
     Confirm {
         value: f64,
         is_upper: bool,
@@ -120,10 +120,10 @@ impl Staircase {
         self.trials += 1;
     }
 
-    /// An end at or below the floor has no trial. Its failure counts, but does not change the
+    /// An end at or below the floor needs no trial. Its failure counts, but does not change the
     /// posterior.
     pub fn add_end_trial(&mut self, value: f64, is_upper: bool, passed: bool) {
-        self.confirmation.take(is_upper, passed);
+        self.confirmation.add(is_upper, passed);
         if self.floor.is_none_or(|floor| value > floor) {
             self.add_extra_trial(value, passed);
         }
@@ -197,7 +197,7 @@ impl Staircase {
 
     /// `None` if no end was tried.
     pub fn end_trials(&self) -> Option<EndTrials> {
-        self.confirmation.newest
+        self.confirmation.ends
     }
 
     fn is_descending(&self) -> bool {
@@ -258,6 +258,7 @@ const TRIALS_PER_END: u32 = 3;
 /// If the trials at the ends contradict the first interval, the search continues once.
 const MAX_CONFIRMATIONS: u32 = 2;
 
+/// `kept_up` counts trials that passed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct EndTrials<Value = f64> {
     pub high: Value,
@@ -273,7 +274,7 @@ pub struct EndTrials<Value = f64> {
 #[derive(Debug, Clone, Default)]
 struct Confirmation {
     confirmations: u32,
-    newest: Option<EndTrials>,
+    ends: Option<EndTrials>,
 }
 
 impl Confirmation {
@@ -281,7 +282,7 @@ impl Confirmation {
     fn begin(&mut self, interval: &Interval) {
         if self.confirmations < MAX_CONFIRMATIONS && !self.agrees() {
             self.confirmations += 1;
-            self.newest = Some(EndTrials {
+            self.ends = Some(EndTrials {
                 high: interval.high,
                 low: interval.low,
                 ..EndTrials::default()
@@ -291,39 +292,39 @@ impl Confirmation {
 
     /// Discards an interval that is all below a new floor. Its confirmation does not count.
     fn discard_below(&mut self, floor: f64) {
-        if self.newest.is_some_and(|newest| newest.high <= floor) {
-            self.newest = None;
+        if self.ends.is_some_and(|ends| ends.high <= floor) {
+            self.ends = None;
             self.confirmations = self.confirmations.saturating_sub(1);
         }
     }
 
     /// The next value, and whether it is the upper end.
     fn next(&self) -> Option<(f64, bool)> {
-        let newest = self.newest.as_ref()?;
-        let high = newest.high_kept_up + newest.high_failed;
-        let low = newest.low_kept_up + newest.low_failed;
+        let ends = self.ends.as_ref()?;
+        let high = ends.high_kept_up + ends.high_failed;
+        let low = ends.low_kept_up + ends.low_failed;
         match high <= low {
-            true if high < TRIALS_PER_END => Some((newest.high, true)),
-            false if low < TRIALS_PER_END => Some((newest.low, false)),
+            true if high < TRIALS_PER_END => Some((ends.high, true)),
+            false if low < TRIALS_PER_END => Some((ends.low, false)),
             _ => None,
         }
     }
 
-    fn take(&mut self, is_upper: bool, passed: bool) {
-        let Some(newest) = &mut self.newest else {
+    fn add(&mut self, is_upper: bool, passed: bool) {
+        let Some(ends) = &mut self.ends else {
             return;
         };
         let count = match (is_upper, passed) {
-            (true, true) => &mut newest.high_kept_up,
-            (true, false) => &mut newest.high_failed,
-            (false, true) => &mut newest.low_kept_up,
-            (false, false) => &mut newest.low_failed,
+            (true, true) => &mut ends.high_kept_up,
+            (true, false) => &mut ends.high_failed,
+            (false, true) => &mut ends.low_kept_up,
+            (false, false) => &mut ends.low_failed,
         };
         *count += 1;
     }
 
     fn agrees(&self) -> bool {
-        self.newest.is_some_and(|newest| newest.agrees())
+        self.ends.is_some_and(|ends| ends.agrees())
     }
 }
 

@@ -46,8 +46,8 @@ pub fn quantile(values: &[Option<f64>], p: f64) -> Option<f64> {
     quantile_sorted(&sorted(values), p)
 }
 
-/// The number of values of which one is expected above the `p`-quantile: 20 for 0.95, 100 for 0.99.
-/// 1 for the maximum, and if `p` is at most 0.5.
+/// How many values it takes to expect one above the `p`-quantile: 20 for 0.95, 100 for 0.99. One is
+/// enough for the maximum, and if `p` is at most 0.5.
 pub fn min_values_for(p: f64) -> usize {
     if p > 0.5 && p < 1.0 {
         (1.0 / (1.0 - p) - 1e-6).ceil() as usize

@@ -38,7 +38,7 @@ fn one_run_in_one_arm_is_insufficient_for_a_test() {
 #[test]
 fn two_runs_per_arm_give_an_estimate_and_no_test() {
     let c = compare(&[100.0, 101.0], &[50.0, 51.0], 0.05);
-    assert_eq!(c.conclusion, Conclusion::TooFewRuns { runs: 2, needed: 3 });
+    assert_eq!(c.conclusion, Conclusion::TwoRuns);
     assert!(c.difference.is_some() && c.ratio.is_some() && c.shift.is_some());
     assert_eq!(
         (c.difference_p, c.mann_whitney_p, c.equivalence_p),

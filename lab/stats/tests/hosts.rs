@@ -132,7 +132,7 @@ fn blocks_of_equal_ratios_or_few_are_not_tested() {
     assert_eq!(within_blocks(&shifted).difference, None);
     assert_eq!(hosts::host_ratio(&[1.0], &[2.0], &tenths), None);
     let lost = within_blocks(&[(4.0, 6.0), (8.0, 13.0), (2.0, f64::NAN)]);
-    let too_few = Conclusion::TooFewRuns { runs: 2, needed: 3 };
+    let too_few = Conclusion::TwoRuns;
     assert_eq!((lost.conclusion, lost.runs_needed), (too_few, Some(11)));
     assert_eq!(within_blocks(&[]).conclusion, Conclusion::NoValues);
 }

@@ -359,6 +359,17 @@ fn running_all_of_one_arm_first_is_a_caveat() {
         None,
         "a single run each is another caveat"
     );
+    let single_between = [(1.0, "a"), (2.0, "a"), (3.0, "b"), (4.0, "c"), (5.0, "c")];
+    assert_eq!(find_separate_arms(&single_between), Some(("a", "c")));
+    let overlapping_both = [
+        (1.0, "a"),
+        (2.0, "b"),
+        (3.0, "a"),
+        (4.0, "c"),
+        (5.0, "c"),
+        (6.0, "b"),
+    ];
+    assert_eq!(find_separate_arms(&overlapping_both), Some(("a", "c")));
 }
 
 #[test]

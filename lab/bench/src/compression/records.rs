@@ -392,7 +392,7 @@ impl NodeReader<'_> {
             if clock::uptime() >= send_at {
                 return self
                     .rpc
-                    .ask_until(method, params, || end_signal(Duration::ZERO).is_some());
+                    .call_until(method, params, || end_signal(Duration::ZERO).is_some());
             }
         }
     }

@@ -241,7 +241,7 @@ fn vote_accounts(
 
 fn request<T: DeserializeOwned>(rpc: &Rpc, method: &str) -> Result<T, String> {
     let result = rpc
-        .ask(method, &json!([]))
+        .call(method, &json!([]))
         .map_err(|error| error.to_string())?;
     result.ok_or_else(|| format!("{method}: the result is null"))
 }

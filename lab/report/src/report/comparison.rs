@@ -398,8 +398,11 @@ fn conclusion_words(result: &Comparison, run_metric: &RunMetric) -> String {
         Conclusion::Described => {
             "described, not tested: an arm has a value of a single run only".to_owned()
         }
-        Conclusion::TooFewRuns { runs, needed } => {
-            format!("estimated, not tested: {runs} runs, a test needs {needed}")
+        Conclusion::TwoRuns => {
+            format!(
+                "estimated, not tested: 2 runs, a test needs {}",
+                arms::RUNS_FOR_A_TEST
+            )
         }
         Conclusion::Differs { direction, p } => {
             let tone = match tone(direction, run_metric.better) {

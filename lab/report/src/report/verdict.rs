@@ -218,10 +218,7 @@ fn is_tested(pair: &ArmComparison) -> bool {
 }
 
 fn is_described(conclusion: Conclusion) -> bool {
-    matches!(
-        conclusion,
-        Conclusion::Described | Conclusion::TooFewRuns { .. }
-    )
+    matches!(conclusion, Conclusion::Described | Conclusion::TwoRuns)
 }
 
 fn headline(pairs: &[&ArmComparison], margin: f64) -> String {
@@ -261,7 +258,7 @@ fn pair_headline(pair: &ArmComparison, margin: f64) -> String {
                 "By {lowercase_title}, neither a difference between {other} and {reference} nor their equivalence is shown{effect}."
             )
         }
-        Conclusion::Described | Conclusion::TooFewRuns { .. } => {
+        Conclusion::Described | Conclusion::TwoRuns => {
             let means = means_text(metric, "against").map(|means| format!(" {title}: {means}."));
             let means = means.unwrap_or_default();
             format!(

@@ -73,7 +73,6 @@ fn normal_p(ranks: &[f64], m: usize, rank_sum: f64) -> f64 {
 /// lower (Cliff 1993). `None` if an arm has no run.
 pub fn cliffs_delta(reference: &[f64], other: &[f64]) -> Option<f64> {
     let pairs = reference.len() * other.len();
-    // 1, 0 or -1.
     let score = |a: &f64, b: &f64| b.partial_cmp(a).map_or(0.0, |order| f64::from(order as i8));
     let sum: f64 = reference
         .iter()
@@ -108,7 +107,6 @@ pub fn hodges_lehmann(reference: &[f64], other: &[f64], level: f64) -> Option<In
 /// Number of sorted differences to leave out at each end so that at most `alpha` is outside, and
 /// the resulting level.
 fn differences_outside(n: usize, m: usize, alpha: f64) -> (usize, f64) {
-    let with_level = |count: usize, tail: f64| (count, 1.0 - 2.0 * tail);
     if n + m > MAX_EXACT_RUNS {
         let n = n as f64;
         let m = m as f64;
@@ -123,7 +121,7 @@ fn differences_outside(n: usize, m: usize, alpha: f64) -> (usize, f64) {
     let counts = counts_of_sums(&ranks, m).split_off(m * (m + 1) / 2);
     let all: f64 = counts.iter().sum();
     let mut tail = counts.first().copied().unwrap_or(0.0) / all;
-    let mut best = with_level(0, tail);
+    let mut best = (0, tail);
     for (u, count) in counts
         .iter()
         .enumerate()
@@ -134,7 +132,8 @@ fn differences_outside(n: usize, m: usize, alpha: f64) -> (usize, f64) {
         if tail > alpha / 2.0 {
             break;
         }
-        best = with_level(u, tail);
+        best = (u, tail);
     }
-    best
+    let (skip, tail) = best;
+    (skip, 1.0 - 2.0 * tail)
 }

@@ -1,10 +1,11 @@
 //! A confidence interval for a mean (Hartigan 1969). A random half has each block of samples with
 //! probability 1/2. The ends of the interval are quantiles of the means of random halves.
 //!
-//! `T` is the sum of the differences of all blocks. In `R`, blocks outside the half count negative.
-//! The sum of the half is `(T + R) / 2`, so it is at most 0 if `R <= -T`. If two arms are alike and
-//! their order is random, the signs of blocks are random. Then `T` is distributed like `R`, even
-//! for heavy tails, and the share of such halves is a one-sided p-value.
+//! `T` is the sum of all blocks. `R` is the same sum, but blocks outside the half have the opposite
+//! sign. The sum of the half is `(T + R) / 2`, so it is at most 0 if `R <= -T`. If two arms are
+//! alike and their order is random, the signs of blocks are random. Then `T` is distributed like
+//! `R`, even for heavy tails. So the share of halves with a sum of at most 0 is a one-sided
+//! p-value.
 
 use super::{
     Estimate, IntervalPlan, Method, Reliability,
@@ -16,8 +17,8 @@ use crate::{
     summary::{ascending, largest_magnitude, mean_and_variance, total},
 };
 
-/// With fewer independent values, intervals cover less than they state: see the README's table.
-const MIN_INDEPENDENT_VALUES: f64 = 20.0;
+/// With fewer, intervals cover less than they state: see lab/stats/README.md.
+const MIN_INDEPENDENT_DIFFERENCES: f64 = 20.0;
 /// With fewer deciding blocks ([`deciding_blocks`]), a difference depends on single blocks.
 const MIN_DECIDING_BLOCKS: f64 = 6.0;
 /// A mean this far from 0 is clear: reliable despite few values (in standard deviations of values)
@@ -25,7 +26,7 @@ const MIN_DECIDING_BLOCKS: f64 = 6.0;
 pub const CLEAR_MEAN_IN_SDS: f64 = 5.0;
 /// A mean this far from 0 is clear despite possible drift, in units of [`sd_of_segment_means`].
 const POSSIBLE_DRIFT_IN_SDS: f64 = 2.5;
-/// Their means are compared to find drift.
+/// The means of this many segments of a series show how much drift can move its mean.
 const SEGMENTS: usize = 8;
 /// A shorter series is not split into segments when its dependence is measured.
 const MIN_LENGTH_FOR_SEGMENTS: usize = 100;
@@ -93,7 +94,7 @@ impl RandomHalves {
             .collect()
     }
 
-    /// Of the mean, times the number of samples, from the sums of blocks.
+    /// Variance of the mean times the number of samples, from the sums of blocks.
     fn variance_by_blocks(&self, deviations: &[f64]) -> f64 {
         let sums = self.block_sums(deviations);
         let squares: f64 = sums.iter().map(|sum| sum * sum).sum();
@@ -126,7 +127,7 @@ fn subset_sums(values: &[f64]) -> Vec<[f64; 256]> {
 
 pub struct HalfMeans {
     pub estimate: Estimate,
-    /// Two-sided, for the hypothesis that the mean is 0; `None` if all values are the same.
+    /// Two-sided p-value of the hypothesis that the mean is 0; `None` if all values are the same.
     pub p: Option<f64>,
     /// The mean of each half. Its distance from the mean of the series is multiplied by `widening`.
     pub means: Vec<f64>,
@@ -196,7 +197,7 @@ impl HalfMeans {
         let reliability = if !varies {
             Reliability::Constant
         } else if has_too_few_blocks(blocks, plan.level)
-            || (n_eff < MIN_INDEPENDENT_VALUES && !is_clear)
+            || (n_eff < MIN_INDEPENDENT_DIFFERENCES && !is_clear)
         {
             Reliability::TooShort { n_eff }
         } else if threshold_in_sds.is_some_and(is_within_drift) {

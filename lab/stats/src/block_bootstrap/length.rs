@@ -12,27 +12,27 @@ pub struct Dependence {
     pub long_run_variance: f64,
 }
 
-/// For a series of mean 0. If its dependence is longer than the examined lags, neighbors are added
-/// up in pairs and the shorter series is examined. Converted to samples, the sums have the same
-/// long-run variance and best length.
+/// `series` must have mean 0. If its dependence is longer than the examined lags, neighbors are
+/// added up in pairs and the sums are examined. The sums have twice the long-run variance and half
+/// the best block length.
 pub fn measure_dependence(series: &[f64]) -> Dependence {
     let first = measure_dependence_at_one_scale(series);
-    let mut newest = first;
+    let mut coarsest = first;
     let mut scale = 1.0;
     let mut coarse = Vec::new();
-    while newest.exceeds_series
+    while coarsest.exceeds_series
         && series.len().max(1) as f64 / (2.0 * scale) >= MIN_COARSE_LENGTH as f64
     {
         let finer: &[f64] = if scale > 1.0 { &coarse } else { series };
         coarse = finer.chunks(2).map(|pair| pair.iter().sum()).collect();
         scale *= 2.0;
-        newest = measure_dependence_at_one_scale(&coarse);
+        coarsest = measure_dependence_at_one_scale(&coarse);
     }
     Dependence {
-        best_block_length: newest.best_block_length * scale,
-        long_run_variance: newest.long_run_variance / scale,
+        best_block_length: coarsest.best_block_length * scale,
+        long_run_variance: coarsest.long_run_variance / scale,
         variance: first.variance,
-        ..newest
+        ..coarsest
     }
 }
 

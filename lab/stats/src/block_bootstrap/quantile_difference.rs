@@ -9,11 +9,11 @@ use crate::{
     summary::{ascending, quantile_sorted},
 };
 
-/// The `p`-quantile of `other` minus that of `reference`, measured at the same times. Resamples
-/// draw the same blocks of both. The share of values below each quantile is resampled. The sorted
-/// values convert its deviations to deviations of the quantile (Woodruff 1952), so values beyond
-/// the quantile cannot widen the interval. `None` with fewer than two values in a series, different
-/// lengths, or a `p` that is not between 0 and 1.
+/// The `p`-quantile of `other` minus that of `reference`. Both are measured at the same times, and
+/// resamples draw the same blocks of both. The share of values below each quantile is resampled.
+/// The sorted values convert its deviations to deviations of the quantile (Woodruff 1952), so
+/// values beyond the quantile cannot widen the interval. `None` with fewer than two values in a
+/// series, different lengths, or a `p` that is not between 0 and 1.
 pub fn difference_of_quantiles(
     reference: &[f64],
     other: &[f64],
@@ -83,7 +83,8 @@ pub fn difference_of_quantiles(
             .any(|deviations| exceeds_sample(deviations, p, n, tail))
         {
             estimate.reliability = Reliability::TooShort { n_eff };
-        // This threshold means that the test of drift is significant at 10 %.
+        // The threshold is this high if drift is significant at 10 %, or cannot be tested because
+        // dependence exceeds the series.
         } else if drift_threshold_in_sds(&ranks).is_some_and(|sds| sds >= CLEAR_MEAN_IN_SDS) {
             estimate.reliability = Reliability::Drifts;
         }

@@ -7,7 +7,7 @@ pub enum Reliability {
     Reliable,
     /// The run has few independent values, so the interval is too narrow.
     TooShort { n_eff: f64 },
-    /// A few stretches of the run decide the result, because what is measured happens in them only.
+    /// The measured events happen in a few stretches of the run only, and these decide the result.
     TooRare,
     /// The series drifts, or its autocorrelation is longer than a series of this length can show.
     /// There may be no mean to estimate.

@@ -9,12 +9,12 @@ use crate::{
     summary::largest_magnitude,
 };
 
-/// In a resample. More draws cost more; longer blocks do not harm a mean.
+/// A resample with more blocks would cost more. Longer blocks do not harm a mean.
 pub const MAX_BLOCKS: usize = 256;
 /// Positions at which blocks begin, spread evenly. A shorter series has the largest power of two up
 /// to its length.
 const MAX_BLOCK_STARTS: usize = 1024;
-/// With fewer independent values, intervals cover less than they state: see the README's table.
+/// With fewer, intervals cover less than they state: see lab/stats/README.md.
 const MIN_INDEPENDENT_VALUES: f64 = 100.0;
 /// With fewer values, dependence cannot be measured: independent values would often seem to drift.
 const MIN_VALUES_FOR_DRIFT: usize = 25;
@@ -22,26 +22,27 @@ pub const MIN_BLOCKS: usize = 12;
 /// An interval depends on single blocks if fewer contribute to the variance.
 const MIN_CONTRIBUTING_BLOCKS: f64 = 10.0;
 
-/// Of the deviation of a statistic: its value in a resample minus its value in the series.
+/// An interval, at the plan's level, of a statistic in a resample minus the statistic in the
+/// series.
 pub struct DeviationInterval {
-    /// At the plan's level.
     pub low: f64,
     pub high: f64,
     precision: Precision,
     /// Moments 2 to 4 of the block sums, which are in units of `unit`.
     moments: [f64; 3],
     unit: f64,
-    /// Of a sample: for a mean, 1 for a value and 0 for a missing value.
+    /// Mean over all samples. For a mean, a value counts 1 and a missing value 0.
     mean_denominator: f64,
 }
 
-/// The parts of an [`Estimate`] that describe its error.
+/// Source of the fields of an [`Estimate`] that describe its error.
 pub struct Precision {
     pub dependence: Dependence,
     /// Variance of the mean times the number of samples.
     pub long_run_variance: f64,
     pub method: Method,
     pub block_length: usize,
+    /// Including missing values.
     pub n: usize,
     pub few_blocks_contribute: bool,
 }
@@ -56,7 +57,7 @@ impl DeviationInterval {
         noise: f64,
         plan: &IntervalPlan,
     ) -> DeviationInterval {
-        // Relative to the largest, squares neither overflow nor vanish.
+        // Squares of scaled influences neither overflow nor vanish.
         let unit = largest_magnitude(influence);
         let varies = unit > noise && unit.is_finite();
         let scaled: Vec<f64> = influence
@@ -198,16 +199,16 @@ fn contributing_blocks(blocks: usize, [second, third, fourth]: [f64; 3], shift: 
     blocks as f64 * m2 * m2 / m4
 }
 
-/// Of the means of two series: each resample draws the same blocks of both.
+/// Deviations of the means of two series. Each resample draws the same blocks of both.
 pub struct JointDeviations {
-    /// For each series, one for each resample.
+    /// For each series, the deviations in all resamples.
     pub deviations: [Vec<f64>; 2],
-    /// Of the difference of the means.
+    /// Precision of the difference of the means.
     pub precision: Precision,
 }
 
 impl JointDeviations {
-    /// For series that sum to 0.
+    /// Each series must sum to 0.
     pub fn of(
         series: [&[f64]; 2],
         min_block_length: usize,

@@ -9,8 +9,8 @@ const STEP: f64 = 0.01;
 const ROWS_ABOVE: usize = 40;
 const ROWS_BELOW: usize = 400;
 const ROWS: usize = ROWS_BELOW + ROWS_ABOVE + 1;
-/// Scales of the logistic, as shares of the threshold. None is below 3 %: few trials cannot exclude
-/// larger scales, and an interval for a small scale can be too narrow.
+/// Scales of the logistic, as shares of the threshold. Few trials cannot distinguish a small scale
+/// from a large one, and an interval for a scale below 3 % could be too narrow.
 const SCALES: [f64; 7] = [0.03, 0.04, 0.05, 0.065, 0.085, 0.12, 0.16];
 const LAPSES: [f64; 3] = [0.0, 0.02, 0.05];
 const CELLS_PER_ROW: usize = SCALES.len() * LAPSES.len();
@@ -98,7 +98,7 @@ impl Grid {
         self.threshold(ROWS - 1)
     }
 
-    /// Of the part of the distribution above `value`.
+    /// Quantile of the part of the distribution above `value`.
     pub fn quantile_above(&self, value: f64, share: f64) -> f64 {
         let above = self.probability_above(value);
         self.quantile(1.0 - above + above * share)
@@ -162,8 +162,8 @@ impl Grid {
     }
 }
 
-/// About the threshold, in nats: the entropy of the result minus its mean entropy for a known
-/// threshold (Prins 2013).
+/// Information about the threshold, in nats: the entropy of the result minus its mean entropy for a
+/// known threshold (Prins 2013).
 fn expected_information(likely: &[LikelyThreshold], trial_row: usize) -> f64 {
     let mut failure = 0.0;
     let mut conditional_entropy = 0.0;
@@ -206,7 +206,7 @@ fn logistic(x: f64) -> f64 {
     1.0 / (1.0 + (-x).exp())
 }
 
-/// In nats, of a result with probability `p`.
+/// Entropy, in nats, of a result with probability `p`.
 fn entropy(p: f64) -> f64 {
     let part = |p: f64| if p > 0.0 { -p * p.ln() } else { 0.0 };
     part(p) + part(1.0 - p)

@@ -14,7 +14,7 @@ const QUICK: RetryPolicy = RetryPolicy {
 fn ask(replies: Vec<Reply>) -> (Result<Option<u64>, RpcError>, usize) {
     let node = MockNode::of_replies(replies).unwrap();
     let rpc = Rpc::new(&node.url(), None, QUICK).unwrap();
-    let answer = rpc.ask("getSlot", &json!([]));
+    let answer = rpc.call("getSlot", &json!([]));
     (answer, node.requests().len())
 }
 
@@ -64,7 +64,7 @@ fn truncated_nested_mismatched_and_endless_responses_are_refused() {
     let foreign = Reply::status(200, &[], r#"{"jsonrpc":"2.0","id":99,"result":7}"#);
     assert_eq!(
         failed(ask(vec![foreign]).0),
-        "getSlot: the answer is to another question"
+        "getSlot: the answer is to another request"
     );
     let (answer, requested) = ask(vec![Reply::Endless]);
     assert!(failed(answer).contains("more than 128 MiB") && requested == 1);
@@ -79,12 +79,12 @@ fn requests_to_a_hanging_node_are_retried_then_abandoned() {
         ..QUICK
     };
     let rpc = Rpc::new(&node.url(), None, hasty).unwrap();
-    assert_eq!(rpc.ask::<u64>("getSlot", &json!([])), Ok(Some(7)));
+    assert_eq!(rpc.call::<u64>("getSlot", &json!([])), Ok(Some(7)));
     assert_eq!(node.requests().len(), 3);
     let node = MockNode::of_replies(vec![Reply::Never; 3]).unwrap();
     let rpc = Rpc::new(&node.url(), None, hasty).unwrap();
     let output = rpc
-        .ask::<u64>("getSlot", &json!([]))
+        .call::<u64>("getSlot", &json!([]))
         .unwrap_err()
         .to_string();
     let host = node.url().replace("http://", "");
@@ -119,7 +119,7 @@ fn an_undecodable_response_is_reported_with_its_content_encoding() {
     let (answer, requested) = ask(vec![Reply::status(200, &[("Content-Encoding", "br")], "x")]);
     let output = failed(answer);
     assert!(
-        output.contains("the answer is encoded with br, which was not asked for") && requested == 1,
+        output.contains("the answer is encoded with br, which was not requested") && requested == 1,
         "{output}"
     );
 }
