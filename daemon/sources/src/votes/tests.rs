@@ -458,6 +458,38 @@ async fn a_non_voting_minimal_api_node_reports_epoch_and_cluster() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn values_of_a_former_vote_account_are_dropped() {
+    let has_account = Arc::new(AtomicBool::new(true));
+    let shared = Arc::clone(&has_account);
+    let answers = move |request: &Value| match request["method"].as_str().unwrap() {
+        "getVoteAccounts" if !shared.load(Ordering::Relaxed) => {
+            json!({"current": [account(key("v2"), key("n2"), 400)], "delinquent": []})
+        }
+        _ => voting(request),
+    };
+    let server = serve(answers, &[]).await;
+    let running = Running::start(server.port(), None);
+    let of_account = [
+        "delinquent",
+        "balance_sol vote",
+        "stake_sol active",
+        "stake_sol activating",
+    ];
+    let before = running.vote_facts(2).await;
+    let readings = readings_of(&before, None);
+    assert!(
+        of_account.iter().all(|name| of(&readings, name).is_some()),
+        "{readings:#?}"
+    );
+    has_account.store(false, Ordering::Relaxed);
+    let after = running.vote_facts(before.rounds + 7).await;
+    assert_eq!(after.vote_account, None);
+    let readings = readings_of(&after, None);
+    assert_eq!(of_account.map(|name| of(&readings, name)), [None; 4]);
+    running.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn the_configured_vote_account_is_used_and_delinquency_reported() {
     let late = |request: &Value| match request["method"].as_str().unwrap() {
         "getVoteAccounts" => {
