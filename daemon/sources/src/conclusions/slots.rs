@@ -15,8 +15,8 @@ use faultline_metrics::{Stamp, metrics::validator as v};
 use faultline_phase::{PhaseEvidence, Process};
 use std::time::Duration;
 
-/// Without a newer tip for this long, JSON-RPC's distance does not count: the validator is starved
-/// or cut off. The tip advances once per slot, later if slots are skipped.
+/// If the tip of a response was first reported this long before, its distance does not count: the
+/// validator is starved or cut off. The tip advances once per slot, later if slots are skipped.
 const TIP_MAX_AGE: Duration = Duration::from_secs(5);
 
 /// A fork switch moves the processed slot back by fewer slots, the purge of a migration by more.
@@ -89,7 +89,9 @@ impl SlotTracker {
         ] {
             output.integer(&v::SLOT, [kind], slot);
         }
-        let tip_is_fresh = self.tip.is_some_and(|(_, at)| now.since(at) < TIP_MAX_AGE);
+        let tip_is_fresh = slots_behind_at
+            .zip(self.tip)
+            .is_some_and(|(at, (_, since))| at.since(since) < TIP_MAX_AGE);
         let is_tip_purged = facts
             .max_shred_slot()
             .is_some_and(|tip| !self.tip_still_exists(protocol, tip));
@@ -402,6 +404,19 @@ mod tests {
             .1,
             Some(44.0)
         );
+    }
+
+    #[test]
+    fn the_distance_lasts_until_the_next_response_of_a_long_interval() {
+        let mut tracker = SlotTracker::default();
+        let mut behind = |now, answered, tip| {
+            let facts = source_facts(Some((answered, Some((30, tip)))), None);
+            sample(&mut tracker, now, &facts).1
+        };
+        assert_eq!(behind(10, 10, 40), Some(10.0));
+        assert_eq!(behind(19, 10, 40), Some(10.0), "the response is fresh");
+        assert_eq!(behind(20, 20, 40), None, "the tip has not advanced");
+        assert_eq!(behind(30, 30, 41), Some(11.0));
     }
 
     #[test]
