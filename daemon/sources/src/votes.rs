@@ -198,10 +198,12 @@ impl Sampler for VotesSampler {
             was_far_behind_at_response: self.was_far_behind_at_response(&facts, near_tip),
         };
         facts.add_readings(reading_context, context.now, &mut output);
+        // While the identity is unknown, no round runs.
+        let is_recent = context.now.since(facts.polled_at) <= facts.ttl(1);
         output.report_poll(
             &mut self.last_reported_poll,
             facts.polled_at,
-            facts.up,
+            facts.up && is_recent,
             &facts.problems,
         );
         output
