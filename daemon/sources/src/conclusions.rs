@@ -139,8 +139,8 @@ impl Conclusions {
         }
     }
 
-    /// Resets the state for a new process. Below a wrapper, pushes stay pending until a validator
-    /// appears.
+    /// Resets the state for a new process. While a wrapper is followed, pushes stay pending until
+    /// its validator is found.
     fn update_followed(&mut self, context: &SampleContext<'_>) {
         let process = context.process();
         let validator = process.filter(|_| !follows_non_validator(context));
