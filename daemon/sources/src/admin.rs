@@ -1,8 +1,8 @@
-//! The validator's admin socket: start progress, identity and JSON-RPC address.
+//! The validator's admin socket: start progress, identity, JSON-RPC address and admission.
 //!
-//! Only the socket `<ledger>/admin.rpc` reports the early start. Only its owner and root may
-//! connect. The poller uses the read-only methods of [`faultline_agave::admin`]. A response counts
-//! only if the followed process serves the socket.
+//! The socket `<ledger>/admin.rpc` opens long before JSON-RPC. Only its owner and root may connect.
+//! The poller uses the read-only methods of [`faultline_agave::admin`]. A response does not count
+//! if another process serves the socket.
 
 mod poller;
 mod socket;

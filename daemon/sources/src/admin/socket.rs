@@ -116,7 +116,7 @@ impl Connection {
         }
     }
 
-    /// After a failure the connection is unusable.
+    /// After a failure other than `AnswerError`, the connection is unusable.
     pub async fn send(&mut self, method: Method) -> Result<Answer, Failure> {
         const ID: u64 = 1;
         let timeout = self.timeout;

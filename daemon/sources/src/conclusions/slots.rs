@@ -1,5 +1,5 @@
-//! The newest slots and the distance to the tip. JSON-RPC is polled every second. The validator
-//! pushes its slots every 10 s, so a pushed slot never replaces a recent response.
+//! The newest slots and the distance to the tip. By default, JSON-RPC is polled every second. The
+//! validator pushes its slots every 10 s, so a pushed slot never replaces a recent response.
 //!
 //! A migration to Alpenglow ends with a purge: the node drops all slots above the genesis slot of
 //! Alpenglow. The processed slot then goes back, but the reported highest slot with shreds does
@@ -30,10 +30,10 @@ pub struct SlotTracker {
     tip: Option<(u64, Stamp)>,
     /// The highest tip in a migration. JSON-RPC reports it even after its purge.
     migration_tip: Option<u64>,
-    /// The highest processed slot in the migration.
+    /// The highest processed slot since the start of the migration. `None` if not tracked.
     highest_processed: Option<u64>,
-    /// The processed slot has gone back. Other signs of the end of the migration may come a minute
-    /// later.
+    /// The processed slot is below the highest one by more than [`MIN_PURGED_SLOTS`]. Other signs
+    /// of the end of the migration may come a minute later.
     has_gone_back: bool,
 }
 
@@ -132,7 +132,8 @@ impl SlotTracker {
             highest.filter(|_| is_migrating || has_gone_back || !had_gone_back);
     }
 
-    /// A pushed slot counts only if JSON-RPC has no value.
+    /// A pushed value counts only if JSON-RPC has none. A pushed slot must be newer than the last
+    /// response. A pushed tip must be trusted, because any program may have sent it.
     fn add_evidence(
         &mut self,
         protocol: Option<Protocol>,
@@ -171,7 +172,6 @@ impl SlotTracker {
         if processed.is_none() && Some(at) > rpc_at {
             evidence.slot = pushed.frozen;
         }
-        // A tip that any program may have sent must not decide the phase.
         if max_shred_slot.is_none() && facts.distance_evidence().trusted_push().is_some() {
             evidence.tip = pushed.tip();
         }

@@ -35,7 +35,7 @@ const SCAN_TIMEOUT: Duration = Duration::from_secs(60);
 /// Methods that older versions, or the minimal API, do not have.
 const OPTIONAL_METHODS: [&str; 2] = ["getAgGenesisCert", "getAccountInfo"];
 
-/// A new process or identity starts a round at once.
+/// After at most this time, a new process or identity starts a round.
 const CHECK_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Every request has this id, because HTTP assigns a response to its request. A problem may quote a

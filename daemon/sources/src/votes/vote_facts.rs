@@ -15,7 +15,7 @@ use std::{sync::Arc, time::Duration};
 pub const SLOW_FACTOR: u32 = 5;
 /// Rounds per request of the cluster's nodes, a multiple of [`SLOW_FACTOR`].
 pub const SLOWEST_FACTOR: u32 = 10;
-/// Of stake accounts, if enabled.
+/// Between two scans of stake accounts, if enabled.
 pub const SCAN_INTERVAL: Duration = Duration::from_secs(30 * 60);
 
 /// A vote is late if it is more slots than this behind the newest vote of all accounts. A healthy
@@ -266,7 +266,7 @@ impl VoteFacts {
         }
     }
 
-    /// True if another machine votes with the configured account.
+    /// True if another identity votes with the configured account.
     pub fn is_standby(&self, own: &OwnVoteAccount) -> bool {
         let node = own.account.node_pubkey;
         node.is_some_and(|node| node != self.identity)
