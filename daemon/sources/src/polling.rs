@@ -46,10 +46,10 @@ impl<T: Clone> Timestamped<T> {
         self.0.as_ref().map(|(_, at)| *at)
     }
 
-    pub fn fresh(&self, now: Stamp, response_ttl: Duration) -> Option<T> {
+    pub fn fresh(&self, now: Stamp, ttl: Duration) -> Option<T> {
         self.0
             .as_ref()
-            .filter(|(_, at)| now.since(*at) <= response_ttl)
+            .filter(|(_, at)| now.since(*at) <= ttl)
             .map(|(value, _)| value.clone())
     }
 }
