@@ -59,8 +59,8 @@ pub struct AdminFacts {
 
 impl AdminFacts {
     /// Exports `agave_admitted`: whether the vote account may vote and lead. Absent for a node
-    /// without a voting key, and before the feature of the validator admission ticket (VAT) is
-    /// active.
+    /// without a voting key, and while the node reports that the feature of the validator admission
+    /// ticket (VAT) is not active.
     fn add_readings(&self, output: &mut SourceOutput) {
         let Some(status) = &self.admission else {
             return;
