@@ -392,7 +392,7 @@ fn is_stopped(context: &SampleContext<'_>) -> bool {
         || matches!(state, Some(State::Stopped | State::TracingStop))
 }
 
-/// A report derives the same phases from the exported evidence.
+/// A report derives the same phases from these readings.
 fn add_phase_readings(tracker: &Tracker, evidence: &PhaseEvidence, output: &mut SourceOutput) {
     for phase in Phase::ALL {
         let is_on = Some(phase) == tracker.phase();
