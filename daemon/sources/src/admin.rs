@@ -1,8 +1,8 @@
-//! The validator's admin socket: start progress, identity and JSON-RPC address.
+//! The validator's admin socket: start progress, identity, JSON-RPC address and admission.
 //!
-//! Only the socket `<ledger>/admin.rpc` reports the early start. Only its owner and root may
-//! connect. The poller uses the read-only methods of [`faultline_agave::admin`]. A response counts
-//! only if the followed process serves the socket.
+//! The socket `<ledger>/admin.rpc` opens long before JSON-RPC. Only its owner and root may connect.
+//! The poller uses the read-only methods of [`faultline_agave::admin`]. A response does not count
+//! if another process serves the socket.
 
 mod poller;
 mod socket;
@@ -59,8 +59,8 @@ pub struct AdminFacts {
 
 impl AdminFacts {
     /// Exports `agave_admitted`: whether the vote account may vote and lead. Absent for a node
-    /// without a voting key, and before the feature of the validator admission ticket (VAT) is
-    /// active.
+    /// without a voting key, and while the node reports that the feature of the validator admission
+    /// ticket (VAT) is not active.
     fn add_readings(&self, output: &mut SourceOutput) {
         let Some(status) = &self.admission else {
             return;

@@ -139,8 +139,8 @@ impl Conclusions {
         }
     }
 
-    /// Resets the state for a new process. Below a wrapper, pushes stay pending until a validator
-    /// appears.
+    /// Resets the state for a new process. While a wrapper is followed, pushes stay pending until
+    /// its validator is found.
     fn update_followed(&mut self, context: &SampleContext<'_>) {
         let process = context.process();
         let validator = process.filter(|_| !follows_non_validator(context));
@@ -392,7 +392,7 @@ fn is_stopped(context: &SampleContext<'_>) -> bool {
         || matches!(state, Some(State::Stopped | State::TracingStop))
 }
 
-/// A report derives the same phases from the exported evidence.
+/// A report derives the same phases from these readings.
 fn add_phase_readings(tracker: &Tracker, evidence: &PhaseEvidence, output: &mut SourceOutput) {
     for phase in Phase::ALL {
         let is_on = Some(phase) == tracker.phase();

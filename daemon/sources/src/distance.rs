@@ -9,7 +9,7 @@ use std::time::Duration;
 /// A validator pushes its slots every 10 s. A push of a busy validator is late.
 pub(super) const PUSH_MAX_AGE: Duration = Duration::from_secs(25);
 
-/// For this long after the last response of JSON-RPC, pushed slots do not replace its slots.
+/// For this long after JSON-RPC last returned a slot or distance, no pushed one replaces it.
 pub(super) const RPC_PRECEDENCE_TIME: Duration = Duration::from_secs(60);
 
 /// The default of Agave's `--health-check-slot-distance`.
@@ -17,7 +17,7 @@ const MAX_NEAR_TIP_SLOTS: u64 = 128;
 
 #[derive(Debug, Clone, Copy)]
 pub struct DistanceEvidence {
-    /// Highest shred's slot minus the processed slot of one JSON-RPC response; `None` if expired.
+    /// [`RpcFacts::slots_behind`].
     pub(super) by_rpc: Option<u64>,
     /// A JSON-RPC response with a distance arrived within [`RPC_PRECEDENCE_TIME`].
     has_recent_rpc_distance: bool,
@@ -46,8 +46,8 @@ impl DistanceEvidence {
         }
     }
 
-    /// `getHealth` has priority over pushes that any program may have sent. Proven pushes of the
-    /// validator have priority over `getHealth`, which may know an old state of the cluster.
+    /// The pushed distance. `getHealth` has priority over pushes that any program may have sent.
+    /// Proven pushes have priority over `getHealth`, which may know an old state of the cluster.
     pub(super) fn trusted_push(&self) -> Option<u64> {
         let (behind, is_proven) = self.pushed?;
         let contradicts = |(healthy, limit): (bool, u64)| healthy != (behind <= limit);

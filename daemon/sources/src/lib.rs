@@ -3,8 +3,8 @@
 //! Some samplers read kernel files within the tick. The other sources also have a poller: a task or
 //! thread that publishes its latest result. So a slow response delays no tick.
 //!
-//! `conclusions` derives values from several other sources. `distance` is that to the cluster's
-//! newest slot. `resources` are file systems, disks, network and processors.
+//! `conclusions` derives values from several other sources. `distance` computes the distance to the
+//! newest slot of the cluster. `resources` reads file systems, disks, network and processors.
 
 pub mod admin;
 mod cgroup;
@@ -66,8 +66,8 @@ impl Registry {
         self.start_hooks.push(Box::new(start));
     }
 
-    /// Adds a task to the thread `rpc`. All polls of the validator are due at the same times, so
-    /// one thread wakes for all.
+    /// Adds a task to the thread `rpc`. With the default intervals, polls of the validator are due
+    /// at the same times, so one thread wakes for all.
     fn add_validator_poller<F: Future<Output = ()> + Send + 'static>(
         &mut self,
         run: impl FnOnce(Stop) -> F + Send + 'static,

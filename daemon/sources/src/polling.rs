@@ -46,10 +46,10 @@ impl<T: Clone> Timestamped<T> {
         self.0.as_ref().map(|(_, at)| *at)
     }
 
-    pub fn fresh(&self, now: Stamp, response_ttl: Duration) -> Option<T> {
+    pub fn fresh(&self, now: Stamp, ttl: Duration) -> Option<T> {
         self.0
             .as_ref()
-            .filter(|(_, at)| now.since(*at) <= response_ttl)
+            .filter(|(_, at)| now.since(*at) <= ttl)
             .map(|(value, _)| value.clone())
     }
 }
@@ -107,7 +107,7 @@ pub struct PollResult {
     pub process_readings: Option<(ProcessId, Vec<Reading>)>,
 }
 
-/// Upper limit for a [`PollResultSampler`].
+/// Upper limit for the interval of a [`PollResultSampler`].
 const MAX_SAMPLE_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Exports the latest result of a poller, while it is fresh.
@@ -158,8 +158,8 @@ impl Sampler for PollResultSampler {
     }
 }
 
-/// Logs changes of a source's problems of the kinds `Absent` and `Gone`. The ticker logs these two
-/// kinds only at level debug.
+/// Logs a source's problems of the kinds `Absent` and `Gone` when their kinds or `up` change, but
+/// not when they end. The ticker logs these two kinds only at level debug.
 #[derive(Default)]
 pub struct ProblemLog(Vec<(bool, ProblemKind)>);
 

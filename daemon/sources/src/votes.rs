@@ -1,6 +1,6 @@
 //! Votes, leader slots and the cluster, by JSON-RPC.
-//! A separate task runs a round of several requests once a minute. Epoch progress and the times to
-//! leader slots use the newest processed slot, which `rpc` polls every second.
+//! A separate task runs a round of several requests, by default once a minute. Epoch progress and
+//! the times to leader slots use the newest processed slot, which `rpc` polls more often.
 //!
 //! A cluster migrates once, from the consensus Tower to Alpenglow. Before, an account earns credits
 //! per epoch, afterwards lamports. The marker is the entry that the migration adds to the epoch
@@ -131,8 +131,8 @@ struct ReadingContext {
     /// The last response of the source `rpc`, which is newer than that of the last round. `None` if
     /// it has expired.
     newest_epoch_info: Option<EpochInfo>,
-    /// The slot time converts slots to seconds only near the tip, where the node's slots take as
-    /// long as the cluster's.
+    /// Times to leader slots are exported only near the tip: elsewhere, the processed slot is not
+    /// the cluster's present one.
     is_near_tip: bool,
     slot_time: Option<Duration>,
     protocol: Option<Protocol>,
@@ -198,10 +198,12 @@ impl Sampler for VotesSampler {
             was_far_behind_at_response: self.was_far_behind_at_response(&facts, near_tip),
         };
         facts.add_readings(reading_context, context.now, &mut output);
+        // While the identity is unknown, no round runs.
+        let is_recent = context.now.since(facts.polled_at) <= facts.ttl(1);
         output.report_poll(
             &mut self.last_reported_poll,
             facts.polled_at,
-            facts.up,
+            facts.up && is_recent,
             &facts.problems,
         );
         output

@@ -43,7 +43,7 @@ section! {
         "Balance of the identity, which pays for votes with Tower, and of the vote account, which collects rewards and pays the admission ticket of each epoch with Alpenglow."
         from "getBalance at processed";
     ADMITTED = Gauge, Flag, "agave_admitted" ["in"]
-        "1 if the vote account may vote and lead, 0 if not: this_epoch, epoch_after_next (it would pass the check at the beginning of the next epoch, which decides about the epoch after that). Absent on a node without a key to vote with."
+        "1 if the vote account may vote and lead, 0 if not: this_epoch, epoch_after_next (it would pass the check at the beginning of the next epoch, which decides about the epoch after that). Absent on a node without a key to vote with, and while Agave 4.2.2 reports that the ticket is not active yet."
         from "validatorAdmissionTicketStatus of the admin socket, every minute, since Agave 4.2.2";
     ADMISSION_SHORTFALL = Gauge, Sol, "agave_admission_shortfall_sol" []
         "What the vote account lacks for the admission ticket of the next epoch; 0 if it has enough. Alpenglow only; absent while the price is not known."
@@ -56,7 +56,7 @@ section! {
         from "getBlockProduction at confirmed (needs --full-rpc-api)";
     NEXT_LEADER_SLOT = Gauge, Seconds, "agave_next_leader_slot_seconds" []
         "Time until the next leader slot in this epoch, 0 in a leader slot; absent if none is left, and while the validator is more than 128 slots behind."
-        from "getLeaderSchedule, the processed slot, and the pace of the slots since the previous request";
+        from "getLeaderSchedule, the processed slot, the pace of the slots";
     RESTART_WINDOW = Gauge, Seconds, "agave_restart_window_seconds" []
         "Longest time ahead in this epoch without a leader slot: a restart within this time skips no leader slot. Absent while the validator is more than 128 slots behind."
         from "getLeaderSchedule, the processed slot, the pace of the slots";

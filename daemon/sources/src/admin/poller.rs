@@ -224,8 +224,8 @@ struct ProcessCache {
 impl ProcessCache {
     /// True until the next poll is due.
     fn is_waiting(&self, now: Stamp, poll_intervals: PollIntervals) -> bool {
-        // `polled_at` is the end of a poll, shortly after a tick. Without a tolerance of half an
-        // interval, the next poll would miss its tick.
+        // `polled_at` is the end of a poll, shortly after its due time. Without this tolerance, the
+        // next poll would be late by one interval `starting`.
         self.has_started
             && now.since(self.polled_at) + poll_intervals.starting / 2 < poll_intervals.running
     }

@@ -116,7 +116,7 @@ impl Connection {
         }
     }
 
-    /// After a failure the connection is unusable.
+    /// After a failure other than `AnswerError`, the connection is unusable.
     pub async fn send(&mut self, method: Method) -> Result<Answer, Failure> {
         const ID: u64 = 1;
         let timeout = self.timeout;
@@ -144,6 +144,11 @@ impl Connection {
                 .read_buf(&mut body)
                 .await
                 .map_err(Failure::ConnectionLost)?;
+            if before == 0 {
+                // The newline of the previous answer may arrive after its JSON value.
+                let blank = body.iter().take_while(|byte| byte.is_ascii_whitespace());
+                body.drain(..blank.count());
+            }
             if let Some(end) = body.iter().skip(before).position(|byte| *byte == b'\n') {
                 body.truncate(before + end);
                 return Ok(body);

@@ -290,6 +290,21 @@ async fn an_admin_response_may_be_fragmented_or_end_with_the_connection() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_newline_received_after_its_response_does_not_end_the_next_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let _server = Server::start(folder.path(), |method| match method {
+        "startProgress" => Reply::Text("{\"result\":\"LoadingLedger\",\"id\":1}".to_owned()),
+        "rpcAddress" => Reply::Pieces(vec!["\n", "{\"result\":\"127.0.0.1:8899\",\"id\":1}\n"]),
+        _ => panic!("asked for {method}"),
+    });
+    let running = Running::polling(folder.path());
+    let facts = running.facts("the progress", |facts| facts.up).await;
+    assert_eq!(facts.problems, []);
+    assert_eq!(facts.rpc_address, Some(([127, 0, 0, 1], 8899).into()));
+    running.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn an_invalid_admin_response_is_broken_or_gone() {
     for (reply, kind, words) in [
         (

@@ -21,7 +21,7 @@ const TOWER_MAX_AGE: Duration = Duration::from_secs(60);
 
 #[derive(Clone, Copy, Default)]
 struct CommitmentGap {
-    /// Time and finalized slot at the start of the gap, or when it last showed Tower.
+    /// Time and finalized slot when the gap began, last showed Tower, or its finalized slot fell.
     started_at: Option<(Stamp, u64)>,
     /// The last time when the gap had lasted long enough while finalized slots advanced.
     shown_at: Option<Stamp>,
@@ -50,7 +50,7 @@ impl CommitmentGap {
 
 /// Exports the SOL that the vote account lacks for the admission ticket, which Alpenglow demands in
 /// each epoch. If the validator does not report it, computes it from the balance and the slot time.
-/// The slot time is right only near the tip.
+/// The slot time is measured only near the tip.
 pub fn admission_shortfall(
     facts: &SourceFacts,
     slot_time: Option<Duration>,

@@ -1,5 +1,5 @@
-//! The newest slots and the distance to the tip. JSON-RPC is polled every second. The validator
-//! pushes its slots every 10 s, so a pushed slot never replaces a recent response.
+//! The newest slots and the distance to the tip. By default, JSON-RPC is polled every second. The
+//! validator pushes its slots every 10 s, so a pushed slot never replaces a recent response.
 //!
 //! A migration to Alpenglow ends with a purge: the node drops all slots above the genesis slot of
 //! Alpenglow. The processed slot then goes back, but the reported highest slot with shreds does
@@ -15,8 +15,8 @@ use faultline_metrics::{Stamp, metrics::validator as v};
 use faultline_phase::{PhaseEvidence, Process};
 use std::time::Duration;
 
-/// Without a newer tip for this long, JSON-RPC's distance does not count: the validator is starved
-/// or cut off. The tip advances once per slot, later if slots are skipped.
+/// If the tip of a response was first reported this long before, its distance does not count: the
+/// validator is starved or cut off. The tip advances once per slot, later if slots are skipped.
 const TIP_MAX_AGE: Duration = Duration::from_secs(5);
 
 /// A fork switch moves the processed slot back by fewer slots, the purge of a migration by more.
@@ -30,10 +30,10 @@ pub struct SlotTracker {
     tip: Option<(u64, Stamp)>,
     /// The highest tip in a migration. JSON-RPC reports it even after its purge.
     migration_tip: Option<u64>,
-    /// The highest processed slot in the migration.
+    /// The highest processed slot since the start of the migration. `None` if not tracked.
     highest_processed: Option<u64>,
-    /// The processed slot has gone back. Other signs of the end of the migration may come a minute
-    /// later.
+    /// The processed slot is below the highest one by more than [`MIN_PURGED_SLOTS`]. Other signs
+    /// of the end of the migration may come a minute later.
     has_gone_back: bool,
 }
 
@@ -89,7 +89,9 @@ impl SlotTracker {
         ] {
             output.integer(&v::SLOT, [kind], slot);
         }
-        let tip_is_fresh = self.tip.is_some_and(|(_, at)| now.since(at) < TIP_MAX_AGE);
+        let tip_is_fresh = slots_behind_at
+            .zip(self.tip)
+            .is_some_and(|(at, (_, since))| at.since(since) < TIP_MAX_AGE);
         let is_tip_purged = facts
             .max_shred_slot()
             .is_some_and(|tip| !self.tip_still_exists(protocol, tip));
@@ -130,7 +132,8 @@ impl SlotTracker {
             highest.filter(|_| is_migrating || has_gone_back || !had_gone_back);
     }
 
-    /// A pushed slot counts only if JSON-RPC has no value.
+    /// A pushed value counts only if JSON-RPC has none. A pushed slot must be newer than the last
+    /// response. A pushed tip must be trusted, because any program may have sent it.
     fn add_evidence(
         &mut self,
         protocol: Option<Protocol>,
@@ -169,7 +172,6 @@ impl SlotTracker {
         if processed.is_none() && Some(at) > rpc_at {
             evidence.slot = pushed.frozen;
         }
-        // A tip that any program may have sent must not decide the phase.
         if max_shred_slot.is_none() && facts.distance_evidence().trusted_push().is_some() {
             evidence.tip = pushed.tip();
         }
@@ -402,6 +404,19 @@ mod tests {
             .1,
             Some(44.0)
         );
+    }
+
+    #[test]
+    fn the_distance_lasts_until_the_next_response_of_a_long_interval() {
+        let mut tracker = SlotTracker::default();
+        let mut behind = |now, answered, tip| {
+            let facts = source_facts(Some((answered, Some((30, tip)))), None);
+            sample(&mut tracker, now, &facts).1
+        };
+        assert_eq!(behind(10, 10, 40), Some(10.0));
+        assert_eq!(behind(19, 10, 40), Some(10.0), "the response is fresh");
+        assert_eq!(behind(20, 20, 40), None, "the tip has not advanced");
+        assert_eq!(behind(30, 30, 41), Some(11.0));
     }
 
     #[test]

@@ -192,7 +192,7 @@ async fn read(mut body: Incoming, limit: usize, bytes: &mut Vec<u8>) -> Result<(
     Ok(())
 }
 
-/// A refused connection, or the error with its causes: the outermost message is "client error".
+/// `Refused`, or the message with those of its causes: the outermost one is "client error".
 fn transport_failure(error: &(dyn std::error::Error + 'static)) -> Failure {
     let chain = || std::iter::successors(Some(error), |error| error.source());
     let refused = |error: &(dyn std::error::Error + 'static)| {

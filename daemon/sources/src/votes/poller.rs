@@ -35,7 +35,7 @@ const SCAN_TIMEOUT: Duration = Duration::from_secs(60);
 /// Methods that older versions, or the minimal API, do not have.
 const OPTIONAL_METHODS: [&str; 2] = ["getAgGenesisCert", "getAccountInfo"];
 
-/// A new process or identity starts a round at once.
+/// After at most this time, a new process or identity starts a round.
 const CHECK_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Every request has this id, because HTTP assigns a response to its request. A problem may quote a
@@ -322,7 +322,8 @@ impl Round<'_> {
         let votes: VoteAccounts = self.request("getVoteAccounts", processed()).await?;
         if self.poller.config.vote_account.is_none() {
             let of_command_line = self.poller.endpoint.vote_account(self.facts.process);
-            self.facts.vote_account = votes.of_identity(self.facts.identity, of_command_line);
+            let account = votes.of_identity(self.facts.identity, of_command_line);
+            self.facts.set_vote_account(account);
         }
         self.facts.set_cluster_votes(&votes, self.now());
         Some(votes)

@@ -5,6 +5,7 @@ use crate::{
     admin::TargetLookup,
     rpc::Endpoint,
     tests::{key, target},
+    tick::ProcessState,
 };
 use faultline_agave::{
     PublicKey,
@@ -12,6 +13,7 @@ use faultline_agave::{
     rpc::EpochInfo,
 };
 use faultline_core::{clock::Clock, config, supervisor::WorkerGroup};
+use faultline_kernel::{HostConstants, HostRoot};
 use faultline_metrics::Reading;
 use faultline_testkit::mock_node::{MockNode, Reply};
 use serde_json::{Value, json};
@@ -458,6 +460,38 @@ async fn a_non_voting_minimal_api_node_reports_epoch_and_cluster() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn values_of_a_former_vote_account_are_dropped() {
+    let has_account = Arc::new(AtomicBool::new(true));
+    let shared = Arc::clone(&has_account);
+    let answers = move |request: &Value| match request["method"].as_str().unwrap() {
+        "getVoteAccounts" if !shared.load(Ordering::Relaxed) => {
+            json!({"current": [account(key("v2"), key("n2"), 400)], "delinquent": []})
+        }
+        _ => voting(request),
+    };
+    let server = serve(answers, &[]).await;
+    let running = Running::start(server.port(), None);
+    let of_account = [
+        "delinquent",
+        "balance_sol vote",
+        "stake_sol active",
+        "stake_sol activating",
+    ];
+    let before = running.vote_facts(2).await;
+    let readings = readings_of(&before, None);
+    assert!(
+        of_account.iter().all(|name| of(&readings, name).is_some()),
+        "{readings:#?}"
+    );
+    has_account.store(false, Ordering::Relaxed);
+    let after = running.vote_facts(before.rounds + 7).await;
+    assert_eq!(after.vote_account, None);
+    let readings = readings_of(&after, None);
+    assert_eq!(of_account.map(|name| of(&readings, name)), [None; 4]);
+    running.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn the_configured_vote_account_is_used_and_delinquency_reported() {
     let late = |request: &Value| match request["method"].as_str().unwrap() {
         "getVoteAccounts" => {
@@ -575,6 +609,50 @@ async fn the_voting_account_is_chosen_unless_arguments_name_another() {
     }
 }
 
+fn votes_sampler(handle: Handle) -> VotesSampler {
+    VotesSampler {
+        handle,
+        rpc: rpc::Handle::default(),
+        intake: Intake::new(&config::Datapoints::default()),
+        last_reported_poll: None,
+        near_tip_at_arrival: None,
+        round_requested_for: None,
+    }
+}
+
+#[test]
+fn without_rounds_the_source_is_not_up() {
+    let at = |seconds| Stamp {
+        uptime: Duration::from_secs(seconds),
+        ..Stamp::default()
+    };
+    let handle = Handle::default();
+    handle.publish(&VoteFacts {
+        process: ME,
+        poll_interval: Duration::from_secs(60),
+        polled_at: at(100),
+        up: true,
+        ..VoteFacts::default()
+    });
+    let mut sampler = votes_sampler(handle);
+    let is_up = [101, 280, 281].map(|second| {
+        let context = SampleContext {
+            now: at(second),
+            target: Some(&target(ME, None)),
+            root: &HostRoot::default(),
+            host: &HostConstants {
+                page_size: 4096,
+                clock_ticks_per_second: 100,
+                kernel_release: String::new(),
+            },
+            boot_time: &Ok(0),
+            process_state: &ProcessState::default(),
+        };
+        sampler.sample(&context).up
+    });
+    assert_eq!(is_up, [true, true, false]);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn delinquency_and_distances_are_absent_when_the_node_is_far_behind() {
     let server = serve(voting, &[]).await;
@@ -592,14 +670,7 @@ async fn delinquency_and_distances_are_absent_when_the_node_is_far_behind() {
     ];
     assert_eq!(withheld.map(|name| of(&readings, name)), [None; 3]);
     assert_eq!(of(&readings, "vote_slot last_vote"), Some(2_158.0));
-    let mut votes = VotesSampler {
-        handle: running.handle.clone(),
-        rpc: rpc::Handle::default(),
-        intake: Intake::new(&config::Datapoints::default()),
-        last_reported_poll: None,
-        near_tip_at_arrival: None,
-        round_requested_for: None,
-    };
+    let mut votes = votes_sampler(running.handle.clone());
     assert!(votes.was_far_behind_at_response(&vote_facts, Some(false)));
     assert!(
         votes.was_far_behind_at_response(&vote_facts, Some(true)),

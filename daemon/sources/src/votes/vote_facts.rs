@@ -1,6 +1,10 @@
 use super::{OwnVoteAccount, ReadingContext, VoteFacts, cluster, cluster_votes::ClusterVotes};
-use crate::{polling::response_ttl, tick::SourceOutput};
+use crate::{
+    polling::{Timestamped, response_ttl},
+    tick::SourceOutput,
+};
 use faultline_agave::{
+    PublicKey,
     consensus::{Consensus, ConsensusEvidence, MAX_CREDITS_PER_SLOT, Protocol},
     rpc::{CreditUnit, EpochInfo, LAMPORTS_PER_SOL, VoteAccounts},
 };
@@ -11,7 +15,7 @@ use std::{sync::Arc, time::Duration};
 pub const SLOW_FACTOR: u32 = 5;
 /// Rounds per request of the cluster's nodes, a multiple of [`SLOW_FACTOR`].
 pub const SLOWEST_FACTOR: u32 = 10;
-/// Of stake accounts, if enabled.
+/// Between two scans of stake accounts, if enabled.
 pub const SCAN_INTERVAL: Duration = Duration::from_secs(30 * 60);
 
 /// A vote is late if it is more slots than this behind the newest vote of all accounts. A healthy
@@ -58,6 +62,16 @@ impl VoteFacts {
         self.vote_account.is_some()
             && self.epoch_info(self.polled_at).is_some()
             && self.scan_due.is_none_or(|due| self.polled_at.uptime >= due)
+    }
+
+    /// Drops the values of another account. Keeps `scan_due`: changes cause no extra scans.
+    pub(super) fn set_vote_account(&mut self, account: Option<PublicKey>) {
+        if self.vote_account != account {
+            self.vote_account = account;
+            self.own_account = Timestamped::default();
+            self.vote_balance = Timestamped::default();
+            self.pending_stake = Timestamped::default();
+        }
     }
 
     pub(super) fn set_cluster_votes(&mut self, response: &VoteAccounts, at: Stamp) {
@@ -252,7 +266,7 @@ impl VoteFacts {
         }
     }
 
-    /// True if another machine votes with the configured account.
+    /// True if another identity votes with the configured account.
     pub fn is_standby(&self, own: &OwnVoteAccount) -> bool {
         let node = own.account.node_pubkey;
         node.is_some_and(|node| node != self.identity)
