@@ -213,7 +213,9 @@ impl Finder {
             let oom_counts = self.target_handle.state().oom_kills.clone();
             oom_kill_watch.update(&oom_counts, now);
             let Some(target) = self.check_exec(&current, &mut name_and_exe, now) else {
-                break EndReason::Unknown;
+                // The process runs, so an OOM kill is not its end.
+                self.end(current, EndReason::Unknown);
+                return true;
             };
             if !Arc::ptr_eq(&target, &current) {
                 current = target;
