@@ -306,7 +306,7 @@ impl Finder {
         let (pid, comm, by) = (target.process.pid, &target.comm, target.found_by);
         let ledger = target.ledger.as_deref().map(faultline_text::path);
         tracing::info!(pid, comm, by, ledger, "following");
-        if let Some(warning) = poh::cpu_warning(&target) {
+        if let Some(warning) = poh::cpu_warning(&target, self.shares_pid_namespace) {
             tracing::warn!(pid, "{warning}");
         }
         self.last_logged.clear();
