@@ -318,15 +318,16 @@ impl Pools {
     }
 
     fn add_pool(&mut self, name: &str) -> usize {
+        // A pool of that name would collide with the pool of ended threads.
+        let name = if name == EXITED {
+            "exited_threads"
+        } else {
+            name
+        };
         if let Some(index) = self.index_by_name.get(name) {
             return *index;
         }
-        // A pool of that name would collide with the pool of ended threads.
-        let name: Arc<str> = if name == EXITED {
-            "exited_threads".into()
-        } else {
-            name.into()
-        };
+        let name: Arc<str> = name.into();
         self.pools.push(Pool {
             name: Arc::clone(&name),
             threads: 0,
