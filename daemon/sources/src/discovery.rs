@@ -51,8 +51,9 @@ pub struct Target {
     pub exe: Option<PathBuf>,
     /// Its parsed arguments; `None` for a program that is not a known validator.
     pub validator: Option<Validator>,
-    /// Absolute in the process's own file system. `None` for Frankendancer, whose ledger is in a
-    /// configuration file. `None` for a relative path if the working directory is unreadable.
+    /// Absolute in the process's own file system. `None` without `validator`, and for Frankendancer,
+    /// whose ledger is in a configuration file. `None` for a relative path if the working directory
+    /// is unreadable.
     pub ledger: Option<PathBuf>,
     /// `pid`, `descendant` (of the process with the given pid), `unit`, `admin.rpc`, `ledger.lock`,
     /// `scan` or `process_name`.
@@ -177,8 +178,8 @@ impl Finder {
         found
     }
 
-    /// Returns when the process ends, a validator appears below it, or `stop` is set. False if the
-    /// process ended before it could be followed.
+    /// Returns when the process ends or executes a program that does not match, a validator appears
+    /// below it, or `stop` is set. False if the process ended before it could be followed.
     fn follow(&mut self, found: Target, stop: &Stop) -> bool {
         let id = found.process;
         let Some(watch) = EndWatch::begin(&self.root, id, self.shares_pid_namespace) else {
@@ -271,8 +272,8 @@ impl Finder {
         }
     }
 
-    /// True if the followed process is no validator but has one as descendant. Otherwise reports a
-    /// problem if the descendants have most of the memory.
+    /// True if the followed process is no validator but has one as descendant. Otherwise reports,
+    /// once for each target, if the descendants have most of the memory.
     fn check_descendants(
         &self,
         current: &Target,

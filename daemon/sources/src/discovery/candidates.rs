@@ -33,7 +33,7 @@ pub struct Candidate {
 
 pub enum Choice {
     None,
-    /// Without such a thread, it has just started, or it is no validator.
+    /// Without a validator's thread, it has just started, or it is no validator.
     One(Box<Candidate>),
     /// Only the operator can decide.
     Several(Vec<Target>),

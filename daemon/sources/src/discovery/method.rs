@@ -271,8 +271,8 @@ impl NameSearch {
         }
     }
 
-    /// Of several processes, such as a program and its workers, finds the ancestor of all others.
-    /// Without one, the result is ambiguous.
+    /// Of several processes, such as a program and its workers, finds the one whose parent is not
+    /// among them. If there are several of these, the result is ambiguous.
     pub fn find(&self, context: &SearchContext<'_>) -> SearchResult {
         let mut problems = Vec::new();
         let comm = self.comm();

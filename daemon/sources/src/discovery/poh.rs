@@ -23,7 +23,7 @@ pub fn cpu_warning(target: &Target, shares_pid_namespace: bool) -> Option<String
     overlap_warning(&cpus, &sched_getaffinity(None).ok()?)
 }
 
-/// Some versions of Agave take the argument as a CPU number, others as an index into the usable
+/// Some versions of Agave take the older option as a CPU number, others as an index into the usable
 /// CPUs. The version is unknown here, so both CPUs are returned.
 fn pinned_cpus(poh_cpu: PohCpu, usable: &CpuSet) -> Vec<usize> {
     let mut all = (0..CpuSet::MAX_CPU).filter(|cpu| usable.is_set(*cpu));
