@@ -3,8 +3,8 @@
 //! process, which are then at least the sum.
 //!
 //! [`ReadDepth`] says what a read updates. `Active`: threads that have run lately. `AllCpuTimes`:
-//! also the CPU time of every thread. `AllThatRan`: all values of every thread that has run since
-//! its last read. `AllWithSwitches`: also context switches. The last two are complete reads.
+//! also the CPU time of every thread. `AllThatRan`: all values but context switches, for every
+//! thread that has run. `AllWithSwitches`: also context switches. The last two are complete reads.
 
 mod pools;
 
