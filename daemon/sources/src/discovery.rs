@@ -29,7 +29,7 @@ use itertools::Itertools;
 use method::Method;
 pub use process::may_be_same_program;
 use process::{InspectedProcess, NameAndExeReader};
-pub(crate) use process::{problem, thread_named};
+pub(crate) use process::{own_pid, problem, thread_named};
 use std::{path::PathBuf, sync::Arc, time::Duration};
 pub use target_handle::{EndReason, FoundCgroup, SearchReport, TargetHandle};
 
@@ -106,9 +106,7 @@ pub struct Finder {
 
 impl Finder {
     pub fn build(config: &config::Target, root: HostRoot, clock: Clock) -> Self {
-        let self_link = std::fs::read_link(root.procfs.join("self"));
-        let shares_pid_namespace =
-            self_link.is_ok_and(|pid| pid.to_str() == Some(&std::process::id().to_string()));
+        let shares_pid_namespace = own_pid(&root) == Some(std::process::id());
         let (method, looking_for) = Method::new(&config.selector);
         Finder {
             root,

@@ -2,6 +2,7 @@
 
 use crate::{
     Registry,
+    discovery::own_pid,
     tick::{SampleContext, Sampler, SourceOutput},
 };
 use faultline_kernel::{HostRoot, ProcessFiles, ReadError};
@@ -69,10 +70,7 @@ pub fn register(
     is_demo: bool,
     extra_readings: impl Fn(&mut Vec<Reading>) + Send + 'static,
 ) {
-    // In another pid namespace the daemon has another pid.
-    let self_link = std::fs::read_link(root.procfs.join("self"));
-    let own_pid = self_link.ok().and_then(|pid| pid.to_str()?.parse().ok());
-    let own_pid = own_pid.unwrap_or_else(std::process::id);
+    let own_pid = own_pid(root).unwrap_or_else(std::process::id);
     registry.add_sampler(
         Source::Daemon,
         DaemonSampler {

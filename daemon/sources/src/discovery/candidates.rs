@@ -151,7 +151,7 @@ pub struct PreviousUids {
 
 impl PreviousUids {
     pub fn record_uid(&mut self, context: &SearchContext<'_>, target: Target) -> Target {
-        // A later search needs it, if this target ends before it is followed.
+        // `last_found` loses it.
         self.previous_uid(context);
         self.last_found =
             process_uid(context.root, target.process).map(|uid| (target.process, uid));

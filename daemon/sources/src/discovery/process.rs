@@ -158,6 +158,12 @@ impl NameAndExeReader {
     }
 }
 
+/// The daemon's pid in the namespace of `procfs`.
+pub fn own_pid(root: &HostRoot) -> Option<u32> {
+    let self_link = fs::read_link(root.procfs.join("self")).ok()?;
+    self_link.to_str()?.parse().ok()
+}
+
 /// The path is below `procfs`.
 pub fn thread_named(root: &HostRoot, pid: u32, names: &[&str]) -> Option<String> {
     let threads = fs::read_dir(root.procfs.join(format!("{pid}/task"))).ok()?;

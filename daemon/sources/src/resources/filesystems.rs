@@ -99,7 +99,7 @@ pub struct FolderPoll {
     last_result: FolderResult,
 }
 
-/// The stamp is from the end of the call. A late result waits for the next poll.
+/// With the time at the end of the call.
 type FolderResult = Result<(FileSystem, Stamp), FileSystemError>;
 
 pub struct FileSystemUsage {
