@@ -18,8 +18,7 @@ use faultline_kernel::{Comm, HostConstants, ThreadSample};
 use foldhash::HashMap;
 use std::{sync::Arc, time::Duration};
 
-/// The pools may lack this CPU time, because idle threads are not read each time. If they lack
-/// more, an idle thread has run or a thread has ended.
+/// The pools may lack this CPU time, because idle threads are not read each time.
 const MAX_UNREPORTED_CPU: Duration = Duration::from_millis(10);
 
 const MAX_NAMED_POOLS: usize = 150;
