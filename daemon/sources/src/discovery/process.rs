@@ -164,7 +164,7 @@ pub fn own_pid(root: &HostRoot) -> Option<u32> {
     self_link.to_str()?.parse().ok()
 }
 
-/// The path is below `procfs`.
+/// The folder of the first such thread, relative to `procfs`.
 pub fn thread_named(root: &HostRoot, pid: u32, names: &[&str]) -> Option<String> {
     let threads = fs::read_dir(root.procfs.join(format!("{pid}/task"))).ok()?;
     let ids = threads.flatten().map(|thread| thread.file_name());
