@@ -97,8 +97,8 @@ impl CgroupSampler {
         }
     }
 
-    /// Returns the levels that limit memory; `None` without a cgroup. `files_changed`: the open
-    /// files are not those of the last tick.
+    /// Returns the levels that limit memory; `None` without a memory cgroup. `files_changed`: the
+    /// open files are not those of the last tick.
     fn sample_files(
         &mut self,
         context: &SampleContext<'_>,
@@ -270,7 +270,7 @@ fn add_stat_readings(stat: &MemoryStat, output: &mut SourceOutput) {
 
 /// Counters that continue when the followed cgroup changes, also with a new process.
 /// Excludes what the new cgroup had counted before the change. An exported counter falls only if a
-/// cgroup is recreated.
+/// cgroup is recreated, or if the new cgroup lacks the series at the change.
 #[derive(Default)]
 struct ContinuedCounters {
     reported: Vec<Reading>,

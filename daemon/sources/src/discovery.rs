@@ -29,7 +29,7 @@ use itertools::Itertools;
 use method::Method;
 pub use process::may_be_same_program;
 use process::{InspectedProcess, NameAndExeReader};
-pub(crate) use process::{problem, thread_named};
+pub(crate) use process::{own_pid, problem, thread_named};
 use std::{path::PathBuf, sync::Arc, time::Duration};
 pub use target_handle::{EndReason, FoundCgroup, SearchReport, TargetHandle};
 
@@ -51,8 +51,9 @@ pub struct Target {
     pub exe: Option<PathBuf>,
     /// Its parsed arguments; `None` for a program that is not a known validator.
     pub validator: Option<Validator>,
-    /// Absolute in the process's own file system. `None` for Frankendancer, whose ledger is in a
-    /// configuration file. `None` for a relative path if the working directory is unreadable.
+    /// Absolute in the process's own file system. `None` without `validator`, and for Frankendancer,
+    /// whose ledger is in a configuration file. `None` for a relative path if the working directory
+    /// is unreadable.
     pub ledger: Option<PathBuf>,
     /// `pid`, `descendant` (of the process with the given pid), `unit`, `admin.rpc`, `ledger.lock`,
     /// `scan` or `process_name`.
@@ -105,9 +106,7 @@ pub struct Finder {
 
 impl Finder {
     pub fn build(config: &config::Target, root: HostRoot, clock: Clock) -> Self {
-        let self_link = std::fs::read_link(root.procfs.join("self"));
-        let shares_pid_namespace =
-            self_link.is_ok_and(|pid| pid.to_str() == Some(&std::process::id().to_string()));
+        let shares_pid_namespace = own_pid(&root) == Some(std::process::id());
         let (method, looking_for) = Method::new(&config.selector);
         Finder {
             root,
@@ -177,8 +176,8 @@ impl Finder {
         found
     }
 
-    /// Returns when the process ends, a validator appears below it, or `stop` is set. False if the
-    /// process ended before it could be followed.
+    /// Returns when the process ends or executes a program that does not match, a validator appears
+    /// below it, or `stop` is set. False if the process ended before it could be followed.
     fn follow(&mut self, found: Target, stop: &Stop) -> bool {
         let id = found.process;
         let Some(watch) = EndWatch::begin(&self.root, id, self.shares_pid_namespace) else {
@@ -213,7 +212,9 @@ impl Finder {
             let oom_counts = self.target_handle.state().oom_kills.clone();
             oom_kill_watch.update(&oom_counts, now);
             let Some(target) = self.check_exec(&current, &mut name_and_exe, now) else {
-                break EndReason::Unknown;
+                // The process runs, so an OOM kill is not its end.
+                self.end(current, EndReason::Unknown);
+                return true;
             };
             if !Arc::ptr_eq(&target, &current) {
                 current = target;
@@ -269,8 +270,8 @@ impl Finder {
         }
     }
 
-    /// True if the followed process is no validator but has one as descendant. Otherwise reports a
-    /// problem if the descendants have most of the memory.
+    /// True if the followed process is no validator but has one as descendant. Otherwise reports,
+    /// once for each target, if the descendants have most of the memory.
     fn check_descendants(
         &self,
         current: &Target,
@@ -304,7 +305,7 @@ impl Finder {
         let (pid, comm, by) = (target.process.pid, &target.comm, target.found_by);
         let ledger = target.ledger.as_deref().map(faultline_text::path);
         tracing::info!(pid, comm, by, ledger, "following");
-        if let Some(warning) = poh::cpu_warning(&target) {
+        if let Some(warning) = poh::cpu_warning(&target, self.shares_pid_namespace) {
             tracing::warn!(pid, "{warning}");
         }
         self.last_logged.clear();

@@ -2,6 +2,7 @@
 
 use crate::{
     Registry,
+    discovery::own_pid,
     tick::{SampleContext, Sampler, SourceOutput},
 };
 use faultline_kernel::{HostRoot, ProcessFiles, ReadError};
@@ -69,14 +70,56 @@ pub fn register(
     is_demo: bool,
     extra_readings: impl Fn(&mut Vec<Reading>) + Send + 'static,
 ) {
+    let own_pid = own_pid(root).unwrap_or_else(std::process::id);
     registry.add_sampler(
         Source::Daemon,
         DaemonSampler {
-            files: ProcessFiles::open(root, std::process::id()),
+            files: ProcessFiles::open(root, own_pid),
             version,
             is_demo,
             extra_readings: Box::new(extra_readings),
             buffer: Vec::new(),
         },
     );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tick::ProcessState;
+    use faultline_kernel::HostConstants;
+    use faultline_metrics::Stamp;
+    use faultline_testkit::host::FakeHost;
+
+    #[test]
+    fn in_another_pid_namespace_the_link_self_gives_the_daemons_pid() {
+        let host = FakeHost::empty().unwrap();
+        let (zeros, rest) = ("0 ".repeat(15), "0 ".repeat(29));
+        let stat = format!("77 (faultlined) S 1 {zeros}1 0 100 4096 {rest}\n");
+        host.write("proc/77/stat", stat).unwrap();
+        std::os::unix::fs::symlink("77", host.path("proc/self")).unwrap();
+        let (mut registry, root) = (Registry::default(), HostRoot::below(host.root()));
+        register(&mut registry, &root, "1.0", false, |_| ());
+        let units = HostConstants {
+            page_size: 4096,
+            clock_ticks_per_second: 100,
+            kernel_release: String::new(),
+        };
+        let output = registry.samplers.remove(0).1.sample(&SampleContext {
+            now: Stamp::default(),
+            target: None,
+            root: &root,
+            host: &units,
+            boot_time: &Ok(0),
+            process_state: &ProcessState::default(),
+        });
+        let bytes = output
+            .readings
+            .iter()
+            .find(|reading| std::ptr::eq(reading.metric, &d::SELF_VIRTUAL));
+        assert_eq!(
+            bytes.and_then(|reading| reading.value.number()),
+            Some(4096.0)
+        );
+    }
 }

@@ -39,7 +39,6 @@ impl Sampler for ProcessSampler {
             let start = context.start_time(target.process);
             output.real(&p::START_TIME, [], start);
             if let Some(state) = sample.state {
-                // `process_state` is for the samplers that run later in this tick.
                 context.process_state.state.set(Some(state));
                 add_state_readings(state, &mut output);
             }

@@ -1,5 +1,6 @@
-//! File systems, disks, network and processors. A task on its own thread samples every 15 s; the
-//! tick exports the latest result with its age. A file system that hangs blocks only its own call.
+//! File systems, disks, network and processors. A task on its own thread samples every
+//! `host.interval` and after a change of process. The tick exports the latest result. A file system
+//! that hangs blocks only its own calls.
 
 mod disks;
 mod filesystems;
@@ -134,7 +135,7 @@ impl Poller {
         self.latest.set(Some(Arc::new(result)));
     }
 
-    /// `up` is false if [`FileSystems::is_up`] is, or if a problem is `Broken`.
+    /// `up` stays false without mounts, without [`FileSystems::is_up`], or with a `Broken` problem.
     async fn sample_file_systems(&mut self, target: Option<&Target>, output: &mut SourceOutput) {
         let process = target.map(|target| target.process);
         let mounts = self.mount_cache.read(&self.root, process);

@@ -3,8 +3,8 @@
 //! process, which are then at least the sum.
 //!
 //! [`ReadDepth`] says what a read updates. `Active`: threads that have run lately. `AllCpuTimes`:
-//! also the CPU time of every thread. `AllThatRan`: all values of every thread that has run since
-//! its last read. `AllWithSwitches`: also context switches. The last two are complete reads.
+//! also the CPU time of every thread. `AllThatRan`: all values but context switches, for every
+//! thread that has run. `AllWithSwitches`: also context switches. The last two are complete reads.
 
 mod pools;
 
@@ -183,8 +183,7 @@ impl Sampler for ThreadsSampler {
             return output;
         }
         if let Some(followed) = &self.followed {
-            let is_delay_counted =
-                output.value_or_problem(followed.delayacct.clone()) == Some(true);
+            let is_delay_counted = output.value_or_problem(followed.delayacct.clone());
             add_readings(&followed.pools, context.host, is_delay_counted, &mut output);
         }
         output
@@ -194,7 +193,7 @@ impl Sampler for ThreadsSampler {
 fn add_readings(
     pools: &Pools,
     host: &HostConstants,
-    is_delay_counted: bool,
+    is_delay_counted: Option<bool>,
     output: &mut SourceOutput,
 ) {
     let mut all = ThreadTotals::default();
@@ -254,9 +253,12 @@ fn block_io_delay(
     pools: &Pools,
     total_ticks: u64,
     host: &HostConstants,
-    is_delay_counted: bool,
+    is_delay_counted: Option<bool>,
     output: &mut SourceOutput,
 ) {
+    let Some(is_delay_counted) = is_delay_counted else {
+        return;
+    };
     let missing = if !is_delay_counted {
         "block I/O delay: kernel.task_delayacct is 0; set it to 1 before the validator starts"
     } else if total_ticks == 0 {
@@ -296,6 +298,47 @@ pub fn register(registry: &mut Registry, context: &BuildContext<'_>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tick::ProcessState;
+    use faultline_testkit::host::FakeHost;
+
+    #[test]
+    fn an_unknown_setting_of_block_io_delay_is_not_reported_as_0() {
+        let host = FakeHost::empty().unwrap();
+        let zeros = "0 ".repeat(40);
+        for (file, text) in [
+            ("stat", format!("77 (x) S 1 {zeros}")),
+            ("task/77/stat", format!("77 (x) S 1 {zeros}")),
+            ("task/77/schedstat", "5 6 7\n".to_owned()),
+            ("task/77/status", "Name:\tx\n".to_owned()),
+        ] {
+            host.write(&format!("proc/77/{file}"), text).unwrap();
+        }
+        let root = HostRoot::below(host.root());
+        let process = ProcessId {
+            pid: 77,
+            start_ticks: 0,
+        };
+        let units = HostConstants {
+            page_size: 4096,
+            clock_ticks_per_second: 100,
+            kernel_release: String::new(),
+        };
+        let mut sampler = ThreadsSampler::new(config::Threads::default(), 0);
+        let output = sampler.sample(&SampleContext {
+            now: Stamp::default(),
+            target: Some(&crate::tests::target(process, None)),
+            root: &root,
+            host: &units,
+            boot_time: &Ok(0),
+            process_state: &ProcessState::default(),
+        });
+        let problems = output.problems.iter();
+        let words: Vec<&str> = problems.map(|problem| problem.what.as_str()).collect();
+        assert!(
+            output.up && words.len() == 1 && words[0].contains("task_delayacct: absent"),
+            "{words:?}"
+        );
+    }
 
     /// With at most 64 open files, the open thread files once left no descriptor for the other
     /// threads.

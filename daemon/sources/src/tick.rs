@@ -100,7 +100,7 @@ impl Ticker {
         )
     }
 
-    /// Only the measured durations of the sources use the clock.
+    /// Reads clocks only for the durations of the sources and the time of suspension.
     pub fn tick_at(&mut self, at: Stamp, due: DueTick, target: Option<&Target>) -> Arc<Tick> {
         self.statistics.count_tick(due);
         let clock_was_set = self.statistics.detect_clock_step(at, Clock::suspended());
@@ -211,7 +211,8 @@ pub struct ProcessState {
     pub major_faults: Cell<Option<u64>>,
     /// Like `major_faults`, in whole clock ticks.
     pub cpu: Cell<Option<CpuTime>>,
-    /// The memory cgroup as the kernel writes it. For an exiting process, its last one.
+    /// Path of the memory cgroup, or else of the cgroup of version 2. For an exiting process, its
+    /// last one.
     pub cgroup: OnceCell<Arc<str>>,
     /// The freezer's state.
     pub frozen: Cell<Option<bool>>,

@@ -13,10 +13,9 @@ use faultline_metrics::{
 pub struct Headroom {
     meminfo: SharedMeminfo,
     host_state_throttle: Throttle,
-    /// `None` if the process may use all NUMA nodes. After an error this is unknown until the next
-    /// read.
+    /// `None` if the process may use all NUMA nodes. An error stays until the next read.
     numa: Result<Option<NumaFiles>, ReadError>,
-    is_overcommit_strict: bool,
+    is_overcommit_strict: Result<bool, ReadError>,
     is_oomd_running: bool,
     buffer: Vec<u8>,
 }
@@ -27,7 +26,7 @@ impl Headroom {
             meminfo,
             host_state_throttle: Throttle::every(LIMITS_INTERVAL),
             numa: Ok(None),
-            is_overcommit_strict: false,
+            is_overcommit_strict: Ok(false),
             is_oomd_running: false,
             buffer: Vec::new(),
         }
@@ -52,7 +51,7 @@ impl Headroom {
             return;
         }
         if self.host_state_throttle.is_due(context.now) {
-            self.read_host_state(context, pid, output);
+            self.read_host_state(context, pid);
         }
         let meminfo = output.value_or_problem(self.meminfo.read(context));
         let machine = meminfo
@@ -88,15 +87,9 @@ impl Headroom {
         }
     }
 
-    fn read_host_state(
-        &mut self,
-        context: &SampleContext<'_>,
-        pid: u32,
-        output: &mut SourceOutput,
-    ) {
+    fn read_host_state(&mut self, context: &SampleContext<'_>, pid: u32) {
         self.numa = NumaFiles::open(context.root, pid, context.host.page_size);
-        self.is_overcommit_strict =
-            output.value_or_problem(context.root.has_strict_overcommit()) == Some(true);
+        self.is_overcommit_strict = context.root.has_strict_overcommit();
         self.is_oomd_running = context.root.runs_systemd_oomd();
     }
 
@@ -104,7 +97,7 @@ impl Headroom {
         let swap = meminfo.swap_free.zip(swap_limit);
         let swap = swap.and_then(|(free, limit)| limit.min(Limit::Bytes(free)).bytes());
         output.integer(&m::SWAP_HEADROOM, [], swap);
-        if self.is_overcommit_strict {
+        if output.value_or_problem(self.is_overcommit_strict.clone()) == Some(true) {
             let committed = meminfo.commit_limit.zip(meminfo.committed);
             let commit_headroom = committed.map(|(limit, used)| limit.saturating_sub(used));
             output.integer(&m::COMMIT_HEADROOM, [], commit_headroom);
@@ -156,4 +149,54 @@ fn add_reading(
 
 fn level_label(level: &LevelMemory) -> LabelText {
     level.id.to_string().into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tick::ProcessState;
+    use faultline_kernel::{HostConstants, HostRoot};
+    use faultline_metrics::Stamp;
+    use faultline_testkit::host::FakeHost;
+    use std::time::Duration;
+
+    #[test]
+    fn an_unreadable_overcommit_mode_is_a_problem_until_the_next_read() {
+        let host = FakeHost::empty().unwrap();
+        let file = "proc/sys/vm/overcommit_memory";
+        host.write(file, "x\n").unwrap();
+        host.write("proc/meminfo", "MemTotal: 9 kB\n").unwrap();
+        let root = HostRoot::below(host.root());
+        let units = HostConstants {
+            page_size: 4096,
+            clock_ticks_per_second: 100,
+            kernel_release: String::new(),
+        };
+        let mut headroom = Headroom::new(SharedMeminfo::default());
+        let mut has_problem = |seconds| {
+            let mut output = SourceOutput::default();
+            let context = SampleContext {
+                now: Stamp {
+                    uptime: Duration::from_secs(seconds),
+                    ..Stamp::default()
+                },
+                target: None,
+                root: &root,
+                host: &units,
+                boot_time: &Ok(0),
+                process_state: &ProcessState::default(),
+            };
+            headroom.add_readings(&context, 77, None, &mut output);
+            let problems = output.problems.iter();
+            problems
+                .filter(|problem| problem.what.contains("overcommit_memory"))
+                .count()
+        };
+        assert_eq!([has_problem(0), has_problem(1)], [1, 1]);
+        host.write(file, "2\n").unwrap();
+        assert_eq!(
+            [has_problem(14), has_problem(15), has_problem(16)],
+            [1, 0, 0]
+        );
+    }
 }

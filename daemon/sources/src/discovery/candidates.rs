@@ -33,7 +33,7 @@ pub struct Candidate {
 
 pub enum Choice {
     None,
-    /// Without such a thread, it has just started, or it is no validator.
+    /// Without a validator's thread, it has just started, or it is no validator.
     One(Box<Candidate>),
     /// Only the operator can decide.
     Several(Vec<Target>),
@@ -151,6 +151,8 @@ pub struct PreviousUids {
 
 impl PreviousUids {
     pub fn record_uid(&mut self, context: &SearchContext<'_>, target: Target) -> Target {
+        // `last_found` loses it.
+        self.previous_uid(context);
         self.last_found =
             process_uid(context.root, target.process).map(|uid| (target.process, uid));
         target
@@ -163,10 +165,7 @@ impl PreviousUids {
         candidates: Vec<Candidate>,
         problems: &mut Vec<Problem>,
     ) -> Vec<Candidate> {
-        let previous = context.previous_target.map(|target| target.process);
-        let mut known = [self.last_found, self.last_followed].into_iter().flatten();
-        self.last_followed = known.find(|(process, _)| Some(*process) == previous);
-        let Some((_, previous_uid)) = self.last_followed else {
+        let Some(previous_uid) = self.previous_uid(context) else {
             return candidates;
         };
         let is_same = |candidate: &Candidate| {
@@ -186,6 +185,14 @@ impl PreviousUids {
             }
         }
         possible
+    }
+
+    /// Updates `last_followed`.
+    fn previous_uid(&mut self, context: &SearchContext<'_>) -> Option<u32> {
+        let previous = context.previous_target.map(|target| target.process);
+        let mut known = [self.last_found, self.last_followed].into_iter().flatten();
+        self.last_followed = known.find(|(process, _)| Some(*process) == previous);
+        self.last_followed.map(|(_, uid)| uid)
     }
 }
 

@@ -33,7 +33,6 @@ const MIN_EXCESS_BYTES: u64 = 32 << 20;
 pub struct DescendantsTimer {
     started_at: Stamp,
     last_inspected_at: Option<Stamp>,
-    /// The problem of [`Descendants::memory_problem`] was reported.
     pub is_memory_reported: bool,
 }
 

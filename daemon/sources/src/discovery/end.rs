@@ -68,7 +68,6 @@ impl EndWatch {
 /// the host, which includes other processes.
 pub struct OomKillWatch {
     process: ProcessId,
-    /// The file with the cgroup's count.
     events_file: Option<PathBuf>,
     cgroup_count: Option<u64>,
     host_count: Option<u64>,

@@ -1,6 +1,6 @@
 //! Finds the validator of a ledger folder. In order: the listener on `admin.rpc`, the holder of the
-//! lock on `ledger.lock`, a process with this `--ledger`. Only the folder's owner can fake the
-//! first; any user can fake the others.
+//! lock on `ledger.lock`, a process with this `--ledger`. Only a user who may write to the folder
+//! can fake the first; any user can fake the others.
 
 use super::{
     SearchContext, SearchResult, Target,

@@ -271,14 +271,15 @@ impl NameSearch {
         }
     }
 
-    /// Of several processes, such as a program and its workers, finds the ancestor of all others.
-    /// Without one, the result is ambiguous.
+    /// Of several processes, such as a program and its workers, finds the one whose parent is not
+    /// among them. If there are several of these, the result is ambiguous.
     pub fn find(&self, context: &SearchContext<'_>) -> SearchResult {
         let mut problems = Vec::new();
         let comm = self.comm();
         let pids = pids_by_name(context.root, |other| other == comm, &mut problems)
             .map_err(|error| vec![process::problem(&error)])?;
-        let pids = pids.into_iter().filter(|&pid| pid != std::process::id());
+        let own_pid = context.shares_pid_namespace.then(std::process::id);
+        let pids = pids.into_iter().filter(|&pid| Some(pid) != own_pid);
         let mut processes = inspect_processes(context.root, pids, "process_name", &mut problems);
         processes.retain(|inspected| self.has_full_name(inspected));
         let has_parent = |process: &InspectedProcess| {

@@ -10,14 +10,20 @@ use rustix::{
 };
 
 /// A warning if the daemon may run on the CPU to which the thread is pinned.
-pub fn cpu_warning(target: &Target) -> Option<String> {
+/// In another pid namespace the usable CPUs of the process are unknown: an index finds no CPU.
+pub fn cpu_warning(target: &Target, shares_pid_namespace: bool) -> Option<String> {
     let poh_cpu = target.validator.as_ref()?.poh_cpu?;
-    let pid = Pid::from_raw(i32::try_from(target.process.pid).ok()?)?;
-    let cpus = pinned_cpus(poh_cpu, &sched_getaffinity(Some(pid)).ok()?);
+    let usable = if shares_pid_namespace {
+        let pid = Pid::from_raw(i32::try_from(target.process.pid).ok()?)?;
+        sched_getaffinity(Some(pid)).ok()?
+    } else {
+        CpuSet::new()
+    };
+    let cpus = pinned_cpus(poh_cpu, &usable);
     overlap_warning(&cpus, &sched_getaffinity(None).ok()?)
 }
 
-/// Some versions of Agave take the argument as a CPU number, others as an index into the usable
+/// Some versions of Agave take the older option as a CPU number, others as an index into the usable
 /// CPUs. The version is unknown here, so both CPUs are returned.
 fn pinned_cpus(poh_cpu: PohCpu, usable: &CpuSet) -> Vec<usize> {
     let mut all = (0..CpuSet::MAX_CPU).filter(|cpu| usable.is_set(*cpu));
@@ -45,6 +51,30 @@ fn overlap_warning(pinned: &[usize], allowed: &CpuSet) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use faultline_kernel::ProcessId;
+    use rustix::thread::{gettid, sched_setaffinity};
+
+    #[test]
+    fn in_another_pid_namespace_no_other_process_decides() {
+        // A thread id is valid where the kernel takes a pid.
+        let process = ProcessId {
+            pid: gettid().as_raw_nonzero().get().try_into().unwrap(),
+            start_ticks: 1,
+        };
+        let mut target = crate::tests::target(process, None);
+        let usable = sched_getaffinity(None).unwrap();
+        let mut cpus = (0..CpuSet::MAX_CPU).filter(|cpu| usable.is_set(*cpu));
+        let cpu = cpus.next_back().unwrap();
+        let mut only = CpuSet::new();
+        only.set(cpu);
+        sched_setaffinity(None, &only).unwrap();
+        let mut warns = |poh_cpu| {
+            target.validator.as_mut().unwrap().poh_cpu = Some(poh_cpu);
+            [true, false].map(|shares| cpu_warning(&target, shares).is_some())
+        };
+        assert_eq!(warns(PohCpu::Number(cpu)), [true, true]);
+        assert_eq!(warns(PohCpu::NumberOrIndex(0)), [true, cpu == 0]);
+    }
 
     #[test]
     fn no_warning_if_the_daemon_avoids_the_poh_core() {

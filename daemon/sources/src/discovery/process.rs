@@ -158,7 +158,13 @@ impl NameAndExeReader {
     }
 }
 
-/// The path is below `procfs`.
+/// The daemon's pid in the namespace of `procfs`.
+pub fn own_pid(root: &HostRoot) -> Option<u32> {
+    let self_link = fs::read_link(root.procfs.join("self")).ok()?;
+    self_link.to_str()?.parse().ok()
+}
+
+/// The folder of the first such thread, relative to `procfs`.
 pub fn thread_named(root: &HostRoot, pid: u32, names: &[&str]) -> Option<String> {
     let threads = fs::read_dir(root.procfs.join(format!("{pid}/task"))).ok()?;
     let ids = threads.flatten().map(|thread| thread.file_name());

@@ -11,10 +11,11 @@ faultline_metrics::named_enum! {
     pub enum EndReason {
         /// A pidfd reported the end of the process.
         Exit = "exit",
-        /// The process ended within a minute after an OOM kill in its cgroup or on its host.
+        /// The process ended within a minute after an OOM kill in its cgroup. If that count is
+        /// unreadable: after an OOM kill on its host.
         OomKill = "oom_kill",
         /// No pidfd was available, and a poll found that the process had ended. Or the process
-        /// executed another program.
+        /// executed another program. Or it was a wrapper whose validator ended before the search.
         Unknown = "unknown",
     }
 }
@@ -22,7 +23,7 @@ faultline_metrics::named_enum! {
 #[derive(Clone, Default, PartialEq)]
 pub struct SearchReport {
     pub looking_for: String,
-    /// Without a target: the reasons, at least one. With a target: its problems.
+    /// The reasons of a search without a result, at least one. With a target: its problems.
     pub problems: Vec<Problem>,
     /// Replacements of the followed process, by the [`EndReason`] of the earlier one.
     pub restarts: [u64; 3],

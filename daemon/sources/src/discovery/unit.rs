@@ -26,7 +26,7 @@ use std::{
 const SYSTEMCTL_INTERVAL: Duration = Duration::from_secs(10);
 const SYSTEMCTL_TIMEOUT: Duration = Duration::from_secs(3);
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
-/// Visited by one search for a unit.
+/// Visited in each hierarchy by one search for a unit.
 const MAX_FOLDERS: usize = 4096;
 /// A unit with `Delegate=` may make cgroups of its own.
 const DEPTH_BELOW_UNIT: u32 = 3;

@@ -95,9 +95,12 @@ pub struct FileSystems {
 
 pub struct FolderPoll {
     folder: Folder,
-    pub pending_call: Option<JoinHandle<Result<FileSystem, FileSystemError>>>,
-    last_result: Result<(FileSystem, Stamp), FileSystemError>,
+    pub pending_call: Option<JoinHandle<FolderResult>>,
+    last_result: FolderResult,
 }
+
+/// With the time at the end of the call.
+type FolderResult = Result<(FileSystem, Stamp), FileSystemError>;
 
 pub struct FileSystemUsage {
     pub file_system: FileSystem,
@@ -137,7 +140,10 @@ impl FileSystems {
     ) {
         for poll in &mut self.folder_polls {
             let (root, mounts, path) = (root.clone(), Arc::clone(mounts), poll.folder.path.clone());
-            let call = move || filesystem::find_file_system(&root, pid, &path, &mounts);
+            let call = move || {
+                let found = filesystem::find_file_system(&root, pid, &path, &mounts);
+                found.map(|file_system| (file_system, clock.now()))
+            };
             poll.pending_call
                 .get_or_insert_with(|| tokio::task::spawn_blocking(call));
         }
@@ -147,9 +153,7 @@ impl FileSystems {
                 && let Ok(done) = tokio::time::timeout_at(deadline, call).await
             {
                 poll.pending_call = None;
-                poll.last_result = done
-                    .unwrap_or(Err(FileSystemError::Absent))
-                    .map(|system| (system, clock.now()));
+                poll.last_result = done.unwrap_or(Err(FileSystemError::Absent));
             }
         }
     }

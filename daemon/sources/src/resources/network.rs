@@ -68,6 +68,7 @@ impl Network {
         if let Some(mut interfaces) =
             output.value_or_problem(root.read_proc(&file("dev"), network::interfaces))
         {
+            // Only physical interfaces have a `device`.
             let folder = root.sysfs.join("class/net");
             interfaces.retain(|interface| folder.join(&interface.name).join("device").exists());
             for interface in self.busiest(&interfaces) {

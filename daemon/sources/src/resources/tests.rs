@@ -129,6 +129,38 @@ async fn a_hanging_file_system_blocks_nothing_and_its_sample_ages() {
     );
 }
 
+#[test]
+fn a_late_response_has_the_age_of_its_read() {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .max_blocking_threads(1)
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        let (release, released) = std::sync::mpsc::channel::<()>();
+        let blocker = tokio::task::spawn_blocking(move || released.recv());
+        let (root, clock, mut systems) =
+            (HostRoot::default(), Clock::start(), FileSystems::default());
+        let mounts = mounts();
+        systems.set_folders(vec![folder("ledger", "/")]);
+        let poll = systems.poll_folders(&root, None, &mounts, clock);
+        let millisecond = Duration::from_millis(1);
+        assert!(tokio::time::timeout(millisecond, poll).await.is_err());
+        drop(release);
+        blocker.await.unwrap().unwrap_err();
+        let is_pending = |systems: &FileSystems| {
+            let call = systems.folder_polls[0].pending_call.as_ref();
+            !call.unwrap().is_finished()
+        };
+        while is_pending(&systems) {
+            tokio::time::sleep(millisecond).await;
+        }
+        let read_before = clock.now();
+        systems.poll_folders(&root, None, &mounts, clock).await;
+        assert!(systems.usages()[0].sampled_at <= read_before);
+    });
+}
+
 #[tokio::test]
 async fn a_folder_without_a_file_system_is_reported_by_name() {
     let mut systems = FileSystems::default();

@@ -18,8 +18,7 @@ use faultline_kernel::{Comm, HostConstants, ThreadSample};
 use foldhash::HashMap;
 use std::{sync::Arc, time::Duration};
 
-/// The pools may lack this CPU time, because idle threads are not read each time. If they lack
-/// more, an idle thread has run or a thread has ended.
+/// The pools may lack this CPU time, because idle threads are not read each time.
 const MAX_UNREPORTED_CPU: Duration = Duration::from_millis(10);
 
 const MAX_NAMED_POOLS: usize = 150;
@@ -318,15 +317,16 @@ impl Pools {
     }
 
     fn add_pool(&mut self, name: &str) -> usize {
+        // A pool of that name would collide with the pool of ended threads.
+        let name = if name == EXITED {
+            "exited_threads"
+        } else {
+            name
+        };
         if let Some(index) = self.index_by_name.get(name) {
             return *index;
         }
-        // A pool of that name would collide with the pool of ended threads.
-        let name: Arc<str> = if name == EXITED {
-            "exited_threads".into()
-        } else {
-            name.into()
-        };
+        let name: Arc<str> = name.into();
         self.pools.push(Pool {
             name: Arc::clone(&name),
             threads: 0,

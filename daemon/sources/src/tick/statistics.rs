@@ -1,4 +1,4 @@
-//! Statistics of the sources: up, duration and problems.
+//! Statistics of the ticks, and of each source: up, duration and problems.
 
 use faultline_core::clock::{ClockStepDetector, DueTick};
 use faultline_metrics::{

@@ -261,6 +261,22 @@ fn another_program_execed_in_the_validators_process_is_not_followed() {
     running_finder.wait_for_problem("no process looks like a validator");
 }
 
+#[test]
+fn an_oom_kill_of_another_process_does_not_end_a_process_that_execs() {
+    let host = host();
+    FakeProcess::validator(77).write_to(&host);
+    host.write("proc/vmstat", "oom_kill 4\n").unwrap();
+    let running_finder = RunningFinder::start(finder(
+        config::TargetSelector::Scan,
+        HostRoot::below(host.root()),
+    ));
+    running_finder.wait_for("the validator", |_| true);
+    host.write("proc/vmstat", "oom_kill 5\n").unwrap();
+    FakeProcess::new(77, "sleep").write_to(&host);
+    running_finder.wait_for_problem("process 77 (agave-validator) exited");
+    assert_eq!(running_finder.ends(), [0, 0, 1]);
+}
+
 /// The kernel sets the name before an exec ends (process-exporter's issues 29 and 229).
 #[test]
 fn arguments_that_appear_after_the_name_make_a_validator() {

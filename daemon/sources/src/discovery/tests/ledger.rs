@@ -102,6 +102,38 @@ fn another_users_process_using_the_ledger_is_not_a_successor() {
 }
 
 #[test]
+fn a_successor_that_ends_before_it_is_followed_does_not_hide_the_previous_user() {
+    let host = host();
+    let ledger = tempfile::tempdir().unwrap();
+    let lock_file = ledger.path().join("ledger.lock");
+    fs::write(&lock_file, "").unwrap();
+    let appears = |pid, user| {
+        FakeProcess::validator(pid).write_to(&host);
+        run_by(&host, pid, user);
+    };
+    appears(77, 1000);
+    lock(&host, 77, &lock_file);
+    let (fixture, mut by_ledger) = (SearchFixture::new(&host), LedgerSearch::new(ledger.path()));
+    let before = by_ledger.find(&fixture.context()).unwrap();
+    host.remove("proc/77").unwrap();
+    let own_pid = std::process::id();
+    appears(own_pid, 1000);
+    let listening = UnixListener::bind(ledger.path().join("admin.rpc")).unwrap();
+    let context = SearchContext {
+        previous_target: Some(&before),
+        shares_pid_namespace: true,
+        ..fixture.context()
+    };
+    let found = by_ledger.find(&context).unwrap();
+    assert_eq!((found.process.pid, found.found_by), (own_pid, "admin.rpc"));
+    drop(listening);
+    host.remove(&format!("proc/{own_pid}")).unwrap();
+    appears(90, 1001);
+    lock(&host, 90, &lock_file);
+    assert_eq!(pid_of(&by_ledger.find(&context)), None);
+}
+
+#[test]
 fn the_kernel_gives_the_listener_of_the_admin_socket() {
     let ledger = tempfile::tempdir().unwrap();
     let socket = ledger.path().join("admin.rpc");

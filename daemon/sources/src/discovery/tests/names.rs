@@ -24,6 +24,21 @@ fn a_long_name_is_compared_beyond_the_truncated_comm() {
 }
 
 #[test]
+fn the_daemons_pid_is_another_process_in_another_pid_namespace() {
+    let host = host();
+    let pid = std::process::id();
+    FakeProcess::new(pid, "redis").write_to(&host);
+    let fixture = SearchFixture::new(&host);
+    let found = |shares_pid_namespace| {
+        pid_of(&NameSearch::new("redis").find(&SearchContext {
+            shares_pid_namespace,
+            ..fixture.context()
+        }))
+    };
+    assert_eq!([true, false].map(found), [None, Some(pid)]);
+}
+
+#[test]
 fn the_parent_is_chosen_over_its_worker_processes() {
     let host = host();
     FakeProcess::new(71, "redis").parent(70).write_to(&host);

@@ -67,6 +67,20 @@ fn numbered_threads_form_a_pool() {
 }
 
 #[test]
+fn threads_called_like_the_pool_of_ended_threads_form_one_other_pool() {
+    let mut pools = Pools::default();
+    let threads = [(1, "exited1"), (2, "exited2"), (3, "exited_threads")];
+    let threads = threads.map(|(tid, name)| thread(tid, name, 1, 0));
+    add(&mut pools, &threads);
+    let names: Vec<(&str, u64)> = pools
+        .pools
+        .iter()
+        .map(|pool| (&*pool.name, pool.threads))
+        .collect();
+    assert_eq!(names, [("exited_threads", 3)]);
+}
+
+#[test]
 fn unsampled_counts_of_an_ended_thread_go_to_exited() {
     let mut pools = Pools::default();
     add(&mut pools, &[thread(1, "a", 5, 0), thread(2, "b", 5, 0)]);
