@@ -244,6 +244,12 @@ fn check_folders(plan: &Plan, errors: &ConfigErrors<'_>) {
             }
         }
     }
+    if plan.initial_state != InitialState::AsIs {
+        check_kept_files(plan, errors);
+    }
+}
+
+fn check_kept_files(plan: &Plan, errors: &ConfigErrors<'_>) {
     for lane in &plan.lanes {
         let files = [
             ("identity", &lane.identity),
