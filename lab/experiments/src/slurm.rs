@@ -213,12 +213,21 @@ pub fn check(plan: &Plan) -> Result<()> {
             duration(kill_wait)
         );
     }
-    if !config_value("RequeueExit").is_some_and(|codes| codes.split(',').contains(&"75")) {
+    if !config_value("RequeueExit").is_some_and(includes_tempfail) {
         say(
             "warning: RequeueExit of slurm.conf lacks 75: a task whose host is in use or not fit fails, and has to be submitted again",
         );
     }
     Ok(())
+}
+
+/// `exit_codes` are numbers and ranges, as in `1-9,75`.
+fn includes_tempfail(exit_codes: &str) -> bool {
+    exit_codes.split(',').any(|range| {
+        let codes = range.split('-').filter_map(|code| code.parse().ok());
+        let codes = codes.collect_vec();
+        codes.first() <= Some(&EXIT_TEMPFAIL) && codes.last() >= Some(&EXIT_TEMPFAIL)
+    })
 }
 
 /// Returns the array's id.
