@@ -539,6 +539,16 @@ fn plan_folders_must_not_overlap_and_keys_not_be_in_cleared_ones() {
         &cleared(&key),
         "identity /mnt/ledger/id.json is inside /mnt/ledger",
     );
+    let recorder = "[recorder]\nconfig = \"/mnt/ledger/f.toml\"\n";
+    refused(
+        &(cleared(SMALL) + recorder),
+        "recorder.config /mnt/ledger/f.toml is inside /mnt/ledger",
+    );
+    let plans = cleared(SMALL).replace("\"state\"", "\"/state\"");
+    refused(
+        &plans.replace("/mnt/ledger", "/plans"),
+        "the plan /plans/plan.toml is inside /plans",
+    );
     let with_both = with(
         "ledger = \"/mnt/ledger\"",
         "ledger = \"/mnt/ledger\"\naccounts = \"/mnt/ledger-accounts\"",
