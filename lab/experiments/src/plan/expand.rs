@@ -37,7 +37,7 @@ const VALUE_PLACEHOLDERS: [&str; 12] = [
     "run_folder",
 ];
 
-pub fn is_set_by_the_runner(variable: &str) -> bool {
+pub fn is_placeholder_variable(variable: &str) -> bool {
     let mut names = VALUE_PLACEHOLDERS.iter().chain(&LIST_PLACEHOLDERS);
     names.any(|name| variable == variable_of(name))
 }
