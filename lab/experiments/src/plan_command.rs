@@ -264,7 +264,7 @@ fn search_steps(search: &SearchPreview) -> String {
          1. It runs without a limit until it is at the tip. Two dwells of {dwell} without a limit are the reference; after every third dwell with a limit, another follows.\n\
          2. It tries a headroom of {first_headroom}, then 8 % less each time until one fails. After each change of the headroom it waits at least {settle}, then measures for {dwell}.\n\
          3. It tries headrooms between those that kept up and those that failed, until the 90 % interval is at most {max_width:.0} % wide, or for 50 dwells.\n\
-         4. It tries each end of the interval three times, each time twice as long.\n\
+         4. It tries each end of the interval three times, in dwells of twice the length.\n\
          The limit is removed after each failure, and immediately if the validator is in danger. A search lasts at most {max_duration} from the tip.\n\
          If unreclaimable memory would grow by more than 5 % in {horizon}, the answer is the memory for 1, 12 and 24 h.\n"
     )
