@@ -243,7 +243,7 @@ pub fn submit(script: &Path, tasks: &BTreeSet<u32>, follow_up: &Path) -> Result<
     Ok(job)
 }
 
-/// Waiting and running jobs, without the job of this program.
+/// Waiting and running jobs. Omits the job of this program, unless it is a task of an array.
 pub fn list_jobs(job_name: &str) -> Result<Vec<Job>> {
     let name = format!("--name={job_name}");
     let answer = call(
