@@ -184,14 +184,14 @@ fn reserved_bytes(plan: &Plan) -> Result<u64> {
 
 /// 0 is no limit, for plans whose runs first copy a saved state: a copy may take any time.
 fn time_limit_minutes(plan: &Plan, turns: usize) -> u64 {
-    match estimate(plan, turns).longest_seconds {
-        Some(longest) if plan.restored_from().is_none() => Duration::from_secs(longest)
-            .saturating_add(plan.host.cool_down)
-            .saturating_add(TIME_MARGIN)
-            .as_secs()
-            .div_ceil(60),
-        _ => 0,
+    if plan.restored_from().is_some() {
+        return 0;
     }
+    Duration::from_secs(estimate(plan, turns).longest_seconds)
+        .saturating_add(plan.host.cool_down)
+        .saturating_add(TIME_MARGIN)
+        .as_secs()
+        .div_ceil(60)
 }
 
 /// Fails without Slurm, and if Slurm would kill a run within its grace period.
