@@ -90,19 +90,14 @@ fn duration_text(experiments: &[CampaignExperiment]) -> String {
     let estimates = experiments
         .iter()
         .map(|experiment| estimate(&experiment.plan, schedule(&experiment.plan).len()));
-    let mut shortest = 0;
-    let mut longest = Some(0);
+    let (mut shortest, mut longest) = (0, 0);
     for estimate in estimates {
         shortest += estimate.shortest_seconds;
-        longest = longest
-            .zip(estimate.longest_seconds)
-            .map(|(sum, seconds)| sum + seconds);
+        longest += estimate.longest_seconds;
     }
-    let text = |seconds| duration(Duration::from_secs(seconds));
-    match longest {
-        Some(longest) => format!("{} to {}", text(shortest), text(longest)),
-        None => format!("{} or longer", text(shortest)),
-    }
+    let [shortest, longest] =
+        [shortest, longest].map(|seconds| duration(Duration::from_secs(seconds)));
+    format!("{shortest} to {longest}")
 }
 
 fn detectable_changes(rule: MarkingRule, measured_noise: &[(&str, f64)]) -> String {

@@ -62,8 +62,8 @@ pub enum LauncherKind {
 #[command(after_help = "Example:
   faultline experiment init /mnt/ledger /mnt/accounts /mnt/snapshots
 
-Before each run the contents of the plan's ledger, accounts and snapshots folders are deleted, but only if the folders carry this \
-mark. Keypairs and tower files are never deleted.")]
+Unless begin.how is \"as-is\", the contents of the plan's ledger, accounts and snapshots folders are deleted before each run. A plan \
+is refused if one of these folders does not carry the mark. Keypairs and tower files are never deleted.")]
 pub struct InitArgs {
     /// Folders that do not exist yet or are empty.
     #[arg(required = true, value_name = "DIR")]
@@ -162,7 +162,8 @@ pub struct ResumeArgs {
     /// The experiment's folder, or its plan.
     #[arg(value_name = "DIR-or-FILE")]
     pub experiment: PathBuf,
-    /// Do not warn that the validator can vote, because this is intended.
+    /// Do not warn that the validator can vote, because this is intended. With several hosts, the
+    /// script of the jobs has this option instead.
     #[arg(long = "i-vote")]
     pub vote_confirmed: bool,
 }

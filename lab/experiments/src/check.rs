@@ -232,8 +232,8 @@ fn check_tip(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
 }
 
 fn check_duplicate_arms(plan: &Plan, findings: &mut Findings) {
-    let texts = plan.workload.unexpanded_texts();
-    if texts.iter().any(|text| text.contains("{arm}")) {
+    let has_name = |texts: Vec<&String>| texts.iter().any(|text| text.contains("{arm}"));
+    if has_name(plan.workload.unexpanded_texts()) {
         return;
     }
     let without_name = |arm: &Arm| Arm {
@@ -243,7 +243,9 @@ fn check_duplicate_arms(plan: &Plan, findings: &mut Findings) {
     };
     for (index, arm) in plan.arms.iter().enumerate() {
         let mut earlier = plan.arms.iter().take(index);
-        if let Some(twin) = earlier.find(|other| without_name(other) == without_name(arm)) {
+        if let Some(twin) = earlier.find(|other| without_name(other) == without_name(arm))
+            && !has_name(arm.unexpanded_texts())
+        {
             findings.warn(
                 format!("arms {:?} and {:?} have the same settings: any difference between them is chance", twin.name, arm.name),
                 "leave one out, unless you want to measure chance, or a script reads FAULTLINE_ARM",

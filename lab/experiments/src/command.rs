@@ -198,6 +198,8 @@ fn lock_new_folder(folder: &ExperimentFolder) -> Result<Lock> {
     if journal.exists() {
         fs::remove_file(&journal).at(&journal)?;
     }
+    // Fails unless it is empty: a `prepare` that failed made it.
+    let _ = fs::remove_dir(folder.host_blocks());
     Ok(lock)
 }
 
@@ -460,6 +462,15 @@ mod tests {
             let error = resume(&args).unwrap_err().to_string();
             assert!(error.contains("ledger: No such file"), "{error}");
         }
+    }
+
+    #[test]
+    fn a_failed_prepare_leaves_no_host_blocks_to_a_later_run() {
+        let root = tempfile::tempdir().unwrap();
+        let folder = ExperimentFolder::new(root.path());
+        fs::create_dir(folder.host_blocks()).unwrap();
+        let _lock = lock_new_folder(&folder).unwrap();
+        assert!(!folder.has_host_blocks());
     }
 
     #[test]

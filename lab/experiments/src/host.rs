@@ -31,7 +31,7 @@ impl HostFinding {
 /// Name of a validator that [`Program::of_comm`] does not know.
 const FIREDANCER: &str = "firedancer";
 
-/// Does not check the load of other programs and cgroups of earlier runs.
+/// Checks neither the load of other programs nor cgroups of earlier runs.
 pub(crate) fn current_findings(plan: &Plan) -> Vec<HostFinding> {
     host_findings(plan, &HostRoot::default(), None, &[])
 }

@@ -12,6 +12,7 @@ use itertools::{Itertools, chain};
 use std::time::Duration;
 
 const SHELL_SIGNAL_BASE: i32 = 128;
+const MAX_SIGNAL: i32 = 64;
 /// A pass of the program cache evicts down to this percentage of the capacity.
 const EVICTION_TARGET_PERCENT: u64 = 90;
 /// Concurrent batches can exceed the target by this.
@@ -19,7 +20,7 @@ const BATCH_OVERSHOOT: u64 = 32;
 const MAX_MISSING_SHARE: f64 = 0.05;
 /// With a larger share of samples missing, a recording proves nothing.
 const USELESS_SHARE: f64 = 0.5;
-/// A shorter gap is normal: a busy host may delay any process this long.
+/// Less is normal: a busy host may delay any process this long.
 const MIN_MISSING_TIME: Duration = Duration::from_secs(2);
 /// Between two samples; or [`GAP_INTERVALS`] sampling intervals, if these are longer.
 const MAX_GAP: Duration = Duration::from_secs(10);
@@ -84,8 +85,8 @@ pub fn outcome(kind: WorkloadKind, stop: &StopRules, facts: &EndFacts) -> (Outco
             match end {
                 Some(End::Code(0)) if kind == WorkloadKind::Replay => Outcome::Completed,
                 Some(End::Code(code)) => {
-                    if code > SHELL_SIGNAL_BASE {
-                        let signal = code - SHELL_SIGNAL_BASE;
+                    let signal = code - SHELL_SIGNAL_BASE;
+                    if (1..=MAX_SIGNAL).contains(&signal) {
                         notes.push(format!(
                             "a shell exits with {code} if signal {signal} killed its child"
                         ));

@@ -153,7 +153,7 @@ pub struct Workload {
     pub user: Option<String>,
     /// Key `working_folder`.
     pub current_dir: Option<PathBuf>,
-    /// Variables besides `PATH`, `HOME`, `LANG` and the runner's; with placeholders.
+    /// With placeholders. May replace `PATH`, `HOME` and `LANG`.
     pub environment: BTreeMap<String, String>,
     pub open_files: Option<u64>,
     /// Run by a start script. If the file does not contain the name in `program_cache_variable`, it
@@ -242,7 +242,8 @@ pub struct HostRules {
     pub huge_pages: Severity,
     /// A CPU governor other than `performance`.
     pub governor: Severity,
-    /// Cgroups of this experiment, processes that use its folders, and other validators.
+    /// Cgroups of this experiment and processes that use its work folders. Another validator is at
+    /// most a warning.
     pub leftovers: Severity,
 }
 

@@ -145,9 +145,8 @@ pub struct Estimate {
     pub turns: usize,
     /// If no run waits for its first transaction or the tip. A search takes its minimum.
     pub shortest_seconds: u64,
-    /// If each run waits as long as allowed. `None` if the plan does not limit the wait for
-    /// the first transaction.
-    pub longest_seconds: Option<u64>,
+    /// If each run waits as long as allowed.
+    pub longest_seconds: u64,
     /// What the two durations assume, in words.
     pub assumed: String,
 }
@@ -170,14 +169,13 @@ pub fn estimate(plan: &Plan, turns: usize) -> Estimate {
         stop.first_transaction_within,
     ) {
         // The time of a search counts from the tip. To reach the tip may take as long again.
-        (Some(search), ..) => (Some(search.max_duration), "the tip"),
-        (None, CountedFrom::Start, _) => (Some(Duration::ZERO), ""),
-        (None, CountedFrom::FirstTransaction, within) => (within, "its first transaction"),
+        (Some(search), ..) => (search.max_duration, "the tip"),
+        (None, CountedFrom::Start, _) => (Duration::ZERO, ""),
+        // A plan that does not limit this wait is refused.
+        (None, _, within) => (within.unwrap_or_default(), "its first transaction"),
     };
-    let longest = max_wait.map(|max_wait| {
-        let waits = [plan.host.max_host_wait, stop.grace, stop.duration];
-        all_turns(waits.into_iter().fold(max_wait, Duration::saturating_add))
-    });
+    let waits = [plan.host.max_host_wait, stop.grace, stop.duration];
+    let longest = all_turns(waits.into_iter().fold(max_wait, Duration::saturating_add));
     let run_length = match &plan.memory_search {
         Some(_) => format!("{} to {}", duration(shortest_run), duration(stop.duration)),
         None => duration(stop.duration),
@@ -189,35 +187,30 @@ pub fn estimate(plan: &Plan, turns: usize) -> Estimate {
     if plan.workload.kind == WorkloadKind::Replay {
         assumed += "; a replay ends when its work is done, and then its turn ends";
     }
-    if let Some(max_wait) = max_wait {
-        assumed += "; at most, each turn also waits";
-        if !max_wait.is_zero() {
-            assumed += &format!(" {} for {awaited},", duration(max_wait));
-        }
-        assumed += &format!(
-            " {} for a quiet host and {} for the run to stop",
-            duration(plan.host.max_host_wait),
-            duration(stop.grace)
-        );
+    assumed += "; at most, each turn also waits";
+    if !max_wait.is_zero() {
+        assumed += &format!(" {} for {awaited},", duration(max_wait));
     }
+    assumed += &format!(
+        " {} for a quiet host and {} for the run to stop",
+        duration(plan.host.max_host_wait),
+        duration(stop.grace)
+    );
     assumed += "; the time to clear and copy folders and to repeat runs is not included";
     Estimate {
         turns,
         shortest_seconds: all_turns(shortest_run).as_secs(),
-        longest_seconds: longest.map(|time| time.as_secs()),
+        longest_seconds: longest.as_secs(),
         assumed,
     }
 }
 
 fn render_page(preview: &PlanPreview) -> String {
     let estimate = &preview.estimate;
-    let shortest = format_seconds(estimate.shortest_seconds);
-    let takes = match estimate.longest_seconds {
-        Some(longest) => format!("{shortest} to {}", format_seconds(longest)),
-        None => format!("at least {shortest}"),
-    };
+    let [shortest, longest] =
+        [estimate.shortest_seconds, estimate.longest_seconds].map(format_seconds);
     let mut out = format!(
-        "{}   {}\nfolder     {}\nlauncher   {}\ntakes      {takes}\n           {}\n",
+        "{}   {}\nfolder     {}\nlauncher   {}\ntakes      {shortest} to {longest}\n           {}\n",
         preview.name,
         preview.plan.display(),
         preview.folder.display(),
@@ -264,7 +257,7 @@ fn search_steps(search: &SearchPreview) -> String {
          1. It runs without a limit until it is at the tip. Two dwells of {dwell} without a limit are the reference; after every third dwell with a limit, another follows.\n\
          2. It tries a headroom of {first_headroom}, then 8 % less each time until one fails. After each change of the headroom it waits at least {settle}, then measures for {dwell}.\n\
          3. It tries headrooms between those that kept up and those that failed, until the 90 % interval is at most {max_width:.0} % wide, or for 50 dwells.\n\
-         4. It tries each end of the interval three times, each time twice as long.\n\
+         4. It tries each end of the interval three times, in dwells of twice the length.\n\
          The limit is removed after each failure, and immediately if the validator is in danger. A search lasts at most {max_duration} from the tip.\n\
          If unreclaimable memory would grow by more than 5 % in {horizon}, the answer is the memory for 1, 12 and 24 h.\n"
     )

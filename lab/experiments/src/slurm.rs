@@ -184,14 +184,14 @@ fn reserved_bytes(plan: &Plan) -> Result<u64> {
 
 /// 0 is no limit, for plans whose runs first copy a saved state: a copy may take any time.
 fn time_limit_minutes(plan: &Plan, turns: usize) -> u64 {
-    match estimate(plan, turns).longest_seconds {
-        Some(longest) if plan.restored_from().is_none() => Duration::from_secs(longest)
-            .saturating_add(plan.host.cool_down)
-            .saturating_add(TIME_MARGIN)
-            .as_secs()
-            .div_ceil(60),
-        _ => 0,
+    if plan.restored_from().is_some() {
+        return 0;
     }
+    Duration::from_secs(estimate(plan, turns).longest_seconds)
+        .saturating_add(plan.host.cool_down)
+        .saturating_add(TIME_MARGIN)
+        .as_secs()
+        .div_ceil(60)
 }
 
 /// Fails without Slurm, and if Slurm would kill a run within its grace period.
@@ -213,12 +213,21 @@ pub fn check(plan: &Plan) -> Result<()> {
             duration(kill_wait)
         );
     }
-    if !config_value("RequeueExit").is_some_and(|codes| codes.split(',').contains(&"75")) {
+    if !config_value("RequeueExit").is_some_and(includes_tempfail) {
         say(
             "warning: RequeueExit of slurm.conf lacks 75: a task whose host is in use or not fit fails, and has to be submitted again",
         );
     }
     Ok(())
+}
+
+/// `exit_codes` are numbers and ranges, as in `1-9,75`.
+fn includes_tempfail(exit_codes: &str) -> bool {
+    exit_codes.split(',').any(|range| {
+        let codes = range.split('-').filter_map(|code| code.parse().ok());
+        let codes = codes.collect_vec();
+        codes.first() <= Some(&EXIT_TEMPFAIL) && codes.last() >= Some(&EXIT_TEMPFAIL)
+    })
 }
 
 /// Returns the array's id.
@@ -234,7 +243,7 @@ pub fn submit(script: &Path, tasks: &BTreeSet<u32>, follow_up: &Path) -> Result<
     Ok(job)
 }
 
-/// Waiting and running jobs, without the job of this program.
+/// Waiting and running jobs. Omits the job of this program, unless it is a task of an array.
 pub fn list_jobs(job_name: &str) -> Result<Vec<Job>> {
     let name = format!("--name={job_name}");
     let answer = call(

@@ -746,6 +746,14 @@ fn arms_with_identical_settings_are_reported() {
             .replace("\"--ledger\"", "\"--name={arm}\", \"--ledger\""),
     );
     assert_eq!(shown_findings(&named, &fit_host(&named)), []);
+    let mut named_in_arms = twins;
+    for arm in &mut named_in_arms.arms {
+        arm.arguments = vec!["--name={arm}".to_owned()];
+    }
+    assert_eq!(
+        shown_findings(&named_in_arms, &fit_host(&named_in_arms)),
+        []
+    );
 }
 
 #[test]

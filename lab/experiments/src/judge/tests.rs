@@ -141,17 +141,20 @@ fn a_process_ended_by_systemd_is_not_a_result() {
 
 #[test]
 fn a_shell_exit_code_above_128_is_explained_as_a_signal() {
-    let after = cgroup_state(Some(End::Code(139)), 0);
-    let (outcome, notes) = outcome(
-        WorkloadKind::Validator,
-        &stop(),
-        &EndFacts {
-            final_state: after,
+    let exited = |code| {
+        let facts = EndFacts {
+            final_state: cgroup_state(Some(End::Code(code)), 0),
             ..EndFacts::default()
-        },
-    );
-    assert_eq!(outcome, Outcome::Exited { code: 139 });
-    assert!(notes[0].contains("signal 11"), "{notes:?}");
+        };
+        let (outcome, notes) = outcome(WorkloadKind::Validator, &stop(), &facts);
+        assert_eq!(outcome, Outcome::Exited { code });
+        notes.join("; ")
+    };
+    assert!(exited(139).contains("signal 11"));
+    assert!(exited(192).contains("signal 64"));
+    for code in [1, 128, 193, 255] {
+        assert_eq!(exited(code), "", "{code}");
+    }
 }
 
 #[test]

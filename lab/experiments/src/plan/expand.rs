@@ -6,8 +6,8 @@ use std::{collections::BTreeMap, path::Path};
 
 pub struct Expanded {
     pub command: Vec<String>,
-    /// With each placeholder as a variable for scripts, such as `FAULTLINE_LEDGER`. Without `PATH`,
-    /// `HOME`, `LANG` and `SOLANA_METRICS_CONFIG`.
+    /// With each placeholder as a variable for scripts, such as `FAULTLINE_LEDGER`. The runner adds
+    /// `SOLANA_METRICS_CONFIG` and, if missing, the user's variables, `PATH` and `LANG`.
     pub environment: BTreeMap<String, String>,
 }
 
@@ -37,7 +37,7 @@ const VALUE_PLACEHOLDERS: [&str; 12] = [
     "run_folder",
 ];
 
-pub fn is_set_by_the_runner(variable: &str) -> bool {
+pub fn is_placeholder_variable(variable: &str) -> bool {
     let mut names = VALUE_PLACEHOLDERS.iter().chain(&LIST_PLACEHOLDERS);
     names.any(|name| variable == variable_of(name))
 }

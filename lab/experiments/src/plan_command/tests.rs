@@ -31,7 +31,7 @@ fn the_duration_estimate_sums_the_plans_times() {
     );
     assert_eq!(
         found.longest_seconds,
-        Some((4 * 60 + 3 * 5 + 4 * (30 + 10 + 2)) * minute)
+        (4 * 60 + 3 * 5 + 4 * (30 + 10 + 2)) * minute
     );
     let assumed = |turns| estimate(&plan, turns).assumed;
     assert!(assumed(4).starts_with("4 turns of 1 h, 5 min between them; at most"));
@@ -99,7 +99,7 @@ fn the_search_plan_page_states_procedure_duration_and_unknowns() {
     assert_eq!(preview.estimate.shortest_seconds, (14 * 10 + 6 * 18) * 60);
     assert_eq!(
         preview.estimate.longest_seconds,
-        Some((8 * 60 + 8 * 60 + 30 + 2) * 60)
+        (8 * 60 + 8 * 60 + 30 + 2) * 60
     );
     let page = render_page(&preview);
     for message in [

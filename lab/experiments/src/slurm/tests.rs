@@ -83,6 +83,16 @@ fn memory_below_the_limits_is_refused_and_unlimited_runs_take_a_node() {
 }
 
 #[test]
+fn an_exit_code_is_also_found_in_a_range() {
+    for codes in ["75", "1-9,75", "70-80", "75-76,99", "1-75"] {
+        assert!(includes_tempfail(codes), "{codes}");
+    }
+    for codes in ["", "(null)", "175", "7,5", "1-9,18", "76-80", "70-74"] {
+        assert!(!includes_tempfail(codes), "{codes}");
+    }
+}
+
+#[test]
 fn a_missing_program_is_an_error_that_names_print() {
     let error = call("faultline-no-such-program", &[])
         .unwrap_err()

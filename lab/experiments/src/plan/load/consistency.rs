@@ -4,7 +4,7 @@
 use super::{
     super::{
         CountedFrom, InitialState, Lane, Plan, WorkloadKind,
-        expand::{expand, is_set_by_the_runner},
+        expand::{expand, is_placeholder_variable},
     },
     SourceLines,
 };
@@ -22,7 +22,7 @@ pub fn check(plan: &Plan, source_lines: &SourceLines, errors: &ConfigErrors<'_>)
     check_arms(plan, errors);
     let line = source_lines.workload;
     let workload = &plan.workload;
-    refuse_runner_variables(&workload.environment, "workload", line, errors);
+    refuse_placeholder_variables(&workload.environment, "workload", line, errors);
     let cache_variable = &workload.program_cache_variable;
     if workload.environment.contains_key(cache_variable) {
         let what = format!(
@@ -58,7 +58,7 @@ fn check_arms(plan: &Plan, errors: &ConfigErrors<'_>) {
             let what = format!("{owner}: memory_high is above memory_max, so it has no effect");
             errors.push(arm.line, what);
         }
-        refuse_runner_variables(&arm.environment, &owner, arm.line, errors);
+        refuse_placeholder_variables(&arm.environment, &owner, arm.line, errors);
         let cache_variable = &workload.program_cache_variable;
         if arm.environment.contains_key(cache_variable) {
             let what = format!(
@@ -79,14 +79,17 @@ fn check_arms(plan: &Plan, errors: &ConfigErrors<'_>) {
     }
 }
 
-/// Reports each variable that the runner sets itself.
-fn refuse_runner_variables(
+/// Reports each variable that has the value of a placeholder.
+fn refuse_placeholder_variables(
     environment: &BTreeMap<String, String>,
     owner: &str,
     line: Option<usize>,
     errors: &ConfigErrors<'_>,
 ) {
-    for name in environment.keys().filter(|name| is_set_by_the_runner(name)) {
+    for name in environment
+        .keys()
+        .filter(|name| is_placeholder_variable(name))
+    {
         errors.push(
             line,
             format!("{owner}: {name} is set by the runner for scripts; name it otherwise"),
@@ -244,10 +247,19 @@ fn check_folders(plan: &Plan, errors: &ConfigErrors<'_>) {
             }
         }
     }
+    if plan.initial_state != InitialState::AsIs {
+        check_kept_files(plan, errors);
+    }
+}
+
+fn check_kept_files(plan: &Plan, errors: &ConfigErrors<'_>) {
+    let plan_file = Some(plan.file.clone());
     for lane in &plan.lanes {
         let files = [
+            ("the plan", &plan_file),
             ("identity", &lane.identity),
             ("recorder.targets", &plan.recorder.targets),
+            ("recorder.config", &plan.recorder.config),
         ];
         for folder in lane.folders() {
             for (what, file) in &files {

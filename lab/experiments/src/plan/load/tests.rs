@@ -533,7 +533,22 @@ fn plan_folders_must_not_overlap_and_keys_not_be_in_cleared_ones() {
         "ledger = \"/mnt/ledger\"",
         "ledger = \"/mnt/ledger\"\nidentity = \"/mnt/ledger/id.json\"",
     );
-    refused(&key, "identity /mnt/ledger/id.json is inside /mnt/ledger");
+    assert!(read(&key).is_ok(), "\"as-is\" clears nothing");
+    let cleared = |text: &str| text.replace("\"as-is\"", "\"download\"");
+    refused(
+        &cleared(&key),
+        "identity /mnt/ledger/id.json is inside /mnt/ledger",
+    );
+    let recorder = "[recorder]\nconfig = \"/mnt/ledger/f.toml\"\n";
+    refused(
+        &(cleared(SMALL) + recorder),
+        "recorder.config /mnt/ledger/f.toml is inside /mnt/ledger",
+    );
+    let plans = cleared(SMALL).replace("\"state\"", "\"/state\"");
+    refused(
+        &plans.replace("/mnt/ledger", "/plans"),
+        "the plan /plans/plan.toml is inside /plans",
+    );
     let with_both = with(
         "ledger = \"/mnt/ledger\"",
         "ledger = \"/mnt/ledger\"\naccounts = \"/mnt/ledger-accounts\"",
@@ -646,7 +661,8 @@ fn a_replay_uses_the_existing_ledger_and_counts_from_its_start() {
 
 #[test]
 fn the_targets_file_must_be_json_outside_cleared_folders() {
-    let with = |file: &str| format!("{SMALL}[recorder]\ntargets = \"{file}\"\n");
+    let plan = SMALL.replace("as-is", "download");
+    let with = |file: &str| format!("{plan}[recorder]\ntargets = \"{file}\"\n");
     assert_eq!(
         read(&with("../sd/x.yml")).unwrap().recorder.targets,
         Some("/sd/x.yml".into())

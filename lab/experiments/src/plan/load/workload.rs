@@ -210,7 +210,7 @@ fn port_range(value: &DeValue<'_>) -> Result<(u16, u16), String> {
         .ok_or_else(|| format!("{text:?} is not a range of ports; write it as in \"8002-8040\""))
 }
 
-/// Options of `sbatch` that the experiment sets itself.
+/// Options of `sbatch` that the experiment sets itself, and the opposite of its `--requeue`.
 const RESERVED_OPTIONS: [&str; 4] = ["--array", "--mem", "--job-name", "--no-requeue"];
 
 pub fn read_slurm(table: &mut Table<'_>) -> SlurmOptions {
