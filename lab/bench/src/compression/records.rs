@@ -144,7 +144,7 @@ fn read_files(paths: &[PathBuf], max_count: usize) -> Result<Records> {
                     })?,
                 );
             }
-        } else {
+        } else if remaining > 0 {
             all.push(fs::read(path).at(path)?);
         }
         ensure_fits(&all)?;
@@ -444,6 +444,16 @@ mod tests {
             read_files(std::slice::from_ref(&path), 1).unwrap().all,
             records[..1]
         );
+        let single = folder.path().join("single");
+        fs::write(&single, b"one").unwrap();
+        assert_eq!(
+            read_files(&[single.clone(), single.clone()], 1)
+                .unwrap()
+                .all,
+            [b"one"],
+            "files beyond the maximum are not read"
+        );
+        fs::remove_file(single).unwrap();
         let many = folder.path().join("many");
         fs::create_dir(&many).unwrap();
         for (name, record) in ["c", "a", "b"].iter().zip(&records) {
