@@ -195,3 +195,15 @@ fn invalid_compression_arguments_are_refused() {
         "{message}"
     );
 }
+
+#[test]
+fn accounts_are_refused_unless_accounts_are_requested() {
+    for (kind, is_valid) in [
+        ("transactions", false),
+        ("blocks", false),
+        ("accounts", true),
+    ] {
+        let args = args(&["--kind", kind, "--accounts", "A,B"]);
+        assert_eq!(validate(&args).is_ok(), is_valid, "{kind}");
+    }
+}
