@@ -82,11 +82,17 @@ pub fn dry_run(args: &CompressionArgs) -> String {
         return format!("no request; records from {}\n", path_list(&args.files));
     };
     let node = Endpoint::parse(url).map_or_else(|error| error, |node| node.redacted_url());
+    let block = |options| json!({"method": "getBlock", "params": ["SLOT", options]}).to_string();
+    let accounts = |addresses: Value| {
+        let params = json!([addresses, request_options(RecordKind::Accounts)]);
+        json!({"method": "getMultipleAccounts", "params": params}).to_string()
+    };
     let request = match args.kind {
-        RecordKind::Accounts if !args.accounts.is_empty() => {
-            json!({"method": "getMultipleAccounts", "params": [args.accounts, request_options(RecordKind::Accounts)]})
+        RecordKind::Accounts if args.accounts.is_empty() => {
+            block(address_options()) + "\n" + &accounts(json!(["ADDRESS"]))
         }
-        kind => json!({"method": "getBlock", "params": ["SLOT", request_options(kind)]}),
+        RecordKind::Accounts => accounts(json!(args.accounts)),
+        kind => block(request_options(kind)),
     };
     format!(
         "{node}: one at a time, {} apart, until there are {} records\n{request}\n",
@@ -173,6 +179,12 @@ fn request_options(kind: RecordKind) -> Value {
             "rewards": false, "commitment": "finalized",
         }),
     }
+}
+
+/// Of blocks from which only the addresses of accounts are read.
+fn address_options() -> Value {
+    json!({"encoding": "json", "transactionDetails": "accounts", "maxSupportedTransactionVersion": 0,
+        "rewards": false, "commitment": "finalized"})
 }
 
 /// `T` depends on the requested `transactionDetails`.
@@ -304,11 +316,9 @@ impl NodeReader<'_> {
     fn read_accounts(&mut self) -> Result<()> {
         let mut keys: BTreeSet<String> = self.args.accounts.iter().cloned().collect();
         if keys.is_empty() {
-            let request_options = json!({"encoding": "json", "transactionDetails": "accounts", "maxSupportedTransactionVersion": 0,
-                "rewards": false, "commitment": "finalized"});
             self.visit_slots(|reader, slot| {
                 let block = reader
-                    .request::<Block<AccountKeys>>("getBlock", &json!([slot, request_options]));
+                    .request::<Block<AccountKeys>>("getBlock", &json!([slot, address_options()]));
                 if let Some(block) = existing_block(block)? {
                     for transaction in block.transactions {
                         let account_keys = transaction.transaction.account_keys;

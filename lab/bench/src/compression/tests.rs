@@ -207,3 +207,11 @@ fn accounts_are_refused_unless_accounts_are_requested() {
         assert_eq!(validate(&args).is_ok(), is_valid, "{kind}");
     }
 }
+
+#[test]
+fn a_dry_run_shows_the_requests_that_find_accounts() {
+    let shown = records::dry_run(&args(&["--kind", "accounts"]));
+    for part in [r#""transactionDetails":"accounts""#, r#"[["ADDRESS"],"#] {
+        assert!(shown.contains(part), "{shown}");
+    }
+}
