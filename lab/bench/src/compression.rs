@@ -222,7 +222,7 @@ pub struct Outcome {
 pub fn run(args: &CompressionArgs) -> Result<(String, u8)> {
     validate(args)?;
     if args.output.dry_run {
-        return Ok((records::dry_run(args), 0));
+        return Ok((records::dry_run(args)?, 0));
     }
     for (option, path) in [("--out", &args.output.out), ("--save", &args.save)] {
         if let Some(path) = path {

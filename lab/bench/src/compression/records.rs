@@ -77,11 +77,14 @@ pub fn read(args: &CompressionArgs) -> Result<Records> {
     Ok(records)
 }
 
-pub fn dry_run(args: &CompressionArgs) -> String {
+pub fn dry_run(args: &CompressionArgs) -> Result<String> {
     let Some(url) = &args.url else {
-        return format!("no request; records from {}\n", path_list(&args.files));
+        return Ok(format!(
+            "no request; records from {}\n",
+            path_list(&args.files)
+        ));
     };
-    let node = Endpoint::parse(url).map_or_else(|error| error, |node| node.redacted_url());
+    let node = Endpoint::parse(url).map_err(UsageError)?.redacted_url();
     let block = |options| json!({"method": "getBlock", "params": ["SLOT", options]}).to_string();
     let accounts = |addresses: Value| {
         let params = json!([addresses, request_options(RecordKind::Accounts)]);
@@ -94,11 +97,11 @@ pub fn dry_run(args: &CompressionArgs) -> String {
         RecordKind::Accounts => accounts(json!(args.accounts)),
         kind => block(request_options(kind)),
     };
-    format!(
+    Ok(format!(
         "{node}: one at a time, {} apart, until there are {} records\n{request}\n",
         faultline_text::duration(args.pace),
         wanted_count(args)
-    )
+    ))
 }
 
 /// Writes a line of base64 for each record, as `--files` reads it.

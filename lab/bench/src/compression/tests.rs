@@ -210,8 +210,13 @@ fn accounts_are_refused_unless_accounts_are_requested() {
 
 #[test]
 fn a_dry_run_shows_the_requests_that_find_accounts() {
-    let shown = records::dry_run(&args(&["--kind", "accounts"]));
+    let shown = records::dry_run(&args(&["--kind", "accounts"])).unwrap();
     for part in [r#""transactionDetails":"accounts""#, r#"[["ADDRESS"],"#] {
         assert!(shown.contains(part), "{shown}");
     }
+}
+
+#[test]
+fn a_dry_run_refuses_an_invalid_address() {
+    assert!(bench(&["compression", "ftp://node", "--dry-run"]).is_err());
 }
