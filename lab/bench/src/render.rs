@@ -32,8 +32,12 @@ pub fn problems(results: &Results) -> Vec<String> {
             None => String::new(),
             Some(first) => format!("; the first: {first}"),
         };
-        problems
-            .push(format!("{arm} FAILED: {different} answers differ from those of the reference for the same slot{first}"));
+        let what = if arm == results.reference_arm() {
+            "slots were skipped that another arm has"
+        } else {
+            "answers differ from those of the reference for the same slot"
+        };
+        problems.push(format!("{arm} FAILED: {different} {what}{first}"));
     }
     for (index, (case, summary)) in results.summaries().enumerate() {
         if summary.successes == 0 && !summary.failures.is_empty() {
