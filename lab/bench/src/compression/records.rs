@@ -307,7 +307,7 @@ impl NodeReader<'_> {
             let mut note = format!("{blocks}, slots {oldest} to {newest}");
             if skipped > 0 {
                 note += &format!(
-                    ", without {} that have no block",
+                    ", without {} whose block is missing",
                     counted(skipped as f64, "slot")
                 );
             }
