@@ -27,7 +27,7 @@ pub fn comparable_text(json: &str, ignored_fields: &[&str]) -> String {
         depth: 0,
     }
     .deserialize(&mut serde_json::Deserializer::from_str(json));
-    // JSON that is nested too deeply for the parser is compared as text.
+    // JSON that is too deep for the parser, or has too large a number, is compared as text.
     let digest = digest.unwrap_or_else(|_| hash(9, json));
     let mut out = format!("{COMPARABLE_TEXT_PREFIX}{digest:x}\n");
     for (path, (digest, description)) in parts {

@@ -1,5 +1,6 @@
-//! Parses a plan and reports its mistakes together. Parameters are checked only if arms and values
-//! have no mistake. The number of requests is checked only if the plan has no other mistake.
+//! Parses a plan and reports its mistakes together. Parameters are checked only if the schedule,
+//! arms and values have no mistake. The number of requests is checked only if the plan has no other
+//! mistake.
 
 use crate::{
     answer::{Encoding, Expected},
