@@ -103,8 +103,16 @@ pub fn text(results: &Results) -> String {
     out + &lines(&problems(results))
 }
 
-pub fn subtitle(results: &Results, load: &str) -> String {
+pub fn subtitle(results: &Results) -> String {
     let header = &results.header;
+    let load = match header.rate {
+        None => format!("closed loop, {} at a time", header.workers),
+        Some(rate) => format!(
+            "open loop, {} a second, up to {} at a time",
+            number(rate, 1),
+            header.workers
+        ),
+    };
     format!(
         "{} on {}: {} in {}, {load}",
         header.nodes.join(" and "),
@@ -116,17 +124,9 @@ pub fn subtitle(results: &Results, load: &str) -> String {
 
 fn run_summary(results: &Results) -> String {
     let header = &results.header;
-    let load = match header.rate {
-        None => format!("closed loop, {} at a time", header.workers),
-        Some(rate) => format!(
-            "open loop, {} a second, up to {} at a time",
-            number(rate, 1),
-            header.workers
-        ),
-    };
     let mut out = format!(
         "{}, in random order with seed {}, after {} of warm-up\n{}",
-        subtitle(results, &load),
+        subtitle(results),
         header.seed,
         counted(header.warm_up as f64, "round"),
         lines(&header.notes)
