@@ -64,14 +64,10 @@ impl Endpoint {
             return Err("user and password in the address of a node are not supported".to_owned());
         }
         let uses_tls = scheme == tls;
-        let port = match authority.port_u16() {
-            Some(port) => port,
-            None if authority.as_str() != authority.host() => {
-                return Err(format!("the address of the node has no valid port; {hint}"));
-            }
-            None if uses_tls => 443,
-            None => 80,
-        };
+        let port = authority.port_u16();
+        if port.is_none() && authority.as_str() != authority.host() {
+            return Err(format!("the address of the node has no valid port; {hint}"));
+        }
         let host = authority
             .host()
             .trim_start_matches('[')
@@ -88,7 +84,7 @@ impl Endpoint {
             scheme,
             uses_tls,
             host,
-            port,
+            port: port.unwrap_or(if uses_tls { 443 } else { 80 }),
             authority: authority.as_str().to_owned(),
             path_and_query,
         })
