@@ -358,11 +358,8 @@ pub fn settings_blocks(results: &Results) -> Vec<Block> {
         ("rounds of warm-up", header.warm_up.to_string()),
     ];
     if !header.refusals.is_empty() {
-        let mut refusals = header
-            .refusals
-            .iter()
-            .map(|(kind, times)| format!("{times} {kind}"));
-        rows.push(("refused by nodes", refusals.join(", ")));
+        let refusals = format_counts(&header.refusals).join(", ");
+        rows.push(("refused by nodes", refusals));
     }
     if let Some(ns) = header.tool_cpu_per_request_ns {
         rows.push(("this tool's CPU time per request", format_ms(ns)));
