@@ -115,7 +115,7 @@ pub struct Decoder {
     raw_result: Option<(String, &'static [&'static str])>,
     /// Of an account's answer.
     slot: Option<u64>,
-    /// False for a parsed account, which has no bytes to compare.
+    /// False for an unverified answer, and for a parsed account, which has no bytes to compare.
     is_comparable: bool,
 }
 

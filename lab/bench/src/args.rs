@@ -37,7 +37,8 @@ pub enum Bench {
     Run(RunArgs),
     /// Show results that --out has written.
     Report(ReportArgs),
-    /// Compare two result files; exit code 1 if anything is slower or fails more often.
+    /// Compare two result files; exit code 1 if the later run is worse, has problems, or has other
+    /// settings or requests.
     Diff(DiffArgs),
 }
 
@@ -47,7 +48,8 @@ pub enum Format {
     Table,
     /// One line of JSON with everything except single requests.
     Json,
-    /// One line for each arm and each account, method or request of the plan.
+    /// One line for each arm and each account, method or request of the plan; of compression, for
+    /// each codec and size class.
     Csv,
 }
 
@@ -92,7 +94,7 @@ pub struct OutArgs {
     /// How to show the results.
     #[arg(long, value_enum, default_value = "table")]
     pub format: Format,
-    /// Print the requests of one round instead of sending any.
+    /// Print the first requests, or their form, instead of sending any.
     #[arg(long, conflicts_with_all = ["out", "format"])]
     pub dry_run: bool,
 }
@@ -187,7 +189,7 @@ pub struct TransportArgs {
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = parse_timeout)]
     pub timeout: Duration,
     /// How many requests of an arm may fail, in percent; if more do, the exit code is 1
-    /// [default: 0 where answers are verified, else 100].
+    /// [default: 0].
     #[arg(long, value_name = "PERCENT", value_parser = parse_share)]
     pub max_failures: Option<f64>,
     #[command(flatten)]
@@ -270,8 +272,9 @@ fn parse_percent(text: &str, range: impl RangeBounds<f64>) -> Option<f64> {
 }
 
 fn parse_margin(text: &str) -> Result<f64, String> {
-    parse_percent(text, 0.0..1000.0)
-        .ok_or_else(|| format!("{text:?} is not a margin: write it in percent, below 1000"))
+    parse_percent(text, 0.0..1000.0).ok_or_else(|| {
+        format!("{text:?} is not a margin: write it in percent, from 0 to below 1000")
+    })
 }
 
 fn parse_share(text: &str) -> Result<f64, String> {
@@ -298,7 +301,7 @@ fn parse_slice(text: &str) -> Result<(u64, u64), String> {
 fn parse_range(text: &str) -> Result<(u64, u64), String> {
     parse_pair(text)
         .filter(|(from, to)| from <= to)
-        .ok_or_else(|| format!("{text:?} is not a range of slots, such as 1000:2000"))
+        .ok_or_else(|| format!("{text:?} is not FROM:TO, such as 1000:2000"))
 }
 
 fn parse_rate(text: &str) -> Result<f64, String> {

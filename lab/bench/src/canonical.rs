@@ -27,7 +27,7 @@ pub fn comparable_text(json: &str, ignored_fields: &[&str]) -> String {
         depth: 0,
     }
     .deserialize(&mut serde_json::Deserializer::from_str(json));
-    // JSON that is nested too deeply for the parser is compared as text.
+    // JSON that is too deep for the parser, or has too large a number, is compared as text.
     let digest = digest.unwrap_or_else(|_| hash(9, json));
     let mut out = format!("{COMPARABLE_TEXT_PREFIX}{digest:x}\n");
     for (path, (digest, description)) in parts {
@@ -70,10 +70,10 @@ pub fn difference(reference: &str, other: &str) -> String {
         let is_inside = deeper
             .strip_prefix(path)
             .is_some_and(|rest| path.is_empty() || rest.starts_with(['.', '[']));
-        if !is_inside || !(are_both("object of ") || are_both("array of ")) {
-            break;
+        // `.logsBloom` is between `.logs` and `.logs[0]`, and not inside `.logs`.
+        if is_inside && (are_both("object of ") || are_both("array of ")) {
+            path = deeper;
         }
-        path = deeper;
     }
     let [expected, actual] = descriptions(path).map(|text| text.unwrap_or("not there"));
     let part_name = match path {
@@ -297,6 +297,13 @@ mod tests {
             "t[1] is 3 instead of 2"
         );
         assert_eq!(message("[1,2]", "[1,3]"), "[1] is 3 instead of 2");
+        assert_eq!(
+            message(
+                r#"{"logs":[2],"logsBloom":"0x2"}"#,
+                r#"{"logs":[3],"logsBloom":"0x3"}"#
+            ),
+            "logs[0] is 3 instead of 2"
+        );
         assert_eq!(message("7", "8"), "the answer is 8 instead of 7");
         assert_eq!(message(r#"{".":7}"#, r#"{".":8}"#), ". is 8 instead of 7");
         assert_eq!(message(r#"{"":7}"#, r#"{"":8}"#), r#""" is 8 instead of 7"#);

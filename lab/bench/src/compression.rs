@@ -12,7 +12,7 @@ mod show;
 mod tests;
 
 use crate::{
-    args::{CompressionArgs, first_duplicate},
+    args::{CompressionArgs, RecordKind, first_duplicate},
     codec, store,
 };
 use anyhow::{Result, ensure};
@@ -222,7 +222,7 @@ pub struct Outcome {
 pub fn run(args: &CompressionArgs) -> Result<(String, u8)> {
     validate(args)?;
     if args.output.dry_run {
-        return Ok((records::dry_run(args), 0));
+        return Ok((records::dry_run(args)?, 0));
     }
     for (option, path) in [("--out", &args.output.out), ("--save", &args.save)] {
         if let Some(path) = path {
@@ -257,6 +257,9 @@ fn validate(args: &CompressionArgs) -> Result<(), UsageError> {
     }
     if args.classes.first() == Some(&0) || !args.classes.is_sorted_by(|a, b| a < b) {
         return usage_error("--classes: sizes above 0, each larger than the one before");
+    }
+    if !args.accounts.is_empty() && args.kind != RecordKind::Accounts {
+        return usage_error("--accounts needs --kind accounts");
     }
     if let Some(path) = &args.save
         && path.extension().is_none_or(|extension| extension != "b64")

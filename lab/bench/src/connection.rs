@@ -309,7 +309,7 @@ impl WebSocket {
             .map_err(|_| Failure::Malformed)?;
         let upgrade = async {
             let answer = sender.send_request(request).await;
-            check_upgrade(&answer.map_err(|_| Failure::Malformed)?, &key)
+            check_upgrade(&answer.map_err(|error| failure_of(&error))?, &key)
         };
         let driver = poll_fn(|cx| connection.poll_without_shutdown(cx));
         try_join(upgrade, driver.map_err(|_| Failure::Closed)).await?;

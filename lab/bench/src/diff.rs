@@ -110,7 +110,7 @@ fn case_row(
 ) -> (Vec<String>, bool) {
     let failures = case_in_runs.map(|(run, case_index)| failure_share(run, case_index));
     let margin = margin_percent / 100.0;
-    let fails_more = failures[1] - failures[0] > margin;
+    let fails_more = matches!(failures, [Some(before), Some(after)] if after - before > margin);
     let latencies = case_in_runs.map(|(run, case_index)| run.latencies_by_round(case_index));
     let ratio = block_bootstrap::ratio_of_means(&latencies[0], &latencies[1], margin, plan);
     let means = latencies.map(|latencies| summary(&latencies).mean);
@@ -135,8 +135,9 @@ fn case_row(
         }
         _ => row.extend(vec!["-".to_owned(); 4]),
     }
-    let [before, after] = failures.map(|share| number(share * 100.0, 1));
-    row.extend([format!("{before} %, {after} %"), verdict]);
+    let percent = |share: f64| format!("{} %", number(share * 100.0, 1));
+    let failed = failures.map(|share| share.map_or("-".to_owned(), percent));
+    row.extend([failed.join(", "), verdict]);
     (
         row,
         fails_more || decision == Some(Decision::Established(worse_direction)),
@@ -154,16 +155,14 @@ fn setting_mismatches(before: &Results, after: &Results) -> Vec<String> {
         .collect()
 }
 
-fn failure_share(results: &Results, case_index: usize) -> f64 {
+/// `None` without requests: a weighted one may never be drawn.
+fn failure_share(results: &Results, case_index: usize) -> Option<f64> {
     let requests = results.samples_of(case_index).count();
-    if requests == 0 {
-        return 1.0;
-    }
     let failed = results
         .samples_of(case_index)
         .filter(|sample| sample.result.is_err())
         .count();
-    failed as f64 / requests as f64
+    (requests > 0).then(|| failed as f64 / requests as f64)
 }
 
 #[cfg(test)]
@@ -253,6 +252,12 @@ mod tests {
         }
         let (out, worse) = changes(&run(20), &after, 5.0).unwrap();
         assert!(worse && out.contains("FAILS MORE"), "{out}");
+        after.samples.clear();
+        let (out, worse) = changes(&run(20), &after, 5.0).unwrap();
+        assert!(
+            !worse && out.contains("0.0 %, -") && out.contains("not comparable"),
+            "a request that was never drawn has not failed: {out}"
+        );
         let other = results(30, &[("b", 904, &|_| 1)]);
         assert!(changes(&run(20), &other, 5.0).is_err());
     }
@@ -263,7 +268,7 @@ mod tests {
         after.header.answer_comparisons[0].different = 3;
         let (out, worse) = changes(&run(20), &after, 5.0).unwrap();
         assert!(
-            worse && out.contains("After: a FAILED: 3 answers differ"),
+            worse && out.contains("After: a FAILED: 3 slots were skipped that another arm has"),
             "{out}"
         );
         assert!(

@@ -375,6 +375,30 @@ mod tests {
     }
 
     #[test]
+    fn a_damaged_level_of_a_results_file_is_not_drawn() {
+        let part = |level| DatabasePart {
+            name: String::new(),
+            level: Some(level),
+            files: Some(1),
+            bytes: 1 << 20,
+        };
+        let usage = FolderUsage {
+            node: "a".to_owned(),
+            folder: "/data".to_owned(),
+            total: None,
+            file_types: Vec::new(),
+            databases: vec![Database {
+                path: "db".to_owned(),
+                engine: "LevelDB".to_owned(),
+                parts: vec![part(1), part(u64::MAX)],
+                problems: Vec::new(),
+            }],
+            problems: Vec::new(),
+        };
+        assert_eq!(page(&[usage]).len(), 4);
+    }
+
+    #[test]
     fn uncountable_disk_usage_is_unknown_not_zero() {
         let folder = tempfile::tempdir().unwrap();
         (0..600).for_each(|n| fs::write(folder.path().join(n.to_string()), b"x").unwrap());

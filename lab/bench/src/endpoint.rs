@@ -63,15 +63,16 @@ impl Endpoint {
         if authority.as_str().contains('@') {
             return Err("user and password in the address of a node are not supported".to_owned());
         }
+        let uses_tls = scheme == tls;
+        let port = authority.port_u16();
+        if port.is_none() && authority.as_str() != authority.host() {
+            return Err(format!("the address of the node has no valid port; {hint}"));
+        }
         let host = authority
             .host()
             .trim_start_matches('[')
             .trim_end_matches(']')
             .to_owned();
-        let uses_tls = scheme == tls;
-        let port = authority
-            .port_u16()
-            .unwrap_or(if uses_tls { 443 } else { 80 });
         // HTTP requires a path before a query.
         let target = uri.path_and_query().map_or("/", |target| target.as_str());
         let path_and_query = if target.starts_with('/') {
@@ -83,7 +84,7 @@ impl Endpoint {
             scheme,
             uses_tls,
             host,
-            port,
+            port: port.unwrap_or(if uses_tls { 443 } else { 80 }),
             authority: authority.as_str().to_owned(),
             path_and_query,
         })
@@ -183,6 +184,9 @@ mod tests {
             "node:1",
             "ftp://node",
             "http://me:secret@node",
+            "http://node:99999",
+            "http://[::1]:x",
+            "http://node:",
             "http://",
             "secret key",
             "127.0.0.1:8899",

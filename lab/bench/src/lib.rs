@@ -40,7 +40,7 @@ use args::{Bench, BenchArgs, Format};
 use results::Results;
 use store::Stored;
 
-/// Returns the text to print, and the exit code, which is 1 if an arm failed.
+/// Returns the text to print, and the exit code, which is 1 after any problem.
 pub fn run(args: &BenchArgs) -> Result<(String, u8)> {
     match &args.command {
         Bench::Encoding(args) => encoding::run(args),

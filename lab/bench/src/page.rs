@@ -12,7 +12,7 @@ use faultline_pages::{
     model::{Block, Caveat, Report, RunCard, Verdict, VerdictKind},
 };
 use faultline_stats::arms::Direction;
-use faultline_text::{count, counted, number};
+use faultline_text::{count, counted};
 use itertools::{Itertools, chain};
 use std::{collections::BTreeSet, path::Path};
 
@@ -57,10 +57,6 @@ pub fn report(results: &Results) -> Report {
     let compared = comparisons(results);
     let header = &results.header;
     let (title, first_title, first_blocks) = first_section(results);
-    let load = match header.rate {
-        None => format!("closed loop, {} at a time", header.workers),
-        Some(rate) => format!("open loop, {} a second", number(rate, 1)),
-    };
     let latencies = vec![
         Block::Table(render::latency_table(results, "latencies", "Latency")),
         Block::Table(render::phase_table(results)),
@@ -94,7 +90,7 @@ pub fn report(results: &Results) -> Report {
     sections.retain(|section| !section.blocks.is_empty());
     Report {
         title: title.to_owned(),
-        subtitle: render::subtitle(results, &load),
+        subtitle: render::subtitle(results),
         verdict: verdict(results, &compared),
         overview: chain!(
             figures::effects(results, &compared),

@@ -175,7 +175,8 @@ impl Plan {
         }
     }
 
-    /// For `--dry-run`: as many requests as there are cases. Without weights, this is one round.
+    /// For `--dry-run`: at most as many requests as there are cases, which is one round without
+    /// weights.
     pub fn first_requests(&self) -> String {
         let request = |scheduled: ScheduledRequest| {
             let case = &self.cases[scheduled.case_index];

@@ -32,8 +32,12 @@ pub fn problems(results: &Results) -> Vec<String> {
             None => String::new(),
             Some(first) => format!("; the first: {first}"),
         };
-        problems
-            .push(format!("{arm} FAILED: {different} answers differ from those of the reference for the same slot{first}"));
+        let what = if arm == results.reference_arm() {
+            "slots were skipped that another arm has"
+        } else {
+            "answers differ from those of the reference for the same slot"
+        };
+        problems.push(format!("{arm} FAILED: {different} {what}{first}"));
     }
     for (index, (case, summary)) in results.summaries().enumerate() {
         if summary.successes == 0 && !summary.failures.is_empty() {
@@ -99,8 +103,16 @@ pub fn text(results: &Results) -> String {
     out + &lines(&problems(results))
 }
 
-pub fn subtitle(results: &Results, load: &str) -> String {
+pub fn subtitle(results: &Results) -> String {
     let header = &results.header;
+    let load = match header.rate {
+        None => format!("closed loop, {} at a time", header.workers),
+        Some(rate) => format!(
+            "open loop, {} a second, up to {} at a time",
+            number(rate, 1),
+            header.workers
+        ),
+    };
     format!(
         "{} on {}: {} in {}, {load}",
         header.nodes.join(" and "),
@@ -112,17 +124,9 @@ pub fn subtitle(results: &Results, load: &str) -> String {
 
 fn run_summary(results: &Results) -> String {
     let header = &results.header;
-    let load = match header.rate {
-        None => format!("closed loop, {} at a time", header.workers),
-        Some(rate) => format!(
-            "open loop, {} a second, up to {} at a time",
-            number(rate, 1),
-            header.workers
-        ),
-    };
     let mut out = format!(
         "{}, in random order with seed {}, after {} of warm-up\n{}",
-        subtitle(results, &load),
+        subtitle(results),
         header.seed,
         counted(header.warm_up as f64, "round"),
         lines(&header.notes)
@@ -354,11 +358,8 @@ pub fn settings_blocks(results: &Results) -> Vec<Block> {
         ("rounds of warm-up", header.warm_up.to_string()),
     ];
     if !header.refusals.is_empty() {
-        let mut refusals = header
-            .refusals
-            .iter()
-            .map(|(kind, times)| format!("{times} {kind}"));
-        rows.push(("refused by nodes", refusals.join(", ")));
+        let refusals = format_counts(&header.refusals).join(", ");
+        rows.push(("refused by nodes", refusals));
     }
     if let Some(ns) = header.tool_cpu_per_request_ns {
         rows.push(("this tool's CPU time per request", format_ms(ns)));

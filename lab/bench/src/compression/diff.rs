@@ -61,7 +61,7 @@ pub fn changes(before: &Outcome, after: &Outcome, margin: f64) -> Result<(String
         });
     let (rows, are_worse): (Vec<_>, Vec<bool>) = rows.unzip();
     let mut out = format!(
-        "WORSE or better: the whole {} of the change is above +{margin} % or below -{margin} %. Times to fetch are not compared\n",
+        "WORSE or better: the whole {} of the change is above +{margin} % or below -{margin} %. Bundles and times to fetch are not compared\n",
         interval_label(comparisons)
     );
     out += &table(

@@ -108,7 +108,7 @@ fn fetch_column(
     let records = extra_seconds_per_record.len() as f64;
     let at_steps = |seconds: &[f64]| steps.iter().map(|step| seconds[step - 1]).collect();
     FetchColumn {
-        latency_ms: latency.as_secs_f64() * 1e3,
+        latency_ms: latency.as_nanos() as f64 / 1e6,
         uncompressed_seconds: at_steps(&plain_seconds),
         compressed_seconds: at_steps(&compressed_seconds),
         uncompressed_bytes: plain[0].bytes,

@@ -77,22 +77,31 @@ pub fn read(args: &CompressionArgs) -> Result<Records> {
     Ok(records)
 }
 
-pub fn dry_run(args: &CompressionArgs) -> String {
+pub fn dry_run(args: &CompressionArgs) -> Result<String> {
     let Some(url) = &args.url else {
-        return format!("no request; records from {}\n", path_list(&args.files));
+        return Ok(format!(
+            "no request; records from {}\n",
+            path_list(&args.files)
+        ));
     };
-    let node = Endpoint::parse(url).map_or_else(|error| error, |node| node.redacted_url());
+    let node = Endpoint::parse(url).map_err(UsageError)?.redacted_url();
+    let block = |options| json!({"method": "getBlock", "params": ["SLOT", options]}).to_string();
+    let accounts = |addresses: Value| {
+        let params = json!([addresses, request_options(RecordKind::Accounts)]);
+        json!({"method": "getMultipleAccounts", "params": params}).to_string()
+    };
     let request = match args.kind {
-        RecordKind::Accounts if !args.accounts.is_empty() => {
-            json!({"method": "getMultipleAccounts", "params": [args.accounts, request_options(RecordKind::Accounts)]})
+        RecordKind::Accounts if args.accounts.is_empty() => {
+            block(address_options()) + "\n" + &accounts(json!(["ADDRESS"]))
         }
-        kind => json!({"method": "getBlock", "params": ["SLOT", request_options(kind)]}),
+        RecordKind::Accounts => accounts(json!(args.accounts)),
+        kind => block(request_options(kind)),
     };
-    format!(
+    Ok(format!(
         "{node}: one at a time, {} apart, until there are {} records\n{request}\n",
         faultline_text::duration(args.pace),
         wanted_count(args)
-    )
+    ))
 }
 
 /// Writes a line of base64 for each record, as `--files` reads it.
@@ -144,7 +153,7 @@ fn read_files(paths: &[PathBuf], max_count: usize) -> Result<Records> {
                     })?,
                 );
             }
-        } else {
+        } else if remaining > 0 {
             all.push(fs::read(path).at(path)?);
         }
         ensure_fits(&all)?;
@@ -173,6 +182,12 @@ fn request_options(kind: RecordKind) -> Value {
             "rewards": false, "commitment": "finalized",
         }),
     }
+}
+
+/// Of blocks from which only the addresses of accounts are read.
+fn address_options() -> Value {
+    json!({"encoding": "json", "transactionDetails": "accounts", "maxSupportedTransactionVersion": 0,
+        "rewards": false, "commitment": "finalized"})
 }
 
 /// `T` depends on the requested `transactionDetails`.
@@ -292,7 +307,7 @@ impl NodeReader<'_> {
             let mut note = format!("{blocks}, slots {oldest} to {newest}");
             if skipped > 0 {
                 note += &format!(
-                    ", without {} that have no block",
+                    ", without {} whose block is missing",
                     counted(skipped as f64, "slot")
                 );
             }
@@ -304,11 +319,9 @@ impl NodeReader<'_> {
     fn read_accounts(&mut self) -> Result<()> {
         let mut keys: BTreeSet<String> = self.args.accounts.iter().cloned().collect();
         if keys.is_empty() {
-            let request_options = json!({"encoding": "json", "transactionDetails": "accounts", "maxSupportedTransactionVersion": 0,
-                "rewards": false, "commitment": "finalized"});
             self.visit_slots(|reader, slot| {
                 let block = reader
-                    .request::<Block<AccountKeys>>("getBlock", &json!([slot, request_options]));
+                    .request::<Block<AccountKeys>>("getBlock", &json!([slot, address_options()]));
                 if let Some(block) = existing_block(block)? {
                     for transaction in block.transactions {
                         let account_keys = transaction.transaction.account_keys;
@@ -444,6 +457,16 @@ mod tests {
             read_files(std::slice::from_ref(&path), 1).unwrap().all,
             records[..1]
         );
+        let single = folder.path().join("single");
+        fs::write(&single, b"one").unwrap();
+        assert_eq!(
+            read_files(&[single.clone(), single.clone()], 1)
+                .unwrap()
+                .all,
+            [b"one"],
+            "files beyond the maximum are not read"
+        );
+        fs::remove_file(single).unwrap();
         let many = folder.path().join("many");
         fs::create_dir(&many).unwrap();
         for (name, record) in ["c", "a", "b"].iter().zip(&records) {

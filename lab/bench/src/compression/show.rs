@@ -24,29 +24,13 @@ fn text(outcome: &Outcome) -> String {
     let mut out = study_text(outcome) + &summary(outcome);
     out += "\nEvery codec and size class: mean bytes, percent saved with its 95 % interval, million bytes per second of CPU\n";
     out += &plain_table(&class_table(outcome));
+    let with_note =
+        |table: Table| format!("\n{}. {}\n{}", table.title, table.note, plain_table(&table));
     if !outcome.bundles.is_empty() {
-        out += &format!(
-            "\nBundles of records below {} bytes: percent saved of the records' bytes, and of all bytes if each message adds {} bytes of header \
-             and {} of ACK\n",
-            count(outcome.bundle_below),
-            outcome.overhead.header,
-            outcome.overhead.ack
-        );
-        out += &plain_table(&bundle_table(outcome));
-        out += "overhead saved: bytes of headers and ACKs that a blob avoids; saved of all: percent of all bytes, with headers and ACKs; alone: \
-                the same if each record is sent alone\n";
+        out += &with_note(bundle_table(outcome));
     }
     if let Some(fetch) = &outcome.fetch {
-        out += &format!(
-            "\nFetching {} records with {}: {} requests in flight, bandwidth {}, mean of {} times in random order; latency is added to \
-             each answer\n{}",
-            count(fetch.records),
-            fetch.codec,
-            fetch.in_flight,
-            bandwidth(fetch),
-            fetch.repeats,
-            plain_table(&fetch_table(fetch))
-        );
+        out += &with_note(fetch_table(fetch));
     }
     out + &lines(&outcome.problems)
 }

@@ -195,3 +195,28 @@ fn invalid_compression_arguments_are_refused() {
         "{message}"
     );
 }
+
+#[test]
+fn accounts_are_refused_unless_accounts_are_requested() {
+    for (kind, is_valid) in [
+        ("transactions", false),
+        ("blocks", false),
+        ("accounts", true),
+    ] {
+        let args = args(&["--kind", kind, "--accounts", "A,B"]);
+        assert_eq!(validate(&args).is_ok(), is_valid, "{kind}");
+    }
+}
+
+#[test]
+fn a_dry_run_shows_the_requests_that_find_accounts() {
+    let shown = records::dry_run(&args(&["--kind", "accounts"])).unwrap();
+    for part in [r#""transactionDetails":"accounts""#, r#"[["ADDRESS"],"#] {
+        assert!(shown.contains(part), "{shown}");
+    }
+}
+
+#[test]
+fn a_dry_run_refuses_an_invalid_address() {
+    assert!(bench(&["compression", "ftp://node", "--dry-run"]).is_err());
+}

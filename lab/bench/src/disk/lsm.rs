@@ -16,6 +16,7 @@ use std::{
 
 const BLOCK_BYTES: usize = 32 << 10;
 const HEADER_BYTES: usize = 7;
+pub const MAX_LEVELS: u64 = 64;
 const MAX_TABLES: usize = 5_000_000;
 const MAX_EDIT_BYTES: usize = 256 << 20;
 /// Fields with larger numbers are optional. Except 8194 to 8197, they have a length prefix.
@@ -341,7 +342,7 @@ impl<'a> Fields<'a> {
     /// Level, number, size, smallest and largest key, and more, depending on the field.
     fn table(&mut self, field: u64) -> Result<(u64, LevelTable)> {
         let (level, number) = (self.number()?, self.number()?);
-        ensure!(level < 64, "level {level}, which no engine has");
+        ensure!(level < MAX_LEVELS, "level {level}, which no engine has");
         // The index of the folder.
         if field == 102 {
             self.number()?;

@@ -1,4 +1,4 @@
-use super::{Database, DatabasePart, FolderUsage, Space};
+use super::{Database, DatabasePart, FolderUsage, Space, lsm::MAX_LEVELS};
 use faultline_pages::{
     cells::{self, figure, number_cell, text_cell},
     model::{BarSeries, Bars, Block, Cell, Chart, Table},
@@ -199,6 +199,8 @@ fn levels_figure(usages: &[FolderUsage]) -> Option<Block> {
         .iter()
         .flat_map(database_parts)
         .filter_map(|part| part.level)
+        // The results file is not trusted.
+        .filter(|level| *level < MAX_LEVELS)
         .max()?;
     let mut series = Vec::new();
     for usage in usages {

@@ -194,8 +194,8 @@ fn order_effect(arms: &[String], rounds: &[CompleteRound]) -> String {
     )
 }
 
-/// Compares all pairs of nodes on all methods, with simultaneous intervals. Nodes with failed
-/// requests or with answers that differ are left out.
+/// Compares all pairs of nodes on all methods, with simultaneous intervals. Leaves out nodes with
+/// failed requests of a method, and nodes whose answers to any method differ.
 fn recommend_nodes(results: &Results) -> String {
     let methods = results.request_labels();
     let arms = results.header.arms.len();

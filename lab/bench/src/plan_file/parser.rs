@@ -1,5 +1,6 @@
-//! Parses a plan and reports its mistakes together. Parameters are checked only if arms and values
-//! have no mistake. The number of requests is checked only if the plan has no other mistake.
+//! Parses a plan and reports its mistakes together. Parameters are checked only if the schedule,
+//! arms and values have no mistake. The number of requests is checked only if the plan has no other
+//! mistake.
 
 use crate::{
     answer::{Encoding, Expected},
@@ -281,7 +282,7 @@ fn read_requests(top: &mut Table<'_>, plan: &mut Plan, arms: &[ArmOptions]) {
             return;
         };
         let params = params.unwrap_or_else(|| "[]".to_owned());
-        let cases = cases_of_request(arms, plan.request_labels.len(), &method, &params, check);
+        let cases = cases_of_request(arms, plan, &method, &params, check);
         plan.cases.extend(cases);
         plan.request_labels.push(name);
         is_weighted |= weight.is_some();
@@ -294,7 +295,7 @@ fn read_requests(top: &mut Table<'_>, plan: &mut Plan, arms: &[ArmOptions]) {
 
 fn cases_of_request(
     arms: &[ArmOptions],
-    request_index: usize,
+    plan: &Plan,
     method: &str,
     params: &str,
     check: AnswerCheck,
@@ -306,7 +307,7 @@ fn cases_of_request(
         let filled = params.replace(&placeholder, &json_escaped(encoding));
         Case {
             arm_index: index,
-            request_index,
+            request_index: plan.request_labels.len(),
             connection_index: index,
             call: format!(r#""method":"{}","params":{filled}"#, json_escaped(method)),
             random_range: None,
@@ -316,7 +317,7 @@ fn cases_of_request(
                 AnswerCheck::Any => Expected::for_method(method, false),
                 AnswerCheck::Account => Expected::Account(
                     Encoding::named(encoding)
-                        .or_else(|| encoding_option(params))
+                        .or_else(|| encoding_option(params, &plan.placeholders))
                         .unwrap_or(Encoding::Base64),
                 ),
             },
@@ -325,8 +326,10 @@ fn cases_of_request(
     arms.iter().enumerate().map(case).collect()
 }
 
-fn encoding_option(params: &str) -> Option<Encoding> {
-    let params: Json = serde_json::from_str(params).ok()?;
+/// Fills the placeholders, because JSON has no unquoted ones.
+fn encoding_option(params: &str, placeholders: &[Placeholder]) -> Option<Encoding> {
+    let filled = values::fill_placeholders(params, placeholders, |_, known| known.first_text());
+    let params: Json = serde_json::from_str(&filled).ok()?;
     params
         .as_array()?
         .iter()

@@ -113,6 +113,14 @@ fn requests_are_drawn_by_weight_with_equal_values_across_arms() {
 }
 
 #[test]
+fn the_encoding_of_an_account_is_known_next_to_an_unquoted_placeholder() {
+    let account = r#"{"encoding": "base64+zstd"}"#;
+    let with_slot = r#"{"encoding": "base64+zstd", "minContextSlot": {slot}}"#;
+    let plan = plan(&MIX.replace(account, with_slot));
+    assert_eq!(plan.cases[4].expected, Expected::Account(Encoding::Zstd));
+}
+
+#[test]
 fn without_weights_each_round_contains_every_request() {
     let plan = plan(
         &MIX.replace("weight = 3\n", "")

@@ -246,7 +246,7 @@ impl ResultsWriter {
         let option_and_path = option_and_path(&self.path);
         match written {
             Err(error) if !self.is_failing => say(&format!(
-                "{option_and_path}: {}; what is measured stays in memory, and writing is tried again each second",
+                "{option_and_path}: {}; what is measured stays in memory, and writing is tried again each second until the run ends",
                 error_text(error)
             )),
             Ok(()) if self.is_failing => say(&format!(

@@ -58,7 +58,7 @@ impl LinkShape {
 
 impl fmt::Display for LinkShape {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "+{} ms", self.added_rtt.as_secs_f64() * 1e3)?;
+        write!(f, "+{} ms", self.added_rtt.as_nanos() as f64 / 1e6)?;
         self.bits_per_second
             .map_or(Ok(()), |rate| write!(f, " {} Mbit/s", rate / 1e6))
     }
@@ -265,6 +265,7 @@ mod tests {
             })
         };
         assert_eq!(read("30ms"), Some((30, None, "+30 ms".to_owned())));
+        assert_eq!(read("1001ms"), Some((1001, None, "+1001 ms".to_owned())));
         assert_eq!(
             read("0ms@0.5Mbit"),
             Some((0, Some(5e5), "+0 ms 0.5 Mbit/s".to_owned()))

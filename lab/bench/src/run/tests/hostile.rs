@@ -9,7 +9,7 @@ use super::{
     plan_of,
     server::{good, http},
 };
-use crate::{endpoint::Endpoint, plan::Plan, protocol::Protocol};
+use crate::{endpoint::Endpoint, failure::Failure, plan::Plan, protocol::Protocol};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use ring::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
 use std::{
@@ -363,6 +363,23 @@ fn over_http_2_any_node_misbehaviour_fails_only_that_request() {
 #[test]
 fn over_websocket_any_node_misbehaviour_fails_only_that_request() {
     what_came(Protocol::WebSocket);
+}
+
+#[test]
+fn a_node_that_closes_instead_of_upgrading_closed_the_connection() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    thread::spawn(move || head(&mut listener.accept().unwrap().0).unwrap());
+    let endpoint = Endpoint::parse_websocket(&format!("ws://{address}")).unwrap();
+    let mut plan = plan_of(endpoint, 1, 1, None).as_ref().clone();
+    plan.connections[0].protocol = Protocol::WebSocket;
+    let engine = Engine::new(&plan, None).unwrap();
+    let tls = engine.tls.as_ref();
+    let connection = engine.run_preparation(async {
+        let limit = Duration::from_secs(5);
+        Ok(crate::connection::WebSocket::open(&plan.connections[0], tls, 1, limit).await)
+    });
+    assert_eq!(connection.unwrap().err(), Some(Failure::Closed));
 }
 
 #[test]
