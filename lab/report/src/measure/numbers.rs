@@ -245,24 +245,24 @@ fn replay_ms(recording: &Run, window: Span) -> Vec<Option<f64>> {
 
 /// The log has counts by slot, but only a total of the time in the cache.
 fn offline_replay_cache(recording: &Run) -> CacheNumbers {
-    let slots = &recording.offline_replay.slots;
+    let replay = &recording.offline_replay;
+    let slots = &replay.slots;
     let column = |count: fn(&OfflineReplaySlot) -> Option<u64>| {
         let counts = slots.iter().map(|slot| Some(count(slot)? as f64));
         summary(&counts.collect_vec())
     };
-    let time = recording
-        .offline_replay
-        .program_cache_us
-        .map(|us| us as f64);
+    let time = replay.program_cache_us.map(|us| us as f64);
+    // The total includes slots that were not read.
+    let timed_slots = slots.len() + replay.left_out;
     CacheNumbers {
         misses: column(|slot| slot.misses),
         evictions: column(|slot| slot.evictions),
         reloads: column(|slot| slot.reloads),
         insertions: column(|slot| slot.insertions),
         time_us: Summary {
-            n: if time.is_some() { slots.len() } else { 0 },
+            n: if time.is_some() { timed_slots } else { 0 },
             sum: time.unwrap_or_default(),
-            mean: time.map(|us| us / slots.len().max(1) as f64),
+            mean: time.map(|us| us / timed_slots.max(1) as f64),
             ..Summary::default()
         },
         ..CacheNumbers::default()
@@ -378,6 +378,21 @@ fn use_of_pool(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::run::OfflineReplay;
+
+    #[test]
+    fn the_mean_cache_time_of_an_offline_replay_is_over_all_slots() {
+        let recording = Run {
+            offline_replay: OfflineReplay {
+                slots: vec![OfflineReplaySlot::default(); 2],
+                program_cache_us: Some(60),
+                left_out: 1,
+            },
+            ..Run::default()
+        };
+        let time = offline_replay_cache(&recording).time_us;
+        assert_eq!((time.n, time.mean), (3, Some(20.0)));
+    }
 
     #[test]
     fn a_root_without_a_prune_has_no_prune_time() {
