@@ -216,10 +216,12 @@ point!(
 
 impl Run {
     pub fn phase_rules(&self, tick: &Tick) -> Rules {
-        self.sessions
-            .iter()
-            .find(|session| session.id == tick.session)
+        self.session(tick.session)
             .map_or_else(Rules::default, |session| session.phase_rules)
+    }
+
+    pub fn session(&self, id: i64) -> Option<&Session> {
+        self.sessions.iter().find(|session| session.id == id)
     }
 
     pub fn is_offline_replay(&self) -> bool {
@@ -323,13 +325,6 @@ impl Run {
         match common {
             0 => self.points.replay.is_empty() || theirs.is_empty(),
             _ => 2 * equal > common,
-        }
-    }
-
-    pub fn interval_seconds(&self) -> f64 {
-        match self.sessions.first() {
-            Some(session) if session.interval_seconds > 0.0 => session.interval_seconds,
-            _ => 1.0,
         }
     }
 }

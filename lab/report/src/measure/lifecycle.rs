@@ -138,7 +138,8 @@ fn has_validator(recording: &Run, phases: &[PhaseSpan]) -> bool {
 
 /// The daemon restarted or missed ticks between two ticks.
 pub fn is_gap(recording: &Run, before: &Tick, after: &Tick) -> bool {
-    before.session != after.session || after.at - before.at > max_tick_step(recording)
+    before.session != after.session
+        || after.at - before.at > max_tick_step(recording, before.session)
 }
 
 /// `None` if a process runs at the last tick, or none ever ran.
