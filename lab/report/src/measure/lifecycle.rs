@@ -326,7 +326,10 @@ fn success_without_tip_time(recording: &Run, lifecycle: &Lifecycle) -> Success {
     let catching_up_seconds = lifecycle.time_in(recording, Phase::CatchingUp, Span::ALWAYS);
     let (answer, why) = match lifecycle.first_at_tip {
         _ if lifecycle.end.was_oom_killed => (Some(false), OOM),
-        Some(_) => (None, "it was at the tip only at the last sample"),
+        Some(_) => (
+            None,
+            "it was at the tip, but no recorded time after that counts",
+        ),
         None if catching_up_seconds > CATCH_UP_LIMIT_SECONDS => (
             Some(false),
             "it ran for more than two hours and was never at the tip",

@@ -97,7 +97,7 @@ const HOST_FACTS: [FactRow; 20] = [
     ("Cgroup version", "/host/kernel/cgroup", json_text),
     ("Pressure information", "/host/kernel/pressure", json_text),
     ("Clock source", "/clock/source", json_text),
-    ("Clock synchronised", "/clock/synchronised", json_text),
+    ("Clock synchronized", "/clock/synchronised", json_text),
 ];
 
 const VALIDATOR_FACTS: [FactRow; 10] = [
