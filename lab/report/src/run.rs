@@ -31,8 +31,7 @@ pub struct Run {
     pub labels: Vec<(String, String)>,
     /// `false` while the recording is written, and if it was cut off.
     pub finished: bool,
-    /// The damaged recording from which this one was salvaged. Rows are missing, mainly those newer
-    /// than the last tick.
+    /// The damaged recording from which this one was salvaged. Rows of any time may be missing.
     pub salvaged: Option<String>,
     /// The first tick, or the start of the first session.
     pub origin_unix_ns: i64,

@@ -166,7 +166,7 @@ impl<'f> TableFiles<'f> {
         }
     }
 
-    /// Days since 1970-01-01, by the time of the row, else of its tick.
+    /// Days since 1970-01-01, by the time of the row, else of its tick, else of the run's start.
     pub fn day(&self, row: &Row) -> i64 {
         let Some(dataset) = &self.export.dataset else {
             return 0;

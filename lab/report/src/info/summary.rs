@@ -221,7 +221,7 @@ fn missed_ticks(gaps: &[Gap]) -> Option<String> {
     (!missed.is_empty()).then(|| format!("{ticks} in {gaps}"))
 }
 
-/// A longer step between ticks is a gap, even if no tick was missed.
+/// A step of more than this many intervals is a gap, even if no tick was missed.
 const GAP_INTERVALS: u32 = 3;
 
 #[derive(Debug, PartialEq, Serialize)]

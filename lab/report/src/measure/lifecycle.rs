@@ -320,7 +320,7 @@ fn success(recording: &Run, lifecycle: &Lifecycle) -> Success {
     }
 }
 
-/// For a run that was never at the tip, or only at its last tick.
+/// For a run without time that counts after it was first at the tip, or that never was there.
 fn success_without_tip_time(recording: &Run, lifecycle: &Lifecycle) -> Success {
     let is_known = lifecycle.phase_by_tick.iter().any(Option::is_some);
     let catching_up_seconds = lifecycle.time_in(recording, Phase::CatchingUp, Span::ALWAYS);
@@ -350,7 +350,7 @@ fn success_without_tip_time(recording: &Run, lifecycle: &Lifecycle) -> Success {
     }
 }
 
-/// Recorded time from `from` to the last tick with a process before a requested stop, including
+/// Recorded time from `from` to the last tick with a process, up to a requested stop. It includes
 /// restarts. `None` if there is none.
 fn tip_time(recording: &Run, lifecycle: &Lifecycle, from: f64) -> Option<TipTime> {
     let experiment = recording.experiment_outcome.as_ref();

@@ -59,7 +59,8 @@ pub struct CacheNumbers {
     pub evictions: Summary,
     pub reloads: Summary,
     pub insertions: Summary,
-    /// Per replayed slot with transactions, summed over threads.
+    /// Per replayed slot with transactions, summed over threads. Only `n`, `sum` and `mean` are set
+    /// for an offline replay, over all slots.
     pub time_us: Summary,
     /// The part of `time_us` that loaded programs.
     pub loading_us: Summary,
@@ -89,7 +90,7 @@ pub struct WindowNumbers {
     pub replay_ms: Vec<Option<f64>>,
     /// Slots that this node produced. No replay time includes them.
     pub own_slots: usize,
-    /// At each tick.
+    /// At each tick of the window.
     pub slots_behind: Vec<Option<f64>>,
 }
 
@@ -287,7 +288,7 @@ pub fn cache_us_by_time(recording: &Run, window: Span) -> impl Iterator<Item = (
 #[derive(Debug)]
 pub struct ThreadPoolUse {
     pub name: String,
-    /// At the end of the window; `None` if the pool no longer exists.
+    /// At the pool's last row in the window; `None` if the pool was gone then.
     pub threads: Option<f64>,
     pub major: Option<f64>,
     pub minor: Option<f64>,
@@ -316,7 +317,7 @@ pub fn thread_pool_use(recording: &Run, window: Span) -> Vec<ThreadPoolUse> {
     pools
 }
 
-/// The first tick with pool data, by counter id. The counters of a later pool began at zero.
+/// The first tick with pool data, by incarnation. The counters of a later pool began at zero.
 fn first_tick_indices(recording: &Run) -> BTreeMap<u64, usize> {
     let mut first_tick_indices = BTreeMap::new();
     for row in recording.thread_pools.iter().flat_map(|pool| &pool.rows) {

@@ -20,6 +20,7 @@ pub struct SystemFacts {
     pub drives: Vec<Value>,
     pub folders: Vec<Value>,
     pub interfaces: Vec<Value>,
+    /// Of all processes, in order.
     pub versions: Vec<String>,
 }
 
