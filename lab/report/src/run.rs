@@ -286,12 +286,9 @@ impl Run {
             session_start(self, own).abs_diff(session_start(other, theirs)) < 1_000_000
         };
         let mut sessions = self.sessions.iter().cartesian_product(&other.sessions);
-        let pids = |recording: &Run| -> Vec<i64> {
-            recording
-                .processes
-                .iter()
-                .map(|process| process.pid)
-                .collect()
+        let pids = |recording: &Run| {
+            let processes = recording.processes.iter();
+            processes.map(|process| process.pid).collect_vec()
         };
         let (own, theirs) = (pids(self), pids(other));
         // On the time axis of `other`.

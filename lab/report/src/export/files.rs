@@ -78,8 +78,10 @@ impl DatasetRun {
             .unwrap_or("unknown".to_owned());
         let started = session.map_or(0, |session| session.started.as_nanos() as i64);
         let first_ns = ticks.first().map_or(started, |tick| tick.unix_ns);
-        let mut named = ["experiment", "arm", "run"].into_iter().filter_map(label);
-        let mut name = named.join("-");
+        let mut name = ["experiment", "arm", "run"]
+            .into_iter()
+            .filter_map(label)
+            .join("-");
         if name.is_empty() {
             name += "run";
         }

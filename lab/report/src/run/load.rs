@@ -374,14 +374,10 @@ fn first_row_ids(processes: &[ProcessRow]) -> HashMap<i64, i64> {
 /// Steps between ticks, and steps that only events report.
 fn clock_steps(time_axis: &TimeAxis, events: &[Event]) -> Vec<ClockStep> {
     let mut steps = time_axis.steps();
-    for &Event {
-        at,
-        ref kind,
-        ref detail,
-    } in events
-    {
-        if kind == "clock_step"
-            && let Some(seconds) = detail["seconds"].as_f64()
+    for event in events {
+        let at = event.at;
+        if event.kind == "clock_step"
+            && let Some(seconds) = event.detail["seconds"].as_f64()
             && !steps
                 .iter()
                 .any(|step| (step.at - at).abs() < MAX_STEP_TO_EVENT_SECONDS)
