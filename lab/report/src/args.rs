@@ -16,7 +16,7 @@ pub struct InfoArgs {
     /// Print everything as JSON, one line per recording.
     #[arg(long)]
     pub json: bool,
-    /// Show the whole manifest of hosts and processes.
+    /// Show the whole manifests of sessions and processes.
     #[arg(long, conflicts_with = "json")]
     pub manifest: bool,
 }
@@ -40,7 +40,7 @@ pub enum Format {
 
 Each table becomes one file. With several recordings, each gets a folder. Times are written twice: as nanoseconds since 1970 \
 (`unix_ns`, `started_unix_ns`) and as a UTC timestamp (`time`, `started_time`). `wide` has one row per sample, with the columns \
-of all sample tables, then `arm`, `run` and the other labels as `label_NAME`.")]
+of the tables that have one row per sample, then `arm`, `run` and the other labels as `label_NAME`.")]
 pub struct ExportArgs {
     /// Recordings.
     #[arg(required = true, value_name = "FILE")]
@@ -90,7 +90,7 @@ pub struct ReportArgs {
     /// Recordings.
     #[arg(required = true, value_name = "RUN")]
     pub runs: Vec<PathBuf>,
-    /// The folder for the report [default: report].
+    /// The folder for the report, or the path of a single page NAME.html [default: report].
     #[arg(long, short, value_name = "DIR")]
     pub out: Option<PathBuf>,
     /// The primary metric [default: replay-p95; rss-mean for a process that is no validator].

@@ -17,6 +17,7 @@ pub use tps::{Second, Tps};
 use crate::run::{Point, Run, Signal, Tick};
 use faultline_recording::ReplaySlotPoint;
 use faultline_stats::rate::{self, Rates, Reading};
+use itertools::Itertools;
 use std::collections::BTreeMap;
 
 /// Seconds since [`Run::origin_unix_ns`].
@@ -74,18 +75,26 @@ pub fn measure(recording: &Run) -> Measured {
 }
 
 pub fn signal_rates(recording: &Run, signal: Signal, window: Span) -> Rates {
-    let readings: Vec<Reading> = recording
+    let ticks = recording
         .ticks
         .iter()
         .zip(recording.signal(signal))
-        .filter(|(tick, _)| window.includes(tick.at))
-        .map(|(tick, total)| Reading {
-            at: tick.at,
-            total: *total,
-            incarnation: counter_incarnation(tick),
-        })
-        .collect();
-    rate::rates(&readings, max_tick_step(recording))
+        .filter(|(tick, _)| window.includes(tick.at));
+    let mut all = Rates::default();
+    for (session, ticks) in &ticks.chunk_by(|(tick, _)| tick.session) {
+        let readings = ticks
+            .map(|(tick, total)| Reading {
+                at: tick.at,
+                total: *total,
+                incarnation: counter_incarnation(tick),
+            })
+            .collect_vec();
+        let rates = rate::rates(&readings, max_tick_step(recording, session));
+        all.per_second.extend(rates.per_second);
+        all.increase += rates.increase;
+        all.seconds += rates.seconds;
+    }
+    all
 }
 
 /// A new process may start new counters. The increase between two sessions is not known.
@@ -93,9 +102,12 @@ fn counter_incarnation(tick: &Tick) -> u64 {
     (tick.session as u64) << 32 | (tick.process.unwrap_or(0) as u64 & 0xffff_ffff)
 }
 
-/// The longest step between readings that is not a gap, in seconds.
-pub(crate) fn max_tick_step(recording: &Run) -> f64 {
-    2.5 * recording.interval_seconds()
+/// The longest step between readings of a session that is not a gap, in seconds.
+pub(crate) fn max_tick_step(recording: &Run, session: i64) -> f64 {
+    match recording.session(session) {
+        Some(session) if session.interval_seconds > 0.0 => 2.5 * session.interval_seconds,
+        _ => 2.5,
+    }
 }
 
 /// Anonymous, file and shared, in bytes.
@@ -213,4 +225,51 @@ pub fn slot_contents(recording: &Run, window: Span) -> SlotContents {
         .filter_map(contents)
         .chain(offline_slots)
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::run::Session;
+
+    #[test]
+    fn a_session_with_a_longer_interval_has_no_gaps() {
+        let session = |id, interval_seconds| Session {
+            id,
+            interval_seconds,
+            ..Session::default()
+        };
+        let tick = |(session, at)| Tick {
+            session,
+            at,
+            process: Some(1),
+            ..Tick::default()
+        };
+        let ticks = [
+            (1, 0.0),
+            (1, 1.0),
+            (1, 11.0),
+            (2, 20.0),
+            (2, 30.0),
+            (2, 40.0),
+        ]
+        .map(tick);
+        let mut signals = vec![Vec::new(); Signal::ALL.len()];
+        signals[Signal::MajorFaults as usize] = ticks.iter().map(|tick| Some(tick.at)).collect();
+        let recording = Run {
+            sessions: vec![session(1, 1.0), session(2, 10.0)],
+            ticks: ticks.to_vec(),
+            signals,
+            ..Run::default()
+        };
+        let rates = signal_rates(&recording, Signal::MajorFaults, Span::ALWAYS);
+        let of_step = [None, Some(1.0), None, None, Some(1.0), Some(1.0)];
+        assert_eq!(
+            (rates.per_second.as_slice(), rates.seconds),
+            (&of_step[..], 21.0)
+        );
+        let gaps = lifecycle::lifecycle(&recording).gaps;
+        let bounds = gaps.iter().map(|gap| (gap.from, gap.to));
+        assert_eq!(bounds.collect_vec(), [(1.0, 11.0), (11.0, 20.0)]);
+    }
 }

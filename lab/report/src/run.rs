@@ -31,8 +31,7 @@ pub struct Run {
     pub labels: Vec<(String, String)>,
     /// `false` while the recording is written, and if it was cut off.
     pub finished: bool,
-    /// The damaged recording from which this one was salvaged. Rows are missing, mainly those newer
-    /// than the last tick.
+    /// The damaged recording from which this one was salvaged. Rows of any time may be missing.
     pub salvaged: Option<String>,
     /// The first tick, or the start of the first session.
     pub origin_unix_ns: i64,
@@ -216,10 +215,12 @@ point!(
 
 impl Run {
     pub fn phase_rules(&self, tick: &Tick) -> Rules {
-        self.sessions
-            .iter()
-            .find(|session| session.id == tick.session)
+        self.session(tick.session)
             .map_or_else(Rules::default, |session| session.phase_rules)
+    }
+
+    pub fn session(&self, id: i64) -> Option<&Session> {
+        self.sessions.iter().find(|session| session.id == id)
     }
 
     pub fn is_offline_replay(&self) -> bool {
@@ -285,12 +286,9 @@ impl Run {
             session_start(self, own).abs_diff(session_start(other, theirs)) < 1_000_000
         };
         let mut sessions = self.sessions.iter().cartesian_product(&other.sessions);
-        let pids = |recording: &Run| -> Vec<i64> {
-            recording
-                .processes
-                .iter()
-                .map(|process| process.pid)
-                .collect()
+        let pids = |recording: &Run| {
+            let processes = recording.processes.iter();
+            processes.map(|process| process.pid).collect_vec()
         };
         let (own, theirs) = (pids(self), pids(other));
         // On the time axis of `other`.
@@ -323,13 +321,6 @@ impl Run {
         match common {
             0 => self.points.replay.is_empty() || theirs.is_empty(),
             _ => 2 * equal > common,
-        }
-    }
-
-    pub fn interval_seconds(&self) -> f64 {
-        match self.sessions.first() {
-            Some(session) if session.interval_seconds > 0.0 => session.interval_seconds,
-            _ => 1.0,
         }
     }
 }

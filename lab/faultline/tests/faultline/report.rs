@@ -728,7 +728,8 @@ fn a_run_given_twice_is_refused() {
         .unwrap_err()
         .to_string();
     assert!(
-        said.contains("arm-512-1.fltl and copy.fltl recorded the same process at the same time"),
+        said.contains("arm-512-1.fltl and ")
+            && said.contains("copy.fltl recorded the same process at the same time"),
         "{said}"
     );
     let names = [

@@ -78,8 +78,10 @@ impl DatasetRun {
             .unwrap_or("unknown".to_owned());
         let started = session.map_or(0, |session| session.started.as_nanos() as i64);
         let first_ns = ticks.first().map_or(started, |tick| tick.unix_ns);
-        let mut named = ["experiment", "arm", "run"].into_iter().filter_map(label);
-        let mut name = named.join("-");
+        let mut name = ["experiment", "arm", "run"]
+            .into_iter()
+            .filter_map(label)
+            .join("-");
         if name.is_empty() {
             name += "run";
         }
@@ -166,7 +168,7 @@ impl<'f> TableFiles<'f> {
         }
     }
 
-    /// Days since 1970-01-01, by the time of the row, else of its tick.
+    /// Days since 1970-01-01, by the time of the row, else of its tick, else of the run's start.
     pub fn day(&self, row: &Row) -> i64 {
         let Some(dataset) = &self.export.dataset else {
             return 0;

@@ -71,8 +71,8 @@ pub fn wide_columns(export: &RecordingExport<'_>) -> Result<Vec<(String, Type)>,
     Ok(all)
 }
 
-/// `arm`, `run` and, as `label_NAME`, the other labels. In a data set only `arm`: folders have the
-/// run, and the table `label` has the others.
+/// `arm`, `run` and, as `label_NAME`, the other labels. In a data set only `arm`: its column `run`
+/// names the recording, and the table `label` has all labels.
 fn labels(export: &RecordingExport<'_>) -> impl Iterator<Item = (String, Cell)> {
     let labels = export.recording.labels().iter();
     let named = ["arm", "run"].map(|wanted| {

@@ -183,12 +183,16 @@ fn missing(summary: &RecordingSummary) -> Vec<String> {
         all.push("a process: none was followed".to_owned());
     }
     let tables = |suffix| {
-        let tables = summary.tables.iter();
-        tables.filter(move |table| table.name.ends_with(suffix))
+        summary
+            .tables
+            .iter()
+            .filter(move |table| table.name.ends_with(suffix))
     };
     let empty = |suffix| {
-        let empty = tables(suffix).filter(|table| table.rows == 0);
-        empty.map(|table| table.name).join(", ")
+        tables(suffix)
+            .filter(|table| table.rows == 0)
+            .map(|table| table.name)
+            .join(", ")
     };
     let (samples, points) = (empty("_sample"), empty("_point"));
     if !samples.is_empty() {
@@ -221,7 +225,7 @@ fn missed_ticks(gaps: &[Gap]) -> Option<String> {
     (!missed.is_empty()).then(|| format!("{ticks} in {gaps}"))
 }
 
-/// A longer step between ticks is a gap, even if no tick was missed.
+/// A step of more than this many intervals is a gap, even if no tick was missed.
 const GAP_INTERVALS: u32 = 3;
 
 #[derive(Debug, PartialEq, Serialize)]
@@ -270,8 +274,7 @@ fn times(ticks: &[TickRow], sessions: &[SessionRow], phases: &[Option<Phase>]) -
             times.gaps.push(gap(None));
             continue;
         }
-        let mut sessions = sessions.iter();
-        let session = sessions.find(|session| session.id == after.session);
+        let session = sessions.iter().find(|session| session.id == after.session);
         let missed = after.number.saturating_sub(before.number).saturating_sub(1);
         if missed > 0 || session.is_some_and(|session| passed > session.interval * GAP_INTERVALS) {
             times.gaps.push(gap(Some(missed)));

@@ -84,9 +84,12 @@ fn write_recording(out: &mut String, summary: &RecordingSummary) {
         ),
     );
     if !summary.labels.is_empty() {
-        let labels = summary.labels.iter();
-        let mut labels = labels.map(|(key, value)| format!("{key}={value}"));
-        write_line(out, "labels", &labels.join(", "));
+        let labels = summary
+            .labels
+            .iter()
+            .map(|(key, value)| format!("{key}={value}"))
+            .join(", ");
+        write_line(out, "labels", &labels);
     }
     for (key, value) in &summary.meta {
         write_line(out, key, value);

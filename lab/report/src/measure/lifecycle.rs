@@ -4,7 +4,7 @@ use super::{
     Span, max_tick_step,
     timeline::{Stall, Timeline, timeline},
 };
-use crate::run::{Run, Signal, Tick};
+use crate::run::{Event, Run, Signal, Tick};
 use faultline_phase::{Phase, TipTime, phase_name};
 use faultline_text::{duration, utc};
 use std::{ops::Range, time::Duration};
@@ -88,7 +88,7 @@ pub fn lifecycle(recording: &Run) -> Lifecycle {
         first_at_tip: tip_tick.and_then(|tick| Some(recording.ticks.get(tick)?.at)),
         near_tip_since: tip_tick.and_then(|tick| near_tip_since(recording, tick)),
         success: Success::default(),
-        end: end(recording, noun),
+        end: end(recording, noun, last_process_end),
         last_process_end,
         run_end,
         restarts: recording.processes.len().saturating_sub(1),
@@ -138,7 +138,8 @@ fn has_validator(recording: &Run, phases: &[PhaseSpan]) -> bool {
 
 /// The daemon restarted or missed ticks between two ticks.
 pub fn is_gap(recording: &Run, before: &Tick, after: &Tick) -> bool {
-    before.session != after.session || after.at - before.at > max_tick_step(recording)
+    before.session != after.session
+        || after.at - before.at > max_tick_step(recording, before.session)
 }
 
 /// `None` if a process runs at the last tick, or none ever ran.
@@ -151,8 +152,7 @@ fn process_and_run_end(recording: &Run) -> Option<(f64, f64)> {
     if is_gap(recording, alive, gone) {
         return Some((alive.at, alive.at));
     }
-    let mut events = recording.events.iter().rev();
-    let event = events.find(|event| {
+    let event = recording.events.iter().rfind(|event| {
         matches!(event.kind.as_str(), "exit" | "oom_kill")
             && event.at > alive.at
             && event.at <= gone.at
@@ -218,21 +218,20 @@ impl Lifecycle {
 }
 
 /// `noun` is `validator` or `process`.
-fn end(recording: &Run, noun: &str) -> End {
-    let last_event = |kind: &str| {
-        let event = recording
-            .events
-            .iter()
-            .rev()
-            .find(|event| event.kind == kind)?;
+fn end(recording: &Run, noun: &str, last_process_end: Option<f64>) -> End {
+    let last_event = |kind: &str, from| {
+        let is_last = |event: &&Event| event.kind == kind && Some(event.at) >= from;
+        let event = recording.events.iter().rfind(is_last)?;
         Some(format!("at {:.0} s: {}", event.at, event.sentence()))
     };
-    let oom_kill = last_event("oom_kill");
+    // Earlier ends are of processes before the last one.
+    let oom_kill = last_event("oom_kill", last_process_end);
     // A recording cannot always distinguish an OOM kill of the validator from one elsewhere on the
     // host.
     let experiment = recording.experiment_outcome.as_ref();
-    let was_oom_killed =
-        experiment.map_or(oom_kill.is_some(), |experiment| experiment.was_oom_killed);
+    let was_oom_killed = experiment.map_or(last_event("oom_kill", None).is_some(), |experiment| {
+        experiment.was_oom_killed
+    });
     let is_running = recording
         .ticks
         .last()
@@ -247,7 +246,7 @@ fn end(recording: &Run, noun: &str) -> End {
     } else if is_running && recording.finished {
         (
             format!("the recording was ended while the {noun} ran"),
-            last_event("daemon_stop"),
+            last_event("daemon_stop", None),
         )
     } else if is_running {
         (
@@ -256,7 +255,7 @@ fn end(recording: &Run, noun: &str) -> End {
         )
     } else if oom_kill.is_some() {
         ("killed by the kernel's OOM killer".to_owned(), oom_kill)
-    } else if let Some(exit) = last_event("exit") {
+    } else if let Some(exit) = last_event("exit", last_process_end) {
         (format!("the {noun} ended"), Some(exit))
     } else if recording.processes.is_empty() {
         ("no process was ever followed".to_owned(), None)
@@ -321,13 +320,16 @@ fn success(recording: &Run, lifecycle: &Lifecycle) -> Success {
     }
 }
 
-/// For a run that was never at the tip, or only at its last tick.
+/// For a run without time that counts after it was first at the tip, or that never was there.
 fn success_without_tip_time(recording: &Run, lifecycle: &Lifecycle) -> Success {
     let is_known = lifecycle.phase_by_tick.iter().any(Option::is_some);
     let catching_up_seconds = lifecycle.time_in(recording, Phase::CatchingUp, Span::ALWAYS);
     let (answer, why) = match lifecycle.first_at_tip {
         _ if lifecycle.end.was_oom_killed => (Some(false), OOM),
-        Some(_) => (None, "it was at the tip only at the last sample"),
+        Some(_) => (
+            None,
+            "it was at the tip, but no recorded time after that counts",
+        ),
         None if catching_up_seconds > CATCH_UP_LIMIT_SECONDS => (
             Some(false),
             "it ran for more than two hours and was never at the tip",
@@ -348,7 +350,7 @@ fn success_without_tip_time(recording: &Run, lifecycle: &Lifecycle) -> Success {
     }
 }
 
-/// Recorded time from `from` to the last tick with a process before a requested stop, including
+/// Recorded time from `from` to the last tick with a process, up to a requested stop. It includes
 /// restarts. `None` if there is none.
 fn tip_time(recording: &Run, lifecycle: &Lifecycle, from: f64) -> Option<TipTime> {
     let experiment = recording.experiment_outcome.as_ref();
@@ -397,7 +399,7 @@ fn stalls_text(recording: &Run, stalls: &[Stall]) -> Option<String> {
 mod tests {
     use crate::{
         measure::lifecycle::lifecycle,
-        run::{ExperimentOutcome, Run, Session, Tick},
+        run::{Event, ExperimentOutcome, Process, Run, Session, Tick},
     };
 
     /// A run that is at the tip for 80 s. Then a stop is requested, and the process ends 20 s
@@ -419,6 +421,28 @@ mod tests {
             experiment_outcome,
             ..Run::default()
         }
+    }
+
+    #[test]
+    fn the_end_is_of_the_last_process() {
+        let mut recording = slow_to_end(None);
+        let event = |at, kind: &str| Event {
+            at,
+            kind: kind.to_owned(),
+            ..Event::default()
+        };
+        recording.events = vec![event(40.0, "oom_kill"), event(100.0, "exit")];
+        let how = |recording: &Run| lifecycle(recording).end.how;
+        assert_eq!(how(&recording), "the validator ended");
+        assert!(lifecycle(&recording).end.was_oom_killed);
+        recording.events.reverse();
+        for event in &mut recording.events {
+            event.at = 140.0 - event.at;
+        }
+        assert_eq!(how(&recording), "killed by the kernel's OOM killer");
+        recording.events.truncate(1);
+        recording.processes = vec![Process::default()];
+        assert_eq!(how(&recording), "the validator was gone");
     }
 
     #[test]

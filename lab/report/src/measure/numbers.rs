@@ -59,7 +59,8 @@ pub struct CacheNumbers {
     pub evictions: Summary,
     pub reloads: Summary,
     pub insertions: Summary,
-    /// Per replayed slot with transactions, summed over threads.
+    /// Per replayed slot with transactions, summed over threads. Only `n`, `sum` and `mean` are set
+    /// for an offline replay, over all slots.
     pub time_us: Summary,
     /// The part of `time_us` that loaded programs.
     pub loading_us: Summary,
@@ -89,7 +90,7 @@ pub struct WindowNumbers {
     pub replay_ms: Vec<Option<f64>>,
     /// Slots that this node produced. No replay time includes them.
     pub own_slots: usize,
-    /// At each tick.
+    /// At each tick of the window.
     pub slots_behind: Vec<Option<f64>>,
 }
 
@@ -245,24 +246,24 @@ fn replay_ms(recording: &Run, window: Span) -> Vec<Option<f64>> {
 
 /// The log has counts by slot, but only a total of the time in the cache.
 fn offline_replay_cache(recording: &Run) -> CacheNumbers {
-    let slots = &recording.offline_replay.slots;
+    let replay = &recording.offline_replay;
+    let slots = &replay.slots;
     let column = |count: fn(&OfflineReplaySlot) -> Option<u64>| {
         let counts = slots.iter().map(|slot| Some(count(slot)? as f64));
         summary(&counts.collect_vec())
     };
-    let time = recording
-        .offline_replay
-        .program_cache_us
-        .map(|us| us as f64);
+    let time = replay.program_cache_us.map(|us| us as f64);
+    // The total includes slots that were not read.
+    let timed_slots = slots.len() + replay.left_out;
     CacheNumbers {
         misses: column(|slot| slot.misses),
         evictions: column(|slot| slot.evictions),
         reloads: column(|slot| slot.reloads),
         insertions: column(|slot| slot.insertions),
         time_us: Summary {
-            n: if time.is_some() { slots.len() } else { 0 },
+            n: if time.is_some() { timed_slots } else { 0 },
             sum: time.unwrap_or_default(),
-            mean: time.map(|us| us / slots.len().max(1) as f64),
+            mean: time.map(|us| us / timed_slots.max(1) as f64),
             ..Summary::default()
         },
         ..CacheNumbers::default()
@@ -287,7 +288,7 @@ pub fn cache_us_by_time(recording: &Run, window: Span) -> impl Iterator<Item = (
 #[derive(Debug)]
 pub struct ThreadPoolUse {
     pub name: String,
-    /// At the end of the window; `None` if the pool no longer exists.
+    /// At the pool's last row in the window; `None` if the pool was gone then.
     pub threads: Option<f64>,
     pub major: Option<f64>,
     pub minor: Option<f64>,
@@ -316,7 +317,7 @@ pub fn thread_pool_use(recording: &Run, window: Span) -> Vec<ThreadPoolUse> {
     pools
 }
 
-/// The first tick with pool data, by counter id. The counters of a later pool began at zero.
+/// The first tick with pool data, by incarnation. The counters of a later pool began at zero.
 fn first_tick_indices(recording: &Run) -> BTreeMap<u64, usize> {
     let mut first_tick_indices = BTreeMap::new();
     for row in recording.thread_pools.iter().flat_map(|pool| &pool.rows) {
@@ -378,6 +379,21 @@ fn use_of_pool(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::run::OfflineReplay;
+
+    #[test]
+    fn the_mean_cache_time_of_an_offline_replay_is_over_all_slots() {
+        let recording = Run {
+            offline_replay: OfflineReplay {
+                slots: vec![OfflineReplaySlot::default(); 2],
+                program_cache_us: Some(60),
+                left_out: 1,
+            },
+            ..Run::default()
+        };
+        let time = offline_replay_cache(&recording).time_us;
+        assert_eq!((time.n, time.mean), (3, Some(20.0)));
+    }
 
     #[test]
     fn a_root_without_a_prune_has_no_prune_time() {

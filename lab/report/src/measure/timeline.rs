@@ -136,8 +136,8 @@ fn track_session(
             tracker.begin_process();
         }
         process = tick.process;
-        // The tracker cannot measure this slot time again. The daemon derived it from data before
-        // the first tick, or without a tip from the health, which is not recorded.
+        // The tracker cannot measure this slot time again. The daemon used data before the first
+        // tick, or the slots of a healthy validator without a tip. Health is not recorded.
         if let Some(slot_time) = recording.recorded_slot_times.get(&index)
             && (index == start || evidence.tip.is_none())
         {

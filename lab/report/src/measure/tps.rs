@@ -30,7 +30,8 @@ pub struct Second {
     pub unix: i64,
     /// `None` without data.
     pub transactions: Option<u64>,
-    /// A slot that is replayed again may add none to `transactions`.
+    /// Whether transactions were executed. Those of a slot that is replayed again may add none to
+    /// `transactions`.
     pub had_execution: bool,
 }
 
@@ -146,7 +147,8 @@ fn second_of(recording: &Run, at: f64) -> i64 {
     recording.unix_ns(at).div_euclid(SECOND_NS)
 }
 
-/// For each process, its first Unix second, and the first second of the next process.
+/// For each process, its first Unix second, and that of the next process. The first begins and the
+/// last ends without a bound.
 fn process_spans(recording: &Run) -> Vec<(i64, i64)> {
     let later = recording.processes.iter().skip(1);
     let starts = later.map(|process| second_of(recording, process.first_seen_at));

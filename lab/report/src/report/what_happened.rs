@@ -110,7 +110,12 @@ fn end_sentence(run: &MeasuredRun) -> String {
     );
     // The run ends with its last process. The recording may continue.
     let after_end = run.recording.end_seconds() - lifecycle.run_end;
-    if lifecycle.last_process_end.is_some() && after_end > 2.0 * run.recording.interval_seconds() {
+    let interval = run
+        .recording
+        .sessions
+        .last()
+        .map_or(1.0, |session| session.interval_seconds);
+    if lifecycle.last_process_end.is_some() && after_end > 2.0 * interval {
         sentences.push_str(&format!(
             " The recording continued for {}; that time is drawn but not counted.",
             duration_f64(after_end)

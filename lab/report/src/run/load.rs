@@ -219,8 +219,8 @@ impl<'r> Loader<'r> {
             .into_iter()
             .peekable();
         let mut changes = self.recording.series_of(&BINDING)?.into_iter().peekable();
-        let mut paths: BTreeMap<String, String> = BTreeMap::new();
-        let mut binds: BTreeMap<String, bool> = BTreeMap::new();
+        let mut paths = BTreeMap::new();
+        let mut binds = BTreeMap::new();
         let mut counts: BTreeMap<(String, String), u32> = BTreeMap::new();
         for tick in &self.ticks {
             while let Some(row) = info.next_if(|row| row.tick <= tick.id) {
@@ -228,10 +228,13 @@ impl<'r> Loader<'r> {
                     paths.insert(label(&row, "level"), label(&row, "path"));
                 }
             }
+            // A row is valid only within its session and process.
+            let process = (tick.session, tick.process);
             while let Some(change) = changes.next_if(|change| change.tick <= tick.id) {
-                binds.insert(label(&change, "level"), change.value == Some(1.0));
+                let is_binding = change.value == Some(1.0);
+                binds.insert(label(&change, "level"), (is_binding, process));
             }
-            if let Some((level, _)) = binds.iter().find(|(_, binds)| **binds) {
+            if let Some((level, _)) = binds.iter().find(|(_, binds)| **binds == (true, process)) {
                 let path = paths.get(level).cloned().unwrap_or_default();
                 *counts.entry((level.clone(), path)).or_default() += 1;
             }
@@ -283,10 +286,12 @@ impl<'r> Loader<'r> {
         changes.sort_by_key(|row| row.tick);
         let (mut changes, mut active) = (changes.into_iter().peekable(), BTreeMap::new());
         let is_suspended = self.ticks.iter().map(|tick| {
+            let process = (tick.session, tick.process);
             while let Some(change) = changes.next_if(|change| change.tick <= tick.id) {
-                active.insert((change.metric, change.labels), change.value == Some(1.0));
+                let is_active = change.value == Some(1.0);
+                active.insert((change.metric, change.labels), (is_active, process));
             }
-            active.values().any(|active| *active)
+            active.values().any(|active| *active == (true, process))
         });
         Ok(is_suspended.collect())
     }
@@ -369,14 +374,10 @@ fn first_row_ids(processes: &[ProcessRow]) -> HashMap<i64, i64> {
 /// Steps between ticks, and steps that only events report.
 fn clock_steps(time_axis: &TimeAxis, events: &[Event]) -> Vec<ClockStep> {
     let mut steps = time_axis.steps();
-    for &Event {
-        at,
-        ref kind,
-        ref detail,
-    } in events
-    {
-        if kind == "clock_step"
-            && let Some(seconds) = detail["seconds"].as_f64()
+    for event in events {
+        let at = event.at;
+        if event.kind == "clock_step"
+            && let Some(seconds) = event.detail["seconds"].as_f64()
             && !steps
                 .iter()
                 .any(|step| (step.at - at).abs() < MAX_STEP_TO_EVENT_SECONDS)
@@ -414,6 +415,62 @@ fn label(row: &SeriesRow, name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use faultline_metrics::{Batch, Reading, Source, Stamp, Tick as RecordedTick};
+    use faultline_recording::{NewProcess, NewRecording, NewSession, Writer};
+
+    #[test]
+    fn series_of_an_earlier_process_do_not_last_into_the_next() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("run.fltl");
+        let stamp = |second| Stamp {
+            uptime: Duration::from_secs(second),
+            unix: Duration::from_secs(1_790_000_000 + second),
+        };
+        let session = NewSession {
+            started: stamp(0),
+            interval: Duration::from_secs(1),
+            version: "0.1.0".to_owned(),
+            manifest: Value::Null,
+        };
+        let labels = Vec::new();
+        let mut writer = Writer::create(&path, &NewRecording { labels, session }).unwrap();
+        for second in 0..4 {
+            if second % 2 == 0 {
+                let process = NewProcess {
+                    pid: second as u32 + 1,
+                    started_unix: None,
+                    seen: stamp(second),
+                    manifest: Value::Null,
+                };
+                writer.begin_process(&process).unwrap();
+            }
+            let of_first = [
+                Reading::flag(&BINDING, ["0".into()], true),
+                Reading::flag(&FROZEN, [], true),
+            ];
+            let readings = match second {
+                0 | 1 => of_first.to_vec(),
+                _ => vec![Reading::flag(&BINDING, ["machine".into()], true)],
+            };
+            let batch = Batch {
+                readings,
+                up: true,
+                ..Batch::empty(Source::Conclusions, stamp(second))
+            };
+            let tick = RecordedTick {
+                number: second + 1,
+                at: stamp(second),
+                batches: vec![Arc::new(batch)],
+            };
+            writer.tick(&tick).unwrap();
+        }
+        writer.commit().unwrap();
+        let run = load(&path).unwrap();
+        let levels = run.binding_levels.iter();
+        let shares = levels.map(|level| (level.level.as_str(), level.share));
+        assert_eq!(shares.collect_vec(), [("0", 0.5), ("machine", 0.5)]);
+        assert_eq!(run.is_suspended, [true, true, false, false]);
+    }
 
     #[test]
     fn a_process_without_start_time_is_listed_once_over_sessions() {

@@ -20,6 +20,7 @@ pub struct SystemFacts {
     pub drives: Vec<Value>,
     pub folders: Vec<Value>,
     pub interfaces: Vec<Value>,
+    /// Of all processes, in order.
     pub versions: Vec<String>,
 }
 
@@ -97,7 +98,7 @@ const HOST_FACTS: [FactRow; 20] = [
     ("Cgroup version", "/host/kernel/cgroup", json_text),
     ("Pressure information", "/host/kernel/pressure", json_text),
     ("Clock source", "/clock/source", json_text),
-    ("Clock synchronised", "/clock/synchronised", json_text),
+    ("Clock synchronized", "/clock/synchronised", json_text),
 ];
 
 const VALIDATOR_FACTS: [FactRow; 10] = [
