@@ -8,8 +8,8 @@ use faultline_common::clock::from_nanoseconds;
 use faultline_recording::Progress;
 use std::{mem, time::Duration};
 
-/// A first transaction reported later has a wrong time: the validator pushes metrics every ten
-/// seconds.
+/// A first transaction older than this at the previous sample has a wrong time: the validator pushes
+/// metrics every ten seconds.
 const MAX_FIRST_TRANSACTION_AGE: Duration = Duration::from_secs(60);
 /// Without a new sample of the recorder for this time and for `STALE_INTERVALS`, rules about
 /// missing progress do not apply: a busy disk can delay the recorder.
@@ -73,7 +73,7 @@ impl Watch {
     pub fn sample(&mut self, now: Timestamp, progress: Option<&Progress>) -> Option<Outcome> {
         let last_sampled_at = mem::replace(&mut self.sampled_at, now.uptime);
         if let Some(progress) = progress {
-            self.update(now, progress);
+            self.update(now, last_sampled_at, progress);
         }
         // Only the time between two samples is a delay: a run that is over may have to wait for
         // concurrent runs, and then no sample follows.
@@ -94,13 +94,14 @@ impl Watch {
         (self.end_delay > max_delay).then_some(self.end_delay)
     }
 
-    fn update(&mut self, now: Timestamp, progress: &Progress) {
+    fn update(&mut self, now: Timestamp, last_sampled_at: Duration, progress: &Progress) {
         if let (None, Some(unix_ns)) = (
             self.first_transaction_at,
             progress.first_transaction_unix_ns,
         ) {
             let age = from_nanoseconds(now.unix_ns.saturating_sub(unix_ns));
-            let age = if age > MAX_FIRST_TRANSACTION_AGE {
+            let since_last_sample = now.uptime.saturating_sub(last_sampled_at);
+            let age = if age > MAX_FIRST_TRANSACTION_AGE + since_last_sample {
                 Duration::ZERO
             } else {
                 age
