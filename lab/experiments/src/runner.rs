@@ -321,6 +321,8 @@ impl<'w> Runner<'w> {
                     ..Ending::new(Outcome::runner_killed())
                 }),
             })?;
+            // It may have executed until now.
+            self.last_run_ended = Some(self.system.now().uptime);
         }
         Ok(())
     }
