@@ -222,6 +222,17 @@ fn only_a_confirmed_size_that_does_not_grow_is_evidence() {
     assert_eq!((low, high, proven.proven_bytes / GIB), (422, 424, 424));
     assert_eq!(proven.measured, "2027-01-15");
     assert!(of(answer(found())).is_err_and(|why| why.contains("still grew")));
+    let mut repeated = experiment(folder.path(), 0, Some(settled.clone()));
+    repeated.journal_state.add(JournalLine {
+        unix_ns: 0,
+        entry: Entry::Void {
+            run: 1,
+            attempt: 2,
+            why: String::new(),
+        },
+    });
+    let evidence = ram_evidence(&searches(&repeated, &[]));
+    assert!(evidence.is_err_and(|why| why.contains("no result that counts")));
     let noisy = SearchAnswer {
         outcome: SearchOutcome::Noisy,
         ..settled
