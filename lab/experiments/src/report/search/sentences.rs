@@ -194,12 +194,16 @@ impl SearchReport<'_> {
 
     fn growth_paragraph(&self, answer: &SearchAnswer) -> Option<String> {
         let horizon = duration(self.rules.horizon);
+        let headroom = match answer.outcome {
+            SearchOutcome::NeverFailed { .. } => "the smallest headroom that was tried",
+            _ => "the headroom at the upper end of the interval",
+        };
         match answer.is_stable {
             None => Some("There is too little data to say whether memory that cannot be reclaimed grows.".to_owned()),
             Some(true) => answer.sufficient_sizes.first().map(|sufficient| {
                 format!(
                     "Memory that cannot be reclaimed is stable: at its present growth it rises by less than 5 % in {horizon}. With \
-                     the headroom at the upper end of the interval, {} is enough for that long.",
+                     {headroom}, {} is enough for that long.",
                     size_text(sufficient.bytes)
                 )
             }),
@@ -215,7 +219,7 @@ impl SearchReport<'_> {
                 let enough = if sizes.is_empty() {
                     sizes
                 } else {
-                    format!(" If this growth continues, then with the headroom at the upper end of the interval, these sizes are enough: {sizes}.")
+                    format!(" If this growth continues, then with {headroom}, these sizes are enough: {sizes}.")
                 };
                 Some(format!("Memory that cannot be reclaimed is not stable: it grows by more than 5 % in {horizon}.{enough}"))
             }

@@ -293,6 +293,24 @@ fn any_search_outcome_is_reported_as_one_sentence() {
 }
 
 #[test]
+fn sizes_of_a_search_without_failure_name_the_smallest_headroom() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for is_stable in [true, false] {
+        let never_failed = SearchAnswer {
+            is_stable: Some(is_stable),
+            ..answer(SearchOutcome::NeverFailed { lowest: GIB })
+        };
+        let experiment = experiment(folder.path(), 0, Some(never_failed));
+        let growth = searches(&experiment, &[])[0].paragraphs()[1].to_lowercase();
+        assert!(
+            growth.contains("with the smallest headroom that was tried, "),
+            "{growth}"
+        );
+        assert!(!growth.contains("interval"), "{growth}");
+    }
+}
+
+#[test]
 fn an_unfinished_search_has_no_answer_and_a_restarted_one_is_noted() {
     let folder = tempfile::tempdir().expect("a folder");
     let unfinished = experiment(folder.path(), 4, None);
