@@ -129,8 +129,8 @@ impl SearchReport<'_> {
             .as_ref()
             .map_or_else(String::new, |ends| self.confirmed(ends));
         Some(format!(
-            "The least headroom above memory that cannot be reclaimed is between {} with 90 % confidence, most likely about {}.{ends} {}",
-            range(low, high).replace(" to ", " and "),
+            "The least headroom above memory that cannot be reclaimed is {} with 90 % confidence, most likely about {}.{ends} {}",
+            range(low, high),
             bytes(middle),
             self.failures(high)
         ))

@@ -311,6 +311,19 @@ fn sizes_of_a_search_without_failure_name_the_smallest_headroom() {
 }
 
 #[test]
+fn an_interval_whose_ends_round_to_one_number_has_one_number() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let [low, middle, high] = [150 * GIB, 150 * GIB + 1, 150 * GIB + 2];
+    let narrow = SearchOutcome::Found(HeadroomInterval { low, middle, high });
+    let experiment = experiment(folder.path(), 0, Some(answer(narrow)));
+    let headroom = searches(&experiment, &[])[0].paragraphs()[1].clone();
+    assert!(
+        headroom.contains("reclaimed is 150 GiB with 90 % confidence"),
+        "{headroom}"
+    );
+}
+
+#[test]
 fn an_unfinished_search_has_no_answer_and_a_restarted_one_is_noted() {
     let folder = tempfile::tempdir().expect("a folder");
     let unfinished = experiment(folder.path(), 4, None);
