@@ -267,7 +267,7 @@ fn caveats(
     if !read_errors.is_empty() {
         let read_errors = read_errors.join("; ");
         caveats.push(Caveat::new(
-            format!("Recordings or logs that cannot be read: {read_errors}. Of these runs only the outcome is known."),
+            format!("Recordings or logs that cannot be read: {read_errors}. The report lacks their values."),
             "Try sqlite3 FILE .recover, or repeat the experiment.",
         ));
     }

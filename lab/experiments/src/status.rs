@@ -373,7 +373,7 @@ fn run_text(run: &RunStatus, next_text: &mut &'static str) -> String {
             text.extend(run.progress_text.as_ref().map(|text| format!(", {text}")));
             text + &search
         }
-        (None, None) if run.attempts > 0 => "cut off; to be repeated".to_owned(),
+        (None, None) if run.attempts > 0 => "cut off or void; to be repeated".to_owned(),
         (None, None) => mem::take(next_text).to_owned(),
     }
 }

@@ -91,7 +91,7 @@ fn describe_experiment(experiment: &Experiment) -> String {
         );
     }
     if plan.workload.kind == WorkloadKind::Replay {
-        text += " The folder slots next to this page contains the slots in the log of each run.";
+        text += " Unless this page is a single file, the folder slots next to it has the slots in the log of each run that is compared.";
     }
     text + if journal_state.finished {
         " It is finished."
@@ -293,7 +293,7 @@ fn begun_unix_ns(attempt: &Attempt, run_attempt: Option<&RunAttempt>) -> i64 {
 /// Attempts that do not count.
 fn attempt_table(experiment: &Experiment) -> Table {
     let columns = ["Run", "Attempt", "Begun", "Ended", "Why it does not count"];
-    let note = "These attempts were repeated, with all runs of their turn. If an attempt has no end, its runner was cut off.";
+    let note = "The runner repeats these attempts, with all runs of their turn. An attempt without an end still runs, or was cut off.";
     let mut listed = table("attempts", "Attempts that do not count", &columns, note);
     let kind = experiment.plan.workload.kind;
     for turn in &experiment.journal_state.turns {

@@ -245,7 +245,7 @@ impl SearchReport<'_> {
         );
         let Some((first, last)) = self.slots else {
             return format!(
-                "{text} The slots of that time were not recorded, so it is not known which events they include."
+                "{text} The slots of the run were not recorded, so it is not known which events they include."
             );
         };
         let passed = counted(last.saturating_sub(first) as f64, "slot");
@@ -262,7 +262,7 @@ impl SearchReport<'_> {
             }
         };
         format!(
-            "{text} {passed} passed, from {first} to {last}: {epochs}; a full snapshot was written if --full-snapshot-interval-slots is less than that number."
+            "{text} {passed} passed in the whole run, from {first} to {last}: {epochs}; a full snapshot was written if --full-snapshot-interval-slots is less than that number."
         )
     }
 }
