@@ -75,8 +75,8 @@ impl Watch {
         if let Some(progress) = progress {
             self.update(now, last_sampled_at, progress);
         }
-        // Only the time between two samples is a delay: a run that is over may have to wait for
-        // concurrent runs, and then no sample follows.
+        // Only the time between two samples is a delay. A run that is over may wait for concurrent
+        // runs, but its samples go on.
         if let Some(due) = self
             .counted_from()
             .and_then(|from| from.checked_add(self.rules.duration))
