@@ -160,7 +160,7 @@ impl Experiment {
         newest.search_log.answer.as_ref()
     }
 
-    /// `None` if the recording cannot be read.
+    /// `None` if the recording, or the log of a replay, cannot be read.
     pub fn load(&self, completed_run: &CompletedRun<'_>) -> Option<Run> {
         let mut read_errors = Vec::new();
         let run = self.load_run(completed_run, &mut read_errors);

@@ -65,7 +65,7 @@ enum TurnError {
         run: u32,
         why: String,
     },
-    /// The journal cannot be written, so the runner stops.
+    /// The journal cannot be written, or the plan does not match it. The runner stops.
     Journal(anyhow::Error),
 }
 

@@ -30,7 +30,7 @@ use std::{mem, path::PathBuf, time::Duration};
 #[serde(rename_all = "snake_case", tag = "is")]
 pub enum ExperimentState {
     Running {
-        /// `None` if the runner has not written it yet.
+        /// `None` with Slurm jobs or host blocks, or if the runner has not written it yet.
         pid: Option<u32>,
     },
     Suspended {

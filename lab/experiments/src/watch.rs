@@ -19,7 +19,7 @@ const STALE_INTERVALS: u32 = 5;
 /// length.
 const MAX_END_DELAY: Duration = Duration::from_secs(10);
 const END_DELAY_DIVISOR: u32 = 20;
-/// Of `Watch::stale_after`, without a new sample.
+/// After this multiple of `Watch::stale_after` without a new sample, the recorder counts as dead.
 const DEAD_RECORDER_FACTOR: u32 = 12;
 
 #[derive(Clone, Copy)]
@@ -37,7 +37,7 @@ pub struct Watch {
     stale_after: Duration,
     pub(crate) began: Timestamp,
     first_transaction_at: Option<Duration>,
-    /// And when it was first seen.
+    /// With the time at which it was first seen.
     newest_slot: Option<(u64, Duration)>,
     has_reached_tip: bool,
     phase: Option<String>,

@@ -153,7 +153,7 @@ pub struct SearchAnswer {
     /// start, so the start may need more.
     #[serde(rename = "start")]
     pub startup_peak_bytes: u64,
-    /// At the end of the search.
+    /// In the last reading of a dwell.
     pub unreclaimable: Option<u64>,
     /// In any dwell. This plus the headroom is sufficient memory. Absent in journals of older
     /// versions.
@@ -294,7 +294,7 @@ pub struct Growth {
     /// Seconds after `began`, and bytes.
     samples: Vec<(f64, f64)>,
     sampled_at: Option<Duration>,
-    /// Bytes, of all readings.
+    /// Bytes, of all readings in dwells.
     pub newest_and_highest: Option<(u64, u64)>,
 }
 
