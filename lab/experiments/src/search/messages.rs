@@ -186,7 +186,7 @@ pub enum SearchOutcome {
     Found(HeadroomInterval),
     /// The time ended before both ends of this 90 % interval were confirmed.
     Unconfirmed(HeadroomInterval),
-    /// Dwells with equal headroom differ too much for an interval.
+    /// The results differ too much, were too few, or did not confirm an interval.
     Noisy,
     #[serde(rename = "above_start")]
     FirstHeadroomTooSmall,

@@ -46,7 +46,7 @@ impl SearchReport<'_> {
                 bytes(*lowest)
             ),
             SearchOutcome::Noisy => {
-                "Noisy: equal dwells had too different results, so there is no size.".to_owned()
+                "Noisy: the dwells gave no reliable interval, so there is no size.".to_owned()
             }
             SearchOutcome::FirstHeadroomTooSmall => format!(
                 "The first headroom, {}, was too small to keep up: the least headroom is larger.",

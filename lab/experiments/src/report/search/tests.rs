@@ -266,7 +266,7 @@ fn any_search_outcome_is_reported_as_one_sentence() {
     let cases = [
         (
             SearchOutcome::Noisy,
-            "Noisy: equal dwells had too different results, so there is no size.",
+            "Noisy: the dwells gave no reliable interval, so there is no size.",
         ),
         (
             SearchOutcome::NeverFailed { lowest: 3 * GIB },
