@@ -72,11 +72,6 @@ pub fn report_command(args: &ExperimentReportArgs) -> Result<String> {
         slots,
         proven_ram,
     } = experiment.report()?;
-    // The daemon shows the proven values of this file.
-    if let Some(path) = &args.status_evidence {
-        let ram = proven_ram.map_err(|why| anyhow!("{} is not written: {why}", path.display()))?;
-        update(path, |evidence| evidence.ram = Some(ram))?;
-    }
     // Nothing else is stored in the default folder, so it may be overwritten.
     let force = args.force || args.out.is_none();
     let default = experiment.folder.path().join(REPORT);
@@ -90,6 +85,11 @@ pub fn report_command(args: &ExperimentReportArgs) -> Result<String> {
             let path = out.join(SLOTS).join(format!("{name}.csv"));
             write_report_file(out, &path, &text, force)?;
         }
+    }
+    // The daemon shows the proven values of this file.
+    if let Some(path) = &args.status_evidence {
+        let ram = proven_ram.map_err(|why| anyhow!("{} is not written: {why}", path.display()))?;
+        update(path, |evidence| evidence.ram = Some(ram))?;
     }
     Ok(format!(
         "{}\n{}\n",

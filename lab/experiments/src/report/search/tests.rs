@@ -1,8 +1,10 @@
 use super::*;
 use crate::{
+    args::ExperimentReportArgs,
     folder::ExperimentFolder,
     journal::{Entry, JournalLine, JournalState, Planned},
     outcome::{Ending, Outcome as Ended, Validity},
+    report::report_command,
     schedule::Turn,
     search::{EndTrials, HeadroomInterval, SearchAnswer, SearchOutcome, SufficientSize},
 };
@@ -242,6 +244,23 @@ fn only_a_confirmed_size_that_does_not_grow_is_evidence() {
         ram_evidence(&[]),
         Err("the experiment has no search".to_owned())
     );
+}
+
+#[test]
+fn a_report_is_written_even_if_it_proves_no_size() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let experiment = experiment(folder.path(), 0, None);
+    fs::write(experiment.folder.plan(), &experiment.plan.text).expect("a plan");
+    fs::write(experiment.folder.journal(), "").expect("a journal");
+    let args = ExperimentReportArgs {
+        experiment: folder.path().to_owned(),
+        out: None,
+        force: false,
+        status_evidence: Some(folder.path().join("evidence.json")),
+    };
+    let error = report_command(&args).expect_err("no size is proven");
+    assert!(error.to_string().contains("evidence.json is not written"));
+    assert!(folder.path().join("report/report.html").exists());
 }
 
 #[test]
