@@ -72,11 +72,6 @@ pub fn report_command(args: &ExperimentReportArgs) -> Result<String> {
         slots,
         proven_ram,
     } = experiment.report()?;
-    // The daemon shows the proven values of this file.
-    if let Some(path) = &args.status_evidence {
-        let ram = proven_ram.map_err(|why| anyhow!("{} is not written: {why}", path.display()))?;
-        update(path, |evidence| evidence.ram = Some(ram))?;
-    }
     // Nothing else is stored in the default folder, so it may be overwritten.
     let force = args.force || args.out.is_none();
     let default = experiment.folder.path().join(REPORT);
@@ -90,6 +85,11 @@ pub fn report_command(args: &ExperimentReportArgs) -> Result<String> {
             let path = out.join(SLOTS).join(format!("{name}.csv"));
             write_report_file(out, &path, &text, force)?;
         }
+    }
+    // The daemon shows the proven values of this file.
+    if let Some(path) = &args.status_evidence {
+        let ram = proven_ram.map_err(|why| anyhow!("{} is not written: {why}", path.display()))?;
+        update(path, |evidence| evidence.ram = Some(ram))?;
     }
     Ok(format!(
         "{}\n{}\n",
@@ -160,7 +160,7 @@ impl Experiment {
         newest.search_log.answer.as_ref()
     }
 
-    /// `None` if the recording cannot be read.
+    /// `None` if the recording, or the log of a replay, cannot be read.
     pub fn load(&self, completed_run: &CompletedRun<'_>) -> Option<Run> {
         let mut read_errors = Vec::new();
         let run = self.load_run(completed_run, &mut read_errors);
@@ -267,7 +267,7 @@ fn caveats(
     if !read_errors.is_empty() {
         let read_errors = read_errors.join("; ");
         caveats.push(Caveat::new(
-            format!("Recordings or logs that cannot be read: {read_errors}. Of these runs only the outcome is known."),
+            format!("Recordings or logs that cannot be read: {read_errors}. The report lacks their values."),
             "Try sqlite3 FILE .recover, or repeat the experiment.",
         ));
     }

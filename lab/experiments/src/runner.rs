@@ -65,7 +65,7 @@ enum TurnError {
         run: u32,
         why: String,
     },
-    /// The journal cannot be written, so the runner stops.
+    /// The journal cannot be written, or the plan does not match it. The runner stops.
     Journal(anyhow::Error),
 }
 
@@ -321,6 +321,8 @@ impl<'w> Runner<'w> {
                     ..Ending::new(Outcome::runner_killed())
                 }),
             })?;
+            // It may have executed until now.
+            self.last_run_ended = Some(self.system.now().uptime);
         }
         Ok(())
     }

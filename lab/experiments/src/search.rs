@@ -258,7 +258,8 @@ impl SearchMachine {
         } else if within_timeout || reading.slots_behind.is_none() {
             self.stage = Stage::Approaching(purpose, approach_dwell);
         } else if reading.slots_behind <= Some(self.at_tip_slots) {
-            // At the tip, but the cgroup never fills, or the references were nearer to the tip.
+            // At the tip, but the cgroup never fills, the kernel cannot reclaim enough, or the
+            // references were nearer to the tip.
             self.begin_dwell(purpose, reading);
         } else {
             let danger = Some("it fell behind while its limit was lowered");

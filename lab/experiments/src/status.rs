@@ -30,7 +30,7 @@ use std::{mem, path::PathBuf, time::Duration};
 #[serde(rename_all = "snake_case", tag = "is")]
 pub enum ExperimentState {
     Running {
-        /// `None` if the runner has not written it yet.
+        /// `None` with Slurm jobs or host blocks, or if the runner has not written it yet.
         pid: Option<u32>,
     },
     Suspended {
@@ -373,7 +373,7 @@ fn run_text(run: &RunStatus, next_text: &mut &'static str) -> String {
             text.extend(run.progress_text.as_ref().map(|text| format!(", {text}")));
             text + &search
         }
-        (None, None) if run.attempts > 0 => "cut off; to be repeated".to_owned(),
+        (None, None) if run.attempts > 0 => "cut off or void; to be repeated".to_owned(),
         (None, None) => mem::take(next_text).to_owned(),
     }
 }

@@ -8,8 +8,8 @@ use faultline_common::clock::from_nanoseconds;
 use faultline_recording::Progress;
 use std::{mem, time::Duration};
 
-/// A first transaction reported later has a wrong time: the validator pushes metrics every ten
-/// seconds.
+/// A first transaction older than this at the previous sample has a wrong time: the validator pushes
+/// metrics every ten seconds.
 const MAX_FIRST_TRANSACTION_AGE: Duration = Duration::from_secs(60);
 /// Without a new sample of the recorder for this time and for `STALE_INTERVALS`, rules about
 /// missing progress do not apply: a busy disk can delay the recorder.
@@ -19,7 +19,7 @@ const STALE_INTERVALS: u32 = 5;
 /// length.
 const MAX_END_DELAY: Duration = Duration::from_secs(10);
 const END_DELAY_DIVISOR: u32 = 20;
-/// Of `Watch::stale_after`, without a new sample.
+/// After this multiple of `Watch::stale_after` without a new sample, the recorder counts as dead.
 const DEAD_RECORDER_FACTOR: u32 = 12;
 
 #[derive(Clone, Copy)]
@@ -37,7 +37,7 @@ pub struct Watch {
     stale_after: Duration,
     pub(crate) began: Timestamp,
     first_transaction_at: Option<Duration>,
-    /// And when it was first seen.
+    /// With the time at which it was first seen.
     newest_slot: Option<(u64, Duration)>,
     has_reached_tip: bool,
     phase: Option<String>,
@@ -73,10 +73,10 @@ impl Watch {
     pub fn sample(&mut self, now: Timestamp, progress: Option<&Progress>) -> Option<Outcome> {
         let last_sampled_at = mem::replace(&mut self.sampled_at, now.uptime);
         if let Some(progress) = progress {
-            self.update(now, progress);
+            self.update(now, last_sampled_at, progress);
         }
-        // Only the time between two samples is a delay: a run that is over may have to wait for
-        // concurrent runs, and then no sample follows.
+        // Only the time between two samples is a delay. A run that is over may wait for concurrent
+        // runs, but its samples go on.
         if let Some(due) = self
             .counted_from()
             .and_then(|from| from.checked_add(self.rules.duration))
@@ -94,13 +94,14 @@ impl Watch {
         (self.end_delay > max_delay).then_some(self.end_delay)
     }
 
-    fn update(&mut self, now: Timestamp, progress: &Progress) {
+    fn update(&mut self, now: Timestamp, last_sampled_at: Duration, progress: &Progress) {
         if let (None, Some(unix_ns)) = (
             self.first_transaction_at,
             progress.first_transaction_unix_ns,
         ) {
             let age = from_nanoseconds(now.unix_ns.saturating_sub(unix_ns));
-            let age = if age > MAX_FIRST_TRANSACTION_AGE {
+            let since_last_sample = now.uptime.saturating_sub(last_sampled_at);
+            let age = if age > MAX_FIRST_TRANSACTION_AGE + since_last_sample {
                 Duration::ZERO
             } else {
                 age

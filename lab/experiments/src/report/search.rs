@@ -38,6 +38,8 @@ pub struct SearchReport<'e> {
     scheduled: &'e ScheduledRun,
     rules: &'e plan::MemorySearchRules,
     search_log: &'e SearchLog,
+    /// The run has a result that is not repeated.
+    counts: bool,
     /// Number of searches in earlier attempts that were cut off.
     cut_off: usize,
     cluster: Option<Cluster>,
@@ -54,7 +56,7 @@ pub fn searches<'e>(experiment: &'e Experiment, runs: &[Run]) -> Vec<SearchRepor
         return Vec::new();
     };
     let is_only_search = journal_state.scheduled().count() == 1;
-    let search = |(_, scheduled): (&Turn, &'e ScheduledRun)| {
+    let search = |(turn, scheduled): (&Turn, &'e ScheduledRun)| {
         let search_log = &journal_state.newest_run(scheduled.run)?.search_log;
         let replicate = scheduled.replicate.to_string();
         // The label `run` has the number of the replicate.
@@ -63,6 +65,7 @@ pub fn searches<'e>(experiment: &'e Experiment, runs: &[Run]) -> Vec<SearchRepor
             scheduled,
             rules,
             search_log,
+            counts: journal_state.is_done(turn),
             cut_off: journal_state.searches_cut_off(scheduled.run),
             cluster: plan.workload.cluster,
             slots: run.and_then(slots),
@@ -101,6 +104,9 @@ impl<'e> SearchReport<'e> {
         let SearchOutcome::Found(HeadroomInterval { low, high, .. }) = answer.outcome else {
             return Err(no_size.to_owned());
         };
+        if !self.counts {
+            return Err("the run of the search has no result that counts".to_owned());
+        }
         if answer.is_stable != Some(true) {
             let grows = "memory still grew when the search ended, so no size is proven for longer than the search lasted";
             return Err(grows.to_owned());

@@ -91,7 +91,7 @@ fn describe_experiment(experiment: &Experiment) -> String {
         );
     }
     if plan.workload.kind == WorkloadKind::Replay {
-        text += " The folder slots next to this page contains the slots in the log of each run.";
+        text += " Unless this page is a single file, the folder slots next to it has the slots in the log of each run that is compared.";
     }
     text + if journal_state.finished {
         " It is finished."
@@ -142,7 +142,7 @@ fn arm_table(plan: &Plan, completed: &[CompletedRun<'_>]) -> Table {
         };
         listed.rows.push(vec![
             text_cell(&arm.name),
-            gib_cell(arm.memory_max, NO_LIMIT),
+            gib_cell(arm.memory_max.or(arm.memory_high), NO_LIMIT),
             number_or(
                 arm.program_cache_entries.map(f64::from),
                 0,
@@ -197,7 +197,7 @@ fn run_row(experiment: &Experiment, run: &CompletedRun<'_>) -> Vec<Cell> {
         Validity::Invalid(why) => format!("no, left out: {why}"),
     };
     let kills = cgroup_state.memory_events.get("oom_kill");
-    let outcome = experiment_outcome(run.ending, None, experiment.plan.workload.kind);
+    let outcome = experiment_outcome(run.ending, arm, experiment.plan.workload.kind);
     vec![
         Cell::Text(run.name()),
         count(run.scheduled.run as usize),
@@ -207,7 +207,7 @@ fn run_row(experiment: &Experiment, run: &CompletedRun<'_>) -> Vec<Cell> {
         Cell::Text(outcome.end_text),
         Cell::Text(validity),
         gib_cell(cgroup_state.memory_peak, NOT_REPORTED),
-        gib_cell(arm.and_then(|arm| arm.memory_max), NO_LIMIT),
+        gib_cell(outcome.limit, NO_LIMIT),
         number_or(kills.map(|kills| *kills as f64), 0, NOT_REPORTED),
         gib_cell(cgroup_state.file, NOT_REPORTED),
         number_or(outcome.io_stall_seconds, 1, NOT_REPORTED),
@@ -293,7 +293,7 @@ fn begun_unix_ns(attempt: &Attempt, run_attempt: Option<&RunAttempt>) -> i64 {
 /// Attempts that do not count.
 fn attempt_table(experiment: &Experiment) -> Table {
     let columns = ["Run", "Attempt", "Begun", "Ended", "Why it does not count"];
-    let note = "These attempts were repeated, with all runs of their turn. If an attempt has no end, its runner was cut off.";
+    let note = "The runner repeats these attempts, with all runs of their turn. An attempt without an end still runs, or was cut off.";
     let mut listed = table("attempts", "Attempts that do not count", &columns, note);
     let kind = experiment.plan.workload.kind;
     for turn in &experiment.journal_state.turns {

@@ -194,6 +194,20 @@ fn always_killed_arms_appear_in_the_verdict_without_recordings() {
 }
 
 #[test]
+fn a_throttling_limit_is_shown_as_the_memory_limit() {
+    let folder = tempfile::tempdir().unwrap();
+    let lines = tried(1, 1, Outcome::Completed, Validity::Valid);
+    let mut experiment = experiment(folder.path(), lines);
+    let arm = &mut experiment.plan.arms[0];
+    arm.memory_high = arm.memory_max.take();
+    let report = experiment.report().unwrap().report;
+    for id in ["arms", "runs"] {
+        let table = table(&report, id).unwrap();
+        assert_eq!(column(table, "Memory limit")[0], "1.4453125", "{id}");
+    }
+}
+
+#[test]
 fn an_unfinished_experiment_is_reported_with_its_missing_parts() {
     let folder = tempfile::tempdir().unwrap();
     let failed = Outcome::Failed {

@@ -197,7 +197,7 @@ impl Runner<'_> {
         let delay = run.watch.as_ref().and_then(Watch::excessive_delay);
         let too_long = delay.map(|delay| {
             format!(
-                "it lasted {} longer than planned: this program or the host was suspended",
+                "it lasted {} longer than planned: this program or the host was suspended, or another run of the turn took long to end",
                 duration(delay)
             )
         });

@@ -34,7 +34,7 @@ use observer::RunObserver;
 use recorder::RecorderDaemon;
 use std::{path::Path, time::Duration};
 
-/// Of one wait, and the length of the measurement of busy CPUs.
+/// Maximum of one wait, and the length of the measurement of busy CPUs.
 const MAX_WAIT: Duration = Duration::from_millis(900);
 const MAX_LISTED: usize = 3;
 /// If at least this share of the pages of files is cached, the files are not cold.

@@ -79,7 +79,7 @@ impl RunningSearch {
         })
     }
 
-    /// Until the pending limit is in effect, the machine gets an empty reading and judges no dwell.
+    /// Until the pending limit is in effect, the machine gets an empty reading.
     fn poll(
         &mut self,
         now: Duration,

@@ -82,7 +82,7 @@ pub struct Dwell {
     /// Between two readings. Above [`MAX_DATA_AGE`], also the time in which readings lacked slots
     /// behind or memory, unless the validator was silent.
     longest_gap: Duration,
-    /// For [`MAX_DATA_AGE`], while the recorder worked.
+    /// The validator, for longer than [`MAX_DATA_AGE`].
     was_silent: bool,
     max_behind: Option<u64>,
     /// Sum and count of slots behind.

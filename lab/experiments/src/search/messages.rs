@@ -153,7 +153,7 @@ pub struct SearchAnswer {
     /// start, so the start may need more.
     #[serde(rename = "start")]
     pub startup_peak_bytes: u64,
-    /// At the end of the search.
+    /// In the last reading of a dwell.
     pub unreclaimable: Option<u64>,
     /// In any dwell. This plus the headroom is sufficient memory. Absent in journals of older
     /// versions.
@@ -186,7 +186,7 @@ pub enum SearchOutcome {
     Found(HeadroomInterval),
     /// The time ended before both ends of this 90 % interval were confirmed.
     Unconfirmed(HeadroomInterval),
-    /// Dwells with equal headroom differ too much for an interval.
+    /// The results differ too much, were too few, or did not confirm an interval.
     Noisy,
     #[serde(rename = "above_start")]
     FirstHeadroomTooSmall,
@@ -294,7 +294,7 @@ pub struct Growth {
     /// Seconds after `began`, and bytes.
     samples: Vec<(f64, f64)>,
     sampled_at: Option<Duration>,
-    /// Bytes, of all readings.
+    /// Bytes, of all readings in dwells.
     pub newest_and_highest: Option<(u64, u64)>,
 }
 

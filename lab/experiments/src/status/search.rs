@@ -145,9 +145,7 @@ fn outcome_text(outcome: &SearchOutcome) -> String {
         SearchOutcome::Unconfirmed(interval) => {
             format!("out of time: {}, not confirmed", least_headroom(interval))
         }
-        SearchOutcome::Noisy => {
-            "noisy: dwells with equal headroom had too different results for an interval".to_owned()
-        }
+        SearchOutcome::Noisy => "noisy: the dwells gave no reliable interval".to_owned(),
         SearchOutcome::FirstHeadroomTooSmall => {
             "the first headroom was too small: raise search.from".to_owned()
         }

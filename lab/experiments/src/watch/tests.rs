@@ -99,6 +99,14 @@ fn a_first_transaction_with_a_wrong_time_counts_from_its_observation() {
 }
 
 #[test]
+fn one_sample_of_a_long_run_counts_from_its_first_transaction() {
+    let plan = plan("validator", "duration = \"1h\"");
+    let mut watch = watch(&plan);
+    watch.sample(at(1000), Some(&executing(1000, 100, 7)));
+    assert_eq!(watch.progress_text(), "25 % of 1 h, catching_up, slot 7");
+}
+
+#[test]
 fn each_stop_rule_ends_a_run_at_its_time() {
     let rules = "duration = \"1h\"\nfirst_transaction_within = \"100s\"\nno_progress_for = \"50s\"\nat_tip_within = \"200s\"";
     let plan = plan("validator", rules);

@@ -163,6 +163,18 @@ fn an_unfit_host_of_a_block_is_reported_for_simultaneous_runs() {
 }
 
 #[test]
+fn a_run_that_was_cut_off_is_repeated_after_the_cool_down() {
+    let (_folder, plan) = plan(&folder_of_cases().join("left-behind"));
+    run(&plan, &Script::default(), 0);
+    let path = ExperimentFolder::new(&plan.folder).journal();
+    let text = fs::read_to_string(&path).unwrap();
+    let cut_off = text.lines().take(6).map(|line| format!("{line}\n"));
+    fs::write(&path, cut_off.collect::<String>()).unwrap();
+    let log = run(&plan, &Script::default(), 0);
+    assert!(log.contains("   30.0  > run 1: Clear\n"), "{log}");
+}
+
+#[test]
 fn from_any_journal_prefix_the_experiment_resumes_without_repetition() {
     let (folder, plan, bytes) = whole_journal();
     let path = ExperimentFolder::new(&plan.folder).journal();

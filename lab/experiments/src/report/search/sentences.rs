@@ -46,7 +46,7 @@ impl SearchReport<'_> {
                 bytes(*lowest)
             ),
             SearchOutcome::Noisy => {
-                "Noisy: equal dwells had too different results, so there is no size.".to_owned()
+                "Noisy: the dwells gave no reliable interval, so there is no size.".to_owned()
             }
             SearchOutcome::FirstHeadroomTooSmall => format!(
                 "The first headroom, {}, was too small to keep up: the least headroom is larger.",
@@ -129,8 +129,8 @@ impl SearchReport<'_> {
             .as_ref()
             .map_or_else(String::new, |ends| self.confirmed(ends));
         Some(format!(
-            "The least headroom above memory that cannot be reclaimed is between {} with 90 % confidence, most likely about {}.{ends} {}",
-            range(low, high).replace(" to ", " and "),
+            "The least headroom above memory that cannot be reclaimed is {} with 90 % confidence, most likely about {}.{ends} {}",
+            range(low, high),
             bytes(middle),
             self.failures(high)
         ))
@@ -194,12 +194,16 @@ impl SearchReport<'_> {
 
     fn growth_paragraph(&self, answer: &SearchAnswer) -> Option<String> {
         let horizon = duration(self.rules.horizon);
+        let headroom = match answer.outcome {
+            SearchOutcome::NeverFailed { .. } => "the smallest headroom that was tried",
+            _ => "the headroom at the upper end of the interval",
+        };
         match answer.is_stable {
             None => Some("There is too little data to say whether memory that cannot be reclaimed grows.".to_owned()),
             Some(true) => answer.sufficient_sizes.first().map(|sufficient| {
                 format!(
                     "Memory that cannot be reclaimed is stable: at its present growth it rises by less than 5 % in {horizon}. With \
-                     the headroom at the upper end of the interval, {} is enough for that long.",
+                     {headroom}, {} is enough for that long.",
                     size_text(sufficient.bytes)
                 )
             }),
@@ -215,7 +219,7 @@ impl SearchReport<'_> {
                 let enough = if sizes.is_empty() {
                     sizes
                 } else {
-                    format!(" If this growth continues, then with the headroom at the upper end of the interval, these sizes are enough: {sizes}.")
+                    format!(" If this growth continues, then with {headroom}, these sizes are enough: {sizes}.")
                 };
                 Some(format!("Memory that cannot be reclaimed is not stable: it grows by more than 5 % in {horizon}.{enough}"))
             }
@@ -241,7 +245,7 @@ impl SearchReport<'_> {
         );
         let Some((first, last)) = self.slots else {
             return format!(
-                "{text} The slots of that time were not recorded, so it is not known which events they include."
+                "{text} The slots of the run were not recorded, so it is not known which events they include."
             );
         };
         let passed = counted(last.saturating_sub(first) as f64, "slot");
@@ -258,7 +262,7 @@ impl SearchReport<'_> {
             }
         };
         format!(
-            "{text} {passed} passed, from {first} to {last}: {epochs}; a full snapshot was written if --full-snapshot-interval-slots is less than that number."
+            "{text} {passed} passed in the whole run, from {first} to {last}: {epochs}; a full snapshot was written if --full-snapshot-interval-slots is less than that number."
         )
     }
 }

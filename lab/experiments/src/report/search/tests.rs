@@ -1,8 +1,10 @@
 use super::*;
 use crate::{
+    args::ExperimentReportArgs,
     folder::ExperimentFolder,
     journal::{Entry, JournalLine, JournalState, Planned},
     outcome::{Ending, Outcome as Ended, Validity},
+    report::report_command,
     schedule::Turn,
     search::{EndTrials, HeadroomInterval, SearchAnswer, SearchOutcome, SufficientSize},
 };
@@ -222,6 +224,17 @@ fn only_a_confirmed_size_that_does_not_grow_is_evidence() {
     assert_eq!((low, high, proven.proven_bytes / GIB), (422, 424, 424));
     assert_eq!(proven.measured, "2027-01-15");
     assert!(of(answer(found())).is_err_and(|why| why.contains("still grew")));
+    let mut repeated = experiment(folder.path(), 0, Some(settled.clone()));
+    repeated.journal_state.add(JournalLine {
+        unix_ns: 0,
+        entry: Entry::Void {
+            run: 1,
+            attempt: 2,
+            why: String::new(),
+        },
+    });
+    let evidence = ram_evidence(&searches(&repeated, &[]));
+    assert!(evidence.is_err_and(|why| why.contains("no result that counts")));
     let noisy = SearchAnswer {
         outcome: SearchOutcome::Noisy,
         ..settled
@@ -231,6 +244,23 @@ fn only_a_confirmed_size_that_does_not_grow_is_evidence() {
         ram_evidence(&[]),
         Err("the experiment has no search".to_owned())
     );
+}
+
+#[test]
+fn a_report_is_written_even_if_it_proves_no_size() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let experiment = experiment(folder.path(), 0, None);
+    fs::write(experiment.folder.plan(), &experiment.plan.text).expect("a plan");
+    fs::write(experiment.folder.journal(), "").expect("a journal");
+    let args = ExperimentReportArgs {
+        experiment: folder.path().to_owned(),
+        out: None,
+        force: false,
+        status_evidence: Some(folder.path().join("evidence.json")),
+    };
+    let error = report_command(&args).expect_err("no size is proven");
+    assert!(error.to_string().contains("evidence.json is not written"));
+    assert!(folder.path().join("report/report.html").exists());
 }
 
 #[test]
@@ -255,7 +285,7 @@ fn any_search_outcome_is_reported_as_one_sentence() {
     let cases = [
         (
             SearchOutcome::Noisy,
-            "Noisy: equal dwells had too different results, so there is no size.",
+            "Noisy: the dwells gave no reliable interval, so there is no size.",
         ),
         (
             SearchOutcome::NeverFailed { lowest: 3 * GIB },
@@ -279,6 +309,37 @@ fn any_search_outcome_is_reported_as_one_sentence() {
     for (outcome, expected) in cases {
         assert_eq!(first(outcome), format!("{expected} {start}"));
     }
+}
+
+#[test]
+fn sizes_of_a_search_without_failure_name_the_smallest_headroom() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for is_stable in [true, false] {
+        let never_failed = SearchAnswer {
+            is_stable: Some(is_stable),
+            ..answer(SearchOutcome::NeverFailed { lowest: GIB })
+        };
+        let experiment = experiment(folder.path(), 0, Some(never_failed));
+        let growth = searches(&experiment, &[])[0].paragraphs()[1].to_lowercase();
+        assert!(
+            growth.contains("with the smallest headroom that was tried, "),
+            "{growth}"
+        );
+        assert!(!growth.contains("interval"), "{growth}");
+    }
+}
+
+#[test]
+fn an_interval_whose_ends_round_to_one_number_has_one_number() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let [low, middle, high] = [150 * GIB, 150 * GIB + 1, 150 * GIB + 2];
+    let narrow = SearchOutcome::Found(HeadroomInterval { low, middle, high });
+    let experiment = experiment(folder.path(), 0, Some(answer(narrow)));
+    let headroom = searches(&experiment, &[])[0].paragraphs()[1].clone();
+    assert!(
+        headroom.contains("reclaimed is 150 GiB with 90 % confidence"),
+        "{headroom}"
+    );
 }
 
 #[test]

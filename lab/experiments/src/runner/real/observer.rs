@@ -29,7 +29,7 @@ pub struct RunObserver {
     root: HostRoot,
     pid: u32,
     recording: PathBuf,
-    /// Files of the cgroup of the process. False if its pressure includes that of this program.
+    /// Files of the cgroup of the process, and whether its pressure excludes that of this program.
     cgroup: Option<(CgroupFiles, bool)>,
     buffer: Vec<u8>,
     threads: ReplayThreads,
