@@ -465,10 +465,10 @@ fn max_aa_difference(runs: &MeasuredRuns, run_metric: &RunMetric, is_ratio: bool
     let differences = runs
         .all
         .iter()
-        .filter(|run| run.arm.ends_with(AA_SUFFIX))
+        .filter(|run| run.arm.ends_with(AA_SUFFIX) && runs.is_counted(run))
         .filter_map(|second| {
             let first = runs
-                .runs_of(second.arm.trim_end_matches(AA_SUFFIX))
+                .counted_runs_of(second.arm.trim_end_matches(AA_SUFFIX))
                 .find(|first| pairing_key(first) == pairing_key(second))?;
             Some((value(second)? - value(first)?).abs())
         });
