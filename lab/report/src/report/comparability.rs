@@ -395,6 +395,21 @@ mod tests {
         assert_eq!(refused, 2, "TPS and its zeros");
     }
 
+    #[test]
+    fn the_headline_names_an_arm_without_values_next_to_a_refused_one() {
+        let mut recordings: Vec<Run> = [("old", 400), ("new", 200), ("third", 400)]
+            .into_iter()
+            .flat_map(|(arm, slot_ms)| (1..=3).map(move |number| recording(arm, number, slot_ms)))
+            .collect();
+        for run in &mut recordings[6..] {
+            let points = run.points.replay.iter_mut();
+            points.for_each(|point| point.replay_total_elapsed_us = None);
+        }
+        let headline = report_of(&recordings, false).verdict.headline;
+        let is_named = |text| headline.contains(text);
+        assert!(is_named("0.20 s with new") && is_named("not recorded with both third and old"));
+    }
+
     /// Arms whose three runs have these protocols, each for 40 s.
     fn recordings_of(protocols: [&[&str]; 2]) -> Vec<Run> {
         let mut recordings = Vec::new();
