@@ -317,6 +317,7 @@ mod tests {
                 .any(|caveat| caveat.what.contains(text))
         };
         assert!(has_caveat("A slot took 0.40 s with old, 0.20 s with new."));
+        assert!(!format!("{report:?}").contains("runs in each arm, and a spread"));
     }
 
     #[test]
