@@ -270,7 +270,7 @@ impl PairedEffects {
         }));
         let sentence = |((other, reference), differences): ((&String, &String), Vec<String>)| {
             format!(
-                "On the same slots, the mean difference of {other} from {reference} over all pairs of runs: {}.",
+                "On the same slots, the mean difference of {other} from {reference} over the compared pairs of runs: {}.",
                 differences.join("; ")
             )
         };
@@ -360,7 +360,7 @@ impl PairedEffects {
         }
         // Without a floor, its column and that of the verdict are left out.
         table.id = "paired-together".to_owned();
-        table.title = "The same slots, over all pairs of runs".to_owned();
+        table.title = "The same slots, over the compared pairs of runs".to_owned();
         table.note = "Means over slots that both runs of a pair have, the other minus the reference. With two pairs, the interval spans \
                        both. From three on, the pair is the unit (Student's t), so the interval includes how runs differ by themselves."
             .to_owned();
