@@ -106,7 +106,8 @@ pub struct RunPairEffect {
 }
 
 pub struct PairedRuns {
-    /// Whether all runs of other arms have a partner in the reference. `false` without another arm.
+    /// Whether all counted runs of other arms have a partner in the reference. `false` without
+    /// another arm.
     pub all_are_paired: bool,
     pub effects: Vec<RunPairEffect>,
     pair_count: usize,
@@ -163,7 +164,7 @@ impl PairedRuns {
     }
 }
 
-/// Pairs each run with the reference arm's run of the same turn or, for an offline replay,
+/// Pairs each counted run with the reference arm's run of the same turn or, for an offline replay,
 /// replicate. Without one, the partner is the reference's run with most slots of equal contents,
 /// then with the same index. The second run of an A/A pair (two runs of one arm in a turn) is
 /// paired with the first.
@@ -182,7 +183,7 @@ pub fn pair_runs(runs: &MeasuredRuns, primary: &RunMetric, bootstrap: &IntervalP
     paired.all_are_paired = !others.is_empty();
     let references = runs_with_slot_contents(runs, reference);
     for arm in others {
-        for (index, other) in runs.runs_of(arm).enumerate() {
+        for (index, other) in runs.counted_runs_of(arm).enumerate() {
             match find_partner(&references, other, index) {
                 Some(partner) => paired.add(partner, other, bootstrap),
                 None => paired.all_are_paired = false,
