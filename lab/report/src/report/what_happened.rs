@@ -142,7 +142,9 @@ fn outcome_table(runs: &MeasuredRuns) -> Block {
              The phase “at tip” begins once the distance has stayed small for phase.at_tip_for (by default a minute). At the tip: the \
              share of the recorded time, from the first sample at the tip on, in which the validator was there, restarts included. \
              Kept up: this share is at least 99 %, and the validator was not OOM-killed; not known if time without data could change the \
-             answer. Gaps: time between samples more than 2.5 intervals apart, or between two sessions of the daemon."
+             answer. A run that caught up for more than two hours and was never at the tip did not keep up. The answer of an experiment, \
+             if there is one, replaces this rule. Gaps: time between samples more than 2.5 intervals apart, or between two sessions of \
+             the daemon."
     };
     let mut outcome = table(
         "outcome",
