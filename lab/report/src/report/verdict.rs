@@ -110,7 +110,7 @@ fn verdict_of_arm(
     primary: &RunMetric,
     paired_effects: &PairedEffects,
 ) -> Verdict {
-    let arm = runs.all.first().map_or("", |run| run.arm.as_str());
+    let arm = runs.arms.iter().join(", ");
     let mut headline = format!(
         "{} of one arm, {arm}",
         counted(runs.all.len() as f64, "run")
@@ -462,4 +462,28 @@ fn mean_sentence(pair: &ArmComparison, metric: &MetricComparison) -> Option<Stri
     let [reference, other] = metric.means()?.map(|mean| with_unit(mean, metric));
     let title = lowercase_first(&metric.title);
     Some(format!("{title} {other} against {reference}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{
+        report::{Options, build},
+        run::Run,
+    };
+
+    #[test]
+    fn the_headline_names_the_arm_though_its_second_run_comes_first() {
+        let label = |(key, value): (&str, &str)| (key.to_owned(), value.to_owned());
+        let run = |second| Run {
+            labels: [("arm", "512"), ("second", second)].map(label).to_vec(),
+            ..Run::default()
+        };
+        let headline = build([run("1"), run("0")], &Options::default())
+            .verdict
+            .headline;
+        assert!(
+            headline.starts_with("2 runs of one arm, 512:"),
+            "{headline}"
+        );
+    }
 }
