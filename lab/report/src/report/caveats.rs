@@ -197,7 +197,7 @@ fn run_caveats(
         (lifecycle.restarts > 0).then(|| {
             (
                 format!(
-                    "the validator was restarted {}",
+                    "the process was restarted {}",
                     counted(lifecycle.restarts as f64, "time")
                 ),
                 "Find out why, and run again; or look only at the time after the last restart.",
