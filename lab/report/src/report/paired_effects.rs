@@ -99,8 +99,7 @@ pub struct PairedEffects {
     /// By quantity; A/A pairs first.
     effects: Vec<ArmEffect>,
     margin: f64,
-    /// Then differences over slots include the effect of hosts, so they have no floor.
-    /// [`PairedEffects::withdraw_differences`] compares ratios of runs.
+    /// If so, there is no floor: differences over slots include the effect of hosts.
     is_compared_within_hosts: bool,
 }
 

@@ -46,9 +46,8 @@ pub fn section(runs: &MeasuredRuns) -> Section {
     let mut section = SectionBuilder::new(runs, MeasuredRun::why_no_quantile);
     let note = "replay_total_elapsed of replay-slot-stats, from the bank's creation to its completion, waiting included. In an offline \
                 replay: from the freezing of the previous bank to that of this one. A slot that is replayed again is another sample. \
-                Slots that the node produced itself are left out: their datapoints \
-                have no transactions, entries, shreds or times. A p95 needs 20 slots and a p99 needs 100, so that at \
-                least one slot is above it.";
+                Slots that the node produced itself are left out: their datapoints have no transactions, entries, shreds or times. A \
+                p95 needs 20 slots and a p99 needs 100, so that at least one slot is above it.";
     section.add_tables_with_tip("replay", "Replay time per slot", note, REPLAY);
     section.add([confidence_intervals(runs)]);
     section.add(unreliable_confidence_intervals(runs));
