@@ -13,6 +13,7 @@ use crate::{
     run::Signal,
 };
 use faultline_stats::summary::{self, Summary};
+use faultline_text::counted;
 use itertools::Itertools;
 
 /// If the misses per slot of two arms differ by less, the cost of a miss is not computed.
@@ -118,7 +119,7 @@ const JOBS: &[NumberColumn] = &[
     increase!("Flush [s]", 3, JobFlush),
 ];
 
-/// `None` if no run has data of the read cache.
+/// `None` if no run has a hit in the read cache.
 pub fn section(runs: &MeasuredRuns) -> Option<Section> {
     let mut hits = runs
         .all
@@ -295,7 +296,8 @@ fn chart_size_against_hits(runs: &MeasuredRuns) -> Option<Chart> {
 fn add_timelines(section: &mut SectionBuilder<'_>) {
     let samples = averaging_window(section.runs);
     let caption = format!(
-        "Hits divided by lookups, both averaged over {samples} samples: the validator reports every 10 s."
+        "Hits divided by lookups, both averaged over {}: the validator reports every 10 s.",
+        counted(samples as f64, "sample")
     );
     section.add_timeline(
         "read-cache-over-time",

@@ -43,8 +43,8 @@ pub fn answers_by_arm(runs: &MeasuredRuns) -> Vec<Answers> {
     runs.arms.iter().map(answers_of_arm).collect()
 }
 
-/// `Some(true)` if one release ran with several sizes of the program cache. Otherwise `None`:
-/// unknown.
+/// `Some(true)` if all runs are of one release, and several sizes of the program cache were
+/// configured. Otherwise `None`: unknown.
 fn can_change_capacity(runs: &MeasuredRuns) -> Option<bool> {
     let recordings = || runs.all.iter().map(|run| &run.recording);
     let sizes =

@@ -108,13 +108,13 @@ pub fn section(runs: &MeasuredRuns) -> Section {
     let mut section = SectionBuilder::new(runs, MeasuredRun::why_no_datapoints);
     let note = "A batch is one point of loaded-programs-cache-stats: what all users of the cache did between the creation of two \
                 banks, about one slot. The study calls this an execution batch, but its sums divided by its means imply 102,000 to \
-                111,000 batches in 12 hours, one per slot. Points of own leader slots cannot be distinguished and are included. Hits \
-                are left out: before 4.4.0 they are not a count of hits.";
+                111,000 batches in 12 hours, one per slot. Points of own leader slots cannot be distinguished and are included. In an \
+                offline replay, a batch is a slot. Hits are left out: before 4.4.0 they are not a count of hits.";
     section.add_table("cache", "Program cache: misses and evictions", note, COUNTS);
     let note = "Means and maxima are over replayed slots with transactions. Time: program_cache_us of replay-slot-stats, summed over \
                 threads, so it can exceed the slot's wall time. It includes lookups, waiting for another thread's compilation, and own \
-                compilation. Loading: the part of it in register_syscalls, load_elf, verify_code and jit_compile. Own leader slots \
-                are left out: the validator reports no time for them.";
+                compilation. Loading: the part of it in register_syscalls, load_elf, verify_code and jit_compile. Own leader slots are \
+                left out: the validator reports no time for them. An offline replay has only the total time.";
     let note = format!("{note}{}", executable_filtering_sentence(runs));
     section.add_table("cache-time", "Program cache: time", &note, TIMES);
     section.add_table_of_part(

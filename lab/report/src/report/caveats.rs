@@ -116,7 +116,7 @@ fn arm_caveats(runs: &MeasuredRuns, all_are_paired: bool) -> Vec<Caveat> {
         .collect_vec();
     let caveats = [
         arms_with(1).map(|arms| Caveat::new(
-            format!("Arms with a single run ({arms}): the variation between runs is unknown, so nothing is tested."),
+            format!("Arms with a single run ({arms}): the variation between runs is unknown, so they are not tested."),
             "Run each arm at least three times.",
         )),
         arms_with(2).map(|arms| Caveat::new(
@@ -197,7 +197,7 @@ fn run_caveats(
         (lifecycle.restarts > 0).then(|| {
             (
                 format!(
-                    "the validator was restarted {}",
+                    "the process was restarted {}",
                     counted(lifecycle.restarts as f64, "time")
                 ),
                 "Find out why, and run again; or look only at the time after the last restart.",

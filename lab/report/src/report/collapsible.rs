@@ -107,8 +107,10 @@ fn why_no_data(blocks: &[Block]) -> Option<String> {
     for block in blocks {
         match block {
             Block::Table(table) => {
+                // A table by arm has the number of runs next to the arm.
+                let headers = 1 + usize::from(table.id.ends_with("-by-arm"));
                 for row in &table.rows {
-                    reasons.extend(missing_reasons(row)?);
+                    reasons.extend(missing_reasons(row.get(headers..)?)?);
                 }
             }
             Block::Figure(_) => return None,
@@ -121,10 +123,10 @@ fn why_no_data(blocks: &[Block]) -> Option<String> {
     Some(why.clone())
 }
 
-/// `None` if the row has data. Zeros are data only in a row without missing cells.
-fn missing_reasons(row: &[Cell]) -> Option<Vec<&String>> {
+/// `None` if the cells of a row have data. Zeros are data only in a row without missing cells.
+fn missing_reasons(cells: &[Cell]) -> Option<Vec<&String>> {
     let mut reasons = Vec::new();
-    for cell in row.iter().skip(1) {
+    for cell in cells {
         match cell {
             Cell::Missing(why) => reasons.push(why),
             Cell::Number { value, .. } if *value == 0.0 => {}
@@ -132,4 +134,27 @@ fn missing_reasons(row: &[Cell]) -> Option<Vec<&String>> {
         }
     }
     (!reasons.is_empty()).then_some(reasons)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{
+        report::{Options, build, model::Block},
+        run::Run,
+    };
+
+    #[test]
+    fn a_section_without_data_is_one_sentence_though_an_arm_has_several_runs() {
+        let run = Run {
+            labels: vec![("arm".to_owned(), "a".to_owned())],
+            ..Run::default()
+        };
+        let report = build([run.clone(), run], &Options::default());
+        let mut sections = report.sections.iter();
+        let tps = sections.find(|section| section.id == "tps").unwrap();
+        assert_eq!(
+            tps.blocks,
+            [Block::Text("No datapoints were recorded.".to_owned())]
+        );
+    }
 }

@@ -196,12 +196,16 @@ pub(crate) fn caveats(runs: &MeasuredRuns) -> Vec<Caveat> {
     };
     let mut caveats = Vec::new();
     let all_arms: Pace = paces.iter().cloned().collect();
-    let slot_times = all_arms.slot_seconds;
-    if slot_times.is_some_and(|(min, max)| max > MAX_SLOT_TIME_RATIO * min) {
+    let are_different = |(min, max): (f64, f64)| max > MAX_SLOT_TIME_RATIO * min;
+    if all_arms.slot_seconds.is_some_and(are_different) {
         let slot_times = with_arms(Pace::slot_time);
         caveats.push(Caveat::new(
             format!("A slot took {slot_times}. A longer slot has more work: metrics per slot cannot be compared."),
-            "Compare rates (--per-second), or run all arms on one cluster at the same time.",
+            if runs.compare_rates {
+                "Read the comparison, which shows rates, or run all arms on one cluster at the same time."
+            } else {
+                "Compare rates (--per-second), or run all arms on one cluster at the same time."
+            },
         ));
     }
     let consensus = with_arms(|pace| Some(pace.consensus_text("not known")));
@@ -317,6 +321,7 @@ mod tests {
                 .any(|caveat| caveat.what.contains(text))
         };
         assert!(has_caveat("A slot took 0.40 s with old, 0.20 s with new."));
+        assert!(!format!("{report:?}").contains("runs in each arm, and a spread"));
     }
 
     #[test]
@@ -329,6 +334,7 @@ mod tests {
         );
         let row = format!("{:?}", primary(&report));
         assert!(row.contains("25"), "{row}");
+        assert!(!format!("{:?}", report.caveats).contains("--per-second"));
     }
 
     fn report_of(recordings: &[Run], compare_rates: bool) -> Report {
@@ -341,18 +347,9 @@ mod tests {
 
     #[test]
     fn an_arm_with_differing_slot_times_among_runs_is_not_compared() {
-        let recordings: Vec<Run> = [
-            ("old", 400),
-            ("old", 400),
-            ("old", 200),
-            ("new", 400),
-            ("new", 400),
-            ("new", 400),
-        ]
-        .into_iter()
-        .zip(1..)
-        .map(|((arm, slot_ms), number)| recording(arm, number, slot_ms))
-        .collect();
+        let runs = (1..=3).flat_map(|number| ["old", "new"].map(|arm| recording(arm, number, 400)));
+        let mut recordings: Vec<Run> = runs.collect();
+        recordings[4] = recording("old", 3, 200);
         let headline = report_of(&recordings, false).verdict.headline;
         assert!(
             headline.contains("slots of 0.40 s with new and of 0.20 to 0.40 s with old"),
@@ -393,6 +390,21 @@ mod tests {
             .filter(|row| format!("{row:?}").contains("not compared"))
             .count();
         assert_eq!(refused, 2, "TPS and its zeros");
+    }
+
+    #[test]
+    fn the_headline_names_an_arm_without_values_next_to_a_refused_one() {
+        let mut recordings: Vec<Run> = [("old", 400), ("new", 200), ("third", 400)]
+            .into_iter()
+            .flat_map(|(arm, slot_ms)| (1..=3).map(move |number| recording(arm, number, slot_ms)))
+            .collect();
+        for run in &mut recordings[6..] {
+            let points = run.points.replay.iter_mut();
+            points.for_each(|point| point.replay_total_elapsed_us = None);
+        }
+        let headline = report_of(&recordings, false).verdict.headline;
+        let is_named = |text| headline.contains(text);
+        assert!(is_named("0.20 s with new") && is_named("not recorded with both third and old"));
     }
 
     /// Arms whose three runs have these protocols, each for 40 s.

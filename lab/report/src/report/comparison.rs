@@ -155,7 +155,7 @@ pub fn section(
         lowercase_first(&first.primary.title),
         cells::percent(margin),
         arms::RUNS_FOR_A_TEST,
-        if runs.has_no_validator() {
+        if runs.has_no_validator() || runs.are_offline_replays() {
             "Whole runs are compared."
         } else if runs.compared_part() == RunPart::FromTip {
             "Only the time from the first sample at the tip on is compared, because every run that executed a transaction was at the tip \
@@ -232,7 +232,8 @@ fn primary_table(first: &MetricComparison, pairs: &[ArmComparison], margin: f64)
 
 fn primary_row(pair: &ArmComparison) -> Vec<Cell> {
     let (comparison, result) = (&pair.primary, &pair.primary.result);
-    let untested = "needs three runs in each arm, and a spread";
+    let or_refusal = |reason| comparison.refusal.as_deref().unwrap_or(reason);
+    let untested = or_refusal("needs three runs in each arm, and a spread");
     let no_ranks = if comparison.is_compared_within_hosts {
         "ranks are not compared within blocks"
     } else {
@@ -240,11 +241,7 @@ fn primary_row(pair: &ArmComparison) -> Vec<Cell> {
     };
     let runs_needed = result.runs_needed.map(|runs| runs as f64);
     let mut cells = vec![pair.arms_cell()];
-    cells.extend(mean_cells(
-        comparison,
-        "needs two runs in each arm",
-        "no run of the arm has a value",
-    ));
+    cells.extend(mean_cells(comparison));
     cells.extend([
         count(result.reference.runs),
         count(result.other.runs),
@@ -253,19 +250,28 @@ fn primary_row(pair: &ArmComparison) -> Vec<Cell> {
         number_or(result.difference_p, 4, untested),
         number_or(result.mann_whitney_p, 4, no_ranks),
         number_or(result.equivalence_p, 4, untested),
-        number_or(runs_needed, 0, "no spread between runs is known"),
+        number_or(
+            runs_needed,
+            0,
+            or_refusal("needs two runs in each arm, a spread, a margin, and values above 0"),
+        ),
     ]);
     cells
 }
 
-/// Difference, ratio, conclusion and means. `too_few_runs` explains a missing interval, and
-/// `no_mean` a missing mean.
-fn mean_cells(comparison: &MetricComparison, too_few_runs: &str, no_mean: &str) -> [Cell; 5] {
+/// Difference, ratio, conclusion and means.
+fn mean_cells(comparison: &MetricComparison) -> [Cell; 5] {
     let (result, decimals) = (&comparison.result, comparison.run_metric.decimals);
-    let no_mean = comparison.refusal.as_deref().unwrap_or(no_mean);
+    let refusal = comparison.refusal.as_deref();
+    let no_mean = refusal.unwrap_or("not known for any run of the arm");
+    let no_interval = match result.reference.runs.min(result.other.runs) {
+        0 => no_mean,
+        1 => "needs two runs in each arm",
+        _ => "needs a spread; a ratio also needs values clearly above 0",
+    };
     [
-        interval_cell(result.difference, decimals, too_few_runs),
-        interval_cell(result.ratio, 3, too_few_runs),
+        interval_cell(result.difference, decimals, no_interval),
+        interval_cell(result.ratio, 3, no_interval),
         Cell::Text(conclusion(comparison)),
         number_or(result.reference.mean, decimals, no_mean),
         number_or(result.other.mean, decimals, no_mean),
@@ -309,18 +315,12 @@ fn secondary_table(pairs: &[ArmComparison]) -> Block {
             let Some(comparison) = pair.secondary.get(index) else {
                 continue;
             };
-            let result = &comparison.result;
-            let no_mean = "not known for any run of the arm";
-            let too_few_runs = match result.reference.runs.min(result.other.runs) {
-                0 => comparison.refusal.as_deref().unwrap_or(no_mean),
-                _ => "needs two runs in each arm, and a spread",
-            };
             let mut cells = vec![
                 text_cell(&comparison.title),
                 text_cell(&comparison.unit),
                 pair.arms_cell(),
             ];
-            cells.extend(mean_cells(comparison, too_few_runs, no_mean));
+            cells.extend(mean_cells(comparison));
             table.rows.push(cells);
         }
     }

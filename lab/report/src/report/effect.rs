@@ -103,7 +103,7 @@ fn forest_row(comparison: &MetricComparison) -> Option<ForestRow> {
     })
 }
 
-/// `85 % lower (73 to 93 %)`; `None` without a mean of each arm.
+/// `85 % lower (73 to 93 %)`, or `equal`; `None` without a mean of each arm.
 pub fn effect_text(comparison: &MetricComparison) -> Option<String> {
     let result = &comparison.result;
     let [reference, other] = comparison.means()?;
@@ -116,6 +116,9 @@ pub fn effect_text(comparison: &MetricComparison) -> Option<String> {
     }
     if let Some(ratio) = result.ratio {
         return Some(effects::effect_text(ratio.value_and_ends()));
+    }
+    if result.difference.is_none() && other == reference {
+        return Some("equal".to_owned());
     }
     let interval = result.difference.map(|difference| {
         let ends = if is_lower {
@@ -183,4 +186,26 @@ pub fn with_unit(value: f64, comparison: &MetricComparison) -> String {
 
 fn without_unit(value: f64, comparison: &MetricComparison) -> String {
     number(value, usize::from(comparison.run_metric.decimals))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::run_metrics::RUN_METRICS, *};
+    use faultline_stats::arms;
+
+    #[test]
+    fn equal_means_without_an_interval_are_not_called_higher() {
+        let text = |reference: f64, other: f64| {
+            let comparison = MetricComparison {
+                run_metric: &RUN_METRICS[0],
+                title: String::new(),
+                unit: "ms".to_owned(),
+                result: arms::compare(&[reference], &[other], 0.05),
+                is_compared_within_hosts: false,
+                refusal: None,
+            };
+            effect_text(&comparison).unwrap()
+        };
+        assert_eq!([text(5.0, 5.0), text(5.0, 6.0)], ["equal", "1.0 ms higher"]);
+    }
 }

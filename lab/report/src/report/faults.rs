@@ -176,7 +176,8 @@ fn pool_table(pools: &[RunPools<'_>]) -> Block {
             "CPU [s]",
         ],
         "From the first executed transaction on, the 15 pools of each run with most faults. Threads with the same name up to their \
-         number form a pool. The pool \"exited\" is the usage of ended threads that is in no sample of their pools.",
+         number form a pool. The pool \"exited\" is the usage of ended threads that is in no sample of their pools. It has no number of \
+         threads.",
     );
     for (run, pools) in pools {
         let all_faults: f64 = pools.iter().map(ThreadPoolUse::faults).sum();

@@ -102,6 +102,9 @@ pub fn pair_metric_by_host_block(
     })
 }
 
+const NO_RATIO: &str =
+    "a value is not above 0, there are fewer than two blocks, or all have the same ratio";
+
 /// For arms that are compared within host blocks.
 pub fn table_of_hosts(
     runs: &MeasuredRuns,
@@ -118,7 +121,7 @@ pub fn table_of_hosts(
     let unit = &*comparability::compared_unit(primary, runs.compare_rates);
     let ratio = format!("Ratio to {first}");
     let note = format!(
-        "{}, {reference}. The intervals of the hosts' ratios include how single runs vary, estimated from \
+        "{}, {reference}. The ratios of hosts are those of geometric means. Their intervals include how single runs vary, estimated from \
          the ratios of arms within blocks. A/A: the second run of an arm divided by its first, within blocks.",
         comparability::compared_title(primary, runs.compare_rates)
     );
@@ -133,7 +136,7 @@ pub fn table_of_hosts(
         let reason = if host == first {
             "ratios are to this host"
         } else {
-            "a value is 0, or all blocks have the same ratio"
+            NO_RATIO
         };
         table.rows.push(vec![
             text_cell(host),
@@ -148,12 +151,11 @@ pub fn table_of_hosts(
             continue;
         }
         let ratio = host_stats::compare(&pairs, margin).ratio;
-        let reason = "fewer than two blocks, or equal ratios";
         table.rows.push(vec![
             Cell::Text(format!("{arm} against itself (A/A)")),
             count(pairs.len()),
             Cell::Missing("this row has only a ratio of two runs".to_owned()),
-            estimate_or(ratio.map(|ratio| ratio.value_and_ends()), 3, reason),
+            estimate_or(ratio.map(|ratio| ratio.value_and_ends()), 3, NO_RATIO),
         ]);
     }
     Some(Block::Table(table))

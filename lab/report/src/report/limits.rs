@@ -11,7 +11,8 @@ use faultline_stats::bracket::{Bracket, Replicate, bracket};
 use faultline_text::{counted, number};
 use itertools::Itertools;
 
-/// Limits within this ratio count as equal: a planned limit differs slightly between machines.
+/// If all limits are within this ratio, the runs count as having had the same limit: a planned limit
+/// differs slightly between machines.
 const SAME_LIMIT_RATIO: f64 = 1.05;
 
 pub struct Limits {

@@ -9,7 +9,7 @@ use faultline_stats::{
 };
 use faultline_text::{number, utc};
 use itertools::Itertools;
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
 /// A recording and what was measured in it. The report calls it a run.
 pub struct MeasuredRun {
@@ -75,24 +75,25 @@ impl MeasuredRuns {
             arms.retain(|arm| !arm.ends_with(AA_SUFFIX));
         }
         let mut all = Vec::new();
-        let mut used_slugs = BTreeMap::<String, usize>::new();
+        let mut used_ids = BTreeSet::new();
         for (arm, recordings) in by_arm {
             let count = recordings.len();
             for (index, (input_index, recording)) in recordings.into_iter().enumerate() {
                 let name = run_name(&recording, &arm, index, count);
-                let id = slug(&name);
-                let times = used_slugs.entry(id.clone()).or_default();
-                *times += 1;
-                let (id, name) = match *times {
-                    1 => (id, name),
-                    times => (format!("{id}-{times}"), format!("{name} ({times})")),
-                };
+                let (mut id, mut unique_name) = (slug(&name), name.clone());
+                for number in 2.. {
+                    if used_ids.insert(id.clone()) {
+                        break;
+                    }
+                    id = format!("{}-{number}", slug(&name));
+                    unique_name = format!("{name} ({number})");
+                }
                 all.push(measured_run(
                     recording,
                     bootstrap,
                     input_index,
                     id,
-                    name,
+                    unique_name,
                     arm.clone(),
                 ));
             }
@@ -483,6 +484,8 @@ mod tests {
             recording("a.fltl", &[]),
             recording("a.fltl", &[("arm", "a"), ("run", "")]),
             recording("a!", &[]),
+            recording("a?", &[]),
+            recording("a 2", &[]),
         ];
         let runs = MeasuredRuns::new(recordings, &IntervalPlan::default(), &[]);
         let mut ids: Vec<&str> = runs.all.iter().map(|run| run.id.as_str()).collect();
@@ -491,6 +494,6 @@ mod tests {
         names.sort_unstable();
         ids.dedup();
         names.dedup();
-        assert_eq!((ids.len(), names.len()), (3, 3));
+        assert_eq!((ids.len(), names.len()), (5, 5));
     }
 }

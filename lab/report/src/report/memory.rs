@@ -102,9 +102,9 @@ pub fn section(runs: &MeasuredRuns) -> Section {
         note,
         STUDY_SWAP_AND_TOTAL,
     );
-    let note = "Limit: the most frequent limit of the level with the least headroom. Unreclaimable: memory of that level that \
-                the kernel cannot drop without swap, other cgroups included. Headroom: limit minus unreclaimable. GiB is 2^30 \
-                bytes.";
+    let note = "Limit: in an experiment the planned one, otherwise the most frequent one of the level with the least headroom. \
+                Unreclaimable: memory of that level that the kernel cannot drop without swap, other cgroups included. Headroom: limit \
+                minus unreclaimable. GiB is 2^30 bytes.";
     section.add_table("headroom", "Headroom and the limit", note, HEADROOM);
     section.add([table_of_binding_levels(runs)]);
     section.add(sufficient_memory::blocks(runs));

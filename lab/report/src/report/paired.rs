@@ -26,9 +26,10 @@ const MIN_COMMON_SLOTS: usize = 100;
 /// Of two runs in the same turn or, for offline replays, the same replicate.
 const MIN_COMMON_SLOTS_OF_A_TURN: usize = 30;
 
-/// Of each table.
+/// Of each table. The note names this number and the next.
 const MAX_ROWS: usize = 24;
 
+/// Later pairs are not compared. A/A pairs come first.
 const MAX_PAIRS: usize = 60;
 
 /// Share of common slots with equal contents. If fewer are equal, the runs were on different
@@ -105,7 +106,8 @@ pub struct RunPairEffect {
 }
 
 pub struct PairedRuns {
-    /// Whether all runs of other arms have a partner in the reference. `false` without another arm.
+    /// Whether all counted runs of other arms have a partner in the reference. `false` without
+    /// another arm.
     pub all_are_paired: bool,
     pub effects: Vec<RunPairEffect>,
     pair_count: usize,
@@ -162,7 +164,7 @@ impl PairedRuns {
     }
 }
 
-/// Pairs each run with the reference arm's run of the same turn or, for an offline replay,
+/// Pairs each counted run with the reference arm's run of the same turn or, for an offline replay,
 /// replicate. Without one, the partner is the reference's run with most slots of equal contents,
 /// then with the same index. The second run of an A/A pair (two runs of one arm in a turn) is
 /// paired with the first.
@@ -181,7 +183,7 @@ pub fn pair_runs(runs: &MeasuredRuns, primary: &RunMetric, bootstrap: &IntervalP
     paired.all_are_paired = !others.is_empty();
     let references = runs_with_slot_contents(runs, reference);
     for arm in others {
-        for (index, other) in runs.runs_of(arm).enumerate() {
+        for (index, other) in runs.counted_runs_of(arm).enumerate() {
             match find_partner(&references, other, index) {
                 Some(partner) => paired.add(partner, other, bootstrap),
                 None => paired.all_are_paired = false,
@@ -209,8 +211,9 @@ fn empty_tables() -> PairedRuns {
     let note = "Slot by slot, the other minus the reference, from the first executed transaction on, with 95 % intervals by block \
                 bootstrap. An interval that would cover less is left out. Both runs replayed the same transactions in these slots, so \
                 the network's load cancels out. Each pair is one replicate: its intervals do not include how much repeated runs \
-                differ. The runs of a pair have at least 100 slots in common (30 if the experiment made them a pair). In 95 % of these, both \
-                have as many transactions, entries and shreds, or the same bank hash.";
+                differ. The runs of a pair have at least 100 slots in common (30 if the experiment made them a pair). In at least 95 % of these, \
+                both have as many transactions, entries and shreds, or the same bank hash. At most 60 pairs are compared, and at most 24 rows \
+                are shown.";
     PairedRuns {
         all_are_paired: false,
         effects: Vec::new(),

@@ -99,8 +99,7 @@ pub struct PairedEffects {
     /// By quantity; A/A pairs first.
     effects: Vec<ArmEffect>,
     margin: f64,
-    /// Then differences over slots include the effect of hosts, so they have no floor.
-    /// [`PairedEffects::withdraw_differences`] compares ratios of runs.
+    /// If so, there is no floor: differences over slots include the effect of hosts.
     is_compared_within_hosts: bool,
 }
 
@@ -270,7 +269,7 @@ impl PairedEffects {
         }));
         let sentence = |((other, reference), differences): ((&String, &String), Vec<String>)| {
             format!(
-                "On the same slots, the mean difference of {other} from {reference} over all pairs of runs: {}.",
+                "On the same slots, the mean difference of {other} from {reference} over the compared pairs of runs: {}.",
                 differences.join("; ")
             )
         };
@@ -360,7 +359,7 @@ impl PairedEffects {
         }
         // Without a floor, its column and that of the verdict are left out.
         table.id = "paired-together".to_owned();
-        table.title = "The same slots, over all pairs of runs".to_owned();
+        table.title = "The same slots, over the compared pairs of runs".to_owned();
         table.note = "Means over slots that both runs of a pair have, the other minus the reference. With two pairs, the interval spans \
                        both. From three on, the pair is the unit (Student's t), so the interval includes how runs differ by themselves."
             .to_owned();
@@ -465,10 +464,10 @@ fn max_aa_difference(runs: &MeasuredRuns, run_metric: &RunMetric, is_ratio: bool
     let differences = runs
         .all
         .iter()
-        .filter(|run| run.arm.ends_with(AA_SUFFIX))
+        .filter(|run| run.arm.ends_with(AA_SUFFIX) && runs.is_counted(run))
         .filter_map(|second| {
             let first = runs
-                .runs_of(second.arm.trim_end_matches(AA_SUFFIX))
+                .counted_runs_of(second.arm.trim_end_matches(AA_SUFFIX))
                 .find(|first| pairing_key(first) == pairing_key(second))?;
             Some((value(second)? - value(first)?).abs())
         });

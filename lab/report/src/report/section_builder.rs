@@ -128,8 +128,8 @@ impl<'s> SectionBuilder<'s> {
         self.add_table_of_part(RunPart::FromTip, &id, &title, note, number_columns);
     }
 
-    /// A table by run, and a table by arm if an arm has several runs. No table if no run has this
-    /// part: a run may never be at the tip.
+    /// A table by run. With several runs or an A/A pair of an arm, also a table by arm. No table if
+    /// no run has this part: a run may never be at the tip.
     pub fn add_table_of_part(
         &mut self,
         part: RunPart,

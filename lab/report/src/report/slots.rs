@@ -44,10 +44,10 @@ const BEHIND: &[NumberColumn] = &[
 
 pub fn section(runs: &MeasuredRuns) -> Section {
     let mut section = SectionBuilder::new(runs, MeasuredRun::why_no_quantile);
-    let note = "replay_total_elapsed of replay-slot-stats, from the bank's creation to its completion, waiting included. A slot \
-                that is replayed again is another sample. Slots that the node produced itself are left out: their datapoints \
-                have no transactions, entries, shreds or times. A p95 needs 20 slots and a p99 needs 100, so that at \
-                least one slot is above it.";
+    let note = "replay_total_elapsed of replay-slot-stats, from the bank's creation to its completion, waiting included. In an offline \
+                replay: from the freezing of the previous bank to that of this one. A slot that is replayed again is another sample. \
+                Slots that the node produced itself are left out: their datapoints have no transactions, entries, shreds or times. A \
+                p95 needs 20 slots and a p99 needs 100, so that at least one slot is above it.";
     section.add_tables_with_tip("replay", "Replay time per slot", note, REPLAY);
     section.add([confidence_intervals(runs)]);
     section.add(unreliable_confidence_intervals(runs));
@@ -117,8 +117,8 @@ fn confidence_intervals(runs: &MeasuredRuns) -> Block {
     let [replay, tps, misses, time] = ESTIMATED_METRICS;
     let note = "95 % intervals by block bootstrap, for a longer run under the same conditions. They do not include how runs differ, so \
                 they compare no arms. TPS, misses and cache time cannot be negative. If the bootstrap's interval would reach below 0, \
-                Wilson's score replaces it: the standard error is proportional to the root of the mean, so both ends are higher. The \
-                next table says which intervals cover too little, and why.";
+                Wilson's score replaces it: the standard error is proportional to the root of the mean, so both ends are higher. If an \
+                interval covers too little, a further table says why.";
     let mut table = table(
         "within-run",
         "How sure each run is of its own numbers",

@@ -44,9 +44,9 @@ pub fn blocks(runs: &MeasuredRuns) -> Vec<Block> {
         return Vec::new();
     };
     let note = "This is no minimum: less was not tried, and may be enough. Refaults are pages that came back after they were reclaimed. \
-                Without refaults, the page cache was never short. All page cache of the group then counts as in use, because the \
-                kernel does not say which pages were needed. Proven is then the highest sum of unreclaimable memory and page cache, \
-                from the start on if that was recorded. With refaults, page cache was missing at times, and only the limit of the \
+                Without refaults at the tip, the page cache was never short there. All page cache of the group then counts as in use, \
+                because the kernel does not say which pages were needed. Proven is then the highest sum of unreclaimable memory and page \
+                cache, from the start on if that was recorded. With refaults, page cache was missing at times, and only the limit of the \
                 run is proven. Both proofs, with and without refaults, are valid only for the recorded load without swap. Page cache: \
                 file minus shmem of memory.stat. Refaults: workingset_refault of memory.stat. GiB is 2^30 bytes.";
     let mut table = table(

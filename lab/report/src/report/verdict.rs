@@ -110,7 +110,7 @@ fn verdict_of_arm(
     primary: &RunMetric,
     paired_effects: &PairedEffects,
 ) -> Verdict {
-    let arm = runs.all.first().map_or("", |run| run.arm.as_str());
+    let arm = runs.arms.iter().join(", ");
     let mut headline = format!(
         "{} of one arm, {arm}",
         counted(runs.all.len() as f64, "run")
@@ -303,8 +303,10 @@ fn text_without_spread(pair: &ArmComparison) -> String {
 
 fn pairs_headline(first: &ArmComparison, pairs: &[&ArmComparison], margin: f64) -> String {
     let reference = &first.reference;
-    let arms_where = |has: fn(Conclusion) -> bool| -> Option<String> {
-        let pairs = pairs.iter().filter(|pair| has(pair.conclusion()));
+    let arms_where = |has: fn(&MetricComparison, Conclusion) -> bool| -> Option<String> {
+        let pairs = pairs
+            .iter()
+            .filter(|pair| has(&pair.primary, pair.conclusion()));
         joined_by_and(&pairs.map(|pair| pair.other.clone()).collect_vec())
     };
     let arms_that_differ = |wanted: Direction| {
@@ -331,21 +333,26 @@ fn pairs_headline(first: &ArmComparison, pairs: &[&ArmComparison], margin: f64) 
     let parts = [
         arms_that_differ(Direction::Lower),
         arms_that_differ(Direction::Higher),
-        arms_where(|conclusion| matches!(conclusion, Conclusion::Equivalent { .. }))
+        arms_where(|_, conclusion| matches!(conclusion, Conclusion::Equivalent { .. }))
             .map(|arms| format!("equivalent within {} % with {arms} and {reference}", percent(margin))),
-        arms_where(|conclusion| matches!(conclusion, Conclusion::Inconclusive { p: None, .. })).map(|arms| {
+        arms_where(|metric, conclusion| {
+            matches!(conclusion, Conclusion::Inconclusive { p: None, .. })
+                && direction_in_every_block(metric).is_none()
+        })
+        .map(|arms| {
             format!(
                 "no test is possible with {arms} and {reference}, because their values do not vary"
             )
         }),
         Some(same_direction_in_every_block.format("; ").to_string()),
-        arms_where(|conclusion| matches!(conclusion, Conclusion::Inconclusive { p: Some(_), .. }))
+        arms_where(|_, conclusion| matches!(conclusion, Conclusion::Inconclusive { p: Some(_), .. }))
             .map(|arms| format!("neither a difference nor equivalence is shown between {arms} and {reference}")),
-        arms_where(is_described).map(|arms| {
+        arms_where(|_, conclusion| is_described(conclusion)).map(|arms| {
             format!("described, not tested, with {arms} and {reference}: too few runs to distinguish a difference from chance")
         }),
-        arms_where(|conclusion| matches!(conclusion, Conclusion::NoValues))
-            .filter(|_| refusals.is_empty())
+        arms_where(|metric, conclusion| {
+            metric.refusal.is_none() && matches!(conclusion, Conclusion::NoValues)
+        })
             .map(|arms| format!("not recorded with both {arms} and {reference}")),
         Some(refusals),
     ];
@@ -452,4 +459,28 @@ fn mean_sentence(pair: &ArmComparison, metric: &MetricComparison) -> Option<Stri
     let [reference, other] = metric.means()?.map(|mean| with_unit(mean, metric));
     let title = lowercase_first(&metric.title);
     Some(format!("{title} {other} against {reference}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{
+        report::{Options, build},
+        run::Run,
+    };
+
+    #[test]
+    fn the_headline_names_the_arm_though_its_second_run_comes_first() {
+        let label = |(key, value): (&str, &str)| (key.to_owned(), value.to_owned());
+        let run = |second| Run {
+            labels: [("arm", "512"), ("second", second)].map(label).to_vec(),
+            ..Run::default()
+        };
+        let headline = build([run("1"), run("0")], &Options::default())
+            .verdict
+            .headline;
+        assert!(
+            headline.starts_with("2 runs of one arm, 512:"),
+            "{headline}"
+        );
+    }
 }

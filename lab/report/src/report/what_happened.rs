@@ -16,7 +16,7 @@ use itertools::Itertools;
 /// In each table of stalls, events and gaps.
 const MAX_ROWS_PER_RUN: usize = 200;
 
-/// In the table of phases, for a run.
+/// In the table of phases.
 const MAX_PHASES: usize = 100;
 
 pub fn section(runs: &MeasuredRuns) -> Section {
@@ -147,7 +147,9 @@ fn outcome_table(runs: &MeasuredRuns) -> Block {
              The phase “at tip” begins once the distance has stayed small for phase.at_tip_for (by default a minute). At the tip: the \
              share of the recorded time, from the first sample at the tip on, in which the validator was there, restarts included. \
              Kept up: this share is at least 99 %, and the validator was not OOM-killed; not known if time without data could change the \
-             answer. Gaps: time between samples more than 2.5 intervals apart, or between two sessions of the daemon."
+             answer. A run that caught up for more than two hours and was never at the tip did not keep up. The answer of an experiment, \
+             if there is one, replaces this rule. Gaps: time between samples more than 2.5 intervals apart, or between two sessions of \
+             the daemon."
     };
     let mut outcome = table(
         "outcome",
@@ -246,16 +248,16 @@ fn phase_table(runs: &MeasuredRuns) -> Block {
         for phase in listed.iter().take(MAX_PHASES) {
             phases.rows.push(phase_row(run, &rss, phase));
         }
-        if listed.len() > MAX_PHASES {
-            let more = listed.len() - MAX_PHASES;
-            phases.note += &format!(
-                " {}: {} more are left out.",
-                run.name,
-                number(more as f64, 0)
-            );
-        }
+        note_left_out(&mut phases, run, listed.len(), MAX_PHASES);
     }
     Block::Table(phases)
+}
+
+fn note_left_out(table: &mut Table, run: &MeasuredRun, count: usize, max_rows: usize) {
+    if count > max_rows {
+        let more = number((count - max_rows) as f64, 0);
+        table.note += &format!(" {}: {more} more are left out.", run.name);
+    }
 }
 
 fn phase_row(run: &MeasuredRun, rss: &[Option<f64>], phase: &PhaseSpan) -> Vec<Cell> {
@@ -325,6 +327,8 @@ fn stall_table(runs: &MeasuredRuns) -> Table {
             let cells = span_cells(stall.span).into_iter();
             row(&run.name, cells.chain([Cell::Text(began), phase]))
         }));
+        let count = run.lifecycle.stalls.len();
+        note_left_out(&mut stalls, run, count, MAX_ROWS_PER_RUN);
     }
     stalls
 }
@@ -340,7 +344,6 @@ fn event_table(runs: &MeasuredRuns) -> Table {
         &["Run", "At [s]", "Event", "Detail"],
         "Changes of phase are in the table of phases.",
     );
-    let mut notes = Vec::new();
     for run in &runs.all {
         let listed = run
             .recording
@@ -356,13 +359,7 @@ fn event_table(runs: &MeasuredRuns) -> Table {
             ];
             events.rows.push(row(&run.name, cells));
         }
-        if listed.len() > MAX_ROWS_PER_RUN {
-            notes.push((&run.name, listed.len() - MAX_ROWS_PER_RUN));
-        }
-    }
-    notes.sort_unstable();
-    for (name, more) in notes {
-        events.note += &format!(" {name}: {} more are left out.", number(more as f64, 0));
+        note_left_out(&mut events, run, listed.len(), MAX_ROWS_PER_RUN);
     }
     events
 }
@@ -378,6 +375,36 @@ fn gap_table(runs: &MeasuredRuns) -> Table {
         let all = run.lifecycle.gaps.iter().take(MAX_ROWS_PER_RUN);
         gaps.rows
             .extend(all.map(|gap| row(&run.name, span_cells(*gap))));
+        let count = run.lifecycle.gaps.len();
+        note_left_out(&mut gaps, run, count, MAX_ROWS_PER_RUN);
     }
     gaps
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::run::{Run, Tick};
+    use faultline_stats::block_bootstrap::IntervalPlan;
+
+    #[test]
+    fn the_note_counts_gaps_that_the_table_leaves_out() {
+        let recording = Run {
+            ticks: (0..=MAX_ROWS_PER_RUN + 3)
+                .map(|index| Tick {
+                    at: 10.0 * index as f64,
+                    ..Tick::default()
+                })
+                .collect(),
+            ..Run::default()
+        };
+        let runs = MeasuredRuns::new([recording], &IntervalPlan::default(), &[]);
+        let gaps = gap_table(&runs);
+        assert_eq!(gaps.rows.len(), MAX_ROWS_PER_RUN);
+        assert!(
+            gaps.note.ends_with(": 3 more are left out."),
+            "{}",
+            gaps.note
+        );
+    }
 }

@@ -253,6 +253,28 @@ fn an_effect_beyond_the_a_a_pairs_stays_though_hosts_differ_threefold() {
 }
 
 #[test]
+fn arms_with_equal_ratios_in_every_block_are_not_said_to_have_equal_values() {
+    let run_of = |(block, arm, factor): (u64, &str, f64)| {
+        run(
+            arm,
+            &format!("n{block}"),
+            block,
+            factor * (50 + 10 * block) as f64,
+        )
+    };
+    let arms = [("old", 1.0), ("new", 1.5), ("third", 2.0)];
+    let runs: Vec<Run> = (1..=3)
+        .flat_map(|block| arms.map(|(arm, factor)| run_of((block, arm, factor))))
+        .collect();
+    let headline = report(&runs).verdict.headline;
+    assert!(
+        headline.contains("higher in every block, not tested, with third"),
+        "{headline}"
+    );
+    assert!(!headline.contains("do not vary"), "{headline}");
+}
+
+#[test]
 fn unlike_hardware_is_named_with_its_hosts() {
     let mut runs = blocks(3);
     for run in &mut runs {

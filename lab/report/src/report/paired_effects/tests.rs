@@ -375,3 +375,40 @@ fn without_common_slots_on_one_host_an_a_a_pair_withdraws_nothing() {
     let verdict = report(&runs).verdict;
     assert_eq!(verdict.kind, VerdictKind::Better, "{verdict:?}");
 }
+
+#[test]
+fn a_second_run_without_transactions_does_not_withdraw_a_difference() {
+    let mut runs = turns(4, 0.0, 0.0);
+    for (index, run) in runs.iter_mut().enumerate() {
+        let is_other = run.label("arm") == Some("1024");
+        let gib = if is_other { 8.0 } else { 10.0 } + 0.01 * index as f64;
+        for signal in [Signal::RssAnon, Signal::RssFile, Signal::RssShmem] {
+            run.signals[signal as usize].fill(Some(gib * f64::from(1_u32 << 30)));
+        }
+    }
+    let failed = runs.last_mut().unwrap();
+    failed.points.replay.clear();
+    failed.signals[Signal::RssAnon as usize].fill(Some(0.0));
+    let options = Options {
+        primary: run_metric("rss-mean").unwrap(),
+        ..Options::default()
+    };
+    let report = build(runs, &options);
+    let conclusion = words(&table(&report, "primary").rows[0][3]);
+    assert!(
+        conclusion.starts_with("lower, which is better"),
+        "{conclusion}"
+    );
+}
+
+#[test]
+fn a_run_without_transactions_does_not_say_that_the_others_had_other_slots() {
+    let mut runs = turns(4, 0.0, 0.0);
+    let failed = runs
+        .iter_mut()
+        .rfind(|run| run.label("arm") == Some("1024"));
+    failed.unwrap().points.replay.clear();
+    let caveats = report(&runs).caveats;
+    let is_about_slots = |what: &str| what.contains("did not process the same slots");
+    assert!(!caveats.iter().any(|caveat| is_about_slots(&caveat.what)));
+}
