@@ -175,7 +175,7 @@ impl Consensus {
     /// Merges the next result for the same process. Migrating and Alpenglow persist: their
     /// datapoints come only once, and slots step back when a migration ends. Tower must be proved
     /// again.
-    pub fn merge(before: Option<Consensus>, now: Option<Consensus>) -> Option<Consensus> {
+    pub fn merge(before: Option<Self>, now: Option<Self>) -> Option<Self> {
         let Some(before) = before.filter(|before| before.protocol > Protocol::Tower) else {
             return now;
         };
@@ -183,7 +183,7 @@ impl Consensus {
             return Some(before);
         };
         let is_same = now.protocol == before.protocol;
-        Some(Consensus {
+        Some(Self {
             sign: if is_same {
                 now.sign.min(before.sign)
             } else {

@@ -43,7 +43,7 @@ impl SlotPeaks {
     }
 
     /// Adds the slots of `other`. Returns how much of its counts `self` had already.
-    pub fn merge(&mut self, other: &SlotPeaks) -> u64 {
+    pub fn merge(&mut self, other: &Self) -> u64 {
         let counts = other.slots.iter().filter_map(|slot| {
             let count = *other.peaks.get(slot)?;
             Some(count - self.add(*slot, count))

@@ -142,8 +142,8 @@ impl Health {
     /// `None` if an unhealthy node does not report `slots_behind`.
     pub fn is_healthy(&self) -> Option<bool> {
         match self {
-            Health::Ok => Some(true),
-            Health::Unhealthy { slots_behind } => slots_behind.map(|_| false),
+            Self::Ok => Some(true),
+            Self::Unhealthy { slots_behind } => slots_behind.map(|_| false),
         }
     }
 

@@ -28,7 +28,7 @@ impl CpuSpeeds {
     /// Reads up to six small files of each CPU: too slow for a tick.
     pub fn read(root: &HostRoot) -> Self {
         let names = root.list_sys("devices/system/cpu").unwrap_or_default();
-        let mut speeds = CpuSpeeds::default();
+        let mut speeds = Self::default();
         let mut hertz = Vec::new();
         // Each hyper-thread reports the count of its core.
         let (mut core_counts, mut package_counts) = (BTreeMap::new(), BTreeMap::new());

@@ -27,7 +27,7 @@ impl FileVersion {
 
 impl From<&Metadata> for FileVersion {
     fn from(metadata: &Metadata) -> Self {
-        FileVersion {
+        Self {
             device: metadata.dev(),
             inode: metadata.ino(),
             length: metadata.len(),

@@ -31,7 +31,7 @@ impl Mounts {
             .map(|pid| mounts_of(&pid.to_string()))
             .transpose()?
             .unwrap_or_default();
-        Ok(Mounts {
+        Ok(Self {
             process,
             reader: mounts_of("self")?,
         })

@@ -106,7 +106,7 @@ impl Activity {
     /// `None` if the thread never ran or the kernel does not count.
     fn of(schedstat: &Schedstat) -> Option<Self> {
         let on_cpu = schedstat.on_cpu.filter(|time| !time.is_zero())?;
-        Some(Activity {
+        Some(Self {
             on_cpu,
             timeslices: schedstat.timeslices,
         })

@@ -26,7 +26,7 @@ pub struct Histogram {
 
 impl Histogram {
     pub fn new(bounds: &'static [f64]) -> Self {
-        Histogram {
+        Self {
             bounds,
             counts: vec![0; bounds.len() + 1],
             native: NativeBuckets::new(),
@@ -48,7 +48,7 @@ impl Histogram {
     }
 
     /// Adds nothing if the bounds differ.
-    pub fn merge(&mut self, other: &Histogram) {
+    pub fn merge(&mut self, other: &Self) {
         if self.bounds != other.bounds {
             return;
         }

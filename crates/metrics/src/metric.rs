@@ -12,10 +12,10 @@ pub enum Kind {
 impl Kind {
     pub const fn type_name(self) -> &'static str {
         match self {
-            Kind::Counter => "counter",
-            Kind::Gauge => "gauge",
-            Kind::Histogram(_) => "histogram",
-            Kind::Info => "info",
+            Self::Counter => "counter",
+            Self::Gauge => "gauge",
+            Self::Histogram(_) => "histogram",
+            Self::Info => "info",
         }
     }
 }

@@ -37,7 +37,7 @@ impl NativeBuckets {
     pub const ZERO_THRESHOLD: f64 = 1.0 / 16384.0;
 
     pub(crate) fn new() -> Self {
-        NativeBuckets {
+        Self {
             zero: 0,
             counts: vec![0; (LAST_INDEX - FIRST_INDEX + 1) as usize],
         }
@@ -54,7 +54,7 @@ impl NativeBuckets {
         }
     }
 
-    pub(crate) fn merge(&mut self, other: &NativeBuckets) {
+    pub(crate) fn merge(&mut self, other: &Self) {
         self.zero += other.zero;
         for (count, other_count) in self.counts.iter_mut().zip(&other.counts) {
             *count += other_count;

@@ -16,8 +16,8 @@ pub enum LabelText {
 impl LabelText {
     pub fn as_str(&self) -> &str {
         match self {
-            LabelText::Fixed(text) => text,
-            LabelText::Shared(text) => text,
+            Self::Fixed(text) => text,
+            Self::Shared(text) => text,
         }
     }
 }
@@ -42,19 +42,19 @@ impl fmt::Display for LabelText {
 
 impl From<&'static str> for LabelText {
     fn from(text: &'static str) -> Self {
-        LabelText::Fixed(text)
+        Self::Fixed(text)
     }
 }
 
 impl From<Arc<str>> for LabelText {
     fn from(text: Arc<str>) -> Self {
-        LabelText::Shared(text)
+        Self::Shared(text)
     }
 }
 
 impl From<String> for LabelText {
     fn from(text: String) -> Self {
-        LabelText::Shared(text.into())
+        Self::Shared(text.into())
     }
 }
 
@@ -68,9 +68,9 @@ pub enum Value {
 impl Value {
     pub fn number(&self) -> Option<f64> {
         match self {
-            Value::Integer(n) => Some(*n as f64),
-            Value::Real(x) => Some(*x),
-            Value::Histogram(_) => None,
+            Self::Integer(n) => Some(*n as f64),
+            Self::Real(x) => Some(*x),
+            Self::Histogram(_) => None,
         }
     }
 }
@@ -103,7 +103,7 @@ impl Reading {
             metric.name,
             metric.label_names
         );
-        Reading {
+        Self {
             metric,
             label_values: labels.into_iter().collect(),
             tags: Box::default(),

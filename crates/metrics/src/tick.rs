@@ -12,7 +12,7 @@ pub struct Stamp {
 
 impl Stamp {
     /// Time on the monotonic clock; zero if `earlier` is later.
-    pub fn since(self, earlier: Stamp) -> Duration {
+    pub fn since(self, earlier: Self) -> Duration {
         self.uptime.saturating_sub(earlier.uptime)
     }
 
@@ -72,18 +72,18 @@ pub struct Problem {
 
 impl Problem {
     pub fn new(kind: ProblemKind, what: impl fmt::Display) -> Self {
-        Problem {
+        Self {
             kind,
             what: what.to_string(),
         }
     }
 
     pub fn absent_data(what: impl fmt::Display) -> Self {
-        Problem::new(ProblemKind::Absent, what)
+        Self::new(ProblemKind::Absent, what)
     }
 
     pub fn broken(what: impl fmt::Display) -> Self {
-        Problem::new(ProblemKind::Broken, what)
+        Self::new(ProblemKind::Broken, what)
     }
 }
 
@@ -107,7 +107,7 @@ pub struct Batch {
 
 impl Batch {
     pub fn empty(source: Source, at: Stamp) -> Self {
-        Batch {
+        Self {
             source,
             at,
             duration: Duration::ZERO,

@@ -233,7 +233,7 @@ impl Ledger {
         }
         let socket = UnixListener::bind(&path)?;
         fs::set_permissions(&path, Permissions::from_mode(0o600))?;
-        Ok(Ledger {
+        Ok(Self {
             _lock: lock,
             socket,
         })

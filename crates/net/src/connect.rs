@@ -30,8 +30,8 @@ pub enum ConnectError {
 impl ConnectError {
     pub fn is_refused(&self) -> bool {
         match self {
-            ConnectError::Lookup { .. } => false,
-            ConnectError::Attempts(attempts) => attempts
+            Self::Lookup { .. } => false,
+            Self::Attempts(attempts) => attempts
                 .iter()
                 .all(|(_, error)| error.kind() == ErrorKind::ConnectionRefused),
         }
@@ -41,10 +41,10 @@ impl ConnectError {
 impl fmt::Display for ConnectError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            ConnectError::Lookup { host, error } => {
+            Self::Lookup { host, error } => {
                 write!(f, "no address for {host} ({})", reason(error))
             }
-            ConnectError::Attempts(attempts) => {
+            Self::Attempts(attempts) => {
                 let attempts = attempts.iter().format_with(", ", |(address, error), f| {
                     f(&format_args!("{address} ({})", reason(error)))
                 });
@@ -193,7 +193,7 @@ mod tests {
             {
                 queued.push(connected.unwrap());
             }
-            DeadAddress {
+            Self {
                 address,
                 _listener: listener,
                 _queued: queued,

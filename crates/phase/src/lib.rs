@@ -38,7 +38,7 @@ impl Phase {
     }
 
     pub const fn is_running(self) -> bool {
-        matches!(self, Phase::CatchingUp | Phase::AtTip | Phase::Behind)
+        matches!(self, Self::CatchingUp | Self::AtTip | Self::Behind)
     }
 }
 
@@ -102,7 +102,7 @@ impl Rules {
 
 impl Default for Rules {
     fn default() -> Self {
-        Rules {
+        Self {
             at_tip_slots: 32,
             at_tip_for: Duration::from_secs(60),
             behind_slots: 128,

@@ -47,7 +47,7 @@ pub struct SlotTrack {
 
 impl SlotTrack {
     pub fn new(slot: u64, at: Duration) -> Self {
-        SlotTrack {
+        Self {
             slot,
             known_at: at,
             advanced_at: at,

@@ -90,7 +90,7 @@ struct ProcessState {
 
 impl Tracker {
     pub fn new(rules: Rules) -> Self {
-        Tracker {
+        Self {
             rules,
             phase: Phase::Absent,
             is_known: true,

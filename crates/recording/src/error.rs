@@ -103,21 +103,21 @@ impl Error {
     /// True if a retry may succeed once there is space.
     pub fn is_full(&self) -> bool {
         match self {
-            Error::Full { .. } => true,
-            Error::Io { source, .. } => is_disk_full(source),
+            Self::Full { .. } => true,
+            Self::Io { source, .. } => is_disk_full(source),
             _ => false,
         }
     }
 
     pub(crate) fn refused(path: &Path, what: impl Into<String>) -> Self {
-        Error::Refused {
+        Self::Refused {
             path: path.to_owned(),
             what: what.into(),
         }
     }
 
     pub(crate) fn wrong_kind(path: &Path, found: impl Into<String>) -> Self {
-        Error::WrongKind {
+        Self::WrongKind {
             path: path.to_owned(),
             found: found.into(),
         }
@@ -126,10 +126,10 @@ impl Error {
     pub(crate) fn io(path: &Path, source: io::Error) -> Self {
         let path = path.to_owned();
         match source.kind() {
-            io::ErrorKind::AlreadyExists => Error::Exists { path },
-            io::ErrorKind::NotFound => Error::Missing { path },
-            _ if is_disk_full(&source) => Error::Full { path },
-            _ => Error::Io { path, source },
+            io::ErrorKind::AlreadyExists => Self::Exists { path },
+            io::ErrorKind::NotFound => Self::Missing { path },
+            _ if is_disk_full(&source) => Self::Full { path },
+            _ => Self::Io { path, source },
         }
     }
 
@@ -141,34 +141,34 @@ impl Error {
             .sqlite_error()
             .is_some_and(|error| error.extended_code == rusqlite::ffi::SQLITE_IOERR_SHMSIZE)
         {
-            return Error::Full { path };
+            return Self::Full { path };
         }
         if let rusqlite::Error::InvalidColumnType(_, column, kind) = &source {
             let what = format!(
                 "a value of its column {column} is of type {kind}, which no version of faultlined writes; use a copy that no other program changed"
             );
-            return Error::BadRow { path, what };
+            return Self::BadRow { path, what };
         }
         match source.sqlite_error_code() {
-            Some(ErrorCode::DiskFull) => Error::Full { path },
-            Some(ErrorCode::DatabaseCorrupt) => Error::Damaged {
+            Some(ErrorCode::DiskFull) => Self::Full { path },
+            Some(ErrorCode::DatabaseCorrupt) => Self::Damaged {
                 what: damage(&path, &source),
                 path,
             },
             // Readers limit length and work, writers of foreign databases only length.
-            Some(ErrorCode::TooBig) => Error::Refused {
+            Some(ErrorCode::TooBig) => Self::Refused {
                 path,
                 what: "one of its values is longer than any that faultline writes".into(),
             },
-            Some(ErrorCode::OperationInterrupted) => Error::Refused {
+            Some(ErrorCode::OperationInterrupted) => Self::Refused {
                 path,
                 what: "it takes more work to read than its size explains".into(),
             },
-            Some(ErrorCode::NotADatabase) => Error::WrongKind {
+            Some(ErrorCode::NotADatabase) => Self::WrongKind {
                 path,
                 found: "not an SQLite database, or its beginning is damaged".into(),
             },
-            _ => Error::Sqlite { path, source },
+            _ => Self::Sqlite { path, source },
         }
     }
 }

@@ -223,13 +223,13 @@ pub struct TempFile {
 }
 
 impl TempFile {
-    pub fn new(path: &Path) -> Result<TempFile> {
+    pub fn new(path: &Path) -> Result<Self> {
         if path.exists() {
             return Err(Error::Exists {
                 path: path.to_owned(),
             });
         }
-        let part = TempFile {
+        let part = Self {
             target: path.to_owned(),
             temporary: with_suffix(path, ".part"),
         };

@@ -33,7 +33,7 @@ impl ForeignDatabase {
         let (conn, (), copied) = open::open(path, kind, |database, path| {
             check_tables(database, path, table_statements)
         })?;
-        Ok(ForeignDatabase {
+        Ok(Self {
             conn,
             _copied: copied,
         })
@@ -119,18 +119,18 @@ impl Error {
     /// and ends with `remedy` if it is unreadable. `None` if the error does not depend on the kind.
     pub fn of_foreign_database(&self, mismatch: &str, remedy: &str) -> Option<String> {
         let what = match self {
-            Error::WrongKind { found, .. } => format!("{mismatch}: {found}"),
-            Error::Empty { .. } => "it is empty: remove it".to_owned(),
-            Error::Newer { found, known, .. } => {
+            Self::WrongKind { found, .. } => format!("{mismatch}: {found}"),
+            Self::Empty { .. } => "it is empty: remove it".to_owned(),
+            Self::Newer { found, known, .. } => {
                 format!(
                     "format {found}: this version reads up to format {known}; use a newer faultline"
                 )
             }
-            Error::Truncated { have, want, .. } => {
+            Self::Truncated { have, want, .. } => {
                 format!("cut off: {have} bytes of {want}; {remedy}")
             }
-            Error::Damaged { what, .. } => format!("damaged: {what}; {remedy}"),
-            Error::Refused { what, .. } => format!("not read: {what}; {remedy}"),
+            Self::Damaged { what, .. } => format!("damaged: {what}; {remedy}"),
+            Self::Refused { what, .. } => format!("not read: {what}; {remedy}"),
             _ => return None,
         };
         Some(what)

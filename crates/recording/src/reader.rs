@@ -35,11 +35,11 @@ impl Recording {
     /// [`Refused`](crate::Error::Refused) if it has anything but plain tables and indexes. The file
     /// may be untrusted: its size limits time and memory, and a method that exceeds a limit returns
     /// `Refused`.
-    pub fn open(path: &Path) -> Result<Recording> {
+    pub fn open(path: &Path) -> Result<Self> {
         let (conn, present_tables, copied) =
             open::open(path, &RECORDING_KIND, check_recording_tables)?;
         let labels = read_labels(&conn)?;
-        Ok(Recording {
+        Ok(Self {
             conn,
             _copied: copied,
             path: path.to_owned(),

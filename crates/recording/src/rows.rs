@@ -64,10 +64,7 @@ faultline_metrics::named_enum! {
 
 impl EventKind {
     pub fn parse(word: &str) -> Option<Self> {
-        EventKind::ALL
-            .iter()
-            .copied()
-            .find(|kind| kind.name() == word)
+        Self::ALL.iter().copied().find(|kind| kind.name() == word)
     }
 }
 

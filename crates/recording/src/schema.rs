@@ -39,9 +39,9 @@ pub enum ColumnKind {
 impl ColumnKind {
     pub const fn sql(self) -> &'static str {
         match self {
-            ColumnKind::Integer => "INTEGER",
-            ColumnKind::Real => "REAL",
-            ColumnKind::Text => "TEXT",
+            Self::Integer => "INTEGER",
+            Self::Real => "REAL",
+            Self::Text => "TEXT",
         }
     }
 }
@@ -76,34 +76,34 @@ pub enum PerTickTable {
 
 impl PerTickTable {
     /// In the order of the file.
-    pub const ALL: [PerTickTable; 5] = [
-        PerTickTable::Process,
-        PerTickTable::Cgroup,
-        PerTickTable::Host,
-        PerTickTable::Validator,
-        PerTickTable::Daemon,
+    pub const ALL: [Self; 5] = [
+        Self::Process,
+        Self::Cgroup,
+        Self::Host,
+        Self::Validator,
+        Self::Daemon,
     ];
 
     /// Name, description and columns.
     fn declaration(self) -> (&'static str, &'static str, &'static [Column]) {
         match self {
-            PerTickTable::Process => (
+            Self::Process => (
                 "process_sample",
                 "The followed process, from /proc.",
                 columns::PROCESS,
             ),
-            PerTickTable::Cgroup => (
+            Self::Cgroup => (
                 "cgroup_sample",
                 "The followed process's cgroup.",
                 columns::CGROUP,
             ),
-            PerTickTable::Host => ("host_sample", "The host.", columns::HOST),
-            PerTickTable::Validator => (
+            Self::Host => ("host_sample", "The host.", columns::HOST),
+            Self::Validator => (
                 "validator_sample",
                 "The validator's counters and gauges, as the daemon exports them.",
                 columns::VALIDATOR,
             ),
-            PerTickTable::Daemon => (
+            Self::Daemon => (
                 "daemon_sample",
                 "The daemon's own counters and gauges.",
                 columns::DAEMON,

@@ -32,7 +32,7 @@ pub struct ConfigError {
 
 impl ConfigError {
     pub fn new(what: impl Into<String>) -> Self {
-        ConfigError {
+        Self {
             file: None,
             line: None,
             what: what.into(),

@@ -136,12 +136,12 @@ impl<'a> Table<'a> {
         }
     }
 
-    pub fn table(&mut self, key: &'static str, read: impl FnOnce(&mut Table<'a>)) {
+    pub fn table(&mut self, key: &'static str, read: impl FnOnce(&mut Self)) {
         let Some(entry) = self.entry(key) else { return };
         self.read_table(key, entry, read);
     }
 
-    pub fn tables(&mut self, key: &'static str, mut read: impl FnMut(&mut Table<'a>)) {
+    pub fn tables(&mut self, key: &'static str, mut read: impl FnMut(&mut Self)) {
         let Some(entry) = self.entry(key) else { return };
         let DeValue::Array(items) = entry.get_ref() else {
             let what = mismatch("an array of tables", entry.get_ref());
@@ -155,12 +155,7 @@ impl<'a> Table<'a> {
         }
     }
 
-    fn read_table(
-        &self,
-        key: &str,
-        entry: &'a Spanned<DeValue<'a>>,
-        read: impl FnOnce(&mut Table<'a>),
-    ) {
+    fn read_table(&self, key: &str, entry: &'a Spanned<DeValue<'a>>, read: impl FnOnce(&mut Self)) {
         if let Some(entries) = self.entries_of(key, entry) {
             let mut table =
                 Table::new(self.full_key(key), entry.span().start, entries, self.errors);

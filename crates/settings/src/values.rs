@@ -120,7 +120,7 @@ pub struct Unique<K>(Vec<(K, Option<usize>)>);
 
 impl<K> Default for Unique<K> {
     fn default() -> Self {
-        Unique(Vec::new())
+        Self(Vec::new())
     }
 }
 

@@ -25,9 +25,9 @@ pub enum Subject {
 impl Subject {
     pub fn title(self) -> &'static str {
         match self {
-            Subject::Ram => "RAM",
-            Subject::ProgramCache => "Program cache",
-            Subject::Rewards => "Earns",
+            Self::Ram => "RAM",
+            Self::ProgramCache => "Program cache",
+            Self::Rewards => "Earns",
         }
     }
 }
@@ -50,10 +50,10 @@ pub enum Verdict {
 impl Verdict {
     pub fn word(self) -> &'static str {
         match self {
-            Verdict::Unknown => "unknown",
-            Verdict::Fine => "fine",
-            Verdict::Look => "look",
-            Verdict::Act => "act",
+            Self::Unknown => "unknown",
+            Self::Fine => "fine",
+            Self::Look => "look",
+            Self::Act => "act",
         }
     }
 }
@@ -75,7 +75,7 @@ impl Answer {
     }
 
     fn new(subject: Subject, verdict: Verdict, clauses: Vec<String>) -> Self {
-        Answer {
+        Self {
             subject,
             verdict,
             text: clauses.join("; ") + ".",
@@ -235,14 +235,14 @@ struct Finding {
 
 impl Finding {
     fn page(text: impl Into<String>) -> Self {
-        Finding {
+        Self {
             verdict: Verdict::Act,
             text: text.into(),
         }
     }
 
     fn ticket(text: impl Into<String>) -> Self {
-        Finding {
+        Self {
             verdict: Verdict::Look,
             text: text.into(),
         }

@@ -44,7 +44,7 @@ impl ProgramCacheStatus {
             "Hits are as the validator counts them; versions before 4.4.0 count too many."
                 .to_owned()
         });
-        ProgramCacheStatus {
+        Self {
             loaded: readings.number(&m::CACHE_LOADED),
             capacity: observed.or(configured),
             shrink_target: observed_target.or(configured_target),

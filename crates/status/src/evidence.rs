@@ -47,7 +47,7 @@ pub struct PredictedSize {
 
 impl Default for Evidence {
     fn default() -> Self {
-        Evidence {
+        Self {
             version: FORMAT,
             ram: None,
             program_cache: None,

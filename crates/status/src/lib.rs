@@ -93,7 +93,7 @@ impl Status {
         let running_version = readings.label(&metrics::process::TARGET_INFO, "version");
         let inputs = status_config.add_to(inputs, running_version);
         let version = readings.label(&metrics::daemon::BUILD_INFO, "version");
-        Status {
+        Self {
             version: JSON_VERSION,
             faultlined: version.unwrap_or_default().to_owned(),
             time: now.unix_seconds(),
@@ -151,14 +151,14 @@ pub struct StatusItem {
 
 impl StatusItem {
     pub(crate) fn new(text: impl Into<String>, tone: Tone) -> Self {
-        StatusItem {
+        Self {
             text: text.into(),
             tone,
         }
     }
 
     pub(crate) fn plain(text: impl Into<String>) -> Self {
-        StatusItem::new(text, Tone::Plain)
+        Self::new(text, Tone::Plain)
     }
 }
 

@@ -89,7 +89,7 @@ impl MemoryStatus {
             .filter_map(|(level, headroom)| level_status(readings, level, headroom))
             .collect();
         let notes = notes(readings, &levels);
-        (!levels.is_empty()).then_some(MemoryStatus { levels, notes })
+        (!levels.is_empty()).then_some(Self { levels, notes })
     }
 
     /// The headroom of each level, the binding level first, then the notes.

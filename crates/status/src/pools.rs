@@ -72,7 +72,7 @@ pub struct PerSlot {
 
 impl PerSlot {
     pub(crate) fn of(inputs: &AnswerInputs) -> Self {
-        PerSlot {
+        Self {
             reloads: inputs.reloads_per_slot,
             cache_seconds: inputs.cache_seconds_per_slot,
             replay_seconds: inputs.replay_seconds_per_slot,
@@ -90,7 +90,7 @@ pub struct TimeHistogram {
 
 impl SlotTimes {
     pub(crate) fn of(readings: Readings<'_>) -> Self {
-        SlotTimes {
+        Self {
             cache: times(readings, &v::CACHE_TIME, "replay"),
             replay: times(readings, &v::REPLAY_TIME, "total"),
         }

@@ -172,7 +172,7 @@ impl Target {
             }));
         }
         state.extend(restarts_item(&restarts));
-        Target {
+        Self {
             is_followed,
             search_problem: search_problem(readings).filter(|_| name.is_none()),
             phase: phase.map(str::to_owned),

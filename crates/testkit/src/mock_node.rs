@@ -32,19 +32,19 @@ pub enum Reply {
 
 impl Reply {
     pub fn result(value: Value) -> Self {
-        Reply::Rpc("result", value)
+        Self::Rpc("result", value)
     }
 
     pub fn error(code: i64, message: &str) -> Self {
-        Reply::Rpc("error", json!({"code": code, "message": message}))
+        Self::Rpc("error", json!({"code": code, "message": message}))
     }
 
     pub fn json(body: &Value) -> Self {
-        Reply::status(200, &[], &body.to_string())
+        Self::status(200, &[], &body.to_string())
     }
 
     pub fn status(status: u16, headers: &[(&str, &str)], body: &str) -> Self {
-        Reply::Http(http(status, headers, body))
+        Self::Http(http(status, headers, body))
     }
 }
 
@@ -91,7 +91,7 @@ impl MockNode {
             waiting: AtomicUsize::new(0),
             max_waiting: AtomicUsize::new(0),
         };
-        let mut node = MockNode {
+        let mut node = Self {
             shared: Arc::new(shared),
             address: (Ipv4Addr::LOCALHOST, 0).into(),
             acceptor: None,

@@ -41,7 +41,7 @@ pub struct Stake {
 impl Stake {
     /// Stake in SOL that always counts.
     pub const fn always(sol: u64) -> Self {
-        Stake {
+        Self {
             lamports: sol * 1_000_000_000,
             activated_in: None,
             deactivated_in: None,
@@ -50,10 +50,10 @@ impl Stake {
 
     /// Stake in SOL that does not count, but may be delegated: it was deactivated in the epoch of its delegation.
     pub const fn idle(sol: u64) -> Self {
-        Stake {
+        Self {
             activated_in: Some(0),
             deactivated_in: Some(0),
-            ..Stake::always(sol)
+            ..Self::always(sol)
         }
     }
 }

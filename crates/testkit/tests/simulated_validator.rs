@@ -70,7 +70,7 @@ impl Simulated {
             environment: variables,
             output: folder.path().join("output"),
         };
-        Ok(Simulated {
+        Ok(Self {
             running: Running::start(&program)?,
             folder,
         })
@@ -99,7 +99,7 @@ impl Group {
     fn limited_to(mib: u64) -> Option<Self> {
         let path = Path::new("/sys/fs/cgroup/memory")
             .join(format!("faultline_simulated_{}_{mib}", std::process::id()));
-        let made = fs::create_dir(&path).map(|()| Group(path.clone()));
+        let made = fs::create_dir(&path).map(|()| Self(path.clone()));
         let limited = made.and_then(|group| {
             fs::write(path.join("memory.limit_in_bytes"), (mib << 20).to_string()).map(|()| group)
         });

@@ -236,7 +236,7 @@ impl EpochCredits {
 
 impl<'de> json::TolerantField<'de> for EpochCredits {
     fn from_list<A: SeqAccess<'de>>(mut list: A) -> Result<Option<Self>, A::Error> {
-        let (mut credits, mut is_after_marker) = (Some(EpochCredits::default()), false);
+        let (mut credits, mut is_after_marker) = (Some(Self::default()), false);
         while let Some(Tolerant(entry)) = list.next_element()? {
             let (Some(credits), Some(entry)) = (&mut credits, entry) else {
                 credits = None;
@@ -383,7 +383,7 @@ impl json::TolerantField<'_> for Release {
 
 impl json::TolerantField<'_> for ValidatorClient {
     fn from_text(text: &str) -> Option<Self> {
-        Some(ValidatorClient::of_name(text))
+        Some(Self::of_name(text))
     }
 }
 

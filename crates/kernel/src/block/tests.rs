@@ -9,7 +9,7 @@ struct Host {
 
 impl Host {
     fn new() -> Self {
-        let host = Host {
+        let host = Self {
             folder: tempfile::tempdir().unwrap(),
         };
         let pci = "sys/devices/pci0000:00/nvme";

@@ -59,7 +59,7 @@ impl Device {
         let mut numbers = word
             .splitn(2, |&b| b == b':')
             .map(|digits| u32::try_from(number(digits)?).ok());
-        Some(Device {
+        Some(Self {
             major: numbers.next()??,
             minor: numbers.next()??,
         })
@@ -158,8 +158,8 @@ impl Limit {
     /// `memory.max`, `memory.high`, `memory.swap.max`, and `memory.limit_in_bytes` of v1.
     pub fn parse(text: &[u8]) -> Parsed<Self> {
         single_value(text, |text| match text {
-            b"max" => Some(Limit::Max),
-            digits => number(digits).map(Limit::of_number),
+            b"max" => Some(Self::Max),
+            digits => number(digits).map(Self::of_number),
         })
     }
 
@@ -275,7 +275,7 @@ impl CpuStat {
                 })
             })?;
         let throttled = micros.map(Duration::from_micros);
-        Ok(CpuStat {
+        Ok(Self {
             throttled: throttled.or(nanos.map(Duration::from_nanos)),
             usage: usage.map(Duration::from_micros),
         })

@@ -85,7 +85,7 @@ impl CpuTopology {
         let sockets: BTreeSet<_> = cpus.iter().filter_map(socket).collect();
         let cores: BTreeSet<_> = cpus.iter().filter_map(core).collect();
         let known = |count: usize| (count > 0).then_some(count as u64);
-        Ok(CpuTopology {
+        Ok(Self {
             model: info.model_name(0).map(str::to_owned),
             sockets: known(sockets.len()),
             cores: known(cores.len()),

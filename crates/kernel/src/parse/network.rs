@@ -68,7 +68,7 @@ impl UdpCounters {
                 "expected two lines that begin with Udp:",
             ));
         };
-        let mut counters = UdpCounters::default();
+        let mut counters = Self::default();
         for (name, value) in words(names.text).zip(words(values.text)).skip(1) {
             if let Some(field) = counters.counter_mut(name) {
                 *field =

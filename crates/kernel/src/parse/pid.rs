@@ -39,7 +39,7 @@ impl Environment {
                 .then(|| String::from_utf8_lossy(value.get(1..).unwrap_or_default()).into_owned());
             Some((name.to_owned(), value))
         });
-        Ok(Environment {
+        Ok(Self {
             variables: pairs.collect(),
         })
     }
@@ -126,7 +126,7 @@ impl Schedstat {
             let counter = counters.next().flatten();
             counter.ok_or_else(|| ParseError::new(1, text, "expected three numbers"))
         };
-        Ok(Schedstat {
+        Ok(Self {
             on_cpu: next()?.map(Duration::from_nanos),
             run_queue_delay: next()?.map(Duration::from_nanos),
             timeslices: next()?,

@@ -56,7 +56,7 @@ pub struct Arm {
 
 impl Default for Arm {
     fn default() -> Self {
-        Arm {
+        Self {
             seconds: 43_200,
             cache: 512.0,
             memory_scarcity: 1.0,
@@ -114,7 +114,7 @@ impl Day {
             threads: 1 + i as u64 % 9,
             totals: [0.0; 6],
         };
-        Day {
+        Self {
             random: Random::new(arm.seed),
             series: PerTickTable::ALL.into_iter().map(series).collect(),
             pools: (0..POOLS).map(pool).collect(),

@@ -6,7 +6,7 @@ pub struct Random(u64);
 
 impl Random {
     pub fn new(seed: u64) -> Self {
-        Random(seed)
+        Self(seed)
     }
 
     pub fn next(&mut self) -> u64 {

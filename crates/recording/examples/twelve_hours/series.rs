@@ -39,7 +39,7 @@ impl Series {
             .iter()
             .map(|label| LabelText::Fixed(label))
             .collect();
-        Series {
+        Self {
             metric: column.metric,
             label_values,
             name: column.name,

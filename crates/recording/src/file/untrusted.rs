@@ -63,7 +63,7 @@ pub fn harden(conn: &Connection) -> rusqlite::Result<()> {
 
 impl UntrustedDatabase {
     /// Takes an unused connection. `path` is for errors, `bytes` is the length of the file.
-    pub fn new(mut conn: Connection, path: &Path, bytes: u64) -> Result<UntrustedDatabase> {
+    pub fn new(mut conn: Connection, path: &Path, bytes: u64) -> Result<Self> {
         let step_counter = Arc::new(StepCounter {
             steps_done: AtomicU64::new(0),
             max_steps: AtomicU64::new(max_steps(bytes)),
@@ -77,7 +77,7 @@ impl UntrustedDatabase {
         };
         conn.progress_handler(CHECK_INTERVAL_STEPS.into(), Some(check))
             .at(path)?;
-        let database = UntrustedDatabase {
+        let database = Self {
             conn,
             path: path.to_owned(),
             step_counter,

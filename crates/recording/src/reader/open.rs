@@ -72,9 +72,9 @@ fn needs_write(error: &rusqlite::Error) -> bool {
 pub struct TempCopy(TempDir);
 
 impl TempCopy {
-    fn new(path: &Path) -> Result<TempCopy> {
+    fn new(path: &Path) -> Result<Self> {
         let folder = tempfile::Builder::new().prefix("faultline-").tempdir();
-        let copied = TempCopy(folder.at(&std::env::temp_dir())?);
+        let copied = Self(folder.at(&std::env::temp_dir())?);
         copy(path, &copied.database())?;
         for suffix in ["-wal", "-journal"] {
             let from = with_suffix(path, suffix);

@@ -16,7 +16,7 @@ impl Field for u64 {
     }
 
     fn restore(stored: i64) -> Option<Self> {
-        u64::try_from(stored).ok()
+        Self::try_from(stored).ok()
     }
 }
 

@@ -44,7 +44,7 @@ pub const SEPARATOR: char = '\u{1f}';
 impl KeyedSamples {
     pub fn new(tables: [&'static str; 2], value_count: usize) -> Self {
         let key_table = table_named(tables[0]);
-        KeyedSamples {
+        Self {
             tables,
             key_statements: key_table.map_or_else(Default::default, TableSpec::key_statements),
             empty_values: vec![Number::None; value_count],
@@ -192,25 +192,25 @@ impl Number {
     /// Converts to the column's kind, but a fraction stays real. `None` for a histogram or NaN.
     pub fn of(value: &Value, kind: ColumnKind) -> Self {
         match *value {
-            Value::Integer(n) if kind == ColumnKind::Real => Number::real(n as f64),
-            Value::Integer(n) => i64::try_from(n).map_or(Number::Real(n as f64), Number::Integer),
+            Value::Integer(n) if kind == ColumnKind::Real => Self::real(n as f64),
+            Value::Integer(n) => i64::try_from(n).map_or(Self::Real(n as f64), Number::Integer),
             Value::Real(x)
                 if kind == ColumnKind::Integer
                     && x.fract() == 0.0
                     && x.abs() < MAX_EXACT_INTEGER =>
             {
-                Number::Integer(x as i64)
+                Self::Integer(x as i64)
             }
-            Value::Real(x) => Number::real(x),
-            Value::Histogram(_) => Number::None,
+            Value::Real(x) => Self::real(x),
+            Value::Histogram(_) => Self::None,
         }
     }
 
     pub fn real(x: f64) -> Self {
         if x.is_nan() {
-            Number::None
+            Self::None
         } else {
-            Number::Real(x)
+            Self::Real(x)
         }
     }
 }
@@ -218,9 +218,9 @@ impl Number {
 impl ToSql for Number {
     fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
         match *self {
-            Number::None => Ok(ToSqlOutput::from(Null)),
-            Number::Integer(n) => Ok(ToSqlOutput::from(n)),
-            Number::Real(x) => Ok(ToSqlOutput::from(x)),
+            Self::None => Ok(ToSqlOutput::from(Null)),
+            Self::Integer(n) => Ok(ToSqlOutput::from(n)),
+            Self::Real(x) => Ok(ToSqlOutput::from(x)),
         }
     }
 }

@@ -20,7 +20,7 @@ use std::{
 const AUTOCHECKPOINT_PAGES: i64 = 4096;
 
 impl Writer {
-    pub fn create(path: &Path, new_recording: &NewRecording) -> Result<Writer> {
+    pub fn create(path: &Path, new_recording: &NewRecording) -> Result<Self> {
         // SQLite would overwrite or delete such a file.
         if let Some((path, _)) = side_file(path).filter(|_| !path.exists()) {
             return Err(Error::LeftoverJournal {
@@ -49,9 +49,9 @@ impl Writer {
     ///
     /// # Errors
     /// [`Error::OtherLabels`], [`Error::InUse`], and the errors of a reader.
-    pub fn append(path: &Path, new_recording: &NewRecording) -> Result<Writer> {
+    pub fn append(path: &Path, new_recording: &NewRecording) -> Result<Self> {
         if !path.exists() {
-            return Writer::create(path, new_recording);
+            return Self::create(path, new_recording);
         }
         if let Some((path, _)) = side_file(path).filter(|(_, metadata)| !metadata.is_file()) {
             return Err(Error::LeftoverJournal {
@@ -73,7 +73,7 @@ impl Writer {
             Err(Error::Empty { .. }) => {
                 drop((connection, lock));
                 remove_all(path);
-                return Writer::create(path, new_recording);
+                return Self::create(path, new_recording);
             }
             other => other?,
         }

@@ -38,7 +38,7 @@ impl Samples {
             values: vec![Number::None; table.columns().len()],
             has_values: false,
         };
-        Samples {
+        Self {
             destinations: Destinations::new(),
             per_tick_rows: PerTickTable::ALL.into_iter().map(row).collect(),
             keyed_samples: [
@@ -303,7 +303,7 @@ impl Destinations {
             };
             destinations.insert(address(metric), vec![(&[], destination)]);
         }
-        Destinations(destinations)
+        Self(destinations)
     }
 
     pub fn of(&self, reading: &Reading) -> Destination {

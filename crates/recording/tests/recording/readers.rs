@@ -15,14 +15,14 @@ pub struct Mount(tempfile::TempDir);
 
 impl Mount {
     /// `None`, with a message, if it cannot be mounted.
-    pub fn of_bytes(bytes: u64) -> Option<Mount> {
+    pub fn of_bytes(bytes: u64) -> Option<Self> {
         let folder = tempfile::tempdir().unwrap();
         let made = Command::new("mount")
             .args(["-t", "tmpfs", "-o", &format!("size={bytes}"), "none"])
             .arg(folder.path())
             .output();
         if made.is_ok_and(|output| output.status.success()) {
-            return Some(Mount(folder));
+            return Some(Self(folder));
         }
         eprintln!("SKIPPED: a file system cannot be mounted here; that takes root");
         None

@@ -71,7 +71,7 @@ impl Repetitions {
     fn due_lines(&mut self, answers: &Answers) -> Option<String> {
         let pace = answers.pace?;
         if self.since != Some(pace.since) {
-            *self = Repetitions {
+            *self = Self {
                 since: Some(pace.since),
                 pushed: 0,
             };

@@ -371,7 +371,7 @@ impl Connection {
         stream
             .set_read_timeout(Some(Duration::from_secs(10)))
             .map_err(broken)?;
-        Ok(Connection {
+        Ok(Self {
             stream,
             address: address.to_owned(),
             answer: Vec::new(),

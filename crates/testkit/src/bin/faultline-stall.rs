@@ -47,10 +47,10 @@ const ARMS: [Arm; 4] = [
 impl Arm {
     fn name(self) -> &'static str {
         match self {
-            Arm::NoReader => "no reader",
-            Arm::EverySecond => "daemon, every 1 s",
-            Arm::TenTimesASecond => "daemon, every 100 ms, pools too",
-            Arm::Rollup => "control: smaps_rollup twice a second",
+            Self::NoReader => "no reader",
+            Self::EverySecond => "daemon, every 1 s",
+            Self::TenTimesASecond => "daemon, every 100 ms, pools too",
+            Self::Rollup => "control: smaps_rollup twice a second",
         }
     }
 }
@@ -179,7 +179,7 @@ impl Target {
         let (Some(commands), Some(answers)) = (child.stdin.take(), child.stdout.take()) else {
             return Err(Error::Missing("the target has no pipes".to_owned()));
         };
-        let mut target = Target {
+        let mut target = Self {
             child,
             commands,
             answers: BufReader::new(answers),

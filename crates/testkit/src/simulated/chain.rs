@@ -80,7 +80,7 @@ pub struct ProgramCache {
 impl ProgramCache {
     /// Empty.
     pub fn new(capacity: u64) -> Self {
-        ProgramCache {
+        Self {
             capacity,
             called: 0,
         }

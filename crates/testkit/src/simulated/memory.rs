@@ -57,7 +57,7 @@ impl MappedFile {
         let map = MmapOptions::new().map_raw_read_only(&file)?;
         // No readahead from now on.
         map.advise(Advice::Random)?;
-        Ok(MappedFile { map, mib, next: 0 })
+        Ok(Self { map, mib, next: 0 })
     }
 
     /// Reads the next MiB; the first one follows the last one.

@@ -22,7 +22,7 @@ pub struct PushLines {
 
 impl PushLines {
     pub fn new(consensus: Protocol) -> Self {
-        PushLines {
+        Self {
             consensus,
             text: String::new(),
             count: 0,

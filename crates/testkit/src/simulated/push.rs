@@ -34,7 +34,7 @@ impl Server {
             value("u")?,
             value("p")?
         );
-        Ok(Server { address, path })
+        Ok(Self { address, path })
     }
 
     /// Sends a body once; it is lost after an error, as with a validator.

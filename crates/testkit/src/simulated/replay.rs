@@ -36,7 +36,7 @@ impl Replay {
             .filter(|_| !truth.ignores_cache_switch)
             .unwrap_or(stock);
         let limit = cgroup::memory_limit().unwrap_or(u64::MAX);
-        Replay {
+        Self {
             slot: tip.saturating_sub(truth.behind_at_start),
             next_slot_share: 0.0,
             cache: ProgramCache::new(capacity),

@@ -37,7 +37,7 @@ impl WorkingSet {
         // With readahead, a missing page would load others.
         fadvise(&file, 0, None, Advice::Random)?;
         let pages = (file.metadata()?.len() / PAGE * percent / 100).max(1);
-        Ok(WorkingSet {
+        Ok(Self {
             file,
             pages,
             random: 1,

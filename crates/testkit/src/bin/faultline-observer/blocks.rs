@@ -77,7 +77,7 @@ impl Cost {
         let lines = page
             .get("faultline_ingest_lines_total", &[("result", "used")])
             .unwrap_or_default();
-        Ok(Cost {
+        Ok(Self {
             over,
             cores,
             resident,
@@ -123,7 +123,7 @@ impl Comparison {
             ))
         };
         let (interval_95, interval_90) = (between(0.025)?, between(0.05)?);
-        Some(Comparison {
+        Some(Self {
             pairs: pairs.len(),
             off,
             on,

@@ -33,7 +33,7 @@ impl Relay {
         );
         let thread =
             std::thread::spawn(move || forward(&thread_state.0, &thread_state.1, &thread_state.2));
-        Relay {
+        Self {
             sink,
             destination,
             stop,

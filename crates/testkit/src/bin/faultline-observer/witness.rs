@@ -84,11 +84,11 @@ impl Snapshot {
                 .map(|(_, _, (ran, _))| ran)
                 .sum::<u64>())
         })?;
-        Ok(Snapshot { replay, daemon })
+        Ok(Self { replay, daemon })
     }
 
     /// Run-queue delay and CPU time of the replay threads that are in both snapshots.
-    pub fn replay_since(&self, before: &Snapshot) -> (Duration, Duration) {
+    pub fn replay_since(&self, before: &Self) -> (Duration, Duration) {
         let both = self
             .replay
             .iter()
@@ -102,7 +102,7 @@ impl Snapshot {
         (Duration::from_nanos(waited), Duration::from_nanos(ran))
     }
 
-    pub fn daemon_since(&self, before: &Snapshot) -> Duration {
+    pub fn daemon_since(&self, before: &Self) -> Duration {
         Duration::from_nanos(self.daemon.saturating_sub(before.daemon))
     }
 }
