@@ -28,7 +28,7 @@ impl AuthFailures {
             logged: 0,
             log_limit: RateLimit::with_burst(1, LOG_INTERVAL),
         };
-        AuthFailures {
+        Self {
             listener,
             counts: Arc::new(Mutex::new(counts)),
         }

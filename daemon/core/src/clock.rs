@@ -14,7 +14,7 @@ pub struct Clock {
 
 impl Clock {
     pub fn start() -> Self {
-        Clock {
+        Self {
             origin: Instant::now(),
         }
     }
@@ -111,7 +111,7 @@ pub struct DueTick {
 }
 
 impl DueTick {
-    pub const START: DueTick = DueTick {
+    pub const START: Self = Self {
         number: 0,
         lateness: Duration::ZERO,
         missed: 0,
@@ -121,7 +121,7 @@ impl DueTick {
 impl Schedule {
     /// The first tick is due one `interval` after uptime zero. An interval of zero counts as 1 ms.
     pub fn every(interval: Duration) -> Self {
-        Schedule {
+        Self {
             interval: interval.max(Duration::from_millis(1)),
             last_tick: 0,
         }

@@ -98,7 +98,7 @@ pub struct Sampling {
 
 impl Default for Sampling {
     fn default() -> Self {
-        Sampling {
+        Self {
             interval: Duration::from_secs(1),
         }
     }
@@ -114,7 +114,7 @@ pub struct Threads {
 
 impl Default for Threads {
     fn default() -> Self {
-        Threads {
+        Self {
             enabled: true,
             interval: Duration::from_secs(5),
             switches_interval: Duration::from_secs(120),
@@ -136,7 +136,7 @@ pub struct Metrics {
 
 impl Default for Metrics {
     fn default() -> Self {
-        Metrics {
+        Self {
             listen: loopback(9912),
             web_config: None,
             constant_labels_everywhere: false,
@@ -192,7 +192,7 @@ pub struct Ingest {
 
 impl Default for Ingest {
     fn default() -> Self {
-        Ingest {
+        Self {
             enabled: true,
             listen: loopback(9913),
             beyond_loopback: false,
@@ -211,7 +211,7 @@ pub struct Credentials {
 
 impl From<MetricsConfig> for Credentials {
     fn from(config: MetricsConfig) -> Self {
-        Credentials {
+        Self {
             db: config.db,
             user: config.username,
             password: config.password,
@@ -257,7 +257,7 @@ pub struct Rpc {
 
 impl Default for Rpc {
     fn default() -> Self {
-        Rpc {
+        Self {
             enabled: true,
             url: None,
             interval: Duration::from_secs(1),
@@ -279,7 +279,7 @@ pub struct Probe {
 
 impl Default for Probe {
     fn default() -> Self {
-        Probe {
+        Self {
             enabled: false,
             method: "getLatestBlockhash",
             interval: Duration::from_secs(10),
@@ -303,7 +303,7 @@ pub struct Validator {
 
 impl Default for Validator {
     fn default() -> Self {
-        Validator {
+        Self {
             enabled: true,
             vote_account: None,
             activating_stake: false,
@@ -323,7 +323,7 @@ pub struct Host {
 
 impl Default for Host {
     fn default() -> Self {
-        Host {
+        Self {
             enabled: true,
             interval: Duration::from_secs(15),
         }
@@ -338,7 +338,7 @@ pub struct Admin {
 
 impl Default for Admin {
     fn default() -> Self {
-        Admin {
+        Self {
             enabled: true,
             timeout: Duration::from_secs(2),
         }
@@ -359,7 +359,7 @@ pub struct Phase {
 
 impl Default for Phase {
     fn default() -> Self {
-        Phase {
+        Self {
             at_tip_slots: 32,
             at_tip_for: Duration::from_secs(60),
             behind_slots: 128,

@@ -73,7 +73,7 @@ impl Connection {
             phase_since: clock.now().uptime,
             has_accepted_request: false,
         };
-        Connection {
+        Self {
             clock,
             peer,
             state: Mutex::new(state),
@@ -167,7 +167,7 @@ impl Connections {
             max,
             open: Vec::new(),
         };
-        Connections {
+        Self {
             listener,
             tcp: pool(max_tcp),
             unix: pool(max_unix),
@@ -334,7 +334,7 @@ mod tests {
     impl Tasks {
         fn new() -> Self {
             let runtime = tokio::runtime::Builder::new_current_thread().build();
-            Tasks(runtime.unwrap(), JoinSet::new())
+            Self(runtime.unwrap(), JoinSet::new())
         }
 
         fn spawn(&mut self) -> AbortHandle {

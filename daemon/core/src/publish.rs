@@ -14,13 +14,13 @@ pub struct Latest<T>(Arc<Mutex<Option<Arc<T>>>>);
 
 impl<T> Clone for Latest<T> {
     fn clone(&self) -> Self {
-        Latest(Arc::clone(&self.0))
+        Self(Arc::clone(&self.0))
     }
 }
 
 impl<T> Default for Latest<T> {
     fn default() -> Self {
-        Latest(Arc::new(Mutex::new(None)))
+        Self(Arc::new(Mutex::new(None)))
     }
 }
 
@@ -45,7 +45,7 @@ impl Sink for Latest<Tick> {
 mod tests {
     use super::*;
 
-    struct LocksOnDrop(Latest<LocksOnDrop>, Arc<Mutex<Vec<bool>>>);
+    struct LocksOnDrop(Latest<Self>, Arc<Mutex<Vec<bool>>>);
 
     impl Drop for LocksOnDrop {
         fn drop(&mut self) {

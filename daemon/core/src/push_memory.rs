@@ -51,7 +51,7 @@ impl Default for PushMemoryBudget {
 impl PushMemoryBudget {
     /// The share of decoders has its default size.
     pub fn new(pushes: u32, copies: u32) -> Self {
-        PushMemoryBudget {
+        Self {
             pushes: Share::new(pushes),
             decoders: Share::new(DECODER_SHARE_BYTES),
             copies: Share::new(copies),
@@ -72,7 +72,7 @@ impl PushMemoryBudget {
 
 impl Share {
     fn new(bytes: u32) -> Self {
-        Share {
+        Self {
             bytes,
             free: Arc::new(Semaphore::new(bytes as usize)),
         }

@@ -12,7 +12,7 @@ pub struct RateLimit {
 impl RateLimit {
     /// `burst` is at least 1.
     pub const fn with_burst(burst: u32, interval: Duration) -> Self {
-        RateLimit {
+        Self {
             burst,
             interval,
             full_at: Duration::ZERO,

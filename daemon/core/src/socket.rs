@@ -34,15 +34,15 @@ impl ListenAddress {
     /// True if only this machine can reach it.
     pub fn is_local(&self) -> bool {
         match self {
-            ListenAddress::Tcp(address) => address.ip().to_canonical().is_loopback(),
-            ListenAddress::Unix(_) => true,
+            Self::Tcp(address) => address.ip().to_canonical().is_loopback(),
+            Self::Unix(_) => true,
         }
     }
 
     pub fn tcp(&self) -> Option<SocketAddr> {
         match self {
-            ListenAddress::Tcp(address) => Some(*address),
-            ListenAddress::Unix(_) => None,
+            Self::Tcp(address) => Some(*address),
+            Self::Unix(_) => None,
         }
     }
 }
@@ -50,8 +50,8 @@ impl ListenAddress {
 impl fmt::Display for ListenAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            ListenAddress::Tcp(address) => write!(f, "{address}"),
-            ListenAddress::Unix(path) => write!(f, "{}", path.display()),
+            Self::Tcp(address) => write!(f, "{address}"),
+            Self::Unix(path) => write!(f, "{}", path.display()),
         }
     }
 }
@@ -87,19 +87,19 @@ enum Socket {
 }
 
 impl BoundSocket {
-    pub fn inherited_tcp(socket: TcpListener) -> io::Result<BoundSocket> {
+    pub fn inherited_tcp(socket: TcpListener) -> io::Result<Self> {
         Self::new(Socket::Tcp(socket), true)
     }
 
-    pub fn inherited_unix(socket: UnixListener) -> io::Result<BoundSocket> {
+    pub fn inherited_unix(socket: UnixListener) -> io::Result<Self> {
         Self::new(Socket::Unix(socket), true)
     }
 
-    pub fn bind_tcp(address: SocketAddr) -> io::Result<BoundSocket> {
+    pub fn bind_tcp(address: SocketAddr) -> io::Result<Self> {
         Self::new(Socket::Tcp(TcpListener::bind(address)?), false)
     }
 
-    fn new(socket: Socket, inherited: bool) -> io::Result<BoundSocket> {
+    fn new(socket: Socket, inherited: bool) -> io::Result<Self> {
         let listen_address = match &socket {
             Socket::Tcp(socket) => {
                 socket.set_nonblocking(true)?;
@@ -115,7 +115,7 @@ impl BoundSocket {
                 )
             }
         };
-        Ok(BoundSocket {
+        Ok(Self {
             listen_address,
             socket,
             inherited,
@@ -145,7 +145,7 @@ impl AcceptingSockets {
     ///
     /// # Errors
     /// The runtime cannot watch a socket.
-    pub fn register(bound: Vec<BoundSocket>) -> io::Result<AcceptingSockets> {
+    pub fn register(bound: Vec<BoundSocket>) -> io::Result<Self> {
         let register = |bound: BoundSocket| {
             let listener = match bound.socket {
                 Socket::Tcp(socket) => Either::Left(tokio::net::TcpListener::from_std(socket)?),
@@ -156,7 +156,7 @@ impl AcceptingSockets {
                 inherited: bound.inherited,
             })
         };
-        Ok(AcceptingSockets {
+        Ok(Self {
             sockets: bound.into_iter().map(register).collect::<io::Result<_>>()?,
             first: 0,
         })
@@ -213,17 +213,17 @@ pub type Stream = Either<tokio::net::TcpStream, tokio::net::UnixStream>;
 pub struct Peer(Option<IpAddr>);
 
 impl Peer {
-    pub const UNIX: Peer = Peer(None);
+    pub const UNIX: Self = Self(None);
 
     pub fn from_address(address: IpAddr) -> Self {
-        Peer(Some(match address.to_canonical() {
+        Self(Some(match address.to_canonical() {
             IpAddr::V6(v6) => IpAddr::V6(Ipv6Addr::from_bits(v6.to_bits() & !u128::from(u64::MAX))),
             v4 @ IpAddr::V4(_) => v4,
         }))
     }
 
     pub fn is_unix(self) -> bool {
-        self == Peer::UNIX
+        self == Self::UNIX
     }
 
     /// True for a Unix socket, for loopback, and for a peer whose address a reset has cleared.
@@ -269,7 +269,7 @@ pub fn set_nodelay(stream: &Stream) -> io::Result<()> {
 pub struct WriteShutdown(OwnedFd);
 
 impl WriteShutdown {
-    pub fn new(stream: &Stream) -> io::Result<WriteShutdown> {
+    pub fn new(stream: &Stream) -> io::Result<Self> {
         let descriptor = match stream {
             Either::Left(stream) => stream.as_fd(),
             Either::Right(stream) => stream.as_fd(),
@@ -313,14 +313,14 @@ impl InheritedSockets {
     ///
     /// # Errors
     /// Variables from systemd are malformed, or a socket has an unknown name or does not listen.
-    pub fn take() -> Result<InheritedSockets, InheritError> {
+    pub fn take() -> Result<Self, InheritError> {
         // `sd_notify` gives no names if the sockets are for another process. `ListenFd` opens the
         // sockets, so that no unsafe code is needed here.
         let names: Vec<String> = sd_notify::listen_fds_with_names()
             .map_err(InheritError::Variables)?
             .map(|(_, name)| name)
             .collect();
-        let mut inherited = InheritedSockets::default();
+        let mut inherited = Self::default();
         if names.is_empty() {
             return Ok(inherited);
         }

@@ -52,7 +52,7 @@ struct StopState {
 
 impl Default for Stop {
     fn default() -> Self {
-        Stop(Arc::new(StopState {
+        Self(Arc::new(StopState {
             flag: Mutex::new(false),
             changed: Condvar::new(),
             sender: watch::Sender::new(false),
@@ -127,7 +127,7 @@ pub struct WorkerGroup {
 
 impl WorkerGroup {
     pub fn new(name: &'static str, runtime: &tokio::runtime::Handle) -> Self {
-        WorkerGroup {
+        Self {
             name,
             stop: Stop::default(),
             runtime: runtime.clone(),

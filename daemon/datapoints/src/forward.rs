@@ -50,12 +50,12 @@ impl Precision {
     /// The percent-decoded precision of a query; `None` if Influx does not know it.
     pub fn parse(text: &str) -> Option<Self> {
         Some(match text {
-            "" | "n" | "ns" => Precision::Nanoseconds,
-            "u" | "us" | "µ" => Precision::Microseconds,
-            "ms" => Precision::Milliseconds,
-            "s" => Precision::Seconds,
-            "m" => Precision::Minutes,
-            "h" => Precision::Hours,
+            "" | "n" | "ns" => Self::Nanoseconds,
+            "u" | "us" | "µ" => Self::Microseconds,
+            "ms" => Self::Milliseconds,
+            "s" => Self::Seconds,
+            "m" => Self::Minutes,
+            "h" => Self::Hours,
             _ => return None,
         })
     }

@@ -83,12 +83,12 @@ pub enum PeerUser {
 impl PeerUser {
     fn lookup(stream: &Stream, config: &config::Ingest) -> Self {
         if config.credentials.is_some() {
-            return PeerUser::Unchecked;
+            return Self::Unchecked;
         }
         match socket::peer_uid(stream) {
-            Ok(user) if config.allow_users.contains(&user) => PeerUser::Allowed,
-            Ok(user) => PeerUser::Other(user),
-            Err(error) => PeerUser::Unknown(error),
+            Ok(user) if config.allow_users.contains(&user) => Self::Allowed,
+            Ok(user) => Self::Other(user),
+            Err(error) => Self::Unknown(error),
         }
     }
 }
@@ -136,17 +136,17 @@ impl PushSink for intake::Intake {
     }
 
     fn commit(&self, push: intake::Push, at: Stamp) {
-        intake::Intake::commit(self, push, at);
+        Self::commit(self, push, at);
     }
 }
 
 impl LineSink for intake::Push {
     fn add_line(&mut self, line: &[u8]) {
-        intake::Push::add_line(self, line);
+        Self::add_line(self, line);
     }
 
     fn count_bad_line(&mut self) {
-        intake::Push::count_bad_line(self);
+        Self::count_bad_line(self);
     }
 }
 
@@ -244,7 +244,7 @@ impl<I: PushSink> Listener<I> {
             counters: IngestCounters::default(),
             limits: LIMITS,
         });
-        Ok(Listener { sockets, shared })
+        Ok(Self { sockets, shared })
     }
 
     pub fn listen_addresses(&self) -> Vec<String> {
@@ -261,7 +261,7 @@ impl<I: PushSink> Listener<I> {
 
     /// Serves until `stop`. Connections are tasks that end with this one.
     pub async fn run(self, stop: Stop) {
-        let Listener { sockets, shared } = self;
+        let Self { sockets, shared } = self;
         let connections = Connections::new(
             "ingest",
             shared.limits.tcp_connections,

@@ -37,15 +37,15 @@ impl LogTail {
     /// later.
     pub fn build(config: &Log, intake: Intake, clock: Clock) -> Self {
         match config {
-            Log::File(path) => LogTail::File(FileTail::open(path, intake, clock)),
-            Log::Journal(unit) => LogTail::Journal(JournalTail::new(unit, intake, clock)),
+            Log::File(path) => Self::File(FileTail::open(path, intake, clock)),
+            Log::Journal(unit) => Self::Journal(JournalTail::new(unit, intake, clock)),
         }
     }
 
     pub fn start(self, workers: &mut WorkerGroup) -> io::Result<()> {
         match self {
-            LogTail::File(file) => workers.path_thread("log", |stop| file.run(stop)),
-            LogTail::Journal(journal) => {
+            Self::File(file) => workers.path_thread("log", |stop| file.run(stop)),
+            Self::Journal(journal) => {
                 workers.task("journal", |stop| journal.run(stop));
                 Ok(())
             }
@@ -54,8 +54,8 @@ impl LogTail {
 
     pub fn status(&self) -> StatusHandle {
         match self {
-            LogTail::File(tail) => tail.status.clone(),
-            LogTail::Journal(tail) => tail.status(),
+            Self::File(tail) => tail.status.clone(),
+            Self::Journal(tail) => tail.status(),
         }
     }
 }
@@ -113,7 +113,7 @@ impl FileTail {
         let opening = FsCalls::new("log-open")
             .start(move || Follower::open(&path_to_open, writer, now))
             .unwrap_or_else(|_| channel().1);
-        FileTail {
+        Self {
             follower: opening.recv_timeout(FS_CALL_TIMEOUT).ok(),
             opening,
             path: path.to_owned(),

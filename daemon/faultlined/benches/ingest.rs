@@ -333,7 +333,7 @@ impl Server {
         );
         let mut workers = WorkerGroup::new("ingest", runtime.handle());
         workers.task("ingest", |stop| listener.run(stop));
-        Server {
+        Self {
             runtime,
             workers,
             counters,

@@ -262,7 +262,7 @@ struct SampledTarget {
 
 impl SampledTarget {
     fn new(config: &Config) -> Self {
-        SampledTarget::with(config, None)
+        Self::with(config, None)
     }
 
     /// Starts the tasks of the sources in `workers`.
@@ -292,7 +292,7 @@ impl SampledTarget {
         let sinks: Vec<Box<dyn Sink>> =
             vec![Box::new(History::default()), Box::new(newest.clone())];
         let ticker = Ticker::new(&context, host, sources, sinks);
-        SampledTarget {
+        Self {
             ticker,
             newest,
             target,

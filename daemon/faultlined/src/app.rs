@@ -70,7 +70,7 @@ pub struct App {
 }
 
 impl App {
-    pub fn build(mut config: Config, options: Options) -> Result<App> {
+    pub fn build(mut config: Config, options: Options) -> Result<Self> {
         let clock = Clock::start();
         let host_root = config.paths.clone();
         let host_constants =
@@ -117,7 +117,7 @@ impl App {
         let recorder = prepared
             .map(|recorder| recorder.open(&config, clock, reported_facts, demo.is_some()))
             .transpose()?;
-        Ok(App {
+        Ok(Self {
             live_config: live,
             clock,
             target_handle,

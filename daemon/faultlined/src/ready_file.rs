@@ -86,7 +86,7 @@ impl ReadyFile {
             ingest: None,
             target: None,
         };
-        let file = ReadyFile {
+        let file = Self {
             path: path.to_owned(),
             folder,
             name,

@@ -85,7 +85,7 @@ impl Scene {
         encoder.write_all(&huge[..huge.len() / 2]).expect("memory");
         let packed = encoder.finish().expect("memory");
         let (over, answered) = (AtomicBool::new(false), AtomicU64::new(0));
-        Scene {
+        Self {
             ingest: ingest.to_owned(),
             huge,
             packed,

@@ -125,14 +125,14 @@ impl Scene {
         &mut self,
         what: &str,
         (receiver, alert): (&str, &str),
-        mend: impl FnOnce(&mut Scene) -> Result<()>,
+        mend: impl FnOnce(&mut Self) -> Result<()>,
     ) -> Result<()> {
         let wanted = |resolved| Notification {
             receiver: receiver.to_owned(),
             alert: alert.to_owned(),
             resolved,
         };
-        let has = |scene: &Scene, resolved| {
+        let has = |scene: &Self, resolved| {
             let notifications = scene.new_notifications();
             if notifications.contains(&wanted(resolved)) {
                 Ok(())

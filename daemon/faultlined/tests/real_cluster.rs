@@ -73,7 +73,7 @@ impl Scene {
             folder: Some(nodes),
             ..ClusterOptions::default()
         })?;
-        Ok(Scene {
+        Ok(Self {
             upstream,
             daemon,
             reader,

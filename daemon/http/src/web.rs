@@ -141,7 +141,7 @@ impl PageInfo {
                 format!("as a process named {name} (target.process_name)")
             }
         };
-        PageInfo { version, search }
+        Self { version, search }
     }
 }
 
@@ -219,7 +219,7 @@ impl Server {
         config: &Metrics,
         mut sockets: Vec<BoundSocket>,
         state: WebState,
-    ) -> Result<Server, WebError> {
+    ) -> Result<Self, WebError> {
         let path = config.web_config.as_deref();
         let web_config = path.map(config::WebConfig::load).transpose()?;
         if sockets.is_empty() {
@@ -260,7 +260,7 @@ impl Server {
             allowed_hosts,
             config.native_histograms,
         );
-        Ok(Server {
+        Ok(Self {
             sockets,
             router: Arc::new(router),
             tls: tls.map(Arc::new),
@@ -283,7 +283,7 @@ impl Server {
 
     /// Serves until `stop`, then lets open requests finish. Needs a runtime with I/O and time.
     pub async fn run(self, stop: Stop) {
-        let Server {
+        let Self {
             sockets,
             router,
             tls,

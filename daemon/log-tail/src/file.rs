@@ -77,7 +77,7 @@ impl Follower {
     pub fn open(path: &Path, writer: RecordWriter, now: Stamp) -> Self {
         let path: Arc<Path> = path.into();
         writer.status.begin_poll(&path, now);
-        let mut follower = Follower {
+        let mut follower = Self {
             path: Arc::clone(&path),
             writer,
             started_at: now,

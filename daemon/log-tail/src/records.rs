@@ -24,7 +24,7 @@ pub struct RecordWriter {
 
 impl RecordWriter {
     pub fn new(sink: Box<dyn RecordSink>) -> Self {
-        RecordWriter {
+        Self {
             sink,
             status: StatusHandle::default(),
         }

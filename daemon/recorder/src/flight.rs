@@ -144,7 +144,7 @@ faultline_metrics::named_enum! {
 impl SaveReason {
     /// `None` if events of this kind do not save the ring.
     fn for_event(kind: EventKind) -> Option<Self> {
-        SaveReason::ALL
+        Self::ALL
             .into_iter()
             .find(|reason| reason.name() == kind.name())
     }

@@ -78,8 +78,8 @@ impl RecordingEntry {
     /// Updates the followed process. A manifest of another process changes nothing.
     pub fn update_process(&self, process: &mut Option<Arc<FollowedProcess>>) {
         match self {
-            RecordingEntry::ProcessChange(followed) => process.clone_from(followed),
-            RecordingEntry::Manifest(new) => {
+            Self::ProcessChange(followed) => process.clone_from(followed),
+            Self::Manifest(new) => {
                 if let Some(followed) = process
                     && followed.target.process == new.target.process
                 {
@@ -234,7 +234,7 @@ impl Recorder {
         clock: Clock,
         statuses: Vec<Arc<RecorderStatus>>,
         describe: impl Fn(&Target) -> Value + Send + 'static,
-    ) -> (RecorderHandle, Recorder) {
+    ) -> (RecorderHandle, Self) {
         let queue = Arc::new(Queue::default());
         let handle = RecorderHandle {
             queue: Arc::clone(&queue),
@@ -244,7 +244,7 @@ impl Recorder {
         };
         (
             handle,
-            Recorder {
+            Self {
                 clock,
                 queue,
                 event_detector: EventDetector::default(),

@@ -106,7 +106,7 @@ impl Conclusions {
         log_status: Option<tail::StatusHandle>,
     ) -> Self {
         let config = latest_config.get().unwrap_or_default();
-        Conclusions {
+        Self {
             tracker: Tracker::new(rules(&config)),
             latest_config,
             config,

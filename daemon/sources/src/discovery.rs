@@ -70,7 +70,7 @@ impl Target {
     }
 
     /// True if `before` was a wrapper that was followed until this validator appeared below it.
-    pub fn replaces_wrapper(&self, before: &Target) -> bool {
+    pub fn replaces_wrapper(&self, before: &Self) -> bool {
         self.found_by == descendants::DESCENDANT && before.validator.is_none()
     }
 }
@@ -108,7 +108,7 @@ impl Finder {
     pub fn build(config: &config::Target, root: HostRoot, clock: Clock) -> Self {
         let shares_pid_namespace = own_pid(&root) == Some(std::process::id());
         let (method, looking_for) = Method::new(&config.selector);
-        Finder {
+        Self {
             root,
             clock,
             method,

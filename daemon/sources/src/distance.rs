@@ -37,7 +37,7 @@ impl DistanceEvidence {
         let by_rpc_at = rpc.and_then(|facts| facts.slots_behind_received_at);
         let fresh = pushed.filter(|(at, _)| now.since(*at) < PUSH_MAX_AGE);
         let health = rpc.and_then(|facts| facts.health.as_ref()?.is_healthy());
-        DistanceEvidence {
+        Self {
             by_rpc: rpc.and_then(|facts| facts.slots_behind),
             has_recent_rpc_distance: by_rpc_at
                 .is_some_and(|at| now.since(at) < RPC_PRECEDENCE_TIME),

@@ -58,7 +58,7 @@ pub struct HostSampler {
 
 impl HostSampler {
     pub fn new(root: &HostRoot, meminfo: SharedMeminfo, target_handle: TargetHandle) -> Self {
-        HostSampler {
+        Self {
             files: HostFiles::new(root),
             meminfo,
             target_handle,

@@ -155,7 +155,7 @@ const MIN_BEFORE_WRAP: u32 = u32::MAX - (1 << 28);
 
 impl WrappingCounter {
     fn starting_at(count: u32) -> Self {
-        WrappingCounter {
+        Self {
             last: count,
             total: 0,
         }

@@ -33,7 +33,7 @@ pub struct Timestamped<T>(Option<(T, Stamp)>);
 
 impl<T> Default for Timestamped<T> {
     fn default() -> Self {
-        Timestamped(None)
+        Self(None)
     }
 }
 
@@ -62,7 +62,7 @@ pub struct PollTimer {
 
 impl PollTimer {
     pub fn new(clock: Clock, interval: Duration, stop: Stop) -> Self {
-        PollTimer {
+        Self {
             clock,
             schedule: Schedule::every(interval),
             stop,
@@ -120,7 +120,7 @@ pub struct PollResultSampler {
 
 impl PollResultSampler {
     pub fn new(poll_interval: Duration, latest: Latest<PollResult>) -> Self {
-        PollResultSampler {
+        Self {
             poll_interval,
             latest,
             last_reported_poll: None,

@@ -67,7 +67,7 @@ struct Poller {
 
 impl Poller {
     fn new(context: &BuildContext<'_>, latest: Latest<PollResult>) -> Self {
-        Poller {
+        Self {
             interval: context.config.host.interval,
             clock: context.clock,
             root: context.root.clone(),

@@ -150,8 +150,8 @@ impl Endpoint {
         current_target: TargetLookup,
         admin: Latest<AdminFacts>,
         handle: Handle,
-    ) -> Endpoint {
-        Endpoint {
+    ) -> Self {
+        Self {
             url: config.url.clone(),
             current_target,
             admin,

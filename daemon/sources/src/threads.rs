@@ -60,7 +60,7 @@ struct FollowedThreads {
 
 impl FollowedThreads {
     fn open(root: &HostRoot, process: ProcessId) -> Result<Self, ReadError> {
-        Ok(FollowedThreads {
+        Ok(Self {
             process,
             reader: None,
             switches_read_at: None,
@@ -130,7 +130,7 @@ impl FollowedThreads {
 impl ThreadsSampler {
     /// `descriptor_limit` is the daemon's limit of open files.
     fn new(config: config::Threads, descriptor_limit: u64) -> Self {
-        ThreadsSampler {
+        Self {
             config,
             max_open_files: max_open_thread_files(descriptor_limit),
             followed: None,

@@ -57,7 +57,7 @@ impl Ticker {
             sampler,
             due_at: Duration::ZERO,
         };
-        Ticker {
+        Self {
             clock: context.clock,
             schedule: Schedule::every(context.config.sampling.interval),
             target_handle: context.target_handle.clone(),
@@ -261,7 +261,7 @@ pub struct SourceOutput {
 
 impl SourceOutput {
     pub fn with_capacity(readings: usize) -> Self {
-        SourceOutput {
+        Self {
             readings: Vec::with_capacity(readings),
             ..Self::default()
         }
@@ -347,7 +347,7 @@ pub struct Throttle {
 
 impl Throttle {
     pub fn every(interval: Duration) -> Self {
-        Throttle {
+        Self {
             interval,
             last: None,
         }

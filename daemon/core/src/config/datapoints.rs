@@ -16,7 +16,7 @@ pub struct Datapoints {
 
 impl Default for Datapoints {
     fn default() -> Self {
-        Datapoints {
+        Self {
             allow: Vec::new(),
             max_series: 200,
         }

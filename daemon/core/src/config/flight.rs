@@ -25,7 +25,7 @@ pub struct Flight {
 
 impl Default for Flight {
     fn default() -> Self {
-        Flight {
+        Self {
             enabled: None,
             folder: None,
             history: Duration::from_secs(900),

@@ -41,15 +41,15 @@ pub enum PeerUserError {
 impl From<Errno> for PeerUserError {
     fn from(errno: Errno) -> Self {
         match errno {
-            Errno::NOENT | Errno::NOTCONN => PeerUserError::Gone,
-            other => PeerUserError::LookupFailed(other),
+            Errno::NOENT | Errno::NOTCONN => Self::Gone,
+            other => Self::LookupFailed(other),
         }
     }
 }
 
 impl From<io::Error> for PeerUserError {
     fn from(error: io::Error) -> Self {
-        Errno::from_io_error(&error).map_or(PeerUserError::Gone, PeerUserError::from)
+        Errno::from_io_error(&error).map_or(Self::Gone, Self::from)
     }
 }
 

@@ -46,7 +46,7 @@ impl Drop for BusyGuard {
 
 impl FsCalls {
     pub fn new(name: &'static str) -> Self {
-        FsCalls {
+        Self {
             name,
             is_busy: Arc::default(),
         }

@@ -106,7 +106,7 @@ impl Upstream {
             .pool_idle_timeout(IDLE_TIMEOUT)
             .pool_max_idle_per_host(1)
             .build(connector(scheme == "https")?);
-        Ok(Upstream {
+        Ok(Self {
             client,
             write_url,
             origin,

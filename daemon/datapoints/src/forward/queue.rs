@@ -59,7 +59,7 @@ struct QueueState {
 
 impl Queue {
     pub fn new(max_bytes: u64, clock: Clock, push_memory: PushMemoryBudget) -> Self {
-        Queue {
+        Self {
             max_bytes,
             clock,
             push_memory,

@@ -17,7 +17,7 @@ const QUICK: RetryTimes = RetryTimes {
 
 impl Forwarder {
     fn with_retry_times(self, retry_times: RetryTimes) -> Self {
-        Forwarder {
+        Self {
             retry_times,
             ..self
         }
@@ -64,7 +64,7 @@ impl Forwarding {
         workers.task("forward", |stop| {
             forwarder.with_retry_times(retry_times).run(stop)
         });
-        Forwarding {
+        Self {
             handle,
             push_memory,
             workers,

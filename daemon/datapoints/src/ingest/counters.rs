@@ -32,36 +32,36 @@ impl ResultCode {
     /// short and addresses the operator.
     pub const fn response(self) -> (StatusCode, &'static str) {
         match self {
-            ResultCode::Accepted => (StatusCode::NO_CONTENT, ""),
-            ResultCode::Bad => (
+            Self::Accepted => (StatusCode::NO_CONTENT, ""),
+            Self::Bad => (
                 StatusCode::BAD_REQUEST,
                 "broken gzip, or a precision that is not known\n",
             ),
-            ResultCode::Unauthorized => (
+            Self::Unauthorized => (
                 StatusCode::UNAUTHORIZED,
                 "faultlined expects another db, u or p: compare SOLANA_METRICS_CONFIG with [ingest]\n",
             ),
-            ResultCode::FromBrowser => (
+            Self::FromBrowser => (
                 StatusCode::FORBIDDEN,
                 "faultlined does not accept pushes from web pages\n",
             ),
-            ResultCode::WrongUser => (
+            Self::WrongUser => (
                 StatusCode::FORBIDDEN,
                 "faultlined takes pushes of the validator's user only: see [ingest] allow_users\n",
             ),
-            ResultCode::UnknownPath => (StatusCode::NOT_FOUND, "faultlined takes POST /write\n"),
-            ResultCode::NotPost => (
+            Self::UnknownPath => (StatusCode::NOT_FOUND, "faultlined takes POST /write\n"),
+            Self::NotPost => (
                 StatusCode::METHOD_NOT_ALLOWED,
                 "faultlined takes POST here\n",
             ),
-            ResultCode::TimedOut => (StatusCode::REQUEST_TIMEOUT, "the body took too long\n"),
-            ResultCode::TooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "the body is too large\n"),
-            ResultCode::UnknownCoding => (
+            Self::TimedOut => (StatusCode::REQUEST_TIMEOUT, "the body took too long\n"),
+            Self::TooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "the body is too large\n"),
+            Self::UnknownCoding => (
                 StatusCode::UNSUPPORTED_MEDIA_TYPE,
                 "Content-Encoding must be gzip, identity or absent\n",
             ),
             // Never sent: the connection is gone.
-            ResultCode::Cut => (StatusCode::BAD_REQUEST, ""),
+            Self::Cut => (StatusCode::BAD_REQUEST, ""),
         }
     }
 }
@@ -81,7 +81,7 @@ struct Counts {
 
 impl Default for IngestCounters {
     fn default() -> Self {
-        IngestCounters {
+        Self {
             auth_failures: AuthFailures::new("ingest"),
             counts: Arc::default(),
         }

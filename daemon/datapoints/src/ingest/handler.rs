@@ -314,7 +314,7 @@ pub struct Gunzip(MultiGzDecoder<Vec<u8>>);
 
 impl Gunzip {
     pub fn new() -> Self {
-        Gunzip(MultiGzDecoder::new(Vec::new()))
+        Self(MultiGzDecoder::new(Vec::new()))
     }
 
     /// Decodes a part of `input` and returns the rest; the result is in [`Gunzip::take_output`].

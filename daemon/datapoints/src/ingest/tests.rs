@@ -146,7 +146,7 @@ impl RunningListener {
         .with_limits(limits);
         let (address, counters) = (listener.local_addr().unwrap(), listener.counters());
         workers.task("ingest", |stop| listener.run(stop));
-        RunningListener {
+        Self {
             address,
             intake,
             counters,

@@ -79,7 +79,7 @@ pub struct JournalTail {
 impl JournalTail {
     /// Starts at the current end. Does not start journalctl yet.
     pub fn new(unit: &str, intake: Intake, clock: Clock) -> Self {
-        JournalTail {
+        Self {
             program: "journalctl".to_owned(),
             unit: unit.to_owned(),
             clock,
@@ -205,7 +205,7 @@ impl JournalTail {
     /// Returns true if the output has an entry. Does not await: a stop signal cannot separate the
     /// commit of the records from the update of the cursor.
     fn read_entries(&mut self, lines: &mut AnyDelimiterCodec, output: &mut BytesMut) -> bool {
-        let JournalTail {
+        let Self {
             writer,
             splitter,
             cursor,
@@ -336,7 +336,7 @@ struct Entry {
 enum Message {
     Text(String),
     Bytes(Vec<u8>),
-    Several(Vec<Option<Message>>),
+    Several(Vec<Option<Self>>),
 }
 
 impl Entry {
@@ -356,9 +356,9 @@ impl Entry {
 impl Message {
     fn collect<'a>(&'a self, into: &mut Vec<&'a [u8]>) {
         match self {
-            Message::Text(text) => into.push(text.as_bytes()),
-            Message::Bytes(bytes) => into.push(bytes),
-            Message::Several(several) => several
+            Self::Text(text) => into.push(text.as_bytes()),
+            Self::Bytes(bytes) => into.push(bytes),
+            Self::Several(several) => several
                 .iter()
                 .flatten()
                 .for_each(|message| message.collect(into)),

@@ -78,7 +78,7 @@ struct Writer {
 
 impl Writer {
     fn new(path: &Path) -> Self {
-        Writer {
+        Self {
             path: path.to_owned(),
             written: AtomicU64::new(0),
             reopen: AtomicBool::new(false),

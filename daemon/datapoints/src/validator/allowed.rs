@@ -63,7 +63,7 @@ impl AllowList {
             allowed_fields.add(&allowed.field, allowed.kind, label_names, &mut group_count);
         }
         let max_series = usize::try_from(config.max_series).unwrap_or(usize::MAX);
-        AllowList {
+        Self {
             by_name,
             max_series,
             group_count,
@@ -82,7 +82,7 @@ impl AllowList {
 
 impl AllowedFields {
     fn new(name: &str) -> Self {
-        AllowedFields {
+        Self {
             name: name.into(),
             fields: FieldIndex::default(),
             groups: Vec::new(),

@@ -43,7 +43,7 @@ pub struct PushTimes {
 
 impl PushTimes {
     pub fn new(created: i64, at: Stamp) -> Self {
-        PushTimes {
+        Self {
             created: created.into(),
             arrived: at.uptime.as_nanos() as i128,
         }
@@ -168,11 +168,11 @@ impl Coverage {
     /// Forgets the times of a process that has ended. Counts stay. Seconds before the first
     /// transaction of its successor do not count.
     pub fn forget_process(&mut self) {
-        *self = Coverage {
+        *self = Self {
             zero_seconds: self.zero_seconds,
             unknown_seconds: self.unknown_seconds,
             pushes_missed: self.pushes_missed,
-            ..Coverage::default()
+            ..Self::default()
         };
     }
 
@@ -184,7 +184,7 @@ impl Coverage {
 
     /// Merges data of a pending sender, if it is newer. Seconds without transactions before the
     /// first pending transaction do not count.
-    pub fn merge_pending(&mut self, pending: Coverage) {
+    pub fn merge_pending(&mut self, pending: Self) {
         let follows = |first: &PushEnd| {
             self.newest_push
                 .is_none_or(|newest| newest.created < first.times.created)
@@ -197,7 +197,7 @@ impl Coverage {
         self.unsettled.clear();
         let next = self.next_second.take();
         self.add_push(first);
-        *self = Coverage {
+        *self = Self {
             zero_seconds: self.zero_seconds.saturating_add(pending.zero_seconds),
             unknown_seconds: self.unknown_seconds.saturating_add(pending.unknown_seconds),
             pushes_missed: self.pushes_missed.saturating_add(pending.pushes_missed),

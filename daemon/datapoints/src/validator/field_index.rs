@@ -10,7 +10,7 @@ pub struct FieldIndex {
 
 impl Default for FieldIndex {
     fn default() -> Self {
-        FieldIndex {
+        Self {
             buckets: std::array::from_fn(|_| Vec::new()),
             len: 0,
         }

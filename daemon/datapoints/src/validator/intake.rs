@@ -70,7 +70,7 @@ pub struct PushFacts {
 
 impl Intake {
     pub fn new(datapoints: &Datapoints) -> Self {
-        let intake = Intake {
+        let intake = Self {
             state: Arc::default(),
             allow_list: Latest::default(),
             recorder: Arc::default(),

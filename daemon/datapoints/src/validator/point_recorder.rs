@@ -16,7 +16,7 @@ pub struct PointRecorder(Arc<dyn Fn(PointMessage) + Send + Sync>);
 impl PointRecorder {
     /// `record` must not block.
     pub fn new(record: impl Fn(PointMessage) + Send + Sync + 'static) -> Self {
-        PointRecorder(Arc::new(record))
+        Self(Arc::new(record))
     }
 
     pub fn add(&self, point: Box<Point>) {

@@ -28,7 +28,7 @@ impl ValidatorReports {
         self.version = version.cloned().or(self.version.take());
     }
 
-    pub fn merge(&mut self, pending: ValidatorReports) {
+    pub fn merge(&mut self, pending: Self) {
         add(&mut self.points_lost, pending.points_lost);
         self.version = self.version.take().or(pending.version);
         self.migration.merge(pending.migration);
@@ -69,7 +69,7 @@ impl MigrationReports {
         }
     }
 
-    pub fn merge(&mut self, pending: MigrationReports) {
+    pub fn merge(&mut self, pending: Self) {
         self.has_event_handler |= pending.has_event_handler;
         self.is_complete |= pending.is_complete;
         self.genesis_slot = self.genesis_slot.or(pending.genesis_slot);

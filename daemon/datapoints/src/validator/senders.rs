@@ -50,7 +50,7 @@ impl LineCounts {
         self.used + self.ignored + self.bad + self.foreign + self.duplicate + self.implausible
     }
 
-    pub fn add(&mut self, other: LineCounts) {
+    pub fn add(&mut self, other: Self) {
         self.used += other.used;
         self.ignored += other.ignored;
         self.bad += other.bad;

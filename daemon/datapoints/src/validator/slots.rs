@@ -79,12 +79,12 @@ impl Slots {
 
     /// Merges a later push. Kinds that it lacks keep their slot. A proven push replaces all
     /// unproven slots. An unproven push makes all slots unproven.
-    pub fn merge_later(&mut self, later: Slots) {
+    pub fn merge_later(&mut self, later: Self) {
         if later.is_proven && !self.is_proven {
             *self = later;
             return;
         }
-        *self = Slots {
+        *self = Self {
             frozen: later.frozen.or(self.frozen),
             root: later.root.or(self.root),
             optimistic: later.optimistic.or(self.optimistic),

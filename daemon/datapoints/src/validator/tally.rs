@@ -46,7 +46,7 @@ impl OptionalHistogram {
         histogram.observe(us as f64 / 1e6);
     }
 
-    fn merge(&mut self, other: &OptionalHistogram) {
+    fn merge(&mut self, other: &Self) {
         match (&mut self.0, &other.0) {
             (Some(histogram), Some(more)) => histogram.merge(more),
             (None, more) => self.0.clone_from(more),
@@ -114,7 +114,7 @@ impl Tally {
         }
     }
 
-    pub fn merge(&mut self, other: &Tally) {
+    pub fn merge(&mut self, other: &Self) {
         self.series.merge(&other.series);
         self.jobs.merge(&other.jobs);
         self.votor.merge(&other.votor);

@@ -32,7 +32,7 @@ impl LiveConfig {
         let status_config = Latest::default();
         status_config.set(Some(read_status_config_with_warning(&config)));
         latest_config.set(Some(Arc::new(config)));
-        LiveConfig {
+        Self {
             config: latest_config,
             load_config,
             intake,

@@ -38,14 +38,14 @@ impl SignalListener {
             .unwrap_or_default()
             .contains(kind.as_raw_value())
         {
-            return Ok(SignalListener(None));
+            return Ok(Self(None));
         }
         #[expect(
             clippy::disallowed_methods,
             reason = "all listeners of the daemon are made here"
         )]
         let listener = signal(kind)?;
-        Ok(SignalListener(Some(listener)))
+        Ok(Self(Some(listener)))
     }
 
     async fn recv(&mut self) -> Option<()> {
@@ -59,7 +59,7 @@ impl SignalListener {
 impl Signals {
     pub fn subscribe() -> Result<Self> {
         let subscribe = |kind| SignalListener::new(kind).context("signals cannot be received");
-        Ok(Signals {
+        Ok(Self {
             terminate: subscribe(SignalKind::terminate())?,
             interrupt: subscribe(SignalKind::interrupt())?,
             hangup: subscribe(SignalKind::hangup())?,

@@ -80,7 +80,7 @@ impl ColdFile {
         // Dirty pages cannot be evicted.
         file.sync_all()?;
         let map = Self::map_cold(&file)?;
-        Ok(ColdFile {
+        Ok(Self {
             file,
             map,
             next_page: 0,

@@ -88,7 +88,7 @@ impl RecordedLines {
             .filter_map(|point| integer_field(point, "slot"))
             .min()
             .context("no slots")?;
-        let mut recording = RecordedLines {
+        let mut recording = Self {
             validator: Vec::new(),
             cluster: Vec::new(),
             blocks: Vec::new(),

@@ -103,7 +103,7 @@ pub struct RecordedPushes {
 
 impl RecordedPushes {
     pub fn new(recording: Arc<RecordedLines>, pushed_at: Duration) -> Self {
-        RecordedPushes {
+        Self {
             recording,
             pushed_at,
         }

@@ -27,7 +27,7 @@ pub struct ProcessInspection {
 
 impl ProcessInspection {
     /// Blocks if a read in the kernel hangs.
-    pub fn inspect(config: &Config, clock: Clock) -> anyhow::Result<ProcessInspection> {
+    pub fn inspect(config: &Config, clock: Clock) -> anyhow::Result<Self> {
         let root = config.paths.clone();
         let mut finder = Finder::build(&config.target, root.clone(), clock);
         let target_handle = finder.target_handle.clone();
@@ -40,7 +40,7 @@ impl ProcessInspection {
                 .iter()
                 .filter(|batch| batch.source == Source::Host);
             let source_checks = host.map(|host| batch_check(host, None)).collect();
-            return Ok(ProcessInspection {
+            return Ok(Self {
                 target_handle,
                 target: None,
                 process_uid: None,
@@ -65,7 +65,7 @@ impl ProcessInspection {
         source_checks.extend(batch_checks(&tick, process_uid));
         source_checks.extend(memory_check(&tick));
         let process_check = target_check(&target, process_uid, &root);
-        Ok(ProcessInspection {
+        Ok(Self {
             target_handle,
             target: Some(target),
             process_uid,

@@ -24,9 +24,9 @@ pub enum CheckState {
 impl CheckState {
     const fn mark(self) -> &'static str {
         match self {
-            CheckState::Ok => "OK",
-            CheckState::Attention => "FIX",
-            CheckState::Off => "-",
+            Self::Ok => "OK",
+            Self::Attention => "FIX",
+            Self::Off => "-",
         }
     }
 }
@@ -74,7 +74,7 @@ impl Check {
     }
 
     fn new(state: CheckState, finding: impl Display, remedy: Option<String>) -> Self {
-        Check {
+        Self {
             state,
             finding: clean(&finding.to_string()),
             remedy,

@@ -51,7 +51,7 @@ struct Holder {
 impl Holder {
     fn new(ingest: impl Into<OwnedFd>, metrics: impl Into<OwnedFd>) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
-        Holder {
+        Self {
             folder,
             ingest: ingest.into(),
             metrics: metrics.into(),

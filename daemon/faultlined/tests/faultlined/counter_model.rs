@@ -76,7 +76,7 @@ impl Model {
             .split("\n\n")
             .map(str::to_owned)
             .collect();
-        let mut model = Model {
+        let mut model = Self {
             fake: FakeDaemon::new(HOST, &config),
             pushes,
             alive: None,
@@ -160,7 +160,7 @@ trait Set {
 
 impl Set for Duration {
     fn saturating_add_signed_seconds(self, seconds: i64) -> Self {
-        Duration::from_secs(self.as_secs().saturating_add_signed(seconds))
+        Self::from_secs(self.as_secs().saturating_add_signed(seconds))
     }
 }
 

@@ -41,7 +41,7 @@ struct Scene {
 impl Scene {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        Scene {
+        Self {
             flight: folder.path().join("flight"),
             folder,
         }

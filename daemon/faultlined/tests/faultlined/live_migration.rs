@@ -200,7 +200,7 @@ struct Reader {
 impl Reader {
     fn new(rpc: Rpc) -> Self {
         let answers = VecDeque::new();
-        Reader { rpc, answers }
+        Self { rpc, answers }
     }
 
     /// Waits for a page and a response for which `fits` is true, and whose numbers are equal.

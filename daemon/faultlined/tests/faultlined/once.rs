@@ -84,7 +84,7 @@ struct Scene {
 
 impl Scene {
     fn new(more: &str) -> Self {
-        let scene = Scene {
+        let scene = Self {
             folder: tempfile::tempdir().expect("a folder"),
             ingest: free_port(),
         };

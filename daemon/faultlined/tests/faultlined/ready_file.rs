@@ -30,7 +30,7 @@ struct Scene(tempfile::TempDir);
 
 impl Scene {
     fn new() -> Self {
-        Scene(tempfile::tempdir().expect("a temporary folder"))
+        Self(tempfile::tempdir().expect("a temporary folder"))
     }
 
     fn path(&self, name: &str) -> PathBuf {

@@ -189,7 +189,7 @@ impl Freezer {
         let folder = Path::new(top).join(format!("faultline-freezer-{pid}"));
         fs::metadata(Path::new(top).join("cgroup.procs")).ok()?;
         fs::create_dir(&folder).ok()?;
-        let freezer = Freezer {
+        let freezer = Self {
             folder,
             pid,
             file,

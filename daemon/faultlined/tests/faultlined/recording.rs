@@ -58,7 +58,7 @@ impl Scene {
         )
         .unwrap();
         let file = folder.path().join("run.fltl");
-        Scene {
+        Self {
             validator: validator.unwrap(),
             config,
             file,

@@ -93,7 +93,7 @@ impl Scene {
         })?;
         prometheus.wait_until_up(PATIENCE)?;
         let (_daemon, _validator, _folder) = (daemon, validator, folder);
-        Ok(Some(Scene {
+        Ok(Some(Self {
             ledger,
             snapshots,
             port,

@@ -156,7 +156,7 @@ impl Scene {
             .env("FAULTLINE_LOG", "trace")
             .stderr(File::create(folder.path().join("log")).expect("a log"))
             .spawn();
-        Scene {
+        Self {
             folder,
             upstream,
             hash,

@@ -32,7 +32,7 @@ impl Validator {
     }
 
     fn spawn(command: &mut Command) -> Self {
-        Validator(command.process_group(0).spawn().unwrap())
+        Self(command.process_group(0).spawn().unwrap())
     }
 
     /// A shell of root that runs the validator by this script when the file exists.

@@ -14,8 +14,8 @@ pub struct Disk {
 
 impl Disk {
     /// A file system of this size, mounted at `folder`; `None` if the machine does not allow that.
-    pub fn mount(folder: &Path, bytes: u64) -> Option<Disk> {
-        let disk = Disk {
+    pub fn mount(folder: &Path, bytes: u64) -> Option<Self> {
+        let disk = Self {
             folder: folder.to_owned(),
             image: folder.with_extension("img"),
         };

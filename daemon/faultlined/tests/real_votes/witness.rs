@@ -28,7 +28,7 @@ pub struct Witness {
 impl Witness {
     pub fn new(rpc: Rpc, identity: &str, vote: &str, slots_in_epoch: f64) -> Self {
         let (identity, vote) = (identity.to_owned(), vote.to_owned());
-        Witness {
+        Self {
             rpc,
             identity,
             vote,

@@ -77,14 +77,14 @@ impl Change {
     /// windows of the faults' alerts.
     pub fn moments(self, from: i64) -> Vec<i64> {
         let shortest = match self {
-            Change::DaemonRestart => HOUR / 2,
-            Change::ValidatorRestart => 4 * HOUR,
+            Self::DaemonRestart => HOUR / 2,
+            Self::ValidatorRestart => 4 * HOUR,
             _ => 0,
         };
         let mut begins: Vec<i64> = match self {
-            Change::Transfer | Change::File => vec![from + 6 * HOUR, from + 9 * HOUR],
-            Change::SlowScrape => vec![from],
-            Change::Upgrade => (1..72).map(|third| from + third * HOUR / 3).collect(),
+            Self::Transfer | Self::File => vec![from + 6 * HOUR, from + 9 * HOUR],
+            Self::SlowScrape => vec![from],
+            Self::Upgrade => (1..72).map(|third| from + third * HOUR / 3).collect(),
             _ => faults::all()
                 .map(|fault: &Fault| from + (fault.at * HOUR as f64) as i64 + 60_000)
                 .collect(),
@@ -103,12 +103,12 @@ impl Change {
 
     /// True if a node with a fault must have its alerts in spite of the change.
     pub fn leaves_faults(self) -> bool {
-        !matches!(self, Change::ValidatorRestart | Change::Upgrade)
+        !matches!(self, Self::ValidatorRestart | Self::Upgrade)
     }
 
     /// Times in which rules are not evaluated, in milliseconds.
     pub fn pauses(self, from: i64) -> Vec<[i64; 2]> {
-        if self != Change::PrometheusRestart {
+        if self != Self::PrometheusRestart {
             return Vec::new();
         }
         let pause = |begin| [begin, begin + (RESTART_SECONDS * 1e3) as i64];

@@ -72,8 +72,8 @@ impl Fault {
     }
 
     /// The same fault without an end.
-    pub fn without_an_end(&self) -> Fault {
-        Fault {
+    pub fn without_an_end(&self) -> Self {
+        Self {
             hours: f64::INFINITY,
             ..*self
         }

@@ -22,7 +22,7 @@ pub struct FiredAlert {
 
 impl fmt::Display for FiredAlert {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let FiredAlert {
+        let Self {
             alert,
             severity,
             because,

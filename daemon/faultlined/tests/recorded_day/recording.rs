@@ -177,7 +177,7 @@ impl Recording {
             let of_level = of_level.collect();
             families.insert(level.to_owned(), of_level);
         }
-        Recording { families, parts }
+        Self { families, parts }
     }
 
     /// The parts that make a day.

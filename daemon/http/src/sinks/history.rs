@@ -73,7 +73,7 @@ impl Point {
         };
         let succeeded = || tick.value_from(Source::Daemon, &SOURCE_LAST_SUCCESS, &[source.name()]);
         let received = pushed.or_else(succeeded);
-        Some(Point {
+        Some(Self {
             uptime: tick.at.uptime,
             value,
             received_unix: received.unwrap_or(tick.at.unix_seconds()),

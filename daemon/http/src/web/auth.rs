@@ -69,7 +69,7 @@ impl Users {
             .values()
             .max_by_key(|hash| bcrypt_cost(hash))
             .cloned();
-        Ok(Users {
+        Ok(Self {
             hashes,
             key,
             cached_results: Arc::default(),
@@ -183,7 +183,7 @@ struct PeerAttempts {
 impl PasswordAttempts {
     /// All peers: ten checks at once, then one a second, a tenth of a core at 0.1 s a check.
     fn new() -> Self {
-        PasswordAttempts {
+        Self {
             all_peers: RateLimit::with_burst(10, Duration::from_secs(1)),
             peers: HashMap::new(),
         }

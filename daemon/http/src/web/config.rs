@@ -103,14 +103,14 @@ impl WebConfig {
     ///
     /// # Errors
     /// The first error; [`WebConfig::read`] returns all.
-    pub fn load(path: &Path) -> Result<WebConfig, WebError> {
+    pub fn load(path: &Path) -> Result<Self, WebError> {
         let (config, errors) = Self::read(path);
         errors.into_iter().next().map_or(Ok(config), Err)
     }
 
     /// Returns every error, or a single one if the file cannot be read or parsed. The result omits
     /// invalid parts.
-    pub fn read(path: &Path) -> (WebConfig, Vec<WebError>) {
+    pub fn read(path: &Path) -> (Self, Vec<WebError>) {
         let mut reader = ConfigReader {
             path: path.to_owned(),
             errors: Vec::new(),

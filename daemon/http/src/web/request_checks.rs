@@ -33,7 +33,7 @@ impl AllowedHosts {
         let host_name = host_name
             .map(str::to_ascii_lowercase)
             .filter(|name| !name.is_empty());
-        AllowedHosts {
+        Self {
             names: configured.iter().cloned().chain(host_name).collect(),
             logged: AtomicBool::new(false),
         }

@@ -54,7 +54,7 @@ impl Router {
         allowed_hosts: Option<AllowedHosts>,
         native_histograms: bool,
     ) -> Self {
-        Router {
+        Self {
             expositions: ExpositionCache::new(
                 state.constant_labels.clone(),
                 state.dropped_series.clone(),

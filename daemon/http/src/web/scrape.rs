@@ -34,7 +34,7 @@ struct CachedExposition {
 
 impl ExpositionCache {
     pub fn new(constant_labels: ConstantLabels, dropped: DroppedSeries) -> Self {
-        ExpositionCache {
+        Self {
             cache: Mutex::default(),
             constant_labels: Arc::new(constant_labels),
             dropped_series: dropped,
@@ -123,7 +123,7 @@ impl Default for Compressor {
     fn default() -> Self {
         // 8 KiB. The largest window (32 KiB) takes 96 kB more memory and makes the result 2 % smaller.
         const WINDOW_BITS: u8 = 13;
-        Compressor(Compress::new_gzip(Compression::fast(), WINDOW_BITS))
+        Self(Compress::new_gzip(Compression::fast(), WINDOW_BITS))
     }
 }
 

@@ -70,8 +70,8 @@ pub enum ClientCertificates {
 impl ClientCertificates {
     fn ca_file(&self) -> Option<&Path> {
         match self {
-            ClientCertificates::NotRequested => None,
-            ClientCertificates::IfGiven(ca) | ClientCertificates::Required(ca) => Some(ca),
+            Self::NotRequested => None,
+            Self::IfGiven(ca) | Self::Required(ca) => Some(ca),
         }
     }
 }
@@ -97,7 +97,7 @@ impl Acceptor {
         // The versions are read before the files, so that a change in between causes a reload.
         let versions = files.file_versions();
         let config = Arc::new(files.load()?);
-        Ok(Acceptor {
+        Ok(Self {
             files,
             loaded: Mutex::new(LoadedConfig {
                 config,

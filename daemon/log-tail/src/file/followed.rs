@@ -29,7 +29,7 @@ pub struct FileId {
 
 impl FileId {
     pub fn of(metadata: &Metadata) -> Self {
-        FileId {
+        Self {
             device: metadata.dev(),
             inode: metadata.ino(),
         }
@@ -86,7 +86,7 @@ impl FollowedFile {
         let mut fingerprint = vec![0; length];
         file.read_exact_at(&mut fingerprint, offset.saturating_sub(length as u64))?;
         let skips_rest_of_line = fingerprint.last().is_some_and(|byte| *byte != b'\n');
-        Ok(FollowedFile {
+        Ok(Self {
             file,
             position: FilePosition {
                 id,

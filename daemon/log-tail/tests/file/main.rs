@@ -25,7 +25,7 @@ impl Rig {
     fn over(prepare: impl FnOnce(&Path)) -> Self {
         let dir = tempfile::tempdir().unwrap();
         prepare(&dir.path().join("log"));
-        model::Rig::new(dir)
+        Self::new(dir)
     }
 
     fn problem(&self) -> Option<Problem> {

@@ -41,7 +41,7 @@ impl<D: AsRef<Path>> Rig<D> {
             unix: wall_clock(),
         };
         let tail = Follower::open(&dir.as_ref().join("log"), probe.records(), began);
-        Rig {
+        Self {
             dir,
             probe,
             tail,
@@ -121,19 +121,19 @@ pub enum Step {
 
 impl Step {
     /// Decodes a step from any two bytes.
-    pub fn of(bytes: [u8; 2]) -> Step {
+    pub fn of(bytes: [u8; 2]) -> Self {
         let [what, how] = bytes;
         match what % 17 {
-            0..=3 => Step::Lines(u64::from(how % 40) + 1),
-            4 | 5 => Step::Half,
-            6..=8 => Step::Rename {
+            0..=3 => Self::Lines(u64::from(how % 40) + 1),
+            4 | 5 => Self::Half,
+            6..=8 => Self::Rename {
                 create: how % 2 == 0,
             },
-            9..=11 => Step::Reopen,
-            12 => Step::Delete,
-            13 | 14 => Step::CopyTruncate,
-            15 => Step::Look,
-            _ => Step::Wait(u64::from(how % 20) + 1),
+            9..=11 => Self::Reopen,
+            12 => Self::Delete,
+            13 | 14 => Self::CopyTruncate,
+            15 => Self::Look,
+            _ => Self::Wait(u64::from(how % 20) + 1),
         }
     }
 }
@@ -154,7 +154,7 @@ impl<D: AsRef<Path>> Model<D> {
     pub fn new(folder: D) -> Self {
         let rig = Rig::new(folder);
         let file = append(&rig.path("log"));
-        Model {
+        Self {
             rig,
             file,
             half: None,

@@ -43,8 +43,8 @@ impl Ring {
         context: FlightContext,
         new_recording: NewRecording,
         jobs: SyncSender<SaveJob>,
-    ) -> Ring {
-        Ring {
+    ) -> Self {
+        Self {
             save_scheduler: SaveScheduler::new(context.config.after, context.config.pause),
             context,
             last_prune: new_recording.session.started,
@@ -250,7 +250,7 @@ pub struct SaveScheduler {
 
 impl SaveScheduler {
     pub fn new(delay: Duration, min_interval: Duration) -> Self {
-        SaveScheduler {
+        Self {
             delay,
             min_interval,
             pending_save: None,

@@ -103,7 +103,7 @@ struct Scene {
 
 impl Scene {
     fn new() -> Self {
-        Scene {
+        Self {
             folder: tempfile::tempdir().unwrap(),
             handle: FlightRecorderHandle::default(),
             status: RecorderStatus::new("flight"),

@@ -44,8 +44,8 @@ pub struct ManifestCollector {
 }
 
 impl ManifestCollector {
-    pub fn new(root: HostRoot) -> ManifestCollector {
-        ManifestCollector {
+    pub fn new(root: HostRoot) -> Self {
+        Self {
             root,
             initial: Latest::default(),
             fs_calls: Arc::new(FsCalls::new("manifest-path")),

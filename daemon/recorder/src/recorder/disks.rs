@@ -104,7 +104,7 @@ struct FolderDisks {
 }
 
 impl FolderDisks {
-    fn of(root: &HostRoot, folder: &Path, pid: Option<u32>) -> Option<FolderDisks> {
+    fn of(root: &HostRoot, folder: &Path, pid: Option<u32>) -> Option<Self> {
         let visible_path = match pid {
             Some(pid) => root
                 .procfs
@@ -124,11 +124,11 @@ impl FolderDisks {
         let path = root.sysfs.join("dev/block").join(number);
         let mut disks = BTreeSet::new();
         add_disks(&path, &mut disks, 0);
-        Some(FolderDisks { device, disks })
+        Some(Self { device, disks })
     }
 
     /// What both share, as words between "lies" and "as".
-    fn shared(&self, other: &FolderDisks) -> Option<String> {
+    fn shared(&self, other: &Self) -> Option<String> {
         if self.device == other.device {
             return Some("in the same file system".to_owned());
         }

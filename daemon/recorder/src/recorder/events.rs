@@ -195,8 +195,8 @@ fn phase_of(tick: &Tick) -> Option<&LabelText> {
 }
 
 impl RecordingEntry {
-    pub fn event(at: Stamp, kind: EventKind, detail: Value) -> RecordingEntry {
-        RecordingEntry::Event(Event {
+    pub fn event(at: Stamp, kind: EventKind, detail: Value) -> Self {
+        Self::Event(Event {
             at,
             kind,
             detail: detail.to_string(),

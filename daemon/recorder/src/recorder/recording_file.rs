@@ -60,7 +60,7 @@ impl RecordingFile {
         path: &Path,
         new_recording: &NewRecording,
         status: Arc<RecorderStatus>,
-    ) -> Result<RecordingFile, Error> {
+    ) -> Result<Self, Error> {
         let started = new_recording.session.started;
         let detail = json!({ "version": new_recording.session.version, "pid": std::process::id() });
         let first = RecordingEntry::event(started, EventKind::DaemonStart, detail);
@@ -69,7 +69,7 @@ impl RecordingFile {
             let rows = writer.commit()?;
             Ok((writer, rows))
         });
-        let mut file = RecordingFile {
+        let mut file = Self {
             path: path.to_owned(),
             new_recording: new_recording.clone(),
             writer: None,
@@ -333,8 +333,8 @@ struct FileIdentity {
 }
 
 impl FileIdentity {
-    fn read(path: &Path) -> FileIdentity {
-        FileIdentity {
+    fn read(path: &Path) -> Self {
+        Self {
             path: path.to_owned(),
             file: inode(path).ok(),
             wal: inode(&with_suffix(path, "-wal")).ok(),

@@ -29,7 +29,7 @@ struct RecorderState {
 
 impl RecorderStatus {
     pub fn new(name: &'static str) -> Arc<Self> {
-        Arc::new(RecorderStatus {
+        Arc::new(Self {
             name,
             state: Mutex::default(),
         })

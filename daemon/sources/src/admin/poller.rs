@@ -60,7 +60,7 @@ impl Poller {
         current_target: TargetLookup,
         facts: Latest<AdminFacts>,
     ) -> Self {
-        Poller {
+        Self {
             timeout: config.timeout,
             poll_intervals: POLL_INTERVALS,
             clock,

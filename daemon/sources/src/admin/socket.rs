@@ -37,7 +37,7 @@ impl Failure {
     pub fn problem(&self, path: &Path, has_connected: bool) -> Problem {
         let path = faultline_text::path(path);
         let (kind, what) = match self {
-            Failure::Connect(error) => match error.kind() {
+            Self::Connect(error) => match error.kind() {
                 ErrorKind::PermissionDenied => (
                     ProblemKind::Forbidden,
                     format!(
@@ -59,28 +59,28 @@ impl Failure {
                 ),
                 _ => (ProblemKind::Broken, format!("{path}: {error}")),
             },
-            Failure::FsCall(error) => (ProblemKind::Broken, format!("{path}: {error}")),
-            Failure::WrongPeer(pid) => (
+            Self::FsCall(error) => (ProblemKind::Broken, format!("{path}: {error}")),
+            Self::WrongPeer(pid) => (
                 ProblemKind::Broken,
                 format!("{path} is served by process {pid}, which is not the one that is followed"),
             ),
-            Failure::Timeout(timeout) => (
+            Self::Timeout(timeout) => (
                 ProblemKind::Broken,
                 format!("{path}: no answer within {} s", timeout.as_secs_f64()),
             ),
-            Failure::ConnectionLost(error) => (
+            Self::ConnectionLost(error) => (
                 ProblemKind::Gone,
                 format!("{path}: the connection broke: {error}"),
             ),
-            Failure::TooLong => (
+            Self::TooLong => (
                 ProblemKind::Broken,
                 format!("{path}: an answer of more than {MAX_ANSWER_BYTES} bytes"),
             ),
-            Failure::AnswerError(Error::NotOffered { method }) => (
+            Self::AnswerError(Error::NotOffered { method }) => (
                 ProblemKind::Absent,
                 format!("{path}: this version does not offer {method}"),
             ),
-            Failure::AnswerError(error) => (ProblemKind::Broken, format!("{path}: {error}")),
+            Self::AnswerError(error) => (ProblemKind::Broken, format!("{path}: {error}")),
         };
         Problem::new(kind, what)
     }
@@ -112,7 +112,7 @@ impl Connection {
         let peer = stream.peer_cred().map_err(Failure::ConnectionLost)?.pid();
         match peer.filter(|peer| *peer > 0 && u32::try_from(*peer) != Ok(pid)) {
             Some(peer_pid) => Err(Failure::WrongPeer(peer_pid)),
-            None => Ok(Connection { stream, timeout }),
+            None => Ok(Self { stream, timeout }),
         }
     }
 

@@ -65,7 +65,7 @@ impl Running {
         poller.poll_intervals = poll_intervals;
         let mut workers = WorkerGroup::new("test", &Runtime::current());
         workers.task("admin", |stop| poller.run(stop));
-        Running {
+        Self {
             facts,
             target,
             workers,

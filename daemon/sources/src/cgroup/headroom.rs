@@ -22,7 +22,7 @@ pub struct Headroom {
 
 impl Headroom {
     pub fn new(meminfo: SharedMeminfo) -> Self {
-        Headroom {
+        Self {
             meminfo,
             host_state_throttle: Throttle::every(LIMITS_INTERVAL),
             numa: Ok(None),

@@ -38,7 +38,7 @@ pub struct DescendantsTimer {
 
 impl DescendantsTimer {
     pub fn new(started_at: Stamp) -> Self {
-        DescendantsTimer {
+        Self {
             started_at,
             last_inspected_at: None,
             is_memory_reported: false,
@@ -86,7 +86,7 @@ impl Descendants {
             descendants.extend(children.remove(&parent).unwrap_or_default());
             next += 1;
         }
-        Some(Descendants {
+        Some(Self {
             ancestor,
             descendants,
         })

@@ -32,7 +32,7 @@ pub struct EndWatch {
 impl EndWatch {
     /// `None` if the process has ended already.
     /// `shares_pid_namespace`: `/proc` of the host root shows this daemon's own pid namespace.
-    pub fn begin(root: &HostRoot, id: ProcessId, shares_pid_namespace: bool) -> Option<EndWatch> {
+    pub fn begin(root: &HostRoot, id: ProcessId, shares_pid_namespace: bool) -> Option<Self> {
         let pid = i32::try_from(id.pid).ok().and_then(Pid::from_raw);
         let pid = pid.filter(|_| shares_pid_namespace);
         let pidfd = match pid.map(|pid| pidfd_open(pid, PidfdFlags::empty())) {
@@ -40,7 +40,7 @@ impl EndWatch {
             opened => opened.and_then(Result::ok),
         };
         // Only this check proves that the pidfd is not that of a later process with the same pid.
-        (!has_ended(root, id)).then_some(EndWatch { pidfd })
+        (!has_ended(root, id)).then_some(Self { pidfd })
     }
 
     /// `None` while the process runs.
@@ -85,7 +85,7 @@ fn update_count(count: &mut Option<u64>, newest: Option<u64>) -> bool {
 impl OomKillWatch {
     pub fn begin(root: &HostRoot, process: ProcessId) -> Self {
         let memory = locate_cgroups(root, process.pid).and_then(|cgroups| cgroups.memory);
-        let mut watch = OomKillWatch {
+        let mut watch = Self {
             process,
             events_file: memory.ok().as_ref().map(events_file),
             cgroup_count: None,

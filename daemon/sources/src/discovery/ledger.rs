@@ -24,7 +24,7 @@ pub struct LedgerSearch {
 impl LedgerSearch {
     pub fn new(folder: &Path) -> Self {
         let folder = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
-        LedgerSearch {
+        Self {
             folder,
             previous_uids: PreviousUids::default(),
         }

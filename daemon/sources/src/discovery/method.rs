@@ -32,30 +32,30 @@ impl Method {
     pub fn new(selector: &TargetSelector) -> (Self, String) {
         match selector {
             TargetSelector::Scan => (
-                Method::Scan(Scan::default()),
+                Self::Scan(Scan::default()),
                 "the only validator of this host".to_owned(),
             ),
             TargetSelector::Pid(pid) => (
-                Method::Pid(PidSearch::new(*pid, false)),
+                Self::Pid(PidSearch::new(*pid, false)),
                 format!("process {pid}"),
             ),
             TargetSelector::ProcessTree(pid) => (
-                Method::Pid(PidSearch::new(*pid, true)),
+                Self::Pid(PidSearch::new(*pid, true)),
                 format!("the validator below process {pid}"),
             ),
             TargetSelector::Ledger(folder) => {
                 let path = faultline_text::path(folder);
                 (
-                    Method::Ledger(LedgerSearch::new(folder)),
+                    Self::Ledger(LedgerSearch::new(folder)),
                     format!("the validator of the ledger {path}"),
                 )
             }
             TargetSelector::Unit(name) => (
-                Method::Unit(UnitSearch::new(name)),
+                Self::Unit(UnitSearch::new(name)),
                 format!("the validator of the unit {name}"),
             ),
             TargetSelector::ProcessName(name) => (
-                Method::Name(NameSearch::new(name)),
+                Self::Name(NameSearch::new(name)),
                 format!("the process called {name}"),
             ),
         }
@@ -63,32 +63,32 @@ impl Method {
 
     pub fn find(&mut self, context: &SearchContext<'_>) -> SearchResult {
         match self {
-            Method::Scan(scan) => scan.find(context),
-            Method::Pid(pid) => pid.find(context),
-            Method::Ledger(ledger) => ledger.find(context),
-            Method::Unit(unit) => unit.find(context),
-            Method::Name(name) => name.find(context),
+            Self::Scan(scan) => scan.find(context),
+            Self::Pid(pid) => pid.find(context),
+            Self::Ledger(ledger) => ledger.find(context),
+            Self::Unit(unit) => unit.find(context),
+            Self::Name(name) => name.find(context),
         }
     }
 
     /// True if a process still matches the search after an exec.
     pub fn still_matches(&self, before: &Target, current: &Target) -> bool {
         match self {
-            Method::Pid(_) if current.found_by == DESCENDANT => current.validator.is_some(),
-            Method::Pid(_) => true,
-            Method::Name(name) => name.still_matches(current),
-            Method::Scan(_) | Method::Ledger(_) | Method::Unit(_) => {
+            Self::Pid(_) if current.found_by == DESCENDANT => current.validator.is_some(),
+            Self::Pid(_) => true,
+            Self::Name(name) => name.still_matches(current),
+            Self::Scan(_) | Self::Ledger(_) | Self::Unit(_) => {
                 current.validator.is_some() || before.validator.is_none()
             }
         }
     }
 
     pub fn follows_descendants(&self) -> bool {
-        matches!(self, Method::Pid(pid) if pid.with_descendants)
+        matches!(self, Self::Pid(pid) if pid.with_descendants)
     }
 
     pub fn target_problems(&self, target: &Target) -> Vec<Problem> {
-        if target.validator.is_some() || matches!(self, Method::Name(_)) {
+        if target.validator.is_some() || matches!(self, Self::Name(_)) {
             return Vec::new();
         }
         let (pid, comm) = (target.process.pid, &target.comm);
@@ -190,7 +190,7 @@ pub struct PidSearch {
 
 impl PidSearch {
     pub fn new(pid: u32, with_descendants: bool) -> Self {
-        PidSearch {
+        Self {
             pid,
             with_descendants,
             initial_process: None,
@@ -266,7 +266,7 @@ pub struct NameSearch {
 
 impl NameSearch {
     pub fn new(name: &str) -> Self {
-        NameSearch {
+        Self {
             name: name.to_owned(),
         }
     }

@@ -128,7 +128,7 @@ pub struct NameAndExeReader {
 
 impl NameAndExeReader {
     pub fn new(root: &HostRoot, id: ProcessId) -> Self {
-        NameAndExeReader {
+        Self {
             id,
             exe: root.procfs.join(format!("{}/exe", id.pid)),
             stat: None,

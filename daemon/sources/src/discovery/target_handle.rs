@@ -76,7 +76,7 @@ impl TargetHandle {
                 ..SearchReport::default()
             },
         };
-        TargetHandle(Arc::new(Shared {
+        Self(Arc::new(Shared {
             state: Mutex::new(state),
             searched: Condvar::new(),
         }))

@@ -125,7 +125,7 @@ struct SearchFixture {
 
 impl SearchFixture {
     fn new(host: &FakeHost) -> Self {
-        SearchFixture {
+        Self {
             root: HostRoot::below(host.root()),
             clock: Clock::start(),
             stop: Stop::default(),

@@ -44,7 +44,7 @@ impl UnitSearch {
     pub fn new(name: &str) -> Self {
         let suffixes = [".service", ".scope", ".slice"];
         let has_suffix = suffixes.iter().any(|suffix| name.ends_with(suffix));
-        UnitSearch {
+        Self {
             name: format!("{name}{}", if has_suffix { "" } else { ".service" }),
             cgroup_folder: None,
             systemctl: "systemctl".into(),

@@ -33,18 +33,18 @@ enum DiskRole {
 impl DiskRole {
     fn of(disk: &BlockDevice, is_direct: bool) -> Self {
         match disk.kind.as_str() {
-            _ if is_direct => DiskRole::Direct,
-            "nvme" | "disk" => DiskRole::Member,
-            _ => DiskRole::Intermediate,
+            _ if is_direct => Self::Direct,
+            "nvme" | "disk" => Self::Member,
+            _ => Self::Intermediate,
         }
     }
 
     /// A disk has a series of its wear or of its missing members, never both.
     fn max_series(self) -> usize {
         match self {
-            DiskRole::Direct => 11,
-            DiskRole::Member => 8,
-            DiskRole::Intermediate => 2,
+            Self::Direct => 11,
+            Self::Member => 8,
+            Self::Intermediate => 2,
         }
     }
 }

@@ -46,9 +46,9 @@ pub struct FoldersAndPorts {
 impl FoldersAndPorts {
     /// # Errors
     /// The arguments are unreadable, as after the process's end.
-    pub fn of(root: &HostRoot, target: &Target) -> Result<FoldersAndPorts, ReadError> {
+    pub fn of(root: &HostRoot, target: &Target) -> Result<Self, ReadError> {
         let Some(validator) = &target.validator else {
-            return Ok(FoldersAndPorts::default());
+            return Ok(Self::default());
         };
         let files = ProcessFiles::open(root, target.process.pid)?;
         let argv = files.cmdline()?;
@@ -71,7 +71,7 @@ impl FoldersAndPorts {
             path: cwd.join(path),
         });
         let folders = all_folders.filter(|folder| folder.path.is_absolute());
-        Ok(FoldersAndPorts {
+        Ok(Self {
             folders: folders.take(MAX_FOLDERS).collect(),
             udp_ports: arguments::udp_ports(validator, &argv),
         })

@@ -39,9 +39,9 @@ impl Network {
         output: &mut SourceOutput,
     ) {
         if self.process != Some(target.process) {
-            *self = Network {
+            *self = Self {
                 process: Some(target.process),
-                ..Network::default()
+                ..Self::default()
             };
         }
         let file = |name: &str| format!("{}/net/{name}", target.process.pid);

@@ -33,7 +33,7 @@ pub struct ResponseCache {
 
 impl ResponseCache {
     pub fn new(process: ProcessId, at: Stamp) -> Self {
-        ResponseCache {
+        Self {
             process,
             polled_at: at,
             ..Self::default()

@@ -49,7 +49,7 @@ pub enum Readiness {
 impl Failure {
     pub fn problem(&self, server: &str, readiness: Readiness) -> Problem {
         let (kind, what) = match self {
-            Failure::Refused => match readiness {
+            Self::Refused => match readiness {
                 Readiness::Starting => {
                     let what = "it opens at the end of the validator's start";
                     (
@@ -67,33 +67,33 @@ impl Failure {
                 ),
                 Readiness::RespondedBefore => (ProblemKind::Gone, format!("{server} has closed")),
             },
-            Failure::Timeout(timeout) => (
+            Self::Timeout(timeout) => (
                 ProblemKind::Broken,
                 format!("{server}: no answer within {} s", timeout.as_secs_f64()),
             ),
-            Failure::Status(code, text) => {
+            Self::Status(code, text) => {
                 let kind = match *code {
                     StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => ProblemKind::Forbidden,
                     _ => ProblemKind::Broken,
                 };
                 (kind, format!("{server} answers {code}: `{text}`"))
             }
-            Failure::TooLong(limit) => (
+            Self::TooLong(limit) => (
                 ProblemKind::Broken,
                 format!("{server}: an answer of more than {limit} bytes"),
             ),
-            Failure::Encoded(coding) => {
+            Self::Encoded(coding) => {
                 let what = format!(
                     "{server}: the answer is encoded with {coding}, which was not asked for"
                 );
                 (ProblemKind::Broken, what)
             }
-            Failure::Transport(why) => (ProblemKind::Broken, format!("{server}: {why}")),
-            Failure::AnswerError(error @ Error::NotJsonRpc { .. }) => (
+            Self::Transport(why) => (ProblemKind::Broken, format!("{server}: {why}")),
+            Self::AnswerError(error @ Error::NotJsonRpc { .. }) => (
                 ProblemKind::Broken,
                 format!("{server}: {error}; set rpc.url to the validator's JSON-RPC"),
             ),
-            Failure::AnswerError(error) => (ProblemKind::Broken, format!("{server}: {error}")),
+            Self::AnswerError(error) => (ProblemKind::Broken, format!("{server}: {error}")),
         };
         Problem::new(kind, what)
     }
@@ -108,7 +108,7 @@ pub struct Client {
 
 impl Client {
     pub(super) fn new() -> Self {
-        Client::with_limit(MAX_ANSWER_BYTES)
+        Self::with_limit(MAX_ANSWER_BYTES)
     }
 
     pub(crate) fn with_limit(limit: usize) -> Self {
@@ -117,7 +117,7 @@ impl Client {
             .pool_timer(TokioTimer::new())
             .pool_idle_timeout(IDLE_TIMEOUT)
             .pool_max_idle_per_host(1);
-        Client {
+        Self {
             http: builder.build(Connector {
                 timeout: CONNECT_TIMEOUT,
             }),

@@ -45,7 +45,7 @@ impl Poller {
         current_target: TargetLookup,
         admin: Latest<AdminFacts>,
     ) -> Self {
-        Poller {
+        Self {
             config: config.clone(),
             clock,
             current_target,

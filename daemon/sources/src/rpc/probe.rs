@@ -68,14 +68,14 @@ pub struct Probe {
 }
 
 impl Probe {
-    pub fn new(config: &config::Probe, clock: Clock, endpoint: Endpoint) -> Probe {
+    pub fn new(config: &config::Probe, clock: Clock, endpoint: Endpoint) -> Self {
         let counters = ProbeCounters {
             method: config.method,
             response_times: Histogram::new(&TIME_BOUNDS),
             failures: [0; FAILURE_KINDS.len()],
         };
         *endpoint.handle.probe.lock() = Some(counters);
-        Probe {
+        Self {
             config: config.clone(),
             clock,
             endpoint,

@@ -51,7 +51,7 @@ impl Running {
         let handle = poller.handle.clone();
         let mut workers = WorkerGroup::new("test", &Runtime::current());
         workers.task("rpc", |stop| poller.run(stop));
-        Running {
+        Self {
             handle,
             admin,
             target,

@@ -43,7 +43,7 @@ pub struct ThreadTotals {
 impl ThreadTotals {
     fn from_sample(thread: &ThreadSample, host: &HostConstants) -> Self {
         let ticks = thread.utime_ticks + thread.stime_ticks;
-        ThreadTotals {
+        Self {
             faults: [thread.majflt, thread.minflt],
             total_cpu: thread
                 .on_cpu
@@ -58,11 +58,11 @@ impl ThreadTotals {
     }
 
     /// 0 for a value that fell: CPU time by mode may fall.
-    fn growth_since(&self, before: &ThreadTotals) -> ThreadTotals {
+    fn growth_since(&self, before: &Self) -> Self {
         let grown = |now: Option<u64>, before: Option<u64>| {
             now.map(|now| now.saturating_sub(before.unwrap_or(0)))
         };
-        ThreadTotals {
+        Self {
             faults: [0, 1].map(|kind| self.faults[kind].saturating_sub(before.faults[kind])),
             total_cpu: self.total_cpu.saturating_sub(before.total_cpu),
             utime_ticks: self.utime_ticks.saturating_sub(before.utime_ticks),
@@ -77,7 +77,7 @@ impl ThreadTotals {
     }
 
     /// Adds all but the faults, which [`Pools::distribute_faults`] adds.
-    pub fn add(&mut self, other: &ThreadTotals) {
+    pub fn add(&mut self, other: &Self) {
         let sum = |a: Option<u64>, b: Option<u64>| a.map_or(b, |a| Some(a + b.unwrap_or(0)));
         self.total_cpu += other.total_cpu;
         self.utime_ticks += other.utime_ticks;
@@ -97,8 +97,8 @@ impl ThreadTotals {
     }
 
     /// Keeps values that `newer` lacks: switches are read less often.
-    fn updated_with(&self, newer: ThreadTotals) -> ThreadTotals {
-        ThreadTotals {
+    fn updated_with(&self, newer: Self) -> Self {
+        Self {
             voluntary_switches: newer.voluntary_switches.or(self.voluntary_switches),
             involuntary_switches: newer.involuntary_switches.or(self.involuntary_switches),
             ..newer

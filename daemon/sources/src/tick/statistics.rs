@@ -29,7 +29,7 @@ pub struct Statistics {
 
 impl Default for Statistics {
     fn default() -> Self {
-        Statistics {
+        Self {
             by_source: BTreeMap::new(),
             ticks: 0,
             missed_ticks: 0,

@@ -41,11 +41,11 @@ impl ClusterVotes {
                 .filter_map(|epoch| account.max_credits_or_lamports(epoch))
                 .max()
         };
-        let without_own = ClusterVotes {
+        let without_own = Self {
             epoch,
             marked_migration_epoch,
             max_credits_or_lamports: accounts().filter_map(earned).max(),
-            ..ClusterVotes::default()
+            ..Self::default()
         };
         let is_own = |account: &&VoteAccount| own_key.is_some() && account.vote_pubkey == own_key;
         let Some(own) = accounts().find(is_own) else {
@@ -55,7 +55,7 @@ impl ClusterVotes {
             let newest = accounts().filter_map(slot).max()?;
             Some(newest.saturating_sub(slot(own).filter(|slot| *slot > 0)?))
         };
-        ClusterVotes {
+        Self {
             by_credits: epoch.and_then(|epoch| by_credits(votes, own, epoch)),
             reward_vs_best: epoch.and_then(|epoch| {
                 reward_vs_best(

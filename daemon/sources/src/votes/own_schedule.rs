@@ -22,7 +22,7 @@ impl OwnLeaderSchedule {
             .map(|index| first.saturating_add((*index).into()));
         let mut slots: Vec<u64> = slots.collect();
         slots.sort_unstable();
-        OwnLeaderSchedule {
+        Self {
             epoch,
             end_slot: first.saturating_add(length),
             slots,

@@ -54,7 +54,7 @@ pub struct Poller {
 
 impl Poller {
     pub fn new(config: &config::Validator, clock: Clock, endpoint: Endpoint) -> Self {
-        Poller {
+        Self {
             config: config.clone(),
             clock,
             endpoint,

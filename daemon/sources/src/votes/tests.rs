@@ -132,16 +132,12 @@ struct Running {
 }
 
 impl Running {
-    fn start(port: u16, vote_account: Option<PublicKey>) -> Running {
-        Running::start_with(port, vote_account, None)
+    fn start(port: u16, vote_account: Option<PublicKey>) -> Self {
+        Self::start_with(port, vote_account, None)
     }
 
     /// Starts the poller for a validator whose arguments name a vote account.
-    fn start_with(
-        port: u16,
-        vote_account: Option<PublicKey>,
-        argument: Option<PublicKey>,
-    ) -> Running {
+    fn start_with(port: u16, vote_account: Option<PublicKey>, argument: Option<PublicKey>) -> Self {
         let (interval, timeout) = (Duration::from_millis(20), Duration::from_secs(20));
         let rpc = config::Rpc {
             interval,
@@ -174,7 +170,7 @@ impl Running {
         let mut workers = WorkerGroup::new("test", &tokio::runtime::Handle::current());
         workers.task("rpc", |stop| poller.run(stop));
         workers.task("votes", |stop| votes.run(stop));
-        Running { handle, workers }
+        Self { handle, workers }
     }
 
     /// The facts after this many rounds.

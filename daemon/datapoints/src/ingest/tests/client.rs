@@ -16,7 +16,7 @@ impl Client {
     pub async fn connect(address: SocketAddr) -> Self {
         let stream = TcpStream::connect(address).await.unwrap();
         stream.set_nodelay(true).unwrap();
-        Client(BufReader::new(stream))
+        Self(BufReader::new(stream))
     }
 
     pub async fn write(&mut self, bytes: &[u8]) {

@@ -54,7 +54,7 @@ impl RunningTail {
         };
         let (status, mut workers) = (tail.status(), WorkerGroup::new("test", &Handle::current()));
         workers.task("journal", |stop| tail.run(stop));
-        RunningTail {
+        Self {
             dir,
             probe,
             status,

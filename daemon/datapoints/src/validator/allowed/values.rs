@@ -32,7 +32,7 @@ impl SeriesKey {
             .filter(|(_, value)| !value.is_empty())
             .collect();
         tags.sort();
-        SeriesKey {
+        Self {
             is_sum: allowed_field.kind == DatapointKind::Delta,
             name: Arc::clone(name),
             field: Arc::clone(&allowed_field.field),
@@ -188,7 +188,7 @@ impl AllowListSeries {
         Some(self.series.len() - 1)
     }
 
-    pub fn merge(&mut self, max_series: usize, other: AllowListSeries) {
+    pub fn merge(&mut self, max_series: usize, other: Self) {
         self.dropped_values += other.dropped_values;
         for series in other.series {
             let index = self.find_or_create(max_series, series.key);

@@ -48,7 +48,7 @@ impl Push {
             is_proven,
             ..Slots::default()
         };
-        Push {
+        Self {
             intake,
             allow_list,
             now,

@@ -76,7 +76,7 @@ pub struct FieldCounts {
 impl FieldCounts {
     pub fn new(name: &str) -> Self {
         let datapoint = CATALOG.by_datapoint.get(name.as_bytes());
-        FieldCounts {
+        Self {
             datapoint,
             counts: vec![None; datapoint.map_or(0, |datapoint| datapoint.fields.len())],
         }
@@ -181,7 +181,7 @@ impl SeriesList {
         }
     }
 
-    pub fn merge(&mut self, other: &SeriesList) {
+    pub fn merge(&mut self, other: &Self) {
         for (series, other) in self.0.iter_mut().zip(&other.0) {
             let counted_twice = series.peaks.merge(&other.peaks);
             match (&mut series.value, &other.value) {

@@ -72,7 +72,7 @@ impl Votor {
         }
     }
 
-    pub fn merge(&mut self, other: &Votor) {
+    pub fn merge(&mut self, other: &Self) {
         self.is_running |= other.is_running;
         self.newest_slot = self.newest_slot.max(other.newest_slot);
         self.vote_lateness.merge(&other.vote_lateness);

@@ -83,7 +83,7 @@ impl FakeDaemon {
         let sinks: Vec<Box<dyn Sink>> = vec![Box::new(history.clone())];
         let ticker = Ticker::new(&context, constants(&root), registry.samplers, sinks);
         let started = Duration::from_secs(1_795_225_000);
-        FakeDaemon {
+        Self {
             host,
             intake,
             history,

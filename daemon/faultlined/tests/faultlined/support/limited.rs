@@ -47,7 +47,7 @@ impl LimitedCgroup {
             }
             let folder = Path::new(top).join(&name);
             fs::create_dir(&folder).ok()?;
-            let cgroup = LimitedCgroup { folder, kills };
+            let cgroup = Self { folder, kills };
             cgroup.write(max, limit).ok()?;
             // Version 1 has one limit for memory and one for memory plus swap. The latter file is
             // missing without swap.

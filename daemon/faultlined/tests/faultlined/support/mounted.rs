@@ -14,7 +14,7 @@ impl Mounted {
     pub fn new(place: PathBuf, arguments: &[&str]) -> Option<Self> {
         fs::create_dir_all(&place).expect("a mount point");
         run("mount", &[arguments, &[&place.to_string_lossy()]].concat())
-            .then_some(Mounted(place, None))
+            .then_some(Self(place, None))
     }
 
     /// A file system that never responds, like that of a dead server. `None` also without FUSE.
@@ -43,7 +43,7 @@ impl Mounted {
         mount
             .status()
             .is_ok_and(|status| status.success())
-            .then_some(Mounted(place, Some(server)))
+            .then_some(Self(place, Some(server)))
     }
 
     /// Bytes that users other than root can still write.

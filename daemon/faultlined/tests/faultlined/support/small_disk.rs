@@ -11,7 +11,7 @@ pub struct Small(pub PathBuf);
 
 impl Small {
     /// `None` if the machine does not allow the mount.
-    pub fn mount(at: &Path) -> Option<Small> {
+    pub fn mount(at: &Path) -> Option<Self> {
         fs::create_dir(at).unwrap();
         let mounted = Command::new("mount")
             .args(["-t", "tmpfs", "-o", "size=3m", "tmpfs"])
@@ -20,7 +20,7 @@ impl Small {
             .status();
         mounted
             .is_ok_and(|status| status.success())
-            .then(|| Small(at.to_owned()))
+            .then(|| Self(at.to_owned()))
     }
 
     /// Fills the disk. Returns the file to remove to free it again.

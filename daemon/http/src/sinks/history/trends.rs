@@ -75,7 +75,7 @@ impl Row {
                 }
                 _ => None,
             });
-        Row {
+        Self {
             tick_uptime: tick.at.uptime,
             reloads: number(&v::CACHE_RELOADS, &[]),
             replayed_slots: replay.map(|(count, _)| count),
@@ -137,7 +137,7 @@ impl MinuteRow {
             let times = count_and_sum(tick, &consensus::FINALIZATION, path);
             times.map(|(count, _)| count)
         });
-        MinuteRow {
+        Self {
             tick_uptime: tick.at.uptime,
             process_oom_kills: number(&p::ENDS, &["oom_kill"]),
             cgroup_oom_kills: number(&cgroup::EVENTS, &["oom_kill"]),

@@ -33,14 +33,14 @@ impl Exposition {
     pub fn new(
         tick: &Arc<Tick>,
         constant_labels: &Arc<ConstantLabels>,
-        last: Option<&Exposition>,
+        last: Option<&Self>,
     ) -> Self {
         let last = last.filter(|last| Arc::ptr_eq(&last.constant_labels, constant_labels));
         let families = match last {
             Some(last) if have_same_series(&last.tick, tick) => Arc::clone(&last.families),
             _ => families(tick, constant_labels, last),
         };
-        Exposition {
+        Self {
             tick: Arc::clone(tick),
             constant_labels: Arc::clone(constant_labels),
             families,
@@ -232,7 +232,7 @@ struct ReadingPosition {
 
 impl Family {
     /// The non-empty families, sorted as in the catalog.
-    fn all(tick: &Tick) -> Vec<Family> {
+    fn all(tick: &Tick) -> Vec<Self> {
         // The key is the address, because each metric is a static. A name takes longer to hash.
         let key = |metric: &'static Metric| std::ptr::from_ref(metric).addr();
         let mut by_metric: HashMap<usize, Vec<ReadingPosition>> =
@@ -246,7 +246,7 @@ impl Family {
         let metrics = metrics::exported().enumerate();
         let families = metrics.filter_map(|(catalog_index, metric)| {
             let positions = by_metric.remove(&key(metric))?;
-            Some(Family {
+            Some(Self {
                 metric,
                 catalog_index,
                 positions,

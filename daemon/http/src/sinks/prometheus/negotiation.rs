@@ -12,11 +12,9 @@ pub enum ExpositionFormat {
 impl ExpositionFormat {
     pub const fn content_type(self) -> &'static str {
         match self {
-            ExpositionFormat::Classic => "text/plain; version=0.0.4; charset=utf-8",
-            ExpositionFormat::OpenMetrics => {
-                "application/openmetrics-text; version=1.0.0; charset=utf-8"
-            }
-            ExpositionFormat::Protobuf => {
+            Self::Classic => "text/plain; version=0.0.4; charset=utf-8",
+            Self::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
+            Self::Protobuf => {
                 "application/vnd.google.protobuf; proto=io.prometheus.client.MetricFamily; encoding=delimited"
             }
         }

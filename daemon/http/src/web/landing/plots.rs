@@ -218,7 +218,7 @@ impl Scale {
     fn new(starts_at_zero: bool, low: f64, high: f64, span: Duration) -> Self {
         let span = span.as_secs_f64();
         if starts_at_zero {
-            return Scale {
+            return Self {
                 span,
                 bottom: 0.0,
                 spread: if high > 0.0 { high } else { 1.0 },
@@ -230,7 +230,7 @@ impl Scale {
         } else {
             min_spread.max(1.0)
         };
-        Scale {
+        Self {
             span,
             bottom: (low + high - spread) / 2.0,
             spread,

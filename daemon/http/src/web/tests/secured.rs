@@ -22,7 +22,7 @@ impl Folder {
         let mut params = CertificateParams::new(Vec::new()).unwrap();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let authority = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
-        let folder = Folder {
+        let folder = Self {
             folder: tempfile::tempdir().unwrap(),
             authority,
         };

@@ -45,7 +45,7 @@ impl Server {
                 connections.spawn(async move { serve(stream, &*script, &requested).await });
             }
         });
-        Server {
+        Self {
             methods,
             _listening: listening,
         }

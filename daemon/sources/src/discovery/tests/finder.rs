@@ -25,7 +25,7 @@ impl RunningFinder {
         let thread = std::thread::Builder::new()
             .spawn(move || finder.run(signal))
             .unwrap();
-        RunningFinder {
+        Self {
             target_handle,
             stop,
             thread: Some(thread),

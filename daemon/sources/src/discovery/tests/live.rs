@@ -12,7 +12,7 @@ struct Folder(tempfile::TempDir);
 
 impl Folder {
     fn new() -> Self {
-        let folder = Folder(tempfile::tempdir().unwrap());
+        let folder = Self(tempfile::tempdir().unwrap());
         fs::create_dir(folder.path("ledger")).unwrap();
         for name in ["fifo", "never"] {
             let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;

@@ -43,9 +43,9 @@ impl MemoryGrowth {
         bytes: Option<f64>,
     ) {
         if process_and_limit != self.process_and_limit {
-            *self = MemoryGrowth {
+            *self = Self {
                 process_and_limit,
-                ..MemoryGrowth::default()
+                ..Self::default()
             };
         }
         let Some(bytes) = bytes.filter(|_| process_and_limit.0.is_some()) else {

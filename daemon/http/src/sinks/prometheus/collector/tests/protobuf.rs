@@ -63,7 +63,7 @@ impl<'a> Fields<'a> {
             .map(|(_, field)| field)
     }
 
-    fn messages(&self, number: u64) -> Vec<Fields<'a>> {
+    fn messages(&self, number: u64) -> Vec<Self> {
         let bytes = |field: &Field<'a>| {
             if let Field::Bytes(bytes) = field {
                 Fields::of(bytes)
