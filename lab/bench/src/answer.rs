@@ -25,11 +25,11 @@ pub enum Encoding {
 }
 
 impl Named for Encoding {
-    const ALL: &'static [(&'static str, Encoding)] = &[
-        ("base64", Encoding::Base64),
-        ("base64+zstd", Encoding::Zstd),
-        ("base58", Encoding::Base58),
-        ("jsonParsed", Encoding::JsonParsed),
+    const ALL: &'static [(&'static str, Self)] = &[
+        ("base64", Self::Base64),
+        ("base64+zstd", Self::Zstd),
+        ("base58", Self::Base58),
+        ("jsonParsed", Self::JsonParsed),
     ];
 }
 
@@ -46,13 +46,13 @@ pub enum Expected {
 }
 
 impl Expected {
-    pub fn for_method(method: &str, must_agree: bool) -> Expected {
+    pub fn for_method(method: &str, must_agree: bool) -> Self {
         if !must_agree {
-            Expected::Unverified
+            Self::Unverified
         } else if method.starts_with("starknet_") {
-            Expected::SameExcept(&STARKNET_NODE_SPECIFIC_FIELDS)
+            Self::SameExcept(&STARKNET_NODE_SPECIFIC_FIELDS)
         } else {
-            Expected::SameExcept(&[])
+            Self::SameExcept(&[])
         }
     }
 }
@@ -120,8 +120,8 @@ pub struct Decoder {
 }
 
 impl Decoder {
-    pub fn new() -> std::io::Result<Decoder> {
-        Ok(Decoder {
+    pub fn new() -> std::io::Result<Self> {
+        Ok(Self {
             zstd: zstd::bulk::Decompressor::new()?,
             compressed: Vec::new(),
             bytes: Vec::new(),

@@ -20,11 +20,11 @@ pub enum Codec {
 
 impl Codec {
     /// Parses `zstd-3`, `zstd-3+dict`, or `zstd` with its default level.
-    pub fn named(name: &str) -> Option<Codec> {
+    pub fn named(name: &str) -> Option<Self> {
         let (family, options) = match name {
-            "lz4" => return Some(Codec::Lz4),
-            "snappy" => return Some(Codec::Snappy),
-            "lzo" => return Some(Codec::Lzo),
+            "lz4" => return Some(Self::Lz4),
+            "snappy" => return Some(Self::Snappy),
+            "lzo" => return Some(Self::Lzo),
             "zlib" => (name, "6"),
             "zstd" => (name, "3"),
             "brotli" => (name, "5"),
@@ -33,41 +33,41 @@ impl Codec {
         let dictionary_level = options.strip_suffix("+dict");
         let level: i32 = dictionary_level.unwrap_or(options).parse().ok()?;
         Some(match (family, dictionary_level, level) {
-            ("zlib", None, 1..=9) => Codec::Zlib(level),
-            ("zstd", None, 1..=22) => Codec::Zstd(level),
-            ("zstd", Some(_), 1..=22) => Codec::ZstdDictionary(level),
-            ("brotli", None, 0..=11) => Codec::Brotli(level),
+            ("zlib", None, 1..=9) => Self::Zlib(level),
+            ("zstd", None, 1..=22) => Self::Zstd(level),
+            ("zstd", Some(_), 1..=22) => Self::ZstdDictionary(level),
+            ("brotli", None, 0..=11) => Self::Brotli(level),
             _ => return None,
         })
     }
 
     pub fn needs_dictionary(self) -> bool {
-        matches!(self, Codec::ZstdDictionary(_))
+        matches!(self, Self::ZstdDictionary(_))
     }
 
     pub fn name(self) -> String {
         match self {
-            Codec::Zlib(level) => format!("zlib-{level}"),
-            Codec::Zstd(level) => format!("zstd-{level}"),
-            Codec::ZstdDictionary(level) => format!("zstd-{level}+dict"),
-            Codec::Brotli(level) => format!("brotli-{level}"),
-            Codec::Lz4 => "lz4".to_owned(),
-            Codec::Snappy => "snappy".to_owned(),
-            Codec::Lzo => "lzo".to_owned(),
+            Self::Zlib(level) => format!("zlib-{level}"),
+            Self::Zstd(level) => format!("zstd-{level}"),
+            Self::ZstdDictionary(level) => format!("zstd-{level}+dict"),
+            Self::Brotli(level) => format!("brotli-{level}"),
+            Self::Lz4 => "lz4".to_owned(),
+            Self::Snappy => "snappy".to_owned(),
+            Self::Lzo => "lzo".to_owned(),
         }
     }
 
     /// Library and version; Cargo.toml pins the version.
     pub fn library(self) -> String {
         match self {
-            Codec::Zlib(_) => format!("zlib {}", faultline_zlib::version()),
-            Codec::Zstd(_) | Codec::ZstdDictionary(_) => {
+            Self::Zlib(_) => format!("zlib {}", faultline_zlib::version()),
+            Self::Zstd(_) | Self::ZstdDictionary(_) => {
                 format!("zstd {}", zstd_safe::version_string())
             }
-            Codec::Brotli(_) => "brotli (Rust) 9.1.1".to_owned(),
-            Codec::Lz4 => "lz4_flex 0.14.0".to_owned(),
-            Codec::Snappy => "snap 1.1.2".to_owned(),
-            Codec::Lzo => "lzokay 2.0.1".to_owned(),
+            Self::Brotli(_) => "brotli (Rust) 9.1.1".to_owned(),
+            Self::Lz4 => "lz4_flex 0.14.0".to_owned(),
+            Self::Snappy => "snap 1.1.2".to_owned(),
+            Self::Lzo => "lzokay 2.0.1".to_owned(),
         }
     }
 }
@@ -83,23 +83,23 @@ pub enum Coder {
 }
 
 impl Coder {
-    pub fn new(codec: Codec, dictionary: Option<&[u8]>) -> Result<Coder> {
+    pub fn new(codec: Codec, dictionary: Option<&[u8]>) -> Result<Self> {
         Ok(match codec {
-            Codec::Zlib(level) => Coder::Zlib(Compressor::new(level)?, Decompressor::new()?),
+            Codec::Zlib(level) => Self::Zlib(Compressor::new(level)?, Decompressor::new()?),
             Codec::Zstd(level) => {
-                Coder::Zstd(bulk::Compressor::new(level)?, bulk::Decompressor::new()?)
+                Self::Zstd(bulk::Compressor::new(level)?, bulk::Decompressor::new()?)
             }
             Codec::ZstdDictionary(level) => {
                 let dictionary = dictionary.context("there is no dictionary")?;
-                Coder::Zstd(
+                Self::Zstd(
                     bulk::Compressor::with_dictionary(level, dictionary)?,
                     bulk::Decompressor::with_dictionary(dictionary)?,
                 )
             }
-            Codec::Brotli(level) => Coder::Brotli(level),
-            Codec::Lz4 => Coder::Lz4,
-            Codec::Snappy => Coder::Snappy(Box::new(raw::Encoder::new())),
-            Codec::Lzo => Coder::Lzo(Dict::new()),
+            Codec::Brotli(level) => Self::Brotli(level),
+            Codec::Lz4 => Self::Lz4,
+            Codec::Snappy => Self::Snappy(Box::new(raw::Encoder::new())),
+            Codec::Lzo => Self::Lzo(Dict::new()),
         })
     }
 
@@ -107,16 +107,16 @@ impl Coder {
     pub fn compress(&mut self, record: &[u8], out: &mut Vec<u8>) -> Result<()> {
         out.clear();
         let written = match self {
-            Coder::Zlib(compressor, _) => {
+            Self::Zlib(compressor, _) => {
                 // Incompressible data grows by a few bytes per block.
                 out.resize(record.len() + record.len() / 8 + 128, 0);
                 compressor.compress(record, out)?
             }
-            Coder::Zstd(compressor, _) => {
+            Self::Zstd(compressor, _) => {
                 out.reserve(zstd_safe::compress_bound(record.len()));
                 compressor.compress_to_buffer(record, out)?
             }
-            Coder::Brotli(level) => {
+            Self::Brotli(level) => {
                 let size_bits = usize::BITS - record.len().leading_zeros();
                 let params = BrotliEncoderParams {
                     quality: *level,
@@ -127,15 +127,15 @@ impl Coder {
                 brotli::BrotliCompress(&mut &*record, out, &params)?;
                 out.len()
             }
-            Coder::Lz4 => {
+            Self::Lz4 => {
                 out.resize(lz4_flex::block::get_maximum_output_size(record.len()), 0);
                 lz4_flex::block::compress_into(record, out)?
             }
-            Coder::Snappy(encoder) => {
+            Self::Snappy(encoder) => {
                 out.resize(raw::max_compress_len(record.len()), 0);
                 encoder.compress(record, out)?
             }
-            Coder::Lzo(work_memory) => {
+            Self::Lzo(work_memory) => {
                 out.resize(compress_worst_size(record.len()), 0);
                 compress_no_alloc(record, out, work_memory)?
             }
@@ -147,22 +147,22 @@ impl Coder {
     /// Fails if `out` does not get `size` bytes.
     pub fn decompress(&mut self, bytes: &[u8], size: usize, out: &mut Vec<u8>) -> Result<()> {
         out.clear();
-        if !matches!(self, Coder::Zstd(..) | Coder::Brotli(_)) {
+        if !matches!(self, Self::Zstd(..) | Self::Brotli(_)) {
             out.resize(size, 0);
         }
         let written = match self {
-            Coder::Zlib(_, decompressor) => decompressor.decompress(bytes, out)?,
-            Coder::Zstd(_, decompressor) => {
+            Self::Zlib(_, decompressor) => decompressor.decompress(bytes, out)?,
+            Self::Zstd(_, decompressor) => {
                 out.reserve(size);
                 decompressor.decompress_to_buffer(bytes, out)?
             }
-            Coder::Brotli(_) => {
+            Self::Brotli(_) => {
                 brotli::BrotliDecompress(&mut &*bytes, out)?;
                 out.len()
             }
-            Coder::Lz4 => lz4_flex::block::decompress_into(bytes, out)?,
-            Coder::Snappy(_) => raw::Decoder::new().decompress(bytes, out)?,
-            Coder::Lzo(_) => lzokay::decompress::decompress(bytes, out)?,
+            Self::Lz4 => lz4_flex::block::decompress_into(bytes, out)?,
+            Self::Snappy(_) => raw::Decoder::new().decompress(bytes, out)?,
+            Self::Lzo(_) => lzokay::decompress::decompress(bytes, out)?,
         };
         out.truncate(written);
         ensure!(out.len() == size, "{} bytes instead of {size}", out.len());

@@ -41,9 +41,9 @@ impl StoredEstimate {
     }
 
     /// `transform` must be monotonic.
-    fn from_estimate(estimate: &Estimate, transform: impl Fn(f64) -> f64) -> StoredEstimate {
+    fn from_estimate(estimate: &Estimate, transform: impl Fn(f64) -> f64) -> Self {
         let [value, end, other_end] = estimate.value_and_ends().map(transform);
-        StoredEstimate {
+        Self {
             value,
             low: end.min(other_end),
             high: end.max(other_end),
@@ -52,9 +52,9 @@ impl StoredEstimate {
     }
 
     /// Percent saved; `None` with fewer than two values.
-    fn saved(compressed: &[Option<f64>], original: &[Option<f64>]) -> Option<StoredEstimate> {
+    fn saved(compressed: &[Option<f64>], original: &[Option<f64>]) -> Option<Self> {
         let ratio = block_bootstrap::ratio_of_sums(compressed, original, &bootstrap_plan())?;
-        Some(StoredEstimate::from_estimate(&ratio, percent_saved))
+        Some(Self::from_estimate(&ratio, percent_saved))
     }
 }
 

@@ -65,33 +65,33 @@ impl Connection {
         tls: Option<&TlsConnector>,
         max_bytes: usize,
         time_limit: Duration,
-    ) -> Result<Connection, Failure> {
+    ) -> Result<Self, Failure> {
         Ok(if config.protocol == Protocol::WebSocket {
             let socket = WebSocket::open(config, tls, max_bytes, time_limit).await?;
-            Connection::WebSocket(Box::new(socket))
+            Self::WebSocket(Box::new(socket))
         } else {
-            Connection::Http(HttpConnection::open(config, tls, time_limit).await?)
+            Self::Http(HttpConnection::open(config, tls, time_limit).await?)
         })
     }
 
     pub fn connect_and_tls_times(&self) -> [Duration; 2] {
         match self {
-            Connection::Http(http) => http.traffic.connect_and_tls_times,
-            Connection::WebSocket(socket) => socket.traffic.connect_and_tls_times,
+            Self::Http(http) => http.traffic.connect_and_tls_times,
+            Self::WebSocket(socket) => socket.traffic.connect_and_tls_times,
         }
     }
 
     pub async fn is_usable(&mut self) -> bool {
         match self {
-            Connection::Http(http) => http.is_usable().await,
-            Connection::WebSocket(socket) => socket.is_usable(),
+            Self::Http(http) => http.is_usable().await,
+            Self::WebSocket(socket) => socket.is_usable(),
         }
     }
 
     pub async fn request(&mut self, body: Bytes, max_bytes: usize) -> Result<RawAnswer, Failure> {
         match self {
-            Connection::Http(http) => http.request(body, max_bytes).await,
-            Connection::WebSocket(socket) => socket.request(&body).await,
+            Self::Http(http) => http.request(body, max_bytes).await,
+            Self::WebSocket(socket) => socket.request(&body).await,
         }
     }
 }
@@ -134,7 +134,7 @@ impl HttpConnection {
         config: &ConnectionConfig,
         tls: Option<&TlsConnector>,
         time_limit: Duration,
-    ) -> Result<HttpConnection, Failure> {
+    ) -> Result<Self, Failure> {
         let (stream, traffic) = stream::connect(config, tls, time_limit).await?;
         let (stream, endpoint) = (TokioIo::new(stream), &config.endpoint);
         let (version, target) = if config.protocol == Protocol::Http2 {
@@ -159,7 +159,7 @@ impl HttpConnection {
             };
             (version, endpoint.path_and_query.clone())
         };
-        Ok(HttpConnection {
+        Ok(Self {
             version,
             target: target.parse().map_err(|_| Failure::Malformed)?,
             traffic,
@@ -292,7 +292,7 @@ impl WebSocket {
         tls: Option<&TlsConnector>,
         max_bytes: usize,
         time_limit: Duration,
-    ) -> Result<WebSocket, Failure> {
+    ) -> Result<Self, Failure> {
         let (stream, mut traffic) = stream::connect(config, tls, time_limit).await?;
         let begun = clock::uptime();
         let (mut sender, mut connection) = http1::handshake(TokioIo::new(stream))
@@ -322,7 +322,7 @@ impl WebSocket {
         let stream =
             WebSocketStream::from_partially_read(stream, read, Role::Client, Some(limits)).await;
         traffic.connect_and_tls_times[0] += clock::uptime().saturating_sub(begun);
-        Ok(WebSocket {
+        Ok(Self {
             stream,
             redacted_url: config.endpoint.redacted_url(),
             control_frames: 0,

@@ -44,7 +44,7 @@ struct Space {
 }
 
 impl Space {
-    fn add(&mut self, other: Space) {
+    fn add(&mut self, other: Self) {
         self.files += other.files;
         self.bytes += other.bytes;
         self.allocated += other.allocated;

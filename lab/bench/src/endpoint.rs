@@ -14,13 +14,13 @@ pub struct Endpoint {
 
 impl Endpoint {
     /// Error texts do not contain `path_and_query`.
-    pub fn parse(text: &str) -> Result<Endpoint, String> {
+    pub fn parse(text: &str) -> Result<Self, String> {
         let hint = "write it as in http://127.0.0.1:8899 or https://node.example/?api-key=KEY";
-        Endpoint::parse_with_schemes(text, ["http", "https"], hint)
+        Self::parse_with_schemes(text, ["http", "https"], hint)
     }
 
-    pub fn parse_websocket(text: &str) -> Result<Endpoint, String> {
-        Endpoint::parse_with_schemes(
+    pub fn parse_websocket(text: &str) -> Result<Self, String> {
+        Self::parse_with_schemes(
             text,
             ["ws", "wss"],
             "write it as in ws://127.0.0.1:8900 or wss://node.example/?api-key=KEY",
@@ -28,7 +28,7 @@ impl Endpoint {
     }
 
     /// The port is the HTTP port plus one if the URL names it, else the default port.
-    pub fn default_websocket(&self) -> Endpoint {
+    pub fn default_websocket(&self) -> Self {
         let mut websocket = self.clone();
         websocket.scheme = if self.uses_tls { "wss" } else { "ws" };
         let name = self.authority.strip_suffix(&format!(":{}", self.port));
@@ -43,7 +43,7 @@ impl Endpoint {
         text: &str,
         [plain, tls]: [&'static str; 2],
         hint: &str,
-    ) -> Result<Endpoint, String> {
+    ) -> Result<Self, String> {
         let uri: Uri = text
             .parse()
             .map_err(|_| format!("this is no address of a node; {hint}"))?;
@@ -80,7 +80,7 @@ impl Endpoint {
         } else {
             format!("/{target}")
         };
-        Ok(Endpoint {
+        Ok(Self {
             scheme,
             uses_tls,
             host,

@@ -59,30 +59,30 @@ pub enum Failure {
 const MAX_MESSAGE_CHARS: usize = 200;
 
 impl Failure {
-    pub fn of_status(status: StatusCode, retry_after: Option<Duration>) -> Failure {
+    pub fn of_status(status: StatusCode, retry_after: Option<Duration>) -> Self {
         match status {
-            StatusCode::TOO_MANY_REQUESTS => Failure::RateLimited(retry_after),
-            error if error.is_server_error() => Failure::Server(error.as_u16(), retry_after),
-            other => Failure::Http(other.as_u16()),
+            StatusCode::TOO_MANY_REQUESTS => Self::RateLimited(retry_after),
+            error if error.is_server_error() => Self::Server(error.as_u16(), retry_after),
+            other => Self::Http(other.as_u16()),
         }
     }
 
-    pub fn rpc(code: i64, message: &str) -> Failure {
+    pub fn rpc(code: i64, message: &str) -> Self {
         let message: String = message.chars().take(MAX_MESSAGE_CHARS).collect();
-        Failure::Rpc(code, clean(&message))
+        Self::Rpc(code, clean(&message))
     }
 
     /// Without the message of a JSON-RPC error.
     pub fn kind(&self) -> String {
         match self {
-            Failure::Rpc(code, _) => format!("JSON-RPC {code}"),
+            Self::Rpc(code, _) => format!("JSON-RPC {code}"),
             other => other.to_string(),
         }
     }
 
     pub fn message(&self) -> Option<&str> {
         match self {
-            Failure::Rpc(_, message) if !message.is_empty() => Some(message),
+            Self::Rpc(_, message) if !message.is_empty() => Some(message),
             _ => None,
         }
     }
@@ -91,13 +91,13 @@ impl Failure {
     pub fn is_refusal(&self) -> bool {
         matches!(
             self,
-            Failure::RateLimited(_) | Failure::Server(..) | Failure::Connect(_)
+            Self::RateLimited(_) | Self::Server(..) | Self::Connect(_)
         )
     }
 
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
-            Failure::RateLimited(retry_after) | Failure::Server(_, retry_after) => *retry_after,
+            Self::RateLimited(retry_after) | Self::Server(_, retry_after) => *retry_after,
             _ => None,
         }
     }
@@ -115,8 +115,8 @@ impl Failure {
     /// connection or waits for more.
     pub fn may_be_no_http2(&self, tls: bool) -> bool {
         match self {
-            Failure::NoHttp2 => true,
-            Failure::Closed | Failure::Timeout => !tls,
+            Self::NoHttp2 => true,
+            Self::Closed | Self::Timeout => !tls,
             _ => false,
         }
     }

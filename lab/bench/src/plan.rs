@@ -63,8 +63,8 @@ pub struct Plan {
 }
 
 impl Default for Plan {
-    fn default() -> Plan {
-        Plan {
+    fn default() -> Self {
+        Self {
             arms: Vec::new(),
             connections: Vec::new(),
             request_labels: Vec::new(),
@@ -216,14 +216,14 @@ pub struct Order {
 }
 
 impl Order {
-    pub fn new(plan: &Plan) -> Order {
+    pub fn new(plan: &Plan) -> Self {
         let cases_of = |request_index| {
             let cases = 0..plan.cases.len();
             cases
                 .filter(|case| plan.cases[*case].request_index == request_index)
                 .collect()
         };
-        Order {
+        Self {
             random: fastrand::Rng::with_seed(plan.seed),
             round_cases: (0..plan.requests_per_round()).collect(),
             mix: (0..)

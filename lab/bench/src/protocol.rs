@@ -8,11 +8,11 @@ pub enum Protocol {
 }
 
 impl Named for Protocol {
-    const ALL: &'static [(&'static str, Protocol)] = &[
-        ("http", Protocol::Http),
-        ("http-new", Protocol::HttpNewConnection),
-        ("http2", Protocol::Http2),
-        ("websocket", Protocol::WebSocket),
+    const ALL: &'static [(&'static str, Self)] = &[
+        ("http", Self::Http),
+        ("http-new", Self::HttpNewConnection),
+        ("http2", Self::Http2),
+        ("websocket", Self::WebSocket),
     ];
 }
 

@@ -58,7 +58,7 @@ pub struct Engine {
 
 impl Engine {
     /// Trusts the certificates of `ca_file`, or the system's.
-    pub fn new(plan: &Plan, ca_file: Option<&Path>) -> Result<Engine> {
+    pub fn new(plan: &Plan, ca_file: Option<&Path>) -> Result<Self> {
         let tls = plan
             .connections
             .iter()
@@ -70,7 +70,7 @@ impl Engine {
             .enable_time()
             .build()
             .context("asynchronous sockets")?;
-        Ok(Engine {
+        Ok(Self {
             runtime,
             tls,
             signals: RefCell::new(Signals::listen().context("signals")?),
@@ -323,11 +323,11 @@ struct Recording {
 }
 
 impl Shared {
-    fn new(plan: Rc<Plan>, tls: Option<TlsConnector>) -> Shared {
+    fn new(plan: Rc<Plan>, tls: Option<TlsConnector>) -> Self {
         let capacity = usize::try_from(plan.request_count())
             .unwrap_or(0)
             .min(1 << 20);
-        Shared {
+        Self {
             order: Mutex::new(Order::new(&plan)),
             recording: RefCell::new(Recording {
                 schedule_start: None,

@@ -70,8 +70,8 @@ pub struct ConnectionConfig {
 }
 
 impl ConnectionConfig {
-    pub fn new(endpoint: Endpoint, protocol: Protocol) -> ConnectionConfig {
-        ConnectionConfig {
+    pub fn new(endpoint: Endpoint, protocol: Protocol) -> Self {
+        Self {
             endpoint,
             link_shape: LinkShape::default(),
             protocol,

@@ -246,8 +246,8 @@ impl Chain {
         // Not measured: a busy client already has connections and subscriptions.
         with_timeout(client.timeout, async {
             match self {
-                Chain::Evm(evm) => evm.prepare(client, protocol).await,
-                Chain::Solana(solana) => solana.prepare(client, protocol).await,
+                Self::Evm(evm) => evm.prepare(client, protocol).await,
+                Self::Solana(solana) => solana.prepare(client, protocol).await,
             }
         })
         .await?;
@@ -258,7 +258,7 @@ impl Chain {
             if index > 0 {
                 // Renewal of the blockhash is not measured.
                 let (paused, sums) = (clock::uptime(), client.sums);
-                if let Chain::Solana(solana) = self {
+                if let Self::Solana(solana) = self {
                     solana.renew_blockhash(client).await?;
                 }
                 client.sums = sums;
@@ -267,12 +267,12 @@ impl Chain {
             }
             with_timeout(client.timeout, async {
                 match (&mut *self, operation) {
-                    (Chain::Evm(evm), Operation::Write) => evm.write(client, protocol).await,
-                    (Chain::Evm(evm), Operation::Read) => evm.read(client, protocol).await,
-                    (Chain::Solana(solana), Operation::Write) => {
+                    (Self::Evm(evm), Operation::Write) => evm.write(client, protocol).await,
+                    (Self::Evm(evm), Operation::Read) => evm.read(client, protocol).await,
+                    (Self::Solana(solana), Operation::Write) => {
                         solana.write(client, protocol).await
                     }
-                    (Chain::Solana(solana), Operation::Read) => solana.read(client, protocol).await,
+                    (Self::Solana(solana), Operation::Read) => solana.read(client, protocol).await,
                 }
             })
             .await?;

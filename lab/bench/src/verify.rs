@@ -56,14 +56,14 @@ pub struct AnswerVerifier {
 }
 
 impl AnswerVerifier {
-    pub fn new(plan: &Plan) -> AnswerVerifier {
+    pub fn new(plan: &Plan) -> Self {
         let arm_count = |request| {
             plan.cases
                 .iter()
                 .filter(|case| case.request_index == request)
                 .count()
         };
-        AnswerVerifier {
+        Self {
             incomplete_rounds: BTreeMap::new(),
             arm_counts: (0..plan.request_labels.len()).map(arm_count).collect(),
             plan: plan.clone(),
@@ -125,7 +125,7 @@ impl AnswerVerifier {
 }
 
 impl Answer {
-    fn new(slot: Option<u64>, bytes: &[u8]) -> Answer {
+    fn new(slot: Option<u64>, bytes: &[u8]) -> Self {
         let comparable_text = bytes
             .starts_with(canonical::COMPARABLE_TEXT_PREFIX.as_bytes())
             .then(|| String::from_utf8_lossy(bytes).into_owned());
@@ -134,7 +134,7 @@ impl Answer {
             .map_or(bytes, |text| canonical::digest_line(text).as_bytes());
         let mut hasher = DefaultHasher::new();
         compared.hash(&mut hasher);
-        Answer {
+        Self {
             slot,
             digest: (compared.len(), hasher.finish()),
             is_skipped_slot: bytes.starts_with(SKIPPED_PREFIX.as_bytes()),
@@ -142,7 +142,7 @@ impl Answer {
         }
     }
 
-    fn difference(&self, reference: &Answer) -> String {
+    fn difference(&self, reference: &Self) -> String {
         match (&reference.comparable_text, &self.comparable_text) {
             (Some(reference), Some(own)) => canonical::difference(reference, own),
             _ if self.is_skipped_slot => "this node says that the slot was skipped".to_owned(),

@@ -147,7 +147,7 @@ fn tls((certificate, key): &(String, String), protocols: &[&str]) -> TlsAcceptor
 impl Server {
     /// With TLS, the client and `acceptor` agree on the protocol. Without TLS, the server speaks HTTP/1.1; if `two`, it also speaks
     /// HTTP/2 with clients that begin with it.
-    fn start(acceptor: Option<TlsAcceptor>, two: bool) -> Server {
+    fn start(acceptor: Option<TlsAcceptor>, two: bool) -> Self {
         let (seen, (give, take)) = (Arc::new(Seen::default()), mpsc::channel());
         let counted = seen.clone();
         let run = async move {
@@ -180,7 +180,7 @@ impl Server {
         thread::Builder::new()
             .spawn(move || LocalSet::new().block_on(&runtime, run))
             .expect("a thread");
-        Server {
+        Self {
             address: take.recv().expect("an address"),
             seen,
         }

@@ -152,7 +152,7 @@ impl PredictionInput {
         let simulated_runs = args
             .seeds
             .unwrap_or_else(|| default_simulated_runs(trace.lookup_count(), recording_start));
-        Ok(PredictionInput {
+        Ok(Self {
             recorded,
             trace,
             coverage,
@@ -361,7 +361,7 @@ impl Prediction {
             .map(|slot| Some(slot.cache_us? as f64 * 1e-6))
             .sum();
         let replay_us = input.recorded.replay_us;
-        Ok(Prediction {
+        Ok(Self {
             version: input.version.clone(),
             recorded_entries: input.entries,
             coverage_percent: input.coverage.percent(),

@@ -73,7 +73,7 @@ impl Recorded {
             .flatten()
             .filter_map(|argument| argument.as_str())
             .collect();
-        Ok(Recorded {
+        Ok(Self {
             version: manifest["validator"]["version"]
                 .as_str()
                 .map(ToOwned::to_owned),

@@ -70,7 +70,7 @@ impl TraceFile {
         let writer = file::Writer::new(BufWriter::new(file), &trace)
             .and_then(|mut writer| writer.write(&trace).map(|()| writer));
         match writer {
-            Ok(writer) => Ok(TraceFile {
+            Ok(writer) => Ok(Self {
                 set_interner: SetInterner::of(&trace),
                 trace,
                 writer,
@@ -104,7 +104,7 @@ impl TraceFile {
         file.set_len(records.end)?;
         file.seek(SeekFrom::End(0))?;
         let writer = file::Writer::resume(BufWriter::new(file), &records.trace);
-        Ok(TraceFile {
+        Ok(Self {
             set_interner: SetInterner::of(&records.trace),
             trace: records.trace,
             writer,

@@ -40,7 +40,7 @@ impl Counts {
 }
 
 impl AddAssign for Counts {
-    fn add_assign(&mut self, other: Counts) {
+    fn add_assign(&mut self, other: Self) {
         self.transactions += other.transactions;
         self.lookups += other.lookups;
         self.misses += other.misses;
@@ -93,7 +93,7 @@ impl Budget {
                 "a cache of this size holds nothing".to_owned(),
             ));
         }
-        Ok(Budget {
+        Ok(Self {
             capacity,
             weights,
             programs,

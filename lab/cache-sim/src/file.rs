@@ -76,7 +76,7 @@ impl<W: Write> Writer<W> {
     pub fn new(mut out: W, trace: &Trace) -> Result<Self, Error> {
         out.write_all(MAGIC)?;
         let meta = trace.meta();
-        let mut writer = Writer::resume(out, &Trace::new(meta.clone()));
+        let mut writer = Self::resume(out, &Trace::new(meta.clone()));
         let mut content = vec![index_of(&SOURCES, &meta.source)];
         for text in [&meta.cluster, &meta.version] {
             push_varint(&mut content, text.len() as u64);
@@ -88,7 +88,7 @@ impl<W: Write> Writer<W> {
 
     /// Continues a file with the records of `trace`: see [`PartialRead::end`].
     pub fn resume(out: W, trace: &Trace) -> Self {
-        Writer {
+        Self {
             out,
             programs: trace.programs().len(),
             sets: trace.set_count(),

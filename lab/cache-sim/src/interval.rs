@@ -68,7 +68,7 @@ impl PredictiveInterval {
     }
 
     pub fn scaled(self, factor: f64) -> Self {
-        PredictiveInterval {
+        Self {
             mean: self.mean * factor,
             low: self.low * factor,
             high: self.high * factor,
@@ -81,7 +81,7 @@ impl PredictiveInterval {
     }
 
     fn of_half_width(mean: f64, half_width: f64) -> Self {
-        PredictiveInterval {
+        Self {
             mean,
             low: (mean - half_width).max(0.0),
             high: mean + half_width,

@@ -86,7 +86,7 @@ pub struct Setting {
 
 impl Setting {
     pub fn agave(rules: CacheRules, entries: u64) -> Self {
-        Setting {
+        Self {
             policy: Policy::Agave(rules),
             limit: Limit::Entries(entries),
             fill_percent: 90,

@@ -29,8 +29,8 @@ pub enum RecordingStart {
 impl RecordingStart {
     pub fn first_slot(self) -> u64 {
         match self {
-            RecordingStart::ValidatorStart => 0,
-            RecordingStart::Slot(slot) => slot,
+            Self::ValidatorStart => 0,
+            Self::Slot(slot) => slot,
         }
     }
 }
@@ -335,7 +335,7 @@ pub struct Coverage {
 impl Coverage {
     /// `recorded` has (slot, transactions), in any order.
     pub fn of(trace: &Trace, recorded: &[(u64, u64)]) -> Self {
-        let mut coverage = Coverage::default();
+        let mut coverage = Self::default();
         for (slot, transactions) in recorded {
             coverage.recorded = coverage.recorded.saturating_add(*transactions);
             if trace.slot_index(*slot).is_some() {

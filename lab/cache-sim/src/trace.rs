@@ -158,12 +158,12 @@ impl Trace {
 
     /// A trace with the same programs, sets and loads.
     pub(crate) fn without_slots(&self) -> Self {
-        Trace {
+        Self {
             programs: self.programs.clone(),
             set_ends: self.set_ends.clone(),
             set_programs: self.set_programs.clone(),
             loads: self.loads.clone(),
-            ..Trace::new(self.meta.clone())
+            ..Self::new(self.meta.clone())
         }
     }
 

@@ -77,7 +77,7 @@ impl Block {
             .into_iter()
             .map(parse_transaction)
             .collect::<Result<_, _>>()?;
-        Ok(Block {
+        Ok(Self {
             slot,
             parent: response.parent_slot,
             transactions,

@@ -51,7 +51,7 @@ pub struct ProgramIndex {
 
 impl ProgramIndex {
     pub fn of(trace: &Trace) -> Self {
-        let mut program_index = ProgramIndex::default();
+        let mut program_index = Self::default();
         for (number, program) in (0..).zip(trace.programs()) {
             program_index
                 .program_by_address

@@ -66,7 +66,7 @@ impl PredictedRuns {
                 blocks: whole_trace.block_count() as f64,
             })
         };
-        Ok(PredictedRuns {
+        Ok(Self {
             runs: (1..=seeds)
                 .map(|seed| run(whole_trace, seed))
                 .collect::<Result<_, Error>>()?,

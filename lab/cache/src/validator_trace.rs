@@ -74,7 +74,7 @@ fn most_uses(batch: &[(u32, u32)]) -> u32 {
 impl ValidatorTrace {
     /// Ignores an incomplete last line: it was being written.
     pub fn read(mut input: impl BufRead) -> Result<Self> {
-        let mut trace = ValidatorTrace::default();
+        let mut trace = Self::default();
         let mut line = Vec::new();
         let mut line_number = 0_u64;
         loop {

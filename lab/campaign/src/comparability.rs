@@ -35,7 +35,7 @@ impl Comparability {
             None if !rounds.is_empty() => unknown_consensus(&arms),
             _ => None,
         };
-        Comparability {
+        Self {
             difference,
             unknown_consensus,
             pace,

@@ -63,14 +63,14 @@ impl Release {
     }
 
     /// Whether the ratios of both releases to the baseline can be compared.
-    pub fn is_comparable_with(&self, other: &Release, metric: &RunMetric) -> bool {
+    pub fn is_comparable_with(&self, other: &Self, metric: &RunMetric) -> bool {
         let [own, theirs] = [self, other].map(|release| &release.comparability);
         let is_affected =
             self.has_other_consensus(other) && metric.is_affected_by(Difference::Consensus);
         own.allows(metric) && theirs.allows(metric) && !is_affected
     }
 
-    pub fn has_other_consensus(&self, other: &Release) -> bool {
+    pub fn has_other_consensus(&self, other: &Self) -> bool {
         let [own, theirs] = [self, other].map(|release| &release.comparability.pace);
         own.difference(theirs) == Some(Difference::Consensus)
     }
@@ -194,7 +194,7 @@ impl NoRatioReason {
         let has_run = runs.iter().any(|run| !run.is_baseline && run.is_usable());
         let is_missing = |(_, baseline, own): &PairValues| baseline.is_some() && own.is_none();
         if has_run && !values.is_empty() && values.iter().all(is_missing) {
-            return Some(NoRatioReason::Missing);
+            return Some(Self::Missing);
         }
         let known: Vec<(f64, f64)> = values
             .iter()
@@ -207,16 +207,13 @@ impl NoRatioReason {
             Better::Higher => own < baseline,
             Better::Neither => false,
         };
-        known.iter().any(has_no_ratio).then(|| NoRatioReason::Zero {
+        known.iter().any(has_no_ratio).then(|| Self::Zero {
             always_worse: known.iter().all(is_worse),
         })
     }
 
     pub fn is_worse(self) -> bool {
-        matches!(
-            self,
-            NoRatioReason::Missing | NoRatioReason::Zero { always_worse: true }
-        )
+        matches!(self, Self::Missing | Self::Zero { always_worse: true })
     }
 }
 

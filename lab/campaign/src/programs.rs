@@ -38,7 +38,7 @@ pub struct Stopped(pub String);
 
 impl Stopped {
     pub fn by_signal() -> Self {
-        Stopped("a signal arrived".to_owned())
+        Self("a signal arrived".to_owned())
     }
 }
 
@@ -88,7 +88,7 @@ pub fn check_unchanged(
 impl ResolvedProgram {
     fn of(file: PathBuf) -> Result<Self> {
         let digest = sha256(&file)?;
-        Ok(ResolvedProgram { file, digest })
+        Ok(Self { file, digest })
     }
 
     /// Fails if results exist for another digest. Before the first result a wrong program can be

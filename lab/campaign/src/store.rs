@@ -156,7 +156,7 @@ impl RunRow {
         self.validity == VOID
     }
 
-    pub fn is_in_same_pair(&self, other: &RunRow) -> bool {
+    pub fn is_in_same_pair(&self, other: &Self) -> bool {
         (&self.release, self.round, self.replicate, &self.conditions)
             == (
                 &other.release,
@@ -205,7 +205,7 @@ impl Store {
         })?;
         // A committed row survives a power cut.
         database.pragma_update(None, "synchronous", "FULL")?;
-        Ok(Store(database))
+        Ok(Self(database))
     }
 
     pub fn listed_versions(&self) -> Result<Vec<ListedVersion>> {

@@ -51,7 +51,7 @@ impl SubmittedRounds {
     fn read(campaign: &Campaign) -> Result<Self> {
         let path = slurm_file(campaign, ROUNDS);
         match fs::read_to_string(&path) {
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(SubmittedRounds::default()),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(Self::default()),
             text => serde_json::from_str(&text.at(&path)?)
                 .with_context(|| format!("{}: restore or remove it", path.display())),
         }

@@ -38,21 +38,21 @@ impl Verdict {
     /// For pages, feeds and badges; empty without a difference.
     pub fn label(self) -> &'static str {
         match self {
-            Verdict::Worse => "worse",
-            Verdict::Better => "better",
-            Verdict::WorseUntested => "worse in every pair, not tested",
-            Verdict::BetterUntested => "better in every pair, not tested",
-            Verdict::NotComparable => "not comparable",
-            Verdict::NothingShown | Verdict::Untested | Verdict::Unconfirmed => "",
+            Self::Worse => "worse",
+            Self::Better => "better",
+            Self::WorseUntested => "worse in every pair, not tested",
+            Self::BetterUntested => "better in every pair, not tested",
+            Self::NotComparable => "not comparable",
+            Self::NothingShown | Self::Untested | Self::Unconfirmed => "",
         }
     }
 
     /// For the database and `campaign check`; never empty.
     pub fn name(self) -> &'static str {
         match self {
-            Verdict::NothingShown => "nothing shown",
-            Verdict::Untested => "not tested",
-            Verdict::Unconfirmed => "not repeated yet",
+            Self::NothingShown => "nothing shown",
+            Self::Untested => "not tested",
+            Self::Unconfirmed => "not repeated yet",
             other => other.label(),
         }
     }
@@ -60,47 +60,44 @@ impl Verdict {
     /// The direction of a ratio to the baseline.
     pub fn direction(better: Better, ratio: f64) -> Self {
         match (better, ratio > 1.0) {
-            (Better::Lower, true) | (Better::Higher, false) => Verdict::Worse,
-            (Better::Lower, false) | (Better::Higher, true) => Verdict::Better,
-            (Better::Neither, _) => Verdict::NothingShown,
+            (Better::Lower, true) | (Better::Higher, false) => Self::Worse,
+            (Better::Lower, false) | (Better::Higher, true) => Self::Better,
+            (Better::Neither, _) => Self::NothingShown,
         }
     }
 
     /// [`Verdict::NothingShown`] within the margin.
     pub fn direction_beyond(better: Better, ratio: f64, margin: f64) -> Self {
         if (ratio - 1.0).abs() > margin {
-            Verdict::direction(better, ratio)
+            Self::direction(better, ratio)
         } else {
-            Verdict::NothingShown
+            Self::NothingShown
         }
     }
 
     pub fn untested(self) -> Self {
         match self {
-            Verdict::Worse => Verdict::WorseUntested,
-            Verdict::Better => Verdict::BetterUntested,
-            _ => Verdict::Untested,
+            Self::Worse => Self::WorseUntested,
+            Self::Better => Self::BetterUntested,
+            _ => Self::Untested,
         }
     }
 
     pub fn is_worse(self) -> bool {
-        matches!(self, Verdict::Worse | Verdict::WorseUntested)
+        matches!(self, Self::Worse | Self::WorseUntested)
     }
 
     pub fn is_difference(self) -> bool {
         !matches!(
             self,
-            Verdict::NothingShown
-                | Verdict::NotComparable
-                | Verdict::Untested
-                | Verdict::Unconfirmed
+            Self::NothingShown | Self::NotComparable | Self::Untested | Self::Unconfirmed
         )
     }
 
     pub fn needs_repetition(self) -> bool {
         matches!(
             self,
-            Verdict::Unconfirmed | Verdict::WorseUntested | Verdict::BetterUntested
+            Self::Unconfirmed | Self::WorseUntested | Self::BetterUntested
         )
     }
 }

@@ -36,9 +36,9 @@ impl From<anyhow::Error> for VersionOutcome {
     fn from(error: anyhow::Error) -> Self {
         let why = format!("{error:#}");
         if error.is::<InUse>() || error.is::<Stopped>() {
-            VersionOutcome::Stopped(why)
+            Self::Stopped(why)
         } else {
-            VersionOutcome::Failed(why)
+            Self::Failed(why)
         }
     }
 }

@@ -163,7 +163,7 @@ struct SocketTransport {
 impl SocketTransport {
     fn new(socket: Socket, config: &Config) -> Self {
         let buffers = LazyBuffers::new(config.input_buffer_size(), config.output_buffer_size());
-        SocketTransport { socket, buffers }
+        Self { socket, buffers }
     }
 }
 

@@ -44,8 +44,8 @@ pub enum RpcError {
 impl RpcError {
     fn with_tries(self, tries: u32) -> Self {
         match self {
-            RpcError::Failed(what) if tries > 1 => {
-                RpcError::Failed(format!("{what} (tried {tries} times)"))
+            Self::Failed(what) if tries > 1 => {
+                Self::Failed(format!("{what} (tried {tries} times)"))
             }
             other => other,
         }
@@ -119,7 +119,7 @@ impl Rpc {
         } else {
             config.build()
         };
-        Ok(Rpc {
+        Ok(Self {
             agent: http::agent(config),
             url: url.to_owned(),
             host: format!("{host}:{port}"),

@@ -44,7 +44,7 @@ pub trait AtPath<T> {
 
 impl<T, E> AtPath<T> for Result<T, E>
 where
-    Result<T, E>: anyhow::Context<T, E>,
+    Self: anyhow::Context<T, E>,
 {
     fn at(self, path: &Path) -> Result<T> {
         self.with_context(|| path.display().to_string())
@@ -70,7 +70,7 @@ pub struct TempFile {
 
 impl TempFile {
     /// Does not change the file at `path`.
-    pub fn create(path: &Path) -> io::Result<TempFile> {
+    pub fn create(path: &Path) -> io::Result<Self> {
         // A killed process with the same PID may have left its file.
         let mut tries = 0..MAX_TRIES;
         loop {
@@ -81,7 +81,7 @@ impl TempFile {
                 Err(error)
                     if error.kind() == io::ErrorKind::AlreadyExists && tries.next().is_some() => {}
                 made => {
-                    return Ok(TempFile {
+                    return Ok(Self {
                         file: made?,
                         path: Some(part),
                     });

@@ -23,7 +23,7 @@ impl Progress {
     pub fn new(total: u64, unit: &'static str) -> Self {
         let started_at = clock::uptime();
         let bar = std::io::stderr().is_terminal().then(|| bar(total, unit));
-        Progress {
+        Self {
             unit,
             total,
             started_at,

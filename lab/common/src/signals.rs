@@ -61,7 +61,7 @@ impl Signals {
             reason = "the lab's only listener: without ignored signals"
         )]
         let delivery = SignalDelivery::with_pipe(read, write, WithOrigin::default(), signals)?;
-        Ok(Signals(delivery))
+        Ok(Self(delivery))
     }
 
     /// Stops handling signals for good: from now on a termination signal ends this process.

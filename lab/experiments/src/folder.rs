@@ -33,7 +33,7 @@ impl std::fmt::Display for ExperimentFolder {
 
 impl ExperimentFolder {
     pub fn new(path: &Path) -> Self {
-        ExperimentFolder(path.to_owned())
+        Self(path.to_owned())
     }
 
     pub fn path(&self) -> &Path {

@@ -20,7 +20,7 @@ pub struct HostFinding {
 
 impl HostFinding {
     fn temporary(severity: Severity, what: String) -> Self {
-        HostFinding {
+        Self {
             severity,
             is_temporary: true,
             what,

@@ -106,7 +106,7 @@ pub struct Planned {
 
 impl Planned {
     pub fn new(plan: &Plan, launcher: String, turns: Vec<Turn>) -> Self {
-        Planned {
+        Self {
             name: plan.name.clone(),
             plan_digest: folder::digest(&plan.text),
             file: plan.file.clone(),
@@ -139,16 +139,16 @@ pub enum Step {
 impl Step {
     pub fn in_words(self) -> &'static str {
         match self {
-            Step::Host => "waiting for a fit host",
-            Step::Clear => "clearing folders",
-            Step::Restore => "restoring",
-            Step::DropPageCache => "dropping the page cache",
-            Step::Launch => "creating the cgroup",
-            Step::Record => "starting the recorder",
-            Step::Begin => "starting the program",
-            Step::Watch => "running",
-            Step::End => "stopping its processes",
-            Step::Judge => "checking the result",
+            Self::Host => "waiting for a fit host",
+            Self::Clear => "clearing folders",
+            Self::Restore => "restoring",
+            Self::DropPageCache => "dropping the page cache",
+            Self::Launch => "creating the cgroup",
+            Self::Record => "starting the recorder",
+            Self::Begin => "starting the program",
+            Self::Watch => "running",
+            Self::End => "stopping its processes",
+            Self::Judge => "checking the result",
         }
     }
 }
@@ -169,7 +169,7 @@ impl Journal {
                 .and_then(|folder| folder.sync_all())
                 .at(folder)?;
         }
-        Ok(Journal {
+        Ok(Self {
             file,
             path: path.to_owned(),
             length: 0,
@@ -185,7 +185,7 @@ impl Journal {
             .at(path)?;
         file.seek(SeekFrom::Start(length)).at(path)?;
         let path = path.to_owned();
-        Ok((Journal { file, path, length }, lines))
+        Ok((Self { file, path, length }, lines))
     }
 
     /// Durable on return. On failure, removes a partial line if possible.

@@ -116,7 +116,7 @@ pub struct ProgramCacheTotals {
 
 impl ProgramCacheTotals {
     pub fn of(points: &[ProgramCachePoint]) -> Self {
-        let mut totals = ProgramCacheTotals::default();
+        let mut totals = Self::default();
         for point in points {
             totals.add(point.water_level, point.insertions, point.evictions);
         }
@@ -220,7 +220,7 @@ impl TickCoverage {
         let gaps = chain!([from_uptime_ns], recorded.clone(), [to_uptime_ns])
             .tuple_windows()
             .map(|(last, next)| next - last);
-        TickCoverage {
+        Self {
             due_ticks,
             // A period of n intervals has at least n ticks, whenever its first tick comes.
             missing_ticks: due_ticks.saturating_sub(recorded.count() as u64),

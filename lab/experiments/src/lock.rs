@@ -65,7 +65,7 @@ impl Lock {
         file.set_len(0)
             .and_then(|()| writeln!(file, "{}", std::process::id()))
             .at(path)?;
-        Ok(Lock(file))
+        Ok(Self(file))
     }
 }
 

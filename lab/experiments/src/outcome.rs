@@ -30,38 +30,38 @@ pub enum Outcome {
 impl Outcome {
     pub(crate) fn runner_killed() -> Self {
         let why = "its runner was killed, or the host went down".to_owned();
-        Outcome::Interrupted { why }
+        Self::Interrupted { why }
     }
 
     pub(crate) fn failure(&self) -> Option<&str> {
         match self {
-            Outcome::Failed { why } => Some(why),
+            Self::Failed { why } => Some(why),
             _ => None,
         }
     }
 
     pub fn is_result(&self) -> bool {
-        !matches!(self, Outcome::Failed { .. } | Outcome::Interrupted { .. })
+        !matches!(self, Self::Failed { .. } | Self::Interrupted { .. })
     }
 }
 
 impl std::fmt::Display for Outcome {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Outcome::Completed => f.write_str("completed"),
-            Outcome::OutOfMemory => f.write_str("OOM-killed"),
-            Outcome::Exited { code } => write!(f, "ended by itself with exit code {code}"),
-            Outcome::Killed { signal } => {
+            Self::Completed => f.write_str("completed"),
+            Self::OutOfMemory => f.write_str("OOM-killed"),
+            Self::Exited { code } => write!(f, "ended by itself with exit code {code}"),
+            Self::Killed { signal } => {
                 write!(
                     f,
                     "killed by signal {signal}, which the runner did not send"
                 )
             }
-            Outcome::NeverExecuted => f.write_str("never executed a transaction"),
-            Outcome::NoProgress => f.write_str("made no progress any more"),
-            Outcome::NotAtTip => f.write_str("was not at the tip in time"),
-            Outcome::Failed { why } => write!(f, "failed: {why}"),
-            Outcome::Interrupted { why } => write!(f, "interrupted: {why}"),
+            Self::NeverExecuted => f.write_str("never executed a transaction"),
+            Self::NoProgress => f.write_str("made no progress any more"),
+            Self::NotAtTip => f.write_str("was not at the tip in time"),
+            Self::Failed { why } => write!(f, "failed: {why}"),
+            Self::Interrupted { why } => write!(f, "interrupted: {why}"),
         }
     }
 }
@@ -82,17 +82,17 @@ impl Validity {
     #[must_use]
     pub fn with_doubt(self, why: Option<String>) -> Self {
         match (self, why) {
-            (Validity::Valid, Some(why)) => Validity::Unproven(why),
-            (Validity::Unproven(known), Some(why)) => Validity::Unproven(format!("{known}; {why}")),
+            (Self::Valid, Some(why)) => Self::Unproven(why),
+            (Self::Unproven(known), Some(why)) => Self::Unproven(format!("{known}; {why}")),
             (validity, _) => validity,
         }
     }
 
     pub fn describe_outcome(&self, outcome: &Outcome) -> String {
         match self {
-            Validity::Valid => outcome.to_string(),
-            Validity::Unproven(why) => format!("{outcome} (unproven: {why})"),
-            Validity::Invalid(why) => format!("{outcome} (invalid: {why})"),
+            Self::Valid => outcome.to_string(),
+            Self::Unproven(why) => format!("{outcome} (unproven: {why})"),
+            Self::Invalid(why) => format!("{outcome} (invalid: {why})"),
         }
     }
 }
@@ -113,7 +113,7 @@ pub struct Ending {
 
 impl Ending {
     pub fn new(outcome: Outcome) -> Self {
-        Ending {
+        Self {
             outcome,
             validity: Validity::Valid,
             cgroup_state: CgroupState::default(),

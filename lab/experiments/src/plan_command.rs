@@ -110,7 +110,7 @@ impl PlanPreview {
             arguments: arm.arguments.clone(),
             variables: arm.environment.keys().cloned().collect(),
         };
-        PlanPreview {
+        Self {
             name: plan.name.clone(),
             plan: plan.file.clone(),
             folder: plan.folder.clone(),

@@ -102,7 +102,7 @@ impl Experiment {
     pub fn read(path: &Path) -> Result<Self> {
         let folder = find_folder(path)?;
         let (plan, journal_state) = read_for_report(&folder)?;
-        Ok(Experiment {
+        Ok(Self {
             folder,
             plan,
             journal_state,

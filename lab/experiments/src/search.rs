@@ -60,16 +60,14 @@ enum DwellPurpose {
 
 impl DwellPurpose {
     fn confirms(self) -> bool {
-        matches!(self, DwellPurpose::Confirm { .. })
+        matches!(self, Self::Confirm { .. })
     }
 
     /// In bytes; `None` without a limit.
     fn headroom(self) -> Option<u64> {
         match self {
-            DwellPurpose::Reference => None,
-            DwellPurpose::Probe(headroom) | DwellPurpose::Confirm { headroom, .. } => {
-                Some(headroom)
-            }
+            Self::Reference => None,
+            Self::Probe(headroom) | Self::Confirm { headroom, .. } => Some(headroom),
         }
     }
 }
@@ -116,7 +114,7 @@ impl SearchMachine {
             max_width: rules.width,
             max_trials: MAX_TRIALS,
         };
-        Some(SearchMachine {
+        Some(Self {
             staircase: Staircase::new(config)?,
             limit_control: LimitControl::new(rules.settle),
             rules,

@@ -159,7 +159,7 @@ impl Status {
         let remaining = turn_length
             .saturating_mul(u32::try_from(open_turns).unwrap_or(u32::MAX))
             .saturating_sub(elapsed);
-        Status {
+        Self {
             name: plan.name.clone(),
             folder: folder.path().to_owned(),
             state,

@@ -38,7 +38,7 @@ impl ScrapeTarget {
             run_label += &format!(", attempt {attempt}");
         }
         let instance = format!("{experiment}/{}", folder::relative_run_folder(run, attempt));
-        ScrapeTarget {
+        Self {
             targets: [address],
             labels: BTreeMap::from([
                 ("instance", instance),

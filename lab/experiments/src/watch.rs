@@ -51,7 +51,7 @@ pub struct Watch {
 
 impl Watch {
     pub fn begin(plan: &Plan, tick_interval: Duration, now: Timestamp) -> Self {
-        Watch {
+        Self {
             kind: plan.workload.kind,
             rules: plan.stop.clone(),
             is_search: plan.memory_search.is_some(),

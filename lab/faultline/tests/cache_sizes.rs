@@ -282,7 +282,7 @@ impl Changes {
             .map(|number| loader::buffer(changing(b'b', number).address(), &authority, code));
         let buffers = buffers.collect();
         (
-            Changes {
+            Self {
                 authority,
                 done: 0,
                 room: code.len() as u64,

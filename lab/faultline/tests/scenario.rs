@@ -111,7 +111,7 @@ impl Scene {
         let scraper = Scraper::start(daemon.metrics().to_owned(), witness.clock);
         witness.follows(cluster.start_follower()?);
         let steps = vec![(witness.now(), "started")];
-        Ok(Scene {
+        Ok(Self {
             scraper,
             witness,
             daemon,

@@ -73,33 +73,33 @@ pub enum Values {
 impl Values {
     pub fn of(kind: Type) -> Self {
         match kind {
-            Type::Integer => Values::Integer(Vec::new()),
-            Type::Real => Values::Real(Vec::new()),
-            Type::Text => Values::Text(Vec::new()),
+            Type::Integer => Self::Integer(Vec::new()),
+            Type::Real => Self::Real(Vec::new()),
+            Type::Text => Self::Text(Vec::new()),
         }
     }
 
     pub fn kind(&self) -> Type {
         match self {
-            Values::Integer(_) => Type::Integer,
-            Values::Real(_) => Type::Real,
-            Values::Text(_) => Type::Text,
+            Self::Integer(_) => Type::Integer,
+            Self::Real(_) => Type::Real,
+            Self::Text(_) => Type::Text,
         }
     }
 
     fn len(&self) -> usize {
         match self {
-            Values::Integer(values) => values.len(),
-            Values::Real(values) => values.len(),
-            Values::Text(values) => values.len(),
+            Self::Integer(values) => values.len(),
+            Self::Real(values) => values.len(),
+            Self::Text(values) => values.len(),
         }
     }
 
     pub fn push_null(&mut self) {
         match self {
-            Values::Integer(values) => values.push(None),
-            Values::Real(values) => values.push(None),
-            Values::Text(values) => values.push(None),
+            Self::Integer(values) => values.push(None),
+            Self::Real(values) => values.push(None),
+            Self::Text(values) => values.push(None),
         }
     }
 }
@@ -125,7 +125,7 @@ impl Layout {
                 fields.push(field(format!("{prefix}time"), true));
             }
         }
-        Layout { fields }
+        Self { fields }
     }
 
     fn values<'a>(
@@ -158,7 +158,7 @@ pub struct CsvWriter<W> {
 
 impl<W: Write> CsvWriter<W> {
     pub fn new(out: W, layout: Layout) -> Result<Self> {
-        let mut writer = CsvWriter {
+        let mut writer = Self {
             out,
             layout,
             line: String::new(),
@@ -265,7 +265,7 @@ impl<W: Write + Send> ParquetWriter<W> {
         let schema = SchemaType::group_type_builder(table)
             .with_fields(fields?)
             .build()?;
-        Ok(ParquetWriter {
+        Ok(Self {
             writer: SerializedFileWriter::new(out, schema.into(), properties.build().into())?,
             layout,
         })

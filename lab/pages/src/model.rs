@@ -132,7 +132,7 @@ pub struct Column {
 
 impl From<(&str, &str)> for Column {
     fn from((title, unit): (&str, &str)) -> Self {
-        Column {
+        Self {
             title: title.to_owned(),
             unit: unit.to_owned(),
         }
@@ -165,7 +165,7 @@ pub enum Cell {
     /// With the reason.
     Missing(String),
     Linked {
-        cell: Box<Cell>,
+        cell: Box<Self>,
         /// Relative to the page.
         to: String,
         /// Text next to the link.
@@ -174,9 +174,9 @@ pub enum Cell {
 }
 
 impl Cell {
-    pub fn without_link(&self) -> &Cell {
+    pub fn without_link(&self) -> &Self {
         match self {
-            Cell::Linked { cell, .. } => cell.without_link(),
+            Self::Linked { cell, .. } => cell.without_link(),
             other => other,
         }
     }
@@ -229,7 +229,7 @@ pub struct Line {
 impl Line {
     /// A line of the same shape with about `max_points` points. It has the extremes of each group of
     /// points, all breaks, and both ends. Times are rounded to milliseconds, values to seven digits.
-    pub fn thinned(&self, max_points: usize) -> Line {
+    pub fn thinned(&self, max_points: usize) -> Self {
         let points: Vec<(f64, Option<f64>)> = self
             .x
             .iter()
@@ -257,7 +257,7 @@ impl Line {
             .into_iter()
             .map(|(x, y)| (rounded(x, 3), y.map(seven_digits)))
             .unzip();
-        Line {
+        Self {
             name: self.name.clone(),
             run: self.run.clone(),
             x,

@@ -28,7 +28,7 @@ pub struct Span {
 }
 
 impl Span {
-    pub const ALWAYS: Span = Span {
+    pub const ALWAYS: Self = Self {
         from: f64::NEG_INFINITY,
         to: f64::INFINITY,
     };

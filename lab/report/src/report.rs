@@ -59,7 +59,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Options {
+        Self {
             primary: default_metric(&[]),
             margin: 0.05,
             seed: 1,

@@ -276,8 +276,8 @@ impl Run {
     }
 
     /// Whether `other` is a copy, a part or a merge of this run.
-    pub fn shares_recording_with(&self, other: &Run) -> bool {
-        let session_start = |recording: &Run, session: &Session| {
+    pub fn shares_recording_with(&self, other: &Self) -> bool {
+        let session_start = |recording: &Self, session: &Session| {
             recording
                 .origin_unix_ns
                 .saturating_add((session.from * 1e9).round() as i64)
@@ -286,7 +286,7 @@ impl Run {
             session_start(self, own).abs_diff(session_start(other, theirs)) < 1_000_000
         };
         let mut sessions = self.sessions.iter().cartesian_product(&other.sessions);
-        let pids = |recording: &Run| {
+        let pids = |recording: &Self| {
             let processes = recording.processes.iter();
             processes.map(|process| process.pid).collect_vec()
         };
@@ -303,7 +303,7 @@ impl Run {
 
     /// Whether more than half of the common points (same time and slot) are equal. Without any:
     /// whether a recording has no replay points.
-    fn shares_replay_points(&self, other: &Run) -> bool {
+    fn shares_replay_points(&self, other: &Self) -> bool {
         let theirs = &other.points.replay;
         let (mut equal, mut common) = (0usize, 0usize);
         for own in &self.points.replay {

@@ -249,7 +249,7 @@ impl TestCgroup {
             std::process::id()
         ));
         let made = fs::create_dir(&folder).is_ok();
-        let cgroup = TestCgroup { folder, cache };
+        let cgroup = Self { folder, cache };
         if made && cgroup.stat().is_some() {
             return Some(cgroup);
         }
@@ -265,7 +265,7 @@ impl TestCgroup {
 
     /// Reads all files in a new cgroup. Returns the page cache charged to it, in bytes.
     fn charged(name: &str, ledger: &Path) -> Option<u64> {
-        let cgroup = TestCgroup::new(name)?;
+        let cgroup = Self::new(name)?;
         let script = "echo 0 > \"$1/cgroup.procs\" && exec cat \"$2\"/*/* > /dev/null";
         let status = Command::new("sh")
             .args(["-c", script, "sh"])

@@ -55,20 +55,20 @@ struct Scene(
 
 impl Scene {
     fn new() -> Self {
-        Scene::at(Turn::Shared(
+        Self::at(Turn::Shared(
             STARTS.read().unwrap_or_else(PoisonError::into_inner),
         ))
     }
 
     /// For a test that mounts something.
     fn alone() -> Self {
-        Scene::at(Turn::Alone(
+        Self::at(Turn::Alone(
             STARTS.write().unwrap_or_else(PoisonError::into_inner),
         ))
     }
 
     fn at(turn: Turn) -> Self {
-        let scene = Scene(tempfile::tempdir().unwrap(), turn);
+        let scene = Self(tempfile::tempdir().unwrap(), turn);
         for name in ["ledger", "snapshots"] {
             assert_eq!(
                 folders::init(&scene.path(name), NOW).unwrap(),

@@ -176,8 +176,8 @@ fn runs_needed_of_pilot(a: &[f64], b: &[f64], margin: f64) -> Option<u64> {
 }
 
 impl ArmSummary {
-    pub fn of(runs: &[f64]) -> ArmSummary {
-        ArmSummary {
+    pub fn of(runs: &[f64]) -> Self {
+        Self {
             runs: runs.len(),
             mean: (!runs.is_empty()).then(|| total(runs) / runs.len() as f64),
         }
@@ -235,7 +235,7 @@ struct Contrast {
 }
 
 impl Contrast {
-    fn of(reference: &[f64], other: &[f64], factor: f64) -> Option<Contrast> {
+    fn of(reference: &[f64], other: &[f64], factor: f64) -> Option<Self> {
         let ((mean_a, variance_a), (mean_b, variance_b)) =
             (mean_and_variance(reference)?, mean_and_variance(other)?);
         let runs_a = reference.len() as f64;
@@ -245,7 +245,7 @@ impl Contrast {
         let degrees_of_freedom = (squared_error_a + squared_error_b).powi(2)
             / (squared_error_a * squared_error_a / (runs_a - 1.0)
                 + squared_error_b * squared_error_b / (runs_b - 1.0));
-        let contrast = Contrast {
+        let contrast = Self {
             value: mean_b - factor * mean_a,
             standard_error: (squared_error_a + squared_error_b).sqrt(),
             degrees_of_freedom,

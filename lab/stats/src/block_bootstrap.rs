@@ -37,7 +37,7 @@ pub struct IntervalPlan {
 
 impl Default for IntervalPlan {
     fn default() -> Self {
-        IntervalPlan {
+        Self {
             level: 0.95,
             resamples: 10_000,
             seed: 1,
@@ -48,11 +48,11 @@ impl Default for IntervalPlan {
 impl IntervalPlan {
     /// The plan for one of `comparisons` intervals that together have this plan's level
     /// (Bonferroni).
-    pub fn for_one_of(self, comparisons: usize) -> IntervalPlan {
+    pub fn for_one_of(self, comparisons: usize) -> Self {
         let level = 1.0 - (1.0 - self.level) / comparisons.max(1) as f64;
         let needed = (MIN_RESAMPLES_PER_TAIL * 2.0 / (1.0 - level)).min(MAX_RESAMPLES);
         let resamples = self.resamples.max(needed as usize);
-        IntervalPlan {
+        Self {
             level,
             resamples,
             ..self
@@ -333,12 +333,12 @@ impl Estimate {
     }
 
     /// For amounts: replaces an interval that reaches below zero.
-    fn non_negative(self) -> Estimate {
+    fn non_negative(self) -> Self {
         if self.low >= 0.0 || self.value <= 0.0 {
             return self;
         }
         let (low, high) = amount_ends(self.value, self.value - self.low, self.high - self.value);
-        Estimate {
+        Self {
             low,
             high,
             method: Method::Score,
@@ -370,13 +370,13 @@ pub(crate) struct QuantileIndicator {
 impl QuantileIndicator {
     /// Counts equal values if the share of values below is then closer to `p`. Avoids the shares 0
     /// and 1.
-    pub fn with_share_closest_to(sorted: &[f64], quantile: f64, p: f64) -> QuantileIndicator {
+    pub fn with_share_closest_to(sorted: &[f64], quantile: f64, p: f64) -> Self {
         let share = |index: usize| index as f64 / sorted.len() as f64;
         let below = share(sorted.partition_point(|v| *v < quantile));
         let up_to = share(sorted.partition_point(|v| *v <= quantile));
         let includes_equal =
             below <= 0.0 || (up_to < 1.0 && (up_to - p).abs() <= (below - p).abs());
-        QuantileIndicator {
+        Self {
             quantile,
             includes_equal,
             share: if includes_equal { up_to } else { below },

@@ -127,7 +127,7 @@ struct CumulativeSums {
 impl CumulativeSums {
     fn of(means: &[f64], counts: &[usize]) -> Self {
         let offset = total(means) / means.len() as f64;
-        let mut cumulative = CumulativeSums {
+        let mut cumulative = Self {
             offset,
             weights: vec![0.0],
             sums: vec![0.0],

@@ -24,25 +24,25 @@ impl Decision {
         (low, high): (f64, f64),
         no_difference: RangeInclusive<f64>,
         reliability: Reliability,
-    ) -> Decision {
+    ) -> Self {
         let direction = if low > *no_difference.end() {
             Direction::Higher
         } else if high < *no_difference.start() {
             Direction::Lower
         } else {
-            return Decision::Inconclusive;
+            return Self::Inconclusive;
         };
         if reliability.is_reliable() {
-            Decision::Established(direction)
+            Self::Established(direction)
         } else {
-            Decision::Unreliable(reliability)
+            Self::Unreliable(reliability)
         }
     }
 
     pub fn established(self) -> Option<Direction> {
         match self {
-            Decision::Established(direction) => Some(direction),
-            Decision::Inconclusive | Decision::Unreliable(_) => None,
+            Self::Established(direction) => Some(direction),
+            Self::Inconclusive | Self::Unreliable(_) => None,
         }
     }
 }

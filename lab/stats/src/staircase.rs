@@ -101,7 +101,7 @@ impl Staircase {
         let last_trial = config.first_value;
         let grid = Grid::new(config.first_value.ln());
         let confirmation = Confirmation::default();
-        let new = Staircase {
+        let new = Self {
             config,
             grid,
             confirmation,
@@ -331,7 +331,7 @@ impl Confirmation {
 impl EndTrials {
     /// `tried` maps each end to the rounded value that was tried.
     pub fn map_values<Value>(&self, tried: impl Fn(f64) -> Value) -> EndTrials<Value> {
-        let EndTrials {
+        let Self {
             high,
             low,
             high_kept_up,

@@ -22,8 +22,8 @@ impl Address {
     /// The daemon's socket if this user can connect to it, else the default port.
     pub fn of_this_host(socket: &Path) -> Self {
         match UnixStream::connect(socket) {
-            Ok(_) => Address::of_socket(socket.to_owned()),
-            Err(_) => Address {
+            Ok(_) => Self::of_socket(socket.to_owned()),
+            Err(_) => Self {
                 url: DEFAULT_URL.to_owned(),
                 socket: None,
             },
@@ -31,7 +31,7 @@ impl Address {
     }
 
     fn of_socket(path: PathBuf) -> Self {
-        Address {
+        Self {
             url: "http://localhost/status".to_owned(),
             socket: Some(path),
         }
@@ -50,7 +50,7 @@ impl Address {
             return Err(format!("{text:?} names no socket: {example}"));
         }
         if path.len() < text.len() || path.starts_with('/') {
-            return Ok(Address::of_socket(path.into()));
+            return Ok(Self::of_socket(path.into()));
         }
         let url_text = if text.contains("://") {
             text.to_owned()
@@ -84,7 +84,7 @@ impl Address {
             None if path_and_query == "/" => "/status".to_owned(),
             None => path_and_query.to_owned(),
         };
-        Ok(Address {
+        Ok(Self {
             url: format!("{scheme}://{host}{path_and_query}"),
             socket: None,
         })

@@ -44,7 +44,7 @@ impl Fetcher {
         std::thread::Builder::new()
             .name("fetch".to_owned())
             .spawn(poll)?;
-        Ok(Fetcher {
+        Ok(Self {
             results,
             _stop: stop,
         })
@@ -87,7 +87,7 @@ impl Client {
             .as_ref()
             .zip(args.password_file.as_ref())
             .map(|(user, file)| authorization(user, file));
-        Ok(Client {
+        Ok(Self {
             agent,
             url: address.url.clone(),
             authorization: login.transpose()?,

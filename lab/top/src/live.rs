@@ -137,7 +137,7 @@ impl Screen {
         let mut raw = settings.clone();
         raw.make_raw();
         tcsetattr(&input, OptionalActions::Now, &raw)?;
-        let screen = Screen(Arc::new(SavedTerminal {
+        let screen = Self(Arc::new(SavedTerminal {
             input,
             output,
             settings,

@@ -19,9 +19,9 @@ pub struct Session {
 
 impl Session {
     pub fn new(state: State) -> Self {
-        Session {
+        Self {
             live_state: state,
-            ..Session::default()
+            ..Self::default()
         }
     }
 

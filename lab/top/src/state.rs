@@ -57,9 +57,9 @@ pub struct State {
 impl State {
     /// `interval` is the time between two responses.
     pub fn new(interval: Duration) -> Self {
-        State {
+        Self {
             interval,
-            ..State::default()
+            ..Self::default()
         }
     }
 
@@ -148,7 +148,7 @@ impl History {
             .reading(figure.source(), response.status.figure(figure))
             .zip(value_before(0.0).flatten())
             .unzip();
-        History {
+        Self {
             meter: Meter { last, rate },
             values,
             newest: None,

@@ -40,7 +40,7 @@ struct Stream(*mut zlib::z_stream);
 unsafe impl Send for Stream {}
 
 impl Stream {
-    fn new() -> Stream {
+    fn new() -> Self {
         let stream = zlib::z_stream {
             next_in: std::ptr::null_mut(),
             avail_in: 0,
@@ -57,7 +57,7 @@ impl Stream {
             adler: 0,
             reserved: 0,
         };
-        Stream(Box::into_raw(Box::new(stream)))
+        Self(Box::into_raw(Box::new(stream)))
     }
 
     /// Runs `work` from `input` into `output`. Returns the bytes written.
@@ -109,7 +109,7 @@ extern "C" fn free(_: *mut c_void, memory: *mut c_void) {
 pub struct Compressor(Stream);
 
 impl Compressor {
-    pub fn new(level: i32) -> Result<Compressor, Error> {
+    pub fn new(level: i32) -> Result<Self, Error> {
         let stream = Stream::new();
         // SAFETY: a stream with its allocators, the version of the linked library, and the size of
         // the stream type of `libz-sys`.
@@ -126,7 +126,7 @@ impl Compressor {
             )
         };
         match code {
-            zlib::Z_OK => Ok(Compressor(stream)),
+            zlib::Z_OK => Ok(Self(stream)),
             code => Err(Error(code)),
         }
     }
@@ -150,13 +150,13 @@ impl Drop for Compressor {
 pub struct Decompressor(Stream);
 
 impl Decompressor {
-    pub fn new() -> Result<Decompressor, Error> {
+    pub fn new() -> Result<Self, Error> {
         let stream = Stream::new();
         // SAFETY: as in `Compressor::new`.
         let code =
             unsafe { zlib::inflateInit2_(stream.0, WINDOW_BITS, zlib::zlibVersion(), STREAM_SIZE) };
         match code {
-            zlib::Z_OK => Ok(Decompressor(stream)),
+            zlib::Z_OK => Ok(Self(stream)),
             code => Err(Error(code)),
         }
     }

@@ -17,9 +17,9 @@ pub enum RecordKind {
 impl RecordKind {
     pub(crate) fn name_and_default_count(self) -> (&'static str, usize) {
         match self {
-            RecordKind::Transactions => ("transactions", 5000),
-            RecordKind::Blocks => ("blocks", 200),
-            RecordKind::Accounts => ("accounts", 1000),
+            Self::Transactions => ("transactions", 5000),
+            Self::Blocks => ("blocks", 200),
+            Self::Accounts => ("accounts", 1000),
         }
     }
 }

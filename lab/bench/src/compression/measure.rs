@@ -26,7 +26,7 @@ pub struct CheckedCodec {
 
 impl CheckedCodec {
     /// Fails if a record is not restored exactly.
-    pub fn new(codec: Codec, dictionary: Option<&[u8]>, records: &[&[u8]]) -> Result<CheckedCodec> {
+    pub fn new(codec: Codec, dictionary: Option<&[u8]>, records: &[&[u8]]) -> Result<Self> {
         let mut coder = Coder::new(codec, dictionary)?;
         let (mut compressed, mut compressed_sizes) = (Vec::new(), Vec::new());
         for (index, record) in records.iter().enumerate() {
@@ -35,7 +35,7 @@ impl CheckedCodec {
                 .with_context(|| format!("record {index} of {} bytes", record.len()))?;
             compressed_sizes.push(compressed.len());
         }
-        Ok(CheckedCodec {
+        Ok(Self {
             codec,
             coder,
             compressed_sizes,

@@ -23,8 +23,8 @@ pub struct Connections {
 }
 
 impl Connections {
-    pub fn new(plan: &Plan, tls: Option<TlsConnector>) -> Connections {
-        Connections {
+    pub fn new(plan: &Plan, tls: Option<TlsConnector>) -> Self {
+        Self {
             opened: plan.connections.iter().map(|_| None).collect(),
             tls,
         }

@@ -42,7 +42,7 @@ pub fn check_new(option: &str, path: &Path) -> Result<()> {
 }
 
 impl ResultsFile {
-    pub fn create(path: &Path) -> Result<ResultsFile> {
+    pub fn create(path: &Path) -> Result<Self> {
         let writer = ResultsWriter {
             path: path.to_owned(),
             database: create(path)?,
@@ -56,7 +56,7 @@ impl ResultsFile {
             .name("results".to_owned())
             .spawn(move || writer.write_until_end(messages))
             .with_context(|| option_and_path(path))?;
-        Ok(ResultsFile { sender, thread })
+        Ok(Self { sender, thread })
     }
 
     pub fn begin(&self, header: &Header, cases: &[CaseInfo]) -> Result<()> {

@@ -35,7 +35,7 @@ pub struct LinkShape {
 
 impl LinkShape {
     /// `30ms` or `30ms@20Mbit`.
-    pub fn parse(text: &str) -> Option<LinkShape> {
+    pub fn parse(text: &str) -> Option<Self> {
         let (added_rtt, bits_per_second) = match text.split_once('@') {
             None => (text, None),
             Some((added_rtt, rate)) => {
@@ -45,7 +45,7 @@ impl LinkShape {
             }
         };
         let added_rtt = parse_time(added_rtt).ok()?;
-        (added_rtt <= Duration::from_secs(60)).then_some(LinkShape {
+        (added_rtt <= Duration::from_secs(60)).then_some(Self {
             added_rtt,
             bits_per_second,
         })
@@ -74,8 +74,8 @@ struct Direction {
 }
 
 impl Direction {
-    fn new(shape: LinkShape) -> Direction {
-        Direction {
+    fn new(shape: LinkShape) -> Self {
+        Self {
             shape,
             pieces: VecDeque::new(),
             buffered: 0,
@@ -142,8 +142,8 @@ pub struct ShapedStream {
 }
 
 impl ShapedStream {
-    pub fn new(stream: Box<dyn Stream>, shape: LinkShape) -> ShapedStream {
-        ShapedStream {
+    pub fn new(stream: Box<dyn Stream>, shape: LinkShape) -> Self {
+        Self {
             stream,
             from_node: Direction::new(shape),
             to_node: Direction::new(shape),

@@ -61,8 +61,8 @@ impl NodeClient {
         max_bytes: usize,
         timeout: Duration,
         poll_interval: Duration,
-    ) -> NodeClient {
-        NodeClient {
+    ) -> Self {
+        Self {
             http,
             websocket,
             tls,

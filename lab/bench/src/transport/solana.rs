@@ -38,14 +38,14 @@ pub struct Solana {
 
 impl Solana {
     /// Funds a payer by an airdrop, and makes the first transfer to the target.
-    pub async fn fund_new_account(client: &mut NodeClient) -> Result<Solana, Failure> {
+    pub async fn fund_new_account(client: &mut NodeClient) -> Result<Self, Failure> {
         let random = SystemRandom::new();
         let seed = || {
             ring::rand::generate::<[u8; 32]>(&random)
                 .map(|seed| seed.expose())
                 .map_err(|_| Failure::Wrong)
         };
-        let mut solana = Solana {
+        let mut solana = Self {
             payer: Ed25519KeyPair::from_seed_unchecked(&seed()?).map_err(|_| Failure::Wrong)?,
             target: seed()?,
             target_balance: 0,

@@ -94,14 +94,14 @@ struct SmallDisk(PathBuf);
 
 impl SmallDisk {
     /// `None` with a message if this process may not mount a file system.
-    fn mount(path: &Path) -> Option<SmallDisk> {
+    fn mount(path: &Path) -> Option<Self> {
         fs::create_dir(path).unwrap();
         let mounted = Command::new("mount")
             .args(["-t", "tmpfs", "-o", "size=128k", "none"])
             .arg(path)
             .status();
         if mounted.is_ok_and(|status| status.success()) {
-            return Some(SmallDisk(path.to_owned()));
+            return Some(Self(path.to_owned()));
         }
         eprintln!("SKIPPED: a file system cannot be mounted here; that takes root");
         None

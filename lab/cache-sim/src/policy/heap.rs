@@ -21,7 +21,7 @@ struct Heap {
 
 impl Heap {
     fn new(budget: &Budget) -> Self {
-        Heap {
+        Self {
             items: Vec::new(),
             positions: vec![NOT_IN_HEAP; budget.weights.len()],
             weights: budget.weights.clone(),
@@ -104,7 +104,7 @@ pub struct Lfu {
 
 impl Lfu {
     pub fn new(budget: &Budget) -> Self {
-        Lfu {
+        Self {
             heap: Heap::new(budget),
             clock: 0,
         }
@@ -200,7 +200,7 @@ pub struct Min {
 
 impl Min {
     pub fn new(budget: &Budget, trace: &Trace, includes_fees_only: bool) -> Self {
-        Min {
+        Self {
             heap: Heap::new(budget),
             next_uses: next_uses(trace, includes_fees_only, budget),
             lookup: 0,

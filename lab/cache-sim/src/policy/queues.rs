@@ -28,7 +28,7 @@ impl<const N: usize> Queues<N> {
             to_back: NONE,
             queue: 0,
         };
-        Queues {
+        Self {
             nodes: vec![node; budget.weights.len()],
             fronts: [NONE; N],
             backs: [NONE; N],
@@ -107,7 +107,7 @@ pub struct QueuePolicy {
 impl QueuePolicy {
     /// LRU moves programs on a hit, FIFO does not.
     pub fn new(budget: &Budget, moves_on_hit: bool) -> Self {
-        QueuePolicy {
+        Self {
             queue: Queues::new(budget),
             moves_on_hit,
         }
@@ -146,7 +146,7 @@ pub struct Sieve {
 
 impl Sieve {
     pub fn new(budget: &Budget) -> Self {
-        Sieve {
+        Self {
             queue: Queues::new(budget),
             visited: vec![false; budget.weights.len()],
             hand: None,

@@ -18,7 +18,7 @@ pub struct Arc {
 
 impl Arc {
     pub fn new(budget: &Budget) -> Self {
-        Arc {
+        Self {
             queues: Queues::new(budget),
             once_target: 0.0,
         }
@@ -131,7 +131,7 @@ pub struct S3Fifo {
 impl S3Fifo {
     pub fn new(budget: &Budget) -> Self {
         let small_capacity = (budget.capacity / 10).max(1);
-        S3Fifo {
+        Self {
             queues: Queues::new(budget),
             small_capacity,
             main_capacity: budget.capacity - small_capacity,
@@ -242,7 +242,7 @@ impl WTinyLfu {
         let window_capacity = (budget.capacity / 100).max(1);
         let main_capacity = budget.capacity.saturating_sub(window_capacity);
         let mean_weight = (budget.weights.iter().sum::<u64>() / (programs as u64).max(1)).max(1);
-        WTinyLfu {
+        Self {
             queues: Queues::new(budget),
             window_capacity,
             main_capacity,

@@ -19,7 +19,7 @@ impl Trace {
     /// The slots of the half get the numbers of the trace's last slots, because missing numbers
     /// would age programs. No block is drawn twice, because its programs would still be cached the
     /// second time.
-    pub fn half(&self, seed: u64) -> Result<Trace, Error> {
+    pub fn half(&self, seed: u64) -> Result<Self, Error> {
         let slots = self.slots.len();
         let block_length = self.block_length();
         let mut blocks: Vec<usize> = (0..self.block_count()).collect();

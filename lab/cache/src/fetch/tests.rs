@@ -470,7 +470,7 @@ impl SmallDisk {
             .arg(&at)
             .stderr(std::process::Stdio::null());
         if mount.status().is_ok_and(|status| status.success()) {
-            return Some(SmallDisk(at));
+            return Some(Self(at));
         }
         println!("SKIPPED: a tmpfs cannot be mounted here; root may");
         None

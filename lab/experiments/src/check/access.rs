@@ -85,7 +85,7 @@ pub fn check(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
 }
 
 impl UserIds {
-    fn find(passwd: &str, group: &str, name: &str) -> Option<UserIds> {
+    fn find(passwd: &str, group: &str, name: &str) -> Option<Self> {
         let mut accounts = passwd::parse(passwd).into_iter();
         let ids = accounts.find(|account| account.name == name)?.owner;
         let mut groups = vec![ids.gid];
@@ -97,7 +97,7 @@ impl UserIds {
                 groups.push(gid);
             }
         }
-        Some(UserIds {
+        Some(Self {
             name: name.to_owned(),
             uid: ids.uid,
             groups,

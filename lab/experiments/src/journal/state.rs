@@ -86,7 +86,7 @@ pub struct NextAttempt<'a> {
 
 impl JournalState {
     pub fn of(lines: &[JournalLine]) -> Self {
-        let mut journal_state = JournalState::default();
+        let mut journal_state = Self::default();
         for line in lines {
             journal_state.add(line.clone());
         }

@@ -14,7 +14,7 @@ impl Cluster {
     /// `None` for a private cluster.
     pub fn public_cluster(self) -> Option<&'static PublicCluster> {
         Some(match self {
-            Cluster::MainnetBeta => &PublicCluster {
+            Self::MainnetBeta => &PublicCluster {
                 rpc: "https://api.mainnet-beta.solana.com",
                 genesis_hash: "5eykt4UsFv8P8NJdTREpY1vzqKqZKvdpKuc147dw2N9d",
                 entrypoints: &[
@@ -31,7 +31,7 @@ impl Cluster {
                     "CakcnaRDHka2gXyfbEd2d3xsvkJkqsLw2akB3zsN1D2S",
                 ],
             },
-            Cluster::Testnet => &PublicCluster {
+            Self::Testnet => &PublicCluster {
                 rpc: "https://api.testnet.solana.com",
                 genesis_hash: "4uhcVJyU9pJkvQyS88uRDiswHXSCkY3zQawwpjk2NsNY",
                 entrypoints: &[
@@ -47,7 +47,7 @@ impl Cluster {
                     "9QxCLckBiJc783jnMvXZubK4wH86Eqqvashtrwvcsgkv",
                 ],
             },
-            Cluster::Devnet => &PublicCluster {
+            Self::Devnet => &PublicCluster {
                 rpc: "https://api.devnet.solana.com",
                 genesis_hash: "EtWTRABZaYq6iMfeYKouRu166VU2xqa1wcaWoxPkrZBG",
                 entrypoints: &[
@@ -64,7 +64,7 @@ impl Cluster {
                     "dv3qDFk1DTF36Z62bNvrCXe9sKATA6xvVy6A798xxAS",
                 ],
             },
-            Cluster::Localnet => return None,
+            Self::Localnet => return None,
         })
     }
 }

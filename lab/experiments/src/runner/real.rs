@@ -53,7 +53,7 @@ impl RealSystem {
     /// After this call, signals do not end this program.
     pub fn new(launcher: Box<dyn Launcher>) -> Result<Self> {
         let signals = Signals::listen().context("signals cannot be received")?;
-        Ok(RealSystem {
+        Ok(Self {
             launcher,
             signals,
             stop_request: None,

@@ -69,7 +69,7 @@ impl RunningSearch {
     ) -> Result<Self> {
         let machine = SearchMachine::new(rules, at_tip_slots(plan), is_hard_limit)
             .context("the values of [search] do not allow a search")?;
-        Ok(RunningSearch {
+        Ok(Self {
             machine,
             observer,
             is_over: false,

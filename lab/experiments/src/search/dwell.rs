@@ -105,14 +105,14 @@ impl Dwell {
             replays: Vec::new(),
             ..reading.clone()
         };
-        let mut dwell = Dwell {
+        let mut dwell = Self {
             began: reading.at,
             length,
             last_reading: first.clone(),
             first_reading: first.clone(),
             last_complete_at: reading.at,
             not_silent_at: reading.at,
-            ..Dwell::default()
+            ..Self::default()
         };
         dwell.add(&first);
         dwell

@@ -48,9 +48,9 @@ pub struct LimitControl {
 
 impl LimitControl {
     pub fn new(settle: Duration) -> Self {
-        LimitControl {
+        Self {
             refault_window: REFAULT_WINDOW.min(settle),
-            ..LimitControl::default()
+            ..Self::default()
         }
     }
 

@@ -100,9 +100,9 @@ pub enum Verdict {
 impl Verdict {
     pub(crate) fn in_words(self) -> &'static str {
         match self {
-            Verdict::KeptUp => "kept up",
-            Verdict::Failed => "failed",
-            Verdict::Void => "void",
+            Self::KeptUp => "kept up",
+            Self::Failed => "failed",
+            Self::Void => "void",
         }
     }
 }
@@ -210,7 +210,7 @@ pub struct HeadroomInterval {
 
 impl From<Interval> for HeadroomInterval {
     fn from(interval: Interval) -> Self {
-        HeadroomInterval {
+        Self {
             low: interval.low as u64,
             middle: interval.middle as u64,
             high: interval.high as u64,
@@ -221,9 +221,7 @@ impl From<Interval> for HeadroomInterval {
 impl SearchOutcome {
     pub(crate) fn interval(&self) -> Option<HeadroomInterval> {
         match self {
-            SearchOutcome::Found(interval) | SearchOutcome::Unconfirmed(interval) => {
-                Some(*interval)
-            }
+            Self::Found(interval) | Self::Unconfirmed(interval) => Some(*interval),
             _ => None,
         }
     }
@@ -269,7 +267,7 @@ impl SearchAnswer {
             Some(true) => vec![after(horizon.as_secs_f64() / 3600.0)],
             _ => FORECAST_HOURS.map(after).to_vec(),
         };
-        SearchAnswer {
+        Self {
             confirmed,
             startup_peak_bytes,
             unreclaimable: newest.map(|(now, _)| now),

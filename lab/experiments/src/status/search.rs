@@ -81,7 +81,7 @@ impl SearchStatus {
         }
         let staircase = staircase.filter(|_| dwells.failed > 0);
         let now_if_running = now_if_running.filter(|_| search_log.answer.is_none());
-        SearchStatus {
+        Self {
             dwells,
             headroom_interval: staircase.map(|staircase| {
                 let interval = staircase.interval();

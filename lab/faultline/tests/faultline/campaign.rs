@@ -81,7 +81,7 @@ impl Stage {
         scene.write("campaign/plan.toml", &plan);
         let made = scene.init(&["ledger"]);
         assert_eq!(made.status.code(), Some(0), "{}", said(&made));
-        Some(Stage { scene, folder })
+        Some(Self { scene, folder })
     }
 
     fn command(&self, words: &[&str]) -> Command {

@@ -129,7 +129,7 @@ impl DeadListener {
         while let Ok(stream) = TcpStream::connect_timeout(&address, within) {
             queued.push(stream);
         }
-        DeadListener {
+        Self {
             _listener: listener,
             _queued: queued,
         }

@@ -47,7 +47,7 @@ impl Made {
             launcher: "cgroup v2".to_owned(),
             turns,
         });
-        let mut made = Made {
+        let mut made = Self {
             folder: ExperimentFolder::new(folder),
             lines: Vec::new(),
         };
@@ -117,14 +117,14 @@ impl Made {
     }
 
     /// The same runs as blocks below `folder`, without recordings. A block's host is `n` and its number.
-    fn as_blocks(&self, folder: &Path) -> Vec<Made> {
+    fn as_blocks(&self, folder: &Path) -> Vec<Self> {
         let text = fs::read_to_string(self.folder.plan()).unwrap();
-        Made::new(folder, &text, self.turns(|_| true)).keep();
+        Self::new(folder, &text, self.turns(|_| true)).keep();
         let block = |number| {
             let runs = self.turns(|run| run.replicate == number);
             let is_of_block = |of: u32| runs.iter().any(|turn| turn.number == of);
             let attempt = folder.join(format!("blocks/{number:03}/n{number}-0"));
-            let mut block = Made::new(&attempt, &text, runs.clone());
+            let mut block = Self::new(&attempt, &text, runs.clone());
             if let Entry::Runner { host, .. } = &mut block.lines[1].entry {
                 *host = format!("n{number}");
             }

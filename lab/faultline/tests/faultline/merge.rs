@@ -18,7 +18,7 @@ struct Scene(tempfile::TempDir);
 
 impl Scene {
     fn new() -> Self {
-        Scene(tempfile::tempdir().unwrap())
+        Self(tempfile::tempdir().unwrap())
     }
 
     fn path(&self, name: &str) -> PathBuf {

@@ -58,7 +58,7 @@ impl Scene {
         fs::write(&program, script).unwrap();
         made::Plain::default().write(&folder.path().join("made.fltl"));
         fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
-        Scene(folder)
+        Self(folder)
     }
 
     /// The daemon itself; `None` if it was not built beside this program, as for the tests of the whole workspace it is.
@@ -71,7 +71,7 @@ impl Scene {
             );
             return None;
         }
-        let scene = Scene::new("");
+        let scene = Self::new("");
         fs::remove_file(scene.path("faultlined")).unwrap();
         std::os::unix::fs::symlink(daemon, scene.path("faultlined")).unwrap();
         Some(scene)
@@ -277,7 +277,7 @@ impl OnTerminal {
             .stdout(Stdio::null())
             .stderr(Stdio::null());
         rustix::io::ioctl_fionbio(&terminal, true).unwrap();
-        OnTerminal {
+        Self {
             child: command.stdin(other_end).spawn().unwrap(),
             terminal: terminal.into(),
         }

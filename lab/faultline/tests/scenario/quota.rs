@@ -27,7 +27,7 @@ impl CpuQuota {
                 let folder =
                     Path::new(top).join(format!("faultline-scenario-{}", std::process::id()));
                 fs::create_dir(&folder).ok()?;
-                let quota = CpuQuota { folder, v1 };
+                let quota = Self { folder, v1 };
                 quota.limit(None).ok()?;
                 Some(quota)
             })

@@ -74,7 +74,7 @@ impl Scraper {
                 ));
             }
         });
-        Scraper {
+        Self {
             stop,
             pages,
             thread: Some(thread),

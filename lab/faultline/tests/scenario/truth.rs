@@ -41,21 +41,21 @@ pub struct Phases {
 }
 
 impl Phases {
-    const GONE: Phases = Phases {
+    const GONE: Self = Self {
         gone: true,
         start: false,
         catching_up: false,
         at_tip: false,
         behind: false,
     };
-    const STARTING: Phases = Phases {
+    const STARTING: Self = Self {
         gone: false,
         start: true,
         catching_up: true,
         at_tip: false,
         behind: false,
     };
-    const AT_TIP: Phases = Phases {
+    const AT_TIP: Self = Self {
         gone: false,
         start: false,
         catching_up: false,
@@ -244,7 +244,7 @@ struct LifeOf {
 impl Default for LifeOf {
     fn default() -> Self {
         let (maybe_near, surely_near, maybe_far, surely_far) = Default::default();
-        LifeOf {
+        Self {
             pid: 0,
             phases: Phases::STARTING,
             surely_at_tip: false,

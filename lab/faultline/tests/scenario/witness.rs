@@ -31,7 +31,7 @@ impl Clock {
         let began_unix = SystemTime::now()
             .duration_since(UNIX_EPOCH)
             .expect("a clock after 1970");
-        Clock {
+        Self {
             began: Instant::now(),
             began_unix,
         }
@@ -121,7 +121,7 @@ impl Witness {
     /// Starts to read. [`Witness::follows`] gives the follower's process id; `ledger` is the follower's ledger folder.
     pub fn start(leader: Rpc, follower: Rpc, ledger: &Path) -> Self {
         let clock = Clock::start();
-        let mut witness = Witness {
+        let mut witness = Self {
             clock,
             shared: Arc::default(),
             threads: Vec::new(),

@@ -75,7 +75,7 @@ impl Cluster {
         let lock = fs::File::create(std::env::temp_dir().join("faultline-slurm.lock")).unwrap();
         lock.lock().unwrap();
         let root = tempfile::tempdir().unwrap();
-        let cluster = Cluster { root, _lock: lock };
+        let cluster = Self { root, _lock: lock };
         cluster.write_files(lines);
         cluster.start_munge();
         cluster.start_controller();

@@ -28,7 +28,7 @@ impl LabUser {
             .args(["--user-group", USER])
             .status();
         assert!(made.unwrap().success());
-        Some(LabUser)
+        Some(Self)
     }
 
     fn output(&self, cluster: &Cluster, words: &[&str]) -> Output {

@@ -93,7 +93,7 @@ impl DatasetRun {
         let folders = columns
             .iter()
             .map(|(name, value)| Ok(format!("{name}={}", folder_name(value)?)));
-        Ok(DatasetRun {
+        Ok(Self {
             path: folders.collect::<Result<_>>().at(recording.path())?,
             columns,
             days,

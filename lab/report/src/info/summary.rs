@@ -91,7 +91,7 @@ pub struct Problem {
 
 impl RecordingSummary {
     /// Also fails on rows of a newer format.
-    pub fn of(recording: &Recording) -> Result<RecordingSummary, Error> {
+    pub fn of(recording: &Recording) -> Result<Self, Error> {
         let info = recording.info()?;
         let ticks = recording.ticks()?;
         let phases = timeline(&load_run_for_phases(recording)?).phases;
@@ -118,7 +118,7 @@ impl RecordingSummary {
             status: row.status.unwrap_or_default(),
             what: row.what.unwrap_or_default(),
         };
-        let mut summary = RecordingSummary {
+        let mut summary = Self {
             file: recording.path().to_owned(),
             format: info.format,
             finished: info.finished,

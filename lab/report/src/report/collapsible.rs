@@ -22,11 +22,11 @@ enum CollapsedGroup {
 impl CollapsedGroup {
     fn title(self) -> &'static str {
         match self {
-            CollapsedGroup::ByArm => "By arm",
-            CollapsedGroup::ByRun => "By run",
-            CollapsedGroup::AtTip => "At the tip",
-            CollapsedGroup::Tables => "More tables",
-            CollapsedGroup::Figures => "More figures",
+            Self::ByArm => "By arm",
+            Self::ByRun => "By run",
+            Self::AtTip => "At the tip",
+            Self::Tables => "More tables",
+            Self::Figures => "More figures",
         }
     }
 }

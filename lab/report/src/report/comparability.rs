@@ -37,7 +37,7 @@ impl Pace {
     }
 
     fn new(recording: &Run, slot_seconds: Option<f64>) -> Self {
-        Pace {
+        Self {
             consensus: distinct(recording.consensus.iter().map(|(_, name)| name.clone())),
             slot_seconds: slot_seconds.map(|seconds| (seconds, seconds)),
         }
@@ -48,12 +48,12 @@ impl Pace {
     }
 
     fn of_arm(runs: &MeasuredRuns, arm: &str) -> Self {
-        runs.runs_of(arm).map(Pace::of_run).collect()
+        runs.runs_of(arm).map(Self::of_run).collect()
     }
 
     /// A difference of the protocols comes first. Unknown values do not differ. A run whose
     /// protocol changed differs from every other run.
-    pub fn difference(&self, other: &Pace) -> Option<Difference> {
+    pub fn difference(&self, other: &Self) -> Option<Difference> {
         let changed = self.consensus.len() > 1 || other.consensus.len() > 1;
         let is_known = !self.consensus.is_empty() && !other.consensus.is_empty();
         if changed || is_known && self.consensus != other.consensus {
@@ -86,11 +86,11 @@ impl Pace {
     }
 }
 
-impl FromIterator<Pace> for Pace {
-    fn from_iter<I: IntoIterator<Item = Pace>>(paces: I) -> Self {
+impl FromIterator<Self> for Pace {
+    fn from_iter<I: IntoIterator<Item = Self>>(paces: I) -> Self {
         let paces = paces.into_iter().collect_vec();
         let slot_seconds = paces.iter().filter_map(|pace| pace.slot_seconds);
-        Pace {
+        Self {
             slot_seconds: slot_seconds.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1))),
             consensus: distinct(paces.into_iter().flat_map(|pace| pace.consensus)),
         }

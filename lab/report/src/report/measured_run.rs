@@ -98,7 +98,7 @@ impl MeasuredRuns {
                 ));
             }
         }
-        MeasuredRuns {
+        Self {
             all,
             arms,
             compare_rates: false,
@@ -395,19 +395,19 @@ pub enum RunPart {
 impl RunPart {
     pub fn numbers(self, run: &MeasuredRun) -> Option<&WindowNumbers> {
         match self {
-            RunPart::WholeRun => Some(&run.whole_run),
-            RunPart::FromFirstTransaction => Some(&run.since_first_transaction),
-            RunPart::FromTip => run.from_tip.as_ref(),
+            Self::WholeRun => Some(&run.whole_run),
+            Self::FromFirstTransaction => Some(&run.since_first_transaction),
+            Self::FromTip => run.from_tip.as_ref(),
         }
     }
 
     pub fn sentence(self) -> &'static str {
         match self {
-            RunPart::WholeRun => "Over the whole run, to the end of its process.",
-            RunPart::FromFirstTransaction => {
+            Self::WholeRun => "Over the whole run, to the end of its process.",
+            Self::FromFirstTransaction => {
                 "From the first executed transaction on (the whole run if none was recorded), to the end of its process."
             }
-            RunPart::FromTip => {
+            Self::FromTip => {
                 "From the first sample at the tip on, to the end of its process: start and catching up are left out."
             }
         }

@@ -44,7 +44,7 @@ struct ArmEffect {
 }
 
 impl ArmEffect {
-    fn over_run_pairs(pairs: &[&RunPairEffect]) -> Option<ArmEffect> {
+    fn over_run_pairs(pairs: &[&RunPairEffect]) -> Option<Self> {
         let first = pairs.first()?;
         let differences = pairs
             .iter()
@@ -54,7 +54,7 @@ impl ArmEffect {
         let ratios: Option<Vec<Estimate>> =
             pairs.iter().map(|pair| pair.effect.ratio_of_sums).collect();
         let ratios_90: Option<Vec<Estimate>> = pairs.iter().map(|pair| pair.ratio_90).collect();
-        Some(ArmEffect {
+        Some(Self {
             quantity: QUANTITIES.get(first.quantity_index)?,
             quantity_index: first.quantity_index,
             reference: first.reference.clone(),
@@ -104,14 +104,14 @@ pub struct PairedEffects {
 }
 
 impl PairedEffects {
-    pub fn new(paired: &PairedRuns, margin: f64, is_compared_within_hosts: bool) -> PairedEffects {
+    pub fn new(paired: &PairedRuns, margin: f64, is_compared_within_hosts: bool) -> Self {
         let effects = paired.effects.iter();
         let by_arms =
             by_key(effects.map(|pair| ((pair.quantity_index, &pair.reference, &pair.other), pair)));
         let effects = by_arms
             .iter()
             .filter_map(|(_, run_pairs)| ArmEffect::over_run_pairs(run_pairs));
-        let mut paired_effects = PairedEffects {
+        let mut paired_effects = Self {
             effects: effects
                 .sorted_by_key(|effect| (effect.quantity_index, !effect.is_aa_pair()))
                 .collect(),

@@ -25,7 +25,7 @@ pub struct SystemFacts {
 }
 
 impl SystemFacts {
-    pub(super) fn of(sessions: &[SessionRow], processes: &[ProcessRow]) -> SystemFacts {
+    pub(super) fn of(sessions: &[SessionRow], processes: &[ProcessRow]) -> Self {
         let session = sessions
             .first()
             .map_or(&Value::Null, |session| &session.manifest);
@@ -41,7 +41,7 @@ impl SystemFacts {
             .filter_map(|process| json_text(&process.manifest["validator"]["version"]))
             .collect_vec();
         versions.dedup();
-        SystemFacts {
+        Self {
             is_demo: session["demo"] == Value::Bool(true)
                 || session["daemon"]["demo"] == Value::Bool(true),
             host: facts(session, &HOST_FACTS),

@@ -39,7 +39,7 @@ impl TimeAxis {
     pub fn new(sessions: &[SessionRow], ticks: &[TickRow]) -> Self {
         let started = sessions.first().map(|session| nanoseconds(session.started));
         let first_tick = ticks.first().map(|tick| tick.unix_ns);
-        let mut axis = TimeAxis {
+        let mut axis = Self {
             origin_unix_ns: first_tick.or(started).unwrap_or(0),
             offsets: BTreeMap::new(),
             periods: Vec::new(),

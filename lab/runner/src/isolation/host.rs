@@ -85,7 +85,7 @@ pub fn busy_time(root: &HostRoot) -> Option<BusyTime> {
 impl BusyTime {
     /// Mean number of busy CPUs between this sample and `later`, which was read after `elapsed`.
     /// The resolution is 0.01 s of CPU time. `None` if `elapsed` is 0 or `later` is smaller.
-    pub fn mean_busy_cpus(&self, later: &BusyTime, elapsed: Duration) -> Option<f64> {
+    pub fn mean_busy_cpus(&self, later: &Self, elapsed: Duration) -> Option<f64> {
         let used = later.busy.checked_sub(self.busy)?;
         (!elapsed.is_zero()).then(|| used.as_secs_f64() / elapsed.as_secs_f64())
     }

@@ -223,8 +223,8 @@ impl Job {
 impl fmt::Display for End {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            End::Code(code) => write!(f, "with exit code {code}"),
-            End::Signal(signal) => write!(f, "by signal {signal}"),
+            Self::Code(code) => write!(f, "with exit code {code}"),
+            Self::Signal(signal) => write!(f, "by signal {signal}"),
         }
     }
 }

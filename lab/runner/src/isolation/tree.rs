@@ -52,7 +52,7 @@ impl Folder {
     /// Fails on a symbolic link.
     pub fn open(path: &Path) -> Result<Self> {
         match openat(CWD, path, FOLDER_FLAGS, Mode::empty())
-            .and_then(|fd| Folder::new(fd, path.to_owned()))
+            .and_then(|fd| Self::new(fd, path.to_owned()))
         {
             Ok(folder) => Ok(folder),
             Err(Errno::LOOP | Errno::NOTDIR) if is_link(path) => {
@@ -71,7 +71,7 @@ impl Folder {
 
     fn new(fd: OwnedFd, path: PathBuf) -> Result<Self, Errno> {
         let stat = fstat(&fd)?;
-        Ok(Folder {
+        Ok(Self {
             fd,
             path,
             device: stat.st_dev,
@@ -104,9 +104,9 @@ impl Folder {
         }
     }
 
-    pub fn enter(&self, name: &CStr) -> Result<OpenResult<Folder>> {
+    pub fn enter(&self, name: &CStr) -> Result<OpenResult<Self>> {
         self.open_below(name, FOLDER_FLAGS, |fd| {
-            let folder = Folder::new(fd, self.join(name))?;
+            let folder = Self::new(fd, self.join(name))?;
             Ok(if folder.device == self.device {
                 OpenResult::Open(folder)
             } else {

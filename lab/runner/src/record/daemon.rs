@@ -31,7 +31,7 @@ pub struct Daemon {
 }
 
 impl Daemon {
-    pub fn start(program: &Path, task: &RecordingTask<'_>) -> Result<Daemon> {
+    pub fn start(program: &Path, task: &RecordingTask<'_>) -> Result<Self> {
         let log = Log::in_memory().context("no space for the daemon's log")?;
         let ready_file = ReadyFile::new(task.out)?;
         let mut command = exec_shim::shim_command(program, task.arguments(), None)?;
@@ -47,7 +47,7 @@ impl Daemon {
             .stdout(Stdio::null())
             .stderr(log.stdio()?);
         let child = command.spawn().at(program)?;
-        Ok(Daemon {
+        Ok(Self {
             child,
             log,
             out: task.out.to_owned(),

@@ -259,7 +259,7 @@ pub struct GatedCommand {
 }
 
 impl GatedCommand {
-    pub fn start(command: &[OsString]) -> Result<GatedCommand> {
+    pub fn start(command: &[OsString]) -> Result<Self> {
         let (program, arguments) = command.split_first().context("no command")?;
         let (read_end, gate) = pipe_with(PipeFlags::CLOEXEC).context("no pipe")?;
         let path = format!("/proc/{}/fd/{}", std::process::id(), read_end.as_raw_fd());
@@ -270,7 +270,7 @@ impl GatedCommand {
             .unwrap_or(program)
             .to_string_lossy()
             .into_owned();
-        Ok(GatedCommand {
+        Ok(Self {
             child,
             name,
             gate: Some(gate.into()),

@@ -198,7 +198,7 @@ impl ReadyFile {
             Err(error) if error.kind() != ErrorKind::NotFound => {
                 Err(error).with_context(|| format!("{} cannot be removed", path.display()))
             }
-            _ => Ok(ReadyFile(path)),
+            _ => Ok(Self(path)),
         }
     }
 

@@ -43,7 +43,7 @@ pub struct RandomHalves {
 }
 
 impl RandomHalves {
-    pub fn new(n: usize, block_length: usize, plan: &IntervalPlan) -> RandomHalves {
+    pub fn new(n: usize, block_length: usize, plan: &IntervalPlan) -> Self {
         // Fewer than `MIN_BLOCKS` blocks have too few different halves.
         let block_length = block_length.clamp(1, (n / MIN_BLOCKS).max(1));
         let blocks = (n / block_length).clamp(1, MAX_BLOCKS);
@@ -63,7 +63,7 @@ impl RandomHalves {
         let halves = (0..plan.resamples.max(1000))
             .map(|_| random_half())
             .collect();
-        RandomHalves {
+        Self {
             block_bounds,
             halves,
         }
@@ -170,7 +170,7 @@ impl HalfMeans {
         halves: &RandomHalves,
         threshold_in_sds: Option<f64>,
         plan: &IntervalPlan,
-    ) -> Option<HalfMeans> {
+    ) -> Option<Self> {
         let n = series.len();
         if n < 2 {
             return None;
@@ -225,7 +225,7 @@ impl HalfMeans {
             reliability,
         };
         let p = varies.then(|| p_of_zero_mean(&means));
-        Some(HalfMeans {
+        Some(Self {
             estimate,
             p,
             means,

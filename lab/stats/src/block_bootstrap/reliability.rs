@@ -18,25 +18,20 @@ pub enum Reliability {
 
 impl Reliability {
     pub fn is_reliable(&self) -> bool {
-        *self == Reliability::Reliable
+        *self == Self::Reliable
     }
 
     /// Reliability of the claim that the ratio of two runs differs from 1 by more than `margin`.
     /// `before` and `after` are the reliabilities of both runs.
-    pub fn of_ratio(
-        before: Reliability,
-        after: Reliability,
-        [value, low, high]: [f64; 3],
-        margin: f64,
-    ) -> Reliability {
+    pub fn of_ratio(before: Self, after: Self, [value, low, high]: [f64; 3], margin: f64) -> Self {
         // Intervals of short runs are too narrow. A change counts if an interval twice as wide (in
         // logarithms) excludes the margin.
         let is_clear = low * low / value > 1.0 + margin || high * high / value < 1.0 - margin;
-        let is_short = |run: &Reliability| matches!(run, Reliability::TooShort { .. });
+        let is_short = |run: &Self| matches!(run, Self::TooShort { .. });
         let mut unreliable = [before, after]
             .into_iter()
             .filter(|run| !(run.is_reliable() || is_clear && is_short(run)));
-        unreliable.next().unwrap_or(Reliability::Reliable)
+        unreliable.next().unwrap_or(Self::Reliable)
     }
 }
 

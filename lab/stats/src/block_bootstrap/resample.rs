@@ -51,12 +51,7 @@ impl DeviationInterval {
     /// `influence` sums to 0: it is `x - m` for the mean `m`, `y - R x` for a ratio `R` of sums.
     /// The deviation is the mean influence of a resample divided by `mean_denominator`. If no
     /// influence is above `noise`, all come from rounding and count as 0.
-    pub fn of(
-        influence: &[f64],
-        mean_denominator: f64,
-        noise: f64,
-        plan: &IntervalPlan,
-    ) -> DeviationInterval {
+    pub fn of(influence: &[f64], mean_denominator: f64, noise: f64, plan: &IntervalPlan) -> Self {
         // Squares of scaled influences neither overflow nor vanish.
         let unit = largest_magnitude(influence);
         let varies = unit > noise && unit.is_finite();
@@ -66,7 +61,7 @@ impl DeviationInterval {
             .collect();
         let dependence = measure_dependence(&scaled);
         let block_length = choose_block_length(&dependence, influence.len());
-        let mut deviation_interval = DeviationInterval {
+        let mut deviation_interval = Self {
             low: 0.0,
             high: 0.0,
             precision: Precision {
@@ -133,7 +128,7 @@ impl DeviationInterval {
 
     /// Recomputes `few_blocks_contribute` from the distances of blocks to a margin, which lies
     /// `distance` below the value. Blocks that are all far from the margin contribute alike.
-    pub fn with_reliability_at_margin(mut self, distance: f64) -> DeviationInterval {
+    pub fn with_reliability_at_margin(mut self, distance: f64) -> Self {
         let precision = &mut self.precision;
         let distance = distance * self.mean_denominator / self.unit;
         let shift = distance * precision.block_length as f64;
@@ -209,11 +204,7 @@ pub struct JointDeviations {
 
 impl JointDeviations {
     /// Each series must sum to 0.
-    pub fn of(
-        series: [&[f64]; 2],
-        min_block_length: usize,
-        plan: &IntervalPlan,
-    ) -> JointDeviations {
+    pub fn of(series: [&[f64]; 2], min_block_length: usize, plan: &IntervalPlan) -> Self {
         // Common parts cancel in the difference, so block length and precision come from it.
         let difference: Vec<f64> = series[1]
             .iter()
@@ -254,7 +245,7 @@ impl JointDeviations {
         } else {
             Method::None
         };
-        JointDeviations {
+        Self {
             deviations,
             precision: Precision {
                 dependence,

@@ -54,7 +54,7 @@ struct LikelyThreshold {
 impl Grid {
     pub fn new(first_value: f64) -> Self {
         let weight = 1.0 / (ROWS * CELLS_PER_ROW) as f64;
-        Grid {
+        Self {
             lowest_threshold: first_value - ROWS_BELOW as f64 * STEP,
             weights: vec![[weight; CELLS_PER_ROW]; ROWS],
             row_weights: vec![weight * CELLS_PER_ROW as f64; ROWS],

@@ -42,71 +42,71 @@ pub enum Drift {
 
 impl Latency {
     /// Latencies that do not drift, or that drift alike.
-    pub const STEADY: [Latency; 8] = [
-        Latency::Normal,
-        Latency::Stalls,
-        Latency::LongStalls,
-        Latency::Pareto(1.5),
-        Latency::Pareto(3.0),
-        Latency::Autocorrelated(0.5),
-        Latency::Autocorrelated(0.9),
-        Latency::SharedDrift,
+    pub const STEADY: [Self; 8] = [
+        Self::Normal,
+        Self::Stalls,
+        Self::LongStalls,
+        Self::Pareto(1.5),
+        Self::Pareto(3.0),
+        Self::Autocorrelated(0.5),
+        Self::Autocorrelated(0.9),
+        Self::SharedDrift,
     ];
-    pub const DRIFTING: [Latency; 8] = [
-        Latency::OwnDrift(Drift::Walk(0.05)),
-        Latency::OwnDrift(Drift::Walk(0.02)),
-        Latency::Autocorrelated(0.99),
-        Latency::OwnDrift(Drift::Wave(1.0)),
-        Latency::OwnDrift(Drift::Wave(0.3)),
-        Latency::OwnDrift(Drift::Step(1.0)),
-        Latency::OwnDrift(Drift::Trend(1.0)),
-        Latency::OwnDrift(Drift::WarmUp(1.0)),
+    pub const DRIFTING: [Self; 8] = [
+        Self::OwnDrift(Drift::Walk(0.05)),
+        Self::OwnDrift(Drift::Walk(0.02)),
+        Self::Autocorrelated(0.99),
+        Self::OwnDrift(Drift::Wave(1.0)),
+        Self::OwnDrift(Drift::Wave(0.3)),
+        Self::OwnDrift(Drift::Step(1.0)),
+        Self::OwnDrift(Drift::Trend(1.0)),
+        Self::OwnDrift(Drift::WarmUp(1.0)),
     ];
     /// Drifts about as large as the error of a mean.
-    pub const BARELY_DRIFTING: [Latency; 2] = [
-        Latency::OwnDrift(Drift::Step(0.3)),
-        Latency::OwnDrift(Drift::Trend(0.3)),
+    pub const BARELY_DRIFTING: [Self; 2] = [
+        Self::OwnDrift(Drift::Step(0.3)),
+        Self::OwnDrift(Drift::Trend(0.3)),
     ];
 
     pub fn name(self) -> String {
         match self {
-            Latency::Normal => "normal".to_owned(),
-            Latency::Stalls => "stalls of 0.5 %".to_owned(),
-            Latency::LongStalls => "stalls of four rounds".to_owned(),
-            Latency::Pareto(exponent) => format!("Pareto, exponent {exponent}"),
-            Latency::Autocorrelated(rho) => format!("AR(1), rho {rho}"),
-            Latency::SharedDrift => "stalls, load doubles".to_owned(),
-            Latency::OwnDrift(Drift::Walk(step)) => format!("stalls, own walk {step}"),
-            Latency::OwnDrift(Drift::Wave(size)) => format!("stalls, own wave {size}"),
-            Latency::OwnDrift(Drift::Step(size)) => format!("stalls, own step {size}"),
-            Latency::OwnDrift(Drift::Trend(size)) => format!("stalls, own trend {size}"),
-            Latency::OwnDrift(Drift::WarmUp(size)) => format!("stalls, own warm-up {size}"),
+            Self::Normal => "normal".to_owned(),
+            Self::Stalls => "stalls of 0.5 %".to_owned(),
+            Self::LongStalls => "stalls of four rounds".to_owned(),
+            Self::Pareto(exponent) => format!("Pareto, exponent {exponent}"),
+            Self::Autocorrelated(rho) => format!("AR(1), rho {rho}"),
+            Self::SharedDrift => "stalls, load doubles".to_owned(),
+            Self::OwnDrift(Drift::Walk(step)) => format!("stalls, own walk {step}"),
+            Self::OwnDrift(Drift::Wave(size)) => format!("stalls, own wave {size}"),
+            Self::OwnDrift(Drift::Step(size)) => format!("stalls, own step {size}"),
+            Self::OwnDrift(Drift::Trend(size)) => format!("stalls, own trend {size}"),
+            Self::OwnDrift(Drift::WarmUp(size)) => format!("stalls, own warm-up {size}"),
         }
     }
 
     pub fn series(self, rounds: usize, random: &mut Random) -> Vec<f64> {
-        if let Latency::OwnDrift(drift) = self {
+        if let Self::OwnDrift(drift) = self {
             let levels = drift.levels(rounds, random);
-            let latencies = Latency::Stalls.series(rounds, random).into_iter();
+            let latencies = Self::Stalls.series(rounds, random).into_iter();
             return latencies.zip(levels).map(|(a, b)| a + b).collect();
         }
         let mut level = random.normal();
         let mut stalled = false;
         let one = |round: usize| match self {
-            Latency::Normal => 10.0 + random.normal(),
-            Latency::Stalls | Latency::OwnDrift(_) => {
+            Self::Normal => 10.0 + random.normal(),
+            Self::Stalls | Self::OwnDrift(_) => {
                 10.0 + random.normal() + stall(random.uniform() < 0.005)
             }
-            Latency::LongStalls => {
+            Self::LongStalls => {
                 stalled = random.uniform() < if stalled { 0.75 } else { 0.00126 };
                 10.0 + random.normal() + stall(stalled)
             }
-            Latency::Pareto(exponent) => 5.0 * (1.0 - random.uniform()).powf(-1.0 / exponent),
-            Latency::Autocorrelated(rho) => {
+            Self::Pareto(exponent) => 5.0 * (1.0 - random.uniform()).powf(-1.0 / exponent),
+            Self::Autocorrelated(rho) => {
                 level = rho * level + (1.0 - rho * rho).sqrt() * random.normal();
                 10.0 + level
             }
-            Latency::SharedDrift => {
+            Self::SharedDrift => {
                 let load = 1.0 + round as f64 / rounds as f64;
                 load * (10.0 + random.normal() + stall(random.uniform() < 0.005))
             }
@@ -133,17 +133,17 @@ impl Drift {
         let one = |round: usize| {
             let passed = round as f64 / rounds as f64;
             match self {
-                Drift::Walk(step) => {
+                Self::Walk(step) => {
                     walked += step * random.normal();
                     walked
                 }
-                Drift::Wave(amplitude) => {
+                Self::Wave(amplitude) => {
                     amplitude * (std::f64::consts::TAU * (start + 0.5 * passed)).sin()
                 }
-                Drift::Step(step) if passed >= start => step.copysign(size),
-                Drift::Step(_) => 0.0,
-                Drift::Trend(end) => end * size * passed,
-                Drift::WarmUp(most) => most * start * (-5.0 * passed).exp(),
+                Self::Step(step) if passed >= start => step.copysign(size),
+                Self::Step(_) => 0.0,
+                Self::Trend(end) => end * size * passed,
+                Self::WarmUp(most) => most * start * (-5.0 * passed).exp(),
             }
         };
         (0..rounds).map(one).collect()

@@ -7,8 +7,8 @@ pub struct Random {
 }
 
 impl Random {
-    pub fn new(seed: u64) -> Random {
-        Random {
+    pub fn new(seed: u64) -> Self {
+        Self {
             bits: fastrand::Rng::with_seed(seed),
             spare: None,
         }

@@ -87,7 +87,7 @@ impl Thing {
 }
 
 impl Searches {
-    pub fn add(&mut self, one: &Searches) {
+    pub fn add(&mut self, one: &Self) {
         self.all += one.all;
         self.found += one.found;
         self.covers += one.covers;

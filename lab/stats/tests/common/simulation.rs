@@ -54,9 +54,9 @@ pub const RUN: usize = 43_200;
 impl Process {
     pub fn name(&self) -> String {
         match self {
-            Process::Autoregression(rho) => format!("AR(1), rho {rho}"),
-            Process::LogNormal(rho) => format!("log-normal AR(1), rho {rho}"),
-            Process::Counts(mean, shape, stays) => {
+            Self::Autoregression(rho) => format!("AR(1), rho {rho}"),
+            Self::LogNormal(rho) => format!("log-normal AR(1), rho {rho}"),
+            Self::Counts(mean, shape, stays) => {
                 format!("counts, mean {mean}, shape {shape}, stays {stays}")
             }
         }
@@ -65,16 +65,16 @@ impl Process {
     fn series(&self, n: usize, random: &mut Random) -> Vec<Option<f64>> {
         let mut series = Vec::with_capacity(n);
         match *self {
-            Process::Autoregression(rho) | Process::LogNormal(rho) => {
+            Self::Autoregression(rho) | Self::LogNormal(rho) => {
                 let spread = (1.0 - rho * rho).sqrt();
-                let exponential = matches!(self, Process::LogNormal(_));
+                let exponential = matches!(self, Self::LogNormal(_));
                 let mut x = random.normal();
                 for _ in 0..n {
                     series.push(Some(if exponential { x.exp() } else { x / spread }));
                     x = rho * x + spread * random.normal();
                 }
             }
-            Process::Counts(mean, shape, stays) => {
+            Self::Counts(mean, shape, stays) => {
                 let mut rate = mean / shape * random.gamma(shape);
                 for _ in 0..n {
                     series.push(Some(random.poisson(rate)));
@@ -90,12 +90,12 @@ impl Process {
     fn truth(&self, what: What) -> f64 {
         match (self, what) {
             (_, What::RatioOfSums) => 0.5,
-            (Process::Autoregression(_), What::Mean | What::MeanWithGaps) => 0.0,
-            (Process::Autoregression(rho), What::Quantile(p)) => z(p) / (1.0 - rho * rho).sqrt(),
-            (Process::LogNormal(_), What::Mean | What::MeanWithGaps) => 0.5_f64.exp(),
-            (Process::LogNormal(_), What::Quantile(p)) => z(p).exp(),
-            (Process::Counts(mean, ..), What::Mean | What::MeanWithGaps) => *mean,
-            (Process::Counts(mean, shape, _), What::Quantile(p)) => {
+            (Self::Autoregression(_), What::Mean | What::MeanWithGaps) => 0.0,
+            (Self::Autoregression(rho), What::Quantile(p)) => z(p) / (1.0 - rho * rho).sqrt(),
+            (Self::LogNormal(_), What::Mean | What::MeanWithGaps) => 0.5_f64.exp(),
+            (Self::LogNormal(_), What::Quantile(p)) => z(p).exp(),
+            (Self::Counts(mean, ..), What::Mean | What::MeanWithGaps) => *mean,
+            (Self::Counts(mean, shape, _), What::Quantile(p)) => {
                 negative_binomial(*mean, *shape, p)
             }
         }
@@ -105,10 +105,10 @@ impl Process {
 impl What {
     pub fn name(&self) -> String {
         match self {
-            What::Mean => "mean".to_owned(),
-            What::Quantile(p) => format!("p{:.0}", p * 100.0),
-            What::MeanWithGaps => "mean, gaps".to_owned(),
-            What::RatioOfSums => "ratio".to_owned(),
+            Self::Mean => "mean".to_owned(),
+            Self::Quantile(p) => format!("p{:.0}", p * 100.0),
+            Self::MeanWithGaps => "mean, gaps".to_owned(),
+            Self::RatioOfSums => "ratio".to_owned(),
         }
     }
 }
@@ -175,9 +175,9 @@ fn gaps(mut series: Vec<Option<f64>>, random: &mut Random) -> Vec<Option<f64>> {
 
 impl Case {
     /// All that the README lists.
-    pub fn all() -> Vec<Case> {
+    pub fn all() -> Vec<Self> {
         let mut cases = Vec::new();
-        let case = |process, n, what| Case { process, n, what };
+        let case = |process, n, what| Self { process, n, what };
         for n in [RUN, 10_800, 3600, 1000, 200] {
             for rho in [0.0, 0.5, 0.9] {
                 cases.push(case(Process::Autoregression(rho), n, What::Mean));

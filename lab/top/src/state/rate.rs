@@ -55,7 +55,7 @@ pub struct TimePerSlot {
 impl TimePerSlot {
     pub fn add(&mut self, response: &Response<'_>, times: Option<&TimeHistogram>) {
         let Some(times) = times else {
-            *self = TimePerSlot::default();
+            *self = Self::default();
             return;
         };
         let rate = |meter: &mut Meter, total| response.rate(meter, Source::Datapoints, Some(total));
@@ -102,17 +102,17 @@ pub enum PoolOrder {
 impl PoolOrder {
     pub fn next(self) -> Self {
         match self {
-            PoolOrder::Faults => PoolOrder::Cpu,
-            PoolOrder::Cpu => PoolOrder::Name,
-            PoolOrder::Name => PoolOrder::Faults,
+            Self::Faults => Self::Cpu,
+            Self::Cpu => Self::Name,
+            Self::Name => Self::Faults,
         }
     }
 
     pub fn name(self) -> &'static str {
         match self {
-            PoolOrder::Faults => "faults",
-            PoolOrder::Cpu => "CPU",
-            PoolOrder::Name => "name",
+            Self::Faults => "faults",
+            Self::Cpu => "CPU",
+            Self::Name => "name",
         }
     }
 }

@@ -34,14 +34,14 @@ impl Theme {
             .to_lowercase();
         let is_plain =
             set("TERM").is_none_or(|terminal| terminal == "dumb" || terminal.starts_with("vt"));
-        Theme {
+        Self {
             has_colors: set("NO_COLOR").is_none() && !is_plain,
             is_unicode: locale.contains("utf-8") || locale.contains("utf8"),
         }
     }
 
     pub fn without_colors(self) -> Self {
-        Theme {
+        Self {
             has_colors: false,
             ..self
         }

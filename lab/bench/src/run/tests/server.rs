@@ -45,7 +45,7 @@ pub fn http(status: &str, headers: &str, body: &str) -> String {
 
 impl Server {
     /// `reply` gets the index of the request, counted over all connections, and its JSON-RPC id.
-    pub fn start(reply: impl Fn(usize, u64) -> Reply + Send + Sync + 'static) -> Server {
+    pub fn start(reply: impl Fn(usize, u64) -> Reply + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let took: Arc<Mutex<Vec<Duration>>> = Arc::default();
@@ -62,7 +62,7 @@ impl Server {
                 });
             }
         });
-        Server {
+        Self {
             address,
             took,
             connections,

@@ -56,11 +56,11 @@ struct ReplayThreads {
 
 impl RunObserver {
     pub fn new(root: HostRoot, pid: u32, recording: PathBuf) -> Self {
-        RunObserver {
+        Self {
             root,
             pid,
             recording,
-            ..RunObserver::default()
+            ..Self::default()
         }
     }
 

@@ -89,7 +89,7 @@ impl RecorderDaemon {
             max_duration: None,
             grace: POLL_INTERVAL * POLLS_TO_END,
         })?;
-        let mut daemon = RecorderDaemon {
+        let mut daemon = Self {
             launched,
             ready_file,
             log: Log::on_disk(&output).at(&output)?,

@@ -16,7 +16,7 @@ struct LimitLog {
 impl LimitLog {
     fn new() -> Self {
         let machine = SearchMachine::new(rules(), 32, false).expect("rules");
-        LimitLog {
+        Self {
             machine,
             plant: Plant::new(200 * MIB, 12),
             all: Vec::new(),

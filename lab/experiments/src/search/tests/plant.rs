@@ -40,7 +40,7 @@ pub struct Plant {
 
 impl Plant {
     pub fn new(knee: u64, seed: u64) -> Self {
-        Plant {
+        Self {
             knee,
             now: Duration::ZERO,
             unreclaimable: 300 * MIB,

@@ -51,7 +51,7 @@ impl Scene {
         fs::set_permissions(&program, executable).unwrap();
         fs::write(root.path().join("plan.toml"), plan(name, replicates, rest)).unwrap();
         let folder = root.path().join("state");
-        let scene = Scene { root, folder };
+        let scene = Self { root, folder };
         let made = scene.faultline(&["init", scene.path("ledger").to_str().unwrap()]);
         assert!(made.status.success(), "{}", said(&made));
         Some(scene)

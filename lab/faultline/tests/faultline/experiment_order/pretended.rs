@@ -170,7 +170,7 @@ impl Pretended {
             state: Rc::clone(&state),
             can: Abilities::default(),
         };
-        Pretended { state, launcher }
+        Self { state, launcher }
     }
 
     pub fn log(&self, words: &str) {

@@ -26,7 +26,7 @@ pub struct Script {
 
 impl Script {
     pub fn parse(text: &str) -> Self {
-        let mut script = Script::default();
+        let mut script = Self::default();
         for line in text.lines().filter(|line| !line.trim().is_empty()) {
             let (whose, what) = line.split_once(": ").unwrap_or(("", line));
             let (what, at) = what

@@ -78,7 +78,7 @@ pub struct Plain {
 
 impl Default for Plain {
     fn default() -> Self {
-        Plain {
+        Self {
             began: 1_800_000_000,
             ticks: (1..=10).collect(),
             phases: Vec::new(),

@@ -75,7 +75,7 @@ impl Scene {
         }
         let folder = tempfile::tempdir().expect("a folder");
         let ports = PortBlock::claim(22_000).expect("free ports");
-        let scene = Scene { folder, ports };
+        let scene = Self { folder, ports };
         // Whoever builds meanwhile replaces the programs.
         for (from, to) in [
             (FAULTLINE.into(), "faultline"),

@@ -8,7 +8,7 @@ impl SmallDisk {
     pub fn mount(size: &str) -> Option<Self> {
         let folder = tempfile::tempdir().unwrap();
         if mount(folder.path(), &format!("size={size}")) {
-            return Some(SmallDisk(folder));
+            return Some(Self(folder));
         }
         eprintln!("SKIPPED: no file system can be mounted here");
         None

@@ -46,7 +46,7 @@ impl Terminal {
             .stderr(end())
             .spawn()
             .unwrap();
-        Terminal {
+        Self {
             child,
             ours: ours.into(),
             theirs,

@@ -52,9 +52,9 @@ pub struct Direct {
 impl Direct {
     /// Changes nothing before the first [`launch`](Launcher::launch). Fails if no cgroup version
     /// limits memory, or if the parent of new cgroups is not writable or has other processes.
-    pub fn new(paths: &DirectPaths) -> Result<Direct> {
+    pub fn new(paths: &DirectPaths) -> Result<Self> {
         let parents = Cgroups::find_parents(paths)?;
-        Ok(Direct {
+        Ok(Self {
             paths: paths.clone(),
             abilities: parents.abilities(&paths.host),
             parents,

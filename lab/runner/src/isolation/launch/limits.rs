@@ -40,7 +40,7 @@ impl IoLimit {
     /// The amounts are in the order of the fields.
     pub(crate) fn new(device: PathBuf, amounts: [Option<u64>; 4]) -> Self {
         let [read_bytes, write_bytes, read_operations, write_operations] = amounts;
-        IoLimit {
+        Self {
             device,
             read_bytes,
             write_bytes,
@@ -61,7 +61,7 @@ impl IoLimit {
 
 impl Limits {
     /// A text for each limit that differs from `actual`, which was read back from the kernel.
-    pub fn differences(&self, actual: &Limits) -> Vec<String> {
+    pub fn differences(&self, actual: &Self) -> Vec<String> {
         let amounts = [
             ("memory_max", self.memory_max, actual.memory_max),
             ("memory_high", self.memory_high, actual.memory_high),
@@ -160,7 +160,7 @@ impl CpuSet {
         }
         cpus.sort_unstable();
         cpus.dedup();
-        Ok(CpuSet(cpus))
+        Ok(Self(cpus))
     }
 
     pub fn numbers(&self) -> &[u32] {
@@ -169,7 +169,7 @@ impl CpuSet {
 }
 
 impl From<CpuSet> for String {
-    fn from(cpus: CpuSet) -> String {
+    fn from(cpus: CpuSet) -> Self {
         cpus.to_string()
     }
 }

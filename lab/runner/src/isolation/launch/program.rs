@@ -69,18 +69,18 @@ pub struct User {
 
 impl User {
     /// Reads only `etc/passwd`: users of a directory service are not found.
-    pub fn of(job: &Job, etc: &Path) -> Result<Option<User>> {
+    pub fn of(job: &Job, etc: &Path) -> Result<Option<Self>> {
         let name = job.user.as_deref();
-        name.map(|name| User::find(etc, name)).transpose()
+        name.map(|name| Self::find(etc, name)).transpose()
     }
 
-    fn find(etc: &Path, name: &str) -> Result<User> {
+    fn find(etc: &Path, name: &str) -> Result<Self> {
         let path = etc.join("passwd");
         let bytes = std::fs::read(&path).map_err(path_error(&path))?;
         let user = String::from_utf8_lossy(&bytes).lines().find_map(|line| {
             let mut fields = line.split(':');
             let numbers = (fields.next() == Some(name)).then(|| (fields.nth(1), fields.next()))?;
-            Some(User {
+            Some(Self {
                 uid: numbers.0?.parse().ok()?,
                 gid: numbers.1?.parse().ok()?,
             })
@@ -132,12 +132,12 @@ pub struct ExecGate(PathBuf);
 
 impl ExecGate {
     /// Only `user` may read the FIFO; `None`: this program's user. Fails if the file exists.
-    pub fn create(job: &Job, user: Option<User>) -> Result<Option<ExecGate>> {
+    pub fn create(job: &Job, user: Option<User>) -> Result<Option<Self>> {
         let Some(path) = job.exec_gate.as_deref() else {
             return Ok(None);
         };
         mkfifoat(CWD, path, Mode::RUSR | Mode::WUSR).map_err(path_error(path))?;
-        let gate = ExecGate(path.to_owned());
+        let gate = Self(path.to_owned());
         if let Some(User { uid, gid }) = user {
             std::os::unix::fs::chown(path, Some(uid), Some(gid)).map_err(path_error(path))?;
         }

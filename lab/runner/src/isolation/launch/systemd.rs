@@ -41,7 +41,7 @@ const EXIT_TYPE_VERSION: u32 = 250;
 impl Systemd {
     /// Changes nothing before the first [`launch`](Launcher::launch). Fails if the memory
     /// controller is not in cgroup version 2.
-    pub fn connect(host: &HostRoot) -> Result<Systemd> {
+    pub fn connect(host: &HostRoot) -> Result<Self> {
         let bus = Bus::connect()?;
         let has_exit_type = bus
             .version()?
@@ -61,7 +61,7 @@ impl Systemd {
             pressure: host.procfs.join("pressure/memory").exists(),
             open_files: program::system_max_open_files(host),
         };
-        Ok(Systemd {
+        Ok(Self {
             bus,
             cgroup_root: host.cgroup.clone(),
             abilities,

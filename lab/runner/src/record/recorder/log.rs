@@ -26,7 +26,7 @@ impl Log {
     pub fn in_memory() -> io::Result<Self> {
         let file = memfd_create(super::DAEMON_NAME, MemfdFlags::CLOEXEC)?;
         fcntl_setfl(&file, fcntl_getfl(&file)? | OFlags::APPEND)?;
-        Ok(Log {
+        Ok(Self {
             file: file.into(),
             read_position: 0,
             freed_bytes: 0,
@@ -35,7 +35,7 @@ impl Log {
     }
 
     pub fn on_disk(path: &Path) -> io::Result<Self> {
-        Ok(Log {
+        Ok(Self {
             file: File::open(path)?,
             read_position: 0,
             freed_bytes: 0,

@@ -40,7 +40,7 @@ impl Child {
         user_switch_command: Vec<OsString>,
         cgroup: RunCgroup,
         exec_gate: Option<ExecGate>,
-    ) -> Result<Child> {
+    ) -> Result<Self> {
         let output = job.open_output()?;
         #[expect(clippy::disallowed_methods, reason = "what a launcher is for")]
         let mut command = Command::new(SHELL);
@@ -78,7 +78,7 @@ impl Child {
         let child = command
             .spawn()
             .map_err(|error| not_started(job, file, &error))?;
-        let mut started = Child {
+        let mut started = Self {
             child,
             program_name: file.display().to_string(),
             output_path: job.output.clone(),

@@ -42,8 +42,8 @@ pub struct Unified {
 }
 
 impl Unified {
-    pub fn below(&self, name: &str) -> Unified {
-        Unified {
+    pub fn below(&self, name: &str) -> Self {
+        Self {
             folder: self.folder.join(name),
             top: self.top.clone(),
         }
@@ -52,7 +52,7 @@ impl Unified {
 
 impl Cgroups {
     /// Uses version 1 if it has the memory controller, because only one version can have it.
-    pub fn find_parents(paths: &DirectPaths) -> Result<Cgroups> {
+    pub fn find_parents(paths: &DirectPaths) -> Result<Self> {
         let host = &paths.host;
         let mounts = host.read_proc("self/mountinfo", mountinfo::parse)?;
         let v1 = |controller: &str| {
@@ -71,7 +71,7 @@ impl Cgroups {
             let has_pressure = |own: &Unified| {
                 host.procfs.join("pressure/memory").exists() && check_writable(&own.folder).is_ok()
             };
-            return Ok(Cgroups::V1 {
+            return Ok(Self::V1 {
                 folders,
                 pressure_cgroup: own_cgroup(host).ok().filter(has_pressure),
             });
@@ -91,24 +91,24 @@ impl Cgroups {
         }
         check_writable(&folder)?;
         check_controllers(&folder)?;
-        Ok(Cgroups::V2(Unified { folder, ..own }))
+        Ok(Self::V2(Unified { folder, ..own }))
     }
 
     /// The folders with controllers of version 1, and the cgroup of version 2.
     pub fn folders(&self) -> (Vec<PathBuf>, Option<&Unified>) {
         match self {
-            Cgroups::V1 {
+            Self::V1 {
                 folders,
                 pressure_cgroup,
             } => (folders.all(), pressure_cgroup.as_ref()),
-            Cgroups::V2(unified) => (Vec::new(), Some(unified)),
+            Self::V2(unified) => (Vec::new(), Some(unified)),
         }
     }
 
     pub fn abilities(&self, host: &HostRoot) -> Abilities {
         let open_files = max_open_files(host);
         match self {
-            Cgroups::V1 {
+            Self::V1 {
                 folders,
                 pressure_cgroup,
             } => Abilities {
@@ -122,7 +122,7 @@ impl Cgroups {
                 pressure: pressure_cgroup.is_some(),
                 open_files,
             },
-            Cgroups::V2(Unified { folder, .. }) => {
+            Self::V2(Unified { folder, .. }) => {
                 let has = |name: &str| has_word(folder, "cgroup.controllers", name);
                 // The root cgroup has no limit files.
                 let is_root = !folder.join("memory.max").exists();

@@ -35,7 +35,7 @@ impl RunCgroup {
         name: &CgroupName,
         limits: &Limits,
         disk_numbers: Vec<String>,
-    ) -> Result<RunCgroup> {
+    ) -> Result<Self> {
         let name = name.to_string();
         let cgroups = match parents {
             Cgroups::V1 { folders, .. } => Cgroups::V1 {
@@ -47,7 +47,7 @@ impl RunCgroup {
                 Cgroups::V2(parent.below(&name))
             }
         };
-        let mut cgroup = RunCgroup {
+        let mut cgroup = Self {
             name,
             cgroups,
             io_limits: disk_numbers

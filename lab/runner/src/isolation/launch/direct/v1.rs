@@ -24,10 +24,10 @@ pub struct Folders {
 
 impl Folders {
     /// Folders of the cgroup `name`: of memory, and of each controller that `limits` needs.
-    pub fn below(&self, name: &str, limits: &Limits) -> Folders {
+    pub fn below(&self, name: &str, limits: &Limits) -> Self {
         let cpuset = self.cpuset.as_ref().filter(|_| limits.cpus.is_some());
         let blkio = self.blkio.as_ref().filter(|_| !limits.io.is_empty());
-        Folders {
+        Self {
             memory: self.memory.join(name),
             cpuset: cpuset.map(|root| root.join(name)),
             blkio: blkio.map(|root| root.join(name)),

@@ -43,10 +43,10 @@ impl Service {
         cgroup_root: &Path,
         job: &Job,
         properties: &Properties,
-    ) -> Result<Service> {
+    ) -> Result<Self> {
         let slice = format!("{}.slice", job.name);
         bus.start(&slice, properties)?;
-        let mut service = Service {
+        let mut service = Self {
             bus,
             slice,
             name: format!("{}.service", job.name),
