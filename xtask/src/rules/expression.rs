@@ -67,7 +67,7 @@ impl KnownMetrics {
             .iter()
             .map(|(name, labels)| ((*name).to_owned(), Some(labels.iter().copied().collect())));
         names.extend(prometheus_metrics);
-        KnownMetrics(names)
+        Self(names)
     }
 
     pub fn add_with_unknown_labels(&mut self, names: impl Iterator<Item = String>) {
