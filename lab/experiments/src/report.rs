@@ -46,7 +46,7 @@ const SLOTS: &str = "slots";
 
 const MAX_NAMED: usize = 8;
 const INVALID_REMEDY: &str = "Fix the cause, and run these again in a new experiment.";
-const UNPROVEN_REMEDY: &str = "If datapoints of the program cache are missing, check that the pushes arrive. \
+const UNPROVEN_REMEDY: &str = "If datapoints of the program cache are missing, see `recorder.log` of the run. \
      If files were in memory at the beginning, end what else uses them, or set `begin.page_cache = \"drop-all\"`. \
      If the recorder stalled, give the experiment's folder a separate disk, and leave CPU time free. \
      If the run lasted too long, neither stop the runner nor suspend the host.";
