@@ -213,7 +213,7 @@ fn run_status(
         .as_ref()
         .zip(run_attempt)
         .map(|(search, run_attempt)| {
-            let cut_off_searches = journal_state.searches_cut_off(scheduled.run);
+            let cut_off_searches = journal_state.searches_unanswered(scheduled.run);
             SearchStatus::of(
                 search,
                 &run_attempt.search_log,

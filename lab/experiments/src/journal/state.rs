@@ -165,7 +165,7 @@ impl JournalState {
     }
 
     /// Number of earlier attempts whose search began and has no answer.
-    pub fn searches_cut_off(&self, run: u32) -> usize {
+    pub fn searches_unanswered(&self, run: u32) -> usize {
         let earlier_attempts = self.attempts_of_run(run).rev().skip(1);
         earlier_attempts
             .filter_map(|attempt| Some(&attempt.runs.get(&run)?.search_log))

@@ -41,7 +41,7 @@ pub struct SearchReport<'e> {
     /// The run has a result that is not repeated.
     counts: bool,
     /// Number of searches in earlier attempts that were cut off.
-    cut_off: usize,
+    earlier_unanswered: usize,
     cluster: Option<Cluster>,
     /// The first and the last slot that the run processed.
     slots: Option<(u64, u64)>,
@@ -66,7 +66,7 @@ pub fn searches<'e>(experiment: &'e Experiment, runs: &[Run]) -> Vec<SearchRepor
             rules,
             search_log,
             counts: journal_state.is_done(turn),
-            cut_off: journal_state.searches_cut_off(scheduled.run),
+            earlier_unanswered: journal_state.searches_unanswered(scheduled.run),
             cluster: plan.workload.cluster,
             slots: run.and_then(slots),
             release: run.and_then(|run| run.facts.versions.last().cloned()),
@@ -135,7 +135,7 @@ impl<'e> SearchReport<'e> {
     }
 
     /// From the start of the first dwell to the last line of the log.
-    fn hours(&self) -> Option<f64> {
+    fn hours_from_first_dwell(&self) -> Option<f64> {
         let (first, ended) = self.timed_dwells().next()?;
         let (_, last) = self.search_log.events.last()?;
         Some((last.saturating_sub(ended) as f64 / 1e9 + first.evidence.seconds) / 3600.0)

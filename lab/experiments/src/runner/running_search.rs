@@ -155,7 +155,7 @@ impl Runner<'_> {
             observer,
         )?);
         let number = run.scheduled.run;
-        if self.journal_state.searches_cut_off(number) > 0 {
+        if self.journal_state.searches_unanswered(number) > 0 {
             let why = "the search before was cut off, and this one began anew".to_owned();
             self.system.print(&format!("run {number}: {why}"));
             run.notes.push(why);

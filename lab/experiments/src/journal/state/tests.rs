@@ -188,7 +188,7 @@ fn an_interrupted_searchs_journal_lines_stay_separate_from_its_restart() {
     assert_eq!(second, lines_of_a_search());
     assert!(searched(1).events.is_sorted_by_key(|(_, at)| *at));
     assert_eq!(searched(1).answer, Some(answer()));
-    assert_eq!(journal_state.searches_cut_off(1), 1);
+    assert_eq!(journal_state.searches_unanswered(1), 1);
     assert!(journal_state.next_attempt().is_none());
 }
 
@@ -203,7 +203,7 @@ fn a_running_search_or_a_plain_run_is_not_reported_interrupted() {
                 .position(|line| matches!(line.entry, Entry::TurnBegun { attempt: 2, .. }))
                 .unwrap();
         assert_eq!(
-            journal_state.searches_cut_off(1),
+            journal_state.searches_unanswered(1),
             usize::from(again),
             "{line:?}"
         );
@@ -212,7 +212,7 @@ fn a_running_search_or_a_plain_run_is_not_reported_interrupted() {
         .into_iter()
         .filter(|line| !matches!(line.entry, Entry::Search { .. }))
         .collect();
-    assert_eq!(JournalState::of(&without).searches_cut_off(1), 0);
+    assert_eq!(JournalState::of(&without).searches_unanswered(1), 0);
 }
 
 #[test]

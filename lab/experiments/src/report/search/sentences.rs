@@ -1,3 +1,6 @@
+//! Sentences on the result of a memory search. In a dwell, the search holds the limit at a headroom
+//! above the memory that cannot be reclaimed, and examines whether the validator keeps up.
+
 use super::{SLOTS_PER_EPOCH, SearchReport};
 use crate::{
     plan::Cluster,
@@ -87,9 +90,11 @@ impl SearchReport<'_> {
                 range(low, high)
             );
         };
-        let after = self.hours().map_or_else(String::new, |hours| {
-            format!(" after {}", duration_words(hours))
-        });
+        let after = self
+            .hours_from_first_dwell()
+            .map_or_else(String::new, |hours| {
+                format!(" after {}", duration_words(hours))
+            });
         let memory = range(base.saturating_add(low), base.saturating_add(high));
         let mut text = vec![format!("Keeps up with {memory}{after}")];
         text.extend(match (answer.is_stable, answer.growth_bytes_per_hour) {
@@ -111,7 +116,7 @@ impl SearchReport<'_> {
             all.extend(self.growth_paragraph(answer));
         }
         all.push(self.time_paragraph());
-        all.extend(cut_off_sentence(self.cut_off));
+        all.extend(cut_off_sentence(self.earlier_unanswered));
         all.push(
             "The search does not say: whether a start with less memory succeeds, since a run starts once; what happens at \
              events outside the time of the search, on another day, or with another load or version; and what happens under a \
@@ -127,7 +132,7 @@ impl SearchReport<'_> {
         let ends = answer
             .confirmed
             .as_ref()
-            .map_or_else(String::new, |ends| self.confirmed(ends));
+            .map_or_else(String::new, |ends| self.end_trials(ends));
         Some(format!(
             "The least headroom above memory that cannot be reclaimed is {} with 90 % confidence, most likely about {}.{ends} {}",
             range(low, high),
@@ -136,7 +141,7 @@ impl SearchReport<'_> {
         ))
     }
 
-    fn confirmed(&self, ends: &EndTrials) -> String {
+    fn end_trials(&self, ends: &EndTrials) -> String {
         let untried = |end: u64| {
             self.dwells()
                 .filter(|dwell| dwell.confirms && dwell.headroom == Some(end))
@@ -160,8 +165,8 @@ impl SearchReport<'_> {
         for (end, untried) in [(high_end, high_untried), (low_end, low_untried)] {
             if untried > 0 {
                 text += &format!(
-                    " {end} could not be tried again, and counts as too small: within a second, unreclaimable memory \
-                     had risen by at least half of this headroom. The true need may be less."
+                    " {end} could not be tried again, and counts as too small: unreclaimable memory had once risen by \
+                     at least half of this headroom within a second. The true need may be less."
                 );
             }
         }
@@ -234,7 +239,7 @@ impl SearchReport<'_> {
             .filter(|dwell| !is_void(dwell) && dwell.headroom.is_some())
             .filter(|dwell| dwell.evidence.seconds > 0.0)
             .count();
-        let took = self.hours().map_or_else(
+        let took = self.hours_from_first_dwell().map_or_else(
             || "No dwell is over".to_owned(),
             |hours| format!("It took {} at the tip", duration_words(hours)),
         );
@@ -262,7 +267,7 @@ impl SearchReport<'_> {
             }
         };
         format!(
-            "{text} {passed} passed in the whole run, from {first} to {last}: {epochs}; a full snapshot was written if --full-snapshot-interval-slots is less than that number."
+            "{text} {passed} passed in the whole run, from {first} to {last}: {epochs}. A full snapshot was written if --full-snapshot-interval-slots is less than {passed}."
         )
     }
 }
@@ -271,12 +276,12 @@ fn cut_off_sentence(times: usize) -> Option<String> {
     match times {
         0 => None,
         1 => Some(
-            "A search before this one was cut off, by `stop` or with its runner; this one began anew, and uses no result of it."
+            "An earlier search ended without an answer: it was stopped, or its attempt failed. This one began anew, and uses no result of it."
                 .to_owned(),
         ),
         many => Some(format!(
-            "{many} searches before this one were cut off, by `stop` or with their runner; the search began anew each time, and uses no result \
-             of them."
+            "{many} earlier searches ended without an answer: they were stopped, or their attempts failed. The search began anew each time, and \
+             uses no result of them."
         )),
     }
 }

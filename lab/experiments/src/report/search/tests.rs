@@ -359,7 +359,7 @@ fn an_unfinished_search_has_no_answer_and_a_restarted_one_is_noted() {
     };
     assert!(
         sentence(
-            "A search before this one was cut off, by `stop` or with its runner; this one began anew"
+            "An earlier search ended without an answer: it was stopped, or its attempt failed. This one began anew"
         ),
         "{section:#?}"
     );
