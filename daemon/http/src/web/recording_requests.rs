@@ -40,8 +40,8 @@ pub fn mark_name(query: Option<&str>) -> Result<String, String> {
         .ok_or_else(missing_name)
 }
 
-/// Timeout of the save, below the connection's response timeout.
-const SAVE_TIMEOUT: Duration = Duration::from_secs(25);
+/// Below the connection's response timeout. The save goes on after it.
+const MAX_WAIT_FOR_SAVE: Duration = Duration::from_secs(25);
 
 /// Returns the status and the text of the response: the recording's path, or why it is not saved.
 /// `limit` counts only saves that start.
@@ -63,7 +63,7 @@ pub async fn save_flight_recording(
     };
     if !limit.lock().try_count(now) {
         let text =
-            "The limit is six requested saves at once, then one each 100 s; SIGUSR1 has no limit.";
+            "The limit is six requested saves in a row, then one each 100 s; SIGUSR1 has no limit.";
         return (StatusCode::TOO_MANY_REQUESTS, text.to_owned());
     }
     let Some(saved) = flight_recorder.request_save(&reason, flight::SaveOrigin::Http) else {
@@ -73,7 +73,7 @@ pub async fn save_flight_recording(
             "Too many saves are queued; try again later.".to_owned(),
         );
     };
-    match tokio::time::timeout(SAVE_TIMEOUT, saved).await {
+    match tokio::time::timeout(MAX_WAIT_FOR_SAVE, saved).await {
         Ok(Ok(Ok(path))) => (StatusCode::OK, path.display().to_string()),
         Ok(Ok(Err(why))) => (
             StatusCode::INTERNAL_SERVER_ERROR,
@@ -90,7 +90,7 @@ pub async fn save_flight_recording(
     }
 }
 
-/// Empty without a reason.
+/// An empty text if the query has no `reason`.
 fn save_reason(query: Option<&str>) -> Result<String, String> {
     let value = query_values(query, "reason").next().unwrap_or_default();
     query_text(value, "The reason")
