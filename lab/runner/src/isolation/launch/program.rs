@@ -117,7 +117,7 @@ pub fn system_max_open_files(host: &HostRoot) -> Option<u64> {
 pub fn check_open_files(job: &Job, abilities: &Abilities) -> Result<()> {
     match (job.open_files, abilities.open_files) {
         (Some(requested), Some(maximum)) if requested > maximum => bail!(
-            "{requested} open files: at most {maximum} are possible here (fs.nr_open; without systemd and CAP_SYS_RESOURCE also the \
+            "{requested} open files: at most {maximum} are possible here (fs.nr_open; with neither systemd nor CAP_SYS_RESOURCE, also the \
              hard limit of this program, `ulimit -Hn`)"
         ),
         _ => Ok(()),
@@ -144,9 +144,9 @@ impl ExecGate {
         Ok(Some(gate))
     }
 
-    /// Waits until the program `name` reads the FIFO, then writes `message`. Meanwhile `check`
-    /// fails if the program has ended.
-    pub fn open(
+    /// Waits until the exec shim, named `name` in errors, reads the FIFO, then writes `message`
+    /// (that of `exec_gate_message`). Meanwhile, `check` must fail if the shim has ended.
+    pub fn release(
         &self,
         name: &str,
         message: &[u8],

@@ -34,9 +34,10 @@ pub struct Child {
 }
 
 impl Child {
+    /// `executable`: executed with the arguments of `job.command`, in place of its first word.
     pub fn start(
         job: &Job,
-        file: &Path,
+        executable: &Path,
         user_switch_command: Vec<OsString>,
         cgroup: RunCgroup,
         exec_gate: Option<ExecGate>,
@@ -63,7 +64,7 @@ impl Child {
         command
             .args(unwanted_variables.flat_map(|variable| ["-u", variable]))
             .arg("--")
-            .arg(file)
+            .arg(executable)
             .args(job.command.iter().skip(1));
         command
             .env_clear()
@@ -77,10 +78,10 @@ impl Child {
         command.process_group(0);
         let child = command
             .spawn()
-            .map_err(|error| not_started(job, file, &error))?;
+            .map_err(|error| not_started(job, executable, &error))?;
         let mut started = Self {
             child,
-            program_name: file.display().to_string(),
+            program_name: executable.display().to_string(),
             output_path: job.output.clone(),
             ended: None,
             cgroup,
@@ -143,7 +144,7 @@ impl Launched for Child {
             return Ok(());
         };
         let name = self.program_name.clone();
-        exec_gate.open(&name, message, || match self.status()? {
+        exec_gate.release(&name, message, || match self.status()? {
             Some(status) => bail!(
                 "{name} ended ({status}) before its gate was opened; {} may say why",
                 self.output_path.display()

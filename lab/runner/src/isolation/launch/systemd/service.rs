@@ -139,7 +139,7 @@ impl Launched for Service {
             return Ok(());
         };
         let name = self.name.clone();
-        exec_gate.open(&name, message, || match self.poll_end()? {
+        exec_gate.release(&name, message, || match self.poll_end()? {
             Some(end) => bail!("{name} ended {end} before its gate was opened"),
             None => Ok(()),
         })
