@@ -156,7 +156,7 @@ fn queries(text: &str) -> impl Iterator<Item = &str> {
 fn check_record_labels(name: &str, rule: &Rule) -> Option<String> {
     let Some(implied) = vector_labels::labels_of_record(name) else {
         return Some(format!(
-            "{name}: the first word of the name implies no labels"
+            "{name}: the part before the first colon is not known, so neither are the record's labels"
         ));
     };
     let mut result = result_labels(&rule.expr)?;
@@ -179,7 +179,7 @@ fn check_rule(rule: &Rule, metrics: &KnownMetrics, violations: &mut Vec<String>)
         .unwrap_or("a rule without a name");
     violations.extend(
         metrics
-            .strict_errors(&rule.expr)
+            .errors_with_aggregation(&rule.expr)
             .into_iter()
             .map(|what| format!("{rule_name}: {what}")),
     );

@@ -287,7 +287,7 @@ fn check_dashboard(dashboard: &Dashboard, metrics: &KnownMetrics) -> Vec<String>
     for variable in variables.iter().filter(|variable| variable.kind == "query") {
         violations.extend(match choices_expression(variable) {
             Some(expression) => {
-                let mut errors = metrics.strict_errors(&replace_variables(&expression));
+                let mut errors = metrics.errors_with_aggregation(&replace_variables(&expression));
                 errors.extend(queries::variable_errors(&expression, is_multiple));
                 errors
             }
@@ -331,7 +331,7 @@ fn check_annotations(dashboard: &Dashboard, metrics: &KnownMetrics) -> Vec<Strin
     for annotation in dashboard.annotations() {
         let text = |key: &str| annotation[key].as_str().unwrap_or_default();
         let expression = replace_variables(text("expr"));
-        let mut found = metrics.strict_errors(&expression);
+        let mut found = metrics.errors_with_aggregation(&expression);
         found.extend(legend_errors(text("titleFormat"), &expression));
         if annotation["datasource"]["uid"] != DATA_SOURCE_VARIABLE {
             found.push(format!("its data source is not {DATA_SOURCE_VARIABLE}"));
@@ -415,7 +415,7 @@ fn check_panel(panel: &Panel, metrics: &KnownMetrics) -> Vec<String> {
     violations.extend(check_overrides(panel));
     for query in &panel.targets {
         let expression = replace_variables(&query.expr);
-        violations.extend(metrics.strict_errors(&expression));
+        violations.extend(metrics.errors_with_aggregation(&expression));
         if expression.contains("vector(") {
             violations.push(format!(
                 "vector() shows absent data as a value: {}",

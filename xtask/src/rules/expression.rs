@@ -83,7 +83,7 @@ impl KnownMetrics {
 
     /// For rules and dashboards: [`Self::expression_errors`], and an error for each operand or
     /// result that is not aggregated by named labels.
-    pub fn strict_errors(&self, expression: &str) -> Vec<String> {
+    pub fn errors_with_aggregation(&self, expression: &str) -> Vec<String> {
         let mut errors = self.expression_errors(expression);
         if let Ok(parsed) = parse(expression) {
             errors.extend(vector_labels::label_errors(&parsed));
