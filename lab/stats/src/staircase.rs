@@ -27,8 +27,8 @@ const INTERVAL_LEVEL: f64 = 0.9;
 const MAX_RELIABLE_SCALE: f64 = 0.06;
 /// No interval is reported if a scale above [`MAX_RELIABLE_SCALE`] has at least this probability.
 const MAX_UNRELIABLE_PROBABILITY: f64 = 0.4;
-/// Values that differ by a smaller share count as the same: a host rounds them down to pages.
-const SAME_VALUE_SHARE: f64 = 0.001;
+/// The descent is over if the lowest value that passed is at most this share above the minimum.
+const MIN_DESCENT_SHARE: f64 = 0.001;
 /// Minimum distance from the floor to the next trial and to the upper end: this share of
 /// [`SearchConfig::max_width`]. The true floor may be higher than the known one.
 const FLOOR_MARGIN: f64 = 0.5;
@@ -80,7 +80,7 @@ pub struct Staircase {
     grid: Grid,
     confirmation: Confirmation,
     pub trials: usize,
-    lowest_sufficient: Option<f64>,
+    lowest_passed: Option<f64>,
     failures: usize,
     last_trial: f64,
     floor: Option<f64>,
@@ -106,7 +106,7 @@ impl Staircase {
             grid,
             confirmation,
             trials: 0,
-            lowest_sufficient: None,
+            lowest_passed: None,
             failures: 0,
             last_trial,
             floor: None,
@@ -120,8 +120,8 @@ impl Staircase {
         self.trials += 1;
     }
 
-    /// An end at or below the floor needs no trial. Its failure counts, but does not change the
-    /// posterior.
+    /// The caller adds a failure without a trial for an end at or below the floor. It counts for the
+    /// confirmation, but does not change the posterior.
     pub fn add_end_trial(&mut self, value: f64, is_upper: bool, passed: bool) {
         self.confirmation.add(is_upper, passed);
         if self.floor.is_none_or(|floor| value > floor) {
@@ -150,10 +150,7 @@ impl Staircase {
         self.grid.update(value.ln(), !passed);
         self.last_trial = value;
         if passed {
-            self.lowest_sufficient = Some(
-                self.lowest_sufficient
-                    .map_or(value, |lowest| lowest.min(value)),
-            );
+            self.lowest_passed = Some(self.lowest_passed.map_or(value, |lowest| lowest.min(value)));
         } else {
             self.failures += 1;
         }
@@ -204,8 +201,8 @@ impl Staircase {
         let min_value = self.min_value().unwrap_or(0.0);
         self.failures == 0
             && self
-                .lowest_sufficient
-                .is_none_or(|sufficient| sufficient > min_value * (1.0 + SAME_VALUE_SHARE))
+                .lowest_passed
+                .is_none_or(|lowest| lowest > min_value * (1.0 + MIN_DESCENT_SHARE))
     }
 
     pub fn next_trial(&mut self) -> Next {
@@ -218,7 +215,7 @@ impl Staircase {
             return Next::Over(Outcome::AboveStart);
         }
         if self.is_descending() {
-            return match self.lowest_sufficient {
+            return match self.lowest_passed {
                 None => Next::Try(first_value),
                 Some(lowest) if self.trials >= self.config.max_trials => {
                     Next::Over(Outcome::NeverFailed { lowest })
@@ -241,8 +238,8 @@ impl Staircase {
             return Next::Over(Outcome::Noisy);
         }
         let low = self
-            .lowest_sufficient
-            .map_or(first_value, |sufficient| sufficient * LOWEST_TRIAL_SHARE)
+            .lowest_passed
+            .map_or(first_value, |passed| passed * LOWEST_TRIAL_SHARE)
             .max(min_value)
             .min(first_value);
         Next::Try(
@@ -255,7 +252,8 @@ impl Staircase {
 }
 
 const TRIALS_PER_END: u32 = 3;
-/// If the trials at the ends contradict the first interval, the search continues once.
+/// If the trials at the ends contradict the first interval, the search continues to a second one,
+/// which is the last.
 const MAX_CONFIRMATIONS: u32 = 2;
 
 /// `kept_up` counts trials that passed.
