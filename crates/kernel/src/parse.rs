@@ -3,8 +3,8 @@
 //!
 //! * Unknown keys are skipped, a missing key is `None`, and a known key with a value that
 //!   is not a number is an error.
-//! * A counter that the kernel has decremented below zero has underflowed and is `None`. A
-//!   line whose fields are not optional is left out; a file of one number is an error.
+//! * A counter that the kernel has decremented below zero has underflowed and is `None`. Where the
+//!   result has no `None`, its line is left out. If it is the only number of a file, it is an error.
 //! * Memory is in bytes, whatever unit the file uses.
 
 pub mod cgroup;

@@ -108,12 +108,12 @@ impl<'a> FullestFileSystem<'a> {
 
 /// A file system that answered once, and whose last answer is too old.
 fn unresponsive_mount(readings: Readings<'_>) -> Option<&str> {
-    let is_known = |mount: &str| {
+    let has_size = |mount: &str| {
         readings
             .by_label(&m::FILESYSTEM_SIZE)
             .any(|(known, _)| known == mount)
     };
     let mut ages = readings.by_label(&m::FILESYSTEM_AGE);
-    ages.find(|(mount, _)| !is_known(mount))
+    ages.find(|(mount, _)| !has_size(mount))
         .map(|(mount, _)| mount)
 }

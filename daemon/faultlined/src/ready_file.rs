@@ -65,7 +65,7 @@ pub struct ReadyFile {
     folder: OwnedFd,
     name: OsString,
     contents: ReadyFileContents,
-    exists: bool,
+    is_written: bool,
 }
 
 impl ReadyFile {
@@ -91,7 +91,7 @@ impl ReadyFile {
             folder,
             name,
             contents,
-            exists: false,
+            is_written: false,
         };
         file.create_temp_file().map_err(with_path)?;
         file.remove(&file.temp_name());
@@ -108,20 +108,20 @@ impl ReadyFile {
             path: self.path.clone(),
             source,
         })?;
-        self.exists = true;
+        self.is_written = true;
         Ok(())
     }
 
     /// Removes the file if it cannot be written: no file is better than one with the wrong process.
     fn update(&mut self, target: Option<TargetProcess>) {
-        if self.exists && self.contents.target == target {
+        if self.is_written && self.contents.target == target {
             return;
         }
         self.contents.target = target;
         match self.write() {
-            Ok(()) => self.exists = true,
+            Ok(()) => self.is_written = true,
             Err(error) => {
-                if std::mem::take(&mut self.exists) {
+                if std::mem::take(&mut self.is_written) {
                     tracing::warn!(file = %self.path.display(), %error, "cannot write the ready file; it is removed until that works");
                     self.remove(&self.name);
                 }
@@ -170,7 +170,7 @@ impl ReadyFile {
 
 impl Drop for ReadyFile {
     fn drop(&mut self) {
-        if self.exists {
+        if self.is_written {
             self.remove(&self.name);
         }
     }
@@ -195,7 +195,7 @@ pub async fn update_until_dropped(
         tokio::select! {
             // The sender lives in `target_handle`: the channel cannot close.
             _ = process.changed() => {}
-            () = tokio::time::sleep(RETRY_INTERVAL), if !file.exists => {}
+            () = tokio::time::sleep(RETRY_INTERVAL), if !file.is_written => {}
         }
     }
 }

@@ -70,7 +70,7 @@ pub fn ran_on_this_host(journal_state: &JournalState) -> bool {
     journal_state.host.is_empty() || journal_state.host == host_name()
 }
 
-/// The node's name under Slurm.
+/// The node's name under Slurm, else the kernel's.
 pub fn host_name() -> String {
     if let Some(name) = env_var("SLURMD_NODENAME") {
         return name;

@@ -101,7 +101,7 @@ pub fn outcome(kind: WorkloadKind, stop: &StopRules, facts: &EndFacts) -> (Outco
     (outcome, notes)
 }
 
-/// Of a run's data points about the program cache.
+/// Sums over a run's datapoints of the program cache.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ProgramCacheTotals {
     pub points: u64,
@@ -187,7 +187,8 @@ pub struct RunPeriod {
     pub length: Duration,
 }
 
-/// Ticks are samples. Only missing ticks show that a recorder stalled.
+/// How many of the expected ticks (samples) a recording has. A stalled recorder leaves no other
+/// trace than missing ticks.
 pub struct TickCoverage {
     pub due_ticks: u64,
     pub missing_ticks: u64,
@@ -202,7 +203,7 @@ impl TickCoverage {
         let interval = interval.max(Duration::from_millis(1));
         let due_ticks =
             u64::try_from(run_period.length.as_nanos() / interval.as_nanos()).unwrap_or(u64::MAX);
-        // The first match: later, the wall clock may jump back before the beginning of the run.
+        // Not the last tick before the run: the wall clock may jump back during the run.
         let first = ticks
             .iter()
             .position(|tick| tick.unix_ns > run_period.from_unix_ns)

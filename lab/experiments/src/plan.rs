@@ -256,7 +256,8 @@ pub struct Rule<T> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Severity {
-    /// Only `faultline experiment plan` reports it. A plan calls it "ignore".
+    /// Only `faultline experiment plan` reports it; a run does not wait for it. A plan calls it
+    /// "ignore".
     #[serde(rename = "ignore")]
     #[value(name = "ignore")]
     Note,

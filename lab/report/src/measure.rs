@@ -102,7 +102,8 @@ fn counter_incarnation(tick: &Tick) -> u64 {
     (tick.session as u64) << 32 | (tick.process.unwrap_or(0) as u64 & 0xffff_ffff)
 }
 
-/// The longest step between readings of a session that is not a gap, in seconds.
+/// In seconds: a longer step between two readings of a session (one run of the recording daemon) is
+/// a gap.
 pub(crate) fn max_tick_step(recording: &Run, session: i64) -> f64 {
     match recording.session(session) {
         Some(session) if session.interval_seconds > 0.0 => 2.5 * session.interval_seconds,
@@ -161,7 +162,7 @@ pub fn values_within(recording: &Run, values: &[Option<f64>], window: Span) -> V
         .collect()
 }
 
-/// Whether this node produced the slot. Replay times of such slots mean nothing.
+/// Whether this node produced the slot: its totals are then 0, and its replay times mean nothing.
 pub fn is_own_slot(point: &ReplaySlotPoint) -> Option<bool> {
     Some(point.total_transactions? == 0 && point.total_entries? == 0 && point.total_shreds? == 0)
 }

@@ -10,7 +10,8 @@ use rustix::{
 };
 
 /// A warning if the daemon may run on the CPU to which the thread is pinned.
-/// In another pid namespace the usable CPUs of the process are unknown: an index finds no CPU.
+/// In another pid namespace the validator's usable CPUs are unknown, so its option counts only as a
+/// CPU number.
 pub fn cpu_warning(target: &Target, shares_pid_namespace: bool) -> Option<String> {
     let poh_cpu = target.validator.as_ref()?.poh_cpu?;
     let usable = if shares_pid_namespace {
@@ -23,7 +24,7 @@ pub fn cpu_warning(target: &Target, shares_pid_namespace: bool) -> Option<String
     overlap_warning(&cpus, &sched_getaffinity(None).ok()?)
 }
 
-/// Some versions of Agave take the older option as a CPU number, others as an index into the usable
+/// Some versions of Agave take `NumberOrIndex` as a CPU number, others as an index into the usable
 /// CPUs. The version is unknown here, so both CPUs are returned.
 fn pinned_cpus(poh_cpu: PohCpu, usable: &CpuSet) -> Vec<usize> {
     let mut all = (0..CpuSet::MAX_CPU).filter(|cpu| usable.is_set(*cpu));

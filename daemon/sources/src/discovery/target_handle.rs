@@ -9,7 +9,7 @@ use tokio::sync::watch;
 
 faultline_metrics::named_enum! {
     pub enum EndReason {
-        /// A pidfd reported the end of the process.
+        /// A pidfd reported the end of the process: it exited, or a signal killed it.
         Exit = "exit",
         /// The process ended within a minute after an OOM kill in its cgroup. If that count is
         /// unreadable: after an OOM kill on its host.

@@ -176,7 +176,8 @@ impl Client {
     }
 }
 
-/// Copies each chunk, because a server may send each byte as a chunk.
+/// Copies all chunks into one buffer. A server may send each byte as a chunk, and kept chunks would
+/// then take far more memory than `limit`.
 async fn read(mut body: Incoming, limit: usize, bytes: &mut Vec<u8>) -> Result<(), Failure> {
     let announced_bytes = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
     bytes.reserve_exact(announced_bytes.min(limit));
@@ -192,7 +193,7 @@ async fn read(mut body: Incoming, limit: usize, bytes: &mut Vec<u8>) -> Result<(
     Ok(())
 }
 
-/// `Refused`, or the message with those of its causes: the outermost one is "client error".
+/// `Refused`, or the messages of the error and of its causes. Its own is only "client error".
 fn transport_failure(error: &(dyn std::error::Error + 'static)) -> Failure {
     let chain = || std::iter::successors(Some(error), |error| error.source());
     let refused = |error: &(dyn std::error::Error + 'static)| {

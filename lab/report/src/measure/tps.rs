@@ -9,11 +9,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 const SECOND_NS: i64 = 1_000_000_000;
 
-/// The daemon counts a second without transactions as zero no earlier than this after it.
+/// The daemon waits at least this long after a second before it counts zero transactions for it.
 const MIN_SETTLE_SECONDS: i64 = 3;
 
-/// The daemon counts a second without datapoints as unknown at the validator's next push, at most
-/// this long after the second.
+/// At the validator's next push, the daemon counts all seconds without datapoints as unknown: at
+/// most this long after the last of them.
 const MAX_SETTLE_SECONDS: i64 = 14;
 
 /// A point further than this outside the recording has a wrong time.
@@ -238,10 +238,10 @@ fn mark_gaps(recording: &Run, gaps: &[Span], seconds: &mut [Second]) {
     for gap in gaps {
         let first = seconds.partition_point(|second| second.at < gap.from);
         let end = seconds.partition_point(|second| second.at <= gap.to);
-        let settled = gap.from - MAX_SETTLE_SECONDS as f64;
+        let settled_until = gap.from - MAX_SETTLE_SECONDS as f64;
         let before = seconds[..first].iter().rev();
-        let before =
-            before.take_while(|second| second.at >= settled && !with_points.contains(&second.unix));
+        let before = before
+            .take_while(|second| second.at >= settled_until && !with_points.contains(&second.unix));
         let first = first - before.count();
         for second in &mut seconds[first..end] {
             if second.transactions == Some(0) && !with_points.contains(&second.unix) {
