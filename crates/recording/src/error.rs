@@ -16,7 +16,7 @@ pub enum Error {
     LeftoverJournal { path: PathBuf, what: &'static str },
     #[error("{path}: no such file")]
     Missing { path: PathBuf },
-    /// Not the expected kind of database. [`Error::of_foreign_database`] replaces the message for
+    /// Not the expected kind of database. [`Error::foreign_database_message`] replaces the message for
     /// other kinds than recordings.
     #[error("{path}: not a recording of faultlined: {found}")]
     WrongKind { path: PathBuf, found: String },

@@ -116,8 +116,8 @@ impl ForeignDatabase {
 
 impl Error {
     /// Message about a foreign database: it begins with `mismatch` if the file is something else,
-    /// and ends with `remedy` if it is unreadable. `None` if the error does not depend on the kind.
-    pub fn of_foreign_database(&self, mismatch: &str, remedy: &str) -> Option<String> {
+    /// and ends with `remedy` if it is unreadable. `None` if the error is not about the file's content.
+    pub fn foreign_database_message(&self, mismatch: &str, remedy: &str) -> Option<String> {
         let what = match self {
             Self::WrongKind { found, .. } => format!("{mismatch}: {found}"),
             Self::Empty { .. } => "it is empty: remove it".to_owned(),

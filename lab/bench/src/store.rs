@@ -48,7 +48,7 @@ pub fn read<C: DeserializeOwned>(path: &Path) -> Result<Stored<C>> {
         if matches!(error, Error::Missing { .. }) {
             return anyhow!(files::missing_file_error(path));
         }
-        match error.of_foreign_database("these are no results of bench", "copy it again") {
+        match error.foreign_database_message("these are no results of bench", "copy it again") {
             Some(message) => anyhow!("{}: {message}", path.display()),
             None => error.into(),
         }

@@ -198,7 +198,7 @@ impl Store {
         let opened =
             ForeignDatabase::open_to_write(path, &KIND, &TABLES, &[FORMAT_1], MAX_VALUE_BYTES);
         let database = opened.map_err(|error| {
-            match error.of_foreign_database("this is not the database of a campaign", REMEDY) {
+            match error.foreign_database_message("this is not the database of a campaign", REMEDY) {
                 Some(text) => anyhow!("{}: {text}", path.display()),
                 None => error.into(),
             }
