@@ -62,18 +62,19 @@ impl Address {
         let uri: Uri = url_text
             .parse()
             .map_err(|error| format!("{without_user:?} is no address ({error}): {example}"))?;
-        let (Some(scheme @ ("http" | "https")), Some(host)) = (uri.scheme_str(), uri.authority())
+        let (Some(scheme @ ("http" | "https")), Some(authority)) =
+            (uri.scheme_str(), uri.authority())
         else {
             return Err(format!(
                 "{without_user:?} is no address of a page: {example}"
             ));
         };
-        if host.as_str().contains('@') {
+        if authority.as_str().contains('@') {
             return Err("the address contains a user: name the user with --user, and a file with the password with \
                         --password-file"
                 .to_owned());
         }
-        let port = host.as_str().rsplit_once(':').map(|(_, port)| port);
+        let port = authority.as_str().rsplit_once(':').map(|(_, port)| port);
         let port = port.filter(|port| !port.ends_with(']'));
         if port.is_some_and(|port| port.parse::<NonZeroU16>().is_err()) {
             return Err(format!("{text:?} has no valid port: use 1 to 65535"));
@@ -85,7 +86,7 @@ impl Address {
             None => path_and_query.to_owned(),
         };
         Ok(Self {
-            url: format!("{scheme}://{host}{path_and_query}"),
+            url: format!("{scheme}://{authority}{path_and_query}"),
             socket: None,
         })
     }

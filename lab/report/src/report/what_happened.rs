@@ -42,14 +42,14 @@ pub fn lifecycle_sentences(run: &MeasuredRun) -> String {
         [process] => format!(
             "Process {} was found {}.",
             process.pid,
-            after_first_tick(process.first_seen_at)
+            after_first_sample(process.first_seen_at)
         ),
         [first, rest @ ..] => {
             let others = match rest.len() {
                 1 => "another one".to_owned(),
                 n => format!("{} others", number(n as f64, 0)),
             };
-            let (pid, after) = (first.pid, after_first_tick(first.first_seen_at));
+            let (pid, after) = (first.pid, after_first_sample(first.first_seen_at));
             format!("Process {pid} was found {after}, and {others} after it.")
         }
     };
@@ -63,7 +63,7 @@ pub fn lifecycle_sentences(run: &MeasuredRun) -> String {
     sentences.push_str(&match run.execution_window {
         Some(window) => format!(
             " It first executed a transaction {}.",
-            after_first_tick(window.from)
+            after_first_sample(window.from)
         ),
         None => " No executed transaction was recorded.".to_owned(),
     });
@@ -72,10 +72,10 @@ pub fn lifecycle_sentences(run: &MeasuredRun) -> String {
             format!(
                 " It caught up {} after its first transaction, and first counted as at the tip {}.",
                 duration_f64(catch_up),
-                after_first_tick(at)
+                after_first_sample(at)
             )
         }
-        (Some(at), None) => format!(" It was first at the tip {}.", after_first_tick(at)),
+        (Some(at), None) => format!(" It was first at the tip {}.", after_first_sample(at)),
         (None, _) => " It was never seen at the tip.".to_owned(),
     });
     sentences + &outcome_sentence(run, "kept up", "did not keep up")
@@ -124,7 +124,7 @@ fn end_sentence(run: &MeasuredRun) -> String {
     sentences
 }
 
-fn after_first_tick(seconds: f64) -> String {
+fn after_first_sample(seconds: f64) -> String {
     if seconds <= 0.0 {
         "at the first sample".to_owned()
     } else {
@@ -145,10 +145,10 @@ fn outcome_table(runs: &MeasuredRuns) -> Block {
              recorded later is drawn, but not counted. First transaction: the first second with a transaction in cost_tracker_stats (or \
              replay-slot-stats). Catch-up time: from the first transaction until the distance to the tip was small and stayed so. \
              The phase “at tip” begins once the distance has stayed small for phase.at_tip_for (by default a minute). At the tip: the \
-             share of the recorded time, from the first sample at the tip on, in which the validator was there, restarts included. \
+             share of the recorded time, from the first sample at the tip on, in which the validator was at the tip; the time of restarts counts. \
              Kept up: this share is at least 99 %, and the validator was not OOM-killed; not known if time without data could change the \
-             answer. A run that caught up for more than two hours and was never at the tip did not keep up. The answer of an experiment, \
-             if there is one, replaces this rule. Gaps: time between samples more than 2.5 intervals apart, or between two sessions of \
+             answer. A run that was catching up for more than two hours and was never at the tip did not keep up. In an experiment, its \
+             own answer replaces this rule. Gaps: time between samples more than 2.5 intervals apart, or between two sessions of \
              the daemon."
     };
     let mut outcome = table(

@@ -55,6 +55,7 @@ impl Theme {
         }
     }
 
+    /// Characters of a bar's three parts.
     pub fn fills(self) -> [&'static str; 3] {
         if self.is_unicode {
             ["█", "▒", "·"]
