@@ -62,9 +62,9 @@ pub trait Launched {
     /// Sets or lifts the throttling memory limit of the running cgroup, and returns the value read
     /// back.
     ///
-    /// In version 1 this changes the hard limit, and processes then wait instead of being killed.
-    /// The hard limit stays unchanged if the memory cannot be reclaimed. A lower limit makes the
-    /// caller, or systemd, reclaim memory before this returns, so use small steps.
+    /// In version 1 this changes the hard limit, and processes of a full cgroup then wait instead of
+    /// being killed. There, the limit stays unchanged if the memory cannot be reclaimed. In both
+    /// versions, a lower limit is reclaimed before this returns, so use small steps.
     fn set_memory_limit(&mut self, memory: Option<u64>) -> Result<Option<u64>>;
 
     /// How the first process ended; `None` while it runs. Its children may live on (systemd before
@@ -114,7 +114,7 @@ pub struct Job {
     /// The program, absolute or from `PATH`, and its arguments.
     pub command: Vec<OsString>,
     pub environment: Vec<(OsString, OsString)>,
-    /// User name; `None`: the user of this program.
+    /// User name; `None`: the user of the runner.
     pub user: Option<String>,
     /// Working directory; `None`: `/`.
     pub folder: Option<PathBuf>,
@@ -126,7 +126,7 @@ pub struct Job {
     /// A FIFO that the launcher creates and removes. The command begins with the exec shim
     /// (`faultline hold`), which reads the FIFO to its end before it executes the program.
     pub exec_gate: Option<PathBuf>,
-    /// Maximum run time. Only systemd enforces it, even after this program was killed.
+    /// Maximum run time. Only systemd enforces it, even after the runner was killed.
     pub max_duration: Option<Duration>,
     /// After a request to end, the launcher uses no force for this time.
     pub grace: Duration,
@@ -150,10 +150,10 @@ pub struct CgroupState {
     /// Counts of `memory.events`. Version 1 has other keys:
     ///
     /// * `oom_kill`;
-    /// * `failcnt`: hits of the memory limit (absent if no swap may be used, because only the
-    ///   combined limit is hit then);
-    /// * `memsw_failcnt`: hits of the limit of memory and swap (absent if 0, because not
-    ///   every kernel counts);
+    /// * `failcnt`: hits of the memory limit. Absent if no swap may be used, because only the
+    ///   combined limit is hit then;
+    /// * `memsw_failcnt`: hits of the limit of memory and swap. Absent if 0, because some
+    ///   kernels do not count them;
     /// * `under_oom`: the cgroup is full and waits, because [`Launched::set_memory_limit`] has disabled
     ///   kills.
     #[serde(default)]
