@@ -2,7 +2,7 @@ use crate::metric::section;
 
 section! {
     "cgroup",
-    "The cgroup of the followed process, version 2, or version 1 if the host has no memory controller in version 2. Page cache fills a cgroup up to its limit by design, so usage near the limit is normal. Counters come from the kernel and end with the cgroup. If the process moves to another cgroup, they continue and leave out what that cgroup had counted before.";
+    "The cgroup of the followed process, version 2, or version 1 if the host has no memory controller in version 2. Page cache fills a cgroup up to its limit by design, so usage near the limit is normal. Counters are those of the kernel for this cgroup. If the process moves to another cgroup, they continue without what the new cgroup had counted before.";
     USAGE = Gauge, Bytes, "agave_cgroup_memory_usage_bytes" []
         "Memory charged to the cgroup, page cache included."
         from "memory.current; v1 memory.usage_in_bytes";
@@ -11,7 +11,7 @@ section! {
         from "memory.peak (Linux 5.19); v1 memory.max_usage_in_bytes";
     LIMIT = Gauge, Bytes, "agave_cgroup_memory_limit_bytes" ["limit"]
         "The cgroup's own limits; a limit that is not set is absent."
-        from "memory.max, memory.high, memory.swap.max; v1 memory.limit_in_bytes, and as swap_max the excess of memory.memsw.limit_in_bytes over it; read every 15 s";
+        from "memory.max, memory.high, memory.swap.max; v1 memory.limit_in_bytes, and for swap_max memory.memsw.limit_in_bytes minus that; read every 15 s";
     SWAP = Gauge, Bytes, "agave_cgroup_memory_swap_bytes" []
         "Swap charged to the cgroup."
         from "memory.swap.current; v1 total_swap of memory.stat";
