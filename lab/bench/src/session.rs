@@ -121,8 +121,8 @@ pub fn run_subcommand(
     if output.dry_run {
         return Ok((plan.first_requests(), 0));
     }
-    // The engine catches signals. It exists before the file, so that an early signal leads to
-    // `abandon`.
+    // The engine catches signals. It is created before the file, so that an early signal fails the
+    // measurement, and `abandon` removes the file.
     let engine = Engine::new(plan, ca_file)?;
     let file = output.out.as_deref().map(ResultsFile::create).transpose()?;
     let results = tool_overhead::measure(&engine).and_then(|loopback_cost| {
@@ -142,7 +142,8 @@ pub fn run_subcommand(
             return Err(error);
         }
     };
-    // A failed write does not prevent the rendering, and the file is complete before it.
+    // The file is complete before the rendering. If its last write failed, the results are rendered
+    // all the same.
     let written = file.map(|file| file.finish(&results));
     let mut text = crate::render_results(&results, output.format)?;
     let mut exit_code = u8::from(!render::problems(&results).is_empty());
@@ -279,7 +280,7 @@ fn make_header(subcommand: &str, plan: &Plan, notes: Vec<String>) -> Header {
         .iter()
         .map(|connection| connection.endpoint.redacted_url())
         .collect_vec();
-    // In `bench nodes`, equal texts are different nodes, because keys are hidden.
+    // Not in `bench nodes`: there, nodes may have equal texts, because keys are hidden.
     if subcommand == "run" || is_shaped {
         nodes = distinct(nodes);
     }

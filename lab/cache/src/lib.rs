@@ -1,5 +1,5 @@
-//! `faultline cache`: fetches a run's program lookups, simulates its program cache, and checks
-//! predictions.
+//! `faultline cache`: fetches a run's program lookups, simulates its program cache, compares
+//! eviction policies, and checks predictions.
 
 mod address;
 pub mod args;
@@ -16,7 +16,7 @@ mod validator_trace;
 use anyhow::Result;
 use args::{CacheArgs, CacheCommand};
 
-/// Returns the text for standard output and the exit code: 1 if a check or a self-test failed, else
+/// Returns the text for standard output and the exit code: 1 if `check` failed, or the self-test of `predict`, else
 /// 0.
 pub fn run(args: &CacheArgs) -> Result<(String, u8)> {
     match &args.command {

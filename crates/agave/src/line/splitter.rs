@@ -5,7 +5,7 @@ use crate::{BadLine, Reason};
 /// The longest lines of a validator have about 2 KiB.
 pub const DEFAULT_MAX_LINE_BYTES: usize = 64 * 1024;
 
-/// The longest name in the search for a new point inside a string.
+/// The search for a new datapoint inside a string ignores longer names.
 const MAX_NAME_BYTES: usize = 128;
 const HOST_ID: &[u8] = b",host_id=";
 const LOOKAHEAD: usize = MAX_NAME_BYTES + HOST_ID.len();
@@ -55,8 +55,8 @@ impl LineSplitter {
         }
     }
 
-    /// Passes each complete line to `sink`, borrowed from the chunk if possible. Ignores the result
-    /// of `sink`, which may therefore use `?`.
+    /// Passes each complete line to `sink`, borrowed from the chunk if possible. Ignores what
+    /// `sink` returns, so that it may return early with `?`.
     pub fn feed<R>(&mut self, chunk: &[u8], mut sink: impl FnMut(Result<&[u8], BadLine>) -> R) {
         let mut rest = chunk;
         if !self.tail.is_empty() {
@@ -191,8 +191,8 @@ enum Step {
     NeedsMore,
 }
 
-/// Position of the scan in the current line. With small chunks, only a possible point after a
-/// newline in a string is scanned again.
+/// Position of the scan in the current line. Only the start of a possible datapoint after
+/// a newline in a string is scanned again, if chunks are small.
 #[derive(Debug)]
 struct Scanner {
     max_line_bytes: usize,

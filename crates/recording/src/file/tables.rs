@@ -113,9 +113,9 @@ pub fn excerpt(text: &str) -> String {
         .collect()
 }
 
-/// Returns the columns' names. A primary key must be declared as in the format. Other columns have
-/// a known type or none, and may lack their constraint. Columns that the format declares without a
-/// constraint may be missing.
+/// Returns the columns' names. A primary key must be declared as in the format. The format's
+/// other columns may lack their constraint; those without one may be missing. Columns that the
+/// format does not have are allowed if their type is known or absent.
 fn check_columns(sql: &str, spec: &TableSpec) -> Result<HashSet<String>, String> {
     let declared = parse_declarations(sql, spec);
     let declared = declared
