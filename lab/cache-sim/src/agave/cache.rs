@@ -44,9 +44,8 @@ pub struct ProgramCache<'a> {
     compile_us: &'a [u64],
     /// Sum over all loaded entries.
     weight: u64,
-    /// By program: 1 plus the slot of its last change so far, counted like `Entry::last_slot`.
-    /// Before the first change, 1 if this change closes the program, else 0. A program that the
-    /// trace closes had code until then, but has none in the trace.
+    /// By program: 1 plus the slot of its last change so far, counted like `Entry::last_slot`; 0
+    /// before its first change.
     change_slots: Vec<u32>,
     /// (entry of an old version, slot of the change that superseded it).
     superseded: Vec<(u32, u32)>,
@@ -66,10 +65,6 @@ impl<'a> ProgramCache<'a> {
         seed: u64,
     ) -> Self {
         let programs = trace.programs().len();
-        let mut change_slots = vec![0; programs];
-        for change in trace.changes().iter().rev() {
-            change_slots[change.program as usize] = (change.kind == ChangeKind::Closed).into();
-        }
         ProgramCache {
             rules,
             trace,
@@ -86,7 +81,7 @@ impl<'a> ProgramCache<'a> {
             budget,
             compile_us,
             weight: 0,
-            change_slots,
+            change_slots: vec![0; programs],
             superseded: Vec::new(),
             first_slot: trace.slots().first().map_or(0, |slot| slot.slot),
             current_slot: FIRST_SLOT,
@@ -157,10 +152,6 @@ impl<'a> ProgramCache<'a> {
         entry
     }
 
-    fn has_code(&self, program: u32) -> bool {
-        self.trace.programs()[program as usize].has_code || self.change_slots[program as usize] > 0
-    }
-
     /// Handles a lookup that found no compiled code. Returns whether an eviction pass follows.
     fn miss(&mut self, program: u32, counts: &mut Counts) -> bool {
         let stale_after = self.rules.stale_after_slots;
@@ -183,8 +174,10 @@ impl<'a> ProgramCache<'a> {
         let is_new = entry.position == NEW;
         entry.uses = entry.uses.saturating_add(self.rules.uses_per_load);
         entry.last_slot = load_slot;
-        if !self.has_code(program) {
-            self.entries[program as usize].position = TOMBSTONE;
+        if !self.trace.programs()[program as usize].has_code
+            && self.change_slots[program as usize] == 0
+        {
+            entry.position = TOMBSTONE;
             counts.insertions += 1;
             return true;
         }
@@ -340,7 +333,8 @@ impl Cache for ProgramCache<'_> {
             if entry.position < LOADED_BELOW {
                 entry.uses = entry.uses.saturating_add(1);
                 entry.last_slot = entry.last_slot.max(use_slot);
-            } else if self.rules.has_tombstones || self.has_code(*program) {
+            } else if self.rules.has_tombstones || self.trace.programs()[*program as usize].has_code
+            {
                 evicts |= self.miss(*program, counts);
             }
         }

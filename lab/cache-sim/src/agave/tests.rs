@@ -445,17 +445,6 @@ fn a_closed_program_is_a_tombstone() {
 }
 
 #[test]
-fn a_program_without_code_had_it_until_the_trace_closes_it() {
-    let closed = || (3, vec![vec![0]], vec![(1, 0, ChangeKind::Closed)]);
-    let blocks = || [block(1, &[0]), block(2, &[0]), closed(), block(4, &[0])];
-    for version in ["2.1.14", "4.4.0"] {
-        let with_code = run(&trace(&[], &blocks()), version, 4);
-        assert_eq!(run(&trace(&[0], &blocks()), version, 4), with_code);
-        assert_eq!((with_code.misses, with_code.loads), (1, 1), "{version}");
-    }
-}
-
-#[test]
 fn since_4_4_a_program_evicted_long_ago_counts_as_new() {
     // All programs but one are evicted and then unused for 4,000 slots.
     let mut blocks = vec![block(1, &[0, 1, 2, 3, 4, 5, 6, 7, 8])];
