@@ -3,8 +3,8 @@ mod consistency;
 mod workload;
 
 use super::{
-    Concurrent, CountedFrom, HostRules, InitialState, Order, PageCache, Plan, RecorderOptions,
-    ReportRules, Rule, Severity, SlurmOptions, StopRules, Workload, WorkloadKind,
+    Concurrent, CountedFrom, HostRules, InitialState, Lane, Order, PageCache, Plan,
+    RecorderOptions, ReportRules, Rule, Severity, SlurmOptions, StopRules, Workload, WorkloadKind,
 };
 use anyhow::{bail, ensure};
 use clap::ValueEnum;
@@ -32,12 +32,30 @@ const HOUR: Duration = Duration::from_secs(3600);
 
 pub fn load(file: &Path) -> Result<Plan, Vec<ConfigError>> {
     match read_text(file) {
-        Ok((text, absolute)) => parse(&text, &absolute),
+        Ok((text, absolute)) => parse(&text, &absolute).and_then(refuse_own_deletion),
         Err(error) => Err(vec![ConfigError {
             file: Some(file.to_owned()),
             ..ConfigError::new(error.to_string())
         }]),
     }
+}
+
+/// Only for a user's plan: the experiment's folder has a copy.
+fn refuse_own_deletion(plan: Plan) -> Result<Plan, Vec<ConfigError>> {
+    let mut folders = plan.lanes.iter().flat_map(Lane::folders);
+    let folder = folders.find(|folder| plan.file.starts_with(folder));
+    let Some(folder) = folder.filter(|_| plan.initial_state != InitialState::AsIs) else {
+        drop(folders);
+        return Ok(plan);
+    };
+    let what = format!(
+        "the plan is inside {}, which is cleared before a run; keep it elsewhere",
+        folder.display()
+    );
+    Err(vec![ConfigError {
+        file: Some(plan.file.clone()),
+        ..ConfigError::new(what)
+    }])
 }
 
 fn read_text(file: &Path) -> anyhow::Result<(String, PathBuf)> {

@@ -253,10 +253,8 @@ fn check_folders(plan: &Plan, errors: &ConfigErrors<'_>) {
 }
 
 fn check_kept_files(plan: &Plan, errors: &ConfigErrors<'_>) {
-    let plan_file = Some(plan.file.clone());
     for lane in &plan.lanes {
         let files = [
-            ("the plan", &plan_file),
             ("identity", &lane.identity),
             ("recorder.targets", &plan.recorder.targets),
             ("recorder.config", &plan.recorder.config),

@@ -544,11 +544,18 @@ fn plan_folders_must_not_overlap_and_keys_not_be_in_cleared_ones() {
         &(cleared(SMALL) + recorder),
         "recorder.config /mnt/ledger/f.toml is inside /mnt/ledger",
     );
-    let plans = cleared(SMALL).replace("\"state\"", "\"/state\"");
-    refused(
-        &plans.replace("/mnt/ledger", "/plans"),
-        "the plan /plans/plan.toml is inside /plans",
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("plan.toml");
+    let text = cleared(SMALL).replace("\"state\"", "\"/state\"");
+    let text = text.replace("/mnt/ledger", folder.path().to_str().unwrap());
+    fs::write(&file, &text).unwrap();
+    let errors = load(&file).unwrap_err();
+    assert!(
+        errors[0].to_string().contains("the plan is inside"),
+        "{errors:?}"
     );
+    // The copy in the experiment's folder is still readable.
+    assert!(parse(&text, &file).is_ok());
     let with_both = with(
         "ledger = \"/mnt/ledger\"",
         "ledger = \"/mnt/ledger\"\naccounts = \"/mnt/ledger-accounts\"",
