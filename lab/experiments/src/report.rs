@@ -88,7 +88,10 @@ pub fn report_command(args: &ExperimentReportArgs) -> Result<String> {
     }
     // The daemon shows the proven values of this file.
     if let Some(path) = &args.status_evidence {
-        let ram = proven_ram.map_err(|why| anyhow!("{} is not written: {why}", path.display()))?;
+        let ram = proven_ram.map_err(|why| {
+            let (page, path) = (written.page.display(), path.display());
+            anyhow!("the report is {page}, but {path} is not written: {why}")
+        })?;
         update(path, |evidence| evidence.ram = Some(ram))?;
     }
     Ok(format!(

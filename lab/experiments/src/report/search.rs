@@ -7,6 +7,7 @@ mod sentences;
 use super::Experiment;
 use crate::{
     journal::SearchLog,
+    outcome::Validity,
     plan::{self, Cluster},
     schedule::{ScheduledRun, Turn},
     search::{
@@ -65,7 +66,10 @@ pub fn searches<'e>(experiment: &'e Experiment, runs: &[Run]) -> Vec<SearchRepor
             scheduled,
             rules,
             search_log,
-            counts: journal_state.is_done(turn),
+            counts: journal_state
+                .newest_attempt(turn)
+                .and_then(|newest| newest.result(scheduled.run))
+                .is_some_and(|ending| !matches!(ending.validity, Validity::Invalid(_))),
             earlier_unanswered: journal_state.searches_unanswered(scheduled.run),
             cluster: plan.workload.cluster,
             slots: run.and_then(slots),
