@@ -182,7 +182,10 @@ impl Intake {
     pub fn wait_for_validator(&self) {
         let mut state = self.lock();
         state.senders.wait_for_validator();
-        (state.had_validator, state.validator_is_gone) = (false, true);
+        if std::mem::replace(&mut state.had_validator, false) {
+            state.senders.forget_process();
+        }
+        state.validator_is_gone = true;
     }
 
     /// The validator has ended without a successor: its gauges are not exported any more.

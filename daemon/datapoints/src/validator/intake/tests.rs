@@ -652,8 +652,8 @@ fn pushes_of_an_exited_process_are_not_attributed_to_its_successor() {
     assert_eq!(covered(&intake, 110), [0.0; 3]);
 }
 
-#[test]
-fn gauges_and_facts_of_an_exited_process_end_for_a_pending_sender() {
+/// `has_wrapper`: the validator is found again among the descendants of a wrapper.
+fn gauges_and_facts_of_an_exited_process_end(has_wrapper: bool) {
     let intake = Intake::new(&Datapoints {
         allow: vec![faultline_core::config::AllowedDatapoint {
             name: "cf".into(),
@@ -671,6 +671,9 @@ fn gauges_and_facts_of_an_exited_process_end_for_a_pending_sender() {
         "event_handler_stats,host_id=A ignored=0i 4",
     ];
     push(&intake, 1, &reports.map(str::to_owned));
+    if has_wrapper {
+        intake.wait_for_validator();
+    }
     intake.follow_validator(None);
     intake.set_reported_identity("A", at(2));
     let facts = intake.facts();
@@ -679,6 +682,12 @@ fn gauges_and_facts_of_an_exited_process_end_for_a_pending_sender() {
     assert_eq!(facts.migration, MigrationReports::default());
     push(&intake, 3, &[cache("A", 1, 5)]);
     assert_eq!(value(&intake, 3, "agave_datapoint", Some("cf")), None);
+}
+
+#[test]
+fn gauges_and_facts_of_an_exited_process_end_for_a_pending_sender() {
+    gauges_and_facts_of_an_exited_process_end(false);
+    gauges_and_facts_of_an_exited_process_end(true);
 }
 
 #[test]
