@@ -183,10 +183,13 @@ pub fn pair_runs(runs: &MeasuredRuns, primary: &RunMetric, bootstrap: &IntervalP
     paired.all_are_paired = !others.is_empty();
     let references = runs_with_slot_contents(runs, reference);
     for arm in others {
-        for (index, other) in runs.counted_runs_of(arm).enumerate() {
-            match find_partner(&references, other, index) {
-                Some(partner) => paired.add(partner, other, bootstrap),
-                None => paired.all_are_paired = false,
+        let all_runs = runs.runs_of(arm).enumerate();
+        for (index, other) in all_runs.filter(|(_, run)| runs.is_counted(run)) {
+            let is_left_out = |run| is_same_turn(run, other) && !runs.is_counted(run);
+            if let Some(partner) = find_partner(&references, other, index) {
+                paired.add(partner, other, bootstrap);
+            } else if !references.iter().any(|(run, _)| is_left_out(run)) {
+                paired.all_are_paired = false;
             }
         }
     }
@@ -250,14 +253,18 @@ pub fn pairing_key(run: &MeasuredRun) -> Option<(Option<&str>, Option<&str>, &st
     Some((label("experiment"), label("block"), label(key)?))
 }
 
+fn is_same_turn(run: &MeasuredRun, other: &MeasuredRun) -> bool {
+    let key = pairing_key(other);
+    key.is_some() && pairing_key(run) == key
+}
+
 fn find_partner<'s>(
     references: &'s [Candidate<'s>],
     other: &MeasuredRun,
     index: usize,
 ) -> Option<&'s MeasuredRun> {
     let other_contents = slot_contents(&other.recording, other.since_first_transaction.window);
-    let key = pairing_key(other);
-    let is_same_turn_as_other = |run: &MeasuredRun| key.is_some() && pairing_key(run) == key;
+    let is_same_turn_as_other = |run: &MeasuredRun| is_same_turn(run, other);
     let has_same_turn = references.iter().any(|(run, _)| is_same_turn_as_other(run));
     let min_common_slots = if has_same_turn {
         MIN_COMMON_SLOTS_OF_A_TURN
