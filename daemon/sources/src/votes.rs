@@ -198,13 +198,20 @@ impl Sampler for VotesSampler {
             was_far_behind_at_response: self.was_far_behind_at_response(&facts, near_tip),
         };
         facts.add_readings(reading_context, context.now, &mut output);
-        // While the identity is unknown, no round runs.
         let is_recent = context.now.since(facts.polled_at) <= facts.ttl(1);
+        let no_round = [Problem::absent_data(
+            "no poll for three intervals: the validator's identity is not known",
+        )];
+        let problems = if is_recent {
+            &*facts.problems
+        } else {
+            &no_round
+        };
         output.report_poll(
             &mut self.last_reported_poll,
             facts.polled_at,
             facts.up && is_recent,
-            &facts.problems,
+            problems,
         );
         output
     }

@@ -306,23 +306,23 @@ impl Pools {
             return *index;
         }
         let name = pool_name(comm.as_bytes());
-        let known = self.index_by_name.get(&*name).copied();
+        // A pool of that name would collide with the pool of ended threads.
+        let name = if *name == *EXITED {
+            "exited_threads"
+        } else {
+            &name
+        };
+        let known = self.index_by_name.get(name).copied();
         let index = known.unwrap_or_else(|| {
             let full = self.pools.len() >= MAX_NAMED_POOLS;
             self.folded_names += u64::from(full);
-            self.add_pool(if full { OTHER } else { &name })
+            self.add_pool(if full { OTHER } else { name })
         });
         self.index_by_comm.insert(comm, index);
         index
     }
 
     fn add_pool(&mut self, name: &str) -> usize {
-        // A pool of that name would collide with the pool of ended threads.
-        let name = if name == EXITED {
-            "exited_threads"
-        } else {
-            name
-        };
         if let Some(index) = self.index_by_name.get(name) {
             return *index;
         }
