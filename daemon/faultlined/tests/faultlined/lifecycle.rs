@@ -95,6 +95,11 @@ fn an_unwritable_log_does_not_change_the_exit_code() {
 #[test]
 fn unwritable_output_is_a_failure() {
     assert_eq!(code_on_full_disk(&["print-config"]), Some(1));
+    assert_eq!(code_on_full_disk(&["check-config"]), Some(1));
+    let no_program = ["once", "--process-name", "no-such-program"];
+    assert_eq!(code_on_full_disk(&no_program), Some(1));
+    let metrics = [&no_program[..], &["--metrics"]].concat();
+    assert_eq!(code_on_full_disk(&metrics), Some(1));
 }
 
 #[test]
