@@ -237,8 +237,8 @@ impl<'a> Table<'a> {
     }
 }
 
-/// True if at most two edits separate the keys, or if `written` has three characters and one key is
-/// a prefix of the other.
+/// True if at most two edits separate the keys, or if `written` has at least three characters and
+/// one key is a prefix of the other.
 fn is_misspelling(known: &str, written: &str) -> bool {
     let prefix = written.len() >= 3 && (known.starts_with(written) || written.starts_with(known));
     prefix || (written.len() <= 64 && levenshtein(known, written) <= 2)

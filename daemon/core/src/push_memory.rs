@@ -2,7 +2,7 @@
 //! separate shares, 34 MiB together:
 //!
 //! **pushes** (8 MiB): memory to parse a body. A push acquires the memory before it reads its body
-//! and releases it with the response. Without free memory the push waits. The sender waits too,
+//! and releases it when the body is read. Without free memory the push waits. The sender waits too,
 //! because its bytes stay in the socket.
 //!
 //! **decoders** (2 MiB): extra memory of a gzip body, acquired first. Gzip bodies wait for slow gzip
@@ -13,7 +13,7 @@
 //!
 //! No deadlock: copies never wait. A push waits only at its start, first for the decoder share and
 //! then for the push share, never in the other order. Every push releases its memory in bounded
-//! time: a body has a deadline, and the response waits for no sink.
+//! time: a body has a deadline.
 //!
 //! Not charged: read buffers of the connections (2 MiB, see `ingest`) and the allocator's rounding.
 

@@ -91,7 +91,7 @@ section! {
         "Ticks, datapoints and events that were not recorded: the disk was full, writing failed, or the recorder did not keep up."
         from "the recorder";
     MARKS = Counter, Count, "faultline_marks_total" ["kind"]
-        "Marks set in the recording, by kind: a verdict of faultline search (kept_up, failed, void, reference), a kind that a request names, or other (without a kind, or beyond 16 kinds). Absent until there is one."
+        "Marks set in the recording, by kind: a verdict of a memory search of faultline experiment (kept_up, failed, void, reference), a kind that a request names, or other (without a kind, or beyond 16 kinds). Absent until there is one."
         from "POST /mark";
     FLIGHT_SAVES = Counter, Count, "faultline_flight_saves_total" ["reason"]
         "Recordings saved by the flight recorder, by reason: the validator was OOM-killed (oom_kill), exited (exit), fell behind (behind) or stalled at the tip (stall), or a save was requested (request). Absent if the flight recorder is disabled."

@@ -14,7 +14,7 @@ section! {
         from "starttime of /proc/PID/stat plus btime of /proc/stat, which is read again after the clock was set";
     RESTARTS = Counter, Count, "agave_process_restarts_total" ["reason"]
         "Times the followed process was replaced by another one since the daemon started."
-        from "change of (pid, start time); oom_kill when the cgroup's or the host's oom_kill count increased meanwhile, exit when a pidfd reported the exit, unknown otherwise";
+        from "change of (pid, start time); oom_kill if the process ended within a minute after the cgroup's oom_kill count rose (the host's, if that is unreadable), exit if a pidfd reported the exit, unknown otherwise and after an exec";
     ENDS = Counter, Count, "agave_process_ends_total" ["reason"]
         "Exits of the followed process since the daemon started, including an exec of a program that is not followed; with or without a successor."
         from "as agave_process_restarts_total, which counts once the next process is found";

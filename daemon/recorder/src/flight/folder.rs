@@ -153,7 +153,8 @@ struct SavedRecording {
 /// HTTP deletes nothing, and fails if requested recordings would fill over half of the space.
 ///
 /// # Errors
-/// Nothing is deleted if that does not free enough or the folder has no marker. A deletion fails.
+/// Deletions would not free enough, or the folder has no marker: then nothing is deleted. Or the
+/// folder cannot be listed, or a deletion fails.
 pub fn make_space(
     folder: &Path,
     limits: &Flight,

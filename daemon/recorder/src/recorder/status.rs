@@ -60,7 +60,7 @@ impl RecorderStatus {
 
 /// With this many kinds, new ones count as `other`: labels must not grow with time.
 const MAX_MARK_KINDS: usize = 16;
-/// Verdicts of `faultline search`. They count separately, even beyond the maximum.
+/// Verdicts of a memory search of `faultline experiment`. They count separately, even beyond the maximum.
 const SEARCH_KINDS: [&str; 4] = ["kept_up", "failed", "void", "reference"];
 /// Label value for further kinds and for marks without a kind.
 const OTHER_KIND: &str = "other";
