@@ -5,20 +5,21 @@ use faultline_text::{lines, number};
 use std::fmt::Display;
 
 /// Appends notes to the table of changes. Also returns whether something is worse, there are
-/// `mismatches`, or the later run has `problems`.
+/// `mismatches`, or the later run has `problems`. The last argument is a statement, such as `Nodes
+/// differ`, and the values of both runs: a difference of these is only printed.
 pub fn finish_report(
     mut out: String,
     are_worse: &[bool],
     mismatches: &[String],
     problems: &[String],
-    (label, [before, after]): (&str, [&String; 2]),
+    (difference, [before, after]): (&str, [&String; 2]),
 ) -> (String, bool) {
     out += &lines(mismatches);
     for problem in problems {
         out += &format!("After: {problem}\n");
     }
     if before != after {
-        out += &format!("{label}: {before} before, {after} after\n");
+        out += &format!("{difference}: {before} before, {after} after\n");
     }
     (
         out,

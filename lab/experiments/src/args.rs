@@ -62,8 +62,8 @@ pub enum LauncherKind {
 #[command(after_help = "Example:
   faultline experiment init /mnt/ledger /mnt/accounts /mnt/snapshots
 
-Unless begin.how is \"as-is\", the contents of the plan's ledger, accounts and snapshots folders are deleted before each run. A plan \
-is refused if one of these folders does not carry the mark. Keypairs and tower files are never deleted.")]
+With begin.how = \"as-is\", nothing is deleted and no mark is needed. Otherwise the contents of the plan's ledger, accounts and \
+snapshots folders are deleted before each run, and a plan is refused if one of these folders does not carry the mark. Keypairs and tower files are never deleted.")]
 pub struct InitArgs {
     /// Folders that do not exist yet or are empty.
     #[arg(required = true, value_name = "DIR")]

@@ -253,7 +253,9 @@ pub fn bundle_table(outcome: &Outcome) -> Table {
         &format!(
             "Records below {} bytes. Saved of all counts {} bytes of header and {} of ACK for each message, too. Overhead saved: bytes of headers \
              and ACKs that a blob avoids. Alone: saved of all if each record is sent alone.",
-            outcome.bundle_below, outcome.overhead.header, outcome.overhead.ack
+            count(outcome.bundle_below),
+            outcome.overhead.header,
+            outcome.overhead.ack
         ),
     );
     for row in &outcome.bundles {

@@ -114,6 +114,7 @@ fn end_sentence(run: &MeasuredRun) -> String {
         .recording
         .sessions
         .last()
+        .filter(|session| session.interval_seconds > 0.0)
         .map_or(1.0, |session| session.interval_seconds);
     if lifecycle.last_process_end.is_some() && after_end > 2.0 * interval {
         sentences.push_str(&format!(
@@ -147,7 +148,7 @@ fn outcome_table(runs: &MeasuredRuns) -> Block {
              The phase “at tip” begins once the distance has stayed small for phase.at_tip_for (by default a minute). At the tip: the \
              share of the recorded time, from the first sample at the tip on, in which the validator was at the tip; the time of restarts counts. \
              Kept up: this share is at least 99 %, and the validator was not OOM-killed; not known if time without data could change the \
-             answer. A run that was catching up for more than two hours and was never at the tip did not keep up. In an experiment, its \
+             answer. A run with more than two hours in the phase “catching up” that was never at the tip did not keep up. In an experiment, its \
              own answer replaces this rule. Gaps: time between samples more than 2.5 intervals apart, or between two sessions of \
              the daemon."
     };
@@ -233,7 +234,7 @@ fn phase_table(runs: &MeasuredRuns) -> Block {
         "In order, by the same rules as in the daemon. A phase ends where the next phase or a gap begins. Time counts as \
          behind, too, if the slot did not advance for 15 s while the tip did. Unknown is time without evidence. Share: of the \
          time from the first sample to the end of the run. TPS: transactions divided by the known seconds that begin in the \
-         phase, from the first transaction on. Faults: their number divided by the recorded seconds. GiB is 2^30 bytes.",
+         phase; those of a process count from its first transaction on. Faults: their number divided by the recorded seconds. GiB is 2^30 bytes.",
     );
     for run in &runs.all {
         let lifecycle = &run.lifecycle;

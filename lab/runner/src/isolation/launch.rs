@@ -64,7 +64,8 @@ pub trait Launched {
     ///
     /// In version 1 this changes the hard limit, and processes of a full cgroup then wait instead of
     /// being killed. There, the limit stays unchanged if the memory cannot be reclaimed. In both
-    /// versions, a lower limit is reclaimed before this returns, so use small steps.
+    /// versions, memory above a lower limit is reclaimed before this returns (systemd: within 2 s), so
+    /// use small steps.
     fn set_memory_limit(&mut self, memory: Option<u64>) -> Result<Option<u64>>;
 
     /// How the first process ended; `None` while it runs. Its children may live on (systemd before
@@ -114,7 +115,7 @@ pub struct Job {
     /// The program, absolute or from `PATH`, and its arguments.
     pub command: Vec<OsString>,
     pub environment: Vec<(OsString, OsString)>,
-    /// User name; `None`: the user of the runner.
+    /// User name; `None`: the user of the runner, or of systemd.
     pub user: Option<String>,
     /// Working directory; `None`: `/`.
     pub folder: Option<PathBuf>,

@@ -20,7 +20,7 @@ use std::{
 /// A walk has an open descriptor and a list of names for each level. Ledgers have fewer levels.
 pub const MAX_DEPTH: usize = 64;
 
-pub const OTHER_MOUNT: &str = "a mount point";
+pub const OTHER_MOUNT: &str = "another file system, or a mount point";
 
 const FOLDER_FLAGS: OFlags = OFlags::RDONLY
     .union(OFlags::DIRECTORY)
