@@ -357,7 +357,7 @@ mod tests {
         assert_eq!(record("instance_level:x:max", by_level), "");
         assert!(record("instance:x:max", by_level).contains("the labels are instance, job, level"));
         assert!(record("instance:x:max", "agave_up").contains("the labels of the target"));
-        assert!(record("fleet:x:max", by_level).contains("implies no labels"));
+        assert!(record("fleet:x:max", by_level).contains("before the first colon is not known"));
     }
 
     #[test]

@@ -295,7 +295,7 @@ fn a_search_killed_under_a_limit_leaves_no_limit_and_restarts() {
         said(&resumed)
     );
     let standing = standing(&scene);
-    assert_eq!(standing.searches_cut_off(1), 1);
+    assert_eq!(standing.searches_unanswered(1), 1);
     let ran = scene.ran();
     assert_eq!(
         (ran[0].outcome.as_str(), ran[0].attempt),
