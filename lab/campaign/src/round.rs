@@ -1,5 +1,5 @@
 //! A round runs the campaign's plan with two programs: release and baseline. An attempt runs on one
-//! host and has all experiments of its round: `attempts/VERSION-ROUND/HOST-NUMBER`.
+//! host and has all experiments of its round: `attempts/VERSION-ROUND/HOST-ATTEMPT`.
 
 use crate::{
     args::RoundArgs,

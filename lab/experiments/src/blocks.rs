@@ -1,7 +1,7 @@
 //! A block has all runs of one replicate. One host executes them in the plan's order.
 //!
 //! Each attempt at a block (block attempt) is an experiment with its own folder,
-//! `blocks/003/HOST-NUMBER`, and journal. In this journal, each turn (runs that execute at the same
+//! `blocks/003/HOST-ATTEMPT`, and journal. In this journal, each turn (runs that execute at the same
 //! time) has attempts, too.
 
 use crate::{
