@@ -26,8 +26,8 @@ pub struct Sample {
     pub round: u32,
     /// Index in [`Results::cases`].
     pub case_index: usize,
-    /// Scheduled time, since the first measured request. After a retry, the end of the wait, but not
-    /// in `bench transport`.
+    /// When the request was due, since the first measured request. A retried request is due again
+    /// after its backoff; `bench transport` keeps the first time.
     pub at_ns: u64,
     /// The error is the kind of the failure.
     pub result: Result<Timing, String>,
@@ -97,6 +97,7 @@ pub struct Header {
     pub answer_comparisons: Vec<AnswerComparison>,
     pub seed: u64,
     pub rounds: u32,
+    /// Rounds.
     pub warm_up: u32,
     pub workers: usize,
     /// `None` in a closed loop.
@@ -107,9 +108,10 @@ pub struct Header {
     /// First JSON-RPC error message, by index of the case.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub messages: BTreeMap<usize, String>,
+    /// Percentage of an arm's requests that may fail.
     #[serde(default)]
     pub max_failures: Option<f64>,
-    /// A signal, a refusing node, or no end yet.
+    /// Why the run is incomplete: a signal, a node that refused, or a run not yet ended.
     pub stopped_by: Option<String>,
     #[serde(rename = "own_cpu_ns")]
     pub tool_cpu_per_request_ns: Option<u64>,
@@ -280,8 +282,8 @@ impl Results {
         self.header.link_shapes.get(case_index).map(String::as_str)
     }
 
-    /// The request label or, of an account, its size and link shape. The start of the address is
-    /// added only for equal sizes.
+    /// An account, whose label is its address, has a `size`: the text is size and link shape. If
+    /// other accounts have this size, the start of the address follows.
     pub fn short_label(&self, request_label: &str, size: Option<u64>) -> String {
         let Some(size) = size else {
             return request_label.to_owned();

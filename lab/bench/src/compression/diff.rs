@@ -86,7 +86,8 @@ fn class_name(row: &ClassRow) -> String {
     format!("{} at {}", row.codec, row.range)
 }
 
-/// In the order of [`COMPARED`]. The saved percentage may be near 0, so the rest is compared.
+/// In the order of [`COMPARED`]. The saved percentage may be near 0, which makes a relative change
+/// large, so the compressed size in percent (100 - saved) is compared.
 fn intervals(row: &ClassRow) -> [Option<StoredEstimate>; 3] {
     let remaining = row.saved.map(|saved| StoredEstimate {
         value: 100.0 - saved.value,

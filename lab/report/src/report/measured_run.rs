@@ -49,7 +49,7 @@ pub struct MeasuredRuns {
     pub all: Vec<MeasuredRun>,
     /// Without the arms of second runs (see [`AA_SUFFIX`]), because each repeats another arm.
     pub arms: Vec<String>,
-    /// `--per-second`.
+    /// `--per-second`: values per slot are compared per second.
     pub compare_rates: bool,
 }
 
@@ -235,7 +235,7 @@ fn estimates(
         measure::point_values(recording, points, numbers.window, |point| point.misses, 1.0);
     let times = measure::cache_us_per_slot(recording, numbers.window);
     let p95 = numbers.replay_quantile(0.95);
-    // Means over seconds, datapoints and slots. An amount is a value that cannot be negative.
+    // The means are over seconds, over datapoints and over slots. An amount cannot be negative.
     [
         p95.and_then(|_| block_bootstrap::quantile(&numbers.replay_ms, 0.95, bootstrap)),
         block_bootstrap::mean_of_amounts(&tps, bootstrap),

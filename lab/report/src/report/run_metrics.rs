@@ -98,7 +98,7 @@ run_metrics! {
     "read-cache-misses" "Read cache misses per slot" in "", 3, Lower, Slot: "accounts not found in the read cache, divided by replayed slots" = accounts::misses_per_slot;
     "account-load" "Account load time per slot" in "µs", 1, Lower, Slot: "load_us of replay-slot-stats (a sum over threads), mean over replayed slots" = accounts::load_time_per_slot;
     "tps" "Transactions per second" in "/s", 1, Higher, Transaction: "all transactions divided by all known seconds, zeros included" = |_, numbers| numbers.tps.over_known_seconds.map(|tps| tps.mean_with_peaks);
-    "zero-tps" "Share of seconds at zero TPS" in "%", 2, Lower, Transaction: "of the seconds for which something is known" = |_, numbers| (numbers.tps.known_seconds > 0).then(|| numbers.tps.zero_seconds.map(|zero| 100.0 * zero as f64 / numbers.tps.known_seconds as f64)).flatten();
+    "zero-tps" "Share of seconds at zero TPS" in "%", 2, Lower, Transaction: "of the seconds with a known number of transactions" = |_, numbers| (numbers.tps.known_seconds > 0).then(|| numbers.tps.zero_seconds.map(|zero| 100.0 * zero as f64 / numbers.tps.known_seconds as f64)).flatten();
     "behind-p95" "Slots behind the tip, p95" in "slots", 0, Lower, SlotDistance: "over the samples for which it is known" = |_, numbers| faultline_stats::summary::quantile_if_enough(&numbers.slots_behind, 0.95);
     "catch-up" "Catch-up time" in "s", 0, Lower, Nothing: "from the first executed transaction until the distance to the tip was small and stayed so" = |run, _| run.catch_up();
     "rss-mean" "RSS, mean" in "GiB", 3, Lower, Nothing: "anonymous, file and shared resident memory, mean over samples" = |_, numbers| numbers.gauges.rss.mean.map(gib);
@@ -111,7 +111,8 @@ run_metrics! {
     "cpu" "CPU cores in use" in "cores", 2, Neither, Nothing: "CPU seconds per second" = |_, numbers| numbers.cpu_cores;
 }
 
-// Only a campaign, which compares releases, has these metrics, besides some of `RUN_METRICS`.
+// Only a campaign, which compares releases, uses these metrics. It also uses some of `RUN_METRICS`.
+// The campaign itself takes the least RAM from the result of a search.
 run_metrics! {
     RELEASE_ONLY_METRICS:
     "rss-at-tip" "RSS at the tip, mean" in "GiB", 3, Lower, Nothing: "anonymous, file and shared resident memory, mean over samples from the first at the tip on" = |run, _| run.from_tip.as_ref()?.gauges.rss.mean.map(gib);
