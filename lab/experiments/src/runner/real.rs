@@ -183,8 +183,8 @@ impl System for RealSystem {
             format_entries("; left alone: ", &dropped.skipped)
         );
         let mut dropped = check_residency(note, cold::residency(&paths));
-        // Reads the programs into the page cache before the run. The kernel would otherwise charge their
-        // pages to the first run only. With `DropAll` it charges them to each run.
+        // The kernel charges a page to the first cgroup that reads it. So that runs are equal, the
+        // runner reads the executables here; `DropAll` instead lets each run read them again.
         if plan.page_cache == PageCache::DropFiles {
             for file in program_files(plan) {
                 if let Err(error) = cold::warm_file(&file) {

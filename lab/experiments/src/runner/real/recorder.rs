@@ -68,7 +68,7 @@ impl RecorderDaemon {
             config: settings.config.as_deref(),
             free_ports: true,
         };
-        // The exec shim sets the affinity, because not every launcher can limit CPUs.
+        // The prefix is the exec shim, which sets the affinity: not every launcher can limit CPUs.
         let cpus = recorder_cpus(request.plan, &allowed_cpus());
         let mut command = command_prefix(launcher, None, cpus.as_ref())?;
         command.push(program.into());
@@ -123,7 +123,7 @@ impl RecorderDaemon {
             std::thread::sleep(POLL_INTERVAL);
         }
         bail!(
-            "{DAEMON_NAME} does not record after half a minute{}",
+            "{DAEMON_NAME} has not begun to record within half a minute{}",
             problem_suffix(&self.log.last_problem())
         )
     }
@@ -200,6 +200,7 @@ fn poh_cpus(plan: &Plan, allowed: &[u32]) -> BTreeSet<u32> {
 }
 
 fn poh_option_values(plan: &Plan, arm: &Arm, lane: &Lane) -> BTreeSet<u32> {
+    // The options for PoH depend on no folder and on no number of a run.
     let Ok(expanded) = expand(plan, arm, lane, &plan.folder, 1) else {
         return BTreeSet::new();
     };
@@ -282,8 +283,8 @@ impl Recorder for RecorderDaemon {
             Ok(daemon.poll_end()?.is_some())
         })?;
         let last_problem = self.log.last_problem();
-        let cgroup_state = self.launched.close()?;
-        match cgroup_state.end {
+        let closed = self.launched.close()?;
+        match closed.end {
             Some(End::Code(0)) if ended => Ok(()),
             Some(end) if ended => bail!("{DAEMON_NAME} ended{}", describe_end(end, &last_problem)),
             _ => bail!(
