@@ -8,14 +8,13 @@
     reason = "a measurement: it reads the clock, and what cannot go on ends it"
 )]
 
-#[path = "../examples/twelve_hours/day.rs"]
-mod day;
 #[path = "../examples/twelve_hours/random.rs"]
 mod random;
 #[path = "../examples/twelve_hours/series.rs"]
 mod series;
+#[path = "../examples/twelve_hours/synthetic_run.rs"]
+mod synthetic_run;
 
-use day::{Arm, Day};
 use faultline_recording::{Recording, Writer, backup};
 use std::{
     fs,
@@ -23,6 +22,7 @@ use std::{
     process::ExitCode,
     time::{Duration, Instant},
 };
+use synthetic_run::{Arm, SyntheticRun};
 
 /// For twelve hours, in bytes.
 const BUDGET: u64 = 100 << 20;
@@ -58,14 +58,14 @@ fn main() -> ExitCode {
 }
 
 fn write(path: &Path, seconds: u64) {
-    let mut day = Day::new(Arm {
+    let mut run = SyntheticRun::new(Arm {
         seconds,
         ..Arm::default()
     });
-    let mut writer = Writer::create(path, &day.header()).expect("a new recording");
+    let mut writer = Writer::create(path, &run.header()).expect("a new recording");
     let (mut rows, mut writes, mut checkpoints) = (0, Vec::new(), Vec::new());
     let mut log = 0;
-    while let Some(second) = day.next() {
+    while let Some(second) = run.next() {
         let began = Instant::now();
         if let Some(process) = &second.process {
             writer.begin_process(process).expect("a process");
@@ -95,7 +95,7 @@ fn write(path: &Path, seconds: u64) {
         }
     }
     let began = Instant::now();
-    writer.finish(day.ended()).expect("the end");
+    writer.finish(run.ended()).expect("the end");
     println!(
         "{rows} rows; finish took {:?}; longest log {:.1} MiB",
         began.elapsed(),

@@ -13,16 +13,16 @@
     reason = "a test tool may panic"
 )]
 
-#[path = "twelve_hours/day.rs"]
-mod day;
 #[path = "twelve_hours/random.rs"]
 mod random;
 #[path = "twelve_hours/series.rs"]
 mod series;
+#[path = "twelve_hours/synthetic_run.rs"]
+mod synthetic_run;
 
-use day::{Arm, Day};
 use faultline_recording::{Error, Writer};
 use std::{path::PathBuf, process::ExitCode};
+use synthetic_run::{Arm, SyntheticRun};
 
 const USAGE: &str = "twelve_hours FILE [SECONDS] [--arm KEY=VALUE]... [--cache ENTRIES] [--squeeze FACTOR] [--seed N] \
                      [--killed-at SECOND] [--gap FROM,SECONDS] [--unfinished]";
@@ -80,10 +80,10 @@ fn parse_options(mut words: impl Iterator<Item = String>) -> Option<Options> {
 }
 
 fn write(options: &Options) -> Result<(), Error> {
-    let mut day = Day::new(options.arm.clone());
-    let mut writer = Writer::create(&options.file, &day.header())?;
+    let mut run = SyntheticRun::new(options.arm.clone());
+    let mut writer = Writer::create(&options.file, &run.header())?;
     let mut seconds = 0u64;
-    while let Some(second) = day.next() {
+    while let Some(second) = run.next() {
         if let Some(process) = &second.process {
             writer.begin_process(process)?;
         }
@@ -105,7 +105,7 @@ fn write(options: &Options) -> Result<(), Error> {
         }
     }
     if options.finish {
-        writer.finish(day.ended())
+        writer.finish(run.ended())
     } else {
         Ok(())
     }

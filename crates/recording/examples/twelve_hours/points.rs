@@ -1,13 +1,13 @@
 //! The points that the synthetic validator pushes for each slot.
 
-use super::{Day, PROGRAMS};
+use super::{PROGRAMS, SyntheticRun};
 use faultline_metrics::Stamp;
 use faultline_recording::{
     CostTrackerPoint, Point, ProgramCachePoint, ReplaySlotPoint, SetRootPoint,
 };
 use std::time::Duration;
 
-impl Day {
+impl SyntheticRun {
     /// Adds the four points of each slot: five slots every two seconds.
     pub fn add_slots(&mut self, now: Stamp) {
         let slot_count = if self.second.is_multiple_of(2) { 3 } else { 2 };

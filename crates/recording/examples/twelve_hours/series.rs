@@ -50,7 +50,7 @@ impl Series {
     }
 
     /// Begins a counter at zero, as in a new process.
-    pub fn restart(&mut self) {
+    pub fn restart_counter(&mut self) {
         if self.metric.kind == Kind::Counter {
             self.value = 0.0;
         }

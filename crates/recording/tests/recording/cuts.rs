@@ -1,6 +1,8 @@
 //! Files that end too early, at any byte: read exactly, or refused.
 
-use crate::made_up::{arm, assert_is_a_beginning, day::Day, finished, random::Random, write};
+use crate::made_up::{
+    arm, assert_is_a_beginning, finished, random::Random, synthetic_run::SyntheticRun, write,
+};
 use faultline_recording::{Error, Recording, Writer};
 use std::{fs, iter, mem, path::Path, process::Command};
 
@@ -8,11 +10,11 @@ use std::{fs, iter, mem, path::Path, process::Command};
 fn left_by_a_kill(folder: &Path, seconds: usize) -> (Vec<u8>, Vec<u8>, Vec<usize>) {
     let path = folder.join("run.db");
     let log = folder.join("run.db-wal");
-    let mut day = Day::new(arm(seconds as u64));
-    let mut writer = Writer::create(&path, &day.header()).unwrap();
+    let mut synthetic = SyntheticRun::new(arm(seconds as u64));
+    let mut writer = Writer::create(&path, &synthetic.header()).unwrap();
     let length = || fs::metadata(&log).unwrap().len() as usize;
     let mut lengths = vec![length()];
-    while let Some(second) = day.next() {
+    while let Some(second) = synthetic.next() {
         write(&mut writer, &second).unwrap();
         writer.commit().unwrap();
         lengths.push(length());
@@ -111,7 +113,11 @@ fn a_finished_recording_truncated_at_any_byte_is_refused() {
             _ => panic!("cut at {cut}: {error}"),
         }
         assert!(
-            Writer::append(&folder.path().join("copy.db"), &Day::new(arm(1)).header()).is_err()
+            Writer::append(
+                &folder.path().join("copy.db"),
+                &SyntheticRun::new(arm(1)).header()
+            )
+            .is_err()
                 || cut == 0
         );
     }
@@ -126,10 +132,10 @@ fn a_truncated_database_with_a_complete_log_is_read_exactly_or_refused() {
     let folder = crate::made_up::folder();
     let path = folder.path().join("run.db");
     // One half is in the database, the other in the log.
-    let mut day = Day::new(arm(60));
-    let mut writer = Writer::create(&path, &day.header()).unwrap();
+    let mut synthetic = SyntheticRun::new(arm(60));
+    let mut writer = Writer::create(&path, &synthetic.header()).unwrap();
     for second in 1..=60 {
-        write(&mut writer, &day.next().unwrap()).unwrap();
+        write(&mut writer, &synthetic.next().unwrap()).unwrap();
         writer.commit().unwrap();
         if second == 30 {
             writer.checkpoint().unwrap();

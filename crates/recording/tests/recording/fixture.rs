@@ -1,7 +1,7 @@
 //! A recording that an earlier version wrote stays readable. `format-1.db` is never regenerated: a reader that cannot read it
 //! cannot read existing recordings. The numbers here were read from it with Python's sqlite3.
 
-use crate::made_up::{arm, at, day::Day};
+use crate::made_up::{arm, at, synthetic_run::SyntheticRun};
 use faultline_recording::{Cell, Error, EventKind, PerTickTable, Recording, Row, Writer};
 use std::{
     fs,
@@ -262,9 +262,9 @@ fn a_newer_daemon_continues_an_older_recording() {
     let path = older_fixture(folder.path());
     let mut arm = arm(10);
     arm.labels.push(("run".into(), "1".into()));
-    let mut day = Day::new(arm);
-    let mut writer = Writer::append(&path, &day.header()).unwrap();
-    crate::made_up::write_all(&mut writer, &mut day);
+    let mut synthetic = SyntheticRun::new(arm);
+    let mut writer = Writer::append(&path, &synthetic.header()).unwrap();
+    crate::made_up::write_all(&mut writer, &mut synthetic);
     writer.finish(at(99)).unwrap();
     let recording = Recording::open(&path).unwrap();
     let swap = recording

@@ -1,6 +1,6 @@
 //! Files with arbitrary content are refused or read, without a panic.
 
-use crate::made_up::{arm, day::Day, finished, folder};
+use crate::made_up::{arm, finished, folder, synthetic_run::SyntheticRun};
 use faultline_recording::{PerTickTable, Recording, Writer, merge};
 use proptest::prelude::*;
 use std::{fs, path::Path};
@@ -40,7 +40,7 @@ fn a_foreign_wal_database_gets_no_log_file() {
     bytes[16..24].copy_from_slice(&[16, 0, 2, 2, 0, 64, 32, 32]);
     fs::write(&path, &bytes).unwrap();
     assert!(Recording::open(&path).is_err());
-    assert!(Writer::append(&path, &Day::new(arm(1)).header()).is_err());
+    assert!(Writer::append(&path, &SyntheticRun::new(arm(1)).header()).is_err());
     assert!(fs::read(&path).unwrap() == bytes);
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
 }
@@ -55,7 +55,7 @@ proptest! {
         let bytes = if magic { [b"SQLite format 3\0", bytes.as_slice()].concat() } else { bytes };
         fs::write(&path, &bytes).unwrap();
         prop_assert!(Recording::open(&path).is_err());
-        prop_assert!(Writer::append(&path, &Day::new(arm(1)).header()).is_err());
+        prop_assert!(Writer::append(&path, &SyntheticRun::new(arm(1)).header()).is_err());
         prop_assert!(merge(&[path.clone(), path.clone()], &folder.path().join("joined")).is_err());
         prop_assert!(fs::read(&path).unwrap() == bytes);
         prop_assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);

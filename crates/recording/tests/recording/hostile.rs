@@ -1,6 +1,6 @@
 //! Malicious files are refused with the reason, or read at a cost that their size bounds.
 
-use crate::made_up::{arm, day::Day, finished, folder};
+use crate::made_up::{arm, finished, folder, synthetic_run::SyntheticRun};
 use faultline_recording::{Error, EventKind, PerTickTable, Recording, Writer, backup, merge};
 use std::{
     env, fs,
@@ -97,7 +97,7 @@ fn views_and_triggers_in_a_recording_are_refused_by_name() {
         );
         error_text(backup(&path, &to("copy.db"), &[], |_, _| ()));
         error_text(merge(&[path.clone(), path.clone()], &to("joined.db")).map(drop));
-        error_text(Writer::append(&path, &Day::new(arm(1)).header()).map(drop));
+        error_text(Writer::append(&path, &SyntheticRun::new(arm(1)).header()).map(drop));
         assert!(fs::read(&path).unwrap() == bytes, "{sql}: it was changed");
     }
 }
@@ -173,10 +173,10 @@ fn tables_added_by_an_operator_or_later_version_are_ignored() {
     );
     read_all(&path).unwrap();
     assert_eq!(Recording::open(&path).unwrap().ticks().unwrap().len(), 60);
-    let mut day = Day::new(arm(60));
-    let writer = Writer::append(&path, &day.header()).unwrap();
-    while day.next().is_some() {}
-    writer.finish(day.ended()).unwrap();
+    let mut synthetic = SyntheticRun::new(arm(60));
+    let writer = Writer::append(&path, &synthetic.header()).unwrap();
+    while synthetic.next().is_some() {}
+    writer.finish(synthetic.ended()).unwrap();
     read_all(&path).unwrap();
 }
 
@@ -289,7 +289,7 @@ fn cyclic_database_pages_do_not_yield_an_endless_table() {
         );
         let (from, joined) = (path.clone(), folder.path().join("joined.db"));
         with_deadline(move || merge(&[from.clone(), from], &joined)).unwrap_err();
-        let (from, header) = (path.clone(), Day::new(arm(60)).header());
+        let (from, header) = (path.clone(), SyntheticRun::new(arm(60)).header());
         with_deadline(move || Writer::append(&from, &header).map(drop)).unwrap_err();
     }
 }

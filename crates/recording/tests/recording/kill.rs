@@ -1,7 +1,8 @@
 //! A writer that is killed at any step leaves exactly what it committed.
 
 use crate::made_up::{
-    arm, assert_is_a_beginning, assert_is_a_piece, at, day::Day, random::Random, write,
+    arm, assert_is_a_beginning, assert_is_a_piece, at, random::Random, synthetic_run::SyntheticRun,
+    write,
 };
 use faultline_recording::{Error, Recording, Writer, backup};
 use std::{
@@ -84,15 +85,15 @@ fn writer_waiting_to_be_killed() {
         return;
     };
     let path = Path::new("run.db");
-    let mut day = Day::new(arm(SECONDS));
+    let mut synthetic = SyntheticRun::new(arm(SECONDS));
     match order.as_str() {
         "create" | "finish" => make_files(order == "finish"),
         _ => {}
     }
-    let mut writer = Writer::create(path, &day.header()).unwrap();
+    let mut writer = Writer::create(path, &synthetic.header()).unwrap();
     let at_once = if order == "long transactions" { 7 } else { 1 };
     for step in 1.. {
-        write(&mut writer, &day.next().unwrap()).unwrap();
+        write(&mut writer, &synthetic.next().unwrap()).unwrap();
         if step % at_once == 0 {
             writer.commit().unwrap();
             println!("step {step}");
@@ -109,14 +110,15 @@ fn writer_waiting_to_be_killed() {
 /// Writes recordings of three seconds each.
 fn make_files(finish: bool) {
     for file in 1.. {
-        let mut day = Day::new(arm(SECONDS));
-        let mut writer = Writer::create(Path::new(&format!("{file}.db")), &day.header()).unwrap();
+        let mut synthetic = SyntheticRun::new(arm(SECONDS));
+        let mut writer =
+            Writer::create(Path::new(&format!("{file}.db")), &synthetic.header()).unwrap();
         if finish {
             for _ in 0..3 {
-                write(&mut writer, &day.next().unwrap()).unwrap();
+                write(&mut writer, &synthetic.next().unwrap()).unwrap();
                 writer.commit().unwrap();
             }
-            writer.finish(day.ended()).unwrap();
+            writer.finish(synthetic.ended()).unwrap();
         } else {
             std::mem::forget(writer);
         }
@@ -206,8 +208,8 @@ fn a_writer_killed_at_creation_leaves_an_empty_file_or_a_recording() {
                 }
             }
             // In each case, a restarted daemon continues it.
-            let day = Day::new(arm(1));
-            Writer::append(&path, &day.header())
+            let synthetic = SyntheticRun::new(arm(1));
+            Writer::append(&path, &synthetic.header())
                 .unwrap()
                 .finish(at(9))
                 .unwrap();

@@ -1,17 +1,17 @@
 //! A synthetic run, and checks that a recording of its first seconds has the data of its ticks. The checks do not use the
 //! code under test.
 
-#[path = "../../examples/twelve_hours/day.rs"]
-pub mod day;
 #[path = "../../examples/twelve_hours/random.rs"]
 pub mod random;
 #[path = "../../examples/twelve_hours/series.rs"]
 pub mod series;
+#[path = "../../examples/twelve_hours/synthetic_run.rs"]
+pub mod synthetic_run;
 
-use day::{Arm, Day, Second};
 use faultline_metrics::{Source, Stamp, Tick, metrics::exported};
 use faultline_recording::{Error, PerTickTable, Point, Recording, Writer};
 use std::collections::{BTreeMap, HashMap};
+use synthetic_run::{Arm, Second, SyntheticRun};
 
 /// A temporary folder, in memory if possible, because these tests wait only for the disk.
 pub fn folder() -> tempfile::TempDir {
@@ -47,8 +47,8 @@ pub fn write(writer: &mut Writer, second: &Second) -> Result<(), Error> {
 }
 
 /// Writes and commits the rest of the run.
-pub fn write_all(writer: &mut Writer, day: &mut Day) {
-    while let Some(second) = day.next() {
+pub fn write_all(writer: &mut Writer, synthetic: &mut SyntheticRun) {
+    while let Some(second) = synthetic.next() {
         write(writer, &second).unwrap();
         writer.commit().unwrap();
     }
@@ -56,10 +56,10 @@ pub fn write_all(writer: &mut Writer, day: &mut Day) {
 
 /// A finished recording of the whole run.
 pub fn finished(path: &std::path::Path, arm: Arm) {
-    let mut day = Day::new(arm);
-    let mut writer = Writer::create(path, &day.header()).unwrap();
-    write_all(&mut writer, &mut day);
-    writer.finish(day.ended()).unwrap();
+    let mut synthetic = SyntheticRun::new(arm);
+    let mut writer = Writer::create(path, &synthetic.header()).unwrap();
+    write_all(&mut writer, &mut synthetic);
+    writer.finish(synthetic.ended()).unwrap();
 }
 
 /// Fails unless the recording has exactly the first ticks of the run with all their data. Returns their number.
@@ -74,9 +74,9 @@ pub fn assert_is_a_beginning(recording: &Recording, arm: &Arm) -> usize {
 pub fn assert_is_a_piece(recording: &Recording, arm: &Arm) -> (u64, usize) {
     let ticks = recording.ticks().unwrap();
     let first = ticks.first().map_or(1, |tick| tick.number);
-    let mut day = Day::new(arm.clone());
+    let mut synthetic = SyntheticRun::new(arm.clone());
     let skipped = first as usize - 1;
-    let seconds: Vec<Second> = std::iter::from_fn(|| day.next())
+    let seconds: Vec<Second> = std::iter::from_fn(|| synthetic.next())
         .skip(skipped)
         .take(ticks.len())
         .collect();

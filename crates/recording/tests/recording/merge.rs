@@ -1,6 +1,6 @@
 //! Merges of a run in two recordings.
 
-use crate::made_up::{arm, at, day::Day, finished, write};
+use crate::made_up::{arm, at, finished, synthetic_run::SyntheticRun, write};
 use faultline_recording::{
     Error, EventKind, MergeSummary, NewProcess, PerTickTable, Recording, Writer, merge,
 };
@@ -9,16 +9,16 @@ use std::{fs, path::Path, time::Duration};
 /// One run in two files, as after a kill of the daemon and a restart with another recording.
 fn halves(folder: &Path) -> [std::path::PathBuf; 2] {
     let paths = [folder.join("first.db"), folder.join("second.db")];
-    let mut day = Day::new(arm(120));
-    let mut header = day.header();
+    let mut synthetic = SyntheticRun::new(arm(120));
+    let mut header = synthetic.header();
     let mut writer = Writer::create(&paths[0], &header).unwrap();
     for _ in 0..60 {
-        write(&mut writer, &day.next().unwrap()).unwrap();
+        write(&mut writer, &synthetic.next().unwrap()).unwrap();
         writer.commit().unwrap();
     }
     std::mem::forget(writer);
     // Eight seconds are missing.
-    let missing: Vec<_> = (0..8).map_while(|_| day.next()).collect();
+    let missing: Vec<_> = (0..8).map_while(|_| synthetic.next()).collect();
     assert_eq!(missing.len(), 8);
     header.session.started = at(68);
     let mut writer = Writer::create(&paths[1], &header).unwrap();
@@ -31,7 +31,7 @@ fn halves(folder: &Path) -> [std::path::PathBuf; 2] {
             manifest,
         })
         .unwrap();
-    crate::made_up::write_all(&mut writer, &mut day);
+    crate::made_up::write_all(&mut writer, &mut synthetic);
     writer.finish(at(121)).unwrap();
     paths
 }

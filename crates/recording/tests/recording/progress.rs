@@ -1,6 +1,6 @@
 //! Compares the progress of a run with a scan of all rows.
 
-use crate::made_up::{arm, day::Arm, day::Day, write};
+use crate::made_up::{arm, synthetic_run::Arm, synthetic_run::SyntheticRun, write};
 use faultline_metrics::{Stamp, Tick};
 use faultline_recording::{
     CacheTimesPoint, EventKind, PerTickTable, Point, Progress, Recording, Writer,
@@ -96,11 +96,11 @@ fn last_push(recording: &Recording) -> Option<Duration> {
 fn the_last_push_is_the_newest_in_ticks_or_points() {
     let folder = crate::made_up::folder();
     let path = folder.path().join("run.db");
-    let mut day = Day::new(arm(60));
-    let mut writer = Writer::create(&path, &day.header()).unwrap();
+    let mut synthetic = SyntheticRun::new(arm(60));
+    let mut writer = Writer::create(&path, &synthetic.header()).unwrap();
     assert_eq!(Recording::open(&path).unwrap().last_push().unwrap(), None);
     let mut seen = Vec::new();
-    while let Some(next) = day.next() {
+    while let Some(next) = synthetic.next() {
         write(&mut writer, &next).unwrap();
         writer.commit().unwrap();
         let recording = Recording::open(&path).unwrap();
@@ -121,7 +121,7 @@ fn the_last_push_is_the_newest_in_ticks_or_points() {
     assert!(seen.len() > 3, "{seen:?}");
     // A session without pushes has no last push.
     drop(writer);
-    let mut writer = Writer::append(&path, &Day::new(arm(60)).header()).unwrap();
+    let mut writer = Writer::append(&path, &SyntheticRun::new(arm(60)).header()).unwrap();
     let second = Duration::from_secs(1);
     let tick = Tick {
         number: 1,
@@ -140,7 +140,7 @@ fn the_last_push_is_the_newest_in_ticks_or_points() {
 fn a_push_with_any_recorded_point_counts_after_the_last_tick() {
     let folder = crate::made_up::folder();
     let path = folder.path().join("run.db");
-    let mut writer = Writer::create(&path, &Day::new(arm(60)).header()).unwrap();
+    let mut writer = Writer::create(&path, &SyntheticRun::new(arm(60)).header()).unwrap();
     let tick = Tick {
         number: 1,
         at: Stamp::default(),
@@ -162,13 +162,13 @@ fn a_push_with_any_recorded_point_counts_after_the_last_tick() {
 fn progress_always_equals_a_scan_of_all_rows() {
     let folder = crate::made_up::folder();
     let path = folder.path().join("run.db");
-    let mut day = Day::new(Arm {
+    let mut synthetic = SyntheticRun::new(Arm {
         killed_at: Some(400),
         ..arm(600)
     });
-    let mut writer = Writer::create(&path, &day.header()).unwrap();
+    let mut writer = Writer::create(&path, &synthetic.header()).unwrap();
     let (mut second, mut message) = (0, Vec::new());
-    while let Some(next) = day.next() {
+    while let Some(next) = synthetic.next() {
         write(&mut writer, &next).unwrap();
         writer.commit().unwrap();
         second += 1;

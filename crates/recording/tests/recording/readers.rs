@@ -1,6 +1,6 @@
 //! Readers during writes, and files that they refuse.
 
-use crate::made_up::{arm, assert_is_a_beginning, day::Day, finished, write};
+use crate::made_up::{arm, assert_is_a_beginning, finished, synthetic_run::SyntheticRun, write};
 use faultline_recording::{Error, PerTickTable, Recording, Writer, backup};
 use std::{
     fs, mem,
@@ -79,10 +79,10 @@ fn each_reader_sees_a_consistent_snapshot() {
     let folder = crate::made_up::folder();
     let path = folder.path().join("run.db");
     let arm = arm(40);
-    let mut day = Day::new(arm.clone());
-    let mut writer = Writer::create(&path, &day.header()).unwrap();
+    let mut synthetic = SyntheticRun::new(arm.clone());
+    let mut writer = Writer::create(&path, &synthetic.header()).unwrap();
     let mut step = |writer: &mut Writer| {
-        write(writer, &day.next().unwrap()).unwrap();
+        write(writer, &synthetic.next().unwrap()).unwrap();
         writer.commit().unwrap();
     };
     (0..10).for_each(|_| step(&mut writer));
@@ -100,8 +100,8 @@ fn readers_that_come_and_go_leave_the_log_bounded() {
     let folder = crate::made_up::folder();
     let path = folder.path().join("run.db");
     let log = folder.path().join("run.db-wal");
-    let mut day = Day::new(arm(1200));
-    let mut writer = Writer::create(&path, &day.header()).unwrap();
+    let mut synthetic = SyntheticRun::new(arm(1200));
+    let mut writer = Writer::create(&path, &synthetic.header()).unwrap();
     let (over, read) = (AtomicBool::new(false), AtomicUsize::new(0));
     let mut longest = 0;
     let mut written = 0;
@@ -119,7 +119,7 @@ fn readers_that_come_and_go_leave_the_log_bounded() {
                 }
             });
         }
-        while let Some(second) = day.next() {
+        while let Some(second) = synthetic.next() {
             write(&mut writer, &second).unwrap();
             let before = fs::metadata(&log).map_or(0, |meta| meta.len());
             writer.commit().unwrap();
@@ -134,7 +134,7 @@ fn readers_that_come_and_go_leave_the_log_bounded() {
     });
     assert!(read.into_inner() > 20, "too few readers");
     assert!(longest < 32 << 20, "the log grew to {longest} bytes");
-    writer.finish(day.ended()).unwrap();
+    writer.finish(synthetic.ended()).unwrap();
     assert!(!log.exists());
     eprintln!("longest log: {longest} bytes of {written} written");
 }
@@ -144,15 +144,15 @@ fn an_open_reader_does_not_block_the_writer_except_finishing_one_file() {
     let folder = crate::made_up::folder();
     let path = folder.path().join("run.db");
     let arm = arm(300);
-    let mut day = Day::new(arm.clone());
-    let mut writer = Writer::create(&path, &day.header()).unwrap();
+    let mut synthetic = SyntheticRun::new(arm.clone());
+    let mut writer = Writer::create(&path, &synthetic.header()).unwrap();
     let reader = Recording::open(&path).unwrap();
-    while let Some(second) = day.next() {
+    while let Some(second) = synthetic.next() {
         write(&mut writer, &second).unwrap();
         writer.commit().unwrap();
         writer.checkpoint().unwrap();
     }
-    let error = writer.finish(day.ended()).unwrap_err();
+    let error = writer.finish(synthetic.ended()).unwrap_err();
     assert!(matches!(error, Error::BeingRead { .. }), "{error}");
     assert_eq!(reader.ticks().unwrap(), []);
     drop(reader);
@@ -166,10 +166,10 @@ fn a_copy_of_a_live_recording_is_a_finished_snapshot() {
     let folder = crate::made_up::folder();
     let (path, copy) = (folder.path().join("run.db"), folder.path().join("copy.db"));
     let arm = arm(400);
-    let mut day = Day::new(arm.clone());
-    let mut writer = Writer::create(&path, &day.header()).unwrap();
+    let mut synthetic = SyntheticRun::new(arm.clone());
+    let mut writer = Writer::create(&path, &synthetic.header()).unwrap();
     for _ in 0..300 {
-        write(&mut writer, &day.next().unwrap()).unwrap();
+        write(&mut writer, &synthetic.next().unwrap()).unwrap();
         writer.commit().unwrap();
     }
     writer.checkpoint().unwrap();
@@ -177,7 +177,7 @@ fn a_copy_of_a_live_recording_is_a_finished_snapshot() {
     backup(&path, &copy, &[], |done, of| {
         steps.push((done, of));
         // The writer continues between two steps, and the copy does not restart.
-        write(&mut writer, &day.next().unwrap()).unwrap();
+        write(&mut writer, &synthetic.next().unwrap()).unwrap();
         writer.commit().unwrap();
     })
     .unwrap();
@@ -218,13 +218,13 @@ fn any_recording_is_readable_in_a_read_only_folder() {
     let arm = arm(50);
     finished(&path("finished.db"), arm.clone());
     // Without `finish`: the log is in the database, whose header still declares a log.
-    let mut day = Day::new(arm.clone());
-    let mut writer = Writer::create(&path("dropped.db"), &day.header()).unwrap();
-    crate::made_up::write_all(&mut writer, &mut day);
+    let mut synthetic = SyntheticRun::new(arm.clone());
+    let mut writer = Writer::create(&path("dropped.db"), &synthetic.header()).unwrap();
+    crate::made_up::write_all(&mut writer, &mut synthetic);
     drop(writer);
-    let mut day = Day::new(arm.clone());
-    let mut writer = Writer::create(&path("killed.db"), &day.header()).unwrap();
-    crate::made_up::write_all(&mut writer, &mut day);
+    let mut synthetic = SyntheticRun::new(arm.clone());
+    let mut writer = Writer::create(&path("killed.db"), &synthetic.header()).unwrap();
+    crate::made_up::write_all(&mut writer, &mut synthetic);
     mem::forget(writer);
     fs::copy(path("killed.db"), path("moved.db")).unwrap();
     fs::copy(path("killed.db-wal"), path("moved.db-wal")).unwrap();
@@ -294,7 +294,7 @@ fn a_non_recording_is_refused_with_the_reason() {
     );
     for name in ["text", "other.db", "newer.db"] {
         let before = fs::read(path(name)).unwrap();
-        assert!(Writer::append(&path(name), &Day::new(arm(1)).header()).is_err());
+        assert!(Writer::append(&path(name), &SyntheticRun::new(arm(1)).header()).is_err());
         assert_eq!(fs::read(path(name)).unwrap(), before, "{name} was changed");
     }
 }
@@ -303,9 +303,9 @@ fn a_non_recording_is_refused_with_the_reason() {
 fn reading_a_recording_changes_nothing() {
     let folder = crate::made_up::folder();
     let path = folder.path().join("run.db");
-    let mut day = Day::new(arm(20));
-    let mut writer = Writer::create(&path, &day.header()).unwrap();
-    crate::made_up::write_all(&mut writer, &mut day);
+    let mut synthetic = SyntheticRun::new(arm(20));
+    let mut writer = Writer::create(&path, &synthetic.header()).unwrap();
+    crate::made_up::write_all(&mut writer, &mut synthetic);
     mem::forget(writer);
     let log = folder.path().join("run.db-wal");
     let before = (fs::read(&path).unwrap(), fs::read(&log).unwrap());

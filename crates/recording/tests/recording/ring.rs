@@ -1,6 +1,6 @@
 //! The flight recorder's ring.
 
-use crate::made_up::{arm, assert_is_a_piece, at, day::Day, write};
+use crate::made_up::{arm, assert_is_a_piece, at, synthetic_run::SyntheticRun, write};
 use faultline_metrics::{Batch, Problem, ProblemKind, Reading, Source, Tick, metrics::pools};
 use faultline_recording::{Error, PerTickTable, Recording, Writer, backup};
 use std::{fs, sync::Arc, time::Duration};
@@ -12,11 +12,11 @@ fn the_ring_stops_growing_and_keeps_its_last_minutes() {
     let folder = crate::made_up::folder();
     let path = folder.path().join("ring.db");
     let arm = arm(40 * MINUTE);
-    let mut day = Day::new(arm.clone());
-    let mut writer = Writer::create(&path, &day.header()).unwrap();
+    let mut synthetic = SyntheticRun::new(arm.clone());
+    let mut writer = Writer::create(&path, &synthetic.header()).unwrap();
     let mut sizes = Vec::new();
     for second in 1..=40 * MINUTE {
-        write(&mut writer, &day.next().unwrap()).unwrap();
+        write(&mut writer, &synthetic.next().unwrap()).unwrap();
         writer.commit().unwrap();
         if second % 10 == 0 && second > 5 * MINUTE {
             writer.prune(at(second - 5 * MINUTE).unix).unwrap();
@@ -77,7 +77,7 @@ fn write_one(writer: &mut Writer, second: u64) {
 fn a_saved_copy_never_replaces_a_file() {
     let folder = crate::made_up::folder();
     let ring = folder.path().join("ring.db");
-    let _writer = Writer::create(&ring, &Day::new(arm(1)).header()).unwrap();
+    let _writer = Writer::create(&ring, &SyntheticRun::new(arm(1)).header()).unwrap();
     let there = folder.path().join("there.db");
     fs::write(&there, "precious").unwrap();
     assert!(matches!(
@@ -102,7 +102,7 @@ fn a_saved_copy_never_replaces_a_file() {
 fn a_ring_copy_contains_only_committed_rows() {
     let folder = crate::made_up::folder();
     let ring = folder.path().join("ring.db");
-    let mut writer = Writer::create(&ring, &Day::new(arm(1)).header()).unwrap();
+    let mut writer = Writer::create(&ring, &SyntheticRun::new(arm(1)).header()).unwrap();
     write_one(&mut writer, 1);
     writer
         .tick(&Tick {
@@ -127,7 +127,7 @@ fn a_ring_copy_contains_only_committed_rows() {
 fn a_wall_clock_jump_does_not_change_the_ring_size() {
     let folder = crate::made_up::folder();
     let path = folder.path().join("ring.db");
-    let mut writer = Writer::create(&path, &Day::new(arm(1)).header()).unwrap();
+    let mut writer = Writer::create(&path, &SyntheticRun::new(arm(1)).header()).unwrap();
     for second in 1..=400u64 {
         // Set back by an hour, then forward by a day.
         let unix = match second {
@@ -160,11 +160,11 @@ fn a_wall_clock_jump_does_not_change_the_ring_size() {
 fn an_older_session_leaves_the_ring_tick_by_tick() {
     let folder = crate::made_up::folder();
     let path = folder.path().join("ring.db");
-    let mut day = Day::new(arm(50));
-    let mut writer = Writer::create(&path, &day.header()).unwrap();
-    crate::made_up::write_all(&mut writer, &mut day);
+    let mut synthetic = SyntheticRun::new(arm(50));
+    let mut writer = Writer::create(&path, &synthetic.header()).unwrap();
+    crate::made_up::write_all(&mut writer, &mut synthetic);
     drop(writer);
-    let header = Day::new(arm(1)).header();
+    let header = SyntheticRun::new(arm(1)).header();
     let mut writer = Writer::append(&path, &header).unwrap();
     for second in 60..=200u64 {
         // A new daemon, whose uptime begins at 0.
@@ -201,7 +201,7 @@ fn an_older_session_leaves_the_ring_tick_by_tick() {
 fn unreferenced_names_are_removed_from_the_ring() {
     let folder = crate::made_up::folder();
     let path = folder.path().join("ring.db");
-    let mut writer = Writer::create(&path, &Day::new(arm(1)).header()).unwrap();
+    let mut writer = Writer::create(&path, &SyntheticRun::new(arm(1)).header()).unwrap();
     for second in 1..=300u64 {
         let name: Arc<str> = format!("pool{}", second / 20).into();
         let reading = Reading::integer(
@@ -258,7 +258,7 @@ fn unreferenced_names_are_removed_from_the_ring() {
 fn the_newest_problems_of_each_source_replace_its_earlier_ones() {
     let folder = crate::made_up::folder();
     let path = folder.path().join("problems.db");
-    let mut writer = Writer::create(&path, &Day::new(arm(1)).header()).unwrap();
+    let mut writer = Writer::create(&path, &SyntheticRun::new(arm(1)).header()).unwrap();
     let steps: [(u64, Source, &[&str]); 5] = [
         (1, Source::Process, &["io", "exe"]),
         (2, Source::Cgroup, &["old"]),

@@ -2,7 +2,9 @@
 
 use crate::{
     fixture::devices,
-    made_up::{arm, assert_is_a_beginning, at, day::Day, finished, write, write_all},
+    made_up::{
+        arm, assert_is_a_beginning, at, finished, synthetic_run::SyntheticRun, write, write_all,
+    },
 };
 use faultline_metrics::{
     Batch, Histogram, LabelText, Problem, ProblemKind, Reading, Source, TIME_BOUNDS, Tick, Value,
@@ -365,11 +367,11 @@ fn a_problem_in_either_batch_of_a_source_is_recorded_once() {
 fn a_restart_of_the_daemon_appends_a_session() {
     let folder = crate::made_up::folder();
     let path = folder.path().join("run.db");
-    let mut day = Day::new(arm(20));
-    let mut writer = Writer::append(&path, &day.header()).unwrap();
-    write_all(&mut writer, &mut day);
+    let mut synthetic = SyntheticRun::new(arm(20));
+    let mut writer = Writer::append(&path, &synthetic.header()).unwrap();
+    write_all(&mut writer, &mut synthetic);
     drop(writer);
-    let mut again = Day::new(arm(10));
+    let mut again = SyntheticRun::new(arm(10));
     let mut writer = Writer::append(&path, &again.header()).unwrap();
     write_all(&mut writer, &mut again);
     writer.finish(at(99)).unwrap();
@@ -443,19 +445,19 @@ fn a_rollback_loses_only_uncommitted_rows() {
     let folder = crate::made_up::folder();
     let path = folder.path().join("run.db");
     let arm = arm(40);
-    let mut day = Day::new(arm.clone());
-    let mut writer = Writer::create(&path, &day.header()).unwrap();
+    let mut synthetic = SyntheticRun::new(arm.clone());
+    let mut writer = Writer::create(&path, &synthetic.header()).unwrap();
     for _ in 0..20 {
         // The same second is written again after the rollback.
-        let second = day.next().unwrap();
+        let second = synthetic.next().unwrap();
         write(&mut writer, &second).unwrap();
         assert!(writer.rollback() > 5);
         write(&mut writer, &second).unwrap();
         assert!(writer.commit().unwrap() > 5);
     }
-    write_all(&mut writer, &mut day);
+    write_all(&mut writer, &mut synthetic);
     assert_eq!(writer.commit().unwrap(), 0);
-    writer.finish(day.ended()).unwrap();
+    writer.finish(synthetic.ended()).unwrap();
     let recording = Recording::open(&path).unwrap();
     assert_eq!(recording.ticks().unwrap().len(), 40);
     let info = recording.info().unwrap();

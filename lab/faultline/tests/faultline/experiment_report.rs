@@ -9,7 +9,7 @@
 )]
 
 use crate::support::{
-    made::{self, busy, day::Arm, faultline, said},
+    made::{self, busy, faultline, said, synthetic_run::Arm},
     simulated::table,
 };
 use faultline_experiments::{

@@ -7,7 +7,7 @@
 )]
 
 use crate::support::{
-    made::{Plain, busy, day::Arm, faultline, said},
+    made::{Plain, busy, faultline, said, synthetic_run::Arm},
     small_disk::SmallDisk,
 };
 use parquet::{

@@ -6,7 +6,7 @@
     reason = "a test that cannot prepare its scene fails"
 )]
 
-use crate::support::made::{Plain, busy, day::Arm, faultline, said};
+use crate::support::made::{Plain, busy, faultline, said, synthetic_run::Arm};
 use serde_json::Value;
 use std::{fs, path::Path};
 

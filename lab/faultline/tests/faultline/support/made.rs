@@ -1,14 +1,13 @@
 //! Recordings made for tests.
 #![allow(dead_code, unreachable_pub, reason = "each test uses a part of it")]
 
-#[path = "../../../../../crates/recording/examples/twelve_hours/day.rs"]
-pub mod day;
 #[path = "../../../../../crates/recording/examples/twelve_hours/random.rs"]
 mod random;
 #[path = "../../../../../crates/recording/examples/twelve_hours/series.rs"]
 mod series;
+#[path = "../../../../../crates/recording/examples/twelve_hours/synthetic_run.rs"]
+pub mod synthetic_run;
 
-use day::{Arm, Day};
 use faultline_metrics::{
     Batch, Reading, Source, Stamp, Tick,
     metrics::{process, validator},
@@ -20,6 +19,7 @@ use std::{
     sync::Arc,
     time::Duration,
 };
+use synthetic_run::{Arm, SyntheticRun};
 
 /// Runs `faultline` with these words.
 #[expect(clippy::disallowed_methods, reason = "a test starts programs itself")]
@@ -37,9 +37,9 @@ pub fn said(output: &Output) -> String {
 
 /// A made-up run with every table filled.
 pub fn busy(path: &Path, arm: Arm) {
-    let mut day = Day::new(arm);
-    let mut writer = Writer::create(path, &day.header()).unwrap();
-    while let Some(second) = day.next() {
+    let mut synthetic = SyntheticRun::new(arm);
+    let mut writer = Writer::create(path, &synthetic.header()).unwrap();
+    while let Some(second) = synthetic.next() {
         second
             .process
             .iter()
@@ -57,7 +57,7 @@ pub fn busy(path: &Path, arm: Arm) {
             .iter()
             .for_each(|point| writer.point(point).unwrap());
     }
-    writer.finish(day.ended()).unwrap();
+    writer.finish(synthetic.ended()).unwrap();
 }
 
 /// A run of which every number is known.

@@ -8,7 +8,7 @@ use super::{
 };
 use faultline_metrics::{
     Batch, LabelText, Problem, ProblemKind, Reading, Source, Stamp, Tick,
-    metrics::{cgroup, daemon as d, pools as q, validator as v},
+    metrics::{cgroup, daemon as d, pools, validator as v},
 };
 use faultline_recording::{
     Event, EventKind, NewProcess, NewRecording, NewSession, PerTickTable, Point,
@@ -72,6 +72,7 @@ impl Default for Arm {
 struct Pool {
     name: Arc<str>,
     threads: u64,
+    /// Major and minor faults; seconds of user, system, run queue and block I/O.
     totals: [f64; 6],
 }
 
@@ -87,19 +88,19 @@ pub struct Second {
 }
 
 #[derive(Debug)]
-pub struct Day {
+pub struct SyntheticRun {
     arm: Arm,
     random: Random,
     series: Vec<(PerTickTable, Vec<Series>)>,
     pools: Vec<Pool>,
-    threads: Option<Arc<Batch>>,
+    last_threads_batch: Option<Arc<Batch>>,
     phase: &'static str,
     slot: u64,
     second: u64,
     unpushed: Vec<Point>,
 }
 
-impl Day {
+impl SyntheticRun {
     pub fn new(arm: Arm) -> Self {
         let series = |table: PerTickTable| {
             let all = table
@@ -118,7 +119,7 @@ impl Day {
             random: Random::new(arm.seed),
             series: PerTickTable::ALL.into_iter().map(series).collect(),
             pools: (0..POOLS).map(pool).collect(),
-            threads: None,
+            last_threads_batch: None,
             phase: "absent",
             slot: FIRST_SLOT,
             second: 0,
@@ -216,7 +217,11 @@ impl Day {
             .push(event(now, EventKind::Start, format!(r#"{{"pid":{pid}}}"#)));
         // The counters of a new process begin at zero.
         if self.second > 0 {
-            self.series[0].1.iter_mut().for_each(Series::restart);
+            for (table, series) in &mut self.series {
+                if *table == PerTickTable::Process {
+                    series.iter_mut().for_each(Series::restart_counter);
+                }
+            }
             self.pools
                 .iter_mut()
                 .for_each(|pool| pool.totals = [0.0; 6]);
@@ -283,15 +288,15 @@ impl Day {
         let phase_readings = distinct_phases
             .map(|(_, phase)| Reading::flag(&v::PHASE, [(*phase).into()], *phase == self.phase));
         by_source[Source::Conclusions as usize].extend(phase_readings);
-        if self.threads.is_none() || self.second.is_multiple_of(POOLS_EVERY) {
+        if self.last_threads_batch.is_none() || self.second.is_multiple_of(POOLS_EVERY) {
             let mut readings = mem::take(&mut by_source[Source::Threads as usize]);
             self.pool_readings(conditions, &mut readings);
-            self.threads = Some(Arc::new(batch(Source::Threads, now, readings)));
+            self.last_threads_batch = Some(Arc::new(batch(Source::Threads, now, readings)));
         }
         let batches = Source::ALL
             .into_iter()
             .filter(|source| *source != Source::Log)
-            .map(|source| match (source, &self.threads) {
+            .map(|source| match (source, &self.last_threads_batch) {
                 (Source::Threads, Some(last)) => Arc::clone(last),
                 _ => Arc::new(batch(
                     source,
@@ -306,7 +311,7 @@ impl Day {
         }
     }
 
-    /// Readings without a column: of devices, and for the table `series`.
+    /// Readings without a column of their own: those of devices, and those in the table `series`.
     fn add_other_readings(&mut self, by_source: &mut [Vec<Reading>]) {
         let io_seconds = self.second as f64 * self.arm.memory_scarcity;
         for (name, read, written) in [
@@ -365,34 +370,34 @@ impl Day {
             let name = || LabelText::Shared(Arc::clone(&pool.name));
             let [major, minor, user, system, queue, block] = pool.totals;
             let hundredths = |x: f64| (x * 100.0).floor() / 100.0;
-            out.push(Reading::integer(&q::THREADS, [name()], pool.threads));
+            out.push(Reading::integer(&pools::THREADS, [name()], pool.threads));
             out.push(Reading::integer(
-                &q::PAGE_FAULTS,
+                &pools::PAGE_FAULTS,
                 [name(), "major".into()],
                 major as u64,
             ));
             out.push(Reading::integer(
-                &q::PAGE_FAULTS,
+                &pools::PAGE_FAULTS,
                 [name(), "minor".into()],
                 minor as u64,
             ));
             out.push(Reading::real(
-                &q::CPU,
+                &pools::CPU,
                 [name(), "user".into()],
                 hundredths(user),
             ));
             out.push(Reading::real(
-                &q::CPU,
+                &pools::CPU,
                 [name(), "system".into()],
                 hundredths(system),
             ));
             out.push(Reading::real(
-                &q::RUN_QUEUE,
+                &pools::RUN_QUEUE,
                 [name()],
                 (queue * 1e9).floor() / 1e9,
             ));
             out.push(Reading::real(
-                &q::BLOCK_IO_DELAY,
+                &pools::BLOCK_IO_DELAY,
                 [name()],
                 hundredths(block),
             ));
