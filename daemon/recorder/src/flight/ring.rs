@@ -119,7 +119,12 @@ impl Ring {
         let before = now.unix.saturating_sub(history);
         let Some(writer) = self.file.as_mut().and_then(RecordingFile::writer) else {
             // The file was removed or replaced. `open` renames a replacement that is no ring.
-            self.file = None;
+            if let Some(mut file) = self.file.take() {
+                if let Some(opened) = self.open(now) {
+                    file.continue_in(opened);
+                }
+                self.file = Some(file);
+            }
             return;
         };
         let error = writer.prune(before).err();

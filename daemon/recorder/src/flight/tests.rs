@@ -240,12 +240,28 @@ fn a_foreign_file_replacing_the_flight_ring_is_moved_aside() {
     ring.write_entries(&second(1), at(1));
     fs::remove_file(&path).unwrap();
     fs::write(&path, "somebody's notes").unwrap();
-    ring.write_entries(&second(70), at(70));
+    let mark = RecordingEntry::event(at(10), EventKind::Mark, json!({}));
+    ring.write_entries(&[second(10), vec![mark]].concat(), at(10));
     assert!(scene.status.problem().is_some());
+    ring.write_entries(&second(70), at(70));
     ring.write_entries(&second(71), at(71));
     assert_eq!(scene.status.problem(), None);
     ring.finish(at(72));
     assert_eq!(ticks(&path), [71]);
+    let events = Recording::open(&path).unwrap().events().unwrap();
+    let events = events
+        .iter()
+        .map(|event| (event.uptime.as_secs(), event.kind));
+    assert_eq!(
+        events.collect::<Vec<_>>(),
+        [
+            (0, EventKind::DaemonStart),
+            (10, EventKind::Mark),
+            (71, EventKind::Gap),
+            (72, EventKind::DaemonStop)
+        ],
+        "the event during the failure is not lost"
+    );
     let mut names = fs::read_dir(scene.folder())
         .unwrap()
         .flatten()

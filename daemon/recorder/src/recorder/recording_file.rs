@@ -102,6 +102,14 @@ impl RecordingFile {
         self.writer.as_mut()
     }
 
+    /// Writes to the file of `opened` from now on, first what could not be written.
+    pub fn continue_in(&mut self, opened: Self) {
+        (self.writer, self.file_identity) = (opened.writer, opened.file_identity);
+        if let Some(failure) = &mut self.failure {
+            failure.next_attempt = Duration::ZERO;
+        }
+    }
+
     /// Closes a file that is not at its path any more. The next attempt creates a new file.
     fn close_moved_file(&mut self, now: Stamp) {
         let Some(what) = self.file_identity.change() else {
