@@ -70,7 +70,10 @@ impl Ring {
                 tracing::info!(path = %path.display(), "flight recorder started");
                 self.retry_delay = Duration::ZERO;
                 self.context.status.set_problem(None);
-                remove_interrupted_saves(&self.context.folder);
+                // Else a save is copying into one of these files.
+                if self.context.handle.0.state.lock().saves_in_progress == 0 {
+                    remove_interrupted_saves(&self.context.folder);
+                }
                 Some(file)
             }
             Err(why) => {

@@ -273,6 +273,19 @@ fn a_foreign_file_replacing_the_flight_ring_is_moved_aside() {
 }
 
 #[test]
+fn a_reopened_flight_ring_keeps_the_file_of_a_running_save() {
+    let scene = Scene::new();
+    let part = scene.folder().join("vm-exit-20261120T000000Z.fltl.part");
+    for saves_in_progress in [1, 0] {
+        let (mut ring, _saver) = scene.build(&[], config::Flight::default());
+        fs::write(&part, "").unwrap();
+        scene.handle.0.state.lock().saves_in_progress = saves_in_progress;
+        ring.write_entries(&second(1), at(1));
+        assert_eq!(part.exists(), saves_in_progress == 1);
+    }
+}
+
+#[test]
 fn a_save_without_free_space_fails_and_is_shown_until_success() {
     let scene = Scene::new();
     let (mut ring, saver) = scene.build(
