@@ -66,10 +66,13 @@ impl Ring {
             .map_err(|error| error.message)
             .and_then(|()| self.open_file(&path, now))
         {
-            Ok(file) => {
+            Ok(mut file) => {
                 tracing::info!(path = %path.display(), "flight recorder started");
                 self.retry_delay = Duration::ZERO;
-                self.context.status.set_problem(None);
+                // On a full disk the file has no writer, and has reported the problem.
+                if file.writer().is_some() {
+                    self.context.status.set_problem(None);
+                }
                 // Else a save is copying into one of these files.
                 if self.context.handle.0.state.lock().saves_in_progress == 0 {
                     remove_interrupted_saves(&self.context.folder);
