@@ -169,13 +169,14 @@ pub fn make_space(
     };
     let requested = saved.iter().filter(|recording| !recording.is_automatic);
     let (count, total) = requested.fold((1, bytes), add);
+    // Rounded down: the only place of `max_saved` 1 is for automatic saves.
     if origin == SaveOrigin::Http
-        && (count > limits.max_saved.div_ceil(2) || total > limits.max_saved_bytes.div_ceil(2))
+        && (count > limits.max_saved / 2 || total > limits.max_saved_bytes / 2)
     {
         let shown = folder.display();
         let half = "half of flight.max_saved or max_saved_bytes";
         return Err(format!(
-            "recordings saved on request fill their part of {shown}, {half}; remove some"
+            "recordings saved on request fill their part of {shown}, {half}; remove some, or raise the limit"
         ));
     }
     let (mut count, mut total) = saved.iter().fold((1, bytes), add);

@@ -291,7 +291,7 @@ fn a_save_without_free_space_fails_and_is_shown_until_success() {
     let (mut ring, saver) = scene.build(
         &[],
         config::Flight {
-            max_saved: 1,
+            max_saved: 2,
             ..config::Flight::default()
         },
     );
