@@ -247,13 +247,13 @@ fn no_marker(folder: &Path) -> String {
     )
 }
 
-/// Unix time when the newest saved recording was written.
+/// Unix time when the newest saved recording was written. A ring that was set aside is no save.
 pub fn last_saved_at(folder: &Path) -> Option<Duration> {
-    let saved = list_saved(folder).ok()?;
-    let times = saved
-        .iter()
-        .filter_map(|recording| modified_at(&recording.sort_key.1));
-    times.max()
+    let saved = list_saved(folder).ok()?.into_iter();
+    let paths = saved.map(|recording| recording.sort_key.1);
+    let set_aside = format!("-{SET_ASIDE}-");
+    let saves = paths.filter(|path| !path.to_string_lossy().contains(&set_aside));
+    saves.filter_map(|path| modified_at(&path)).max()
 }
 
 fn list_saved(folder: &Path) -> std::io::Result<Vec<SavedRecording>> {

@@ -207,6 +207,7 @@ fn a_flight_ring_is_moved_aside_with_its_log_files() {
     let folder = folder(&[RING_FILE, "ring.fltl-wal", "ring.fltl-shm"]);
     set_aside(folder.path(), "vm", at(0)).unwrap();
     let aside = "vm-set_aside-19700101T000000Z.fltl";
+    assert_eq!(last_saved_at(folder.path()), None, "nothing was saved");
     assert_eq!(
         names(folder.path()),
         [
