@@ -22,7 +22,7 @@ use std::{
     time::Duration,
 };
 
-/// The output of `print-config`: every key with its default value, commented out.
+/// The output of `print-config`: every key with its default or, in a comment, with an example.
 pub const DEFAULT_TEXT: &str = include_str!("config/default.toml");
 
 pub const MIN_INTERVAL: Duration = Duration::from_millis(100);
@@ -249,7 +249,7 @@ pub struct Forward {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rpc {
     pub enabled: bool,
-    /// `None`: 127.0.0.1 and the port on the validator's command line.
+    /// `None`: the address from the admin socket, else that of the validator's command line.
     pub url: Option<String>,
     pub interval: Duration,
     pub timeout: Duration,

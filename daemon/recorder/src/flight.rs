@@ -30,7 +30,7 @@ use tokio::sync::oneshot;
 
 const MAX_QUEUED_JOBS: usize = 8;
 
-/// Pause after each copied MiB: the disk may be the validator's.
+/// Pause after each copied 256 KiB: the disk may be the validator's.
 const COPY_PAUSE: Duration = Duration::from_millis(5);
 
 #[derive(Clone)]

@@ -6,8 +6,8 @@ use std::ffi::OsStr;
 pub const ENV_VARIABLE: &str = "FAULTLINE_INGEST_CONFIG";
 
 impl Ingest {
-    /// Uses credentials from the environment if none are configured. The Debian package
-    /// generates them.
+    /// Uses credentials from the environment if none are configured. The packages generate them.
+    /// Credentials disable `allow_users`.
     ///
     /// # Errors
     /// The variable is malformed. The message omits the password.

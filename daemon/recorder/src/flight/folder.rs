@@ -169,13 +169,14 @@ pub fn make_space(
     };
     let requested = saved.iter().filter(|recording| !recording.is_automatic);
     let (count, total) = requested.fold((1, bytes), add);
+    // Rounded down: the only place of `max_saved` 1 is for automatic saves.
     if origin == SaveOrigin::Http
-        && (count > limits.max_saved.div_ceil(2) || total > limits.max_saved_bytes.div_ceil(2))
+        && (count > limits.max_saved / 2 || total > limits.max_saved_bytes / 2)
     {
         let shown = folder.display();
         let half = "half of flight.max_saved or max_saved_bytes";
         return Err(format!(
-            "recordings saved on request fill their part of {shown}, {half}; remove some"
+            "recordings saved on request fill their part of {shown}, {half}; remove some, or raise the limit"
         ));
     }
     let (mut count, mut total) = saved.iter().fold((1, bytes), add);
@@ -246,13 +247,13 @@ fn no_marker(folder: &Path) -> String {
     )
 }
 
-/// Unix time when the newest saved recording was written.
+/// Unix time when the newest saved recording was written. A ring that was set aside is no save.
 pub fn last_saved_at(folder: &Path) -> Option<Duration> {
-    let saved = list_saved(folder).ok()?;
-    let times = saved
-        .iter()
-        .filter_map(|recording| modified_at(&recording.sort_key.1));
-    times.max()
+    let saved = list_saved(folder).ok()?.into_iter();
+    let paths = saved.map(|recording| recording.sort_key.1);
+    let set_aside = format!("-{SET_ASIDE}-");
+    let saves = paths.filter(|path| !path.to_string_lossy().contains(&set_aside));
+    saves.filter_map(|path| modified_at(&path)).max()
 }
 
 fn list_saved(folder: &Path) -> std::io::Result<Vec<SavedRecording>> {

@@ -66,11 +66,17 @@ impl Ring {
             .map_err(|error| error.message)
             .and_then(|()| self.open_file(&path, now))
         {
-            Ok(file) => {
+            Ok(mut file) => {
                 tracing::info!(path = %path.display(), "flight recorder started");
                 self.retry_delay = Duration::ZERO;
-                self.context.status.set_problem(None);
-                remove_interrupted_saves(&self.context.folder);
+                // On a full disk the file has no writer, and has reported the problem.
+                if file.writer().is_some() {
+                    self.context.status.set_problem(None);
+                }
+                // Else a save is copying into one of these files.
+                if self.context.handle.0.state.lock().saves_in_progress == 0 {
+                    remove_interrupted_saves(&self.context.folder);
+                }
                 Some(file)
             }
             Err(why) => {
@@ -119,7 +125,12 @@ impl Ring {
         let before = now.unix.saturating_sub(history);
         let Some(writer) = self.file.as_mut().and_then(RecordingFile::writer) else {
             // The file was removed or replaced. `open` renames a replacement that is no ring.
-            self.file = None;
+            if let Some(mut file) = self.file.take() {
+                if let Some(opened) = self.open(now) {
+                    file.continue_in(opened);
+                }
+                self.file = Some(file);
+            }
             return;
         };
         let error = writer.prune(before).err();

@@ -240,12 +240,28 @@ fn a_foreign_file_replacing_the_flight_ring_is_moved_aside() {
     ring.write_entries(&second(1), at(1));
     fs::remove_file(&path).unwrap();
     fs::write(&path, "somebody's notes").unwrap();
-    ring.write_entries(&second(70), at(70));
+    let mark = RecordingEntry::event(at(10), EventKind::Mark, json!({}));
+    ring.write_entries(&[second(10), vec![mark]].concat(), at(10));
     assert!(scene.status.problem().is_some());
+    ring.write_entries(&second(70), at(70));
     ring.write_entries(&second(71), at(71));
     assert_eq!(scene.status.problem(), None);
     ring.finish(at(72));
     assert_eq!(ticks(&path), [71]);
+    let events = Recording::open(&path).unwrap().events().unwrap();
+    let events = events
+        .iter()
+        .map(|event| (event.uptime.as_secs(), event.kind));
+    assert_eq!(
+        events.collect::<Vec<_>>(),
+        [
+            (0, EventKind::DaemonStart),
+            (10, EventKind::Mark),
+            (71, EventKind::Gap),
+            (72, EventKind::DaemonStop)
+        ],
+        "the event during the failure is not lost"
+    );
     let mut names = fs::read_dir(scene.folder())
         .unwrap()
         .flatten()
@@ -257,12 +273,25 @@ fn a_foreign_file_replacing_the_flight_ring_is_moved_aside() {
 }
 
 #[test]
+fn a_reopened_flight_ring_keeps_the_file_of_a_running_save() {
+    let scene = Scene::new();
+    let part = scene.folder().join("vm-exit-20261120T000000Z.fltl.part");
+    for saves_in_progress in [1, 0] {
+        let (mut ring, _saver) = scene.build(&[], config::Flight::default());
+        fs::write(&part, "").unwrap();
+        scene.handle.0.state.lock().saves_in_progress = saves_in_progress;
+        ring.write_entries(&second(1), at(1));
+        assert_eq!(part.exists(), saves_in_progress == 1);
+    }
+}
+
+#[test]
 fn a_save_without_free_space_fails_and_is_shown_until_success() {
     let scene = Scene::new();
     let (mut ring, saver) = scene.build(
         &[],
         config::Flight {
-            max_saved: 1,
+            max_saved: 2,
             ..config::Flight::default()
         },
     );

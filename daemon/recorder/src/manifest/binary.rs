@@ -29,7 +29,8 @@ pub struct BinaryDigest {
     pub bytes: u64,
 }
 
-/// Hashes the file, and evicts the pages that were not in the page cache before.
+/// Hashes the file in pieces of 256 KiB. Evicts each piece of which a page was not in the page
+/// cache before.
 ///
 /// # Errors
 /// The file is unreadable or larger than 8 GiB, or `stop` is set.

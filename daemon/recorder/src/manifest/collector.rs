@@ -62,7 +62,7 @@ impl ManifestCollector {
             process::folders(&root, &process_target, &Hardware::read(&root).disks)
         });
         match folders {
-            Ok(folders) => insert_some(&mut manifest, "folders", folders.ok()),
+            Ok(folders) => insert_some(&mut manifest, "folders", folders),
             Err(error) => problems.push(format!("a folder of the process: {error}")),
         }
         insert_some(&mut manifest, "problems", messages(&problems));

@@ -109,16 +109,20 @@ fn add_file_facts(
     }
 }
 
-/// Resolves the process's folders. May block for ever if a file system does not answer.
-pub fn folders(root: &HostRoot, target: &Target, disks: &[Disk]) -> Result<Vec<Value>, ReadError> {
+/// Resolves the process's folders; `None` if the process has ended or a file is unreadable. May
+/// block for ever if a file system does not answer.
+pub fn folders(root: &HostRoot, target: &Target, disks: &[Disk]) -> Option<Vec<Value>> {
     let pid = target.process.pid;
-    let files = ProcessFiles::open(root, pid)?;
+    let files = ProcessFiles::open(root, pid).ok()?;
+    if files.id() != target.process {
+        return None;
+    }
     let mounts = Mounts {
-        process: files.mounts()?,
+        process: files.mounts().ok()?,
         reader: Mounts::read(root, None).unwrap_or_default().reader,
     };
-    let arguments = files.cmdline()?;
-    let working_folder = std::fs::read_link(root.procfs.join(format!("{pid}/cwd"))).ok();
+    let arguments = files.cmdline().ok()?;
+    let working_folder = files.cwd().ok();
     let ledger = target.ledger.as_deref();
     let mut folders = target
         .validator
@@ -140,7 +144,7 @@ pub fn folders(root: &HostRoot, target: &Target, disks: &[Disk]) -> Result<Vec<V
             "mount": location.map(|location| describe_location(&location, disks)),
         }))
     };
-    Ok(folders.into_iter().map(describe).collect())
+    Some(folders.into_iter().map(describe).collect())
 }
 
 fn arguments(files: &ProcessFiles) -> Result<Vec<String>, ReadError> {

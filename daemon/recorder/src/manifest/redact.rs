@@ -98,6 +98,10 @@ fn redact_word(word: &str) -> String {
         let Some((name, value)) = end.and_then(|end| rest.split_at_checked(end + 1)) else {
             return shown + &redact_url(rest);
         };
+        // `user:password@host`, a URL without its scheme.
+        if name.ends_with(':') && value.contains('@') {
+            return shown + HIDDEN;
+        }
         shown += name;
         if is_secret_name(name) && !value.is_empty() {
             return shown + HIDDEN;

@@ -180,6 +180,18 @@ fn the_process_manifest_lists_folders_and_limits() {
 }
 
 #[test]
+fn folders_of_a_later_process_with_the_same_pid_are_not_used() {
+    let host = researcher();
+    let (root, mut target) = target(&host);
+    let folders = crate::recorder::disks::process_folders;
+    assert_eq!(folders(&root, &target).len(), 3);
+    target.process.start_ticks -= 1;
+    assert!(folders(&root, &target).is_empty());
+    let all = ManifestCollector::new(root).describe(&target);
+    assert_eq!(all["folders"], Value::Null);
+}
+
+#[test]
 fn every_fake_host_is_described_correctly() {
     for name in [
         "linux-5.15-v1",

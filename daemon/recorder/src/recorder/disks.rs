@@ -35,9 +35,11 @@ pub fn process_folders(root: &HostRoot, target: &Target) -> Vec<ValidatorFolder>
     };
     let pid = target.process.pid;
     let files = ProcessFiles::open(root, pid).ok();
-    let arguments = files.as_ref().and_then(|files| files.cmdline().ok());
-    let arguments = arguments.unwrap_or_default();
-    let working_folder = files.and_then(|files| files.cwd().ok());
+    let Some(files) = files.filter(|files| files.id() == target.process) else {
+        return Vec::new();
+    };
+    let arguments = files.cmdline().unwrap_or_default();
+    let working_folder = files.cwd().ok();
     // A relative path needs the process's working directory.
     let absolute = |path: &Path| {
         working_folder

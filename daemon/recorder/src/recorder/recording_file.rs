@@ -102,6 +102,14 @@ impl RecordingFile {
         self.writer.as_mut()
     }
 
+    /// Writes to the file of `opened` from now on, first what could not be written.
+    pub fn continue_in(&mut self, opened: Self) {
+        (self.writer, self.file_identity) = (opened.writer, opened.file_identity);
+        if let Some(failure) = &mut self.failure {
+            failure.next_attempt = Duration::ZERO;
+        }
+    }
+
     /// Closes a file that is not at its path any more. The next attempt creates a new file.
     fn close_moved_file(&mut self, now: Stamp) {
         let Some(what) = self.file_identity.change() else {
@@ -125,7 +133,7 @@ impl RecordingFile {
             tracing::warn!(%error, "the end of the old recording may be lost");
         }
         self.file_identity.remove_wal();
-        self.retained.start_with_process(self.process.as_ref());
+        self.retained.prepend_process(self.process.as_ref());
         self.status
             .set_problem(Some(Problem::new(ProblemKind::Gone, why.clone())));
         self.problem_shown_until = Some(now.uptime + PROBLEM_SHOWN_FOR);
@@ -164,9 +172,9 @@ impl RecordingFile {
         self.write(&all, without_gap)
     }
 
-    /// Writes one transaction, plus one for each change of process. After a failure, the unwritten
-    /// ones of the first `count` entries are retained or counted as lost. They can be written
-    /// again, because the writer remembers its last process.
+    /// Writes one transaction, plus one for each change of process. After a failure, retains or
+    /// counts as lost the first `count` entries, except those of finished transactions. The writer
+    /// keeps its process, so retained events stay with the right one.
     fn write(&mut self, entries: &[RecordingEntry], count: usize) -> Result<u64, Error> {
         let Some(writer) = &mut self.writer else {
             return Ok(0);
@@ -356,8 +364,8 @@ impl FileIdentity {
         inode(&with_suffix(&self.path, "-wal")).is_ok_and(|now| Some(now) != self.wal)
     }
 
-    /// Removes the rest of our write-ahead log, because SQLite would read a replacement with it.
-    /// Close the writer first.
+    /// Removes the rest of our write-ahead log, because SQLite would apply it to the file that
+    /// replaced ours. Close the writer first.
     fn remove_wal(&self) {
         if !self.wal_belongs_to_replacement() {
             for suffix in ["-wal", "-shm"] {

@@ -93,8 +93,15 @@ fn http_saves_use_half_the_space_and_remove_nothing() {
             .unwrap_err()
             .contains("half")
     );
-    assert!(make_space(folder.path(), &limits(9, 39), 10, SaveOrigin::Http).is_ok());
-    assert!(make_space(folder.path(), &limits(9, 38), 10, SaveOrigin::Http).is_err());
+    assert!(make_space(folder.path(), &limits(9, 40), 10, SaveOrigin::Http).is_ok());
+    assert!(make_space(folder.path(), &limits(9, 39), 10, SaveOrigin::Http).is_err());
+    let refused = make_space(
+        self::folder(&[]).path(),
+        &limits(1, 1000),
+        10,
+        SaveOrigin::Http,
+    );
+    assert!(refused.is_err(), "automatic saves need the only place");
     let full = folder_with_unasked();
     assert!(
         make_space(full.path(), &limits(2, 1000), 10, SaveOrigin::Http)
@@ -200,6 +207,7 @@ fn a_flight_ring_is_moved_aside_with_its_log_files() {
     let folder = folder(&[RING_FILE, "ring.fltl-wal", "ring.fltl-shm"]);
     set_aside(folder.path(), "vm", at(0)).unwrap();
     let aside = "vm-set_aside-19700101T000000Z.fltl";
+    assert_eq!(last_saved_at(folder.path()), None, "nothing was saved");
     assert_eq!(
         names(folder.path()),
         [

@@ -87,6 +87,8 @@ fn addresses_keep_their_host_and_redact_secret_parts() {
         ("postgres://u:p@h/a-database", "postgres://***@h/a-database"),
         ("https://a@b:pw@host", "https://***@host"),
         ("http://127.0.0.1:8899", "http://127.0.0.1:8899"),
+        ("me:pw@host:1/x", "***"),
+        ("--db=me:pw@host", "--db=***"),
         ("https://a,https://me:pw@b/x", "https://a,https://***/x"),
     ] {
         assert_eq!(shown(&[given]), expected);
@@ -158,6 +160,7 @@ proptest! {
             vec![format!("https://{name}:{secret}@{host}/path")],
             vec![format!("https://{host}/{name}?api-key={secret}")],
             vec![format!("http://{host}/{secret}")],
+            vec![format!("--x={name}:{secret}@{host}")],
             vec![format!("host=http://{host},db={name},u={secret},p={secret}")],
             vec!["sh".to_owned(), "-c".to_owned(), format!("x --{name}-token {secret} y")],
         ];

@@ -60,8 +60,9 @@ impl RetainedEntries {
         }
     }
 
-    /// Puts `process` first, for a new file, unless a change of process was retained or dropped.
-    pub fn start_with_process(&mut self, process: Option<&Arc<FollowedProcess>>) {
+    /// Inserts `process` before the entries, for a new file. Does nothing if a change of process was
+    /// retained or dropped.
+    pub fn prepend_process(&mut self, process: Option<&Arc<FollowedProcess>>) {
         if !self.has_dropped_change
             && !self
                 .entries
