@@ -52,7 +52,7 @@ struct Row {
     cache_seconds: Option<f64>,
     replay_seconds: Option<f64>,
     major_faults: Option<f64>,
-    process_start: Option<f64>,
+    process_number: Option<f64>,
     memory_stall_seconds: Option<f64>,
     unreclaimable: Option<f64>,
     limit: Option<f64>,
@@ -82,7 +82,7 @@ impl Row {
             cache_seconds: count_and_sum(tick, &v::CACHE_TIME, "replay").map(|(_, sum)| sum),
             replay_seconds: replay.map(|(_, sum)| sum),
             major_faults: number(&p::PAGE_FAULTS, &["major"]),
-            process_start: number(&p::START_TIME, &[]),
+            process_number: process_number(tick),
             memory_stall_seconds: stalled.or_else(|| number(&host::PRESSURE, &["memory", "some"])),
             unreclaimable: number(&memory::UNRECLAIMABLE, &[]),
             limit: number(&memory::EFFECTIVE_LIMIT, &[]),
@@ -90,6 +90,17 @@ impl Row {
             pool_faults: faults.collect(),
         }
     }
+}
+
+/// Ends of followed processes before this one; `None` without a process. The number identifies the
+/// process. Its start time does not: it changes when the clock is set.
+fn process_number(tick: &Tick) -> Option<f64> {
+    let ends = tick
+        .readings()
+        .filter(|reading| std::ptr::eq(reading.metric, &p::ENDS))
+        .filter_map(|reading| reading.value.number())
+        .sum();
+    tick.value_of(&p::START_TIME, &[]).map(|_| ends)
 }
 
 fn is_starting(tick: &Tick) -> bool {
@@ -119,7 +130,7 @@ struct MinuteRow {
     late_votes: Option<f64>,
     finalized_slots: Option<f64>,
     slots_since_certified_vote: Option<f64>,
-    process_start: Option<f64>,
+    process_number: Option<f64>,
     is_migrating: bool,
     is_starting: bool,
     unreclaimable: Option<f64>,
@@ -148,7 +159,7 @@ impl MinuteRow {
                 .flatten()
                 .reduce(|sum, more| sum + more),
             slots_since_certified_vote: number(&votes::CERTIFICATE_DISTANCE, &["reward"]),
-            process_start: number(&p::START_TIME, &[]),
+            process_number: process_number(tick),
             is_migrating: number(&v::CONSENSUS, &["migrating"]) == Some(1.0),
             is_starting: is_starting(tick),
             unreclaimable: number(&memory::UNRECLAIMABLE, &[]),
@@ -179,7 +190,7 @@ impl Trends {
             if row.is_starting {
                 self.memory_growth = MemoryGrowth::default();
             } else {
-                let process_and_limit = (row.process_start, row.limit);
+                let process_and_limit = (row.process_number, row.limit);
                 self.memory_growth
                     .add(tick.at, process_and_limit, row.unreclaimable);
             }
@@ -292,10 +303,10 @@ impl Trends {
     }
 
     fn rows_of_process(&self) -> impl DoubleEndedIterator<Item = &Row> {
-        let started = self.rows.back().and_then(|row| row.process_start);
+        let newest = self.rows.back().and_then(|row| row.process_number);
         self.rows
             .iter()
-            .filter(move |row| row.process_start == started)
+            .filter(move |row| row.process_number == newest)
     }
 
     /// In the last five minutes.
@@ -362,7 +373,7 @@ impl Trends {
         let (newest_bytes, limit) = (newest.unreclaimable?, newest.limit?);
         let age = |row: &MinuteRow| newest.tick_uptime.saturating_sub(row.tick_uptime);
         let is_before = |row: &&MinuteRow| {
-            row.process_start == newest.process_start && age(row) >= GROWTH_SPANS[0]
+            row.process_number == newest.process_number && age(row) >= GROWTH_SPANS[0]
         };
         let mut before = self.minute_rows.iter().filter(is_before);
         let used_as_much =
