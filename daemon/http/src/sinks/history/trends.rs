@@ -187,12 +187,14 @@ impl Trends {
         };
         if is_due(self.rows.back().map(|row| row.tick_uptime), ROW_INTERVAL) {
             let row = Row::from_tick(tick);
-            if row.is_starting {
-                self.memory_growth = MemoryGrowth::default();
-            } else {
-                let process_and_limit = (row.process_number, row.limit);
-                self.memory_growth
-                    .add(tick.at, process_and_limit, row.unreclaimable);
+            match row.process_number.filter(|_| !row.is_starting) {
+                None => self.memory_growth = MemoryGrowth::default(),
+                // There is no limit while a level is unreadable. That does not end the growth.
+                Some(process) => {
+                    if let Some((limit, bytes)) = row.limit.zip(row.unreclaimable) {
+                        self.memory_growth.add(tick.at, (process, limit), bytes);
+                    }
+                }
             }
             self.rows.push_back(row);
             self.rows
@@ -217,10 +219,11 @@ impl Trends {
         let finalized = self.increase(LATE_VOTES_SPAN, |row| row.finalized_slots);
         let finalized = finalized.filter(|slots| *slots > 0.0);
         let faults = self.rate_per_second(|row| row.major_faults);
+        let limit = self.rows.back().and_then(|row| row.limit);
         // Sums of datapoints outlive the process, so its rows count only after the sum has grown.
         let first_slots = self.rows_of_process().find_map(|row| row.replayed_slots);
         AnswerInputs {
-            forecast: self.memory_growth.forecast(),
+            forecast: limit.and(self.memory_growth.forecast()),
             seconds_to_enough_samples: self.seconds_to_enough_samples(|_| true),
             seconds_to_enough_replay: self
                 .seconds_to_enough_samples(|row| row.replayed_slots > first_slots),

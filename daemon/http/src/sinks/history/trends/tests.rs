@@ -184,9 +184,14 @@ fn half_hours_of_growth_make_a_forecast_until_the_process_ends() {
     let forecast = trends.answer_inputs().forecast.unwrap();
     let met = 1_790_000_000.0 + 50.0 * 3600.0;
     assert!((forecast.expected - met).abs() < 60.0, "{forecast:?}");
+    let unreadable = vec![Reading::integer(&p::START_TIME, [], 1)];
+    trends.add(&tick(36_000, unreadable));
+    assert_eq!(trends.answer_inputs().forecast, None);
+    trends.add(&tick(36_010, memory(60 * GIB)));
+    assert!(trends.answer_inputs().forecast.is_some());
     let mut other = memory(50 * GIB);
     other.push(ends(1));
-    trends.add(&tick(36_000, other));
+    trends.add(&tick(36_020, other));
     assert_eq!(trends.answer_inputs().forecast, None);
 }
 
