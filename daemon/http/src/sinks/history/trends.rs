@@ -53,7 +53,8 @@ struct Row {
     replay_seconds: Option<f64>,
     major_faults: Option<f64>,
     process_number: Option<f64>,
-    memory_stall_seconds: Option<f64>,
+    cgroup_stall_seconds: Option<f64>,
+    host_stall_seconds: Option<f64>,
     unreclaimable: Option<f64>,
     limit: Option<f64>,
     is_starting: bool,
@@ -65,7 +66,7 @@ impl Row {
     fn from_tick(tick: &Tick) -> Self {
         let number = |metric, labels: &[&str]| tick.value_of(metric, labels);
         let replay = count_and_sum(tick, &v::REPLAY_TIME, "total");
-        let stalled = number(&cgroup::PRESSURE, &["memory", "some"]);
+        let stalled = ["memory", "some"];
         let faults = tick
             .readings()
             .filter_map(|reading| match &reading.label_values[..] {
@@ -83,7 +84,8 @@ impl Row {
             replay_seconds: replay.map(|(_, sum)| sum),
             major_faults: number(&p::PAGE_FAULTS, &["major"]),
             process_number: process_number(tick),
-            memory_stall_seconds: stalled.or_else(|| number(&host::PRESSURE, &["memory", "some"])),
+            cgroup_stall_seconds: number(&cgroup::PRESSURE, &stalled),
+            host_stall_seconds: number(&host::PRESSURE, &stalled),
             unreclaimable: number(&memory::UNRECLAIMABLE, &[]),
             limit: number(&memory::EFFECTIVE_LIMIT, &[]),
             is_starting: is_starting(tick),
@@ -234,7 +236,9 @@ impl Trends {
                 .any(|row| row.is_migrating),
             fewest_slots_since_certified_vote: self.fewest_slots_since_certified_vote(),
             oom_kills: [kills, in_cgroup].into_iter().flatten().reduce(f64::max),
-            memory_stalled_share: self.rate_per_second(|row| row.memory_stall_seconds),
+            memory_stalled_share: self
+                .rate_per_second(|row| row.cgroup_stall_seconds)
+                .or_else(|| self.rate_per_second(|row| row.host_stall_seconds)),
             major_faults_per_second: faults.filter(|_| !self.has_started_lately()),
             reloads_per_slot: per_slot(self.rows_of_process(), |row| row.reloads),
             cache_seconds_per_slot: per_slot(self.rows_of_process(), |row| row.cache_seconds),

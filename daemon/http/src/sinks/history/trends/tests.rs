@@ -266,19 +266,22 @@ fn faults_before_the_first_reading_of_the_threads_are_no_growth() {
     assert_eq!(rates(190), five, "after a restart");
 }
 
+/// The cgroup has no pressure after second 150: the process ended, or its cgroup is unreadable.
 #[test]
-fn the_stalls_of_the_machine_are_no_growth_when_the_process_ends() {
-    let trends = trends(300, |second| {
-        let stalled =
-            |metric, seconds| Reading::real(metric, ["memory".into(), "some".into()], seconds);
-        let start = Reading::integer(&p::START_TIME, [], 1);
-        if second < 150 {
-            vec![start, stalled(&cgroup::PRESSURE, 1.0)]
-        } else {
-            vec![stalled(&host::PRESSURE, 900.0)]
-        }
-    });
-    assert_eq!(trends.answer_inputs().memory_stalled_share, Some(0.0));
+fn the_stalls_of_the_machine_are_no_growth_of_those_of_the_cgroup() {
+    for has_ended in [true, false] {
+        let trends = trends(300, |second| {
+            let stalled =
+                |metric, seconds| Reading::real(metric, ["memory".into(), "some".into()], seconds);
+            let is_late = second >= 150;
+            let start = Reading::integer(&p::START_TIME, [], 1);
+            let start = (!has_ended || !is_late).then_some(start);
+            let cgroup = (!is_late).then(|| stalled(&cgroup::PRESSURE, 1.0));
+            let host = stalled(&host::PRESSURE, 900.0);
+            start.into_iter().chain(cgroup).chain([host]).collect()
+        });
+        assert_eq!(trends.answer_inputs().memory_stalled_share, Some(0.0));
+    }
 }
 
 #[test]
