@@ -261,8 +261,10 @@ impl Trends {
             |row| row.replay_seconds,
         ];
         fields.map(|field| {
-            let (mut points, mut before) = (Vec::new(), self.rows.front());
-            for row in &self.rows {
+            let mut rows = self.rows.iter();
+            let first = rows.find(|row| row.replayed_slots.and(field(row)).is_some());
+            let (mut points, mut before) = (Vec::new(), first);
+            for row in rows {
                 let pair = before.into_iter().chain([row]);
                 if let Some(mean) = per_slot(pair, field) {
                     let age = newest.saturating_sub(row.tick_uptime).as_secs_f64();

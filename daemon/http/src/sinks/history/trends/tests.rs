@@ -61,6 +61,19 @@ fn rates_per_slot_are_those_of_five_minutes() {
 }
 
 #[test]
+fn the_series_per_slot_begin_with_the_first_replayed_slots() {
+    let trends = trends(90, |second| {
+        let reloads = Reading::integer(&v::CACHE_RELOADS, [], 12 * second);
+        let slots = (second >= 30).then(|| times(2 * second, 0.02));
+        let slots = slots.map(|slots| Reading::new(&v::REPLAY_TIME, ["total".into()], slots));
+        slots.into_iter().chain([reloads]).collect()
+    });
+    let [reloads, _, _] = trends.per_slot_series();
+    assert_eq!(reloads.len(), 6);
+    assert_eq!(reloads.first(), Some(&(50.0, 6.0)));
+}
+
+#[test]
 fn without_replayed_slots_there_is_no_rate_per_slot() {
     let trends = trends(60, |_| vec![Reading::integer(&v::CACHE_RELOADS, [], 7)]);
     assert_eq!(trends.answer_inputs().reloads_per_slot, None);
