@@ -29,6 +29,9 @@ pub struct WebConfig {
 /// waits by default.
 const MAX_COST: u32 = 16;
 
+/// bcrypt's own minimum: a check of a lower cost always fails.
+const MIN_COST: u32 = 4;
+
 const SETTABLE_HEADERS: [&str; 5] = [
     "Content-Security-Policy",
     "Strict-Transport-Security",
@@ -282,7 +285,7 @@ impl ConfigReader {
             .collect();
         for (user, hash) in &users {
             // The value may be a plain password: it is not repeated.
-            let message = if hash.parse::<bcrypt::HashParts>().is_err() {
+            let message = if bcrypt_cost(hash) < MIN_COST {
                 "is not a bcrypt hash: make one with `htpasswd -nBC 10 \"\"`"
             } else if bcrypt_cost(hash) > MAX_COST {
                 "has a bcrypt cost above 16, whose check takes longer than a scraper waits: make one with `htpasswd -nBC 10 \"\"`"
