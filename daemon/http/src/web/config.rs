@@ -289,6 +289,8 @@ impl ConfigReader {
                 "is not a bcrypt hash: make one with `htpasswd -nBC 10 \"\"`"
             } else if bcrypt_cost(hash) > MAX_COST {
                 "has a bcrypt cost above 16, whose check takes longer than a scraper waits: make one with `htpasswd -nBC 10 \"\"`"
+            } else if user.contains(':') {
+                "has a colon, which ends the name in a request: choose another name"
             } else {
                 continue;
             };
