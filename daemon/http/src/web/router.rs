@@ -178,7 +178,7 @@ impl Router {
         let Some(recorder) = &self.state.recorder else {
             return text_response(
                 StatusCode::NOT_FOUND,
-                "Nothing is recorded; start faultlined with --record.",
+                "Nothing is recorded; start faultlined with --record, or set flight.folder.",
             );
         };
         let (name, kind) = match (mark_name(query), mark_kind(query)) {

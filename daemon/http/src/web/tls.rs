@@ -126,7 +126,7 @@ impl Acceptor {
         }
         match self.files.load() {
             Ok(config) => {
-                tracing::info!(file = %self.files.cert.display(), "TLS certificate reloaded");
+                tracing::info!(file = %self.files.cert.display(), "TLS files reloaded");
                 *loaded = LoadedConfig {
                     config: Arc::new(config),
                     file_versions: versions,

@@ -133,7 +133,7 @@ fn trend_plots(history: &History) -> String {
             span: TREND_SPAN,
             max_gap: Some(TREND_GAP),
             max_age: TREND_GAP,
-            missing: "no replayed slot in five minutes",
+            missing: "nothing in the last five minutes",
         });
     }
     format!("<div class=\"plots trends\">\n{figures}</div>\n")
