@@ -96,7 +96,7 @@ struct Http {
     other_keys: OtherKeys,
 }
 
-/// Headers or password hashes by name. An empty header is not sent; an empty hash is an error.
+/// Headers or password hashes by name. An empty header is ignored; an empty hash is an error.
 type OptionalTexts = BTreeMap<String, Option<String>>;
 
 type OtherKeys = BTreeMap<String, IgnoredAny>;

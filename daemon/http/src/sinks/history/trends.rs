@@ -323,7 +323,8 @@ impl Trends {
         self.rows.iter().any(|row| row.is_starting)
     }
 
-    /// `None` if the counter fell, because the process moved to another cgroup.
+    /// `None` for less than [`MIN_RATE_SPAN`], or if the counter fell, because the process moved to
+    /// another cgroup.
     fn rate_per_second(&self, total: fn(&Row) -> Option<f64>) -> Option<f64> {
         let mut known = self
             .rows_of_process()
