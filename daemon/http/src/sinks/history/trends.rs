@@ -239,7 +239,7 @@ impl Trends {
             memory_stalled_share: self
                 .rate_per_second(|row| row.cgroup_stall_seconds)
                 .or_else(|| self.rate_per_second(|row| row.host_stall_seconds)),
-            major_faults_per_second: faults.filter(|_| !self.has_started_lately()),
+            major_faults_per_second: faults.filter(|_| !self.was_starting_lately()),
             reloads_per_slot: per_slot(self.rows_of_process(), |row| row.reloads),
             cache_seconds_per_slot: per_slot(self.rows_of_process(), |row| row.cache_seconds),
             replay_seconds_per_slot: per_slot(self.rows_of_process(), |row| row.replay_seconds),
@@ -318,8 +318,8 @@ impl Trends {
             .filter(move |row| row.process_number == newest)
     }
 
-    /// In the last five minutes.
-    fn has_started_lately(&self) -> bool {
+    /// True if the validator was starting at a row of the last five minutes.
+    fn was_starting_lately(&self) -> bool {
         self.rows.iter().any(|row| row.is_starting)
     }
 
@@ -336,7 +336,7 @@ impl Trends {
     }
 
     fn seconds_to_limit_at_present_pace(&self) -> Option<f64> {
-        if self.has_started_lately() {
+        if self.was_starting_lately() {
             return None;
         }
         let newest = self.rows.back()?;
