@@ -1,8 +1,8 @@
 //! The web server: `/metrics` for scrapers, `/` for people, `/status` for programs, `/healthz` and
 //! `/readyz` for supervisors.
 //!
-//! Every response comes from the newest tick. A request only copies a pointer to it, so a slow
-//! client never delays a tick. The number of connections, their time and the cached responses
+//! Pages come from the newest tick and the history. A request holds their locks only to copy, so a
+//! slow client never delays a tick. The number of connections, their time and the cached responses
 //! are limited.
 
 mod auth;
@@ -42,7 +42,7 @@ use std::{
 };
 use tokio_util::{either::Either, io::InspectReader};
 
-/// At this limit, the listener closes an open connection for each new one
+/// TCP and Unix sockets have separate parts. In a full part, each new connection closes an open one
 /// ([`faultline_core::connection_limit`]).
 const MAX_CONNECTIONS: usize = 64;
 
@@ -281,7 +281,8 @@ impl Server {
             .map(|address| format!("{scheme}://{address}/"))
     }
 
-    /// Serves until `stop`, then lets open requests finish. Needs a runtime with I/O and time.
+    /// Serves until `stop`; then open requests have two seconds to finish. Needs a runtime with I/O
+    /// and time.
     pub async fn run(self, stop: Stop) {
         let Self {
             sockets,
@@ -311,7 +312,7 @@ const TIMEOUTS: Timeouts = Timeouts {
     // From the first byte of a request to the end of its head. For the first request, from the
     // start of the connection, TLS included.
     head: Duration::from_secs(10),
-    // Time to respond; only password checks take long.
+    // Time to respond; only password checks and saves of the flight recording take long.
     serving: Duration::from_secs(30),
 };
 

@@ -52,7 +52,7 @@ const CLOCK_TOLERANCE_SECONDS: f64 = 10.0;
 struct Point {
     uptime: Duration,
     value: f64,
-    /// When the daemon received the source's sample or push, in Unix seconds.
+    /// When the daemon received the source's sample or push, else the tick's time. In Unix seconds.
     received_unix: f64,
 }
 

@@ -166,7 +166,7 @@ fn cache_result(results: &mut CachedResults, tag: Vec<u8>, is_correct: bool) {
     results.insert(tag, is_correct);
 }
 
-/// Counts password checks that did not succeed or still run. Times are uptimes.
+/// Counts each password check until it succeeds, also if its client leaves. Times are uptimes.
 struct PasswordAttempts {
     all_peers: RateLimit,
     /// Peers with counted checks, and the last refused one. So `all_peers` limits the number of

@@ -29,6 +29,9 @@ pub struct WebConfig {
 /// waits by default.
 const MAX_COST: u32 = 16;
 
+/// bcrypt's own minimum: a check of a lower cost always fails.
+const MIN_COST: u32 = 4;
+
 const SETTABLE_HEADERS: [&str; 5] = [
     "Content-Security-Policy",
     "Strict-Transport-Security",
@@ -93,7 +96,7 @@ struct Http {
     other_keys: OtherKeys,
 }
 
-/// Headers or password hashes by name. An empty header is not sent; an empty hash is an error.
+/// Headers or password hashes by name. An empty header is ignored; an empty hash is an error.
 type OptionalTexts = BTreeMap<String, Option<String>>;
 
 type OtherKeys = BTreeMap<String, IgnoredAny>;
@@ -282,10 +285,12 @@ impl ConfigReader {
             .collect();
         for (user, hash) in &users {
             // The value may be a plain password: it is not repeated.
-            let message = if hash.parse::<bcrypt::HashParts>().is_err() {
+            let message = if bcrypt_cost(hash) < MIN_COST {
                 "is not a bcrypt hash: make one with `htpasswd -nBC 10 \"\"`"
             } else if bcrypt_cost(hash) > MAX_COST {
                 "has a bcrypt cost above 16, whose check takes longer than a scraper waits: make one with `htpasswd -nBC 10 \"\"`"
+            } else if user.contains(':') {
+                "has a colon, which ends the name in a request: choose another name"
             } else {
                 continue;
             };

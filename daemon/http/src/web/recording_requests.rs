@@ -63,7 +63,7 @@ pub async fn save_flight_recording(
     };
     if !limit.lock().try_count(now) {
         let text =
-            "The limit is six requested saves in a row, then one each 100 s; SIGUSR1 has no limit.";
+            "The limit is six saves at once, then one every 100 s; it does not apply to SIGUSR1.";
         return (StatusCode::TOO_MANY_REQUESTS, text.to_owned());
     }
     let Some(saved) = flight_recorder.request_save(&reason, flight::SaveOrigin::Http) else {

@@ -29,7 +29,7 @@ const JSON: &str = "application/json";
 const GZIP: &str = "gzip";
 const VARY: &str = "Accept, Accept-Encoding";
 const BASIC_AUTH_CHALLENGE: &str = "Basic realm=\"faultline\", charset=\"UTF-8\"";
-/// Allows only the page's own style: no script and no external content, even after an injection.
+/// Allows only inline styles: no script and no external content, even after an injection.
 const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 #[derive(Debug)]
@@ -178,7 +178,7 @@ impl Router {
         let Some(recorder) = &self.state.recorder else {
             return text_response(
                 StatusCode::NOT_FOUND,
-                "Nothing is recorded; start faultlined with --record.",
+                "Nothing is recorded; start faultlined with --record, or set flight.folder.",
             );
         };
         let (name, kind) = match (mark_name(query), mark_kind(query)) {

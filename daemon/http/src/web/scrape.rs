@@ -21,7 +21,7 @@ pub struct ExpositionCache {
 #[derive(Debug, Default)]
 struct CachedExpositions {
     exposition: Option<Exposition>,
-    /// The newest one of each format, of the tick of `exposition` or of the tick scraped before.
+    /// The newest of each format: of the tick of `exposition`, or of the tick scraped before it.
     by_format: [Option<CachedExposition>; 3],
     compressor: Option<Compressor>,
 }

@@ -126,7 +126,7 @@ impl Acceptor {
         }
         match self.files.load() {
             Ok(config) => {
-                tracing::info!(file = %self.files.cert.display(), "TLS certificate reloaded");
+                tracing::info!(file = %self.files.cert.display(), "TLS files reloaded");
                 *loaded = LoadedConfig {
                     config: Arc::new(config),
                     file_versions: versions,
@@ -225,7 +225,7 @@ impl TlsFiles {
         self.setting_error("key_file", what)
     }
 
-    /// The CA certificates. It is an error if the library can use none of them.
+    /// The CA certificates. It is an error if all their keys have unsupported curves.
     fn client_authorities(&self, ca: &Path) -> Result<Vec<CertificateDer<'static>>, WebError> {
         let certificates = self.certificates(ca, "client_ca_file")?;
         let curves: Option<Vec<_>> = certificates

@@ -52,8 +52,9 @@ struct Row {
     cache_seconds: Option<f64>,
     replay_seconds: Option<f64>,
     major_faults: Option<f64>,
-    process_start: Option<f64>,
-    memory_stall_seconds: Option<f64>,
+    process_number: Option<f64>,
+    cgroup_stall_seconds: Option<f64>,
+    host_stall_seconds: Option<f64>,
     unreclaimable: Option<f64>,
     limit: Option<f64>,
     is_starting: bool,
@@ -65,7 +66,7 @@ impl Row {
     fn from_tick(tick: &Tick) -> Self {
         let number = |metric, labels: &[&str]| tick.value_of(metric, labels);
         let replay = count_and_sum(tick, &v::REPLAY_TIME, "total");
-        let stalled = number(&cgroup::PRESSURE, &["memory", "some"]);
+        let stalled = ["memory", "some"];
         let faults = tick
             .readings()
             .filter_map(|reading| match &reading.label_values[..] {
@@ -82,14 +83,26 @@ impl Row {
             cache_seconds: count_and_sum(tick, &v::CACHE_TIME, "replay").map(|(_, sum)| sum),
             replay_seconds: replay.map(|(_, sum)| sum),
             major_faults: number(&p::PAGE_FAULTS, &["major"]),
-            process_start: number(&p::START_TIME, &[]),
-            memory_stall_seconds: stalled.or_else(|| number(&host::PRESSURE, &["memory", "some"])),
+            process_number: process_number(tick),
+            cgroup_stall_seconds: number(&cgroup::PRESSURE, &stalled),
+            host_stall_seconds: number(&host::PRESSURE, &stalled),
             unreclaimable: number(&memory::UNRECLAIMABLE, &[]),
             limit: number(&memory::EFFECTIVE_LIMIT, &[]),
             is_starting: is_starting(tick),
             pool_faults: faults.collect(),
         }
     }
+}
+
+/// Ends of followed processes before this one; `None` without a process. The number identifies the
+/// process. Its start time does not: it changes when the clock is set.
+fn process_number(tick: &Tick) -> Option<f64> {
+    let ends = tick
+        .readings()
+        .filter(|reading| std::ptr::eq(reading.metric, &p::ENDS))
+        .filter_map(|reading| reading.value.number())
+        .sum();
+    tick.value_of(&p::START_TIME, &[]).map(|_| ends)
 }
 
 fn is_starting(tick: &Tick) -> bool {
@@ -119,7 +132,7 @@ struct MinuteRow {
     late_votes: Option<f64>,
     finalized_slots: Option<f64>,
     slots_since_certified_vote: Option<f64>,
-    process_start: Option<f64>,
+    process_number: Option<f64>,
     is_migrating: bool,
     is_starting: bool,
     unreclaimable: Option<f64>,
@@ -148,7 +161,7 @@ impl MinuteRow {
                 .flatten()
                 .reduce(|sum, more| sum + more),
             slots_since_certified_vote: number(&votes::CERTIFICATE_DISTANCE, &["reward"]),
-            process_start: number(&p::START_TIME, &[]),
+            process_number: process_number(tick),
             is_migrating: number(&v::CONSENSUS, &["migrating"]) == Some(1.0),
             is_starting: is_starting(tick),
             unreclaimable: number(&memory::UNRECLAIMABLE, &[]),
@@ -176,12 +189,14 @@ impl Trends {
         };
         if is_due(self.rows.back().map(|row| row.tick_uptime), ROW_INTERVAL) {
             let row = Row::from_tick(tick);
-            if row.is_starting {
-                self.memory_growth = MemoryGrowth::default();
-            } else {
-                let process_and_limit = (row.process_start, row.limit);
-                self.memory_growth
-                    .add(tick.at, process_and_limit, row.unreclaimable);
+            match row.process_number.filter(|_| !row.is_starting) {
+                None => self.memory_growth = MemoryGrowth::default(),
+                // There is no limit while a level is unreadable. That does not end the growth.
+                Some(process) => {
+                    if let Some((limit, bytes)) = row.limit.zip(row.unreclaimable) {
+                        self.memory_growth.add(tick.at, (process, limit), bytes);
+                    }
+                }
             }
             self.rows.push_back(row);
             self.rows
@@ -206,10 +221,11 @@ impl Trends {
         let finalized = self.increase(LATE_VOTES_SPAN, |row| row.finalized_slots);
         let finalized = finalized.filter(|slots| *slots > 0.0);
         let faults = self.rate_per_second(|row| row.major_faults);
+        let limit = self.rows.back().and_then(|row| row.limit);
         // Sums of datapoints outlive the process, so its rows count only after the sum has grown.
         let first_slots = self.rows_of_process().find_map(|row| row.replayed_slots);
         AnswerInputs {
-            forecast: self.memory_growth.forecast(),
+            forecast: limit.and(self.memory_growth.forecast()),
             seconds_to_enough_samples: self.seconds_to_enough_samples(|_| true),
             seconds_to_enough_replay: self
                 .seconds_to_enough_samples(|row| row.replayed_slots > first_slots),
@@ -220,8 +236,10 @@ impl Trends {
                 .any(|row| row.is_migrating),
             fewest_slots_since_certified_vote: self.fewest_slots_since_certified_vote(),
             oom_kills: [kills, in_cgroup].into_iter().flatten().reduce(f64::max),
-            memory_stalled_share: self.rate_per_second(|row| row.memory_stall_seconds),
-            major_faults_per_second: faults.filter(|_| !self.has_started_lately()),
+            memory_stalled_share: self
+                .rate_per_second(|row| row.cgroup_stall_seconds)
+                .or_else(|| self.rate_per_second(|row| row.host_stall_seconds)),
+            major_faults_per_second: faults.filter(|_| !self.was_starting_lately()),
             reloads_per_slot: per_slot(self.rows_of_process(), |row| row.reloads),
             cache_seconds_per_slot: per_slot(self.rows_of_process(), |row| row.cache_seconds),
             replay_seconds_per_slot: per_slot(self.rows_of_process(), |row| row.replay_seconds),
@@ -243,8 +261,10 @@ impl Trends {
             |row| row.replay_seconds,
         ];
         fields.map(|field| {
-            let (mut points, mut before) = (Vec::new(), self.rows.front());
-            for row in &self.rows {
+            let mut rows = self.rows.iter();
+            let first = rows.find(|row| row.replayed_slots.and(field(row)).is_some());
+            let (mut points, mut before) = (Vec::new(), first);
+            for row in rows {
                 let pair = before.into_iter().chain([row]);
                 if let Some(mean) = per_slot(pair, field) {
                     let age = newest.saturating_sub(row.tick_uptime).as_secs_f64();
@@ -292,18 +312,19 @@ impl Trends {
     }
 
     fn rows_of_process(&self) -> impl DoubleEndedIterator<Item = &Row> {
-        let started = self.rows.back().and_then(|row| row.process_start);
+        let newest = self.rows.back().and_then(|row| row.process_number);
         self.rows
             .iter()
-            .filter(move |row| row.process_start == started)
+            .filter(move |row| row.process_number == newest)
     }
 
-    /// In the last five minutes.
-    fn has_started_lately(&self) -> bool {
+    /// True if the validator was starting at a row of the last five minutes.
+    fn was_starting_lately(&self) -> bool {
         self.rows.iter().any(|row| row.is_starting)
     }
 
-    /// `None` if the counter fell, because the process moved to another cgroup.
+    /// `None` for less than [`MIN_RATE_SPAN`], or if the counter fell, because the process moved to
+    /// another cgroup.
     fn rate_per_second(&self, total: fn(&Row) -> Option<f64>) -> Option<f64> {
         let mut known = self
             .rows_of_process()
@@ -315,7 +336,7 @@ impl Trends {
     }
 
     fn seconds_to_limit_at_present_pace(&self) -> Option<f64> {
-        if self.has_started_lately() {
+        if self.was_starting_lately() {
             return None;
         }
         let newest = self.rows.back()?;
@@ -362,7 +383,7 @@ impl Trends {
         let (newest_bytes, limit) = (newest.unreclaimable?, newest.limit?);
         let age = |row: &MinuteRow| newest.tick_uptime.saturating_sub(row.tick_uptime);
         let is_before = |row: &&MinuteRow| {
-            row.process_start == newest.process_start && age(row) >= GROWTH_SPANS[0]
+            row.process_number == newest.process_number && age(row) >= GROWTH_SPANS[0]
         };
         let mut before = self.minute_rows.iter().filter(is_before);
         let used_as_much =

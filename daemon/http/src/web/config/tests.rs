@@ -118,6 +118,20 @@ fn a_password_that_is_not_hashed_is_refused_and_not_repeated() {
 }
 
 #[test]
+fn a_user_name_with_a_colon_is_refused() {
+    let what = refusal(&format!("basic_auth_users: {{ \"a:b\": {} }}\n", hash()));
+    assert!(what.contains("basic_auth_users.a:b: has a colon"), "{what}");
+}
+
+/// bcrypt reads such a hash, but refuses every check against it.
+#[test]
+fn a_hash_that_no_password_matches_is_refused() {
+    let hash = hash().replace("$04$", "$03$");
+    let what = refusal(&format!("basic_auth_users: {{ alice: {hash} }}\n"));
+    assert!(what.contains("is not a bcrypt hash"), "{what}");
+}
+
+#[test]
 fn a_hash_of_high_cost_is_refused_because_of_the_scraper() {
     let hash = "$2y$17$N9qo8uLOickgx2ZMRZoMyeIjZAgcfl7p92ldGxad68LJZdL17lhWy";
     let what = refusal(&format!("basic_auth_users: {{ alice: {hash} }}\n"));

@@ -14,8 +14,8 @@ const MARGIN: f64 = 3.0;
 /// Minimum range of a gauge's axis as a share of its value, so that noise stays small in the plot.
 const MIN_SPREAD: f64 = 0.02;
 
-/// Maximum seconds between two joined points. Rows and pushes come every ten seconds, so every
-/// second row may have no new slot.
+/// Maximum seconds between two joined points: three rows and a tolerance. Rows and pushes come
+/// every ten seconds, so a row may have no new slot.
 const TREND_GAP: f64 = 35.0;
 
 /// Age in seconds before the newest tick, and the value at that time.
@@ -133,7 +133,7 @@ fn trend_plots(history: &History) -> String {
             span: TREND_SPAN,
             max_gap: Some(TREND_GAP),
             max_age: TREND_GAP,
-            missing: "no replayed slot in five minutes",
+            missing: "nothing in the last five minutes",
         });
     }
     format!("<div class=\"plots trends\">\n{figures}</div>\n")

@@ -26,8 +26,8 @@ const NORMAL_QUANTILE: f64 = 1.96;
 
 #[derive(Debug, Clone, Default)]
 pub struct MemoryGrowth {
-    /// Start time of the process, and the limit. A change discards the means.
-    process_and_limit: (Option<f64>, Option<f64>),
+    /// Number of the process, and the limit. A change discards the means.
+    process_and_limit: Option<(f64, f64)>,
     /// The current half hour: its start, sum and count.
     current_half_hour: Option<(Duration, f64, f64)>,
     /// Middle of each half hour in seconds of uptime, and the mean in bytes.
@@ -36,21 +36,13 @@ pub struct MemoryGrowth {
 }
 
 impl MemoryGrowth {
-    pub fn add(
-        &mut self,
-        at: Stamp,
-        process_and_limit: (Option<f64>, Option<f64>),
-        bytes: Option<f64>,
-    ) {
-        if process_and_limit != self.process_and_limit {
+    pub fn add(&mut self, at: Stamp, process_and_limit: (f64, f64), bytes: f64) {
+        if self.process_and_limit != Some(process_and_limit) {
             *self = Self {
-                process_and_limit,
+                process_and_limit: Some(process_and_limit),
                 ..Self::default()
             };
         }
-        let Some(bytes) = bytes.filter(|_| process_and_limit.0.is_some()) else {
-            return;
-        };
         self.newest_sample = at;
         let now = at.uptime;
         let (begin, sum, count) = self.current_half_hour.unwrap_or((now, 0.0, 0.0));
@@ -68,7 +60,7 @@ impl MemoryGrowth {
 
     pub fn forecast(&self) -> Option<LimitForecast> {
         let means: Vec<(f64, f64)> = self.means.iter().copied().collect();
-        let (expected, earliest, latest) = time_to_limit(&means, self.process_and_limit.1?)?;
+        let (expected, earliest, latest) = time_to_limit(&means, self.process_and_limit?.1)?;
         let age = self.newest_sample.uptime.as_secs_f64() - means.last()?.0;
         let unix = |time: f64| self.newest_sample.unix_seconds() - age + time;
         Some(LimitForecast {

@@ -33,6 +33,11 @@ fn times(slots: u64, seconds: f64) -> Value {
     Value::Histogram(Arc::new(histogram))
 }
 
+/// The total of ended processes.
+fn ends(count: u64) -> Reading {
+    Reading::integer(&p::ENDS, ["exit".into()], count)
+}
+
 #[test]
 fn rates_per_slot_are_those_of_five_minutes() {
     // Two slots a second. In the last five minutes, each slot has six reloads.
@@ -56,6 +61,19 @@ fn rates_per_slot_are_those_of_five_minutes() {
 }
 
 #[test]
+fn the_series_per_slot_begin_with_the_first_replayed_slots() {
+    let trends = trends(90, |second| {
+        let reloads = Reading::integer(&v::CACHE_RELOADS, [], 12 * second);
+        let slots = (second >= 30).then(|| times(2 * second, 0.02));
+        let slots = slots.map(|slots| Reading::new(&v::REPLAY_TIME, ["total".into()], slots));
+        slots.into_iter().chain([reloads]).collect()
+    });
+    let [reloads, _, _] = trends.per_slot_series();
+    assert_eq!(reloads.len(), 6);
+    assert_eq!(reloads.first(), Some(&(50.0, 6.0)));
+}
+
+#[test]
 fn without_replayed_slots_there_is_no_rate_per_slot() {
     let trends = trends(60, |_| vec![Reading::integer(&v::CACHE_RELOADS, [], 7)]);
     assert_eq!(trends.answer_inputs().reloads_per_slot, None);
@@ -63,12 +81,13 @@ fn without_replayed_slots_there_is_no_rate_per_slot() {
 
 #[test]
 fn a_verdict_waits_for_a_minute_of_the_same_process() {
-    let waits = |last, started: fn(u64) -> u64| {
+    let waits = |last, ended: fn(u64) -> u64| {
         let readings = |second| {
             let slots = (second >= 30).then(|| times(2 * second, 0.02));
             let slots = slots.map(|slots| Reading::new(&v::REPLAY_TIME, ["total".into()], slots));
-            let start = Reading::integer(&p::START_TIME, [], started(second));
-            slots.into_iter().chain([start]).collect()
+            let start = Reading::integer(&p::START_TIME, [], 1);
+            let process = [start, ends(ended(second))];
+            slots.into_iter().chain(process).collect()
         };
         let inputs = trends(last, readings).answer_inputs();
         (
@@ -76,11 +95,11 @@ fn a_verdict_waits_for_a_minute_of_the_same_process() {
             inputs.seconds_to_enough_replay,
         )
     };
-    assert_eq!(waits(0, |_| 1), (Some(60.0), Some(60.0)));
-    assert_eq!(waits(50, |_| 1), (Some(10.0), Some(50.0)));
-    assert_eq!(waits(60, |_| 1), (None, Some(40.0)));
-    assert_eq!(waits(100, |_| 1), (None, None));
-    let restarted = waits(120, |second| 1 + second / 100);
+    assert_eq!(waits(0, |_| 0), (Some(60.0), Some(60.0)));
+    assert_eq!(waits(50, |_| 0), (Some(10.0), Some(50.0)));
+    assert_eq!(waits(60, |_| 0), (None, Some(40.0)));
+    assert_eq!(waits(100, |_| 0), (None, None));
+    let restarted = waits(120, |second| second / 100);
     assert_eq!(restarted, (Some(40.0), Some(50.0)));
 }
 
@@ -91,7 +110,8 @@ fn the_cache_of_a_new_process_is_not_judged_by_the_old_one() {
         let readings = |second: u64| {
             let slots = 2 * (second.min(100) + second.saturating_sub(300));
             vec![
-                Reading::integer(&p::START_TIME, [], 1 + second / 200),
+                Reading::integer(&p::START_TIME, [], 1),
+                ends(second / 200),
                 Reading::integer(&v::CACHE_RELOADS, [], 24 * slots.min(200)),
                 Reading::new(&v::REPLAY_TIME, ["total".into()], times(slots, 0.02)),
             ]
@@ -104,6 +124,30 @@ fn the_cache_of_a_new_process_is_not_judged_by_the_old_one() {
     let replays = inputs(370);
     assert_eq!(replays.seconds_to_enough_replay, None);
     assert_eq!(replays.reloads_per_slot, Some(0.0));
+}
+
+/// The start time of a process follows the host's clock.
+#[test]
+fn a_step_of_the_clock_starts_no_new_process() {
+    let inputs = |last, bytes: fn(u64) -> u64| {
+        let readings = |second: u64| {
+            let mut readings = memory(bytes(second));
+            readings[2] = Reading::integer(&p::START_TIME, [], 1 + second / 24_000 * 3600);
+            let faults = Reading::integer(&p::PAGE_FAULTS, ["major".into()], 5 * second);
+            readings.extend([faults, ends(0)]);
+            readings
+        };
+        trends(last, readings).answer_inputs()
+    };
+    let stepped = inputs(24_010, |second| 50 * GIB + second * GIB / 3600);
+    assert_eq!(stepped.seconds_to_enough_samples, None);
+    assert_eq!(stepped.major_faults_per_second, Some(5.0));
+    assert!(stepped.forecast.is_some());
+    let was_higher = inputs(26_000, |second| {
+        let before = if second < 23_000 { 95 * GIB } else { 50 * GIB };
+        before + second * GIB / 3600
+    });
+    assert_eq!(was_higher.seconds_to_limit_at_half_hour_pace, None);
 }
 
 fn memory(taken: u64) -> Vec<Reading> {
@@ -153,9 +197,14 @@ fn half_hours_of_growth_make_a_forecast_until_the_process_ends() {
     let forecast = trends.answer_inputs().forecast.unwrap();
     let met = 1_790_000_000.0 + 50.0 * 3600.0;
     assert!((forecast.expected - met).abs() < 60.0, "{forecast:?}");
+    let unreadable = vec![Reading::integer(&p::START_TIME, [], 1)];
+    trends.add(&tick(36_000, unreadable));
+    assert_eq!(trends.answer_inputs().forecast, None);
+    trends.add(&tick(36_010, memory(60 * GIB)));
+    assert!(trends.answer_inputs().forecast.is_some());
     let mut other = memory(50 * GIB);
-    other[2] = Reading::integer(&p::START_TIME, [], 2);
-    trends.add(&tick(36_000, other));
+    other.push(ends(1));
+    trends.add(&tick(36_020, other));
     assert_eq!(trends.answer_inputs().forecast, None);
 }
 
@@ -215,11 +264,12 @@ fn pools_that_fault_are_sorted_by_their_rate() {
 fn faults_before_the_first_reading_of_the_threads_are_no_growth() {
     let rates = |last| {
         let readings = |second| {
-            let start = Reading::integer(&p::START_TIME, [], second / 100);
+            let start = Reading::integer(&p::START_TIME, [], 1);
             let faults = 90_000 * (2 - second / 100) + 5 * second;
             let labels = ["solReplayStage".into(), "major".into()];
             let faults = Reading::integer(&pools::PAGE_FAULTS, labels, faults);
-            [start].into_iter().chain((second > 0).then_some(faults))
+            let process = [start, ends(second / 100)];
+            process.into_iter().chain((second > 0).then_some(faults))
         };
         trends(last, |second| readings(second).collect()).pool_faults()
     };
@@ -229,19 +279,22 @@ fn faults_before_the_first_reading_of_the_threads_are_no_growth() {
     assert_eq!(rates(190), five, "after a restart");
 }
 
+/// The cgroup has no pressure after second 150: the process ended, or its cgroup is unreadable.
 #[test]
-fn the_stalls_of_the_machine_are_no_growth_when_the_process_ends() {
-    let trends = trends(300, |second| {
-        let stalled =
-            |metric, seconds| Reading::real(metric, ["memory".into(), "some".into()], seconds);
-        let start = Reading::integer(&p::START_TIME, [], 1);
-        if second < 150 {
-            vec![start, stalled(&cgroup::PRESSURE, 1.0)]
-        } else {
-            vec![stalled(&host::PRESSURE, 900.0)]
-        }
-    });
-    assert_eq!(trends.answer_inputs().memory_stalled_share, Some(0.0));
+fn the_stalls_of_the_machine_are_no_growth_of_those_of_the_cgroup() {
+    for has_ended in [true, false] {
+        let trends = trends(300, |second| {
+            let stalled =
+                |metric, seconds| Reading::real(metric, ["memory".into(), "some".into()], seconds);
+            let is_late = second >= 150;
+            let start = Reading::integer(&p::START_TIME, [], 1);
+            let start = (!has_ended || !is_late).then_some(start);
+            let cgroup = (!is_late).then(|| stalled(&cgroup::PRESSURE, 1.0));
+            let host = stalled(&host::PRESSURE, 900.0);
+            start.into_iter().chain(cgroup).chain([host]).collect()
+        });
+        assert_eq!(trends.answer_inputs().memory_stalled_share, Some(0.0));
+    }
 }
 
 #[test]
@@ -265,7 +318,7 @@ fn growth_of_half_an_hour_tells_the_time_to_the_limit() {
     let restarted = trends(3600, |second| {
         let is_old = second < 600;
         let mut readings = memory(if is_old { 95 * GIB } else { 70 * GIB } + second * GIB / 360);
-        readings[2] = Reading::integer(&p::START_TIME, [], u64::from(is_old));
+        readings.push(ends(u64::from(!is_old)));
         readings
     });
     assert!(
