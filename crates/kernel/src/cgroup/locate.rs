@@ -225,6 +225,11 @@ impl Search<'_> {
         let Some(entry) = self.memberships.iter().find(|entry| entry.is_unified) else {
             return Err(self.absent("the process is in no hierarchy with this controller"));
         };
+        let is_mounted = |fs_type: &str| self.mounts.iter().any(|mount| mount.fs_type == fs_type);
+        // The usual folder then has the hierarchies of v1.
+        if is_mounted("cgroup") && !is_mounted("cgroup2") {
+            return Err(self.absent("the v2 hierarchy is not mounted"));
+        }
         let hybrid = self.root.cgroup.join("unified");
         let default_mount_point = if hybrid.is_dir() {
             hybrid
