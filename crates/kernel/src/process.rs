@@ -285,7 +285,7 @@ impl ProcessFiles {
     }
 
     pub fn open_fds(&self) -> Result<u64> {
-        match rustix::fs::statat(&self.folder.descriptor, "fd", AtFlags::empty()) {
+        match rustix::fs::statat(&self.living_task.descriptor, "fd", AtFlags::empty()) {
             Ok(stat) if stat.st_size > 0 => Ok(u64::try_from(stat.st_size).unwrap_or_default()),
             Ok(_) => Err(ReadError::absent(Arc::clone(&self.fd_path), NO_FD_COUNT)),
             Err(errno) => Err(self.error(errno, &self.fd_path)),
