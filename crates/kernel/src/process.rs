@@ -13,7 +13,7 @@ use rustix::{
 
 use crate::{
     HostRoot, Parsed, ReadError, Result,
-    file::{FileBase, LazyFile, READ_FILE, ReadMode},
+    file::{FileOwner, LazyFile, READ_FILE, ReadMode},
     parse::{
         mountinfo::{self, Mount},
         number,
@@ -62,12 +62,12 @@ impl TaskFolder {
         Self::open(root, &living).ok()
     }
 
-    pub fn file_base(&self) -> FileBase {
-        FileBase::Task(Arc::clone(&self.descriptor))
+    pub fn file_owner(&self) -> FileOwner {
+        FileOwner::Task(Arc::clone(&self.descriptor))
     }
 
     fn file(&self, name: &str, read_mode: ReadMode) -> LazyFile {
-        LazyFile::new(self.file_base(), self.path.join(name), read_mode)
+        LazyFile::new(self.file_owner(), self.path.join(name), read_mode)
     }
 }
 
@@ -293,7 +293,7 @@ impl ProcessFiles {
     }
 
     fn error(&self, errno: Errno, path: &Arc<Path>) -> ReadError {
-        ReadError::from_errno(errno, path, || self.folder.file_base().still_exists())
+        ReadError::from_errno(errno, path, || self.folder.file_owner().still_exists())
     }
 }
 

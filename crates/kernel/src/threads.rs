@@ -7,7 +7,7 @@ use rustix::{
 
 use crate::{
     Comm, HostRoot, ParseError, ReadError, Result,
-    file::{FileBase, READ_FILE, ReadMode, read_whole},
+    file::{FileOwner, READ_FILE, ReadMode, read_whole},
     parse::{
         pid::Schedstat,
         pid_stat,
@@ -71,7 +71,7 @@ const MIN_BUSY_TIME: Duration = Duration::from_millis(1);
 #[derive(Debug)]
 pub struct Threads {
     folder: OwnedFd,
-    base: FileBase,
+    owner: FileOwner,
     path: Arc<Path>,
     free_descriptors: usize,
     threads: Vec<TrackedThread>,
@@ -173,13 +173,13 @@ impl Threads {
     /// below `RLIMIT_NOFILE`.
     pub fn open(root: &HostRoot, pid: u32, descriptors: usize) -> Result<Self> {
         let process = TaskFolder::open(root, &pid.to_string())?;
-        let (base, path) = (process.file_base(), Arc::from(process.path.join("task")));
+        let (owner, path) = (process.file_owner(), Arc::from(process.path.join("task")));
         let flags = READ_FILE | OFlags::DIRECTORY;
         let folder = rustix::fs::openat(&process.descriptor, "task", flags, Mode::empty())
-            .map_err(|errno| ReadError::from_errno(errno, &path, || base.still_exists()))?;
+            .map_err(|errno| ReadError::from_errno(errno, &path, || owner.still_exists()))?;
         Ok(Self {
             folder,
-            base,
+            owner,
             path,
             free_descriptors: descriptors,
             threads: Vec::new(),
@@ -281,7 +281,7 @@ impl Threads {
     }
 
     fn error(&self, errno: Errno) -> ReadError {
-        ReadError::from_errno(errno, &self.path, || self.base.still_exists())
+        ReadError::from_errno(errno, &self.path, || self.owner.still_exists())
     }
 }
 

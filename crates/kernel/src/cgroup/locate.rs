@@ -5,7 +5,7 @@ use std::{
 
 use crate::{
     HostRoot, ReadError, Result,
-    file::{FileBase, OpenFile, ReadMode},
+    file::{FileOwner, OpenFile, ReadMode},
     parse::{
         cgroup::{self, Membership},
         mountinfo::{self, Mount},
@@ -166,7 +166,7 @@ impl TaskCgroupFile {
         let folder = root.procfs.join(&task);
         let path = Arc::from(folder.join("cgroup"));
         let file = OpenFile::open(
-            FileBase::Folder(Arc::from(folder)),
+            FileOwner::Folder(Arc::from(folder)),
             path,
             ReadMode::OnePiece,
         )?;

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use super::{Level, LevelMemory};
 use crate::{
     HostRoot, ReadError, Result,
-    file::{FileBase, LazyFile, ReadMode},
+    file::{FileOwner, LazyFile, ReadMode},
     parse::{
         cpu,
         memory::{self, NodeMeminfo},
@@ -52,7 +52,7 @@ impl NumaFiles {
             let path = root
                 .sysfs
                 .join(format!("devices/system/node/node{node}/meminfo"));
-            LazyFile::new(FileBase::Host, path, ReadMode::OnePiece)
+            LazyFile::new(FileOwner::Host, path, ReadMode::OnePiece)
         };
         Ok(Some(Self {
             label: Arc::from(node_list(&nodes)),
