@@ -13,7 +13,7 @@ use crate::{
         pid_stat,
         pid_status::{self, Switches},
     },
-    process::TaskFolder,
+    process::ProcFolder,
     text::number,
 };
 
@@ -172,7 +172,7 @@ impl Threads {
     /// threads are opened at each sample, which takes more than twice as long. The budget must be
     /// below `RLIMIT_NOFILE`.
     pub fn open(root: &HostRoot, pid: u32, descriptors: usize) -> Result<Self> {
-        let process = TaskFolder::open(root, &pid.to_string())?;
+        let process = ProcFolder::open(root, &pid.to_string())?;
         let (owner, path) = (process.file_owner(), Arc::from(process.path.join("task")));
         let flags = READ_FILE | OFlags::DIRECTORY;
         let folder = rustix::fs::openat(&process.descriptor, "task", flags, Mode::empty())
