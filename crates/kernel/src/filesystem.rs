@@ -23,7 +23,7 @@ pub struct Mounts {
 }
 
 impl Mounts {
-    /// Needs no privilege. `Absent` or `Gone` if the process has ended.
+    /// Needs no privilege. Fails if the main thread has ended: the file of a zombie is `Broken`.
     pub fn read(root: &HostRoot, pid: Option<u32>) -> Result<Self> {
         let mounts_of =
             |process: &str| root.read_proc(&format!("{process}/mountinfo"), mountinfo::parse);

@@ -176,9 +176,9 @@ impl ProcessFiles {
         self.id
     }
 
-    /// After the process has ended each result is `Gone`; a zombie still has `stat`.
-    /// Without `read_oom_and_fds`, repeats these values of the last sample while the process exists
-    /// and is no zombie.
+    /// Each result is `Gone` after the process was reaped. A zombie still has its files, but no
+    /// memory and no count of descriptors.
+    /// Without `read_oom_and_fds`, repeats these values of the last sample until the process ends.
     pub fn sample(&mut self, read_oom_and_fds: bool, buffer: &mut Vec<u8>) -> ProcessSample {
         let stat = self.stat(buffer);
         let mut status = self.status(buffer);
