@@ -55,7 +55,8 @@ pub struct ProcessCgroups {
 }
 
 impl ProcessCgroups {
-    /// The memory cgroup's path in the reader's namespace. `None` if it is gone or not reachable.
+    /// Path in the reader's namespace of the memory cgroup, else of the v2 cgroup. `None` if the
+    /// memory cgroup is gone or neither is reachable.
     pub fn path(&self) -> Option<&str> {
         let folder = match &self.memory {
             Err(ReadError::Gone { .. }) => None,
@@ -107,7 +108,7 @@ impl CgroupLocator {
         }
     }
 
-    /// Whether [`locate`](Self::locate) may return another result than before. Reads one open file.
+    /// Whether the process may have been moved since [`locate`](Self::locate). Reads one open file.
     pub fn has_moved(&mut self) -> bool {
         let Some((file, last_text)) = &self.cgroup_file else {
             return true;
@@ -129,8 +130,8 @@ impl CgroupLocator {
         } else {
             (main, false)
         };
-        // The reader's mounts, because the reader opens the files. Without `mountinfo` the usual
-        // folders are tried.
+        // The reader's mounts, because the reader opens the files. The usual folder is tried for a
+        // hierarchy without a mount.
         let mounts = self
             .root
             .read_proc("self/mountinfo", mountinfo::parse)
@@ -295,8 +296,7 @@ impl Search<'_> {
         topmost.is_none_or(|topmost| topmost.id == mount.id)
     }
 
-    /// Maps a mount point below `/sys/fs/cgroup` to [`HostRoot::cgroup`]. `None` for other mount
-    /// points.
+    /// Maps a mount point below `/sys/fs/cgroup` to [`HostRoot::cgroup`]. `None` if below neither.
     fn reachable_path(&self, mount_point: &Path) -> Option<PathBuf> {
         if mount_point.starts_with(&self.root.cgroup) {
             return Some(mount_point.to_owned());
