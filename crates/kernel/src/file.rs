@@ -58,8 +58,8 @@ impl FileOwner {
 
 #[derive(Debug, Clone, Copy)]
 pub enum ReadMode {
-    /// The kernel delivers the file in one piece. A read that does not fill the buffer was
-    /// complete, which saves a second read.
+    /// The kernel delivers the file in one piece. A read that ends in a newline and does not fill
+    /// the buffer was complete, which saves a second read.
     OnePiece,
     /// The kernel delivers pieces. Only an empty read is the end.
     ManyPieces,

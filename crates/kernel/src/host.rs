@@ -90,8 +90,7 @@ impl HostRoot {
             .collect())
     }
 
-    /// `btime` of `/proc/stat`: Unix seconds by the wall clock. It moves when the wall clock is
-    /// set.
+    /// Unix seconds. It moves when the wall clock is set.
     pub fn boot_time_seconds(&self) -> Result<u64> {
         self.read_proc("stat", parse::boot_time)
     }
