@@ -24,7 +24,7 @@ pub struct BlockDevice {
     pub mapped_name: Option<String>,
     /// Consumed lifetime in tenths. Only eMMC and UFS devices report it in sysfs.
     pub used_tenths_of_life: Option<u64>,
-    /// Missing members of an array; `None` for other devices.
+    /// Missing members of a redundant array; `None` for other devices.
     pub missing_members: Option<u64>,
 }
 

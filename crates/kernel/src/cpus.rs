@@ -12,7 +12,7 @@ pub struct CpuSpeeds {
     /// virtual machines.
     pub hertz: Option<Spread>,
     pub governors: BTreeSet<String>,
-    /// Thermal throttle events of all cores. `None` if sysfs has none (AMD, ARM).
+    /// Thermal throttle events of all cores. `None` if sysfs does not count them (AMD, ARM).
     pub core_throttles: Option<u64>,
     pub package_throttles: Option<u64>,
 }

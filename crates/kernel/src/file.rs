@@ -20,9 +20,10 @@ const MAX_LINE_BYTES: usize = 128;
 
 pub const READ_FILE: OFlags = OFlags::RDONLY.union(OFlags::CLOEXEC);
 
-/// The owner of a file. If the owner has vanished, a missing file is `Gone` instead of `Absent`.
+/// What a file belongs to. If that does not exist any more, a missing file is `Gone` instead of
+/// `Absent`.
 #[derive(Debug, Clone)]
-pub enum FileBase {
+pub enum FileOwner {
     Host,
     /// A descriptor of the folder of a process or thread. A later one with the same number is not
     /// reachable through it.
@@ -30,7 +31,7 @@ pub enum FileBase {
     Folder(Arc<Path>),
 }
 
-impl FileBase {
+impl FileOwner {
     pub fn still_exists(&self) -> bool {
         match self {
             Self::Host => true,
@@ -57,8 +58,8 @@ impl FileBase {
 
 #[derive(Debug, Clone, Copy)]
 pub enum ReadMode {
-    /// The kernel delivers the file in one piece. A read that does not fill the buffer was
-    /// complete, which saves a second read.
+    /// The kernel delivers the file in one piece. A read that ends in a newline and does not fill
+    /// the buffer was complete, which saves a second read.
     OnePiece,
     /// The kernel delivers pieces. Only an empty read is the end.
     ManyPieces,
@@ -73,20 +74,20 @@ pub enum ReadMode {
 pub struct OpenFile {
     fd: OwnedFd,
     path: Arc<Path>,
-    base: FileBase,
+    owner: FileOwner,
     read_mode: ReadMode,
 }
 
 impl OpenFile {
-    pub(crate) fn open(base: FileBase, path: Arc<Path>, read_mode: ReadMode) -> Result<Self> {
-        match base.open(&path) {
+    pub(crate) fn open(owner: FileOwner, path: Arc<Path>, read_mode: ReadMode) -> Result<Self> {
+        match owner.open(&path) {
             Ok(fd) => Ok(Self {
                 fd,
                 path,
-                base,
+                owner,
                 read_mode,
             }),
-            Err(errno) => Err(ReadError::from_errno(errno, &path, || base.still_exists())),
+            Err(errno) => Err(ReadError::from_errno(errno, &path, || owner.still_exists())),
         }
     }
 
@@ -99,12 +100,12 @@ impl OpenFile {
     pub fn read<'b>(&self, buffer: &'b mut Vec<u8>) -> Result<&'b [u8]> {
         match read_whole(&self.fd, self.read_mode, buffer) {
             // Some files of an exiting process are empty instead of failing.
-            Ok(()) if buffer.is_empty() && !self.base.still_exists() => Err(ReadError::Gone {
+            Ok(()) if buffer.is_empty() && !self.owner.still_exists() => Err(ReadError::Gone {
                 path: Arc::clone(&self.path),
             }),
             Ok(()) => Ok(buffer),
             Err(errno) => Err(ReadError::from_errno(errno, &self.path, || {
-                self.base.still_exists()
+                self.owner.still_exists()
             })),
         }
     }
@@ -156,16 +157,16 @@ pub fn read_whole(fd: &OwnedFd, read_mode: ReadMode, buffer: &mut Vec<u8>) -> Re
 /// A file that is opened at its first read. If it has vanished, a read opens its path again.
 #[derive(Debug)]
 pub struct LazyFile {
-    base: FileBase,
+    owner: FileOwner,
     pub path: Arc<Path>,
     read_mode: ReadMode,
     open: Option<OpenFile>,
 }
 
 impl LazyFile {
-    pub fn new(base: FileBase, path: impl Into<Arc<Path>>, read_mode: ReadMode) -> Self {
+    pub fn new(owner: FileOwner, path: impl Into<Arc<Path>>, read_mode: ReadMode) -> Self {
         Self {
-            base,
+            owner,
             path: path.into(),
             read_mode,
             open: None,
@@ -189,7 +190,7 @@ impl LazyFile {
                 Err(error) => return Err(error),
             }
         }
-        let file = OpenFile::open(self.base.clone(), Arc::clone(&self.path), self.read_mode)?;
+        let file = OpenFile::open(self.owner.clone(), Arc::clone(&self.path), self.read_mode)?;
         file.read(buffer)?;
         self.open = Some(file);
         Ok(())

@@ -23,7 +23,7 @@ pub struct Mounts {
 }
 
 impl Mounts {
-    /// Needs no privilege. `Absent` or `Gone` if the process has ended.
+    /// Needs no privilege. Fails if the main thread has ended: the file of a zombie is `Broken`.
     pub fn read(root: &HostRoot, pid: Option<u32>) -> Result<Self> {
         let mounts_of =
             |process: &str| root.read_proc(&format!("{process}/mountinfo"), mountinfo::parse);
@@ -57,7 +57,7 @@ pub struct FileSystem {
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum FileSystemError {
-    /// The reader has no right to search a parent folder, which may contain a link.
+    /// The reader may not search a folder of the path. A link in that folder may lead elsewhere.
     Forbidden,
     Absent,
 }
@@ -65,8 +65,9 @@ pub enum FileSystemError {
 /// Finds the file system of `folder`, an absolute path of the process, and its free space.
 ///
 /// Blocks as long as the file system does, forever if its server is gone. Tries the process's root,
-/// which only its user or root can open, then the same path in the reader's root. If both fail, as
-/// for a folder that does not exist yet, the folder's name decides which mount it is on.
+/// which only its user or root can open, then the same path in the reader's root if it leads to the
+/// same file system. If both fail, as for a folder that does not exist yet, the folder's name
+/// decides which mount it is on.
 pub fn find_file_system(
     root: &HostRoot,
     pid: Option<u32>,

@@ -1,5 +1,5 @@
 //! Description of the machine, read once and not on a tick. Parts that the kernel does not report
-//! are `None` or missing. [`Hardware::problems`] has most errors.
+//! are `None` or missing.
 
 mod disks;
 

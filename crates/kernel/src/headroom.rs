@@ -58,7 +58,7 @@ impl LevelMemory {
         self.limit.saturating_sub(self.unreclaimable)
     }
 
-    /// From `MemAvailable`, which ignores `memory.min`. `None` before Linux 3.14.
+    /// From `MemAvailable`, which includes the `protected` bytes. `None` before Linux 3.14.
     pub fn of_machine(memory: &Meminfo, protected: u64) -> Option<Self> {
         let limit = memory.total?;
         let available = memory.available?.saturating_sub(protected);

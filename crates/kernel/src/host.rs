@@ -8,7 +8,7 @@ use std::{
 
 use crate::{
     IgnoredSignals, Parsed, ReadError, Result,
-    file::{FileBase, LazyFile, OpenFile, ReadMode},
+    file::{FileOwner, LazyFile, OpenFile, ReadMode},
     parse::{
         self,
         memory::Vmstat,
@@ -90,8 +90,7 @@ impl HostRoot {
             .collect())
     }
 
-    /// `btime` of `/proc/stat`: Unix seconds by the wall clock. It moves when the wall clock is
-    /// set.
+    /// Unix seconds. It moves when the wall clock is set.
     pub fn boot_time_seconds(&self) -> Result<u64> {
         self.read_proc("stat", parse::boot_time)
     }
@@ -125,7 +124,7 @@ impl HostRoot {
 }
 
 fn open(path: PathBuf, mode: ReadMode) -> Result<OpenFile> {
-    OpenFile::open(FileBase::Host, Arc::from(path), mode)
+    OpenFile::open(FileOwner::Host, Arc::from(path), mode)
 }
 
 fn list(folder: &Path) -> Result<Vec<OsString>> {
@@ -188,7 +187,7 @@ impl HostFiles {
     /// The first sample opens the files; later ones retry missing files.
     pub fn new(root: &HostRoot) -> Self {
         let lazy_file = |relative: &str, read_mode| {
-            LazyFile::new(FileBase::Host, root.procfs.join(relative), read_mode)
+            LazyFile::new(FileOwner::Host, root.procfs.join(relative), read_mode)
         };
         Self {
             // The kernel sums over all CPUs at each read. No line after `oom_kill` is used.

@@ -1,7 +1,7 @@
 //! Typed access to what Linux reports about a process, its threads, its cgroups and its host.
 //!
-//! * [`HostRoot`] locates the kernel's files. Nothing outside it is opened, and no clock
-//!   is read.
+//! * [`HostRoot`] locates the kernel's files. Only [`FileVersion`] and [`locate_folder`] take
+//!   other paths. No clock is read.
 //! * [`parse`] has pure parsers of the kernel's files.
 //! * [`ProcessFiles`], [`Threads`], [`CgroupFiles`] and [`HostFiles`] have open descriptors
 //!   and re-read them with `pread`. A sample has one [`Result`] per file, so one forbidden

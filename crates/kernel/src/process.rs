@@ -13,7 +13,7 @@ use rustix::{
 
 use crate::{
     HostRoot, Parsed, ReadError, Result,
-    file::{FileBase, LazyFile, READ_FILE, ReadMode},
+    file::{FileOwner, LazyFile, READ_FILE, ReadMode},
     parse::{
         mountinfo::{self, Mount},
         number,
@@ -35,15 +35,15 @@ pub struct ProcessId {
 /// In these cases the kernel's count is 0, which means unknown.
 const NO_FD_COUNT: &str = "not counted before Linux 6.2, nor for a kernel thread or a zombie";
 
-/// The folder of a process or thread. Files opened through the descriptor belong to it, never to a
-/// later one with the same number.
+/// `/proc/PID` or `/proc/PID/task/TID`. Files opened through the descriptor belong to this process
+/// or thread, never to a later one with the same number.
 #[derive(Debug, Clone)]
-pub struct TaskFolder {
+pub struct ProcFolder {
     pub descriptor: Arc<OwnedFd>,
     pub path: PathBuf,
 }
 
-impl TaskFolder {
+impl ProcFolder {
     /// `task` is `PID` or `PID/task/TID`.
     pub fn open(root: &HostRoot, task: &str) -> Result<Self> {
         let path = root.procfs.join(task);
@@ -62,12 +62,12 @@ impl TaskFolder {
         Self::open(root, &living).ok()
     }
 
-    pub fn file_base(&self) -> FileBase {
-        FileBase::Task(Arc::clone(&self.descriptor))
+    pub fn file_owner(&self) -> FileOwner {
+        FileOwner::Task(Arc::clone(&self.descriptor))
     }
 
     fn file(&self, name: &str, read_mode: ReadMode) -> LazyFile {
-        LazyFile::new(self.file_base(), self.path.join(name), read_mode)
+        LazyFile::new(self.file_owner(), self.path.join(name), read_mode)
     }
 }
 
@@ -98,10 +98,10 @@ fn only_main_thread_ended(stat: &PidStat) -> bool {
 pub struct ProcessFiles {
     root: HostRoot,
     id: ProcessId,
-    folder: TaskFolder,
-    /// A living thread's folder for memory, arguments, program and mounts: a main thread that has
-    /// ended has none of them.
-    living_task: TaskFolder,
+    folder: ProcFolder,
+    /// `folder`, or that of a living thread if the main thread has ended. A main thread that has
+    /// ended has no memory, arguments, program, mounts or descriptors.
+    living_task: ProcFolder,
     fd_path: Arc<Path>,
     stat: LazyFile,
     status: LazyFile,
@@ -144,11 +144,11 @@ impl ProcessFiles {
     /// Reads the start time. Other files are opened by the samples. `Gone` if the process does not
     /// exist (or `hidepid` hides it).
     pub fn open(root: &HostRoot, pid: u32) -> Result<Self> {
-        let folder = TaskFolder::open(root, &pid.to_string())?;
+        let folder = ProcFolder::open(root, &pid.to_string())?;
         let mut stat = folder.file("stat", ReadMode::OnePiece);
         let first = stat.parse(&mut Vec::new(), pid_stat::parse)?;
         let living_thread = if only_main_thread_ended(&first) {
-            TaskFolder::of_living_thread(root, pid)
+            ProcFolder::of_living_thread(root, pid)
         } else {
             None
         };
@@ -176,9 +176,9 @@ impl ProcessFiles {
         self.id
     }
 
-    /// After the process has ended each result is `Gone`; a zombie still has `stat`.
-    /// Without `read_oom_and_fds`, repeats these values of the last sample while the process exists
-    /// and is no zombie.
+    /// Each result is `Gone` after the process was reaped. A zombie still has its files, but no
+    /// memory and no count of descriptors.
+    /// Without `read_oom_and_fds`, repeats these values of the last sample until the process ends.
     pub fn sample(&mut self, read_oom_and_fds: bool, buffer: &mut Vec<u8>) -> ProcessSample {
         let stat = self.stat(buffer);
         let mut status = self.status(buffer);
@@ -186,7 +186,7 @@ impl ProcessFiles {
             && status
                 .as_ref()
                 .map_or(true, |status| status.vm_size.is_none())
-            && let Some(living) = TaskFolder::of_living_thread(&self.root, self.id.pid)
+            && let Some(living) = ProcFolder::of_living_thread(&self.root, self.id.pid)
         {
             self.status = living.file("status", ReadMode::OnePiece);
             self.living_task = living;
@@ -250,7 +250,7 @@ impl ProcessFiles {
     }
 
     fn link(&self, name: &str) -> Result<PathBuf> {
-        let TaskFolder { descriptor, path } = &self.living_task;
+        let ProcFolder { descriptor, path } = &self.living_task;
         match rustix::fs::readlinkat(descriptor, name, Vec::new()) {
             Ok(target) => Ok(PathBuf::from(OsString::from_vec(target.into_bytes()))),
             Err(errno) => Err(self.error(errno, &Arc::from(path.join(name)))),
@@ -259,7 +259,7 @@ impl ProcessFiles {
 
     /// Opens the running program's file, even if it was replaced or removed on disk.
     pub fn open_exe(&self) -> Result<fs::File> {
-        let TaskFolder { descriptor, path } = &self.living_task;
+        let ProcFolder { descriptor, path } = &self.living_task;
         match rustix::fs::openat(descriptor, "exe", READ_FILE, Mode::empty()) {
             Ok(file) => Ok(file.into()),
             Err(errno) => Err(self.error(errno, &Arc::from(path.join("exe")))),
@@ -285,7 +285,7 @@ impl ProcessFiles {
     }
 
     pub fn open_fds(&self) -> Result<u64> {
-        match rustix::fs::statat(&self.folder.descriptor, "fd", AtFlags::empty()) {
+        match rustix::fs::statat(&self.living_task.descriptor, "fd", AtFlags::empty()) {
             Ok(stat) if stat.st_size > 0 => Ok(u64::try_from(stat.st_size).unwrap_or_default()),
             Ok(_) => Err(ReadError::absent(Arc::clone(&self.fd_path), NO_FD_COUNT)),
             Err(errno) => Err(self.error(errno, &self.fd_path)),
@@ -293,7 +293,7 @@ impl ProcessFiles {
     }
 
     fn error(&self, errno: Errno, path: &Arc<Path>) -> ReadError {
-        ReadError::from_errno(errno, path, || self.folder.file_base().still_exists())
+        ReadError::from_errno(errno, path, || self.folder.file_owner().still_exists())
     }
 }
 

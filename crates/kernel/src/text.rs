@@ -148,7 +148,7 @@ pub fn amount(text: &[u8]) -> Option<Option<u64>> {
 }
 
 /// Reads `key value` lines into the fields that `field` names. Other keys are skipped. The field of
-/// an underflowed counter is `None`. An empty text is an error.
+/// an underflowed counter is `None`. An empty text is an error, as is a line without `separator`.
 pub fn fill_by_key<T: Default>(
     text: &[u8],
     separator: u8,

@@ -7,13 +7,13 @@ use rustix::{
 
 use crate::{
     Comm, HostRoot, ParseError, ReadError, Result,
-    file::{FileBase, READ_FILE, ReadMode, read_whole},
+    file::{FileOwner, READ_FILE, ReadMode, read_whole},
     parse::{
         pid::Schedstat,
         pid_stat,
         pid_status::{self, Switches},
     },
-    process::TaskFolder,
+    process::ProcFolder,
     text::number,
 };
 
@@ -40,12 +40,12 @@ pub struct ThreadSample {
     pub involuntary_switches: Option<u64>,
 }
 
-/// Files that a sample reads. Each depth includes the files of the previous one.
+/// Files that a sample reads. Each depth includes the files of the previous one. A thread without
+/// counts in `schedstat` is never idle, and each depth reads its `stat`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum ReadDepth {
-    /// `schedstat` of all threads but the idle ones, which did not run between [`IDLE_READS`]
-    /// reads. `stat` of threads that ran at least [`MIN_BUSY_TIME`] since their last `stat`. Other
-    /// threads have their last values.
+    /// `schedstat` of all threads except idle ones. `stat` of threads that ran at least
+    /// [`MIN_BUSY_TIME`] since their last `stat`. Other threads have their last values.
     Active,
     /// `schedstat` of every thread.
     AllCpuTimes,
@@ -56,7 +56,7 @@ pub enum ReadDepth {
     AllWithSwitches,
 }
 
-/// After this many reads without a change, a thread is idle.
+/// A thread is idle after this many reads in a row without activity since its last `stat`.
 const IDLE_READS: u8 = 2;
 
 const MIN_BUSY_TIME: Duration = Duration::from_millis(1);
@@ -71,7 +71,7 @@ const MIN_BUSY_TIME: Duration = Duration::from_millis(1);
 #[derive(Debug)]
 pub struct Threads {
     folder: OwnedFd,
-    base: FileBase,
+    owner: FileOwner,
     path: Arc<Path>,
     free_descriptors: usize,
     threads: Vec<TrackedThread>,
@@ -172,14 +172,14 @@ impl Threads {
     /// threads are opened at each sample, which takes more than twice as long. The budget must be
     /// below `RLIMIT_NOFILE`.
     pub fn open(root: &HostRoot, pid: u32, descriptors: usize) -> Result<Self> {
-        let process = TaskFolder::open(root, &pid.to_string())?;
-        let (base, path) = (process.file_base(), Arc::from(process.path.join("task")));
+        let process = ProcFolder::open(root, &pid.to_string())?;
+        let (owner, path) = (process.file_owner(), Arc::from(process.path.join("task")));
         let flags = READ_FILE | OFlags::DIRECTORY;
         let folder = rustix::fs::openat(&process.descriptor, "task", flags, Mode::empty())
-            .map_err(|errno| ReadError::from_errno(errno, &path, || base.still_exists()))?;
+            .map_err(|errno| ReadError::from_errno(errno, &path, || owner.still_exists()))?;
         Ok(Self {
             folder,
-            base,
+            owner,
             path,
             free_descriptors: descriptors,
             threads: Vec::new(),
@@ -281,7 +281,7 @@ impl Threads {
     }
 
     fn error(&self, errno: Errno) -> ReadError {
-        ReadError::from_errno(errno, &self.path, || self.base.still_exists())
+        ReadError::from_errno(errno, &self.path, || self.owner.still_exists())
     }
 }
 
@@ -354,7 +354,7 @@ impl OpenThread {
             },
         };
         read.idle_reads = match current {
-            // `AllCpuTimes` repeats the `Active` sample of the same tick, so it does not count.
+            // `AllCpuTimes` does not count: it follows an `Active` read of the same tick.
             Some(last) if last.activity_at_stat == activity => last
                 .idle_reads
                 .saturating_add(u8::from(depth != ReadDepth::AllCpuTimes)),
@@ -393,7 +393,7 @@ impl OpenThread {
         }))
     }
 
-    /// Underflowed counters and the switches keep their values of `last`.
+    /// Underflowed counters and the switches keep their values of `last`; else a counter is 0.
     fn stat(
         &self,
         tid: u32,

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use super::locate::{CgroupFolder, CgroupVersion};
 use crate::{
     Parsed, ReadError, Result,
-    file::{FileBase, LazyFile, ReadMode},
+    file::{FileOwner, LazyFile, ReadMode},
     parse::{cgroup::MemoryStat, number},
 };
 
@@ -22,9 +22,9 @@ impl CgroupFile {
         };
         match name {
             Some(name) => {
-                let base = FileBase::Folder(Arc::clone(&cgroup.folder));
+                let owner = FileOwner::Folder(Arc::clone(&cgroup.folder));
                 Self::File(LazyFile::new(
-                    base,
+                    owner,
                     cgroup.folder.join(name),
                     ReadMode::OnePiece,
                 ))

@@ -39,7 +39,8 @@ pub struct CgroupFiles {
     limits: Option<[Result<Limit>; 4]>,
 }
 
-/// Includes descendants, except for the I/O of v1 on older kernels. Each file has its own result.
+/// Includes descendants, except for throttling and, on v1, memory events and older kernels' I/O.
+/// Each file has its own result.
 #[derive(Debug)]
 pub struct CgroupSample {
     /// Includes page cache, in bytes.
@@ -60,8 +61,8 @@ pub struct CgroupSample {
     /// Devices without any I/O are absent.
     pub io: Result<Vec<DeviceIo>>,
     pub cpu: Result<CpuStat>,
-    /// Pressure comes from the v2 hierarchy, also on a hybrid host; in the top cgroup it is the
-    /// whole host's.
+    /// Pressure comes from the v2 hierarchy, also on a hybrid host; in the host's root cgroup it is
+    /// the whole host's.
     pub cpu_pressure: Result<Pressure>,
     pub memory_pressure: Result<Pressure>,
     pub io_pressure: Result<Pressure>,
@@ -117,7 +118,7 @@ impl CgroupFiles {
         }
     }
 
-    /// Also renews the memory settings of all levels.
+    /// Of the last read. Without one, reads them and the memory settings of all levels.
     fn limits(&mut self, buffer: &mut Vec<u8>) -> [Result<Limit>; 4] {
         if let Some(limits) = &self.limits {
             return limits.clone();

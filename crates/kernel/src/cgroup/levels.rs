@@ -317,7 +317,7 @@ impl LevelFiles {
     fn missing_usage(&self) -> ReadError {
         ReadError::absent(
             Path::new(&*self.path).to_owned(),
-            "the cgroup has a memory limit or memory.min, but no file with its usage",
+            "the cgroup has a memory limit or memory.min, but its usage or page cache is missing",
         )
     }
 

@@ -5,7 +5,7 @@ use std::{
 
 use crate::{
     HostRoot, ReadError, Result,
-    file::{FileBase, OpenFile, ReadMode},
+    file::{FileOwner, OpenFile, ReadMode},
     parse::{
         cgroup::{self, Membership},
         mountinfo::{self, Mount},
@@ -55,7 +55,8 @@ pub struct ProcessCgroups {
 }
 
 impl ProcessCgroups {
-    /// The memory cgroup's path in the reader's namespace. `None` if it is gone or not reachable.
+    /// Path in the reader's namespace of the memory cgroup, else of the v2 cgroup. `None` if the
+    /// memory cgroup is gone or neither is reachable.
     pub fn path(&self) -> Option<&str> {
         let folder = match &self.memory {
             Err(ReadError::Gone { .. }) => None,
@@ -107,7 +108,7 @@ impl CgroupLocator {
         }
     }
 
-    /// Whether [`locate`](Self::locate) may return another result than before. Reads one open file.
+    /// Whether the process may have been moved since [`locate`](Self::locate). Reads one open file.
     pub fn has_moved(&mut self) -> bool {
         let Some((file, last_text)) = &self.cgroup_file else {
             return true;
@@ -129,8 +130,8 @@ impl CgroupLocator {
         } else {
             (main, false)
         };
-        // The reader's mounts, because the reader opens the files. Without `mountinfo` the usual
-        // folders are tried.
+        // The reader's mounts, because the reader opens the files. The usual folder is tried for a
+        // hierarchy without a mount.
         let mounts = self
             .root
             .read_proc("self/mountinfo", mountinfo::parse)
@@ -166,7 +167,7 @@ impl TaskCgroupFile {
         let folder = root.procfs.join(&task);
         let path = Arc::from(folder.join("cgroup"));
         let file = OpenFile::open(
-            FileBase::Folder(Arc::from(folder)),
+            FileOwner::Folder(Arc::from(folder)),
             path,
             ReadMode::OnePiece,
         )?;
@@ -225,6 +226,11 @@ impl Search<'_> {
         let Some(entry) = self.memberships.iter().find(|entry| entry.is_unified) else {
             return Err(self.absent("the process is in no hierarchy with this controller"));
         };
+        let is_mounted = |fs_type: &str| self.mounts.iter().any(|mount| mount.fs_type == fs_type);
+        // The usual folder then has the hierarchies of v1.
+        if is_mounted("cgroup") && !is_mounted("cgroup2") {
+            return Err(self.absent("the v2 hierarchy is not mounted"));
+        }
         let hybrid = self.root.cgroup.join("unified");
         let default_mount_point = if hybrid.is_dir() {
             hybrid
@@ -290,8 +296,7 @@ impl Search<'_> {
         topmost.is_none_or(|topmost| topmost.id == mount.id)
     }
 
-    /// Maps a mount point below `/sys/fs/cgroup` to [`HostRoot::cgroup`]. `None` for other mount
-    /// points.
+    /// Maps a mount point below `/sys/fs/cgroup` to [`HostRoot::cgroup`]. `None` if below neither.
     fn reachable_path(&self, mount_point: &Path) -> Option<PathBuf> {
         if mount_point.starts_with(&self.root.cgroup) {
             return Some(mount_point.to_owned());

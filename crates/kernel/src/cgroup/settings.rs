@@ -5,7 +5,7 @@ use std::{path::Path, sync::Arc};
 use super::locate::{CgroupVersion, ProcessCgroups};
 use crate::{
     ErrorKind, ReadError, Result,
-    file::{FileBase, OpenFile, ReadMode},
+    file::{FileOwner, OpenFile, ReadMode},
     parse::cgroup::Limit,
 };
 
@@ -121,7 +121,7 @@ fn read_settings(
 }
 
 fn read_setting(path: &Path, is_amount: bool) -> Result<Setting> {
-    let file = OpenFile::open(FileBase::Host, Arc::from(path), ReadMode::ManyPieces)?;
+    let file = OpenFile::open(FileOwner::Host, Arc::from(path), ReadMode::ManyPieces)?;
     if is_amount {
         return file
             .parse(&mut Vec::new(), Limit::parse)

@@ -3,7 +3,7 @@ use crate::ErrorKind;
 use std::fs;
 
 fn open(path: &Path, read_mode: ReadMode) -> OpenFile {
-    let folder = FileBase::Folder(Arc::from(path.parent().unwrap()));
+    let folder = FileOwner::Folder(Arc::from(path.parent().unwrap()));
     OpenFile::open(folder, Arc::from(path), read_mode).unwrap()
 }
 
@@ -91,7 +91,7 @@ fn a_file_created_later_is_found_by_the_next_read() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("late");
     let mut slot = LazyFile::new(
-        FileBase::Folder(Arc::from(folder.path())),
+        FileOwner::Folder(Arc::from(folder.path())),
         path.clone(),
         ReadMode::OnePiece,
     );
@@ -109,7 +109,7 @@ fn a_file_whose_folder_was_removed_is_gone() {
     let folder = tempfile::tempdir().unwrap();
     let home = folder.path().join("cgroup");
     let mut slot = LazyFile::new(
-        FileBase::Folder(Arc::from(home.as_path())),
+        FileOwner::Folder(Arc::from(home.as_path())),
         home.join("file"),
         ReadMode::OnePiece,
     );

@@ -21,7 +21,7 @@ pub struct Disk {
     pub scheduler: Option<String>,
     /// In bytes.
     pub read_ahead: Option<u64>,
-    /// The disks below a device mapper or RAID device (`slaves`).
+    /// Disks or partitions below a device mapper or RAID device (`slaves`).
     pub member_devices: Vec<String>,
     pub partitions: Vec<Partition>,
 }

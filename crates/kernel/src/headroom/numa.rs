@@ -3,7 +3,7 @@ use std::sync::Arc;
 use super::{Level, LevelMemory};
 use crate::{
     HostRoot, ReadError, Result,
-    file::{FileBase, LazyFile, ReadMode},
+    file::{FileOwner, LazyFile, ReadMode},
     parse::{
         cpu,
         memory::{self, NodeMeminfo},
@@ -47,12 +47,12 @@ impl NumaFiles {
             .iter()
             .filter(|zone| nodes.contains(&zone.node))
             .map(|zone| zone.min)
-            .sum();
+            .fold(0, u64::saturating_add);
         let node_file = |node: &u32| {
             let path = root
                 .sysfs
                 .join(format!("devices/system/node/node{node}/meminfo"));
-            LazyFile::new(FileBase::Host, path, ReadMode::OnePiece)
+            LazyFile::new(FileOwner::Host, path, ReadMode::OnePiece)
         };
         Ok(Some(Self {
             label: Arc::from(node_list(&nodes)),
@@ -63,7 +63,7 @@ impl NumaFiles {
 
     pub fn sample(&mut self, buffer: &mut Vec<u8>) -> Result<LevelMemory> {
         let (mut limit, mut available_sum) = (0_u64, 0_u64);
-        let mut dirty = Some(0);
+        let mut dirty = Some(0_u64);
         for file in &mut self.meminfo_files {
             let memory = file.parse(buffer, NodeMeminfo::parse)?;
             let Some((total, available)) = memory.total.zip(memory.available()) else {
@@ -74,7 +74,9 @@ impl NumaFiles {
             };
             limit = limit.saturating_add(total);
             available_sum = available_sum.saturating_add(available);
-            dirty = dirty.zip(memory.dirty).map(|(sum, bytes)| sum + bytes);
+            dirty = dirty
+                .zip(memory.dirty)
+                .map(|(sum, bytes)| sum.saturating_add(bytes));
         }
         Ok(LevelMemory {
             id: Level::Numa,
@@ -153,6 +155,25 @@ Node 1 KReclaimable:      6 kB
         std::fs::write(path, "Node 1 MemTotal: 1000 kB\n").unwrap();
         let mut files = NumaFiles::open(&root, 7, 1024).unwrap().unwrap();
         assert!(files.sample(&mut Vec::new()).is_err());
+    }
+
+    #[test]
+    fn sums_over_numa_nodes_and_zones_do_not_overflow() {
+        let (folder, root) = host("Mems_allowed_list:\t1-3\n");
+        let write = |path: &str, text: &str| std::fs::write(folder.path().join(path), text);
+        let nodes = folder.path().join("sys/devices/system/node");
+        write("sys/devices/system/node/has_memory", "0-3\n").unwrap();
+        let zone = format!("Node 1, zone Normal\n        min {}\n", u64::MAX);
+        write("proc/zoneinfo", &zone.repeat(2)).unwrap();
+        let large = NODE.replace("    2 kB", &format!("{} kB", i64::MAX >> 10));
+        for node in 1..=3 {
+            let folder = nodes.join(format!("node{node}"));
+            std::fs::create_dir_all(&folder).unwrap();
+            std::fs::write(folder.join("meminfo"), &large).unwrap();
+        }
+        let mut files = NumaFiles::open(&root, 7, 1024).unwrap().unwrap();
+        let level = files.sample(&mut Vec::new()).unwrap();
+        assert_eq!((level.headroom(), level.dirty), (0, Some(u64::MAX)));
     }
 
     #[test]

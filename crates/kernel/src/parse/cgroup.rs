@@ -147,7 +147,7 @@ pub fn io_v1(text: &[u8]) -> Parsed<Vec<DeviceIo>> {
 /// v1 writes "no limit" as a number near 8 EiB, which depends on the page size.
 const NO_LIMIT_FROM: u64 = 1 << 62;
 
-/// Ordered by strictness: every number is below `Max`.
+/// The stricter limit is smaller: every number is below `Max`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Limit {
     Bytes(u64),
@@ -191,9 +191,8 @@ counters! {
         file: b"file" | b"cache",
         file_mapped: b"file_mapped" | b"mapped_file",
         file_dirty: b"file_dirty" | b"dirty",
-        /// Without shared, locked and ramfs memory.
+        /// Like `inactive_file`, without shared, locked and ramfs memory.
         active_file: b"active_file",
-        /// Without shared, locked and ramfs memory.
         inactive_file: b"inactive_file",
         /// Part of `file`.
         shmem: b"shmem",
@@ -224,13 +223,10 @@ counters! {
         workingset_refault_file: b"workingset_refault_file" | b"workingset_refault",
         pgfault: b"pgfault",
         pgmajfault: b"pgmajfault",
-        /// v2 since Linux 6.0.
+        /// Like the next three, v2 since Linux 6.0.
         pgscan_kswapd: b"pgscan_kswapd",
-        /// v2 since Linux 6.0.
         pgscan_direct: b"pgscan_direct",
-        /// v2 since Linux 6.0.
         pgsteal_kswapd: b"pgsteal_kswapd",
-        /// v2 since Linux 6.0.
         pgsteal_direct: b"pgsteal_direct",
     }
 }
@@ -257,6 +253,7 @@ impl MemoryStat {
 /// `None` without the CPU controller, or if the kernel does not write the line.
 #[derive(Debug, Clone, Copy)]
 pub struct CpuStat {
+    /// By the cgroup's own quota only; the sum over CPUs.
     pub throttled: Option<Duration>,
     /// v2 only.
     pub usage: Option<Duration>,

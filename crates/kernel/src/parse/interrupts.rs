@@ -29,8 +29,8 @@ pub struct Row {
 /// `None` for an empty file: container runtimes hide `/proc/interrupts` behind `/dev/null`.
 ///
 /// # Errors
-/// No line of CPUs, no line of counts, or a line without exactly one count for each CPU. The kernel
-/// writes such lines while a CPU goes online or offline.
+/// No line of CPUs, no line of counts, or a line without exactly one count for each CPU, which the
+/// kernel writes while a CPU goes online or offline. A device's line may have too many.
 pub fn parse(text: &[u8]) -> Parsed<Option<CpuTable>> {
     if text.is_empty() {
         return Ok(None);

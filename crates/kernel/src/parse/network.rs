@@ -43,8 +43,8 @@ fn interface(line: &[u8]) -> Option<Option<InterfaceTraffic>> {
 }
 
 counters! {
-    /// Since the start of the network namespace. `None` if the kernel does not write the column or
-    /// the counter underflowed.
+    /// IPv4, since the start of the network namespace. `None` if the kernel does not write the
+    /// column or the counter underflowed.
     UdpCounters {
         received: b"InDatagrams",
         sent: b"OutDatagrams",

@@ -46,8 +46,7 @@ impl PidStat {
     }
 }
 
-/// The kernel's state letter (proc_pid_stat(5)). A thread frozen by its cgroup is `S` in v2 and `D`
-/// in v1.
+/// The kernel's state letter. A thread frozen by its cgroup is `S` in v2 and `D` in v1.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum State {
     Running,

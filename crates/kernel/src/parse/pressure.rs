@@ -14,6 +14,7 @@ pub struct Pressure {
     /// At least one task waited. `None` if it underflowed.
     pub some: Option<Duration>,
     /// All tasks that had work waited. `None` if it underflowed, and for the CPU before Linux 5.13.
+    /// Undefined for the CPU of the host, where newer kernels write 0.
     pub full: Option<Duration>,
 }
 

@@ -127,6 +127,8 @@ fn without_its_main_thread_a_process_is_described_by_another_thread() {
     let (_folder, root, process) = simulated_host(&with_threads("4", "2"));
     fs::write(process.join("status"), "Name:\tx\nThreads:\t2\n").unwrap();
     fs::write(process.join("cmdline"), "").unwrap();
+    // The size is the number of descriptors: 0 for a thread that has ended.
+    fs::write(process.join("fd"), "").unwrap();
     for (thread, flags) in [("8", "4"), ("9", "0")] {
         let folder = process.join("task").join(thread);
         fs::create_dir_all(&folder).unwrap();
@@ -134,12 +136,14 @@ fn without_its_main_thread_a_process_is_described_by_another_thread() {
         let status = "Name:\tx\nVmSize:\t8 kB\nRssAnon:\t4 kB\nThreads:\t2\n";
         fs::write(folder.join("status"), status).unwrap();
         fs::write(folder.join("cmdline"), format!("program\0{thread}\0")).unwrap();
+        fs::write(folder.join("fd"), thread).unwrap();
     }
     let mut files = ProcessFiles::open(&root, 7).unwrap();
     assert_eq!(files.cmdline().unwrap(), ["program", "9"]);
     let sample = files.sample(true, &mut Vec::new());
     assert_eq!(sample.state, Some(State::Zombie));
     assert_eq!(sample.status.unwrap().rss_anon, Some(4096));
+    assert_eq!(sample.oom_and_fds.open_fds, Ok(1));
     // The same for a thread whose files are open when the main thread ends, and when that thread
     // itself ends.
     fs::write(process.join("task/9/status"), "Name:\tx\n").unwrap();

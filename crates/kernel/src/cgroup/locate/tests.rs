@@ -177,6 +177,19 @@ fn without_mountinfo_the_default_cgroup_paths_are_used() {
 }
 
 #[test]
+fn the_folder_of_v1_mounts_is_not_the_v2_hierarchy() {
+    let mounts = mount("/", "/sys/fs/cgroup/memory", "cgroup", "memory");
+    let text = "4:memory:/v\n0::/system.slice/containerd.service\n";
+    let (found, root, _folder) = locate_in(text, Some(&mounts));
+    assert_eq!(&*found.memory.unwrap().folder, root.cgroup.join("memory/v"));
+    for unmounted in [found.unified, found.cpu] {
+        let error = unmounted.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Absent);
+        assert!(error.to_string().contains("not mounted"), "{error}");
+    }
+}
+
+#[test]
 fn a_removed_cgroup_of_a_zombie_is_gone() {
     let (found, ..) = locate_in("0::/sol.service (deleted)\n", None);
     assert_eq!(found.memory.unwrap_err().kind(), ErrorKind::Gone);
