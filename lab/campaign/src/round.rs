@@ -248,13 +248,14 @@ fn parse_plan(
 ) -> Result<Plan> {
     let text = format!("folder = {}\n{added_keys}{text}", quoted(folder.display()));
     let added_lines = 1 + added_keys.lines().count();
+    let own_lines = 1..=campaign.plan_text.lines().count();
     plan::parse(&text, &campaign.plan).map_err(|mut errors| {
-        // Report line numbers of the plan's own file, without the added lines.
+        // Report line numbers of the plan's own file, and none for added lines.
         for error in &mut errors {
             error.line = error.line.and_then(|line| {
                 let line = line.checked_sub(added_lines)?;
                 let follows_binary = binary_line.is_some_and(|binary| line >= binary);
-                Some(line - usize::from(follows_binary))
+                Some(line - usize::from(follows_binary)).filter(|line| own_lines.contains(line))
             });
         }
         settings::usage_error(&errors).into()
@@ -512,6 +513,10 @@ mod tests {
         }
         let wrong = problem("name = \"x\"\n[workload]\nledgr = \"y\"\n");
         assert!(wrong.contains("plan.toml:3: "), "{wrong}");
+        let variable = "[workload]\nenvironment = { SOLANA_METRICS_CONFIG = \"x\" }";
+        let added_arm = problem(&example().plan_text.replace("[workload]", variable));
+        let without_line = "plan.toml: arm \"baseline 2.1.14\": remove SOLANA_METRICS_CONFIG";
+        assert!(added_arm.contains(without_line), "{added_arm}");
         let search = problem(
             "name = \"x\"\nreplicates = 2\nnothing = 3\n[workload]\nledgr = \"y\"\n[search]\nwhat = \"memory\"\n",
         );
