@@ -221,6 +221,8 @@ fn run_row(
     (results, completed, run): (&Experiment, &CompletedRun<'_>, Option<&Run>),
 ) -> RunRow {
     let recording = results.recording(completed);
+    // The path of the recording has no symbolic links.
+    let campaign_folder = campaign.folder.canonicalize().unwrap_or_default();
     let baseline = results.plan.arms.first().map(|arm| arm.name.as_str());
     let is_baseline = Some(completed.scheduled.arm.as_str()) == baseline;
     let mut row = RunRow {
@@ -244,7 +246,7 @@ fn run_row(
         }
         .to_owned(),
         recording: recording
-            .strip_prefix(&campaign.folder)
+            .strip_prefix(&campaign_folder)
             .unwrap_or(&recording)
             .display()
             .to_string(),

@@ -425,9 +425,8 @@ fn is_finished(experiments: &[CampaignExperiment]) -> Result<bool> {
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use super::*;
-    use crate::programs::ResolvedProgram;
     use faultline_experiments::{
         journal::{Entry, Journal, JournalLine, Planned},
         outcome::{Ending, Outcome},
@@ -566,11 +565,13 @@ mod tests {
         );
     }
 
-    /// An attempt at a search has all results of its experiment.
-    fn write(experiment: &CampaignExperiment, outcome: Outcome) {
+    /// Writes all results of an experiment that searches.
+    pub fn write(experiment: &CampaignExperiment, outcome: Outcome) {
         let plan = &experiment.plan;
         fs::create_dir_all(&plan.folder).unwrap();
-        let mut journal = Journal::create(&ExperimentFolder::new(&plan.folder).journal()).unwrap();
+        let folder = ExperimentFolder::new(&plan.folder);
+        fs::write(folder.plan(), &plan.text).unwrap();
+        let mut journal = Journal::create(&folder.journal()).unwrap();
         let planned = Planned::new(plan, String::new(), schedule(plan));
         let ending = Box::new(Ending::new(outcome));
         for entry in [
@@ -589,25 +590,32 @@ mod tests {
         }
     }
 
-    #[test]
-    fn the_first_attempt_with_all_searches_of_both_programs_counts() {
-        let root = tempfile::tempdir().unwrap();
-        let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments/campaign");
-        let mut campaign = Campaign::read(&example).unwrap();
-        campaign.folder = root.path().to_owned();
+    /// The first round of a campaign in `folder` whose plan searches.
+    pub fn search_round(folder: &Path) -> (Campaign, Round) {
+        let mut campaign = example();
+        campaign.folder = folder.to_owned();
         campaign.plan_text = campaign.plan_text.replace("duration = \"2h\"\n", "")
             + "[search]\nwhat = \"memory\"\nfrom = \"24G\"\n";
-        let program = |name: &str| ResolvedProgram {
-            file: root.path().join(name),
-            digest: "0123456789".to_owned(),
-        };
+        let [baseline, program] = ["old", "new"].map(|name| {
+            let file = folder.join(name);
+            fs::write(&file, name).unwrap();
+            let digest = sha256(&file).unwrap();
+            ResolvedProgram { file, digest }
+        });
         let round = Round {
             version: "2.2.0".to_owned(),
             number: 1,
             plan_digest: campaign.plan_digest.clone(),
-            baseline: program("old"),
-            program: program("new"),
+            baseline,
+            program,
         };
+        (campaign, round)
+    }
+
+    #[test]
+    fn the_first_attempt_with_all_searches_of_both_programs_counts() {
+        let root = tempfile::tempdir().unwrap();
+        let (campaign, round) = search_round(root.path());
         let attempt = |name: &str| {
             let folder = round.attempts_folder(&campaign).join(name);
             round.experiments_in(&campaign, &folder).unwrap()
