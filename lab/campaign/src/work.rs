@@ -275,7 +275,10 @@ fn advance_version(
             },
         };
         match collect_round(campaign, &round, &conditions, &experiments) {
-            Ok(RoundOutcome::Rows(runs)) => store.add_runs(&runs)?,
+            Ok(RoundOutcome::Rows(runs)) => {
+                store.add_runs(&runs)?;
+                page::rewrite_pages(campaign, store)?;
+            }
             Ok(RoundOutcome::Damaged(why)) if repeats < MAX_REPEATS => {
                 repeats += 1;
                 say(&format!("{version}: {why}; its pair is repeated"));
@@ -331,4 +334,50 @@ fn next_round(
         .flat_map(|release| &release.tests)
         .any(|test| test.verdict.needs_repetition());
     Ok(needs_repetition.then_some(newest.round + 1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        round::tests::{search_round, write},
+        settings::RESULTS,
+        store::{RunRow, VOID},
+    };
+    use faultline_experiments::outcome::Outcome;
+
+    #[test]
+    fn the_pages_have_the_first_round_before_the_second_runs() {
+        let root = tempfile::tempdir().unwrap();
+        let (mut campaign, round) = search_round(root.path());
+        campaign.watch = None;
+        campaign.baseline.path = Some(round.baseline.file.clone());
+        campaign.programs = vec![Program {
+            version: round.version.clone(),
+            path: Some(round.program.file.clone()),
+            ..Program::default()
+        }];
+        for experiment in &round.experiments(&campaign).unwrap() {
+            write(experiment, Outcome::OutOfMemory);
+        }
+        let mut store = Store::open(&root.path().join(RESULTS)).unwrap();
+        let void = |number| RunRow {
+            release: round.version.clone(),
+            conditions: conditions(&campaign, &round.baseline.digest),
+            round: number,
+            replicate: 1,
+            validity: VOID.to_owned(),
+            ..RunRow::default()
+        };
+        store.add_runs(&[void(1), void(2)]).unwrap();
+        let mut shown = None;
+        let end = advance(&campaign, &mut store, None, &mut |next, _| {
+            let results = root.path().join(page::FOLDER).join("results.json");
+            let text = std::fs::read_to_string(results).unwrap();
+            shown = Some((next.number, text.matches("\"round\": 1,").count()));
+            Err(VersionOutcome::Stopped("a test".to_owned()))
+        });
+        assert!(end.is_err_and(|error| error.is::<Stopped>()));
+        assert_eq!(shown, Some((2, 6)));
+    }
 }
