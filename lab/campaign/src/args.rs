@@ -161,8 +161,25 @@ pub struct CheckArgs {
 }
 
 fn percent(text: &str) -> Result<f64, String> {
-    let number: Option<f64> = text.trim_end_matches('%').parse().ok();
+    let number: Option<f64> = text.strip_suffix('%').unwrap_or(text).parse().ok();
     number
         .filter(|percent| *percent > 0.0 && *percent < 100.0)
         .ok_or_else(|| format!("{text:?}: a percentage between 0 and 100 is wanted, as in 5"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_margin_has_at_most_one_percent_sign() {
+        assert_eq!(["5", "5%"].map(percent), [Ok(5.0), Ok(5.0)]);
+        for wrong in ["5%%", "%", "0", "100", "nan"] {
+            let error = percent(wrong).unwrap_err();
+            assert!(
+                error.contains("a percentage between 0 and 100 is wanted"),
+                "{error}"
+            );
+        }
+    }
 }
