@@ -301,10 +301,9 @@ mod tests {
         assert_eq!(document["changes"], json!([]));
         let release = &document["groups"][0]["releases"][0];
         assert_eq!(release["not_comparable"], reason);
-        assert_eq!(
-            release["metrics"]["replay-p95"]["verdict"],
-            "not comparable"
-        );
+        let test = &release["metrics"]["replay-p95"];
+        assert_eq!(test["verdict"], "not comparable");
+        assert_eq!((&test["tested"], &test["p"]), (&json!(false), &Value::Null));
         let run = &release["runs"][0];
         assert_eq!(
             (&run["consensus"], &run["slot_seconds"]),
