@@ -251,6 +251,7 @@ fn advance_version(
         return Ok(error.into());
     }
     let mut repeats = 0;
+    let mut damage = String::new();
     while let Some(number) = next_round(campaign, store, version, &conditions)? {
         // Read again: after the first round the version has runs, and its program must not change.
         let current_list = store.listed_versions()?;
@@ -271,17 +272,22 @@ fn advance_version(
             Some(experiments) => experiments,
             None => match run_round(&round, signals) {
                 Ok(experiments) => experiments,
+                Err(VersionOutcome::Failed(why)) => {
+                    return Ok(VersionOutcome::Failed(damage + &why));
+                }
                 Err(outcome) => return Ok(outcome),
             },
         };
         match collect_round(campaign, &round, &conditions, &experiments) {
             Ok(RoundOutcome::Rows(runs)) => {
                 store.add_runs(&runs)?;
+                damage.clear();
                 page::rewrite_pages(campaign, store)?;
             }
             Ok(RoundOutcome::Damaged(why)) if repeats < MAX_REPEATS => {
                 repeats += 1;
                 say(&format!("{version}: {why}; its pair is repeated"));
+                damage = format!("{why}; ");
             }
             Ok(RoundOutcome::Damaged(why) | RoundOutcome::NotViable(why)) => {
                 return Ok(VersionOutcome::Failed(why));
@@ -345,11 +351,11 @@ mod tests {
         store::{RunRow, VOID},
     };
     use faultline_experiments::outcome::Outcome;
+    use std::path::Path;
 
-    #[test]
-    fn the_pages_have_the_first_round_before_the_second_runs() {
-        let root = tempfile::tempdir().unwrap();
-        let (mut campaign, round) = search_round(root.path());
+    /// A campaign with the results of its first round.
+    fn scene(folder: &Path, outcome: &Outcome) -> (Campaign, Round, Store) {
+        let (mut campaign, round) = search_round(folder);
         campaign.watch = None;
         campaign.baseline.path = Some(round.baseline.file.clone());
         campaign.programs = vec![Program {
@@ -358,9 +364,38 @@ mod tests {
             ..Program::default()
         }];
         for experiment in &round.experiments(&campaign).unwrap() {
-            write(experiment, Outcome::OutOfMemory);
+            write(experiment, outcome.clone());
         }
-        let mut store = Store::open(&root.path().join(RESULTS)).unwrap();
+        let store = Store::open(&folder.join(RESULTS)).unwrap();
+        (campaign, round, store)
+    }
+
+    #[test]
+    fn a_damaged_recording_is_the_reason_for_a_round_without_result() {
+        let root = tempfile::tempdir().unwrap();
+        // There is no recording.
+        let (campaign, round, mut store) = scene(root.path(), &Outcome::Completed);
+        let only = [round.version.clone()];
+        let failed = advance(&campaign, &mut store, Some(&only), &mut |_, _| {
+            Err(VersionOutcome::Failed("round 1 has no result".to_owned()))
+        });
+        assert_eq!(failed.unwrap(), only);
+        let listed = store.listed_versions().unwrap();
+        let error = find_version(&listed, &round.version)
+            .unwrap()
+            .error
+            .as_ref();
+        let reason = "run.fltl: the recording of a completed run cannot be read; round 1 has";
+        assert!(
+            error.is_some_and(|error| error.contains(reason)),
+            "{error:?}"
+        );
+    }
+
+    #[test]
+    fn the_pages_have_the_first_round_before_the_second_runs() {
+        let root = tempfile::tempdir().unwrap();
+        let (campaign, round, mut store) = scene(root.path(), &Outcome::OutOfMemory);
         let void = |number| RunRow {
             release: round.version.clone(),
             conditions: conditions(&campaign, &round.baseline.digest),
