@@ -73,15 +73,18 @@ pub fn run(campaign: &Campaign, store: &mut Store, args: &RunArgs) -> Result<()>
     let end = advance(campaign, store, None, &mut |round, signals| {
         run_on_this_host(campaign, round, args, signals)
     });
-    let why = match end {
-        Ok(failed) if failed.is_empty() => return Ok(()),
-        Ok(failed) => without_result(&failed),
-        Err(error) => error.downcast::<Stopped>()?.0,
-    };
-    bail!(
-        "the campaign has stopped: {why}; `faultline campaign run {}` continues",
-        campaign.folder.display()
-    )
+    let folder = campaign.folder.display();
+    match end {
+        Ok(failed) if failed.is_empty() => Ok(()),
+        Ok(failed) => bail!(
+            "{}; `faultline campaign run {folder}` tries again",
+            without_result(&failed)
+        ),
+        Err(error) => bail!(
+            "the campaign has stopped: {}; `faultline campaign run {folder}` continues",
+            error.downcast::<Stopped>()?
+        ),
+    }
 }
 
 pub fn without_result(failed: &[String]) -> String {
