@@ -237,8 +237,9 @@ impl Store {
         Ok(())
     }
 
-    /// Stores the digest of a version's program, and why the version has no result.
-    pub fn set_digest_or_error(
+    /// Stores why a version has no result; `None` clears an earlier error. Without a `digest`, that
+    /// of the version's program stays.
+    pub fn set_digest_and_error(
         &self,
         version: &str,
         digest: Option<&str>,
