@@ -137,7 +137,8 @@ pub struct AddArgs {
 pub struct VerifyArgs {
     /// The campaign's folder.
     pub dir: PathBuf,
-    /// Drop the results of these runs and of their pairs; the next `campaign run` repeats them.
+    /// Drop the results of damaged recordings and of their pairs; the next `campaign run` repeats
+    /// those of the current plan and baseline.
     #[arg(long)]
     pub repeat: bool,
 }
@@ -152,7 +153,7 @@ pub struct CheckArgs {
     /// The version to compare with: the baseline or another one.
     #[arg(long, value_name = "VERSION")]
     pub against: String,
-    /// The version that is checked [default: the newest with results].
+    /// The version that is checked [default: the newest other one with results].
     #[arg(long, value_name = "VERSION")]
     pub release: Option<String>,
     /// Percent; smaller differences do not matter [default: that of campaign.toml].

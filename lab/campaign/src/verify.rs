@@ -43,7 +43,7 @@ pub fn run(args: &VerifyArgs) -> Result<u8> {
         void_damaged(&campaign, &mut store, &damaged)?;
         rewrite_pages(&campaign, &mut store)?;
         say(&format!(
-            "these runs and their pairs have no result any more: `faultline campaign run {folder}` repeats them"
+            "these runs and their pairs have no result any more: `faultline campaign run {folder}` repeats those of the current plan and baseline"
         ));
     } else {
         say(&format!(
