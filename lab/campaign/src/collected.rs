@@ -29,7 +29,7 @@ use std::{
     path::Path,
 };
 
-const OUTPUT_TAIL: u64 = 4096;
+const OUTPUT_TAIL_BYTES: u64 = 4096;
 const MAX_LAST_LINE_CHARS: usize = 300;
 
 pub enum RoundOutcome {
@@ -131,10 +131,10 @@ fn not_viable(campaign: &Campaign, row_template: &RunRow, runs: &[CollectedRun])
 fn last_line(path: &Path) -> Option<String> {
     let mut file = fs::File::open(path).ok()?;
     let length = file.metadata().ok()?.len();
-    file.seek(SeekFrom::Start(length.saturating_sub(OUTPUT_TAIL)))
+    file.seek(SeekFrom::Start(length.saturating_sub(OUTPUT_TAIL_BYTES)))
         .ok()?;
     let mut bytes = Vec::new();
-    file.take(OUTPUT_TAIL).read_to_end(&mut bytes).ok()?;
+    file.take(OUTPUT_TAIL_BYTES).read_to_end(&mut bytes).ok()?;
     let text = String::from_utf8_lossy(&bytes);
     let line = text.lines().rev().find(|line| !line.trim().is_empty())?;
     Some(clean(

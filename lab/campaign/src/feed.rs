@@ -172,7 +172,8 @@ fn entry(texts: [&str; 5], updated_unix_ns: i64) -> String {
     )
 }
 
-/// An SVG with the newest release's result, or the name of a newer version without a result.
+/// An SVG with the result of the newest release that has ratios of the metric, or the name of a
+/// newer version without a result.
 pub fn badge(metric: &RunMetric, group: Option<&ReleaseGroup>, failed: &[FailedVersion]) -> String {
     let newest = group
         .into_iter()
