@@ -88,11 +88,9 @@ fn planned_metrics(experiments: &[CampaignExperiment]) -> Vec<&'static RunMetric
 }
 
 fn duration_text(experiments: &[CampaignExperiment]) -> String {
-    let estimates = experiments
-        .iter()
-        .map(|experiment| estimate(&experiment.plan, schedule(&experiment.plan).len()));
     let (mut shortest, mut longest) = (0, 0);
-    for estimate in estimates {
+    for CampaignExperiment { plan, .. } in experiments {
+        let estimate = estimate(plan, schedule(plan).len());
         shortest += estimate.shortest_seconds;
         longest += estimate.longest_seconds;
     }
