@@ -297,9 +297,10 @@ impl Round {
         let folder = self.attempts_folder(campaign);
         fs::create_dir_all(&folder).at(&folder)?;
         Lock::take_with_message(&self.lock_file(campaign), |holder_suffix| {
-            let number = self.number;
-            let version = &self.version;
-            format!("round {number} of {version} is being run already{holder_suffix}")
+            format!(
+                "round {} of {} is being run already{holder_suffix}",
+                self.number, self.version
+            )
         })
     }
 
@@ -350,10 +351,10 @@ impl Round {
         let experiments = self.experiments_in(campaign, &self.own_attempt(campaign)?)?;
         for experiment in &experiments {
             let folder = campaign.folder.display();
-            let task_number = args.task_number;
             let host_block = HostBlock {
                 how_to_resume: format!(
-                    "`faultline campaign round {folder} {task_number}` continues"
+                    "`faultline campaign round {folder} {}` continues",
+                    args.task_number
                 ),
                 ..HostBlock::default()
             };
