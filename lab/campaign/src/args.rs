@@ -137,7 +137,8 @@ pub struct AddArgs {
 pub struct VerifyArgs {
     /// The campaign's folder.
     pub dir: PathBuf,
-    /// Drop the results of these runs and of their pairs; the next `campaign run` repeats them.
+    /// Drop the results of damaged recordings and of their pairs; the next `campaign run` repeats
+    /// those of the current plan and baseline.
     #[arg(long)]
     pub repeat: bool,
 }
@@ -152,7 +153,7 @@ pub struct CheckArgs {
     /// The version to compare with: the baseline or another one.
     #[arg(long, value_name = "VERSION")]
     pub against: String,
-    /// The version that is checked [default: the newest with results].
+    /// The version that is checked [default: the newest other one with results].
     #[arg(long, value_name = "VERSION")]
     pub release: Option<String>,
     /// Percent; smaller differences do not matter [default: that of campaign.toml].
@@ -161,8 +162,25 @@ pub struct CheckArgs {
 }
 
 fn percent(text: &str) -> Result<f64, String> {
-    let number: Option<f64> = text.trim_end_matches('%').parse().ok();
+    let number: Option<f64> = text.strip_suffix('%').unwrap_or(text).parse().ok();
     number
         .filter(|percent| *percent > 0.0 && *percent < 100.0)
         .ok_or_else(|| format!("{text:?}: a percentage between 0 and 100 is wanted, as in 5"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_margin_has_at_most_one_percent_sign() {
+        assert_eq!(["5", "5%"].map(percent), [Ok(5.0), Ok(5.0)]);
+        for wrong in ["5%%", "%", "0", "100", "nan"] {
+            let error = percent(wrong).unwrap_err();
+            assert!(
+                error.contains("a percentage between 0 and 100 is wanted"),
+                "{error}"
+            );
+        }
+    }
 }

@@ -29,7 +29,7 @@ use std::{
     path::Path,
 };
 
-const OUTPUT_TAIL: u64 = 4096;
+const OUTPUT_TAIL_BYTES: u64 = 4096;
 const MAX_LAST_LINE_CHARS: usize = 300;
 
 pub enum RoundOutcome {
@@ -63,6 +63,7 @@ pub fn collect_round(
     for experiment in experiments {
         runs.extend(collect_experiment(campaign, row_template, experiment)?);
     }
+    fill_in_machine(&mut runs);
     for program in [&round.baseline, &round.program] {
         let mut folders = experiments
             .iter()
@@ -130,10 +131,10 @@ fn not_viable(campaign: &Campaign, row_template: &RunRow, runs: &[CollectedRun])
 fn last_line(path: &Path) -> Option<String> {
     let mut file = fs::File::open(path).ok()?;
     let length = file.metadata().ok()?.len();
-    file.seek(SeekFrom::Start(length.saturating_sub(OUTPUT_TAIL)))
+    file.seek(SeekFrom::Start(length.saturating_sub(OUTPUT_TAIL_BYTES)))
         .ok()?;
     let mut bytes = Vec::new();
-    file.take(OUTPUT_TAIL).read_to_end(&mut bytes).ok()?;
+    file.take(OUTPUT_TAIL_BYTES).read_to_end(&mut bytes).ok()?;
     let text = String::from_utf8_lossy(&bytes);
     let line = text.lines().rev().find(|line| !line.trim().is_empty())?;
     Some(clean(
@@ -188,11 +189,10 @@ fn collect_experiment(
         row.values
             .extend(values.filter_map(|(metric, value)| Some((metric.id.to_owned(), value?))));
     }
-    fill_in_machine(&mut collected);
     Ok(collected)
 }
 
-/// Fills in unknown machines: all runs of an experiment are on one host.
+/// Fills in unknown machines: all runs of a round are on one host.
 fn fill_in_machine(runs: &mut [CollectedRun]) {
     let mut machines = runs.iter().map(|run| &run.row.machine);
     if let Some(machine) = machines.find(|name| *name != UNKNOWN).cloned() {
@@ -221,6 +221,8 @@ fn run_row(
     (results, completed, run): (&Experiment, &CompletedRun<'_>, Option<&Run>),
 ) -> RunRow {
     let recording = results.recording(completed);
+    // The path of the recording has no symbolic links.
+    let campaign_folder = campaign.folder.canonicalize().unwrap_or_default();
     let baseline = results.plan.arms.first().map(|arm| arm.name.as_str());
     let is_baseline = Some(completed.scheduled.arm.as_str()) == baseline;
     let mut row = RunRow {
@@ -244,7 +246,7 @@ fn run_row(
         }
         .to_owned(),
         recording: recording
-            .strip_prefix(&campaign.folder)
+            .strip_prefix(&campaign_folder)
             .unwrap_or(&recording)
             .display()
             .to_string(),
@@ -289,5 +291,45 @@ fn machine(run: &Run) -> String {
         UNKNOWN.to_owned()
     } else {
         description
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::round::tests::{search_round, write};
+    use faultline_recording::{NewRecording, NewSession, Writer};
+    use serde_json::json;
+
+    #[test]
+    fn a_search_without_a_recording_has_the_machine_of_its_round() {
+        let root = tempfile::tempdir().unwrap();
+        let (campaign, round) = search_round(root.path());
+        let experiments = round.experiments(&campaign).unwrap();
+        for experiment in &experiments {
+            write(experiment, RunOutcome::OutOfMemory);
+        }
+        let results = Experiment::read(&experiments[1].plan.folder).unwrap();
+        let path = results.recording(&results.journal_state.completed_runs()[0]);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        let session = NewSession {
+            started: Default::default(),
+            interval: std::time::Duration::from_secs(1),
+            version: "0.1.0".to_owned(),
+            manifest: json!({ "host": { "cpu": { "model": "a processor" } } }),
+        };
+        let labels = Vec::new();
+        let mut writer = Writer::create(&path, &NewRecording { labels, session }).unwrap();
+        writer.commit().unwrap();
+        drop(writer);
+        let conditions = Conditions::default();
+        let outcome = collect_round(&campaign, &round, &conditions, &experiments).unwrap();
+        let RoundOutcome::Rows(runs) = outcome else {
+            panic!("a round of results has rows");
+        };
+        assert!(
+            runs.iter().all(|run| run.machine == "a processor"),
+            "{runs:?}"
+        );
     }
 }

@@ -13,7 +13,8 @@ use itertools::Itertools;
 pub struct Comparability {
     /// Kind and text. An unknown consensus or slot time is no difference.
     difference: Option<(Difference, String)>,
-    /// Such as `its consensus is not known, the baseline's is Tower`; `None` with a difference.
+    /// Such as `its consensus is not known, the baseline's is Tower`; `None` with a difference,
+    /// or if both are known.
     pub unknown_consensus: Option<String>,
     /// Of all usable runs of release and baseline.
     pub pace: Pace,

@@ -15,6 +15,7 @@ use std::cmp::Ordering;
 #[derive(Debug, Clone)]
 pub struct MetricTest {
     pub metric: &'static RunMetric,
+    /// Without p if the metric is not comparable.
     pub ratio_test: RatioTest,
     /// p, adjusted by Holm over the metrics of the release.
     pub adjusted_p: Option<f64>,
@@ -132,12 +133,13 @@ fn release(version: String, runs: Vec<RunRow>, margin: f64) -> Release {
     let mut tests: Vec<MetricTest> = releases::metrics()
         .filter_map(|metric| metric_test(metric, &runs))
         .collect();
-    let p = tests.iter().map(|test| {
-        test.ratio_test
-            .p
-            .filter(|_| comparability.allows(test.metric))
-    });
-    let adjusted = holm::adjust(&p.collect::<Vec<_>>());
+    for test in &mut tests {
+        if !comparability.allows(test.metric) {
+            test.ratio_test.p = None;
+        }
+    }
+    let p: Vec<_> = tests.iter().map(|test| test.ratio_test.p).collect();
+    let adjusted = holm::adjust(&p);
     for (test, adjusted_p) in tests.iter_mut().zip(adjusted) {
         test.adjusted_p = adjusted_p;
         test.verdict = if comparability.allows(test.metric) {

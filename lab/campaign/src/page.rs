@@ -1,5 +1,5 @@
-//! The pages: a folder that can be published as it is. It can be rebuilt from `results.db` at any
-//! time.
+//! The pages: a folder that can be published as it is. All but the reports of rounds can be rebuilt
+//! from `results.db` at any time.
 
 mod head;
 
@@ -366,7 +366,8 @@ fn method(campaign: &Campaign) -> Section {
         format!(
             "Each release alternates with the baseline {}. The ratio of the two runs of each pair is compared, so that drift of the \
              host cancels. A cell is marked if Student's test of the log ratios, adjusted by Holm over the metrics of the release, has \
-             p < 0.05, the ratio differs by more than {margin} %, and a second round of runs shows the same by itself.",
+             p < 0.05, and the ratio of each of two rounds differs by more than {margin} % in the same direction. If no \
+             test is possible, a mark says that every pair differs in one direction.",
             campaign.baseline.version
         ),
         format!(

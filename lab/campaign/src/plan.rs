@@ -25,10 +25,10 @@ const ASSUMED_NOISE: [f64; 3] = [0.01, 0.02, 0.05];
 
 pub fn overview(campaign: &Campaign, store: &Store) -> Result<String> {
     let experiments = round::example_experiments(campaign)?;
-    let runs = store.runs()?;
+    let metrics = planned_metrics(&experiments);
     let rule = MarkingRule {
         pairs: pair_count(&experiments),
-        metrics: metric_count(&experiments),
+        metrics: metrics.len(),
         margin: campaign.margin,
     };
     let mut text = versions_text(campaign, store)?;
@@ -38,12 +38,12 @@ pub fn overview(campaign: &Campaign, store: &Store) -> Result<String> {
         duration_text(&experiments)
     );
     text += &format!(
-        "The smallest change that is marked in {} of 100 releases (margin {} %, Holm over {} metrics):\n",
+        "The smallest change that is marked in {} of 100 releases (margin {} %, Holm over {}):\n",
         number(100.0 * POWER, 0),
         number(100.0 * rule.margin, 1),
-        rule.metrics
+        counted(rule.metrics as f64, "metric")
     );
-    text += &detectable_changes(rule, &measured_noise(&runs));
+    text += &detectable_changes(rule, &measured_noise(&store.runs()?, &metrics));
     Ok(text)
 }
 
@@ -77,21 +77,20 @@ fn pair_count(experiments: &[CampaignExperiment]) -> usize {
     }
 }
 
-fn metric_count(experiments: &[CampaignExperiment]) -> usize {
+/// The metrics that the plan measures.
+fn planned_metrics(experiments: &[CampaignExperiment]) -> Vec<&'static RunMetric> {
     let has_search = experiments
         .iter()
         .any(|experiment| experiment.search.is_some());
     releases::metrics()
         .filter(|metric| (metric.id == releases::LEAST_RAM) == has_search)
-        .count()
+        .collect()
 }
 
 fn duration_text(experiments: &[CampaignExperiment]) -> String {
-    let estimates = experiments
-        .iter()
-        .map(|experiment| estimate(&experiment.plan, schedule(&experiment.plan).len()));
     let (mut shortest, mut longest) = (0, 0);
-    for estimate in estimates {
+    for CampaignExperiment { plan, .. } in experiments {
+        let estimate = estimate(plan, schedule(plan).len());
         shortest += estimate.shortest_seconds;
         longest += estimate.longest_seconds;
     }
@@ -195,9 +194,9 @@ impl MarkingRule {
 
 /// (title of the metric, noise of a run): the standard deviation of log ratios around the mean of
 /// their release, divided by the square root of two. A ratio has the noise of two runs.
-pub fn measured_noise(runs: &[RunRow]) -> Vec<(&'static str, f64)> {
+pub fn measured_noise(runs: &[RunRow], metrics: &[&'static RunMetric]) -> Vec<(&'static str, f64)> {
     let groups = compare::release_groups(runs, 0.0);
-    let noise = |metric: &'static RunMetric| {
+    let noise = |metric: &&'static RunMetric| {
         let tests = groups
             .iter()
             .flat_map(|group| &group.releases)
@@ -214,7 +213,7 @@ pub fn measured_noise(runs: &[RunRow]) -> Vec<(&'static str, f64)> {
         let noise = (squares / degrees_of_freedom).sqrt() / SQRT_2;
         (degrees_of_freedom > 0.0).then_some((metric.title, noise))
     };
-    releases::metrics().filter_map(noise).collect()
+    metrics.iter().filter_map(noise).collect()
 }
 
 /// Box and Muller 1958.
@@ -226,7 +225,10 @@ fn normal(random: &mut Rng) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::compare::tests::runs;
+    use crate::{
+        compare::tests::{metric, runs},
+        settings::RESULTS,
+    };
 
     const RULE: MarkingRule = MarkingRule {
         pairs: 3,
@@ -253,7 +255,9 @@ mod tests {
     #[test]
     fn run_noise_is_estimated_from_the_pairs_of_each_release() {
         let all = [runs("1.1.0", 1.0, 2), runs("1.2.0", 1.5, 2)].concat();
-        let noise: std::collections::BTreeMap<_, _> = measured_noise(&all).into_iter().collect();
+        let metrics: Vec<_> = releases::metrics().collect();
+        let noise: std::collections::BTreeMap<_, _> =
+            measured_noise(&all, &metrics).into_iter().collect();
         let p95 = noise["Replay time per slot, p95"];
         // The pairs scatter by 0.4 %: a step between releases is no noise.
         assert!(p95 > 0.001 && p95 < 0.004, "{p95}");
@@ -261,6 +265,23 @@ mod tests {
             !noise.contains_key("Resident memory at the tip"),
             "{noise:?}"
         );
+    }
+
+    #[test]
+    fn a_plan_that_searches_shows_the_noise_of_its_own_metric_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let (campaign, _) = round::tests::search_round(folder.path());
+        let mut store = Store::open(&folder.path().join(RESULTS)).unwrap();
+        let mut measured = runs("1.1.0", 1.0, 1);
+        for (run, gib) in measured.iter_mut().zip(1..) {
+            let memory = 300.0 + f64::from(gib);
+            run.values.push((releases::LEAST_RAM.to_owned(), memory));
+        }
+        store.add_runs(&measured).unwrap();
+        let text = overview(&campaign, &store).unwrap();
+        assert!(text.contains("Holm over 1 metric)"), "{text}");
+        assert!(text.contains(metric(releases::LEAST_RAM).title), "{text}");
+        assert!(!text.contains("Replay time"), "{text}");
     }
 
     /// The table of docs/CAMPAIGN.md:

@@ -305,7 +305,7 @@ mod tests {
             );
             found.inspect(|found| {
                 store
-                    .set_digest_or_error("2.1.14", Some(&found.digest), None)
+                    .set_digest_and_error("2.1.14", Some(&found.digest), None)
                     .unwrap()
             })
         };

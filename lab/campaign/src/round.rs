@@ -248,13 +248,14 @@ fn parse_plan(
 ) -> Result<Plan> {
     let text = format!("folder = {}\n{added_keys}{text}", quoted(folder.display()));
     let added_lines = 1 + added_keys.lines().count();
+    let own_lines = 1..=campaign.plan_text.lines().count();
     plan::parse(&text, &campaign.plan).map_err(|mut errors| {
-        // Report line numbers of the plan's own file, without the added lines.
+        // Report line numbers of the plan's own file, and none for added lines.
         for error in &mut errors {
             error.line = error.line.and_then(|line| {
                 let line = line.checked_sub(added_lines)?;
                 let follows_binary = binary_line.is_some_and(|binary| line >= binary);
-                Some(line - usize::from(follows_binary))
+                Some(line - usize::from(follows_binary)).filter(|line| own_lines.contains(line))
             });
         }
         settings::usage_error(&errors).into()
@@ -296,9 +297,10 @@ impl Round {
         let folder = self.attempts_folder(campaign);
         fs::create_dir_all(&folder).at(&folder)?;
         Lock::take_with_message(&self.lock_file(campaign), |holder_suffix| {
-            let number = self.number;
-            let version = &self.version;
-            format!("round {number} of {version} is being run already{holder_suffix}")
+            format!(
+                "round {} of {} is being run already{holder_suffix}",
+                self.number, self.version
+            )
         })
     }
 
@@ -349,10 +351,10 @@ impl Round {
         let experiments = self.experiments_in(campaign, &self.own_attempt(campaign)?)?;
         for experiment in &experiments {
             let folder = campaign.folder.display();
-            let task_number = args.task_number;
             let host_block = HostBlock {
                 how_to_resume: format!(
-                    "`faultline campaign round {folder} {task_number}` continues"
+                    "`faultline campaign round {folder} {}` continues",
+                    args.task_number
                 ),
                 ..HostBlock::default()
             };
@@ -424,9 +426,8 @@ fn is_finished(experiments: &[CampaignExperiment]) -> Result<bool> {
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use super::*;
-    use crate::programs::ResolvedProgram;
     use faultline_experiments::{
         journal::{Entry, Journal, JournalLine, Planned},
         outcome::{Ending, Outcome},
@@ -512,6 +513,10 @@ mod tests {
         }
         let wrong = problem("name = \"x\"\n[workload]\nledgr = \"y\"\n");
         assert!(wrong.contains("plan.toml:3: "), "{wrong}");
+        let variable = "[workload]\nenvironment = { SOLANA_METRICS_CONFIG = \"x\" }";
+        let added_arm = problem(&example().plan_text.replace("[workload]", variable));
+        let without_line = "plan.toml: arm \"baseline 2.1.14\": remove SOLANA_METRICS_CONFIG";
+        assert!(added_arm.contains(without_line), "{added_arm}");
         let search = problem(
             "name = \"x\"\nreplicates = 2\nnothing = 3\n[workload]\nledgr = \"y\"\n[search]\nwhat = \"memory\"\n",
         );
@@ -561,11 +566,13 @@ mod tests {
         );
     }
 
-    /// An attempt at a search has all results of its experiment.
-    fn write(experiment: &CampaignExperiment, outcome: Outcome) {
+    /// Writes all results of an experiment that searches.
+    pub fn write(experiment: &CampaignExperiment, outcome: Outcome) {
         let plan = &experiment.plan;
         fs::create_dir_all(&plan.folder).unwrap();
-        let mut journal = Journal::create(&ExperimentFolder::new(&plan.folder).journal()).unwrap();
+        let folder = ExperimentFolder::new(&plan.folder);
+        fs::write(folder.plan(), &plan.text).unwrap();
+        let mut journal = Journal::create(&folder.journal()).unwrap();
         let planned = Planned::new(plan, String::new(), schedule(plan));
         let ending = Box::new(Ending::new(outcome));
         for entry in [
@@ -584,25 +591,32 @@ mod tests {
         }
     }
 
-    #[test]
-    fn the_first_attempt_with_all_searches_of_both_programs_counts() {
-        let root = tempfile::tempdir().unwrap();
-        let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments/campaign");
-        let mut campaign = Campaign::read(&example).unwrap();
-        campaign.folder = root.path().to_owned();
+    /// The first round of a campaign in `folder` whose plan searches.
+    pub fn search_round(folder: &Path) -> (Campaign, Round) {
+        let mut campaign = example();
+        campaign.folder = folder.to_owned();
         campaign.plan_text = campaign.plan_text.replace("duration = \"2h\"\n", "")
             + "[search]\nwhat = \"memory\"\nfrom = \"24G\"\n";
-        let program = |name: &str| ResolvedProgram {
-            file: root.path().join(name),
-            digest: "0123456789".to_owned(),
-        };
+        let [baseline, program] = ["old", "new"].map(|name| {
+            let file = folder.join(name);
+            fs::write(&file, name).unwrap();
+            let digest = sha256(&file).unwrap();
+            ResolvedProgram { file, digest }
+        });
         let round = Round {
             version: "2.2.0".to_owned(),
             number: 1,
             plan_digest: campaign.plan_digest.clone(),
-            baseline: program("old"),
-            program: program("new"),
+            baseline,
+            program,
         };
+        (campaign, round)
+    }
+
+    #[test]
+    fn the_first_attempt_with_all_searches_of_both_programs_counts() {
+        let root = tempfile::tempdir().unwrap();
+        let (campaign, round) = search_round(root.path());
         let attempt = |name: &str| {
             let folder = round.attempts_folder(&campaign).join(name);
             round.experiments_in(&campaign, &folder).unwrap()

@@ -56,7 +56,7 @@ pub struct BuildCommand {
 pub struct Watch {
     /// Only versions in this range are added.
     pub range: VersionReq,
-    /// Prints one version a line; `None`: use the index.
+    /// Prints versions, separated by white space; `None`: use the index.
     pub command: Option<Vec<String>>,
     pub package: String,
     pub index: String,
@@ -190,7 +190,7 @@ pub fn checked_version(text: String) -> Result<String, String> {
         return Ok(text);
     }
     Err(format!(
-        "{text:?}: a version has up to 40 letters, digits, dots, +, - and _, as in 2.1.14"
+        "{text:?}: a version begins with a letter or digit, and has up to 40 letters, digits, dots, +, - and _, as in 2.1.14"
     ))
 }
 
@@ -272,7 +272,11 @@ mod tests {
             read("name = 'a'\nmargn = 3\n[baseline]\nversion = '../x'\n[watch]\nrange = 'new'\n")
                 .unwrap_err();
         let message = message.to_string();
-        for (line, words) in [(2, "margn"), (4, "a version has"), (6, "a range is as in")] {
+        for (line, words) in [
+            (2, "margn"),
+            (4, "a version begins"),
+            (6, "a range is as in"),
+        ] {
             assert!(
                 message.contains(&format!(":{line}: ")) && message.contains(words),
                 "{words}: {message}"

@@ -51,7 +51,7 @@ const FORMAT_1: OlderFormat<'static> = OlderFormat {
               ALTER TABLE run ADD COLUMN slot_seconds REAL",
 };
 
-/// `LEFT JOIN`, because removed versions have no verdict.
+/// `LEFT JOIN`, because removed versions and metrics of fewer than two pairs have no verdict.
 const EXPORT: &str = "SELECT release, arm, round, replicate, began_unix_ns, outcome, validity, machine, kernel, consensus, slot_seconds,
   plan_digest, baseline, baseline_digest, program_digest, recording, recording_digest, value.metric, value, verdict
   FROM run JOIN value USING (run) LEFT JOIN verdict USING (plan_digest, baseline_digest, machine, release, metric)
@@ -237,8 +237,9 @@ impl Store {
         Ok(())
     }
 
-    /// Stores the digest of a version's program, and why the version has no result.
-    pub fn set_digest_or_error(
+    /// Stores why a version has no result; `None` clears an earlier error. Without a `digest`, that
+    /// of the version's program stays.
+    pub fn set_digest_and_error(
         &self,
         version: &str,
         digest: Option<&str>,

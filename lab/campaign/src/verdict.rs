@@ -1,4 +1,4 @@
-//! Marks a difference between two releases as worse or better, if all conditions are met:
+//! Marks a release as worse or better than the baseline in a metric, if all conditions are met:
 //!
 //! * Student's test of the log ratios of all pairs has p < 0.05, adjusted by Holm over
 //!   the release's metrics;
@@ -21,7 +21,7 @@ pub const SIGNIFICANCE_LEVEL: f64 = 0.05;
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Verdict {
     NothingShown,
-    /// The release ran with another consensus or slot time than the baseline.
+    /// The metric depends on consensus or slot time, and these changed or are not the baseline's.
     NotComparable,
     /// No test is possible, and the pairs do not all differ in one direction beyond the margin.
     Untested,

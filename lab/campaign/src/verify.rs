@@ -43,7 +43,7 @@ pub fn run(args: &VerifyArgs) -> Result<u8> {
         void_damaged(&campaign, &mut store, &damaged)?;
         rewrite_pages(&campaign, &mut store)?;
         say(&format!(
-            "these runs and their pairs have no result any more: `faultline campaign run {folder}` repeats them"
+            "these runs and their pairs have no result any more: `faultline campaign run {folder}` repeats those of the current plan and baseline"
         ));
     } else {
         say(&format!(
@@ -97,11 +97,60 @@ fn void_in_journal(recording: &Path, reason: &str) -> Result<()> {
     };
     let experiment = Experiment::read(folder).at(folder)?;
     let completed = experiment.journal_state.completed_runs();
+    // The experiment resolved symbolic links in the path of its folder.
+    let name = recording.strip_prefix(folder)?;
     let run = completed
         .iter()
-        .find(|run| experiment.recording(run) == recording);
+        .find(|run| experiment.recording(run).ends_with(name));
     match run {
         Some(run) => void(folder, &[run], reason),
         None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        collected::{RoundOutcome, collect_round},
+        round::tests::{search_round, write},
+        settings::RESULTS,
+        store::Conditions,
+    };
+    use faultline_experiments::outcome::Outcome;
+
+    #[test]
+    fn a_damaged_run_is_repeated_if_the_campaigns_path_has_a_symbolic_link() {
+        let root = tempfile::tempdir().unwrap();
+        let [real, link] = ["real", "link"].map(|name| root.path().join(name));
+        std::fs::create_dir(&real).unwrap();
+        std::os::unix::fs::symlink(&real, &link).unwrap();
+        let (campaign, round) = search_round(&link);
+        let experiments = round.experiments(&campaign).unwrap();
+        for experiment in &experiments {
+            write(experiment, Outcome::OutOfMemory);
+        }
+        let conditions = Conditions::default();
+        let outcome = collect_round(&campaign, &round, &conditions, &experiments).unwrap();
+        let RoundOutcome::Rows(runs) = outcome else {
+            panic!("a round of results has rows");
+        };
+        assert!(
+            runs.iter()
+                .all(|run| run.recording.starts_with("experiments/")),
+            "{runs:?}"
+        );
+        let mut store = Store::open(&real.join(RESULTS)).unwrap();
+        store.add_runs(&runs).unwrap();
+        let damaged = DamagedRun {
+            run: runs[0].clone(),
+            error: "it changed".to_owned(),
+        };
+        void_damaged(&campaign, &mut store, &[damaged]).unwrap();
+        let completed = experiments.iter().filter(|experiment| {
+            let results = Experiment::read(&experiment.plan.folder).unwrap();
+            !results.journal_state.completed_runs().is_empty()
+        });
+        assert_eq!(completed.count(), 4, "the pair has no result");
     }
 }

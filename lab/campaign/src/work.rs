@@ -73,15 +73,18 @@ pub fn run(campaign: &Campaign, store: &mut Store, args: &RunArgs) -> Result<()>
     let end = advance(campaign, store, None, &mut |round, signals| {
         run_on_this_host(campaign, round, args, signals)
     });
-    let why = match end {
-        Ok(failed) if failed.is_empty() => return Ok(()),
-        Ok(failed) => without_result(&failed),
-        Err(error) => error.downcast::<Stopped>()?.0,
-    };
-    bail!(
-        "the campaign has stopped: {why}; `faultline campaign run {}` continues",
-        campaign.folder.display()
-    )
+    let folder = campaign.folder.display();
+    match end {
+        Ok(failed) if failed.is_empty() => Ok(()),
+        Ok(failed) => bail!(
+            "{}; `faultline campaign run {folder}` tries again",
+            without_result(&failed)
+        ),
+        Err(error) => bail!(
+            "the campaign has stopped: {}; `faultline campaign run {folder}` continues",
+            error.downcast::<Stopped>()?
+        ),
+    }
 }
 
 pub fn without_result(failed: &[String]) -> String {
@@ -121,14 +124,14 @@ pub fn advance(
             run_round,
             &mut signals,
         )? {
-            VersionOutcome::Done => store.set_digest_or_error(&version, None, None)?,
+            VersionOutcome::Done => store.set_digest_and_error(&version, None, None)?,
             VersionOutcome::Pending => {}
             VersionOutcome::Stopped(why) => bail!(Stopped(why)),
             VersionOutcome::Failed(why) => {
                 // The follow-up runs nothing, so an earlier error is still the cause.
                 let why = listed.error.filter(|_| only.is_some()).unwrap_or(why);
                 say(&format!("{version}: {why}"));
-                store.set_digest_or_error(&version, None, Some(&why))?;
+                store.set_digest_and_error(&version, None, Some(&why))?;
                 failed.push(version);
             }
         }
@@ -232,7 +235,7 @@ fn baseline(campaign: &Campaign, store: &Store, signals: &mut Signals) -> Result
     if same.is_none() {
         store.add(&campaign.baseline, BASELINE, clock::unix_ns())?;
     }
-    store.set_digest_or_error(version, Some(&obtained.digest), None)?;
+    store.set_digest_and_error(version, Some(&obtained.digest), None)?;
     store.rename_baseline(version, &obtained.digest)?;
     Ok(obtained)
 }
@@ -251,6 +254,7 @@ fn advance_version(
         return Ok(error.into());
     }
     let mut repeats = 0;
+    let mut damage = String::new();
     while let Some(number) = next_round(campaign, store, version, &conditions)? {
         // Read again: after the first round the version has runs, and its program must not change.
         let current_list = store.listed_versions()?;
@@ -259,7 +263,7 @@ fn advance_version(
             Ok(program) => program,
             Err(error) => return Ok(error.into()),
         };
-        store.set_digest_or_error(version, Some(&program.digest), None)?;
+        store.set_digest_and_error(version, Some(&program.digest), None)?;
         let round = Round {
             version: version.clone(),
             number,
@@ -271,14 +275,22 @@ fn advance_version(
             Some(experiments) => experiments,
             None => match run_round(&round, signals) {
                 Ok(experiments) => experiments,
+                Err(VersionOutcome::Failed(why)) => {
+                    return Ok(VersionOutcome::Failed(damage + &why));
+                }
                 Err(outcome) => return Ok(outcome),
             },
         };
         match collect_round(campaign, &round, &conditions, &experiments) {
-            Ok(RoundOutcome::Rows(runs)) => store.add_runs(&runs)?,
+            Ok(RoundOutcome::Rows(runs)) => {
+                store.add_runs(&runs)?;
+                damage.clear();
+                page::rewrite_pages(campaign, store)?;
+            }
             Ok(RoundOutcome::Damaged(why)) if repeats < MAX_REPEATS => {
                 repeats += 1;
                 say(&format!("{version}: {why}; its pair is repeated"));
+                damage = format!("{why}; ");
             }
             Ok(RoundOutcome::Damaged(why) | RoundOutcome::NotViable(why)) => {
                 return Ok(VersionOutcome::Failed(why));
@@ -331,4 +343,79 @@ fn next_round(
         .flat_map(|release| &release.tests)
         .any(|test| test.verdict.needs_repetition());
     Ok(needs_repetition.then_some(newest.round + 1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        round::tests::{search_round, write},
+        settings::RESULTS,
+        store::{RunRow, VOID},
+    };
+    use faultline_experiments::outcome::Outcome;
+    use std::path::Path;
+
+    /// A campaign with the results of its first round.
+    fn scene(folder: &Path, outcome: &Outcome) -> (Campaign, Round, Store) {
+        let (mut campaign, round) = search_round(folder);
+        campaign.watch = None;
+        campaign.baseline.path = Some(round.baseline.file.clone());
+        campaign.programs = vec![Program {
+            version: round.version.clone(),
+            path: Some(round.program.file.clone()),
+            ..Program::default()
+        }];
+        for experiment in &round.experiments(&campaign).unwrap() {
+            write(experiment, outcome.clone());
+        }
+        let store = Store::open(&folder.join(RESULTS)).unwrap();
+        (campaign, round, store)
+    }
+
+    #[test]
+    fn a_damaged_recording_is_the_reason_for_a_round_without_result() {
+        let root = tempfile::tempdir().unwrap();
+        // There is no recording.
+        let (campaign, round, mut store) = scene(root.path(), &Outcome::Completed);
+        let only = [round.version.clone()];
+        let failed = advance(&campaign, &mut store, Some(&only), &mut |_, _| {
+            Err(VersionOutcome::Failed("round 1 has no result".to_owned()))
+        });
+        assert_eq!(failed.unwrap(), only);
+        let listed = store.listed_versions().unwrap();
+        let error = find_version(&listed, &round.version)
+            .unwrap()
+            .error
+            .as_ref();
+        let reason = "run.fltl: the recording of a completed run cannot be read; round 1 has";
+        assert!(
+            error.is_some_and(|error| error.contains(reason)),
+            "{error:?}"
+        );
+    }
+
+    #[test]
+    fn the_pages_have_the_first_round_before_the_second_runs() {
+        let root = tempfile::tempdir().unwrap();
+        let (campaign, round, mut store) = scene(root.path(), &Outcome::OutOfMemory);
+        let void = |number| RunRow {
+            release: round.version.clone(),
+            conditions: conditions(&campaign, &round.baseline.digest),
+            round: number,
+            replicate: 1,
+            validity: VOID.to_owned(),
+            ..RunRow::default()
+        };
+        store.add_runs(&[void(1), void(2)]).unwrap();
+        let mut shown = None;
+        let end = advance(&campaign, &mut store, None, &mut |next, _| {
+            let results = root.path().join(page::FOLDER).join("results.json");
+            let text = std::fs::read_to_string(results).unwrap();
+            shown = Some((next.number, text.matches("\"round\": 1,").count()));
+            Err(VersionOutcome::Stopped("a test".to_owned()))
+        });
+        assert!(end.is_err_and(|error| error.is::<Stopped>()));
+        assert_eq!(shown, Some((2, 6)));
+    }
 }

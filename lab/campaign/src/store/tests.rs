@@ -24,7 +24,7 @@ fn stored_campaign_rounds_are_read_and_stored_only_once() {
     };
     store.add(&program, FROM_COMMAND, 1).unwrap();
     store
-        .set_digest_or_error("2.1.14", Some("d"), Some("why"))
+        .set_digest_and_error("2.1.14", Some("d"), Some("why"))
         .unwrap();
     store.remove("2.1.14").unwrap();
     let row = RunRow {
