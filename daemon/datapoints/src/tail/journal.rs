@@ -198,6 +198,7 @@ impl JournalTail {
             .ok()
             .and_then(Result::ok);
         permission_problem
+            .or_else(|| stderr_tail.permission_problem(&self.unit))
             .filter(|_| !has_entries)
             .unwrap_or_else(|| self.problem_at_exit(status, &stderr_tail))
     }
@@ -257,20 +258,16 @@ impl JournalTail {
     }
 
     fn problem_at_exit(&self, status: Option<ExitStatus>, stderr_tail: &StderrTail) -> Problem {
-        stderr_tail
-            .permission_problem(&self.unit)
-            .unwrap_or_else(|| {
-                let ending = status.map_or_else(
-                    || "closed its output".to_owned(),
-                    |status| format!("ended ({status})"),
-                );
-                Problem::broken(format!(
-                    "{} for {} {ending}: {}",
-                    self.program,
-                    self.unit,
-                    stderr_tail.text()
-                ))
-            })
+        let ending = status.map_or_else(
+            || "closed its output".to_owned(),
+            |status| format!("ended ({status})"),
+        );
+        Problem::broken(format!(
+            "{} for {} {ending}: {}",
+            self.program,
+            self.unit,
+            stderr_tail.text()
+        ))
     }
 }
 
