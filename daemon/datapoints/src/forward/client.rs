@@ -177,19 +177,19 @@ impl Upstream {
     /// The start of a response for the log, as one line without the password and
     /// without queries that contain one.
     fn excerpt(&self, body: &[u8]) -> String {
-        // A password cut at the end would not be recognized.
-        let longest = self.secrets.first().map_or(0, String::len);
-        let without_cut_password = if body.len() < MAX_RESPONSE_BYTES {
-            body
-        } else {
-            body.get(..MAX_RESPONSE_BYTES - longest.min(MAX_RESPONSE_BYTES))
-                .unwrap_or_default()
-        };
-        let text = without_queries(&String::from_utf8_lossy(without_cut_password));
+        let text = without_queries(&String::from_utf8_lossy(body));
         let text = self
             .secrets
             .iter()
             .fold(text, |text, secret| text.replace(secret, "(hidden)"));
+        // A password cut at the end is not recognized.
+        let cut_chars = if body.len() < MAX_RESPONSE_BYTES {
+            0
+        } else {
+            self.secrets.first().map_or(0, String::len)
+        };
+        let chars = text.chars().count().saturating_sub(cut_chars);
+        let text: String = text.chars().take(chars).collect();
         text.trim()
             .chars()
             .map(|c| if c.is_control() { ' ' } else { c })
@@ -452,6 +452,11 @@ mod tests {
             );
             let shown = upstream.excerpt(&long.as_bytes()[..MAX_RESPONSE_BYTES]);
             assert!(!shown.contains("%2B"), "{shown}");
+        }
+        for spaces in MAX_RESPONSE_BYTES - 3 * escaped.len()..MAX_RESPONSE_BYTES {
+            let long = format!("{}{escaped}{}", " ".repeat(spaces), "x".repeat(200));
+            let shown = upstream.excerpt(&long.as_bytes()[..MAX_RESPONSE_BYTES]);
+            assert!(!shown.contains("p%2"), "{spaces}: {shown}");
         }
     }
 
