@@ -20,7 +20,10 @@ use faultline_core::{config::Datapoints, publish::Latest};
 use faultline_kernel::ProcessId;
 use faultline_metrics::Stamp;
 use parking_lot::{Mutex, MutexGuard};
-use std::sync::{Arc, OnceLock};
+use std::{
+    mem,
+    sync::{Arc, OnceLock},
+};
 
 /// Collects the datapoints that validators push to the daemon or write to their log. The listener
 /// or the log follower writes it, and the sampling thread reads it. Clones share it.
@@ -164,7 +167,7 @@ impl Intake {
         state.senders.forget_identity(startup_id);
         state.total.forget_process();
         state.total.coverage.forget_process();
-        if std::mem::replace(&mut state.had_validator, true) {
+        if mem::replace(&mut state.had_validator, true) {
             // Only the first validator may have sent pushes before it was found.
             state.senders.forget_process();
         }
@@ -182,7 +185,7 @@ impl Intake {
     pub fn wait_for_validator(&self) {
         let mut state = self.lock();
         state.senders.wait_for_validator();
-        if std::mem::replace(&mut state.had_validator, false) {
+        if mem::replace(&mut state.had_validator, false) {
             state.senders.forget_process();
         }
         state.validator_is_gone = true;
@@ -256,12 +259,17 @@ impl State {
         max_series: usize,
         recorder: Option<&PointRecorder>,
     ) {
-        for sums in outcome.merge_sums {
-            self.total.slots = self.total.slots.or(sums.slots);
+        for (newest_push, mut sums) in outcome.merge_sums {
+            // Older, if they are of the start-up id; newer after a change of the identity.
+            let is_newer = Some(newest_push) >= self.last_push;
+            if !is_newer {
+                mem::swap(&mut self.total.tally, &mut sums.tally);
+            }
             self.total.tally.merge(&sums.tally);
             self.total
                 .allow_list_series
-                .merge(max_series, sums.allow_list_series);
+                .merge(max_series, sums.allow_list_series, is_newer);
+            self.total.slots = self.total.slots.or(sums.slots);
             self.total.line_counts.add(sums.line_counts);
             self.total.coverage.merge_pending(sums.coverage);
             self.total.reports.merge(sums.reports);

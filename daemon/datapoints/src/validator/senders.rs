@@ -133,7 +133,8 @@ pub enum Assumption {
 /// of lines that turned out to be foreign.
 #[derive(Default)]
 pub struct SenderOutcome {
-    pub merge_sums: Vec<Sums>,
+    /// With the newest push of their sender.
+    pub merge_sums: Vec<(Stamp, Sums)>,
     pub foreign_lines: u64,
 }
 
@@ -433,7 +434,8 @@ impl Senders {
                 sender.state
             };
             if sender.state == SenderState::Pending && sender_state == SenderState::Ours {
-                outcome.merge_sums.push(mem::take(&mut *sender.sums));
+                let sums = mem::take(&mut *sender.sums);
+                outcome.merge_sums.push((sender.newest_push, sums));
             }
             if sender.state == SenderState::Pending && sender_state == SenderState::Foreign {
                 sender.become_foreign(&mut outcome);

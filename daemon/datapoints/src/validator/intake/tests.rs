@@ -736,6 +736,45 @@ fn a_set_identity_datapoint_switches_identity_without_losing_lines() {
 }
 
 #[test]
+fn the_newest_gauge_stays_when_a_pending_sender_becomes_ours() {
+    let intake = Intake::new(&Datapoints {
+        allow: vec![faultline_core::config::AllowedDatapoint {
+            name: "cf".into(),
+            field: "size".into(),
+            kind: faultline_core::config::DatapointKind::Level,
+            tags: Vec::new(),
+        }],
+        max_series: 1,
+    });
+    intake.follow_validator(Some("hash".into()));
+    let report = |host: &str, now: u64, size: u64| {
+        let lines = [
+            format!("cf,host_id={host} size={size}i {now}"),
+            format!("accounts_cache_size,host_id={host} total_size={size}i {now}"),
+            format!("accounts_db_active,host_id={host} clean={size}i {now}"),
+        ];
+        push(&intake, now, &lines);
+    };
+    let gauges = || {
+        [
+            ("agave_datapoint", Some("cf")),
+            ("agave_write_cache_bytes", None),
+            ("agave_accounts_jobs_running", Some("clean")),
+        ]
+        .map(|(name, label)| value(&intake, 40, name, label))
+    };
+    report("hash", 1, 7);
+    report("A", 11, 5);
+    intake.set_reported_identity("A", at(12));
+    report("A", 21, 4);
+    intake.set_reported_identity("A", at(26));
+    assert_eq!(gauges(), [Some(4.0); 3], "the start-up id is older");
+    report("B", 31, 3);
+    intake.set_reported_identity("B", at(32));
+    assert_eq!(gauges(), [Some(3.0); 3], "the new identity is newer");
+}
+
+#[test]
 fn the_migration_is_detected_from_points_or_log_until_exit() {
     use crate::validator::reports::MigrationReports;
     let intake = Intake::new(&Datapoints::default());

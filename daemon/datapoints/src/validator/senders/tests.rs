@@ -26,7 +26,7 @@ fn points_are_pending_until_the_identity_is_known() {
         outcome
             .merge_sums
             .iter()
-            .map(|s| s.line_counts.used)
+            .map(|(_, sums)| sums.line_counts.used)
             .sum::<u64>(),
         1
     );
@@ -54,7 +54,7 @@ fn the_startup_host_id_is_accepted_if_silent_once_identity_appears() {
         outcome
             .merge_sums
             .iter()
-            .map(|s| s.line_counts.used)
+            .map(|(_, sums)| sums.line_counts.used)
             .sum::<u64>(),
         1,
         "the sums of the start-up id"
@@ -90,7 +90,7 @@ fn an_identity_set_at_run_time_is_accepted_next_to_the_previous() {
             .set_reported_identity("second", at(12))
             .merge_sums
             .iter()
-            .map(|s| s.line_counts.used)
+            .map(|(_, sums)| sums.line_counts.used)
             .sum::<u64>(),
         1
     );
@@ -173,7 +173,7 @@ fn push_until_assumption(
             let lines = outcome
                 .merge_sums
                 .iter()
-                .map(|sums| sums.line_counts.used)
+                .map(|(_, sums)| sums.line_counts.used)
                 .sum();
             return Some((second, assumption, lines));
         }
