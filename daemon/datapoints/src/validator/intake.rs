@@ -122,13 +122,9 @@ impl Intake {
         push.flush_ignored();
         let mut state = self.lock();
         state.total.line_counts.bad += push.bad_lines;
-        if let Some(created) = push.newest_log_time
-            && state
-                .total
-                .coverage
-                .add_log_time(PushTimes::new(created, at))
-        {
-            state.total.allow_list_series.forget_gauges();
+        if let Some(created) = push.newest_log_time {
+            let times = PushTimes::new(created, at);
+            state.total.coverage.add_log_time(times);
         }
         if !push.is_from_followed {
             return;
@@ -291,13 +287,10 @@ impl State {
         } else if slots_advanced {
             self.pushes_without_cache_points = self.pushes_without_cache_points.saturating_add(1);
         }
-        if self.total.coverage.add_push(PushEnd {
+        self.total.coverage.add_push(PushEnd {
             unfiltered: end.unfiltered || !slots_advanced,
             ..end
-        }) {
-            // The validator's clock was set, so the order of its points is unknown.
-            self.total.allow_list_series.forget_gauges();
-        }
+        });
     }
 
     /// Returns where a sender's lines are added. Counts a foreign line and returns `None` for it.
