@@ -108,11 +108,12 @@ pub struct Sender {
 #[derive(Default)]
 pub struct Senders {
     senders: Vec<Sender>,
-    /// Identities of the followed process since its start, the newest last. Other host ids
-    /// come first.
+    /// Identities of the followed process since its start, the newest last.
     identities: Vec<String>,
     /// The `host_id` of the followed process until it has read its identity.
     startup_id: Option<String>,
+    /// The followed process pushes under its start-up id until its end.
+    keeps_startup_id: bool,
     /// The newest identity is assumed, because the validator does not report it.
     identity_is_assumed: bool,
     /// The identity change that was reported last: the old identity, if reported, and the new one.
@@ -213,7 +214,7 @@ impl Senders {
         self.identities.clear();
         self.identity_is_assumed = false;
         self.announced_change = None;
-        self.startup_id = startup_id;
+        (self.startup_id, self.keeps_startup_id) = (startup_id, false);
         let user = self.validator_user;
         let may_be_ours = |s: &&mut Sender| s.id != NO_ID && !is_other_user(s.user, user);
         for sender in self.senders.iter_mut().filter(may_be_ours) {
@@ -238,13 +239,10 @@ impl Senders {
         outcome
     }
 
-    /// Adds a host id of the validator that is not its identity.
+    /// Call it for a validator that keeps its start-up id.
     pub fn add_host_id(&mut self, id: &str, now: Stamp) -> SenderOutcome {
-        let observation_time = self.observation_time();
-        if !self.identities.iter().any(|known| known == id) {
-            self.identities.insert(0, id.to_owned());
-        }
-        self.reclassify(Some((self.startup_id_state(now), observation_time)), now)
+        (self.startup_id, self.keeps_startup_id) = (Some(id.to_owned()), true);
+        self.reclassify(Some((SenderState::Ours, self.observation_time())), now)
     }
 
     /// Forgets the data of pending senders that belongs to an earlier process. Counts stay, except
@@ -295,6 +293,9 @@ impl Senders {
 
     /// The state of the start-up id, now that the identity is known.
     fn startup_id_state(&self, now: Stamp) -> SenderState {
+        if self.keeps_startup_id {
+            return SenderState::Ours;
+        }
         let may_be_ours = |sender: &&Sender| !is_other_user(sender.user, self.validator_user);
         let sender = |id: &String| {
             let mut all = self.senders.iter().filter(may_be_ours);
