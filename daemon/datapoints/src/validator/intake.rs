@@ -56,6 +56,8 @@ struct State {
     /// A validator is or was followed. False again after [`Intake::wait_for_validator`].
     had_validator: bool,
     previous_run_push: Option<LastPush>,
+    /// Datapoints come from the log, not from pushes.
+    reads_log: bool,
     user_read_at: Option<Stamp>,
     last_refusal: Option<(String, Stamp)>,
 }
@@ -100,6 +102,11 @@ impl Intake {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock()
+    }
+
+    /// Call it if the log is read instead of pushes.
+    pub fn expect_log(&self) {
+        self.lock().reads_log = true;
     }
 
     /// Starts a trusted body: one with a password, or a section of the validator's log.

@@ -331,6 +331,19 @@ fn a_responding_validator_without_pushes_for_a_minute_is_reported() {
 }
 
 #[test]
+fn a_log_without_datapoints_for_a_minute_is_reported_without_advice_on_pushes() {
+    let intake = intake();
+    intake.expect_log();
+    (1..=61).for_each(|second| intake.set_rpc_slots(second, None, at(second)));
+    let problem = intake.problems(at(61)).pop().unwrap().what;
+    assert!(
+        problem.contains("RUST_LOG=solana=info,agave=info, or"),
+        "{problem}"
+    );
+    assert!(!problem.contains("SOLANA_METRICS_CONFIG"), "{problem}");
+}
+
+#[test]
 fn missing_cache_points_while_slots_advance_are_reported() {
     let intake = intake();
     intake.set_reported_identity("A", at(1));
