@@ -131,7 +131,7 @@ impl PushSink for intake::Intake {
             PeerUser::Unchecked => self.begin_trusted(now),
             PeerUser::Other(user) => self.begin_from_user(user, now),
             // An unknown user is not admitted and never gets here.
-            PeerUser::Allowed | PeerUser::Unknown(_) => self.begin_relayed(now),
+            PeerUser::Allowed | PeerUser::Unknown(_) => self.begin_unproven(now),
         }
     }
 

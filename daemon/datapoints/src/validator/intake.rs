@@ -12,7 +12,7 @@ use super::{
     recent::RecentLines,
     reports::MigrationReports,
     senders::{Assumption, NO_ID, SenderOutcome, SenderState, Senders, Sums},
-    slots::{self, SlotFilter, Slots},
+    slots::{self, SlotPlausibility, Slots},
     tally::FieldCounts,
 };
 use faultline_agave::{line::Point, points::KnownPoint};
@@ -41,24 +41,22 @@ struct State {
     /// All sums of the followed validator's processes since the daemon's start.
     total: Sums,
     last_push: Option<Stamp>,
-    /// No validator is followed, so gauges are not exported.
-    validator_is_gone: bool,
-    slot_filter: SlotFilter,
+    /// The validator has ended, or another program is followed.
+    hides_gauges: bool,
+    slot_plausibility: SlotPlausibility,
     /// JSON-RPC's slot at the end of the last push.
     rpc_slot_at_push: Option<u64>,
     rpc_slot: Option<u64>,
-    /// Of the first and the last response.
-    rpc_response_times: Option<(Stamp, Stamp)>,
+    rpc_first_and_last_response: Option<(Stamp, Stamp)>,
     /// Consecutive pushes without program cache points while slots advanced.
     pushes_without_cache_points: u32,
-    recent_log_lines: RecentLines,
     assumed_identity_changes: u64,
-    /// A validator is or was followed. False again after [`Intake::wait_for_validator`].
-    had_validator: bool,
+    /// A validator was followed since the start or the last [`Intake::wait_for_validator`].
+    forget_senders_at_next_validator: bool,
     previous_run_push: Option<LastPush>,
     /// Datapoints come from the log, not from pushes.
     reads_log: bool,
-    user_read_at: Option<Stamp>,
+    validator_user_read_at: Option<Stamp>,
     last_refusal: Option<(String, Stamp)>,
 }
 
@@ -120,7 +118,7 @@ impl Intake {
     }
 
     /// Starts a body of an allowed user. Nothing proves that the validator wrote it.
-    pub fn begin_relayed(&self, now: Stamp) -> Push {
+    pub fn begin_unproven(&self, now: Stamp) -> Push {
         Push::new(self.clone(), self.allow_list(), None, false, now)
     }
 
@@ -170,17 +168,18 @@ impl Intake {
         state.senders.forget_identity(startup_id);
         state.total.forget_process();
         state.total.coverage.forget_process();
-        if mem::replace(&mut state.had_validator, true) {
-            // Only the first validator may have sent pushes before it was found.
+        if mem::replace(&mut state.forget_senders_at_next_validator, true) {
+            // The pushes before the first validator was found may be its own. Later ones may be
+            // those of its predecessor.
             state.senders.forget_process();
         }
         state.last_push = None;
-        state.validator_is_gone = false;
-        state.slot_filter = SlotFilter::default();
+        state.hides_gauges = false;
+        state.slot_plausibility = SlotPlausibility::default();
         state.rpc_slot = None;
         state.rpc_slot_at_push = None;
         state.pushes_without_cache_points = 0;
-        state.rpc_response_times = None;
+        state.rpc_first_and_last_response = None;
     }
 
     /// Call it when a non-validator is followed. Pushes stay pending until a validator is found
@@ -188,15 +187,15 @@ impl Intake {
     pub fn wait_for_validator(&self) {
         let mut state = self.lock();
         state.senders.wait_for_validator();
-        if mem::replace(&mut state.had_validator, false) {
+        if mem::replace(&mut state.forget_senders_at_next_validator, false) {
             state.senders.forget_process();
         }
-        state.validator_is_gone = true;
+        state.hides_gauges = true;
     }
 
     /// The validator has ended without a successor: its gauges are not exported any more.
     pub fn validator_ended(&self) {
-        self.lock().validator_is_gone = true;
+        self.lock().hides_gauges = true;
     }
 
     pub fn add_host_id(&self, id: &str, now: Stamp) {
@@ -234,9 +233,13 @@ impl Intake {
     pub fn set_rpc_slots(&self, processed: u64, received: Option<u64>, at: Stamp) {
         let mut state = self.lock();
         state.rpc_slot = Some(processed);
-        state.slot_filter.set_rpc_slots(processed, received, at);
-        let first = state.rpc_response_times.map_or(at, |(first, _)| first);
-        state.rpc_response_times = Some((first, at));
+        state
+            .slot_plausibility
+            .set_rpc_slots(processed, received, at);
+        let first = state
+            .rpc_first_and_last_response
+            .map_or(at, |(first, _)| first);
+        state.rpc_first_and_last_response = Some((first, at));
     }
 
     pub fn newest_slots(&self) -> Option<(Stamp, Slots)> {
@@ -306,21 +309,24 @@ impl State {
         host_id: Option<&str>,
         user: Option<u32>,
         now: Stamp,
-    ) -> Option<(SenderState, &mut Sums, &mut RecentLines, &mut SlotFilter)> {
+    ) -> Option<(
+        SenderState,
+        &mut Sums,
+        Option<&mut RecentLines>,
+        &mut SlotPlausibility,
+    )> {
         let (sender_state, sums, recent_lines) = match host_id {
-            None => (
-                SenderState::Ours,
-                &mut self.total,
-                &mut self.recent_log_lines,
-            ),
+            None => (SenderState::Ours, &mut self.total, None),
             Some(host_id) => match self.senders.find_or_create(host_id, user, now) {
-                Some(sender) if sender.state == SenderState::Ours => {
-                    (SenderState::Ours, &mut self.total, &mut sender.recent_lines)
-                }
+                Some(sender) if sender.state == SenderState::Ours => (
+                    SenderState::Ours,
+                    &mut self.total,
+                    Some(&mut sender.recent_lines),
+                ),
                 Some(sender) if sender.state == SenderState::Pending => (
                     SenderState::Pending,
                     &mut *sender.sums,
-                    &mut sender.recent_lines,
+                    Some(&mut sender.recent_lines),
                 ),
                 _ => {
                     self.total.line_counts.foreign += 1;
@@ -328,7 +334,12 @@ impl State {
                 }
             },
         };
-        Some((sender_state, sums, recent_lines, &mut self.slot_filter))
+        Some((
+            sender_state,
+            sums,
+            recent_lines,
+            &mut self.slot_plausibility,
+        ))
     }
 
     /// Adds a known point or allowed fields of the sender `host_id`. Without a `host_id`, the line
@@ -341,7 +352,7 @@ impl State {
         point: &Point<'_>,
         now: Stamp,
     ) -> Option<AddedPoint> {
-        let (sender_state, sums, recent_lines, slot_filter) =
+        let (sender_state, sums, recent_lines, slot_plausibility) =
             self.destination(host_id, user, now)?;
         let mut counts = FieldCounts::new(point.name());
         let is_counted = counts.has_series() || KnownPoint::is_known(point.name().as_bytes());
@@ -351,8 +362,8 @@ impl State {
             return None;
         };
         let known = known.flatten();
-        // Only pushes repeat a line. Log lines have no timestamps, so equal ones are two points.
-        if host_id.is_some() && !recent_lines.insert(line) {
+        // Only pushes repeat a line. Log lines may lack a time, so equal ones are two points.
+        if recent_lines.is_some_and(|recent_lines| !recent_lines.insert(line)) {
             sums.line_counts.duplicate += 1;
             return None;
         }
@@ -362,7 +373,7 @@ impl State {
         if let Some(known) = &known {
             let is_plausible = match sender_state {
                 SenderState::Pending => slots::accepts_pending(&mut sums.slots, known, now),
-                _ => slot_filter.accepts(known, now),
+                _ => slot_plausibility.accepts(known, now),
             };
             if !is_plausible {
                 sums.line_counts.implausible += 1;

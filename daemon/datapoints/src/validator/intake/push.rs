@@ -192,10 +192,10 @@ impl Intake {
     pub fn admits_user(&self, user: u32, now: Stamp) -> bool {
         let is_due =
             |read: Option<Stamp>| read.is_none_or(|at| now.since(at) >= USER_READ_INTERVAL);
-        if is_due(self.lock().user_read_at) {
+        if is_due(self.lock().validator_user_read_at) {
             let user = self.find_user();
             let mut state = self.lock();
-            state.user_read_at = Some(now);
+            state.validator_user_read_at = Some(now);
             state.set_validator_user(user);
         }
         let expected = self.lock().senders.validator_user;

@@ -22,7 +22,7 @@ const PUSHES_STOPPED: &str = "no datapoints for a minute although the validator 
 impl Intake {
     pub fn add_readings(&self, now: Stamp, out: &mut Vec<Reading>) {
         let state = self.lock();
-        let with_gauges = !state.validator_is_gone && state.has_recent_push(now);
+        let with_gauges = !state.hides_gauges && state.has_recent_push(now);
         state.total.tally.add_readings(with_gauges, out);
         state.total.allow_list_series.add_readings(with_gauges, out);
         out.integer(&v::ZERO_TPS, [], state.total.coverage.zero_seconds);
@@ -116,9 +116,11 @@ impl State {
 
     /// True if a validator has run for long enough to push, but has not pushed.
     fn is_silent(&self, now: Stamp) -> bool {
-        let runs = self.rpc_response_times.is_some_and(|(first, last)| {
-            now.since(first) >= MAX_PUSH_AGE && now.since(last) < MAX_RPC_RESPONSE_AGE
-        });
+        let runs = self
+            .rpc_first_and_last_response
+            .is_some_and(|(first, last)| {
+                now.since(first) >= MAX_PUSH_AGE && now.since(last) < MAX_RPC_RESPONSE_AGE
+            });
         runs && !self.has_recent_push(now)
     }
 }
