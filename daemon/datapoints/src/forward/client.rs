@@ -26,7 +26,6 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 const MAX_RESPONSE_BYTES: usize = 4096;
 const EXCERPT_CHARS: usize = 200;
-/// Maximum accepted `Retry-After`.
 const MAX_RETRY_AFTER: Duration = Duration::from_secs(600);
 
 const QUERY_ESCAPES: &AsciiSet = &NON_ALPHANUMERIC
@@ -44,7 +43,6 @@ pub enum Error {
         "[forward] url: user and password do not belong in the url; give user and password_file"
     )]
     UserInfo,
-    /// An https upstream without root certificates.
     #[error(
         "[forward] url is https, but this system has no root certificates ({0}); install ca-certificates or set SSL_CERT_FILE"
     )]
@@ -71,7 +69,6 @@ pub struct Upstream {
     client: Client<HttpsConnector<Connector>, PushBody>,
     /// Ends in `precision=`: the value is added for each push.
     write_url: String,
-    /// Scheme, host and port.
     pub origin: String,
     /// The password in all encodings that a response may have, the longest first.
     secrets: Vec<String>,
@@ -154,7 +151,7 @@ impl Upstream {
         let status = response.status();
         let now = UNIX_EPOCH + Clock::start().now().unix;
         let retry_after = retry_after(response.headers(), now);
-        // Always read the body: otherwise the connection cannot be reused.
+        // The connection is reused only if the body was read to its end.
         let body = read_beginning(response.into_body()).await;
         if status.is_success() {
             return AttemptResult::Sent;

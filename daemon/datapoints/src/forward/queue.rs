@@ -51,7 +51,8 @@ pub struct Queue {
 struct QueueState {
     queued_pushes: VecDeque<Arc<QueuedPush>>,
     bytes: u64,
-    /// The first push is being sent. It may still arrive, so it must not count as lost.
+    /// The first push is being sent and may still arrive. Only [`Queue::clear`] counts it
+    /// as lost.
     is_sending_first: bool,
     /// Requests and bytes by outcome, since the start.
     totals: [(u64, u64); Outcome::ALL.len()],

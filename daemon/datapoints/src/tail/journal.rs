@@ -6,8 +6,8 @@
 //! Without a cursor, `--since` is the daemon's start.
 //!
 //! Messages are missing if journald dropped them (`RateLimitBurst=`, 10,000 in 30 s by default) or
-//! vacuumed them before they were read. Messages are cut at `LineMax=` (48 KiB). The daemon reads a
-//! little history if the wall clock was set back just before its start.
+//! vacuumed them before they were read. journald splits longer messages at `LineMax=` (48 KiB). The
+//! daemon reads a little history if the wall clock was set back just before its start.
 //!
 //! journald splits a service's output at newlines. A datapoint with newlines arrives as several
 //! entries, which [`LogSplitter`] joins like the lines of a log file.

@@ -145,8 +145,8 @@ impl Coverage {
         false
     }
 
-    /// The log was read up to `times`, without gaps: its reader reports lost text. True if the
-    /// validator's clock was set since the previous lines.
+    /// The log was read up to `times`. Assumes that no line is missing. True if the validator's
+    /// clock was set since the previous lines.
     pub fn add_log_time(&mut self, times: PushTimes) -> bool {
         if self
             .newest_push

@@ -54,7 +54,6 @@ struct State {
     /// A validator was followed since the start or the last [`Intake::wait_for_validator`].
     forget_senders_at_next_validator: bool,
     previous_run_push: Option<LastPush>,
-    /// Datapoints come from the log, not from pushes.
     reads_log: bool,
     validator_user_read_at: Option<Stamp>,
     last_refusal: Option<(String, Stamp)>,
@@ -122,7 +121,7 @@ impl Intake {
         Push::new(self.clone(), self.allow_list(), None, false, now)
     }
 
-    /// Ends a body, complete or cut. Its lines were counted when they arrived.
+    /// Ends a body, complete or cut. Its used lines were counted when they arrived.
     pub fn commit(&self, mut push: Push, at: Stamp) {
         push.flush_ignored();
         let mut state = self.lock();
@@ -148,7 +147,8 @@ impl Intake {
         self.lock().previous_run_push = Some(last);
     }
 
-    /// Resumes after the last push of an earlier run, if `process` sent it.
+    /// Continues the coverage after the last push of an earlier run of the daemon, if `process`
+    /// sent that push.
     pub fn resume_after_last_push(&self, process: ProcessId) {
         let mut state = self.lock();
         if let Some(last) = state
@@ -228,8 +228,8 @@ impl Intake {
         assumption
     }
 
-    /// Sets JSON-RPC's processed slot and highest slot with shreds at `at`. Slots that advance
-    /// while pushes have none are a sign of filtering.
+    /// Sets JSON-RPC's processed slot and highest slot with shreds at `at`. If slots advance but
+    /// pushes lack program cache points, the validator filters its datapoints.
     pub fn set_rpc_slots(&self, processed: u64, received: Option<u64>, at: Stamp) {
         let mut state = self.lock();
         state.rpc_slot = Some(processed);
@@ -286,8 +286,8 @@ impl State {
         self.total.line_counts.foreign += outcome.foreign_lines;
     }
 
-    /// `end.unfiltered` is true if the push has program cache points. They come with slots: without
-    /// them, a push is filtered only if slots advanced.
+    /// `end.unfiltered` is true if the push has program cache points. Such points come with slots,
+    /// so a push without such points is filtered only if slots advanced.
     fn end_push(&mut self, end: PushEnd) {
         let slots_advanced =
             matches!((self.rpc_slot_at_push, self.rpc_slot), (Some(then), Some(now)) if now > then);

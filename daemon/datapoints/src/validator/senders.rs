@@ -16,7 +16,8 @@ use faultline_agave::points::SetIdentity;
 use faultline_metrics::Stamp;
 use std::{mem, time::Duration};
 
-/// Maximum distinct senders; further ones are foreign.
+/// Maximum distinct senders. At the limit a new one replaces a foreign one, if there is any.
+/// Otherwise its lines are foreign.
 const MAX_SENDERS: usize = 8;
 
 /// After this time, a sole sender is assumed to be a validator with an unavailable identity. With
@@ -37,7 +38,7 @@ const STOPPED_AFTER: Duration = Duration::from_secs(15);
 pub struct LineCounts {
     pub used: u64,
     pub ignored: u64,
-    /// Not line protocol, or a known point with invalid fields.
+    /// Not line protocol, cut, not in nanoseconds, or a known point with invalid fields.
     pub bad: u64,
     pub foreign: u64,
     pub duplicate: u64,
@@ -69,8 +70,9 @@ pub enum SenderState {
 
 #[derive(Default)]
 pub struct Sums {
+    /// The series of the metric catalog.
     pub tally: Tally,
-    /// The newest slots, and when they arrived.
+    /// The newest slots, and when they or a later push of the validator arrived.
     pub slots: Option<(Stamp, Slots)>,
     pub allow_list_series: AllowListSeries,
     pub line_counts: LineCounts,

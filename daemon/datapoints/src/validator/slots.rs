@@ -53,7 +53,7 @@ pub struct Slots {
 }
 
 impl Slots {
-    /// The newer of the confirmed and the received slot.
+    /// The higher of the confirmed and the received slot.
     pub fn tip(&self) -> Option<u64> {
         self.optimistic.max(self.received)
     }

@@ -115,7 +115,7 @@ impl Tally {
         }
     }
 
-    /// Adds the sums of newer points. Their gauges replace the gauges here.
+    /// The gauges of `newer` replace those here.
     pub fn merge(&mut self, newer: &Self) {
         self.series.merge(&newer.series);
         self.jobs.merge(&newer.jobs);
@@ -126,7 +126,6 @@ impl Tally {
         self.own_slots += newer.own_slots;
     }
 
-    /// Forgets the gauges, because their process has ended.
     pub fn forget_gauges(&mut self) {
         self.series.forget_gauges();
         self.jobs.forget_gauges();

@@ -82,6 +82,7 @@ impl FieldCounts {
         }
     }
 
+    /// True if a series uses the point's datapoint.
     pub fn has_series(&self) -> bool {
         self.datapoint.is_some()
     }
