@@ -236,10 +236,7 @@ impl Intake {
         state
             .slot_plausibility
             .set_rpc_slots(processed, received, at);
-        let first = state
-            .rpc_first_and_last_response
-            .map_or(at, |(first, _)| first);
-        state.rpc_first_and_last_response = Some((first, at));
+        state.rpc_first_and_last_response.get_or_insert((at, at)).1 = at;
     }
 
     pub fn newest_slots(&self) -> Option<(Stamp, Slots)> {
