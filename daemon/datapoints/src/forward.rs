@@ -10,9 +10,9 @@
 //! at 0.5 s and doubles to 30 s, less up to half of it as jitter. A longer `Retry-After` replaces
 //! the backoff. Any other non-2xx response refuses the push for good. Redirects are not followed.
 //!
-//! A full queue drops its oldest push that is not being sent. A push larger than the queue is lost.
-//! Every push with 204 and a body counts once as sent, lost or refused. Other pushes do not
-//! count.
+//! A full queue drops its oldest push that is not being sent. A push that does not fit beside the
+//! one being sent is lost. Every push with 204 and a body counts once as sent, lost or refused.
+//! Other pushes do not count.
 
 mod client;
 mod queue;

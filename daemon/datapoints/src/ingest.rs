@@ -19,7 +19,8 @@
 //! once, and its complete lines count.
 //!
 //! Pushes from browser pages get 403, because any site can send them. Without a password, a sender
-//! also gets 403 if its user id is unknown, or neither the validator's nor one of `allow_users`.
+//! also gets 403 if its user id is unknown. Once the validator's user is known, the sender's user
+//! must be that one or one of `allow_users`.
 //!
 //! Memory: a read buffer of at most 16 KiB per connection; [`faultline_core::push_memory`] limits
 //! the pushes.
@@ -131,7 +132,7 @@ impl PushSink for intake::Intake {
             PeerUser::Unchecked => self.begin_trusted(now),
             PeerUser::Other(user) => self.begin_from_user(user, now),
             // An unknown user is not admitted and never gets here.
-            PeerUser::Allowed | PeerUser::Unknown(_) => self.begin_relayed(now),
+            PeerUser::Allowed | PeerUser::Unknown(_) => self.begin_unproven(now),
         }
     }
 

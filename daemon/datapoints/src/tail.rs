@@ -90,6 +90,7 @@ impl RecordSink for IntakeSink {
 }
 
 fn record_writer(intake: Intake) -> RecordWriter {
+    intake.expect_log();
     RecordWriter::new(Box::new(IntakeSink { intake, push: None }))
 }
 

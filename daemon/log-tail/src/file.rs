@@ -203,7 +203,8 @@ impl Follower {
     }
 
     /// True if the file is older than the daemon. Compares ages instead of times, because the wall
-    /// clock may have been set back.
+    /// clock may have been set back. A file that was created before the start by less than the step
+    /// then seems new.
     fn predates_daemon(&self, metadata: &Metadata, now: Stamp) -> bool {
         match metadata
             .created()

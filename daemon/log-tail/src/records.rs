@@ -98,7 +98,7 @@ impl RecordBatch<'_> {
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct StartupStep {
-    /// When the line was read, at most one poll interval after it was written.
+    /// When the line was read.
     pub at: Stamp,
     pub progress: Progress,
 }

@@ -26,7 +26,6 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 const MAX_RESPONSE_BYTES: usize = 4096;
 const EXCERPT_CHARS: usize = 200;
-/// Maximum accepted `Retry-After`.
 const MAX_RETRY_AFTER: Duration = Duration::from_secs(600);
 
 const QUERY_ESCAPES: &AsciiSet = &NON_ALPHANUMERIC
@@ -44,7 +43,6 @@ pub enum Error {
         "[forward] url: user and password do not belong in the url; give user and password_file"
     )]
     UserInfo,
-    /// An https upstream without root certificates.
     #[error(
         "[forward] url is https, but this system has no root certificates ({0}); install ca-certificates or set SSL_CERT_FILE"
     )]
@@ -71,7 +69,6 @@ pub struct Upstream {
     client: Client<HttpsConnector<Connector>, PushBody>,
     /// Ends in `precision=`: the value is added for each push.
     write_url: String,
-    /// Scheme, host and port.
     pub origin: String,
     /// The password in all encodings that a response may have, the longest first.
     secrets: Vec<String>,
@@ -154,7 +151,7 @@ impl Upstream {
         let status = response.status();
         let now = UNIX_EPOCH + Clock::start().now().unix;
         let retry_after = retry_after(response.headers(), now);
-        // Always read the body: otherwise the connection cannot be reused.
+        // The connection is reused only if the body was read to its end.
         let body = read_beginning(response.into_body()).await;
         if status.is_success() {
             return AttemptResult::Sent;
@@ -177,19 +174,19 @@ impl Upstream {
     /// The start of a response for the log, as one line without the password and
     /// without queries that contain one.
     fn excerpt(&self, body: &[u8]) -> String {
-        // A password cut at the end would not be recognized.
-        let longest = self.secrets.first().map_or(0, String::len);
-        let without_cut_password = if body.len() < MAX_RESPONSE_BYTES {
-            body
-        } else {
-            body.get(..MAX_RESPONSE_BYTES - longest.min(MAX_RESPONSE_BYTES))
-                .unwrap_or_default()
-        };
-        let text = without_queries(&String::from_utf8_lossy(without_cut_password));
+        let text = without_queries(&String::from_utf8_lossy(body));
         let text = self
             .secrets
             .iter()
             .fold(text, |text, secret| text.replace(secret, "(hidden)"));
+        // A password cut at the end is not recognized.
+        let cut_chars = if body.len() < MAX_RESPONSE_BYTES {
+            0
+        } else {
+            self.secrets.first().map_or(0, String::len)
+        };
+        let chars = text.chars().count().saturating_sub(cut_chars);
+        let text: String = text.chars().take(chars).collect();
         text.trim()
             .chars()
             .map(|c| if c.is_control() { ' ' } else { c })
@@ -452,6 +449,11 @@ mod tests {
             );
             let shown = upstream.excerpt(&long.as_bytes()[..MAX_RESPONSE_BYTES]);
             assert!(!shown.contains("%2B"), "{shown}");
+        }
+        for spaces in MAX_RESPONSE_BYTES - 3 * escaped.len()..MAX_RESPONSE_BYTES {
+            let long = format!("{}{escaped}{}", " ".repeat(spaces), "x".repeat(200));
+            let shown = upstream.excerpt(&long.as_bytes()[..MAX_RESPONSE_BYTES]);
+            assert!(!shown.contains("p%2"), "{spaces}: {shown}");
         }
     }
 

@@ -51,7 +51,8 @@ pub struct Queue {
 struct QueueState {
     queued_pushes: VecDeque<Arc<QueuedPush>>,
     bytes: u64,
-    /// The first push is being sent. It may still arrive, so it must not count as lost.
+    /// The first push is being sent and may still arrive. Only [`Queue::clear`] counts it
+    /// as lost.
     is_sending_first: bool,
     /// Requests and bytes by outcome, since the start.
     totals: [(u64, u64); Outcome::ALL.len()],
@@ -126,10 +127,14 @@ impl Queue {
 
     fn add(&self, queued_push: QueuedPush) {
         let mut state = self.state.lock();
-        while state.bytes.saturating_add(queued_push.bytes) > self.max_bytes {
-            if !state.remove_oldest(Outcome::Lost) {
-                return state.count(Outcome::Lost, queued_push.bytes);
-            }
+        let first = state.queued_pushes.front();
+        let sending_bytes =
+            first.map_or(0, |first| first.bytes * u64::from(state.is_sending_first));
+        if sending_bytes + queued_push.bytes > self.max_bytes {
+            return state.count(Outcome::Lost, queued_push.bytes);
+        }
+        while state.bytes + queued_push.bytes > self.max_bytes && state.remove_oldest(Outcome::Lost)
+        {
         }
         state.bytes += queued_push.bytes;
         state.queued_pushes.push_back(Arc::new(queued_push));

@@ -469,6 +469,17 @@ fn a_push_being_sent_is_not_dropped_from_the_queue() {
     assert_eq!(bytes(&handle), [100, 100, 0, 100]);
 }
 
+#[test]
+fn a_push_that_does_not_fit_beside_the_one_being_sent_drops_no_other() {
+    let handle = queued(250, &PushMemoryBudget::default());
+    let queue = &handle.0.queue;
+    add(&handle, &body(0, 100));
+    let _sending = queue.try_begin_first().unwrap();
+    add(&handle, &body(1, 50));
+    add(&handle, &body(2, 200));
+    assert_eq!(bytes(&handle), [0, 200, 0, 150]);
+}
+
 #[derive(Debug, Clone)]
 enum Step {
     Add(usize),

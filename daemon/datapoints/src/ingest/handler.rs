@@ -89,7 +89,7 @@ fn check_head<I: PushSink>(
     }
     let precision = query.precision().ok_or(ResultCode::Bad)?;
     let coding = content_coding(request.headers()).ok_or(ResultCode::UnknownCoding)?;
-    // For gzip this is the compressed size; the decoded body is even larger.
+    // For gzip this is the compressed size. The decoded size is checked while it is read.
     if request.body().size_hint().lower() > shared.limits.body_bytes {
         return Err(ResultCode::TooLarge);
     }

@@ -6,8 +6,8 @@
 //! Without a cursor, `--since` is the daemon's start.
 //!
 //! Messages are missing if journald dropped them (`RateLimitBurst=`, 10,000 in 30 s by default) or
-//! vacuumed them before they were read. Messages are cut at `LineMax=` (48 KiB). The daemon reads a
-//! little history if the wall clock was set back just before its start.
+//! vacuumed them before they were read. journald splits longer messages at `LineMax=` (48 KiB). The
+//! daemon reads a little history if the wall clock was set back just before its start.
 //!
 //! journald splits a service's output at newlines. A datapoint with newlines arrives as several
 //! entries, which [`LogSplitter`] joins like the lines of a log file.
@@ -198,6 +198,7 @@ impl JournalTail {
             .ok()
             .and_then(Result::ok);
         permission_problem
+            .or_else(|| stderr_tail.permission_problem(&self.unit))
             .filter(|_| !has_entries)
             .unwrap_or_else(|| self.problem_at_exit(status, &stderr_tail))
     }
@@ -257,20 +258,16 @@ impl JournalTail {
     }
 
     fn problem_at_exit(&self, status: Option<ExitStatus>, stderr_tail: &StderrTail) -> Problem {
-        stderr_tail
-            .permission_problem(&self.unit)
-            .unwrap_or_else(|| {
-                let ending = status.map_or_else(
-                    || "closed its output".to_owned(),
-                    |status| format!("ended ({status})"),
-                );
-                Problem::broken(format!(
-                    "{} for {} {ending}: {}",
-                    self.program,
-                    self.unit,
-                    stderr_tail.text()
-                ))
-            })
+        let ending = status.map_or_else(
+            || "closed its output".to_owned(),
+            |status| format!("ended ({status})"),
+        );
+        Problem::broken(format!(
+            "{} for {} {ending}: {}",
+            self.program,
+            self.unit,
+            stderr_tail.text()
+        ))
     }
 }
 

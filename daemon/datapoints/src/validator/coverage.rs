@@ -111,25 +111,22 @@ impl Coverage {
         }
     }
 
-    /// True if the validator's clock was set since the previous push.
-    pub fn add_push(&mut self, push: PushEnd) -> bool {
+    pub fn add_push(&mut self, push: PushEnd) {
         self.first_push.get_or_insert(push);
         let (times, age) = (push.times, i128::from(push.seconds_since_previous) * SECOND);
         let Some(previous) = self.newest_push else {
             self.advance_to(times);
-            self.settle_seconds(times.created, times.created, push.unfiltered);
-            return false;
+            return self.settle_seconds(times.created, times.created, push.unfiltered);
         };
         if self.clock_was_set(previous, times, age) {
             let elapsed = times.arrived - previous.arrived - age;
             if elapsed > MAX_PUSH_DELAY {
                 self.count_missed_pushes(elapsed);
             }
-            self.restart_counting(times);
-            return true;
+            return self.restart_counting(times);
         }
         if times.created <= previous.created {
-            return false;
+            return;
         }
         self.advance_to(times);
         let interval_start = times.created - age;
@@ -142,18 +139,15 @@ impl Coverage {
             self.settle_seconds(until, interval_start, false);
         }
         self.settle_seconds(times.created, times.created, push.unfiltered);
-        false
     }
 
-    /// The log was read up to `times`, without gaps: its reader reports lost text. True if the
-    /// validator's clock was set since the previous lines.
-    pub fn add_log_time(&mut self, times: PushTimes) -> bool {
+    /// The log was read up to `times`. Assumes that no line is missing.
+    pub fn add_log_time(&mut self, times: PushTimes) {
         if self
             .newest_push
             .is_some_and(|previous| self.clock_was_set(previous, times, 0))
         {
-            self.restart_counting(times);
-            return true;
+            return self.restart_counting(times);
         }
         if self
             .newest_push
@@ -162,7 +156,6 @@ impl Coverage {
             self.advance_to(times);
             self.settle_seconds(times.created, times.created, true);
         }
-        false
     }
 
     /// Forgets the times of a process that has ended. Counts stay. Seconds before the first

@@ -12,7 +12,7 @@ use super::{
     recent::RecentLines,
     reports::MigrationReports,
     senders::{Assumption, NO_ID, SenderOutcome, SenderState, Senders, Sums},
-    slots::{self, SlotFilter, Slots},
+    slots::{self, SlotPlausibility, Slots},
     tally::FieldCounts,
 };
 use faultline_agave::{line::Point, points::KnownPoint};
@@ -20,7 +20,10 @@ use faultline_core::{config::Datapoints, publish::Latest};
 use faultline_kernel::ProcessId;
 use faultline_metrics::Stamp;
 use parking_lot::{Mutex, MutexGuard};
-use std::sync::{Arc, OnceLock};
+use std::{
+    mem,
+    sync::{Arc, OnceLock},
+};
 
 /// Collects the datapoints that validators push to the daemon or write to their log. The listener
 /// or the log follower writes it, and the sampling thread reads it. Clones share it.
@@ -38,22 +41,21 @@ struct State {
     /// All sums of the followed validator's processes since the daemon's start.
     total: Sums,
     last_push: Option<Stamp>,
-    /// No validator is followed, so gauges are not exported.
-    validator_is_gone: bool,
-    slot_filter: SlotFilter,
+    /// The validator has ended, or another program is followed.
+    hides_gauges: bool,
+    slot_plausibility: SlotPlausibility,
     /// JSON-RPC's slot at the end of the last push.
     rpc_slot_at_push: Option<u64>,
     rpc_slot: Option<u64>,
-    /// Of the first and the last response.
-    rpc_response_times: Option<(Stamp, Stamp)>,
+    rpc_first_and_last_response: Option<(Stamp, Stamp)>,
     /// Consecutive pushes without program cache points while slots advanced.
     pushes_without_cache_points: u32,
-    recent_log_lines: RecentLines,
     assumed_identity_changes: u64,
-    /// A validator is or was followed. False again after [`Intake::wait_for_validator`].
-    had_validator: bool,
+    /// A validator was followed since the start or the last [`Intake::wait_for_validator`].
+    forget_senders_at_next_validator: bool,
     previous_run_push: Option<LastPush>,
-    user_read_at: Option<Stamp>,
+    reads_log: bool,
+    validator_user_read_at: Option<Stamp>,
     last_refusal: Option<(String, Stamp)>,
 }
 
@@ -99,6 +101,11 @@ impl Intake {
         self.state.lock()
     }
 
+    /// Call it if the log is read instead of pushes.
+    pub fn expect_log(&self) {
+        self.lock().reads_log = true;
+    }
+
     /// Starts a trusted body: one with a password, or a section of the validator's log.
     pub fn begin_trusted(&self, now: Stamp) -> Push {
         Push::new(self.clone(), self.allow_list(), None, true, now)
@@ -110,22 +117,18 @@ impl Intake {
     }
 
     /// Starts a body of an allowed user. Nothing proves that the validator wrote it.
-    pub fn begin_relayed(&self, now: Stamp) -> Push {
+    pub fn begin_unproven(&self, now: Stamp) -> Push {
         Push::new(self.clone(), self.allow_list(), None, false, now)
     }
 
-    /// Ends a body, complete or cut. Its lines were counted when they arrived.
+    /// Ends a body, complete or cut. Its used lines were counted when they arrived.
     pub fn commit(&self, mut push: Push, at: Stamp) {
         push.flush_ignored();
         let mut state = self.lock();
         state.total.line_counts.bad += push.bad_lines;
-        if let Some(created) = push.newest_log_time
-            && state
-                .total
-                .coverage
-                .add_log_time(PushTimes::new(created, at))
-        {
-            state.total.allow_list_series.forget_gauges();
+        if let Some(created) = push.newest_log_time {
+            let times = PushTimes::new(created, at);
+            state.total.coverage.add_log_time(times);
         }
         if !push.is_from_followed {
             return;
@@ -144,7 +147,8 @@ impl Intake {
         self.lock().previous_run_push = Some(last);
     }
 
-    /// Resumes after the last push of an earlier run, if `process` sent it.
+    /// Continues the coverage after the last push of an earlier run of the daemon, if `process`
+    /// sent that push.
     pub fn resume_after_last_push(&self, process: ProcessId) {
         let mut state = self.lock();
         if let Some(last) = state
@@ -164,17 +168,18 @@ impl Intake {
         state.senders.forget_identity(startup_id);
         state.total.forget_process();
         state.total.coverage.forget_process();
-        if std::mem::replace(&mut state.had_validator, true) {
-            // Only the first validator may have sent pushes before it was found.
+        if mem::replace(&mut state.forget_senders_at_next_validator, true) {
+            // The pushes before the first validator was found may be its own. Later ones may be
+            // those of its predecessor.
             state.senders.forget_process();
         }
         state.last_push = None;
-        state.validator_is_gone = false;
-        state.slot_filter = SlotFilter::default();
+        state.hides_gauges = false;
+        state.slot_plausibility = SlotPlausibility::default();
         state.rpc_slot = None;
         state.rpc_slot_at_push = None;
         state.pushes_without_cache_points = 0;
-        state.rpc_response_times = None;
+        state.rpc_first_and_last_response = None;
     }
 
     /// Call it when a non-validator is followed. Pushes stay pending until a validator is found
@@ -182,15 +187,15 @@ impl Intake {
     pub fn wait_for_validator(&self) {
         let mut state = self.lock();
         state.senders.wait_for_validator();
-        if std::mem::replace(&mut state.had_validator, false) {
+        if mem::replace(&mut state.forget_senders_at_next_validator, false) {
             state.senders.forget_process();
         }
-        state.validator_is_gone = true;
+        state.hides_gauges = true;
     }
 
     /// The validator has ended without a successor: its gauges are not exported any more.
     pub fn validator_ended(&self) {
-        self.lock().validator_is_gone = true;
+        self.lock().hides_gauges = true;
     }
 
     pub fn add_host_id(&self, id: &str, now: Stamp) {
@@ -223,14 +228,15 @@ impl Intake {
         assumption
     }
 
-    /// Sets JSON-RPC's processed slot and highest slot with shreds at `at`. Slots that advance
-    /// while pushes have none are a sign of filtering.
+    /// Sets JSON-RPC's processed slot and highest slot with shreds at `at`. If slots advance but
+    /// pushes lack program cache points, the validator filters its datapoints.
     pub fn set_rpc_slots(&self, processed: u64, received: Option<u64>, at: Stamp) {
         let mut state = self.lock();
         state.rpc_slot = Some(processed);
-        state.slot_filter.set_rpc_slots(processed, received, at);
-        let first = state.rpc_response_times.map_or(at, |(first, _)| first);
-        state.rpc_response_times = Some((first, at));
+        state
+            .slot_plausibility
+            .set_rpc_slots(processed, received, at);
+        state.rpc_first_and_last_response.get_or_insert((at, at)).1 = at;
     }
 
     pub fn newest_slots(&self) -> Option<(Stamp, Slots)> {
@@ -256,12 +262,17 @@ impl State {
         max_series: usize,
         recorder: Option<&PointRecorder>,
     ) {
-        for sums in outcome.merge_sums {
-            self.total.slots = self.total.slots.or(sums.slots);
+        for (newest_push, mut sums) in outcome.merge_sums {
+            // Older, if they are of the start-up id; newer after a change of the identity.
+            let is_newer = Some(newest_push) >= self.last_push;
+            if !is_newer {
+                mem::swap(&mut self.total.tally, &mut sums.tally);
+            }
             self.total.tally.merge(&sums.tally);
             self.total
                 .allow_list_series
-                .merge(max_series, sums.allow_list_series);
+                .merge(max_series, sums.allow_list_series, is_newer);
+            self.total.slots = self.total.slots.or(sums.slots);
             self.total.line_counts.add(sums.line_counts);
             self.total.coverage.merge_pending(sums.coverage);
             self.total.reports.merge(sums.reports);
@@ -272,8 +283,8 @@ impl State {
         self.total.line_counts.foreign += outcome.foreign_lines;
     }
 
-    /// `end.unfiltered` is true if the push has program cache points. They come with slots: without
-    /// them, a push is filtered only if slots advanced.
+    /// `end.unfiltered` is true if the push has program cache points. Such points come with slots,
+    /// so a push without such points is filtered only if slots advanced.
     fn end_push(&mut self, end: PushEnd) {
         let slots_advanced =
             matches!((self.rpc_slot_at_push, self.rpc_slot), (Some(then), Some(now)) if now > then);
@@ -283,13 +294,10 @@ impl State {
         } else if slots_advanced {
             self.pushes_without_cache_points = self.pushes_without_cache_points.saturating_add(1);
         }
-        if self.total.coverage.add_push(PushEnd {
+        self.total.coverage.add_push(PushEnd {
             unfiltered: end.unfiltered || !slots_advanced,
             ..end
-        }) {
-            // The validator's clock was set, so the order of its points is unknown.
-            self.total.allow_list_series.forget_gauges();
-        }
+        });
     }
 
     /// Returns where a sender's lines are added. Counts a foreign line and returns `None` for it.
@@ -298,21 +306,24 @@ impl State {
         host_id: Option<&str>,
         user: Option<u32>,
         now: Stamp,
-    ) -> Option<(SenderState, &mut Sums, &mut RecentLines, &mut SlotFilter)> {
+    ) -> Option<(
+        SenderState,
+        &mut Sums,
+        Option<&mut RecentLines>,
+        &mut SlotPlausibility,
+    )> {
         let (sender_state, sums, recent_lines) = match host_id {
-            None => (
-                SenderState::Ours,
-                &mut self.total,
-                &mut self.recent_log_lines,
-            ),
+            None => (SenderState::Ours, &mut self.total, None),
             Some(host_id) => match self.senders.find_or_create(host_id, user, now) {
-                Some(sender) if sender.state == SenderState::Ours => {
-                    (SenderState::Ours, &mut self.total, &mut sender.recent_lines)
-                }
+                Some(sender) if sender.state == SenderState::Ours => (
+                    SenderState::Ours,
+                    &mut self.total,
+                    Some(&mut sender.recent_lines),
+                ),
                 Some(sender) if sender.state == SenderState::Pending => (
                     SenderState::Pending,
                     &mut *sender.sums,
-                    &mut sender.recent_lines,
+                    Some(&mut sender.recent_lines),
                 ),
                 _ => {
                     self.total.line_counts.foreign += 1;
@@ -320,7 +331,12 @@ impl State {
                 }
             },
         };
-        Some((sender_state, sums, recent_lines, &mut self.slot_filter))
+        Some((
+            sender_state,
+            sums,
+            recent_lines,
+            &mut self.slot_plausibility,
+        ))
     }
 
     /// Adds a known point or allowed fields of the sender `host_id`. Without a `host_id`, the line
@@ -333,7 +349,7 @@ impl State {
         point: &Point<'_>,
         now: Stamp,
     ) -> Option<AddedPoint> {
-        let (sender_state, sums, recent_lines, slot_filter) =
+        let (sender_state, sums, recent_lines, slot_plausibility) =
             self.destination(host_id, user, now)?;
         let mut counts = FieldCounts::new(point.name());
         let is_counted = counts.has_series() || KnownPoint::is_known(point.name().as_bytes());
@@ -343,8 +359,8 @@ impl State {
             return None;
         };
         let known = known.flatten();
-        // Only pushes repeat a line. Log lines have no timestamps, so equal ones are two points.
-        if host_id.is_some() && !recent_lines.insert(line) {
+        // Only pushes repeat a line. Log lines may lack a time, so equal ones are two points.
+        if recent_lines.is_some_and(|recent_lines| !recent_lines.insert(line)) {
             sums.line_counts.duplicate += 1;
             return None;
         }
@@ -354,7 +370,7 @@ impl State {
         if let Some(known) = &known {
             let is_plausible = match sender_state {
                 SenderState::Pending => slots::accepts_pending(&mut sums.slots, known, now),
-                _ => slot_filter.accepts(known, now),
+                _ => slot_plausibility.accepts(known, now),
             };
             if !is_plausible {
                 sums.line_counts.implausible += 1;

@@ -16,7 +16,8 @@ use faultline_agave::points::SetIdentity;
 use faultline_metrics::Stamp;
 use std::{mem, time::Duration};
 
-/// Maximum distinct senders; further ones are foreign.
+/// Maximum distinct senders. At the limit a new one replaces a foreign one, if there is any.
+/// Otherwise its lines are foreign.
 const MAX_SENDERS: usize = 8;
 
 /// After this time, a sole sender is assumed to be a validator with an unavailable identity. With
@@ -37,7 +38,7 @@ const STOPPED_AFTER: Duration = Duration::from_secs(15);
 pub struct LineCounts {
     pub used: u64,
     pub ignored: u64,
-    /// Not line protocol, or a known point with invalid fields.
+    /// Not line protocol, cut, not in nanoseconds, or a known point with invalid fields.
     pub bad: u64,
     pub foreign: u64,
     pub duplicate: u64,
@@ -69,8 +70,9 @@ pub enum SenderState {
 
 #[derive(Default)]
 pub struct Sums {
+    /// The series of the metric catalog.
     pub tally: Tally,
-    /// The newest slots, and when they arrived.
+    /// The newest slots, and when they or a later push of the validator arrived.
     pub slots: Option<(Stamp, Slots)>,
     pub allow_list_series: AllowListSeries,
     pub line_counts: LineCounts,
@@ -108,11 +110,12 @@ pub struct Sender {
 #[derive(Default)]
 pub struct Senders {
     senders: Vec<Sender>,
-    /// Identities of the followed process since its start, the newest last. Other host ids
-    /// come first.
+    /// Identities of the followed process since its start, the newest last.
     identities: Vec<String>,
     /// The `host_id` of the followed process until it has read its identity.
     startup_id: Option<String>,
+    /// The followed process pushes under its start-up id until its end.
+    keeps_startup_id: bool,
     /// The newest identity is assumed, because the validator does not report it.
     identity_is_assumed: bool,
     /// The identity change that was reported last: the old identity, if reported, and the new one.
@@ -133,7 +136,8 @@ pub enum Assumption {
 /// of lines that turned out to be foreign.
 #[derive(Default)]
 pub struct SenderOutcome {
-    pub merge_sums: Vec<Sums>,
+    /// With the newest push of their sender.
+    pub merge_sums: Vec<(Stamp, Sums)>,
     pub foreign_lines: u64,
 }
 
@@ -212,7 +216,7 @@ impl Senders {
         self.identities.clear();
         self.identity_is_assumed = false;
         self.announced_change = None;
-        self.startup_id = startup_id;
+        (self.startup_id, self.keeps_startup_id) = (startup_id, false);
         let user = self.validator_user;
         let may_be_ours = |s: &&mut Sender| s.id != NO_ID && !is_other_user(s.user, user);
         for sender in self.senders.iter_mut().filter(may_be_ours) {
@@ -237,13 +241,10 @@ impl Senders {
         outcome
     }
 
-    /// Adds a host id of the validator that is not its identity.
+    /// Call it for a validator that keeps its start-up id.
     pub fn add_host_id(&mut self, id: &str, now: Stamp) -> SenderOutcome {
-        let observation_time = self.observation_time();
-        if !self.identities.iter().any(|known| known == id) {
-            self.identities.insert(0, id.to_owned());
-        }
-        self.reclassify(Some((self.startup_id_state(now), observation_time)), now)
+        (self.startup_id, self.keeps_startup_id) = (Some(id.to_owned()), true);
+        self.reclassify(Some((SenderState::Ours, self.observation_time())), now)
     }
 
     /// Forgets the data of pending senders that belongs to an earlier process. Counts stay, except
@@ -294,6 +295,9 @@ impl Senders {
 
     /// The state of the start-up id, now that the identity is known.
     fn startup_id_state(&self, now: Stamp) -> SenderState {
+        if self.keeps_startup_id {
+            return SenderState::Ours;
+        }
         let may_be_ours = |sender: &&Sender| !is_other_user(sender.user, self.validator_user);
         let sender = |id: &String| {
             let mut all = self.senders.iter().filter(may_be_ours);
@@ -433,7 +437,8 @@ impl Senders {
                 sender.state
             };
             if sender.state == SenderState::Pending && sender_state == SenderState::Ours {
-                outcome.merge_sums.push(mem::take(&mut *sender.sums));
+                let sums = mem::take(&mut *sender.sums);
+                outcome.merge_sums.push((sender.newest_push, sums));
             }
             if sender.state == SenderState::Pending && sender_state == SenderState::Foreign {
                 sender.become_foreign(&mut outcome);

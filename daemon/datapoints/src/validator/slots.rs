@@ -53,7 +53,7 @@ pub struct Slots {
 }
 
 impl Slots {
-    /// The newer of the confirmed and the received slot.
+    /// The higher of the confirmed and the received slot.
     pub fn tip(&self) -> Option<u64> {
         self.optimistic.max(self.received)
     }
@@ -95,14 +95,14 @@ impl Slots {
 }
 
 #[derive(Default)]
-pub struct SlotFilter {
+pub struct SlotPlausibility {
     /// By [`SlotKind`].
     last_accepted: [Option<(u64, Stamp)>; 4],
     rpc_processed: Option<(u64, Stamp)>,
     rpc_received: Option<(u64, Stamp)>,
 }
 
-impl SlotFilter {
+impl SlotPlausibility {
     pub fn set_rpc_slots(&mut self, processed: u64, received: Option<u64>, now: Stamp) {
         self.rpc_processed = Some((processed, now));
         self.rpc_received = received.map(|slot| (slot, now)).or(self.rpc_received);
@@ -215,7 +215,7 @@ mod tests {
 
     #[test]
     fn a_slot_that_no_cluster_can_have_reached_is_refused() {
-        let mut plausible = SlotFilter::default();
+        let mut plausible = SlotPlausibility::default();
         assert!(!plausible.accepts(&optimistic(9_000_000_000), at(1)));
         assert!(!plausible.accepts(&optimistic(i64::MAX as u64), at(1)));
         assert!(plausible.accepts(&optimistic(400_000_000), at(1)));
@@ -223,7 +223,7 @@ mod tests {
 
     #[test]
     fn an_implausible_slot_jump_is_refused_except_at_start() {
-        let mut plausible = SlotFilter::default();
+        let mut plausible = SlotPlausibility::default();
         assert!(plausible.accepts(&frozen(1_000), at(1)));
         assert!(
             plausible.accepts(&optimistic(90_000), at(1)),
@@ -245,7 +245,7 @@ mod tests {
 
     #[test]
     fn json_rpc_slots_confirm_pushed_ones_and_refuse_far_lower() {
-        let mut plausible = SlotFilter::default();
+        let mut plausible = SlotPlausibility::default();
         assert!(plausible.accepts(&optimistic(1_000), at(1)));
         plausible.set_rpc_slots(50_000, Some(50_010), at(2));
         assert!(plausible.accepts(&optimistic(50_005), at(2)));

@@ -97,14 +97,15 @@ impl Tally {
 
     fn add_cache(&mut self, cache: &ProgramCache) {
         if cache.evictions.is_some_and(|evictions| evictions > 0) {
-            self.entries_at_evictions.extend(cache.loaded_entries());
-            let surplus = self
-                .entries_at_evictions
-                .len()
-                .saturating_sub(MAX_RECENT_EVICTIONS);
-            self.entries_at_evictions.drain(..surplus);
+            self.add_evictions(cache.loaded_entries());
         }
         self.loaded_entries = cache.loaded_entries().or(self.loaded_entries);
+    }
+
+    fn add_evictions(&mut self, entries: impl IntoIterator<Item = u64>) {
+        let all = &mut self.entries_at_evictions;
+        all.extend(entries);
+        all.drain(..all.len().saturating_sub(MAX_RECENT_EVICTIONS));
     }
 
     /// The cache is pruned once for each root.
@@ -114,19 +115,17 @@ impl Tally {
         }
     }
 
-    pub fn merge(&mut self, other: &Self) {
-        self.series.merge(&other.series);
-        self.jobs.merge(&other.jobs);
-        self.votor.merge(&other.votor);
-        let free = MAX_RECENT_EVICTIONS.saturating_sub(self.entries_at_evictions.len());
-        self.entries_at_evictions
-            .extend(other.entries_at_evictions.iter().take(free));
-        self.loaded_entries = self.loaded_entries.or(other.loaded_entries);
-        self.prune_times.merge(&other.prune_times);
-        self.own_slots += other.own_slots;
+    /// The gauges of `newer` replace those here.
+    pub fn merge(&mut self, newer: &Self) {
+        self.series.merge(&newer.series);
+        self.jobs.merge(&newer.jobs);
+        self.votor.merge(&newer.votor);
+        self.add_evictions(newer.entries_at_evictions.iter().copied());
+        self.loaded_entries = newer.loaded_entries.or(self.loaded_entries);
+        self.prune_times.merge(&newer.prune_times);
+        self.own_slots += newer.own_slots;
     }
 
-    /// Forgets the gauges, because their process has ended.
     pub fn forget_gauges(&mut self) {
         self.series.forget_gauges();
         self.jobs.forget_gauges();

@@ -46,12 +46,8 @@ pub struct FilePosition {
 impl FilePosition {
     /// True if `file` has the same bytes before the offset: it is the same file or a copy.
     pub fn is_in(&self, id: FileId, file: &File) -> bool {
-        let min_bytes = if id == self.id {
-            1
-        } else {
-            MIN_COPY_FINGERPRINT_BYTES
-        };
-        self.fingerprint.len() >= min_bytes && self.matches_fingerprint(file).unwrap_or(false)
+        (id == self.id || self.fingerprint.len() >= MIN_COPY_FINGERPRINT_BYTES)
+            && self.matches_fingerprint(file).unwrap_or(false)
     }
 
     fn matches_fingerprint(&self, file: &File) -> io::Result<bool> {

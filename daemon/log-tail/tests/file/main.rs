@@ -241,6 +241,27 @@ fn a_closed_rotated_log_that_returns_is_continued_not_reread() {
 }
 
 #[test]
+fn a_truncated_log_that_is_closed_and_returns_is_read_from_its_beginning() {
+    let mut rig = Rig::over(|path| fs::write(path, numbered(7)).unwrap());
+    // Both files are then older than the daemon.
+    rig.ahead = Duration::from_secs(3600);
+    let mut old = append(&rig.path("log"));
+    old.set_len(0).unwrap();
+    rig.poll();
+    fs::rename(rig.path("log"), rig.path("log.1")).unwrap();
+    let mut new = append(&rig.path("log"));
+    rig.poll();
+    rig.write(&mut new, 1);
+    rig.poll();
+    rig.poll_after(CLOSE_OLD_FILE_AFTER);
+    assert_eq!(rig.tail.open_file_count(), 1);
+    fs::rename(rig.path("log.1"), rig.path("log")).unwrap();
+    rig.write(&mut old, 2);
+    rig.poll();
+    rig.assert_all_once();
+}
+
+#[test]
 fn a_copy_renamed_over_the_log_is_continued_not_reread() {
     let mut rig = Rig::over(nothing);
     let mut file = append(&rig.path("log"));

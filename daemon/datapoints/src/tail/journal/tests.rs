@@ -236,6 +236,21 @@ async fn assert_forbidden_until_an_entry_arrives(delay: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_journalctl_that_ends_after_an_entry_is_broken_despite_a_permission_hint() {
+    let tail = RunningTail::start(|dir| {
+        for run in 1..50 {
+            let hint = "Hint: You are currently not seeing messages from other users.\n";
+            fs::write(dir.join(format!("err.{run}")), hint).unwrap();
+            fs::write(dir.join(format!("out.{run}")), entry(run)).unwrap();
+            fs::write(dir.join(format!("end.{run}")), "exit 1").unwrap();
+        }
+    });
+    let problem = tail.problem(|problem| problem.kind == ProblemKind::Broken);
+    assert!(problem.what.contains("ended (exit status: 1)"), "{problem}");
+    tail.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn an_idle_journalctl_is_up_and_stops_with_the_daemon() {
     let tail = RunningTail::start(|_| {});
     eventually(DEADLINE, "it is up", || {

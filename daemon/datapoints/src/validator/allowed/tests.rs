@@ -136,7 +136,7 @@ proptest! {
         for (at, line) in lines.iter().enumerate() {
             add(if at < cut { &mut values } else { &mut later }, &list, line);
         }
-        values.merge(max_series, later);
+        values.merge(max_series, later, true);
         let (expected, overflow) = model(&entries, max_series, &lines);
         let mut readings = Vec::new();
         values.add_readings(true, &mut readings);

@@ -188,9 +188,13 @@ impl AllowListSeries {
         Some(self.series.len() - 1)
     }
 
-    pub fn merge(&mut self, max_series: usize, other: Self) {
+    /// The gauges of `other` count only if it `is_newer` or they are missing here.
+    pub fn merge(&mut self, max_series: usize, other: Self, is_newer: bool) {
         self.dropped_values += other.dropped_values;
         for series in other.series {
+            if !is_newer && !series.key.is_sum && self.by_key.contains_key(&series.key) {
+                continue;
+            }
             let index = self.find_or_create(max_series, series.key);
             match index.and_then(|index| self.series.get_mut(index)) {
                 Some(merged) => merged.update(series.value),

@@ -5,17 +5,23 @@ fn at(second: i64) -> i128 {
     i128::from(second) * SECOND
 }
 
+/// Counting restarts there if the clock was set to `created`.
+fn second_after(created: i128) -> i128 {
+    created.div_euclid(SECOND) + 1
+}
+
 /// Adds a push that arrives when it is created.
 fn push(coverage: &mut Coverage, second: i64, since: u64, unfiltered: bool) {
     let at = PushTimes {
         created: at(second),
         arrived: at(second),
     };
-    assert!(!coverage.add_push(PushEnd {
+    coverage.add_push(PushEnd {
         times: at,
         seconds_since_previous: since,
-        unfiltered
-    }));
+        unfiltered,
+    });
+    assert_ne!(coverage.next_second, Some(second_after(at.created)));
 }
 
 #[test]
@@ -114,11 +120,11 @@ fn a_clock_step_during_downtime_does_not_inflate_missed_pushes() {
             created: at(10_150 + step),
             arrived: at(10),
         };
-        assert!(coverage.add_push(PushEnd {
+        coverage.add_push(PushEnd {
             times: at,
             seconds_since_previous: 10,
-            unfiltered: true
-        }));
+            unfiltered: true,
+        });
         assert_eq!(coverage.pushes_missed, 4, "{step}");
     }
 }
@@ -189,7 +195,9 @@ fn log_lines_jumping_in_time_do_not_count_skipped_seconds() {
         coverage.add_transactions(at(10_001), 1);
         coverage.add_log_time(line(9, 0));
         assert_eq!(coverage.zero_seconds, 5, "10,002 to 10,006");
-        assert!(coverage.add_log_time(line(10, step)));
+        coverage.add_log_time(line(10, step));
+        let restart = second_after(line(10, step).created);
+        assert_eq!(coverage.next_second, Some(restart));
         coverage.add_log_time(line(20, step));
         assert_eq!(
             (coverage.zero_seconds, coverage.unknown_seconds),
@@ -214,14 +222,12 @@ fn a_slewed_clock_is_not_a_clock_step() {
                 at(100) - arrived / 2000
             };
         coverage.add_transactions(created, 1);
-        assert!(
-            !coverage.add_push(PushEnd {
-                times: PushTimes { created, arrived },
-                seconds_since_previous: 10,
-                unfiltered: true
-            }),
-            "{n}"
-        );
+        coverage.add_push(PushEnd {
+            times: PushTimes { created, arrived },
+            seconds_since_previous: 10,
+            unfiltered: true,
+        });
+        assert_ne!(coverage.next_second, Some(second_after(created)), "{n}");
     }
     assert_eq!(coverage.pushes_missed, 0);
 }

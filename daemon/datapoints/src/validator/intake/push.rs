@@ -190,12 +190,11 @@ impl Intake {
 
     /// True if pushes of `user` are accepted. Until a validator is found, all of them are pending.
     pub fn admits_user(&self, user: u32, now: Stamp) -> bool {
-        let is_due =
-            |read: Option<Stamp>| read.is_none_or(|at| now.since(at) >= USER_READ_INTERVAL);
-        if is_due(self.lock().user_read_at) {
+        let read_at = self.lock().validator_user_read_at;
+        if read_at.is_none_or(|at| now.since(at) >= USER_READ_INTERVAL) {
             let user = self.find_user();
             let mut state = self.lock();
-            state.user_read_at = Some(now);
+            state.validator_user_read_at = Some(now);
             state.set_validator_user(user);
         }
         let expected = self.lock().senders.validator_user;

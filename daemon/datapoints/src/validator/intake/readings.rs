@@ -16,12 +16,13 @@ const FILTERED_AFTER: u32 = 2;
 const MAX_RPC_RESPONSE_AGE: Duration = Duration::from_secs(5);
 
 const NO_PUSH_YET: &str = "no datapoints for a minute although the validator answers JSON-RPC: its SOLANA_METRICS_CONFIG does not lead here, or its RUST_LOG filters them all: set RUST_LOG=solana=info,agave=info,solana_metrics=warn, or leave RUST_LOG unset";
+const NO_LOGGED_DATAPOINTS: &str = "no datapoints in the log for a minute although the validator answers JSON-RPC: [log] names another log, or the validator's RUST_LOG filters them: set RUST_LOG=solana=info,agave=info, or leave RUST_LOG unset";
 const PUSHES_STOPPED: &str = "no datapoints for a minute although the validator answers JSON-RPC and pushed before: look for errors of solana_metrics in its log; a proxy between it and faultlined may refuse the pushes";
 
 impl Intake {
     pub fn add_readings(&self, now: Stamp, out: &mut Vec<Reading>) {
         let state = self.lock();
-        let with_gauges = !state.validator_is_gone && state.has_recent_push(now);
+        let with_gauges = !state.hides_gauges && state.has_recent_push(now);
         state.total.tally.add_readings(with_gauges, out);
         state.total.allow_list_series.add_readings(with_gauges, out);
         out.integer(&v::ZERO_TPS, [], state.total.coverage.zero_seconds);
@@ -90,7 +91,9 @@ impl Intake {
             problems.push(Problem::new(ProblemKind::Forbidden, text));
         }
         if state.is_silent(now) {
-            problems.push(Problem::absent_data(if state.last_push.is_some() {
+            problems.push(Problem::absent_data(if state.reads_log {
+                NO_LOGGED_DATAPOINTS
+            } else if state.last_push.is_some() {
                 PUSHES_STOPPED
             } else {
                 NO_PUSH_YET
@@ -113,9 +116,11 @@ impl State {
 
     /// True if a validator has run for long enough to push, but has not pushed.
     fn is_silent(&self, now: Stamp) -> bool {
-        let runs = self.rpc_response_times.is_some_and(|(first, last)| {
-            now.since(first) >= MAX_PUSH_AGE && now.since(last) < MAX_RPC_RESPONSE_AGE
-        });
+        let runs = self
+            .rpc_first_and_last_response
+            .is_some_and(|(first, last)| {
+                now.since(first) >= MAX_PUSH_AGE && now.since(last) < MAX_RPC_RESPONSE_AGE
+            });
         runs && !self.has_recent_push(now)
     }
 }

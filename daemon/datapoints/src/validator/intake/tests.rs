@@ -18,6 +18,18 @@ fn intake() -> Intake {
     intake
 }
 
+fn with_allowed_gauge(name: &str, field: &str) -> Intake {
+    Intake::new(&Datapoints {
+        allow: vec![faultline_core::config::AllowedDatapoint {
+            name: name.into(),
+            field: field.into(),
+            kind: faultline_core::config::DatapointKind::Level,
+            tags: Vec::new(),
+        }],
+        max_series: 1,
+    })
+}
+
 fn push(intake: &Intake, now: u64, lines: &[String]) {
     let mut push = intake.begin_trusted(at(now));
     lines.iter().for_each(|line| push.add_line(line.as_bytes()));
@@ -319,6 +331,19 @@ fn a_responding_validator_without_pushes_for_a_minute_is_reported() {
 }
 
 #[test]
+fn a_log_without_datapoints_for_a_minute_is_reported_without_advice_on_pushes() {
+    let intake = intake();
+    intake.expect_log();
+    (1..=61).for_each(|second| intake.set_rpc_slots(second, None, at(second)));
+    let problem = intake.problems(at(61)).pop().unwrap().what;
+    assert!(
+        problem.contains("RUST_LOG=solana=info,agave=info, or"),
+        "{problem}"
+    );
+    assert!(!problem.contains("SOLANA_METRICS_CONFIG"), "{problem}");
+}
+
+#[test]
 fn missing_cache_points_while_slots_advance_are_reported() {
     let intake = intake();
     intake.set_reported_identity("A", at(1));
@@ -553,7 +578,8 @@ fn covered(intake: &Intake, now: u64) -> [f64; 3] {
 #[test]
 fn a_clock_step_loses_no_push_and_no_second_of_transactions() {
     for step in [3600, 600, 20, -20, -600, -3600_i64] {
-        let intake = intake();
+        let intake = with_allowed_gauge("accounts_cache_size", "total_size");
+        intake.follow_validator(None);
         intake.set_reported_identity("A", at(1));
         for n in 1..=20 {
             let (now, step) = (n * 10, if n > 10 { step } else { 0 });
@@ -564,12 +590,12 @@ fn a_clock_step_loses_no_push_and_no_second_of_transactions() {
                 n,
             );
             assert_eq!(covered(&intake, now), [0.0; 3], "{step} s, push {n}");
+            let gauges = [
+                value(&intake, now, "agave_write_cache_bytes", None),
+                value(&intake, now, "agave_datapoint", Some("accounts_cache_size")),
+            ];
+            assert_eq!(gauges, [Some(n as f64); 2], "{step} s, push {n}");
         }
-        assert_eq!(
-            value(&intake, 200, "agave_write_cache_bytes", None),
-            Some(20.0),
-            "{step} s: gauges go on"
-        );
     }
 }
 
@@ -654,15 +680,7 @@ fn pushes_of_an_exited_process_are_not_attributed_to_its_successor() {
 
 /// `has_wrapper`: the validator is found again among the descendants of a wrapper.
 fn gauges_and_facts_of_an_exited_process_end(has_wrapper: bool) {
-    let intake = Intake::new(&Datapoints {
-        allow: vec![faultline_core::config::AllowedDatapoint {
-            name: "cf".into(),
-            field: "size".into(),
-            kind: faultline_core::config::DatapointKind::Level,
-            tags: Vec::new(),
-        }],
-        max_series: 1,
-    });
+    let intake = with_allowed_gauge("cf", "size");
     intake.follow_validator(None);
     let reports = [
         "cf,host_id=A size=1i 1",
@@ -733,6 +751,37 @@ fn a_set_identity_datapoint_switches_identity_without_losing_lines() {
     assert_eq!(revisions, Some(1.0));
     assert_eq!(intake.facts().identity.as_deref(), Some("B"));
     assert_eq!(intake.facts().version.as_deref(), Some("4.4.0"));
+}
+
+#[test]
+fn the_newest_gauge_stays_when_a_pending_sender_becomes_ours() {
+    let intake = with_allowed_gauge("cf", "size");
+    intake.follow_validator(Some("hash".into()));
+    let report = |host: &str, now: u64, size: u64| {
+        let lines = [
+            format!("cf,host_id={host} size={size}i {now}"),
+            format!("accounts_cache_size,host_id={host} total_size={size}i {now}"),
+            format!("accounts_db_active,host_id={host} clean={size}i {now}"),
+        ];
+        push(&intake, now, &lines);
+    };
+    let gauges = || {
+        [
+            ("agave_datapoint", Some("cf")),
+            ("agave_write_cache_bytes", None),
+            ("agave_accounts_jobs_running", Some("clean")),
+        ]
+        .map(|(name, label)| value(&intake, 40, name, label))
+    };
+    report("hash", 1, 7);
+    report("A", 11, 5);
+    intake.set_reported_identity("A", at(12));
+    report("A", 21, 4);
+    intake.set_reported_identity("A", at(26));
+    assert_eq!(gauges(), [Some(4.0); 3], "the start-up id is older");
+    report("B", 31, 3);
+    intake.set_reported_identity("B", at(32));
+    assert_eq!(gauges(), [Some(3.0); 3], "the new identity is newer");
 }
 
 #[test]

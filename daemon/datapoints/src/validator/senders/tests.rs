@@ -26,7 +26,7 @@ fn points_are_pending_until_the_identity_is_known() {
         outcome
             .merge_sums
             .iter()
-            .map(|s| s.line_counts.used)
+            .map(|(_, sums)| sums.line_counts.used)
             .sum::<u64>(),
         1
     );
@@ -54,7 +54,7 @@ fn the_startup_host_id_is_accepted_if_silent_once_identity_appears() {
         outcome
             .merge_sums
             .iter()
-            .map(|s| s.line_counts.used)
+            .map(|(_, sums)| sums.line_counts.used)
             .sum::<u64>(),
         1,
         "the sums of the start-up id"
@@ -90,7 +90,7 @@ fn an_identity_set_at_run_time_is_accepted_next_to_the_previous() {
             .set_reported_identity("second", at(12))
             .merge_sums
             .iter()
-            .map(|s| s.line_counts.used)
+            .map(|(_, sums)| sums.line_counts.used)
             .sum::<u64>(),
         1
     );
@@ -122,11 +122,14 @@ fn an_alias_sender_counts_without_becoming_the_identity() {
     let mut senders = Senders::default();
     senders.forget_identity(Some("hash".into()));
     senders.add_host_id("hash", at(1));
-    senders.set_reported_identity("identity", at(1));
-    senders.add_host_id("hash", at(2));
+    assert_eq!(senders.identity(), None);
+    send(&mut senders, "hash", 2);
+    assert_eq!(senders.add_host_id("hash", at(2)).merge_sums.len(), 1);
+    assert_eq!(senders.assume_identity(at(100)).0, None);
+    senders.set_reported_identity("identity", at(100));
     assert_eq!(senders.identity(), Some("identity"));
-    assert_eq!(send(&mut senders, "hash", 3), SenderState::Ours);
-    assert_eq!(send(&mut senders, "other", 3), SenderState::Pending);
+    assert_eq!(send(&mut senders, "hash", 101), SenderState::Ours);
+    assert_eq!(send(&mut senders, "other", 101), SenderState::Pending);
 }
 
 #[test]
@@ -173,7 +176,7 @@ fn push_until_assumption(
             let lines = outcome
                 .merge_sums
                 .iter()
-                .map(|sums| sums.line_counts.used)
+                .map(|(_, sums)| sums.line_counts.used)
                 .sum();
             return Some((second, assumption, lines));
         }

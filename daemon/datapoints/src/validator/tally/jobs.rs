@@ -75,9 +75,8 @@ impl Jobs {
         }
     }
 
-    /// Assumes that pending reports are newer, as after a change of identity.
-    pub fn merge(&mut self, pending: &Self) {
-        for (mine, theirs) in self.0.iter_mut().zip(pending.0) {
+    pub fn merge(&mut self, newer: &Self) {
+        for (mine, theirs) in self.0.iter_mut().zip(newer.0) {
             if theirs.running.is_some() {
                 (mine.running, mine.started) = (theirs.running, theirs.started);
             }

@@ -82,6 +82,7 @@ impl FieldCounts {
         }
     }
 
+    /// True if a series uses the point's datapoint.
     pub fn has_series(&self) -> bool {
         self.datapoint.is_some()
     }
@@ -181,12 +182,14 @@ impl SeriesList {
         }
     }
 
-    pub fn merge(&mut self, other: &Self) {
-        for (series, other) in self.0.iter_mut().zip(&other.0) {
-            let counted_twice = series.peaks.merge(&other.peaks);
-            match (&mut series.value, &other.value) {
+    pub fn merge(&mut self, newer: &Self) {
+        for (series, newer) in self.0.iter_mut().zip(&newer.0) {
+            let counted_twice = series.peaks.merge(&newer.peaks);
+            match (&mut series.value, &newer.value) {
                 (None, theirs) => series.value.clone_from(theirs),
-                (Some(_), _) if series.metric.kind == Kind::Gauge => {}
+                (Some(mine), Some(theirs)) if series.metric.kind == Kind::Gauge => {
+                    mine.clone_from(theirs);
+                }
                 (Some(Value::Integer(sum)), Some(Value::Integer(more))) => {
                     add(sum, more.saturating_sub(counted_twice));
                 }

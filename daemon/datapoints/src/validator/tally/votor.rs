@@ -72,16 +72,16 @@ impl Votor {
         }
     }
 
-    pub fn merge(&mut self, other: &Self) {
-        self.is_running |= other.is_running;
-        self.newest_slot = self.newest_slot.max(other.newest_slot);
-        self.vote_lateness.merge(&other.vote_lateness);
-        self.fast_finalizations.merge(&other.fast_finalizations);
-        self.slow_finalizations.merge(&other.slow_finalizations);
-        self.missed_votes.late += other.missed_votes.late;
-        self.missed_votes.skipped += other.missed_votes.skipped;
-        self.missed_votes.none += other.missed_votes.none;
-        self.in_standstill = self.in_standstill.or(other.in_standstill);
+    pub fn merge(&mut self, newer: &Self) {
+        self.is_running |= newer.is_running;
+        self.newest_slot = self.newest_slot.max(newer.newest_slot);
+        self.vote_lateness.merge(&newer.vote_lateness);
+        self.fast_finalizations.merge(&newer.fast_finalizations);
+        self.slow_finalizations.merge(&newer.slow_finalizations);
+        self.missed_votes.late += newer.missed_votes.late;
+        self.missed_votes.skipped += newer.missed_votes.skipped;
+        self.missed_votes.none += newer.missed_votes.none;
+        self.in_standstill = newer.in_standstill.or(self.in_standstill);
     }
 
     pub fn forget_gauges(&mut self) {

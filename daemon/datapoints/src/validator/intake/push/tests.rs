@@ -139,7 +139,7 @@ fn slots_are_proven_by_password_or_the_validators_user_not_a_relay() {
     assert_eq!(pushed(&intake, own, 3, 10), (Some(10), true));
     let trusted = intake.begin_trusted(at(4));
     assert_eq!(pushed(&intake, trusted, 4, 11), (Some(11), true));
-    let mut relayed = intake.begin_relayed(at(5));
+    let mut relayed = intake.begin_unproven(at(5));
     relayed.add_line(b"optimistic_slot,host_id=A slot=900i 5");
     assert_eq!(pushed(&intake, relayed, 5, 12), (Some(12), false));
     assert_eq!(intake.newest_slots().unwrap().1.behind(), Some(888));
