@@ -226,6 +226,15 @@ impl RunArgs {
         if self.record.is_some() {
             config.record.file.clone_from(&self.record);
         }
+        if self.demo {
+            // The mock validator reaches the tip within a minute.
+            config.phase.at_tip_for = Duration::from_secs(5);
+            if config.target.program_cache_entries.is_some() {
+                // `faultline try` sets the entries. Its demos run for seconds.
+                config.phase.at_tip_for = Duration::from_secs(1);
+                config.rpc.interval = Duration::from_millis(200);
+            }
+        }
         self.apply_labels(&mut config, &mut config_errors);
         (config, config_errors)
     }

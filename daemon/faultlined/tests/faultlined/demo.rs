@@ -247,3 +247,28 @@ fn a_probe_times_the_answers_of_the_demo() {
     );
     daemon.stop().unwrap();
 }
+
+#[test]
+fn a_reload_keeps_the_demo_as_the_target() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = folder.path().join("c.toml");
+    let write = |arm: &str| {
+        let text = format!("[target]\nunit = \"agave\"\n[labels]\narm = {arm:?}\n");
+        fs::write(&config, text).unwrap();
+    };
+    write("A");
+    let path = config.display().to_string();
+    let program = env!("CARGO_BIN_EXE_faultlined");
+    let daemon = Daemon::start(program, &["--demo", "--config", &path], folder.path()).unwrap();
+    write("B");
+    daemon.signal("HUP").unwrap();
+    eventually(DEADLINE, "the reload", || {
+        daemon
+            .log()
+            .contains("configuration reloaded")
+            .then_some(())
+    });
+    let log = daemon.log();
+    assert!(!log.contains("sections"), "{log}");
+    daemon.stop().unwrap();
+}
