@@ -37,7 +37,7 @@ use faultline_sources::{
 pub use live::LiveConfig;
 use sd_notify::NotifyState;
 use signals::Signals;
-use std::{io, path::PathBuf, time::Duration};
+use std::{env, io, path::PathBuf, time::Duration};
 
 const WORKER_END_TIMEOUT: Duration = Duration::from_secs(7);
 /// Maximum concurrent blocking calls of one runtime.
@@ -302,9 +302,11 @@ fn start_demo(config: &mut Config, ingest: Option<&Listener<Intake>>) -> Result<
     let ingest = ingest
         .context("--demo needs the ingest listener: remove [log] and `ingest.enabled = false`")?;
     let demo = demo::start(
+        &env::current_exe().context("the daemon's own program is not known")?,
         ingest
             .local_addr()
             .context("--demo needs an ingest listener with an address")?,
+        config.ingest.credentials.as_ref(),
         config.target.program_cache_entries,
     )?;
     config.target.selector = TargetSelector::Pid(demo.pid());
