@@ -1,7 +1,7 @@
 //! Builds and runs the daemon. Binds sockets and opens files before anything starts. Stops the
 //! worker groups in the order of the data flow.
 
-mod config_paths;
+pub(crate) mod config_paths;
 pub(crate) mod live;
 mod recording;
 mod servers;

@@ -25,7 +25,7 @@ pub fn port_conflict(config: &Config) -> Option<String> {
 
 /// Port 0 never collides. A listener at an unspecified address uses the port on every address, and
 /// at `[::]` also on IPv4.
-fn collide(first: SocketAddr, second: SocketAddr) -> bool {
+pub fn collide(first: SocketAddr, second: SocketAddr) -> bool {
     let covers = |wide: IpAddr, narrow: IpAddr| {
         wide.is_unspecified() && (wide.is_ipv6() || narrow.is_ipv4())
     };
