@@ -1,5 +1,5 @@
-//! Builds and runs the daemon. Binds sockets and opens files before anything starts. Stops the
-//! worker groups in the order of the data flow.
+//! Builds and runs the daemon. Binds sockets and opens files before the worker groups start. Stops
+//! the groups in the order of the data flow.
 
 pub(crate) mod config_paths;
 pub(crate) mod live;

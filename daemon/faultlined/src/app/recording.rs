@@ -281,7 +281,7 @@ fn file_error(config: &Config) -> Option<ConfigError> {
             file.display()
         ),
         (false, false) => format!(
-            "record.file: there is no folder {}; make it first",
+            "record.file: there is no folder {}, or this user may not see it; make it, or give the right",
             folder.display()
         ),
         (false, true) => return None,

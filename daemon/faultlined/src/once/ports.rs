@@ -171,11 +171,11 @@ pub async fn check_push(config: &Config, inspection: &ProcessInspection) -> Chec
         .target
         .as_ref()
         .and_then(|target| target.validator.as_ref());
-    let (Some(validator), Some(environment)) = (validator, &inspection.environment) else {
+    let Some(validator) = validator else {
         return Check::off("not checked: no validator is followed");
     };
-    let Ok(environment) = environment else {
-        return Check::off("not known: the validator's environment may not be read");
+    let Some(Ok(environment)) = &inspection.environment else {
+        return Check::off("not known: the validator's environment cannot be read");
     };
     let remedy = push_remedy(config);
     match environment

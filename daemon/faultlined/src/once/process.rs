@@ -18,7 +18,8 @@ pub struct ProcessInspection {
     pub target_handle: TargetHandle,
     pub target: Option<Arc<Target>>,
     pub process_uid: Option<u32>,
-    /// All names, and the value of [`METRICS_CONFIG`]. `None` if the process could not be opened.
+    /// All names, and the value of [`METRICS_CONFIG`]. `None` without a process, or if it could not be
+    /// opened.
     pub environment: Option<Result<Environment, ReadError>>,
     pub process_check: Check,
     pub source_checks: Vec<(&'static str, Check)>,
