@@ -17,7 +17,7 @@ use std::{
     path::Path,
     process::ExitCode,
 };
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::{EnvFilter, filter::LevelFilter};
 
 /// A second stop signal came, or a task failed or did not stop in time.
 const EXIT_FORCED: u8 = 2;
@@ -162,10 +162,11 @@ fn expand_filter(filter: &str) -> String {
 }
 
 fn log_to_stderr() {
-    let filter = std::env::var("FAULTLINE_LOG").ok();
-    let filter = filter
-        .and_then(|filter| EnvFilter::try_new(expand_filter(&filter)).ok())
-        .unwrap_or_else(|| EnvFilter::new("info"));
+    let filter = std::env::var("FAULTLINE_LOG").unwrap_or_default();
+    // Prints what is wrong in the filter to standard error.
+    let filter = EnvFilter::builder()
+        .with_default_directive(LevelFilter::INFO.into())
+        .parse_lossy(expand_filter(&filter));
     let is_terminal = io::stderr().is_terminal();
     tracing_subscriber::fmt()
         .with_env_filter(filter)

@@ -18,7 +18,7 @@ use faultline_testkit::{
 use std::{
     fs,
     net::{TcpListener, TcpStream},
-    os::unix::net::UnixDatagram,
+    os::unix::{fs::PermissionsExt, net::UnixDatagram},
     path::Path,
     process::{Command, Output, Stdio},
     time::{Duration, Instant},
@@ -397,6 +397,34 @@ fn a_port_in_use_is_reported_with_a_remedy() -> Result<()> {
         text(&exposed.stderr)
     );
     Ok(())
+}
+
+#[test]
+fn an_empty_log_filter_is_none_and_a_wrong_one_is_reported() {
+    let folder = folder();
+    let (file, password) = (folder.path().join("c.toml"), folder.path().join("password"));
+    let public = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode));
+    fs::write(&password, "secret").expect("a file");
+    public(&password, 0o644).expect("its mode");
+    public(folder.path(), 0o755).expect("its mode");
+    let text_of_file =
+        format!("[ingest]\ndb = \"d\"\nuser = \"u\"\npassword_file = {password:?}\n");
+    fs::write(&file, text_of_file).expect("a file");
+    for (filter, is_wrong) in [("", false), ("faultlined=loud", true)] {
+        let output = Command::new(FAULTLINED)
+            .args(["run", "--ready-file", "/nowhere/ready.json", "--config"])
+            .arg(&file)
+            .env("FAULTLINE_LOG", filter)
+            .output()
+            .expect("faultlined can be run");
+        let log = text(&output.stderr);
+        assert!(log.contains("insecure configuration"), "{log}");
+        assert_eq!(
+            log.contains("ignoring `faultlined=loud`"),
+            is_wrong,
+            "{log}"
+        );
+    }
 }
 
 #[test]
