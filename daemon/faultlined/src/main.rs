@@ -74,13 +74,14 @@ fn run(args: RunArgs) -> Result<ExitCode> {
         .as_deref()
         .map(ReadyFile::open)
         .transpose()?;
-    let demo = args.demo;
-    let has_config_file = args.file.config.is_some();
-    let load_config: ConfigLoader = Box::new(move || app::check_config(args.read()));
     let options = Options {
-        load_config: has_config_file.then_some(load_config),
-        demo,
+        demo: args.demo,
         inherited: InheritedSockets::take()?,
+        load_config: args
+            .file
+            .config
+            .is_some()
+            .then(|| -> ConfigLoader { Box::new(move || app::check_config(args.read())) }),
     };
     let is_graceful = App::build(config, options)?.run(ready_file)?;
     Ok(if is_graceful {
