@@ -107,7 +107,7 @@ fn target_check(target: &Target, process_uid: Option<u32>, root: &HostRoot) -> C
         (Some(_), _) => format!("{} is the validator that is followed", target.comm),
         (None, "process_name") => format!("{} is the process that is followed", target.comm),
         (None, _) => format!(
-            "{} is followed, and is not known as a validator's program: JSON-RPC and the admin socket are not asked",
+            "{} is followed, and is not known as a validator's program: the daemon asks neither JSON-RPC nor the admin socket",
             target.comm
         ),
     };
@@ -241,7 +241,7 @@ fn batch_check(batch: &Batch, process_uid: Option<u32>) -> (&'static str, Check)
     if serious.is_empty() && batch.up {
         let note = match absent.len() {
             0 => String::new(),
-            count => format!(" ({count} not offered by this kernel, see --metrics)"),
+            count => format!(" ({count} absent, see --metrics)"),
         };
         return (name, Check::ok(format!("{what}{note}")));
     }
