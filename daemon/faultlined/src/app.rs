@@ -1,7 +1,7 @@
-//! Builds and runs the daemon. Binds sockets and opens files before anything starts. Stops the
-//! worker groups in the order of the data flow.
+//! Builds and runs the daemon. Binds sockets and opens files before the worker groups start. Stops
+//! the groups in the order of the data flow.
 
-mod config_paths;
+pub(crate) mod config_paths;
 pub(crate) mod live;
 mod recording;
 mod servers;
@@ -37,7 +37,7 @@ use faultline_sources::{
 pub use live::LiveConfig;
 use sd_notify::NotifyState;
 use signals::Signals;
-use std::{io, path::PathBuf, time::Duration};
+use std::{env, io, path::PathBuf, time::Duration};
 
 const WORKER_END_TIMEOUT: Duration = Duration::from_secs(7);
 /// Maximum concurrent blocking calls of one runtime.
@@ -78,6 +78,7 @@ impl App {
         let intake = Intake::new(&config.datapoints);
         let pushes = servers::push_servers(&config, options.inherited.ingest, &intake, clock)?;
         let push_addresses = pushes.listener.as_ref().map(Listener::listen_addresses);
+        let live = LiveConfig::new(config.clone(), options.load_config, intake.clone());
         let demo = options
             .demo
             .then(|| start_demo(&mut config, pushes.listener.as_ref()))
@@ -87,7 +88,6 @@ impl App {
         let target_handle = finder.target_handle.clone();
         let (lookup_root, lookup_target) = (host_root.clone(), target_handle.clone());
         intake.set_user_lookup(move || discovery::validator_uid(&lookup_root, &lookup_target));
-        let live = LiveConfig::new(config.clone(), options.load_config, intake.clone());
         let context = BuildContext {
             config: &config,
             clock,
@@ -297,25 +297,19 @@ pub(crate) fn runtime() -> Result<tokio::runtime::Runtime> {
         .context("the runtime cannot be started")
 }
 
-/// Starts the built-in mock validator, which pushes to `ingest`, and makes it the target. Shortens
-/// `phase.at_tip_for`, because the mock validator reaches the tip within a minute.
+/// Starts the built-in mock validator, which pushes to `ingest`, and makes it the target.
 fn start_demo(config: &mut Config, ingest: Option<&Listener<Intake>>) -> Result<Demo> {
     let ingest = ingest
         .context("--demo needs the ingest listener: remove [log] and `ingest.enabled = false`")?;
-    let cache_entries = config.target.program_cache_entries;
     let demo = demo::start(
+        &env::current_exe().context("the daemon's own program is not known")?,
         ingest
             .local_addr()
             .context("--demo needs an ingest listener with an address")?,
-        cache_entries,
+        config.ingest.credentials.as_ref(),
+        config.target.program_cache_entries,
     )?;
     config.target.selector = TargetSelector::Pid(demo.pid());
-    config.phase.at_tip_for = Duration::from_secs(5);
-    if cache_entries.is_some() {
-        // `faultline try` sets the entries. Its demos run for seconds.
-        config.phase.at_tip_for = Duration::from_secs(1);
-        config.rpc.interval = Duration::from_millis(200);
-    }
     Ok(demo)
 }
 

@@ -15,7 +15,7 @@ use std::{collections::BTreeMap, env, net::SocketAddr, path::PathBuf, time::Dura
 #[command(
     after_help = "Without a validator: `faultlined run --demo --record demo.fltl`, then `faultline report demo.fltl`. `faultline try` \
          compares two program cache sizes of the simulated validator in three minutes.\n\n\
-         Exit codes: 0 success, 1 failure, 2 forced exit, 64 wrong usage or configuration, \
+         Exit codes: 0 success, 1 failure, 2 forced exit, or a task ended unexpectedly, 64 wrong usage or configuration, \
          or a file or socket that an operator must fix first."
 )]
 pub struct Cli {
@@ -33,7 +33,7 @@ pub enum Command {
         after_help = "Takes a few seconds, listens on no port and writes no file. Run it as the daemon's user and with its \
         configuration: it checks the rights of the user who runs it. It also connects to the daemon's ports. If systemd \
         listens on them for a stopped daemon, this starts the daemon.\n\n\
-        Exit codes: 0 all checks are OK, 1 a line says FIX, 64 wrong usage or configuration."
+        Exit codes: 0 all checks are OK, 1 a line says FIX or the checks failed, 64 wrong usage or configuration."
     )]
     Once(OnceArgs),
     /// Check the configuration and report all errors and warnings.
@@ -225,6 +225,15 @@ impl RunArgs {
         }
         if self.record.is_some() {
             config.record.file.clone_from(&self.record);
+        }
+        if self.demo {
+            // The mock validator reaches the tip within a minute.
+            config.phase.at_tip_for = Duration::from_secs(5);
+            if config.target.program_cache_entries.is_some() {
+                // `faultline try` sets the entries. Its demos run for seconds.
+                config.phase.at_tip_for = Duration::from_secs(1);
+                config.rpc.interval = Duration::from_millis(200);
+            }
         }
         self.apply_labels(&mut config, &mut config_errors);
         (config, config_errors)

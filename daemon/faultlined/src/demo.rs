@@ -9,7 +9,7 @@ mod timeline;
 
 use crate::METRICS_CONFIG;
 use anyhow::{Context, Result};
-use faultline_core::supervisor;
+use faultline_core::{config::Credentials, supervisor};
 use faultline_mock_validator::{PROGRAM_NAME, Protocol};
 use std::{
     env,
@@ -44,27 +44,25 @@ pub struct Demo {
     folder: TempDir,
 }
 
-/// Starts the mock validator, which pushes to `ingest`. Waits without a timeout until it can be
-/// followed, normally some milliseconds. The kernel kills the child when the calling thread ends,
-/// so that thread must live as long as the daemon. With `cache_entries` the validator has a program
-/// cache of that size and begins at the tip.
+/// Starts `program`, the daemon's own, as the mock validator, which pushes to `ingest` with
+/// `credentials`. Waits without a timeout until it can be followed, normally some milliseconds. The
+/// kernel kills the child when the calling thread ends, so that thread must live as long as the
+/// daemon. With `cache_entries` the validator has a program cache of that size and begins at the
+/// tip.
 ///
 /// # Errors
 /// No folder or port can be made, or the child cannot start or ends at once. The child writes its
 /// reason to standard error.
-pub fn start(ingest: SocketAddr, cache_entries: Option<u64>) -> Result<Demo> {
-    start_program(
-        &env::current_exe().context("the daemon's own program is not known")?,
-        ingest,
-        cache_entries,
-    )
-}
-
-pub fn start_program(
+pub fn start(
     program: &Path,
     ingest: SocketAddr,
+    credentials: Option<&Credentials>,
     cache_entries: Option<u64>,
 ) -> Result<Demo> {
+    let login = match credentials {
+        Some(Credentials { db, user, password }) => format!("db={db},u={user},p={password}"),
+        None => "db=demo,u=demo,p=demo".to_owned(),
+    };
     let folder = new_folder()?;
     let (socket, port) = reserve_port().context("no port for the demo's JSON-RPC")?;
     let child = supervisor::sync_command(program)
@@ -78,10 +76,7 @@ pub fn start_program(
         .args(["--experimental-poh-pinned-cpu-core", "1024"])
         .env_clear()
         .env(PARENT_PID_VARIABLE, std::process::id().to_string())
-        .env(
-            METRICS_CONFIG,
-            format!("host=http://{ingest},db=demo,u=demo,p=demo"),
-        )
+        .env(METRICS_CONFIG, format!("host=http://{ingest},{login}"))
         .envs(cache_entries.map(|entries| (CACHE_ENTRIES_VARIABLE, entries.to_string())))
         // The child listens on this socket later.
         .stdin(Stdio::from(socket))

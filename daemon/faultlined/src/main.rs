@@ -17,7 +17,7 @@ use std::{
     path::Path,
     process::ExitCode,
 };
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::{EnvFilter, filter::LevelFilter};
 
 /// A second stop signal came, or a task failed or did not stop in time.
 const EXIT_FORCED: u8 = 2;
@@ -74,13 +74,14 @@ fn run(args: RunArgs) -> Result<ExitCode> {
         .as_deref()
         .map(ReadyFile::open)
         .transpose()?;
-    let demo = args.demo;
-    let has_config_file = args.file.config.is_some();
-    let load_config: ConfigLoader = Box::new(move || app::check_config(args.read()));
     let options = Options {
-        load_config: has_config_file.then_some(load_config),
-        demo,
+        demo: args.demo,
         inherited: InheritedSockets::take()?,
+        load_config: args
+            .file
+            .config
+            .is_some()
+            .then(|| -> ConfigLoader { Box::new(move || app::check_config(args.read())) }),
     };
     let is_graceful = App::build(config, options)?.run(ready_file)?;
     Ok(if is_graceful {
@@ -162,10 +163,11 @@ fn expand_filter(filter: &str) -> String {
 }
 
 fn log_to_stderr() {
-    let filter = std::env::var("FAULTLINE_LOG").ok();
-    let filter = filter
-        .and_then(|filter| EnvFilter::try_new(expand_filter(&filter)).ok())
-        .unwrap_or_else(|| EnvFilter::new("info"));
+    let filter = std::env::var("FAULTLINE_LOG").unwrap_or_default();
+    // Prints what is wrong in the filter to standard error.
+    let filter = EnvFilter::builder()
+        .with_default_directive(LevelFilter::INFO.into())
+        .parse_lossy(expand_filter(&filter));
     let is_terminal = io::stderr().is_terminal();
     tracing_subscriber::fmt()
         .with_env_filter(filter)

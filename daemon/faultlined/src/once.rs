@@ -23,7 +23,7 @@ const INSPECTION_TIMEOUT: Duration = Duration::from_secs(5);
 const NEEDS_DAEMON: &str = "not known without a running daemon, whose /status has the answer.";
 const RUNTIME_END_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Takes some seconds at most.
+/// Takes up to about 20 s if nothing answers.
 ///
 /// # Errors
 /// procfs is unreadable, or a thread cannot start.

@@ -177,7 +177,8 @@ impl Drop for ReadyFile {
 }
 
 /// Updates the file at every change of target. Never returns; dropping the future removes the file.
-/// Writes block the daemon's main task, which delays only signals.
+/// Writes block the daemon's main task, which delays signals, the watchdog and the check for ended
+/// tasks.
 pub async fn update_until_dropped(
     file: Option<ReadyFile>,
     target_handle: TargetHandle,

@@ -25,7 +25,7 @@ pub fn port_conflict(config: &Config) -> Option<String> {
 
 /// Port 0 never collides. A listener at an unspecified address uses the port on every address, and
 /// at `[::]` also on IPv4.
-fn collide(first: SocketAddr, second: SocketAddr) -> bool {
+pub fn collide(first: SocketAddr, second: SocketAddr) -> bool {
     let covers = |wide: IpAddr, narrow: IpAddr| {
         wide.is_unspecified() && (wide.is_ipv6() || narrow.is_ipv4())
     };
@@ -58,7 +58,7 @@ pub fn path_errors(config: &Config) -> Vec<String> {
 pub fn path_warnings(config: &Config) -> Vec<String> {
     let paths = configured_paths(config);
     let relative = paths.iter().filter(|(_, path, _)| path.is_relative()).map(|(key, path, _)| {
-        let key = if key.is_empty() { String::new() } else { format!("{key}: ") };
+        let key = key.map(|key| format!("{key}: ")).unwrap_or_default();
         format!(
             "{key}{} is a relative path: the daemon looks for it in its working directory, which is / under systemd; \
              write the whole path",
@@ -66,7 +66,7 @@ pub fn path_warnings(config: &Config) -> Vec<String> {
         )
     });
     let inaccessible = paths.iter().filter_map(|(key, path, effect)| {
-        let effect = effect.filter(|_| path.is_absolute())?;
+        let (key, effect) = key.zip(effect.filter(|_| path.is_absolute()))?;
         let shown = faultline_text::path(path);
         let error = metadata(path).err()?;
         match error.kind() {
@@ -120,8 +120,9 @@ fn ledger(config: &Config) -> Option<&Path> {
     }
 }
 
-/// Key, path, and the effect of a missing path; `None` if another check reports a missing path.
-fn configured_paths(config: &Config) -> Vec<(&'static str, &Path, Option<&'static str>)> {
+/// Key, path, and the effect of a missing path. A secret file has no key, because several keys can
+/// name it. The effect is `None` if another check reports a missing path.
+fn configured_paths(config: &Config) -> Vec<(Option<&'static str>, &Path, Option<&'static str>)> {
     let metrics_effect = Some("the metrics that are read from it are absent");
     let ledger_effect =
         Some("the daemon finds no validator by its ledger until this folder exists");
@@ -151,14 +152,15 @@ fn configured_paths(config: &Config) -> Vec<(&'static str, &Path, Option<&'stati
     let without_keys = config
         .secret_files
         .iter()
-        .map(|file| ("", file.as_path(), None));
+        .map(|file| (None, file.as_path(), None));
     with_keys
         .into_iter()
-        .filter_map(|(key, path, effect)| Some((key, path?, effect)))
+        .filter_map(|(key, path, effect)| Some((Some(key), path?, effect)))
         .chain(without_keys)
         .collect()
 }
 
+/// `web_secrets` are the file of `metrics.web_config` and the TLS key that it names.
 pub fn secret_warnings<'p>(
     config: &'p Config,
     web_secrets: impl Iterator<Item = &'p Path>,

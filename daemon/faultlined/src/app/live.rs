@@ -95,12 +95,16 @@ fn merge(current: &Config, loaded: Config) -> (Config, Vec<&'static str>) {
     next.datapoints = loaded.datapoints;
     next.target.identity = loaded.target.identity;
     next.target.program_cache_entries = loaded.target.program_cache_entries;
-    // A recording keeps the labels that it started with.
-    let recorded_labels_changed = (current.record.file.is_some()
-        || current.flight.enabled_folder().is_some())
-        && current.labels != next.labels;
+    let labels_changed = current.labels != next.labels;
+    let is_recording = current.record.file.is_some() || current.flight.enabled_folder().is_some();
+    let has_constant_labels = current.metrics.constant_labels_everywhere;
+    // A recording and `constant_labels` keep the labels that they started with.
     let changes = [
-        ("labels of the recording", recorded_labels_changed),
+        ("labels of the recording", labels_changed && is_recording),
+        (
+            "labels of all series",
+            labels_changed && has_constant_labels,
+        ),
         ("sampling", current.sampling != loaded.sampling),
         ("threads", current.threads != loaded.threads),
         ("metrics", current.metrics != loaded.metrics),
@@ -204,6 +208,18 @@ mod tests {
             (next.flight, restart_sections),
             (current.flight, vec!["labels of the recording", "flight"])
         );
+    }
+
+    #[test]
+    fn reload_names_the_labels_of_all_series_because_they_wait_for_a_restart() {
+        let with_arm = |arm: &str| {
+            let text =
+                format!("[labels]\narm = {arm:?}\n[metrics]\nconstant_labels_everywhere = true\n");
+            parse(&text).unwrap()
+        };
+        let (_, restart_sections) = merge(&with_arm("A"), with_arm("B"));
+        assert_eq!(restart_sections, ["labels of all series"]);
+        assert!(merge(&with_arm("A"), with_arm("A")).1.is_empty());
     }
 
     #[test]

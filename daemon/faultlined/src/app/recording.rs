@@ -6,6 +6,7 @@ use faultline_core::{
 };
 use faultline_datapoints::validator::coverage::{LastPush, PushTimes};
 use faultline_kernel::ProcessId;
+use faultline_metrics::Stamp;
 use faultline_recorder::{
     flight,
     manifest::{self, ManifestCollector, ReportedFacts},
@@ -121,8 +122,13 @@ impl PreparedRecorder {
         demo: bool,
     ) -> Result<OpenRecorder> {
         let root = config.paths.clone();
+        let now = clock.now();
         let session = NewSession {
-            started: clock.now(),
+            // Ticks and events have the time since the start of the clock.
+            started: Stamp {
+                uptime: Duration::ZERO,
+                unix: now.unix.saturating_sub(now.uptime),
+            },
             interval: config.sampling.interval,
             version: crate::VERSION.to_owned(),
             manifest: manifest::session(
@@ -275,7 +281,7 @@ fn file_error(config: &Config) -> Option<ConfigError> {
             file.display()
         ),
         (false, false) => format!(
-            "record.file: there is no folder {}; make it first",
+            "record.file: there is no folder {}, or this user may not see it; make it, or give the right",
             folder.display()
         ),
         (false, true) => return None,
@@ -305,4 +311,38 @@ pub fn shared_disk_warnings(config: &Config) -> Vec<String> {
                 .collect()
         })
         .unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_session_begins_with_the_clock_of_its_ticks() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("run.fltl");
+        let mut config = Config::default();
+        config.record.file = Some(file.clone());
+        let clock = Clock::start();
+        // As a start that reads a large recording.
+        std::thread::sleep(Duration::from_secs(1));
+        let facts = ReportedFacts {
+            rpc: faultline_sources::rpc::Handle::default(),
+            admin: faultline_core::publish::Latest::default(),
+        };
+        let recorder = prepare(&config, clock).unwrap();
+        drop(recorder.open(&config, clock, facts, false).unwrap());
+        let session = Recording::open(&file)
+            .unwrap()
+            .sessions()
+            .unwrap()
+            .remove(0);
+        let offset = session
+            .manifest
+            .pointer("/clock/realtime_minus_monotonic_ns")
+            .and_then(Value::as_i64);
+        let started = i64::try_from(session.started.as_nanos()).unwrap();
+        let uptime = clock.uptime_from_monotonic_ns(started - offset.unwrap());
+        assert!(uptime.abs() < 500_000_000, "{uptime}");
+    }
 }

@@ -68,7 +68,7 @@ impl Signals {
     }
 
     /// Reports readiness after the first tick and feeds the watchdog while ticks arrive. Handles
-    /// SIGHUP and SIGUSR1. Returns true on a stop signal, and false if a task ended unexpectedly.
+    /// SIGUSR1, and from the first tick on SIGHUP. Returns true on a stop signal, and false if a task ended unexpectedly.
     pub async fn run_until_stop(
         mut self,
         live: &LiveConfig,
@@ -83,7 +83,7 @@ impl Signals {
             tokio::select! {
                 _ = self.terminate.recv() => return log_stop("SIGTERM"),
                 _ = self.interrupt.recv() => return log_stop("SIGINT"),
-                _ = self.hangup.recv() => {
+                _ = self.hangup.recv(), if ready => {
                     notify(&[NotifyState::Reloading, monotonic()]);
                     live.reload();
                     notify(&[NotifyState::Ready]);

@@ -35,9 +35,10 @@ fn the_reserved_port_is_closed_until_a_listener_binds() {
 
 #[test]
 fn starting_a_program_that_is_not_the_mock_validator_fails() {
-    let Err(error) = start_program(
+    let Err(error) = start(
         Path::new("/bin/true"),
         SocketAddr::from((Ipv4Addr::LOCALHOST, 1)),
+        None,
         None,
     ) else {
         panic!("true is no validator")

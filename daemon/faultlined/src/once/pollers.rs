@@ -294,6 +294,7 @@ pub async fn check_log(config: &Config, clock: Clock) -> Check {
     let Some(log) = &config.log else {
         let why = match config.target.selector {
             TargetSelector::ProcessName(_) => "not read: not a validator",
+            _ if !config.ingest.enabled => "not configured",
             _ => "not configured; datapoints come by pushes",
         };
         return Check::off(why);
@@ -347,7 +348,7 @@ pub async fn check_votes(
     let target_lookup =
         target_lookup(config, inspection).filter(|_| rpc.facts().is_some_and(|facts| facts.up));
     let Some(target_lookup) = target_lookup else {
-        return Check::off("not asked: JSON-RPC does not answer");
+        return Check::off("not asked: no answer from JSON-RPC, see the line \"rpc\"");
     };
     let timeout = config.validator.timeout.min(MAX_RESPONSE_TIMEOUT);
     let quick = config::Validator {

@@ -2,7 +2,7 @@
 //! Does not bind the ports as a test: a daemon that starts meanwhile could not bind them.
 
 use super::{process::ProcessInspection, report::Check};
-use crate::METRICS_CONFIG;
+use crate::{METRICS_CONFIG, app::config_paths::collide};
 use faultline_agave::{
     config::{MetricsConfig, MetricsConfigError},
     identify::Program,
@@ -16,7 +16,7 @@ use hyper::{StatusCode, Uri, body::Bytes};
 use hyper_util::{client::legacy::Client, rt::TokioExecutor};
 use std::{
     io::ErrorKind,
-    net::{IpAddr, SocketAddr},
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket},
     time::Duration,
 };
 use tokio::net::TcpStream;
@@ -171,11 +171,11 @@ pub async fn check_push(config: &Config, inspection: &ProcessInspection) -> Chec
         .target
         .as_ref()
         .and_then(|target| target.validator.as_ref());
-    let (Some(validator), Some(environment)) = (validator, &inspection.environment) else {
+    let Some(validator) = validator else {
         return Check::off("not checked: no validator is followed");
     };
-    let Ok(environment) = environment else {
-        return Check::off("not known: the validator's environment may not be read");
+    let Some(Ok(environment)) = &inspection.environment else {
+        return Check::off("not known: the validator's environment cannot be read");
     };
     let remedy = push_remedy(config);
     match environment
@@ -257,6 +257,8 @@ enum PushDestination {
     Unknown,
 }
 
+/// A listener at an unspecified address gets only pushes to addresses of this machine. Only these
+/// can be bound.
 fn push_destination(host: &str, listen: SocketAddr) -> PushDestination {
     let Ok(uri) = host.parse::<Uri>() else {
         return PushDestination::Elsewhere(None);
@@ -267,19 +269,20 @@ fn push_destination(host: &str, listen: SocketAddr) -> PushDestination {
     let port = uri.port_u16().unwrap_or(80);
     let name = uri.host().unwrap_or_default().trim_matches(['[', ']']);
     let ip = match name {
-        "localhost" if listen.ip().is_loopback() => Some(listen.ip()),
-        "localhost" => Some(connect_address(listen).ip()),
+        "localhost" if listen.is_ipv6() => Some(Ipv6Addr::LOCALHOST.into()),
+        "localhost" => Some(Ipv4Addr::LOCALHOST.into()),
         name => name.parse::<IpAddr>().ok(),
     };
-    match ip {
-        _ if port != listen.port() && ip.is_none() => PushDestination::Elsewhere(None),
-        None => PushDestination::Unknown,
-        Some(ip)
-            if port == listen.port() && (ip == listen.ip() || listen.ip().is_unspecified()) =>
+    let address = ip.map(|ip| connect_address(SocketAddr::new(ip, port)));
+    match address {
+        None if port == listen.port() => PushDestination::Unknown,
+        Some(address)
+            if collide(address, listen)
+                && (address == listen || UdpSocket::bind((address.ip(), 0)).is_ok()) =>
         {
             PushDestination::Here
         }
-        Some(ip) => PushDestination::Elsewhere(Some(SocketAddr::new(ip, port))),
+        elsewhere => PushDestination::Elsewhere(elsewhere),
     }
 }
 
@@ -333,14 +336,24 @@ mod tests {
             destination("http://this-host:9913"),
             PushDestination::Unknown
         );
-        assert_eq!(
-            push_destination("http://192.0.2.7:9913", "0.0.0.0:9913".parse().unwrap()),
-            PushDestination::Here
-        );
-        assert_eq!(
-            push_destination("http://[::1]:9913", "[::1]:9913".parse().unwrap()),
-            PushDestination::Here
-        );
+    }
+
+    #[test]
+    fn a_push_reaches_a_listener_only_at_its_addresses_on_this_machine() {
+        for (host, listen, is_here) in [
+            ("http://[::1]:9913", "[::1]:9913", true),
+            ("http://192.0.2.7:9913", "192.0.2.7:9913", true),
+            ("http://localhost:9913", "192.0.2.7:9913", false),
+            ("http://0.0.0.0:9913", "127.0.0.1:9913", true),
+            ("http://localhost:9913", "0.0.0.0:9913", true),
+            ("http://127.0.0.2:9913", "0.0.0.0:9913", true),
+            ("http://192.0.2.7:9913", "0.0.0.0:9913", false),
+            ("http://[::1]:9913", "0.0.0.0:9913", false),
+        ] {
+            let destination = push_destination(host, listen.parse().unwrap());
+            let found_here = destination == PushDestination::Here;
+            assert_eq!(found_here, is_here, "{host} and {listen}: {destination:?}");
+        }
     }
 
     #[test]

@@ -18,7 +18,8 @@ pub struct ProcessInspection {
     pub target_handle: TargetHandle,
     pub target: Option<Arc<Target>>,
     pub process_uid: Option<u32>,
-    /// All names, and the value of [`METRICS_CONFIG`]. `None` if the process could not be opened.
+    /// All names, and the value of [`METRICS_CONFIG`]. `None` without a process, or if it could not be
+    /// opened.
     pub environment: Option<Result<Environment, ReadError>>,
     pub process_check: Check,
     pub source_checks: Vec<(&'static str, Check)>,
@@ -106,7 +107,7 @@ fn target_check(target: &Target, process_uid: Option<u32>, root: &HostRoot) -> C
         (Some(_), _) => format!("{} is the validator that is followed", target.comm),
         (None, "process_name") => format!("{} is the process that is followed", target.comm),
         (None, _) => format!(
-            "{} is followed, and is not known as a validator's program: JSON-RPC and the admin socket are not asked",
+            "{} is followed, and is not known as a validator's program: the daemon asks neither JSON-RPC nor the admin socket",
             target.comm
         ),
     };
@@ -240,7 +241,7 @@ fn batch_check(batch: &Batch, process_uid: Option<u32>) -> (&'static str, Check)
     if serious.is_empty() && batch.up {
         let note = match absent.len() {
             0 => String::new(),
-            count => format!(" ({count} not offered by this kernel, see --metrics)"),
+            count => format!(" ({count} absent, see --metrics)"),
         };
         return (name, Check::ok(format!("{what}{note}")));
     }

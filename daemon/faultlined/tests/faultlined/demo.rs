@@ -32,7 +32,7 @@ const DEADLINE: Duration = Duration::from_secs(60);
 
 fn start(sink: &Sink) -> Demo {
     let program = Path::new(env!("CARGO_BIN_EXE_faultlined"));
-    demo::start_program(program, sink.address(), None).unwrap()
+    demo::start(program, sink.address(), None, None).unwrap()
 }
 
 fn proc_file(pid: u32, name: &str) -> String {
@@ -245,5 +245,51 @@ fn a_probe_times_the_answers_of_the_demo() {
         failed.len() == 7 && failed.iter().all(|sample| sample.value == 0.0),
         "{failed:?}"
     );
+    daemon.stop().unwrap();
+}
+
+#[test]
+fn a_reload_keeps_the_demo_as_the_target() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = folder.path().join("c.toml");
+    let write = |arm: &str| {
+        let text = format!("[target]\nunit = \"agave\"\n[labels]\narm = {arm:?}\n");
+        fs::write(&config, text).unwrap();
+    };
+    write("A");
+    let path = config.display().to_string();
+    let program = env!("CARGO_BIN_EXE_faultlined");
+    let daemon = Daemon::start(program, &["--demo", "--config", &path], folder.path()).unwrap();
+    write("B");
+    daemon.signal("HUP").unwrap();
+    eventually(DEADLINE, "the reload", || {
+        daemon
+            .log()
+            .contains("configuration reloaded")
+            .then_some(())
+    });
+    let log = daemon.log();
+    assert!(!log.contains("sections"), "{log}");
+    daemon.stop().unwrap();
+}
+
+#[test]
+fn the_demo_pushes_with_the_credentials_of_the_configuration() {
+    let folder = tempfile::tempdir().unwrap();
+    let (config, password) = (folder.path().join("c.toml"), folder.path().join("password"));
+    fs::write(&password, "secret").unwrap();
+    let text = format!(
+        "[ingest]\ndb = \"d\"\nuser = \"u\"\npassword_file = {:?}\n",
+        password.display().to_string()
+    );
+    fs::write(&config, text).unwrap();
+    let config = config.display().to_string();
+    let program = env!("CARGO_BIN_EXE_faultlined");
+    let daemon = Daemon::start(program, &["--demo", "--config", &config], folder.path()).unwrap();
+    eventually_ok(DEADLINE, "an accepted push", || {
+        let page = daemon.scrape().map_err(|error| error.to_string())?;
+        let pushed = page.get("faultline_last_push_timestamp_seconds", &[]);
+        pushed.ok_or_else(|| daemon.log())
+    });
     daemon.stop().unwrap();
 }

@@ -18,7 +18,7 @@ use faultline_testkit::{
 use std::{
     fs,
     net::{TcpListener, TcpStream},
-    os::unix::net::UnixDatagram,
+    os::unix::{fs::PermissionsExt, net::UnixDatagram},
     path::Path,
     process::{Command, Output, Stdio},
     time::{Duration, Instant},
@@ -400,6 +400,34 @@ fn a_port_in_use_is_reported_with_a_remedy() -> Result<()> {
 }
 
 #[test]
+fn an_empty_log_filter_is_none_and_a_wrong_one_is_reported() {
+    let folder = folder();
+    let (file, password) = (folder.path().join("c.toml"), folder.path().join("password"));
+    let public = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode));
+    fs::write(&password, "secret").expect("a file");
+    public(&password, 0o644).expect("its mode");
+    public(folder.path(), 0o755).expect("its mode");
+    let text_of_file =
+        format!("[ingest]\ndb = \"d\"\nuser = \"u\"\npassword_file = {password:?}\n");
+    fs::write(&file, text_of_file).expect("a file");
+    for (filter, is_wrong) in [("", false), ("faultlined=loud", true)] {
+        let output = Command::new(FAULTLINED)
+            .args(["run", "--ready-file", "/nowhere/ready.json", "--config"])
+            .arg(&file)
+            .env("FAULTLINE_LOG", filter)
+            .output()
+            .expect("faultlined can be run");
+        let log = text(&output.stderr);
+        assert!(log.contains("insecure configuration"), "{log}");
+        assert_eq!(
+            log.contains("ignoring `faultlined=loud`"),
+            is_wrong,
+            "{log}"
+        );
+    }
+}
+
+#[test]
 fn a_reload_applies_labels_and_names_keys_needing_a_restart() -> Result<()> {
     let folder = folder();
     let file = folder.path().join("c.toml");
@@ -482,6 +510,69 @@ fn systemd_is_notified_of_readiness_watchdog_and_stopping() -> Result<()> {
     hear("READY=1");
     faultline_testkit::process::signal(child.pid(), "TERM")?;
     hear("STOPPING=1");
+    let status = eventually(PATIENCE, "the end", || child.exit_status().ok().flatten());
+    assert_eq!(status.code(), Some(0));
+    Ok(())
+}
+
+#[test]
+fn a_reload_waits_for_the_first_tick_and_is_no_sign_of_readiness() -> Result<()> {
+    let folder = folder();
+    let path = |name: &str| folder.path().join(name);
+    let socket = UnixDatagram::bind(path("notify")).expect("a socket");
+    let receive = |timeout: Duration| {
+        let mut buffer = [0; 4096];
+        socket.set_read_timeout(Some(timeout)).expect("a deadline");
+        let length = socket.recv(&mut buffer).ok()?;
+        Some(text(&buffer[..length]).trim_end().to_owned())
+    };
+    // The first tick waits for a writer of this pipe.
+    let pipe = path("proc/vmstat");
+    fs::create_dir_all(path("proc/sys/kernel")).expect("a folder");
+    fs::write(path("proc/sys/kernel/osrelease"), "6.1\n").expect("a file");
+    let made = Command::new("mkfifo").arg(&pipe).status();
+    assert!(made.is_ok_and(|status| status.success()), "no pipe");
+    let [proc, ready_file] = ["proc", "ready.json"].map(|name| path(name).display().to_string());
+    let arguments = [
+        "run",
+        "--pid",
+        "1",
+        "--listen",
+        "127.0.0.1:0",
+        "--ingest",
+        "127.0.0.1:0",
+        "--path.procfs",
+        &proc,
+        "--ready-file",
+        &ready_file,
+    ];
+    let notify = path("notify").display().to_string();
+    let mut child = Running::start(&Program {
+        path: FAULTLINED.into(),
+        arguments: arguments.map(str::to_owned).to_vec(),
+        environment: vec![("NOTIFY_SOCKET".to_owned(), Some(notify))],
+        output: path("log"),
+    })?;
+    eventually(PATIENCE, "signals are handled", || {
+        path("ready.json").exists().then_some(())
+    });
+    faultline_testkit::process::signal(child.pid(), "HUP")?;
+    // A check every 100 ms.
+    let early: Vec<String> = std::iter::from_fn(|| receive(PATIENCE)).take(10).collect();
+    assert!(
+        early.iter().all(|message| message == "WATCHDOG=1"),
+        "{early:?}"
+    );
+    let writer = fs::OpenOptions::new().write(true).open(&pipe);
+    fs::remove_file(&pipe).expect("the pipe is there");
+    drop(writer);
+    let mut later =
+        std::iter::from_fn(|| receive(PATIENCE)).filter(|message| !message.starts_with("WATCHDOG"));
+    assert_eq!(later.next().as_deref(), Some("READY=1"));
+    let reloading = later.next().unwrap_or_default();
+    assert!(reloading.starts_with("RELOADING=1"), "{reloading}");
+    assert_eq!(later.next().as_deref(), Some("READY=1"));
+    faultline_testkit::process::signal(child.pid(), "TERM")?;
     let status = eventually(PATIENCE, "the end", || child.exit_status().ok().flatten());
     assert_eq!(status.code(), Some(0));
     Ok(())
