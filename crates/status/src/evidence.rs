@@ -78,9 +78,9 @@ impl Evidence {
 
     fn add_to(&self, inputs: AnswerInputs, running_version: Option<&str>) -> AnswerInputs {
         let measured_on = |release: &Option<String>, day: &str| {
-            let release = release.as_deref()?;
-            let differs = running_version != Some(release);
-            differs.then(|| format!("{release}, {day}"))
+            let release = release.as_deref();
+            let is_running = release.is_some() && release == running_version;
+            (!is_running).then(|| format!("{}, {day}", release.unwrap_or("an unknown release")))
         };
         let ram = self.ram.as_ref();
         let cache = self.program_cache.as_ref();
@@ -246,6 +246,13 @@ mod tests {
         assert_eq!(
             with(512.0, "4.1.0").proven_on.as_deref(),
             Some("4.0.1, 2026-11-27")
+        );
+        let mut unknown = evidence();
+        unknown.ram.as_mut().unwrap().release = None;
+        let inputs = unknown.add_to(AnswerInputs::default(), Some("4.0.1"));
+        assert_eq!(
+            inputs.proven_on.as_deref(),
+            Some("an unknown release, 2026-11-27")
         );
         let same = with(512.0, "4.0.1");
         assert_eq!(
