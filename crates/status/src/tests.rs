@@ -99,7 +99,7 @@ fn under_alpenglow_rewards_replace_credits_and_votes_cost_nothing() {
             "reward certificate 8 slots behind",
             "finalization certificate 140 slots behind",
             "not admitted to the epoch after next",
-            "0.127 SOL missing for the admission ticket",
+            "0.13 SOL missing for the admission ticket",
             "5.250 SOL earned this epoch",
             "99.7 % of the best validator's reward per stake",
             "12.5 SOL",
@@ -117,14 +117,14 @@ fn the_admission_status_names_the_epoch_and_the_shortfall() {
             Some(0.5),
             vec![
                 "not admitted this epoch",
-                "0.500 SOL missing for the admission ticket",
+                "0.5 SOL missing for the admission ticket",
             ],
         ),
         (
             None,
             None,
             Some(0.1),
-            vec!["0.100 SOL missing for the admission ticket"],
+            vec!["0.1 SOL missing for the admission ticket"],
         ),
         (Some(1.0), None, None, vec![]),
     ] {

@@ -79,7 +79,8 @@ fn vote_details(readings: Readings<'_>) -> [Option<String>; 9] {
     let shortfall = readings
         .number(&m::ADMISSION_SHORTFALL)
         .filter(|sol| *sol > 0.0);
-    let shortfall = shortfall.map(|sol| format!("{sol:.3} SOL missing for the admission ticket"));
+    let shortfall =
+        shortfall.map(|sol| format!("{} SOL missing for the admission ticket", short(sol)));
     let of_best = readings
         .number(&m::VOTE_CREDITS_VS_BEST)
         .map(|share| format!(", {} of the best validator's credits", percent(share)))

@@ -480,6 +480,11 @@ static ALPENGLOW: States = &[
         "0.13 SOL are missing for its admission; 99.7 % of the best validator's reward per stake.",
     ),
     (
+        |votes| votes.admission_shortfall = Some(0.000_4),
+        "act",
+        "<0.01 SOL are missing for its admission; 99.7 % of the best validator's reward per stake.",
+    ),
+    (
         |votes| (votes.is_admitted, votes.is_standby) = (Some(false), Some(true)),
         "fine",
         "99.7 % of the best validator's reward per stake.",
