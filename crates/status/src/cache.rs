@@ -95,8 +95,8 @@ pub fn datapoints_warning(readings: Readings<'_>, now: Stamp) -> Option<String> 
     if readings.flag(&daemon::PUSHES_FILTERED) == Some(true) {
         return Some("the validator's RUST_LOG filters out datapoints".to_owned());
     }
-    let since = |metric| Some(now.unix_seconds() - readings.number(metric)?);
-    if let Some(age) = since(&daemon::LAST_PUSH) {
+    if let Some(last_push) = readings.number(&daemon::LAST_PUSH) {
+        let age = now.unix_seconds() - last_push;
         return (age > LATE_PUSH_SECONDS).then(|| format!("last push {} ago", duration_f64(age)));
     }
     let is_followed = readings.flag(&process::UP) == Some(true);
@@ -104,7 +104,7 @@ pub fn datapoints_warning(readings: Readings<'_>, now: Stamp) -> Option<String> 
     // Datapoints arrive while both run, so the younger one counts. The validator's age includes
     // the time before an exec.
     let daemon_age = now.uptime.as_secs_f64();
-    let validator_age = since(&process::START_TIME).filter(|age| (0.0..daemon_age).contains(age));
+    let validator_age = { readings.process_age(now) }.filter(|age| *age < daemon_age);
     let program = validator_age.map_or("daemon", |_| "validator");
     let waiting = duration_f64(validator_age.unwrap_or(daemon_age));
     is_validator.then(|| format!("no datapoints in the {waiting} since the {program} started"))

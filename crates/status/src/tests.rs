@@ -289,6 +289,29 @@ fn a_figure_sums_series_matching_its_labels_or_is_absent() {
 }
 
 #[test]
+fn the_process_age_survives_a_clock_step() {
+    let mut tick = tick(
+        Source::Process,
+        true,
+        vec![
+            real(&p::UP, &[], 1.0),
+            real(&p::TARGET_INFO, &["/bin/agave-validator"], 1.0),
+            real(&p::START_TIME, &[], 1_790_000_000.0),
+            real(&daemon::CLOCK_STEPS, &[], 1.0),
+        ],
+    );
+    tick.at.unix = Duration::from_secs(1_790_000_600);
+    for unix in [1_780_000_000, 1_790_000_660, 1_800_000_000] {
+        let now = Stamp {
+            uptime: Duration::from_secs(60),
+            unix: Duration::from_secs(unix),
+        };
+        let target = Target::of(Readings { tick: &tick }, now);
+        assert_eq!(target.fact("Running for"), Some("11 min"), "{unix}");
+    }
+}
+
+#[test]
 fn a_cache_with_unknown_entries_does_not_report_zero_evictions() {
     let readings = vec![
         real(&v::CACHE_CAPACITY, &["configured"], 512.0),
@@ -331,10 +354,13 @@ fn lines(
     trends: AnswerInputs,
     evidence: Option<RamEvidence>,
 ) -> Vec<String> {
-    let tick = tick(source, true, readings);
     let now = Stamp {
         unix: Duration::from_secs(1_790_000_100),
         uptime: Duration::from_secs(100),
+    };
+    let tick = Tick {
+        at: now,
+        ..tick(source, true, readings)
     };
     let mut status_config = StatusConfig::default();
     status_config.evidence.ram = evidence;

@@ -100,8 +100,8 @@ fn add_votes(readings: Readings<'_>, now: Stamp, inputs: AnswerInputs) -> Answer
         _ => None,
     };
     let phase = readings.active_label(&v::PHASE);
-    let start = readings.number(&p::START_TIME);
-    let is_young = start.map(|start| now.unix_seconds() - start < CATCH_UP_SECONDS);
+    let age = readings.process_age(now);
+    let is_young = age.is_some_and(|age| age < CATCH_UP_SECONDS);
     let role = readings.label(&m::VOTE_ACCOUNT, "role");
     let is_delinquent = readings.flag(&m::DELINQUENT);
     let has_no_account = readings.number(&m::EPOCH).is_some() && readings.is_up(Source::Votes);
@@ -109,7 +109,7 @@ fn add_votes(readings: Readings<'_>, now: Stamp, inputs: AnswerInputs) -> Answer
     AnswerInputs {
         consensus,
         is_at_tip: phase.map(|phase| phase == "at_tip"),
-        is_catching_up: phase.map(|phase| phase == "catching_up" && is_young == Some(true)),
+        is_catching_up: phase.map(|phase| phase == "catching_up" && is_young),
         has_vote_account: match has_account {
             true => Some(true),
             false => has_no_account.then_some(false),
