@@ -312,6 +312,24 @@ fn the_process_age_survives_a_clock_step() {
 }
 
 #[test]
+fn without_a_push_of_the_followed_process_datapoints_have_no_newest_value() {
+    let readings = vec![
+        real(
+            &daemon::SOURCE_LAST_SUCCESS,
+            &["datapoints"],
+            1_790_000_000.0,
+        ),
+        real(&daemon::SOURCE_LAST_SUCCESS, &["log"], 1_790_000_001.0),
+    ];
+    let newest = |source| {
+        let tick = tick(source, false, readings.clone());
+        sources(Readings { tick: &tick }, Stamp::default())[0].newest_values_at
+    };
+    assert_eq!(newest(Source::Datapoints), None, "of an earlier process");
+    assert_eq!(newest(Source::Log), Some(1_790_000_001.0));
+}
+
+#[test]
 fn a_cache_with_unknown_entries_does_not_report_zero_evictions() {
     let readings = vec![
         real(&v::CACHE_CAPACITY, &["configured"], 512.0),
