@@ -224,7 +224,7 @@ impl RequestBatch {
     /// ignored; of several with the same id the first counts.
     ///
     /// # Errors
-    /// [`Error::Rpc`] if one error object refused the whole batch.
+    /// If it is not JSON-RPC, or an error without an id refused the whole batch.
     pub fn read(&self, body: &[u8]) -> Result<Vec<Result<Answer, Error>>, Error> {
         let mut responses = if body.trim_ascii_start().starts_with(b"{") {
             let response: Response<'_> = json::read(body)?;
