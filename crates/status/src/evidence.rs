@@ -32,7 +32,7 @@ pub struct RamEvidence {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CacheEvidence {
     pub sizes: Vec<PredictedSize>,
-    /// The smallest size such that no larger size saves 1 % of the replay time.
+    /// The smallest size such that no larger one of `sizes` saves 1 % of the replay time.
     pub enough_entries: Option<u64>,
     pub release: Option<String>,
     pub measured: String,
@@ -107,9 +107,10 @@ impl Evidence {
 }
 
 impl CacheEvidence {
-    /// What `enough_entries` would save, in place of `capacity`. Times differ between hosts and
-    /// loads, so the predicted share applies to `actual_seconds`, this validator's cache time per
-    /// slot. `None` without a prediction for one of the two sizes.
+    /// What `enough_entries`, else the largest size, would save in place of `capacity`; nothing if
+    /// it is smaller. Times differ between hosts and loads, so the predicted share applies to
+    /// `actual_seconds`, this validator's cache time per slot. `None` without a prediction for one
+    /// of the two sizes.
     fn prediction(&self, capacity: f64, actual_seconds: Option<f64>) -> Option<CachePrediction> {
         let predicted = |entries: f64| {
             let mut sizes = self.sizes.iter();

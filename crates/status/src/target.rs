@@ -21,7 +21,7 @@ static PHASES: [Phase; 13] = [
     (
         "initializing",
         Warn,
-        "The process has started and has not reported its phase yet.",
+        "It begins to start, or has not reported its phase yet.",
     ),
     (
         "searching",

@@ -22,7 +22,7 @@ pub fn votes(readings: Readings<'_>) -> Vec<StatusItem> {
         Some(false) => StatusItem::new("votes", Tone::Good),
         None if role.is_some() => StatusItem::plain("far behind: votes are not judged"),
         None if readings.number(&m::EPOCH).is_none() => return Vec::new(),
-        // A source without an account is up if it has found none of the validator in all accounts.
+        // Without an account, the source is up only if it has searched all accounts.
         None if readings.is_up(Source::Votes) => {
             return vec![StatusItem::plain("it has no vote account with stake")];
         }

@@ -55,7 +55,7 @@ fn findings(inputs: &AnswerInputs) -> Vec<Finding> {
     )
     .map(|time| {
         format!(
-            "memory is full in {} at the pace of the last half hour",
+            "memory is full in {} at the slower pace of the last 10 and 30 minutes",
             duration_f64(time)
         )
     });
