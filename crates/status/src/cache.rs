@@ -11,6 +11,10 @@ use serde::{Deserialize, Serialize};
 /// A validator pushes every ten seconds.
 const LATE_PUSH_SECONDS: f64 = 30.0;
 
+/// The first evictions begin between the shrink target and a full cache, which is a ninth larger. A
+/// larger difference from the configured capacity means a modified build.
+const LATE_EVICTION_SHARE: f64 = 1.0 / 9.0;
+
 /// Counts are numbers of entries.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ProgramCacheStatus {
@@ -27,12 +31,9 @@ pub struct ProgramCacheStatus {
 
 impl ProgramCacheStatus {
     pub(crate) fn of(readings: Readings<'_>, now: Stamp) -> Self {
+        let is_changed = is_capacity_changed(readings);
         let [observed, configured] = observed_and_configured(readings, &m::CACHE_CAPACITY);
-        let [observed_target, configured_target] =
-            observed_and_configured(readings, &m::CACHE_SHRINK_TARGET);
-        let differing = observed
-            .zip(configured)
-            .filter(|(observed, configured)| observed != configured);
+        let differing = { observed.zip(configured) }.filter(|_| is_changed == Some(true));
         let difference_note = differing.map(|(observed, configured)| {
             format!(
                 "The evictions show a capacity of {} entries; by version or configuration it should be {}.",
@@ -46,8 +47,8 @@ impl ProgramCacheStatus {
         });
         Self {
             loaded: readings.number(&m::CACHE_LOADED),
-            capacity: observed.or(configured),
-            shrink_target: observed_target.or(configured_target),
+            capacity: effective_entries(readings, &m::CACHE_CAPACITY),
+            shrink_target: effective_entries(readings, &m::CACHE_SHRINK_TARGET),
             warning: datapoints_warning(readings, now),
             notes: [difference_note, hits_note].into_iter().flatten().collect(),
         }
@@ -82,8 +83,24 @@ impl ProgramCacheStatus {
     }
 }
 
+/// Whether evictions show another capacity than the configured one; `None` without that one.
+pub fn is_capacity_changed(readings: Readings<'_>) -> Option<bool> {
+    let [observed, configured] = observed_and_configured(readings, &m::CACHE_CAPACITY);
+    let configured = configured?;
+    let differs = |seen: f64| (seen / configured - 1.0).abs() > LATE_EVICTION_SHARE;
+    Some(observed.is_some_and(differs))
+}
+
+pub fn effective_entries(readings: Readings<'_>, metric: &Metric) -> Option<f64> {
+    let [observed, configured] = observed_and_configured(readings, metric);
+    match is_capacity_changed(readings) {
+        Some(false) => configured.or(observed),
+        _ => observed.or(configured),
+    }
+}
+
 /// Entries as evictions show them, and by configuration or version.
-pub fn observed_and_configured(readings: Readings<'_>, metric: &Metric) -> [Option<f64>; 2] {
+fn observed_and_configured(readings: Readings<'_>, metric: &Metric) -> [Option<f64>; 2] {
     ["observed", "configured"].map(|kind| {
         let entries = readings.labeled_number(metric, &[kind]);
         entries.filter(|entries| *entries > 0.0)

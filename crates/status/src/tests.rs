@@ -289,6 +289,38 @@ fn a_figure_sums_series_matching_its_labels_or_is_absent() {
 }
 
 #[test]
+fn a_late_first_eviction_does_not_change_the_capacity() {
+    let of = |observed, target| {
+        let readings = vec![
+            real(&v::CACHE_LOADED, &[], 460.0),
+            real(&v::CACHE_CAPACITY, &["configured"], 512.0),
+            real(&v::CACHE_CAPACITY, &["observed"], observed),
+            real(&v::CACHE_SHRINK_TARGET, &["configured"], 460.0),
+            real(&v::CACHE_SHRINK_TARGET, &["observed"], target),
+        ];
+        let tick = tick(Source::Datapoints, true, readings);
+        let readings = Readings { tick: &tick };
+        let status = ProgramCacheStatus::of(readings, Stamp::default());
+        let trends = AnswerInputs::default();
+        let inputs = answer::inputs::add_tick(readings, None, Stamp::default(), trends);
+        assert_eq!(inputs.cache_capacity, status.capacity);
+        (
+            status.summary().unwrap(),
+            status.notes,
+            inputs.can_change_capacity,
+        )
+    };
+    // A first eviction of 512 entries.
+    let (summary, notes, can_change) = of(568.0, 511.0);
+    assert_eq!(summary, "460 of 512 entries, 89.8 %, evicts above 460");
+    assert_eq!((notes, can_change), (vec![], Some(false)));
+    let (summary, notes, can_change) = of(1024.0, 921.0);
+    assert_eq!(summary, "460 of 1,024 entries, 44.9 %, evicts above 921");
+    assert!(notes[0].contains("1,024 entries; by version or configuration it should be 512"));
+    assert_eq!(can_change, Some(true));
+}
+
+#[test]
 fn the_process_age_survives_a_clock_step() {
     let mut tick = tick(
         Source::Process,
