@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_admission_ticket_uses_the_nominal_slot_time_nearest_the_measured() {
+    fn the_ticket_is_that_of_the_longest_nominal_slot_time_that_fits() {
         for (measured, sol) in [
             (0.4, Some(1.6)),
             (0.41, Some(1.6)),

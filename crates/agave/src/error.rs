@@ -59,7 +59,7 @@ pub enum Reason {
     BadField,
     #[error("unbalanced quote")]
     UnbalancedQuote,
-    /// The value is not an integer, float, boolean or string, or does not fit 64 bits.
+    /// The value is not an `i64`, float, boolean or string.
     #[error("unreadable value")]
     BadValue,
 }

@@ -42,7 +42,8 @@ impl SlotPeaks {
         count
     }
 
-    /// Adds the slots of `other`. Returns how much of its counts `self` had already.
+    /// Adds the slots of `other`. Returns the part of the counts of `other` that did not raise the
+    /// sum.
     pub fn merge(&mut self, other: &Self) -> u64 {
         let counts = other.slots.iter().filter_map(|slot| {
             let count = *other.peaks.get(slot)?;
@@ -100,6 +101,7 @@ fn decode<T: Datapoint>(
     let mut datapoint = T::default();
     for tag in point.tags() {
         let tag = tag.map_err(|reason| point.bad_line(reason))?;
+        // Each known tag is a boolean.
         datapoint.set_field(tag.key, || tag.value.parse().ok().map(Value::Bool));
     }
     for field in point.fields() {
@@ -111,8 +113,8 @@ fn decode<T: Datapoint>(
 }
 
 /// Declares each datapoint once: documentation, name, type, and its members with documentation,
-/// name, type and key. A tag is a member of type `bool`. `in TABLE`, the table in a recording, is
-/// ignored.
+/// name, type and key. A member is a field or a tag. `in TABLE` names the table in a recording: only
+/// the macro of the recording's crate uses it.
 macro_rules! datapoints {
     ($(
         $(#[$doc:meta])*

@@ -224,7 +224,7 @@ impl RequestBatch {
     /// ignored; of several with the same id the first counts.
     ///
     /// # Errors
-    /// [`Error::Rpc`] if one error object refused the whole batch.
+    /// If it is not JSON-RPC, or an error without an id refused the whole batch.
     pub fn read(&self, body: &[u8]) -> Result<Vec<Result<Answer, Error>>, Error> {
         let mut responses = if body.trim_ascii_start().starts_with(b"{") {
             let response: Response<'_> = json::read(body)?;
@@ -275,6 +275,7 @@ pub fn check_answer(method: &'static str, id: u64, body: &[u8]) -> Result<(), Er
     read_result::<IgnoredAny>(method, id, body).map(drop)
 }
 
+/// An error may lack the id, because the request was not readable.
 pub fn read_result<'a, T: Deserialize<'a>>(
     method: &'static str,
     id: u64,
@@ -282,12 +283,15 @@ pub fn read_result<'a, T: Deserialize<'a>>(
 ) -> Result<T, Error> {
     let response: Response<'a, T> =
         json::read(body).map_err(|why| parse_failure(method, id, body, why))?;
-    if response.id != Some(id) {
+    let answered_id = response.id;
+    if answered_id.is_some_and(|answered_id| answered_id != id) {
         return Err(Error::MissingAnswer { method });
     }
-    response
-        .outcome()?
-        .map_err(|error| error.into_error(method))
+    match response.outcome()? {
+        Err(error) => Err(error.into_error(method)),
+        Ok(result) if answered_id.is_some() => Ok(result),
+        Ok(_) => Err(Error::MissingAnswer { method }),
+    }
 }
 
 /// Distinguishes a result of the wrong type from a body that is no answer.

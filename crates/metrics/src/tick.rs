@@ -78,6 +78,7 @@ impl Problem {
         }
     }
 
+    /// Also for a process that is not there.
     pub fn absent_data(what: impl fmt::Display) -> Self {
         Self::new(ProblemKind::Absent, what)
     }

@@ -58,7 +58,7 @@ pub enum Process {
 /// How far the start of the validator is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stage {
-    /// A phase of the start. A recording without evidence reports any phase here.
+    /// A phase of the start. For a recording without evidence, the recorded phase, whichever it is.
     Reported(Phase),
     Running,
 }
@@ -73,12 +73,13 @@ pub struct PhaseEvidence {
     pub slot: Option<u64>,
     /// The cluster's tip as the validator knows it, if reported since the previous tick.
     pub tip: Option<u64>,
-    /// The validator calls itself healthy. If no source reports the tip, the slot of a healthy
-    /// validator gives the slot time.
+    /// The validator calls itself healthy. If no source reports the tip, the slot time is measured
+    /// from the slot of a healthy validator.
     pub is_healthy: bool,
 }
 
-/// The daemon did not run if two ticks are further apart than this and three tick intervals.
+/// The daemon did not run if two ticks are further apart than the larger of this and three tick
+/// intervals.
 const MIN_GAP: Duration = Duration::from_secs(5);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

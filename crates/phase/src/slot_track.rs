@@ -31,7 +31,7 @@ fn slots_at_rate(duration: Duration, slot_time: Duration, rate: f64) -> u64 {
 #[derive(Debug, Clone, Copy)]
 pub struct SlotTrack {
     pub slot: u64,
-    /// Time of the last report, or of a later tick at which a signal had stopped the process.
+    /// Time of the last report, or of a later tick at which the process was stopped or frozen.
     pub known_at: Duration,
     pub advanced_at: Duration,
     /// The last report at which the slot kept pace with the slot time.

@@ -45,7 +45,8 @@ struct Standstill {
     tip: u64,
 }
 
-/// Without a tip, the own slot gives the slot time after the validator was healthy for this long.
+/// Without a tip, the slot time is measured from the own slot once the validator was healthy for
+/// this long.
 /// Right after a start, a validator calls itself healthy even while it replays.
 const MIN_HEALTHY_TIME: Duration = Duration::from_secs(60);
 

@@ -186,7 +186,7 @@ pub struct LimitForecast {
 #[derive(Debug, Clone, PartialEq)]
 pub struct CachePrediction {
     pub entries: f64,
-    /// Saved per slot; not positive if no larger size saves time.
+    /// Saved per slot; not positive if no larger predicted size saves 1 % of the replay time.
     pub saved_seconds: f64,
     /// As [`AnswerInputs::proven_on`].
     pub measured_on: Option<String>,

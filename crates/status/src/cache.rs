@@ -11,6 +11,10 @@ use serde::{Deserialize, Serialize};
 /// A validator pushes every ten seconds.
 const LATE_PUSH_SECONDS: f64 = 30.0;
 
+/// The first evictions begin between the shrink target and a full cache, which is a ninth larger. A
+/// larger difference from the configured capacity means a modified build.
+const LATE_EVICTION_SHARE: f64 = 1.0 / 9.0;
+
 /// Counts are numbers of entries.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ProgramCacheStatus {
@@ -27,12 +31,9 @@ pub struct ProgramCacheStatus {
 
 impl ProgramCacheStatus {
     pub(crate) fn of(readings: Readings<'_>, now: Stamp) -> Self {
+        let is_changed = is_capacity_changed(readings);
         let [observed, configured] = observed_and_configured(readings, &m::CACHE_CAPACITY);
-        let [observed_target, configured_target] =
-            observed_and_configured(readings, &m::CACHE_SHRINK_TARGET);
-        let differing = observed
-            .zip(configured)
-            .filter(|(observed, configured)| observed != configured);
+        let differing = { observed.zip(configured) }.filter(|_| is_changed == Some(true));
         let difference_note = differing.map(|(observed, configured)| {
             format!(
                 "The evictions show a capacity of {} entries; by version or configuration it should be {}.",
@@ -46,8 +47,8 @@ impl ProgramCacheStatus {
         });
         Self {
             loaded: readings.number(&m::CACHE_LOADED),
-            capacity: observed.or(configured),
-            shrink_target: observed_target.or(configured_target),
+            capacity: effective_entries(readings, &m::CACHE_CAPACITY),
+            shrink_target: effective_entries(readings, &m::CACHE_SHRINK_TARGET),
             warning: datapoints_warning(readings, now),
             notes: [difference_note, hits_note].into_iter().flatten().collect(),
         }
@@ -82,8 +83,24 @@ impl ProgramCacheStatus {
     }
 }
 
+/// Whether evictions show another capacity than the configured one; `None` without that one.
+pub fn is_capacity_changed(readings: Readings<'_>) -> Option<bool> {
+    let [observed, configured] = observed_and_configured(readings, &m::CACHE_CAPACITY);
+    let configured = configured?;
+    let differs = |seen: f64| (seen / configured - 1.0).abs() > LATE_EVICTION_SHARE;
+    Some(observed.is_some_and(differs))
+}
+
+pub fn effective_entries(readings: Readings<'_>, metric: &Metric) -> Option<f64> {
+    let [observed, configured] = observed_and_configured(readings, metric);
+    match is_capacity_changed(readings) {
+        Some(false) => configured.or(observed),
+        _ => observed.or(configured),
+    }
+}
+
 /// Entries as evictions show them, and by configuration or version.
-pub fn observed_and_configured(readings: Readings<'_>, metric: &Metric) -> [Option<f64>; 2] {
+fn observed_and_configured(readings: Readings<'_>, metric: &Metric) -> [Option<f64>; 2] {
     ["observed", "configured"].map(|kind| {
         let entries = readings.labeled_number(metric, &[kind]);
         entries.filter(|entries| *entries > 0.0)
@@ -95,8 +112,8 @@ pub fn datapoints_warning(readings: Readings<'_>, now: Stamp) -> Option<String> 
     if readings.flag(&daemon::PUSHES_FILTERED) == Some(true) {
         return Some("the validator's RUST_LOG filters out datapoints".to_owned());
     }
-    let since = |metric| Some(now.unix_seconds() - readings.number(metric)?);
-    if let Some(age) = since(&daemon::LAST_PUSH) {
+    if let Some(last_push) = readings.number(&daemon::LAST_PUSH) {
+        let age = now.unix_seconds() - last_push;
         return (age > LATE_PUSH_SECONDS).then(|| format!("last push {} ago", duration_f64(age)));
     }
     let is_followed = readings.flag(&process::UP) == Some(true);
@@ -104,7 +121,7 @@ pub fn datapoints_warning(readings: Readings<'_>, now: Stamp) -> Option<String> 
     // Datapoints arrive while both run, so the younger one counts. The validator's age includes
     // the time before an exec.
     let daemon_age = now.uptime.as_secs_f64();
-    let validator_age = since(&process::START_TIME).filter(|age| (0.0..daemon_age).contains(age));
+    let validator_age = { readings.process_age(now) }.filter(|age| *age < daemon_age);
     let program = validator_age.map_or("daemon", |_| "validator");
     let waiting = duration_f64(validator_age.unwrap_or(daemon_age));
     is_validator.then(|| format!("no datapoints in the {waiting} since the {program} started"))

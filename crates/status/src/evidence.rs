@@ -32,7 +32,7 @@ pub struct RamEvidence {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CacheEvidence {
     pub sizes: Vec<PredictedSize>,
-    /// The smallest size such that no larger size saves 1 % of the replay time.
+    /// The smallest size such that no larger one of `sizes` saves 1 % of the replay time.
     pub enough_entries: Option<u64>,
     pub release: Option<String>,
     pub measured: String,
@@ -78,9 +78,9 @@ impl Evidence {
 
     fn add_to(&self, inputs: AnswerInputs, running_version: Option<&str>) -> AnswerInputs {
         let measured_on = |release: &Option<String>, day: &str| {
-            let release = release.as_deref()?;
-            let differs = running_version != Some(release);
-            differs.then(|| format!("{release}, {day}"))
+            let release = release.as_deref();
+            let is_running = release.is_some() && release == running_version;
+            (!is_running).then(|| format!("{}, {day}", release.unwrap_or("an unknown release")))
         };
         let ram = self.ram.as_ref();
         let cache = self.program_cache.as_ref();
@@ -107,9 +107,10 @@ impl Evidence {
 }
 
 impl CacheEvidence {
-    /// What `enough_entries` would save, in place of `capacity`. Times differ between hosts and
-    /// loads, so the predicted share applies to `actual_seconds`, this validator's cache time per
-    /// slot. `None` without a prediction for one of the two sizes.
+    /// What `enough_entries`, else the largest size, would save in place of `capacity`; nothing if
+    /// it is smaller. Times differ between hosts and loads, so the predicted share applies to
+    /// `actual_seconds`, this validator's cache time per slot. `None` without a prediction for one
+    /// of the two sizes.
     fn prediction(&self, capacity: f64, actual_seconds: Option<f64>) -> Option<CachePrediction> {
         let predicted = |entries: f64| {
             let mut sizes = self.sizes.iter();
@@ -246,6 +247,13 @@ mod tests {
         assert_eq!(
             with(512.0, "4.1.0").proven_on.as_deref(),
             Some("4.0.1, 2026-11-27")
+        );
+        let mut unknown = evidence();
+        unknown.ram.as_mut().unwrap().release = None;
+        let inputs = unknown.add_to(AnswerInputs::default(), Some("4.0.1"));
+        assert_eq!(
+            inputs.proven_on.as_deref(),
+            Some("an unknown release, 2026-11-27")
         );
         let same = with(512.0, "4.0.1");
         assert_eq!(

@@ -193,16 +193,16 @@ fn sources(readings: Readings<'_>, now: Stamp) -> Vec<SourceStatus> {
                 readings.labeled_number(&metrics::daemon::SOURCE_PROBLEMS, &[name, kind.name()])?;
             (count > 0.0).then(|| (kind.name().to_owned(), count))
         });
-        let push = readings
-            .number(&metrics::daemon::LAST_PUSH)
-            .filter(|_| batch.source == Source::Datapoints);
+        // The last success may be a push of an earlier process.
+        let newest_values_at = match batch.source {
+            Source::Datapoints => readings.number(&metrics::daemon::LAST_PUSH),
+            _ => readings.labeled_number(&metrics::daemon::SOURCE_LAST_SUCCESS, &[name]),
+        };
         let newest = batch.problems.last();
         sources.push(SourceStatus {
             name: name.to_owned(),
             is_up: batch.up,
-            newest_values_at: push.or_else(|| {
-                readings.labeled_number(&metrics::daemon::SOURCE_LAST_SUCCESS, &[name])
-            }),
+            newest_values_at,
             age: now.since(batch.at).as_secs_f64(),
             took: batch.duration.as_secs_f64(),
             problems: problems.collect(),

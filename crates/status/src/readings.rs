@@ -1,4 +1,7 @@
-use faultline_metrics::{Metric, Reading, Source, Tick, metrics::validator::PHASE};
+use faultline_metrics::{
+    Metric, Reading, Source, Stamp, Tick,
+    metrics::{process::START_TIME, validator::PHASE},
+};
 
 /// Finds the readings of a tick.
 #[derive(Debug, Clone, Copy)]
@@ -29,6 +32,14 @@ impl<'a> Readings<'a> {
     /// False while the followed process is not a validator: then no series has a phase.
     pub fn has_phases(self) -> bool {
         self.labeled_number(&PHASE, &["absent"]).is_some()
+    }
+
+    /// In seconds; `None` without a start or if it is after `now`. A tick has the start by its own
+    /// wall clock, so a step of that clock does not matter.
+    pub fn process_age(self, now: Stamp) -> Option<f64> {
+        let age_at_tick = self.tick.at.unix_seconds() - self.number(&START_TIME)?;
+        let age = age_at_tick + now.since(self.tick.at).as_secs_f64();
+        Some(age).filter(|age| *age >= 0.0)
     }
 
     pub fn series(self, metric: &'static Metric) -> impl Iterator<Item = &'a Reading> {

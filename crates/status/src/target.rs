@@ -7,7 +7,7 @@ use crate::{
 };
 use faultline_metrics::{
     AMBIGUOUS_PREFIX, Reading, Source, Stamp,
-    metrics::{cgroup, daemon, process as p, validator as v},
+    metrics::{cgroup, process as p, validator as v},
 };
 use faultline_text::{duration_f64, short, utc};
 use serde::{Deserialize, Serialize};
@@ -21,7 +21,7 @@ static PHASES: [Phase; 13] = [
     (
         "initializing",
         Warn,
-        "The process has started and has not reported its phase yet.",
+        "It begins to start, or has not reported its phase yet.",
     ),
     (
         "searching",
@@ -276,13 +276,6 @@ fn restarts_item(restarts: &BTreeMap<String, f64>) -> Option<StatusItem> {
 
 fn facts(readings: Readings<'_>, info: &Reading, name: Option<&str>, now: Stamp) -> Vec<Fact> {
     let start = readings.number(&p::START_TIME);
-    // After a step of the wall clock, the start time and the present time are not comparable.
-    let clock_was_set = readings
-        .number(&daemon::CLOCK_STEPS)
-        .is_some_and(|steps| steps > 0.0);
-    let running = start
-        .map(|start| now.unix_seconds() - start)
-        .filter(|running| *running >= 0.0 && !clock_was_set);
     let main_thread = process_state(readings).map(|(.., words)| match is_frozen(readings) {
         true => "frozen by its cgroup",
         false => *words,
@@ -291,7 +284,7 @@ fn facts(readings: Readings<'_>, info: &Reading, name: Option<&str>, now: Stamp)
         .active_label(&v::CONSENSUS)
         .zip(readings.active_label(&v::CONSENSUS_SIGN));
     let first_facts = [
-        ("Running for", running.map(duration_f64)),
+        ("Running for", readings.process_age(now).map(duration_f64)),
         ("Started", start.map(|start| utc((start * 1e9) as i64))),
         (
             "Consensus",

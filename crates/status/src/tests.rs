@@ -99,7 +99,7 @@ fn under_alpenglow_rewards_replace_credits_and_votes_cost_nothing() {
             "reward certificate 8 slots behind",
             "finalization certificate 140 slots behind",
             "not admitted to the epoch after next",
-            "0.127 SOL missing for the admission ticket",
+            "0.13 SOL missing for the admission ticket",
             "5.250 SOL earned this epoch",
             "99.7 % of the best validator's reward per stake",
             "12.5 SOL",
@@ -117,14 +117,14 @@ fn the_admission_status_names_the_epoch_and_the_shortfall() {
             Some(0.5),
             vec![
                 "not admitted this epoch",
-                "0.500 SOL missing for the admission ticket",
+                "0.5 SOL missing for the admission ticket",
             ],
         ),
         (
             None,
             None,
             Some(0.1),
-            vec!["0.100 SOL missing for the admission ticket"],
+            vec!["0.1 SOL missing for the admission ticket"],
         ),
         (Some(1.0), None, None, vec![]),
     ] {
@@ -289,6 +289,79 @@ fn a_figure_sums_series_matching_its_labels_or_is_absent() {
 }
 
 #[test]
+fn a_late_first_eviction_does_not_change_the_capacity() {
+    let of = |observed, target| {
+        let readings = vec![
+            real(&v::CACHE_LOADED, &[], 460.0),
+            real(&v::CACHE_CAPACITY, &["configured"], 512.0),
+            real(&v::CACHE_CAPACITY, &["observed"], observed),
+            real(&v::CACHE_SHRINK_TARGET, &["configured"], 460.0),
+            real(&v::CACHE_SHRINK_TARGET, &["observed"], target),
+        ];
+        let tick = tick(Source::Datapoints, true, readings);
+        let readings = Readings { tick: &tick };
+        let status = ProgramCacheStatus::of(readings, Stamp::default());
+        let trends = AnswerInputs::default();
+        let inputs = answer::inputs::add_tick(readings, None, Stamp::default(), trends);
+        assert_eq!(inputs.cache_capacity, status.capacity);
+        (
+            status.summary().unwrap(),
+            status.notes,
+            inputs.can_change_capacity,
+        )
+    };
+    // A first eviction of 512 entries.
+    let (summary, notes, can_change) = of(568.0, 511.0);
+    assert_eq!(summary, "460 of 512 entries, 89.8 %, evicts above 460");
+    assert_eq!((notes, can_change), (vec![], Some(false)));
+    let (summary, notes, can_change) = of(1024.0, 921.0);
+    assert_eq!(summary, "460 of 1,024 entries, 44.9 %, evicts above 921");
+    assert!(notes[0].contains("1,024 entries; by version or configuration it should be 512"));
+    assert_eq!(can_change, Some(true));
+}
+
+#[test]
+fn the_process_age_survives_a_clock_step() {
+    let mut tick = tick(
+        Source::Process,
+        true,
+        vec![
+            real(&p::UP, &[], 1.0),
+            real(&p::TARGET_INFO, &["/bin/agave-validator"], 1.0),
+            real(&p::START_TIME, &[], 1_790_000_000.0),
+            real(&daemon::CLOCK_STEPS, &[], 1.0),
+        ],
+    );
+    tick.at.unix = Duration::from_secs(1_790_000_600);
+    for unix in [1_780_000_000, 1_790_000_660, 1_800_000_000] {
+        let now = Stamp {
+            uptime: Duration::from_secs(60),
+            unix: Duration::from_secs(unix),
+        };
+        let target = Target::of(Readings { tick: &tick }, now);
+        assert_eq!(target.fact("Running for"), Some("11 min"), "{unix}");
+    }
+}
+
+#[test]
+fn without_a_push_of_the_followed_process_datapoints_have_no_newest_value() {
+    let readings = vec![
+        real(
+            &daemon::SOURCE_LAST_SUCCESS,
+            &["datapoints"],
+            1_790_000_000.0,
+        ),
+        real(&daemon::SOURCE_LAST_SUCCESS, &["log"], 1_790_000_001.0),
+    ];
+    let newest = |source| {
+        let tick = tick(source, false, readings.clone());
+        sources(Readings { tick: &tick }, Stamp::default())[0].newest_values_at
+    };
+    assert_eq!(newest(Source::Datapoints), None, "of an earlier process");
+    assert_eq!(newest(Source::Log), Some(1_790_000_001.0));
+}
+
+#[test]
 fn a_cache_with_unknown_entries_does_not_report_zero_evictions() {
     let readings = vec![
         real(&v::CACHE_CAPACITY, &["configured"], 512.0),
@@ -331,10 +404,13 @@ fn lines(
     trends: AnswerInputs,
     evidence: Option<RamEvidence>,
 ) -> Vec<String> {
-    let tick = tick(source, true, readings);
     let now = Stamp {
         unix: Duration::from_secs(1_790_000_100),
         uptime: Duration::from_secs(100),
+    };
+    let tick = Tick {
+        at: now,
+        ..tick(source, true, readings)
     };
     let mut status_config = StatusConfig::default();
     status_config.evidence.ram = evidence;

@@ -4,8 +4,8 @@ pub const OOM_AHEAD_SHARE: f64 = 0.95;
 
 /// Growing memory raises the alert only above this share of the limit.
 pub const OOM_AHEAD_GROWING_SHARE: f64 = 0.8;
-pub const OOM_AHEAD_SECONDS: f64 = 900.0;
-pub const OOM_AHEAD_BY_GROWTH_SECONDS: f64 = 7200.0;
+pub const OOM_AHEAD_PRESENT_PACE_SECONDS: f64 = 900.0;
+pub const OOM_AHEAD_HALF_HOUR_PACE_SECONDS: f64 = 7200.0;
 pub const SWAP_BYTES: f64 = 67_108_864.0;
 pub const MEMORY_STALLED_SHARE: f64 = 0.1;
 pub const MAJOR_FAULTS_PER_SECOND: f64 = 1000.0;

@@ -22,7 +22,7 @@ pub fn votes(readings: Readings<'_>) -> Vec<StatusItem> {
         Some(false) => StatusItem::new("votes", Tone::Good),
         None if role.is_some() => StatusItem::plain("far behind: votes are not judged"),
         None if readings.number(&m::EPOCH).is_none() => return Vec::new(),
-        // A source without an account is up if it has found none of the validator in all accounts.
+        // Without an account, the source is up only if it has searched all accounts.
         None if readings.is_up(Source::Votes) => {
             return vec![StatusItem::plain("it has no vote account with stake")];
         }
@@ -79,7 +79,8 @@ fn vote_details(readings: Readings<'_>) -> [Option<String>; 9] {
     let shortfall = readings
         .number(&m::ADMISSION_SHORTFALL)
         .filter(|sol| *sol > 0.0);
-    let shortfall = shortfall.map(|sol| format!("{sol:.3} SOL missing for the admission ticket"));
+    let shortfall =
+        shortfall.map(|sol| format!("{} SOL missing for the admission ticket", short(sol)));
     let of_best = readings
         .number(&m::VOTE_CREDITS_VS_BEST)
         .map(|share| format!(", {} of the best validator's credits", percent(share)))

@@ -131,8 +131,9 @@ impl VoteAccount {
         missing.map(|(name, _)| *name).collect()
     }
 
-    /// Vote credits in this epoch; in the epoch of the migration, only those from before it. `None`
-    /// if there are no credits, the unit is unknown, or the list has two newer epochs.
+    /// Vote credits in this epoch; in the epoch of the migration, only those from before it. A
+    /// marker decides the unit, else `unit`. `None` if there are no credits, the unit is unknown, or
+    /// the list has two newer epochs.
     pub fn credits(&self, epoch: u64, unit: CreditUnit) -> Option<u64> {
         let earned = self.epoch_credits?.earnings_of(epoch)?;
         earned

@@ -55,8 +55,8 @@ section! {
         "Requests with a wrong user or password. metrics: requests for the web page and /metrics, including those refused unchecked after too many failures. ingest: pushes, including those without credentials."
         from "the listeners";
     LAST_PUSH = Gauge, Seconds, "faultline_last_push_timestamp_seconds" []
-        "When the followed validator's last push arrived, in seconds since 1970; absent before the first push."
-        from "the ingest listener";
+        "When the followed validator's last push arrived, or the last datapoint in its log was read, in seconds since 1970; absent before the first."
+        from "the ingest listener, or the validator's log";
     PUSHES_MISSED = Counter, Count, "faultline_pushes_missed_total" []
         "Pushes of the followed validator that never arrived. Pushes missed while the daemon was down count after its restart if it follows the same process and continues the earlier recording or flight recorder ring. Pushes before the daemon's first run do not count."
         from "gaps between two points of the datapoint metrics that are longer than secs_since_last_write of the later point; by the monotonic clock if the wall clock was set";

@@ -71,7 +71,7 @@ fn prediction_clause(inputs: &AnswerInputs) -> String {
     };
     let measured = measured_on(prediction.measured_on.as_deref());
     if prediction.saved_seconds <= 0.0 {
-        return format!("a larger cache would save nothing{measured}");
+        return format!("no larger predicted size would save 1 % of replay{measured}");
     }
     let (entries, saved) = (short(prediction.entries), ms(prediction.saved_seconds));
     format!("{entries} entries would save {saved}{measured}")

@@ -2,7 +2,7 @@
 
 use super::{AnswerInputs, Consensus};
 use crate::{
-    cache::{datapoints_warning, observed_and_configured},
+    cache::{datapoints_warning, effective_entries, is_capacity_changed},
     memory::MemoryStatus,
     readings::Readings,
 };
@@ -13,10 +13,6 @@ use faultline_metrics::{
 
 /// AgaveDelinquent is silent while a validator younger than this catches up.
 const CATCH_UP_SECONDS: f64 = 90.0 * 60.0;
-
-/// The first evictions begin between the shrink target and a full cache, which differ by a tenth. A
-/// larger difference from the configured capacity means a modified build.
-const LATE_EVICTION_SHARE: f64 = 0.1;
 
 /// Adds the values of the tick to `inputs`, which have only trends.
 pub fn add_tick(
@@ -68,16 +64,9 @@ fn add_memory(
 }
 
 fn add_cache(readings: Readings<'_>, now: Stamp, inputs: AnswerInputs) -> AnswerInputs {
-    let [observed, configured] = observed_and_configured(readings, &v::CACHE_CAPACITY);
-    let is_near = |seen: f64, entries: f64| (seen / entries - 1.0).abs() <= LATE_EVICTION_SHARE;
-    let is_changed = configured.map(|entries| observed.is_some_and(|seen| !is_near(seen, entries)));
-    let capacity = if is_changed == Some(false) {
-        configured
-    } else {
-        observed
-    };
+    let is_changed = is_capacity_changed(readings);
     AnswerInputs {
-        cache_capacity: capacity.or(configured),
+        cache_capacity: effective_entries(readings, &v::CACHE_CAPACITY),
         can_change_capacity: inputs.can_change_capacity.or(is_changed),
         why_reloads_unknown: Some(why_no_reloads(readings, now)),
         ..inputs
@@ -100,8 +89,8 @@ fn add_votes(readings: Readings<'_>, now: Stamp, inputs: AnswerInputs) -> Answer
         _ => None,
     };
     let phase = readings.active_label(&v::PHASE);
-    let start = readings.number(&p::START_TIME);
-    let is_young = start.map(|start| now.unix_seconds() - start < CATCH_UP_SECONDS);
+    let age = readings.process_age(now);
+    let is_young = age.is_some_and(|age| age < CATCH_UP_SECONDS);
     let role = readings.label(&m::VOTE_ACCOUNT, "role");
     let is_delinquent = readings.flag(&m::DELINQUENT);
     let has_no_account = readings.number(&m::EPOCH).is_some() && readings.is_up(Source::Votes);
@@ -109,7 +98,7 @@ fn add_votes(readings: Readings<'_>, now: Stamp, inputs: AnswerInputs) -> Answer
     AnswerInputs {
         consensus,
         is_at_tip: phase.map(|phase| phase == "at_tip"),
-        is_catching_up: phase.map(|phase| phase == "catching_up" && is_young == Some(true)),
+        is_catching_up: phase.map(|phase| phase == "catching_up" && is_young),
         has_vote_account: match has_account {
             true => Some(true),
             false => has_no_account.then_some(false),

@@ -41,7 +41,7 @@ fn findings(inputs: &AnswerInputs) -> Vec<Finding> {
         |time: Option<f64>, limit: f64| time.filter(|time| is_growth_relevant && *time < limit);
     let at_present_pace = within(
         inputs.seconds_to_limit_at_present_pace,
-        t::OOM_AHEAD_SECONDS,
+        t::OOM_AHEAD_PRESENT_PACE_SECONDS,
     )
     .map(|time| {
         format!(
@@ -51,11 +51,11 @@ fn findings(inputs: &AnswerInputs) -> Vec<Finding> {
     });
     let at_half_hour_pace = within(
         inputs.seconds_to_limit_at_half_hour_pace,
-        t::OOM_AHEAD_BY_GROWTH_SECONDS,
+        t::OOM_AHEAD_HALF_HOUR_PACE_SECONDS,
     )
     .map(|time| {
         format!(
-            "memory is full in {} at the pace of the last half hour",
+            "memory is full in {} at the slower pace of the last 10 and 30 minutes",
             duration_f64(time)
         )
     });

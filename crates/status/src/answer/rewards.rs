@@ -93,7 +93,7 @@ fn admission(inputs: &AnswerInputs) -> Option<String> {
     match inputs.is_admitted {
         Some(false) => Some("not admitted to the epoch after next".to_owned()),
         Some(true) => None,
-        None => shortfall.map(|sol| format!("{sol:.2} SOL are missing for its admission")),
+        None => shortfall.map(|sol| format!("{} SOL are missing for its admission", short(sol))),
     }
 }
 

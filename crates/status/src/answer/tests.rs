@@ -84,7 +84,7 @@ static RAM: States = &[
             ram.seconds_to_limit_at_half_hour_pace = Some(5400.0);
         },
         "act",
-        "memory is full in 1 h 30 min at the pace of the last half hour; 412 GiB proven enough of 512 installed; \
+        "memory is full in 1 h 30 min at the slower pace of the last 10 and 30 minutes; 412 GiB proven enough of 512 installed; \
          96 GiB of headroom now.",
     ),
     (
@@ -325,7 +325,7 @@ static CHANGEABLE: States = &[
         },
         "fine",
         "below the alert's 5 per slot, 1 reload and 8.3 ms per slot (summed over threads, more than replay's wall time); \
-         a larger cache would save nothing (measured on 4.0.1).",
+         no larger predicted size would save 1 % of replay (measured on 4.0.1).",
     ),
     (
         |cache| cache.cache_seconds_per_slot = None,
@@ -480,6 +480,11 @@ static ALPENGLOW: States = &[
         "0.13 SOL are missing for its admission; 99.7 % of the best validator's reward per stake.",
     ),
     (
+        |votes| votes.admission_shortfall = Some(0.000_4),
+        "act",
+        "<0.01 SOL are missing for its admission; 99.7 % of the best validator's reward per stake.",
+    ),
+    (
         |votes| (votes.is_admitted, votes.is_standby) = (Some(false), Some(true)),
         "fine",
         "99.7 % of the best validator's reward per stake.",
@@ -522,12 +527,17 @@ static ALERTS: &[(&str, &str, &str, f64)] = &[
         "ratio[4m]) > ",
         t::OOM_AHEAD_GROWING_SHARE,
     ),
-    ("OomAhead", "page", "[4m:15s], ", t::OOM_AHEAD_SECONDS),
+    (
+        "OomAhead",
+        "page",
+        "[4m:15s], ",
+        t::OOM_AHEAD_PRESENT_PACE_SECONDS,
+    ),
     (
         "OomAhead",
         "page",
         "[30m:15s], ",
-        t::OOM_AHEAD_BY_GROWTH_SECONDS,
+        t::OOM_AHEAD_HALF_HOUR_PACE_SECONDS,
     ),
     ("OomHappened", "page", "[15m])) > ", 0.0),
     ("SwapInUse", "ticket", "[10m])) > ", t::SWAP_BYTES),

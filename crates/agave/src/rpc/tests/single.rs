@@ -35,10 +35,18 @@ fn any_result_counts_as_success_except_errors_and_mismatched_ids() {
         read(r#"{"result":5,"id":4}"#),
         Err(Error::MissingAnswer { method: "getSlot" })
     );
-    assert!(matches!(
-        read(r#"{"error":{"code":-32005,"message":"behind"},"id":3}"#),
-        Err(Error::Rpc { .. })
-    ));
+    for id in ["", r#","id":3"#, r#","id":null"#] {
+        let refused = format!(r#"{{"error":{{"code":-32005,"message":"behind"}}{id}}}"#);
+        let code = read(&refused).map_err(|error| match error {
+            Error::Rpc { code, .. } => Some(code),
+            _ => None,
+        });
+        assert_eq!(code, Err(Some(-32005)), "{refused}");
+    }
+    assert_eq!(
+        read(r#"{"result":5,"id":null}"#),
+        Err(Error::MissingAnswer { method: "getSlot" })
+    );
     assert!(matches!(
         read(r#"{"error":{"code":-32601},"id":3}"#),
         Err(Error::NotOffered { .. })
