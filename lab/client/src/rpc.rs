@@ -318,7 +318,10 @@ impl Rpc {
 /// Returns whether `stop` ended the pause.
 fn sleep_unless_stopped(pause: Duration, stop: &mut impl FnMut() -> bool) -> bool {
     let mut left = pause;
-    while !left.is_zero() && !stop() {
+    while !left.is_zero() {
+        if stop() {
+            return true;
+        }
         let step = left.min(STOP_POLL_INTERVAL);
         sleep(step);
         left -= step;
@@ -407,6 +410,17 @@ mod tests {
             Err(seconds(3600)),
             "an earlier request is refused again"
         );
+    }
+
+    #[test]
+    fn a_stop_that_is_reported_once_ends_the_pause() {
+        let mut polls = 0;
+        let mut stop_once = || {
+            polls += 1;
+            polls == 2
+        };
+        assert!(sleep_unless_stopped(Duration::from_secs(1), &mut stop_once));
+        assert!(!sleep_unless_stopped(Duration::ZERO, &mut || false));
     }
 
     #[test]
