@@ -296,8 +296,8 @@ impl Rpc {
         let mut text = Vec::new();
         // The limit applies after decompression.
         let body = response.body_mut().as_reader().take(MAX_ANSWER_BYTES + 1);
-        if { body }.read_to_end(&mut text).is_err() {
-            return Attempt::Retry(failed("the answer breaks off".to_owned()), None);
+        if let Err(error) = { body }.read_to_end(&mut text) {
+            return Attempt::Retry(failed(format!("the answer breaks off: {error}")), None);
         }
         if text.len() as u64 > MAX_ANSWER_BYTES {
             let most = faultline_text::size(MAX_ANSWER_BYTES);
@@ -421,6 +421,28 @@ mod tests {
         };
         assert!(sleep_unless_stopped(Duration::from_secs(1), &mut stop_once));
         assert!(!sleep_unless_stopped(Duration::ZERO, &mut || false));
+    }
+
+    #[test]
+    fn an_incomplete_answer_is_reported_with_its_cause() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let server = std::thread::Builder::new().spawn(move || {
+            let (mut client, _) = listener.accept().unwrap();
+            assert!(client.read(&mut [0; 4096]).unwrap() > 0);
+            let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{";
+            std::io::Write::write_all(&mut client, answer).unwrap();
+        });
+        let once = RetryPolicy {
+            max_tries: 1,
+            first_wait: Duration::ZERO,
+            answer_timeout: Duration::from_secs(60),
+        };
+        let rpc = Rpc::new(&url, None, once).unwrap();
+        let said = rpc.call::<u64>("getSlot", &json!([])).unwrap_err();
+        let said = said.to_string();
+        assert!(said.contains("breaks off: "), "{said}");
+        server.unwrap().join().unwrap();
     }
 
     #[test]
