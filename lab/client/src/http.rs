@@ -241,7 +241,7 @@ pub fn tls_config(ca_file: Option<&Path>) -> Result<TlsConfig> {
     };
     anyhow::ensure!(
         !roots.is_empty(),
-        "no certificate to trust: install ca-certificates, or name a PEM file with --ca or SSL_CERT_FILE"
+        "no certificate to trust: name a PEM file that has one with --ca or SSL_CERT_FILE, or install ca-certificates"
     );
     Ok(TlsConfig::builder()
         .provider(TlsProvider::Rustls)
