@@ -372,22 +372,14 @@ fn address(url: &str) -> Option<(String, u16)> {
 
 fn describe_error(error: &ureq::Error, answer_timeout: Duration) -> String {
     match error {
-        ureq::Error::Timeout(Timeout::Resolve) => {
-            format!(
-                "no address within {}",
-                faultline_text::duration(CONNECT_TIMEOUT)
-            )
-        }
-        // TLS: a TCP timeout is another error, which lists the addresses.
-        ureq::Error::Timeout(Timeout::Connect) => {
-            let limit = faultline_text::duration(CONNECT_TIMEOUT.min(answer_timeout));
-            format!("no TLS connection within {limit}")
-        }
-        ureq::Error::Timeout(_) => {
-            format!(
-                "no answer within {}",
-                faultline_text::duration(answer_timeout)
-            )
+        ureq::Error::Timeout(stage) => {
+            let (missing, limit) = match stage {
+                Timeout::Resolve => ("address", CONNECT_TIMEOUT),
+                // A TCP timeout is another error, which lists the addresses.
+                Timeout::Connect => ("TLS connection", CONNECT_TIMEOUT.min(answer_timeout)),
+                _ => ("answer", answer_timeout),
+            };
+            format!("no {missing} within {}", faultline_text::duration(limit))
         }
         // The texts of these errors may contain the address.
         ureq::Error::BadUri(_) | ureq::Error::Http(_) => "the request failed".to_owned(),

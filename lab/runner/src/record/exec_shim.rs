@@ -7,7 +7,7 @@ use super::{
     recorder::{self, POLL_INTERVAL},
 };
 use crate::isolation::CpuSet;
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail};
 use faultline_common::{
     clock,
     output::say,
@@ -154,11 +154,9 @@ pub fn run_to_end(
             let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
             group.map(|group| kill_process_group(group, Signal::KILL));
             child.wait()?;
-            ensure!(
-                exceeded.is_none(),
-                "{program} has not ended after {} s",
-                exceeded.unwrap_or_default().as_secs()
-            );
+            if let Some(timeout) = exceeded {
+                bail!("{program} has not ended after {} s", timeout.as_secs());
+            }
             return Ok(None);
         }
     }

@@ -236,12 +236,7 @@ pub fn terminate(folders: &[PathBuf]) -> Result<()> {
 }
 
 pub fn is_empty(folders: &[PathBuf]) -> Result<bool> {
-    for folder in folders {
-        if !processes(folder)?.is_empty() {
-            return Ok(false);
-        }
-    }
-    Ok(true)
+    Ok(all_processes(folders)?.is_empty())
 }
 
 fn all_processes(folders: &[PathBuf]) -> Result<BTreeSet<i32>> {
