@@ -70,15 +70,15 @@ pub fn run(args: &RecordArgs, now_ns: i64) -> Result<u8> {
         ));
         return Ok(exec_shim::NOT_FOUND);
     }
-    let job = RecordRequest {
+    let request = RecordRequest {
         args,
         daemon_program,
         out,
         signals: Signals::listen().context("signals cannot be received")?,
     };
     match args.pid.and_then(Pid::from_raw) {
-        Some(pid) => job.record_process(pid),
-        None => job.record_command(),
+        Some(pid) => request.record_process(pid),
+        None => request.record_command(),
     }
 }
 
