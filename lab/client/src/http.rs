@@ -40,7 +40,7 @@ pub fn unix_agent(config: Config, path: PathBuf) -> Agent {
     Agent::with_parts(config, UnixConnector { path }, FixedResolver)
 }
 
-/// Short text of an error. For an I/O error, it is that of the system without the error number.
+/// Short text of an error. Most I/O errors have the system's text in lower case, without number.
 pub fn reason(error: &Error) -> String {
     match error {
         Error::Io(error) => io_reason(error),

@@ -187,7 +187,8 @@ impl Rpc {
         Err(RpcError::Failed("no request was sent".to_owned()))
     }
 
-    /// Whether the node has ever answered. Until then, slow tries and short pauses are reported, too.
+    /// Whether a body was read: status 408, 429 and 5xx do not count. Until then, slow tries and
+    /// short pauses are reported, too.
     fn has_answered(&self) -> bool {
         self.bytes.load(Ordering::Relaxed) > 0
     }

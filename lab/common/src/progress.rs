@@ -73,7 +73,7 @@ fn bar(total: u64, unit: &str) -> ProgressBar {
 }
 
 fn line((done, total, unit): (u64, u64, &str), spent: Duration, suffix: &str) -> String {
-    // Without any work done, it is infinite or not a number.
+    // Infinite or NaN without any work done.
     let left = spent.as_secs_f64() * total.saturating_sub(done) as f64 / done as f64;
     let left =
         Duration::try_from_secs_f64(left).map_or_else(|_| "unknown time".to_owned(), duration);

@@ -319,7 +319,7 @@ fn program_exists(program: &OsStr) -> bool {
     }
 }
 
-/// `512G-20260131T235959Z.fltl` with the label `arm=512G`, else named after the command.
+/// `512G-20260131T235959Z.fltl` with the label `arm=512G`, else named after the command or pid.
 fn default_name(args: &RecordArgs, now_ns: i64) -> PathBuf {
     // Characters with a meaning for shells are replaced.
     let is_plain = |letter: char| letter.is_alphanumeric() || "._+=-".contains(letter);

@@ -33,7 +33,7 @@ pub struct Dropped {
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Residency {
     pub files: u64,
-    /// Pages of the files, without holes.
+    /// Pages of the files, without holes; too few if the file system compresses.
     pub pages: u64,
     pub resident_pages: u64,
 }

@@ -74,8 +74,8 @@ pub trait Launched {
 
     fn has_no_process(&mut self) -> Result<bool>;
 
-    /// Sends SIGTERM to all processes of the cgroup, and returns at once. A script ends
-    /// before the validator that it started.
+    /// Sends SIGTERM to all processes of the cgroup, and returns at once. A script usually ends
+    /// before the validator that it has started.
     fn terminate(&mut self) -> Result<()>;
 
     fn cgroup_state(&mut self) -> Result<CgroupState>;

@@ -127,7 +127,8 @@ impl Folder {
         })
     }
 
-    /// The beginning of a regular file, up to `max_bytes` bytes; `None` for any other entry.
+    /// The beginning of a regular file, up to `max_bytes` bytes. `None` if it is gone or mounted, and
+    /// for any other kind of entry.
     pub fn read(&self, name: &CStr, max_bytes: u64) -> Result<Option<Vec<u8>>> {
         let OpenResult::Open((file, _)) = self.open_file(name)? else {
             return Ok(None);

@@ -100,7 +100,7 @@ pub fn success_and_stderr(program: &Path, arguments: &[&OsStr]) -> io::Result<(b
             let mut text = Vec::new();
             if let Some(pipe) = &mut child.stderr {
                 fcntl_setfl(&*pipe, OFlags::NONBLOCK)?;
-                // Fails after the available text if a child of the program has the pipe open.
+                // Fails after the text if a child of the program has the pipe open.
                 let _ = pipe.take(MAX_STDERR_BYTES).read_to_end(&mut text);
             }
             return Ok((

@@ -173,7 +173,7 @@ pub fn progress(out: &Path) -> Result<Progress, Error> {
     Recording::open(out)?.progress()
 }
 
-/// Polls until the daemon must have recorded its latest samples.
+/// Polls in five intervals (at least 5 s). By then, the daemon must have written a sample.
 pub fn polls_to_write(interval: Duration) -> u32 {
     u32::try_from((interval * 5).max(MIN_WRITE_TIME).as_millis() / POLL_INTERVAL.as_millis())
         .unwrap_or(u32::MAX)

@@ -99,7 +99,7 @@ pub fn set_memory_limit(
     }
     if let Some((bytes, swap)) = bytes.zip(swap_max) {
         let sum = page_aligned(bytes).saturating_add(page_aligned(swap));
-        // Fails as long as the memory, or what is in swap, could not be reclaimed.
+        // Fails while memory or swap cannot be reclaimed.
         let _ = write(memory, MEMSW_LIMIT, sum);
     }
     parse_limit(&path, &read(memory, MEMORY_LIMIT)?)
