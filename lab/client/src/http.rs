@@ -3,11 +3,10 @@
 use anyhow::{Context, Result};
 use faultline_net::connect_blocking;
 use rustls::{CertificateError, InvalidMessage};
-use socket2::Socket;
+use socket2::{Domain, SockAddr, Socket, Type};
 use std::{
     io::{self, ErrorKind, Read, Write},
     net::{IpAddr, Ipv4Addr, SocketAddr},
-    os::unix::net::UnixStream,
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
@@ -41,7 +40,7 @@ pub fn unix_agent(config: Config, path: PathBuf) -> Agent {
     Agent::with_parts(config, UnixConnector { path }, FixedResolver)
 }
 
-/// Short text of an error. For an I/O error, it is that of the system without the error number.
+/// Short text of an error. Most I/O errors have the system's text in lower case, without number.
 pub fn reason(error: &Error) -> String {
     match error {
         Error::Io(error) => io_reason(error),
@@ -130,10 +129,13 @@ impl Connector for UnixConnector {
         details: &ConnectionDetails,
         _chained: Option<()>,
     ) -> Result<Option<Self::Out>, Error> {
-        Ok(Some(SocketTransport::new(
-            UnixStream::connect(&self.path)?.into(),
-            details.config,
-        )))
+        let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
+        // It also limits the wait for a place in the queue of the listener.
+        socket.set_write_timeout(limit(&details.timeout))?;
+        socket
+            .connect(&SockAddr::unix(&self.path)?)
+            .map_err(|error| timeout_error(error, &details.timeout))?;
+        Ok(Some(SocketTransport::new(socket, details.config)))
     }
 }
 
@@ -239,7 +241,7 @@ pub fn tls_config(ca_file: Option<&Path>) -> Result<TlsConfig> {
     };
     anyhow::ensure!(
         !roots.is_empty(),
-        "no certificate to trust: install ca-certificates, or name a PEM file with --ca or SSL_CERT_FILE"
+        "no certificate to trust: name a PEM file that has one with --ca or SSL_CERT_FILE, or install ca-certificates"
     );
     Ok(TlsConfig::builder()
         .provider(TlsProvider::Rustls)
@@ -267,5 +269,37 @@ mod tests {
         for elsewhere in ["localhost.example.org", "10.0.0.1", "[::2]", ""] {
             assert!(!is_loopback(elsewhere), "{elsewhere}");
         }
+    }
+
+    #[test]
+    fn a_unix_socket_that_accepts_no_connection_is_given_up_in_time() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("socket");
+        let address = SockAddr::unix(&path).unwrap();
+        let socket = || Socket::new(Domain::UNIX, Type::STREAM, None).unwrap();
+        let listener = socket();
+        listener.bind(&address).unwrap();
+        listener.listen(0).unwrap();
+        let mut queued = Vec::new();
+        loop {
+            let client = socket();
+            client.set_nonblocking(true).unwrap();
+            if client.connect(&address).is_err() {
+                break;
+            }
+            queued.push(client);
+        }
+        // Without a timeout, the connection waits until the listener is closed.
+        let (done, ended) = std::sync::mpsc::channel::<()>();
+        let close = std::thread::Builder::new().spawn(move || {
+            let _ = ended.recv_timeout(Duration::from_secs(20));
+            drop((listener, queued));
+        });
+        let limit = Some(Duration::from_millis(50));
+        let config = Config::builder().timeout_global(limit).proxy(None).build();
+        let error = unix_agent(config, path).get("http://localhost/").call();
+        assert_eq!(reason(&error.unwrap_err()), "no answer in time");
+        drop(done);
+        close.unwrap().join().unwrap();
     }
 }

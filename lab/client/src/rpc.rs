@@ -187,7 +187,8 @@ impl Rpc {
         Err(RpcError::Failed("no request was sent".to_owned()))
     }
 
-    /// Whether the node has ever answered. Until then, slow tries and short pauses are reported, too.
+    /// Whether a body was read: status 408, 429 and 5xx do not count. Until then, slow tries and
+    /// short pauses are reported, too.
     fn has_answered(&self) -> bool {
         self.bytes.load(Ordering::Relaxed) > 0
     }
@@ -296,8 +297,8 @@ impl Rpc {
         let mut text = Vec::new();
         // The limit applies after decompression.
         let body = response.body_mut().as_reader().take(MAX_ANSWER_BYTES + 1);
-        if { body }.read_to_end(&mut text).is_err() {
-            return Attempt::Retry(failed("the answer breaks off".to_owned()), None);
+        if let Err(error) = { body }.read_to_end(&mut text) {
+            return Attempt::Retry(failed(format!("the answer breaks off: {error}")), None);
         }
         if text.len() as u64 > MAX_ANSWER_BYTES {
             let most = faultline_text::size(MAX_ANSWER_BYTES);
@@ -318,7 +319,10 @@ impl Rpc {
 /// Returns whether `stop` ended the pause.
 fn sleep_unless_stopped(pause: Duration, stop: &mut impl FnMut() -> bool) -> bool {
     let mut left = pause;
-    while !left.is_zero() && !stop() {
+    while !left.is_zero() {
+        if stop() {
+            return true;
+        }
         let step = left.min(STOP_POLL_INTERVAL);
         sleep(step);
         left -= step;
@@ -369,22 +373,14 @@ fn address(url: &str) -> Option<(String, u16)> {
 
 fn describe_error(error: &ureq::Error, answer_timeout: Duration) -> String {
     match error {
-        ureq::Error::Timeout(Timeout::Resolve) => {
-            format!(
-                "no address within {}",
-                faultline_text::duration(CONNECT_TIMEOUT)
-            )
-        }
-        // TLS: a TCP timeout is another error, which lists the addresses.
-        ureq::Error::Timeout(Timeout::Connect) => {
-            let limit = faultline_text::duration(CONNECT_TIMEOUT.min(answer_timeout));
-            format!("no TLS connection within {limit}")
-        }
-        ureq::Error::Timeout(_) => {
-            format!(
-                "no answer within {}",
-                faultline_text::duration(answer_timeout)
-            )
+        ureq::Error::Timeout(stage) => {
+            let (missing, limit) = match stage {
+                Timeout::Resolve => ("address", CONNECT_TIMEOUT),
+                // A TCP timeout is another error, which lists the addresses.
+                Timeout::Connect => ("TLS connection", CONNECT_TIMEOUT.min(answer_timeout)),
+                _ => ("answer", answer_timeout),
+            };
+            format!("no {missing} within {}", faultline_text::duration(limit))
         }
         // The texts of these errors may contain the address.
         ureq::Error::BadUri(_) | ureq::Error::Http(_) => "the request failed".to_owned(),
@@ -407,6 +403,39 @@ mod tests {
             Err(seconds(3600)),
             "an earlier request is refused again"
         );
+    }
+
+    #[test]
+    fn a_stop_that_is_reported_once_ends_the_pause() {
+        let mut polls = 0;
+        let mut stop_once = || {
+            polls += 1;
+            polls == 2
+        };
+        assert!(sleep_unless_stopped(Duration::from_secs(1), &mut stop_once));
+        assert!(!sleep_unless_stopped(Duration::ZERO, &mut || false));
+    }
+
+    #[test]
+    fn an_incomplete_answer_is_reported_with_its_cause() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let server = std::thread::Builder::new().spawn(move || {
+            let (mut client, _) = listener.accept().unwrap();
+            assert!(client.read(&mut [0; 4096]).unwrap() > 0);
+            let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{";
+            std::io::Write::write_all(&mut client, answer).unwrap();
+        });
+        let once = RetryPolicy {
+            max_tries: 1,
+            first_wait: Duration::ZERO,
+            answer_timeout: Duration::from_secs(60),
+        };
+        let rpc = Rpc::new(&url, None, once).unwrap();
+        let said = rpc.call::<u64>("getSlot", &json!([])).unwrap_err();
+        let said = said.to_string();
+        assert!(said.contains("breaks off: "), "{said}");
+        server.unwrap().join().unwrap();
     }
 
     #[test]

@@ -112,8 +112,8 @@ impl Drop for TempFile {
     }
 }
 
-/// Writes `text` to `path`, which begins with `out`, and creates the missing folders. Fails if a
-/// folder of `out` is a symbolic link. Without `force`, also fails if the file exists.
+/// Writes `text` to `path`, which begins with `out`, and creates the missing folders. Fails if the
+/// file's folder is a symbolic link, but is not `out`. Without `force`, fails if the file exists.
 pub fn write_report_file(out: &Path, path: &Path, text: &str, force: bool) -> Result<()> {
     write_report_files(out, &[(path.to_owned(), text.to_owned())], force)
 }

@@ -73,7 +73,8 @@ fn bar(total: u64, unit: &str) -> ProgressBar {
 }
 
 fn line((done, total, unit): (u64, u64, &str), spent: Duration, suffix: &str) -> String {
-    let left = spent.as_secs_f64() * total.saturating_sub(done) as f64 / done.max(1) as f64;
+    // Infinite or NaN without any work done.
+    let left = spent.as_secs_f64() * total.saturating_sub(done) as f64 / done as f64;
     let left =
         Duration::try_from_secs_f64(left).map_or_else(|_| "unknown time".to_owned(), duration);
     format!(
@@ -95,6 +96,10 @@ mod tests {
             "1,000 of 4,000 slots, 1 min 30 s left, 64 MiB"
         );
         assert_eq!(line((4, 4, "sizes"), spent, ""), "4 of 4 sizes, 0 ms left");
-        assert!(line((0, u64::MAX, "slots"), spent, "").ends_with("left"));
+        assert_eq!(
+            line((0, 4_000, "slots"), spent, ""),
+            "0 of 4,000 slots, unknown time left"
+        );
+        assert!(line((1, u64::MAX, "slots"), spent, "").ends_with("unknown time left"));
     }
 }

@@ -70,15 +70,15 @@ pub fn run(args: &RecordArgs, now_ns: i64) -> Result<u8> {
         ));
         return Ok(exec_shim::NOT_FOUND);
     }
-    let job = RecordRequest {
+    let request = RecordRequest {
         args,
         daemon_program,
         out,
         signals: Signals::listen().context("signals cannot be received")?,
     };
     match args.pid.and_then(Pid::from_raw) {
-        Some(pid) => job.record_process(pid),
-        None => job.record_command(),
+        Some(pid) => request.record_process(pid),
+        None => request.record_command(),
     }
 }
 
@@ -319,7 +319,7 @@ fn program_exists(program: &OsStr) -> bool {
     }
 }
 
-/// `512G-20260131T235959Z.fltl` with the label `arm=512G`, else named after the command.
+/// `512G-20260131T235959Z.fltl` with the label `arm=512G`, else named after the command or pid.
 fn default_name(args: &RecordArgs, now_ns: i64) -> PathBuf {
     // Characters with a meaning for shells are replaced.
     let is_plain = |letter: char| letter.is_alphanumeric() || "._+=-".contains(letter);

@@ -166,7 +166,7 @@ fn the_command_is_followed_from_start_and_its_exit_code_returned() {
     assert!(
         said.contains("http://127.0.0.1:1")
             && said.contains("\nno\n")
-            && said.contains("10 ticks over 9 s"),
+            && said.contains("10 samples over 9 s"),
         "{said}"
     );
     gone(scene.number("daemon"));

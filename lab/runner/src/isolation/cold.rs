@@ -33,7 +33,7 @@ pub struct Dropped {
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Residency {
     pub files: u64,
-    /// Pages of the files, without holes.
+    /// Pages of the files, without holes; too few if the file system compresses.
     pub pages: u64,
     pub resident_pages: u64,
 }
@@ -154,7 +154,7 @@ impl Batch {
         if paths.is_empty() {
             return Ok(());
         }
-        let output = run_fincore(&paths).map_err(|error| {
+        let output = run_fincore(FINCORE, &paths).map_err(|error| {
             anyhow!(match error.kind() {
                 io::ErrorKind::NotFound => format!(
                     "{FINCORE} is not in PATH, and the page cache cannot be inspected without it: install util-linux-extra, \
@@ -175,15 +175,19 @@ impl Batch {
     clippy::disallowed_methods,
     reason = "fincore is no program of a run, and ends at once"
 )]
-fn run_fincore(paths: &[PathBuf]) -> io::Result<String> {
-    let mut command = Command::new(FINCORE);
+fn run_fincore(program: &str, paths: &[PathBuf]) -> io::Result<String> {
+    let mut command = Command::new(program);
     command
         .args(["--raw", "--noheadings", "--output", "PAGES", "--"])
         .args(paths)
         .env("LC_ALL", "C")
         .stdin(Stdio::null());
+    let output = command.output()?;
     // `fincore` fails if one file is missing, but still reports the others.
-    Ok(String::from_utf8_lossy(&command.output()?.stdout).into_owned())
+    if output.stdout.is_empty() && paths.iter().any(|path| path.exists()) {
+        return Err(io::Error::other(String::from_utf8_lossy(&output.stderr)));
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
 /// Returns the sum of the lines and their number, or the first line that is no number.
@@ -208,6 +212,13 @@ mod tests {
         assert_eq!(parse_fincore("12\n0\n 7 \n"), Ok((19, 3)));
         assert_eq!(parse_fincore(""), Ok((0, 0)));
         assert_eq!(parse_fincore("12\nPAGES\n"), Err("PAGES".to_owned()));
+    }
+
+    #[test]
+    fn a_failed_fincore_is_an_error_unless_all_files_are_gone() {
+        run_fincore("false", &["/".into()]).unwrap_err();
+        let output = run_fincore("false", &["/nonexistent/file".into()]);
+        assert_eq!(output.unwrap(), "");
     }
 
     #[test]

@@ -153,21 +153,16 @@ fn has_valid_marker(folder: &Folder) -> Result<bool> {
 }
 
 fn refuse_unless_empty(folder: &Folder) -> Result<()> {
-    let names = folder.names()?;
-    let other_entries = || {
-        names
-            .iter()
-            .filter(|name| ![MARKER_CSTR, LOST_AND_FOUND].contains(&name.as_c_str()))
-    };
-    let Some(first) = other_entries().next() else {
+    let mut names = folder.names()?;
+    names.retain(|name| ![MARKER_CSTR, LOST_AND_FOUND].contains(&name.as_c_str()));
+    let Some(first) = names.first() else {
         return Ok(());
     };
     let shown = folder.path.display();
     let first = first.to_string_lossy();
-    let count = other_entries().count();
     bail!(
         "{shown} is not empty ({first:?} and {} more): a marked folder is cleared before each run. Use a folder that is empty or does not exist yet",
-        count - 1
+        names.len() - 1
     )
 }
 

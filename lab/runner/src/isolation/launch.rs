@@ -62,8 +62,8 @@ pub trait Launched {
     /// Sets or lifts the throttling memory limit of the running cgroup, and returns the value read
     /// back.
     ///
-    /// In version 1 this changes the hard limit, and processes of a full cgroup then wait instead of
-    /// being killed. There, the limit stays unchanged if the memory cannot be reclaimed. In both
+    /// In version 1 this changes the hard limit, not the swap limit. Processes of a full cgroup then
+    /// wait instead of being killed. There, the limit stays unchanged if the memory cannot be reclaimed. In both
     /// versions, memory above a lower limit is reclaimed before this returns (systemd: within 2 s), so
     /// use small steps.
     fn set_memory_limit(&mut self, memory: Option<u64>) -> Result<Option<u64>>;
@@ -74,8 +74,8 @@ pub trait Launched {
 
     fn has_no_process(&mut self) -> Result<bool>;
 
-    /// Sends SIGTERM to all processes of the cgroup, and returns at once. A script ends
-    /// before the validator that it started.
+    /// Sends SIGTERM to all processes of the cgroup, and returns at once. A script usually ends
+    /// before the validator that it has started.
     fn terminate(&mut self) -> Result<()>;
 
     fn cgroup_state(&mut self) -> Result<CgroupState>;

@@ -55,7 +55,7 @@ impl Folder {
             .and_then(|fd| Self::new(fd, path.to_owned()))
         {
             Ok(folder) => Ok(folder),
-            Err(Errno::LOOP | Errno::NOTDIR) if is_link(path) => {
+            Err(Errno::LOOP | Errno::NOTDIR) if path.is_symlink() => {
                 let advice = path
                     .canonicalize()
                     .map(|to| format!(": name {} instead", to.display()))
@@ -127,7 +127,8 @@ impl Folder {
         })
     }
 
-    /// The beginning of a regular file, up to `max_bytes` bytes; `None` for any other entry.
+    /// The beginning of a regular file, up to `max_bytes` bytes. `None` if it is gone or mounted, and
+    /// for any other kind of entry.
     pub fn read(&self, name: &CStr, max_bytes: u64) -> Result<Option<Vec<u8>>> {
         let OpenResult::Open((file, _)) = self.open_file(name)? else {
             return Ok(None);
@@ -232,10 +233,6 @@ pub fn os_str(name: &CStr) -> &OsStr {
 /// The canonical path; the path itself after an error.
 pub fn canonical_or_same(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| path.to_owned())
-}
-
-fn is_link(path: &Path) -> bool {
-    path.symlink_metadata().is_ok_and(|meta| meta.is_symlink())
 }
 
 #[cfg(test)]

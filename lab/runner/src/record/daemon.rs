@@ -234,7 +234,7 @@ pub fn summary(out: &Path) -> Result<String> {
     Ok(format!(
         "{}: {} over {}",
         out.display(),
-        counted(ticks as f64, "tick"),
+        counted(ticks as f64, "sample"),
         duration(Duration::from_nanos(u64::try_from(nanos).unwrap_or(0)))
     ))
 }

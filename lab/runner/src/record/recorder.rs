@@ -144,19 +144,19 @@ pub fn metrics_variables(
     };
     let mut variables = vec![(METRICS_CONFIG.to_owned(), metrics_config(ingest))];
     if PROXY_VARIABLES.iter().any(|name| value_of(name).is_some()) {
-        variables.extend(
-            NO_PROXY_VARIABLES
-                .map(|name| (name.to_owned(), with_loopback(value_of(name).as_deref()))),
-        );
+        variables.extend(NO_PROXY_VARIABLES.map(|name| {
+            // Most programs read only one of them, so each gets the hosts of the other.
+            let hosts = [name]
+                .into_iter()
+                .chain(NO_PROXY_VARIABLES)
+                .filter_map(&value_of)
+                .find(|hosts| !hosts.is_empty());
+            let loopback = "127.0.0.1";
+            let all = hosts.map_or(loopback.to_owned(), |hosts| format!("{hosts},{loopback}"));
+            (name.to_owned(), all)
+        }));
     }
     variables
-}
-
-fn with_loopback(hosts: Option<&str>) -> String {
-    match hosts {
-        Some(hosts) if !hosts.is_empty() => format!("{hosts},127.0.0.1"),
-        _ => "127.0.0.1".to_owned(),
-    }
 }
 
 /// How the daemon ended, with its last problem: `, by signal 9: REASON`.
@@ -173,7 +173,7 @@ pub fn progress(out: &Path) -> Result<Progress, Error> {
     Recording::open(out)?.progress()
 }
 
-/// Polls until the daemon must have recorded its latest samples.
+/// Polls in five intervals (at least 5 s). By then, the daemon must have written a sample.
 pub fn polls_to_write(interval: Duration) -> u32 {
     u32::try_from((interval * 5).max(MIN_WRITE_TIME).as_millis() / POLL_INTERVAL.as_millis())
         .unwrap_or(u32::MAX)
@@ -302,6 +302,9 @@ mod tests {
             of(&[("http_proxy", "p"), ("no_proxy", "a,b")])[1].1,
             "a,b,127.0.0.1"
         );
+        for (name, value) in &of(&[("http_proxy", "p"), ("NO_PROXY", "a"), ("no_proxy", "")])[1..] {
+            assert_eq!(value, "a,127.0.0.1", "{name}");
+        }
         assert_eq!(of(&[(METRICS_CONFIG, "host=elsewhere")]), []);
     }
 

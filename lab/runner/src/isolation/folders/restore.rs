@@ -132,7 +132,7 @@ fn check_free_bytes(
             let shown = folder.path.display();
             let from = from.path.display();
             bail!(
-                "{shown} has {free} bytes free, {from} needs {bytes}: free space, or remove files there"
+                "{shown} has {free} bytes free, {from} needs {bytes} bytes: free space, or remove files there"
             );
         }
     }

@@ -58,8 +58,8 @@ impl Log {
         lines
     }
 
-    /// Keeps the tail, and the size of the file, so that no concurrent write is lost. Each hole
-    /// begins at 0, because the last hole did not free the page in which it ended.
+    /// Punches a hole before the tail. The file keeps its size, because the daemon appends to it.
+    /// Each hole starts at 0, because the last one did not free the page in which it ended.
     fn free_read_bytes(&mut self) {
         let end = self.read_position.saturating_sub(TAIL_BYTES);
         let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;

@@ -26,6 +26,7 @@ pub struct RunCgroup {
     cgroups: Cgroups,
     /// Each requested limit, with the `MAJOR:MINOR` of its disk.
     io_limits: Vec<(String, IoLimit)>,
+    swap_max: Option<u64>,
     exists: bool,
 }
 
@@ -54,6 +55,7 @@ impl RunCgroup {
                 .into_iter()
                 .zip(limits.io.iter().cloned())
                 .collect(),
+            swap_max: limits.swap_max,
             exists: false,
         };
         let mut created = Vec::new();
@@ -92,7 +94,9 @@ impl RunCgroup {
     /// Returns the limit in effect.
     pub fn set_memory_limit(&self, memory: Option<u64>) -> Result<Option<u64>> {
         match &self.cgroups {
-            Cgroups::V1 { folders, .. } => v1::set_memory_limit(&folders.memory, memory),
+            Cgroups::V1 { folders, .. } => {
+                v1::set_memory_limit(&folders.memory, memory, self.swap_max)
+            }
             Cgroups::V2(own) => v2::set_memory_high(&own.folder, memory),
         }
     }
@@ -217,7 +221,7 @@ pub fn lift_memory_limits(folders: &[PathBuf]) {
         // Fails in version 1, which has no `memory.high`.
         let _ = v2::set_memory_high(folder, None);
         if v1::waits_when_full(folder) {
-            let _ = v1::set_memory_limit(folder, None);
+            let _ = v1::set_memory_limit(folder, None, None);
         }
     }
 }
@@ -232,12 +236,7 @@ pub fn terminate(folders: &[PathBuf]) -> Result<()> {
 }
 
 pub fn is_empty(folders: &[PathBuf]) -> Result<bool> {
-    for folder in folders {
-        if !processes(folder)?.is_empty() {
-            return Ok(false);
-        }
-    }
-    Ok(true)
+    Ok(all_processes(folders)?.is_empty())
 }
 
 fn all_processes(folders: &[PathBuf]) -> Result<BTreeSet<i32>> {

@@ -231,6 +231,36 @@ fn v1_cgroup_state_contains_only_values_of_its_files() {
 }
 
 #[test]
+fn in_v1_the_limit_with_swap_follows_the_memory_limit() {
+    let (folder, _) = host(&[("memory/memory.oom_control", "")]);
+    let memory = folder.path().join("memory");
+    let number = |file: &str| {
+        let text = fs::read_to_string(memory.join(file)).unwrap();
+        text.trim().parse::<i64>().unwrap()
+    };
+    let set = |pages: Option<u64>, swap_pages: Option<u64>| {
+        let [bytes, swap] = [pages, swap_pages].map(|pages| pages.map(|pages| pages << 16));
+        let result = v1::set_memory_limit(&memory, bytes, swap);
+        // The kernel replaces -1 with a large number, which can be read back.
+        assert!(result.is_ok() || bytes.is_none(), "{result:?}");
+        ["memory.limit_in_bytes", "memory.memsw.limit_in_bytes"].map(|file| number(file) >> 16)
+    };
+    for file in ["memory.limit_in_bytes", "memory.memsw.limit_in_bytes"] {
+        fs::write(memory.join(file), (10_u64 << 16).to_string()).unwrap();
+    }
+    assert_eq!(set(Some(8), Some(0)), [8, 8], "no swap");
+    assert_eq!(set(Some(12), Some(0)), [12, 12]);
+    assert_eq!(set(Some(6), Some(3)), [6, 9]);
+    assert_eq!(set(None, Some(3)), [-1, -1]);
+    fs::write(
+        memory.join("memory.memsw.limit_in_bytes"),
+        (1_u64 << 40).to_string(),
+    )
+    .unwrap();
+    assert_eq!(set(Some(4), None), [4, 1 << 24], "any swap");
+}
+
+#[test]
 fn a_v1_group_works_without_unavailable_pressure_files() {
     let (folder, _) = host(&[("memory/x", ""), ("stalls/x", "")]);
     let at = |name: &str| folder.path().join(name);

@@ -77,8 +77,13 @@ pub fn set_limits(folders: &Folders, limits: &Limits, io: &[(String, IoLimit)]) 
     Ok(())
 }
 
-/// Changes the hard limit. Processes of a full cgroup then wait instead of being killed.
-pub fn set_memory_limit(memory: &Path, bytes: Option<u64>) -> Result<Option<u64>> {
+/// Changes the hard limit, and lets `swap_max` bytes be swapped (`None`: any number). Processes of a
+/// full cgroup then wait instead of being killed.
+pub fn set_memory_limit(
+    memory: &Path,
+    bytes: Option<u64>,
+    swap_max: Option<u64>,
+) -> Result<Option<u64>> {
     write(memory, OOM_CONTROL, "1")?;
     let text = bytes.map_or("-1".to_owned(), |bytes| bytes.to_string());
     // The limit of memory and swap must not be below that of memory.
@@ -91,6 +96,11 @@ pub fn set_memory_limit(memory: &Path, bytes: Option<u64>) -> Result<Option<u64>
         // The memory could not be reclaimed: the previous limit stays.
         Err(error) if error.kind() == std::io::ErrorKind::ResourceBusy => {}
         written => written.map_err(path_error(&path))?,
+    }
+    if let Some((bytes, swap)) = bytes.zip(swap_max) {
+        let sum = page_aligned(bytes).saturating_add(page_aligned(swap));
+        // Fails while memory or swap cannot be reclaimed.
+        let _ = write(memory, MEMSW_LIMIT, sum);
     }
     parse_limit(&path, &read(memory, MEMORY_LIMIT)?)
 }
