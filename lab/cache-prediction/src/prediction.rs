@@ -9,9 +9,7 @@ use clap::Args;
 use faultline_cache_sim::{
     CacheRules,
     cost::{self, CostModel, Fit, RecordedSlot},
-    predict::{
-        Coverage, Curve, PredictionPlan, RecordingStart, mean_loads_by_slot, predict, self_test,
-    },
+    predict::{Coverage, Curve, PredictionPlan, mean_loads_by_slot, predict, self_test},
     trace::Trace,
 };
 pub use faultline_cache_sim::{
@@ -64,7 +62,8 @@ pub struct PredictionInput {
     pub version: String,
     pub rules: CacheRules,
     pub entries: u64,
-    pub recording_start: RecordingStart,
+    /// The first recorded slot. The trace may have earlier ones.
+    pub first_slot: u64,
     /// Whether `entries` is unknown, and a stock build's is assumed.
     has_assumed_entries: bool,
     pub simulated_runs: u64,
@@ -104,15 +103,15 @@ pub fn threads() -> usize {
 }
 
 /// [`LOOKUP_BUDGET`] limits the runs, not a clock, so that the same files give the same report.
-fn default_simulated_runs(lookups: u64, start: RecordingStart) -> u64 {
-    (LOOKUP_BUDGET / (lookups.max(1) * simulations_per_seed(start)))
+fn default_simulated_runs(lookups: u64, starts_empty: bool) -> u64 {
+    (LOOKUP_BUDGET / (lookups.max(1) * simulations_per_seed(starts_empty)))
         .clamp(MIN_SIMULATED_RUNS, MAX_SIMULATED_RUNS)
 }
 
 /// One simulation of each default size and of the recorded size, or two if the content at the start
 /// is unknown. [`PredictionInput::calibrate`] adds two.
-fn simulations_per_seed(start: RecordingStart) -> u64 {
-    let starts = 1 + u64::from(start != RecordingStart::ValidatorStart);
+fn simulations_per_seed(starts_empty: bool) -> u64 {
+    let starts = 1 + u64::from(!starts_empty);
     starts * (SIZES.len() as u64 + 1) + 2
 }
 
@@ -140,18 +139,13 @@ impl PredictionInput {
         let known_entries = args.entries.or(recorded.entries);
         let entries = known_entries.unwrap_or(rules.stock_entries);
         let has_assumed_entries = known_entries.is_none();
-        let first = recorded
+        let first_slot = recorded
             .transactions_by_slot
             .first()
             .map_or(0, |(slot, _)| *slot);
-        let recording_start = if recorded.from_start {
-            RecordingStart::ValidatorStart
-        } else {
-            RecordingStart::Slot(first)
-        };
         let simulated_runs = args
             .seeds
-            .unwrap_or_else(|| default_simulated_runs(trace.lookup_count(), recording_start));
+            .unwrap_or_else(|| default_simulated_runs(trace.lookup_count(), recorded.from_start));
         Ok(Self {
             recorded,
             trace,
@@ -159,7 +153,7 @@ impl PredictionInput {
             version,
             rules,
             entries,
-            recording_start,
+            first_slot,
             has_assumed_entries,
             simulated_runs,
         })
@@ -178,7 +172,8 @@ impl PredictionInput {
             simulated_runs: self.simulated_runs,
             base_seed: SEED,
             threads: threads(),
-            recording_start: self.recording_start,
+            first_slot: self.first_slot,
+            starts_empty: self.recorded.from_start,
             compile_us,
             fit,
         }
@@ -240,8 +235,9 @@ impl PredictionInput {
                     .to_owned(),
             );
         }
-        if let RecordingStart::Slot(start) = self.recording_start {
-            let warmup_slots = (self.trace.slots()).partition_point(|slot| slot.slot < start);
+        if !self.recorded.from_start {
+            let warmup_slots =
+                (self.trace.slots()).partition_point(|slot| slot.slot < self.first_slot);
             weaknesses.push(format!(
                 "the recording began after the validator's start; the simulated cache is warmed by {} before the recording",
                 counted(warmup_slots as f64, "slot")
@@ -385,7 +381,7 @@ mod tests {
 
     #[test]
     fn a_long_trace_has_fewer_runs_and_never_less_than_a_few() {
-        let of = |lookups: u64| default_simulated_runs(lookups, RecordingStart::ValidatorStart);
+        let of = |lookups: u64| default_simulated_runs(lookups, true);
         let runs = [of(0), of(18_000), of(20_000_000), of(500_000_000)];
         assert_eq!(runs, [64, 64, 35, 8]);
     }
@@ -393,8 +389,7 @@ mod tests {
     #[test]
     fn the_longest_accepted_trace_needs_under_112_billion_lookups() {
         let lookups = |of_trace: u64| {
-            let start = RecordingStart::Slot(7);
-            of_trace * simulations_per_seed(start) * default_simulated_runs(of_trace, start)
+            of_trace * simulations_per_seed(false) * default_simulated_runs(of_trace, false)
         };
         let most = (0..=29).map(|bits| lookups(1 << bits)).max();
         assert_eq!(most, Some(lookups(MAX_LOOKUPS)));

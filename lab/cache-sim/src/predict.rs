@@ -18,23 +18,6 @@ const MAX_START_DIFFERENCE: f64 = 0.01;
 /// Share of the replay time, for [`Curve::enough_entries`].
 const MIN_SAVING: f64 = 0.01;
 
-#[derive(Clone, Copy, PartialEq)]
-pub enum RecordingStart {
-    /// The cache was empty. The trace includes the slots that the validator replays when it starts.
-    ValidatorStart,
-    /// The recording began later, at this slot. The trace's earlier slots warm the cache.
-    Slot(u64),
-}
-
-impl RecordingStart {
-    pub fn first_slot(self) -> u64 {
-        match self {
-            Self::ValidatorStart => 0,
-            Self::Slot(slot) => slot,
-        }
-    }
-}
-
 #[derive(Clone, Copy)]
 pub struct PredictionPlan<'a> {
     pub trace: &'a Trace,
@@ -44,7 +27,10 @@ pub struct PredictionPlan<'a> {
     pub simulated_runs: u64,
     pub base_seed: u64,
     pub threads: usize,
-    pub recording_start: RecordingStart,
+    /// The first recorded slot. Earlier slots of the trace only warm the cache.
+    pub first_slot: u64,
+    /// Whether the cache was empty before the trace: the recording began at the validator's start.
+    pub starts_empty: bool,
     /// By program number.
     pub compile_us: &'a [u64],
     pub fit: Option<&'a Fit>,
@@ -82,11 +68,10 @@ pub fn predict(plan: &PredictionPlan, mut on_size_done: impl FnMut(u64)) -> Resu
     let mut curve = Curve::default();
     let mut start_unknown = None;
     for entries in plan.sizes.iter().copied() {
-        let misses_from_full = match plan.recording_start {
-            RecordingStart::ValidatorStart => None,
-            RecordingStart::Slot(_) => {
-                Some(mean_misses(&outcomes(plan, entries, InitialContent::Full)?))
-            }
+        let misses_from_full = if plan.starts_empty {
+            None
+        } else {
+            Some(mean_misses(&outcomes(plan, entries, InitialContent::Full)?))
         };
         let outcomes_from_empty = outcomes(plan, entries, InitialContent::Empty)?;
         let Some(size) = predicted_size(plan, entries, &outcomes_from_empty) else {
@@ -158,7 +143,7 @@ fn simulation<'a>(
         trace: plan.trace,
         setting,
         initial_content,
-        first_slot: plan.recording_start.first_slot(),
+        first_slot: plan.first_slot,
         compile_us: plan.compile_us,
         seed,
     }

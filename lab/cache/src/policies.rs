@@ -169,7 +169,7 @@ impl<'a> PolicyComparison<'a> {
     ) -> Result<Self> {
         let trace = &input.trace;
         let attacked = with_attack(trace, attack_per_slot)?;
-        let first_slot = input.recording_start.first_slot();
+        let first_slot = input.first_slot;
         let counted_slots = trace
             .slots()
             .iter()

@@ -591,6 +591,32 @@ fn earlier_blocks_determine_conclusions_for_a_recording_started_midway() {
 }
 
 #[test]
+fn slots_that_a_starting_validator_replayed_before_the_recording_are_not_counted() {
+    let (folder, _, _) = runs();
+    let run_path = folder.path().join("start.fltl");
+    let load = load();
+    let first = load.slots()[load.slots().len() / 2].slot;
+    let half: Vec<Point> = points("512.lp")
+        .into_iter()
+        .filter(|point| slot(point) >= first)
+        .collect();
+    record(&run_path, "2.1.14", "512", &half);
+    fs::write(folder.path().join("start.trace"), bytes_of(&load)).unwrap();
+    let (line, _) = run(
+        &["predict", "--json", "--sizes", "512", "--seeds", "8"],
+        &[&run_path],
+    )
+    .unwrap();
+    let output: Value = serde_json::from_str(&line).unwrap();
+    let size = &output["sizes"][0];
+    for counter in output["self_test"].as_array().unwrap() {
+        let name = counter["name"].as_str().unwrap();
+        assert_eq!(size[name]["mean"], counter["predicted"], "{output:#}");
+    }
+    assert_eq!(output["unknown"], json!([]));
+}
+
+#[test]
 fn every_command_refuses_a_trace_missing_five_percent_of_slots() {
     let (folder, small, _) = runs();
     let trace = folder.path().join("512.trace");
