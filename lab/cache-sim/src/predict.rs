@@ -276,7 +276,7 @@ pub fn is_close(recorded: f64, predicted: f64) -> bool {
 }
 
 /// Compares counters of the simulated and the recorded run, over common slots. `recorded` has each
-/// slot once.
+/// slot once. Fails if no slot is common.
 pub fn self_test(
     plan: &PredictionPlan,
     entries: u64,
@@ -290,6 +290,11 @@ pub fn self_test(
             Some((slot, &simulated[index.ok()?].1))
         })
         .collect();
+    if pairs.is_empty() {
+        return Err(Error::Impossible(
+            "the trace has no slot with recorded counters of the program cache".to_owned(),
+        ));
+    }
     let runs = plan.simulated_runs.max(1) as f64;
     let counter = |(name, recorded_value, simulated_value): CounterSpec| {
         let recorded = pairs.iter().fold(0, |sum: u64, (slot, _)| {

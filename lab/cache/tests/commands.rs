@@ -617,6 +617,27 @@ fn slots_that_a_starting_validator_replayed_before_the_recording_are_not_counted
 }
 
 #[test]
+fn without_counters_of_any_replayed_slot_nothing_is_predicted() {
+    let (folder, _, _) = runs();
+    let run_path = folder.path().join("lost.fltl");
+    fs::write(folder.path().join("lost.trace"), bytes_of(&load())).unwrap();
+    let mut points = points("512.lp");
+    for point in &mut points {
+        if let Point::ProgramCache(point) = point {
+            point.slot = Some(1);
+        }
+    }
+    record(&run_path, "2.1.14", "512", &points);
+    for command in ["predict", "policies"] {
+        let output = refused(&[command], &[&run_path]);
+        assert!(
+            output.contains("no slot with recorded counters of the program cache"),
+            "{output}"
+        );
+    }
+}
+
+#[test]
 fn every_command_refuses_a_trace_missing_five_percent_of_slots() {
     let (folder, small, _) = runs();
     let trace = folder.path().join("512.trace");
