@@ -50,7 +50,7 @@ pub enum Error {
     #[error(
         "the recording began after the validator's start with unknown cache content, and the misses depend on this \
          content: with {entries} entries, {empty:.0} misses are predicted from an empty cache, {full:.0} from a full \
-         one; fetch more blocks before the recording"
+         one; fetch more blocks before the recording, with --before and --out"
     )]
     StartUnknown {
         entries: u64,

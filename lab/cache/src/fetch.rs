@@ -63,8 +63,11 @@ pub fn fetch(args: &FetchArgs, retry_policy: RetryPolicy) -> Result<(String, u8)
         },
     )?;
     let mut slots = warmup_slots(args, &recorded, &rpc)?;
+    let fetched = trace_file.trace.slots();
+    let before_trace =
+        slots.partition_point(|slot| fetched.first().is_some_and(|first| *slot < first.slot));
     slots.extend(recorded.transactions_by_slot.iter().map(|(slot, _)| *slot));
-    let last = trace_file.trace.slots().last().map(|slot| slot.slot);
+    let last = fetched.last().map(|slot| slot.slot);
     slots.retain(|slot| last.is_none_or(|last| *slot > last));
     let unfinalized = slots.iter().filter(|slot| **slot > finalized).count();
     slots.retain(|slot| *slot <= finalized);
@@ -80,7 +83,10 @@ pub fn fetch(args: &FetchArgs, retry_policy: RetryPolicy) -> Result<(String, u8)
         different: 0,
     };
     fetcher.fetch_all(&slots, usize::from(args.requests))?;
-    Ok((fetcher.summary(&path.display().to_string(), unfinalized), 0))
+    Ok((
+        fetcher.summary(&path.display().to_string(), unfinalized, before_trace),
+        0,
+    ))
 }
 
 fn warmup_slots(args: &FetchArgs, recorded: &Recorded, rpc: &Rpc) -> Result<Vec<u64>> {
@@ -187,7 +193,7 @@ impl Fetcher<'_> {
         Ok(())
     }
 
-    fn summary(&self, path: &str, unfinalized: usize) -> String {
+    fn summary(&self, path: &str, unfinalized: usize, before_trace: usize) -> String {
         let (requests, read) = self.rpc.requests_and_bytes();
         let mut lines = vec![format!(
             "this command sent {} requests and read {}",
@@ -216,6 +222,10 @@ impl Fetcher<'_> {
         add_line(
             unfinalized as u64,
             "slots are not finalized yet: run the same command again to continue",
+        );
+        add_line(
+            before_trace as u64,
+            "slots are before the first slot of the trace, and a trace only grows at its end: fetch them with --out into a new file",
         );
         trace_file::summary(path, &self.trace_file.trace, self.recorded, lines)
     }

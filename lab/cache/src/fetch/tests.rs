@@ -383,6 +383,21 @@ fn skipped_and_unavailable_slots_are_missing_and_earlier_blocks_are_read() {
 }
 
 #[test]
+fn earlier_slots_that_an_existing_trace_cannot_get_are_reported() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = recording(folder.path(), &[100, 101]);
+    let node = node(plain);
+    let output = ask(&run, &node, 0).unwrap();
+    assert!(!output.contains("before the first slot"), "{output}");
+    let output = ask(&run, &node, 2).unwrap();
+    assert!(
+        output.contains("2 slots are before the first slot of the trace"),
+        "{output}"
+    );
+    assert_eq!(read(&run).slots().len(), 2);
+}
+
+#[test]
 fn another_cluster_and_foreign_files_are_refused_and_unchanged() {
     let folder = tempfile::tempdir().unwrap();
     let slots: Vec<u64> = (100..130).collect();
