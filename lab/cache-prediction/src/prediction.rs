@@ -133,7 +133,7 @@ impl PredictionInput {
         })?;
         let rules = CacheRules::of(&version)?;
         let path = trace_path(run, args.trace.as_deref());
-        let trace = trace_file::read(run, &path)?;
+        let trace = trace_file::read(run, &path, &recorded)?;
         let coverage = Coverage::of(&trace, &recorded.transactions_by_slot);
         coverage.require().at(&path)?;
         let known_entries = args.entries.or(recorded.entries);

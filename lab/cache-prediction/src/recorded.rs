@@ -27,7 +27,7 @@ pub struct Recorded {
     /// Replay time, summed over threads. `None` if a part of it is unknown. An unknown
     /// `filter_executable_us` counts as 0.
     pub replay_us: Option<f64>,
-    /// From `--expected-genesis-hash`; it identifies the cluster.
+    /// From `--expected-genesis-hash`. It identifies the cluster. `None` without this option.
     pub genesis_hash: Option<String>,
     pub has_full_rpc_api: bool,
     /// Slots of the demo belong to no cluster.
@@ -98,6 +98,18 @@ impl Recorded {
             !self.is_demo,
             "{} is a recording of the demo: no node has the blocks of its slots; record a validator",
             path.display()
+        );
+        Ok(())
+    }
+
+    /// Fails if the validator expected another genesis hash. An empty `hash` is unknown.
+    pub fn require_cluster(&self, hash: &str) -> Result<()> {
+        let expected = self.genesis_hash.as_deref().unwrap_or(hash);
+        anyhow::ensure!(
+            hash.is_empty() || hash == expected,
+            "the blocks are of the cluster with the genesis hash {}, and the recorded validator expected {}",
+            faultline_text::clean(hash),
+            faultline_text::clean(expected)
         );
         Ok(())
     }

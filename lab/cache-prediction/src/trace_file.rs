@@ -24,7 +24,8 @@ pub fn trace_path(run: &Path, given: Option<&Path>) -> PathBuf {
     given.map_or_else(|| run.with_extension("trace"), Path::to_owned)
 }
 
-pub fn read(run: &Path, path: &Path) -> Result<Trace> {
+/// Fails if the trace is of another cluster than the recording.
+pub fn read(run: &Path, path: &Path, recorded: &Recorded) -> Result<Trace> {
     let shown = path.display();
     let file = match File::open(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => {
@@ -35,7 +36,9 @@ pub fn read(run: &Path, path: &Path) -> Result<Trace> {
         }
         opened => opened.with_context(|| shown.to_string())?,
     };
-    file::read(BufReader::new(file)).with_context(|| shown.to_string())
+    let trace = file::read(BufReader::new(file)).with_context(|| shown.to_string())?;
+    recorded.require_cluster(&trace.meta().cluster).at(path)?;
+    Ok(trace)
 }
 
 pub struct TraceFile {

@@ -32,7 +32,7 @@ pub enum Source {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Meta {
     pub source: Source,
-    /// Name or genesis hash; empty if unknown.
+    /// Genesis hash; empty if unknown.
     pub cluster: String,
     /// Version of the validator that ran; empty if unknown.
     pub version: String,

@@ -270,7 +270,7 @@ fn read_other_trace(recorded: &Recorded, other: &Path) -> Result<Option<Trace>> 
     if !path.exists() {
         return Ok(None);
     }
-    let trace = trace_file::read(other, &path)?;
+    let trace = trace_file::read(other, &path, recorded)?;
     Coverage::of(&trace, &recorded.transactions_by_slot)
         .require()
         .at(&path)?;

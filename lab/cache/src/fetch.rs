@@ -49,6 +49,7 @@ pub fn fetch(args: &FetchArgs, retry_policy: RetryPolicy) -> Result<(String, u8)
         crate::address::parse(&cluster).is_some(),
         "getGenesisHash: the answer is not a hash"
     );
+    recorded.require_cluster(&cluster)?;
     let finalized: u64 = rpc
         .call("getSlot", &json!([{"commitment": "finalized"}]))?
         .context("getSlot: the result is null")?;

@@ -7,11 +7,11 @@
 mod common;
 
 use clap::Parser;
-use common::{fixture, points, record, record_from, runs, slot};
+use common::{GENESIS, fixture, points, record, record_from, runs, slot};
 use faultline_cache::args::CacheArgs;
 use faultline_cache_sim::{
     Trace, file,
-    trace::{Program, Slot, Source as TraceSource, TransactionCall},
+    trace::{Meta, Program, Slot, Source as TraceSource, TransactionCall},
 };
 use faultline_recording::{Point, ReplaySlotPoint};
 use faultline_status::Evidence;
@@ -635,6 +635,32 @@ fn without_counters_of_any_replayed_slot_nothing_is_predicted() {
             "{output}"
         );
     }
+}
+
+#[test]
+fn a_trace_of_another_cluster_is_refused() {
+    let (folder, small, _) = runs();
+    let of_cluster = |cluster: &str| {
+        let load = load();
+        let mut trace = Trace::new(Meta {
+            cluster: cluster.to_owned(),
+            ..load.meta().clone()
+        });
+        load.programs().iter().for_each(|program| {
+            trace.add_program(*program).unwrap();
+        });
+        let bytes = bytes_of(&copied(trace, &load, |_, _| true));
+        fs::write(folder.path().join("512.trace"), bytes).unwrap();
+    };
+    of_cluster(GENESIS);
+    let (_, code) = run(&["predict", "--sizes", "512", "--seeds", "2"], &[&small]).unwrap();
+    assert_eq!(code, 0);
+    of_cluster("EtWTRABZaYq6iMfeYKouRu166VU2xqa1wcaWoxPkrZBG");
+    let output = refused(&["predict"], &[&small]);
+    assert!(
+        output.contains("512.trace: the blocks are of the cluster with the genesis hash EtWTRABZ"),
+        "{output}"
+    );
 }
 
 #[test]

@@ -6,9 +6,9 @@ use faultline_cache_sim::{
     Trace, file,
     trace::{ChangeKind, Loader},
 };
-use faultline_metrics::Stamp;
+use faultline_metrics::{Batch, Stamp, Tick};
 use faultline_recording::{
-    NewRecording, NewSession, Point, ProgramCachePoint, ReplaySlotPoint, Writer,
+    NewProcess, NewRecording, NewSession, Point, ProgramCachePoint, ReplaySlotPoint, Writer,
 };
 use faultline_testkit::mock_node::{MockNode, Reply};
 use serde_json::Value;
@@ -26,7 +26,8 @@ fn key(fill: u8) -> String {
     crate::address::text(&[fill; 32])
 }
 
-/// A recording with datapoints of these slots, each with two transactions.
+/// A recording of a validator that expects the genesis hash `key(9)`, with datapoints of these
+/// slots, each with two transactions.
 fn recording(folder: &Path, slots: &[u64]) -> std::path::PathBuf {
     let path = folder.join("run.fltl");
     let at = Stamp {
@@ -47,6 +48,22 @@ fn recording(folder: &Path, slots: &[u64]) -> std::path::PathBuf {
         },
     )
     .unwrap();
+    let manifest = json!({"arguments": ["--expected-genesis-hash", key(9)]});
+    writer
+        .begin_process(&NewProcess {
+            pid: 7,
+            started_unix: None,
+            seen: at,
+            manifest,
+        })
+        .unwrap();
+    writer
+        .tick(&Tick {
+            number: 1,
+            at,
+            batches: Vec::<std::sync::Arc<Batch>>::new(),
+        })
+        .unwrap();
     for slot in slots {
         let (slot, one) = (Some(*slot), Some(1));
         let cache = ProgramCachePoint {
@@ -395,6 +412,28 @@ fn earlier_slots_that_an_existing_trace_cannot_get_are_reported() {
         "{output}"
     );
     assert_eq!(read(&run).slots().len(), 2);
+}
+
+#[test]
+fn a_node_with_another_genesis_hash_is_refused_before_any_block_is_requested() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = recording(folder.path(), &[100]);
+    let other = MockNode::of_methods(|method, _| match method {
+        "getGenesisHash" => Reply::result(json!(key(8))),
+        "getSlot" => Reply::result(json!(1_000)),
+        _ => plain(100),
+    })
+    .unwrap();
+    let error = format!("{:#}", ask(&run, &other, 0).unwrap_err());
+    assert!(
+        error.contains(&format!(
+            "genesis hash {}, and the recorded validator expected {}",
+            key(8),
+            key(9)
+        )),
+        "{error}"
+    );
+    assert!(!run.with_extension("trace").exists());
 }
 
 #[test]
