@@ -103,7 +103,7 @@ fn warmup_slots(args: &FetchArgs, recorded: &Recorded, rpc: &Rpc) -> Result<Vec<
     let to = first.saturating_sub(1);
     let slots = rpc.call::<Vec<u64>>("getBlocks", &json!([from, to, {"commitment": "finalized"}]));
     let mut slots = slots?.context("getBlocks: the result is null")?;
-    slots.retain(|slot| (from..=to).contains(slot));
+    slots.retain(|slot| (from..*first).contains(slot));
     slots.sort_unstable();
     slots.dedup();
     Ok(slots)

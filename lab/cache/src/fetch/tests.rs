@@ -415,6 +415,22 @@ fn earlier_slots_that_an_existing_trace_cannot_get_are_reported() {
 }
 
 #[test]
+fn a_recording_from_slot_0_has_no_earlier_slots() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = recording(folder.path(), &[0, 1]);
+    let node = MockNode::of_methods(|method, params| match method {
+        "getGenesisHash" => Reply::result(json!(key(9))),
+        "getSlot" => Reply::result(json!(1_000)),
+        "getBlocks" => Reply::result(json!([0])),
+        "getBlock" => block(params[0].as_u64().unwrap().saturating_sub(1), &[]),
+        other => panic!("{other}"),
+    })
+    .unwrap();
+    ask(&run, &node, 5).unwrap();
+    assert_eq!(read(&run).slots().len(), 2);
+}
+
+#[test]
 fn a_node_with_another_genesis_hash_is_refused_before_any_block_is_requested() {
     let folder = tempfile::tempdir().unwrap();
     let run = recording(folder.path(), &[100]);
