@@ -178,6 +178,12 @@ fn a_validators_own_trace_predicts_the_same_as_its_blocks() {
     let text = fs::read_to_string(&written).unwrap();
     fs::write(&written, text + "dropped 2000\n").unwrap();
     assert!(refused(&words, &[&small]).contains("dropped 2000 lines"));
+    fs::write(&written, "trace 1 agave-validator 2.1.14\n").unwrap();
+    let output = refused(&words, &[&small]);
+    assert!(
+        output.ends_with("cache.txt: the file has no batch of transactions"),
+        "{output}"
+    );
 }
 
 #[test]
