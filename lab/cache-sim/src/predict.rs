@@ -344,7 +344,9 @@ impl Coverage {
 
     /// Fails below [`MIN_COVERAGE_PERCENT`], or if no transactions were recorded.
     pub fn require(&self) -> Result<(), Error> {
-        let percent = self.percent().unwrap_or(0.0);
+        let percent = self
+            .percent()
+            .ok_or_else(|| Error::Impossible("no transactions were recorded".to_owned()))?;
         if percent >= MIN_COVERAGE_PERCENT {
             return Ok(());
         }
