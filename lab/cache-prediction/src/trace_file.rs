@@ -13,12 +13,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// The file system is full, or a limit of this user or process is reached.
-const DISK_FULL: [ErrorKind; 3] = [
-    ErrorKind::StorageFull,
-    ErrorKind::QuotaExceeded,
-    ErrorKind::FileTooLarge,
-];
+/// The file system is full, or the quota of this user is used up.
+const DISK_FULL: [ErrorKind; 2] = [ErrorKind::StorageFull, ErrorKind::QuotaExceeded];
 
 pub fn trace_path(run: &Path, given: Option<&Path>) -> PathBuf {
     given.map_or_else(|| run.with_extension("trace"), Path::to_owned)
@@ -169,5 +165,21 @@ fn lock_error(error: TryLockError) -> anyhow::Error {
     match error {
         TryLockError::WouldBlock => anyhow::anyhow!("another process has locked it"),
         TryLockError::Error(error) => anyhow::Error::new(error).context("it cannot be locked"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_full_disk_is_reported_as_one() {
+        let text = |kind: ErrorKind| {
+            let error = not_written(Error::Io(kind.into()), Path::new("run.trace"));
+            format!("{error:#}")
+        };
+        assert!(text(ErrorKind::StorageFull).contains("there is no space left"));
+        let too_large = text(ErrorKind::FileTooLarge);
+        assert!(!too_large.contains("space"), "{too_large}");
     }
 }
