@@ -141,8 +141,8 @@ fn node(mut blocks: impl FnMut(u64) -> Reply + Send + 'static) -> MockNode {
     .unwrap()
 }
 
-fn ask(run: &Path, node: &MockNode, before: u64) -> anyhow::Result<String> {
-    let args = FetchArgs {
+fn fetch_args(run: &Path, node: &MockNode, before: u64) -> FetchArgs {
+    FetchArgs {
         run: run.to_owned(),
         rpc: Some(node.url()),
         validator_trace: None,
@@ -150,8 +150,11 @@ fn ask(run: &Path, node: &MockNode, before: u64) -> anyhow::Result<String> {
         ca: None,
         requests: 2,
         before: Some(before),
-    };
-    fetch(&args, QUICK).map(|(output, _)| output)
+    }
+}
+
+fn ask(run: &Path, node: &MockNode, before: u64) -> anyhow::Result<String> {
+    fetch(&fetch_args(run, node, before), QUICK).map(|(output, _)| output)
 }
 
 fn read(run: &Path) -> Trace {
@@ -366,6 +369,32 @@ fn an_interrupted_fetch_resumes_without_repeating_requests() {
         ),
         (3, 2, 1)
     );
+}
+
+#[test]
+fn a_resumed_fetch_writes_the_trace_of_an_uninterrupted_one() {
+    let close = |slot| match slot {
+        100 => block(99, &[transaction(&[(&key(5), false)], Value::Null)]),
+        _ => upgrade_and_close(102),
+    };
+    let folders = [(); 2].map(|()| tempfile::tempdir().unwrap());
+    let [whole, resumed] = folders
+        .each_ref()
+        .map(|folder| recording(folder.path(), &[100, 102]));
+    ask(&whole, &node(close), 0).unwrap();
+    let broken = node(move |slot| match slot {
+        100 => close(slot),
+        _ => Reply::status(500, &[], ""),
+    });
+    let args = FetchArgs {
+        requests: 1,
+        ..fetch_args(&resumed, &broken, 0)
+    };
+    fetch(&args, QUICK).map(|_| ()).unwrap_err();
+    assert_eq!(read(&resumed).slots().len(), 1);
+    ask(&resumed, &node(close), 0).unwrap();
+    assert_eq!(read(&resumed).changes()[0].kind, ChangeKind::Closed);
+    assert_eq!(read(&resumed), read(&whole));
 }
 
 #[test]
