@@ -32,8 +32,7 @@ pub fn run(args: &FetchArgs, source: &Path) -> Result<(String, u8)> {
         "{} is there already: remove it, or choose another file with --out",
         path.display()
     );
-    let mut file = TraceFile::create(&path, trace)?;
-    file.write()?;
+    let file = TraceFile::create(&path, trace)?;
     Ok((
         summary(
             &path.display().to_string(),
