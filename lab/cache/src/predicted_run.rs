@@ -21,8 +21,8 @@ struct OtherBlocks {
     runs_by_half: Vec<Vec<Counts>>,
     /// Simulated lookups in all slots of the trace.
     lookups: f64,
-    /// Number of groups of neighboring slots ([`Trace::block_count`]).
-    blocks: f64,
+    /// [`Trace::group_count`].
+    groups: f64,
 }
 
 impl PredictedRuns {
@@ -63,7 +63,7 @@ impl PredictedRuns {
                     .map(runs_of_half)
                     .collect::<Result<_, Error>>()?,
                 lookups: simulation.run(|_, _| {})?.counts.lookups as f64,
-                blocks: whole_trace.block_count() as f64,
+                groups: whole_trace.group_count() as f64,
             })
         };
         Ok(Self {
@@ -101,7 +101,7 @@ impl PredictedRuns {
                         .map(|runs| (mean(runs, at_fitted_costs), mean(runs, lookups)))
                         .collect(),
                     runs_per_half: RUNS_PER_HALF as f64,
-                    blocks: other.blocks,
+                    groups: other.groups,
                     seed_variance: variance(&fitted_values)?,
                     lookups_in_summed_slots: mean(&self.runs, lookups),
                     lookups_in_all_slots: other.lookups,
