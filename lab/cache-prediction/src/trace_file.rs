@@ -138,8 +138,8 @@ pub fn summary(
             count(trace.programs().len() as u64)
         ),
         format!(
-            "covers {percent} of the recorded transactions; {} recorded slots are missing",
-            coverage.missing_slots.len()
+            "covers {percent} of the recorded transactions; {} missing",
+            counted(coverage.missing_slots.len() as f64, "recorded slot")
         ),
     ];
     lines.extend(more);

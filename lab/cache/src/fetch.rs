@@ -201,32 +201,38 @@ impl Fetcher<'_> {
             count(requests),
             bytes(read)
         )];
-        let mut add_line = |number: u64, text: &str| {
-            lines.extend((number > 0).then(|| format!("{} {text}", count(number))))
+        let mut add_line = |number: u64, noun: &str, text: &str| {
+            lines.extend((number > 0).then(|| format!("{} {text}", counted(number as f64, noun))))
         };
         add_line(
             self.skipped,
-            "slots were skipped by the cluster: the validator replayed blocks of abandoned forks",
+            "slot",
+            "skipped by the cluster: the validator replayed blocks of abandoned forks",
         );
         add_line(
             self.unavailable,
-            "slots are not available at this node: another node may have them, with --out for a new file",
+            "slot",
+            "not available at this node: try another node, with --out for a new file",
         );
         add_line(
             self.different,
-            "slots have a different number of transactions at this node than in the recording",
+            "slot",
+            "with a different number of transactions at this node than in the recording",
         );
         add_line(
             self.program_index.unresolved,
-            "accounts no longer exist, so it is not known whether they were programs",
+            "account",
+            "of unknown kind, because deleted: programs among them are not in the trace",
         );
         add_line(
             unfinalized as u64,
-            "slots are not finalized yet: run the same command again to continue",
+            "slot",
+            "not finalized yet: run the same command again to continue",
         );
         add_line(
             before_trace as u64,
-            "slots are before the first slot of the trace, and a trace only grows at its end: fetch them with --out into a new file",
+            "slot",
+            "left out before the first slot of the trace, which only grows at its end: use --out for a new file",
         );
         trace_file::summary(path, &self.trace_file.trace, self.recorded, lines)
     }
