@@ -83,15 +83,13 @@ impl Calibration {
 
 /// The mean time of a load, over slots with compile times. All other costs are 0.
 pub fn mean_load_model(slots: &[RecordedSlot]) -> CostModel {
-    let (us, loads) = slots
-        .iter()
-        .fold((0.0, 0.0), |(us, loads), slot| match slot.compile_us {
-            Some(compile_us) => (
-                us + compile_us as f64,
-                loads + (slot.insertions + slot.reloads) as f64,
-            ),
-            None => (us, loads),
-        });
+    let (mut us, mut loads) = (0.0, 0.0);
+    for slot in slots {
+        if let Some(compile_us) = slot.compile_us {
+            us += compile_us as f64;
+            loads += slot.insertions as f64 + slot.reloads as f64;
+        }
+    }
     CostModel {
         per_load: if loads > 0.0 { us / loads } else { 0.0 },
         ..CostModel::default()
