@@ -137,15 +137,13 @@ fn simulation<'a>(
     seed: u64,
     initial_content: InitialContent,
 ) -> Simulation<'a> {
-    let setting = Setting::agave(plan.rules, entries);
-    let seed = plan.base_seed.wrapping_add(seed);
     Simulation {
         trace: plan.trace,
-        setting,
+        setting: Setting::agave(plan.rules, entries),
         initial_content,
         first_slot: plan.first_slot,
         compile_us: plan.compile_us,
-        seed,
+        seed: plan.base_seed.wrapping_add(seed),
     }
 }
 

@@ -244,13 +244,12 @@ impl<'a> PolicyComparison<'a> {
         setting: Setting,
         seeds: u64,
     ) -> Result<Vec<Counts>> {
-        let first_slot = self.first_slot;
         let simulations: Vec<Simulation> = (1..=seeds)
             .map(|seed| Simulation {
                 trace,
                 setting,
                 initial_content: InitialContent::Empty,
-                first_slot,
+                first_slot: self.first_slot,
                 compile_us,
                 seed,
             })
