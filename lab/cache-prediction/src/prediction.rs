@@ -31,7 +31,7 @@ const SLOTS_PER_EPOCH: u64 = 432_000;
 const SIZES: [u64; 11] = [
     256, 384, 512, 640, 768, 1_024, 1_536, 2_048, 3_072, 4_096, 8_192,
 ];
-/// Per size, for a short trace. A long trace gets fewer, so that a report takes minutes at most.
+/// Per size, for a short trace. A long trace gets fewer.
 const MAX_SIMULATED_RUNS: u64 = 64;
 const MIN_SIMULATED_RUNS: u64 = 8;
 /// Simulated lookups, over all runs.
@@ -62,7 +62,6 @@ pub struct PredictionInput {
     pub version: String,
     pub rules: CacheRules,
     pub entries: u64,
-    /// The first recorded slot. The trace may have earlier ones.
     pub first_slot: u64,
     /// Whether `entries` is unknown, and a stock build's is assumed.
     has_assumed_entries: bool,
@@ -268,8 +267,7 @@ pub struct Prediction {
     #[serde(rename = "seeds")]
     pub simulated_runs: u64,
     pub self_test: Vec<CounterPrediction>,
-    /// Whether each counter at the recorded size is predicted within 10 %. If not, `sizes` is
-    /// empty.
+    /// Whether all counters are close ([`CounterPrediction::is_close`]). If not, `sizes` is empty.
     pub self_test_passed: bool,
     #[serde(rename = "reasons")]
     pub weaknesses: Vec<String>,

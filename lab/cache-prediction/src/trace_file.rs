@@ -45,8 +45,8 @@ pub struct TraceFile {
 }
 
 impl TraceFile {
-    /// Continues or creates the file. Fails if it is not a trace from blocks of this cluster, or is
-    /// locked.
+    /// Creates the file, or continues it at its first damage or end. Fails if it is locked, or not a
+    /// trace from blocks of this cluster.
     pub fn open(path: &Path, meta: Meta) -> Result<Self> {
         match OpenOptions::new().read(true).write(true).open(path) {
             Ok(file) => Self::resume(file, &meta, path).at(path),

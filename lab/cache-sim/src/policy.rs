@@ -1,8 +1,8 @@
 //! Eviction policies other than Agave's.
 //!
 //! Unlike Agave and [`Policy::Min`], these policies evict in each lookup, so the cache never
-//! exceeds its limit. A deployment compiles the program, as in Agave up to 4.2. Accounts without
-//! code are not looked up.
+//! exceeds its limit. Deployments and closings leave the cache as it is. Accounts without code are
+//! not looked up.
 
 mod heap;
 mod queues;

@@ -55,7 +55,8 @@ pub struct Program {
     pub loader: Option<Loader>,
     /// Size of its code; `None` if unknown.
     pub bytes: Option<u64>,
-    /// False for program-data and buffer accounts, and for closed programs.
+    /// False for program-data and buffer accounts. With [`Source::Blocks`] also for programs that
+    /// were closed before `fetch`.
     pub has_code: bool,
 }
 

@@ -33,7 +33,7 @@ const NOT_AVAILABLE: [i64; 2] = [-32004, -32001];
 /// cluster.
 const BLOCKS_TO_COMPARE: u64 = 20;
 
-/// After an error, the blocks fetched so far stay in the trace.
+/// After an error, the blocks added so far stay in the trace.
 pub fn fetch(args: &FetchArgs, retry_policy: RetryPolicy) -> Result<(String, u8)> {
     let recorded = Recorded::read(&args.run)?;
     recorded.refuse_demo(&args.run)?;

@@ -26,7 +26,7 @@ const LOWER_BOUND: &str = "bound";
 #[derive(Serialize)]
 struct PolicyReport {
     version: String,
-    /// Whether the simulation at the recorded size predicts each recorded counter within 10 %.
+    /// Whether each counter is close at the recorded size.
     self_test_passed: bool,
     /// Either this or `bytes` is the limit.
     entries: Option<u64>,
