@@ -114,7 +114,7 @@ fn invalid_simulation_settings_are_refused() {
         simulation.run(|_, _| {}).unwrap_err().to_string()
     };
     assert!(
-        refused(setting(Limit::Bytes(9), 100)).contains("3 programs of the trace have no size")
+        refused(setting(Limit::Bytes(9), 100)).contains("programs of the trace without a size: 3")
     );
     assert!(refused(setting(Limit::Entries(1), 90)).contains("holds nothing"));
     assert!(refused(setting(Limit::Entries(9), 0)).contains("fill of 0 %"));

@@ -35,7 +35,8 @@ pub enum CacheCommand {
   faultline cache predict run.fltl
   faultline cache predict run.fltl --sizes 512,1024,2048 --json
 
-The recorded size is predicted first. If a counter is off by more than 10 %, nothing else is predicted and the exit code is 1.")]
+The recorded size is predicted first. If a counter is off by more than 10 %, or by more than 10 if less than 100 was recorded, nothing \
+else is predicted and the exit code is 1.")]
 pub struct PredictArgs {
     /// The recording.
     #[arg(value_name = "RUN")]
@@ -43,7 +44,7 @@ pub struct PredictArgs {
     /// Trace, rules, entries, seeds.
     #[command(flatten)]
     pub input: PredictionInputArgs,
-    /// Sizes in entries [default: 256 to 8192]. The recorded one is added.
+    /// Sizes in entries [default: 256 to 8192]. The recorded size and 8192 are added.
     #[arg(long, value_name = "N,...", value_delimiter = ',', value_parser = clap::value_parser!(u64).range(2..=10_000_000))]
     pub sizes: Vec<u64>,
     /// Write the prediction into this file for the daemon's `status.evidence`. The rest of the
@@ -136,7 +137,7 @@ pub struct CheckArgs {
   faultline cache fetch run.fltl --validator-trace cache.txt
 
 Writes run.trace: which programs each transaction looked up. It can be interrupted; run it again to continue. Any node with these \
-blocks will do, also days later. The node is sent one request per slot, and one per 100 accounts that were not seen before.")]
+blocks will do, also days later. The node is sent one request per slot, and requests for up to 100 new accounts each.")]
 pub struct FetchArgs {
     /// The recording.
     #[arg(value_name = "RUN")]

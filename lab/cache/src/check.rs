@@ -357,7 +357,7 @@ impl CheckReport {
         let load_time_text = self.us_per_load.map(|(first, other)| {
             let slower_percent = number(100.0 * (other / first.max(f64::MIN_POSITIVE) - 1.0), 1);
             format!(
-                "compiling a program took {} us in the first run and {} us in this run ({slower_percent} %)\n",
+                "compiling a program took {} us in the first run and {} us in this run, a difference of {slower_percent} %\n",
                 number(first, 0),
                 number(other, 0)
             )

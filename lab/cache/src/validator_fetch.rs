@@ -177,7 +177,7 @@ fn summary(
             count(validator_trace.evictions)
         ),
         format!(
-            "batches by thread: {}",
+            "batches by thread pool: {}",
             pools.collect::<Vec<_>>().join(", ")
         ),
     ];

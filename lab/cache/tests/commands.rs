@@ -474,7 +474,7 @@ fn an_unknown_program_size_is_not_0() {
     });
     let output = refused(&["policies", "--bytes", "300M"], &[&small]);
     assert!(
-        output.contains("1 programs of the trace have no size in bytes"),
+        output.contains("programs of the trace without a size: 1"),
         "{output}"
     );
 }
@@ -681,13 +681,12 @@ fn every_command_refuses_a_trace_missing_five_percent_of_slots() {
     for command in ["predict", "policies"] {
         let output = refused(&[command], &[&small]);
         assert!(
-            output.contains("7 slots are missing, the first is 991")
-                && output.contains("below 98 %"),
+            output.contains("missing slots: 7, the first is 991") && output.contains("below 98 %"),
             "{output}"
         );
         assert!(output.contains("512.trace: the trace covers 9"), "{output}");
     }
-    assert!(refused(&["check"], &[&small, &small]).contains("7 slots are missing"));
+    assert!(refused(&["check"], &[&small, &small]).contains("missing slots: 7"));
     // With 1 % it is a known weakness.
     fs::write(&trace, bytes_of(&without(&load(), |index, _| index != 3))).unwrap();
     let (output, _) = run(&["predict", "--sizes", "512"], &[&small]).unwrap();
