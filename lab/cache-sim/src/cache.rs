@@ -118,7 +118,7 @@ impl Budget {
     }
 }
 
-/// By program. The value of a program without code does not matter.
+/// By program. A program that was closed before `fetch` has an unknown size and counts as one byte.
 pub fn program_bytes(trace: &Trace) -> Result<Vec<u64>, Error> {
     let unknown = trace
         .programs()
