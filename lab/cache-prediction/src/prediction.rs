@@ -37,7 +37,6 @@ const MIN_SIMULATED_RUNS: u64 = 8;
 /// Simulated lookups, over all runs.
 const LOOKUP_BUDGET: u64 = 10_000_000_000;
 
-/// The input of predictions.
 #[derive(Debug, Args)]
 pub struct PredictionInputArgs {
     /// The trace [default: RUN with the extension .trace].
@@ -263,7 +262,6 @@ pub struct Prediction {
     pub version: String,
     pub recorded_entries: u64,
     pub coverage_percent: Option<f64>,
-    /// Number of runs of each size.
     #[serde(rename = "seeds")]
     pub simulated_runs: u64,
     pub self_test: Vec<CounterPrediction>,
