@@ -7,11 +7,9 @@ use std::path::PathBuf;
 /// Name of the policy of the recorded Agave version.
 pub(crate) const AGAVE: &str = "agave";
 
-/// `cache`.
 #[derive(Debug, Args)]
 #[command(after_help = "Exit codes: 0 success, 1 failure or refused, 64 wrong usage.")]
 pub struct CacheArgs {
-    /// What to do.
     #[command(subcommand)]
     pub command: CacheCommand,
 }
@@ -29,7 +27,6 @@ pub enum CacheCommand {
     Check(CheckArgs),
 }
 
-/// `cache predict`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   faultline cache predict run.fltl
@@ -41,7 +38,6 @@ pub struct PredictArgs {
     /// The recording.
     #[arg(value_name = "RUN")]
     pub run: PathBuf,
-    /// Trace, rules, entries, seeds.
     #[command(flatten)]
     pub input: PredictionInputArgs,
     /// Sizes in entries [default: 256 to 8192]. The recorded size and 8192 are added.
@@ -59,7 +55,6 @@ pub struct PredictArgs {
     pub csv: bool,
 }
 
-/// `cache policies`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   faultline cache policies run.fltl
@@ -77,7 +72,6 @@ pub struct PoliciesArgs {
     /// The recording.
     #[arg(value_name = "RUN")]
     pub run: PathBuf,
-    /// Trace, rules, entries, seeds.
     #[command(flatten)]
     pub input: PredictionInputArgs,
     /// Entries [default: those of the recorded cache].
@@ -103,7 +97,6 @@ pub struct PoliciesArgs {
     pub csv: bool,
 }
 
-/// `cache check`.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
   faultline cache check 512.fltl 256.fltl 1024.fltl
@@ -121,7 +114,6 @@ pub struct CheckArgs {
     /// Recordings of the same workload, with other sizes.
     #[arg(value_name = "OTHER", required = true)]
     pub others: Vec<PathBuf>,
-    /// Trace, rules, entries, seeds.
     #[command(flatten)]
     pub input: PredictionInputArgs,
     /// Print everything as JSON.
@@ -129,7 +121,6 @@ pub struct CheckArgs {
     pub json: bool,
 }
 
-/// `cache fetch`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   faultline cache fetch run.fltl --rpc http://127.0.0.1:8899
