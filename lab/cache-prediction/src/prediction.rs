@@ -9,9 +9,7 @@ use clap::Args;
 use faultline_cache_sim::{
     CacheRules,
     cost::{self, CostModel, Fit, RecordedSlot},
-    predict::{
-        Coverage, Curve, PredictionPlan, RecordingStart, mean_loads_by_slot, predict, self_test,
-    },
+    predict::{Coverage, Curve, PredictionPlan, mean_loads_by_slot, predict, self_test},
     trace::Trace,
 };
 pub use faultline_cache_sim::{
@@ -33,13 +31,12 @@ const SLOTS_PER_EPOCH: u64 = 432_000;
 const SIZES: [u64; 11] = [
     256, 384, 512, 640, 768, 1_024, 1_536, 2_048, 3_072, 4_096, 8_192,
 ];
-/// Per size, for a short trace. A long trace gets fewer, so that a report takes minutes at most.
+/// Per size, for a short trace. A long trace gets fewer.
 const MAX_SIMULATED_RUNS: u64 = 64;
 const MIN_SIMULATED_RUNS: u64 = 8;
 /// Simulated lookups, over all runs.
 const LOOKUP_BUDGET: u64 = 10_000_000_000;
 
-/// The input of predictions.
 #[derive(Debug, Args)]
 pub struct PredictionInputArgs {
     /// The trace [default: RUN with the extension .trace].
@@ -64,7 +61,7 @@ pub struct PredictionInput {
     pub version: String,
     pub rules: CacheRules,
     pub entries: u64,
-    pub recording_start: RecordingStart,
+    pub first_slot: u64,
     /// Whether `entries` is unknown, and a stock build's is assumed.
     has_assumed_entries: bool,
     pub simulated_runs: u64,
@@ -84,15 +81,13 @@ impl Calibration {
 
 /// The mean time of a load, over slots with compile times. All other costs are 0.
 pub fn mean_load_model(slots: &[RecordedSlot]) -> CostModel {
-    let (us, loads) = slots
-        .iter()
-        .fold((0.0, 0.0), |(us, loads), slot| match slot.compile_us {
-            Some(compile_us) => (
-                us + compile_us as f64,
-                loads + (slot.insertions + slot.reloads) as f64,
-            ),
-            None => (us, loads),
-        });
+    let (mut us, mut loads) = (0.0, 0.0);
+    for slot in slots {
+        if let Some(compile_us) = slot.compile_us {
+            us += compile_us as f64;
+            loads += slot.insertions as f64 + slot.reloads as f64;
+        }
+    }
     CostModel {
         per_load: if loads > 0.0 { us / loads } else { 0.0 },
         ..CostModel::default()
@@ -104,15 +99,15 @@ pub fn threads() -> usize {
 }
 
 /// [`LOOKUP_BUDGET`] limits the runs, not a clock, so that the same files give the same report.
-fn default_simulated_runs(lookups: u64, start: RecordingStart) -> u64 {
-    (LOOKUP_BUDGET / (lookups.max(1) * simulations_per_seed(start)))
+fn default_simulated_runs(lookups: u64, starts_empty: bool) -> u64 {
+    (LOOKUP_BUDGET / (lookups.max(1) * simulations_per_seed(starts_empty)))
         .clamp(MIN_SIMULATED_RUNS, MAX_SIMULATED_RUNS)
 }
 
 /// One simulation of each default size and of the recorded size, or two if the content at the start
 /// is unknown. [`PredictionInput::calibrate`] adds two.
-fn simulations_per_seed(start: RecordingStart) -> u64 {
-    let starts = 1 + u64::from(start != RecordingStart::ValidatorStart);
+fn simulations_per_seed(starts_empty: bool) -> u64 {
+    let starts = 1 + u64::from(!starts_empty);
     starts * (SIZES.len() as u64 + 1) + 2
 }
 
@@ -134,24 +129,19 @@ impl PredictionInput {
         })?;
         let rules = CacheRules::of(&version)?;
         let path = trace_path(run, args.trace.as_deref());
-        let trace = trace_file::read(run, &path)?;
+        let trace = trace_file::read(run, &path, &recorded)?;
         let coverage = Coverage::of(&trace, &recorded.transactions_by_slot);
         coverage.require().at(&path)?;
         let known_entries = args.entries.or(recorded.entries);
         let entries = known_entries.unwrap_or(rules.stock_entries);
         let has_assumed_entries = known_entries.is_none();
-        let first = recorded
+        let first_slot = recorded
             .transactions_by_slot
             .first()
             .map_or(0, |(slot, _)| *slot);
-        let recording_start = if recorded.from_start {
-            RecordingStart::ValidatorStart
-        } else {
-            RecordingStart::Slot(first)
-        };
         let simulated_runs = args
             .seeds
-            .unwrap_or_else(|| default_simulated_runs(trace.lookup_count(), recording_start));
+            .unwrap_or_else(|| default_simulated_runs(trace.lookup_count(), recorded.from_start));
         Ok(Self {
             recorded,
             trace,
@@ -159,7 +149,7 @@ impl PredictionInput {
             version,
             rules,
             entries,
-            recording_start,
+            first_slot,
             has_assumed_entries,
             simulated_runs,
         })
@@ -178,7 +168,8 @@ impl PredictionInput {
             simulated_runs: self.simulated_runs,
             base_seed: SEED,
             threads: threads(),
-            recording_start: self.recording_start,
+            first_slot: self.first_slot,
+            starts_empty: self.recorded.from_start,
             compile_us,
             fit,
         }
@@ -240,8 +231,9 @@ impl PredictionInput {
                     .to_owned(),
             );
         }
-        if let RecordingStart::Slot(start) = self.recording_start {
-            let warmup_slots = (self.trace.slots()).partition_point(|slot| slot.slot < start);
+        if !self.recorded.from_start {
+            let warmup_slots =
+                (self.trace.slots()).partition_point(|slot| slot.slot < self.first_slot);
             weaknesses.push(format!(
                 "the recording began after the validator's start; the simulated cache is warmed by {} before the recording",
                 counted(warmup_slots as f64, "slot")
@@ -270,12 +262,10 @@ pub struct Prediction {
     pub version: String,
     pub recorded_entries: u64,
     pub coverage_percent: Option<f64>,
-    /// Number of runs of each size.
     #[serde(rename = "seeds")]
     pub simulated_runs: u64,
     pub self_test: Vec<CounterPrediction>,
-    /// Whether each counter at the recorded size is predicted within 10 %. If not, `sizes` is
-    /// empty.
+    /// Whether all counters are close ([`CounterPrediction::is_close`]). If not, `sizes` is empty.
     pub self_test_passed: bool,
     #[serde(rename = "reasons")]
     pub weaknesses: Vec<String>,
@@ -385,7 +375,7 @@ mod tests {
 
     #[test]
     fn a_long_trace_has_fewer_runs_and_never_less_than_a_few() {
-        let of = |lookups: u64| default_simulated_runs(lookups, RecordingStart::ValidatorStart);
+        let of = |lookups: u64| default_simulated_runs(lookups, true);
         let runs = [of(0), of(18_000), of(20_000_000), of(500_000_000)];
         assert_eq!(runs, [64, 64, 35, 8]);
     }
@@ -393,8 +383,7 @@ mod tests {
     #[test]
     fn the_longest_accepted_trace_needs_under_112_billion_lookups() {
         let lookups = |of_trace: u64| {
-            let start = RecordingStart::Slot(7);
-            of_trace * simulations_per_seed(start) * default_simulated_runs(of_trace, start)
+            of_trace * simulations_per_seed(false) * default_simulated_runs(of_trace, false)
         };
         let most = (0..=29).map(|bits| lookups(1 << bits)).max();
         assert_eq!(most, Some(lookups(MAX_LOOKUPS)));

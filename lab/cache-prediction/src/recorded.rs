@@ -1,15 +1,19 @@
 use anyhow::{Context, Result, bail};
 use faultline_agave::{identify::option_values, version::Version};
 use faultline_cache_sim::{cost::RecordedSlot, trace::SlotKind};
-use faultline_recording::{ProgramCachePoint, Recording, ReplaySlotPoint};
+use faultline_recording::{ProcessRow, ProgramCachePoint, Recording, ReplaySlotPoint};
 use std::{
     collections::{BTreeMap, BTreeSet},
     path::Path,
+    time::Duration,
 };
 
 /// Phases of a validator after its startup. The cache is no longer empty.
 const PHASES_AFTER_STARTUP: [&str; 4] = ["catching_up", "at_tip", "behind", "gone"];
 const ENTRIES_VARIABLE: &str = "AGAVE_PROGRAM_CACHE_ENTRIES";
+
+/// Between start times of one process: the clock may be set between two sessions.
+const MAX_START_DIFFERENCE: Duration = Duration::from_secs(60);
 
 /// Facts of a recording that predictions need.
 pub struct Recorded {
@@ -27,7 +31,7 @@ pub struct Recorded {
     /// Replay time, summed over threads. `None` if a part of it is unknown. An unknown
     /// `filter_executable_us` counts as 0.
     pub replay_us: Option<f64>,
-    /// From `--expected-genesis-hash`; it identifies the cluster.
+    /// From `--expected-genesis-hash`. It identifies the cluster. `None` without this option.
     pub genesis_hash: Option<String>,
     pub has_full_rpc_api: bool,
     /// Slots of the demo belong to no cluster.
@@ -102,6 +106,18 @@ impl Recorded {
         Ok(())
     }
 
+    /// Fails if the validator expected another genesis hash. An empty `hash` is unknown.
+    pub fn require_cluster(&self, hash: &str) -> Result<()> {
+        let expected = self.genesis_hash.as_deref().unwrap_or(hash);
+        anyhow::ensure!(
+            hash.is_empty() || hash == expected,
+            "the blocks are of the cluster with the genesis hash {}, and the recorded validator expected {}",
+            faultline_text::clean(hash),
+            faultline_text::clean(expected)
+        );
+        Ok(())
+    }
+
     pub fn slot_kind(&self, slot: u64) -> SlotKind {
         if self.own_slots.contains(&slot) {
             SlotKind::Own
@@ -123,13 +139,12 @@ fn manifest(recording: &Recording, path: &Path) -> Result<serde_json::Value> {
         .iter()
         .filter(|process| process.manifest["validator"].is_object())
         .collect();
-    let mut pids: Vec<u32> = validators.iter().map(|process| process.pid).collect();
-    pids.dedup();
-    if pids.len() > 1 {
+    let restarts = count_restarts(&validators);
+    if restarts > 0 {
         bail!(
             "{} has {} validator processes, and the cache begins anew with each: record one",
             path.display(),
-            pids.len()
+            restarts + 1
         );
     }
     Ok(validators
@@ -137,6 +152,16 @@ fn manifest(recording: &Recording, path: &Path) -> Result<serde_json::Value> {
         .copied()
         .or(processes.last())
         .map_or(serde_json::Value::Null, |process| process.manifest.clone()))
+}
+
+/// Each session has a row of its process. In a container, two processes may have the same pid.
+fn count_restarts(processes: &[&ProcessRow]) -> usize {
+    let pairs = processes.windows(2).filter(|pair| {
+        let starts = pair[0].started.zip(pair[1].started);
+        pair[0].pid != pair[1].pid
+            || starts.is_some_and(|(a, b)| a.abs_diff(b) > MAX_START_DIFFERENCE)
+    });
+    pairs.count()
 }
 
 fn expected_genesis(arguments: &[&str]) -> Option<String> {
@@ -279,6 +304,30 @@ mod tests {
             cache_us: Some(180),
         };
         assert_eq!(twice, [expected]);
+    }
+
+    #[test]
+    fn a_process_with_the_same_pid_and_another_start_is_a_restart() {
+        let process = |pid, started: Option<u64>| ProcessRow {
+            id: 1,
+            session: 1,
+            pid,
+            started: started.map(Duration::from_secs),
+            seen: Duration::ZERO,
+            manifest: serde_json::Value::Null,
+        };
+        for (first, second, restarts) in [
+            (process(1, Some(1_000)), process(1, Some(1_010)), 0),
+            (process(1, Some(1_000)), process(1, None), 0),
+            (process(1, Some(1_000)), process(1, Some(1_100)), 1),
+            (process(1, Some(1_000)), process(2, Some(1_000)), 1),
+        ] {
+            assert_eq!(
+                count_restarts(&[&first, &second]),
+                restarts,
+                "{first:?} {second:?}"
+            );
+        }
     }
 
     #[test]

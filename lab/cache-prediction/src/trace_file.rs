@@ -13,18 +13,15 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// The file system is full, or a limit of this user or process is reached.
-const DISK_FULL: [ErrorKind; 3] = [
-    ErrorKind::StorageFull,
-    ErrorKind::QuotaExceeded,
-    ErrorKind::FileTooLarge,
-];
+/// The file system is full, or the quota of this user is used up.
+const DISK_FULL: [ErrorKind; 2] = [ErrorKind::StorageFull, ErrorKind::QuotaExceeded];
 
 pub fn trace_path(run: &Path, given: Option<&Path>) -> PathBuf {
     given.map_or_else(|| run.with_extension("trace"), Path::to_owned)
 }
 
-pub fn read(run: &Path, path: &Path) -> Result<Trace> {
+/// Fails if the trace is of another cluster than the recording.
+pub fn read(run: &Path, path: &Path, recorded: &Recorded) -> Result<Trace> {
     let shown = path.display();
     let file = match File::open(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => {
@@ -35,7 +32,9 @@ pub fn read(run: &Path, path: &Path) -> Result<Trace> {
         }
         opened => opened.with_context(|| shown.to_string())?,
     };
-    file::read(BufReader::new(file)).with_context(|| shown.to_string())
+    let trace = file::read(BufReader::new(file)).with_context(|| shown.to_string())?;
+    recorded.require_cluster(&trace.meta().cluster).at(path)?;
+    Ok(trace)
 }
 
 pub struct TraceFile {
@@ -46,8 +45,8 @@ pub struct TraceFile {
 }
 
 impl TraceFile {
-    /// Continues or creates the file. Fails if it is not a trace from blocks of this cluster, or is
-    /// locked.
+    /// Creates the file, or continues it at its first damage or end. Fails if it is locked, or not a
+    /// trace from blocks of this cluster.
     pub fn open(path: &Path, meta: Meta) -> Result<Self> {
         match OpenOptions::new().read(true).write(true).open(path) {
             Ok(file) => Self::resume(file, &meta, path).at(path),
@@ -139,8 +138,8 @@ pub fn summary(
             count(trace.programs().len() as u64)
         ),
         format!(
-            "covers {percent} of the recorded transactions; {} recorded slots are missing",
-            coverage.missing_slots.len()
+            "covers {percent} of the recorded transactions; {} missing",
+            counted(coverage.missing_slots.len() as f64, "recorded slot")
         ),
     ];
     lines.extend(more);
@@ -166,5 +165,21 @@ fn lock_error(error: TryLockError) -> anyhow::Error {
     match error {
         TryLockError::WouldBlock => anyhow::anyhow!("another process has locked it"),
         TryLockError::Error(error) => anyhow::Error::new(error).context("it cannot be locked"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_full_disk_is_reported_as_one() {
+        let text = |kind: ErrorKind| {
+            let error = not_written(Error::Io(kind.into()), Path::new("run.trace"));
+            format!("{error:#}")
+        };
+        assert!(text(ErrorKind::StorageFull).contains("there is no space left"));
+        let too_large = text(ErrorKind::FileTooLarge);
+        assert!(!too_large.contains("space"), "{too_large}");
     }
 }

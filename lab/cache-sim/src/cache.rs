@@ -10,7 +10,7 @@ pub struct Counts {
     pub transactions: u64,
     pub lookups: u64,
     pub misses: u64,
-    /// Tombstones, deployments, and first loads of programs.
+    /// Tombstones, deployments, and loads of programs without an entry.
     pub insertions: u64,
     pub reloads: u64,
     /// Compilations that a lookup caused: insertions plus reloads, except tombstones and
@@ -118,7 +118,7 @@ impl Budget {
     }
 }
 
-/// By program. The value of a program without code does not matter.
+/// By program. A program that was closed before `fetch` has an unknown size and counts as one byte.
 pub fn program_bytes(trace: &Trace) -> Result<Vec<u64>, Error> {
     let unknown = trace
         .programs()

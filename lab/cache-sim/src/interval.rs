@@ -57,8 +57,8 @@ impl PredictiveInterval {
         let variance = cost_model_variance
             + halves.seed_variance / size_ratio
             + halves.variance()? * (1.0 + 1.0 / size_ratio);
-        // The degrees of freedom cannot exceed the number of blocks.
-        let n = (values.len() as f64).min(halves.blocks);
+        // The degrees of freedom cannot exceed the number of groups.
+        let n = (values.len() as f64).min(halves.groups);
         Some(Self::from_moments(mean(values), variance, n.max(2.0)))
     }
 
@@ -94,8 +94,8 @@ pub struct HalfRuns {
     /// For each half, means over its runs: (value, lookups in the summed slots).
     pub means: Vec<(f64, f64)>,
     pub runs_per_half: f64,
-    /// In the whole trace.
-    pub blocks: f64,
+    /// [`crate::Trace::group_count`] of the whole trace.
+    pub groups: f64,
     /// Variance between runs over the whole trace that differ only in their seed.
     pub seed_variance: f64,
     /// In the slots over which the value is summed: those with recorded counters.
@@ -104,7 +104,8 @@ pub struct HalfRuns {
 }
 
 impl HalfRuns {
-    /// Variance between blocks, without that due to the seed. `None` for fewer than three halves.
+    /// Variance between blocks, without that due to the seed. `None` for fewer than three halves, or
+    /// halves without lookups.
     ///
     /// A linear regression corrects the value of each half for its lookups. The residuals have the
     /// variance `residual_variance`, that of the whole trace is `whole_per_half` times as large.
@@ -185,7 +186,7 @@ mod tests {
         let halves = |seed_variance| HalfRuns {
             means: vec![(6.0, 50.0); 4],
             runs_per_half: 4.0,
-            blocks: 8.0,
+            groups: 8.0,
             seed_variance,
             lookups_in_summed_slots: 100.0,
             lookups_in_all_slots: 100.0,

@@ -30,14 +30,14 @@ pub enum Error {
         offset: u64,
         problem: String,
     },
-    #[error("the trace contradicts itself: {0}")]
+    #[error("the trace is invalid: {0}")]
     Contradiction(String),
     #[error(
         "program cache rules are known for Agave 2.0 to 2.3, 3.0, 3.1, and 4.0 to 4.5, but not for version {version:?}"
     )]
     UnknownVersion { version: String },
     #[error(
-        "the trace covers {percent:.2} % of the recorded transactions ({missing} slots are missing, the first is {first}); \
+        "the trace covers {percent:.2} % of the recorded transactions (missing slots: {missing}, the first is {first}); \
          below {least} % nothing is predicted"
     )]
     Coverage {
@@ -50,7 +50,7 @@ pub enum Error {
     #[error(
         "the recording began after the validator's start with unknown cache content, and the misses depend on this \
          content: with {entries} entries, {empty:.0} misses are predicted from an empty cache, {full:.0} from a full \
-         one; fetch more blocks before the recording"
+         one; fetch more blocks before the recording, with --before and --out"
     )]
     StartUnknown {
         entries: u64,
@@ -59,7 +59,9 @@ pub enum Error {
         /// Mean misses from a cache full of the most used programs.
         full: f64,
     },
-    #[error("{programs} programs of the trace have no size in bytes; a limit in bytes needs them")]
+    #[error(
+        "a limit in bytes needs the size of each program; programs of the trace without a size: {programs}"
+    )]
     SizesUnknown { programs: usize },
     #[error("{0}")]
     Impossible(String),

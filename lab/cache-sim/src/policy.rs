@@ -1,8 +1,8 @@
 //! Eviction policies other than Agave's.
 //!
 //! Unlike Agave and [`Policy::Min`], these policies evict in each lookup, so the cache never
-//! exceeds its limit. A deployment compiles the program, as in Agave up to 4.2. Accounts without
-//! code are not looked up.
+//! exceeds its limit. Deployments and closings leave the cache as it is. Accounts without code are
+//! not looked up.
 
 mod heap;
 mod queues;
@@ -133,7 +133,7 @@ impl Cache for PolicyCache<'_> {
     #[inline]
     fn request_programs(&mut self, programs: &[u32], counts: &mut Counts) {
         for program in programs {
-            if !self.trace.programs()[*program as usize].has_code {
+            if !self.trace.had_code(*program) {
                 continue;
             }
             let fits = self.budget.weight_of(*program) <= self.budget.capacity;

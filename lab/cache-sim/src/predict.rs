@@ -18,23 +18,6 @@ const MAX_START_DIFFERENCE: f64 = 0.01;
 /// Share of the replay time, for [`Curve::enough_entries`].
 const MIN_SAVING: f64 = 0.01;
 
-#[derive(Clone, Copy, PartialEq)]
-pub enum RecordingStart {
-    /// The cache was empty. The trace includes the slots that the validator replays when it starts.
-    ValidatorStart,
-    /// The recording began later, at this slot. The trace's earlier slots warm the cache.
-    Slot(u64),
-}
-
-impl RecordingStart {
-    pub fn first_slot(self) -> u64 {
-        match self {
-            Self::ValidatorStart => 0,
-            Self::Slot(slot) => slot,
-        }
-    }
-}
-
 #[derive(Clone, Copy)]
 pub struct PredictionPlan<'a> {
     pub trace: &'a Trace,
@@ -44,7 +27,10 @@ pub struct PredictionPlan<'a> {
     pub simulated_runs: u64,
     pub base_seed: u64,
     pub threads: usize,
-    pub recording_start: RecordingStart,
+    /// The first recorded slot. Earlier slots of the trace only warm the cache.
+    pub first_slot: u64,
+    /// Whether the cache was empty before the trace: the recording began at the validator's start.
+    pub starts_empty: bool,
     /// By program number.
     pub compile_us: &'a [u64],
     pub fit: Option<&'a Fit>,
@@ -82,11 +68,10 @@ pub fn predict(plan: &PredictionPlan, mut on_size_done: impl FnMut(u64)) -> Resu
     let mut curve = Curve::default();
     let mut start_unknown = None;
     for entries in plan.sizes.iter().copied() {
-        let misses_from_full = match plan.recording_start {
-            RecordingStart::ValidatorStart => None,
-            RecordingStart::Slot(_) => {
-                Some(mean_misses(&outcomes(plan, entries, InitialContent::Full)?))
-            }
+        let misses_from_full = if plan.starts_empty {
+            None
+        } else {
+            Some(mean_misses(&outcomes(plan, entries, InitialContent::Full)?))
         };
         let outcomes_from_empty = outcomes(plan, entries, InitialContent::Empty)?;
         let Some(size) = predicted_size(plan, entries, &outcomes_from_empty) else {
@@ -152,15 +137,13 @@ fn simulation<'a>(
     seed: u64,
     initial_content: InitialContent,
 ) -> Simulation<'a> {
-    let setting = Setting::agave(plan.rules, entries);
-    let seed = plan.base_seed.wrapping_add(seed);
     Simulation {
         trace: plan.trace,
-        setting,
+        setting: Setting::agave(plan.rules, entries),
         initial_content,
-        first_slot: plan.recording_start.first_slot(),
+        first_slot: plan.first_slot,
         compile_us: plan.compile_us,
-        seed,
+        seed: plan.base_seed.wrapping_add(seed),
     }
 }
 
@@ -283,6 +266,7 @@ pub fn bias_percent(recorded: f64, predicted: f64) -> Option<f64> {
     (recorded > 0.0).then(|| 100.0 * (predicted - recorded) / recorded)
 }
 
+/// Within 10 %, or within 10 if fewer than 100 were recorded.
 pub fn is_close(recorded: f64, predicted: f64) -> bool {
     if recorded < FEW_EVENTS {
         return (predicted - recorded).abs() <= MAX_DIFFERENCE;
@@ -291,7 +275,7 @@ pub fn is_close(recorded: f64, predicted: f64) -> bool {
 }
 
 /// Compares counters of the simulated and the recorded run, over common slots. `recorded` has each
-/// slot once.
+/// slot once. Fails if no slot is common.
 pub fn self_test(
     plan: &PredictionPlan,
     entries: u64,
@@ -305,6 +289,11 @@ pub fn self_test(
             Some((slot, &simulated[index.ok()?].1))
         })
         .collect();
+    if pairs.is_empty() {
+        return Err(Error::Impossible(
+            "the trace has no slot with recorded counters of the program cache".to_owned(),
+        ));
+    }
     let runs = plan.simulated_runs.max(1) as f64;
     let counter = |(name, recorded_value, simulated_value): CounterSpec| {
         let recorded = pairs.iter().fold(0, |sum: u64, (slot, _)| {
@@ -354,7 +343,9 @@ impl Coverage {
 
     /// Fails below [`MIN_COVERAGE_PERCENT`], or if no transactions were recorded.
     pub fn require(&self) -> Result<(), Error> {
-        let percent = self.percent().unwrap_or(0.0);
+        let percent = self
+            .percent()
+            .ok_or_else(|| Error::Impossible("no transactions were recorded".to_owned()))?;
         if percent >= MIN_COVERAGE_PERCENT {
             return Ok(());
         }

@@ -192,7 +192,7 @@ fn most_used(trace: &Trace) -> Vec<(u32, u32)> {
         }
     }
     let mut ranked: Vec<(u32, u32)> = (0..).zip(uses).filter(|(_, uses)| *uses > 0).collect();
-    ranked.retain(|(program, _)| trace.programs()[*program as usize].has_code);
+    ranked.retain(|(program, _)| trace.had_code(*program));
     ranked.sort_by_key(|(program, uses)| (std::cmp::Reverse(*uses), *program));
     ranked
 }

@@ -32,7 +32,7 @@ pub enum Source {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Meta {
     pub source: Source,
-    /// Name or genesis hash; empty if unknown.
+    /// Genesis hash; empty if unknown.
     pub cluster: String,
     /// Version of the validator that ran; empty if unknown.
     pub version: String,
@@ -55,7 +55,7 @@ pub struct Program {
     pub loader: Option<Loader>,
     /// Size of its code; `None` if unknown.
     pub bytes: Option<u64>,
-    /// False for program-data and buffer accounts, and for closed programs.
+    /// False for program-data and buffer accounts, and for closed programs: see [`Trace::had_code`].
     pub has_code: bool,
 }
 
@@ -301,6 +301,14 @@ impl Trace {
 
     pub fn programs(&self) -> &[Program] {
         &self.programs
+    }
+
+    /// Whether the program has code, or had it until a change of the trace closed it.
+    #[inline]
+    pub fn had_code(&self, program: u32) -> bool {
+        let is_close =
+            |change: &TraceChange| change.program == program && change.kind == ChangeKind::Closed;
+        self.programs[program as usize].has_code || self.changes.iter().any(is_close)
     }
 
     pub fn set_count(&self) -> usize {

@@ -9,9 +9,7 @@ mod common;
 use common::{load, observed};
 use faultline_cache_sim::{
     CacheRules, Counts, Setting, Trace, cost,
-    predict::{
-        CounterPrediction, PredictionPlan, RecordingStart, mean_loads_by_slot, predict, self_test,
-    },
+    predict::{CounterPrediction, PredictionPlan, mean_loads_by_slot, predict, self_test},
     run::{InitialContent, Simulation},
 };
 
@@ -26,7 +24,8 @@ fn plan<'a>(trace: &'a Trace, version: &str, sizes: &'a [u64]) -> PredictionPlan
         simulated_runs: SEEDS,
         base_seed: 1,
         threads: 2,
-        recording_start: RecordingStart::ValidatorStart,
+        first_slot: 0,
+        starts_empty: true,
         compile_us: &[],
         fit: None,
     }

@@ -297,10 +297,11 @@ fn a_trace_missing_five_percent_of_slots_is_refused() {
         .unwrap_err()
         .to_string();
     assert!(
-        error.contains("7 slots are missing, the first is 991") && error.contains("below 98 %"),
+        error.contains("missing slots: 7, the first is 991") && error.contains("below 98 %"),
         "{error}"
     );
-    assert!(Coverage::of(&trace, &[]).require().is_err());
+    let nothing = Coverage::of(&trace, &[(7, 0)]).require().unwrap_err();
+    assert_eq!(nothing.to_string(), "no transactions were recorded");
 }
 
 proptest! {

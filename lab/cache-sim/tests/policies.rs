@@ -11,7 +11,7 @@ use faultline_cache_sim::{
     CacheRules, Limit, Policy, Setting, Trace,
     policy::{NAMED_POLICIES, least_misses_by_bytes},
     run::{InitialContent, Outcome, Simulation},
-    trace::{Meta, Program, Slot, SlotKind, Source, TransactionCall},
+    trace::{ChangeKind, Meta, Program, Slot, SlotKind, Source, TraceChange, TransactionCall},
     with_attack,
 };
 use proptest::prelude::*;
@@ -114,7 +114,7 @@ fn invalid_simulation_settings_are_refused() {
         simulation.run(|_, _| {}).unwrap_err().to_string()
     };
     assert!(
-        refused(setting(Limit::Bytes(9), 100)).contains("3 programs of the trace have no size")
+        refused(setting(Limit::Bytes(9), 100)).contains("programs of the trace without a size: 3")
     );
     assert!(refused(setting(Limit::Entries(1), 90)).contains("holds nothing"));
     assert!(refused(setting(Limit::Entries(9), 0)).contains("fill of 0 %"));
@@ -176,6 +176,45 @@ fn the_largest_numbers_cause_no_overflow() {
         }
     }
     least_misses_by_bytes(&trace, u64::MAX, 1, true).unwrap();
+}
+
+#[test]
+fn a_program_that_the_trace_closes_had_code_before() {
+    let mut trace = Trace::new(Meta {
+        source: Source::Blocks,
+        cluster: String::new(),
+        version: String::new(),
+    });
+    // Both have no code when `fetch` asks, and only the first had code.
+    let closed = Program {
+        address: None,
+        loader: None,
+        bytes: None,
+        has_code: false,
+    };
+    let [program, buffer] = [(); 2].map(|()| trace.add_program(closed).unwrap());
+    let call = TransactionCall::new(trace.add_set(&[program, buffer]).unwrap(), false).unwrap();
+    for number in 1..4 {
+        let slot = Slot {
+            slot: number,
+            parent: number - 1,
+            transactions: 1,
+            kind: SlotKind::Replayed,
+        };
+        trace.add_slot(slot, &[call]).unwrap();
+    }
+    let change = TraceChange {
+        slot_index: 2,
+        position: 1,
+        program,
+        kind: ChangeKind::Closed,
+    };
+    trace.add_change(change).unwrap();
+    assert_eq!(least_misses_by_bytes(&trace, 100, 0, true).unwrap(), 1);
+    for (name, policy) in all() {
+        let counts = run(&trace, policy, Limit::Entries(10), 100).counts;
+        assert_eq!(counts.loads, 1, "{name}: {counts:?}");
+    }
 }
 
 fn trace_of_the_largest_numbers() -> Trace {

@@ -10,18 +10,15 @@ use common::{load, plain};
 use faultline_cache_sim::{
     CacheRules, Error, Trace,
     cost::{CostModel, Fit},
-    predict::{self, Curve, PredictionPlan, RecordingStart},
+    predict::{self, Curve, PredictionPlan},
 };
 
 fn predict(plan: &PredictionPlan) -> Result<Curve, Error> {
     predict::predict(plan, |_| {})
 }
 
-fn plan<'a>(
-    trace: &'a Trace,
-    sizes: &'a [u64],
-    recording_start: RecordingStart,
-) -> PredictionPlan<'a> {
+/// The recording begins at this slot, or else at the validator's start.
+fn plan<'a>(trace: &'a Trace, sizes: &'a [u64], begins: Option<u64>) -> PredictionPlan<'a> {
     let rules = CacheRules::of("2.1.14").unwrap();
     PredictionPlan {
         trace,
@@ -30,7 +27,8 @@ fn plan<'a>(
         simulated_runs: 8,
         base_seed: 1,
         threads: 2,
-        recording_start,
+        first_slot: begins.unwrap_or(0),
+        starts_empty: begins.is_none(),
         compile_us: &[],
         fit: None,
     }
@@ -49,7 +47,7 @@ fn a_recording_started_midway_is_refused_unless_earlier_blocks_are_given() {
     let trace = rounds(50);
     let sizes = [50, 200];
     // Nothing is known of the time before slot 1: the first round misses all or few.
-    let error = predict(&plan(&trace, &[200], RecordingStart::Slot(1))).unwrap_err();
+    let error = predict(&plan(&trace, &[200], Some(1))).unwrap_err();
     assert!(
         matches!(error, Error::StartUnknown { entries: 200, .. }),
         "{error}"
@@ -61,7 +59,7 @@ fn a_recording_started_midway_is_refused_unless_earlier_blocks_are_given() {
     );
     let warmed = PredictionPlan {
         simulated_runs: 64,
-        ..plan(&trace, &sizes, RecordingStart::Slot(40))
+        ..plan(&trace, &sizes, Some(40))
     };
     let curve = predict(&warmed).unwrap();
     assert_eq!(
@@ -79,7 +77,7 @@ fn a_recording_started_midway_is_refused_unless_earlier_blocks_are_given() {
     assert_eq!(curve.sizes.len(), 2);
     let curve = predict(&PredictionPlan {
         sizes: &[2, 200],
-        recording_start: RecordingStart::Slot(1),
+        first_slot: 1,
         ..warmed
     })
     .unwrap();
@@ -97,17 +95,17 @@ fn prediction_depends_on_the_seed_but_not_on_thread_count() {
     let sizes = [256, 512, 640];
     let one = predict(&PredictionPlan {
         threads: 1,
-        ..plan(&trace, &sizes, RecordingStart::ValidatorStart)
+        ..plan(&trace, &sizes, None)
     })
     .unwrap();
     let many = predict(&PredictionPlan {
         threads: 5,
-        ..plan(&trace, &sizes, RecordingStart::ValidatorStart)
+        ..plan(&trace, &sizes, None)
     })
     .unwrap();
     let other = predict(&PredictionPlan {
         base_seed: 77,
-        ..plan(&trace, &sizes, RecordingStart::ValidatorStart)
+        ..plan(&trace, &sizes, None)
     })
     .unwrap();
     assert_eq!(one, many);
@@ -137,7 +135,7 @@ fn the_knee_is_where_more_entries_save_under_1_percent_of_replay() {
     let fit = Fit { model, resampled };
     let curve = predict(&PredictionPlan {
         fit: Some(&fit),
-        ..plan(&trace, &sizes, RecordingStart::ValidatorStart)
+        ..plan(&trace, &sizes, None)
     })
     .unwrap();
     let time = |at: usize| curve.sizes[at].seconds.unwrap();
@@ -154,7 +152,7 @@ fn the_knee_is_where_more_entries_save_under_1_percent_of_replay() {
     assert_eq!(curve.enough_entries(512, 1e9), Some(256));
     assert_eq!(curve.enough_entries(500, 2e6), None);
     assert_eq!(
-        predict(&plan(&trace, &sizes, RecordingStart::ValidatorStart))
+        predict(&plan(&trace, &sizes, None))
             .unwrap()
             .enough_entries(512, 2e6),
         None
@@ -165,16 +163,16 @@ fn the_knee_is_where_more_entries_save_under_1_percent_of_replay() {
 fn an_impossible_simulation_plan_is_refused() {
     let trace = load();
     for plan in [
-        plan(&trace, &[], RecordingStart::ValidatorStart),
+        plan(&trace, &[], None),
         PredictionPlan {
             simulated_runs: 1,
-            ..plan(&trace, &[512], RecordingStart::ValidatorStart)
+            ..plan(&trace, &[512], None)
         },
     ] {
         assert!(matches!(predict(&plan), Err(Error::Impossible(_))));
     }
     assert!(
-        predict(&plan(&trace, &[1], RecordingStart::ValidatorStart))
+        predict(&plan(&trace, &[1], None))
             .unwrap_err()
             .to_string()
             .contains("holds nothing")

@@ -7,11 +7,9 @@ use std::path::PathBuf;
 /// Name of the policy of the recorded Agave version.
 pub(crate) const AGAVE: &str = "agave";
 
-/// `cache`.
 #[derive(Debug, Args)]
 #[command(after_help = "Exit codes: 0 success, 1 failure or refused, 64 wrong usage.")]
 pub struct CacheArgs {
-    /// What to do.
     #[command(subcommand)]
     pub command: CacheCommand,
 }
@@ -29,21 +27,20 @@ pub enum CacheCommand {
     Check(CheckArgs),
 }
 
-/// `cache predict`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   faultline cache predict run.fltl
   faultline cache predict run.fltl --sizes 512,1024,2048 --json
 
-The recorded size is predicted first. If a counter is off by more than 10 %, nothing else is predicted and the exit code is 1.")]
+The recorded size is predicted first. If a counter is off by more than 10 %, or by more than 10 if less than 100 was recorded, nothing \
+else is predicted and the exit code is 1.")]
 pub struct PredictArgs {
     /// The recording.
     #[arg(value_name = "RUN")]
     pub run: PathBuf,
-    /// Trace, rules, entries, seeds.
     #[command(flatten)]
     pub input: PredictionInputArgs,
-    /// Sizes in entries [default: 256 to 8192]. The recorded one is added.
+    /// Sizes in entries [default: 256 to 8192]. The recorded size and 8192 are added.
     #[arg(long, value_name = "N,...", value_delimiter = ',', value_parser = clap::value_parser!(u64).range(2..=10_000_000))]
     pub sizes: Vec<u64>,
     /// Write the prediction into this file for the daemon's `status.evidence`. The rest of the
@@ -58,7 +55,6 @@ pub struct PredictArgs {
     pub csv: bool,
 }
 
-/// `cache policies`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   faultline cache policies run.fltl
@@ -76,7 +72,6 @@ pub struct PoliciesArgs {
     /// The recording.
     #[arg(value_name = "RUN")]
     pub run: PathBuf,
-    /// Trace, rules, entries, seeds.
     #[command(flatten)]
     pub input: PredictionInputArgs,
     /// Entries [default: those of the recorded cache].
@@ -102,7 +97,6 @@ pub struct PoliciesArgs {
     pub csv: bool,
 }
 
-/// `cache check`.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
   faultline cache check 512.fltl 256.fltl 1024.fltl
@@ -120,7 +114,6 @@ pub struct CheckArgs {
     /// Recordings of the same workload, with other sizes.
     #[arg(value_name = "OTHER", required = true)]
     pub others: Vec<PathBuf>,
-    /// Trace, rules, entries, seeds.
     #[command(flatten)]
     pub input: PredictionInputArgs,
     /// Print everything as JSON.
@@ -128,7 +121,6 @@ pub struct CheckArgs {
     pub json: bool,
 }
 
-/// `cache fetch`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   faultline cache fetch run.fltl --rpc http://127.0.0.1:8899
@@ -136,7 +128,7 @@ pub struct CheckArgs {
   faultline cache fetch run.fltl --validator-trace cache.txt
 
 Writes run.trace: which programs each transaction looked up. It can be interrupted; run it again to continue. Any node with these \
-blocks will do, also days later. The node is sent one request per slot, and one per 100 accounts that were not seen before.")]
+blocks will do, also days later. The node is sent one request per slot, and requests for up to 100 new accounts each.")]
 pub struct FetchArgs {
     /// The recording.
     #[arg(value_name = "RUN")]

@@ -1,10 +1,8 @@
 use crate::address::{self, Address, CLOCK};
-use faultline_cache_sim::trace::Loader;
+use faultline_cache_sim::trace::{Loader, MAX_KEYS};
 use serde::Deserialize;
 use serde_json::Value;
 
-/// A transaction refers to its accounts by indexes of one byte.
-const MAX_KEYS: usize = 256;
 /// Errors of executed transactions. After any other error a transaction in a block only paid fees.
 const EXECUTION_ERRORS: [&str; 3] = [
     "InstructionError",

@@ -270,7 +270,7 @@ fn read_other_trace(recorded: &Recorded, other: &Path) -> Result<Option<Trace>> 
     if !path.exists() {
         return Ok(None);
     }
-    let trace = trace_file::read(other, &path)?;
+    let trace = trace_file::read(other, &path, recorded)?;
     Coverage::of(&trace, &recorded.transactions_by_slot)
         .require()
         .at(&path)?;
@@ -357,7 +357,7 @@ impl CheckReport {
         let load_time_text = self.us_per_load.map(|(first, other)| {
             let slower_percent = number(100.0 * (other / first.max(f64::MIN_POSITIVE) - 1.0), 1);
             format!(
-                "compiling a program took {} us in the first run and {} us in this run ({slower_percent} %)\n",
+                "compiling a program took {} us in the first run and {} us in this run, a difference of {slower_percent} %\n",
                 number(first, 0),
                 number(other, 0)
             )

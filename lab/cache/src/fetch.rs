@@ -33,7 +33,7 @@ const NOT_AVAILABLE: [i64; 2] = [-32004, -32001];
 /// cluster.
 const BLOCKS_TO_COMPARE: u64 = 20;
 
-/// After an error, the blocks fetched so far stay in the trace.
+/// After an error, the blocks added so far stay in the trace.
 pub fn fetch(args: &FetchArgs, retry_policy: RetryPolicy) -> Result<(String, u8)> {
     let recorded = Recorded::read(&args.run)?;
     recorded.refuse_demo(&args.run)?;
@@ -49,6 +49,7 @@ pub fn fetch(args: &FetchArgs, retry_policy: RetryPolicy) -> Result<(String, u8)
         crate::address::parse(&cluster).is_some(),
         "getGenesisHash: the answer is not a hash"
     );
+    recorded.require_cluster(&cluster)?;
     let finalized: u64 = rpc
         .call("getSlot", &json!([{"commitment": "finalized"}]))?
         .context("getSlot: the result is null")?;
@@ -63,8 +64,11 @@ pub fn fetch(args: &FetchArgs, retry_policy: RetryPolicy) -> Result<(String, u8)
         },
     )?;
     let mut slots = warmup_slots(args, &recorded, &rpc)?;
+    let fetched = trace_file.trace.slots();
+    let before_trace =
+        slots.partition_point(|slot| fetched.first().is_some_and(|first| *slot < first.slot));
     slots.extend(recorded.transactions_by_slot.iter().map(|(slot, _)| *slot));
-    let last = trace_file.trace.slots().last().map(|slot| slot.slot);
+    let last = fetched.last().map(|slot| slot.slot);
     slots.retain(|slot| last.is_none_or(|last| *slot > last));
     let unfinalized = slots.iter().filter(|slot| **slot > finalized).count();
     slots.retain(|slot| *slot <= finalized);
@@ -80,7 +84,10 @@ pub fn fetch(args: &FetchArgs, retry_policy: RetryPolicy) -> Result<(String, u8)
         different: 0,
     };
     fetcher.fetch_all(&slots, usize::from(args.requests))?;
-    Ok((fetcher.summary(&path.display().to_string(), unfinalized), 0))
+    Ok((
+        fetcher.summary(&path.display().to_string(), unfinalized, before_trace),
+        0,
+    ))
 }
 
 fn warmup_slots(args: &FetchArgs, recorded: &Recorded, rpc: &Rpc) -> Result<Vec<u64>> {
@@ -96,7 +103,7 @@ fn warmup_slots(args: &FetchArgs, recorded: &Recorded, rpc: &Rpc) -> Result<Vec<
     let to = first.saturating_sub(1);
     let slots = rpc.call::<Vec<u64>>("getBlocks", &json!([from, to, {"commitment": "finalized"}]));
     let mut slots = slots?.context("getBlocks: the result is null")?;
-    slots.retain(|slot| (from..=to).contains(slot));
+    slots.retain(|slot| (from..*first).contains(slot));
     slots.sort_unstable();
     slots.dedup();
     Ok(slots)
@@ -187,35 +194,45 @@ impl Fetcher<'_> {
         Ok(())
     }
 
-    fn summary(&self, path: &str, unfinalized: usize) -> String {
+    fn summary(&self, path: &str, unfinalized: usize, before_trace: usize) -> String {
         let (requests, read) = self.rpc.requests_and_bytes();
         let mut lines = vec![format!(
             "this command sent {} requests and read {}",
             count(requests),
             bytes(read)
         )];
-        let mut add_line = |number: u64, text: &str| {
-            lines.extend((number > 0).then(|| format!("{} {text}", count(number))))
+        let mut add_line = |number: u64, noun: &str, text: &str| {
+            lines.extend((number > 0).then(|| format!("{} {text}", counted(number as f64, noun))))
         };
         add_line(
             self.skipped,
-            "slots were skipped by the cluster: the validator replayed blocks of abandoned forks",
+            "slot",
+            "skipped by the cluster: the validator replayed blocks of abandoned forks",
         );
         add_line(
             self.unavailable,
-            "slots are not available at this node: another node may have them, with --out for a new file",
+            "slot",
+            "not available at this node: try another node, with --out for a new file",
         );
         add_line(
             self.different,
-            "slots have a different number of transactions at this node than in the recording",
+            "slot",
+            "with a different number of transactions at this node than in the recording",
         );
         add_line(
             self.program_index.unresolved,
-            "accounts no longer exist, so it is not known whether they were programs",
+            "account",
+            "of unknown kind, because deleted: programs among them are not in the trace",
         );
         add_line(
             unfinalized as u64,
-            "slots are not finalized yet: run the same command again to continue",
+            "slot",
+            "not finalized yet: run the same command again to continue",
+        );
+        add_line(
+            before_trace as u64,
+            "slot",
+            "left out before the first slot of the trace, which only grows at its end: use --out for a new file",
         );
         trace_file::summary(path, &self.trace_file.trace, self.recorded, lines)
     }

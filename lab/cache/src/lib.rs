@@ -16,8 +16,8 @@ mod validator_trace;
 use anyhow::Result;
 use args::{CacheArgs, CacheCommand};
 
-/// Returns the text for standard output and the exit code: 1 if `check` failed, or the self-test of `predict` or `policies`, else
-/// 0.
+/// Returns the text for standard output and the exit code: 1 if `check` failed, or the self-test of
+/// `predict` or `policies`, else 0.
 pub fn run(args: &CacheArgs) -> Result<(String, u8)> {
     match &args.command {
         CacheCommand::Fetch(args) => match &args.validator_trace {

@@ -1,4 +1,4 @@
-//! Finds the accounts that are programs: a loader owns them. Each account is requested once.
+//! Finds the accounts that are programs: a loader owns them. A command requests each account once.
 
 use crate::{
     address::{self, Address},
@@ -45,6 +45,8 @@ pub struct ProgramIndex {
     /// Programs that can be called, or could be called before they were closed.
     executable: HashSet<u32>,
     missing_accounts: HashSet<Address>,
+    /// Programs of a continued trace. They are requested again: the trace lacks facts of them.
+    resumed: HashSet<Address>,
     /// Accounts that no longer exist and whose kind is unknown.
     pub unresolved: u64,
 }
@@ -56,9 +58,7 @@ impl ProgramIndex {
             program_index
                 .program_by_address
                 .extend(program.address.map(|address| (address, Some(number))));
-            program_index
-                .executable
-                .extend(program.has_code.then_some(number));
+            program_index.resumed.extend(program.address);
         }
         program_index
     }
@@ -86,7 +86,10 @@ impl ProgramIndex {
             });
         let mut seen = HashSet::new();
         let new: Vec<Address> = possible_programs
-            .filter(|key| !self.program_by_address.contains_key(key) && seen.insert(*key))
+            .filter(|key| {
+                let is_known = self.program_by_address.contains_key(key);
+                (!is_known || self.resumed.contains(key)) && seen.insert(*key)
+            })
             .collect();
         for batch in new.chunks(MAX_ACCOUNTS_PER_REQUEST) {
             let accounts = fetch_accounts(rpc, batch)?;
@@ -118,6 +121,12 @@ impl ProgramIndex {
         code: Option<Account>,
         trace: &mut Trace,
     ) -> Result<()> {
+        if self.resumed.remove(&key) {
+            let account = account.filter(|account| account.executable);
+            self.executable
+                .extend(account.and(self.program_number(&key)));
+            return Ok(());
+        }
         if account.is_none() {
             self.missing_accounts.insert(key);
             self.unresolved += 1;

@@ -26,7 +26,7 @@ const LOWER_BOUND: &str = "bound";
 #[derive(Serialize)]
 struct PolicyReport {
     version: String,
-    /// Whether the simulation at the recorded size predicts each recorded counter within 10 %.
+    /// Whether each counter is close at the recorded size.
     self_test_passed: bool,
     /// Either this or `bytes` is the limit.
     entries: Option<u64>,
@@ -169,7 +169,7 @@ impl<'a> PolicyComparison<'a> {
     ) -> Result<Self> {
         let trace = &input.trace;
         let attacked = with_attack(trace, attack_per_slot)?;
-        let first_slot = input.recording_start.first_slot();
+        let first_slot = input.first_slot;
         let counted_slots = trace
             .slots()
             .iter()
@@ -244,13 +244,12 @@ impl<'a> PolicyComparison<'a> {
         setting: Setting,
         seeds: u64,
     ) -> Result<Vec<Counts>> {
-        let first_slot = self.first_slot;
         let simulations: Vec<Simulation> = (1..=seeds)
             .map(|seed| Simulation {
                 trace,
                 setting,
                 initial_content: InitialContent::Empty,
-                first_slot,
+                first_slot: self.first_slot,
                 compile_us,
                 seed,
             })

@@ -19,10 +19,10 @@ struct OtherBlocks {
     transaction_ratio: f64,
     /// For each half of the trace ([`Trace::half`]), runs with several seeds.
     runs_by_half: Vec<Vec<Counts>>,
-    /// Lookups in all slots of the trace.
+    /// Simulated lookups in all slots of the trace.
     lookups: f64,
-    /// Number of groups of neighboring slots ([`Trace::block_count`]).
-    blocks: f64,
+    /// [`Trace::group_count`].
+    groups: f64,
 }
 
 impl PredictedRuns {
@@ -62,8 +62,8 @@ impl PredictedRuns {
                 runs_by_half: (1..=seeds.max(MIN_HALVES))
                     .map(runs_of_half)
                     .collect::<Result<_, Error>>()?,
-                lookups: whole_trace.lookup_count() as f64,
-                blocks: whole_trace.block_count() as f64,
+                lookups: simulation.run(|_, _| {})?.counts.lookups as f64,
+                groups: whole_trace.group_count() as f64,
             })
         };
         Ok(Self {
@@ -101,7 +101,7 @@ impl PredictedRuns {
                         .map(|runs| (mean(runs, at_fitted_costs), mean(runs, lookups)))
                         .collect(),
                     runs_per_half: RUNS_PER_HALF as f64,
-                    blocks: other.blocks,
+                    groups: other.groups,
                     seed_variance: variance(&fitted_values)?,
                     lookups_in_summed_slots: mean(&self.runs, lookups),
                     lookups_in_all_slots: other.lookups,
@@ -133,5 +133,72 @@ pub fn interval_text(interval: PredictiveInterval, decimals: usize) -> String {
         mean
     } else {
         format!("{mean} ({low} to {high})")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use faultline_cache_sim::{
+        CacheRules, Setting,
+        run::InitialContent,
+        trace::{Meta, Program, Slot, SlotKind, Source, TransactionCall},
+    };
+
+    /// Each slot calls some of 40 programs, and has `fees_only` more transactions that only paid
+    /// fees.
+    fn trace(fees_only: usize) -> Trace {
+        let mut trace = Trace::new(Meta {
+            source: Source::Plain,
+            cluster: String::new(),
+            version: String::new(),
+        });
+        let program = Program {
+            address: None,
+            loader: None,
+            bytes: None,
+            has_code: true,
+        };
+        for number in 0..40 {
+            trace.add_program(program).unwrap();
+            trace.add_set(&[number]).unwrap();
+        }
+        let mut rng = fastrand::Rng::with_seed(7);
+        for slot in 1..200 {
+            let mut calls: Vec<TransactionCall> = (0..rng.usize(2..9))
+                .map(|_| TransactionCall::new(rng.u32(0..40), false).unwrap())
+                .collect();
+            calls.extend((0..fees_only).map(|_| TransactionCall::new(0, true).unwrap()));
+            let slot = Slot {
+                slot,
+                parent: slot - 1,
+                transactions: 100,
+                kind: SlotKind::Replayed,
+            };
+            trace.add_slot(slot, &calls).unwrap();
+        }
+        trace
+    }
+
+    #[test]
+    fn transactions_that_a_release_does_not_look_up_do_not_narrow_an_interval() {
+        let misses = |fees_only: usize| {
+            let trace = trace(fees_only);
+            let simulation = Simulation {
+                trace: &trace,
+                setting: Setting::agave(CacheRules::of("3.1.0").unwrap(), 20),
+                initial_content: InitialContent::Empty,
+                first_slot: 0,
+                compile_us: &[],
+                seed: 0,
+            };
+            PredictedRuns::of(&simulation, &(1..200).collect(), 8, Some(1.0))
+                .unwrap()
+                .interval(|counts, _| counts.misses as f64, 1.0)
+                .unwrap()
+        };
+        let (without, with) = (misses(0), misses(5));
+        assert!(without.low < without.high, "{without:?}");
+        assert_eq!(without, with);
     }
 }

@@ -19,7 +19,7 @@ use std::{collections::BTreeMap, fs::File, io::BufReader, path::Path};
 
 const LEDGER_TOOL: &str = "agave-ledger-tool";
 
-/// Fails if a line is wrong or too many lines were dropped.
+/// Fails if a line is wrong, too many lines were dropped, or no line is a batch.
 pub fn run(args: &FetchArgs, source: &Path) -> Result<(String, u8)> {
     let recorded = Recorded::read(&args.run)?;
     let file = File::open(source).at(source)?;
@@ -32,8 +32,7 @@ pub fn run(args: &FetchArgs, source: &Path) -> Result<(String, u8)> {
         "{} is there already: remove it, or choose another file with --out",
         path.display()
     );
-    let mut file = TraceFile::create(&path, trace)?;
-    file.write()?;
+    let file = TraceFile::create(&path, trace)?;
     Ok((
         summary(
             &path.display().to_string(),
@@ -51,8 +50,9 @@ fn check_dropped_lines(validator_trace: &ValidatorTrace) -> Result<()> {
         .values()
         .map(|slot_lookups| slot_lookups.batches)
         .sum();
-    let percent = 100.0 * batches as f64
-        / batches.saturating_add(validator_trace.dropped_lines).max(1) as f64;
+    ensure!(batches > 0, "the file has no batch of transactions");
+    let percent =
+        100.0 * batches as f64 / batches.saturating_add(validator_trace.dropped_lines) as f64;
     ensure!(
         percent >= MIN_COVERAGE_PERCENT,
         "the validator dropped {} lines that it could not write in time; the file has {} batches of transactions: is the disk busy or full?",
@@ -177,7 +177,7 @@ fn summary(
             count(validator_trace.evictions)
         ),
         format!(
-            "batches by thread: {}",
+            "batches by thread pool: {}",
             pools.collect::<Vec<_>>().join(", ")
         ),
     ];

@@ -7,11 +7,11 @@
 mod common;
 
 use clap::Parser;
-use common::{fixture, points, record, record_from, runs, slot};
+use common::{GENESIS, fixture, points, record, record_from, runs, slot};
 use faultline_cache::args::CacheArgs;
 use faultline_cache_sim::{
     Trace, file,
-    trace::{Program, Slot, Source as TraceSource, TransactionCall},
+    trace::{Meta, Program, Slot, Source as TraceSource, TransactionCall},
 };
 use faultline_recording::{Point, ReplaySlotPoint};
 use faultline_status::Evidence;
@@ -178,6 +178,12 @@ fn a_validators_own_trace_predicts_the_same_as_its_blocks() {
     let text = fs::read_to_string(&written).unwrap();
     fs::write(&written, text + "dropped 2000\n").unwrap();
     assert!(refused(&words, &[&small]).contains("dropped 2000 lines"));
+    fs::write(&written, "trace 1 agave-validator 2.1.14\n").unwrap();
+    let output = refused(&words, &[&small]);
+    assert!(
+        output.ends_with("cache.txt: the file has no batch of transactions"),
+        "{output}"
+    );
 }
 
 #[test]
@@ -468,7 +474,7 @@ fn an_unknown_program_size_is_not_0() {
     });
     let output = refused(&["policies", "--bytes", "300M"], &[&small]);
     assert!(
-        output.contains("1 programs of the trace have no size in bytes"),
+        output.contains("programs of the trace without a size: 1"),
         "{output}"
     );
 }
@@ -591,6 +597,79 @@ fn earlier_blocks_determine_conclusions_for_a_recording_started_midway() {
 }
 
 #[test]
+fn slots_that_a_starting_validator_replayed_before_the_recording_are_not_counted() {
+    let (folder, _, _) = runs();
+    let run_path = folder.path().join("start.fltl");
+    let load = load();
+    let first = load.slots()[load.slots().len() / 2].slot;
+    let half: Vec<Point> = points("512.lp")
+        .into_iter()
+        .filter(|point| slot(point) >= first)
+        .collect();
+    record(&run_path, "2.1.14", "512", &half);
+    fs::write(folder.path().join("start.trace"), bytes_of(&load)).unwrap();
+    let (line, _) = run(
+        &["predict", "--json", "--sizes", "512", "--seeds", "8"],
+        &[&run_path],
+    )
+    .unwrap();
+    let output: Value = serde_json::from_str(&line).unwrap();
+    let size = &output["sizes"][0];
+    for counter in output["self_test"].as_array().unwrap() {
+        let name = counter["name"].as_str().unwrap();
+        assert_eq!(size[name]["mean"], counter["predicted"], "{output:#}");
+    }
+    assert_eq!(output["unknown"], json!([]));
+}
+
+#[test]
+fn without_counters_of_any_replayed_slot_nothing_is_predicted() {
+    let (folder, _, _) = runs();
+    let run_path = folder.path().join("lost.fltl");
+    fs::write(folder.path().join("lost.trace"), bytes_of(&load())).unwrap();
+    let mut points = points("512.lp");
+    for point in &mut points {
+        if let Point::ProgramCache(point) = point {
+            point.slot = Some(1);
+        }
+    }
+    record(&run_path, "2.1.14", "512", &points);
+    for command in ["predict", "policies"] {
+        let output = refused(&[command], &[&run_path]);
+        assert!(
+            output.contains("no slot with recorded counters of the program cache"),
+            "{output}"
+        );
+    }
+}
+
+#[test]
+fn a_trace_of_another_cluster_is_refused() {
+    let (folder, small, _) = runs();
+    let of_cluster = |cluster: &str| {
+        let load = load();
+        let mut trace = Trace::new(Meta {
+            cluster: cluster.to_owned(),
+            ..load.meta().clone()
+        });
+        load.programs().iter().for_each(|program| {
+            trace.add_program(*program).unwrap();
+        });
+        let bytes = bytes_of(&copied(trace, &load, |_, _| true));
+        fs::write(folder.path().join("512.trace"), bytes).unwrap();
+    };
+    of_cluster(GENESIS);
+    let (_, code) = run(&["predict", "--sizes", "512", "--seeds", "2"], &[&small]).unwrap();
+    assert_eq!(code, 0);
+    of_cluster("EtWTRABZaYq6iMfeYKouRu166VU2xqa1wcaWoxPkrZBG");
+    let output = refused(&["predict"], &[&small]);
+    assert!(
+        output.contains("512.trace: the blocks are of the cluster with the genesis hash EtWTRABZ"),
+        "{output}"
+    );
+}
+
+#[test]
 fn every_command_refuses_a_trace_missing_five_percent_of_slots() {
     let (folder, small, _) = runs();
     let trace = folder.path().join("512.trace");
@@ -602,13 +681,12 @@ fn every_command_refuses_a_trace_missing_five_percent_of_slots() {
     for command in ["predict", "policies"] {
         let output = refused(&[command], &[&small]);
         assert!(
-            output.contains("7 slots are missing, the first is 991")
-                && output.contains("below 98 %"),
+            output.contains("missing slots: 7, the first is 991") && output.contains("below 98 %"),
             "{output}"
         );
         assert!(output.contains("512.trace: the trace covers 9"), "{output}");
     }
-    assert!(refused(&["check"], &[&small, &small]).contains("7 slots are missing"));
+    assert!(refused(&["check"], &[&small, &small]).contains("missing slots: 7"));
     // With 1 % it is a known weakness.
     fs::write(&trace, bytes_of(&without(&load(), |index, _| index != 3))).unwrap();
     let (output, _) = run(&["predict", "--sizes", "512"], &[&small]).unwrap();

@@ -240,7 +240,7 @@ fn for_each_lookup(trace: &Trace, includes_fees_only: bool, mut each: impl FnMut
             trace
                 .programs_of_set(call.set_number())
                 .iter()
-                .filter(|program| trace.programs()[**program as usize].has_code)
+                .filter(|program| trace.had_code(**program))
                 .for_each(|program| each(transaction, *program));
             transaction += 1;
         }

@@ -5,30 +5,31 @@ use crate::Error;
 use fastrand::Rng;
 
 impl Trace {
-    /// The cube root of the number of slots. Block lengths of this order minimize the error of a
+    /// Slots in a group: the cube root of their number. Lengths of this order minimize the error of a
     /// variance (Hall, Horowitz and Jing 1995).
-    fn block_length(&self) -> usize {
+    fn group_length(&self) -> usize {
         (self.slots.len() as f64).cbrt().ceil().max(1.0) as usize
     }
 
-    pub fn block_count(&self) -> usize {
-        self.slots.len().div_ceil(self.block_length())
+    /// Number of groups of neighboring slots.
+    pub fn group_count(&self) -> usize {
+        self.slots.len().div_ceil(self.group_length())
     }
 
-    /// A random half of the blocks of neighboring slots, in order. A block contains whole bursts.
+    /// A random half of the groups of neighboring slots, in order. A group contains whole bursts.
     /// The slots of the half get the numbers of the trace's last slots, because missing numbers
-    /// would age programs. No block is drawn twice, because its programs would still be cached the
+    /// would age programs. No group is drawn twice, because its programs would still be cached the
     /// second time.
     pub fn half(&self, seed: u64) -> Result<Self, Error> {
         let slots = self.slots.len();
-        let block_length = self.block_length();
-        let mut blocks: Vec<usize> = (0..self.block_count()).collect();
-        Rng::with_seed(seed).shuffle(&mut blocks);
-        blocks.truncate(blocks.len().div_ceil(2));
-        blocks.sort_unstable();
-        let chosen: Vec<usize> = blocks
+        let group_length = self.group_length();
+        let mut groups: Vec<usize> = (0..self.group_count()).collect();
+        Rng::with_seed(seed).shuffle(&mut groups);
+        groups.truncate(groups.len().div_ceil(2));
+        groups.sort_unstable();
+        let chosen: Vec<usize> = groups
             .iter()
-            .flat_map(|block| block * block_length..((block + 1) * block_length).min(slots))
+            .flat_map(|group| group * group_length..((group + 1) * group_length).min(slots))
             .collect();
         let mut half = self.without_slots();
         let last_slots = self.slots.iter().skip(slots - chosen.len());

@@ -6,9 +6,9 @@ use faultline_cache_sim::{
     Trace, file,
     trace::{ChangeKind, Loader},
 };
-use faultline_metrics::Stamp;
+use faultline_metrics::{Batch, Stamp, Tick};
 use faultline_recording::{
-    NewRecording, NewSession, Point, ProgramCachePoint, ReplaySlotPoint, Writer,
+    NewProcess, NewRecording, NewSession, Point, ProgramCachePoint, ReplaySlotPoint, Writer,
 };
 use faultline_testkit::mock_node::{MockNode, Reply};
 use serde_json::Value;
@@ -26,7 +26,8 @@ fn key(fill: u8) -> String {
     crate::address::text(&[fill; 32])
 }
 
-/// A recording with datapoints of these slots, each with two transactions.
+/// A recording of a validator that expects the genesis hash `key(9)`, with datapoints of these
+/// slots, each with two transactions.
 fn recording(folder: &Path, slots: &[u64]) -> std::path::PathBuf {
     let path = folder.join("run.fltl");
     let at = Stamp {
@@ -47,6 +48,22 @@ fn recording(folder: &Path, slots: &[u64]) -> std::path::PathBuf {
         },
     )
     .unwrap();
+    let manifest = json!({"arguments": ["--expected-genesis-hash", key(9)]});
+    writer
+        .begin_process(&NewProcess {
+            pid: 7,
+            started_unix: None,
+            seen: at,
+            manifest,
+        })
+        .unwrap();
+    writer
+        .tick(&Tick {
+            number: 1,
+            at,
+            batches: Vec::<std::sync::Arc<Batch>>::new(),
+        })
+        .unwrap();
     for slot in slots {
         let (slot, one) = (Some(*slot), Some(1));
         let cache = ProgramCachePoint {
@@ -124,8 +141,8 @@ fn node(mut blocks: impl FnMut(u64) -> Reply + Send + 'static) -> MockNode {
     .unwrap()
 }
 
-fn ask(run: &Path, node: &MockNode, before: u64) -> anyhow::Result<String> {
-    let args = FetchArgs {
+fn fetch_args(run: &Path, node: &MockNode, before: u64) -> FetchArgs {
+    FetchArgs {
         run: run.to_owned(),
         rpc: Some(node.url()),
         validator_trace: None,
@@ -133,8 +150,11 @@ fn ask(run: &Path, node: &MockNode, before: u64) -> anyhow::Result<String> {
         ca: None,
         requests: 2,
         before: Some(before),
-    };
-    fetch(&args, QUICK).map(|(output, _)| output)
+    }
+}
+
+fn ask(run: &Path, node: &MockNode, before: u64) -> anyhow::Result<String> {
+    fetch(&fetch_args(run, node, before), QUICK).map(|(output, _)| output)
 }
 
 fn read(run: &Path) -> Trace {
@@ -162,11 +182,10 @@ fn programs_of_each_transaction_are_kept_in_block_order() {
     let node = node(upgrade_and_close);
     let output = ask(&run, &node, 0).unwrap();
     assert!(
-        output
-            .contains("covers 100.00 % of the recorded transactions; 0 recorded slots are missing"),
+        output.contains("covers 100.00 % of the recorded transactions; 0 recorded slots missing"),
         "{output}"
     );
-    assert!(output.contains("1 accounts no longer exist"), "{output}");
+    assert!(output.contains("1 account of unknown kind"), "{output}");
     let trace = read(&run);
     assert_eq!(trace.meta().cluster, key(9));
     let programs: Vec<_> = trace
@@ -244,7 +263,7 @@ fn fetch_looks_up_buffers_but_not_code_of_a_first_deployment() {
     let run = recording(folder.path(), &[100, 101]);
     let node = node(deployment);
     let output = ask(&run, &node, 0).unwrap();
-    assert!(!output.contains("no longer exist"), "{output}");
+    assert!(!output.contains("of unknown kind"), "{output}");
     let trace = read(&run);
     let named = |programs: &[u32]| {
         let mut named: Vec<u8> = programs
@@ -330,7 +349,7 @@ fn an_interrupted_fetch_resumes_without_repeating_requests() {
     let whole = node(plain);
     let output = ask(&run, &whole, 0).unwrap();
     assert!(
-        output.contains("75.00 %") && output.contains("1 slots are not finalized yet"),
+        output.contains("75.00 %") && output.contains("1 slot not finalized yet"),
         "{output}"
     );
     assert!(output.contains("not enough to predict from"), "{output}");
@@ -352,6 +371,32 @@ fn an_interrupted_fetch_resumes_without_repeating_requests() {
 }
 
 #[test]
+fn a_resumed_fetch_writes_the_trace_of_an_uninterrupted_one() {
+    let close = |slot| match slot {
+        100 => block(99, &[transaction(&[(&key(5), false)], Value::Null)]),
+        _ => upgrade_and_close(102),
+    };
+    let folders = [(); 2].map(|()| tempfile::tempdir().unwrap());
+    let [whole, resumed] = folders
+        .each_ref()
+        .map(|folder| recording(folder.path(), &[100, 102]));
+    ask(&whole, &node(close), 0).unwrap();
+    let broken = node(move |slot| match slot {
+        100 => close(slot),
+        _ => Reply::status(500, &[], ""),
+    });
+    let args = FetchArgs {
+        requests: 1,
+        ..fetch_args(&resumed, &broken, 0)
+    };
+    fetch(&args, QUICK).map(|_| ()).unwrap_err();
+    assert_eq!(read(&resumed).slots().len(), 1);
+    ask(&resumed, &node(close), 0).unwrap();
+    assert_eq!(read(&resumed).changes()[0].kind, ChangeKind::Closed);
+    assert_eq!(read(&resumed), read(&whole));
+}
+
+#[test]
 fn skipped_and_unavailable_slots_are_missing_and_earlier_blocks_are_read() {
     let folder = tempfile::tempdir().unwrap();
     let run = recording(folder.path(), &[100, 101, 102]);
@@ -365,11 +410,11 @@ fn skipped_and_unavailable_slots_are_missing_and_earlier_blocks_are_read() {
     });
     let output = ask(&run, &node, 2).unwrap();
     assert!(
-        output.contains("2 recorded slots are missing") && output.contains("33.33 %"),
+        output.contains("2 recorded slots missing") && output.contains("33.33 %"),
         "{output}"
     );
     assert!(
-        output.contains("1 slots were skipped") && output.contains("1 slots are not available"),
+        output.contains("1 slot skipped") && output.contains("1 slot not available"),
         "{output}"
     );
     assert_eq!(
@@ -380,6 +425,59 @@ fn skipped_and_unavailable_slots_are_missing_and_earlier_blocks_are_read() {
             .collect::<Vec<_>>(),
         [98, 99, 100]
     );
+}
+
+#[test]
+fn earlier_slots_that_an_existing_trace_cannot_get_are_reported() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = recording(folder.path(), &[100, 101]);
+    let node = node(plain);
+    let output = ask(&run, &node, 0).unwrap();
+    assert!(!output.contains("before the first slot"), "{output}");
+    let output = ask(&run, &node, 2).unwrap();
+    assert!(
+        output.contains("2 slots left out before the first slot of the trace"),
+        "{output}"
+    );
+    assert_eq!(read(&run).slots().len(), 2);
+}
+
+#[test]
+fn a_recording_from_slot_0_has_no_earlier_slots() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = recording(folder.path(), &[0, 1]);
+    let node = MockNode::of_methods(|method, params| match method {
+        "getGenesisHash" => Reply::result(json!(key(9))),
+        "getSlot" => Reply::result(json!(1_000)),
+        "getBlocks" => Reply::result(json!([0])),
+        "getBlock" => block(params[0].as_u64().unwrap().saturating_sub(1), &[]),
+        other => panic!("{other}"),
+    })
+    .unwrap();
+    ask(&run, &node, 5).unwrap();
+    assert_eq!(read(&run).slots().len(), 2);
+}
+
+#[test]
+fn a_node_with_another_genesis_hash_is_refused_before_any_block_is_requested() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = recording(folder.path(), &[100]);
+    let other = MockNode::of_methods(|method, _| match method {
+        "getGenesisHash" => Reply::result(json!(key(8))),
+        "getSlot" => Reply::result(json!(1_000)),
+        _ => plain(100),
+    })
+    .unwrap();
+    let error = format!("{:#}", ask(&run, &other, 0).unwrap_err());
+    assert!(
+        error.contains(&format!(
+            "genesis hash {}, and the recorded validator expected {}",
+            key(8),
+            key(9)
+        )),
+        "{error}"
+    );
+    assert!(!run.with_extension("trace").exists());
 }
 
 #[test]

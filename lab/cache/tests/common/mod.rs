@@ -17,6 +17,9 @@ use std::{
     time::Duration,
 };
 
+/// The cluster of all recordings.
+pub const GENESIS: &str = "4uhcVJyU9pJkvQyS88uRDiswHXSCkY3zQawwpjk2NsNY";
+
 pub fn fixture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../cache-sim/tests/fixtures")
@@ -111,7 +114,7 @@ pub fn record_at(
         },
     )
     .unwrap();
-    let manifest = json!({"validator": {"version": version},
+    let manifest = json!({"validator": {"version": version}, "arguments": ["--expected-genesis-hash", GENESIS],
         "environment": {"values": {"AGAVE_PROGRAM_CACHE_ENTRIES": entries}}});
     writer
         .begin_process(&NewProcess {
