@@ -111,6 +111,8 @@ impl Writer {
     pub fn end_process(&mut self) {
         self.samples.restart();
         self.followed_process = None;
+        // After a prune, the next process may get the same id.
+        self.current.last_process_id = None;
     }
 
     /// Writes what sources have read since the previous tick.
