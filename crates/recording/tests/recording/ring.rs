@@ -165,6 +165,140 @@ fn an_older_session_leaves_the_ring_tick_by_tick() {
     crate::made_up::write_all(&mut writer, &mut synthetic);
     drop(writer);
     let header = SyntheticRun::new(arm(1)).header();
+    let mut writer = Writer::append(&path, &header).unwrap();
+    for second in 60..=200u64 {
+        // A new daemon, whose uptime begins at 0.
+        let mut tick = Tick {
+            number: second - 59,
+            at: at(second),
+            batches: Vec::new(),
+        };
+        tick.at.uptime = Duration::from_secs(second - 59);
+        writer.tick(&tick).unwrap();
+        writer
+            .prune(at(second).unix - Duration::from_secs(30))
+            .unwrap();
+        let recording = Recording::open(&path).unwrap();
+        let ticks = recording.ticks().unwrap();
+        assert!(
+            ticks
+                .iter()
+                .all(|tick| tick.unix_ns >= (at(second - 31).unix.as_nanos() as i64))
+        );
+        let sessions: Vec<i64> = recording
+            .sessions()
+            .unwrap()
+            .iter()
+            .map(|session| session.id)
+            .collect();
+        let expected = if second <= 79 { vec![1, 2] } else { vec![2] };
+        assert_eq!(sessions, expected, "at {second}");
+        assert_eq!(recording.processes().unwrap().len(), expected.len() - 1);
+    }
+}
+
+#[test]
+fn unreferenced_names_are_removed_from_the_ring() {
+    let folder = crate::made_up::folder();
+    let path = folder.path().join("ring.db");
+    let mut writer = Writer::create(&path, &SyntheticRun::new(arm(1)).header()).unwrap();
+    for second in 1..=300u64 {
+        let name: Arc<str> = format!("pool{}", second / 20).into();
+        let reading = Reading::integer(
+            &pools::PAGE_FAULTS,
+            [name.into(), "major".into()],
+            second / 40,
+        );
+        let problems = vec![Problem::new(ProblemKind::Gone, second / 50)];
+        let batch = Batch {
+            readings: vec![reading],
+            problems,
+            ..Batch::empty(Source::Threads, at(second))
+        };
+        writer
+            .tick(&Tick {
+                number: second,
+                at: at(second),
+                batches: vec![Arc::new(batch)],
+            })
+            .unwrap();
+        writer.commit().unwrap();
+        writer
+            .prune(at(second).unix.saturating_sub(Duration::from_secs(60)))
+            .unwrap();
+    }
+    let recording = Recording::open(&path).unwrap();
+    let mut pools: Vec<_> = recording
+        .pools()
+        .unwrap()
+        .iter()
+        .map(|row| row.pool.to_string())
+        .collect();
+    pools.dedup();
+    assert!(pools.len() < 12, "{pools:?}");
+    let names = recording
+        .tables()
+        .unwrap()
+        .into_iter()
+        .find(|table| table.name == "pool")
+        .unwrap()
+        .rows;
+    assert!(names <= 5, "{names} names");
+    assert!(recording.problems().unwrap().len() <= 3);
+    assert!(
+        recording
+            .columns(PerTickTable::Process, &["threads"])
+            .unwrap()
+            .ticks
+            .is_empty()
+    );
+}
+
+#[test]
+fn the_newest_problems_of_each_source_replace_its_earlier_ones() {
+    let folder = crate::made_up::folder();
+    let path = folder.path().join("problems.db");
+    let mut writer = Writer::create(&path, &SyntheticRun::new(arm(1)).header()).unwrap();
+    let steps: [(u64, Source, &[&str]); 5] = [
+        (1, Source::Process, &["io", "exe"]),
+        (2, Source::Cgroup, &["old"]),
+        (3, Source::Process, &["all"]),
+        (4, Source::Cgroup, &[]),
+        (5, Source::Host, &["one", "two"]),
+    ];
+    for (second, source, texts) in steps {
+        let problems = texts
+            .iter()
+            .map(|text| Problem::new(ProblemKind::Gone, text));
+        let batch = Batch {
+            problems: problems.collect(),
+            ..Batch::empty(source, at(second))
+        };
+        let batches = vec![Arc::new(batch)];
+        let (number, at) = (second, at(second));
+        writer
+            .tick(&Tick {
+                number,
+                at,
+                batches,
+            })
+            .unwrap();
+    }
+    writer.commit().unwrap();
+    drop(writer);
+    let rows = Recording::open(&path).unwrap().last_problems().unwrap();
+    let found: Vec<_> = rows
+        .iter()
+        .map(|row| (row.source.as_str(), row.what.as_deref().unwrap_or_default()))
+        .collect();
+    assert_eq!(
+        found,
+        [("host", "one"), ("host", "two"), ("process", "all")]
+    );
+    let mut writer = Writer::append(&path, &SyntheticRun::new(arm(1)).header()).unwrap();
+    write_one(&mut writer, 1);
+    let rows = Recording::open(&path).unwrap().last_problems().unwrap();
+    assert!(rows.is_empty(), "of an earlier session: {rows:?}");
 }
 
 #[test]
