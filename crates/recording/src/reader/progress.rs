@@ -74,11 +74,7 @@ impl Recording {
         };
         let mut newest = None;
         if self.has("daemon_sample") {
-            let column = file::column_list(
-                &self.present_tables,
-                "daemon_sample",
-                ["last_push_timestamp_seconds"].into_iter(),
-            );
+            let column = self.column_or_null("daemon_sample", "last_push_timestamp_seconds");
             let push_sql = format!(
                 "SELECT CAST({column} * 1e9 AS INTEGER) FROM daemon_sample WHERE tick = {}",
                 tick.id
@@ -102,6 +98,7 @@ impl Recording {
     fn first_transaction(&self) -> Result<Option<i64>> {
         for (table, column) in TRANSACTION_COLUMNS {
             if self.has_rows(table)? {
+                let column = self.column_or_null(table, column);
                 let first = format!(
                     "SELECT unix_ns FROM {table} WHERE {column} > 0 ORDER BY rowid LIMIT {MAX_DISORDER_ROWS}"
                 );
@@ -120,6 +117,7 @@ impl Recording {
                 } else {
                     "rowid"
                 };
+                let column = self.column_or_null(table, column);
                 let sql = format!(
                     "SELECT max({column}) FROM (SELECT {column} FROM {table} ORDER BY {order} DESC LIMIT {MAX_DISORDER_ROWS})"
                 );
@@ -134,6 +132,11 @@ impl Recording {
             && self
                 .query_integer(&format!("SELECT max(rowid) FROM {table}"))?
                 .is_some())
+    }
+
+    /// For SELECT, because an older file may lack the column.
+    fn column_or_null(&self, table: &str, column: &str) -> String {
+        file::column_list(&self.present_tables, table, std::iter::once(column))
     }
 
     pub(crate) fn query_integer(&self, sql: &str) -> Result<Option<i64>> {
@@ -229,11 +232,7 @@ impl Recording {
             .filter(|_| self.has("validator_sample"))
         {
             let value_at_tick = |name: &str| -> Result<Option<u64>> {
-                let column = file::column_list(
-                    &self.present_tables,
-                    "validator_sample",
-                    std::iter::once(name),
-                );
+                let column = self.column_or_null("validator_sample", name);
                 let value = self.query_integer(&format!(
                     "SELECT {column} FROM validator_sample WHERE tick = {}",
                     tick.id
@@ -243,8 +242,9 @@ impl Recording {
             (status.slots_behind, status.newest_shred_slot) =
                 (value_at_tick("slots_behind")?, value_at_tick("slot_shred")?);
         }
+        let column = self.column_or_null("replay_slot_point", "replay_total_elapsed_us");
         let sql = format!(
-            "SELECT rowid, unix_ns, replay_total_elapsed_us FROM replay_slot_point WHERE rowid > {after_rowid} ORDER BY rowid LIMIT {MAX_LIVE_POINTS}"
+            "SELECT rowid, unix_ns, {column} FROM replay_slot_point WHERE rowid > {after_rowid} ORDER BY rowid LIMIT {MAX_LIVE_POINTS}"
         );
         let replays = self.query_numbers("replay_slot_point", &sql, |row| {
             status.last_point_rowid = row.get(0)?;
