@@ -115,7 +115,7 @@ fn file_name(recording: &Recording) -> String {
 fn open_piece(path: &Path) -> Result<Piece> {
     let recording = Recording::open(path)?;
     let sessions = recording.sessions()?;
-    let last_tick = recording.query_integer("SELECT max(unix_ns) FROM tick")?;
+    let last_tick = recording.query_integer("SELECT unix_ns FROM tick ORDER BY id DESC LIMIT 1")?;
     let (Some(first), Some(last)) = (sessions.first(), sessions.last()) else {
         return unmergeable(path, "it has no session");
     };

@@ -321,7 +321,8 @@ pub fn finish_recording(conn: &Connection, meta: &[(&str, &str)]) -> rusqlite::R
     conn.execute_batch(
         "BEGIN;
          UPDATE session SET ended_unix_ns =
-             coalesce((SELECT max(unix_ns) FROM tick WHERE tick.session = session.id), started_unix_ns)
+             coalesce((SELECT unix_ns FROM tick WHERE tick.session = session.id ORDER BY id DESC LIMIT 1),
+                      started_unix_ns)
          WHERE ended_unix_ns IS NULL AND id = (SELECT max(id) FROM session)",
     )?;
     let rows = serde_json::to_string(&count_rows(conn)?).unwrap_or_default();

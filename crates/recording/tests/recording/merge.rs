@@ -3,7 +3,7 @@
 use crate::made_up::{arm, at, finished, synthetic_run::SyntheticRun, write};
 use faultline_metrics::{Stamp, Tick};
 use faultline_recording::{
-    Error, EventKind, MergeSummary, NewProcess, PerTickTable, Recording, Writer, merge,
+    Error, EventKind, MergeSummary, NewProcess, PerTickTable, Recording, Writer, backup, merge,
 };
 use std::{fs, path::Path, time::Duration};
 
@@ -173,6 +173,28 @@ fn the_gap_is_in_the_first_session_of_a_pruned_recording() {
     let (sessions, events) = (all.sessions().unwrap(), all.events().unwrap());
     assert_eq!((sessions.len(), events.len()), (2, 1));
     assert_eq!(events[0].session, sessions[1].id);
+}
+
+#[test]
+fn a_recording_ends_with_its_last_tick_though_the_clock_was_set_back() {
+    let folder = crate::made_up::folder();
+    let paths = ["first.db", "second.db"].map(|name| folder.path().join(name));
+    let mut header = SyntheticRun::new(arm(1)).header();
+    let mut writer = Writer::create(&paths[0], &header).unwrap();
+    let mut ahead = at(1);
+    ahead.unix += Duration::from_secs(3600);
+    write_tick(&mut writer, ahead);
+    write_tick(&mut writer, at(2));
+    drop(writer);
+    let copy = folder.path().join("copy.db");
+    backup(&paths[0], &copy, &[], |_, _| ()).unwrap();
+    let sessions = Recording::open(&copy).unwrap().sessions().unwrap();
+    assert_eq!(sessions[0].ended, Some(at(2).unix));
+    header.session.started = at(10);
+    let writer = Writer::create(&paths[1], &header).unwrap();
+    writer.finish(at(11)).unwrap();
+    let merged = merge(&paths, &folder.path().join("joined.db")).unwrap();
+    assert_eq!(merged.gaps, [at(10).unix - at(2).unix]);
 }
 
 #[test]
