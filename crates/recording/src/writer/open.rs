@@ -22,7 +22,7 @@ const AUTOCHECKPOINT_PAGES: i64 = 4096;
 impl Writer {
     pub fn create(path: &Path, new_recording: &NewRecording) -> Result<Self> {
         // SQLite would overwrite or delete such a file.
-        if let Some((path, _)) = side_file(path).filter(|_| !path.exists()) {
+        if let Some((path, _)) = side_files(path).next().filter(|_| !path.exists()) {
             return Err(Error::LeftoverJournal {
                 path,
                 what: "belongs to a recording that is not here",
@@ -53,7 +53,7 @@ impl Writer {
         if !path.exists() {
             return Self::create(path, new_recording);
         }
-        if let Some((path, _)) = side_file(path).filter(|(_, metadata)| !metadata.is_file()) {
+        if let Some((path, _)) = side_files(path).find(|(_, metadata)| !metadata.is_file()) {
             return Err(Error::LeftoverJournal {
                 path,
                 what: "is a link, folder or device, not a WAL or journal of SQLite",
@@ -90,14 +90,12 @@ impl Writer {
     }
 }
 
-/// The WAL, shared memory or journal of `path`, whichever exists, and its metadata.
-fn side_file(path: &Path) -> Option<(PathBuf, Metadata)> {
+/// Those of the WAL, shared memory and journal of `path` that exist, with their metadata.
+fn side_files(path: &Path) -> impl Iterator<Item = (PathBuf, Metadata)> {
     let names = SIDE_FILE_SUFFIXES
         .iter()
         .map(|suffix| with_suffix(path, suffix));
-    names
-        .filter_map(|name| Some((name.clone(), name.symlink_metadata().ok()?)))
-        .next()
+    names.filter_map(|name| Some((name.clone(), name.symlink_metadata().ok()?)))
 }
 
 /// Moves the WAL into the recording and removes it. No transaction may be open.
@@ -359,6 +357,8 @@ fn counted_tables() -> impl Iterator<Item = &'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use faultline_metrics::Stamp;
+    use std::time::Duration;
 
     #[test]
     fn a_separate_lock_file_is_exclusive_and_removed() {
@@ -372,5 +372,28 @@ mod tests {
         drop(lock);
         assert!(folder.path().read_dir().unwrap().next().is_none());
         drop(lock_separate_file(&path).unwrap());
+    }
+
+    #[test]
+    fn a_link_at_the_journal_is_refused_also_next_to_a_wal() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("run.fltl");
+        let session = NewSession {
+            started: Stamp::default(),
+            interval: Duration::from_secs(1),
+            version: String::new(),
+            manifest: serde_json::Value::Null,
+        };
+        let labels = Vec::new();
+        let recording = NewRecording { labels, session };
+        drop(Writer::create(&path, &recording).unwrap());
+        fs::write(with_suffix(&path, "-wal"), "").unwrap();
+        let journal = with_suffix(&path, "-journal");
+        std::os::unix::fs::symlink("elsewhere", &journal).unwrap();
+        let error = Writer::append(&path, &recording).unwrap_err();
+        assert!(
+            matches!(&error, Error::LeftoverJournal { path, .. } if *path == journal),
+            "{error}"
+        );
     }
 }
