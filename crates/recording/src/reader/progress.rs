@@ -15,7 +15,7 @@ pub struct Progress {
     /// Whether a process was followed.
     pub was_followed: bool,
     /// Whether the process that was followed last has exited.
-    pub has_ended: bool,
+    pub process_has_ended: bool,
     /// When the first bank with a transaction was frozen, in Unix ns of the validator's clock. If
     /// `cost_tracker_point` has no rows: when the first slot with a transaction was replayed.
     pub first_transaction_unix_ns: Option<i64>,
@@ -57,7 +57,7 @@ impl Recording {
         Ok(Progress {
             was_followed: self.query_integer("SELECT max(id) FROM process")?.is_some(),
             // A start after an end is of another process.
-            has_ended: last_end_id.is_some() && last_end_id > last_start_id,
+            process_has_ended: last_end_id.is_some() && last_end_id > last_start_id,
             first_transaction_unix_ns: self.first_transaction()?,
             newest_slot: self.newest_slot()?,
             has_reached_tip: last_event_id(&format!("'{tip}'"))?.is_some()
