@@ -176,7 +176,7 @@ fn check_tables(
             found_statements.push(object.sql);
         } else if object_kind != "index" || !sql.is_empty() {
             let what = format!(
-                "`{}` is a {}, not a plain table",
+                "`{}` ({}) is not a plain table",
                 excerpt(&object.name),
                 excerpt(object_kind)
             );
