@@ -208,7 +208,7 @@ static METRICS_WITHOUT_SAMPLES: &[(&[&Metric], &str)] = &[
     ),
     (
         r::SECTION.metrics,
-        "nothing: it describes the host over days and is sampled every 15 s; the process's and \
+        "nothing: it describes the host over days; the process's and \
             cgroup's own input and output is recorded",
     ),
     (&[&d::BUILD_INFO], "session.version"),
