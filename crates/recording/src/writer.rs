@@ -1,5 +1,5 @@
-//! Only [`Writer::commit`], [`Writer::checkpoint`], [`Writer::prune`] and [`Writer::finish`] write
-//! to the disk. After an error, [`Writer::rollback`] discards uncommitted rows, and the writer can
+//! Only opening, [`Writer::commit`], [`Writer::checkpoint`], [`Writer::prune`] and
+//! [`Writer::finish`] write to the disk. After an error, [`Writer::rollback`] discards uncommitted rows, and the writer can
 //! continue.
 
 mod keyed_samples;
@@ -54,7 +54,7 @@ struct SourceProblems {
 #[derive(Debug, Clone, Default)]
 struct TransactionState {
     next_tick: i64,
-    /// Row id in this session.
+    /// Row id of the process followed last; `None` after its end.
     last_process_id: Option<i64>,
     counts: RowCounts,
 }
@@ -183,9 +183,9 @@ impl Writer {
         self.conn.query_row(&sql, [], |_| Ok(())).at(&self.path)
     }
 
-    /// Commits, then moves the WAL into the file as far as readers allow. So a power cut loses no
-    /// earlier data, and the WAL stays bounded. If the WAL is longer than 16 MiB, waits up to half
-    /// a second for readers.
+    /// Commits, then moves the WAL into the file as far as readers allow. Unless one prevents it, a
+    /// power cut then loses no earlier data, and the WAL stays bounded. If the WAL is longer than
+    /// 16 MiB, waits up to half a second for readers.
     pub fn checkpoint(&mut self) -> Result<()> {
         self.store_row_counts()?;
         self.commit()?;

@@ -151,7 +151,7 @@ fn last_tick_at_tip(tick: Option<&TickRow>) -> bool {
 #[derive(Debug)]
 pub struct RecordingInfo {
     pub format: i32,
-    /// The last session has ended in order.
+    /// The last session has ended in order, or the file is a copy or a merge.
     pub finished: bool,
     pub bytes: u64,
     /// 0 for a finished recording.
@@ -196,6 +196,7 @@ impl Recording {
     }
 }
 
+/// Replays in a [`LiveStatus`]. The next one has those that follow.
 const MAX_LIVE_POINTS: u32 = 4096;
 
 /// The newest values that show whether a validator keeps up. Values that were not recorded are
@@ -204,9 +205,10 @@ const MAX_LIVE_POINTS: u32 = 4096;
 pub struct LiveStatus {
     /// Source of `slots_behind` and `newest_shred_slot`.
     pub tick: Option<TickRow>,
+    /// Of the process followed last, which may have ended.
     pub pid: Option<u32>,
     pub slots_behind: Option<u64>,
-    /// The newest slot known to the validator.
+    /// The newest slot of which the validator has all shreds.
     pub newest_shred_slot: Option<u64>,
     /// New replays: end in Unix ns of the validator's clock, duration in microseconds.
     pub replays: Vec<(i64, f64)>,
