@@ -36,7 +36,7 @@ impl Writer {
         let created = lock(file, path).and_then(|lock| {
             let conn = file::open_to_write(path, &file::RECORDING_KIND)?;
             make_tables(&conn, &labels(new_recording)).at(path)?;
-            begin_session(conn, lock, path, &new_recording.session, RowCounts::new())
+            begin_session(lock, conn, path, &new_recording.session, RowCounts::new())
         });
         if created.is_err() {
             remove_all(path);
@@ -86,7 +86,7 @@ impl Writer {
             return Err(other_labels_error(path, &known_labels, &new_labels));
         }
         upgrade_tables(&conn, &present_tables).at(path)?;
-        begin_session(conn, lock, path, &new_recording.session, counts)
+        begin_session(lock, conn, path, &new_recording.session, counts)
     }
 }
 
@@ -154,9 +154,10 @@ fn upgrade_tables(conn: &Connection, present_tables: &PresentTables) -> rusqlite
     conn.execute_batch("COMMIT")
 }
 
+/// The lock is the first parameter, because the last one is dropped first.
 fn begin_session(
-    conn: Connection,
     lock: WriterLock,
+    conn: Connection,
     path: &Path,
     session: &NewSession,
     counts: RowCounts,
