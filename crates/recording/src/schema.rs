@@ -216,7 +216,7 @@ static METRICS_WITHOUT_SAMPLES: &[(&[&Metric], &str)] = &[
     (&[&d::MARKS], "events of kind mark, with their names"),
     (
         &[&d::SOURCE_LAST_SUCCESS],
-        "the last tick at which the source was up: `up_*` of daemon_sample",
+        "the last tick at which the source was up: `up_*` of daemon_sample, or the table series",
     ),
     (
         &[&d::LATENESS],
