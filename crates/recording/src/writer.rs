@@ -208,7 +208,7 @@ impl Writer {
     /// Commits, ends the session and makes the recording a single complete file.
     ///
     /// # Errors
-    /// [`Error::BeingRead`] if a reader keeps the WAL beside the file; no data is lost.
+    /// [`Error::BeingRead`] if a reader keeps the WAL from being removed; no data is lost.
     pub fn finish(mut self, ended: Stamp) -> Result<()> {
         self.write(|writer| {
             let sql = "UPDATE session SET ended_unix_ns = ?2 WHERE id = ?1";

@@ -74,7 +74,7 @@ fn first_retained(conn: &Connection, before_unix: i64) -> rusqlite::Result<Optio
 fn prune(
     conn: &Connection,
     retained: &FirstRetained,
-    process: Option<i64>,
+    current_process: Option<i64>,
     removed: &mut RowCounts,
 ) -> rusqlite::Result<()> {
     for tables in KEYED_TABLES {
@@ -91,7 +91,7 @@ fn prune(
             Ok(())
         };
     delete_before(retained, &mut delete)?;
-    delete_unreferenced(retained, process.unwrap_or(0), &mut delete)
+    delete_unreferenced(retained, current_process.unwrap_or(0), &mut delete)
 }
 
 /// Takes a table, a condition and its parameters.
