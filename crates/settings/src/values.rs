@@ -86,7 +86,6 @@ pub fn whole_number_within<T: TryFrom<u64> + PartialOrd + fmt::Display>(
         .ok_or_else(range_mismatch)
 }
 
-/// Its radix may be 2, 8, 10 or 16.
 fn integer(written: &DeInteger<'_>) -> Option<i128> {
     i128::from_str_radix(&written.as_str().replace('_', ""), written.radix()).ok()
 }

@@ -28,7 +28,7 @@ const MIN_ROW_BYTES: u64 = 6;
 /// Limit of SQLite VM instructions per byte of the file. Reading a recording takes fewer than two
 /// per byte.
 const STEPS_PER_BYTE: u64 = 8;
-/// SQLite VM instructions that are allowed in addition, for a file of any size.
+/// VM instructions that are allowed in addition for any file.
 const BASE_STEPS: u64 = 1 << 20;
 
 const CHECK_INTERVAL_STEPS: u16 = 1000;

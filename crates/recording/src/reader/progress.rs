@@ -134,7 +134,6 @@ impl Recording {
                 .is_some())
     }
 
-    /// For SELECT, because an older file may lack the column.
     fn column_or_null(&self, table: &str, column: &str) -> String {
         file::column_list(&self.present_tables, table, std::iter::once(column))
     }
