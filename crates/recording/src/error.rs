@@ -62,7 +62,7 @@ pub enum Error {
     },
     #[error("{path}: is being written by another program; wait for its end, or give another name")]
     InUse { path: PathBuf },
-    /// Readers kept the WAL from being checkpointed, so a second file stays next to the recording.
+    /// Readers kept the WAL from being checkpointed, so a second file remains.
     #[error(
         "{path}: complete, but another program is reading it, so its -wal file remains; move both files together"
     )]

@@ -45,7 +45,7 @@ faultline_metrics::named_enum! {
         DaemonStop = "daemon_stop",
         Start = "start",
         Exit = "exit",
-        /// The followed process ended after the kernel OOM-killed it or another process of its cgroup.
+        /// The followed process ended after an OOM kill of it or of another process of its cgroup.
         OomKill = "oom_kill",
         Restart = "restart",
         /// The detail has `from` and `to`.

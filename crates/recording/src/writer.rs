@@ -1,6 +1,6 @@
 //! Only opening, [`Writer::commit`], [`Writer::checkpoint`], [`Writer::prune`] and
-//! [`Writer::finish`] write to the disk. After an error, [`Writer::rollback`] discards uncommitted rows, and the writer can
-//! continue.
+//! [`Writer::finish`] write to the disk. After an error, [`Writer::rollback`] discards uncommitted
+//! rows, and the writer can continue.
 
 mod keyed_samples;
 mod open;
