@@ -13,7 +13,7 @@ use std::{
     path::Path,
 };
 
-/// Locations of the programs' files in packages; `scripts/install` rewrites them for its prefix.
+/// Locations of the programs' files in packages; `scripts/install` rewrites those in /usr/share.
 /// `NAME` stands for the program's name.
 const FILES: [(&str, &str); 5] = [
     (
@@ -41,7 +41,7 @@ const FILES: [(&str, &str); 5] = [
 /// Creates `folder` if it is missing, and writes the page `man/NAME.SECTION`, a page for each
 /// visible subcommand (`man/NAME-SUBCOMMAND.SECTION`), and the files for shells in
 /// `completions/{bash,zsh,fish}/`. The page of the program also lists `FILES`; `section` is that of
-/// the manual, for example 8.
+/// the manual, for example 1.
 pub fn write(command: Command, section: &str, folder: &Path) -> io::Result<()> {
     let command = command.disable_help_subcommand(true);
     let (pages, completions) = (folder.join("man"), folder.join("completions"));

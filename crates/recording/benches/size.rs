@@ -5,7 +5,7 @@
     clippy::expect_used,
     clippy::disallowed_methods,
     dead_code,
-    reason = "a measurement: it reads the clock, and what cannot go on ends it"
+    reason = "a measurement may read the clock and panic"
 )]
 
 #[path = "../examples/twelve_hours/random.rs"]

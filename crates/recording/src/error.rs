@@ -14,7 +14,7 @@ pub enum Error {
     /// A WAL or journal without its recording, or a link, folder or device in its place.
     #[error("{path}: {what}; writing could destroy this file: move it away, or remove it")]
     LeftoverJournal { path: PathBuf, what: &'static str },
-    #[error("{path}: no such file")]
+    #[error("{path}: no such file or folder")]
     Missing { path: PathBuf },
     /// Not the expected kind of database. [`Error::foreign_database_message`] replaces the message for
     /// other kinds than recordings.
@@ -62,7 +62,7 @@ pub enum Error {
     },
     #[error("{path}: is being written by another program; wait for its end, or give another name")]
     InUse { path: PathBuf },
-    /// Readers kept the WAL from being checkpointed, so a second file stays beside the recording.
+    /// Readers kept the WAL from being checkpointed, so a second file remains.
     #[error(
         "{path}: complete, but another program is reading it, so its -wal file remains; move both files together"
     )]
@@ -74,7 +74,7 @@ pub enum Error {
     RollBackFirst { path: PathBuf },
     #[error("{path}: cannot be merged: {why}")]
     Unmergeable {
-        /// The first file that does not fit.
+        /// The first file that does not fit, or the output.
         path: PathBuf,
         why: String,
     },
@@ -173,7 +173,7 @@ impl Error {
     }
 }
 
-/// Mentions a WAL: that of another recording makes a sound file seem damaged.
+/// Mentions a WAL, because that of another recording makes a sound file seem damaged.
 fn damage(path: &Path, source: &rusqlite::Error) -> String {
     let mut log = OsString::from(path);
     log.push("-wal");

@@ -155,11 +155,15 @@ fn create_tables(
     kind: &DatabaseKind,
     table_statements: &[&str],
 ) -> rusqlite::Result<()> {
-    let transaction = conn.transaction()?;
-    transaction.pragma_update(None, "application_id", kind.application_id)?;
-    transaction.pragma_update(None, "user_version", kind.format)?;
-    for statement in table_statements {
-        transaction.execute_batch(statement)?;
+    let transaction = conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    // Another process may have created them meanwhile.
+    let format: i32 = transaction.pragma_query_value(None, "user_version", |row| row.get(0))?;
+    if format == 0 {
+        transaction.pragma_update(None, "application_id", kind.application_id)?;
+        transaction.pragma_update(None, "user_version", kind.format)?;
+        for statement in table_statements {
+            transaction.execute_batch(statement)?;
+        }
     }
     transaction.commit()
 }
@@ -176,7 +180,7 @@ fn check_tables(
             found_statements.push(object.sql);
         } else if object_kind != "index" || !sql.is_empty() {
             let what = format!(
-                "`{}` is a {}, not a plain table",
+                "`{}` ({}) is not a plain table",
                 excerpt(&object.name),
                 excerpt(object_kind)
             );
@@ -192,5 +196,28 @@ fn check_tables(
             format!("it has no table made by `{}`", excerpt(statement)),
         )),
         None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_processes_may_create_the_same_database() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("results.db");
+        let (application_id, format) = (7, 1);
+        let kind = DatabaseKind {
+            application_id,
+            format,
+        };
+        let statements = ["CREATE TABLE t(x INTEGER)"];
+        // Both have found the file empty.
+        for _ in 0..2 {
+            let mut conn = Connection::open(&path).unwrap();
+            create_tables(&mut conn, &kind, &statements).unwrap();
+        }
+        ForeignDatabase::open(&path, &kind, &statements).unwrap();
     }
 }

@@ -32,6 +32,8 @@ pub struct MergeSummary {
 
 struct Piece {
     recording: Recording,
+    /// Pruning removes earlier sessions, so it need not be 1.
+    first_session: i64,
     began: Duration,
     ended: Duration,
 }
@@ -66,7 +68,7 @@ pub fn merge(from: &[PathBuf], to: &Path) -> Result<MergeSummary> {
             gaps.push(piece.began.saturating_sub(ended));
             insert_gap_event(
                 &conn,
-                offsets["session"].saturating_add(1),
+                offsets["session"].saturating_add(piece.first_session),
                 ended,
                 piece.began,
             )
@@ -113,7 +115,7 @@ fn file_name(recording: &Recording) -> String {
 fn open_piece(path: &Path) -> Result<Piece> {
     let recording = Recording::open(path)?;
     let sessions = recording.sessions()?;
-    let last_tick = recording.query_integer("SELECT max(unix_ns) FROM tick")?;
+    let last_tick = recording.query_integer("SELECT unix_ns FROM tick ORDER BY id DESC LIMIT 1")?;
     let (Some(first), Some(last)) = (sessions.first(), sessions.last()) else {
         return unmergeable(path, "it has no session");
     };
@@ -122,6 +124,7 @@ fn open_piece(path: &Path) -> Result<Piece> {
         .unwrap_or(last.started)
         .max(last_tick.map_or(Duration::ZERO, duration));
     Ok(Piece {
+        first_session: first.id,
         began: first.started,
         ended,
         recording,

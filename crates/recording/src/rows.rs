@@ -45,7 +45,7 @@ faultline_metrics::named_enum! {
         DaemonStop = "daemon_stop",
         Start = "start",
         Exit = "exit",
-        /// The followed process ended after the kernel OOM-killed it or another one of its cgroup.
+        /// The followed process ended after an OOM kill of it or of another process of its cgroup.
         OomKill = "oom_kill",
         Restart = "restart",
         /// The detail has `from` and `to`.
@@ -73,7 +73,8 @@ pub struct SessionRow {
     pub id: i64,
     /// Since 1970.
     pub started: Duration,
-    /// Since 1970; `None` while it runs, and forever after a kill: the last tick is then the end.
+    /// Since 1970; `None` while it runs, and after a kill: the last tick is then the end. A copy
+    /// has the time of the last tick.
     pub ended: Option<Duration>,
     pub interval: Duration,
     pub version: String,
@@ -160,7 +161,8 @@ pub struct SeriesRow {
     pub value: Option<f64>,
 }
 
-/// What a source could not read. A source's rows of one tick replace all its earlier rows.
+/// What a source could not read. A source's rows of one tick replace its earlier rows of the
+/// session.
 #[derive(Debug)]
 pub struct ProblemRow {
     pub tick: i64,

@@ -208,7 +208,7 @@ static METRICS_WITHOUT_SAMPLES: &[(&[&Metric], &str)] = &[
     ),
     (
         r::SECTION.metrics,
-        "nothing: it describes the host over days and is sampled every 15 s; the process's and \
+        "nothing: it describes the host over days; the process's and \
             cgroup's own input and output is recorded",
     ),
     (&[&d::BUILD_INFO], "session.version"),
@@ -216,7 +216,7 @@ static METRICS_WITHOUT_SAMPLES: &[(&[&Metric], &str)] = &[
     (&[&d::MARKS], "events of kind mark, with their names"),
     (
         &[&d::SOURCE_LAST_SUCCESS],
-        "the last tick at which the source was up: `up_*` of daemon_sample",
+        "the last tick at which the source was up: `up_*` of daemon_sample, or the table series",
     ),
     (
         &[&d::LATENESS],

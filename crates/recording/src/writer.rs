@@ -1,6 +1,6 @@
-//! Only [`Writer::commit`], [`Writer::checkpoint`], [`Writer::prune`] and [`Writer::finish`] write
-//! to the disk. After an error, [`Writer::rollback`] discards uncommitted rows, and the writer can
-//! continue.
+//! Only opening, [`Writer::commit`], [`Writer::checkpoint`], [`Writer::prune`] and
+//! [`Writer::finish`] write to the disk. After an error, [`Writer::rollback`] discards uncommitted
+//! rows, and the writer can continue.
 
 mod keyed_samples;
 mod open;
@@ -54,7 +54,7 @@ struct SourceProblems {
 #[derive(Debug, Clone, Default)]
 struct TransactionState {
     next_tick: i64,
-    /// Row id in this session.
+    /// Row id of the process followed last; `None` after its end.
     last_process_id: Option<i64>,
     counts: RowCounts,
 }
@@ -111,6 +111,8 @@ impl Writer {
     pub fn end_process(&mut self) {
         self.samples.restart();
         self.followed_process = None;
+        // After a prune, the next process may get the same id.
+        self.current.last_process_id = None;
     }
 
     /// Writes what sources have read since the previous tick.
@@ -181,9 +183,9 @@ impl Writer {
         self.conn.query_row(&sql, [], |_| Ok(())).at(&self.path)
     }
 
-    /// Commits, then moves the WAL into the file as far as readers allow. So a power cut loses no
-    /// earlier data, and the WAL stays bounded. If the WAL is longer than 16 MiB, waits up to half
-    /// a second for readers.
+    /// Commits, then moves the WAL into the file as far as readers allow. Unless one prevents it, a
+    /// power cut then loses no earlier data, and the WAL stays bounded. If the WAL is longer than
+    /// 16 MiB, waits up to half a second for readers.
     pub fn checkpoint(&mut self) -> Result<()> {
         self.store_row_counts()?;
         self.commit()?;
@@ -206,7 +208,7 @@ impl Writer {
     /// Commits, ends the session and makes the recording a single complete file.
     ///
     /// # Errors
-    /// [`Error::BeingRead`] if a reader keeps the WAL beside the file; no data is lost.
+    /// [`Error::BeingRead`] if a reader keeps the WAL from being removed; no data is lost.
     pub fn finish(mut self, ended: Stamp) -> Result<()> {
         self.write(|writer| {
             let sql = "UPDATE session SET ended_unix_ns = ?2 WHERE id = ?1";

@@ -1,7 +1,7 @@
 use std::{fmt, ops::RangeInclusive, time::Duration};
 
 use faultline_text::{parse_size, parse_time};
-use toml::de::DeValue;
+use toml::de::{DeInteger, DeValue};
 
 use crate::ConfigErrors;
 
@@ -10,7 +10,7 @@ pub const EMPTY_ERROR: &str = "is empty; leave the key out instead";
 fn describe(value: &DeValue<'_>) -> String {
     match value {
         DeValue::String(text) => format!("the string {text:?}"),
-        DeValue::Integer(number) => format!("the number {}", number.as_str()),
+        DeValue::Integer(number) => format!("the number {number}"),
         DeValue::Float(number) => format!("the number {}", number.as_str()),
         DeValue::Boolean(value) => value.to_string(),
         DeValue::Datetime(_) => "a date".to_owned(),
@@ -76,24 +76,27 @@ pub fn whole_number_within<T: TryFrom<u64> + PartialOrd + fmt::Display>(
             value,
         )
     };
-    let DeValue::Integer(integer) = value else {
+    let DeValue::Integer(written) = value else {
         return Err(range_mismatch());
     };
-    let number = u64::from_str_radix(&integer.as_str().replace('_', ""), integer.radix()).ok();
+    let number = integer(written).and_then(|number| u64::try_from(number).ok());
     let number = number.and_then(|number| T::try_from(number).ok());
     number
         .filter(|number| range.contains(number))
         .ok_or_else(range_mismatch)
 }
 
+fn integer(written: &DeInteger<'_>) -> Option<i128> {
+    i128::from_str_radix(&written.as_str().replace('_', ""), written.radix()).ok()
+}
+
 /// A finite number from 0 on.
 pub fn number(value: &DeValue<'_>) -> Result<f64, String> {
-    let text = match value {
-        DeValue::Integer(number) => number.as_str(),
-        DeValue::Float(number) => number.as_str(),
+    let number = match value {
+        DeValue::Integer(number) => integer(number).map(|number| number as f64),
+        DeValue::Float(number) => number.as_str().replace('_', "").parse().ok(),
         other => return Err(mismatch("a number", other)),
     };
-    let number = text.replace('_', "").parse::<f64>().ok();
     number
         .filter(|n| n.is_finite() && *n >= 0.0)
         .ok_or_else(|| mismatch("a number from 0 on", value))

@@ -5,7 +5,7 @@ const MAX_TIME: Duration = Duration::from_secs(366 * 86_400);
 
 /// Bytes: `512G`, `1.5T`, `1800M`, `512GiB`, all powers of 1024; fractions of a byte are dropped.
 /// `0` needs no unit. Fails without a unit, for an ambiguous one (`GB`), without a number, and
-/// above 8 EiB.
+/// from 8 EiB on.
 pub fn parse_size(text: &str) -> Result<u64, String> {
     let (number, unit) = number_and_unit(text);
     let shift = match unit {
@@ -38,7 +38,8 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
     })
 }
 
-/// `1500ms`, `90s`, `30m`, `12h`, `1.5d`; at most a year. `0` needs no unit.
+/// `1500ms`, `90s`, `30m`, `12h`, `1.5d`; at most a year. Fractions of a millisecond are dropped.
+/// `0` needs no unit.
 pub fn parse_time(text: &str) -> Result<Duration, String> {
     let (number, unit) = number_and_unit(text);
     let milliseconds = match unit {

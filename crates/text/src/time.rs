@@ -26,8 +26,11 @@ fn in_utc(unix_ns: i64, format: &str) -> String {
 pub fn duration(length: Duration) -> String {
     let seconds = length.as_secs();
     match seconds {
-        0 => format!("{} ms", short(length.as_secs_f64() * 1e3)),
-        1..60 => {
+        // From 999.5 ms on, milliseconds round to 1,000.
+        _ if length < Duration::from_micros(999_500) => {
+            format!("{} ms", short(length.as_secs_f64() * 1e3))
+        }
+        0..60 => {
             let text = format!("{:.1}", length.as_secs_f64());
             format!("{} s", text.trim_end_matches(".0"))
         }

@@ -28,7 +28,7 @@ const MIN_ROW_BYTES: u64 = 6;
 /// Limit of SQLite VM instructions per byte of the file. Reading a recording takes fewer than two
 /// per byte.
 const STEPS_PER_BYTE: u64 = 8;
-/// SQLite VM instructions that are allowed in addition, for a file of any size.
+/// VM instructions that are allowed in addition for any file.
 const BASE_STEPS: u64 = 1 << 20;
 
 const CHECK_INTERVAL_STEPS: u16 = 1000;
@@ -116,17 +116,13 @@ impl UntrustedDatabase {
         Ok(rows.and_then(|rows| u64::try_from(rows).ok()).unwrap_or(0))
     }
 
-    /// Removes the limits, for a file that was found to be a recording.
+    /// Removes the limits of work and length, for a file that was found to be a recording.
     pub fn remove_limits(mut self) -> Result<Connection> {
         self.conn
             .progress_handler(0, None::<fn() -> bool>)
             .at(&self.path)?;
         self.conn
             .set_limit(Limit::SQLITE_LIMIT_LENGTH, i32::MAX)
-            .at(&self.path)?;
-        // VACUUM needs one attached database.
-        self.conn
-            .set_limit(Limit::SQLITE_LIMIT_ATTACHED, 1)
             .at(&self.path)?;
         Ok(self.conn)
     }

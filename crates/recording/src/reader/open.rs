@@ -67,7 +67,7 @@ fn needs_write(error: &rusqlite::Error) -> bool {
     )
 }
 
-/// A copy of the database and its side files in a writable folder; removed with the reader.
+/// A copy of the database, its WAL and its journal in a writable folder; removed with the reader.
 #[derive(Debug)]
 pub struct TempCopy(TempDir);
 

@@ -15,7 +15,7 @@ pub struct Progress {
     /// Whether a process was followed.
     pub was_followed: bool,
     /// Whether the process that was followed last has exited.
-    pub has_ended: bool,
+    pub process_has_ended: bool,
     /// When the first bank with a transaction was frozen, in Unix ns of the validator's clock. If
     /// `cost_tracker_point` has no rows: when the first slot with a transaction was replayed.
     pub first_transaction_unix_ns: Option<i64>,
@@ -57,7 +57,7 @@ impl Recording {
         Ok(Progress {
             was_followed: self.query_integer("SELECT max(id) FROM process")?.is_some(),
             // A start after an end is of another process.
-            has_ended: last_end_id.is_some() && last_end_id > last_start_id,
+            process_has_ended: last_end_id.is_some() && last_end_id > last_start_id,
             first_transaction_unix_ns: self.first_transaction()?,
             newest_slot: self.newest_slot()?,
             has_reached_tip: last_event_id(&format!("'{tip}'"))?.is_some()
@@ -74,11 +74,7 @@ impl Recording {
         };
         let mut newest = None;
         if self.has("daemon_sample") {
-            let column = file::column_list(
-                &self.present_tables,
-                "daemon_sample",
-                ["last_push_timestamp_seconds"].into_iter(),
-            );
+            let column = self.column_or_null("daemon_sample", "last_push_timestamp_seconds");
             let push_sql = format!(
                 "SELECT CAST({column} * 1e9 AS INTEGER) FROM daemon_sample WHERE tick = {}",
                 tick.id
@@ -102,6 +98,7 @@ impl Recording {
     fn first_transaction(&self) -> Result<Option<i64>> {
         for (table, column) in TRANSACTION_COLUMNS {
             if self.has_rows(table)? {
+                let column = self.column_or_null(table, column);
                 let first = format!(
                     "SELECT unix_ns FROM {table} WHERE {column} > 0 ORDER BY rowid LIMIT {MAX_DISORDER_ROWS}"
                 );
@@ -120,6 +117,7 @@ impl Recording {
                 } else {
                     "rowid"
                 };
+                let column = self.column_or_null(table, column);
                 let sql = format!(
                     "SELECT max({column}) FROM (SELECT {column} FROM {table} ORDER BY {order} DESC LIMIT {MAX_DISORDER_ROWS})"
                 );
@@ -136,6 +134,10 @@ impl Recording {
                 .is_some())
     }
 
+    fn column_or_null(&self, table: &str, column: &str) -> String {
+        file::column_list(&self.present_tables, table, std::iter::once(column))
+    }
+
     pub(crate) fn query_integer(&self, sql: &str) -> Result<Option<i64>> {
         self.conn.query_integer(sql)
     }
@@ -148,7 +150,7 @@ fn last_tick_at_tip(tick: Option<&TickRow>) -> bool {
 #[derive(Debug)]
 pub struct RecordingInfo {
     pub format: i32,
-    /// The last session has ended in order.
+    /// The last session has ended in order, or the file is a copy or a merge.
     pub finished: bool,
     pub bytes: u64,
     /// 0 for a finished recording.
@@ -193,6 +195,7 @@ impl Recording {
     }
 }
 
+/// Replays in a [`LiveStatus`]. The next one has those that follow.
 const MAX_LIVE_POINTS: u32 = 4096;
 
 /// The newest values that show whether a validator keeps up. Values that were not recorded are
@@ -201,9 +204,10 @@ const MAX_LIVE_POINTS: u32 = 4096;
 pub struct LiveStatus {
     /// Source of `slots_behind` and `newest_shred_slot`.
     pub tick: Option<TickRow>,
+    /// Of the process followed last, which may have ended.
     pub pid: Option<u32>,
     pub slots_behind: Option<u64>,
-    /// The newest slot known to the validator.
+    /// The newest slot of which the validator has all shreds.
     pub newest_shred_slot: Option<u64>,
     /// New replays: end in Unix ns of the validator's clock, duration in microseconds.
     pub replays: Vec<(i64, f64)>,
@@ -229,11 +233,7 @@ impl Recording {
             .filter(|_| self.has("validator_sample"))
         {
             let value_at_tick = |name: &str| -> Result<Option<u64>> {
-                let column = file::column_list(
-                    &self.present_tables,
-                    "validator_sample",
-                    std::iter::once(name),
-                );
+                let column = self.column_or_null("validator_sample", name);
                 let value = self.query_integer(&format!(
                     "SELECT {column} FROM validator_sample WHERE tick = {}",
                     tick.id
@@ -243,8 +243,9 @@ impl Recording {
             (status.slots_behind, status.newest_shred_slot) =
                 (value_at_tick("slots_behind")?, value_at_tick("slot_shred")?);
         }
+        let column = self.column_or_null("replay_slot_point", "replay_total_elapsed_us");
         let sql = format!(
-            "SELECT rowid, unix_ns, replay_total_elapsed_us FROM replay_slot_point WHERE rowid > {after_rowid} ORDER BY rowid LIMIT {MAX_LIVE_POINTS}"
+            "SELECT rowid, unix_ns, {column} FROM replay_slot_point WHERE rowid > {after_rowid} ORDER BY rowid LIMIT {MAX_LIVE_POINTS}"
         );
         let replays = self.query_numbers("replay_slot_point", &sql, |row| {
             status.last_point_rowid = row.get(0)?;

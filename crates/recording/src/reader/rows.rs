@@ -225,10 +225,16 @@ impl Recording {
         Ok(rows)
     }
 
-    /// The last problems of each source, unless they are over.
+    /// The last problems of each source in the session of the last tick, unless they are over.
     pub fn last_problems(&self) -> Result<Vec<ProblemRow>> {
+        let Some(tick) = self.last_tick()? else {
+            return Ok(Vec::new());
+        };
+        let sql = format!("SELECT min(id) FROM tick WHERE session = {}", tick.session);
+        let first_tick = self.query_integer(&sql)?;
         let mut last: BTreeMap<String, Vec<ProblemRow>> = BTreeMap::new();
-        for row in self.problems()? {
+        let problems = self.problems()?.into_iter();
+        for row in problems.filter(|row| Some(row.tick) >= first_tick) {
             let rows = last.entry(row.source.clone()).or_default();
             if rows.first().is_some_and(|first| first.tick != row.tick) {
                 rows.clear();

@@ -107,7 +107,7 @@ pub static MAIN_TABLES: &[TableDeclaration] = tables! {
     }
 
     problem by rowid "What a source could not read, written when it changes: a source's rows of \
-        one tick replace all its earlier rows." {
+        one tick replace all its earlier rows. A new session begins without problems." {
         tick Integer NOT_NULL;
         source Text NOT_NULL;
         status Text "`absent`, `forbidden`, `gone` or `broken`; NULL when nothing is wrong any \

@@ -11,7 +11,7 @@ pub struct TableColumn {
     pub kind: ColumnKind,
     /// The table whose ids the column has; for `id`, its own table.
     pub references: Option<&'static str>,
-    /// Text after the type in CREATE TABLE: `PRIMARY KEY`, `NOT NULL` or nothing.
+    /// Text after the type in CREATE TABLE, such as `PRIMARY KEY`; may be empty.
     pub constraint: &'static str,
     /// For docs/RECORDING.md; may be empty.
     pub description: String,
@@ -121,7 +121,7 @@ const POOL_DESCRIPTION: &str =
 const DEVICE_DESCRIPTION: &str = "The cgroup's totals for a block device, where one changed. They \
     [carry forward](#how-to-read-it).";
 
-/// Their ids are in columns of other tables. Such a column has the table's name.
+/// A column with the name of such a table has its ids.
 const TABLES_WITH_IDS: [&str; 7] = [
     "session", "process", "event", "tick", "pool", "device", "series",
 ];

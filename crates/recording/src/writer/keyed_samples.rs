@@ -32,7 +32,7 @@ struct Entry {
 pub struct KeyedSamples {
     /// The table of the keys, and that of their values.
     tables: [&'static str; 2],
-    /// [`TableSpec::key_statements`](crate::schema::TableSpec::key_statements).
+    /// Of [`TableSpec::key_statements`].
     key_statements: [String; 2],
     empty_values: Vec<Number>,
     entries: BTreeMap<Box<str>, Entry>,

@@ -22,7 +22,7 @@ const AUTOCHECKPOINT_PAGES: i64 = 4096;
 impl Writer {
     pub fn create(path: &Path, new_recording: &NewRecording) -> Result<Self> {
         // SQLite would overwrite or delete such a file.
-        if let Some((path, _)) = side_file(path).filter(|_| !path.exists()) {
+        if let Some((path, _)) = side_files(path).next().filter(|_| !path.exists()) {
             return Err(Error::LeftoverJournal {
                 path,
                 what: "belongs to a recording that is not here",
@@ -36,7 +36,7 @@ impl Writer {
         let created = lock(file, path).and_then(|lock| {
             let conn = file::open_to_write(path, &file::RECORDING_KIND)?;
             make_tables(&conn, &labels(new_recording)).at(path)?;
-            begin_session(conn, lock, path, &new_recording.session, RowCounts::new())
+            begin_session(lock, conn, path, &new_recording.session, RowCounts::new())
         });
         if created.is_err() {
             remove_all(path);
@@ -53,7 +53,7 @@ impl Writer {
         if !path.exists() {
             return Self::create(path, new_recording);
         }
-        if let Some((path, _)) = side_file(path).filter(|(_, metadata)| !metadata.is_file()) {
+        if let Some((path, _)) = side_files(path).find(|(_, metadata)| !metadata.is_file()) {
             return Err(Error::LeftoverJournal {
                 path,
                 what: "is a link, folder or device, not a WAL or journal of SQLite",
@@ -86,18 +86,16 @@ impl Writer {
             return Err(other_labels_error(path, &known_labels, &new_labels));
         }
         upgrade_tables(&conn, &present_tables).at(path)?;
-        begin_session(conn, lock, path, &new_recording.session, counts)
+        begin_session(lock, conn, path, &new_recording.session, counts)
     }
 }
 
-/// The WAL, shared memory or journal of `path`, whichever exists, and its metadata.
-fn side_file(path: &Path) -> Option<(PathBuf, Metadata)> {
+/// Those of the WAL, shared memory and journal of `path` that exist, with their metadata.
+fn side_files(path: &Path) -> impl Iterator<Item = (PathBuf, Metadata)> {
     let names = SIDE_FILE_SUFFIXES
         .iter()
         .map(|suffix| with_suffix(path, suffix));
-    names
-        .filter_map(|name| Some((name.clone(), name.symlink_metadata().ok()?)))
-        .next()
+    names.filter_map(|name| Some((name.clone(), name.symlink_metadata().ok()?)))
 }
 
 /// Moves the WAL into the recording and removes it. No transaction may be open.
@@ -156,9 +154,10 @@ fn upgrade_tables(conn: &Connection, present_tables: &PresentTables) -> rusqlite
     conn.execute_batch("COMMIT")
 }
 
+/// The lock is the first parameter, because the last one is dropped first.
 fn begin_session(
-    conn: Connection,
     lock: WriterLock,
+    conn: Connection,
     path: &Path,
     session: &NewSession,
     counts: RowCounts,
@@ -321,7 +320,8 @@ pub fn finish_recording(conn: &Connection, meta: &[(&str, &str)]) -> rusqlite::R
     conn.execute_batch(
         "BEGIN;
          UPDATE session SET ended_unix_ns =
-             coalesce((SELECT max(unix_ns) FROM tick WHERE tick.session = session.id), started_unix_ns)
+             coalesce((SELECT unix_ns FROM tick WHERE tick.session = session.id ORDER BY id DESC LIMIT 1),
+                      started_unix_ns)
          WHERE ended_unix_ns IS NULL AND id = (SELECT max(id) FROM session)",
     )?;
     let rows = serde_json::to_string(&count_rows(conn)?).unwrap_or_default();
@@ -358,6 +358,8 @@ fn counted_tables() -> impl Iterator<Item = &'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use faultline_metrics::Stamp;
+    use std::time::Duration;
 
     #[test]
     fn a_separate_lock_file_is_exclusive_and_removed() {
@@ -371,5 +373,28 @@ mod tests {
         drop(lock);
         assert!(folder.path().read_dir().unwrap().next().is_none());
         drop(lock_separate_file(&path).unwrap());
+    }
+
+    #[test]
+    fn a_link_at_the_journal_is_refused_also_next_to_a_wal() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("run.fltl");
+        let session = NewSession {
+            started: Stamp::default(),
+            interval: Duration::from_secs(1),
+            version: String::new(),
+            manifest: serde_json::Value::Null,
+        };
+        let labels = Vec::new();
+        let recording = NewRecording { labels, session };
+        drop(Writer::create(&path, &recording).unwrap());
+        fs::write(with_suffix(&path, "-wal"), "").unwrap();
+        let journal = with_suffix(&path, "-journal");
+        std::os::unix::fs::symlink("elsewhere", &journal).unwrap();
+        let error = Writer::append(&path, &recording).unwrap_err();
+        assert!(
+            matches!(&error, Error::LeftoverJournal { path, .. } if *path == journal),
+            "{error}"
+        );
     }
 }

@@ -14,8 +14,8 @@ impl Writer {
     /// unreferenced sessions, processes and names. Free space is reused, so the file stops growing.
     ///
     /// The last earlier row of each pool, device, series and problem source moves to the first tick
-    /// that stays. Age is relative to the newest tick by the monotonic clock, so a changed wall
-    /// clock has no effect. Commits before and after.
+    /// that stays. In the newest session, age is relative to the newest tick by the monotonic
+    /// clock, so a changed wall clock has no effect. Commits before and after.
     pub fn prune(&mut self, before_unix: Duration) -> Result<()> {
         self.commit()?;
         let mut removed = RowCounts::new();
@@ -41,8 +41,8 @@ struct FirstRetained {
     uptime: i64,
 }
 
-/// `None` if nothing is removed. Ticks of earlier sessions, which have another monotonic clock, are
-/// compared by the wall clock; those in the future are removed.
+/// The first tick that is young enough; `None` if it is the oldest. The wall clock decides about
+/// earlier sessions, which have another monotonic clock: their ticks must not be in the future.
 fn first_retained(conn: &Connection, before_unix: i64) -> rusqlite::Result<Option<FirstRetained>> {
     let newest = "SELECT id, session, unix_ns, uptime_ns FROM tick ORDER BY id DESC LIMIT 1";
     let newest = conn.query_row(newest, [], |row| <(i64, i64, i64, i64)>::try_from(row));
@@ -74,7 +74,7 @@ fn first_retained(conn: &Connection, before_unix: i64) -> rusqlite::Result<Optio
 fn prune(
     conn: &Connection,
     retained: &FirstRetained,
-    process: Option<i64>,
+    current_process: Option<i64>,
     removed: &mut RowCounts,
 ) -> rusqlite::Result<()> {
     for tables in KEYED_TABLES {
@@ -91,7 +91,7 @@ fn prune(
             Ok(())
         };
     delete_before(retained, &mut delete)?;
-    delete_unreferenced(retained, process.unwrap_or(0), &mut delete)
+    delete_unreferenced(retained, current_process.unwrap_or(0), &mut delete)
 }
 
 /// Takes a table, a condition and its parameters.

@@ -62,6 +62,10 @@ impl Samples {
         self.keyed_samples
             .iter_mut()
             .for_each(KeyedSamples::invalidate);
+        for row in &mut self.per_tick_rows {
+            row.values.fill(Number::None);
+            row.has_values = false;
+        }
         self.sampled_at = [None; Source::ALL.len()];
     }
 
@@ -331,4 +335,43 @@ impl Destinations {
 
 fn address(metric: &'static Metric) -> usize {
     std::ptr::from_ref(metric).addr()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::writer::make_tables;
+    use faultline_metrics::metrics::{host, process};
+    use std::sync::Arc;
+
+    #[test]
+    fn a_tick_that_failed_leaves_no_values_to_later_ticks() {
+        let conn = Connection::open_in_memory().unwrap();
+        make_tables(&conn, &[]).unwrap();
+        let (mut samples, mut counts) = (Samples::new(), RowCounts::new());
+        let threads = Reading::integer(&process::THREADS, [], 7);
+        let kills = Reading::integer(&host::OOM_KILLS, [], 1);
+        let mut write = |samples: &mut Samples, id, readings: &[&Reading]| {
+            let batch = |reading: &&Reading| {
+                let readings = vec![Reading::clone(reading)];
+                let empty = Batch::empty(Source::Host, Stamp::default());
+                Arc::new(Batch { readings, ..empty })
+            };
+            let tick = Tick {
+                number: 1,
+                at: Stamp::default(),
+                batches: readings.iter().map(batch).collect(),
+            };
+            let sampled = [true; Source::ALL.len()];
+            samples.write(&conn, id, &tick, &sampled, &mut counts)
+        };
+        write(&mut samples, 1, &[&threads]).unwrap();
+        // The row of the process exists, so this fails before the row of the host.
+        write(&mut samples, 1, &[&threads, &kills]).unwrap_err();
+        samples.invalidate();
+        write(&mut samples, 2, &[&threads]).unwrap();
+        let sql = "SELECT count(*) FROM host_sample";
+        let rows: i64 = conn.query_row(sql, [], |row| row.get(0)).unwrap();
+        assert_eq!(rows, 0);
+    }
 }

@@ -257,6 +257,27 @@ fn columns_missing_in_an_older_recording_are_absent() {
 }
 
 #[test]
+fn progress_without_a_column_of_slots_or_transactions_is_read() {
+    let folder = crate::made_up::folder();
+    let path = older_fixture(folder.path());
+    let full = Recording::open(&path).unwrap().progress().unwrap();
+    assert!(full.first_transaction_unix_ns.is_some());
+    let conn = rusqlite::Connection::open(&path).unwrap();
+    conn.execute_batch(
+        "ALTER TABLE cost_tracker_point DROP COLUMN bank_slot;
+         ALTER TABLE cost_tracker_point DROP COLUMN transaction_count;
+         ALTER TABLE replay_slot_point DROP COLUMN replay_total_elapsed_us",
+    )
+    .unwrap();
+    let recording = Recording::open(&path).unwrap();
+    let progress = recording.progress().unwrap();
+    assert_eq!(progress.newest_slot, full.newest_slot);
+    assert_eq!(progress.first_transaction_unix_ns, None);
+    let status = recording.live_status(0).unwrap();
+    assert!(status.replays.is_empty() && status.last_point_rowid > 0);
+}
+
+#[test]
 fn a_newer_daemon_continues_an_older_recording() {
     let folder = crate::made_up::folder();
     let path = older_fixture(folder.path());

@@ -1,8 +1,9 @@
 //! Merges of a run in two recordings.
 
 use crate::made_up::{arm, at, finished, synthetic_run::SyntheticRun, write};
+use faultline_metrics::{Stamp, Tick};
 use faultline_recording::{
-    Error, EventKind, MergeSummary, NewProcess, PerTickTable, Recording, Writer, merge,
+    Error, EventKind, MergeSummary, NewProcess, PerTickTable, Recording, Writer, backup, merge,
 };
 use std::{fs, path::Path, time::Duration};
 
@@ -136,6 +137,64 @@ fn a_merged_recording_has_a_gap_and_names_its_parts() {
         info.sessions[0].ended, None,
         "a daemon that was killed told no end"
     );
+}
+
+/// Writes and commits a tick without samples.
+fn write_tick(writer: &mut Writer, at: Stamp) {
+    let (number, batches) = (1, Vec::new());
+    writer
+        .tick(&Tick {
+            number,
+            at,
+            batches,
+        })
+        .unwrap();
+    writer.commit().unwrap();
+}
+
+#[test]
+fn the_gap_is_in_the_first_session_of_a_pruned_recording() {
+    let folder = crate::made_up::folder();
+    let paths = ["first.db", "second.db"].map(|name| folder.path().join(name));
+    let mut header = SyntheticRun::new(arm(1)).header();
+    let mut writer = Writer::create(&paths[0], &header).unwrap();
+    write_tick(&mut writer, at(1));
+    writer.finish(at(2)).unwrap();
+    for second in [70, 80] {
+        header.session.started = at(second);
+        let mut writer = Writer::append(&paths[1], &header).unwrap();
+        write_tick(&mut writer, at(second + 1));
+        writer.prune(at(second).unix).unwrap();
+        writer.finish(at(second + 2)).unwrap();
+    }
+    let joined = folder.path().join("joined.db");
+    merge(&paths, &joined).unwrap();
+    let all = Recording::open(&joined).unwrap();
+    let (sessions, events) = (all.sessions().unwrap(), all.events().unwrap());
+    assert_eq!((sessions.len(), events.len()), (2, 1));
+    assert_eq!(events[0].session, sessions[1].id);
+}
+
+#[test]
+fn a_recording_ends_with_its_last_tick_though_the_clock_was_set_back() {
+    let folder = crate::made_up::folder();
+    let paths = ["first.db", "second.db"].map(|name| folder.path().join(name));
+    let mut header = SyntheticRun::new(arm(1)).header();
+    let mut writer = Writer::create(&paths[0], &header).unwrap();
+    let mut ahead = at(1);
+    ahead.unix += Duration::from_secs(3600);
+    write_tick(&mut writer, ahead);
+    write_tick(&mut writer, at(2));
+    drop(writer);
+    let copy = folder.path().join("copy.db");
+    backup(&paths[0], &copy, &[], |_, _| ()).unwrap();
+    let sessions = Recording::open(&copy).unwrap().sessions().unwrap();
+    assert_eq!(sessions[0].ended, Some(at(2).unix));
+    header.session.started = at(10);
+    let writer = Writer::create(&paths[1], &header).unwrap();
+    writer.finish(at(11)).unwrap();
+    let merged = merge(&paths, &folder.path().join("joined.db")).unwrap();
+    assert_eq!(merged.gaps, [at(10).unix - at(2).unix]);
 }
 
 #[test]

@@ -43,7 +43,7 @@ fn expected_progress(recording: &Recording) -> Progress {
         .find(|event| is_end(event.kind) || is_beginning(event.kind));
     Progress {
         was_followed: !recording.processes().unwrap().is_empty(),
-        has_ended: decides.is_some_and(|event| is_end(event.kind)),
+        process_has_ended: decides.is_some_and(|event| is_end(event.kind)),
         first_transaction_unix_ns: executed.min(),
         newest_slot: slots.max(),
         has_reached_tip: ticks

@@ -2,7 +2,7 @@
 
 use crate::made_up::{arm, assert_is_a_piece, at, synthetic_run::SyntheticRun, write};
 use faultline_metrics::{Batch, Problem, ProblemKind, Reading, Source, Tick, metrics::pools};
-use faultline_recording::{Error, PerTickTable, Recording, Writer, backup};
+use faultline_recording::{Error, NewProcess, PerTickTable, Recording, Writer, backup};
 use std::{fs, sync::Arc, time::Duration};
 
 const MINUTE: u64 = 60;
@@ -285,6 +285,7 @@ fn the_newest_problems_of_each_source_replace_its_earlier_ones() {
             .unwrap();
     }
     writer.commit().unwrap();
+    drop(writer);
     let rows = Recording::open(&path).unwrap().last_problems().unwrap();
     let found: Vec<_> = rows
         .iter()
@@ -294,4 +295,34 @@ fn the_newest_problems_of_each_source_replace_its_earlier_ones() {
         found,
         [("host", "one"), ("host", "two"), ("process", "all")]
     );
+    let mut writer = Writer::append(&path, &SyntheticRun::new(arm(1)).header()).unwrap();
+    write_one(&mut writer, 1);
+    let rows = Recording::open(&path).unwrap().last_problems().unwrap();
+    assert!(rows.is_empty(), "of an earlier session: {rows:?}");
+}
+
+#[test]
+fn a_process_is_written_after_a_rollback_though_a_pruned_one_had_its_id() {
+    let folder = crate::made_up::folder();
+    let path = folder.path().join("ring.db");
+    let mut writer = Writer::create(&path, &SyntheticRun::new(arm(1)).header()).unwrap();
+    let process = |pid| NewProcess {
+        pid,
+        started_unix: None,
+        seen: at(1),
+        manifest: serde_json::json!({}),
+    };
+    writer.begin_process(&process(7)).unwrap();
+    write_one(&mut writer, 1);
+    writer.end_process();
+    write_one(&mut writer, 2);
+    writer.prune(at(2).unix).unwrap();
+    writer.begin_process(&process(8)).unwrap();
+    writer.rollback();
+    write_one(&mut writer, 3);
+    let recording = Recording::open(&path).unwrap();
+    let processes = recording.processes().unwrap();
+    let pids: Vec<u32> = processes.iter().map(|process| process.pid).collect();
+    assert_eq!(pids, [8]);
+    assert_eq!(recording.ticks().unwrap()[1].process, Some(processes[0].id));
 }

@@ -39,3 +39,22 @@ fn a_duplicate_table_key_is_refused_naming_both_lines() {
         ["line 6: table \"x\" is given twice, in lines 2 and 6: remove or change one"]
     );
 }
+
+#[test]
+fn an_integer_of_any_radix_has_its_value() {
+    let mut values = Vec::new();
+    let settings = "a = 0x10\nb = 0b11\nc = 1_000\nd = 2.5\ne = -1\nf = 0xff";
+    let (_, mistakes) = read(settings, None, true, |mut top| {
+        for key in ["a", "b", "c", "d", "e"] {
+            values.extend(top.take(key, number));
+        }
+        top.take("f", |value| whole_number_within(value, 0..=9));
+        top.finish();
+    });
+    assert_eq!(values, [16.0, 3.0, 1000.0, 2.5]);
+    let shown: Vec<String> = mistakes.iter().map(ToString::to_string).collect();
+    assert!(
+        shown[1].ends_with("0 to 9 is wanted, not the number 0xff"),
+        "{shown:?}"
+    );
+}

@@ -130,7 +130,7 @@ fn a_campaign_store_with_extra_tables_or_damage_is_refused() {
         .execute_batch(trigger)
         .unwrap();
     assert!(
-        refused().contains("results.db: not read: `t` is a trigger, not a plain table"),
+        refused().contains("results.db: not read: `t` (trigger) is not a plain table"),
         "{}",
         refused()
     );

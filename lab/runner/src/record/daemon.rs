@@ -127,7 +127,7 @@ impl Daemon {
     /// Waits until the exit of the process is in the recording. Gives up after some intervals.
     pub fn wait_for_exit(&mut self, signals: &mut Signals) -> Result<()> {
         for _ in 0..self.polls_to_write {
-            if self.progress().has_ended || self.exit_status()?.is_some() {
+            if self.progress().process_has_ended || self.exit_status()?.is_some() {
                 break;
             }
             signals.wait(None, POLL_INTERVAL)?;

@@ -268,10 +268,9 @@ impl Recorder for RecorderDaemon {
         let _ = self.wait_until(polls, "to write the end of the run", |daemon| {
             let progress = progress(&daemon.recording).ok();
             // If the recorder followed no process, it records no end.
-            Ok(
-                progress.is_none_or(|progress| progress.has_ended || !progress.was_followed)
-                    || daemon.poll_end()?.is_some(),
-            )
+            let is_written = progress
+                .is_none_or(|progress| progress.process_has_ended || !progress.was_followed);
+            Ok(is_written || daemon.poll_end()?.is_some())
         });
     }
 

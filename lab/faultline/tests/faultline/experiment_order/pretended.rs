@@ -382,7 +382,7 @@ impl System for Pretended {
         Some(Progress {
             last_tick: Some(tick),
             was_followed: true,
-            has_ended: false,
+            process_has_ended: false,
             first_transaction_unix_ns: executes
                 .map(|at| i64::try_from(began).unwrap() + (at * 1e9) as i64),
             newest_slot: executes.map(|at| 100 + ((moving - at).max(0.0) * RATE) as u64),
