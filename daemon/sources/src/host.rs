@@ -99,7 +99,12 @@ impl Sampler for HostSampler {
             output.integer(&h::SWAP_PAGES, ["out"], vmstat.pswpout);
             output.integer(&h::OOM_KILLS, [], oom_kills);
         }
-        pressure(&h::PRESSURE, "cpu", sample.cpu_pressure, &mut output);
+        // The kernel does not define `full` for the CPU of the machine, and writes 0 (psi.rst).
+        let mut cpu_pressure = sample.cpu_pressure;
+        if let Ok(Pressure { full, .. }) = &mut cpu_pressure {
+            *full = full.filter(|full| !full.is_zero());
+        }
+        pressure(&h::PRESSURE, "cpu", cpu_pressure, &mut output);
         pressure(&h::PRESSURE, "memory", sample.memory_pressure, &mut output);
         pressure(&h::PRESSURE, "io", sample.io_pressure, &mut output);
         output.try_integer(&h::MAX_MAPS, [], sample.max_map_count);

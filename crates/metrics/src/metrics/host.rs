@@ -17,7 +17,7 @@ section! {
         from "oom_kill of /proc/vmstat (Linux 4.13)";
     PRESSURE = Counter, Seconds, "agave_host_pressure_stalled_seconds_total" ["resource", "kind"]
         "Time in which some or all (full) tasks of the machine were stalled waiting for the resource."
-        from "/proc/pressure (Linux 4.20, PSI on)";
+        from "/proc/pressure (Linux 4.20, PSI on). The kernel does not define full for the CPU of the machine: newer kernels write 0, which is left out";
     MAX_MAPS = Gauge, Count, "agave_host_max_maps" []
         "How many memory mappings one process may have; mmap versions of the validator need 1,000,000."
         from "/proc/sys/vm/max_map_count, read every 15 s";
