@@ -92,7 +92,7 @@ fn words_to_avoid(page: &str) -> Result<Vec<String>> {
         .skip(2)
         .filter_map(|row| row.split('|').nth(1))
         .flat_map(|cell| cell.split(','))
-        .map(|word| word.trim().to_owned())
+        .map(|word| word.trim().to_lowercase())
         .collect())
 }
 
@@ -216,6 +216,13 @@ mod tests {
                 && contains_word("it goes on.", "goes on")
         );
         assert!(!contains_word("untold", "told") && !contains_word("told_you", "told"));
+    }
+
+    #[test]
+    fn a_word_with_a_capital_in_the_table_is_found_in_a_text() {
+        let page = "## Words to avoid\n| word | use |\n| --- | --- |\n| OOM-ed | killed |\n";
+        let words = words_to_avoid(page).unwrap();
+        assert!(contains_word("it was OOM-ed.", &words[0]));
     }
 
     #[test]
