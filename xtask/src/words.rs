@@ -16,7 +16,7 @@ const CODE_FOLDERS: [&str; 3] = ["crates", "daemon", "lab"];
 
 /// Users read these folders and files, but not the comments in them.
 const SHIPPED: [&str; 3] = [RULES, "grafana/dashboards", "packaging/debian/control"];
-const UNIT_EXTENSIONS: [&str; 4] = ["service", "socket", "slice", "target"];
+const UNIT_EXTENSIONS: [&str; 5] = ["service", "socket", "slice", "target", "timer"];
 const SCRIPTS: [&str; 3] = [".ci", "packaging", "scripts"];
 
 pub fn check(root: &Path, files: &[PathBuf], violations: &mut Vec<String>) -> Result<()> {
@@ -249,6 +249,7 @@ mod tests {
             "grafana/prometheus/rules/faultline.alerts.yml",
             "grafana/dashboards/memory.json",
             "systemd/system/faultlined.service",
+            "systemd/system/faultline-campaign@.timer",
             "packaging/debian/control",
             "packaging/debian/faultlined.postrm",
             "scripts/guest/checks",
