@@ -42,7 +42,8 @@ pub fn check(root: &Path) -> Result<()> {
         .collect();
     modules::check(root, &files, &folders, &mut violations)?;
     rules::check(root, &mut violations)?;
-    generated::check(root, generated::metricsql_rules(root)?, "metricsql")?;
+    let generated_rules = generated::metricsql_rules(root)?;
+    violations.extend(generated::differences(root, generated_rules, "metricsql"));
     words::check(root, &files, &mut violations)?;
     check_budget(root, &files, &mut violations)?;
     if violations.is_empty() {
