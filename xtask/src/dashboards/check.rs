@@ -632,6 +632,29 @@ mod tests {
     }
 
     #[test]
+    fn the_cpu_of_the_daemon_is_red_where_its_alert_fires() {
+        let rules = read(
+            &crate::root(),
+            Path::new("grafana/prometheus/rules/faultline.alerts.yml"),
+        );
+        assert!(
+            rules
+                .unwrap()
+                .contains("faultline_cpu:rate15m[4m]) > 0.01\n")
+        );
+        let dashboard = dashboard("daemon");
+        let panel = dashboard
+            .panels()
+            .find(|panel| panel.title == "CPU")
+            .unwrap();
+        assert_eq!(
+            panel.field_config["defaults"]["thresholds"]["steps"][2],
+            json!({ "color": "red", "value": 0.01 })
+        );
+        assert!(panel.description.contains("Above 1 %: the runbook."));
+    }
+
+    #[test]
     fn an_override_is_of_a_series_that_a_query_shows() {
         let told = |legend: &str, name: &str| {
             let mut panel = asking(UP, legend);
