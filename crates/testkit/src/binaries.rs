@@ -24,7 +24,8 @@ pub struct Binaries {
 
 /// What to print when a test is skipped because [`Binaries::find`] found nothing.
 pub const SKIP_MESSAGE: &str = "SKIPPED: no real validator here. Set FAULTLINE_AGAVE_BIN to a folder with agave-validator \
-     and solana-test-validator, and FAULTLINE_AGAVE_PROGRAMS to one with spl_memo-1.0.0.so";
+     and solana-test-validator, and FAULTLINE_AGAVE_PROGRAMS to one with spl_memo-1.0.0.so \
+     (for Agave 4 and newer spl_memo-3.0.0.so)";
 
 /// What to print when a test is skipped because [`traced_validator`] found nothing.
 pub const UNTRACED_MESSAGE: &str = "SKIPPED: no validator that writes what its program cache does. Build one with \
