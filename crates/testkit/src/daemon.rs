@@ -27,8 +27,8 @@ pub struct Daemon {
 }
 
 impl Daemon {
-    /// Starts `program run` with these arguments, by default on free ports, and waits until it listens.
-    /// Its log goes to a file in `folder`.
+    /// Starts `program run` with these arguments, by default on free ports, and waits until it listens. The daemon does not
+    /// get the argument `--no-ingest`, which only leaves out the default `--ingest`. Its log goes to a file in `folder`.
     ///
     /// # Errors
     /// [`Error::Ended`] with its log if it does not start; [`Error::Late`] if it does not log its addresses.

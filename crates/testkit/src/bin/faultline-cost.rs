@@ -456,12 +456,12 @@ fn status_kib(pid: u32, name: &str) -> Result<u64> {
     })
 }
 
-/// Milliseconds of CPU since the start.
+/// Milliseconds of CPU of the living threads since their start.
 fn all_cpu(pid: u32) -> Result<f64> {
     Ok(cpu(pid)?.values().sum())
 }
 
-/// Milliseconds of CPU since the start, by thread name.
+/// Milliseconds of CPU of the living threads since their start, by name.
 fn cpu(pid: u32) -> Result<BTreeMap<String, f64>> {
     let folder = PathBuf::from(format!("/proc/{pid}/task"));
     let mut threads = BTreeMap::new();
