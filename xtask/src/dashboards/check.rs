@@ -132,7 +132,7 @@ impl Dashboard {
 }
 
 impl Panel {
-    /// Values of the field property `id`: those of overrides, then the default.
+    /// Values of the field property `id`: those of overrides, then the default, if it is not nested.
     fn property(&self, id: &'static str) -> impl Iterator<Item = &Value> {
         let overridden = elements(&self.field_config["overrides"])
             .flat_map(|field_override| elements(&field_override["properties"]))
@@ -292,7 +292,7 @@ fn check_dashboard(dashboard: &Dashboard, metrics: &KnownMetrics) -> Vec<String>
                 errors
             }
             None => vec![format!(
-                "${}: neither label_values nor query_result",
+                "${}: neither label_values(SERIES, LABEL) nor query_result(EXPRESSION)",
                 variable.name
             )],
         });
@@ -347,7 +347,7 @@ fn check_annotations(dashboard: &Dashboard, metrics: &KnownMetrics) -> Vec<Strin
 }
 
 /// An expression that groups by the label of the choices, so that the check of queries reports a
-/// label that the metric lacks. `None` if `query` calls another function.
+/// label that the metric lacks. `None` for other functions, and for `label_values(LABEL)`.
 fn choices_expression(variable: &Variable) -> Option<String> {
     let query = variable.query["query"].as_str()?.strip_suffix(')')?;
     if let Some(inside) = query.strip_prefix("label_values(") {
