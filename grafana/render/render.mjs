@@ -118,10 +118,12 @@ async function main() {
   const server = await serve(state);
   const wrong = [];
   const reports = {};
-  for (const file of readdirSync(options.dashboards).filter((file) => file.endsWith('.json'))) {
-    const name = basename(file, '.json');
+  const files = readdirSync(options.dashboards).filter((file) => file.endsWith('.json'));
+  const names = files.map((file) => basename(file, '.json'));
+  wrong.push(...options.only.filter((name) => !names.includes(name)).map((name) => `there is no dashboard ${name}`));
+  for (const name of names) {
     if (options.only.length > 0 && !options.only.includes(name)) continue;
-    const dashboard = JSON.parse(readFileSync(join(options.dashboards, file)));
+    const dashboard = JSON.parse(readFileSync(join(options.dashboards, `${name}.json`)));
     const rows = Math.max(...dashboard.panels.map(({ gridPos }) => gridPos.y + gridPos.h));
     const layout = { width: WIDTH, column: (WIDTH - 8) / 24, row: ROW, heading: HEADING };
     state.task = { dashboard, range, layout, scrape: Number(options.scrape), chosen };

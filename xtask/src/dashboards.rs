@@ -101,6 +101,20 @@ mod tests {
     use super::*;
 
     #[test]
+    fn drawing_fails_if_the_chosen_dashboard_does_not_exist() {
+        let arguments = ["grafana/render/render.mjs", "--only", "no-such-dashboard"];
+        let error = run::output(&crate::root(), "node", &arguments).unwrap_err();
+        if error.to_string().ends_with("cannot be run") {
+            eprintln!("SKIPPED: no node in PATH");
+            return;
+        }
+        assert!(
+            error.to_string().contains("no dashboard no-such-dashboard"),
+            "{error}"
+        );
+    }
+
+    #[test]
     fn a_dashboard_saved_by_grafana_is_normalized() {
         let panel = |x: u64, y: u64, w: u64, h: u64| json!({ "id": 7, "gridPos": { "x": x, "y": y, "w": w, "h": h }, "pluginVersion": "12" });
         let saved = json!({ "version": 3, "id": 9, "panels": [panel(0, 0, 24, 1), panel(0, 1, 12, 8), panel(12, 1, 8, 4), panel(0, 20, 6, 2)] });

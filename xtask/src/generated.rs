@@ -23,15 +23,25 @@ pub fn write(root: &Path, files: Files) -> Result<()> {
 
 /// Fails unless the files have the texts that the command `writer` of `xtask` writes.
 pub fn check(root: &Path, files: Files, writer: &str) -> Result<()> {
-    for (file, text) in files {
-        if read(root, &file)? != text {
-            bail!(
+    let errors = differences(root, files, writer);
+    if errors.is_empty() {
+        return Ok(());
+    }
+    bail!(errors.join("\n"))
+}
+
+/// One error for each file that is missing or has another text.
+pub fn differences(root: &Path, files: Files, writer: &str) -> Vec<String> {
+    files
+        .into_iter()
+        .filter(|(file, text)| read(root, file).ok().as_ref() != Some(text))
+        .map(|(file, _)| {
+            format!(
                 "{} does not match its sources; run: cargo run -p xtask -- {writer}",
                 file.display()
-            );
-        }
-    }
-    Ok(())
+            )
+        })
+        .collect()
 }
 
 const METRICS_PAGE: &str = "docs/METRICS.md";
@@ -174,6 +184,23 @@ fn with_prometheus_variants(text: &str) -> (String, usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_file_that_differs_or_is_missing_is_reported() {
+        let root = crate::root();
+        let license = read(&root, Path::new("LICENSE")).unwrap();
+        let files = [
+            ("README.md", ""),
+            ("no-such-file", ""),
+            ("LICENSE", &license),
+        ];
+        let files = files.map(|(file, text)| (file.into(), text.to_owned()));
+        let found = differences(&root, files.into(), "x");
+        assert_eq!(found.len(), 2, "{found:?}");
+        assert!(
+            found[0].starts_with("README.md does not match") && found[1].contains("no-such-file")
+        );
+    }
 
     #[test]
     fn only_calls_are_replaced() {

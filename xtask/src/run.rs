@@ -79,7 +79,7 @@ pub fn is_production_file(file: &Path) -> bool {
             .any(|folder| file.components().any(|part| part.as_os_str() == folder))
 }
 
-/// The lines of a Rust file without items for tests. Ends at a test module with a body.
+/// The lines of a Rust file without top-level items for tests. Ends at a test module with a body.
 pub fn without_tests(text: &str) -> impl Iterator<Item = &str> {
     let mut lines = text.lines();
     std::iter::from_fn(move || {

@@ -42,7 +42,8 @@ pub fn check(root: &Path) -> Result<()> {
         .collect();
     modules::check(root, &files, &folders, &mut violations)?;
     rules::check(root, &mut violations)?;
-    generated::check(root, generated::metricsql_rules(root)?, "metricsql")?;
+    let generated_rules = generated::metricsql_rules(root)?;
+    violations.extend(generated::differences(root, generated_rules, "metricsql"));
     words::check(root, &files, &mut violations)?;
     check_budget(root, &files, &mut violations)?;
     if violations.is_empty() {
@@ -57,15 +58,18 @@ pub fn check(root: &Path) -> Result<()> {
 }
 
 fn tracked(root: &Path) -> Result<Vec<PathBuf>> {
-    Ok(output(
-        root,
-        "git",
-        &["ls-files", "--cached", "--others", "--exclude-standard"],
-    )?
-    .lines()
-    .map(PathBuf::from)
-    .filter(|file| root.join(file).is_file())
-    .collect())
+    let arguments = [
+        "ls-files",
+        "-z",
+        "--cached",
+        "--others",
+        "--exclude-standard",
+    ];
+    Ok(output(root, "git", &arguments)?
+        .split('\0')
+        .map(PathBuf::from)
+        .filter(|file| root.join(file).is_file())
+        .collect())
 }
 
 fn check_size(file: &Path, text: &str, violations: &mut Vec<String>) {
@@ -204,6 +208,17 @@ fn identifier_words(identifier: &str) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_file_whose_name_git_quotes_is_checked() {
+        let root = std::env::temp_dir().join(format!("xtask-tidy-{}", std::process::id()));
+        std::fs::create_dir_all(&root).unwrap();
+        output(&root, "git", &["init", "--quiet"]).unwrap();
+        std::fs::write(root.join("größe.rs"), "").unwrap();
+        let files = tracked(&root);
+        std::fs::remove_dir_all(&root).unwrap();
+        assert_eq!(files.unwrap(), [PathBuf::from("größe.rs")]);
+    }
 
     #[test]
     fn tokens_comments_and_words_of_a_file_are_counted() {

@@ -16,7 +16,7 @@ const CODE_FOLDERS: [&str; 3] = ["crates", "daemon", "lab"];
 
 /// Users read these folders and files, but not the comments in them.
 const SHIPPED: [&str; 3] = [RULES, "grafana/dashboards", "packaging/debian/control"];
-const UNIT_EXTENSIONS: [&str; 4] = ["service", "socket", "slice", "target"];
+const UNIT_EXTENSIONS: [&str; 5] = ["service", "socket", "slice", "target", "timer"];
 const SCRIPTS: [&str; 3] = [".ci", "packaging", "scripts"];
 
 pub fn check(root: &Path, files: &[PathBuf], violations: &mut Vec<String>) -> Result<()> {
@@ -92,7 +92,7 @@ fn words_to_avoid(page: &str) -> Result<Vec<String>> {
         .skip(2)
         .filter_map(|row| row.split('|').nth(1))
         .flat_map(|cell| cell.split(','))
-        .map(|word| word.trim().to_owned())
+        .map(|word| word.trim().to_lowercase())
         .collect())
 }
 
@@ -219,6 +219,13 @@ mod tests {
     }
 
     #[test]
+    fn a_word_with_a_capital_in_the_table_is_found_in_a_text() {
+        let page = "## Words to avoid\n| word | use |\n| --- | --- |\n| OOM-ed | killed |\n";
+        let words = words_to_avoid(page).unwrap();
+        assert!(contains_word("it was OOM-ed.", &words[0]));
+    }
+
+    #[test]
     fn the_word_checker_reads_its_table_and_skips_code() {
         let page = "## Words to avoid\n\n| word | use |\n| --- | --- |\n| told, tells | reports |\n| mend | fix |\n";
         assert_eq!(words_to_avoid(page).unwrap(), ["told", "tells", "mend"]);
@@ -242,6 +249,7 @@ mod tests {
             "grafana/prometheus/rules/faultline.alerts.yml",
             "grafana/dashboards/memory.json",
             "systemd/system/faultlined.service",
+            "systemd/system/faultline-campaign@.timer",
             "packaging/debian/control",
             "packaging/debian/faultlined.postrm",
             "scripts/guest/checks",

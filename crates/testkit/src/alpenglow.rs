@@ -84,7 +84,8 @@ impl Node {
         };
     }
 
-    /// Lets processed slots and votes advance from those of the files, and with `roots` also confirmed and final slots.
+    /// Lets processed slots and votes, with the roots of vote accounts, advance from those of the files, and with `roots`
+    /// also confirmed and final slots.
     pub fn advance(&self, slot_time: Duration, roots: bool) {
         let begin = lock(&self.answers).file_slot();
         self.advance_from(begin, slot_time, roots);

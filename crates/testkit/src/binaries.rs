@@ -24,7 +24,8 @@ pub struct Binaries {
 
 /// What to print when a test is skipped because [`Binaries::find`] found nothing.
 pub const SKIP_MESSAGE: &str = "SKIPPED: no real validator here. Set FAULTLINE_AGAVE_BIN to a folder with agave-validator \
-     and solana-test-validator, and FAULTLINE_AGAVE_PROGRAMS to one with spl_memo-1.0.0.so";
+     and solana-test-validator, and FAULTLINE_AGAVE_PROGRAMS to one with spl_memo-1.0.0.so \
+     (for Agave 4 and newer spl_memo-3.0.0.so)";
 
 /// What to print when a test is skipped because [`traced_validator`] found nothing.
 pub const UNTRACED_MESSAGE: &str = "SKIPPED: no validator that writes what its program cache does. Build one with \
@@ -152,9 +153,15 @@ fn newest_version(shared: &Path) -> Option<PathBuf> {
         .map(|entry| entry.path());
     folders
         .filter(|folder| is_complete(folder))
-        .filter_map(|folder| Some((version(&folder)?, folder)))
+        .filter_map(|folder| Some((version(&folder)?, is_release(&folder), folder)))
         .max()
-        .map(|(_, folder)| folder)
+        .map(|(_, _, folder)| folder)
+}
+
+/// Whether the folder's name is that of a release: `4.5.0`, and not `4.5.0-alpha.4`.
+fn is_release(folder: &Path) -> bool {
+    let name = folder.file_name().unwrap_or_default();
+    !name.to_string_lossy().contains('-')
 }
 
 /// `[4, 5, 0]` for a folder named `4.5.0` or `4.5.0-alpha.4`; `None` when a part is not a number.
@@ -184,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_version_is_found_by_number_and_not_by_letter() {
+    fn the_newest_version_is_found_by_number_and_a_release_before_its_alpha() {
         let shared = tempfile::tempdir().unwrap();
         for version in ["2.1.14", "2.1.9", "captures"] {
             validators(&shared.path().join(version));
@@ -204,6 +211,9 @@ mod tests {
                 .ends_with("10.0.0-alpha.4/solana-test-validator")
         );
         assert!(found.memo_program.ends_with("spl_memo-3.0.0.so"));
+        validators(&shared.path().join("10.0.0"));
+        let found = Binaries::find_with(|_| None, shared.path()).unwrap();
+        assert!(found.validator.ends_with("10.0.0/agave-validator"));
     }
 
     #[test]

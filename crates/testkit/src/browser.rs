@@ -154,7 +154,7 @@ impl Browser {
     /// The value of an expression in the page; waits for a promise.
     ///
     /// # Errors
-    /// [`Error::Malformed`] with the exception.
+    /// [`Error::Malformed`] with the exception; otherwise as [`Browser::call`].
     pub fn evaluate(&mut self, expression: &str) -> Result<Value> {
         let parameters =
             json!({ "expression": expression, "returnByValue": true, "awaitPromise": true });
@@ -300,7 +300,8 @@ impl Browser {
     /// Sends a command of the protocol and returns its result.
     ///
     /// # Errors
-    /// [`Error::Malformed`] if the browser refuses; [`Error::Ended`] if it has ended; [`Error::Late`].
+    /// [`Error::Rpc`] if the browser refuses; [`Error::Ended`] if it has ended; [`Error::Missing`] if it only closed its
+    /// pipe; [`Error::Late`].
     pub fn call(&mut self, method: &str, parameters: &Value) -> Result<Value> {
         self.last += 1;
         let id = self.last;

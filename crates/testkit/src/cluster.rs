@@ -1,8 +1,8 @@
 //! A real leader that votes and roots, and a real follower that replays the leader's blocks, on loopback.
 //!
-//! The leader warps to [`WARP_SLOT`] at its start, which makes a snapshot at once instead of after 100 slots. The follower
-//! gets copies of this snapshot and of the genesis, because gossip does not announce the snapshot of a warp. With
-//! [`FirstSnapshot::Downloaded`] it downloads its snapshot as usual.
+//! With [`FirstSnapshot::Copied`] the leader warps to [`WARP_SLOT`] at its start, which makes a snapshot at once instead of
+//! after 100 slots. The follower gets copies of this snapshot and of the genesis, because gossip does not announce the
+//! snapshot of a warp. With [`FirstSnapshot::Downloaded`] it downloads its snapshot as usual.
 
 mod commands;
 mod follower;
@@ -30,7 +30,7 @@ use commands::Layout;
 pub use commands::metrics_config;
 pub use follower::{Follower, FollowerAddress, MAX_FOLLOWERS};
 
-/// The slot the leader starts at.
+/// The slot to which the leader warps at its start.
 pub const WARP_SLOT: u64 = 10;
 /// A follower counts as following if it is at most this many slots behind its leader ...
 const MAX_SLOTS_BEHIND: u64 = 4;
@@ -71,7 +71,7 @@ pub struct ClusterOptions {
     pub follower_arguments: Vec<String>,
     /// Another `agave-validator` for [`Cluster::start_follower`]; `None`: that of [`Binaries::find`].
     pub follower_program: Option<PathBuf>,
-    /// Where the follower's first snapshot comes from.
+    /// Where the follower's first snapshot comes from; from Agave 4.2 on always downloaded.
     pub first_snapshot: FirstSnapshot,
     /// Lowest port to use; the first free block of [`crate::ports::BLOCK`] ports from here on is taken.
     pub ports_base: u16,
@@ -181,8 +181,8 @@ impl Cluster {
         Ok(cluster)
     }
 
-    /// Starts the follower (again) and returns at once; see [`Cluster::wait_until_following`]. The first start copies the
-    /// snapshot, later ones use the ledger of the last one. A follower that still runs is killed.
+    /// Starts the follower (again) and returns its pid at once; see [`Cluster::wait_until_following`]. The first start gets
+    /// the first snapshot, later ones use the ledger of the last one. A follower that still runs is killed.
     ///
     /// # Errors
     /// [`Error::Start`], [`Error::File`].

@@ -27,8 +27,8 @@ pub struct Daemon {
 }
 
 impl Daemon {
-    /// Starts `program run` with these arguments, by default on free ports, and waits until it listens.
-    /// Its log goes to a file in `folder`.
+    /// Starts `program run` with these arguments, by default on free ports, and waits until it listens. The daemon does not
+    /// get the argument `--no-ingest`, which only leaves out the default `--ingest`. Its log goes to a file in `folder`.
     ///
     /// # Errors
     /// [`Error::Ended`] with its log if it does not start; [`Error::Late`] if it does not log its addresses.
@@ -117,9 +117,13 @@ impl Daemon {
     /// The classic page.
     ///
     /// # Errors
-    /// No answer.
+    /// No answer, or a status other than 200.
     pub fn page(&self) -> Result<String> {
-        http::get(&self.metrics, "/metrics").map(|response| response.text())
+        let response = http::get(&self.metrics, "/metrics")?;
+        match response.status {
+            200 => Ok(response.text()),
+            status => Err(Error::malformed("status of the page", &status.to_string())),
+        }
     }
 
     /// Sends a signal by name (`TERM`, `HUP`).
@@ -157,4 +161,31 @@ fn word(line: &str, key: &str) -> Option<String> {
 pub fn value(page: &Page, name: &str, labels: &[(&str, &str)]) -> Result<f64> {
     page.get(name, labels)
         .ok_or_else(|| Error::Missing(format!("{name}{labels:?} is not on the page")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sink::{ResponseMode, Sink};
+
+    #[test]
+    fn an_answer_with_an_error_status_is_no_page() {
+        let folder = tempfile::tempdir().unwrap();
+        let sink = Sink::start().unwrap();
+        sink.set_response_mode(ResponseMode::Answer(503));
+        let log = folder.path().join("log");
+        let sleep = Program {
+            path: "sleep".into(),
+            arguments: vec!["100".to_owned()],
+            environment: Vec::new(),
+            output: log.clone(),
+        };
+        let daemon = Daemon {
+            running: Running::start(&sleep).unwrap(),
+            log,
+            metrics: sink.address().to_string(),
+            ingest: None,
+        };
+        assert!(daemon.page().is_err() && daemon.scrape().is_err());
+    }
 }

@@ -80,6 +80,10 @@ fn shell(text: &str) -> Vec<(usize, String, bool)> {
     for (index, line) in text.lines().enumerate() {
         let trimmed = line.trim_start();
         if let Some(language) = trimmed.strip_prefix("```") {
+            // The last line of a block may end with a backslash.
+            if !continued.is_empty() {
+                found.push((index, std::mem::take(&mut continued), true));
+            }
             block = if block.is_some() {
                 None
             } else {
@@ -174,6 +178,17 @@ mod tests {
             (6, "tool run".to_owned(), true),
         ];
         assert_eq!(of(text), expected);
+    }
+
+    #[test]
+    fn a_continued_line_ends_with_its_block() {
+        assert_eq!(
+            of("```sh\ntool a \\\n```\nText.\n```sh\ntool b\n```\n"),
+            [
+                (2, "tool a".to_owned(), true),
+                (6, "tool b".to_owned(), true)
+            ]
+        );
     }
 
     #[test]

@@ -2,10 +2,10 @@
 //!
 //! Both readers refuse: a series that occurs twice, TYPE, HELP or UNIT after a sample of the family or twice, families
 //! whose lines are interleaved, unknown types, bad names, bad escapes, a label twice in one series, values that are not
-//! numbers, histograms without `+Inf`, with falling buckets or with a count that is not the `+Inf` bucket, and a last
-//! line without its end. The OpenMetrics reader also wants `# EOF` at the end and nothing after it, no empty lines and no
-//! free comments, the suffix that belongs to the type (`_total`, `_info`, ...), a unit that is the end of the name, and
-//! counters that are not negative.
+//! numbers, negative counters, histograms without `+Inf`, with falling buckets or with a count that is not the `+Inf`
+//! bucket, and a last line without its end. The OpenMetrics reader also wants `# EOF` at the end and nothing after it, no
+//! empty lines and no free comments, the suffix that belongs to the type (`_total`, `_info`, ...), and a unit that is the
+//! end of the name. Its `# EOF` may lack the end of the line.
 
 mod check;
 mod line;

@@ -87,7 +87,7 @@ impl FakeHost {
         self.set_mode(path, 0)
     }
 
-    /// Gives back what [`FakeHost::forbid`] took.
+    /// Sets the mode 755 again, after [`FakeHost::forbid`].
     ///
     /// # Errors
     /// [`Error::File`].

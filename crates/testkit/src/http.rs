@@ -35,7 +35,7 @@ impl Response {
 /// `GET http://address/path`.
 ///
 /// # Errors
-/// [`Error::Connection`] if the server refuses or ends the connection, or is silent for 10 s;
+/// [`Error::Connection`] if the server refuses or ends the connection, or is silent for 30 s;
 /// [`Error::Malformed`] if its answer is not HTTP/1.
 pub fn get(address: &str, path: &str) -> Result<Response> {
     Request::new("GET", path).send(address)

@@ -19,7 +19,8 @@
 //! | facts about a live process, read independently | [`proc`] |
 //! | to wait until a condition holds | [`eventually::eventually`] |
 //!
-//! All calls block. Everything that is started ends when its handle is dropped, also when a test panics.
+//! All calls block. Everything that is started ends when its handle is dropped, also when a test panics. Only the threads
+//! of open connections and of [`alpenglow::Node::answer_at_ledger`] run on.
 #![expect(
     clippy::disallowed_methods,
     reason = "tests start programs and read clocks themselves, so that they share neither with what they check"

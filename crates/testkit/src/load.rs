@@ -87,7 +87,7 @@ impl Load {
 
     /// Starts sending these transactions to the RPC service of a leader.
     ///
-    /// Batches have a fixed schedule. If the leader is slower, the load does not catch up.
+    /// Batches have a fixed schedule. If the leader is slower, the load catches up by one batch at most.
     ///
     /// # Errors
     /// [`Error::Missing`] if rate, programs or payers are zero; other errors if the leader returns no blockhash.

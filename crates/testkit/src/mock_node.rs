@@ -69,7 +69,7 @@ struct Shared {
     max_waiting: AtomicUsize,
 }
 
-/// Listens until it is dropped. It keeps its port, also while it is closed.
+/// Listens until it is dropped. Its port number stays the same while it is closed, but another process may take the port.
 pub struct MockNode {
     shared: Arc<Shared>,
     address: SocketAddr,

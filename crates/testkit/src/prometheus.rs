@@ -192,11 +192,9 @@ impl Prometheus {
     /// # Errors
     /// As [`Prometheus::query`].
     pub fn firing(&self) -> Result<BTreeSet<String>> {
-        let answer = self.get("/api/v1/alerts")?;
-        let alerts = answer["alerts"].as_array().into_iter().flatten();
-        let firing = alerts.filter(|alert| alert["state"] == "firing");
-        Ok(firing
-            .filter_map(|alert| Some(alert["labels"]["alertname"].as_str()?.to_owned()))
+        let alerts = self.firing_with_labels()?.into_iter();
+        Ok(alerts
+            .filter_map(|mut labels| labels.remove("alertname"))
             .collect())
     }
 

@@ -132,7 +132,7 @@ impl Dashboard {
 }
 
 impl Panel {
-    /// Values of the field property `id`: those of overrides, then the default.
+    /// Values of the field property `id`: those of overrides, then the default, if it is not nested.
     fn property(&self, id: &'static str) -> impl Iterator<Item = &Value> {
         let overridden = elements(&self.field_config["overrides"])
             .flat_map(|field_override| elements(&field_override["properties"]))
@@ -292,7 +292,7 @@ fn check_dashboard(dashboard: &Dashboard, metrics: &KnownMetrics) -> Vec<String>
                 errors
             }
             None => vec![format!(
-                "${}: neither label_values nor query_result",
+                "${}: neither label_values(SERIES, LABEL) nor query_result(EXPRESSION)",
                 variable.name
             )],
         });
@@ -347,7 +347,7 @@ fn check_annotations(dashboard: &Dashboard, metrics: &KnownMetrics) -> Vec<Strin
 }
 
 /// An expression that groups by the label of the choices, so that the check of queries reports a
-/// label that the metric lacks. `None` if `query` calls another function.
+/// label that the metric lacks. `None` for other functions, and for `label_values(LABEL)`.
 fn choices_expression(variable: &Variable) -> Option<String> {
     let query = variable.query["query"].as_str()?.strip_suffix(')')?;
     if let Some(inside) = query.strip_prefix("label_values(") {
@@ -629,6 +629,29 @@ mod tests {
             names_threshold("More than 1,000 a second.")
                 && !names_threshold("A new version far above: hold.")
         );
+    }
+
+    #[test]
+    fn the_cpu_of_the_daemon_is_red_where_its_alert_fires() {
+        let rules = read(
+            &crate::root(),
+            Path::new("grafana/prometheus/rules/faultline.alerts.yml"),
+        );
+        assert!(
+            rules
+                .unwrap()
+                .contains("faultline_cpu:rate15m[4m]) > 0.01\n")
+        );
+        let dashboard = dashboard("daemon");
+        let panel = dashboard
+            .panels()
+            .find(|panel| panel.title == "CPU")
+            .unwrap();
+        assert_eq!(
+            panel.field_config["defaults"]["thresholds"]["steps"][2],
+            json!({ "color": "red", "value": 0.01 })
+        );
+        assert!(panel.description.contains("Above 1 %: the runbook."));
     }
 
     #[test]

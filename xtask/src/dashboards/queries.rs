@@ -95,7 +95,7 @@ pub fn legend_errors(legend: &str, expression: &str) -> Vec<String> {
         .collect()
 }
 
-/// Variables in a link without percent-encoding. `&`, `#` or `+` in a value changes the address.
+/// Variables `${...}` in a link without percent-encoding. `&`, `#` or `+` in a value changes the address.
 pub fn unencoded(url: &str) -> Vec<&str> {
     url.split("${")
         .skip(1)

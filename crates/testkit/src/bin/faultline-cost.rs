@@ -50,10 +50,10 @@ struct Arguments {
     #[arg(long, value_name = "N", default_value_t = 0)]
     waking: u64,
     /// Length of a block in seconds
-    #[arg(long, value_name = "N", default_value_t = 30)]
+    #[arg(long, value_name = "N", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..))]
     seconds: u64,
     /// Blocks of each daemon
-    #[arg(long, value_name = "N", default_value_t = 3)]
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..))]
     rounds: u64,
     /// Validators with stake, including the target (0: it has none)
     #[arg(long, value_name = "N", default_value_t = 0)]
@@ -456,12 +456,12 @@ fn status_kib(pid: u32, name: &str) -> Result<u64> {
     })
 }
 
-/// Milliseconds of CPU since the start.
+/// Milliseconds of CPU of the living threads since their start.
 fn all_cpu(pid: u32) -> Result<f64> {
     Ok(cpu(pid)?.values().sum())
 }
 
-/// Milliseconds of CPU since the start, by thread name.
+/// Milliseconds of CPU of the living threads since their start, by name.
 fn cpu(pid: u32) -> Result<BTreeMap<String, f64>> {
     let folder = PathBuf::from(format!("/proc/{pid}/task"));
     let mut threads = BTreeMap::new();
@@ -479,4 +479,21 @@ fn cpu(pid: u32) -> Result<BTreeMap<String, f64>> {
             .or_default() += nanos.unwrap_or_default() / 1e6;
     }
     Ok(threads)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[test]
+    fn a_length_or_number_of_blocks_below_one_is_refused() {
+        assert!(Arguments::try_parse_from(["x", "--threads", "0"]).is_ok());
+        for option in ["--seconds", "--rounds"] {
+            assert!(
+                Arguments::try_parse_from(["x", option, "0"]).is_err(),
+                "{option}"
+            );
+        }
+    }
 }

@@ -59,7 +59,7 @@ impl Arm {
 #[derive(Debug, clap::Parser)]
 struct Arguments {
     /// Resident memory of the target in GiB
-    #[arg(long, value_name = "N", default_value_t = 8)]
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = at_least_one)]
     gib: usize,
     /// Number of mappings of that memory
     #[arg(long, value_name = "N", default_value_t = 32_768, value_parser = at_least_one)]
@@ -68,10 +68,10 @@ struct Arguments {
     #[arg(long, value_name = "N", default_value_t = 1000)]
     threads: usize,
     /// Length of a block in seconds
-    #[arg(long, value_name = "N", default_value_t = 20)]
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..))]
     seconds: u64,
     /// Blocks of each arm
-    #[arg(long, value_name = "N", default_value_t = 3)]
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = at_least_one)]
     rounds: usize,
     /// The daemon's program
     #[arg(long, value_name = "FILE", default_value_os_t = program::sibling_program("faultlined"))]
@@ -80,8 +80,9 @@ struct Arguments {
     as_target: bool,
 }
 
-fn at_least_one(text: &str) -> std::result::Result<usize, std::num::ParseIntError> {
-    text.parse::<usize>().map(|number| number.max(1))
+fn at_least_one(text: &str) -> std::result::Result<usize, String> {
+    let number = text.parse().ok().filter(|number: &usize| *number > 0);
+    number.ok_or_else(|| "not a positive number".to_owned())
 }
 
 fn main() -> ExitCode {
@@ -348,4 +349,21 @@ fn cpu(pid: u32) -> Result<f64> {
         .filter_map(|text| text.split(' ').next()?.parse::<f64>().ok())
         .sum::<f64>()
         / 1e9)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[test]
+    fn a_number_below_one_is_refused() {
+        assert!(Arguments::try_parse_from(["x", "--threads", "0"]).is_ok());
+        for option in ["--gib", "--mappings", "--seconds", "--rounds"] {
+            assert!(
+                Arguments::try_parse_from(["x", option, "0"]).is_err(),
+                "{option}"
+            );
+        }
+    }
 }

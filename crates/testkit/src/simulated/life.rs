@@ -121,7 +121,7 @@ fn start_threads(
         })?;
     }
     for number in 0..state.truth.threads {
-        let wakes = number % 100 < state.truth.waking_percent;
+        let wakes = wakes(number, &state.truth);
         let idle = move || {
             loop {
                 if wakes {
@@ -160,6 +160,13 @@ fn start_threads(
         thread("solMetricsAgent", move || push(&shared, &server))?;
     }
     Ok(())
+}
+
+/// Whether idle thread `number` wakes: the first ones of each hundred do. The last hundred may be incomplete.
+fn wakes(number: u64, truth: &Truth) -> bool {
+    let in_hundred = number % 100;
+    let size = (truth.threads - (number - in_hundred)).min(100);
+    in_hundred * 100 < truth.waking_percent * size
 }
 
 fn thread<T: Send + 'static>(
@@ -328,5 +335,25 @@ fn execute_again_ignoring_term() -> Error {
     Error::Start {
         program: "/bin/sh".into(),
         source: shell.env(SIGTERM_IGNORED_VARIABLE, "1").exec(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_configured_share_of_any_number_of_threads_wakes() {
+        for (threads, waking_percent, expected) in
+            [(10, 50, 5), (250, 30, 75), (1, 100, 1), (9, 0, 0)]
+        {
+            let truth = Truth {
+                threads,
+                waking_percent,
+                ..Truth::default()
+            };
+            let woken = (0..threads).filter(|number| wakes(*number, &truth)).count();
+            assert_eq!(woken, expected, "{threads} threads, {waking_percent} %");
+        }
     }
 }

@@ -66,6 +66,7 @@ struct Arguments {
         default_value_t = 60,
         default_value_if("short", "true", "10")
     )]
+    #[arg(value_parser = clap::value_parser!(u64).range(1..))]
     cost_seconds: u64,
     /// The daemon's sampling interval
     #[arg(long, value_name = "TIME", default_value = "1s")]
@@ -253,5 +254,6 @@ mod tests {
         assert_eq!(of(&[]), (20, 30, 60));
         assert_eq!(of(&["--short"]), (4, 10, 10));
         assert_eq!(of(&["--short", "--seconds", "7"]), (4, 7, 10));
+        assert!(Arguments::try_parse_from(["x", "--cost-seconds", "0"]).is_err());
     }
 }

@@ -6,7 +6,6 @@ use crate::blocks::{Block, Comparison, Cost, MARGIN};
 
 type Measure = (&'static str, fn(&Block) -> Option<f64>);
 
-/// The test is about the first four.
 const MEASURES: [Measure; 6] = [
     ("replay time per slot, p50, ms", |block| {
         block.quantile(0.5, |point| point.elapsed / 1e3)
