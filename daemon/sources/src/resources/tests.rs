@@ -1,3 +1,5 @@
+mod followed;
+
 use super::*;
 use crate::tick::{SampleContext, Sampler};
 use faultline_core::supervisor::WorkerGroup;

@@ -1,0 +1,80 @@
+//! The poller with a fake host.
+
+use super::*;
+use crate::discovery::Finder;
+use faultline_core::config::{self, Config, TargetSelector};
+use faultline_testkit::host::FakeHost;
+
+/// A fake host with a validator as process 70, and the poller that follows it.
+struct FollowedHost {
+    host: FakeHost,
+    finder: Finder,
+    poller: Poller,
+}
+
+impl FollowedHost {
+    fn new(arguments: &str) -> Self {
+        let host = FakeHost::empty().unwrap();
+        let socket =
+            "1: 0100007F:1F41 00000000:0000 07 00000000:00000000 00:00000000 00000000 0 0 5 2 0 0";
+        for (file, text) in [
+            ("self/mountinfo", "1 0 8:1 / / rw - ext4 /dev/sda1 rw\n"),
+            ("70/mountinfo", "1 0 8:1 / / rw - ext4 /dev/sda1 rw\n"),
+            ("70/status", "Uid:\t0\t0\t0\t0\n"),
+            ("70/net/udp", &format!("head\n{socket}\n")),
+        ] {
+            host.write(&format!("proc/{file}"), text).unwrap();
+        }
+        let line = format!("agave-validator {arguments}").replace(' ', "\0") + "\0";
+        host.write("proc/70/cmdline", line).unwrap();
+        let (root, clock) = (HostRoot::below(host.root()), Clock::start());
+        let target = config::Target {
+            selector: TargetSelector::Pid(70),
+            ..config::Target::default()
+        };
+        let finder = Finder::build(&target, root.clone(), clock);
+        let context = BuildContext {
+            config: &Config::default(),
+            clock,
+            root: &root,
+            target_handle: &finder.target_handle,
+        };
+        let poller = Poller::new(&context, Latest::default());
+        Self {
+            host,
+            finder,
+            poller,
+        }
+    }
+
+    fn follow(&mut self, start: u64) {
+        self.start(start);
+        self.finder.find_once().unwrap();
+    }
+
+    fn start(&self, start: u64) {
+        let (zeros, rest) = ("0 ".repeat(15), "0 ".repeat(30));
+        let stat = format!("70 (agave-validator) S 1 {zeros}1 0 {start} {rest}\n");
+        self.host.write("proc/70/stat", stat).unwrap();
+    }
+
+    async fn poll(&mut self) -> Arc<PollResult> {
+        self.poller.poll().await;
+        self.poller.latest.get().unwrap()
+    }
+}
+
+#[tokio::test]
+async fn udp_ports_of_an_earlier_process_are_not_those_of_the_next() {
+    let mut followed = FollowedHost::new("--ledger /l");
+    let sockets = |result: &PollResult| {
+        let (_, readings) = result.process_readings.as_ref().unwrap();
+        number(readings, &m::UDP_SOCKETS)
+    };
+    followed.follow(100);
+    assert_eq!(sockets(&*followed.poll().await), Some(1.0));
+    followed.follow(200);
+    followed.host.remove("proc/70/cmdline").unwrap();
+    let result = followed.poll().await;
+    assert_eq!(sockets(&result), None, "{:?}", result.output.problems);
+}
