@@ -2,7 +2,10 @@
 //! block for ever.
 
 use super::fill_forecast::FillForecast;
-use crate::{discovery::Target, polling::response_ttl};
+use crate::{
+    discovery::{Target, live_stat},
+    polling::response_ttl,
+};
 use faultline_agave::arguments;
 use faultline_core::{clock::Clock, supervisor::UNRESPONSIVE_FILE_SYSTEM};
 use faultline_kernel::{
@@ -51,6 +54,7 @@ impl FoldersAndPorts {
             return Ok(Self::default());
         };
         let files = ProcessFiles::open(root, target.process.pid)?;
+        live_stat(root, target.process)?;
         let argv = files.cmdline()?;
         let cwd = files.cwd().unwrap_or_default();
         let mut kinds_and_paths = arguments::folders(validator, target.ledger.as_deref(), &argv);

@@ -62,6 +62,12 @@ impl FollowedHost {
         self.poller.poll().await;
         self.poller.latest.get().unwrap()
     }
+
+    async fn poll_problems(&mut self) -> Vec<String> {
+        let result = self.poll().await;
+        let problems = result.output.problems.iter();
+        problems.map(Problem::to_string).collect()
+    }
 }
 
 #[tokio::test]
@@ -77,4 +83,15 @@ async fn udp_ports_of_an_earlier_process_are_not_those_of_the_next() {
     followed.host.remove("proc/70/cmdline").unwrap();
     let result = followed.poll().await;
     assert_eq!(sockets(&result), None, "{:?}", result.output.problems);
+}
+
+#[tokio::test]
+async fn arguments_of_a_later_process_with_the_pid_are_not_read() {
+    let mut followed = FollowedHost::new("--ledger /l");
+    followed.follow(100);
+    followed.start(200);
+    let problems = followed.poll_problems().await;
+    let is_gone = |problem: &String| problem.starts_with("gone: ") && problem.ends_with(": gone");
+    assert!(problems.iter().any(is_gone), "{problems:?}");
+    assert!(followed.poller.file_systems.folder_polls.is_empty());
 }
