@@ -3,6 +3,7 @@
 use super::*;
 use crate::discovery::Finder;
 use faultline_core::config::{self, Config, TargetSelector};
+use faultline_kernel::filesystem::{FileSystem, Space};
 use faultline_testkit::host::FakeHost;
 
 /// A fake host with a validator as process 70, and the poller that follows it.
@@ -94,4 +95,58 @@ async fn arguments_of_a_later_process_with_the_pid_are_not_read() {
     let is_gone = |problem: &String| problem.starts_with("gone: ") && problem.ends_with(": gone");
     assert!(problems.iter().any(is_gone), "{problems:?}");
     assert!(followed.poller.file_systems.folder_polls.is_empty());
+}
+
+#[tokio::test]
+async fn folders_beyond_the_limit_are_problems() {
+    let accounts: Vec<String> = (1..=13).map(|number| format!("/a{number}")).collect();
+    let mut followed = FollowedHost::new(&format!("--ledger /l --accounts {}", accounts.join(",")));
+    followed.follow(100);
+    let problems = followed.poll_problems().await;
+    let left_out = |problem: &&String| problem.contains("left out");
+    let left_out: Vec<&String> = problems.iter().filter(left_out).collect();
+    assert_eq!(
+        left_out,
+        [
+            "absent: accounts /a12: left out; at most 12 folders on 5 file systems have series",
+            "absent: accounts /a13: left out; at most 12 folders on 5 file systems have series",
+            "absent: snapshots /l: left out; at most 12 folders on 5 file systems have series",
+        ]
+    );
+    assert_eq!(filesystems::MAX_FOLDERS, 12);
+}
+
+#[test]
+fn folders_of_a_sixth_file_system_are_problems() {
+    let mount = mounts().reader[0].clone();
+    let space = Space {
+        size: 9,
+        avail: 5,
+        inodes: None,
+    };
+    let mut systems = FileSystems::default();
+    let folders = (1..=7).map(|number| folder("accounts", format!("/a{number}")));
+    systems.set_folders(folders.collect());
+    for (minor, poll) in (1..).zip(&mut systems.folder_polls) {
+        let mut mount = mount.clone();
+        // The last folder lies on the first file system.
+        mount.device.minor = minor % 6;
+        mount.device.major = 8;
+        let system = FileSystem {
+            mount,
+            is_process_mount: true,
+            space: Some(space),
+        };
+        poll.last_result = Ok((system, Stamp::default()));
+    }
+    let problems: Vec<String> = systems
+        .problems()
+        .map(|problem| problem.to_string())
+        .collect();
+    assert_eq!(
+        problems,
+        ["absent: accounts /a6: left out; at most 12 folders on 5 file systems have series"]
+    );
+    assert!(systems.is_up());
+    assert_eq!(systems.usages().len(), 5);
 }
