@@ -37,7 +37,7 @@ const POLL_TIMEOUT: Duration = Duration::from_secs(2);
 pub struct Folder {
     /// `accounts`, `ledger`, `log` or `snapshots`.
     pub purpose: &'static str,
-    /// Absolute, in the process's own file system.
+    /// In the process's own file system. Relative if the working directory is unreadable.
     pub path: PathBuf,
 }
 
@@ -71,11 +71,10 @@ impl FoldersAndPorts {
                 kinds_and_paths.push((kind, path));
             }
         }
-        let all_folders = kinds_and_paths.into_iter().map(|(kind, path)| Folder {
+        let folders = kinds_and_paths.into_iter().map(|(kind, path)| Folder {
             purpose: purpose(kind),
             path: cwd.join(path),
         });
-        let folders = all_folders.filter(|folder| folder.path.is_absolute());
         Ok(Self {
             folders: folders.collect(),
             udp_ports: arguments::udp_ports(validator, &argv),
@@ -143,7 +142,8 @@ impl FileSystems {
         mounts: &Arc<Mounts>,
         clock: Clock,
     ) {
-        for poll in self.folder_polls.iter_mut().take(MAX_FOLDERS) {
+        let polls = self.folder_polls.iter_mut().take(MAX_FOLDERS);
+        for poll in polls.filter(|poll| poll.folder.path.is_absolute()) {
             let (root, mounts, path) = (root.clone(), Arc::clone(mounts), poll.folder.path.clone());
             let call = move || {
                 let found = filesystem::find_file_system(&root, pid, &path, &mounts);
@@ -279,6 +279,11 @@ impl FileSystems {
             let (kind, reason, remedy) = match (&poll.pending_call, &poll.last_result) {
                 _ if index >= MAX_FOLDERS => left_out,
                 (Some(_), _) => (ProblemKind::Broken, UNRESPONSIVE_FILE_SYSTEM, None),
+                _ if poll.folder.path.is_relative() => (
+                    ProblemKind::Forbidden,
+                    "relative, and the daemon may not read the working directory",
+                    Some("run it as the validator's user, or use absolute paths"),
+                ),
                 (None, Err(FileSystemError::Absent)) => (
                     ProblemKind::Absent,
                     "on no file system that the daemon can see",

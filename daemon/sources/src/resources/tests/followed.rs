@@ -98,6 +98,16 @@ async fn arguments_of_a_later_process_with_the_pid_are_not_read() {
 }
 
 #[tokio::test]
+async fn a_relative_folder_without_a_working_directory_is_a_problem() {
+    let mut followed = FollowedHost::new("--ledger /l --accounts accounts");
+    followed.follow(100);
+    let problems = followed.poll_problems().await;
+    let is_named =
+        |problem: &String| problem.starts_with("forbidden: accounts accounts: relative, ");
+    assert!(problems.iter().any(is_named), "{problems:?}");
+}
+
+#[tokio::test]
 async fn folders_beyond_the_limit_are_problems() {
     let accounts: Vec<String> = (1..=13).map(|number| format!("/a{number}")).collect();
     let mut followed = FollowedHost::new(&format!("--ledger /l --accounts {}", accounts.join(",")));
