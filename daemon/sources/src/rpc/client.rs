@@ -67,7 +67,7 @@ impl Failure {
             }
             Self::Status(code, text) => {
                 let what = format!("{server} answers {code}: `{text}`");
-                if matches!(code.as_u16(), 401 | 403) {
+                if matches!(code.as_u16(), 401 | 403 | 407) {
                     return Problem::new(ProblemKind::Forbidden, what);
                 }
                 what
