@@ -177,9 +177,10 @@ impl Round<'_> {
             all_votes = self.request_all_votes().await;
         }
         self.request_own_votes().await;
+        // One time for both publications of the first round: its problems count once.
+        self.facts.polled_at = self.now();
         if finished_rounds == 0 {
             // Early: a slow node takes long for the other requests.
-            self.facts.polled_at = self.now();
             self.poller.handle.publish(&self.facts);
         }
         self.request_balances().await;
@@ -193,7 +194,6 @@ impl Round<'_> {
             self.request_versions(&all_votes).await;
         }
         self.report_missing_methods();
-        self.facts.polled_at = self.now();
         self.facts.is_complete = true;
     }
 
