@@ -283,8 +283,7 @@ fn block_io_delay(
         }
         return;
     };
-    let problem = Problem::absent_data(missing);
-    output.problems.push(problem);
+    output.problems.push(Problem::absent_data(missing));
 }
 
 pub fn register(registry: &mut Registry, context: &BuildContext<'_>) {

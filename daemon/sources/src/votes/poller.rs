@@ -151,8 +151,9 @@ impl Round<'_> {
         let current = poller.endpoint.current();
         let is_current = current.is_some_and(|(process, _)| process == facts.process);
         if is_current {
-            let log = &mut poller.problem_log;
-            log.log_changes(Source::Votes, facts.up, &facts.problems);
+            poller
+                .problem_log
+                .log_changes(Source::Votes, facts.up, &facts.problems);
             poller.handle.publish(facts);
         }
         is_current
@@ -281,8 +282,7 @@ impl Round<'_> {
             if !OPTIONAL_METHODS.contains(method) {
                 let message =
                     format!("{method} is not offered: the validator runs without --full-rpc-api");
-                let problem = Problem::absent_data(message);
-                self.facts.problems.push(problem);
+                self.facts.problems.push(Problem::absent_data(message));
             }
         }
     }
