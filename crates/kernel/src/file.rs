@@ -50,7 +50,15 @@ impl FileOwner {
                 path.file_name().ok_or(Errno::NOENT)?,
                 READ_FILE,
                 Mode::empty(),
-            ),
+            )
+            // A task that has ended has no mounts: the open of `mountinfo` then fails with this.
+            .map_err(|errno| {
+                if errno == Errno::INVAL {
+                    Errno::SRCH
+                } else {
+                    errno
+                }
+            }),
             Self::Host | Self::Folder(_) => rustix::fs::openat(CWD, path, READ_FILE, Mode::empty()),
         }
     }

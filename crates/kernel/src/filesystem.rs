@@ -9,7 +9,7 @@ use rustix::io::Errno;
 
 pub use crate::location::Space;
 use crate::{
-    HostRoot, Result,
+    HostRoot, ProcessFiles, Result,
     location::{Location, locate_folder, mount_of, open_below, open_root, space},
     parse::mountinfo::{self, Mount},
 };
@@ -23,17 +23,15 @@ pub struct Mounts {
 }
 
 impl Mounts {
-    /// Needs no privilege. Fails if the main thread has ended: the file of a zombie is `Broken`.
+    /// Needs no privilege. `Gone` if all threads of the process have ended.
     pub fn read(root: &HostRoot, pid: Option<u32>) -> Result<Self> {
-        let mounts_of =
-            |process: &str| root.read_proc(&format!("{process}/mountinfo"), mountinfo::parse);
         let process = pid
-            .map(|pid| mounts_of(&pid.to_string()))
+            .map(|pid| ProcessFiles::open(root, pid)?.mounts())
             .transpose()?
             .unwrap_or_default();
         Ok(Self {
             process,
-            reader: mounts_of("self")?,
+            reader: root.read_proc("self/mountinfo", mountinfo::parse)?,
         })
     }
 
@@ -213,6 +211,28 @@ mod tests {
             mountinfo::mount_of_path(&mounts.reader, folder.path())
         );
         assert!(!found.mount.is_read_only());
+    }
+
+    #[test]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "a process for the time of this test"
+    )]
+    fn the_mounts_of_a_zombie_are_gone() {
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        let (root, pid) = (HostRoot::default(), child.id());
+        let is_zombie = || {
+            let stat = ProcessFiles::open(&root, pid)
+                .unwrap()
+                .stat(&mut Vec::new());
+            stat.unwrap().has_ended()
+        };
+        while !is_zombie() {
+            std::thread::yield_now();
+        }
+        let error = Mounts::read(&root, Some(pid)).unwrap_err();
+        child.wait().unwrap();
+        assert_eq!(error.kind(), crate::ErrorKind::Gone, "{error}");
     }
 
     #[test]

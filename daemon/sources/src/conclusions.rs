@@ -9,7 +9,7 @@ use crate::{
     discovery::Target,
     distance::DistanceEvidence,
     host::host_name,
-    rpc::{self, RpcFacts, identity_of},
+    rpc::{self, RpcFacts, endpoint_url, identity_of},
     tick::{SampleContext, Sampler, SourceOutput},
     votes::{self, VoteFacts},
 };
@@ -204,10 +204,9 @@ impl Conclusions {
         } else if let Some(identity) = config.target.identity {
             intake.set_configured_identity(&identity.to_string(), now);
         }
-        let has_rpc_endpoint = config.rpc.url.is_some()
-            || validator.is_some_and(|validator| validator.rpc_port.is_some());
-        let may_report_identity =
-            (config.rpc.enabled && has_rpc_endpoint) || admin.is_some_and(|facts| facts.up);
+        let url = config.rpc.url.as_deref();
+        let may_report_identity = (config.rpc.enabled && endpoint_url(url, target, admin).is_ok())
+            || admin.is_some_and(|facts| facts.up);
         if !may_report_identity {
             log_assumption(intake.assume_identity(now));
         }
@@ -456,3 +455,6 @@ pub fn client(target: &Target, version: Option<&str>) -> Option<String> {
 fn startup_id(root: &HostRoot) -> Option<String> {
     host_name(root).map(|name| startup_host_id(&name))
 }
+
+#[cfg(test)]
+mod tests;

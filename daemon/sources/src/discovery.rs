@@ -29,7 +29,7 @@ use itertools::Itertools;
 use method::Method;
 pub use process::may_be_same_program;
 use process::{InspectedProcess, NameAndExeReader};
-pub(crate) use process::{own_pid, problem, thread_named};
+pub(crate) use process::{live_stat, own_pid, problem, thread_named};
 use std::{path::PathBuf, sync::Arc, time::Duration};
 pub use target_handle::{EndReason, FoundCgroup, SearchReport, TargetHandle};
 

@@ -116,9 +116,10 @@ impl InterruptReader {
             Some((_, thread)) => thread,
             None => thread_named(root, process.pid, &[POH_THREAD])?,
         };
-        let (_, thread) = self.poh_thread.insert((process, thread));
         let status = format!("{thread}/status");
-        match root.read_proc(&status, pid_status::allowed_cpus).ok()??[..] {
+        let cpus = root.read_proc(&status, pid_status::allowed_cpus).ok()??;
+        self.poh_thread = Some((process, thread));
+        match cpus[..] {
             [cpu] => Some(cpu),
             _ => None,
         }
@@ -249,6 +250,7 @@ mod tests {
     use crate::{discovery::Finder, tick::ProcessState};
     use faultline_core::{clock::Clock, config::Config, supervisor::WorkerGroup};
     use faultline_kernel::HostConstants;
+    use faultline_testkit::host::FakeHost;
     use rustix::fs::{CWD, Mode, mkfifoat};
     use std::sync::mpsc::channel;
 
@@ -312,6 +314,27 @@ mod tests {
         let found = |pid| thread_named(&root, pid, &[POH_THREAD]);
         assert_eq!(found(7).as_deref(), Some("7/task/9"));
         assert_eq!(found(8), None);
+    }
+
+    #[test]
+    fn after_an_exec_the_new_poh_thread_is_found() {
+        let host = FakeHost::empty().unwrap();
+        let add = |thread| {
+            let folder = format!("proc/7/task/{thread}");
+            host.write(&format!("{folder}/comm"), "solPohTickProd\n")
+                .unwrap();
+            let status = format!("Cpus_allowed_list:\t{thread}\n");
+            host.write(&format!("{folder}/status"), status).unwrap();
+        };
+        let (root, process) = (HostRoot::below(host.root()), ProcessId::default());
+        let process = ProcessId { pid: 7, ..process };
+        let mut reader = InterruptReader::default();
+        add(9);
+        assert_eq!(reader.poh_cpu(&root, process), Some(9));
+        host.remove("proc/7/task/9").unwrap();
+        add(10);
+        assert_eq!(reader.poh_cpu(&root, process), None);
+        assert_eq!(reader.poh_cpu(&root, process), Some(10));
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 1)]

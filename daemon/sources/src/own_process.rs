@@ -70,11 +70,14 @@ pub fn register(
     is_demo: bool,
     extra_readings: impl Fn(&mut Vec<Reading>) + Send + 'static,
 ) {
-    let own_pid = own_pid(root).unwrap_or_else(std::process::id);
+    let own_pid = own_pid(root).ok_or_else(|| ReadError::Absent {
+        path: root.procfs.join("self").into(),
+        why: "the daemon is outside of this pid namespace",
+    });
     registry.add_sampler(
         Source::Daemon,
         DaemonSampler {
-            files: ProcessFiles::open(root, own_pid),
+            files: own_pid.and_then(|pid| ProcessFiles::open(root, pid)),
             version,
             is_demo,
             extra_readings: Box::new(extra_readings),
@@ -88,31 +91,14 @@ mod tests {
     use super::*;
     use crate::tick::ProcessState;
     use faultline_kernel::HostConstants;
-    use faultline_metrics::Stamp;
+    use faultline_metrics::{Problem, Stamp};
     use faultline_testkit::host::FakeHost;
 
     #[test]
     fn in_another_pid_namespace_the_link_self_gives_the_daemons_pid() {
-        let host = FakeHost::empty().unwrap();
-        let (zeros, rest) = ("0 ".repeat(15), "0 ".repeat(29));
-        let stat = format!("77 (faultlined) S 1 {zeros}1 0 100 4096 {rest}\n");
-        host.write("proc/77/stat", stat).unwrap();
+        let host = host_with_process(77);
         std::os::unix::fs::symlink("77", host.path("proc/self")).unwrap();
-        let (mut registry, root) = (Registry::default(), HostRoot::below(host.root()));
-        register(&mut registry, &root, "1.0", false, |_| ());
-        let units = HostConstants {
-            page_size: 4096,
-            clock_ticks_per_second: 100,
-            kernel_release: String::new(),
-        };
-        let output = registry.samplers.remove(0).1.sample(&SampleContext {
-            now: Stamp::default(),
-            target: None,
-            root: &root,
-            host: &units,
-            boot_time: &Ok(0),
-            process_state: &ProcessState::default(),
-        });
+        let output = sample(&host);
         let bytes = output
             .readings
             .iter()
@@ -121,5 +107,41 @@ mod tests {
             bytes.and_then(|reading| reading.value.number()),
             Some(4096.0)
         );
+    }
+
+    #[test]
+    fn a_process_of_a_sibling_pid_namespace_is_not_the_daemon() {
+        let host = host_with_process(std::process::id());
+        let output = sample(&host);
+        assert_eq!(output.readings.len(), 1, "{:?}", output.readings);
+        let problem = output.problems.first().map(Problem::to_string);
+        let problem = problem.unwrap_or_default();
+        assert!(problem.starts_with("absent: "), "{problem}");
+    }
+
+    fn host_with_process(pid: u32) -> FakeHost {
+        let host = FakeHost::empty().unwrap();
+        let (zeros, rest) = ("0 ".repeat(15), "0 ".repeat(29));
+        let stat = format!("{pid} (faultlined) S 1 {zeros}1 0 100 4096 {rest}\n");
+        host.write(&format!("proc/{pid}/stat"), stat).unwrap();
+        host
+    }
+
+    fn sample(host: &FakeHost) -> SourceOutput {
+        let (mut registry, root) = (Registry::default(), HostRoot::below(host.root()));
+        register(&mut registry, &root, "1.0", false, |_| ());
+        let units = HostConstants {
+            page_size: 4096,
+            clock_ticks_per_second: 100,
+            kernel_release: String::new(),
+        };
+        registry.samplers.remove(0).1.sample(&SampleContext {
+            now: Stamp::default(),
+            target: None,
+            root: &root,
+            host: &units,
+            boot_time: &Ok(0),
+            process_state: &ProcessState::default(),
+        })
     }
 }

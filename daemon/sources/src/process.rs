@@ -74,7 +74,6 @@ fn add_state_readings(state: State, output: &mut SourceOutput) {
 fn add_readings(sample: ProcessSample, host: &HostConstants, output: &mut SourceOutput) {
     output.up = sample.stat.is_ok() && sample.status.is_ok();
     let ticks = |n: u64| n as f64 / host.clock_ticks_per_second as f64;
-    // A zombie still has `stat`, but no other file.
     if let Some(stat) = output.value_or_problem(sample.stat) {
         output.integer(&p::VIRTUAL, [], stat.vsize);
         output.integer(&p::PAGE_FAULTS, ["major"], stat.majflt);

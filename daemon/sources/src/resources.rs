@@ -106,13 +106,14 @@ impl Poller {
         // An exec in place makes a new target.
         if let Some(target) = &target
             && known.is_none_or(|known| !Arc::ptr_eq(known, target))
-            && let Some(folders_and_ports) =
-                output.value_or_problem(FoldersAndPorts::of(&self.root, target))
         {
-            self.target = Some(Arc::clone(target));
-            self.file_systems
-                .set_folders(folders_and_ports.folders.clone());
-            self.folders_and_ports = folders_and_ports;
+            self.folders_and_ports.udp_ports = None;
+            let known = FoldersAndPorts::of(&self.root, target);
+            if let Some(known) = output.value_or_problem(known) {
+                self.target = Some(Arc::clone(target));
+                self.file_systems.set_folders(known.folders.clone());
+                self.folders_and_ports = known;
+            }
         }
         self.sample_file_systems(target.as_deref(), &mut output)
             .await;

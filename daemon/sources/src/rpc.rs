@@ -9,6 +9,7 @@ mod poller;
 mod probe;
 
 pub use client::{Client, Failure, Readiness};
+pub(crate) use poller::endpoint_url;
 pub use poller::{Poller, connect_address, url_origin};
 pub use probe::Probe;
 
@@ -29,7 +30,6 @@ use faultline_metrics::{
 };
 use hyper::Uri;
 use parking_lot::Mutex;
-use poller::endpoint_url;
 use std::{collections::VecDeque, sync::Arc};
 
 /// Concurrent blocking calls of the thread `rpc`: lookups of host names in URLs.

@@ -10,6 +10,7 @@ mod pools;
 
 use crate::{
     Registry,
+    discovery::live_stat,
     tick::{BuildContext, CpuTime, SampleContext, Sampler, SourceOutput},
 };
 use faultline_core::config;
@@ -60,6 +61,8 @@ struct FollowedThreads {
 
 impl FollowedThreads {
     fn open(root: &HostRoot, process: ProcessId) -> Result<Self, ReadError> {
+        let files = ProcessFiles::open(root, process.pid)?;
+        live_stat(root, process)?;
         Ok(Self {
             process,
             reader: None,
@@ -67,7 +70,7 @@ impl FollowedThreads {
             complete_read_at: None,
             major_faults: None,
             delayacct: Ok(false),
-            files: ProcessFiles::open(root, process.pid)?,
+            files,
             pools: Pools::default(),
         })
     }
@@ -280,8 +283,7 @@ fn block_io_delay(
         }
         return;
     };
-    let problem = Problem::absent_data(missing);
-    output.problems.push(problem);
+    output.problems.push(Problem::absent_data(missing));
 }
 
 pub fn register(registry: &mut Registry, context: &BuildContext<'_>) {
@@ -337,6 +339,22 @@ mod tests {
         assert!(
             output.up && words.len() == 1 && words[0].contains("task_delayacct: absent"),
             "{words:?}"
+        );
+    }
+
+    #[test]
+    fn threads_of_a_later_process_with_the_pid_are_not_read() {
+        let host = FakeHost::empty().unwrap();
+        let stat = format!("77 (x) S 1 {}", "0 ".repeat(40));
+        host.write("proc/77/stat", stat).unwrap();
+        let earlier = ProcessId {
+            pid: 77,
+            start_ticks: 5,
+        };
+        let opened = FollowedThreads::open(&HostRoot::below(host.root()), earlier);
+        assert_eq!(
+            opened.err().map(|error| error.kind()),
+            Some(faultline_kernel::ErrorKind::Gone)
         );
     }
 

@@ -15,6 +15,8 @@ use std::time::Duration;
 const MIN_TOWER_GAP_SLOTS: u64 = 16;
 /// Alpenglow also has short gaps, because it publishes both slots one after the other.
 const MIN_GAP_DURATION: Duration = Duration::from_secs(3);
+/// With a long poll interval, two such gaps may look like one.
+const MIN_GAP_POLLS: u32 = 4;
 /// Lifetime of evidence for Tower: optimistic slots and the commitment gap. Both stop at a
 /// migration.
 const TOWER_MAX_AGE: Duration = Duration::from_secs(60);
@@ -23,20 +25,31 @@ const TOWER_MAX_AGE: Duration = Duration::from_secs(60);
 struct CommitmentGap {
     /// Time and finalized slot when the gap began, last showed Tower, or its finalized slot fell.
     started_at: Option<(Stamp, u64)>,
+    /// The last poll, and the polls in a row with a gap.
+    last_poll: Option<Stamp>,
+    polls: u32,
     /// The last time when the gap had lasted long enough while finalized slots advanced.
     shown_at: Option<Stamp>,
 }
 
 impl CommitmentGap {
     fn update(&mut self, at: Stamp, confirmed: u64, finalized: u64) {
+        if self.last_poll.replace(at) == Some(at) {
+            return;
+        }
+        self.polls += 1;
         if confirmed.saturating_sub(finalized) < MIN_TOWER_GAP_SLOTS {
             self.started_at = None;
+            self.polls = 0;
             return;
         }
         let (since, from) = *self.started_at.get_or_insert((at, finalized));
         if finalized < from {
             self.started_at = Some((at, finalized));
-        } else if finalized > from && at.since(since) >= MIN_GAP_DURATION {
+        } else if finalized > from
+            && at.since(since) >= MIN_GAP_DURATION
+            && self.polls >= MIN_GAP_POLLS
+        {
             self.shown_at = Some(at);
             self.started_at = Some((at, finalized));
         }
@@ -153,5 +166,18 @@ mod tests {
             alpenglow.update(at(second), root + ahead, root);
             assert!(!alpenglow.shows_tower(at(second)));
         }
+    }
+
+    #[test]
+    fn with_a_long_poll_interval_two_chance_gaps_do_not_show_tower() {
+        let mut gap = CommitmentGap::default();
+        for poll in 0..3 {
+            let second = 5 * poll;
+            // Each tick sees the facts of the last poll.
+            (0..5).for_each(|_| gap.update(at(second), 131 + second, 100 + second));
+            assert!(!gap.shows_tower(at(second)), "{poll}");
+        }
+        gap.update(at(15), 146, 115);
+        assert!(gap.shows_tower(at(15)));
     }
 }

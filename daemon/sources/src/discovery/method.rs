@@ -278,7 +278,7 @@ impl NameSearch {
         let comm = self.comm();
         let pids = pids_by_name(context.root, |other| other == comm, &mut problems)
             .map_err(|error| vec![process::problem(&error)])?;
-        let own_pid = context.shares_pid_namespace.then(std::process::id);
+        let own_pid = process::own_pid(context.root);
         let pids = pids.into_iter().filter(|&pid| Some(pid) != own_pid);
         let mut processes = inspect_processes(context.root, pids, "process_name", &mut problems);
         processes.retain(|inspected| self.has_full_name(inspected));

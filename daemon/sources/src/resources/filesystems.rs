@@ -2,7 +2,10 @@
 //! block for ever.
 
 use super::fill_forecast::FillForecast;
-use crate::{discovery::Target, polling::response_ttl};
+use crate::{
+    discovery::{Target, live_stat},
+    polling::response_ttl,
+};
 use faultline_agave::arguments;
 use faultline_core::{clock::Clock, supervisor::UNRESPONSIVE_FILE_SYSTEM};
 use faultline_kernel::{
@@ -27,17 +30,18 @@ use tokio::task::JoinHandle;
 pub const MAX_FOLDERS: usize = 12;
 /// Each costs eight series.
 const MAX_FILE_SYSTEMS: usize = 5;
+const LEFT_OUT: &str = "left out";
 const POLL_TIMEOUT: Duration = Duration::from_secs(2);
 
 #[derive(Clone, PartialEq)]
 pub struct Folder {
     /// `accounts`, `ledger`, `log` or `snapshots`.
     pub purpose: &'static str,
-    /// Absolute, in the process's own file system.
+    /// In the process's own file system. Relative if the working directory is unreadable.
     pub path: PathBuf,
 }
 
-#[derive(Clone, Default)]
+#[derive(Default)]
 pub struct FoldersAndPorts {
     pub folders: Vec<Folder>,
     pub udp_ports: Option<Vec<RangeInclusive<u16>>>,
@@ -51,6 +55,7 @@ impl FoldersAndPorts {
             return Ok(Self::default());
         };
         let files = ProcessFiles::open(root, target.process.pid)?;
+        live_stat(root, target.process)?;
         let argv = files.cmdline()?;
         let cwd = files.cwd().unwrap_or_default();
         let mut kinds_and_paths = arguments::folders(validator, target.ledger.as_deref(), &argv);
@@ -66,13 +71,12 @@ impl FoldersAndPorts {
                 kinds_and_paths.push((kind, path));
             }
         }
-        let all_folders = kinds_and_paths.into_iter().map(|(kind, path)| Folder {
+        let folders = kinds_and_paths.into_iter().map(|(kind, path)| Folder {
             purpose: purpose(kind),
             path: cwd.join(path),
         });
-        let folders = all_folders.filter(|folder| folder.path.is_absolute());
         Ok(Self {
-            folders: folders.take(MAX_FOLDERS).collect(),
+            folders: folders.collect(),
             udp_ports: arguments::udp_ports(validator, &argv),
         })
     }
@@ -96,7 +100,7 @@ pub struct FileSystems {
 pub struct FolderPoll {
     folder: Folder,
     pub pending_call: Option<JoinHandle<FolderResult>>,
-    last_result: FolderResult,
+    pub last_result: FolderResult,
 }
 
 /// With the time at the end of the call.
@@ -108,7 +112,7 @@ pub struct FileSystemUsage {
     pub sampled_at: Stamp,
 }
 
-/// A folder whose file system is unknown or does not respond.
+/// A folder that is left out, or whose file system is unknown or does not respond.
 pub struct UnavailableFolder {
     pub folder: Folder,
     pub kind: ProblemKind,
@@ -138,7 +142,8 @@ impl FileSystems {
         mounts: &Arc<Mounts>,
         clock: Clock,
     ) {
-        for poll in &mut self.folder_polls {
+        let polls = self.folder_polls.iter_mut().take(MAX_FOLDERS);
+        for poll in polls.filter(|poll| poll.folder.path.is_absolute()) {
             let (root, mounts, path) = (root.clone(), Arc::clone(mounts), poll.folder.path.clone());
             let call = move || {
                 let found = filesystem::find_file_system(&root, pid, &path, &mounts);
@@ -192,10 +197,7 @@ impl FileSystems {
         interval: Duration,
         out: &mut Vec<Reading>,
     ) {
-        let devices: Vec<Device> = usages
-            .iter()
-            .map(|usage| usage.file_system.mount.device)
-            .collect();
+        let devices = devices(usages);
         self.fill_forecasts
             .retain(|device, _| devices.contains(device));
         for (usage, disks) in usages.iter().zip(disks) {
@@ -241,7 +243,7 @@ impl FileSystems {
     }
 
     /// True if no folder has a problem other than `Forbidden`, and at least one folder is known.
-    /// Also true without folders.
+    /// Folders that are left out do not count. Also true without folders.
     pub fn is_up(&self) -> bool {
         let any_known = self.folder_polls.is_empty()
             || self
@@ -250,24 +252,38 @@ impl FileSystems {
                 .any(|poll| poll.last_result.is_ok());
         any_known
             && self
-                .problems()
-                .all(|problem| problem.kind == ProblemKind::Forbidden)
+                .unavailable()
+                .all(|folder| folder.kind == ProblemKind::Forbidden || folder.reason == LEFT_OUT)
     }
 
     pub fn problems(&self) -> impl Iterator<Item = Problem> {
         self.unavailable().map(|unavailable| {
             let Folder { purpose, path } = &unavailable.folder;
             let (path, why) = (faultline_text::path(path), unavailable.reason);
-            let remedy = unavailable.remedy.map(|remedy| format!("; {remedy}"));
-            let remedy = remedy.unwrap_or_default();
+            let remedy = unavailable
+                .remedy
+                .map_or_else(String::new, |remedy| format!("; {remedy}"));
             Problem::new(unavailable.kind, format!("{purpose} {path}: {why}{remedy}"))
         })
     }
 
     pub fn unavailable(&self) -> impl Iterator<Item = UnavailableFolder> {
-        self.folder_polls.iter().filter_map(|poll| {
-            let (kind, why, remedy) = match (&poll.pending_call, &poll.last_result) {
+        let left_out = (
+            ProblemKind::Absent,
+            LEFT_OUT,
+            Some("at most 12 folders on 5 file systems have series"),
+        );
+        let devices = devices(&self.usages());
+        let polls = self.folder_polls.iter().enumerate();
+        polls.filter_map(move |(index, poll)| {
+            let (kind, reason, remedy) = match (&poll.pending_call, &poll.last_result) {
+                _ if index >= MAX_FOLDERS => left_out,
                 (Some(_), _) => (ProblemKind::Broken, UNRESPONSIVE_FILE_SYSTEM, None),
+                _ if poll.folder.path.is_relative() => (
+                    ProblemKind::Forbidden,
+                    "relative, and the daemon may not read the working directory",
+                    Some("run it as the validator's user, or use absolute paths"),
+                ),
                 (None, Err(FileSystemError::Absent)) => (
                     ProblemKind::Absent,
                     "on no file system that the daemon can see",
@@ -283,16 +299,24 @@ impl FileSystems {
                     "its file system does not report its size",
                     None,
                 ),
+                (None, Ok((system, _))) if !devices.contains(&system.mount.device) => {
+                    left_out
+                },
                 _ => return None,
             };
             Some(UnavailableFolder {
                 folder: poll.folder.clone(),
                 kind,
-                reason: why,
+                reason,
                 remedy,
             })
         })
     }
+}
+
+fn devices(usages: &[FileSystemUsage]) -> Vec<Device> {
+    let devices = usages.iter().map(|usage| usage.file_system.mount.device);
+    devices.collect()
 }
 
 /// Samples once, as the source does. May block: call it only from a thread or task for which

@@ -1,3 +1,5 @@
+mod followed;
+
 use super::*;
 use crate::tick::{SampleContext, Sampler};
 use faultline_core::supervisor::WorkerGroup;
@@ -212,6 +214,8 @@ fn mounts_of_an_exited_process_are_kept_until_its_successor() {
     };
     write("self", "ro");
     write("42", "rw");
+    let stat = format!("42 (x) S 1 {}", "0 ".repeat(40));
+    fs::write(root.procfs.join("42/stat"), stat).unwrap();
     let (process, mut mounted) = (
         |pid| {
             Some(ProcessId {

@@ -48,54 +48,41 @@ pub enum Readiness {
 
 impl Failure {
     pub fn problem(&self, server: &str, readiness: Readiness) -> Problem {
-        let (kind, what) = match self {
+        let what = match self {
             Self::Refused => match readiness {
                 Readiness::Starting => {
-                    let what = "it opens at the end of the validator's start";
-                    (
-                        ProblemKind::Absent,
-                        format!(
-                            "{server} refuses connections: JSON-RPC is not open yet ({what}), or it listens at another address"
-                        ),
-                    )
+                    return Problem::absent_data(format!(
+                        "{server} refuses connections: JSON-RPC is not open yet (it opens at the end of the validator's start), or it listens at another address"
+                    ));
                 }
-                Readiness::Started => (
-                    ProblemKind::Broken,
-                    format!(
-                        "no process listens at {server}, although the validator has started; set rpc.url"
-                    ),
+                Readiness::Started => format!(
+                    "no process listens at {server}, although the validator has started; set rpc.url"
                 ),
-                Readiness::RespondedBefore => (ProblemKind::Gone, format!("{server} has closed")),
+                Readiness::RespondedBefore => {
+                    return Problem::new(ProblemKind::Gone, format!("{server} has closed"));
+                }
             },
-            Self::Timeout(timeout) => (
-                ProblemKind::Broken,
-                format!("{server}: no answer within {} s", timeout.as_secs_f64()),
-            ),
+            Self::Timeout(timeout) => {
+                format!("{server}: no answer within {} s", timeout.as_secs_f64())
+            }
             Self::Status(code, text) => {
-                let kind = match *code {
-                    StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => ProblemKind::Forbidden,
-                    _ => ProblemKind::Broken,
-                };
-                (kind, format!("{server} answers {code}: `{text}`"))
+                let what = format!("{server} answers {code}: `{text}`");
+                if matches!(code.as_u16(), 401 | 403 | 407) {
+                    return Problem::new(ProblemKind::Forbidden, what);
+                }
+                what
             }
-            Self::TooLong(limit) => (
-                ProblemKind::Broken,
-                format!("{server}: an answer of more than {limit} bytes"),
-            ),
+            Self::TooLong(limit) => format!("{server}: an answer of more than {limit} bytes"),
             Self::Encoded(coding) => {
-                let what = format!(
-                    "{server}: the answer is encoded with {coding}, which was not asked for"
-                );
-                (ProblemKind::Broken, what)
+                format!("{server}: the answer is encoded with {coding}, which was not asked for")
             }
-            Self::Transport(why) => (ProblemKind::Broken, format!("{server}: {why}")),
-            Self::AnswerError(error @ Error::NotJsonRpc { .. }) => (
-                ProblemKind::Broken,
-                format!("{server}: {error}; set rpc.url to the validator's JSON-RPC"),
-            ),
-            Self::AnswerError(error) => (ProblemKind::Broken, format!("{server}: {error}")),
+            Self::Transport(why) => format!("{server}: {why}"),
+            Self::AnswerError(error @ Error::NotJsonRpc { .. }) => {
+                format!("{server}: {error}; set rpc.url to the validator's JSON-RPC")
+            }
+            Self::AnswerError(error) => format!("{server}: {error}"),
         };
-        Problem::new(kind, what)
+        Problem::broken(what)
     }
 }
 

@@ -402,6 +402,7 @@ async fn an_invalid_rpc_response_is_broken_or_forbidden() {
         (401, String::new(), Forbidden, "401 Unauthorized"),
         (403, "who are you".to_owned(), Forbidden, "403 Forbidden"),
         (404, String::new(), Broken, "404 Not Found"),
+        (407, String::new(), Forbidden, "407 Proxy"),
         (429, String::new(), Broken, "429 Too Many Requests"),
         (
             0,

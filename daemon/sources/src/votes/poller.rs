@@ -151,8 +151,9 @@ impl Round<'_> {
         let current = poller.endpoint.current();
         let is_current = current.is_some_and(|(process, _)| process == facts.process);
         if is_current {
-            let log = &mut poller.problem_log;
-            log.log_changes(Source::Votes, facts.up, &facts.problems);
+            poller
+                .problem_log
+                .log_changes(Source::Votes, facts.up, &facts.problems);
             poller.handle.publish(facts);
         }
         is_current
@@ -177,9 +178,10 @@ impl Round<'_> {
             all_votes = self.request_all_votes().await;
         }
         self.request_own_votes().await;
+        // One time for both publications of the first round: its problems count once.
+        self.facts.polled_at = self.now();
         if finished_rounds == 0 {
             // Early: a slow node takes long for the other requests.
-            self.facts.polled_at = self.now();
             self.poller.handle.publish(&self.facts);
         }
         self.request_balances().await;
@@ -193,7 +195,6 @@ impl Round<'_> {
             self.request_versions(&all_votes).await;
         }
         self.report_missing_methods();
-        self.facts.polled_at = self.now();
         self.facts.is_complete = true;
     }
 
@@ -281,8 +282,7 @@ impl Round<'_> {
             if !OPTIONAL_METHODS.contains(method) {
                 let message =
                     format!("{method} is not offered: the validator runs without --full-rpc-api");
-                let problem = Problem::absent_data(message);
-                self.facts.problems.push(problem);
+                self.facts.problems.push(Problem::absent_data(message));
             }
         }
     }

@@ -879,6 +879,39 @@ async fn the_own_votes_are_published_before_slower_responses() {
     running.end().await;
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn both_publications_of_the_first_round_are_one_poll() {
+    let (release, released) = std::sync::mpsc::channel::<()>();
+    let released = std::sync::Mutex::new(released);
+    let server = serve(
+        move |request| {
+            if request["method"] == "getBalance" {
+                released.lock().unwrap().recv().ok();
+            }
+            voting(request)
+        },
+        &[],
+    )
+    .await;
+    let running = Running::start(server.port(), None);
+    let early = loop {
+        match running.handle.facts() {
+            Some(facts) => break facts,
+            None => tokio::time::sleep(Duration::from_millis(5)).await,
+        }
+    };
+    // Two balances are requested. The next round waits for its first one.
+    (0..2).for_each(|_| release.send(()).unwrap());
+    let complete = running.vote_facts(1).await;
+    drop(release);
+    running.end().await;
+    assert!(!early.is_complete && complete.rounds == 1);
+    assert_eq!(
+        early.polled_at, complete.polled_at,
+        "the sampler would count the problems twice"
+    );
+}
+
 /// A vote account in epoch 5. In epoch 4, that of the migration, it earned credits, then lamports.
 fn migrated(vote: impl Display, node: impl Display, tower: u64, lamports: [u64; 2]) -> Value {
     const M: u64 = u64::MAX;

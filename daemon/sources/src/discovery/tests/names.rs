@@ -24,18 +24,15 @@ fn a_long_name_is_compared_beyond_the_truncated_comm() {
 }
 
 #[test]
-fn the_daemons_pid_is_another_process_in_another_pid_namespace() {
-    let host = host();
+fn the_daemon_is_excluded_by_its_pid_in_the_namespace_of_procfs() {
     let pid = std::process::id();
-    FakeProcess::new(pid, "redis").write_to(&host);
-    let fixture = SearchFixture::new(&host);
-    let found = |shares_pid_namespace| {
-        pid_of(&NameSearch::new("redis").find(&SearchContext {
-            shares_pid_namespace,
-            ..fixture.context()
-        }))
+    let found = |own_pid: u32| {
+        let host = host();
+        FakeProcess::new(pid, "redis").write_to(&host);
+        std::os::unix::fs::symlink(own_pid.to_string(), host.path("proc/self")).unwrap();
+        pid_of(&NameSearch::new("redis").find(&SearchFixture::new(&host).context()))
     };
-    assert_eq!([true, false].map(found), [None, Some(pid)]);
+    assert_eq!([pid, pid + 1].map(found), [None, Some(pid)]);
 }
 
 #[test]
