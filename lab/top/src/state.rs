@@ -200,10 +200,9 @@ impl Response<'_> {
             return None;
         }
         let source_status = self.status.source(source)?;
-        // Counters of the kernel live as long as the process, sums of the daemon as long as the
-        // daemon.
+        // Counters of the kernel belong to the process or its cgroup, sums to the daemon.
         let start = match source {
-            Source::Process | Source::Threads => Figure::ProcessStart,
+            Source::Process | Source::Threads | Source::Cgroup => Figure::ProcessStart,
             _ => Figure::DaemonStart,
         };
         Some(Reading {

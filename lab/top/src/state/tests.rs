@@ -218,6 +218,19 @@ fn the_recorded_rate_is_shown_until_the_next_sample() {
 }
 
 #[test]
+fn a_rate_is_never_between_the_cgroups_of_two_processes() {
+    let refaults = |start: f64| {
+        let mut state = after(&[BEFORE]);
+        let mut next = status(PAGE);
+        *next.figures.get_mut(&Figure::ProcessStart).unwrap() += start;
+        state.add_result(Ok(next), at(10));
+        state.value(Figure::Refaults)
+    };
+    assert!(refaults(0.0).is_some());
+    assert_eq!(refaults(100.0), None);
+}
+
+#[test]
 fn after_a_daemon_restart_no_rates_are_invented() {
     let anew = PAGE.replace(
         "\nprocess_start_time_seconds 1",
