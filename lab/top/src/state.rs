@@ -16,6 +16,8 @@ use std::{
 
 /// A source without a sample for this long, or three intervals if that is longer, has no rate.
 const STALE_AFTER: Duration = Duration::from_secs(60);
+/// Seconds. The kernel reports the time of its boot, and so start times, with an error of a second.
+const START_TOLERANCE: f64 = 1.5;
 const MAX_EVENTS: usize = 20;
 const MAX_HISTORY: usize = 600;
 
@@ -94,9 +96,10 @@ impl State {
         let slots = &status.slots;
         self.cache_time.add(&response, slots.cache.as_ref());
         self.replay_time.add(&response, slots.replay.as_ref());
-        if self.received_at.is_some() {
+        if let Some(previous) = self.received_at {
             let failing_since = self.error.as_ref().map(|error| error.since);
-            for text in changes(&self.status, &status, failing_since, received_at) {
+            let responses = [(&self.status, previous), (&status, received_at)];
+            for text in changes(responses, failing_since) {
                 self.events.push_front(Event {
                     time: received_at,
                     text,
@@ -218,14 +221,18 @@ impl Response<'_> {
     }
 }
 
+/// When a process of the daemon's host started, in uptime of this host. A step of the daemon's wall
+/// clock moves the start time and that of the sample alike.
+fn start_by_own_clock(status: &Status, start: Figure, received_at: Moment) -> Option<f64> {
+    let source = status.source(start.source())?;
+    let age_at_sample = source.newest_values_at? - status.figure(start)?;
+    Some(received_at.uptime.as_secs_f64() - source.age - age_at_sample)
+}
+
 /// Events from differences to the previous response, the most important one last.
-fn changes(
-    before: &Status,
-    status: &Status,
-    failing_since: Option<Moment>,
-    received_at: Moment,
-) -> Vec<String> {
+fn changes(responses: [(&Status, Moment); 2], failing_since: Option<Moment>) -> Vec<String> {
     let mut events = Vec::new();
+    let [(before, _), (status, received_at)] = responses;
     if let Some(since) = failing_since {
         let failing = received_at.uptime.saturating_sub(since.uptime);
         events.push(format!(
@@ -234,8 +241,15 @@ fn changes(
         ));
     }
     let values = |figure| before.figure(figure).zip(status.figure(figure));
-    let differs = |figure| values(figure).is_some_and(|(old, new)| old != new);
-    if differs(Figure::DaemonStart) {
+    let is_anew = |start| {
+        let moments =
+            responses.map(|(status, received)| start_by_own_clock(status, start, received));
+        let [Some(old), Some(new)] = moments else {
+            return false;
+        };
+        before.figure(start) != status.figure(start) && (new - old).abs() > START_TOLERANCE
+    };
+    if is_anew(Figure::DaemonStart) {
         events.push("faultlined was started anew".to_owned());
     }
     match (&before.target.phase, &status.target.phase) {
@@ -248,7 +262,7 @@ fn changes(
     match (before.target.is_followed, status.target.is_followed) {
         (Some(true), Some(false)) => events.push("the validator is gone".to_owned()),
         (Some(false), Some(true)) => events.push("a validator is followed".to_owned()),
-        _ if differs(Figure::ProcessStart) => {
+        _ if is_anew(Figure::ProcessStart) => {
             events.push("the validator was started anew".to_owned())
         }
         _ => {}
