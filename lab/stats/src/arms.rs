@@ -6,7 +6,7 @@ mod rank;
 use crate::{
     distribution::{t_above, t_quantile},
     holm,
-    summary::{finite, mean_and_variance, total},
+    summary::{ROUNDING_SD, finite, mean_and_variance, total},
 };
 pub use rank::{cliffs_delta, hodges_lehmann, mann_whitney_p};
 use serde::Serialize;
@@ -169,10 +169,8 @@ pub fn runs_needed(sd: f64, delta: f64) -> Option<u64> {
 
 fn runs_needed_of_pilot(a: &[f64], b: &[f64], margin: f64) -> Option<u64> {
     let ((mean_a, variance_a), (_, variance_b)) = (mean_and_variance(a)?, mean_and_variance(b)?);
-    runs_needed(
-        f64::midpoint(variance_a, variance_b).sqrt(),
-        margin * mean_a,
-    )
+    let sd = f64::midpoint(variance_a, variance_b).sqrt();
+    runs_needed(sd, margin * mean_a).filter(|_| sd > ROUNDING_SD * mean_a)
 }
 
 impl ArmSummary {
@@ -250,7 +248,8 @@ impl Contrast {
             standard_error: (squared_error_a + squared_error_b).sqrt(),
             degrees_of_freedom,
         };
-        (contrast.standard_error > 0.0 && degrees_of_freedom.is_finite()).then_some(contrast)
+        let rounding = ROUNDING_SD * mean_a.abs().max(mean_b.abs());
+        (contrast.standard_error > rounding && degrees_of_freedom.is_finite()).then_some(contrast)
     }
 }
 

@@ -153,9 +153,12 @@ pub(crate) fn largest_magnitude(values: &[f64]) -> f64 {
         .fold(0.0, |largest, value| value.abs().max(largest))
 }
 
+/// A standard deviation up to this share of the values comes from rounding.
+pub(crate) const ROUNDING_SD: f64 = 1e-12;
+
 /// Whether the values differ by more than rounding errors of numbers of this `magnitude`.
 pub(crate) fn varies(values: &[f64], magnitude: f64) -> bool {
-    mean_and_variance(values).is_some_and(|(_, variance)| variance.sqrt() > 1e-12 * magnitude)
+    mean_and_variance(values).is_some_and(|(_, variance)| variance.sqrt() > ROUNDING_SD * magnitude)
 }
 
 /// The variance divides by `n - 1`. `None` with fewer than two values.
