@@ -45,11 +45,12 @@ pub struct Comparison {
     pub reference: ArmSummary,
     pub other: ArmSummary,
     /// Other mean minus reference mean. The interval is Welch's, or Student's for pairs. `None` with
-    /// fewer than two runs in an arm, or if neither arm varies.
+    /// fewer than two runs in an arm, if neither arm varies, or for pairs if all differences are
+    /// equal.
     pub difference: Option<Interval>,
     /// Other mean divided by reference mean, with Fieller's interval. For pairs it is the geometric
     /// mean of their ratios. `None` like [`Comparison::difference`], and if the reference mean is
-    /// not clearly above 0.
+    /// not clearly above 0, or for pairs if a value is not positive or all ratios are equal.
     pub ratio: Option<Interval>,
     /// Hodges and Lehmann's shift of the other arm. `None` with fewer than two runs in an arm.
     pub shift: Option<Interval>,
@@ -62,8 +63,8 @@ pub struct Comparison {
     /// be below 0.1.
     pub mann_whitney_p: Option<f64>,
     /// Decides whether equivalence is shown: the larger p-value of two one-sided tests of the ratio
-    /// against the margin. `None` like [`Comparison::difference_p`], and if the reference's mean is
-    /// not positive.
+    /// against the margin. `None` like [`Comparison::difference_p`], and if the margin, the
+    /// reference's mean or, for pairs, a value is not positive.
     pub equivalence_p: Option<f64>,
     /// Runs per arm to detect a difference of the margin ([`runs_needed`]). `None` with fewer than
     /// two runs in an arm, if no arm varies, or if the margin or the reference's mean is not

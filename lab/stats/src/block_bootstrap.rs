@@ -81,12 +81,12 @@ pub struct Estimate {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Method {
-    /// Studentised circular block bootstrap.
+    /// Studentized circular block bootstrap.
     BlockBootstrapT,
     /// The ends are quantiles at the ends of an interval of the share of values below the quantile
     /// (Woodruff 1952).
     OrderStatistics,
-    /// Circular block bootstrap, if too few blocks are non-zero to studentise. The ends are the
+    /// Circular block bootstrap, if too few blocks are non-zero to studentize. The ends are the
     /// value minus percentiles of its deviation in resamples.
     BlockBootstrapPercentile,
     /// Student's t of the means of blocks. Fewer than twelve blocks are too few to resample.
@@ -368,8 +368,8 @@ pub(crate) struct QuantileIndicator {
 }
 
 impl QuantileIndicator {
-    /// Counts equal values if the share of values below is then closer to `p`. Avoids the shares 0
-    /// and 1.
+    /// Counts equal values if the share of values below is then closer to `p`. The share is not 0,
+    /// and is 1 only if all values are equal.
     pub fn with_share_closest_to(sorted: &[f64], quantile: f64, p: f64) -> Self {
         let share = |index: usize| index as f64 / sorted.len() as f64;
         let below = share(sorted.partition_point(|v| *v < quantile));

@@ -16,6 +16,7 @@ pub const MIN_RELEASES: usize = 6;
 pub const MAX_RELEASES: usize = 60;
 /// Minimum releases of a segment, because a single release that differs is an outlier.
 pub const MIN_SEGMENT: usize = 2;
+/// The penalty comes from simulated splits with at most this many changes.
 const MAX_CHANGES: usize = 8;
 
 /// Probability that a change is found in a history without one.
@@ -167,7 +168,7 @@ impl CumulativeSums {
     }
 
     /// The smallest penalty with which these values have no change: the largest gain per change,
-    /// over all numbers of changes.
+    /// over 1 to [`MAX_CHANGES`] changes.
     fn largest_gain(&self) -> f64 {
         let n = self.len();
         let mut least_costs: Vec<f64> = (0..=n)

@@ -25,7 +25,8 @@ const LOWEST_TRIAL_SHARE: f64 = 0.85;
 const INTERVAL_LEVEL: f64 = 0.9;
 /// Scale, as a share of the threshold, above which no interval is reliable.
 const MAX_RELIABLE_SCALE: f64 = 0.06;
-/// No interval is reported if a scale above [`MAX_RELIABLE_SCALE`] has at least this probability.
+/// No interval is reported if a scale above [`MAX_RELIABLE_SCALE`] has at least this probability,
+/// unless the interval begins at the floor.
 const MAX_UNRELIABLE_PROBABILITY: f64 = 0.4;
 /// The descent is over if the lowest value that passed is at most this share above the minimum.
 const MIN_DESCENT_SHARE: f64 = 0.001;
