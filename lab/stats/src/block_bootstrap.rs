@@ -87,8 +87,9 @@ pub enum Method {
     /// (Woodruff 1952).
     OrderStatistics,
     /// Circular block bootstrap, if too few blocks are non-zero to studentize. The ends are the
-    /// value minus percentiles of its deviation in resamples.
-    BlockBootstrapPercentile,
+    /// value minus quantiles of its deviation in resamples (basic ends).
+    #[serde(rename = "block_bootstrap_percentile")]
+    BlockBootstrapBasic,
     /// Student's t of the means of blocks. Fewer than twelve blocks are too few to resample.
     BlockMeans,
     /// Replaces an interval of another method that reaches below zero or, for a share, above one.
