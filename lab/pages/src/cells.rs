@@ -131,7 +131,7 @@ pub fn figure(id: &str, title: &str, caption: &str, chart: super::model::Chart) 
     })
 }
 
-/// Lower-case letters, digits and single dashes; never empty.
+/// At most 60 lower-case letters, digits and single dashes; never empty.
 pub fn slug(name: &str) -> String {
     let mut slug = String::new();
     for c in name.chars().flat_map(char::to_lowercase) {
@@ -156,7 +156,7 @@ pub fn percent(share: f64) -> String {
     number(percent, if is_whole { 0 } else { 2 })
 }
 
-/// `512 GiB`, `3.5 MiB`.
+/// `512 GiB`, `3.5 MiB`. TiB begin at 10 TiB.
 pub fn bytes(value: f64) -> String {
     let units = ["B", "KiB", "MiB", "GiB", "TiB"];
     let mut size = value;

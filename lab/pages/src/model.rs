@@ -9,7 +9,7 @@ pub struct Report {
     pub verdict: Verdict,
     /// On the page, the answers of one run or arm are above [`Report::overview`], several below it.
     pub answers: Vec<Answers>,
-    /// Directly below the headline.
+    /// Below the headline.
     pub overview: Vec<Block>,
     /// In the order of all tables and figures.
     pub runs: Vec<RunCard>,
@@ -423,7 +423,7 @@ mod tests {
             prop_assert_eq!(smallest(&thinned.y), smallest(&y));
             prop_assert_eq!(thinned.y.first().copied().flatten(), y.first().copied().flatten().map(seven_digits));
             prop_assert_eq!(thinned.y.last().copied().flatten(), y.last().copied().flatten().map(seven_digits));
-            // Between two values that are neighbours in the drawing there is no break in the line.
+            // Between two values that are neighbors in the drawing there is no break in the line.
             for pair in thinned.x.windows(2).zip(thinned.y.windows(2)) {
                 if let ([from, to], [Some(_), Some(_)]) = pair {
                     prop_assert!(y[*from as usize..=*to as usize].iter().all(Option::is_some));

@@ -1,4 +1,5 @@
-//! An arm has one color and dash in all figures. Its runs differ by line width.
+//! An arm has one color and dash in all figures. Its first three runs differ by line width; later
+//! runs are as thin as the third.
 
 use std::collections::BTreeMap;
 
