@@ -109,7 +109,7 @@ impl Client {
         }
         if let Some(coding) = unrequested_coding(response.headers()) {
             return Err(format!(
-                "the page is encoded with {coding}, which was not asked for"
+                "the page is encoded with {coding}, which was not requested"
             ));
         }
         let text = response
