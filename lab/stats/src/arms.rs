@@ -6,7 +6,7 @@ mod rank;
 use crate::{
     distribution::{t_above, t_quantile},
     holm,
-    summary::{ROUNDING_SD, finite, mean_and_variance, total},
+    summary::{finite, mean_and_variance, total},
 };
 pub use rank::{cliffs_delta, hodges_lehmann, mann_whitney_p};
 use serde::Serialize;
@@ -162,16 +162,17 @@ pub fn conclude_family<'c>(family: impl IntoIterator<Item = &'c mut Comparison>)
 /// `16 (sd / delta)^2` (Lehr 1992) rounded up, at least [`RUNS_FOR_A_TEST`]. `sd` is the standard
 /// deviation between runs of a pilot. `None` unless both are positive and finite.
 pub fn runs_needed(sd: f64, delta: f64) -> Option<u64> {
-    let is_valid = |v: f64| v.is_finite() && v > 0.0;
     let runs = (16.0 * (sd / delta) * (sd / delta)).ceil();
-    (is_valid(sd) && is_valid(delta) && runs.is_finite())
+    (sd > 0.0 && delta > 0.0 && delta.is_finite() && runs.is_finite())
         .then(|| (runs as u64).max(RUNS_FOR_A_TEST as u64))
 }
 
 fn runs_needed_of_pilot(a: &[f64], b: &[f64], margin: f64) -> Option<u64> {
     let ((mean_a, variance_a), (_, variance_b)) = (mean_and_variance(a)?, mean_and_variance(b)?);
-    let sd = f64::midpoint(variance_a, variance_b).sqrt();
-    runs_needed(sd, margin * mean_a).filter(|_| sd > ROUNDING_SD * mean_a)
+    runs_needed(
+        f64::midpoint(variance_a, variance_b).sqrt(),
+        margin * mean_a,
+    )
 }
 
 impl ArmSummary {
@@ -249,8 +250,7 @@ impl Contrast {
             standard_error: (squared_error_a + squared_error_b).sqrt(),
             degrees_of_freedom,
         };
-        let rounding = ROUNDING_SD * mean_a.abs().max(mean_b.abs());
-        (contrast.standard_error > rounding && degrees_of_freedom.is_finite()).then_some(contrast)
+        (contrast.standard_error > 0.0 && degrees_of_freedom.is_finite()).then_some(contrast)
     }
 }
 
