@@ -118,13 +118,10 @@ pub fn mean_of_shares(values: &[Option<f64>], plan: &IntervalPlan) -> Option<Est
         return Some(estimate);
     }
     let value = estimate.value;
-    let method = Method::Score;
-    let low = wilson_share(value, estimate.low - value);
-    let high = wilson_share(value, estimate.high - value);
     Some(Estimate {
-        low,
-        high,
-        method,
+        low: wilson_share(value, estimate.low - value),
+        high: wilson_share(value, estimate.high - value),
+        method: Method::Score,
         ..estimate
     })
 }
@@ -386,16 +383,8 @@ impl QuantileIndicator {
 
     /// The influence of a value on the share: its indicator minus `share`.
     pub fn influence(&self, value: f64) -> f64 {
-        let counts = if self.includes_equal {
-            value <= self.quantile
-        } else {
-            value < self.quantile
-        };
-        if counts {
-            1.0 - self.share
-        } else {
-            -self.share
-        }
+        let counts = value < self.quantile || self.includes_equal && value == self.quantile;
+        f64::from(counts) - self.share
     }
 
     pub fn influences(&self, values: &[f64]) -> Vec<f64> {

@@ -99,17 +99,14 @@ impl Staircase {
         let is_valid = config.first_value.is_normal()
             && config.first_value > 0.0
             && (0.03..=0.5).contains(&config.max_width);
-        let last_trial = config.first_value;
-        let grid = Grid::new(config.first_value.ln());
-        let confirmation = Confirmation::default();
         let new = Self {
             config,
-            grid,
-            confirmation,
+            grid: Grid::new(config.first_value.ln()),
+            confirmation: Confirmation::default(),
             trials: 0,
             lowest_passed: None,
             failures: 0,
-            last_trial,
+            last_trial: config.first_value,
             floor: None,
         };
         (is_valid && config.max_trials > 0).then_some(new)
