@@ -45,12 +45,11 @@ pub struct Comparison {
     pub reference: ArmSummary,
     pub other: ArmSummary,
     /// Other mean minus reference mean. The interval is Welch's, or Student's for pairs. `None` with
-    /// fewer than two runs in an arm, if neither arm varies, or for pairs if all differences are
-    /// equal.
+    /// fewer than two runs in an arm, or if neither arm (for pairs, no difference) varies.
     pub difference: Option<Interval>,
     /// Other mean divided by reference mean, with Fieller's interval. For pairs it is the geometric
     /// mean of their ratios. `None` like [`Comparison::difference`], and if the reference mean is
-    /// not clearly above 0, or for pairs if a value is not positive or all ratios are equal.
+    /// not clearly above 0 (for pairs, if a value is not).
     pub ratio: Option<Interval>,
     /// Hodges and Lehmann's shift of the other arm. `None` with fewer than two runs in an arm.
     pub shift: Option<Interval>,

@@ -16,7 +16,6 @@ pub const MIN_RELEASES: usize = 6;
 pub const MAX_RELEASES: usize = 60;
 /// Minimum releases of a segment, because a single release that differs is an outlier.
 pub const MIN_SEGMENT: usize = 2;
-/// The penalty comes from simulated splits with at most this many changes.
 const MAX_CHANGES: usize = 8;
 
 /// Probability that a change is found in a history without one.

@@ -1,6 +1,5 @@
-/// Average of the `size` samples around each sample; if `size` is even, one more of them is before
-/// than after it. A missing value stays `None`, and the averages of its neighbors leave it out. If
-/// `size` is 0, all averages are `None`.
+/// Average of the `size` samples around each sample. A missing value stays `None`, and the averages
+/// of its neighbors leave it out. If `size` is 0, all averages are `None`.
 pub fn moving_average(values: &[Option<f64>], size: usize) -> Vec<Option<f64>> {
     let finite = |value: &Option<f64>| value.filter(|v| v.is_finite());
     // The sums are of distances from the first value, because small sums lose fewer digits.
