@@ -237,8 +237,8 @@ impl Line {
             .zip(self.y.iter().map(|y| y.filter(|y| y.is_finite())))
             .filter(|(x, _)| x.is_finite())
             .collect();
-        let mut indices: Vec<usize> = (0..points.len()).take(1).collect();
-        indices.extend((0..points.len()).next_back());
+        let last = points.len().checked_sub(1);
+        let mut indices = last.map_or(Vec::new(), |last| vec![0, last]);
         let size = points.len().div_ceil((max_points / 2).max(1)).max(1);
         for (nth, group) in points.chunks(size).enumerate() {
             let indexed = || (nth * size..).zip(group.iter().map(|(_, y)| *y));
