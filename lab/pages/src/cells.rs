@@ -156,7 +156,7 @@ pub fn percent(share: f64) -> String {
     number(percent, if is_whole { 0 } else { 2 })
 }
 
-/// `512 GiB`, `3.5 MiB`. TiB begin at 10 TiB.
+/// `512 GiB`, `3.5 MiB`.
 pub fn bytes(value: f64) -> String {
     let units = ["B", "KiB", "MiB", "GiB", "TiB"];
     let mut size = value;

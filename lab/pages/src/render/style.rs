@@ -1,5 +1,4 @@
-//! An arm has one color and dash in all figures. Its first three runs differ by line width; later
-//! runs are as thin as the third.
+//! An arm has one color and dash in all figures. Its first three runs differ by line width.
 
 use std::collections::BTreeMap;
 

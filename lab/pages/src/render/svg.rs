@@ -76,7 +76,7 @@ impl Sheet {
         self.body += &format!("{element}\n");
     }
 
-    /// `anchor` is `start`, `middle` or `end`. The font size is 12 px, or 11 px with the class `s`.
+    /// `anchor` is `start`, `middle` or `end`. The font size is 12 px.
     pub fn text(&mut self, class: &str, anchor: &str, (x, y): (f64, f64), text: &str) {
         let ([x, y], text) = ([x, y].map(Coordinate), escaped(text));
         self.add(format_args!(
