@@ -82,15 +82,16 @@ impl Client {
             Some(path) => http::unix_agent(config, path.clone()),
             None => http::agent(config),
         };
-        let login = args
+        let authorization = args
             .user
             .as_ref()
             .zip(args.password_file.as_ref())
-            .map(|(user, file)| authorization(user, file));
+            .map(|(user, file)| authorization(user, file))
+            .transpose()?;
         Ok(Self {
             agent,
             url: address.url.clone(),
-            authorization: login.transpose()?,
+            authorization,
         })
     }
 

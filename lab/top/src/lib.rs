@@ -50,8 +50,7 @@ pub fn run(args: &TopArgs) -> Result<u8> {
     let session = Session::new(State::new(args.interval));
     let is_dumb_terminal =
         variable("TERM").is_none_or(|terminal| terminal.is_empty() || terminal == "dumb");
-    let live = !args.once && !is_dumb_terminal && isatty(io::stdout()) && isatty(io::stdin());
-    if live {
+    if !args.once && !is_dumb_terminal && isatty(io::stdout()) && isatty(io::stdin()) {
         let fetcher = Fetcher::start(client, args.interval)?;
         return live::run(&fetcher, session, &address.shown(), theme);
     }

@@ -16,10 +16,10 @@ use std::{
 
 /// A source without a sample for this long, or three intervals if that is longer, has no rate.
 const STALE_AFTER: Duration = Duration::from_secs(60);
-/// Seconds. The kernel reports the time of its boot, and so start times, with an error of a second.
+/// Seconds. Start times have an error of a second, because the kernel rounds its boot time.
 const START_TOLERANCE: f64 = 1.5;
 const MAX_EVENTS: usize = 20;
-const MAX_HISTORY: usize = 600;
+pub const MAX_HISTORY: usize = 600;
 
 #[derive(Clone, Copy, Default)]
 pub struct Moment {
@@ -221,12 +221,11 @@ impl Response<'_> {
     }
 }
 
-/// When a process of the daemon's host started, in uptime of this host. A step of the daemon's wall
-/// clock moves the start time and that of the sample alike.
-fn start_by_own_clock(status: &Status, start: Figure, received_at: Moment) -> Option<f64> {
+/// In uptime of this host. A step of the daemon's wall clock moves the start and the sample alike.
+fn start_by_own_clock((status, received): (&Status, Moment), start: Figure) -> Option<f64> {
     let source = status.source(start.source())?;
-    let age_at_sample = source.newest_values_at? - status.figure(start)?;
-    Some(received_at.uptime.as_secs_f64() - source.age - age_at_sample)
+    let age = source.age + source.newest_values_at? - status.figure(start)?;
+    Some(received.uptime.as_secs_f64() - age)
 }
 
 /// Events from differences to the previous response, the most important one last.
@@ -242,12 +241,11 @@ fn changes(responses: [(&Status, Moment); 2], failing_since: Option<Moment>) -> 
     }
     let values = |figure| before.figure(figure).zip(status.figure(figure));
     let is_anew = |start| {
-        let moments =
-            responses.map(|(status, received)| start_by_own_clock(status, start, received));
-        let [Some(old), Some(new)] = moments else {
-            return false;
-        };
-        before.figure(start) != status.figure(start) && (new - old).abs() > START_TOLERANCE
+        let [old, new] = responses.map(|response| start_by_own_clock(response, start));
+        before.figure(start) != status.figure(start)
+            && old
+                .zip(new)
+                .is_some_and(|(old, new)| (new - old).abs() > START_TOLERANCE)
     };
     if is_anew(Figure::DaemonStart) {
         events.push("faultlined was started anew".to_owned());

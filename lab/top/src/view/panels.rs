@@ -104,8 +104,11 @@ fn source_summary(scene: &Scene<'_>, width: usize) -> (String, Style) {
             .figure(Figure::DaemonResident)
             .map(|resident| format!("RSS {}", bytes_f64(resident))),
     ];
-    let up = counted(up.len() as f64, "source");
-    let mut text = format!("faultlined {}: {up} up", status.faultlined);
+    let mut text = format!(
+        "faultlined {}: {} up",
+        status.faultlined,
+        counted(up.len() as f64, "source")
+    );
     for (title, sources) in [("down", &down), ("problems", &with_problems)] {
         if !sources.is_empty() {
             text += &format!("; {title}: ");
