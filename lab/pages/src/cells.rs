@@ -131,7 +131,7 @@ pub fn figure(id: &str, title: &str, caption: &str, chart: super::model::Chart) 
     })
 }
 
-/// Lower-case letters, digits and single dashes; never empty.
+/// At most 60 lower-case letters, digits and single dashes; never empty.
 pub fn slug(name: &str) -> String {
     let mut slug = String::new();
     for c in name.chars().flat_map(char::to_lowercase) {

@@ -9,7 +9,7 @@ pub struct Report {
     pub verdict: Verdict,
     /// On the page, the answers of one run or arm are above [`Report::overview`], several below it.
     pub answers: Vec<Answers>,
-    /// Directly below the headline.
+    /// Below the headline.
     pub overview: Vec<Block>,
     /// In the order of all tables and figures.
     pub runs: Vec<RunCard>,
@@ -237,8 +237,8 @@ impl Line {
             .zip(self.y.iter().map(|y| y.filter(|y| y.is_finite())))
             .filter(|(x, _)| x.is_finite())
             .collect();
-        let mut indices: Vec<usize> = (0..points.len()).take(1).collect();
-        indices.extend((0..points.len()).next_back());
+        let last = points.len().checked_sub(1);
+        let mut indices = last.map_or(Vec::new(), |last| vec![0, last]);
         let size = points.len().div_ceil((max_points / 2).max(1)).max(1);
         for (nth, group) in points.chunks(size).enumerate() {
             let indexed = || (nth * size..).zip(group.iter().map(|(_, y)| *y));
@@ -423,7 +423,7 @@ mod tests {
             prop_assert_eq!(smallest(&thinned.y), smallest(&y));
             prop_assert_eq!(thinned.y.first().copied().flatten(), y.first().copied().flatten().map(seven_digits));
             prop_assert_eq!(thinned.y.last().copied().flatten(), y.last().copied().flatten().map(seven_digits));
-            // Between two values that are neighbours in the drawing there is no break in the line.
+            // Between two values that are neighbors in the drawing there is no break in the line.
             for pair in thinned.x.windows(2).zip(thinned.y.windows(2)) {
                 if let ([from, to], [Some(_), Some(_)]) = pair {
                     prop_assert!(y[*from as usize..=*to as usize].iter().all(Option::is_some));

@@ -45,11 +45,11 @@ pub struct Comparison {
     pub reference: ArmSummary,
     pub other: ArmSummary,
     /// Other mean minus reference mean. The interval is Welch's, or Student's for pairs. `None` with
-    /// fewer than two runs in an arm, or if neither arm varies.
+    /// fewer than two runs in an arm, or if neither arm (for pairs, no difference) varies.
     pub difference: Option<Interval>,
     /// Other mean divided by reference mean, with Fieller's interval. For pairs it is the geometric
     /// mean of their ratios. `None` like [`Comparison::difference`], and if the reference mean is
-    /// not clearly above 0.
+    /// not clearly above 0 (for pairs, if a value is not).
     pub ratio: Option<Interval>,
     /// Hodges and Lehmann's shift of the other arm. `None` with fewer than two runs in an arm.
     pub shift: Option<Interval>,
@@ -62,8 +62,8 @@ pub struct Comparison {
     /// be below 0.1.
     pub mann_whitney_p: Option<f64>,
     /// Decides whether equivalence is shown: the larger p-value of two one-sided tests of the ratio
-    /// against the margin. `None` like [`Comparison::difference_p`], and if the reference's mean is
-    /// not positive.
+    /// against the margin. `None` like [`Comparison::difference_p`], and if the margin, the
+    /// reference's mean or, for pairs, a value is not positive.
     pub equivalence_p: Option<f64>,
     /// Runs per arm to detect a difference of the margin ([`runs_needed`]). `None` with fewer than
     /// two runs in an arm, if no arm varies, or if the margin or the reference's mean is not
@@ -161,9 +161,8 @@ pub fn conclude_family<'c>(family: impl IntoIterator<Item = &'c mut Comparison>)
 /// `16 (sd / delta)^2` (Lehr 1992) rounded up, at least [`RUNS_FOR_A_TEST`]. `sd` is the standard
 /// deviation between runs of a pilot. `None` unless both are positive and finite.
 pub fn runs_needed(sd: f64, delta: f64) -> Option<u64> {
-    let is_valid = |v: f64| v.is_finite() && v > 0.0;
     let runs = (16.0 * (sd / delta) * (sd / delta)).ceil();
-    (is_valid(sd) && is_valid(delta) && runs.is_finite())
+    (sd > 0.0 && delta > 0.0 && delta.is_finite() && runs.is_finite())
         .then(|| (runs as u64).max(RUNS_FOR_A_TEST as u64))
 }
 

@@ -81,14 +81,15 @@ pub struct Estimate {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Method {
-    /// Studentised circular block bootstrap.
+    /// Studentized circular block bootstrap.
     BlockBootstrapT,
     /// The ends are quantiles at the ends of an interval of the share of values below the quantile
     /// (Woodruff 1952).
     OrderStatistics,
-    /// Circular block bootstrap, if too few blocks are non-zero to studentise. The ends are the
-    /// value minus percentiles of its deviation in resamples.
-    BlockBootstrapPercentile,
+    /// Circular block bootstrap, if too few blocks are non-zero to studentize. The ends are the
+    /// value minus quantiles of its deviation in resamples (basic ends).
+    #[serde(rename = "block_bootstrap_percentile")]
+    BlockBootstrapBasic,
     /// Student's t of the means of blocks. Fewer than twelve blocks are too few to resample.
     BlockMeans,
     /// Replaces an interval of another method that reaches below zero or, for a share, above one.
@@ -117,13 +118,10 @@ pub fn mean_of_shares(values: &[Option<f64>], plan: &IntervalPlan) -> Option<Est
         return Some(estimate);
     }
     let value = estimate.value;
-    let method = Method::Score;
-    let low = wilson_share(value, estimate.low - value);
-    let high = wilson_share(value, estimate.high - value);
     Some(Estimate {
-        low,
-        high,
-        method,
+        low: wilson_share(value, estimate.low - value),
+        high: wilson_share(value, estimate.high - value),
+        method: Method::Score,
         ..estimate
     })
 }
@@ -368,8 +366,8 @@ pub(crate) struct QuantileIndicator {
 }
 
 impl QuantileIndicator {
-    /// Counts equal values if the share of values below is then closer to `p`. Avoids the shares 0
-    /// and 1.
+    /// Counts equal values if the share of values below is then closer to `p`. The share is not 0,
+    /// and is 1 only if all values are equal.
     pub fn with_share_closest_to(sorted: &[f64], quantile: f64, p: f64) -> Self {
         let share = |index: usize| index as f64 / sorted.len() as f64;
         let below = share(sorted.partition_point(|v| *v < quantile));
@@ -385,16 +383,8 @@ impl QuantileIndicator {
 
     /// The influence of a value on the share: its indicator minus `share`.
     pub fn influence(&self, value: f64) -> f64 {
-        let counts = if self.includes_equal {
-            value <= self.quantile
-        } else {
-            value < self.quantile
-        };
-        if counts {
-            1.0 - self.share
-        } else {
-            -self.share
-        }
+        let counts = value < self.quantile || self.includes_equal && value == self.quantile;
+        f64::from(counts) - self.share
     }
 
     pub fn influences(&self, values: &[f64]) -> Vec<f64> {

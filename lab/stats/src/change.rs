@@ -167,7 +167,7 @@ impl CumulativeSums {
     }
 
     /// The smallest penalty with which these values have no change: the largest gain per change,
-    /// over all numbers of changes.
+    /// over 1 to [`MAX_CHANGES`] changes.
     fn largest_gain(&self) -> f64 {
         let n = self.len();
         let mut least_costs: Vec<f64> = (0..=n)

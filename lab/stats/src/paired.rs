@@ -95,9 +95,10 @@ pub fn mean_amount_over_pairs(values: &[f64], level: f64) -> Option<Interval> {
     if interval.low >= 0.0 || interval.value <= 0.0 || values.iter().any(|value| *value < 0.0) {
         return Some(interval);
     }
-    let below = interval.value - interval.low;
-    let above = interval.high - interval.value;
-    let (low, high) = amount_ends(interval.value, below, above);
+    let Interval {
+        value, low, high, ..
+    } = interval;
+    let (low, high) = amount_ends(value, value - low, high - value);
     Some(Interval {
         low,
         high,

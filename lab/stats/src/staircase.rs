@@ -25,7 +25,8 @@ const LOWEST_TRIAL_SHARE: f64 = 0.85;
 const INTERVAL_LEVEL: f64 = 0.9;
 /// Scale, as a share of the threshold, above which no interval is reliable.
 const MAX_RELIABLE_SCALE: f64 = 0.06;
-/// No interval is reported if a scale above [`MAX_RELIABLE_SCALE`] has at least this probability.
+/// No interval is reported if a scale above [`MAX_RELIABLE_SCALE`] has at least this probability,
+/// unless the interval begins at the floor.
 const MAX_UNRELIABLE_PROBABILITY: f64 = 0.4;
 /// The descent is over if the lowest value that passed is at most this share above the minimum.
 const MIN_DESCENT_SHARE: f64 = 0.001;
@@ -98,17 +99,14 @@ impl Staircase {
         let is_valid = config.first_value.is_normal()
             && config.first_value > 0.0
             && (0.03..=0.5).contains(&config.max_width);
-        let last_trial = config.first_value;
-        let grid = Grid::new(config.first_value.ln());
-        let confirmation = Confirmation::default();
         let new = Self {
             config,
-            grid,
-            confirmation,
+            grid: Grid::new(config.first_value.ln()),
+            confirmation: Confirmation::default(),
             trials: 0,
             lowest_passed: None,
             failures: 0,
-            last_trial,
+            last_trial: config.first_value,
             floor: None,
         };
         (is_valid && config.max_trials > 0).then_some(new)

@@ -25,16 +25,14 @@ pub fn summary(values: &[Option<f64>]) -> Summary {
     let finite = finite_values(values);
     let n = finite.len();
     let sum = total(&finite);
-    let mean = (n > 0).then(|| sum / n as f64);
-    let sd = mean_and_variance(&finite).map(|(_, variance)| variance.sqrt());
     Summary {
         n,
         missing: values.len() - n,
         sum,
         min: finite.iter().copied().reduce(f64::min),
         max: finite.iter().copied().reduce(f64::max),
-        mean,
-        sd,
+        mean: (n > 0).then(|| sum / n as f64),
+        sd: mean_and_variance(&finite).map(|(_, variance)| variance.sqrt()),
     }
 }
 
@@ -153,12 +151,15 @@ pub(crate) fn largest_magnitude(values: &[f64]) -> f64 {
         .fold(0.0, |largest, value| value.abs().max(largest))
 }
 
+/// A standard deviation up to this share of the values comes from rounding.
+const ROUNDING_SD: f64 = 1e-12;
+
 /// Whether the values differ by more than rounding errors of numbers of this `magnitude`.
 pub(crate) fn varies(values: &[f64], magnitude: f64) -> bool {
-    mean_and_variance(values).is_some_and(|(_, variance)| variance.sqrt() > 1e-12 * magnitude)
+    mean_and_variance(values).is_some_and(|(_, variance)| variance.sqrt() > ROUNDING_SD * magnitude)
 }
 
-/// The variance divides by `n - 1`. `None` with fewer than two values.
+/// The variance divides by `n - 1`, and is 0 if it comes from rounding. `None` below two values.
 pub fn mean_and_variance(values: &[f64]) -> Option<(f64, f64)> {
     if values.len() < 2 {
         return None;
@@ -169,8 +170,13 @@ pub fn mean_and_variance(values: &[f64]) -> Option<(f64, f64)> {
     let squares: Vec<f64> = deviations.iter().map(|d| d * d).collect();
     // The mean is rounded, so the deviations do not quite sum to 0. `rest` corrects the squares.
     let rest = total(&deviations);
+    let variance = (total(&squares) - rest * rest / n) / (n - 1.0);
     Some((
         mean,
-        ((total(&squares) - rest * rest / n) / (n - 1.0)).max(0.0),
+        if variance > (ROUNDING_SD * mean).powi(2) {
+            variance
+        } else {
+            0.0
+        },
     ))
 }

@@ -116,6 +116,13 @@ fn arms_without_variance_cannot_be_tested() {
 }
 
 #[test]
+fn a_variation_by_rounding_is_none() {
+    let c = compare(&[0.3, 0.1 + 0.2, 0.3], &[0.4; 3], 0.05);
+    assert_eq!((c.difference_p, c.equivalence_p), (None, None));
+    assert_eq!((c.difference, c.ratio, c.runs_needed), (None, None, None));
+}
+
+#[test]
 fn a_run_without_a_finite_value_is_not_counted() {
     let c = compare(&[1.0, f64::NAN, 2.0, 3.0], &[f64::INFINITY], 0.05);
     assert_eq!((c.reference.runs, c.other.runs), (3, 0));

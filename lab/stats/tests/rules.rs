@@ -251,7 +251,7 @@ fn a_single_burst_is_reported_as_too_rare() {
     let found = block_bootstrap::mean(&counts, &IntervalPlan::default()).unwrap();
     assert_eq!(
         (found.reliability, found.method),
-        (Reliability::TooRare, Method::BlockBootstrapPercentile)
+        (Reliability::TooRare, Method::BlockBootstrapBasic)
     );
     assert!(found.low.is_finite() && found.high.is_finite());
 }

@@ -43,13 +43,12 @@ impl Address {
     pub fn parse(text: &str) -> Result<Self, String> {
         let path = text
             .strip_prefix("unix://")
-            .or_else(|| text.strip_prefix("unix:"))
-            .unwrap_or(text);
+            .or_else(|| text.strip_prefix("unix:"));
         let example = "write HOST:PORT, http://HOST:PORT, https://HOST:PORT or unix:PATH";
-        if path.len() < text.len() && path.is_empty() {
+        if path == Some("") {
             return Err(format!("{text:?} names no socket: {example}"));
         }
-        if path.len() < text.len() || path.starts_with('/') {
+        if let Some(path) = path.or(Some(text).filter(|text| text.starts_with('/'))) {
             return Ok(Self::of_socket(path.into()));
         }
         let url_text = if text.contains("://") {
@@ -74,8 +73,11 @@ impl Address {
                         --password-file"
                 .to_owned());
         }
-        let port = authority.as_str().rsplit_once(':').map(|(_, port)| port);
-        let port = port.filter(|port| !port.ends_with(']'));
+        let port = authority
+            .as_str()
+            .rsplit_once(':')
+            .map(|(_, port)| port)
+            .filter(|port| !port.ends_with(']'));
         if port.is_some_and(|port| port.parse::<NonZeroU16>().is_err()) {
             return Err(format!("{text:?} has no valid port: use 1 to 65535"));
         }

@@ -82,15 +82,16 @@ impl Client {
             Some(path) => http::unix_agent(config, path.clone()),
             None => http::agent(config),
         };
-        let login = args
+        let authorization = args
             .user
             .as_ref()
             .zip(args.password_file.as_ref())
-            .map(|(user, file)| authorization(user, file));
+            .map(|(user, file)| authorization(user, file))
+            .transpose()?;
         Ok(Self {
             agent,
             url: address.url.clone(),
-            authorization: login.transpose()?,
+            authorization,
         })
     }
 
@@ -109,7 +110,7 @@ impl Client {
         }
         if let Some(coding) = unrequested_coding(response.headers()) {
             return Err(format!(
-                "the page is encoded with {coding}, which was not asked for"
+                "the page is encoded with {coding}, which was not requested"
             ));
         }
         let text = response
@@ -163,13 +164,13 @@ fn parse_status(text: &str) -> FetchResult {
 fn authorization(user: &str, file: &Path) -> Result<String> {
     let text = std::fs::read_to_string(file)
         .with_context(|| format!("--password-file {}", file.display()))?;
-    let password = text.strip_suffix('\n').unwrap_or(&text);
+    let password = text.trim_end_matches(['\n', '\r']);
     ensure!(
         !user.contains(':'),
         "--user {user:?}: a name cannot contain a colon"
     );
     ensure!(
-        !password.is_empty() && !password.contains(['\n', '\0']),
+        !password.is_empty() && !password.contains(['\n', '\r', '\0']),
         "--password-file {}: one line with the password is wanted",
         file.display()
     );
@@ -182,6 +183,22 @@ fn authorization(user: &str, file: &Path) -> Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_password_is_the_only_line_without_its_end() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let login = |text: &str| {
+            std::fs::write(file.path(), text).unwrap();
+            authorization("me", file.path())
+        };
+        let expected = format!("Basic {}", STANDARD.encode("me:secret"));
+        for text in ["secret", "secret\n", "secret\r\n"] {
+            assert_eq!(login(text).unwrap(), expected, "{text:?}");
+        }
+        for text in ["", "\r\n", "two\nlines\n"] {
+            assert!(login(text).is_err(), "{text:?}");
+        }
+    }
 
     #[test]
     fn a_status_of_another_release_is_refused_with_a_remedy() {

@@ -35,7 +35,7 @@ const MAX_REQUESTS: u32 = 30;
 const REPORT_AFTER: Duration = Duration::from_secs(2);
 
 /// Runs until a key or a signal ends it, or prints one screen. Fails with [`UsageError`] for an
-/// invalid address. One screen also fails if the daemon does not answer.
+/// invalid address. One screen also fails if the daemon does not answer the first two requests.
 pub fn run(args: &TopArgs) -> Result<u8> {
     let address = match &args.address {
         Some(text) => Address::parse(text).map_err(UsageError)?,
@@ -50,16 +50,13 @@ pub fn run(args: &TopArgs) -> Result<u8> {
     let session = Session::new(State::new(args.interval));
     let is_dumb_terminal =
         variable("TERM").is_none_or(|terminal| terminal.is_empty() || terminal == "dumb");
-    let live = !args.once && !is_dumb_terminal && isatty(io::stdout()) && isatty(io::stdin());
-    if live {
+    if !args.once && !is_dumb_terminal && isatty(io::stdout()) && isatty(io::stdin()) {
         let fetcher = Fetcher::start(client, args.interval)?;
         return live::run(&fetcher, session, &address.shown(), theme);
     }
     once(&client, session, &address.shown(), theme, args.interval)
 }
 
-/// One screen from two samples of each source, because a rate needs both. A source without a second
-/// sample shows dashes.
 fn once(
     client: &Client,
     mut session: Session,
@@ -67,14 +64,37 @@ fn once(
     theme: Theme,
     interval: Duration,
 ) -> Result<u8> {
+    sample_twice(client, &mut session, address, interval)?;
+    let width =
+        tcgetwinsize(io::stdout()).map_or(DEFAULT_COLUMNS, |size| size.ws_col.max(DEFAULT_COLUMNS));
+    let scene = Scene {
+        session: &session,
+        address,
+        now: live::now(),
+        theme: theme.without_colors(),
+    };
+    print(&view::render_as_text(&scene, width))?;
+    Ok(0)
+}
+
+/// Requests the status until each source has two samples, because a rate needs both, or until a
+/// request fails. Fails if one of the first two fails.
+fn sample_twice(
+    client: &Client,
+    session: &mut Session,
+    address: &str,
+    interval: Duration,
+) -> Result<()> {
     let start = clock::uptime();
     let mut first_samples: Vec<(Source, f64)> = Vec::new();
     let mut is_reported = false;
     for request in 1..=MAX_REQUESTS {
         match client.fetch() {
-            Ok(status) => session.add_result(Ok(status), live::now()),
-            Err(_) if request > 2 => break,
-            Err(error) => anyhow::bail!("{address}: {error}"),
+            Err(error) if request <= 2 => anyhow::bail!("{address}: {error}"),
+            result => session.add_result(result, live::now()),
+        }
+        if session.state().error.is_some() {
+            break;
         }
         let times = sample_times(&session.state().status);
         if request == 1 {
@@ -100,16 +120,7 @@ fn once(
         }
         std::thread::sleep(interval);
     }
-    let width =
-        tcgetwinsize(io::stdout()).map_or(DEFAULT_COLUMNS, |size| size.ws_col.max(DEFAULT_COLUMNS));
-    let scene = Scene {
-        session: &session,
-        address,
-        now: live::now(),
-        theme: theme.without_colors(),
-    };
-    print(&view::render_as_text(&scene, width))?;
-    Ok(0)
+    Ok(())
 }
 
 /// The sources of rates that are up, each with the time of its newest values.

@@ -66,10 +66,9 @@ pub fn run(fetcher: &Fetcher, mut session: Session, address: &str, theme: Theme)
         terminal
             .draw(|frame| draw(&scene, frame.area(), frame.buffer_mut()))
             .context("the terminal")?;
-        let received_signals = signals
+        if let Some(signal) = signals
             .wait(Some(stdin().as_fd()), POLL_INTERVAL)
-            .context("signals")?;
-        if let Some(signal) = received_signals
+            .context("signals")?
             .into_iter()
             .find(|signal| signal.is_end_request())
         {

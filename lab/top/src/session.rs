@@ -73,9 +73,9 @@ pub fn keys(mut bytes: &[u8]) -> Vec<Key> {
         bytes = rest;
         match first {
             0x1b => {
-                let (key, after) = escape_sequence(rest);
+                let key;
+                (key, bytes) = escape_sequence(rest);
                 keys.extend(key);
-                bytes = after;
             }
             0x01..=0x1a => keys.push(Key::Ctrl(char::from(first - 1 + b'a'))),
             b' '..=b'~' => keys.push(Key::Letter(char::from(*first))),

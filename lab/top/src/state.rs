@@ -16,8 +16,10 @@ use std::{
 
 /// A source without a sample for this long, or three intervals if that is longer, has no rate.
 const STALE_AFTER: Duration = Duration::from_secs(60);
+/// Seconds. Start times have an error of a second, because the kernel rounds its boot time.
+const START_TOLERANCE: f64 = 1.5;
 const MAX_EVENTS: usize = 20;
-const MAX_HISTORY: usize = 600;
+pub const MAX_HISTORY: usize = 600;
 
 #[derive(Clone, Copy, Default)]
 pub struct Moment {
@@ -94,9 +96,10 @@ impl State {
         let slots = &status.slots;
         self.cache_time.add(&response, slots.cache.as_ref());
         self.replay_time.add(&response, slots.replay.as_ref());
-        if self.received_at.is_some() {
+        if let Some(previous) = self.received_at {
             let failing_since = self.error.as_ref().map(|error| error.since);
-            for text in changes(&self.status, &status, failing_since, received_at) {
+            let responses = [(&self.status, previous), (&status, received_at)];
+            for text in changes(responses, failing_since) {
                 self.events.push_front(Event {
                     time: received_at,
                     text,
@@ -200,10 +203,9 @@ impl Response<'_> {
             return None;
         }
         let source_status = self.status.source(source)?;
-        // Counters of the kernel live as long as the process, sums of the daemon as long as the
-        // daemon.
+        // Counters of the kernel belong to the process or its cgroup, sums to the daemon.
         let start = match source {
-            Source::Process | Source::Threads => Figure::ProcessStart,
+            Source::Process | Source::Threads | Source::Cgroup => Figure::ProcessStart,
             _ => Figure::DaemonStart,
         };
         Some(Reading {
@@ -219,14 +221,17 @@ impl Response<'_> {
     }
 }
 
+/// In uptime of this host. A step of the daemon's wall clock moves the start and the sample alike.
+fn start_by_own_clock((status, received): (&Status, Moment), start: Figure) -> Option<f64> {
+    let source = status.source(start.source())?;
+    let age = source.age + source.newest_values_at? - status.figure(start)?;
+    Some(received.uptime.as_secs_f64() - age)
+}
+
 /// Events from differences to the previous response, the most important one last.
-fn changes(
-    before: &Status,
-    status: &Status,
-    failing_since: Option<Moment>,
-    received_at: Moment,
-) -> Vec<String> {
+fn changes(responses: [(&Status, Moment); 2], failing_since: Option<Moment>) -> Vec<String> {
     let mut events = Vec::new();
+    let [(before, _), (status, received_at)] = responses;
     if let Some(since) = failing_since {
         let failing = received_at.uptime.saturating_sub(since.uptime);
         events.push(format!(
@@ -235,8 +240,14 @@ fn changes(
         ));
     }
     let values = |figure| before.figure(figure).zip(status.figure(figure));
-    let differs = |figure| values(figure).is_some_and(|(old, new)| old != new);
-    if differs(Figure::DaemonStart) {
+    let is_anew = |start| {
+        let [old, new] = responses.map(|response| start_by_own_clock(response, start));
+        before.figure(start) != status.figure(start)
+            && old
+                .zip(new)
+                .is_some_and(|(old, new)| (new - old).abs() > START_TOLERANCE)
+    };
+    if is_anew(Figure::DaemonStart) {
         events.push("faultlined was started anew".to_owned());
     }
     match (&before.target.phase, &status.target.phase) {
@@ -249,7 +260,7 @@ fn changes(
     match (before.target.is_followed, status.target.is_followed) {
         (Some(true), Some(false)) => events.push("the validator is gone".to_owned()),
         (Some(false), Some(true)) => events.push("a validator is followed".to_owned()),
-        _ if differs(Figure::ProcessStart) => {
+        _ if is_anew(Figure::ProcessStart) => {
             events.push("the validator was started anew".to_owned())
         }
         _ => {}

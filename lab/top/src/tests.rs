@@ -1,10 +1,13 @@
 //! Captured pages of a daemon, as the status that the daemon would have served with them.
 
+use super::*;
 use faultline_metrics::{Batch, LabelText, Metric, Reading, Source, Stamp, Tick, Value, metrics};
 use faultline_status::{Status, TimeHistogram};
 use std::{
     collections::BTreeMap,
     fs,
+    io::{Read, Write},
+    os::unix::net::UnixListener,
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
@@ -71,6 +74,49 @@ fn times(all: &[Series<'_>], metric: &Metric, label: &str) -> Option<TimeHistogr
             .filter(|(bound, _): &(f64, f64)| bound.is_finite())
             .collect(),
     })
+}
+
+#[test]
+fn one_screen_shows_that_the_daemon_stopped_answering() {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("daemon.sock");
+    let listener = UnixListener::bind(&socket).unwrap();
+    let json = serde_json::to_string(&*status(PAGE)).unwrap();
+    let server = std::thread::spawn(move || {
+        for body in [json.as_str(), &json, ""] {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut request = [0; 4096];
+            assert!(stream.read(&mut request).unwrap() > 0);
+            if !body.is_empty() {
+                let length = body.len();
+                let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n");
+                write!(stream, "{head}Connection: close\r\n\r\n{body}").unwrap();
+            }
+        }
+    });
+    let interval = Duration::from_millis(100);
+    let args = TopArgs {
+        address: None,
+        interval,
+        once: true,
+        user: None,
+        password_file: None,
+        ca: None,
+    };
+    let address = Address::parse(socket.to_str().unwrap()).unwrap();
+    let client = Client::new(&address, &args).unwrap();
+    let mut session = Session::new(State::new(interval));
+    sample_twice(&client, &mut session, "daemon.sock", interval).unwrap();
+    server.join().unwrap();
+    let scene = Scene {
+        session: &session,
+        address: "daemon.sock",
+        now: live::now(),
+        theme: Theme::of_environment(|_| None),
+    };
+    let screen = view::render_as_text(&scene, 80);
+    assert!(screen.contains("NO ANSWER for 1 s, the values are older"));
+    assert!(screen.contains("461 of 512 entries"), "{screen}");
 }
 
 /// The status of a daemon with this page.

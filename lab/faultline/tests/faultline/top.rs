@@ -421,6 +421,7 @@ fn after_the_daemon_exits_its_last_values_are_shown() {
         output.status.success() && said.is_empty() && text.contains("461 of 512 entries"),
         "{said}{text}"
     );
+    assert!(text.contains("NO ANSWER for"), "{text}");
 }
 
 /// Certificates, a web config file with the user `me` whose password is `secret`, and files with a right and a wrong one.

@@ -61,8 +61,8 @@ impl Axis {
         }
     }
 
-    /// Both ends are ticks. There are about `max_ticks` ticks or fewer. A linear axis of positive
-    /// values begins at 0 if the smallest value is below 70 % of the largest.
+    /// Both ends of a linear axis are ticks. There are about `max_ticks` ticks or fewer. A linear
+    /// axis of positive values begins at 0 if the smallest value is below 70 % of the largest.
     pub fn of_values(
         values: impl Iterator<Item = f64>,
         unit: &str,

@@ -22,7 +22,7 @@ const TEMPLATE: &str = include_str!("../../assets/report.html");
 const STYLE: &str = include_str!("../../assets/report.css");
 const SCRIPT: &str = include_str!("../../assets/report.js");
 const UPLOT: &str = include_str!("../../assets/vendor/uPlot.iife.min.js");
-const UPLOT_LICENCE: &str = include_str!("../../assets/vendor/uPlot.LICENSE");
+const UPLOT_LICENSE: &str = include_str!("../../assets/vendor/uPlot.LICENSE");
 const UPLOT_STYLE: &str = include_str!("../../assets/vendor/uPlot.min.css");
 
 /// Fails only on a broken template.
@@ -57,8 +57,8 @@ pub fn page(report: &Report) -> Result<String> {
         "sections": sections.collect::<Value>(),
         "made_by": report.made_by,
         "style": format!("{UPLOT_STYLE}\n{STYLE}"),
-        // The licence must go with every copy.
-        "uplot": format!("/*\n{UPLOT_LICENCE}\n*/\n{UPLOT}"),
+        // The license must go with every copy.
+        "uplot": format!("/*\n{UPLOT_LICENSE}\n*/\n{UPLOT}"),
         "script": SCRIPT,
         "data": data_json(report, &styles)?,
     });

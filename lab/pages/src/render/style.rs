@@ -1,4 +1,4 @@
-//! An arm has one color and dash in all figures. Its runs differ by line width.
+//! An arm has one color and dash in all figures. Its first three runs differ by line width.
 
 use std::collections::BTreeMap;
 

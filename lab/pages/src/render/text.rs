@@ -201,10 +201,10 @@ pub fn sorted_marks(timeline: &Timeline) -> Vec<&Mark> {
     marks
 }
 
-/// Smaller p-values are shown as `< 0.001`.
+/// A plain table shows smaller p-values as `< 0.001`.
 const SMALLEST_P: f64 = 0.001;
 
-/// An estimate is followed by its interval; a missing value is `-`.
+/// An estimate is followed by its interval; a missing value is `-`. Units are left out.
 pub fn plain_table(table: &Table) -> String {
     let mut titles = Vec::new();
     let mut rows = vec![Vec::new(); table.rows.len()];

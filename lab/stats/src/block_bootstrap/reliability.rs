@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 pub enum Reliability {
     /// In simulations, intervals of 95 % contain the true value in 93 to 97 % of the runs.
     Reliable,
-    /// The run has few independent values, so the interval is too narrow.
+    /// The interval is too narrow: few independent values, or an end beyond all values.
     TooShort { n_eff: f64 },
     /// The measured events happen in a few stretches of the run only, and these decide the result.
     TooRare,

@@ -105,14 +105,14 @@ impl DeviationInterval {
             let (mut means, mut t_values) = draw_resamples(&sums, blocks, plan);
             let infinite_t_values = t_values.iter().filter(|t| t.is_infinite()).count();
             if infinite_t_values as f64 > tail / 2.0 * t_values.len() as f64 {
-                precision.method = Method::BlockBootstrapPercentile;
+                precision.method = Method::BlockBootstrapBasic;
                 let scale =
                     (blocks as f64 * block_length / precision.n as f64).sqrt() / block_length;
-                let (low, high) = percentile_ends(&mut means, tail);
+                let (low, high) = tail_quantiles(&mut means, tail);
                 (low * scale, high * scale)
             } else {
                 precision.method = Method::BlockBootstrapT;
-                let (low, high) = percentile_ends(&mut t_values, tail);
+                let (low, high) = tail_quantiles(&mut t_values, tail);
                 (low * standard_error, high * standard_error)
             }
         };
@@ -327,7 +327,7 @@ fn draw_resamples(sums: &[f64], blocks: usize, plan: &IntervalPlan) -> (Vec<f64>
     (means, t_values)
 }
 
-fn percentile_ends(values: &mut [f64], tail: f64) -> (f64, f64) {
+fn tail_quantiles(values: &mut [f64], tail: f64) -> (f64, f64) {
     values.sort_unstable_by(f64::total_cmp);
     let quantile = |p| crate::summary::quantile_sorted(values, p).unwrap_or(0.0);
     (quantile(tail), quantile(1.0 - tail))

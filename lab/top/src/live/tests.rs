@@ -21,7 +21,7 @@ fn terminal() -> (File, File) {
     (ours.into(), theirs)
 }
 
-/// What was written so far, up to the end of `LEAVE`.
+/// What was written so far, up to the end of `LEAVE_SEQUENCE`.
 fn written(ours: &mut File) -> String {
     let mut all = Vec::new();
     let mut byte = [0];

@@ -218,6 +218,19 @@ fn the_recorded_rate_is_shown_until_the_next_sample() {
 }
 
 #[test]
+fn a_rate_is_never_between_the_cgroups_of_two_processes() {
+    let refaults = |start: f64| {
+        let mut state = after(&[BEFORE]);
+        let mut next = status(PAGE);
+        *next.figures.get_mut(&Figure::ProcessStart).unwrap() += start;
+        state.add_result(Ok(next), at(10));
+        state.value(Figure::Refaults)
+    };
+    assert!(refaults(0.0).is_some());
+    assert_eq!(refaults(100.0), None);
+}
+
+#[test]
 fn after_a_daemon_restart_no_rates_are_invented() {
     let anew = PAGE.replace(
         "\nprocess_start_time_seconds 1",
@@ -242,6 +255,32 @@ fn after_a_daemon_restart_no_rates_are_invented() {
             .iter()
             .any(|event| event.text == "faultlined was started anew")
     );
+}
+
+#[test]
+fn a_step_of_the_daemons_clock_is_no_restart() {
+    for (set_forward, is_restart) in [(7200.0, false), (-7200.0, false), (0.0, true)] {
+        let mut state = after(&[PAGE]);
+        let mut next = status(PAGE);
+        for source in &mut next.sources {
+            let time = &mut source.newest_values_at;
+            *time = time.map(|time| time + 5.0 + set_forward);
+        }
+        for start in [Figure::ProcessStart, Figure::DaemonStart] {
+            let moved = if is_restart { 3600.0 } else { set_forward };
+            *next.figures.get_mut(&start).unwrap() += moved;
+        }
+        state.add_result(Ok(next), at(5));
+        let restarts = state.events.iter().map(|event| &*event.text);
+        let expected: &[&str] = match is_restart {
+            true => &[
+                "the validator was started anew",
+                "faultlined was started anew",
+            ],
+            false => &[],
+        };
+        assert!(restarts.eq(expected.iter().copied()), "{set_forward}");
+    }
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use super::{Scene, split_top};
 use faultline_metrics::{ProblemKind, Source};
 use faultline_status::{Figure, SourceStatus, ThreadPool};
-use faultline_text::{bytes_f64, clean, percent, short};
+use faultline_text::{bytes_f64, clean, counted, percent, short};
 use ratatui::{
     buffer::Buffer,
     layout::Rect,
@@ -104,7 +104,11 @@ fn source_summary(scene: &Scene<'_>, width: usize) -> (String, Style) {
             .figure(Figure::DaemonResident)
             .map(|resident| format!("RSS {}", bytes_f64(resident))),
     ];
-    let mut text = format!("faultlined {}: {} sources up", status.faultlined, up.len());
+    let mut text = format!(
+        "faultlined {}: {} up",
+        status.faultlined,
+        counted(up.len() as f64, "source")
+    );
     for (title, sources) in [("down", &down), ("problems", &with_problems)] {
         if !sources.is_empty() {
             text += &format!("; {title}: ");

@@ -3,12 +3,11 @@ use super::{
     row::{Graphic, NAME_WIDTH, Row, clauses, wrap},
     theme::Theme,
 };
+use crate::state::MAX_HISTORY;
 use faultline_metrics::Source;
 use faultline_status::{Answer, Figure, LevelStatus, StatusItem, Tone};
 use faultline_text::{bytes_f64, clean, counted, duration_f64, percent, short};
 use ratatui::{style::Style, text::Span};
-
-const MAX_PLOTTED_SAMPLES: usize = 600;
 
 /// Lines for the reason why the cache has no figures.
 const MAX_REASON_LINES: usize = 3;
@@ -82,7 +81,7 @@ impl Scene<'_> {
 
     fn plot(&self, figure: Figure) -> Graphic {
         let history = self.state().history(figure);
-        Graphic::Plot(history.map_or_else(Vec::new, |history| history.last(MAX_PLOTTED_SAMPLES)))
+        Graphic::Plot(history.map_or_else(Vec::new, |history| history.last(MAX_HISTORY)))
     }
 
     /// A figure as text, or a dash with the reason if the daemon knows it.
@@ -206,7 +205,6 @@ impl Scene<'_> {
         let limit = status
             .figure(Figure::MemoryLimit)
             .filter(|limit| *limit > 0.0);
-        let used = status.figure(Figure::Unreclaimable);
         let of_limit = |figure| {
             status
                 .figure(figure)
@@ -215,7 +213,7 @@ impl Scene<'_> {
         };
         let share = of_limit(Figure::Unreclaimable);
         let binding = status.memory.as_ref().and_then(|memory| memory.binding());
-        let used = used.map_or_else(|| self.missing_value(Source::Cgroup), bytes_f64);
+        let used = self.value_or_reason(Figure::Unreclaimable, bytes_f64);
         let parts = match (share, limit) {
             (Some(share), Some(limit)) => {
                 std::iter::once(format!("{used} of {}", bytes_f64(limit)))

@@ -91,8 +91,9 @@ fn axis(chart: &Forest, frame: &Frame) -> Axis {
     let mut ratios = AXIS_RATIOS.into_iter();
     let from = ratios.clone().rfind(|ratio| *ratio <= low).unwrap_or(first);
     let to = ratios.find(|ratio| *ratio >= high).unwrap_or(last);
-    let shown = AXIS_RATIOS.into_iter();
-    let shown = shown.filter(|ratio| (from..=to).contains(ratio));
+    let shown = AXIS_RATIOS
+        .into_iter()
+        .filter(|ratio| (from..=to).contains(ratio));
     Axis::of_sizes(shown, &[1.0], ratio_label, |label| frame.label_share(label))
 }
 
