@@ -125,7 +125,7 @@ impl PairedEffects {
         paired_effects
     }
 
-    pub fn is_empty(&self) -> bool {
+    fn is_empty(&self) -> bool {
         self.effects.is_empty()
     }
 
