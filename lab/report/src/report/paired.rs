@@ -176,7 +176,9 @@ pub fn pair_runs(runs: &MeasuredRuns, primary: &RunMetric, bootstrap: &IntervalP
     let all_runs = runs.all.iter();
     for second_run in all_runs.filter(|run| run.arm.ends_with(AA_SUFFIX)) {
         let first_runs = runs_with_slot_contents(runs, second_run.arm.trim_end_matches(AA_SUFFIX));
-        if let Some(first_run) = find_partner(&first_runs, second_run, 0) {
+        if let Some(first_run) = find_partner(&first_runs, second_run, 0)
+            && is_same_turn(first_run, second_run)
+        {
             paired.add(first_run, second_run, bootstrap);
         }
     }
@@ -246,14 +248,14 @@ fn runs_with_slot_contents<'s>(runs: &'s MeasuredRuns, arm: &'s str) -> Vec<Cand
 
 /// Runs with equal keys are a pair by plan. The key is the labels `experiment`, `block` and `turn`.
 /// For an offline replay, `run` (its replicate) replaces `turn`.
-pub fn pairing_key(run: &MeasuredRun) -> Option<(Option<&str>, Option<&str>, &str)> {
+fn pairing_key(run: &MeasuredRun) -> Option<(Option<&str>, Option<&str>, &str)> {
     let label = |key| run.recording.label(key).filter(|value| !value.is_empty());
     let is_offline_replay = !run.recording.offline_replay.slots.is_empty();
     let key = if is_offline_replay { "run" } else { "turn" };
     Some((label("experiment"), label("block"), label(key)?))
 }
 
-fn is_same_turn(run: &MeasuredRun, other: &MeasuredRun) -> bool {
+pub fn is_same_turn(run: &MeasuredRun, other: &MeasuredRun) -> bool {
     let key = pairing_key(other);
     key.is_some() && pairing_key(run) == key
 }
@@ -264,8 +266,7 @@ fn find_partner<'s>(
     index: usize,
 ) -> Option<&'s MeasuredRun> {
     let other_contents = slot_contents(&other.recording, other.since_first_transaction.window);
-    let is_same_turn_as_other = |run: &MeasuredRun| is_same_turn(run, other);
-    let has_same_turn = references.iter().any(|(run, _)| is_same_turn_as_other(run));
+    let has_same_turn = references.iter().any(|(run, _)| is_same_turn(run, other));
     let min_common_slots = if has_same_turn {
         MIN_COMMON_SLOTS_OF_A_TURN
     } else {
@@ -283,7 +284,7 @@ fn find_partner<'s>(
     references
         .iter()
         .enumerate()
-        .filter(|(_, (run, _))| !has_same_turn || is_same_turn_as_other(run))
+        .filter(|(_, (run, _))| !has_same_turn || is_same_turn(run, other))
         .filter_map(|(position, (run, contents))| {
             Some((equal_slots(contents)?, position == index, *run))
         })
