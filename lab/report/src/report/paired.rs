@@ -29,7 +29,7 @@ const MIN_COMMON_SLOTS_OF_A_TURN: usize = 30;
 /// Of each table. The note names this number and the next.
 const MAX_ROWS: usize = 24;
 
-/// Later pairs are not compared. A/A pairs come first.
+/// Of A/A pairs, and of other pairs. Later pairs are not compared.
 const MAX_PAIRS: usize = 60;
 
 /// Share of common slots with equal contents. If fewer are equal, the runs were on different
@@ -182,6 +182,7 @@ pub fn pair_runs(runs: &MeasuredRuns, primary: &RunMetric, bootstrap: &IntervalP
             paired.add(first_run, second_run, bootstrap);
         }
     }
+    paired.pair_count = 0;
     paired.all_are_paired = !others.is_empty();
     let references = runs_with_slot_contents(runs, reference);
     for arm in others {
@@ -217,8 +218,8 @@ fn empty_tables() -> PairedRuns {
                 bootstrap. An interval that would cover less is left out. Both runs replayed the same transactions in these slots, so \
                 the network's load cancels out. Each pair is one replicate: its intervals do not include how much repeated runs \
                 differ. The runs of a pair have at least 100 slots in common (30 if the experiment made them a pair). In at least 95 % of these, \
-                both have as many transactions, entries and shreds, or the same bank hash. At most 60 pairs are compared, and at most 24 rows \
-                are shown.";
+                both have as many transactions, entries and shreds, or the same bank hash. At most 60 A/A pairs and 60 other pairs are compared, and \
+                at most 24 rows are shown.";
     PairedRuns {
         all_are_paired: false,
         effects: Vec::new(),

@@ -340,6 +340,14 @@ fn runs_without_a_turn_are_not_compared_as_an_a_a_pair() {
 }
 
 #[test]
+fn sixty_a_a_pairs_leave_room_for_other_pairs() {
+    let runs = shortened(turns(60, -10.0, 0.0), 30);
+    let report = report(&runs);
+    let mut rows = table(&report, "bias-floor").rows.iter();
+    assert!(rows.any(|row| words(&row[1]) == "1024 against 512"));
+}
+
+#[test]
 fn too_few_slots_show_neither_difference_nor_equivalence() {
     let report = report(&shortened(turns(1, -10.0, 0.0), 60));
     let shown = format!("{:?}", report.verdict);
