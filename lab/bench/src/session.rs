@@ -14,7 +14,7 @@ use crate::{
     verify::AnswerComparison,
 };
 use anyhow::Result;
-use faultline_common::{args::UsageError, clock};
+use faultline_common::{args::UsageError, clock, output::say};
 use faultline_pages::groups::distinct;
 use faultline_text::{count, duration};
 use itertools::Itertools;
@@ -145,14 +145,14 @@ pub fn run_subcommand(
     // The file is complete before the rendering. If its last write failed, the results are rendered
     // all the same.
     let written = file.map(|file| file.finish(&results));
-    let mut text = crate::render_results(&results, output.format)?;
+    let text = crate::render_results(&results, output.format)?;
     let mut exit_code = u8::from(!render::problems(&results).is_empty());
     if let (Some(path), Some(Err(error))) = (&output.out, written) {
-        text += &format!(
-            "\nThe end of the results could not be written to {}: {}\n",
+        say(&format!(
+            "the end of the results could not be written to {}: {}",
             path.display(),
             store::error_text(&error)
-        );
+        ));
         exit_code = 1;
     }
     Ok((text, exit_code))
