@@ -267,7 +267,8 @@ fn parse_named<T: Named>(what: &str, name: &str) -> Result<T, String> {
 }
 
 fn parse_percent(text: &str, range: impl RangeBounds<f64>) -> Option<f64> {
-    let percent = text.trim().trim_end_matches('%').parse().ok();
+    let text = text.trim();
+    let percent = text.strip_suffix('%').unwrap_or(text).parse().ok();
     percent.filter(|percent| range.contains(percent))
 }
 
@@ -330,4 +331,17 @@ fn parse_timeout(text: &str) -> Result<Duration, String> {
 fn parse_limit(text: &str) -> Result<usize, String> {
     valid_answer_limit(parse_size(text)?)
         .ok_or_else(|| format!("{text:?} is not a size from 1K to 1G"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_percentage_has_at_most_one_percent_sign() {
+        assert_eq!(["5", " 5% "].map(parse_margin), [Ok(5.0), Ok(5.0)]);
+        for wrong in ["5%%", "%", "-1", "1000", "nan"] {
+            assert!(parse_margin(wrong).is_err(), "{wrong}");
+        }
+    }
 }

@@ -240,11 +240,11 @@ pub fn run(args: &CompressionArgs) -> Result<(String, u8)> {
     );
     let outcome = measure(args, records)?;
     let mut code = u8::from(!outcome.problems.is_empty());
-    let mut text = render(&outcome, args.output.format)?;
+    let text = render(&outcome, args.output.format)?;
     if let Some(path) = &args.output.out
         && let Err(error) = store::write_document(path, &outcome)
     {
-        text += &format!("\nThe results could not be saved: {error:#}\n");
+        say(&format!("the results could not be saved: {error:#}"));
         code = 1;
     }
     Ok((text, code))

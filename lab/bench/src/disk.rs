@@ -46,8 +46,8 @@ struct Space {
 impl Space {
     fn add(&mut self, other: Self) {
         self.files += other.files;
-        self.bytes += other.bytes;
-        self.allocated += other.allocated;
+        self.bytes = self.bytes.saturating_add(other.bytes);
+        self.allocated = self.allocated.saturating_add(other.allocated);
     }
 }
 
@@ -166,7 +166,7 @@ fn merge_smallest(parts: &mut Vec<DatabasePart>, max_parts: usize) {
             name: format!("{} smaller ones", others.len()),
             level: None,
             files: others.iter().map(|part| part.files).sum(),
-            bytes: others.iter().map(|part| part.bytes).sum(),
+            bytes: (others.iter().map(|part| part.bytes)).fold(0, u64::saturating_add),
         });
     }
 }
@@ -296,7 +296,7 @@ impl Walk {
         let space = Space {
             files: 1,
             bytes: metadata.len(),
-            allocated: metadata.blocks() * BLOCK_BYTES,
+            allocated: metadata.blocks().saturating_mul(BLOCK_BYTES),
         };
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         self.total.add(space);
@@ -596,6 +596,44 @@ mod tests {
             ["numbered", "numbered", "LOG", "CURRENT", "other names"]
         );
         assert!(!file_types[6].contains('\u{202e}'));
+    }
+
+    #[test]
+    fn sums_of_sizes_do_not_overflow() {
+        let largest = Space {
+            files: 1,
+            bytes: u64::MAX,
+            allocated: u64::MAX,
+        };
+        let mut total = largest;
+        total.add(largest);
+        assert_eq!(
+            (total.files, total.bytes, total.allocated),
+            (2, u64::MAX, u64::MAX)
+        );
+        let part = DatabasePart {
+            name: String::new(),
+            level: Some(1),
+            files: Some(1),
+            bytes: u64::MAX,
+        };
+        let mut parts = vec![part; 3];
+        let usage = FolderUsage {
+            node: String::new(),
+            folder: String::new(),
+            total: None,
+            file_types: Vec::new(),
+            databases: vec![Database {
+                path: String::new(),
+                engine: String::new(),
+                parts: parts.clone(),
+                problems: Vec::new(),
+            }],
+            problems: Vec::new(),
+        };
+        assert!(!page(&[usage]).is_empty());
+        merge_smallest(&mut parts, 1);
+        assert_eq!((parts[1].files, parts[1].bytes), (Some(2), u64::MAX));
     }
 
     #[test]

@@ -4,7 +4,7 @@ use crate::{
     answer::Expected,
     args::{LoadArgs, OutArgs},
     failure::Failure,
-    plan::{MAX_REQUESTS, Plan},
+    plan::{ConnectionConfig, MAX_REQUESTS, Plan},
     protocol::{Named, Protocol},
     render,
     results::{CaseInfo, Header, LoopbackCost, Results},
@@ -14,7 +14,7 @@ use crate::{
     verify::AnswerComparison,
 };
 use anyhow::Result;
-use faultline_common::{args::UsageError, clock};
+use faultline_common::{args::UsageError, clock, output::say};
 use faultline_pages::groups::distinct;
 use faultline_text::{count, duration};
 use itertools::Itertools;
@@ -145,14 +145,14 @@ pub fn run_subcommand(
     // The file is complete before the rendering. If its last write failed, the results are rendered
     // all the same.
     let written = file.map(|file| file.finish(&results));
-    let mut text = crate::render_results(&results, output.format)?;
+    let text = crate::render_results(&results, output.format)?;
     let mut exit_code = u8::from(!render::problems(&results).is_empty());
     if let (Some(path), Some(Err(error))) = (&output.out, written) {
-        text += &format!(
-            "\nThe end of the results could not be written to {}: {}\n",
+        say(&format!(
+            "the end of the results could not be written to {}: {}",
             path.display(),
             store::error_text(&error)
-        );
+        ));
         exit_code = 1;
     }
     Ok((text, exit_code))
@@ -275,16 +275,14 @@ fn make_header(subcommand: &str, plan: &Plan, notes: Vec<String>) -> Header {
         .connections
         .iter()
         .any(|connection| !connection.link_shape.has_no_effect());
-    let mut nodes = plan
-        .connections
-        .iter()
-        .map(|connection| connection.endpoint.redacted_url())
-        .collect_vec();
-    // Not in `bench nodes`: there, nodes may have equal texts, because keys are hidden.
-    if subcommand == "run" || is_shaped {
-        nodes = distinct(nodes);
-    }
     let cases = &plan.cases;
+    let url = |connection: &ConnectionConfig| connection.endpoint.redacted_url();
+    // Not in `bench nodes`: there, nodes may have equal texts, because keys are hidden.
+    let nodes = if subcommand == "run" || is_shaped {
+        distinct(cases.iter().map(|case| url(plan.connection(case))))
+    } else {
+        plan.connections.iter().map(url).collect()
+    };
     // `bench transport` compares what it reads with what it wrote.
     let is_verified = subcommand == "transport"
         || cases
@@ -316,10 +314,22 @@ fn make_header(subcommand: &str, plan: &Plan, notes: Vec<String>) -> Header {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        endpoint::Endpoint,
-        stream::{ConnectionConfig, LinkShape},
-    };
+    use crate::{endpoint::Endpoint, stream::LinkShape};
+
+    #[test]
+    fn a_left_out_arm_has_no_node() {
+        let connection =
+            |url| ConnectionConfig::new(Endpoint::parse(url).unwrap(), Protocol::Http2);
+        let mut plan = Plan {
+            arms: vec!["a".to_owned(), "b".to_owned()],
+            connections: ["http://one", "http://two"].map(connection).into(),
+            request_labels: vec!["c".to_owned()],
+            ..crate::plan::tests::plan(2, 1)
+        };
+        plan.cases[1].connection_index = 1;
+        remove_arm_without_http2(&mut plan, 0, &Failure::NoHttp2).unwrap();
+        assert_eq!(make_header("run", &plan, Vec::new()).nodes, ["http://two"]);
+    }
 
     #[test]
     fn transport_and_link_of_every_arm_are_settings() {

@@ -184,13 +184,7 @@ fn build_report(
     paired_effects.withdraw_differences(&mut comparisons, &runs);
     comparison_blocks.extend(limits.iter().flat_map(Limits::blocks));
     comparison_blocks.extend(paired_runs.blocks());
-    let comparison = comparison_section(
-        &runs,
-        &comparisons,
-        comparison_blocks,
-        &paired_effects,
-        margin,
-    );
+    let comparison = comparison_section(&runs, &comparisons, comparison_blocks, margin);
     let mut sections = chain!(comparison, metric_sections(&runs)).collect_vec();
     let overview = effect::take_overview(options.primary, &comparisons, &mut sections);
     let verdict = verdict::verdict(
@@ -221,7 +215,6 @@ fn comparison_section(
     runs: &MeasuredRuns,
     comparisons: &[ArmComparison],
     blocks: Vec<Block>,
-    paired_effects: &PairedEffects,
     margin: f64,
 ) -> Option<Section> {
     match comparisons {
@@ -232,9 +225,8 @@ fn comparison_section(
             blocks,
             margin,
         )),
-        [] if paired_effects.is_empty() => None,
-        // One arm, run twice at the same time.
-        [] => Some(cells::section("comparison", "The A/A pair", blocks)),
+        [] if blocks.is_empty() => None,
+        [] => Some(cells::section("comparison", "Runs of one arm", blocks)),
     }
 }
 

@@ -58,8 +58,8 @@ pub struct CompressionArgs {
         default_value = "zlib-6,zstd-3,zstd-3+dict,lz4,snappy,brotli-5,lzo"
     )]
     pub codecs: Vec<Codec>,
-    /// Percent of the records that train the dictionary and are left out of all measurements: the
-    /// first, of blocks the oldest.
+    /// Percent of the records that train the dictionary, if a codec needs one: the first, of blocks
+    /// the oldest. No codec is measured on them.
     #[arg(long, value_name = "PERCENT", default_value = "50", value_parser = value_parser!(u8).range(1..=90))]
     pub train: u8,
     /// The largest dictionary.

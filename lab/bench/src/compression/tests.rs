@@ -133,6 +133,28 @@ fn reports_have_every_class(out: &str) {
 }
 
 #[test]
+fn json_stays_valid_if_the_results_cannot_be_saved() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("kept.b64");
+    records(&path);
+    let path = path.display().to_string();
+    let words = [
+        "compression",
+        "--files",
+        &path,
+        "--out",
+        "/proc/run.flb",
+        "--format",
+        "json",
+    ];
+    let more = ["--codecs", "lz4", "--fetch", "0", "--bundle", "2"];
+    let words: Vec<&str> = words.into_iter().chain(more).collect();
+    let (text, code) = bench(&words).unwrap();
+    assert_eq!(code, 1);
+    serde_json::from_str::<serde_json::Value>(&text).unwrap();
+}
+
+#[test]
 fn csv_quotes_texts_with_commas_and_quotes() {
     // A results file may come from elsewhere.
     let outcome: Outcome = serde_json::from_value(serde_json::json!({

@@ -143,7 +143,7 @@ fn list_parts(version: &Version, files: &BTreeMap<String, u64>) -> Vec<DatabaseP
     for ((family, _), table) in &version.tables {
         let (tables, bytes) = levels.entry((*family, table.level)).or_default();
         *tables += 1;
-        *bytes += table.bytes;
+        *bytes = bytes.saturating_add(table.bytes);
     }
     let mut parts = Vec::new();
     for ((family, level), (tables, bytes)) in levels {
@@ -173,7 +173,7 @@ fn unplaced_tables(version: &Version, files: &BTreeMap<String, u64>) -> Option<D
         })
     });
     let (tables, bytes) = unplaced.fold((0, 0), |(tables, sum), (_, bytes)| {
-        (tables + 1, sum + bytes)
+        (tables + 1, bytes.saturating_add(sum))
     });
     (tables > 0).then(|| DatabasePart {
         name: "in no level".to_owned(),
@@ -375,6 +375,21 @@ impl<'a> Fields<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn sums_of_table_sizes_do_not_overflow() {
+        let table = |file| LevelTable {
+            level: 1,
+            bytes: u64::MAX,
+            file,
+        };
+        let version = Version {
+            tables: [((0, 1), table(1)), ((0, 2), table(2))].into(),
+            ..Version::default()
+        };
+        let parts = list_parts(&version, &BTreeMap::new());
+        assert_eq!((parts[0].files, parts[0].bytes), (Some(2), u64::MAX));
+    }
 
     fn number(mut of: u64, out: &mut Vec<u8>) {
         while of > 127 {

@@ -205,11 +205,11 @@ fn levels_figure(usages: &[FolderUsage]) -> Option<Block> {
     let mut series = Vec::new();
     for usage in usages {
         let mebibytes = |level: u64| {
-            let bytes: u64 = database_parts(usage)
+            let bytes: f64 = database_parts(usage)
                 .filter(|part| part.level == Some(level))
-                .map(|part| part.bytes)
+                .map(|part| part.bytes as f64)
                 .sum();
-            (bytes > 0).then_some((bytes as f64 / f64::from(1 << 20), None))
+            (bytes > 0.0).then_some((bytes / f64::from(1 << 20), None))
         };
         let values: Vec<_> = levels.clone().map(mebibytes).collect();
         if values.iter().any(Option::is_some) {

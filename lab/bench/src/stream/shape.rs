@@ -86,24 +86,18 @@ impl Direction {
 
     fn enqueue(&mut self, bytes: &[u8]) {
         for piece in bytes.chunks(PIECE_BYTES) {
-            let LinkShape {
-                added_rtt,
-                bits_per_second,
-            } = self.shape;
-            let seconds = bits_per_second.map_or(0.0, |rate| piece.len() as f64 * 8.0 / rate);
+            let rate = self.shape.bits_per_second;
+            let seconds = rate.map_or(0.0, |rate| piece.len() as f64 * 8.0 / rate);
             self.link_free_at =
                 self.link_free_at.max(clock::uptime()) + Duration::from_secs_f64(seconds);
-            let arrival = self.link_free_at + added_rtt / 2;
+            let arrival = self.link_free_at + self.shape.added_rtt / 2;
             self.pieces.push_back((arrival, piece.to_vec()));
         }
         self.buffered += bytes.len();
     }
 
     fn poll_arrived(&mut self, cx: &mut Context<'_>) -> Poll<&mut Vec<u8>> {
-        loop {
-            let Some((arrival, _)) = self.pieces.front() else {
-                return Poll::Pending;
-            };
+        while let Some((arrival, _)) = self.pieces.front() {
             let left = arrival.saturating_sub(clock::uptime());
             if left.is_zero() {
                 break;
@@ -138,7 +132,8 @@ pub struct ShapedStream {
     stream: Box<dyn Stream>,
     from_node: Direction,
     to_node: Direction,
-    closed_by_node: bool,
+    /// The next read after all arrived bytes fails with this error, or finds the end.
+    end: Option<io::Result<()>>,
 }
 
 impl ShapedStream {
@@ -147,22 +142,22 @@ impl ShapedStream {
             stream,
             from_node: Direction::new(shape),
             to_node: Direction::new(shape),
-            closed_by_node: false,
+            end: None,
         }
     }
 
-    fn read_ahead_from_node(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
+    fn read_ahead_from_node(&mut self, cx: &mut Context<'_>) {
         let mut space = [0; 16 << 10];
-        while !self.closed_by_node && self.from_node.buffered < MAX_BYTES_IN_FLIGHT {
+        while self.end.is_none() && self.from_node.buffered < MAX_BYTES_IN_FLIGHT {
             let mut buffer = ReadBuf::new(&mut space);
             match Pin::new(&mut self.stream).poll_read(cx, &mut buffer) {
                 Poll::Pending => break,
-                Poll::Ready(read) => read?,
+                Poll::Ready(Ok(())) if !buffer.filled().is_empty() => {
+                    self.from_node.enqueue(buffer.filled());
+                }
+                Poll::Ready(end) => self.end = Some(end),
             }
-            self.closed_by_node = buffer.filled().is_empty();
-            self.from_node.enqueue(buffer.filled());
         }
-        Ok(())
     }
 
     /// Ready when nothing is on its way to the node.
@@ -185,10 +180,13 @@ impl AsyncRead for ShapedStream {
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let _ = self.poll_deliver_to_node(cx)?;
-        self.read_ahead_from_node(cx)?;
-        if self.from_node.pieces.is_empty() && self.closed_by_node {
-            return Poll::Ready(Ok(()));
+        // After an error of writing, there may be bytes to read.
+        let _ = self.poll_deliver_to_node(cx);
+        self.read_ahead_from_node(cx);
+        if self.from_node.pieces.is_empty()
+            && let Some(end) = self.end.take()
+        {
+            return Poll::Ready(end);
         }
         let piece = ready!(self.from_node.poll_arrived(cx));
         let bytes = piece.len().min(buffer.remaining());
@@ -282,6 +280,60 @@ mod tests {
         ] {
             assert_eq!(LinkShape::parse(bad), None, "{bad}");
         }
+    }
+
+    /// Sends 5 bytes and resets the connection.
+    struct ResettingNode(bool);
+
+    impl AsyncRead for ResettingNode {
+        fn poll_read(
+            mut self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+            buffer: &mut ReadBuf<'_>,
+        ) -> Poll<io::Result<()>> {
+            if std::mem::replace(&mut self.0, true) {
+                return Poll::Ready(Err(io::ErrorKind::ConnectionReset.into()));
+            }
+            buffer.put_slice(b"bytes");
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    impl AsyncWrite for ResettingNode {
+        fn poll_write(
+            self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+            _: &[u8],
+        ) -> Poll<io::Result<usize>> {
+            Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()))
+        }
+
+        fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+
+        fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    #[test]
+    fn bytes_before_a_reset_arrive() {
+        let runtime = Builder::new_current_thread().enable_time().build().unwrap();
+        runtime.block_on(async {
+            let shape = LinkShape::parse("20ms").unwrap();
+            for is_write_pending in [false, true] {
+                let mut near = ShapedStream::new(Box::new(ResettingNode(false)), shape);
+                if is_write_pending {
+                    near.write_all(b"request").await.unwrap();
+                }
+                let mut read = [0; 5];
+                near.read_exact(&mut read).await.unwrap();
+                assert_eq!(&read, b"bytes");
+                let end = near.read(&mut read).await.map_err(|error| error.kind());
+                assert_eq!(end, Err(io::ErrorKind::ConnectionReset));
+            }
+        });
     }
 
     #[test]

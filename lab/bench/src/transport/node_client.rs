@@ -8,7 +8,6 @@ use crate::{
     stream::RawAnswer,
 };
 use faultline_common::clock;
-use futures_util::FutureExt as _;
 use hyper::StatusCode;
 use serde::{Deserialize, de::IgnoredAny};
 use serde_json::{Value, json};
@@ -101,7 +100,7 @@ impl NodeClient {
                     }
                 }
                 Protocol::WebSocket => {
-                    if self.socket.is_none() {
+                    if !self.socket.as_mut().is_some_and(WebSocket::is_usable) {
                         self.notifications.clear();
                         let tls = self.tls.as_ref();
                         let socket =
@@ -127,11 +126,10 @@ impl NodeClient {
     /// Drops notifications from before a measurement.
     pub fn drain_notifications(&mut self) {
         self.notifications.clear();
-        let Some(socket) = &mut self.socket else {
-            return;
-        };
         // An error occurs again at the next use.
-        while let Some(Ok(_)) = socket.next().now_or_never() {}
+        if let Some(socket) = &mut self.socket {
+            socket.is_usable();
+        }
     }
 
     /// Fails with [`Failure::Missing`] on null.
@@ -242,7 +240,69 @@ impl NodeClient {
 mod tests {
     use super::*;
     use crate::{endpoint::Endpoint, stream::LinkShape};
+    use base64::{Engine as _, engine::general_purpose::STANDARD};
+    use ring::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
+    use std::{
+        io::{BufRead as _, BufReader, Write as _},
+        net::{TcpListener, TcpStream},
+        thread,
+    };
     use tokio::{runtime::Builder, task::LocalSet};
+
+    fn accept_websocket(listener: &TcpListener) -> TcpStream {
+        let (mut stream, _) = listener.accept().unwrap();
+        let lines = BufReader::new(&stream).lines().map(Result::unwrap);
+        let request: Vec<String> = lines.take_while(|line| !line.is_empty()).collect();
+        let key = request
+            .iter()
+            .find_map(|line| line.strip_prefix("sec-websocket-key: "));
+        let accepted = format!("{}258EAFA5-E914-47DA-95CA-C5AB0DC85B11", key.unwrap());
+        let hash = digest(&SHA1_FOR_LEGACY_USE_ONLY, accepted.as_bytes());
+        let head = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket";
+        let accept = STANDARD.encode(hash);
+        write!(stream, "{head}\r\nSec-WebSocket-Accept: {accept}\r\n\r\n").unwrap();
+        stream
+    }
+
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "a node has a thread of its own")]
+    fn a_websocket_that_the_node_closed_is_opened_again() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("ws://{}", listener.local_addr().unwrap());
+        let (close, closed) = std::sync::mpsc::channel();
+        let node = thread::spawn(move || {
+            let first = accept_websocket(&listener);
+            closed.recv().unwrap();
+            drop(first);
+            let second = accept_websocket(&listener);
+            closed.recv().unwrap();
+            drop(second);
+        });
+        let config = || ConnectionConfig {
+            endpoint: Endpoint::parse_websocket(&url).unwrap(),
+            link_shape: LinkShape::default(),
+            protocol: Protocol::WebSocket,
+        };
+        let mut builder = Builder::new_current_thread();
+        let runtime = builder.enable_io().enable_time().build().unwrap();
+        let limit = Duration::from_secs(60);
+        let mut client = NodeClient::new([config(), config()], None, 1 << 20, limit, limit);
+        let opened = LocalSet::new().block_on(&runtime, async {
+            let mut opened = Vec::new();
+            for is_to_close in [false, true, false] {
+                opened.push(client.connect(Protocol::WebSocket).await);
+                if !is_to_close {
+                    continue;
+                }
+                close.send(()).unwrap();
+                tokio::time::sleep(Duration::from_millis(200)).await;
+            }
+            opened
+        });
+        assert_eq!(opened, [Ok(true), Ok(false), Ok(true)]);
+        close.send(()).unwrap();
+        node.join().unwrap();
+    }
 
     #[test]
     fn a_node_that_accepts_without_responding_times_out() {

@@ -122,11 +122,13 @@ fn prediction(run: &MeasuredRun) -> Option<CachePrediction> {
         .as_ref()
         .ok()?;
     let entries = prediction.enough_entries?;
-    let size = prediction
-        .sizes
-        .iter()
-        .find(|size| size.entries == entries)?;
-    let saved = prediction.recorded_seconds? - size.seconds.as_ref()?.mean;
+    let seconds = |entries| {
+        let mut sizes = prediction.sizes.iter();
+        Some(sizes.find(|size| size.entries == entries)?.seconds?.mean)
+    };
+    // Predicted times cover all slots of the trace, the recorded time only slots with datapoints.
+    let saved = prediction.recorded_seconds?
+        * (1.0 - seconds(entries)? / seconds(prediction.recorded_entries)?);
     let slots = prediction.slots as f64;
     (slots > 0.0).then(|| CachePrediction {
         entries: entries as f64,
@@ -169,22 +171,22 @@ mod tests {
     use faultline_stats::block_bootstrap::IntervalPlan;
 
     #[test]
-    fn the_time_that_a_size_saves_is_divided_by_the_slots_of_the_trace() {
+    fn lost_datapoints_do_not_change_the_time_that_a_size_saves() {
         let range = |mean| PredictiveInterval {
             mean,
             low: mean,
             high: mean,
         };
-        let size = SizePrediction {
-            entries: 1024,
+        let size = |entries, seconds| SizePrediction {
+            entries,
             misses: range(0.0),
             reloads: range(0.0),
             evictions: range(0.0),
             insertions: range(0.0),
-            seconds: Some(range(1.0)),
+            seconds: Some(range(seconds)),
             code_bytes: None,
         };
-        let predicted = Prediction {
+        let predicted = |recorded_seconds, slots| Prediction {
             version: String::new(),
             recorded_entries: 512,
             coverage_percent: None,
@@ -192,19 +194,25 @@ mod tests {
             self_test: Vec::new(),
             self_test_passed: true,
             weaknesses: Vec::new(),
-            recorded_seconds: Some(3.0),
-            slots: 100,
-            sizes: vec![size],
+            recorded_seconds: Some(recorded_seconds),
+            slots,
+            sizes: vec![size(512, 3.0), size(1024, 1.0)],
             sizes_with_unknown_start: Vec::new(),
             enough_entries: Some(1024),
         };
-        let recordings = [Run {
+        // The second recording has the datapoints of half of the slots.
+        let recordings = [predicted(3.0, 100), predicted(1.5, 50)].map(|predicted| Run {
             program_cache_prediction: Some(Ok(predicted)),
             ..Run::default()
-        }];
+        });
         let runs = MeasuredRuns::new(recordings, &IntervalPlan::default(), &[]);
-        let saved = prediction(&runs.all[0]).map(|one| one.saved_seconds);
-        assert_eq!(saved, Some(0.02));
+        for run in &runs.all {
+            let saved = prediction(run).map(|one| one.saved_seconds);
+            assert!(
+                saved.is_some_and(|saved| (saved - 0.02).abs() < 1e-9),
+                "{saved:?}"
+            );
+        }
     }
 
     #[test]

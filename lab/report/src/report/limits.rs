@@ -172,3 +172,34 @@ fn limit_text(limit: u64) -> String {
     }
     format!("{} MiB", number((limit / MIB) as f64, 0))
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::{
+        report::{Options, build, model::Block},
+        run::{ExperimentOutcome, Run},
+    };
+
+    #[test]
+    fn a_single_arm_with_several_limits_has_their_table() {
+        let run = |gib: u64| Run {
+            labels: vec![("arm".to_owned(), "512".to_owned())],
+            experiment_outcome: Some(ExperimentOutcome {
+                limit: Some(gib << 30),
+                ..ExperimentOutcome::default()
+            }),
+            ..Run::default()
+        };
+        let report = build([100, 200].map(run), &Options::default());
+        let is_limits =
+            |block: &Block| matches!(block, Block::Table(table) if table.id == "limits");
+        let section = report
+            .sections
+            .iter()
+            .find(|one| one.blocks.iter().any(is_limits));
+        assert_eq!(
+            section.map(|one| one.title.as_str()),
+            Some("Runs of one arm")
+        );
+    }
+}

@@ -29,7 +29,7 @@ const MIN_COMMON_SLOTS_OF_A_TURN: usize = 30;
 /// Of each table. The note names this number and the next.
 const MAX_ROWS: usize = 24;
 
-/// Later pairs are not compared. A/A pairs come first.
+/// Of A/A pairs, and of other pairs. Later pairs are not compared.
 const MAX_PAIRS: usize = 60;
 
 /// Share of common slots with equal contents. If fewer are equal, the runs were on different
@@ -176,10 +176,13 @@ pub fn pair_runs(runs: &MeasuredRuns, primary: &RunMetric, bootstrap: &IntervalP
     let all_runs = runs.all.iter();
     for second_run in all_runs.filter(|run| run.arm.ends_with(AA_SUFFIX)) {
         let first_runs = runs_with_slot_contents(runs, second_run.arm.trim_end_matches(AA_SUFFIX));
-        if let Some(first_run) = find_partner(&first_runs, second_run, 0) {
+        if let Some(first_run) = find_partner(&first_runs, second_run, 0)
+            && is_same_turn(first_run, second_run)
+        {
             paired.add(first_run, second_run, bootstrap);
         }
     }
+    paired.pair_count = 0;
     paired.all_are_paired = !others.is_empty();
     let references = runs_with_slot_contents(runs, reference);
     for arm in others {
@@ -215,8 +218,8 @@ fn empty_tables() -> PairedRuns {
                 bootstrap. An interval that would cover less is left out. Both runs replayed the same transactions in these slots, so \
                 the network's load cancels out. Each pair is one replicate: its intervals do not include how much repeated runs \
                 differ. The runs of a pair have at least 100 slots in common (30 if the experiment made them a pair). In at least 95 % of these, \
-                both have as many transactions, entries and shreds, or the same bank hash. At most 60 pairs are compared, and at most 24 rows \
-                are shown.";
+                both have as many transactions, entries and shreds, or the same bank hash. At most 60 A/A pairs and 60 other pairs are compared, and \
+                at most 24 rows are shown.";
     PairedRuns {
         all_are_paired: false,
         effects: Vec::new(),
@@ -246,14 +249,14 @@ fn runs_with_slot_contents<'s>(runs: &'s MeasuredRuns, arm: &'s str) -> Vec<Cand
 
 /// Runs with equal keys are a pair by plan. The key is the labels `experiment`, `block` and `turn`.
 /// For an offline replay, `run` (its replicate) replaces `turn`.
-pub fn pairing_key(run: &MeasuredRun) -> Option<(Option<&str>, Option<&str>, &str)> {
+fn pairing_key(run: &MeasuredRun) -> Option<(Option<&str>, Option<&str>, &str)> {
     let label = |key| run.recording.label(key).filter(|value| !value.is_empty());
     let is_offline_replay = !run.recording.offline_replay.slots.is_empty();
     let key = if is_offline_replay { "run" } else { "turn" };
     Some((label("experiment"), label("block"), label(key)?))
 }
 
-fn is_same_turn(run: &MeasuredRun, other: &MeasuredRun) -> bool {
+pub fn is_same_turn(run: &MeasuredRun, other: &MeasuredRun) -> bool {
     let key = pairing_key(other);
     key.is_some() && pairing_key(run) == key
 }
@@ -264,8 +267,7 @@ fn find_partner<'s>(
     index: usize,
 ) -> Option<&'s MeasuredRun> {
     let other_contents = slot_contents(&other.recording, other.since_first_transaction.window);
-    let is_same_turn_as_other = |run: &MeasuredRun| is_same_turn(run, other);
-    let has_same_turn = references.iter().any(|(run, _)| is_same_turn_as_other(run));
+    let has_same_turn = references.iter().any(|(run, _)| is_same_turn(run, other));
     let min_common_slots = if has_same_turn {
         MIN_COMMON_SLOTS_OF_A_TURN
     } else {
@@ -283,7 +285,7 @@ fn find_partner<'s>(
     references
         .iter()
         .enumerate()
-        .filter(|(_, (run, _))| !has_same_turn || is_same_turn_as_other(run))
+        .filter(|(_, (run, _))| !has_same_turn || is_same_turn(run, other))
         .filter_map(|(position, (run, contents))| {
             Some((equal_slots(contents)?, position == index, *run))
         })

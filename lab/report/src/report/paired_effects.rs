@@ -9,7 +9,7 @@ use super::{
     groups::by_key,
     measured_run::{AA_SUFFIX, MeasuredRun, MeasuredRuns},
     model::{Block, Cell, VerdictKind},
-    paired::{DECIMALS, PairedRuns, QUANTITIES, Quantity, RunPairEffect, pairing_key},
+    paired::{DECIMALS, PairedRuns, QUANTITIES, Quantity, RunPairEffect, is_same_turn},
     run_metrics::RunMetric,
 };
 use faultline_stats::{
@@ -125,7 +125,7 @@ impl PairedEffects {
         paired_effects
     }
 
-    pub fn is_empty(&self) -> bool {
+    fn is_empty(&self) -> bool {
         self.effects.is_empty()
     }
 
@@ -468,7 +468,7 @@ fn max_aa_difference(runs: &MeasuredRuns, run_metric: &RunMetric, is_ratio: bool
         .filter_map(|second| {
             let first = runs
                 .counted_runs_of(second.arm.trim_end_matches(AA_SUFFIX))
-                .find(|first| pairing_key(first) == pairing_key(second))?;
+                .find(|first| is_same_turn(first, second))?;
             Some((value(second)? - value(first)?).abs())
         });
     differences.reduce(f64::max)

@@ -95,7 +95,12 @@ fn sufficient_memory(run: &MeasuredRun) -> Option<SufficientMemory> {
         at_tip
     };
     let (unreclaimable, cache, peak_sum) = peak_memory(run, window);
-    let increase = |signal| measure::signal_rates(recording, signal, at_tip).known_increase();
+    // Includes the increase in gaps.
+    let increase = |signal| {
+        let totals = values_within(recording, recording.signal(signal), at_tip);
+        let steps = totals.into_iter().flatten().tuple_windows();
+        steps.map(|(from, to)| f64::max(to - from, 0.0)).sum1()
+    };
     let anonymous_refaults = increase(Signal::RefaultAnon).unwrap_or(0.0);
     let refaults = increase(Signal::RefaultFile).map(|files| files + anonymous_refaults);
     let swapped = values_within(recording, recording.signal(Signal::Swap), window)

@@ -222,7 +222,13 @@ fn marks(run: &MeasuredRun, origin: f64, is_single: bool) -> Vec<Mark> {
     let mut marks = chain!(first_transaction, events, stalls, steps)
         .filter(|mark| is_single || mark.at >= 0.0)
         .collect_vec();
+    let omitted = marks.len().saturating_sub(MAX_MARKS);
     marks.truncate(MAX_MARKS);
+    if omitted > 0
+        && let Some(last) = marks.last_mut()
+    {
+        last.name += &format!(" ({omitted} more marks are not drawn)");
+    }
     marks
 }
 
@@ -254,6 +260,27 @@ pub fn clock_step(step: &ClockStep) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use faultline_stats::block_bootstrap::IntervalPlan;
+
+    #[test]
+    fn the_last_mark_says_how_many_are_not_drawn() {
+        let last_mark = |count: usize| {
+            let event = Event {
+                kind: "restart".to_owned(),
+                ..Event::default()
+            };
+            let recording = Run {
+                events: vec![event; count],
+                ..Run::default()
+            };
+            let runs = MeasuredRuns::new([recording], &IntervalPlan::default(), &[]);
+            let mut marks = marks(&runs.all[0], 0.0, true);
+            (marks.len(), marks.pop().unwrap().name)
+        };
+        assert_eq!(last_mark(60), (60, "restart".to_owned()));
+        let cut = "restart (10 more marks are not drawn)".to_owned();
+        assert_eq!(last_mark(70), (60, cut));
+    }
 
     #[test]
     fn a_clock_step_names_its_direction_and_duration() {

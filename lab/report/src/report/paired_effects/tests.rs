@@ -1,12 +1,14 @@
 use crate::{
     report::{
         Options, build,
+        measured_run::MeasuredRuns,
         model::{Block, Cell, Report, Table, VerdictKind},
         run_metric,
     },
     run::{ExperimentOutcome, Run, Signal, Tick},
 };
 use faultline_recording::ReplaySlotPoint;
+use faultline_stats::block_bootstrap::IntervalPlan;
 
 /// Pseudo-random numbers that are the same in every test.
 struct Noise(u64);
@@ -308,6 +310,44 @@ fn a_single_arm_run_twice_measures_the_host_as_a_a_pair() {
 }
 
 #[test]
+fn a_second_run_without_the_first_of_its_turn_makes_no_a_a_pair() {
+    // The first run repeats the slots of the second at another time.
+    let mut other_turn = [run("512", 1, false, 0.0), run("512", 1, true, 0.1)];
+    for (key, value) in &mut other_turn[1].labels {
+        if key == "turn" {
+            *value = "2".to_owned();
+        }
+    }
+    let mut without_turn = other_turn.clone();
+    for run in &mut without_turn {
+        run.labels.retain(|(key, _)| key != "turn");
+    }
+    for runs in [other_turn, without_turn] {
+        let headline = report(&runs).verdict.headline;
+        assert!(headline.starts_with("2 runs of one arm"), "{headline}");
+    }
+}
+
+#[test]
+fn runs_without_a_turn_are_not_compared_as_an_a_a_pair() {
+    let mut runs = turns(1, 0.0, 5.0);
+    for run in &mut runs {
+        run.labels.retain(|(key, _)| key != "turn");
+    }
+    let runs = MeasuredRuns::new(runs, &IntervalPlan::default(), &[]);
+    let difference = super::max_aa_difference(&runs, run_metric("cache-time").unwrap(), false);
+    assert_eq!(difference, None);
+}
+
+#[test]
+fn sixty_a_a_pairs_leave_room_for_other_pairs() {
+    let runs = shortened(turns(60, -10.0, 0.0), 30);
+    let report = report(&runs);
+    let mut rows = table(&report, "bias-floor").rows.iter();
+    assert!(rows.any(|row| words(&row[1]) == "1024 against 512"));
+}
+
+#[test]
 fn too_few_slots_show_neither_difference_nor_equivalence() {
     let report = report(&shortened(turns(1, -10.0, 0.0), 60));
     let shown = format!("{:?}", report.verdict);
@@ -406,7 +446,9 @@ fn a_run_without_transactions_does_not_say_that_the_others_had_other_slots() {
     for arm in ["512", "1024"] {
         let mut runs = turns(4, 0.0, 0.0);
         let mut all = runs.iter_mut();
-        let failed = all.rfind(|run| run.label("arm") == Some(arm)).unwrap();
+        let is_first_run =
+            |run: &&mut Run| run.label("arm") == Some(arm) && run.label("second").is_none();
+        let failed = all.rfind(is_first_run).unwrap();
         failed.points.replay.clear();
         let caveats = report(&runs).caveats;
         let is_about_slots = |what: &str| what.contains("did not process the same slots");

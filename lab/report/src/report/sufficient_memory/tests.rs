@@ -202,3 +202,14 @@ fn one_page_is_singular() {
         "{text}"
     );
 }
+
+#[test]
+fn refaults_in_a_gap_count() {
+    let mut refaulting = recording();
+    set(&mut refaulting, Signal::RefaultFile, |second| {
+        if second < 305.0 { 7.0 } else { 10.0 }
+    });
+    refaulting.signals[Signal::RefaultFile as usize][300..310].fill(None);
+    let text = sentences(refaulting);
+    assert!(text.contains("3 pages came back"), "{text}");
+}
