@@ -201,7 +201,7 @@ fn log(table: &mut Table<'_>) -> Option<Log> {
 }
 
 fn ingest(table: &mut Table<'_>, config: &mut Config) {
-    let is_set = table.missing(&["listen", "db", "allow_users"]).len() < 3;
+    let is_set = table.has("listen") || table.has("db");
     table.take_into("enabled", &mut config.ingest.enabled, flag);
     table.take_into("listen", &mut config.ingest.listen, address);
     if config.log.is_some() && (config.ingest.enabled || (is_set && !table.has("enabled"))) {
