@@ -140,10 +140,15 @@ fn matching_sections(plan: &Plan, matches: impl Fn(&[&String]) -> bool) -> Vec<S
         .collect()
 }
 
-/// `--option=value` counts as two words.
+/// `--option=value` and `-iVALUE` count as two words.
 fn words(text: &str) -> impl Iterator<Item = &str> {
     let is_end = |c: char| c.is_whitespace() || matches!(c, '=' | '"' | '\'' | ';' | '(' | ')');
-    text.split(is_end).filter(|word| !word.is_empty())
+    text.split(is_end)
+        .flat_map(|word| match word.strip_prefix("-i") {
+            Some(value) => ["-i", value],
+            None => [word, ""],
+        })
+        .filter(|word| !word.is_empty())
 }
 
 /// Also in `--x=1` and `"--x",`, not in `--x-y`.
