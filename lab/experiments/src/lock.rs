@@ -22,7 +22,14 @@ use std::{
 
 /// The lock is released when this is dropped or the process ends.
 #[derive(Debug)]
-pub struct Lock(#[expect(dead_code, reason = "dropping it releases the lock")] File);
+pub struct Lock(File);
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // The next holder has the lock for a moment before it writes its own pid.
+        let _ = self.0.set_len(0);
+    }
+}
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Holder {
@@ -123,5 +130,13 @@ mod tests {
         drop(lock);
         assert_eq!(holder(&path).unwrap(), Holder::Free);
         assert!(Lock::take(&path).is_ok());
+    }
+
+    #[test]
+    fn a_released_lock_has_no_pid() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("lock");
+        drop(Lock::take(&path).unwrap());
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "");
     }
 }
