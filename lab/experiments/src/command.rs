@@ -29,7 +29,6 @@ use faultline_runner::isolation::{
     folders::{self, ClearSummary, InitResult, MAX_LISTED, Purpose},
 };
 use faultline_text::{bytes, count, counted, duration};
-use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use std::{fs, io::Write, path::Path, time::Duration};
 
 /// Exists if systemd is PID 1.
@@ -328,22 +327,15 @@ fn stop_holder(path: &Path) -> Result<()> {
     let Holder::Process(pid) = lock::holder(path)? else {
         return Ok(());
     };
-    let pid = pid
-        .and_then(|pid| Pid::from_raw(pid.cast_signed()))
-        .with_context(|| {
-            format!(
-                "{}: the pid of the lock's holder is not known",
-                path.display()
-            )
-        })?;
-    let process = pidfd_open(pid, PidfdFlags::empty());
-    let number = pid.as_raw_nonzero();
-    // After the holder's end, another process may get its pid. The second query shows that the lock
-    // was still taken when `pidfd_open` opened the process.
-    if let (Ok(process), Holder::Process(_)) = (process, lock::holder(path)?) {
-        pidfd_send_signal(&process, Signal::TERM).with_context(|| format!("process {number}"))?;
+    let pid = pid.with_context(|| {
+        format!(
+            "{}: the pid of the lock's holder is not known",
+            path.display()
+        )
+    })?;
+    if lock::terminate_holder(path, pid)? {
         say(&format!(
-            "SIGTERM was sent to process {number}; it ends its runs before it exits"
+            "SIGTERM was sent to process {pid}; it ends its runs before it exits"
         ));
     }
     wait_for_release(path)
