@@ -60,6 +60,8 @@ impl SearchStatus {
                     (current_headroom, changed_at) = (*headroom, Some(*unix_ns));
                 }
                 SearchEvent::Dwell(dwell) if dwell.verdict == Verdict::Void => dwells.void += 1,
+                // The search knew that this end of the interval fails.
+                SearchEvent::Dwell(dwell) if dwell.confirms && dwell.evidence.seconds <= 0.0 => {}
                 SearchEvent::Dwell(dwell) => {
                     let Some(headroom) = dwell.headroom else {
                         dwells.references += 1;
@@ -185,6 +187,29 @@ mod tests {
             verdict,
             evidence: Box::new(DwellEvidence::default()),
         })
+    }
+
+    #[test]
+    fn an_untried_end_of_the_interval_is_not_counted() {
+        let mut events = vec![
+            dwell(Some(24 * GIB), Verdict::KeptUp),
+            dwell(Some(20 * GIB), Verdict::Failed),
+        ];
+        let status = |events: &[SearchEvent]| {
+            let search_log = SearchLog {
+                events: events.iter().map(|event| (event.clone(), 1)).collect(),
+                answer: None,
+            };
+            SearchStatus::of(&search(), &search_log, 0, None).in_words()
+        };
+        let before = status(&events);
+        events.push(SearchEvent::Dwell(DwellResult {
+            headroom: Some(20 * GIB),
+            confirms: true,
+            verdict: Verdict::Failed,
+            evidence: Box::default(),
+        }));
+        assert_eq!(status(&events), before);
     }
 
     #[test]
