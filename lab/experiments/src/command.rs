@@ -150,12 +150,13 @@ fn begin_experiment(
     let folder = ExperimentFolder::new(&plan.folder);
     let _lock = lock_new_folder(&folder)?;
     let launcher = create_launcher(launcher_kind)?;
-    refuse_unfit(&plan, &*launcher, vote_confirmed)?;
-    let _folders = lock::lock_folders(&plan)?;
-    write_synced(&folder.plan(), plan.text.as_bytes())?;
     let turns = host_block
         .as_ref()
         .map_or_else(|| schedule(&plan), |host_block| host_block.turns(&plan));
+    let runs = turns.iter().map(|turn| turn.runs.len()).sum();
+    refuse_unfit(&plan, runs, &*launcher, vote_confirmed)?;
+    let _folders = lock::lock_folders(&plan)?;
+    write_synced(&folder.plan(), plan.text.as_bytes())?;
     let mut system = RealSystem::new(launcher)?;
     Runner::begin(plan, turns, &mut system)?
         .in_host_block(host_block)
@@ -388,10 +389,15 @@ fn launcher_facts(launcher: &dyn Launcher) -> LauncherFacts {
     }
 }
 
-fn refuse_unfit(plan: &Plan, launcher: &dyn Launcher, vote_confirmed: bool) -> Result<()> {
+fn refuse_unfit(
+    plan: &Plan,
+    runs: usize,
+    launcher: &dyn Launcher,
+    vote_confirmed: bool,
+) -> Result<()> {
     let facts = check::gather_facts(plan, Ok(launcher_facts(launcher)));
     let mut refusals = 0;
-    for finding in check::check_plan(plan, &facts, vote_confirmed) {
+    for finding in check::check_plan(plan, runs, &facts, vote_confirmed) {
         refusals += usize::from(finding.severity == Severity::Refuse);
         if finding.severity != Severity::Note {
             say(&plan_command::finding_text(&finding));

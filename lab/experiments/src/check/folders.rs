@@ -142,7 +142,8 @@ pub struct SpaceNeed {
     pub free: Option<u64>,
 }
 
-pub fn space_needs(plan: &Plan, facts: &HostFacts) -> Vec<SpaceNeed> {
+/// `runs`: how many the folder of the plan gets.
+pub fn space_needs(plan: &Plan, runs: usize, facts: &HostFacts) -> Vec<SpaceNeed> {
     let need = |folder: &Path, bytes: u64, what: String, rough: bool| SpaceNeed {
         folder: folder.to_owned(),
         bytes,
@@ -150,13 +151,12 @@ pub fn space_needs(plan: &Plan, facts: &HostFacts) -> Vec<SpaceNeed> {
         rough,
         free: facts.folder(folder).free,
     };
-    let runs = plan.run_count() as u64;
     let interval = plan.recorder.interval.unwrap_or(DEFAULT_SAMPLING_INTERVAL);
     let bytes_per_hour = RECORDING_BYTES_PER_HOUR as f64 / interval.as_secs_f64().max(0.1);
     let bytes_per_run = (bytes_per_hour * plan.stop.duration.as_secs_f64() / 3600.0) as u64;
     let mut needs = vec![need(
         &plan.folder,
-        bytes_per_run.max(1 << 20).saturating_mul(runs),
+        bytes_per_run.max(1 << 20).saturating_mul(runs as u64),
         format!(
             "recordings of {}; logs come on top",
             counted(runs as f64, "run")
@@ -185,9 +185,9 @@ pub fn space_needs(plan: &Plan, facts: &HostFacts) -> Vec<SpaceNeed> {
     needs
 }
 
-pub fn check_space(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
+pub fn check_space(plan: &Plan, runs: usize, facts: &HostFacts, findings: &mut Findings) {
     let mut by_device: BTreeMap<u64, Vec<SpaceNeed>> = BTreeMap::new();
-    for need in space_needs(plan, facts) {
+    for need in space_needs(plan, runs, facts) {
         if let Some(device) = facts.folder(&need.folder).device {
             by_device.entry(device).or_default().push(need);
         }
