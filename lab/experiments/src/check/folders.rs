@@ -1,7 +1,7 @@
 //! Checks that folders are distinct, may be cleared and are no home folders, and that their disks
 //! have space.
 
-use super::{Findings, HostFacts};
+use super::{Findings, HostFacts, program_files};
 use crate::plan::{Cluster, InitialState, Plan, WorkloadKind};
 use faultline_runner::record::recorder::DEFAULT_SAMPLING_INTERVAL;
 use faultline_text::{bytes, counted};
@@ -38,6 +38,7 @@ fn written_folders(plan: &Plan) -> Vec<(String, &Path)> {
 }
 
 pub fn check(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
+    let programs = program_files(plan);
     for (key, path) in work_folders(plan) {
         let Some(folder) = facts.folders.get(path) else {
             continue;
@@ -59,6 +60,14 @@ pub fn check(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
             findings.refuse(
                 format!("{key} cannot be cleared before a run: {why}"),
                 format!("faultline experiment init {path_text}"),
+            );
+        }
+        let all_programs = programs.iter().chain(&facts.recorder_program);
+        for program in all_programs.filter(|program| program.starts_with(path)) {
+            let program = program.display();
+            findings.refuse(
+                format!("{program} is inside {key} {path_text}, which is cleared before a run"),
+                "keep the program elsewhere",
             );
         }
         let real = folder.canonical_path.as_deref().unwrap_or(path);
@@ -87,12 +96,6 @@ pub fn check(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
     }
     check_distinct(plan, facts, findings);
     check_shared_device(plan, facts, findings);
-    if let Some(Err(why)) = &facts.snapshot_bytes {
-        findings.refuse(
-            format!("begin.from cannot be copied: {why}"),
-            "name a folder with a snapshot that can be read",
-        );
-    }
 }
 
 fn check_shared_device(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
@@ -186,6 +189,12 @@ pub fn space_needs(plan: &Plan, runs: usize, facts: &HostFacts) -> Vec<SpaceNeed
 }
 
 pub fn check_space(plan: &Plan, runs: usize, facts: &HostFacts, findings: &mut Findings) {
+    if let Some(Err(why)) = &facts.snapshot_bytes {
+        findings.refuse(
+            format!("begin.from cannot be copied: {why}"),
+            "name a folder with a snapshot that can be read",
+        );
+    }
     let mut by_device: BTreeMap<u64, Vec<SpaceNeed>> = BTreeMap::new();
     for need in space_needs(plan, runs, facts) {
         if let Some(device) = facts.folder(&need.folder).device {

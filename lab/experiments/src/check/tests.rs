@@ -837,6 +837,36 @@ fn folders_without_permission_to_clear_are_refused() {
 }
 
 #[test]
+fn a_program_inside_a_cleared_folder_is_refused() {
+    let binary = |how: &str| {
+        let text = TWO_ARMS.replace("download", how);
+        plan_with(
+            &text,
+            "memory_max = \"8G\"",
+            "binary = \"/mnt/accounts/bin/v\"",
+        )
+    };
+    let inside = binary("download");
+    assert_only_finding(
+        &inside,
+        &fit_host(&inside),
+        Refuse,
+        "/mnt/accounts/bin/v is inside accounts /mnt/accounts, which is cleared",
+    );
+    let as_is = binary("as-is");
+    assert_only_finding(&as_is, &fit_host(&as_is), Warn, "the starts are not equal");
+    let plan = plan(TWO_ARMS);
+    let mut facts = fit_host(&plan);
+    facts.recorder_program = Ok("/mnt/ledger/faultlined".into());
+    assert_only_finding(
+        &plan,
+        &facts,
+        Refuse,
+        "/mnt/ledger/faultlined is inside ledger /mnt/ledger",
+    );
+}
+
+#[test]
 fn a_recording_on_the_ledgers_device_gives_a_warning() {
     let plan = plan(TWO_ARMS);
     let mut facts = fit_host(&plan);
