@@ -212,9 +212,8 @@ impl VoteAccounts {
         let is_identity = |account: &&VoteAccount| account.node_pubkey == identity;
         let stake = (self.current.iter().chain(&self.delinquent))
             .filter(is_identity)
-            .fold(0_u64, |sum, account| {
-                sum.saturating_add(account.activated_stake)
-            });
+            .map(|account| account.activated_stake)
+            .fold(0, u64::saturating_add);
         match stake {
             0 if self.current.iter().any(|account| is_identity(&account)) => Stake::NotYetActive,
             stake => Stake::Known(stake),

@@ -9,9 +9,6 @@ use faultline_text::{bytes, counted, duration};
 use serde::Serialize;
 use std::time::Duration;
 
-/// Only the interval is used.
-const NO_TRIAL_LIMIT: usize = usize::MAX;
-
 #[derive(Serialize)]
 pub struct SearchStatus {
     pub dwells: DwellCounts,
@@ -50,7 +47,7 @@ impl SearchStatus {
         let config = SearchConfig {
             first_value: search.first_headroom as f64,
             max_width: search.width,
-            max_trials: NO_TRIAL_LIMIT,
+            max_trials: usize::MAX,
         };
         let mut staircase = Staircase::new(config);
         let (mut current_headroom, mut changed_at) = (None, None);
@@ -71,12 +68,7 @@ impl SearchStatus {
                     dwells.kept_up += u32::from(kept_up);
                     dwells.failed += u32::from(!kept_up);
                     if let Some(staircase) = &mut staircase {
-                        // Confirmations are plain trials.
-                        if dwell.confirms {
-                            staircase.add_extra_trial(headroom as f64, kept_up);
-                        } else {
-                            staircase.add_trial(headroom as f64, kept_up);
-                        }
+                        staircase.add_trial(headroom as f64, kept_up);
                     }
                 }
             }
