@@ -20,7 +20,7 @@ use faultline_common::{
     clock::{self, from_nanoseconds, nanoseconds},
     output::{json, say},
 };
-use faultline_runner::record::recorder::{DEFAULT_SAMPLING_INTERVAL, progress};
+use faultline_runner::record::recorder::progress;
 use faultline_text::{counted, duration, table, utc};
 use itertools::Itertools;
 use serde::Serialize;
@@ -205,8 +205,7 @@ fn run_status(
             uptime: from_nanoseconds(unix_ns),
             unix_ns,
         };
-        let interval = plan.recorder.interval.unwrap_or(DEFAULT_SAMPLING_INTERVAL);
-        let mut watch = Watch::begin(plan, interval, at(*began));
+        let mut watch = Watch::begin(plan, at(*began));
         watch.sample(at(nanoseconds(now)), progress(&recording).ok().as_ref());
         progress_text = Some(watch.progress_text());
     }

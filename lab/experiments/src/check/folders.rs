@@ -3,7 +3,6 @@
 
 use super::{Findings, HostFacts, program_files};
 use crate::plan::{Cluster, InitialState, Plan, WorkloadKind};
-use faultline_runner::record::recorder::DEFAULT_SAMPLING_INTERVAL;
 use faultline_text::{bytes, counted};
 use itertools::Itertools;
 use serde::Serialize;
@@ -154,8 +153,8 @@ pub fn space_needs(plan: &Plan, runs: usize, facts: &HostFacts) -> Vec<SpaceNeed
         rough,
         free: facts.folder(folder).free,
     };
-    let interval = plan.recorder.interval.unwrap_or(DEFAULT_SAMPLING_INTERVAL);
-    let bytes_per_hour = RECORDING_BYTES_PER_HOUR as f64 / interval.as_secs_f64().max(0.1);
+    let interval_seconds = plan.recorder.interval.as_secs_f64();
+    let bytes_per_hour = RECORDING_BYTES_PER_HOUR as f64 / interval_seconds;
     let bytes_per_run = (bytes_per_hour * plan.stop.duration.as_secs_f64() / 3600.0) as u64;
     let mut needs = vec![need(
         &plan.folder,
