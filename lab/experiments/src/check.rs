@@ -164,7 +164,12 @@ impl Findings {
 }
 
 /// The most severe finding is first. With `vote_confirmed`, a voting validator is accepted.
-pub fn check_plan(plan: &Plan, facts: &HostFacts, vote_confirmed: bool) -> Vec<Finding> {
+pub fn check_plan(
+    plan: &Plan,
+    runs: usize,
+    facts: &HostFacts,
+    vote_confirmed: bool,
+) -> Vec<Finding> {
     let mut findings = Findings::default();
     limits::check(plan, facts, &mut findings);
     programs::check(plan, facts, &mut findings);
@@ -174,7 +179,7 @@ pub fn check_plan(plan: &Plan, facts: &HostFacts, vote_confirmed: bool) -> Vec<F
     environment::check(plan, &mut findings);
     folders::check(plan, facts, &mut findings);
     access::check(plan, facts, &mut findings);
-    folders::check_space(plan, facts, &mut findings);
+    folders::check_space(plan, runs, facts, &mut findings);
     memory_search::check(plan, facts, &mut findings);
     check_host(facts, &mut findings);
     check_design(plan, &mut findings);

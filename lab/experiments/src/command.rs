@@ -29,7 +29,6 @@ use faultline_runner::isolation::{
     folders::{self, ClearSummary, InitResult, MAX_LISTED, Purpose},
 };
 use faultline_text::{bytes, count, counted, duration};
-use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use std::{fs, io::Write, path::Path, time::Duration};
 
 /// Exists if systemd is PID 1.
@@ -151,12 +150,13 @@ fn begin_experiment(
     let folder = ExperimentFolder::new(&plan.folder);
     let _lock = lock_new_folder(&folder)?;
     let launcher = create_launcher(launcher_kind)?;
-    refuse_unfit(&plan, &*launcher, vote_confirmed)?;
-    let _folders = lock::lock_folders(&plan)?;
-    write_synced(&folder.plan(), plan.text.as_bytes())?;
     let turns = host_block
         .as_ref()
         .map_or_else(|| schedule(&plan), |host_block| host_block.turns(&plan));
+    let runs = turns.iter().map(|turn| turn.runs.len()).sum();
+    refuse_unfit(&plan, runs, &*launcher, vote_confirmed)?;
+    let _folders = lock::lock_folders(&plan)?;
+    write_synced(&folder.plan(), plan.text.as_bytes())?;
     let mut system = RealSystem::new(launcher)?;
     Runner::begin(plan, turns, &mut system)?
         .in_host_block(host_block)
@@ -328,22 +328,15 @@ fn stop_holder(path: &Path) -> Result<()> {
     let Holder::Process(pid) = lock::holder(path)? else {
         return Ok(());
     };
-    let pid = pid
-        .and_then(|pid| Pid::from_raw(pid.cast_signed()))
-        .with_context(|| {
-            format!(
-                "{}: the pid of the lock's holder is not known",
-                path.display()
-            )
-        })?;
-    let process = pidfd_open(pid, PidfdFlags::empty());
-    let number = pid.as_raw_nonzero();
-    // After the holder's end, another process may get its pid. The second query shows that the lock
-    // was still taken when `pidfd_open` opened the process.
-    if let (Ok(process), Holder::Process(_)) = (process, lock::holder(path)?) {
-        pidfd_send_signal(&process, Signal::TERM).with_context(|| format!("process {number}"))?;
+    let pid = pid.with_context(|| {
+        format!(
+            "{}: the pid of the lock's holder is not known",
+            path.display()
+        )
+    })?;
+    if lock::terminate_holder(path, pid)? {
         say(&format!(
-            "SIGTERM was sent to process {number}; it ends its runs before it exits"
+            "SIGTERM was sent to process {pid}; it ends its runs before it exits"
         ));
     }
     wait_for_release(path)
@@ -396,10 +389,15 @@ fn launcher_facts(launcher: &dyn Launcher) -> LauncherFacts {
     }
 }
 
-fn refuse_unfit(plan: &Plan, launcher: &dyn Launcher, vote_confirmed: bool) -> Result<()> {
+fn refuse_unfit(
+    plan: &Plan,
+    runs: usize,
+    launcher: &dyn Launcher,
+    vote_confirmed: bool,
+) -> Result<()> {
     let facts = check::gather_facts(plan, Ok(launcher_facts(launcher)));
     let mut refusals = 0;
-    for finding in check::check_plan(plan, &facts, vote_confirmed) {
+    for finding in check::check_plan(plan, runs, &facts, vote_confirmed) {
         refusals += usize::from(finding.severity == Severity::Refuse);
         if finding.severity != Severity::Note {
             say(&plan_command::finding_text(&finding));

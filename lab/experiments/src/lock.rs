@@ -2,7 +2,7 @@
 //! locks a work folder.
 
 use super::plan::Plan;
-use anyhow::Result;
+use anyhow::{Context, Result};
 use faultline_common::{files::AtPath, lock::flock_with_retries};
 use faultline_kernel::{
     HostRoot,
@@ -12,6 +12,7 @@ use faultline_runner::isolation::folders::{FolderLock, InUse, Purpose, lock_fold
 use rustix::{
     fs::{FlockOperation, OFlags, flock},
     io::Errno,
+    process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal},
 };
 use std::{
     fs::{File, OpenOptions},
@@ -22,7 +23,14 @@ use std::{
 
 /// The lock is released when this is dropped or the process ends.
 #[derive(Debug)]
-pub struct Lock(#[expect(dead_code, reason = "dropping it releases the lock")] File);
+pub struct Lock(File);
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // The next holder has the lock for a moment before it writes its own pid.
+        let _ = self.0.set_len(0);
+    }
+}
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Holder {
@@ -91,6 +99,24 @@ pub fn holder(path: &Path) -> Result<Holder> {
     }
 }
 
+/// Sends SIGTERM to the holder with this pid. Returns false if it has ended.
+pub fn terminate_holder(path: &Path, pid: u32) -> Result<bool> {
+    let process = Pid::from_raw(pid.cast_signed())
+        .ok_or(Errno::SRCH)
+        .and_then(|pid| pidfd_open(pid, PidfdFlags::empty()));
+    // After the holder's end, another process may get its pid. The second query shows that the
+    // holder had not ended when `pidfd_open` opened the process.
+    if holder(path)? != Holder::Process(Some(pid)) {
+        return Ok(false);
+    }
+    match process.and_then(|process| pidfd_send_signal(process, Signal::TERM)) {
+        Err(Errno::SRCH) => Ok(false),
+        sent => sent
+            .map(|()| true)
+            .with_context(|| format!("process {pid}")),
+    }
+}
+
 /// By a signal or a debugger; false if unknown.
 pub fn is_suspended(pid: u32) -> bool {
     let stat = HostRoot::default().read_proc(&format!("{pid}/stat"), pid_stat::parse);
@@ -123,5 +149,33 @@ mod tests {
         drop(lock);
         assert_eq!(holder(&path).unwrap(), Holder::Free);
         assert!(Lock::take(&path).is_ok());
+    }
+
+    #[test]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the test ends the process itself"
+    )]
+    fn a_process_that_does_not_hold_the_lock_gets_no_signal() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("lock");
+        let _lock = Lock::take(&path).unwrap();
+        let mut other = std::process::Command::new("sleep");
+        let mut other = other.arg("60").spawn().unwrap();
+        let pid = other.id();
+        assert!(!terminate_holder(&path, pid).unwrap());
+        assert_eq!(other.try_wait().unwrap(), None);
+        std::fs::write(&path, pid.to_string()).unwrap();
+        assert!(terminate_holder(&path, pid).unwrap());
+        assert!(!other.wait().unwrap().success());
+        assert!(!terminate_holder(&path, pid).unwrap(), "it has ended");
+    }
+
+    #[test]
+    fn a_released_lock_has_no_pid() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("lock");
+        drop(Lock::take(&path).unwrap());
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "");
     }
 }

@@ -270,7 +270,7 @@ pub enum Severity {
 pub struct RecorderOptions {
     pub program: Option<PathBuf>,
     pub config: Option<PathBuf>,
-    pub interval: Option<Duration>,
+    pub interval: Duration,
     pub cpus: Option<CpuSet>,
     /// Prometheus target file.
     pub targets: Option<PathBuf>,

@@ -100,7 +100,7 @@ pub struct SearchPreview {
 
 impl PlanPreview {
     pub fn new(plan: &Plan, facts: &HostFacts, vote_confirmed: bool) -> Self {
-        let findings = check::check_plan(plan, facts, vote_confirmed);
+        let findings = check::check_plan(plan, plan.run_count(), facts, vote_confirmed);
         let turns = schedule(plan);
         let preview_arm = |arm: &Arm| ArmPreview {
             name: arm.name.clone(),
@@ -133,7 +133,7 @@ impl PlanPreview {
             arms: plan.arms.iter().map(preview_arm).collect(),
             estimate: estimate(plan, turns.len()),
             turns,
-            disk: check::space_needs(plan, facts),
+            disk: check::space_needs(plan, plan.run_count(), facts),
             findings,
         }
     }

@@ -161,11 +161,12 @@ fn reserved_bytes(plan: &Plan) -> Result<u64> {
     let needed = limits
         .filter(|_| plan.memory_search.is_none())
         .map(|limits| {
-            let limit: u64 = match plan.concurrent {
+            let limit = match plan.concurrent {
                 Some(concurrent) => limits
                     .iter()
                     .chain(limits.get(concurrent.repeated_arm))
-                    .sum(),
+                    .copied()
+                    .fold(0, u64::saturating_add),
                 None => limits.into_iter().max().unwrap_or_default(),
             };
             limit.saturating_add(RESERVED_BYTES)

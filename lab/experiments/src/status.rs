@@ -20,7 +20,7 @@ use faultline_common::{
     clock::{self, from_nanoseconds, nanoseconds},
     output::{json, say},
 };
-use faultline_runner::record::recorder::{DEFAULT_SAMPLING_INTERVAL, progress};
+use faultline_runner::record::recorder::progress;
 use faultline_text::{counted, duration, table, utc};
 use itertools::Itertools;
 use serde::Serialize;
@@ -147,18 +147,20 @@ impl Status {
             .map(|scheduled| run_status(plan, journal_state, folder, scheduled, now_if_running))
             .collect_vec();
         let turns = &journal_state.turns;
-        let is_open = |turn: &&Turn| !journal_state.is_done(turn);
-        let open_turns = turns.iter().filter(is_open).count();
         let turn_length = expected_turn_length(plan, journal_state);
-        let elapsed = now_if_running
-            .and_then(|now| open_turn_elapsed(journal_state, now))
-            .unwrap_or_default();
-        let open_turn_share =
-            elapsed.as_secs_f64() / turn_length.as_secs_f64().max(f64::MIN_POSITIVE);
-        let done_turns = (turns.len() - open_turns) as f64 + open_turn_share.min(0.99);
-        let remaining = turn_length
-            .saturating_mul(u32::try_from(open_turns).unwrap_or(u32::MAX))
-            .saturating_sub(elapsed);
+        let (mut done_turns, mut remaining) = (0.0, Duration::ZERO);
+        for turn in turns {
+            if journal_state.is_done(turn) {
+                done_turns += 1.0;
+                continue;
+            }
+            let elapsed = now_if_running
+                .and_then(|now| turn_elapsed(journal_state, turn, now))
+                .unwrap_or_default()
+                .min(turn_length);
+            done_turns += elapsed.div_duration_f64(turn_length).min(0.99);
+            remaining += turn_length - elapsed;
+        }
         Self {
             name: plan.name.clone(),
             folder: folder.path().to_owned(),
@@ -203,8 +205,7 @@ fn run_status(
             uptime: from_nanoseconds(unix_ns),
             unix_ns,
         };
-        let interval = plan.recorder.interval.unwrap_or(DEFAULT_SAMPLING_INTERVAL);
-        let mut watch = Watch::begin(plan, interval, at(*began));
+        let mut watch = Watch::begin(plan, at(*began));
         watch.sample(at(nanoseconds(now)), progress(&recording).ok().as_ref());
         progress_text = Some(watch.progress_text());
     }
@@ -237,9 +238,7 @@ fn run_status(
 }
 
 /// Since the newest attempt began; `None` if all its runs have ended.
-fn open_turn_elapsed(journal_state: &JournalState, now: Duration) -> Option<Duration> {
-    let mut turns = journal_state.turns.iter();
-    let turn = turns.find(|turn| !journal_state.is_done(turn))?;
+fn turn_elapsed(journal_state: &JournalState, turn: &Turn, now: Duration) -> Option<Duration> {
     let newest = journal_state.newest_attempt(turn)?;
     let is_over =
         newest.runs.len() == turn.runs.len() && newest.runs.values().all(|run| run.ended.is_some());
@@ -377,3 +376,6 @@ fn run_text(run: &RunStatus, next_text: &mut &'static str) -> String {
         (None, None) => mem::take(next_text).to_owned(),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -50,12 +50,12 @@ pub struct Watch {
 }
 
 impl Watch {
-    pub fn begin(plan: &Plan, tick_interval: Duration, now: Timestamp) -> Self {
+    pub fn begin(plan: &Plan, now: Timestamp) -> Self {
         Self {
             kind: plan.workload.kind,
             rules: plan.stop.clone(),
             is_search: plan.memory_search.is_some(),
-            stale_after: MIN_STALE_TIME.max(tick_interval * STALE_INTERVALS),
+            stale_after: MIN_STALE_TIME.max(plan.recorder.interval * STALE_INTERVALS),
             began: now,
             first_transaction_at: None,
             newest_slot: None,

@@ -1,9 +1,8 @@
 //! Checks that folders are distinct, may be cleared and are no home folders, and that their disks
 //! have space.
 
-use super::{Findings, HostFacts};
+use super::{Findings, HostFacts, program_files};
 use crate::plan::{Cluster, InitialState, Plan, WorkloadKind};
-use faultline_runner::record::recorder::DEFAULT_SAMPLING_INTERVAL;
 use faultline_text::{bytes, counted};
 use itertools::Itertools;
 use serde::Serialize;
@@ -38,6 +37,7 @@ fn written_folders(plan: &Plan) -> Vec<(String, &Path)> {
 }
 
 pub fn check(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
+    let programs = program_files(plan);
     for (key, path) in work_folders(plan) {
         let Some(folder) = facts.folders.get(path) else {
             continue;
@@ -59,6 +59,14 @@ pub fn check(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
             findings.refuse(
                 format!("{key} cannot be cleared before a run: {why}"),
                 format!("faultline experiment init {path_text}"),
+            );
+        }
+        let all_programs = programs.iter().chain(&facts.recorder_program);
+        for program in all_programs.filter(|program| program.starts_with(path)) {
+            let program = program.display();
+            findings.refuse(
+                format!("{program} is inside {key} {path_text}, which is cleared before a run"),
+                "keep the program elsewhere",
             );
         }
         let real = folder.canonical_path.as_deref().unwrap_or(path);
@@ -87,12 +95,6 @@ pub fn check(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
     }
     check_distinct(plan, facts, findings);
     check_shared_device(plan, facts, findings);
-    if let Some(Err(why)) = &facts.snapshot_bytes {
-        findings.refuse(
-            format!("begin.from cannot be copied: {why}"),
-            "name a folder with a snapshot that can be read",
-        );
-    }
 }
 
 fn check_shared_device(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
@@ -142,7 +144,8 @@ pub struct SpaceNeed {
     pub free: Option<u64>,
 }
 
-pub fn space_needs(plan: &Plan, facts: &HostFacts) -> Vec<SpaceNeed> {
+/// `runs`: how many the folder of the plan gets.
+pub fn space_needs(plan: &Plan, runs: usize, facts: &HostFacts) -> Vec<SpaceNeed> {
     let need = |folder: &Path, bytes: u64, what: String, rough: bool| SpaceNeed {
         folder: folder.to_owned(),
         bytes,
@@ -150,13 +153,12 @@ pub fn space_needs(plan: &Plan, facts: &HostFacts) -> Vec<SpaceNeed> {
         rough,
         free: facts.folder(folder).free,
     };
-    let runs = plan.run_count() as u64;
-    let interval = plan.recorder.interval.unwrap_or(DEFAULT_SAMPLING_INTERVAL);
-    let bytes_per_hour = RECORDING_BYTES_PER_HOUR as f64 / interval.as_secs_f64().max(0.1);
+    let interval_seconds = plan.recorder.interval.as_secs_f64();
+    let bytes_per_hour = RECORDING_BYTES_PER_HOUR as f64 / interval_seconds;
     let bytes_per_run = (bytes_per_hour * plan.stop.duration.as_secs_f64() / 3600.0) as u64;
     let mut needs = vec![need(
         &plan.folder,
-        bytes_per_run.max(1 << 20).saturating_mul(runs),
+        bytes_per_run.max(1 << 20).saturating_mul(runs as u64),
         format!(
             "recordings of {}; logs come on top",
             counted(runs as f64, "run")
@@ -185,9 +187,15 @@ pub fn space_needs(plan: &Plan, facts: &HostFacts) -> Vec<SpaceNeed> {
     needs
 }
 
-pub fn check_space(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
+pub fn check_space(plan: &Plan, runs: usize, facts: &HostFacts, findings: &mut Findings) {
+    if let Some(Err(why)) = &facts.snapshot_bytes {
+        findings.refuse(
+            format!("begin.from cannot be copied: {why}"),
+            "name a folder with a snapshot that can be read",
+        );
+    }
     let mut by_device: BTreeMap<u64, Vec<SpaceNeed>> = BTreeMap::new();
-    for need in space_needs(plan, facts) {
+    for need in space_needs(plan, runs, facts) {
         if let Some(device) = facts.folder(&need.folder).device {
             by_device.entry(device).or_default().push(need);
         }

@@ -109,10 +109,8 @@ fn check_api(plan: &Plan, findings: &mut Findings) {
 }
 
 fn check_interval(plan: &Plan, findings: &mut Findings) {
-    if let Some(interval) = plan.recorder.interval
-        && interval > MAX_SAMPLING_INTERVAL
-    {
-        let interval = duration(interval);
+    if plan.recorder.interval > MAX_SAMPLING_INTERVAL {
+        let interval = duration(plan.recorder.interval);
         findings.refuse(
             format!(
                 "recorder.interval is {interval}: a search needs the distance to the tip more often"

@@ -1,5 +1,5 @@
 use super::*;
-use crate::{host::HostFinding, plan::parse};
+use crate::{blocks::HostBlock, host::HostFinding, plan::parse};
 use faultline_kernel::{Level, LevelMemory};
 use faultline_runner::isolation::{Abilities, CpuSet};
 use std::{
@@ -118,7 +118,7 @@ fn fit_host(plan: &Plan) -> HostFacts {
 }
 
 fn shown_findings(plan: &Plan, facts: &HostFacts) -> Vec<(Severity, String)> {
-    check_plan(plan, facts, false)
+    check_plan(plan, plan.run_count(), facts, false)
         .into_iter()
         .map(|found| (found.severity, found.what))
         .collect()
@@ -384,7 +384,8 @@ fn an_unsupported_validator_option_is_refused_naming_supporting_releases() {
 
 #[test]
 fn a_voting_validator_is_refused_without_the_i_vote_option() {
-    let i_vote = |plan: &Plan, facts: &HostFacts| check_plan(plan, facts, true).len();
+    let i_vote =
+        |plan: &Plan, facts: &HostFacts| check_plan(plan, plan.run_count(), facts, true).len();
     for (from, to, column) in [
         (
             "\"{ledger}\"]",
@@ -453,8 +454,12 @@ fn an_unknown_stake_is_refused_except_on_a_private_cluster() {
         let plan = with(more);
         let why = "cannot determine whether the identity has stake: no connection";
         assert_only_finding(&plan, &unknown(&plan), Refuse, why);
-        assert_eq!(check_plan(&plan, &unknown(&plan), true), [], "{more}");
-        let remedy = &check_plan(&plan, &unknown(&plan), false)[0].remedy;
+        assert_eq!(
+            check_plan(&plan, plan.run_count(), &unknown(&plan), true),
+            [],
+            "{more}"
+        );
+        let remedy = &check_plan(&plan, plan.run_count(), &unknown(&plan), false)[0].remedy;
         for word in ["workload.identity", "workload.cluster_rpc", "--i-vote"] {
             assert!(remedy.contains(word), "{remedy}");
         }
@@ -476,7 +481,15 @@ fn an_identity_not_in_the_command_may_differ() {
         Refuse,
         "workload names another identity",
     );
-    assert_eq!(check_plan(&elsewhere, &fit_host(&elsewhere), true), []);
+    assert_eq!(
+        check_plan(
+            &elsewhere,
+            elsewhere.run_count(),
+            &fit_host(&elsewhere),
+            true
+        ),
+        []
+    );
     let script = with("\"/start.sh\"");
     assert_only_finding(
         &script,
@@ -824,6 +837,36 @@ fn folders_without_permission_to_clear_are_refused() {
 }
 
 #[test]
+fn a_program_inside_a_cleared_folder_is_refused() {
+    let binary = |how: &str| {
+        let text = TWO_ARMS.replace("download", how);
+        plan_with(
+            &text,
+            "memory_max = \"8G\"",
+            "binary = \"/mnt/accounts/bin/v\"",
+        )
+    };
+    let inside = binary("download");
+    assert_only_finding(
+        &inside,
+        &fit_host(&inside),
+        Refuse,
+        "/mnt/accounts/bin/v is inside accounts /mnt/accounts, which is cleared",
+    );
+    let as_is = binary("as-is");
+    assert_only_finding(&as_is, &fit_host(&as_is), Warn, "the starts are not equal");
+    let plan = plan(TWO_ARMS);
+    let mut facts = fit_host(&plan);
+    facts.recorder_program = Ok("/mnt/ledger/faultlined".into());
+    assert_only_finding(
+        &plan,
+        &facts,
+        Refuse,
+        "/mnt/ledger/faultlined is inside ledger /mnt/ledger",
+    );
+}
+
+#[test]
 fn a_recording_on_the_ledgers_device_gives_a_warning() {
     let plan = plan(TWO_ARMS);
     let mut facts = fit_host(&plan);
@@ -854,7 +897,10 @@ fn recordings_require_free_space_and_downloads_an_estimate() {
     let plan = plan(TWO_ARMS);
     let mut facts = fit_host(&plan);
     // Two arms, four times, an hour each.
-    assert_eq!(space_needs(&plan, &facts)[0].bytes, 8 * (8 << 20));
+    assert_eq!(
+        space_needs(&plan, plan.run_count(), &facts)[0].bytes,
+        8 * (8 << 20)
+    );
     folder_mut(&mut facts, "/state").free = Some(63 << 20);
     assert_only_finding(
         &plan,
@@ -862,6 +908,16 @@ fn recordings_require_free_space_and_downloads_an_estimate() {
         Refuse,
         "/state: 64.0 MiB are needed, and 63.0 MiB are free",
     );
+    // A host block has one replicate.
+    let host_block = HostBlock {
+        replicate: Some(2),
+        ..HostBlock::default()
+    };
+    let runs = host_block
+        .turns(&plan)
+        .into_iter()
+        .map(|turn| turn.runs.len());
+    assert_eq!(check_plan(&plan, runs.sum(), &facts, false), []);
 
     let mainnet = plan_with(TWO_ARMS, "[stop]", "cluster = \"mainnet-beta\"\n[stop]");
     let mut facts = fit_host(&mainnet);
@@ -1006,7 +1062,7 @@ fn the_most_severe_finding_comes_first() {
         recorder_program: Err("none".to_owned()),
         ..fit_host(&plan)
     };
-    let severities: Vec<Severity> = check_plan(&plan, &facts, false)
+    let severities: Vec<Severity> = check_plan(&plan, plan.run_count(), &facts, false)
         .into_iter()
         .map(|found| found.severity)
         .collect();

@@ -140,10 +140,15 @@ fn matching_sections(plan: &Plan, matches: impl Fn(&[&String]) -> bool) -> Vec<S
         .collect()
 }
 
-/// `--option=value` counts as two words.
+/// `--option=value` and `-iVALUE` count as two words.
 fn words(text: &str) -> impl Iterator<Item = &str> {
     let is_end = |c: char| c.is_whitespace() || matches!(c, '=' | '"' | '\'' | ';' | '(' | ')');
-    text.split(is_end).filter(|word| !word.is_empty())
+    text.split(is_end)
+        .flat_map(|word| match word.strip_prefix("-i") {
+            Some(value) => ["-i", value],
+            None => [word, ""],
+        })
+        .filter(|word| !word.is_empty())
 }
 
 /// Also in `--x=1` and `"--x",`, not in `--x-y`.
@@ -207,9 +212,8 @@ impl VoteAccounts {
         let is_identity = |account: &&VoteAccount| account.node_pubkey == identity;
         let stake = (self.current.iter().chain(&self.delinquent))
             .filter(is_identity)
-            .fold(0_u64, |sum, account| {
-                sum.saturating_add(account.activated_stake)
-            });
+            .map(|account| account.activated_stake)
+            .fold(0, u64::saturating_add);
         match stake {
             0 if self.current.iter().any(|account| is_identity(&account)) => Stake::NotYetActive,
             stake => Stake::Known(stake),

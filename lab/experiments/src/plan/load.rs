@@ -9,7 +9,7 @@ use super::{
 use anyhow::{bail, ensure};
 use clap::ValueEnum;
 use faultline_report::report::{RUN_METRICS, run_metric};
-use faultline_runner::isolation::CpuSet;
+use faultline_runner::{isolation::CpuSet, record::recorder::DEFAULT_SAMPLING_INTERVAL};
 use faultline_settings::{
     ConfigError, Table, choice, flag, mismatch, number, size, text, time, whole_number_within,
 };
@@ -219,7 +219,10 @@ fn read_top_keys(top: &mut Table<'_>, base_folder: &BaseFolder) -> Plan {
         page_cache: PageCache::DropFiles,
         stop: default_stop(WorkloadKind::Validator),
         host: default_host_rules(),
-        recorder: RecorderOptions::default(),
+        recorder: RecorderOptions {
+            interval: DEFAULT_SAMPLING_INTERVAL,
+            ..RecorderOptions::default()
+        },
         arms: Vec::new(),
         lanes: Vec::new(),
         concurrent: None,
@@ -374,7 +377,9 @@ fn read_recorder(table: &mut Table<'_>, base_folder: &BaseFolder) -> RecorderOpt
     RecorderOptions {
         program: table.take("program", |v| Ok(base_folder.program(&text(v)?))),
         config: table.take("config", |v| base_folder.path(v)),
-        interval: table.take("interval", |v| at_least(Duration::from_millis(100), v)),
+        interval: table
+            .take("interval", |v| at_least(Duration::from_millis(100), v))
+            .unwrap_or(DEFAULT_SAMPLING_INTERVAL),
         cpus: table.take("cpus", cpus),
         targets: table.take("targets", |v| target_file(base_folder.path(v)?)),
     }

@@ -4,7 +4,7 @@
 
 mod sentences;
 
-use super::Experiment;
+use super::{Experiment, section::limit_rows};
 use crate::{
     journal::SearchLog,
     outcome::Validity,
@@ -26,7 +26,6 @@ use itertools::Itertools;
 pub use sentences::headline;
 use std::collections::BTreeMap;
 
-const MAX_ROWS: usize = 1000;
 const MIB: f64 = 1_048_576.0;
 /// Reads one value of a dwell. `None` if it was not measured.
 type Measurement = fn(&DwellEvidence) -> Option<f64>;
@@ -272,11 +271,10 @@ impl<'e> SearchReport<'e> {
         );
         listed.rows = self
             .timed_dwells()
-            .take(MAX_ROWS)
             .zip(1..)
             .map(|((dwell, ended), number)| row(number, dwell, ended))
             .collect();
-        without_missing_columns(listed)
+        without_missing_columns(limit_rows(listed))
     }
 }
 

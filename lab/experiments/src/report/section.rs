@@ -245,11 +245,20 @@ fn schedule_table(experiment: &Experiment) -> Table {
                 from its first step (checking the host, clearing, restoring, dropping the page cache) to its last line in \
                 the journal.";
     let mut listed = table("schedule", "The schedule as it happened", &columns, note);
-    let scheduled = experiment.journal_state.scheduled().take(MAX_ROWS);
+    let scheduled = experiment.journal_state.scheduled();
     listed.rows = scheduled
         .map(|(turn, scheduled)| schedule_row(experiment, turn, scheduled))
         .collect();
-    listed
+    limit_rows(listed)
+}
+
+pub fn limit_rows(mut table: Table) -> Table {
+    let count = table.rows.len();
+    if count > MAX_ROWS {
+        table.note += &format!(" The first {MAX_ROWS} of {count}.");
+    }
+    table.rows.truncate(MAX_ROWS);
+    table
 }
 
 fn schedule_row(experiment: &Experiment, turn: &Turn, scheduled: &ScheduledRun) -> Vec<Cell> {
@@ -307,8 +316,7 @@ fn attempt_table(experiment: &Experiment) -> Table {
             }
         }
     }
-    listed.rows.truncate(MAX_ROWS);
-    listed
+    limit_rows(listed)
 }
 
 fn attempt_row(

@@ -132,6 +132,19 @@ fn column(table: &Table, title: &str) -> Vec<String> {
 }
 
 #[test]
+fn a_table_says_how_many_rows_it_leaves_out() {
+    let listed = |rows| {
+        let mut listed = faultline_pages::cells::table("t", "T", &["Run"], "Runs.");
+        listed.rows = vec![Vec::new(); rows];
+        let limited = section::limit_rows(listed);
+        (limited.rows.len(), limited.note)
+    };
+    assert_eq!(listed(1000), (1000, "Runs.".to_owned()));
+    let note = "Runs. The first 1000 of 1001.".to_owned();
+    assert_eq!(listed(1001), (1000, note));
+}
+
+#[test]
 fn always_killed_arms_appear_in_the_verdict_without_recordings() {
     let folder = tempfile::tempdir().unwrap();
     let lines = [

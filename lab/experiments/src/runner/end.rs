@@ -10,7 +10,7 @@ use crate::{
 };
 use anyhow::{Context, Result};
 use faultline_common::clock::nanoseconds;
-use faultline_runner::{isolation::CgroupState, record::recorder::DEFAULT_SAMPLING_INTERVAL};
+use faultline_runner::isolation::CgroupState;
 use faultline_text::duration;
 use itertools::Itertools;
 use std::{mem, time::Duration};
@@ -223,14 +223,9 @@ impl Runner<'_> {
             .arm
             .program_cache_entries
             .map(|entries| judge::program_cache_validity(entries, &program_cache_totals));
-        let interval = self
-            .plan
-            .recorder
-            .interval
-            .unwrap_or(DEFAULT_SAMPLING_INTERVAL);
         let run_period = run.run_period.context("it was never begun")?;
         let ticks = self.system.ticks(&recording)?;
-        let coverage = TickCoverage::of(&ticks, run_period, interval);
+        let coverage = TickCoverage::of(&ticks, run_period, self.plan.recorder.interval);
         Ok((program_cache_validity.unwrap_or_default(), coverage))
     }
 

@@ -18,7 +18,7 @@ use faultline_runner::{
     isolation::{CgroupState, End},
     record::{
         exec_gate_message,
-        recorder::{DEFAULT_SAMPLING_INTERVAL, describe_end, metrics_variables},
+        recorder::{describe_end, metrics_variables},
     },
 };
 use faultline_text::duration;
@@ -238,12 +238,7 @@ impl Runner<'_> {
         let launched = run.launched.as_mut().context("it was never started")?;
         let began = self.system.now();
         launched.open_exec_gate(&exec_gate_message(&variables))?;
-        let interval = self
-            .plan
-            .recorder
-            .interval
-            .unwrap_or(DEFAULT_SAMPLING_INTERVAL);
-        run.watch = Some(Watch::begin(&self.plan, interval, began));
+        run.watch = Some(Watch::begin(&self.plan, began));
         self.begin_search(run)?;
         let scheduled = &run.scheduled;
         self.system.print(&format!(

@@ -1,5 +1,5 @@
 use super::*;
-use crate::plan::InitialState;
+use crate::plan::{Concurrent, InitialState, Severity};
 use std::{fs, path::Path};
 
 fn plan(more: &str) -> Plan {
@@ -80,6 +80,19 @@ fn memory_below_the_limits_is_refused_and_unlimited_runs_take_a_node() {
     let mut unlimited = plan("");
     unlimited.arms[0].memory_max = None;
     assert_eq!(reserved_bytes(&unlimited).unwrap(), 0);
+}
+
+#[test]
+fn the_sum_of_huge_limits_does_not_overflow() {
+    let mut plan = plan("");
+    for arm in &mut plan.arms {
+        arm.memory_max = Some(u64::MAX);
+    }
+    plan.concurrent = Some(Concurrent {
+        repeated_arm: 0,
+        shared_device: Severity::Warn,
+    });
+    assert_eq!(reserved_bytes(&plan).unwrap(), u64::MAX);
 }
 
 #[test]

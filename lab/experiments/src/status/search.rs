@@ -9,9 +9,6 @@ use faultline_text::{bytes, counted, duration};
 use serde::Serialize;
 use std::time::Duration;
 
-/// Only the interval is used.
-const NO_TRIAL_LIMIT: usize = usize::MAX;
-
 #[derive(Serialize)]
 pub struct SearchStatus {
     pub dwells: DwellCounts,
@@ -50,7 +47,7 @@ impl SearchStatus {
         let config = SearchConfig {
             first_value: search.first_headroom as f64,
             max_width: search.width,
-            max_trials: NO_TRIAL_LIMIT,
+            max_trials: usize::MAX,
         };
         let mut staircase = Staircase::new(config);
         let (mut current_headroom, mut changed_at) = (None, None);
@@ -60,6 +57,8 @@ impl SearchStatus {
                     (current_headroom, changed_at) = (*headroom, Some(*unix_ns));
                 }
                 SearchEvent::Dwell(dwell) if dwell.verdict == Verdict::Void => dwells.void += 1,
+                // The search knew that this end of the interval fails.
+                SearchEvent::Dwell(dwell) if dwell.confirms && dwell.evidence.seconds <= 0.0 => {}
                 SearchEvent::Dwell(dwell) => {
                     let Some(headroom) = dwell.headroom else {
                         dwells.references += 1;
@@ -69,12 +68,7 @@ impl SearchStatus {
                     dwells.kept_up += u32::from(kept_up);
                     dwells.failed += u32::from(!kept_up);
                     if let Some(staircase) = &mut staircase {
-                        // Confirmations are plain trials.
-                        if dwell.confirms {
-                            staircase.add_extra_trial(headroom as f64, kept_up);
-                        } else {
-                            staircase.add_trial(headroom as f64, kept_up);
-                        }
+                        staircase.add_trial(headroom as f64, kept_up);
                     }
                 }
             }
@@ -185,6 +179,29 @@ mod tests {
             verdict,
             evidence: Box::new(DwellEvidence::default()),
         })
+    }
+
+    #[test]
+    fn an_untried_end_of_the_interval_is_not_counted() {
+        let mut events = vec![
+            dwell(Some(24 * GIB), Verdict::KeptUp),
+            dwell(Some(20 * GIB), Verdict::Failed),
+        ];
+        let status = |events: &[SearchEvent]| {
+            let search_log = SearchLog {
+                events: events.iter().map(|event| (event.clone(), 1)).collect(),
+                answer: None,
+            };
+            SearchStatus::of(&search(), &search_log, 0, None).in_words()
+        };
+        let before = status(&events);
+        events.push(SearchEvent::Dwell(DwellResult {
+            headroom: Some(20 * GIB),
+            confirms: true,
+            verdict: Verdict::Failed,
+            evidence: Box::default(),
+        }));
+        assert_eq!(status(&events), before);
     }
 
     #[test]

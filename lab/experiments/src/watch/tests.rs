@@ -22,7 +22,7 @@ fn at(second: u64) -> Timestamp {
 }
 
 fn watch(plan: &Plan) -> Watch {
-    Watch::begin(plan, Duration::from_secs(1), at(0))
+    Watch::begin(plan, at(0))
 }
 
 /// A recording whose newest tick is of this second.

@@ -209,3 +209,23 @@ fn an_option_is_matched_only_as_a_separate_word() {
         assert!(!has_option(text, "--x"), "{text}");
     }
 }
+
+#[test]
+fn an_identity_attached_to_the_short_option_is_found() {
+    let mut plan = plan("http://127.0.0.1:1", Path::new("/id.json"));
+    for (word, is_checked) in [
+        ("-i/id.json", true),
+        ("-i{identity}", true),
+        ("-i/other.json", false),
+        ("-iother.json", false),
+    ] {
+        plan.workload.command = vec!["v".to_owned(), word.to_owned()];
+        let texts = plan.workload.unexpanded_texts();
+        assert_eq!(names_other_identity(&plan, &texts), !is_checked, "{word}");
+        assert_eq!(
+            is_identity_passed(&plan, &plan.lanes[0]),
+            is_checked,
+            "{word}"
+        );
+    }
+}

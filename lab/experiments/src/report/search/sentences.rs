@@ -35,6 +35,15 @@ impl SearchReport<'_> {
         let Some(answer) = &self.search_log.answer else {
             return self.without_answer();
         };
+        let doubt = if self.counts {
+            ""
+        } else {
+            " The run of this search has no result that counts."
+        };
+        self.outcome(answer) + doubt
+    }
+
+    fn outcome(&self, answer: &SearchAnswer) -> String {
         let max_duration = duration(self.rules.max_duration);
         let words = match &answer.outcome {
             SearchOutcome::Found(interval) => return self.found(answer, interval),

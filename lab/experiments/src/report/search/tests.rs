@@ -235,6 +235,11 @@ fn only_a_confirmed_size_that_does_not_grow_is_evidence() {
     });
     let evidence = ram_evidence(&searches(&repeated, &[]));
     assert!(evidence.is_err_and(|why| why.contains("no result that counts")));
+    let headline = headline(&searches(&repeated, &[])).expect("a headline");
+    assert!(
+        headline.ends_with("388 GiB. The run of this search has no result that counts."),
+        "{headline}"
+    );
     let noisy = SearchAnswer {
         outcome: SearchOutcome::Noisy,
         ..settled

@@ -9,9 +9,8 @@ use faultline_common::{files::AtPath, output::say};
 use faultline_runner::{
     isolation::{CpuSet, End, Job, Launched, Launcher, Limits},
     record::recorder::{
-        self, Addresses, DAEMON_NAME, DEFAULT_SAMPLING_INTERVAL, Log, POLL_INTERVAL, POLLS_TO_END,
-        POLLS_TO_START, ReadyFile, RecordingTarget, RecordingTask, describe_end, polls_to_write,
-        progress,
+        self, Addresses, DAEMON_NAME, Log, POLL_INTERVAL, POLLS_TO_END, POLLS_TO_START, ReadyFile,
+        RecordingTarget, RecordingTask, describe_end, polls_to_write, progress,
     },
 };
 use faultline_text::duration;
@@ -55,7 +54,6 @@ impl RecorderDaemon {
         let program = recorder::find_program(settings.program.as_deref(), "`recorder.program`")?;
         let output = request.folder.join(RECORDER_LOG);
         let recording = request.folder.join(RECORDING);
-        let interval = settings.interval.unwrap_or(DEFAULT_SAMPLING_INTERVAL);
         let task = RecordingTask {
             target: match request.pid {
                 Some(pid) => RecordingTarget::Pid(pid),
@@ -64,7 +62,7 @@ impl RecorderDaemon {
             out: &recording,
             cache_entries: request.program_cache_entries,
             labels: &request.labels,
-            interval: Some(interval),
+            interval: Some(settings.interval),
             config: settings.config.as_deref(),
             free_ports: true,
         };
@@ -94,7 +92,7 @@ impl RecorderDaemon {
             ready_file,
             log: Log::on_disk(&output).at(&output)?,
             recording,
-            interval,
+            interval: settings.interval,
             addresses: Addresses {
                 metrics: String::new(),
                 ingest: None,
