@@ -39,7 +39,7 @@ impl Writer {
             begin_session(lock, conn, path, &new_recording.session, RowCounts::new())
         });
         if created.is_err() {
-            remove_all(path);
+            file::remove_with_side_files(path);
         }
         created
     }
@@ -72,7 +72,7 @@ impl Writer {
         }) {
             Err(Error::Empty { .. }) => {
                 drop((connection, lock));
-                remove_all(path);
+                file::remove_with_side_files(path);
                 return Self::create(path, new_recording);
             }
             other => other?,
@@ -291,13 +291,6 @@ fn try_lock(file: File, path: &Path) -> Result<File> {
             path: path.to_owned(),
         }),
         Err(TryLockError::Error(error)) => Err(Error::io(path, error)),
-    }
-}
-
-fn remove_all(path: &Path) {
-    let _ = fs::remove_file(path);
-    for suffix in SIDE_FILE_SUFFIXES {
-        let _ = fs::remove_file(with_suffix(path, suffix));
     }
 }
 
