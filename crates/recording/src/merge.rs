@@ -78,24 +78,17 @@ pub fn merge(from: &[PathBuf], to: &Path) -> Result<MergeSummary> {
         .iter()
         .map(|piece| file_name(&piece.recording))
         .collect();
-    finish_recording(
+    let counts = finish_recording(
         &conn,
         &[("merged_from", &serde_json::Value::from(names).to_string())],
     )
     .at(to)?;
-    let count = |table: &str| -> rusqlite::Result<u64> {
-        let rows: i64 = conn.query_row(&format!("SELECT count(*) FROM {table}"), [], |row| {
-            row.get(0)
-        })?;
-        Ok(u64::try_from(rows).unwrap_or(0))
-    };
-    let merged = MergeSummary {
-        sessions: count("session").at(to)?,
-        ticks: count("tick").at(to)?,
-        gaps,
-    };
     output.publish(conn)?;
-    Ok(merged)
+    Ok(MergeSummary {
+        sessions: counts["session"],
+        ticks: counts["tick"],
+        gaps,
+    })
 }
 
 fn file_name(recording: &Recording) -> String {

@@ -308,8 +308,9 @@ fn count_present_rows(
     counted_tables().map(count).collect()
 }
 
-/// Ends the last session with its last tick, and stores `meta` and the row counts.
-pub fn finish_recording(conn: &Connection, meta: &[(&str, &str)]) -> rusqlite::Result<()> {
+/// Ends the last session with its last tick, and stores `meta` and the row counts. Returns the row
+/// counts.
+pub fn finish_recording(conn: &Connection, meta: &[(&str, &str)]) -> rusqlite::Result<RowCounts> {
     conn.execute_batch(
         "BEGIN;
          UPDATE session SET ended_unix_ns =
@@ -317,12 +318,14 @@ pub fn finish_recording(conn: &Connection, meta: &[(&str, &str)]) -> rusqlite::R
                       started_unix_ns)
          WHERE ended_unix_ns IS NULL AND id = (SELECT max(id) FROM session)",
     )?;
-    let rows = serde_json::to_string(&count_rows(conn)?).unwrap_or_default();
+    let counts = count_rows(conn)?;
+    let rows = serde_json::to_string(&counts).unwrap_or_default();
     put_meta(conn, "rows", &rows)?;
     for (key, value) in meta {
         put_meta(conn, key, value)?;
     }
-    conn.execute_batch("COMMIT")
+    conn.execute_batch("COMMIT")?;
+    Ok(counts)
 }
 
 pub fn put_meta(conn: &Connection, key: &str, value: &str) -> rusqlite::Result<()> {
