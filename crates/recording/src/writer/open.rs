@@ -28,11 +28,7 @@ impl Writer {
                 what: "belongs to a recording that is not here",
             });
         }
-        let file = OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .open(path)
-            .at(path)?;
+        let file = File::create_new(path).at(path)?;
         let created = lock(file, path).and_then(|lock| {
             let conn = file::open_to_write(path, &file::RECORDING_KIND)?;
             make_tables(&conn, &labels(new_recording)).at(path)?;
