@@ -45,6 +45,7 @@ impl Recording {
     /// Takes some milliseconds even for hours of recording.
     pub fn progress(&self) -> Result<Progress> {
         let last_tick = self.last_tick()?;
+        let last_phase = last_tick.as_ref().and_then(|tick| tick.phase.as_deref());
         let (exit, oom) = (EventKind::Exit.name(), EventKind::OomKill.name());
         let (start, tip) = (EventKind::Start.name(), EventKind::AtTip.name());
         let last_event_id = |kinds: &str| {
@@ -61,7 +62,7 @@ impl Recording {
             first_transaction_unix_ns: self.first_transaction()?,
             newest_slot: self.newest_slot()?,
             has_reached_tip: last_event_id(&format!("'{tip}'"))?.is_some()
-                || last_tick_at_tip(last_tick.as_ref()),
+                || last_phase == Some("at_tip"),
             last_tick,
         })
     }
@@ -97,7 +98,8 @@ impl Recording {
 
     fn first_transaction(&self) -> Result<Option<i64>> {
         for (table, column) in TRANSACTION_COLUMNS {
-            if self.has_rows(table)? {
+            let last_rowid = format!("SELECT max(rowid) FROM {table}");
+            if self.has(table) && self.query_integer(&last_rowid)?.is_some() {
                 let column = self.column_or_null(table, column);
                 let first = format!(
                     "SELECT unix_ns FROM {table} WHERE {column} > 0 ORDER BY rowid LIMIT {MAX_DISORDER_ROWS}"
@@ -127,13 +129,6 @@ impl Recording {
         Ok(newest.and_then(|slot| u64::try_from(slot).ok()))
     }
 
-    fn has_rows(&self, table: &str) -> Result<bool> {
-        Ok(self.has(table)
-            && self
-                .query_integer(&format!("SELECT max(rowid) FROM {table}"))?
-                .is_some())
-    }
-
     fn column_or_null(&self, table: &str, column: &str) -> String {
         file::column_list(&self.present_tables, table, std::iter::once(column))
     }
@@ -141,10 +136,6 @@ impl Recording {
     pub(crate) fn query_integer(&self, sql: &str) -> Result<Option<i64>> {
         self.conn.query_integer(sql)
     }
-}
-
-fn last_tick_at_tip(tick: Option<&TickRow>) -> bool {
-    tick.and_then(|tick| tick.phase.as_deref()) == Some("at_tip")
 }
 
 #[derive(Debug)]
