@@ -158,7 +158,7 @@ impl Samples {
                         value,
                     );
                 }
-                Destination::Phase | Destination::WithoutSamples => {}
+                Destination::WithoutSamples => {}
                 Destination::Series => self.put_series(reading, batch.source),
             }
         }
@@ -250,8 +250,6 @@ pub enum Destination {
         column: usize,
         kind: ColumnKind,
     },
-    /// The reading is the tick's phase.
-    Phase,
     /// Not stored, for a reason in [`metrics_without_samples`].
     WithoutSamples,
     /// The table `series`, for all other readings.
@@ -275,37 +273,30 @@ impl Destinations {
         };
         for (table_index, table) in PerTickTable::ALL.into_iter().enumerate() {
             for (index, column) in table.columns().iter().enumerate() {
-                let kind = column.kind();
                 add(
                     column,
                     Destination::PerTick {
                         table_index,
                         column: index,
-                        kind,
+                        kind: column.kind(),
                     },
                 );
             }
         }
         for (table_index, columns) in [(POOLS, POOL), (DEVICES, DEVICE)] {
             for (index, column) in columns.iter().enumerate() {
-                let kind = column.kind();
                 add(
                     column,
                     Destination::Keyed {
                         table_index,
                         column: index,
-                        kind,
+                        kind: column.kind(),
                     },
                 );
             }
         }
         for (metric, _) in metrics_without_samples() {
-            let destination = if std::ptr::eq(metric, &PHASE) {
-                Destination::Phase
-            } else {
-                Destination::WithoutSamples
-            };
-            destinations.insert(address(metric), vec![(&[], destination)]);
+            destinations.insert(address(metric), vec![(&[], Destination::WithoutSamples)]);
         }
         Self(destinations)
     }
@@ -316,7 +307,7 @@ impl Destinations {
         };
         let matches = |(label_values, destination): &&(LabelValues, Destination)| {
             let values = match destination {
-                Destination::Phase | Destination::WithoutSamples => return true,
+                Destination::WithoutSamples => return true,
                 Destination::Keyed { .. } => reading.label_values.get(1..).unwrap_or_default(),
                 _ => &*reading.label_values,
             };
