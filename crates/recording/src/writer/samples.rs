@@ -87,12 +87,8 @@ impl Samples {
             let index = batch.source as usize;
             // A source that never sampled has no time.
             let sampled_at = (batch.at != Stamp::default()).then_some(batch.at);
-            if let (Some(sampled), Some(last)) =
-                (sampled.get_mut(index), self.sampled_at.get_mut(index))
-            {
-                *sampled |= sampled_at.is_some() && sampled_at != *last;
-                *last = sampled_at;
-            }
+            sampled[index] |= sampled_at.is_some() && sampled_at != self.sampled_at[index];
+            self.sampled_at[index] = sampled_at;
         }
         sampled
     }
@@ -109,7 +105,7 @@ impl Samples {
         for batch in tick
             .batches
             .iter()
-            .filter(|batch| sampled.get(batch.source as usize) == Some(&true))
+            .filter(|batch| sampled[batch.source as usize])
         {
             self.add_batch(batch);
         }
@@ -137,13 +133,9 @@ impl Samples {
                     column,
                     kind,
                 } => {
-                    let Some(row) = self.per_tick_rows.get_mut(table_index) else {
-                        continue;
-                    };
-                    if let Some(value) = row.values.get_mut(column) {
-                        *value = Number::of(&reading.value, kind);
-                        row.has_values = true;
-                    }
+                    let row = &mut self.per_tick_rows[table_index];
+                    row.values[column] = Number::of(&reading.value, kind);
+                    row.has_values = true;
                 }
                 Destination::Keyed {
                     table_index,
