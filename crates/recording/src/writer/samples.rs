@@ -158,24 +158,17 @@ impl Samples {
 
     /// A reading without a column: metric name and labels as JSON; a histogram as count and sum.
     fn put_series(&mut self, reading: &Reading, source: Source) {
-        if let Value::Histogram(histogram) = &reading.value {
-            for (suffix, number) in [
-                ("_count", histogram.count() as f64),
-                ("_sum", histogram.sum()),
-            ] {
-                write_series_name(reading, suffix, &mut self.series_name_buffer);
-                self.keyed_samples[SERIES].put(
-                    &self.series_name_buffer,
-                    source,
-                    0,
-                    Number::real(number),
-                );
+        let mut put = |suffix, number| {
+            write_series_name(reading, suffix, &mut self.series_name_buffer);
+            self.keyed_samples[SERIES].put(&self.series_name_buffer, source, 0, number);
+        };
+        match &reading.value {
+            Value::Histogram(histogram) => {
+                put("_count", Number::Real(histogram.count() as f64));
+                put("_sum", Number::real(histogram.sum()));
             }
-            return;
+            value => put("", Number::of(value, ColumnKind::Real)),
         }
-        write_series_name(reading, "", &mut self.series_name_buffer);
-        let value = Number::of(&reading.value, ColumnKind::Real);
-        self.keyed_samples[SERIES].put(&self.series_name_buffer, source, 0, value);
     }
 }
 
