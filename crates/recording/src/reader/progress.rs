@@ -114,14 +114,9 @@ impl Recording {
         let mut newest = None;
         for (table, column) in SLOT_COLUMNS {
             if self.has(table) {
-                let order = if table.ends_with("_sample") {
-                    "tick"
-                } else {
-                    "rowid"
-                };
                 let column = self.column_or_null(table, column);
                 let sql = format!(
-                    "SELECT max({column}) FROM (SELECT {column} FROM {table} ORDER BY {order} DESC LIMIT {MAX_DISORDER_ROWS})"
+                    "SELECT max({column}) FROM (SELECT {column} FROM {table} ORDER BY rowid DESC LIMIT {MAX_DISORDER_ROWS})"
                 );
                 newest = newest.max(self.query_integer(&sql)?);
             }
@@ -162,9 +157,8 @@ impl Recording {
     /// Counts every row: 0.1 s per 100 MiB.
     pub fn info(&self) -> Result<RecordingInfo> {
         let sessions = self.sessions()?;
-        let meta = self.query_rows("SELECT key, value FROM meta WHERE key <> 'rows'", |row| {
-            Ok((row.get(0)?, row.get(1)?))
-        })?;
+        let sql = "SELECT key, value FROM meta WHERE key <> 'rows'";
+        let meta: Vec<(String, String)> = self.query_rows(sql, |row| row.try_into())?;
         Ok(RecordingInfo {
             format: self
                 .connection()
