@@ -362,5 +362,5 @@ fn json(text: String) -> Value {
 
 pub fn read_labels(conn: &UntrustedDatabase) -> Result<Vec<(String, String)>> {
     let sql = "SELECT key, value FROM label ORDER BY key";
-    conn.collect(sql, [], |row| Ok((row.get(0)?, row.get(1)?)))
+    conn.collect(sql, [], |row| row.try_into())
 }
