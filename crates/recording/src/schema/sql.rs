@@ -91,30 +91,22 @@ pub fn table_named(name: &str) -> Option<&'static TableSpec> {
 pub static TABLES: LazyLock<Vec<TableSpec>> = LazyLock::new(|| {
     let mut tables: Vec<TableSpec> = fixed::MAIN_TABLES.iter().map(fixed_table).collect();
     tables.extend(PerTickTable::ALL.map(per_tick_table));
-    tables.push(fixed_table(&(
-        "pool",
-        "id",
-        "The names of thread pools.",
-        &fixed::NAME_COLUMNS,
-    )));
-    tables.push(keyed_samples_table(
-        "pool_sample",
-        "pool",
-        POOL_DESCRIPTION,
-        POOL,
-    ));
-    tables.push(fixed_table(&(
-        "device",
-        "id",
-        "The names of block devices.",
-        &fixed::NAME_COLUMNS,
-    )));
-    tables.push(keyed_samples_table(
-        "device_sample",
-        "device",
-        DEVICE_DESCRIPTION,
-        DEVICE,
-    ));
+    tables.extend([
+        fixed_table(&(
+            "pool",
+            "id",
+            "The names of thread pools.",
+            &fixed::NAME_COLUMNS,
+        )),
+        keyed_samples_table("pool_sample", "pool", POOL_DESCRIPTION, POOL),
+        fixed_table(&(
+            "device",
+            "id",
+            "The names of block devices.",
+            &fixed::NAME_COLUMNS,
+        )),
+        keyed_samples_table("device_sample", "device", DEVICE_DESCRIPTION, DEVICE),
+    ]);
     tables.extend(fixed::SERIES.iter().map(fixed_table));
     tables.extend(POINT_TABLES.iter().map(point_table));
     tables
