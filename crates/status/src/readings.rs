@@ -49,13 +49,8 @@ impl<'a> Readings<'a> {
 
     /// Each series of a metric: its first label and its value.
     pub fn by_label(self, metric: &'static Metric) -> impl Iterator<Item = (&'a str, f64)> {
-        self.series(metric).filter_map(|reading| {
-            let label = reading
-                .label_values
-                .first()
-                .map_or("", |label| label.as_str());
-            Some((label, reading.value.number()?))
-        })
+        self.series(metric)
+            .filter_map(|reading| Some((reading.first_label(), reading.value.number()?)))
     }
 
     /// The first label of the series with value 1.

@@ -144,7 +144,7 @@ impl Samples {
                 } => {
                     let value = Number::of(&reading.value, kind);
                     self.keyed_samples[table_index].put(
-                        first_label(reading),
+                        reading.first_label(),
                         batch.source,
                         column,
                         value,
@@ -176,14 +176,7 @@ pub fn phase_name(tick: &Tick) -> Option<&str> {
     let is_on = |reading: &&Reading| {
         std::ptr::eq(reading.metric, &PHASE) && reading.value == Value::Integer(1)
     };
-    tick.readings().find(is_on).map(first_label)
-}
-
-fn first_label(reading: &Reading) -> &str {
-    reading
-        .label_values
-        .first()
-        .map_or("", |label| label.as_str())
+    tick.readings().find(is_on).map(Reading::first_label)
 }
 
 /// Metric name, then a JSON object of labels in the metric's order, then tags.
