@@ -33,10 +33,6 @@ faultline_metrics::named_enum! {
 }
 
 impl Phase {
-    pub fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|phase| phase.name() == name)
-    }
-
     pub const fn is_running(self) -> bool {
         matches!(self, Self::CatchingUp | Self::AtTip | Self::Behind)
     }
