@@ -182,9 +182,8 @@ impl Consensus {
         let Some(now) = now.filter(|now| now.protocol >= before.protocol) else {
             return Some(before);
         };
-        let is_same = now.protocol == before.protocol;
         Some(Self {
-            sign: if is_same {
+            sign: if now.protocol == before.protocol {
                 now.sign.min(before.sign)
             } else {
                 now.sign
