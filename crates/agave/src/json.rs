@@ -6,9 +6,9 @@ use serde::{
     de::{self, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor},
 };
 use serde_json::value::RawValue;
-use std::{collections::HashMap, fmt, hash::Hash, marker::PhantomData};
+use std::{collections::HashMap, fmt, marker::PhantomData};
 
-use crate::{Error, Excerpt};
+use crate::{Error, Excerpt, PublicKey};
 
 const METHOD_NOT_FOUND: i64 = -32601;
 /// Maximum length of a string, because serde_json copies strings with escapes. A body up to this
@@ -283,20 +283,13 @@ impl<'de, T: TolerantField<'de>> Deserialize<'de> for Tolerant<T> {
     }
 }
 
-pub fn bounded_map<'de, K, V, D>(deserializer: D) -> Result<HashMap<K, V>, D::Error>
-where
-    K: Deserialize<'de> + Eq + Hash,
-    V: Deserialize<'de>,
-    D: Deserializer<'de>,
-{
-    struct Map<K, V>(PhantomData<(K, V)>);
+pub fn bounded_map<'de, V: Deserialize<'de>, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<HashMap<PublicKey, V>, D::Error> {
+    struct Map<V>(PhantomData<V>);
 
-    impl<'de, K, V> Visitor<'de> for Map<K, V>
-    where
-        K: Deserialize<'de> + Eq + Hash,
-        V: Deserialize<'de>,
-    {
-        type Value = HashMap<K, V>;
+    impl<'de, V: Deserialize<'de>> Visitor<'de> for Map<V> {
+        type Value = HashMap<PublicKey, V>;
 
         fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
             write!(f, "an object of at most {MAX_ENTRIES} entries")
