@@ -62,7 +62,7 @@ impl<'a, T> Response<'a, T> {
             (None, Some(result)) => Ok(Ok(result)),
             (None, None) => Err(Error::NotJsonRpc {
                 why: "neither result nor error".into(),
-                text: Excerpt::of(b""),
+                text: Excerpt::of(""),
             }),
         }
     }
@@ -75,7 +75,7 @@ impl ErrorObject<'_> {
         } else {
             Error::Rpc {
                 code: self.code,
-                message: Excerpt::of(self.message.as_bytes()),
+                message: Excerpt::of(self.message),
             }
         }
     }
@@ -101,7 +101,7 @@ pub fn parse_result<'a, T: Deserialize<'a>>(
     serde_json::from_str(result.get()).map_err(|error| Error::UnexpectedResult {
         method,
         why: reason(&error),
-        text: Excerpt::of(result.get().as_bytes()),
+        text: Excerpt::of(result.get()),
     })
 }
 

@@ -94,7 +94,7 @@ impl Call {
             Self::Health => Err(Error::UnexpectedResult {
                 method,
                 why: "expected `ok`".into(),
-                text: Excerpt::of(result.get().as_bytes()),
+                text: Excerpt::of(result.get()),
             }),
         }
     }
@@ -184,7 +184,7 @@ fn check_version(version: NodeVersion) -> Result<NodeVersion, Error> {
         false => Err(Error::UnexpectedResult {
             method: Call::Version.method(),
             why: "expected a version of at most 128 printable ASCII characters".into(),
-            text: Excerpt::of(version.solana_core.as_bytes()),
+            text: Excerpt::of(version.solana_core),
         }),
     }
 }
@@ -304,7 +304,7 @@ fn parse_failure(method: &'static str, id: u64, body: &[u8], why: Error) -> Erro
         (Ok(Ok(result)), Error::NotJsonRpc { why, .. }) => Error::UnexpectedResult {
             method,
             why,
-            text: Excerpt::of(result.get().as_bytes()),
+            text: Excerpt::of(result.get()),
         },
         (_, why) => why,
     }
