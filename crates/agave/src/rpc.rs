@@ -239,10 +239,9 @@ impl RequestBatch {
             }
             vec![response]
         } else {
-            let Responses(responses) = json::read(body)?;
-            responses
+            json::read::<Responses<'_>>(body)?.0
         };
-        let mut match_answer = |(id, call): (u64, &Call)| {
+        let match_answer = |(id, call): (u64, &Call)| {
             let position = responses
                 .iter()
                 .position(|response| response.id == Some(id));
@@ -251,7 +250,7 @@ impl RequestBatch {
             })?;
             call.parse_answer(responses.remove(position))
         };
-        Ok((1..).zip(&self.calls).map(&mut match_answer).collect())
+        Ok((1..).zip(&self.calls).map(match_answer).collect())
     }
 }
 
