@@ -293,7 +293,7 @@ impl ProcessFiles {
     }
 
     fn error(&self, errno: Errno, path: &Arc<Path>) -> ReadError {
-        ReadError::from_errno(errno, path, || self.folder.file_owner().still_exists())
+        self.folder.file_owner().error(errno, path)
     }
 }
 
