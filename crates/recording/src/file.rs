@@ -34,10 +34,8 @@ pub const RECORDING_KIND: DatabaseKind = DatabaseKind {
 /// SQLite's page cache in KiB: a tick touches a dozen pages, and the daemon should stay small.
 const CACHE_KIB: i64 = 512;
 
-/// Maximum wait for another connection's short lock.
 pub const LOCK_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// SQLite appends these to the name of a database.
 pub const SIDE_FILE_SUFFIXES: [&str; 3] = ["-wal", "-shm", "-journal"];
 
 /// `path` with a suffix after its file name, as in SQLite's `-wal` next to a database.

@@ -115,7 +115,6 @@ impl Writer {
         self.current.last_process_id = None;
     }
 
-    /// Writes what sources have read since the previous tick.
     pub fn tick(&mut self, tick: &Tick) -> Result<()> {
         self.write(|writer| writer.write_tick(tick))
     }

@@ -279,7 +279,6 @@ fn truncated(path: &Path, have: u64, want: u64) -> Error {
     }
 }
 
-/// The size that the database's header declares.
 fn declared_bytes(path: &Path) -> io::Result<u64> {
     let mut header = [0; 32];
     File::open(path)?.read_exact(&mut header)?;

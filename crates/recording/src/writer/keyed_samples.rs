@@ -10,7 +10,6 @@ use rusqlite::{
 
 use crate::schema::{ColumnKind, TABLES, TableSpec, table_named};
 
-/// Rows by table.
 pub type RowCounts = BTreeMap<&'static str, u64>;
 
 /// By source, whether the tick has a new sample.

@@ -93,7 +93,6 @@ impl Samples {
         sampled
     }
 
-    /// Writes the readings of sampled sources as rows of the tick.
     pub fn write(
         &mut self,
         conn: &Connection,
@@ -205,7 +204,6 @@ fn write_series_name(reading: &Reading, suffix: &str, out: &mut String) {
     out.push('}');
 }
 
-/// Tables of keys, each with the table of its samples.
 pub const KEYED_TABLES: [[&str; 2]; 3] = [
     ["pool", "pool_sample"],
     ["device", "device_sample"],
