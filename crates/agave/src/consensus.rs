@@ -75,7 +75,6 @@ pub struct ConsensusEvidence<'a> {
     pub has_commitment_gap: bool,
 }
 
-/// The inferred protocol.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Consensus {
     pub protocol: Protocol,

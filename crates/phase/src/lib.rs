@@ -27,7 +27,6 @@ faultline_metrics::named_enum! {
         CatchingUp = "catching_up",
         AtTip = "at_tip",
         Behind = "behind",
-        /// The process ended.
         Gone = "gone",
     }
 }

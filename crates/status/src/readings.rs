@@ -3,7 +3,6 @@ use faultline_metrics::{
     metrics::{process::START_TIME, validator::PHASE},
 };
 
-/// Finds the readings of a tick.
 #[derive(Debug, Clone, Copy)]
 pub struct Readings<'a> {
     pub tick: &'a Tick,
@@ -16,7 +15,6 @@ impl<'a> Readings<'a> {
         number.filter(|number| number.is_finite())
     }
 
-    /// The value without labels.
     pub fn number(self, metric: &Metric) -> Option<f64> {
         self.labeled_number(metric, &[])
     }
