@@ -85,7 +85,6 @@ pub enum AdmissionFailure {
     Other,
 }
 
-/// The JSON of an [`AdmissionFailure`].
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum FailureReason {

@@ -4,7 +4,7 @@ use thiserror::Error;
 
 /// `SOLANA_METRICS_CONFIG`: `host=<scheme://host:port[/prefix]>,db=<db>,u=<user>,p=<password>`. The
 /// `Debug` form hides the password.
-#[derive(PartialEq)]
+#[derive(Default, PartialEq)]
 pub struct MetricsConfig {
     pub host: String,
     pub db: String,
@@ -34,7 +34,7 @@ impl MetricsConfig {
         if text.is_empty() {
             return Err(MetricsConfigError::Empty);
         }
-        let (mut host, mut db, mut username, mut password) = ("", "", "", "");
+        let mut config = Self::default();
         for (position, pair) in (1..).zip(text.split(',')) {
             let (key, value) = pair
                 .split_once('=')
@@ -42,25 +42,26 @@ impl MetricsConfig {
             if value.contains('=') {
                 return Err(MetricsConfigError::NotAPair { position });
             }
-            match key {
-                "host" => host = value,
-                "db" => db = value,
-                "u" => username = value,
-                "p" => password = value,
+            let field = match key {
+                "host" => &mut config.host,
+                "db" => &mut config.db,
+                "u" => &mut config.username,
+                "p" => &mut config.password,
                 _ => return Err(MetricsConfigError::UnknownKey { position }),
-            }
+            };
+            value.clone_into(field);
         }
-        for (key, value) in [("host", host), ("db", db), ("u", username), ("p", password)] {
+        for (key, value) in [
+            ("host", &config.host),
+            ("db", &config.db),
+            ("u", &config.username),
+            ("p", &config.password),
+        ] {
             if value.is_empty() {
                 return Err(MetricsConfigError::Missing { key });
             }
         }
-        Ok(Self {
-            host: host.into(),
-            db: db.into(),
-            username: username.into(),
-            password: password.into(),
-        })
+        Ok(config)
     }
 
     /// The URL that Agave POSTs to. It contains the password. Values are not escaped, as in Agave.

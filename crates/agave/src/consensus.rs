@@ -75,7 +75,6 @@ pub struct ConsensusEvidence<'a> {
     pub has_commitment_gap: bool,
 }
 
-/// The inferred protocol.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Consensus {
     pub protocol: Protocol,
@@ -182,9 +181,8 @@ impl Consensus {
         let Some(now) = now.filter(|now| now.protocol >= before.protocol) else {
             return Some(before);
         };
-        let is_same = now.protocol == before.protocol;
         Some(Self {
-            sign: if is_same {
+            sign: if now.protocol == before.protocol {
                 now.sign.min(before.sign)
             } else {
                 now.sign

@@ -10,7 +10,8 @@ const EXCERPT_CHARS: usize = 80;
 pub struct Excerpt(Box<str>);
 
 impl Excerpt {
-    pub fn of(text: &[u8]) -> Self {
+    pub fn of(text: impl AsRef<[u8]>) -> Self {
+        let text = text.as_ref();
         // A character takes at most four bytes.
         let head = text.get(..EXCERPT_CHARS * 4).unwrap_or(text);
         let shown = String::from_utf8_lossy(head)
@@ -75,7 +76,7 @@ impl BadLine {
     pub(crate) fn new(reason: Reason, text: impl AsRef<[u8]>) -> Self {
         Self {
             reason,
-            text: Excerpt::of(text.as_ref()),
+            text: Excerpt::of(text),
         }
     }
 }

@@ -95,7 +95,6 @@ pub enum PohCpu {
     NumberOrIndex(usize),
 }
 
-/// Default of `--health-check-slot-distance`.
 pub const DEFAULT_HEALTH_DISTANCE: u64 = 128;
 
 impl Validator {

@@ -6,9 +6,9 @@ use serde::{
     de::{self, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor},
 };
 use serde_json::value::RawValue;
-use std::{collections::HashMap, fmt, hash::Hash, marker::PhantomData};
+use std::{collections::HashMap, fmt, marker::PhantomData};
 
-use crate::{Error, Excerpt};
+use crate::{Error, Excerpt, PublicKey};
 
 const METHOD_NOT_FOUND: i64 = -32601;
 /// Maximum length of a string, because serde_json copies strings with escapes. A body up to this
@@ -62,7 +62,7 @@ impl<'a, T> Response<'a, T> {
             (None, Some(result)) => Ok(Ok(result)),
             (None, None) => Err(Error::NotJsonRpc {
                 why: "neither result nor error".into(),
-                text: Excerpt::of(b""),
+                text: Excerpt::of(""),
             }),
         }
     }
@@ -75,7 +75,7 @@ impl ErrorObject<'_> {
         } else {
             Error::Rpc {
                 code: self.code,
-                message: Excerpt::of(self.message.as_bytes()),
+                message: Excerpt::of(self.message),
             }
         }
     }
@@ -101,7 +101,7 @@ pub fn parse_result<'a, T: Deserialize<'a>>(
     serde_json::from_str(result.get()).map_err(|error| Error::UnexpectedResult {
         method,
         why: reason(&error),
-        text: Excerpt::of(result.get().as_bytes()),
+        text: Excerpt::of(result.get()),
     })
 }
 
@@ -283,20 +283,13 @@ impl<'de, T: TolerantField<'de>> Deserialize<'de> for Tolerant<T> {
     }
 }
 
-pub fn bounded_map<'de, K, V, D>(deserializer: D) -> Result<HashMap<K, V>, D::Error>
-where
-    K: Deserialize<'de> + Eq + Hash,
-    V: Deserialize<'de>,
-    D: Deserializer<'de>,
-{
-    struct Map<K, V>(PhantomData<(K, V)>);
+pub fn bounded_map<'de, V: Deserialize<'de>, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<HashMap<PublicKey, V>, D::Error> {
+    struct Map<V>(PhantomData<V>);
 
-    impl<'de, K, V> Visitor<'de> for Map<K, V>
-    where
-        K: Deserialize<'de> + Eq + Hash,
-        V: Deserialize<'de>,
-    {
-        type Value = HashMap<K, V>;
+    impl<'de, V: Deserialize<'de>> Visitor<'de> for Map<V> {
+        type Value = HashMap<PublicKey, V>;
 
         fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
             write!(f, "an object of at most {MAX_ENTRIES} entries")

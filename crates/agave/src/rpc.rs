@@ -94,7 +94,7 @@ impl Call {
             Self::Health => Err(Error::UnexpectedResult {
                 method,
                 why: "expected `ok`".into(),
-                text: Excerpt::of(result.get().as_bytes()),
+                text: Excerpt::of(result.get()),
             }),
         }
     }
@@ -184,7 +184,7 @@ fn check_version(version: NodeVersion) -> Result<NodeVersion, Error> {
         false => Err(Error::UnexpectedResult {
             method: Call::Version.method(),
             why: "expected a version of at most 128 printable ASCII characters".into(),
-            text: Excerpt::of(version.solana_core.as_bytes()),
+            text: Excerpt::of(version.solana_core),
         }),
     }
 }
@@ -239,10 +239,9 @@ impl RequestBatch {
             }
             vec![response]
         } else {
-            let Responses(responses) = json::read(body)?;
-            responses
+            json::read::<Responses<'_>>(body)?.0
         };
-        let mut match_answer = |(id, call): (u64, &Call)| {
+        let match_answer = |(id, call): (u64, &Call)| {
             let position = responses
                 .iter()
                 .position(|response| response.id == Some(id));
@@ -251,7 +250,7 @@ impl RequestBatch {
             })?;
             call.parse_answer(responses.remove(position))
         };
-        Ok((1..).zip(&self.calls).map(&mut match_answer).collect())
+        Ok((1..).zip(&self.calls).map(match_answer).collect())
     }
 }
 
@@ -304,7 +303,7 @@ fn parse_failure(method: &'static str, id: u64, body: &[u8], why: Error) -> Erro
         (Ok(Ok(result)), Error::NotJsonRpc { why, .. }) => Error::UnexpectedResult {
             method,
             why,
-            text: Excerpt::of(result.get().as_bytes()),
+            text: Excerpt::of(result.get()),
         },
         (_, why) => why,
     }

@@ -99,7 +99,7 @@ impl Version {
             .split_ascii_whitespace()
             .find_map(parse_number_and_suffix);
         let (number, suffix) = number_and_suffix.ok_or_else(|| Error::Version {
-            text: Excerpt::of(text.as_bytes()),
+            text: Excerpt::of(text),
         })?;
         let stated_client = details.split_once("client:").map(|(_, rest)| {
             let end = rest.find([',', ';', ')', ' ']).unwrap_or(rest.len());

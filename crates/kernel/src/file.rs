@@ -42,6 +42,10 @@ impl FileOwner {
         }
     }
 
+    pub fn error(&self, errno: Errno, path: &Arc<Path>) -> ReadError {
+        ReadError::from_errno(errno, path, || self.still_exists())
+    }
+
     /// For a task, opens the last part of `path` below the descriptor.
     fn open(&self, path: &Path) -> Result<OwnedFd, Errno> {
         match self {
@@ -95,7 +99,7 @@ impl OpenFile {
                 owner,
                 read_mode,
             }),
-            Err(errno) => Err(ReadError::from_errno(errno, &path, || owner.still_exists())),
+            Err(errno) => Err(owner.error(errno, &path)),
         }
     }
 
@@ -112,9 +116,7 @@ impl OpenFile {
                 path: Arc::clone(&self.path),
             }),
             Ok(()) => Ok(buffer),
-            Err(errno) => Err(ReadError::from_errno(errno, &self.path, || {
-                self.owner.still_exists()
-            })),
+            Err(errno) => Err(self.owner.error(errno, &self.path)),
         }
     }
 

@@ -130,7 +130,7 @@ fn open(path: PathBuf, mode: ReadMode) -> Result<OpenFile> {
 fn list(folder: &Path) -> Result<Vec<OsString>> {
     let wrap = |error: std::io::Error| {
         let errno = rustix::io::Errno::from_io_error(&error).unwrap_or(rustix::io::Errno::IO);
-        ReadError::from_errno(errno, &Arc::from(folder), || true)
+        FileOwner::Host.error(errno, &Arc::from(folder))
     };
     fs::read_dir(folder)
         .map_err(wrap)?

@@ -13,7 +13,7 @@ use rustix::{
 
 use crate::{
     HostRoot, Parsed, ReadError, Result,
-    file::{FileOwner, LazyFile, READ_FILE, ReadMode},
+    file::{FileOwner, LazyFile, OpenFile, READ_FILE, ReadMode},
     parse::{
         mountinfo::{self, Mount},
         number,
@@ -66,8 +66,9 @@ impl ProcFolder {
         FileOwner::Task(Arc::clone(&self.descriptor))
     }
 
-    fn file(&self, name: &str, read_mode: ReadMode) -> LazyFile {
-        LazyFile::new(self.file_owner(), self.path.join(name), read_mode)
+    /// A file that the kernel delivers in one piece.
+    fn file(&self, name: &str) -> LazyFile {
+        LazyFile::new(self.file_owner(), self.path.join(name), ReadMode::OnePiece)
     }
 }
 
@@ -145,7 +146,7 @@ impl ProcessFiles {
     /// exist (or `hidepid` hides it).
     pub fn open(root: &HostRoot, pid: u32) -> Result<Self> {
         let folder = ProcFolder::open(root, &pid.to_string())?;
-        let mut stat = folder.file("stat", ReadMode::OnePiece);
+        let mut stat = folder.file("stat");
         let first = stat.parse(&mut Vec::new(), pid_stat::parse)?;
         let living_thread = if only_main_thread_ended(&first) {
             ProcFolder::of_living_thread(root, pid)
@@ -160,11 +161,11 @@ impl ProcessFiles {
                 start_ticks: first.start_ticks,
             },
             stat,
-            status: living_task.file("status", ReadMode::OnePiece),
-            io: folder.file("io", ReadMode::OnePiece),
-            oom_score: folder.file("oom_score", ReadMode::OnePiece),
-            oom_score_adj: folder.file("oom_score_adj", ReadMode::OnePiece),
-            limits: folder.file("limits", ReadMode::OnePiece),
+            status: living_task.file("status"),
+            io: folder.file("io"),
+            oom_score: folder.file("oom_score"),
+            oom_score_adj: folder.file("oom_score_adj"),
+            limits: folder.file("limits"),
             last_oom_and_fds: None,
             fd_path: Arc::from(folder.path.join("fd")),
             folder,
@@ -188,7 +189,7 @@ impl ProcessFiles {
                 .map_or(true, |status| status.vm_size.is_none())
             && let Some(living) = ProcFolder::of_living_thread(&self.root, self.id.pid)
         {
-            self.status = living.file("status", ReadMode::OnePiece);
+            self.status = living.file("status");
             self.living_task = living;
             status = self.status(buffer);
         }
@@ -280,8 +281,9 @@ impl ProcessFiles {
     }
 
     fn read<T>(&self, name: &str, parse: impl FnOnce(&[u8]) -> Parsed<T>) -> Result<T> {
-        let mut file = self.living_task.file(name, ReadMode::ManyPieces);
-        file.parse(&mut Vec::new(), parse)
+        let path = Arc::from(self.living_task.path.join(name));
+        OpenFile::open(self.living_task.file_owner(), path, ReadMode::ManyPieces)?
+            .parse(&mut Vec::new(), parse)
     }
 
     pub fn open_fds(&self) -> Result<u64> {
@@ -293,7 +295,7 @@ impl ProcessFiles {
     }
 
     fn error(&self, errno: Errno, path: &Arc<Path>) -> ReadError {
-        ReadError::from_errno(errno, path, || self.folder.file_owner().still_exists())
+        self.folder.file_owner().error(errno, path)
     }
 }
 

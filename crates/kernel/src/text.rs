@@ -62,36 +62,16 @@ impl<'a> Line<'a> {
     }
 }
 
-pub fn lines(text: &[u8]) -> Lines<'_> {
-    Lines {
-        rest: text,
-        number: 0,
-    }
-}
-
-pub struct Lines<'a> {
-    rest: &'a [u8],
-    number: usize,
-}
-
-impl<'a> Iterator for Lines<'a> {
-    type Item = Line<'a>;
-
-    fn next(&mut self) -> Option<Line<'a>> {
-        while !self.rest.is_empty() {
-            let end = memchr::memchr(b'\n', self.rest).unwrap_or(self.rest.len());
-            let (text, rest) = self.rest.split_at_checked(end)?;
-            self.rest = rest.get(1..).unwrap_or_default();
-            self.number += 1;
-            if !text.is_empty() {
-                return Some(Line {
-                    text,
-                    number: self.number,
-                });
-            }
-        }
-        None
-    }
+/// Skips empty lines, but counts them.
+pub fn lines(text: &[u8]) -> impl Iterator<Item = Line<'_>> {
+    let ends = memchr::memchr_iter(b'\n', text).chain([text.len()]);
+    let mut start = 0;
+    let lines = ends.zip(1..).map(move |(end, number)| {
+        let text = text.get(start..end).unwrap_or_default();
+        start = end + 1;
+        Line { text, number }
+    });
+    lines.filter(|line| !line.text.is_empty())
 }
 
 pub fn words(text: &[u8]) -> impl Iterator<Item = &[u8]> {

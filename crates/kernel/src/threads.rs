@@ -176,7 +176,7 @@ impl Threads {
         let (owner, path) = (process.file_owner(), Arc::from(process.path.join("task")));
         let flags = READ_FILE | OFlags::DIRECTORY;
         let folder = rustix::fs::openat(&process.descriptor, "task", flags, Mode::empty())
-            .map_err(|errno| ReadError::from_errno(errno, &path, || owner.still_exists()))?;
+            .map_err(|errno| owner.error(errno, &path))?;
         Ok(Self {
             folder,
             owner,
@@ -281,7 +281,7 @@ impl Threads {
     }
 
     fn error(&self, errno: Errno) -> ReadError {
-        ReadError::from_errno(errno, &self.path, || self.owner.still_exists())
+        self.owner.error(errno, &self.path)
     }
 }
 

@@ -16,6 +16,10 @@ macro_rules! named_enum {
         impl $enum {
             pub const ALL: [Self; [$($name),*].len()] = [$(Self::$variant),*];
 
+            pub fn named(name: &str) -> Option<Self> {
+                Self::ALL.into_iter().find(|value| value.name() == name)
+            }
+
             pub const fn name(self) -> &'static str {
                 match self {
                     $(Self::$variant => $name,)*

@@ -135,6 +135,11 @@ impl Reading {
         Self::integer(metric, labels, u64::from(value))
     }
 
+    /// Empty without labels.
+    pub fn first_label(&self) -> &str {
+        self.label_values.first().map_or("", LabelText::as_str)
+    }
+
     pub fn with_tags(mut self, tags: Vec<(LabelText, LabelText)>) -> Self {
         self.tags = tags.into_boxed_slice();
         self

@@ -27,16 +27,11 @@ faultline_metrics::named_enum! {
         CatchingUp = "catching_up",
         AtTip = "at_tip",
         Behind = "behind",
-        /// The process ended.
         Gone = "gone",
     }
 }
 
 impl Phase {
-    pub fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|phase| phase.name() == name)
-    }
-
     pub const fn is_running(self) -> bool {
         matches!(self, Self::CatchingUp | Self::AtTip | Self::Behind)
     }

@@ -373,7 +373,6 @@ impl Tracker {
         }
     }
 
-    /// Enters the phase `next` and closes the open time.
     fn set_phase(&mut self, now: Duration, next: Phase, open_phase: Option<Phase>) {
         if !self.is_known {
             self.process_state.evidence_resumed_at = None;

@@ -1,5 +1,5 @@
+use crate::file::{length, with_suffix};
 use std::{
-    ffi::OsString,
     io,
     path::{Path, PathBuf},
 };
@@ -175,14 +175,12 @@ impl Error {
 
 /// Mentions a WAL, because that of another recording makes a sound file seem damaged.
 fn damage(path: &Path, source: &rusqlite::Error) -> String {
-    let mut log = OsString::from(path);
-    log.push("-wal");
-    match std::fs::metadata(&log) {
-        Ok(meta) if meta.len() > 0 => format!(
-            "{source} (if {} is of another recording, move it away)",
-            log.display()
-        ),
-        _ => source.to_string(),
+    let log = with_suffix(path, "-wal");
+    if length(&log) > 0 {
+        let log = log.display();
+        format!("{source} (if {log} is of another recording, move it away)")
+    } else {
+        source.to_string()
     }
 }
 

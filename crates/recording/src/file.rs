@@ -34,10 +34,8 @@ pub const RECORDING_KIND: DatabaseKind = DatabaseKind {
 /// SQLite's page cache in KiB: a tick touches a dozen pages, and the daemon should stay small.
 const CACHE_KIB: i64 = 512;
 
-/// Maximum wait for another connection's short lock.
 pub const LOCK_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// SQLite appends these to the name of a database.
 pub const SIDE_FILE_SUFFIXES: [&str; 3] = ["-wal", "-shm", "-journal"];
 
 /// `path` with a suffix after its file name, as in SQLite's `-wal` next to a database.
@@ -223,7 +221,8 @@ pub struct TempFile {
 }
 
 impl TempFile {
-    pub fn new(path: &Path) -> Result<Self> {
+    /// Also returns a connection that writes the file.
+    pub fn create(path: &Path) -> Result<(Self, Connection)> {
         if path.exists() {
             return Err(Error::Exists {
                 path: path.to_owned(),
@@ -233,17 +232,17 @@ impl TempFile {
             target: path.to_owned(),
             temporary: with_suffix(path, ".part"),
         };
-        part.remove();
-        Ok(part)
+        remove_with_side_files(&part.temporary);
+        fs::File::create_new(&part.temporary).at(&part.temporary)?;
+        let conn = open_to_write(&part.temporary, &RECORDING_KIND)?;
+        Ok((part, conn))
     }
 
-    pub fn path(&self) -> &Path {
-        &self.temporary
-    }
-
-    /// Syncs the file, then gives it its name. Without hard links, it may replace a file that
-    /// is created at the same moment.
-    pub fn publish(self) -> Result<()> {
+    /// Closes and syncs the file, then gives it its name. Without hard links, it may replace a file
+    /// that is created at the same moment.
+    pub fn publish(self, conn: Connection) -> Result<()> {
+        conn.close()
+            .map_err(|(_, error)| Error::sqlite(&self.target, error))?;
         fs::File::open(&self.temporary)
             .and_then(|file| file.sync_all())
             .at(&self.temporary)?;
@@ -263,18 +262,18 @@ impl TempFile {
             .and_then(|folder| folder.sync_all())
             .at(&self.target)
     }
-
-    fn remove(&self) {
-        let _ = fs::remove_file(&self.temporary);
-        for suffix in SIDE_FILE_SUFFIXES {
-            let _ = fs::remove_file(with_suffix(&self.temporary, suffix));
-        }
-    }
 }
 
 impl Drop for TempFile {
     fn drop(&mut self) {
-        self.remove();
+        remove_with_side_files(&self.temporary);
+    }
+}
+
+pub fn remove_with_side_files(path: &Path) {
+    let _ = fs::remove_file(path);
+    for suffix in SIDE_FILE_SUFFIXES {
+        let _ = fs::remove_file(with_suffix(path, suffix));
     }
 }
 

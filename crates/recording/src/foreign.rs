@@ -78,11 +78,7 @@ impl ForeignDatabase {
     }
 
     fn format(&self, path: &Path) -> Result<i32> {
-        let (sql, read_version) = ("PRAGMA user_version", |row: &Row<'_>| row.get(0));
-        let versions = self.conn.collect(sql, [], read_version)?;
-        versions.first().copied().ok_or_else(|| Error::Empty {
-            path: path.to_owned(),
-        })
+        user_version(self.conn.connection()).at(path)
     }
 
     /// Rejects a crafted file in which several pages refer to one page. A writing connection has no
@@ -141,13 +137,16 @@ impl OlderFormat<'_> {
     fn upgrade(&self, conn: &mut Connection, kind: &DatabaseKind) -> rusqlite::Result<()> {
         let transaction = conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
         // Another process may have upgraded the file meanwhile.
-        let format: i32 = transaction.pragma_query_value(None, "user_version", |row| row.get(0))?;
-        if format == self.format {
+        if user_version(&transaction)? == self.format {
             transaction.execute_batch(self.upgrade_sql)?;
             transaction.pragma_update(None, "user_version", kind.format)?;
         }
         transaction.commit()
     }
+}
+
+fn user_version(conn: &Connection) -> rusqlite::Result<i32> {
+    conn.pragma_query_value(None, "user_version", |row| row.get(0))
 }
 
 fn create_tables(
@@ -157,8 +156,7 @@ fn create_tables(
 ) -> rusqlite::Result<()> {
     let transaction = conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
     // Another process may have created them meanwhile.
-    let format: i32 = transaction.pragma_query_value(None, "user_version", |row| row.get(0))?;
-    if format == 0 {
+    if user_version(&transaction)? == 0 {
         transaction.pragma_update(None, "application_id", kind.application_id)?;
         transaction.pragma_update(None, "user_version", kind.format)?;
         for statement in table_statements {

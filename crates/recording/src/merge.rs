@@ -1,6 +1,5 @@
 use std::{
     collections::HashMap,
-    fs::File,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -13,7 +12,7 @@ use rusqlite::{
 
 use crate::{
     error::{AttachPath, Error, Result},
-    file::{self, TempFile, duration, nanos},
+    file::{TempFile, duration, nanos},
     reader::{Cell, Recording},
     rows::EventKind,
     schema::{TABLES, TableSpec},
@@ -52,9 +51,7 @@ pub fn merge(from: &[PathBuf], to: &Path) -> Result<MergeSummary> {
         .collect::<Result<Vec<_>>>()?;
     pieces.sort_by_key(|piece| piece.began);
     check_pieces(&pieces, to)?;
-    let output = TempFile::new(to)?;
-    File::create_new(output.path()).at(output.path())?;
-    let conn = file::open_to_write(output.path(), &file::RECORDING_KIND)?;
+    let (output, conn) = TempFile::create(to)?;
     let labels = pieces.first().map(|piece| piece.recording.labels());
     make_tables(&conn, labels.unwrap_or_default()).at(to)?;
     conn.execute_batch("PRAGMA synchronous = OFF; BEGIN")
@@ -81,26 +78,17 @@ pub fn merge(from: &[PathBuf], to: &Path) -> Result<MergeSummary> {
         .iter()
         .map(|piece| file_name(&piece.recording))
         .collect();
-    finish_recording(
+    let counts = finish_recording(
         &conn,
         &[("merged_from", &serde_json::Value::from(names).to_string())],
     )
     .at(to)?;
-    let count = |table: &str| -> rusqlite::Result<u64> {
-        let rows: i64 = conn.query_row(&format!("SELECT count(*) FROM {table}"), [], |row| {
-            row.get(0)
-        })?;
-        Ok(u64::try_from(rows).unwrap_or(0))
-    };
-    let merged = MergeSummary {
-        sessions: count("session").at(to)?,
-        ticks: count("tick").at(to)?,
+    output.publish(conn)?;
+    Ok(MergeSummary {
+        sessions: counts["session"],
+        ticks: counts["tick"],
         gaps,
-    };
-    conn.close()
-        .map_err(|(_, error)| Error::sqlite(to, error))?;
-    output.publish()?;
-    Ok(merged)
+    })
 }
 
 fn file_name(recording: &Recording) -> String {
@@ -275,9 +263,7 @@ pub fn backup(
     mut progress: impl FnMut(u64, u64),
 ) -> Result<()> {
     let source = Recording::open(from)?;
-    let output = TempFile::new(to)?;
-    std::fs::File::create_new(output.path()).at(output.path())?;
-    let mut copy = file::open_to_write(output.path(), &file::RECORDING_KIND)?;
+    let (output, mut copy) = TempFile::create(to)?;
     {
         // `open` began a read transaction, so that writes do not restart the copy.
         let backup = Backup::new(source.connection(), &mut copy).at(from)?;
@@ -304,7 +290,5 @@ pub fn backup(
     copy.query_row("PRAGMA journal_mode = DELETE", [], |_| Ok(()))
         .at(to)?;
     finish_recording(&copy, meta).at(to)?;
-    copy.close()
-        .map_err(|(_, error)| Error::sqlite(to, error))?;
-    output.publish()
+    output.publish(copy)
 }

@@ -62,12 +62,6 @@ faultline_metrics::named_enum! {
     }
 }
 
-impl EventKind {
-    pub fn parse(word: &str) -> Option<Self> {
-        Self::ALL.iter().copied().find(|kind| kind.name() == word)
-    }
-}
-
 #[derive(Debug, PartialEq)]
 pub struct SessionRow {
     pub id: i64,

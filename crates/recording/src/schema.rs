@@ -132,11 +132,9 @@ impl PerTickTable {
 /// `None` if the series is stored elsewhere or not at all.
 pub fn column_of(metric: &Metric, labels: &[&str]) -> Option<(PerTickTable, &'static Column)> {
     let find = |table: PerTickTable| {
-        let column = table
-            .columns()
-            .iter()
-            .find(|c| c.metric.name == metric.name && c.label_values == labels);
-        column.map(|column| (table, column))
+        let mut columns = table.columns().iter();
+        let column = columns.find(|c| c.metric.name == metric.name && c.label_values == labels)?;
+        Some((table, column))
     };
     PerTickTable::ALL.into_iter().find_map(find)
 }

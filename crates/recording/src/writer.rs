@@ -115,7 +115,6 @@ impl Writer {
         self.current.last_process_id = None;
     }
 
-    /// Writes what sources have read since the previous tick.
     pub fn tick(&mut self, tick: &Tick) -> Result<()> {
         self.write(|writer| writer.write_tick(tick))
     }
@@ -342,14 +341,12 @@ impl Writer {
         let mut rows = 0;
         for source in Source::ALL
             .into_iter()
-            .filter(|source| sampled.get(*source as usize) == Some(&true))
+            .filter(|source| sampled[*source as usize])
         {
             let source_batches = tick.batches.iter().filter(|batch| batch.source == source);
             let problems: Vec<&Problem> =
                 source_batches.flat_map(|batch| &batch.problems).collect();
-            let Some(written) = self.written_problems.get_mut(source as usize) else {
-                continue;
-            };
+            let written = &mut self.written_problems[source as usize];
             if written.problems.iter().eq(problems.iter().copied()) && !written.must_rewrite {
                 continue;
             }

@@ -249,7 +249,6 @@ impl Finding {
     }
 }
 
-/// The worst verdict, and the findings that have it.
 fn worst(findings: Vec<Finding>) -> (Verdict, Vec<String>) {
     let verdicts = findings.iter().map(|finding| finding.verdict);
     let worst = verdicts.max().unwrap_or(Verdict::Fine);
@@ -266,7 +265,6 @@ fn too_early_text(verdict: Verdict, seconds_left: Option<f64>, samples: &str) ->
     ))
 }
 
-/// Says why the configured evidence is unusable, else how to obtain evidence.
 fn missing_evidence_text(inputs: &AnswerInputs, how_to_measure: &str) -> String {
     let problem = inputs.evidence_file_problem.as_deref();
     problem.map_or(how_to_measure.to_owned(), |why| {

@@ -63,7 +63,6 @@ pub fn capacity(readings: Readings<'_>) -> Vec<StatusItem> {
         .collect()
 }
 
-/// The file system with the smallest free share.
 struct FullestFileSystem<'a> {
     mount: &'a str,
     avail: f64,

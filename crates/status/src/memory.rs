@@ -36,7 +36,6 @@ pub struct LevelStatus {
     pub others: Option<f64>,
     /// Droppable memory that must be written first.
     pub dirty: Option<f64>,
-    /// Whether this level has the least headroom.
     pub binds: bool,
 }
 

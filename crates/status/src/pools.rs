@@ -37,10 +37,7 @@ pub fn thread_pools(readings: Readings<'_>) -> Vec<ThreadPool> {
             Some("minor") if is(&m::PAGE_FAULTS) => |pool| &mut pool.minor_faults,
             _ => continue,
         };
-        let name = reading
-            .label_values
-            .first()
-            .map_or("", |label| label.as_str());
+        let name = reading.first_label();
         if let Some(number) = reading.value.number() {
             let total = field(pools.entry(name).or_default());
             *total = Some(total.unwrap_or_default() + number);
@@ -99,12 +96,7 @@ impl SlotTimes {
 
 fn times(readings: Readings<'_>, metric: &'static Metric, label: &str) -> Option<TimeHistogram> {
     let mut series = readings.series(metric);
-    let reading = series.find(|reading| {
-        reading
-            .label_values
-            .first()
-            .is_some_and(|own| own.as_str() == label)
-    })?;
+    let reading = series.find(|reading| reading.first_label() == label)?;
     let Value::Histogram(histogram) = &reading.value else {
         return None;
     };

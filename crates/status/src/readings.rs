@@ -3,7 +3,6 @@ use faultline_metrics::{
     metrics::{process::START_TIME, validator::PHASE},
 };
 
-/// Finds the readings of a tick.
 #[derive(Debug, Clone, Copy)]
 pub struct Readings<'a> {
     pub tick: &'a Tick,
@@ -16,7 +15,6 @@ impl<'a> Readings<'a> {
         number.filter(|number| number.is_finite())
     }
 
-    /// The value without labels.
     pub fn number(self, metric: &Metric) -> Option<f64> {
         self.labeled_number(metric, &[])
     }
@@ -49,13 +47,8 @@ impl<'a> Readings<'a> {
 
     /// Each series of a metric: its first label and its value.
     pub fn by_label(self, metric: &'static Metric) -> impl Iterator<Item = (&'a str, f64)> {
-        self.series(metric).filter_map(|reading| {
-            let label = reading
-                .label_values
-                .first()
-                .map_or("", |label| label.as_str());
-            Some((label, reading.value.number()?))
-        })
+        self.series(metric)
+            .filter_map(|reading| Some((reading.first_label(), reading.value.number()?)))
     }
 
     /// The first label of the series with value 1.

@@ -123,10 +123,8 @@ pub struct Target {
     pub phase: Option<String>,
     /// The phase, and what else an operator has to know at once.
     pub state: Vec<StatusItem>,
-    /// What the phase means.
     pub explanation: String,
     pub facts: Vec<Fact>,
-    /// Restarts by reason.
     pub restarts: BTreeMap<String, f64>,
 }
 
@@ -241,7 +239,6 @@ fn is_frozen(readings: Readings<'_>) -> bool {
     readings.flag(&cgroup::FROZEN) == Some(true)
 }
 
-/// What keeps the process from running.
 fn stop_reasons(readings: Readings<'_>) -> impl Iterator<Item = &'static str> {
     let (state, is_frozen) = (process_state(readings), is_frozen(readings));
     let stopped = state.and_then(|(_, words, _)| *words);

@@ -23,10 +23,20 @@ impl<'a> Point<'a> {
     /// [`Point::check`].
     pub fn parse(line: &'a [u8]) -> Result<Self, BadLine> {
         let text = std::str::from_utf8(line).map_err(|_| BadLine::new(Reason::NotUtf8, line))?;
-        Self::parse_pushed(text).map_err(|reason| BadLine::new(reason, line))
+        Self::parse_text(text, b',', split_timestamp).map_err(|reason| BadLine::new(reason, line))
     }
 
-    fn parse_pushed(text: &'a str) -> Result<Self, Reason> {
+    /// Parses `name[,tag=v...] field=v field=v`, the form of the log.
+    pub(crate) fn parse_logged(text: &'a str, timestamp: Option<i64>) -> Result<Self, BadLine> {
+        let split_fields = |fields: &'a str| (fields.trim_end_matches(' '), timestamp);
+        Self::parse_text(text, b' ', split_fields).map_err(|reason| BadLine::new(reason, text))
+    }
+
+    fn parse_text(
+        text: &'a str,
+        separator: u8,
+        split_timestamp: impl FnOnce(&'a str) -> (&'a str, Option<i64>),
+    ) -> Result<Self, Reason> {
         let (name, tags, rest) = split_name_and_tags(text)?;
         let (fields, timestamp) = split_timestamp(rest);
         if fields.is_empty() {
@@ -36,24 +46,7 @@ impl<'a> Point<'a> {
             name,
             tags,
             fields,
-            separator: b',',
-            timestamp,
-        })
-    }
-
-    /// Parses `name[,tag=v...] field=v field=v`, the form of the log.
-    pub(crate) fn parse_logged(text: &'a str, timestamp: Option<i64>) -> Result<Self, BadLine> {
-        let bad = |reason| BadLine::new(reason, text);
-        let (name, tags, fields) = split_name_and_tags(text).map_err(bad)?;
-        let fields = fields.trim_end_matches(' ');
-        if fields.is_empty() {
-            return Err(bad(Reason::NoFields));
-        }
-        Ok(Self {
-            name,
-            tags,
-            fields,
-            separator: b' ',
+            separator,
             timestamp,
         })
     }

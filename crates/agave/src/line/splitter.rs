@@ -239,11 +239,9 @@ impl Scanner {
                 return Step::NeedsMore;
             }
             if buffer.get(position) == Some(&b'"') {
-                self.update_in_string(
-                    position
-                        .checked_sub(1)
-                        .and_then(|before| buffer.get(before)),
-                );
+                let before = position.checked_sub(1).and_then(|at| buffer.get(at));
+                let stays_in_string_after = if self.in_string { b'\\' } else { b'=' };
+                self.in_string = before == Some(&stays_in_string_after);
             } else if !self.in_string {
                 return self.end_line(position);
             } else {
@@ -257,14 +255,6 @@ impl Scanner {
                 }
             }
             self.scanned = position + 1;
-        }
-    }
-
-    fn update_in_string(&mut self, before: Option<&u8>) {
-        if self.in_string {
-            self.in_string = before == Some(&b'\\');
-        } else {
-            self.in_string = before == Some(&b'=');
         }
     }
 

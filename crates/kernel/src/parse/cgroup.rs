@@ -84,6 +84,7 @@ pub fn io_v2(text: &[u8]) -> Parsed<Vec<DeviceIo>> {
     let mut list = Vec::new();
     for line in lines(text) {
         let (mut device, mut read, mut write) = (None, None, None);
+        let no_device = || line.error("expected a device such as 8:0");
         for word in words(line.text) {
             let bytes = |prefix: &[u8]| {
                 let bytes = word.strip_prefix(prefix).map(count_or_underflow);
@@ -95,13 +96,10 @@ pub fn io_v2(text: &[u8]) -> Parsed<Vec<DeviceIo>> {
                 write = bytes?;
             } else if !word.contains(&b'=') {
                 // Linux 5.x may write the names of idle devices on the line of the next busy one.
-                device = Some(
-                    Device::parse(word)
-                        .ok_or_else(|| line.error("expected a device such as 8:0"))?,
-                );
+                device = Some(Device::parse(word).ok_or_else(no_device)?);
             }
         }
-        let device = device.ok_or_else(|| line.error("expected a device such as 8:0"))?;
+        let device = device.ok_or_else(no_device)?;
         if let (Some(read_bytes), Some(write_bytes)) = (read, write) {
             list.push(DeviceIo {
                 device,

@@ -106,8 +106,8 @@ impl UntrustedDatabase {
     }
 
     pub fn query_integer(&self, sql: &str) -> Result<Option<i64>> {
-        let numbers = self.collect(sql, [], |row| row.get(0))?;
-        Ok(numbers.into_iter().next_back().flatten())
+        let mut numbers = self.collect(sql, [], |row| row.get(0))?;
+        Ok(numbers.pop().flatten())
     }
 
     /// Uses `sum(1)`, because `count(*)` would follow a cycle of pages forever.
@@ -279,7 +279,6 @@ fn truncated(path: &Path, have: u64, want: u64) -> Error {
     }
 }
 
-/// The size that the database's header declares.
 fn declared_bytes(path: &Path) -> io::Result<u64> {
     let mut header = [0; 32];
     File::open(path)?.read_exact(&mut header)?;

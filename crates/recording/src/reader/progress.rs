@@ -45,6 +45,7 @@ impl Recording {
     /// Takes some milliseconds even for hours of recording.
     pub fn progress(&self) -> Result<Progress> {
         let last_tick = self.last_tick()?;
+        let last_phase = last_tick.as_ref().and_then(|tick| tick.phase.as_deref());
         let (exit, oom) = (EventKind::Exit.name(), EventKind::OomKill.name());
         let (start, tip) = (EventKind::Start.name(), EventKind::AtTip.name());
         let last_event_id = |kinds: &str| {
@@ -61,7 +62,7 @@ impl Recording {
             first_transaction_unix_ns: self.first_transaction()?,
             newest_slot: self.newest_slot()?,
             has_reached_tip: last_event_id(&format!("'{tip}'"))?.is_some()
-                || last_tick_at_tip(last_tick.as_ref()),
+                || last_phase == Some("at_tip"),
             last_tick,
         })
     }
@@ -97,7 +98,8 @@ impl Recording {
 
     fn first_transaction(&self) -> Result<Option<i64>> {
         for (table, column) in TRANSACTION_COLUMNS {
-            if self.has_rows(table)? {
+            let last_rowid = format!("SELECT max(rowid) FROM {table}");
+            if self.has(table) && self.query_integer(&last_rowid)?.is_some() {
                 let column = self.column_or_null(table, column);
                 let first = format!(
                     "SELECT unix_ns FROM {table} WHERE {column} > 0 ORDER BY rowid LIMIT {MAX_DISORDER_ROWS}"
@@ -112,26 +114,14 @@ impl Recording {
         let mut newest = None;
         for (table, column) in SLOT_COLUMNS {
             if self.has(table) {
-                let order = if table.ends_with("_sample") {
-                    "tick"
-                } else {
-                    "rowid"
-                };
                 let column = self.column_or_null(table, column);
                 let sql = format!(
-                    "SELECT max({column}) FROM (SELECT {column} FROM {table} ORDER BY {order} DESC LIMIT {MAX_DISORDER_ROWS})"
+                    "SELECT max({column}) FROM (SELECT {column} FROM {table} ORDER BY rowid DESC LIMIT {MAX_DISORDER_ROWS})"
                 );
                 newest = newest.max(self.query_integer(&sql)?);
             }
         }
         Ok(newest.and_then(|slot| u64::try_from(slot).ok()))
-    }
-
-    fn has_rows(&self, table: &str) -> Result<bool> {
-        Ok(self.has(table)
-            && self
-                .query_integer(&format!("SELECT max(rowid) FROM {table}"))?
-                .is_some())
     }
 
     fn column_or_null(&self, table: &str, column: &str) -> String {
@@ -141,10 +131,6 @@ impl Recording {
     pub(crate) fn query_integer(&self, sql: &str) -> Result<Option<i64>> {
         self.conn.query_integer(sql)
     }
-}
-
-fn last_tick_at_tip(tick: Option<&TickRow>) -> bool {
-    tick.and_then(|tick| tick.phase.as_deref()) == Some("at_tip")
 }
 
 #[derive(Debug)]
@@ -171,9 +157,8 @@ impl Recording {
     /// Counts every row: 0.1 s per 100 MiB.
     pub fn info(&self) -> Result<RecordingInfo> {
         let sessions = self.sessions()?;
-        let meta = self.query_rows("SELECT key, value FROM meta WHERE key <> 'rows'", |row| {
-            Ok((row.get(0)?, row.get(1)?))
-        })?;
+        let sql = "SELECT key, value FROM meta WHERE key <> 'rows'";
+        let meta: Vec<(String, String)> = self.query_rows(sql, |row| row.try_into())?;
         Ok(RecordingInfo {
             format: self
                 .connection()

@@ -57,7 +57,7 @@ impl Recording {
             "SELECT id, session, unix_ns, uptime_ns, kind, process, detail FROM event ORDER BY id";
         let rows = self.query_rows(sql, |row| {
             let kind = row.get_ref(4)?.as_str()?;
-            let Some(kind) = EventKind::parse(kind) else {
+            let Some(kind) = EventKind::named(kind) else {
                 return Ok(Err((
                     row.get::<_, i64>(0)?,
                     truncate(kind, MAX_KIND_BYTES).to_owned(),
@@ -362,5 +362,5 @@ fn json(text: String) -> Value {
 
 pub fn read_labels(conn: &UntrustedDatabase) -> Result<Vec<(String, String)>> {
     let sql = "SELECT key, value FROM label ORDER BY key";
-    conn.collect(sql, [], |row| Ok((row.get(0)?, row.get(1)?)))
+    conn.collect(sql, [], |row| row.try_into())
 }

@@ -16,8 +16,6 @@ pub type TableDeclaration = (
 pub const PRIMARY_KEY: &str = "PRIMARY KEY";
 pub const NOT_NULL: &str = "NOT NULL";
 
-/// Declares tables with name, order column and description. Each column has a name, a kind, a
-/// constraint and a description.
 macro_rules! tables {
     ($($table:ident by $order_column:ident $description:literal {
         $($column:ident $kind:ident $($constraint:ident)? $($column_description:literal)?;)*

@@ -36,7 +36,6 @@ pub struct PointSpec {
     pub fields: &'static [(&'static str, &'static str)],
 }
 
-/// A point of any kind.
 pub struct PointRow {
     pub table: &'static str,
     pub time_unix_ns: i64,

@@ -3,7 +3,7 @@ use super::{
     fixed::{self, ColumnDeclaration, NOT_NULL, TableDeclaration},
     points::{POINT_TABLES, PointSpec},
 };
-use std::{fmt::Write, sync::LazyLock};
+use std::sync::LazyLock;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TableColumn {
@@ -37,17 +37,21 @@ impl TableSpec {
     }
 
     pub(crate) fn create_sql(&self) -> String {
-        let mut sql = format!("CREATE TABLE {}(", self.name);
-        for (i, column) in self.columns.iter().enumerate() {
-            let comma = if i == 0 { "" } else { ", " };
-            let _ = write!(sql, "{comma}{} {}", column.name, column.kind.sql());
-            if !column.constraint.is_empty() {
-                let _ = write!(sql, " {}", column.constraint);
-            }
-        }
-        sql.push_str(self.unique_constraint);
-        sql.push(')');
-        sql
+        let column = |column: &TableColumn| {
+            let sql = format!(
+                "{} {} {}",
+                column.name,
+                column.kind.sql(),
+                column.constraint
+            );
+            sql.trim_end().to_owned()
+        };
+        let columns: Vec<String> = self.columns.iter().map(column).collect();
+        let columns = columns.join(", ");
+        format!(
+            "CREATE TABLE {}({columns}{})",
+            self.name, self.unique_constraint
+        )
     }
 
     pub(crate) fn insert_sql(&self) -> String {
@@ -87,30 +91,22 @@ pub fn table_named(name: &str) -> Option<&'static TableSpec> {
 pub static TABLES: LazyLock<Vec<TableSpec>> = LazyLock::new(|| {
     let mut tables: Vec<TableSpec> = fixed::MAIN_TABLES.iter().map(fixed_table).collect();
     tables.extend(PerTickTable::ALL.map(per_tick_table));
-    tables.push(fixed_table(&(
-        "pool",
-        "id",
-        "The names of thread pools.",
-        &fixed::NAME_COLUMNS,
-    )));
-    tables.push(keyed_samples_table(
-        "pool_sample",
-        "pool",
-        POOL_DESCRIPTION,
-        POOL,
-    ));
-    tables.push(fixed_table(&(
-        "device",
-        "id",
-        "The names of block devices.",
-        &fixed::NAME_COLUMNS,
-    )));
-    tables.push(keyed_samples_table(
-        "device_sample",
-        "device",
-        DEVICE_DESCRIPTION,
-        DEVICE,
-    ));
+    tables.extend([
+        fixed_table(&(
+            "pool",
+            "id",
+            "The names of thread pools.",
+            &fixed::NAME_COLUMNS,
+        )),
+        keyed_samples_table("pool_sample", "pool", POOL_DESCRIPTION, POOL),
+        fixed_table(&(
+            "device",
+            "id",
+            "The names of block devices.",
+            &fixed::NAME_COLUMNS,
+        )),
+        keyed_samples_table("device_sample", "device", DEVICE_DESCRIPTION, DEVICE),
+    ]);
     tables.extend(fixed::SERIES.iter().map(fixed_table));
     tables.extend(POINT_TABLES.iter().map(point_table));
     tables

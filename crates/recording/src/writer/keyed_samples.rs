@@ -10,7 +10,6 @@ use rusqlite::{
 
 use crate::schema::{ColumnKind, TABLES, TableSpec, table_named};
 
-/// Rows by table.
 pub type RowCounts = BTreeMap<&'static str, u64>;
 
 /// By source, whether the tick has a new sample.
@@ -53,22 +52,18 @@ impl KeyedSamples {
     }
 
     pub fn put(&mut self, key: &str, source: Source, column: usize, number: Number) {
-        if !self.entries.contains_key(key) {
-            let entry = Entry {
-                id: None,
-                source,
-                written: Some(self.empty_values.clone()),
-                current: self.empty_values.clone(),
-            };
-            self.entries.insert(key.into(), entry);
+        if let Some(entry) = self.entries.get_mut(key) {
+            entry.current[column] = number;
+            return;
         }
-        if let Some(value) = self
-            .entries
-            .get_mut(key)
-            .and_then(|entry| entry.current.get_mut(column))
-        {
-            *value = number;
-        }
+        let mut entry = Entry {
+            id: None,
+            source,
+            written: Some(self.empty_values.clone()),
+            current: self.empty_values.clone(),
+        };
+        entry.current[column] = number;
+        self.entries.insert(key.into(), entry);
     }
 
     /// Writes a row for each key whose values changed; all NULL for one that is gone.
@@ -85,7 +80,7 @@ impl KeyedSamples {
         let [key_table, sample_table] = self.tables;
         let mut insert = conn.prepare_cached(insert_into(sample_table))?;
         for (key, entry) in &mut self.entries {
-            if sampled.get(entry.source as usize) != Some(&true) {
+            if !sampled[entry.source as usize] {
                 continue;
             }
             if entry.written.as_ref() != Some(&entry.current) {

@@ -28,18 +28,14 @@ impl Writer {
                 what: "belongs to a recording that is not here",
             });
         }
-        let file = OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .open(path)
-            .at(path)?;
+        let file = File::create_new(path).at(path)?;
         let created = lock(file, path).and_then(|lock| {
             let conn = file::open_to_write(path, &file::RECORDING_KIND)?;
             make_tables(&conn, &labels(new_recording)).at(path)?;
             begin_session(lock, conn, path, &new_recording.session, RowCounts::new())
         });
         if created.is_err() {
-            remove_all(path);
+            file::remove_with_side_files(path);
         }
         created
     }
@@ -72,7 +68,7 @@ impl Writer {
         }) {
             Err(Error::Empty { .. }) => {
                 drop((connection, lock));
-                remove_all(path);
+                file::remove_with_side_files(path);
                 return Self::create(path, new_recording);
             }
             other => other?,
@@ -294,13 +290,6 @@ fn try_lock(file: File, path: &Path) -> Result<File> {
     }
 }
 
-fn remove_all(path: &Path) {
-    let _ = fs::remove_file(path);
-    for suffix in SIDE_FILE_SUFFIXES {
-        let _ = fs::remove_file(with_suffix(path, suffix));
-    }
-}
-
 fn count_present_rows(
     conn: &UntrustedDatabase,
     present_tables: &PresentTables,
@@ -315,8 +304,9 @@ fn count_present_rows(
     counted_tables().map(count).collect()
 }
 
-/// Ends the last session with its last tick, and stores `meta` and the row counts.
-pub fn finish_recording(conn: &Connection, meta: &[(&str, &str)]) -> rusqlite::Result<()> {
+/// Ends the last session with its last tick, and stores `meta` and the row counts. Returns the row
+/// counts.
+pub fn finish_recording(conn: &Connection, meta: &[(&str, &str)]) -> rusqlite::Result<RowCounts> {
     conn.execute_batch(
         "BEGIN;
          UPDATE session SET ended_unix_ns =
@@ -324,12 +314,14 @@ pub fn finish_recording(conn: &Connection, meta: &[(&str, &str)]) -> rusqlite::R
                       started_unix_ns)
          WHERE ended_unix_ns IS NULL AND id = (SELECT max(id) FROM session)",
     )?;
-    let rows = serde_json::to_string(&count_rows(conn)?).unwrap_or_default();
+    let counts = count_rows(conn)?;
+    let rows = serde_json::to_string(&counts).unwrap_or_default();
     put_meta(conn, "rows", &rows)?;
     for (key, value) in meta {
         put_meta(conn, key, value)?;
     }
-    conn.execute_batch("COMMIT")
+    conn.execute_batch("COMMIT")?;
+    Ok(counts)
 }
 
 pub fn put_meta(conn: &Connection, key: &str, value: &str) -> rusqlite::Result<()> {

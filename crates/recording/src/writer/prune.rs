@@ -94,7 +94,6 @@ fn prune(
     delete_unreferenced(retained, current_process.unwrap_or(0), &mut delete)
 }
 
-/// Takes a table, a condition and its parameters.
 type Delete<'d> = dyn FnMut(&'static str, &str, &[i64]) -> rusqlite::Result<()> + 'd;
 
 /// Also deletes carried rows without values.

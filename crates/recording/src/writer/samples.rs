@@ -87,17 +87,12 @@ impl Samples {
             let index = batch.source as usize;
             // A source that never sampled has no time.
             let sampled_at = (batch.at != Stamp::default()).then_some(batch.at);
-            if let (Some(sampled), Some(last)) =
-                (sampled.get_mut(index), self.sampled_at.get_mut(index))
-            {
-                *sampled |= sampled_at.is_some() && sampled_at != *last;
-                *last = sampled_at;
-            }
+            sampled[index] |= sampled_at.is_some() && sampled_at != self.sampled_at[index];
+            self.sampled_at[index] = sampled_at;
         }
         sampled
     }
 
-    /// Writes the readings of sampled sources as rows of the tick.
     pub fn write(
         &mut self,
         conn: &Connection,
@@ -109,7 +104,7 @@ impl Samples {
         for batch in tick
             .batches
             .iter()
-            .filter(|batch| sampled.get(batch.source as usize) == Some(&true))
+            .filter(|batch| sampled[batch.source as usize])
         {
             self.add_batch(batch);
         }
@@ -137,13 +132,9 @@ impl Samples {
                     column,
                     kind,
                 } => {
-                    let Some(row) = self.per_tick_rows.get_mut(table_index) else {
-                        continue;
-                    };
-                    if let Some(value) = row.values.get_mut(column) {
-                        *value = Number::of(&reading.value, kind);
-                        row.has_values = true;
-                    }
+                    let row = &mut self.per_tick_rows[table_index];
+                    row.values[column] = Number::of(&reading.value, kind);
+                    row.has_values = true;
                 }
                 Destination::Keyed {
                     table_index,
@@ -152,13 +143,13 @@ impl Samples {
                 } => {
                     let value = Number::of(&reading.value, kind);
                     self.keyed_samples[table_index].put(
-                        first_label(reading),
+                        reading.first_label(),
                         batch.source,
                         column,
                         value,
                     );
                 }
-                Destination::Phase | Destination::WithoutSamples => {}
+                Destination::WithoutSamples => {}
                 Destination::Series => self.put_series(reading, batch.source),
             }
         }
@@ -166,24 +157,17 @@ impl Samples {
 
     /// A reading without a column: metric name and labels as JSON; a histogram as count and sum.
     fn put_series(&mut self, reading: &Reading, source: Source) {
-        if let Value::Histogram(histogram) = &reading.value {
-            for (suffix, number) in [
-                ("_count", histogram.count() as f64),
-                ("_sum", histogram.sum()),
-            ] {
-                write_series_name(reading, suffix, &mut self.series_name_buffer);
-                self.keyed_samples[SERIES].put(
-                    &self.series_name_buffer,
-                    source,
-                    0,
-                    Number::real(number),
-                );
+        let mut put = |suffix, number| {
+            write_series_name(reading, suffix, &mut self.series_name_buffer);
+            self.keyed_samples[SERIES].put(&self.series_name_buffer, source, 0, number);
+        };
+        match &reading.value {
+            Value::Histogram(histogram) => {
+                put("_count", Number::Real(histogram.count() as f64));
+                put("_sum", Number::real(histogram.sum()));
             }
-            return;
+            value => put("", Number::of(value, ColumnKind::Real)),
         }
-        write_series_name(reading, "", &mut self.series_name_buffer);
-        let value = Number::of(&reading.value, ColumnKind::Real);
-        self.keyed_samples[SERIES].put(&self.series_name_buffer, source, 0, value);
     }
 }
 
@@ -191,14 +175,7 @@ pub fn phase_name(tick: &Tick) -> Option<&str> {
     let is_on = |reading: &&Reading| {
         std::ptr::eq(reading.metric, &PHASE) && reading.value == Value::Integer(1)
     };
-    tick.readings().find(is_on).map(first_label)
-}
-
-fn first_label(reading: &Reading) -> &str {
-    reading
-        .label_values
-        .first()
-        .map_or("", |label| label.as_str())
+    tick.readings().find(is_on).map(Reading::first_label)
 }
 
 /// Metric name, then a JSON object of labels in the metric's order, then tags.
@@ -227,7 +204,6 @@ fn write_series_name(reading: &Reading, suffix: &str, out: &mut String) {
     out.push('}');
 }
 
-/// Tables of keys, each with the table of its samples.
 pub const KEYED_TABLES: [[&str; 2]; 3] = [
     ["pool", "pool_sample"],
     ["device", "device_sample"],
@@ -250,8 +226,6 @@ pub enum Destination {
         column: usize,
         kind: ColumnKind,
     },
-    /// The reading is the tick's phase.
-    Phase,
     /// Not stored, for a reason in [`metrics_without_samples`].
     WithoutSamples,
     /// The table `series`, for all other readings.
@@ -275,37 +249,30 @@ impl Destinations {
         };
         for (table_index, table) in PerTickTable::ALL.into_iter().enumerate() {
             for (index, column) in table.columns().iter().enumerate() {
-                let kind = column.kind();
                 add(
                     column,
                     Destination::PerTick {
                         table_index,
                         column: index,
-                        kind,
+                        kind: column.kind(),
                     },
                 );
             }
         }
         for (table_index, columns) in [(POOLS, POOL), (DEVICES, DEVICE)] {
             for (index, column) in columns.iter().enumerate() {
-                let kind = column.kind();
                 add(
                     column,
                     Destination::Keyed {
                         table_index,
                         column: index,
-                        kind,
+                        kind: column.kind(),
                     },
                 );
             }
         }
         for (metric, _) in metrics_without_samples() {
-            let destination = if std::ptr::eq(metric, &PHASE) {
-                Destination::Phase
-            } else {
-                Destination::WithoutSamples
-            };
-            destinations.insert(address(metric), vec![(&[], destination)]);
+            destinations.insert(address(metric), vec![(&[], Destination::WithoutSamples)]);
         }
         Self(destinations)
     }
@@ -316,7 +283,7 @@ impl Destinations {
         };
         let matches = |(label_values, destination): &&(LabelValues, Destination)| {
             let values = match destination {
-                Destination::Phase | Destination::WithoutSamples => return true,
+                Destination::WithoutSamples => return true,
                 Destination::Keyed { .. } => reading.label_values.get(1..).unwrap_or_default(),
                 _ => &*reading.label_values,
             };

@@ -37,28 +37,23 @@ fn findings(inputs: &AnswerInputs) -> Vec<Finding> {
     let above = |value: Option<f64>, threshold: f64| value.filter(|value| *value > threshold);
     let share = inputs.unreclaimable_share;
     let is_growth_relevant = above(share, t::OOM_AHEAD_GROWING_SHARE).is_some();
-    let within =
-        |time: Option<f64>, limit: f64| time.filter(|time| is_growth_relevant && *time < limit);
-    let at_present_pace = within(
+    let full_ahead = |time: Option<f64>, limit: f64, pace: &str| {
+        let time = time.filter(|time| is_growth_relevant && *time < limit)?;
+        Some(format!(
+            "memory is full in {} at {pace}",
+            duration_f64(time)
+        ))
+    };
+    let at_present_pace = full_ahead(
         inputs.seconds_to_limit_at_present_pace,
         t::OOM_AHEAD_PRESENT_PACE_SECONDS,
-    )
-    .map(|time| {
-        format!(
-            "memory is full in {} at its present pace",
-            duration_f64(time)
-        )
-    });
-    let at_half_hour_pace = within(
+        "its present pace",
+    );
+    let at_half_hour_pace = full_ahead(
         inputs.seconds_to_limit_at_half_hour_pace,
         t::OOM_AHEAD_HALF_HOUR_PACE_SECONDS,
-    )
-    .map(|time| {
-        format!(
-            "memory is full in {} at the slower pace of the last 10 and 30 minutes",
-            duration_f64(time)
-        )
-    });
+        "the slower pace of the last 10 and 30 minutes",
+    );
     let page_alert_texts = [
         above(share, t::OOM_AHEAD_SHARE)
             .map(|share| format!("unreclaimable memory is {} of the limit", percent(share))),
@@ -87,22 +82,11 @@ fn findings(inputs: &AnswerInputs) -> Vec<Finding> {
 
 fn proven_clause(inputs: &AnswerInputs) -> Option<String> {
     let proven = inputs.proven_bytes?;
-    let memory_size = inputs.limit.or(inputs.installed);
-    let joining_words = if memory_size.is_some_and(|size| size < proven) {
-        ", of only"
-    } else {
-        " of"
-    };
-    let limit_clause = match (inputs.limit, inputs.installed) {
-        (Some(limit), _) => format!("{joining_words} {} allowed", size_after(proven, limit)),
-        (None, Some(installed)) => {
-            format!(
-                "{joining_words} {} installed",
-                size_after(proven, installed)
-            )
-        }
-        (None, None) => String::new(),
-    };
+    let limit_clause = memory_size(inputs).map(|(memory, source)| {
+        let joining_words = if memory < proven { ", of only" } else { " of" };
+        format!("{joining_words} {} {source}", size_after(proven, memory))
+    });
+    let limit_clause = limit_clause.unwrap_or_default();
     let measured = measured_on(inputs.proven_on.as_deref());
     Some(format!(
         "{} proven enough{measured}{limit_clause}",
@@ -110,15 +94,18 @@ fn proven_clause(inputs: &AnswerInputs) -> Option<String> {
     ))
 }
 
+/// The limit, else the size of the machine, and the word for it.
+fn memory_size(inputs: &AnswerInputs) -> Option<(f64, &'static str)> {
+    let limit = inputs.limit.map(|bytes| (bytes, "allowed"));
+    limit.or(inputs.installed.map(|bytes| (bytes, "installed")))
+}
+
 fn headroom_clause(inputs: &AnswerInputs) -> Option<String> {
     let headroom = inputs.headroom?;
-    let limit_clause = match (inputs.proven_bytes, inputs.limit, inputs.installed) {
-        (None, Some(limit), _) => format!(" of {} allowed", size_after(headroom, limit)),
-        (None, None, Some(installed)) => {
-            format!(" of {} installed", size_after(headroom, installed))
-        }
-        _ => String::new(),
-    };
+    let memory = memory_size(inputs).filter(|_| inputs.proven_bytes.is_none());
+    let limit_clause = memory
+        .map(|(memory, source)| format!(" of {} {source}", size_after(headroom, memory)))
+        .unwrap_or_default();
     let headroom = size(headroom);
     Some(match inputs.is_finished_run {
         true => format!("at least {headroom} of headroom{limit_clause}"),
@@ -129,16 +116,9 @@ fn headroom_clause(inputs: &AnswerInputs) -> Option<String> {
 fn forecast_clause(forecast: &LimitForecast) -> String {
     let date = |unix: f64| date((unix * 1e9) as i64);
     let [expected, earliest] = [forecast.expected, forecast.earliest].map(date);
-    let latest = forecast.latest.map_or("later".to_owned(), date);
-    let joining_words = if forecast.latest.is_some() {
-        "to"
-    } else {
-        "or"
-    };
-    format!(
-        "at this growth memory reaches the limit on {expected} \
-         ({earliest} {joining_words} {latest})"
-    )
+    let latest = forecast.latest.map(|latest| format!("to {}", date(latest)));
+    let latest = latest.unwrap_or("or later".to_owned());
+    format!("at this growth memory reaches the limit on {expected} ({earliest} {latest})")
 }
 
 /// `412 GiB`, `1.9 GiB`, `640.0 MiB`.
