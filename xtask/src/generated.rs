@@ -21,7 +21,7 @@ pub fn write(root: &Path, files: Files) -> Result<()> {
     Ok(())
 }
 
-/// Fails unless the files have the texts that the command `writer` of `xtask` writes.
+/// Fails unless the files have these texts. `writer` is the command of `xtask` that writes them.
 pub fn check(root: &Path, files: Files, writer: &str) -> Result<()> {
     let errors = differences(root, files, writer);
     if errors.is_empty() {
@@ -63,7 +63,7 @@ Generated from the catalog by `cargo run -p xtask -- metrics-doc`; do not edit.
   and never fall.
 - The number of label values does not grow with time. `cluster`, `experiment`, `arm` and `run` come from the
   configuration. `agave_target_info` has these labels; with `metrics.constant_labels_everywhere`, every `agave_` series.
-- A single field that an older kernel or validator does not write is absent without a problem; a missing file is a problem.
+- A single field that an older kernel or validator does not write has no value and is no problem; a missing file is a problem.
 - The daemon samples at its own interval. A scrape returns the newest values and starts no sample.
 ";
 
@@ -118,8 +118,8 @@ const RULES_HEAD: &str = "\
 
 /// In MetricsQL, `increase`, `delta` and `changes` count the first sample of a new series as a
 /// change from 0; the `_prometheus` variants do not. `rate` is not replaced: it needs two samples
-/// in both languages. `rate_prometheus` does not extrapolate, so it is 20 % too low with 60 s
-/// scrapes.
+/// in both languages. `rate_prometheus` does not extrapolate, so over 5 min with 60 s scrapes it
+/// is 20 % too low.
 pub fn metricsql_rules(root: &Path) -> Result<Files> {
     let vmalert_file = |file: PathBuf| {
         let name = file.file_name().context("a file without a name")?;

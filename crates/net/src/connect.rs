@@ -94,7 +94,7 @@ pub fn connect_blocking(
     addresses: &[SocketAddr],
     connect_timeout: Duration,
 ) -> Result<std::net::TcpStream, ConnectError> {
-    // Errors of this host concern no address. They are reported with the first.
+    // An error of the local machine concerns no address. It is reported with the first.
     let local_error = |error: io::Error| {
         let first = addresses.first().map(|address| (*address, error));
         ConnectError::Attempts(first.into_iter().collect())

@@ -117,7 +117,7 @@ fn other_sizes(prediction: &Prediction) -> String {
             count(entries)
         ),
         None => {
-            "It is not known which size is enough: replay has no recorded time, or the recorded size has no predicted time.\n".to_owned()
+            "It is not known which size is enough: the recording has no replay time, or no time is predicted for the recorded size.\n".to_owned()
         }
     };
     text

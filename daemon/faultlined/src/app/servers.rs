@@ -140,7 +140,7 @@ pub fn register(
         let report = move |output: &mut _| {
             flight_recorder
                 .iter()
-                .for_each(|recorder| recorder.report(output))
+                .for_each(|flight_recorder| flight_recorder.report(output))
         };
         let sampler = recorder.sampler(target_handle, report);
         registry.samplers.push((Source::Recorder, sampler));

@@ -312,7 +312,7 @@ impl Runner<'_> {
         let mut checked_at = Duration::ZERO;
         loop {
             self.system.wait(poll_interval);
-            // The signal may also have ended the runs, so their ends are no results.
+            // First: the signal that stops the runner may have ended the runs, which is no result.
             self.check_stop_request()?;
             // Under systemd, each check for the end is a request to PID 1, so it is not done for
             // every reading of a search.
@@ -397,7 +397,8 @@ impl Runner<'_> {
         })
     }
 
-    /// The outcome if the run must be stopped now. Fails if nothing is recorded any more.
+    /// The outcome, once there is one. After `Completed`, the run continues until the others are
+    /// complete. Fails if nothing is recorded any more.
     fn sample_recording(
         &mut self,
         watch: &mut Watch,
