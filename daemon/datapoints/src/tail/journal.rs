@@ -21,6 +21,7 @@ use faultline_core::{
 };
 use faultline_log_tail::{RecordWriter, StatusHandle};
 use faultline_metrics::{Problem, ProblemKind};
+use itertools::Itertools;
 use serde::Deserialize;
 use std::{
     io::{self, ErrorKind},
@@ -292,7 +293,7 @@ impl StderrTail {
 
     fn text(&self) -> String {
         let text = String::from_utf8_lossy(&self.0);
-        let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let line = text.split_whitespace().join(" ");
         if line.is_empty() {
             "no error output".to_owned()
         } else {

@@ -25,6 +25,7 @@ use faultline_sources::{
     rpc::{self, RpcFacts},
     votes,
 };
+use itertools::Itertools;
 use std::{sync::Arc, time::Duration};
 use tokio::runtime::Handle;
 
@@ -157,11 +158,7 @@ const SEE_LOG: &str = "if the validator is just starting, check again; if it is 
                        look at its log; else let this user open the ledger by the path that the validator uses";
 
 fn problem_text(problems: &[Problem]) -> Option<String> {
-    let all: Vec<&str> = problems
-        .iter()
-        .map(|problem| problem.what.as_str())
-        .collect();
-    (!all.is_empty()).then(|| all.join("; "))
+    (!problems.is_empty()).then(|| problems.iter().map(|problem| &problem.what).join("; "))
 }
 
 /// Without a validator, the poller of `rpc.url` still needs a target: an empty process.

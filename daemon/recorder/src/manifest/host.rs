@@ -5,6 +5,7 @@ use faultline_kernel::{
     locate_folder,
     parse::{memory::Swap, mountinfo::Mount},
 };
+use itertools::Itertools;
 use serde_json::{Value, json};
 use std::{ffi::OsStr, path::Path};
 use sysinfo::{
@@ -183,8 +184,7 @@ pub fn describe_location(location: &Location, disks: &[Disk]) -> Value {
 }
 
 fn options(text: &str) -> String {
-    let shown: Vec<String> = text.split(',').map(redact::line).collect();
-    let mut shown = shown.join(",");
+    let mut shown = text.split(',').map(redact::line).join(",");
     if let Some((end, _)) = shown
         .char_indices()
         .find(|(index, _)| *index >= MAX_OPTION_BYTES)

@@ -5,6 +5,7 @@ use crate::sinks::history::{HISTORY_SPAN, History, PLOTS, TREND_SPAN};
 use faultline_metrics::{Source, Unit};
 use faultline_status::{Figure, PerSlot, ProgramCacheStatus, Status, Tone};
 use faultline_text::{bytes_f64, counted, duration_f64, escaped, short};
+use itertools::Itertools;
 use std::{fmt::Write, time::Duration};
 
 const WIDTH: f64 = 240.0;
@@ -95,20 +96,17 @@ fn per_slot_summary(per_slot: PerSlot) -> Option<String> {
         (" of replay", per_slot.replay_seconds),
     ];
     let times = times.map(|(what, time)| Some(format!("{}{what}", ms(time?))));
-    let known: Vec<String> = [reloads].into_iter().chain(times).flatten().collect();
-    (!known.is_empty()).then(|| format!("{} per slot", known.join(", ")))
+    let known = [reloads].into_iter().chain(times).flatten().join(", ");
+    (!known.is_empty()).then(|| format!("{known} per slot"))
 }
 
 fn pool_faults_line(history: &History) -> String {
     let pools = history.trends().pool_faults();
-    let pools = pools.iter().take(4);
-    let rates: Vec<String> = pools
-        .map(|(name, rate)| format!("{} {}/s", escaped(name), short(*rate)))
-        .collect();
+    let rate = |(name, rate): &(String, f64)| format!("{} {}/s", escaped(name), short(*rate));
+    let rates = pools.iter().take(4).map(rate).join(", ");
     if rates.is_empty() {
         return String::new();
     }
-    let rates = rates.join(", ");
     format!("<p class=\"quiet\">Major faults by pool: {rates}.</p>\n")
 }
 
