@@ -19,7 +19,7 @@ use faultline_sources::{
 use faultline_text::{clean, counted};
 use itertools::Itertools;
 use serde_json::{Map, json};
-use std::{fmt::Write, sync::Arc, time::Duration};
+use std::{fmt::Write, sync::Arc};
 
 static NO_LABELS: ConstantLabels = Vec::new();
 
@@ -72,8 +72,7 @@ pub(super) fn tick(
     let mut ticker = Ticker::new(&context, host, registry.samplers, Vec::new());
     Ok(ticker.tick(DueTick {
         number: 1,
-        lateness: Duration::ZERO,
-        missed: 0,
+        ..DueTick::START
     }))
 }
 
