@@ -116,7 +116,7 @@ impl JournalTail {
         }
     }
 
-    fn arguments(&self) -> Vec<String> {
+    fn start(&self) -> io::Result<Child> {
         let start_option = match &self.cursor {
             Some(cursor) => format!("--cursor={cursor}"),
             None => format!(
@@ -127,23 +127,16 @@ impl JournalTail {
         };
         // Without --all, a message of more than 4 KiB is null. Without --no-tail, only the last ten
         // entries are shown.
-        [
-            "--follow",
-            "--no-tail",
-            "--no-pager",
-            "--all",
-            "--output=json",
-            "--output-fields=MESSAGE",
-        ]
-        .into_iter()
-        .map(str::to_owned)
-        .chain([format!("--unit={}", self.unit), start_option])
-        .collect()
-    }
-
-    fn start(&self) -> io::Result<Child> {
         async_command(&self.program)
-            .args(self.arguments())
+            .args([
+                "--follow",
+                "--no-tail",
+                "--no-pager",
+                "--all",
+                "--output=json",
+                "--output-fields=MESSAGE",
+            ])
+            .args([format!("--unit={}", self.unit), start_option])
             .env("LC_ALL", "C")
             .env("SYSTEMD_COLORS", "0")
             .stdin(Stdio::null())
