@@ -91,6 +91,14 @@ fn insert_some(to: &mut Value, key: &str, value: Option<impl Into<Value>>) {
     }
 }
 
+fn shortened(text: &str, max_bytes: usize) -> String {
+    let mut ends = text.char_indices().map(|(index, _)| index);
+    match ends.find(|end| *end >= max_bytes) {
+        Some(end) => format!("{}...", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
 /// `None` if there are no problems.
 fn messages(problems: &[impl ToString]) -> Option<Vec<String>> {
     (!problems.is_empty()).then(|| problems.iter().map(ToString::to_string).collect())
