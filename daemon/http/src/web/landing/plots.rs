@@ -194,12 +194,10 @@ fn value_range(points: &[Point]) -> (f64, f64) {
 
 /// Splits a series at gaps, so that the plot has a hole where points are missing.
 fn split_at_gaps(points: &[Point], max_gap: Option<f64>) -> impl Iterator<Item = &[Point]> {
-    let mut spacings: Vec<f64> = points
-        .windows(2)
-        .filter_map(|pair| Some(pair.first()?.0 - pair.last()?.0))
-        .collect();
-    spacings.sort_by(f64::total_cmp);
-    let median = spacings.get(spacings.len() / 2);
+    let pairs = points.iter().tuple_windows();
+    let spacings = pairs.map(|(before, after)| before.0 - after.0);
+    let mut spacings = spacings.sorted_by(f64::total_cmp);
+    let median = spacings.nth(spacings.len() / 2);
     let usual = median.map_or(f64::INFINITY, |median| median * 1.9);
     let gap = max_gap.unwrap_or(usual);
     points.chunk_by(move |before, after| before.0 - after.0 <= gap)
