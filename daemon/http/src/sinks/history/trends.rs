@@ -341,14 +341,11 @@ impl Trends {
         }
         let newest = self.rows.back()?;
         let (newest_bytes, limit) = (newest.unreclaimable?, newest.limit?);
+        let age = |row: &Row| newest.tick_uptime.saturating_sub(row.tick_uptime);
         let oldest_within = |span: Duration| {
             let mut rows = self.rows.iter().filter(|row| row.limit == Some(limit));
-            let row =
-                rows.find(|row| newest.tick_uptime.saturating_sub(row.tick_uptime) <= span)?;
-            Some((
-                newest.tick_uptime.saturating_sub(row.tick_uptime),
-                row.unreclaimable?,
-            ))
+            let row = rows.find(|row| age(row) <= span)?;
+            Some((age(row), row.unreclaimable?))
         };
         let (_, recent_bytes) = oldest_within(RECENT_SPAN)?;
         let (span, pace_start_bytes) =
