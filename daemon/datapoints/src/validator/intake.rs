@@ -108,17 +108,17 @@ impl Intake {
 
     /// Starts a trusted body: one with a password, or a section of the validator's log.
     pub fn begin_trusted(&self, now: Stamp) -> Push {
-        Push::new(self.clone(), self.allow_list(), None, true, now)
+        Push::new(self.clone(), None, true, now)
     }
 
     /// Starts a body of `user`. It counts only if the validator runs as that user.
     pub fn begin_from_user(&self, user: u32, now: Stamp) -> Push {
-        Push::new(self.clone(), self.allow_list(), Some(user), true, now)
+        Push::new(self.clone(), Some(user), true, now)
     }
 
     /// Starts a body of an allowed user. Nothing proves that the validator wrote it.
     pub fn begin_unproven(&self, now: Stamp) -> Push {
-        Push::new(self.clone(), self.allow_list(), None, false, now)
+        Push::new(self.clone(), None, false, now)
     }
 
     /// Ends a body, complete or cut. Its used lines were counted when they arrived.
