@@ -72,11 +72,7 @@ impl AllowList {
     }
 
     pub fn allowed_fields(&self, name: &[u8]) -> Option<&AllowedFields> {
-        if self.by_name.is_empty() {
-            None
-        } else {
-            self.by_name.get(name)
-        }
+        self.by_name.get(name)
     }
 }
 
