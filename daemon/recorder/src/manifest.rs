@@ -77,7 +77,6 @@ fn daemon(root: &HostRoot, config: &Config, version: &str) -> Value {
     }))
 }
 
-/// Removes the entries of an object that are null.
 fn without_nulls(mut object: Value) -> Value {
     if let Some(entries) = object.as_object_mut() {
         entries.retain(|_, value| !value.is_null());

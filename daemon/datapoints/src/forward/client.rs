@@ -56,7 +56,6 @@ pub enum AttemptResult {
     Refused {
         /// The HTTP status.
         code: u16,
-        /// The beginning of the response body.
         excerpt: String,
     },
     /// The upstream cannot be reached, or asks to retry later.

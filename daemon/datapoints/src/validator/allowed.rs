@@ -22,7 +22,6 @@ pub struct AllowList {
     id: u64,
 }
 
-/// The allowed fields of one datapoint.
 pub struct AllowedFields {
     name: Arc<str>,
     fields: FieldIndex,

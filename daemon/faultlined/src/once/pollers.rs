@@ -41,7 +41,6 @@ pub fn new_worker_group() -> WorkerGroup {
     WorkerGroup::new("once", &Handle::current())
 }
 
-/// Runs a poller until `find_result` finds something, at most `max_wait`.
 async fn run_until_found<T, F: Future<Output = ()> + Send + 'static>(
     run: impl FnOnce(Stop) -> F,
     max_wait: Duration,
@@ -52,7 +51,6 @@ async fn run_until_found<T, F: Future<Output = ()> + Send + 'static>(
     wait_and_end(workers, max_wait, find_result).await
 }
 
-/// Waits until `find_result` finds something, at most `max_wait`, and then ends the workers.
 pub async fn wait_and_end<T>(
     workers: WorkerGroup,
     max_wait: Duration,
@@ -107,7 +105,6 @@ pub async fn check_admin(
     (check, facts)
 }
 
-/// Returns a check that says why the admin socket cannot be used; `None` if it can.
 fn admin_unavailable(config: &Config, inspection: &ProcessInspection) -> Option<Check> {
     let off = |why: &str| Some(Check::off(why));
     if !config.admin.enabled {

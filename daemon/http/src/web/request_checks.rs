@@ -116,7 +116,6 @@ pub fn query_text(value: &str, what: &str) -> Result<String, String> {
     }
 }
 
-/// True if the browser's headers name another site.
 pub fn is_cross_site(request: &Request<()>) -> bool {
     let headers = request.headers();
     let site = headers.get_all("sec-fetch-site");

@@ -327,7 +327,6 @@ fn read(path: &Path) -> Result<Vec<u8>, WebError> {
     })
 }
 
-/// The type of an unsupported private key, if known.
 fn unsupported_key_kind(key: &PrivateKeyDer<'_>) -> Option<&'static str> {
     if let PrivateKeyDer::Pkcs1(_) = key {
         return Some(UNSUPPORTED_RSA.1);

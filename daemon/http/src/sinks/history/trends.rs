@@ -181,7 +181,6 @@ pub struct Trends {
 }
 
 impl Trends {
-    /// Adds the rows that are due.
     pub fn add(&mut self, tick: &Tick) {
         let now = tick.at.uptime;
         let is_due = |last: Option<Duration>, interval| {
