@@ -233,7 +233,6 @@ impl std::fmt::Debug for Credentials {
 pub enum Log {
     /// Follows the file over rotation.
     File(PathBuf),
-    /// The journal of this unit.
     Journal(String),
 }
 

@@ -20,7 +20,7 @@ impl<T> Clone for Latest<T> {
 
 impl<T> Default for Latest<T> {
     fn default() -> Self {
-        Self(Arc::new(Mutex::new(None)))
+        Self(Arc::default())
     }
 }
 

@@ -34,7 +34,6 @@ impl RateLimit {
         self.full_at = self.full_at.max(now) + self.interval;
     }
 
-    /// Counts an action if it is allowed, and returns whether it is.
     pub fn try_count(&mut self, now: Duration) -> bool {
         let allowed = self.time_until_allowed(now).is_zero();
         if allowed {

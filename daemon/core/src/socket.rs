@@ -341,25 +341,17 @@ impl InheritedSockets {
 }
 
 fn take_listener(sockets: &mut ListenFd, index: usize) -> io::Result<BoundSocket> {
-    let missing = || io::Error::from(io::ErrorKind::NotFound);
     match sockets.take_tcp_listener(index) {
-        Ok(socket) => {
-            let socket = socket.ok_or_else(missing)?;
-            require_listening(&socket)?;
-            BoundSocket::inherited_tcp(socket)
-        }
-        Err(_) => {
-            let socket = sockets.take_unix_listener(index)?.ok_or_else(missing)?;
-            require_listening(&socket)?;
-            BoundSocket::inherited_unix(socket)
-        }
+        Ok(socket) => BoundSocket::inherited_tcp(listening(socket)?),
+        Err(_) => BoundSocket::inherited_unix(listening(sockets.take_unix_listener(index)?)?),
     }
 }
 
 /// Rejects an accepted connection, as from `Accept=yes`.
-fn require_listening(socket: &impl AsFd) -> io::Result<()> {
-    if rustix::net::sockopt::socket_acceptconn(socket)? {
-        Ok(())
+fn listening<S: AsFd>(socket: Option<S>) -> io::Result<S> {
+    let socket = socket.ok_or(io::ErrorKind::NotFound)?;
+    if rustix::net::sockopt::socket_acceptconn(&socket)? {
+        Ok(socket)
     } else {
         Err(io::Error::new(
             io::ErrorKind::InvalidInput,

@@ -120,9 +120,14 @@ pub struct WorkerGroup {
     pub name: &'static str,
     stop: Stop,
     runtime: tokio::runtime::Handle,
-    threads: Vec<(&'static str, JoinHandle<()>)>,
-    path_threads: Vec<(&'static str, JoinHandle<()>)>,
+    threads: Vec<MemberThread>,
     tasks: Vec<(&'static str, tokio::task::JoinHandle<()>)>,
+}
+
+struct MemberThread {
+    name: &'static str,
+    handle: JoinHandle<()>,
+    reads_paths: bool,
 }
 
 impl WorkerGroup {
@@ -132,7 +137,6 @@ impl WorkerGroup {
             stop: Stop::default(),
             runtime: runtime.clone(),
             threads: Vec::new(),
-            path_threads: Vec::new(),
             tasks: Vec::new(),
         }
     }
@@ -148,9 +152,7 @@ impl WorkerGroup {
         name: &'static str,
         body: impl FnOnce(Stop) + Send + 'static,
     ) -> io::Result<()> {
-        let thread = self.spawn(name, THREAD_STACK, body)?;
-        self.threads.push((name, thread));
-        Ok(())
+        self.spawn(name, THREAD_STACK, false, body)
     }
 
     /// For a thread that reads paths of the validator, whose file system may hang.
@@ -160,9 +162,7 @@ impl WorkerGroup {
         name: &'static str,
         body: impl FnOnce(Stop) + Send + 'static,
     ) -> io::Result<()> {
-        let thread = self.spawn(name, THREAD_STACK, body)?;
-        self.path_threads.push((name, thread));
-        Ok(())
+        self.spawn(name, THREAD_STACK, true, body)
     }
 
     /// Runs a task on its own thread. On the shared runtime each of its wake-ups would wake another
@@ -183,29 +183,34 @@ impl WorkerGroup {
             .enable_all()
             .max_blocking_threads(max_blocking_calls)
             .build()?;
-        let thread = self.spawn(name, TASK_STACK, move |stop| {
+        self.spawn(name, TASK_STACK, false, move |stop| {
             // A spawned task wakes itself without a system call, unlike the future of `block_on`.
             let task = runtime.spawn(async { body(stop).await });
             let ended = runtime.block_on(task);
             tracing::debug!(name, ?ended, "the task of a thread ended");
             // A blocking call may still run; nothing waits for its result.
             runtime.shutdown_background();
-        })?;
-        self.threads.push((name, thread));
-        Ok(())
+        })
     }
 
     fn spawn(
-        &self,
+        &mut self,
         name: &'static str,
         stack: usize,
+        reads_paths: bool,
         body: impl FnOnce(Stop) + Send + 'static,
-    ) -> io::Result<JoinHandle<()>> {
+    ) -> io::Result<()> {
         let stop = self.stop.clone();
-        std::thread::Builder::new()
+        let handle = std::thread::Builder::new()
             .name(name.to_owned())
             .stack_size(stack)
-            .spawn(move || body(stop))
+            .spawn(move || body(stop))?;
+        self.threads.push(MemberThread {
+            name,
+            handle,
+            reads_paths,
+        });
+        Ok(())
     }
 
     pub fn task<F>(&mut self, name: &'static str, body: impl FnOnce(Stop) -> F)
@@ -219,8 +224,8 @@ impl WorkerGroup {
     /// The name of a thread or task that has ended. Before the stop signal this is a failure,
     /// such as a panic.
     pub fn ended_member(&self) -> Option<&'static str> {
-        let threads = self.threads.iter().chain(&self.path_threads);
-        let threads = threads.map(|(name, thread)| (*name, thread.is_finished()));
+        let threads = self.threads.iter();
+        let threads = threads.map(|thread| (thread.name, thread.handle.is_finished()));
         let tasks = self.tasks.iter();
         let tasks = tasks.map(|(name, task)| (*name, task.is_finished()));
         let mut members = threads.chain(tasks);
@@ -237,21 +242,19 @@ impl WorkerGroup {
         }
         let mut poll = tokio::time::interval(Duration::from_millis(5));
         loop {
-            self.threads.retain(|(_, handle)| !handle.is_finished());
-            self.path_threads
-                .retain(|(_, handle)| !handle.is_finished());
+            self.threads.retain(|thread| !thread.handle.is_finished());
             self.tasks.retain(|(_, handle)| !handle.is_finished());
-            let threads = self.threads.iter().map(|(name, _)| *name);
+            let threads = self.threads.iter().filter(|thread| !thread.reads_paths);
             let tasks = self.tasks.iter().map(|(name, _)| *name);
-            let busy: Vec<_> = threads.chain(tasks).collect();
-            if busy.is_empty() && self.path_threads.is_empty() {
+            let busy: Vec<_> = threads.map(|thread| thread.name).chain(tasks).collect();
+            if busy.is_empty() && self.threads.is_empty() {
                 return busy;
             }
             tokio::select! {
                 _ = poll.tick() => {}
                 () = &mut path_thread_deadline, if busy.is_empty() => {
-                    for (thread, _) in &self.path_threads {
-                        tracing::warn!(group = self.name, thread, "thread abandoned, because a file system does not answer");
+                    for MemberThread { name, .. } in &self.threads {
+                        tracing::warn!(group = self.name, thread = name, "thread abandoned, because a file system does not answer");
                     }
                     return busy;
                 }

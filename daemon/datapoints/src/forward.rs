@@ -264,21 +264,17 @@ impl Forwarder {
             .send(push, self.retry_times.attempt_timeout)
             .await;
         self.shared.record_result(&result);
-        match result {
-            AttemptResult::Sent => {
-                queue.finish_first(Outcome::Sent);
-                None
-            }
-            AttemptResult::Refused { .. } => {
-                queue.finish_first(Outcome::Refused);
-                None
-            }
+        let outcome = match result {
+            AttemptResult::Sent => Outcome::Sent,
+            AttemptResult::Refused { .. } => Outcome::Refused,
             AttemptResult::Failed { retry_after, .. } => {
                 queue.fail_first(self.shared.give_up_after);
                 let backoff = retry_pause(self.retry_times, failures, fastrand::f64());
-                Some(retry_after.unwrap_or_default().max(backoff))
+                return Some(retry_after.unwrap_or_default().max(backoff));
             }
-        }
+        };
+        queue.finish_first(outcome);
+        None
     }
 }
 

@@ -131,9 +131,7 @@ impl FileTail {
                 faultline_text::path(&self.path)
             );
             self.status.set_problem(Some(Problem::broken(message)));
-            while !stop.is_set() {
-                stop.sleep(POLL_INTERVAL);
-            }
+            while !stop.sleep(POLL_INTERVAL) {}
             return;
         };
         while !stop.is_set() {

@@ -155,11 +155,6 @@ impl TargetArgs {
             .or_else(|| self.ledger.clone().map(TargetSelector::Ledger))
             .or_else(|| self.unit.clone().map(TargetSelector::Unit))
             .or_else(|| self.process_name.clone().map(TargetSelector::ProcessName));
-        let set = |setting: &mut PathBuf, path: &Option<PathBuf>| {
-            if let Some(path) = path {
-                setting.clone_from(path);
-            }
-        };
         if let Some(selector) = selector {
             config.target.selector = selector;
             config.disable_sources_by_selector();
@@ -172,9 +167,15 @@ impl TargetArgs {
                 .map_err(|what| config_errors.insert(0, ConfigError::new(format!("--rpc: {what}"))))
                 .ok();
         }
-        set(&mut config.paths.procfs, &self.procfs);
-        set(&mut config.paths.sysfs, &self.sysfs);
-        set(&mut config.paths.cgroup, &self.cgroup);
+        for (setting, path) in [
+            (&mut config.paths.procfs, &self.procfs),
+            (&mut config.paths.sysfs, &self.sysfs),
+            (&mut config.paths.cgroup, &self.cgroup),
+        ] {
+            if let Some(path) = path {
+                setting.clone_from(path);
+            }
+        }
         (config, config_errors)
     }
 }

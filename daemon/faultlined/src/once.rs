@@ -16,6 +16,7 @@ use faultline_core::{clock::Clock, config::Config};
 use faultline_metrics::{Stamp, Tick};
 use faultline_sources::rpc::identity_of;
 use faultline_status::{Answer, AnswerInputs, Status, Verdict};
+use itertools::Itertools;
 use process::ProcessInspection;
 use std::time::Duration;
 
@@ -141,12 +142,9 @@ async fn inspect(config: &Config, clock: Clock) -> Result<ProcessInspection> {
 fn config_check(config: &Config) -> Check {
     match app::find_config_errors(config, &[]).as_slice() {
         [] => Check::ok("the daemon can start with this configuration"),
-        some => {
-            let all: Vec<String> = some.iter().map(ToString::to_string).collect();
-            Check::attention(
-                all.join("; "),
-                "correct it; run faultlined check-config for details",
-            )
-        }
+        some => Check::attention(
+            some.iter().join("; "),
+            "correct it; run faultlined check-config for details",
+        ),
     }
 }

@@ -153,9 +153,7 @@ impl SaveReason {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum SaveOrigin {
     Automatic,
-    /// A signal to the daemon.
     Signal,
-    /// An HTTP request.
     Http,
 }
 

@@ -77,7 +77,6 @@ fn daemon(root: &HostRoot, config: &Config, version: &str) -> Value {
     }))
 }
 
-/// Removes the entries of an object that are null.
 fn without_nulls(mut object: Value) -> Value {
     if let Some(entries) = object.as_object_mut() {
         entries.retain(|_, value| !value.is_null());
@@ -88,6 +87,14 @@ fn without_nulls(mut object: Value) -> Value {
 fn insert_some(to: &mut Value, key: &str, value: Option<impl Into<Value>>) {
     if let Some((entries, value)) = to.as_object_mut().zip(value) {
         entries.insert(key.to_owned(), value.into());
+    }
+}
+
+fn shortened(text: &str, max_bytes: usize) -> String {
+    let mut ends = text.char_indices().map(|(index, _)| index);
+    match ends.find(|end| *end >= max_bytes) {
+        Some(end) => format!("{}...", &text[..end]),
+        None => text.to_owned(),
     }
 }
 

@@ -280,7 +280,6 @@ impl Recorder {
         self.sinks.into_iter().for_each(|sink| sink.finish(now));
     }
 
-    /// Returns each completed manifest of the followed process once.
     fn next_manifest(&mut self) -> Option<RecordingEntry> {
         let target = self.event_detector.target.as_ref()?;
         let manifest = self

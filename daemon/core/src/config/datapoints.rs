@@ -42,11 +42,11 @@ named_enum! {
 
 /// Replaces each character that a label name cannot have with an underscore.
 pub fn label_name(tag: &str) -> impl Iterator<Item = char> {
-    let is_valid = |(i, c): (usize, char)| {
-        c == '_' || c.is_ascii_alphabetic() || (i > 0 && c.is_ascii_digit())
-    };
-    tag.char_indices()
-        .map(move |(i, c)| if is_valid((i, c)) { c } else { '_' })
+    tag.char_indices().map(|(i, c)| match c {
+        'a'..='z' | 'A'..='Z' => c,
+        '0'..='9' if i > 0 => c,
+        _ => '_',
+    })
 }
 
 pub fn read(table: &mut Table<'_>, config: &mut Config) {

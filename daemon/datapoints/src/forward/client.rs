@@ -12,6 +12,7 @@ use hyper_util::{
     client::legacy::Client,
     rt::{TokioExecutor, TokioTimer},
 };
+use itertools::Itertools;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use std::{
     convert::Infallible,
@@ -55,7 +56,6 @@ pub enum AttemptResult {
     Refused {
         /// The HTTP status.
         code: u16,
-        /// The beginning of the response body.
         excerpt: String,
     },
     /// The upstream cannot be reached, or asks to retry later.
@@ -306,9 +306,7 @@ fn retry_after_note(retry_after: Option<Duration>) -> String {
 
 /// An error with its causes: the outermost text alone says "client error".
 fn with_causes(error: &dyn std::error::Error) -> String {
-    let chain = std::iter::successors(Some(error), |error| error.source());
-    let texts: Vec<String> = chain.map(ToString::to_string).collect();
-    texts.join(": ")
+    std::iter::successors(Some(error), |error| error.source()).join(": ")
 }
 
 struct PushBody {

@@ -7,7 +7,7 @@ use super::{
     request::{ContentCoding, Query, Route, content_coding, is_from_browser, route},
 };
 use crate::forward::{Precision, PushCopy};
-use faultline_agave::line::LineSplitter;
+use faultline_agave::{BadLine, line::LineSplitter};
 use faultline_core::socket::Peer;
 use flate2::write::MultiGzDecoder;
 use http_body_util::{BodyExt, Full};
@@ -63,7 +63,10 @@ pub async fn respond<I: PushSink>(
         let now = shared.clock.now().uptime;
         shared.counters.auth_failures.record_failure(peer, now);
     }
-    discard(request).await;
+    // A sender that waits for `100 Continue` writes no body.
+    if !request.headers().contains_key(EXPECT) {
+        discard_body(request.into_body()).await;
+    }
     (response_for(rejection), false)
 }
 
@@ -212,9 +215,8 @@ impl<'s, I: PushSink> BodyReader<'s, I> {
             self.parse(&gunzip.take_output())?;
             checksum_result.map_err(|_| ResultCode::Bad)?;
         }
-        let (push, is_nanoseconds) = (&mut self.push, self.is_nanoseconds);
         self.splitter
-            .finish(|line| pass_line(push.as_mut(), is_nanoseconds, line.ok()));
+            .finish(line_receiver(&mut self.push, self.is_nanoseconds));
         Ok(())
     }
 
@@ -225,10 +227,8 @@ impl<'s, I: PushSink> BodyReader<'s, I> {
         }
         self.shared.counters.count_bytes(decoded.len());
         self.bytes_since_yield += decoded.len();
-        let (push, is_nanoseconds) = (&mut self.push, self.is_nanoseconds);
-        self.splitter.feed(decoded, |line| {
-            pass_line(push.as_mut(), is_nanoseconds, line.ok())
-        });
+        self.splitter
+            .feed(decoded, line_receiver(&mut self.push, self.is_nanoseconds));
         Ok(())
     }
 
@@ -267,21 +267,18 @@ impl<I: PushSink> Drop for BodyReader<'_, I> {
     }
 }
 
-fn pass_line<P: LineSink>(push: Option<&mut P>, is_nanoseconds: bool, line: Option<&[u8]>) {
-    let Some(push) = push else { return };
-    match line {
-        Some(line) if is_nanoseconds => push.add_line(line),
-        _ => push.count_bad_line(),
+fn line_receiver<P: LineSink>(
+    push: &mut Option<P>,
+    is_nanoseconds: bool,
+) -> impl FnMut(Result<&[u8], BadLine>) {
+    move |line| match (push.as_mut(), line) {
+        (Some(push), Ok(line)) if is_nanoseconds => push.add_line(line),
+        (Some(push), _) => push.count_bad_line(),
+        (None, _) => {}
     }
 }
 
-/// Reads what the sender still writes, unless it waits for `100 Continue`.
-async fn discard(request: Request<Incoming>) {
-    if !request.headers().contains_key(EXPECT) {
-        discard_body(request.into_body()).await;
-    }
-}
-
+/// Reads what the sender still writes.
 async fn discard_body(mut body: Incoming) {
     let read = async {
         let mut bytes = 0;

@@ -21,6 +21,7 @@ use faultline_core::{
 };
 use faultline_log_tail::{RecordWriter, StatusHandle};
 use faultline_metrics::{Problem, ProblemKind};
+use itertools::Itertools;
 use serde::Deserialize;
 use std::{
     io::{self, ErrorKind},
@@ -115,7 +116,7 @@ impl JournalTail {
         }
     }
 
-    fn arguments(&self) -> Vec<String> {
+    fn start(&self) -> io::Result<Child> {
         let start_option = match &self.cursor {
             Some(cursor) => format!("--cursor={cursor}"),
             None => format!(
@@ -126,23 +127,16 @@ impl JournalTail {
         };
         // Without --all, a message of more than 4 KiB is null. Without --no-tail, only the last ten
         // entries are shown.
-        [
-            "--follow",
-            "--no-tail",
-            "--no-pager",
-            "--all",
-            "--output=json",
-            "--output-fields=MESSAGE",
-        ]
-        .into_iter()
-        .map(str::to_owned)
-        .chain([format!("--unit={}", self.unit), start_option])
-        .collect()
-    }
-
-    fn start(&self) -> io::Result<Child> {
         async_command(&self.program)
-            .args(self.arguments())
+            .args([
+                "--follow",
+                "--no-tail",
+                "--no-pager",
+                "--all",
+                "--output=json",
+                "--output-fields=MESSAGE",
+            ])
+            .args([format!("--unit={}", self.unit), start_option])
             .env("LC_ALL", "C")
             .env("SYSTEMD_COLORS", "0")
             .stdin(Stdio::null())
@@ -292,7 +286,7 @@ impl StderrTail {
 
     fn text(&self) -> String {
         let text = String::from_utf8_lossy(&self.0);
-        let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let line = text.split_whitespace().join(" ");
         if line.is_empty() {
             "no error output".to_owned()
         } else {

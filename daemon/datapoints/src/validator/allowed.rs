@@ -22,7 +22,6 @@ pub struct AllowList {
     id: u64,
 }
 
-/// The allowed fields of one datapoint.
 pub struct AllowedFields {
     name: Arc<str>,
     fields: FieldIndex,
@@ -72,11 +71,7 @@ impl AllowList {
     }
 
     pub fn allowed_fields(&self, name: &[u8]) -> Option<&AllowedFields> {
-        if self.by_name.is_empty() {
-            None
-        } else {
-            self.by_name.get(name)
-        }
+        self.by_name.get(name)
     }
 }
 

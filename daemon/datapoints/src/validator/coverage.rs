@@ -89,15 +89,12 @@ pub struct Coverage {
 impl Coverage {
     /// A point created at `time`, in Unix nanoseconds.
     pub fn add_point(&mut self, known: &KnownPoint, time: i64) {
-        match known {
-            KnownPoint::CostTracker(cost) => {
-                self.add_transactions(time.into(), delta(cost.transaction_count))
-            }
-            KnownPoint::ReplaySlot(replay) => {
-                self.add_transactions(time.into(), delta(replay.total_transactions))
-            }
-            _ => {}
-        }
+        let transactions = match known {
+            KnownPoint::CostTracker(cost) => cost.transaction_count,
+            KnownPoint::ReplaySlot(replay) => replay.total_transactions,
+            _ => return,
+        };
+        self.add_transactions(time.into(), delta(transactions));
     }
 
     pub fn add_transactions(&mut self, time: i128, count: u64) {

@@ -108,17 +108,17 @@ impl Intake {
 
     /// Starts a trusted body: one with a password, or a section of the validator's log.
     pub fn begin_trusted(&self, now: Stamp) -> Push {
-        Push::new(self.clone(), self.allow_list(), None, true, now)
+        Push::new(self.clone(), None, true, now)
     }
 
     /// Starts a body of `user`. It counts only if the validator runs as that user.
     pub fn begin_from_user(&self, user: u32, now: Stamp) -> Push {
-        Push::new(self.clone(), self.allow_list(), Some(user), true, now)
+        Push::new(self.clone(), Some(user), true, now)
     }
 
     /// Starts a body of an allowed user. Nothing proves that the validator wrote it.
     pub fn begin_unproven(&self, now: Stamp) -> Push {
-        Push::new(self.clone(), self.allow_list(), None, false, now)
+        Push::new(self.clone(), None, false, now)
     }
 
     /// Ends a body, complete or cut. Its used lines were counted when they arrived.
@@ -300,7 +300,7 @@ impl State {
         });
     }
 
-    /// Returns where a sender's lines are added. Counts a foreign line and returns `None` for it.
+    /// Returns where a sender's lines are added; `None` for a foreign sender.
     fn destination(
         &mut self,
         host_id: Option<&str>,
@@ -312,31 +312,18 @@ impl State {
         Option<&mut RecentLines>,
         &mut SlotPlausibility,
     )> {
-        let (sender_state, sums, recent_lines) = match host_id {
-            None => (SenderState::Ours, &mut self.total, None),
-            Some(host_id) => match self.senders.find_or_create(host_id, user, now) {
-                Some(sender) if sender.state == SenderState::Ours => (
-                    SenderState::Ours,
-                    &mut self.total,
-                    Some(&mut sender.recent_lines),
-                ),
-                Some(sender) if sender.state == SenderState::Pending => (
-                    SenderState::Pending,
-                    &mut *sender.sums,
-                    Some(&mut sender.recent_lines),
-                ),
-                _ => {
-                    self.total.line_counts.foreign += 1;
-                    return None;
-                }
-            },
+        let plausibility = &mut self.slot_plausibility;
+        let Some(host_id) = host_id else {
+            return Some((SenderState::Ours, &mut self.total, None, plausibility));
         };
-        Some((
-            sender_state,
-            sums,
-            recent_lines,
-            &mut self.slot_plausibility,
-        ))
+        let sender = self.senders.find_or_create(host_id, user, now)?;
+        let sums = match sender.state {
+            SenderState::Ours => &mut self.total,
+            SenderState::Pending => &mut *sender.sums,
+            SenderState::Foreign => return None,
+        };
+        let recent_lines = Some(&mut sender.recent_lines);
+        Some((sender.state, sums, recent_lines, plausibility))
     }
 
     /// Adds a known point or allowed fields of the sender `host_id`. Without a `host_id`, the line
@@ -349,8 +336,12 @@ impl State {
         point: &Point<'_>,
         now: Stamp,
     ) -> Option<AddedPoint> {
-        let (sender_state, sums, recent_lines, slot_plausibility) =
-            self.destination(host_id, user, now)?;
+        let Some((sender_state, sums, recent_lines, slot_plausibility)) =
+            self.destination(host_id, user, now)
+        else {
+            self.total.line_counts.foreign += 1;
+            return None;
+        };
         let mut counts = FieldCounts::new(point.name());
         let is_counted = counts.has_series() || KnownPoint::is_known(point.name().as_bytes());
         let decode = || KnownPoint::decode(point, |field| counts.add(field));
@@ -399,26 +390,20 @@ impl State {
     }
 
     fn pending_sums(&mut self, host_id: &str, user: Option<u32>, now: Stamp) -> Option<&mut Sums> {
-        let sender = self
-            .senders
-            .find_or_create(host_id, user, now)
-            .filter(|sender| sender.state == SenderState::Pending)?;
-        Some(&mut sender.sums)
+        match self.destination(Some(host_id), user, now)? {
+            (SenderState::Pending, sums, ..) => Some(sums),
+            _ => None,
+        }
     }
 
     /// True if the sender is the followed validator.
     fn count_ignored(&mut self, host_id: &str, user: Option<u32>, count: u64, now: Stamp) -> bool {
-        match self.senders.find_or_create(host_id, user, now) {
-            Some(sender) if sender.state == SenderState::Ours => {
-                self.total.line_counts.ignored += count;
-                return true;
-            }
-            Some(sender) if sender.state == SenderState::Pending => {
-                sender.sums.line_counts.ignored += count
-            }
-            _ => self.total.line_counts.foreign += count,
-        }
-        false
+        let Some((sender_state, sums, ..)) = self.destination(Some(host_id), user, now) else {
+            self.total.line_counts.foreign += count;
+            return false;
+        };
+        sums.line_counts.ignored += count;
+        sender_state == SenderState::Ours
     }
 }
 

@@ -40,7 +40,6 @@ pub struct PendingPoints {
 }
 
 impl PendingPoints {
-    /// Only counts points beyond the limit.
     pub fn add(&mut self, point: Box<Point>) {
         if self.points.len() < MAX_PENDING_POINTS {
             self.points.push(*point);

@@ -277,10 +277,8 @@ impl Senders {
             self.identities.clear();
             self.identity_is_assumed = false;
         }
-        if self.identities.last().is_none_or(|newest| newest != id) {
-            self.identities.retain(|known| known != id);
-            self.identities.push(id.to_owned());
-        }
+        self.identities.retain(|known| known != id);
+        self.identities.push(id.to_owned());
         self.reclassify(Some((self.startup_id_state(now), observation_time)), now)
     }
 
@@ -399,7 +397,7 @@ impl Senders {
     /// While an identity is assumed, senders that pushed in parallel for a while are foreign.
     fn reject_parallel_senders(&mut self, now: Stamp) -> SenderOutcome {
         let mut outcome = SenderOutcome::default();
-        let current = self.identities.last().filter(|_| self.identity_is_assumed);
+        let current = self.assumed_identity();
         let Some(last) = current.and_then(|current| self.last_received_from(current)) else {
             return outcome;
         };
@@ -452,11 +450,7 @@ impl Senders {
     }
 
     pub fn assumed_identity(&self) -> Option<&str> {
-        if self.identity_is_assumed {
-            self.identity()
-        } else {
-            None
-        }
+        self.identity().filter(|_| self.identity_is_assumed)
     }
 
     pub fn identity(&self) -> Option<&str> {

@@ -134,7 +134,6 @@ impl Tally {
         self.loaded_entries = None;
     }
 
-    /// Exports sums always, and gauges only if `with_gauges`.
     pub fn add_readings(&self, with_gauges: bool, out: &mut Vec<Reading>) {
         self.series.add_readings(with_gauges, out);
         self.jobs.add_readings(with_gauges, out);

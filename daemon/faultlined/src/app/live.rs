@@ -121,14 +121,9 @@ fn merge(current: &Config, loaded: Config) -> (Config, Vec<&'static str>) {
         ("paths", current.paths != loaded.paths),
         ("target", current.target.selector != loaded.target.selector),
     ];
-    (
-        next,
-        changes
-            .into_iter()
-            .filter(|(_, changed)| *changed)
-            .map(|(name, _)| name)
-            .collect(),
-    )
+    let sections = changes.into_iter();
+    let sections = sections.filter_map(|(name, changed)| changed.then_some(name));
+    (next, sections.collect())
 }
 
 /// Labels of every `agave_` series; empty if only `agave_target_info` has them.

@@ -138,12 +138,8 @@ impl RecordedLines {
         let replayed = self
             .blocks
             .partition_point(|(position, _)| *position <= position_within);
-        let transactions_of = |blocks: usize| {
-            blocks
-                .checked_sub(1)
-                .and_then(|last| self.blocks.get(last))
-                .map_or(0, |(_, sum)| *sum)
-        };
+        let transactions_of =
+            |blocks: usize| self.blocks[..blocks].last().map_or(0, |(_, sum)| *sum);
         let slot = DEMO_FIRST_SLOT + u64::from(repetition) * self.block_count() + replayed as u64;
         (
             slot - 1,

@@ -11,6 +11,7 @@ use faultline_metrics::ProblemKind;
 use faultline_sources::resources::{self, FileSystemUsage, UnavailableFolder};
 use faultline_status::MIN_FREE_SHARE;
 use faultline_text::{bytes, clean, percent};
+use itertools::Itertools;
 use serde_json::json;
 use std::{sync::Arc, time::Duration};
 
@@ -111,9 +112,8 @@ fn file_system_check(usage: &FileSystemUsage, space: Space) -> Check {
     } else {
         Check::ok(format!("{mounted_at}: {free_text}"))
     };
-    let purposes: Vec<&str> = usage.purposes.iter().copied().collect();
     check
-        .with_detail("holds", Some(purposes.join(", ")))
+        .with_detail("holds", Some(usage.purposes.iter().join(", ")))
         .with_detail(
             "mount",
             Some(json!({"mount_point": mounted_at, "file_system": clean(&mount.fs_type)})),

@@ -17,8 +17,9 @@ use faultline_sources::{
     tick::{BuildContext, Ticker},
 };
 use faultline_text::{clean, counted};
+use itertools::Itertools;
 use serde_json::{Map, json};
-use std::{fmt::Write, sync::Arc, time::Duration};
+use std::{fmt::Write, sync::Arc};
 
 static NO_LABELS: ConstantLabels = Vec::new();
 
@@ -44,8 +45,7 @@ pub fn sample(config: &Config) -> Result<Arc<Tick>> {
     let target_handle = finder.target_handle.clone();
     if finder.find_once().is_none() {
         let report = target_handle.report();
-        let reasons: Vec<String> = report.problems.iter().map(ToString::to_string).collect();
-        let why = clean(&reasons.join("; "));
+        let why = clean(&report.problems.iter().join("; "));
         anyhow::bail!(
             "no process was found; looked for {}. {why}",
             report.looking_for
@@ -72,8 +72,7 @@ pub(super) fn tick(
     let mut ticker = Ticker::new(&context, host, registry.samplers, Vec::new());
     Ok(ticker.tick(DueTick {
         number: 1,
-        lateness: Duration::ZERO,
-        missed: 0,
+        ..DueTick::START
     }))
 }
 
@@ -131,13 +130,12 @@ pub fn json(tick: &Tick) -> String {
 }
 
 fn name(reading: &Reading) -> String {
-    let labels: Vec<String> = labels(reading, &NO_LABELS)
+    let labels = labels(reading, &NO_LABELS)
         .map(|(name, value)| format!("{name}={value:?}"))
-        .collect();
-    if labels.is_empty() {
-        reading.metric.name.to_owned()
-    } else {
-        format!("{}{{{}}}", reading.metric.name, labels.join(","))
+        .join(",");
+    match labels.as_str() {
+        "" => reading.metric.name.to_owned(),
+        labels => format!("{}{{{labels}}}", reading.metric.name),
     }
 }
 

@@ -25,6 +25,7 @@ use faultline_sources::{
     rpc::{self, RpcFacts},
     votes,
 };
+use itertools::Itertools;
 use std::{sync::Arc, time::Duration};
 use tokio::runtime::Handle;
 
@@ -40,7 +41,6 @@ pub fn new_worker_group() -> WorkerGroup {
     WorkerGroup::new("once", &Handle::current())
 }
 
-/// Runs a poller until `find_result` finds something, at most `max_wait`.
 async fn run_until_found<T, F: Future<Output = ()> + Send + 'static>(
     run: impl FnOnce(Stop) -> F,
     max_wait: Duration,
@@ -51,7 +51,6 @@ async fn run_until_found<T, F: Future<Output = ()> + Send + 'static>(
     wait_and_end(workers, max_wait, find_result).await
 }
 
-/// Waits until `find_result` finds something, at most `max_wait`, and then ends the workers.
 pub async fn wait_and_end<T>(
     workers: WorkerGroup,
     max_wait: Duration,
@@ -106,7 +105,6 @@ pub async fn check_admin(
     (check, facts)
 }
 
-/// Returns a check that says why the admin socket cannot be used; `None` if it can.
 fn admin_unavailable(config: &Config, inspection: &ProcessInspection) -> Option<Check> {
     let off = |why: &str| Some(Check::off(why));
     if !config.admin.enabled {
@@ -157,11 +155,7 @@ const SEE_LOG: &str = "if the validator is just starting, check again; if it is 
                        look at its log; else let this user open the ledger by the path that the validator uses";
 
 fn problem_text(problems: &[Problem]) -> Option<String> {
-    let all: Vec<&str> = problems
-        .iter()
-        .map(|problem| problem.what.as_str())
-        .collect();
-    (!all.is_empty()).then(|| all.join("; "))
+    (!problems.is_empty()).then(|| problems.iter().map(|problem| &problem.what).join("; "))
 }
 
 /// Without a validator, the poller of `rpc.url` still needs a target: an empty process.

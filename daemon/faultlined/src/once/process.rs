@@ -12,6 +12,7 @@ use faultline_kernel::{
 use faultline_metrics::{Batch, Problem, ProblemKind, Source, Tick};
 use faultline_sources::discovery::{Finder, Target, TargetHandle, process_uid};
 use faultline_status::{MemoryStatus, Tone};
+use itertools::Itertools;
 use std::{path::Path, sync::Arc};
 
 pub struct ProcessInspection {
@@ -80,8 +81,7 @@ impl ProcessInspection {
 
 fn no_process_check(config: &Config, target_handle: &TargetHandle) -> Check {
     let problems = target_handle.report().problems;
-    let is_hidden = is_any_forbidden(problems.iter());
-    let problems: Vec<String> = problems.into_iter().map(|problem| problem.what).collect();
+    let is_hidden = is_any_forbidden(&problems);
     let remedy = match &config.target.selector {
         TargetSelector::Pid(_) | TargetSelector::ProcessTree(_) if is_hidden => {
             "start the daemon with rights on this process, and check again with the same rights".to_owned()
@@ -99,7 +99,10 @@ fn no_process_check(config: &Config, target_handle: &TargetHandle) -> Check {
         TargetSelector::Unit(unit) => format!("see systemctl status {unit}; start the unit, or correct target.unit"),
         TargetSelector::ProcessName(name) => format!("start {name}, or correct target.process_name: ps -eo pid,comm"),
     };
-    Check::attention(problems.join("; "), remedy)
+    Check::attention(
+        problems.iter().map(|problem| &problem.what).join("; "),
+        remedy,
+    )
 }
 
 fn target_check(target: &Target, process_uid: Option<u32>, root: &HostRoot) -> Check {
@@ -212,8 +215,7 @@ fn batch_checks(
 fn memory_check(tick: &Tick) -> Option<(&'static str, Check)> {
     let memory = MemoryStatus::of(tick)?;
     let items = memory.items();
-    let texts: Vec<&str> = items.iter().map(|item| item.text.as_str()).collect();
-    let finding = texts.join("; ");
+    let finding = items.iter().map(|item| &item.text).join("; ");
     let is_nearly_full = items.iter().any(|item| item.tone == Tone::Bad);
     let check = match memory.binding() {
         _ if is_nearly_full => Check::attention(finding, "see docs/runbooks/AgaveOomAhead.md"),
@@ -246,16 +248,16 @@ fn batch_check(batch: &Batch, process_uid: Option<u32>) -> (&'static str, Check)
         return (name, Check::ok(format!("{what}{note}")));
     }
     let reported = if serious.is_empty() { absent } else { serious };
-    let lines: Vec<&str> = reported
+    let lines = reported
         .iter()
         .take(3)
-        .map(|problem| problem.what.as_str())
-        .collect();
+        .map(|problem| &problem.what)
+        .join("; ");
     let remedy = if is_any_forbidden(reported) {
         rights_remedy(process_uid)
     } else {
         CHECK_AGAIN.to_owned()
     };
-    let finding = format!("{what}: {}", lines.join("; "));
+    let finding = format!("{what}: {lines}");
     (name, Check::attention(finding, remedy))
 }

@@ -139,7 +139,6 @@ impl WebConfig {
         (config, reader.errors)
     }
 
-    /// True if it requires passwords or TLS.
     pub fn protects(&self) -> bool {
         self.tls.is_some() || self.users.is_some()
     }

@@ -8,6 +8,7 @@ use crate::sinks::history::History;
 use faultline_metrics::AMBIGUOUS_PREFIX;
 use faultline_status::{Figure, MemoryStatus, SourceStatus, Status, StatusItem, Tone};
 use faultline_text::{bytes_f64, count, counted, duration_f64, escaped, short, utc};
+use itertools::Itertools;
 use std::time::Duration;
 
 pub use answers::status_svg;
@@ -196,14 +197,11 @@ fn resident_line(resident: &[(&str, f64)]) -> String {
         return String::new();
     }
     let sum = resident.iter().map(|(_, size)| size).sum();
-    let types: Vec<String> = resident
-        .iter()
-        .map(|(title, size)| format!("{} {title}", bytes_f64(*size)))
-        .collect();
+    let part = |(title, size): &(&str, f64)| format!("{} {title}", bytes_f64(*size));
     format!(
         "<p class=\"quiet\">Resident (RSS) {}: {}.</p>\n",
         bytes_f64(sum),
-        types.join(", ")
+        resident.iter().map(part).join(", ")
     )
 }
 

@@ -9,7 +9,7 @@
 use faultline_text::is_unsafe_char;
 use hyper::{
     Request,
-    header::{HOST, HeaderMap, HeaderName, ORIGIN},
+    header::{HOST, HeaderMap, ORIGIN},
     http::uri::Authority,
 };
 use percent_encoding::percent_decode_str;
@@ -116,10 +116,9 @@ pub fn query_text(value: &str, what: &str) -> Result<String, String> {
     }
 }
 
-/// True if the browser's headers name another site.
 pub fn is_cross_site(request: &Request<()>) -> bool {
     let headers = request.headers();
-    let site = headers.get_all(HeaderName::from_static("sec-fetch-site"));
+    let site = headers.get_all("sec-fetch-site");
     let another_site = site
         .iter()
         .any(|site| site != "same-origin" && site != "none");

@@ -77,28 +77,19 @@ impl Router {
             .as_ref()
             .filter(|_| !peer.is_unix())
             .and_then(|allowed_hosts| allowed_hosts.host_error(&request));
-        let denied = match host_error {
-            Some(why) => Some(text_response(StatusCode::FORBIDDEN, why)),
-            None => self.reject_unauthenticated(&request, peer).await,
+        let response = if let Some(why) = host_error {
+            text_response(StatusCode::FORBIDDEN, why)
+        } else if let Some(rejection) = self.reject_unauthenticated(&request, peer).await {
+            rejection
+        } else if request.uri().path() == FLIGHT_SAVE_PATH {
+            self.save_flight_recording(&request).await
+        } else {
+            self.route(&request, peer)
         };
-        let mut response = match denied {
-            Some(response) => response,
-            None if request.uri().path() == FLIGHT_SAVE_PATH => {
-                self.save_flight_recording(&request).await
-            }
-            None => self.route(&request, peer),
-        };
-        let headers = response.headers_mut();
-        for (name, value) in [
-            (header::CACHE_CONTROL, "no-store"),
-            (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
-        ] {
-            headers
-                .entry(name)
-                .or_insert(HeaderValue::from_static(value));
-        }
+        let response = with_header(response, header::CACHE_CONTROL, "no-store");
+        let mut response = with_header(response, header::X_CONTENT_TYPE_OPTIONS, "nosniff");
         for (name, value) in &self.configured_headers {
-            headers.insert(name, value.clone());
+            response.headers_mut().insert(name, value.clone());
         }
         response
     }
@@ -117,45 +108,34 @@ impl Router {
                 now,
             )
             .await;
-        if matches!(
-            auth_result,
-            AuthResult::WrongCredentials | AuthResult::TooManyAttempts(_)
-        ) {
-            self.state.auth_failures.record_failure(peer, now);
-        }
-        match auth_result {
-            AuthResult::Admitted => None,
-            AuthResult::NoCredentials | AuthResult::WrongCredentials => {
-                Some(unauthorized_response())
-            }
-            AuthResult::TooManyAttempts(wait) => Some(too_many_attempts_response(wait)),
-        }
+        let rejection = match auth_result {
+            AuthResult::Admitted => return None,
+            AuthResult::NoCredentials => return Some(unauthorized_response()),
+            AuthResult::WrongCredentials => unauthorized_response(),
+            AuthResult::TooManyAttempts(wait) => too_many_attempts_response(wait),
+        };
+        self.state.auth_failures.record_failure(peer, now);
+        Some(rejection)
     }
 
     fn route(&self, request: &Request<()>, peer: Peer) -> Response<Body> {
-        let path = request.uri().path();
-        match path {
-            "/mark" => {
-                return check_post(request).unwrap_or_else(|| self.mark(request.uri().query()));
+        match request.uri().path() {
+            "/mark" => check_post(request).unwrap_or_else(|| self.mark(request.uri().query())),
+            "/metrics" | "/healthz" | "/readyz" | "/status" | "/status.svg" | "/"
+                if !matches!(*request.method(), Method::GET | Method::HEAD) =>
+            {
+                wrong_method_response("Only GET and HEAD are answered here.", "GET, HEAD")
             }
-            "/metrics" | "/healthz" | "/readyz" | "/status" | "/status.svg" | "/" => {}
-            _ => {
-                return text_response(
-                    StatusCode::NOT_FOUND,
-                    "There is no such page; see /, /status, /status.svg, /metrics, /healthz and /readyz; POST /mark sets a mark, POST /flight/save saves the flight recording.",
-                );
-            }
-        }
-        if !matches!(*request.method(), Method::GET | Method::HEAD) {
-            return wrong_method_response("Only GET and HEAD are answered here.", "GET, HEAD");
-        }
-        match path {
             "/metrics" => self.metrics(request.headers(), peer),
             "/healthz" => self.healthz(),
             "/readyz" => self.readyz(),
             "/status" => self.status(),
             "/status.svg" => self.status_svg(),
-            _ => self.landing(),
+            "/" => self.landing(),
+            _ => text_response(
+                StatusCode::NOT_FOUND,
+                "There is no such page; see /, /status, /status.svg, /metrics, /healthz and /readyz; POST /mark sets a mark, POST /flight/save saves the flight recording.",
+            ),
         }
     }
 

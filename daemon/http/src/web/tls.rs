@@ -1,6 +1,7 @@
 //! TLS. Certificates are reloaded when their files change, so that a renewal needs no restart.
 
 use super::WebError;
+use faultline_core::socket::Stream;
 use faultline_kernel::FileVersion;
 use parking_lot::Mutex;
 use rustls::{
@@ -18,7 +19,6 @@ use std::{
     sync::Arc,
     time::Duration,
 };
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_rustls::server::TlsStream;
 
 /// Curves that the TLS library does not support. Object identifiers in DER (with tag and length),
@@ -107,10 +107,7 @@ impl Acceptor {
         })
     }
 
-    pub async fn accept<S>(&self, stream: S) -> io::Result<TlsStream<S>>
-    where
-        S: AsyncRead + AsyncWrite + Unpin,
-    {
+    pub async fn accept(&self, stream: Stream) -> io::Result<TlsStream<Stream>> {
         tokio_rustls::TlsAcceptor::from(self.current())
             .accept(stream)
             .await
@@ -330,7 +327,6 @@ fn read(path: &Path) -> Result<Vec<u8>, WebError> {
     })
 }
 
-/// The type of an unsupported private key, if known.
 fn unsupported_key_kind(key: &PrivateKeyDer<'_>) -> Option<&'static str> {
     if let PrivateKeyDer::Pkcs1(_) = key {
         return Some(UNSUPPORTED_RSA.1);

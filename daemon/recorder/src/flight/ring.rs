@@ -34,7 +34,6 @@ pub struct Ring {
     process: Option<Arc<FollowedProcess>>,
     save_scheduler: SaveScheduler,
     last_prune: Stamp,
-    /// The last attempt to delete old rows failed.
     prune_failed: bool,
 }
 
@@ -286,7 +285,6 @@ impl SaveScheduler {
         });
     }
 
-    /// Takes the pending save if it is due, and returns its reason.
     pub fn take_due(&mut self, now: Duration) -> Option<SaveReason> {
         let (reason, _) = self.pending_save.take_if(|(_, due)| *due <= now)?;
         self.last_save = Some(now);

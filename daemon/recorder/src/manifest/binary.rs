@@ -60,12 +60,11 @@ pub fn hash_file(file: &File, stop: &Stop) -> io::Result<BinaryDigest> {
         } else {
             Duration::ZERO
         };
-        if offset > MAX_BYTES || stop.sleep(pause) {
-            return Err(io::Error::other(if offset > MAX_BYTES {
-                "too large"
-            } else {
-                "stopped"
-            }));
+        if offset > MAX_BYTES {
+            return Err(io::Error::other("too large"));
+        }
+        if stop.sleep(pause) {
+            return Err(io::Error::other("stopped"));
         }
     }
     let sha256 = context

@@ -1,10 +1,11 @@
-use super::{path_text, redact, without_nulls};
+use super::{path_text, redact, shortened, without_nulls};
 use faultline_kernel::{
     HostRoot, Location,
     hardware::{Disk, Hardware, Interface, Memory, NumaNode, Processors},
     locate_folder,
     parse::{memory::Swap, mountinfo::Mount},
 };
+use itertools::Itertools;
 use serde_json::{Value, json};
 use std::{ffi::OsStr, path::Path};
 use sysinfo::{
@@ -183,16 +184,8 @@ pub fn describe_location(location: &Location, disks: &[Disk]) -> Value {
 }
 
 fn options(text: &str) -> String {
-    let shown: Vec<String> = text.split(',').map(redact::line).collect();
-    let mut shown = shown.join(",");
-    if let Some((end, _)) = shown
-        .char_indices()
-        .find(|(index, _)| *index >= MAX_OPTION_BYTES)
-    {
-        shown.truncate(end);
-        shown.push_str("...");
-    }
-    shown
+    let shown = text.split(',').map(redact::line).join(",");
+    shortened(&shown, MAX_OPTION_BYTES)
 }
 
 /// Replaces facts that were read from files by those of the crate `sysinfo`, if `root` is this

@@ -1,4 +1,4 @@
-use super::{host::describe_location, insert_some, path_text, redact, without_nulls};
+use super::{host::describe_location, insert_some, path_text, redact, shortened, without_nulls};
 use faultline_agave::arguments;
 use faultline_kernel::{
     CgroupSettings, CgroupVersion, ErrorKind, HostRoot, Limit, ProcessFiles, ReadError, Setting,
@@ -80,7 +80,7 @@ fn add_file_facts(
             let names: Vec<&String> = environment.variables.keys().take(MAX_ARGUMENTS).collect();
             let recorded = environment.variables.iter().filter_map(|(name, value)| {
                 let value = redact::line(value.as_ref()?);
-                Some((name.clone(), shortened(&value).into()))
+                Some((name.clone(), shortened(&value, MAX_ARGUMENT_BYTES).into()))
             });
             json!({ "names": names, "values": recorded.collect::<Map<_, _>>() })
         }),
@@ -151,7 +151,7 @@ fn arguments(files: &ProcessFiles) -> Result<Vec<String>, ReadError> {
     let words = files.cmdline()?;
     let words = words.iter().take(MAX_ARGUMENTS);
     Ok(words
-        .map(|word| shortened(&word.to_string_lossy()))
+        .map(|word| shortened(&word.to_string_lossy(), MAX_ARGUMENT_BYTES))
         .collect())
 }
 
@@ -164,17 +164,6 @@ fn value_or_problem<T>(result: Result<T, ReadError>, problems: &mut Vec<String>)
         }
     };
     result.map_err(add_problem).ok()
-}
-
-fn shortened(text: &str) -> String {
-    let end = text
-        .char_indices()
-        .map(|(index, _)| index)
-        .find(|index| *index >= MAX_ARGUMENT_BYTES);
-    end.map_or_else(
-        || text.to_owned(),
-        |end| format!("{}...", text.get(..end).unwrap_or_default()),
-    )
 }
 
 fn limit_entry(limit: &ProcessLimit) -> (String, Value) {

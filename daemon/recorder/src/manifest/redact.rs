@@ -1,5 +1,7 @@
 //! Removes secrets from arguments and settings. In doubt it hides too much.
 
+use itertools::Itertools;
+
 pub const HIDDEN: &str = "***";
 
 /// A name that contains one of these has a secret value.
@@ -131,26 +133,19 @@ fn redact_url(text: &str) -> String {
     };
     // In `https://a,https://user:password@b`, the second server is a part of the first path.
     let is_secret = |part: &str| part.contains('@') || is_key_in_path(part);
-    let path: Vec<&str> = path
+    let path = path
         .split('/')
         .map(|part| if is_secret(part) { HIDDEN } else { part })
-        .collect();
+        .join("/");
     let query = query.map(|query| {
         let (mark, pairs) = query.split_at_checked(1).unwrap_or(("?", ""));
         let hide = |pair: &str| match pair.split_once('=') {
             Some((name, _)) => format!("{name}={HIDDEN}"),
             None => HIDDEN.to_owned(),
         };
-        format!(
-            "{mark}{}",
-            pairs.split('&').map(hide).collect::<Vec<_>>().join("&")
-        )
+        format!("{mark}{}", pairs.split('&').map(hide).join("&"))
     });
-    format!(
-        "{scheme}://{server}{}{}",
-        path.join("/"),
-        query.unwrap_or_default()
-    )
+    format!("{scheme}://{server}{path}{}", query.unwrap_or_default())
 }
 
 /// Redacts user and password of `host=...,db=...,u=...,p=...`, also after `SOLANA_METRICS_CONFIG=`.
@@ -165,10 +160,7 @@ fn redact_metrics_config(word: &str) -> Option<String> {
         Some((key, _)) => format!("{key}={HIDDEN}"),
         None => HIDDEN.to_owned(),
     };
-    Some(format!(
-        "{before}{}",
-        pairs.split(',').map(hide).collect::<Vec<_>>().join(",")
-    ))
+    Some(format!("{before}{}", pairs.split(',').map(hide).join(",")))
 }
 
 fn is_secret_name(name: &str) -> bool {

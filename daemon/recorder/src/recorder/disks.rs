@@ -169,7 +169,7 @@ fn add_disks(device_folder: &Path, disks: &mut BTreeSet<String>, depth: u32) {
     if lower_devices.is_empty() || depth >= 8 {
         disks.extend(
             disk.file_name()
-                .map(|name| String::from_utf8_lossy(name.as_bytes()).into_owned()),
+                .map(|name| name.to_string_lossy().into_owned()),
         );
     }
     if depth < 8 {

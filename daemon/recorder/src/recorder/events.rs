@@ -14,16 +14,13 @@ use std::{mem, sync::Arc, time::Duration};
 #[derive(Default)]
 pub struct EventDetector {
     last_tick: Option<(u64, Stamp)>,
-    /// The followed process; `None` without one.
     pub target: Option<Arc<Target>>,
     phase: Option<LabelText>,
     last_known_phase: Option<LabelText>,
     was_stalled: bool,
     /// The last reported processed slot, because a stopped process reports none.
     last_slot: Option<f64>,
-    /// The last value of the restart counter for each reason.
     restart_counts: [f64; 3],
-    /// The last value of the counter of clock steps.
     clock_steps: f64,
 }
 

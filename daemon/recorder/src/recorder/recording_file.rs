@@ -198,7 +198,6 @@ impl RecordingFile {
         Ok(rows)
     }
 
-    /// Retains events and counts the rest as lost.
     fn retain_or_count_lost(&mut self, entries: &[RecordingEntry]) {
         let lost = self.retained.keep(entries);
         self.status.count_dropped(lost);

@@ -78,10 +78,7 @@ impl MarkCounts {
                 || counts.len() < MAX_MARK_KINDS
         };
         let kind = kind.filter(is_separate).unwrap_or(OTHER_KIND);
-        match counts.get_mut(kind) {
-            Some(count) => *count += 1,
-            None => drop(counts.insert(kind.into(), 1)),
-        }
+        *counts.entry(kind.into()).or_default() += 1;
     }
 
     pub fn readings(&self) -> Vec<Reading> {

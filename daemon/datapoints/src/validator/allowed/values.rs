@@ -50,14 +50,34 @@ struct Series {
 /// Series of the fields of `[[datapoints.allow]]`, including those of earlier lists.
 #[derive(Default)]
 pub struct AllowListSeries {
-    series: Vec<Series>,
-    by_key: BTreeMap<SeriesKey, usize>,
+    series: SeriesTable,
     dropped_values: u64,
     /// Cached rows of each group of the list `list_id`, so that a line of known series needs no
     /// lookup by key.
     rows: Vec<Vec<CachedRow>>,
     list_id: u64,
     field_values: Vec<FieldValue>,
+}
+
+#[derive(Default)]
+struct SeriesTable {
+    series: Vec<Series>,
+    by_key: BTreeMap<SeriesKey, usize>,
+}
+
+impl SeriesTable {
+    /// Creates the series if necessary; `None` if the limit is reached.
+    fn find_or_create(&mut self, max_series: usize, key: SeriesKey) -> Option<usize> {
+        if let Some(index) = self.by_key.get(&key) {
+            return Some(*index);
+        }
+        if self.series.len() >= max_series {
+            return None;
+        }
+        self.by_key.insert(key.clone(), self.series.len());
+        self.series.push(Series { key, value: 0.0 });
+        Some(self.series.len() - 1)
+    }
 }
 
 /// The series of a group's fields for one combination of tag values. Rows are sorted by it.
@@ -109,116 +129,71 @@ impl AllowListSeries {
             .iter()
             .map(|label| tag_value(point, label))
             .collect();
-        let Some(rows) = self.rows.get_mut(group.index) else {
-            return;
-        };
-        let position = rows.binary_search_by(|row| {
+        let rows = &mut self.rows[group.index];
+        let known = rows.binary_search_by(|row| {
             row.tag_values
                 .iter()
                 .map(|v| &**v)
                 .cmp(tag_values.iter().copied())
         });
-        let cached = position
-            .ok()
-            .and_then(|index| rows.get_mut(index))
-            .map(|row| mem::take(&mut row.series_indices));
-        let mut series_indices = cached.unwrap_or_else(|| vec![None; group.fields.len()]);
-        for (field, cell) in group.fields.iter().zip(&mut series_indices) {
-            let Some(FieldValue::Number(value)) = field_values.get(field.field_index) else {
+        let row = known.unwrap_or_else(|row| {
+            let new_row = CachedRow {
+                tag_values: tag_values.iter().map(|value| Arc::from(*value)).collect(),
+                series_indices: vec![None; group.fields.len()],
+            };
+            rows.insert(row, new_row);
+            row
+        });
+        let series_indices = &mut rows[row].series_indices;
+        for (field, cell) in group.fields.iter().zip(&mut *series_indices) {
+            let FieldValue::Number(value) = field_values[field.field_index] else {
                 continue;
             };
             // A negative delta comes from a wrapped cast and would make the sum fall. A too large
             // delta could make it infinite.
-            if field.kind == DatapointKind::Delta && !(0.0..=MAX_DELTA as f64).contains(value) {
+            if field.kind == DatapointKind::Delta && !(0.0..=MAX_DELTA as f64).contains(&value) {
                 continue;
             }
             if cell.is_none() {
-                *cell = self
-                    .find_or_create(max_series, SeriesKey::new(name, group, field, &tag_values));
+                let key = SeriesKey::new(name, group, field, &tag_values);
+                *cell = self.series.find_or_create(max_series, key);
             }
-            match cell.and_then(|index| self.series.get_mut(index)) {
-                Some(series) => series.update(*value),
+            match *cell {
+                Some(index) => self.series.series[index].update(value),
                 None => self.dropped_values += 1,
             }
         }
-        self.cache_row(group, position, &tag_values, series_indices);
-    }
-
-    /// Caches the row if it has a series. Nothing limits the number of rows without one.
-    fn cache_row(
-        &mut self,
-        group: &TagGroup,
-        position: Result<usize, usize>,
-        tag_values: &[&str],
-        series_indices: Vec<Option<usize>>,
-    ) {
-        let Some(rows) = self.rows.get_mut(group.index) else {
-            return;
-        };
-        match position {
-            Ok(index) => {
-                if let Some(row) = rows.get_mut(index) {
-                    row.series_indices = series_indices;
-                }
-            }
-            Err(index) if series_indices.iter().any(Option::is_some) => {
-                let tag_values = tag_values.iter().map(|value| Arc::from(*value)).collect();
-                rows.insert(
-                    index,
-                    CachedRow {
-                        tag_values,
-                        series_indices,
-                    },
-                );
-            }
-            Err(_) => {}
+        // Nothing limits the number of rows without a series.
+        if series_indices.iter().all(Option::is_none) {
+            rows.remove(row);
         }
-    }
-
-    /// Creates the series if necessary; `None` if the limit is reached.
-    fn find_or_create(&mut self, max_series: usize, key: SeriesKey) -> Option<usize> {
-        if let Some(index) = self.by_key.get(&key) {
-            return Some(*index);
-        }
-        if self.series.len() >= max_series {
-            return None;
-        }
-        self.by_key.insert(key.clone(), self.series.len());
-        self.series.push(Series { key, value: 0.0 });
-        Some(self.series.len() - 1)
     }
 
     /// The gauges of `other` count only if it `is_newer` or they are missing here.
     pub fn merge(&mut self, max_series: usize, other: Self, is_newer: bool) {
         self.dropped_values += other.dropped_values;
-        for series in other.series {
-            if !is_newer && !series.key.is_sum && self.by_key.contains_key(&series.key) {
+        for series in other.series.series {
+            if !is_newer && !series.key.is_sum && self.series.by_key.contains_key(&series.key) {
                 continue;
             }
-            let index = self.find_or_create(max_series, series.key);
-            match index.and_then(|index| self.series.get_mut(index)) {
-                Some(merged) => merged.update(series.value),
+            match self.series.find_or_create(max_series, series.key) {
+                Some(index) => self.series.series[index].update(series.value),
                 None => self.dropped_values += 1,
             }
         }
     }
 
     pub fn forget_gauges(&mut self) {
-        self.series.retain(|series| series.key.is_sum);
-        self.by_key = self
-            .series
-            .iter()
-            .enumerate()
-            .map(|(index, series)| (series.key.clone(), index))
-            .collect();
+        let SeriesTable { series, by_key } = &mut self.series;
+        series.retain(|series| series.key.is_sum);
+        let keys = series.iter().map(|series| series.key.clone());
+        *by_key = keys.zip(0..).collect();
         self.rows.clear();
     }
 
     pub fn add_readings(&self, with_gauges: bool, out: &mut Vec<Reading>) {
-        let series = self
-            .by_key
-            .values()
-            .filter_map(|index| self.series.get(*index));
+        let SeriesTable { series, by_key } = &self.series;
+        let series = by_key.values().map(|index| &series[*index]);
         out.extend(
             series
                 .filter(|series| with_gauges || series.key.is_sum)

@@ -37,20 +37,14 @@ pub fn is_counted(name: &[u8]) -> bool {
 }
 
 impl Push {
-    pub(super) fn new(
-        intake: Intake,
-        allow_list: Arc<AllowList>,
-        user: Option<u32>,
-        is_proven: bool,
-        now: Stamp,
-    ) -> Self {
+    pub(super) fn new(intake: Intake, user: Option<u32>, is_proven: bool, now: Stamp) -> Self {
         let slots = Slots {
             is_proven,
             ..Slots::default()
         };
         Self {
+            allow_list: intake.allow_list(),
             intake,
-            allow_list,
             now,
             host_id: String::new(),
             user,

@@ -3,6 +3,7 @@ use faultline_metrics::{
     Problem, ProblemKind, Reading, ReadingList, Stamp,
     metrics::{daemon as d, validator as v},
 };
+use itertools::Itertools;
 use std::time::Duration;
 
 /// Gauges are exported only this long after a push. Pushes come every 10 s.
@@ -127,22 +128,15 @@ impl State {
 
 fn join_ids<'s>(ids: impl Iterator<Item = &'s str>) -> String {
     const MAX_IDS: usize = 3;
-    let mut ids: Vec<&str> = ids
-        .map(|id| {
-            if id == NO_ID {
-                "one without a host_id"
-            } else {
-                id
-            }
-        })
-        .collect();
+    let shown = |id| match id {
+        NO_ID => "one without a host_id",
+        id => id,
+    };
     // The order of arrival may change between pushes.
-    ids.sort_unstable();
-    let more = ids.len().saturating_sub(MAX_IDS);
-    ids.truncate(MAX_IDS);
-    if more == 0 {
-        ids.join(", ")
-    } else {
-        format!("{} and {more} more", ids.join(", "))
+    let mut ids = ids.map(shown).sorted_unstable();
+    let first = ids.by_ref().take(MAX_IDS).join(", ");
+    match ids.len() {
+        0 => first,
+        more => format!("{first} and {more} more"),
     }
 }

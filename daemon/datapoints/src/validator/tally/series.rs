@@ -82,7 +82,6 @@ impl FieldCounts {
         }
     }
 
-    /// True if a series uses the point's datapoint.
     pub fn has_series(&self) -> bool {
         self.datapoint.is_some()
     }
@@ -123,7 +122,6 @@ static CATALOG: LazyLock<Catalog> = LazyLock::new(|| {
     catalog
 });
 
-/// True if a series is made of the datapoint with this name.
 pub fn has_series(name: &[u8]) -> bool {
     CATALOG.by_datapoint.contains_key(name)
 }

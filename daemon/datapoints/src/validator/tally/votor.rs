@@ -3,7 +3,7 @@
 
 use super::OptionalHistogram;
 use faultline_agave::points::{KnownPoint, SlotTracking};
-use faultline_metrics::{Reading, ReadingList, SLOT_BOUNDS, metrics::consensus as m};
+use faultline_metrics::{Reading, ReadingList, SLOT_BOUNDS, metrics::consensus as m, named_enum};
 
 /// A point without a newer slot is ignored: times of a repeated slot count from another start. A
 /// slot that is further back than this shows that the newest slot was wrong.
@@ -15,17 +15,21 @@ pub struct Votor {
     is_running: bool,
     newest_slot: u64,
     vote_lateness: OptionalHistogram,
-    fast_finalizations: OptionalHistogram,
-    slow_finalizations: OptionalHistogram,
-    missed_votes: MissedVotes,
+    /// In the order of [`FINALIZATION_PATHS`].
+    finalizations: [OptionalHistogram; 2],
+    /// By [`MissedVote`].
+    missed_votes: [u64; MissedVote::ALL.len()],
     in_standstill: Option<bool>,
 }
 
-#[derive(Debug, Default, PartialEq)]
-struct MissedVotes {
-    late: u64,
-    skipped: u64,
-    none: u64,
+const FINALIZATION_PATHS: [&str; 2] = ["fast", "slow"];
+
+named_enum! {
+    enum MissedVote {
+        Late = "late",
+        Skipped = "skipped",
+        None = "none",
+    }
 }
 
 impl Votor {
@@ -52,35 +56,34 @@ impl Votor {
         let Some(finalized_us) = point.finalized_us else {
             return;
         };
-        match point.is_fast_finalization {
-            Some(true) => self
-                .fast_finalizations
-                .observe_us(finalized_us, &SLOT_BOUNDS),
-            Some(false) => self
-                .slow_finalizations
-                .observe_us(finalized_us, &SLOT_BOUNDS),
-            None => {}
+        if let Some(is_fast) = point.is_fast_finalization {
+            self.finalizations[usize::from(!is_fast)].observe_us(finalized_us, &SLOT_BOUNDS);
         }
-        match (point.vote_notarize_us, point.vote_skip_us) {
+        let missed = match (point.vote_notarize_us, point.vote_skip_us) {
             (Some(vote_us), _) => {
                 let lateness_us = vote_us.saturating_sub(finalized_us);
                 self.vote_lateness.observe_us(lateness_us, &SLOT_BOUNDS);
-                self.missed_votes.late += u64::from(vote_us > finalized_us);
+                if lateness_us == 0 {
+                    return;
+                }
+                MissedVote::Late
             }
-            (None, Some(_)) => self.missed_votes.skipped += 1,
-            (None, None) => self.missed_votes.none += 1,
-        }
+            (None, Some(_)) => MissedVote::Skipped,
+            (None, None) => MissedVote::None,
+        };
+        self.missed_votes[missed as usize] += 1;
     }
 
     pub fn merge(&mut self, newer: &Self) {
         self.is_running |= newer.is_running;
         self.newest_slot = self.newest_slot.max(newer.newest_slot);
         self.vote_lateness.merge(&newer.vote_lateness);
-        self.fast_finalizations.merge(&newer.fast_finalizations);
-        self.slow_finalizations.merge(&newer.slow_finalizations);
-        self.missed_votes.late += newer.missed_votes.late;
-        self.missed_votes.skipped += newer.missed_votes.skipped;
-        self.missed_votes.none += newer.missed_votes.none;
+        for (mine, theirs) in self.finalizations.iter_mut().zip(&newer.finalizations) {
+            mine.merge(theirs);
+        }
+        for (mine, theirs) in self.missed_votes.iter_mut().zip(newer.missed_votes) {
+            *mine += theirs;
+        }
         self.in_standstill = newer.in_standstill.or(self.in_standstill);
     }
 
@@ -92,24 +95,13 @@ impl Votor {
 
     pub fn add_readings(&self, with_gauges: bool, out: &mut Vec<Reading>) {
         out.extend(self.vote_lateness.reading(&m::VOTE_LATENESS, None));
-        out.extend(
-            self.fast_finalizations
-                .reading(&m::FINALIZATION, Some("fast")),
-        );
-        out.extend(
-            self.slow_finalizations
-                .reading(&m::FINALIZATION, Some("slow")),
-        );
-        if self.fast_finalizations != OptionalHistogram::default()
-            || self.slow_finalizations != OptionalHistogram::default()
-        {
-            let MissedVotes {
-                late,
-                skipped,
-                none,
-            } = self.missed_votes;
-            for (reason, count) in [("late", late), ("skipped", skipped), ("none", none)] {
-                out.integer(&m::VOTES_MISSED, [reason.into()], count);
+        for (times, path) in self.finalizations.iter().zip(FINALIZATION_PATHS) {
+            out.extend(times.reading(&m::FINALIZATION, Some(path)));
+        }
+        if self.finalizations.iter().any(|times| times.0.is_some()) {
+            for reason in MissedVote::ALL {
+                let count = self.missed_votes[reason as usize];
+                out.integer(&m::VOTES_MISSED, [reason.name().into()], count);
             }
         }
         let in_standstill = self
@@ -187,8 +179,8 @@ mod tests {
             &format!("{SLOT} slot=6i,finalized=0i,is_fast_finalization=true 2"),
             &format!("{SLOT} slot=7i,finalized=0i,is_fast_finalization=true 2"),
         ]);
-        assert_eq!(votor.missed_votes, MissedVotes::default());
-        assert_eq!(votor.fast_finalizations, OptionalHistogram::default());
+        assert_eq!(votor.missed_votes, [0; 3]);
+        assert_eq!(votor.finalizations[0], OptionalHistogram::default());
     }
 
     #[test]
@@ -196,7 +188,7 @@ mod tests {
         let wrong = format!("{SLOT} slot=9000000000i 1");
         let point = |slot| format!("{SLOT} slot={slot}i,finalized=9i,is_fast_finalization=true 2");
         let votor = votor(&[&wrong, &point(7), &point(8), &point(7)]);
-        assert_eq!(votor.missed_votes.none, 2);
+        assert_eq!(votor.missed_votes[MissedVote::None as usize], 2);
     }
 
     #[test]

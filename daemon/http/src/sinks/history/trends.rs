@@ -181,7 +181,6 @@ pub struct Trends {
 }
 
 impl Trends {
-    /// Adds the rows that are due.
     pub fn add(&mut self, tick: &Tick) {
         let now = tick.at.uptime;
         let is_due = |last: Option<Duration>, interval| {
@@ -341,14 +340,11 @@ impl Trends {
         }
         let newest = self.rows.back()?;
         let (newest_bytes, limit) = (newest.unreclaimable?, newest.limit?);
+        let age = |row: &Row| newest.tick_uptime.saturating_sub(row.tick_uptime);
         let oldest_within = |span: Duration| {
             let mut rows = self.rows.iter().filter(|row| row.limit == Some(limit));
-            let row =
-                rows.find(|row| newest.tick_uptime.saturating_sub(row.tick_uptime) <= span)?;
-            Some((
-                newest.tick_uptime.saturating_sub(row.tick_uptime),
-                row.unreclaimable?,
-            ))
+            let row = rows.find(|row| age(row) <= span)?;
+            Some((age(row), row.unreclaimable?))
         };
         let (_, recent_bytes) = oldest_within(RECENT_SPAN)?;
         let (span, pace_start_bytes) =

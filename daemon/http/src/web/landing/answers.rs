@@ -2,6 +2,7 @@
 
 use faultline_status::{Answer, Status, Verdict};
 use faultline_text::{escaped, utc};
+use itertools::Itertools;
 
 /// Lengths in the image's units. A letter is about half as wide as its font size.
 const IMAGE_WIDTH: usize = 1000;
@@ -85,8 +86,7 @@ fn heading(status: &Status) -> String {
     let y = MARGIN + LINE_HEIGHT / 2;
     let target = &status.target;
     let facts = ["Client", "Version"].map(|name| target.fact(name));
-    let facts: Vec<&str> = facts.into_iter().flatten().collect();
-    let facts = escaped(&facts.join(" "));
+    let facts = escaped(&facts.iter().flatten().join(" "));
     let title = format!(
         "<text x=\"{MARGIN}\" y=\"{y}\" font-size=\"22\" font-weight=\"650\">{} <tspan font-size=\"17\" font-weight=\"400\" \
          fill=\"#646c73\">{facts}</tspan></text>\n",

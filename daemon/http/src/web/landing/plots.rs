@@ -5,6 +5,7 @@ use crate::sinks::history::{HISTORY_SPAN, History, PLOTS, TREND_SPAN};
 use faultline_metrics::{Source, Unit};
 use faultline_status::{Figure, PerSlot, ProgramCacheStatus, Status, Tone};
 use faultline_text::{bytes_f64, counted, duration_f64, escaped, short};
+use itertools::Itertools;
 use std::{fmt::Write, time::Duration};
 
 const WIDTH: f64 = 240.0;
@@ -95,20 +96,17 @@ fn per_slot_summary(per_slot: PerSlot) -> Option<String> {
         (" of replay", per_slot.replay_seconds),
     ];
     let times = times.map(|(what, time)| Some(format!("{}{what}", ms(time?))));
-    let known: Vec<String> = [reloads].into_iter().chain(times).flatten().collect();
-    (!known.is_empty()).then(|| format!("{} per slot", known.join(", ")))
+    let known = [reloads].into_iter().chain(times).flatten().join(", ");
+    (!known.is_empty()).then(|| format!("{known} per slot"))
 }
 
 fn pool_faults_line(history: &History) -> String {
     let pools = history.trends().pool_faults();
-    let pools = pools.iter().take(4);
-    let rates: Vec<String> = pools
-        .map(|(name, rate)| format!("{} {}/s", escaped(name), short(*rate)))
-        .collect();
+    let rate = |(name, rate): &(String, f64)| format!("{} {}/s", escaped(name), short(*rate));
+    let rates = pools.iter().take(4).map(rate).join(", ");
     if rates.is_empty() {
         return String::new();
     }
-    let rates = rates.join(", ");
     format!("<p class=\"quiet\">Major faults by pool: {rates}.</p>\n")
 }
 
@@ -196,12 +194,10 @@ fn value_range(points: &[Point]) -> (f64, f64) {
 
 /// Splits a series at gaps, so that the plot has a hole where points are missing.
 fn split_at_gaps(points: &[Point], max_gap: Option<f64>) -> impl Iterator<Item = &[Point]> {
-    let mut spacings: Vec<f64> = points
-        .windows(2)
-        .filter_map(|pair| Some(pair.first()?.0 - pair.last()?.0))
-        .collect();
-    spacings.sort_by(f64::total_cmp);
-    let median = spacings.get(spacings.len() / 2);
+    let pairs = points.iter().tuple_windows();
+    let spacings = pairs.map(|(before, after)| before.0 - after.0);
+    let mut spacings = spacings.sorted_by(f64::total_cmp);
+    let median = spacings.nth(spacings.len() / 2);
     let usual = median.map_or(f64::INFINITY, |median| median * 1.9);
     let gap = max_gap.unwrap_or(usual);
     points.chunk_by(move |before, after| before.0 - after.0 <= gap)

@@ -11,7 +11,7 @@
 
 use faultline_metrics::Stamp;
 use faultline_status::LimitForecast;
-use std::{collections::VecDeque, time::Duration};
+use std::time::Duration;
 
 const MEAN_SPAN: Duration = Duration::from_secs(1800);
 const MIN_MEANS: usize = 12;
@@ -31,7 +31,7 @@ pub struct MemoryGrowth {
     /// The current half hour: its start, sum and count.
     current_half_hour: Option<(Duration, f64, f64)>,
     /// Middle of each half hour in seconds of uptime, and the mean in bytes.
-    means: VecDeque<(f64, f64)>,
+    means: Vec<(f64, f64)>,
     newest_sample: Stamp,
 }
 
@@ -51,17 +51,15 @@ impl MemoryGrowth {
             return;
         }
         let middle = (begin + MEAN_SPAN / 2).as_secs_f64();
-        self.means.push_back((middle, sum / count));
-        if self.means.len() > MAX_MEANS {
-            self.means.pop_front();
-        }
+        self.means.push((middle, sum / count));
+        let surplus = self.means.len().saturating_sub(MAX_MEANS);
+        self.means.drain(..surplus);
         self.current_half_hour = Some((now, bytes, 1.0));
     }
 
     pub fn forecast(&self) -> Option<LimitForecast> {
-        let means: Vec<(f64, f64)> = self.means.iter().copied().collect();
-        let (expected, earliest, latest) = time_to_limit(&means, self.process_and_limit?.1)?;
-        let age = self.newest_sample.uptime.as_secs_f64() - means.last()?.0;
+        let (expected, earliest, latest) = time_to_limit(&self.means, self.process_and_limit?.1)?;
+        let age = self.newest_sample.uptime.as_secs_f64() - self.means.last()?.0;
         let unix = |time: f64| self.newest_sample.unix_seconds() - age + time;
         Some(LimitForecast {
             expected: unix(expected),
