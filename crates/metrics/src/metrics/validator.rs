@@ -5,12 +5,12 @@ section! {
     "From the validator's own datapoints (pushed to the daemon, or read from its log), JSON-RPC and admin socket. The daemon sums deltas that the validator reports: these counters live as long as the daemon and never fall, also not when the validator restarts. Datapoints arrive in batches about every 10 s.";
     TRANSACTIONS = Counter, Count, "agave_transactions_total" []
         "Transactions processed (votes and failed ones included) since the daemon began to count."
-        from "growth of getEpochInfo(processed).transactionCount above the highest value seen within one process: a fork switch backwards adds nothing twice";
+        from "growth of getEpochInfo(processed).transactionCount above the highest value seen of the followed process: a switch to an earlier fork adds nothing twice";
     BANK_TRANSACTIONS = Gauge, Count, "agave_bank_transactions" []
         "Transactions since genesis in the processed bank; falls when a restart loads an older snapshot."
         from "getEpochInfo(processed).transactionCount";
     BLOCK_TRANSACTIONS = Counter, Count, "agave_block_transactions_total" ["leader"]
-        "Transactions in blocks, those of forks included. A slot that is replayed again with another block adds only what its earlier blocks lack. leader is true if this validator produced the block."
+        "Transactions in blocks, those of forks included. Another block of a replayed slot adds only its excess over the largest earlier one. leader is true if this validator produced the block."
         from "transaction_count of cost_tracker_stats, by its bank_slot; is_leader since 3.0, unknown before"
         of "cost_tracker_stats" by "bank_slot" {
             "transaction_count" where "is_leader" = "true" as "true",
@@ -26,16 +26,16 @@ section! {
         from "total_transactions of replay-slot-stats"
         initially 0 of "replay-slot-stats" { "total_transactions" };
     SLOT = Gauge, Count, "agave_slot" ["kind"]
-        "The newest slot of each kind: processed (with Alpenglow the newest that the validator notarized), confirmed, finalized (with Alpenglow the same as confirmed), root, optimistic (confirmed by received votes of the cluster; ends with Tower), replayed (Alpenglow only), shred (fully received)."
-        from "getSlot at three commitments; bank_frozen (replayed, and processed without JSON-RPC), bank-forks_set_root, optimistic_slot, shred_insert_is_full";
+        "The newest slot of each kind: processed (with Alpenglow the newest that the validator notarized), confirmed, finalized (with Alpenglow the same as confirmed), root, optimistic (confirmed by received votes of the cluster; with Tower only), replayed (Alpenglow only), shred (fully received)."
+        from "getSlot at three commitments; bank_frozen (for replayed, and without JSON-RPC for processed), bank-forks_set_root, optimistic_slot, shred_insert_is_full";
     SLOTS_BEHIND = Gauge, Count, "agave_slots_behind" []
         "Slots between the tip of the cluster and this validator; the tip is the newest slot that the validator itself knows. Absent without a report for two polls of JSON-RPC (25 s if only pushes report it), and if the tip has not advanced for 5 s."
         from "getMaxShredInsertSlot minus processed slot in one answer (full RPC API); if JSON-RPC does not report it, the larger of optimistic and received slot minus the newest frozen one, as of the last push. ARCHITECTURE says which source decides if they differ";
     SLOT_SECONDS = Gauge, Seconds, "agave_slot_seconds" []
-        "How long a slot of the cluster takes: the mean of the last 30 to 65 s in which the validator was near the tip (5 to 30 s at first). Absent before; it stays while the validator is behind or reports nothing, and after its restart."
+        "How long a slot of the cluster takes: the mean over the last 30 to 65 s near the tip, at first over 5 to 30 s. Absent before; it stays while the validator is behind or reports nothing, and after its restart."
         from "growth of the tip that the validator knows while it is within phase.at_tip_slots; of its processed slot if no source reports the tip and getHealth says ok";
     HEALTHY = Gauge, Flag, "agave_healthy" []
-        "1 if the validator calls itself healthy, 0 if not; absent when it does not answer, or does not know how far the cluster is (numSlotsBehind is null). The validator compares with the newest slot of the cluster that it stored, so right after a start the value may be 1 far behind the tip."
+        "1 if the validator calls itself healthy, 0 if not; absent when it does not answer, or does not know how far the cluster is (numSlotsBehind is null). The validator compares with the newest slot of the cluster that it stored, so right after a start the value may be 1 although the validator is far behind the tip."
         from "getHealth";
     PROBE_TIME = Histogram(&TIME_BOUNDS), Seconds, "agave_rpc_probe_seconds" ["method"]
         "How long JSON-RPC took to answer the probe's request, from sending to the last byte, a new connection included; failures are not counted here. Absent unless probe.enabled."
@@ -51,7 +51,7 @@ section! {
         from "the phase, summed from evidence to evidence";
     CONSENSUS = Gauge, Flag, "agave_consensus" ["protocol"]
         "1 for the consensus that the validator runs: tower, migrating (to Alpenglow: blocks hold only votes and nothing is rooted), alpenglow. Absent while no sign proves a consensus."
-        from "the first of these signs: getAgGenesisCert, event_handler_stats, migration-complete and migration-started (points or log), the marker in epochCredits, genesis hash and slot of a known cluster, credits too large to be credits; for tower the account of the feature gate, optimistic_slot, confirmed slots ahead of finalized ones";
+        from "the first of these signs: getAgGenesisCert, event_handler_stats, migration-complete and migration-started (points or log), the marker in epochCredits, genesis hash and slot of a known cluster, values in epochCredits that are too large for credits of Tower; for tower the account of the feature gate, optimistic_slot, confirmed slots ahead of finalized ones";
     CONSENSUS_SIGN = Info, Flag, "agave_consensus_sign_info" ["sign"]
         "The sign that proved the consensus."
         from "as agave_consensus";
@@ -75,7 +75,7 @@ section! {
         from "gaps between points of the datapoint metrics";
     OWN_SLOTS = Counter, Count, "agave_own_slots_total" []
         "Slots this validator led. They are in no replay histogram, unless they are replayed later because a block before them was replaced."
-        from "replay-slot-stats with no transactions, no entries and no shreds: an empty replayed slot has entries";
+        from "replay-slot-stats with no transactions, no entries and no shreds. A replayed slot without transactions has entries";
     CACHE_HITS = Counter, Count, "agave_program_cache_hits_total" []
         "Program cache hits as the validator counts them. Versions before 4.4.0 count too many: do not compare them with misses."
         from "hits of loaded-programs-cache-stats, summed"
@@ -129,7 +129,7 @@ section! {
         from "last non-zero water_level of loaded-programs-cache-stats";
     CACHE_CAPACITY = Gauge, Count, "agave_program_cache_capacity_entries" ["kind"]
         "Capacity of the program cache: configured (by version or configuration), observed (from the level at which eviction passes begin; absent until a pass evicted)."
-        from "version table or configuration; the lowest water_level that came with evictions is one above the shrink target";
+        from "version table or configuration; observed: the lowest water_level with evictions, less one, is the shrink target (90 % of the capacity)";
     CACHE_SHRINK_TARGET = Gauge, Count, "agave_program_cache_shrink_target_entries" ["kind"]
         "The number of entries to which an eviction pass shrinks the cache: 90 % of the capacity."
         from "the capacity of the same kind, rounded down";
@@ -147,7 +147,7 @@ section! {
             us "execute_details_create_executor_jit_compile_us" as "jit"
         };
     CACHE_PRUNE = Histogram(&TIME_BOUNDS), Seconds, "agave_program_cache_prune_seconds" []
-        "Time of pruning the program cache, by root; only from an instrumented build (scripts/install-agave --instrumented)."
+        "Time of pruning the program cache, once for each new root; only from an instrumented build (scripts/install-agave --instrumented)."
         from "prune_us of program-cache-times; the stock program_cache_prune_ms of bank-forks_set_root is not a prune time in any version and is not used";
     CACHE_EVICTION_PASSES = Counter, Count, "agave_program_cache_eviction_passes_total" []
         "Eviction passes over the program cache, also those that evicted nothing; only from an instrumented build."
