@@ -94,7 +94,12 @@ fn read_path(
     mut path: ModulePath,
     paths: &mut Vec<ModulePath>,
 ) -> usize {
-    let is_colon = |index: usize| matches!(tokens.get(index), Some(TokenTree::Punct(mark)) if mark.as_char() == ':');
+    let is_colon = |index: usize| {
+        matches!(
+            tokens.get(index),
+            Some(TokenTree::Punct(mark)) if mark.as_char() == ':'
+        )
+    };
     while is_colon(at) && is_colon(at + 1) {
         match tokens.get(at + 2) {
             Some(TokenTree::Ident(name)) if name == "super" => drop(path.pop()),

@@ -119,9 +119,10 @@ impl NodeState {
         let started = self.started;
         let outcome = match method(request) {
             "startProgress" => Ok(self.progress.clone()),
-            "startTime" => Ok(
-                json!({"secs_since_epoch": started.as_secs(), "nanos_since_epoch": started.subsec_nanos()}),
-            ),
+            "startTime" => Ok(json!({
+                "secs_since_epoch": started.as_secs(),
+                "nanos_since_epoch": started.subsec_nanos()
+            })),
             "rpcAddress" => Ok(json!(self.rpc_address)),
             "contactInfo" if self.is_running => {
                 Ok(json!({"id": self.identity, "rpc": self.rpc_address, "shred_version": 1}))
@@ -207,7 +208,11 @@ fn response(request: &Value, outcome: Result<Value, RpcError>) -> Value {
             json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}})
         }
         Err((code, message, data)) => {
-            json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message, "data": data}})
+            json!({
+                "jsonrpc": "2.0",
+                "id": id,
+                "error": {"code": code, "message": message, "data": data}
+            })
         }
     }
 }

@@ -190,7 +190,10 @@ fn block_production(state: &NodeState, index: u64) -> Value {
             json!([other_slots, other_slots - other_slots * 3 / 100]),
         ),
     ]);
-    json!({"byIdentity": by_identity, "range": {"firstSlot": state.slot - index, "lastSlot": state.slot}})
+    json!({
+        "byIdentity": by_identity,
+        "range": {"firstSlot": state.slot - index, "lastSlot": state.slot}
+    })
 }
 
 const VOTE_ACCOUNT: &str = "DemoVoteAccount11111111111111111111111111111";

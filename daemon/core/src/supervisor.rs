@@ -254,12 +254,20 @@ impl WorkerGroup {
                 _ = poll.tick() => {}
                 () = &mut path_thread_deadline, if busy.is_empty() => {
                     for MemberThread { name, .. } in &self.threads {
-                        tracing::warn!(group = self.name, thread = name, "thread abandoned, because a file system does not answer");
+                        tracing::warn!(
+                            group = self.name,
+                            thread = name,
+                            "thread abandoned, because a file system does not answer"
+                        );
                     }
                     return busy;
                 }
                 () = &mut deadline => {
-                    tracing::error!(group = self.name, busy = busy.join(", "), "did not stop in time");
+                    tracing::error!(
+                        group = self.name,
+                        busy = busy.join(", "),
+                        "did not stop in time"
+                    );
                     self.tasks.iter().for_each(|(_, handle)| handle.abort());
                     return busy;
                 }

@@ -173,7 +173,11 @@ impl App {
             recorder.start(sink_workers)?;
         }
         web_workers.task_thread("web", MAX_BLOCKING_CALLS, |stop| web.run(stop))?;
-        tracing::info!(metrics = %addresses.0, ingest = addresses.1.map(tracing::field::display), "listening");
+        tracing::info!(
+            metrics = %addresses.0,
+            ingest = addresses.1.map(tracing::field::display),
+            "listening"
+        );
         if let Some(page) = demo.as_ref().and(page) {
             tracing::info!("demo started: open {page} in a browser");
         }
@@ -208,7 +212,10 @@ async fn end_in_order(worker_groups: [WorkerGroup; 4], clock: Clock) -> Option<b
         all_in_time &= tokio::select! {
             busy = workers.end(WORKER_END_TIMEOUT) => busy.is_empty(),
             () = &mut second_signal => {
-                tracing::warn!(group = name, "forced exit after a second signal: unwritten and unsent data is lost");
+                tracing::warn!(
+                    group = name,
+                    "forced exit after a second signal: unwritten and unsent data is lost"
+                );
                 return None;
             }
         };

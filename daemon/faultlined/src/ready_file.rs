@@ -122,7 +122,11 @@ impl ReadyFile {
             Ok(()) => self.is_written = true,
             Err(error) => {
                 if std::mem::take(&mut self.is_written) {
-                    tracing::warn!(file = %self.path.display(), %error, "cannot write the ready file; it is removed until that works");
+                    tracing::warn!(
+                        file = %self.path.display(),
+                        %error,
+                        "cannot write the ready file; it is removed until that works"
+                    );
                     self.remove(&self.name);
                 }
             }

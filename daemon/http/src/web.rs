@@ -240,7 +240,11 @@ impl Server {
             && web_config.tls.is_none()
         {
             let (listen, file) = (&socket.listen_address, web_config.path.display());
-            tracing::warn!(%listen, %file, "passwords are sent in clear text: add tls_server_config");
+            tracing::warn!(
+                %listen,
+                %file,
+                "passwords are sent in clear text: add tls_server_config"
+            );
         }
         let (tls, users, headers) = match web_config {
             Some(web_config) => (
@@ -336,8 +340,12 @@ async fn serve_connection(
                 tracing::debug!(error, "a web connection ended early");
             }
         }
-        () = connection.phase_timeout(TIMEOUTS) => tracing::debug!("a web connection was too slow or idle and was closed"),
-        () = connection.close_requested() => tracing::debug!("connection limit: a web connection was closed"),
+        () = connection.phase_timeout(TIMEOUTS) => tracing::debug!(
+            "a web connection was too slow or idle and was closed"
+        ),
+        () = connection.close_requested() => tracing::debug!(
+            "connection limit: a web connection was closed"
+        ),
     }
 }
 

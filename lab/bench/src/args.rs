@@ -285,7 +285,9 @@ fn parse_share(text: &str) -> Result<f64, String> {
 
 fn parse_link(text: &str) -> Result<LinkShape, String> {
     LinkShape::parse(text).ok_or_else(|| {
-        format!("{text:?} is not a link: write it as 30ms (up to 1m) or 30ms@20Mbit (from 0.01Mbit to 100000Mbit)")
+        format!(
+            "{text:?} is not a link: write it as 30ms (up to 1m) or 30ms@20Mbit (from 0.01Mbit to 100000Mbit)"
+        )
     })
 }
 

@@ -170,7 +170,9 @@ fn verdict(results: &Results, compared: &[Comparison]) -> Verdict {
         let comparisons = counted(directions.len() as f64, "comparison");
         points.push(match directions.len() - fast - slow {
             undecided if undecided == directions.len() => {
-                format!("No difference between {arm} and {reference} is established in {comparisons}")
+                format!(
+                    "No difference between {arm} and {reference} is established in {comparisons}"
+                )
             }
             undecided => format!(
                 "{arm} is faster than {reference} in {fast} of {comparisons}, slower in {slow}; no difference is established in {undecided}"

@@ -198,7 +198,9 @@ async fn set_up_evm(client: &mut NodeClient, id: &str) -> Result<(Chain, Vec<Str
             Some((payer.to_owned(), address))
         }
         None => {
-            notes.push("No development chain with an account that the node signs for: nothing is written, and the newest block is read".to_owned());
+            notes.push(
+                "No development chain with an account that the node signs for: nothing is written, and the newest block is read".to_owned(),
+            );
             None
         }
     };

@@ -289,7 +289,11 @@ fn code_address(account: &Account) -> Option<Address> {
 
 fn fetch_accounts(rpc: &Rpc, keys: &[Address]) -> Result<Vec<Option<Account>>> {
     let texts: Vec<String> = keys.iter().map(address::text).collect();
-    let options = json!({"encoding": "base64", "dataSlice": {"offset": 4, "length": 32}, "commitment": "finalized"});
+    let options = json!({
+        "encoding": "base64",
+        "dataSlice": {"offset": 4, "length": 32},
+        "commitment": "finalized"
+    });
     let answer: Option<Accounts> = rpc.call("getMultipleAccounts", &json!([texts, options]))?;
     let accounts = answer
         .context("getMultipleAccounts: the result is null")?

@@ -282,7 +282,9 @@ fn inconclusive_reason(release: &Release, comparisons: &[MetricComparison]) -> O
         );
     }
     (!unconfirmed.is_empty()).then(|| {
-        format!("worse in one round of runs, and not repeated: {unconfirmed}; `campaign run` repeats what is beyond the margin of campaign.toml")
+        format!(
+            "worse in one round of runs, and not repeated: {unconfirmed}; `campaign run` repeats what is beyond the margin of campaign.toml"
+        )
     })
 }
 

@@ -126,7 +126,9 @@ fn build(
     signals: &mut Signals,
 ) -> Result<PathBuf> {
     let build = campaign.build.as_ref().with_context(|| {
-        format!("{version}: neither a path nor [get] in campaign.toml says where this version comes from")
+        format!(
+            "{version}: neither a path nor [get] in campaign.toml says where this version comes from"
+        )
     })?;
     let folder = campaign.folder.join(PROGRAMS_FOLDER).join(version);
     let file = built_path(campaign, build, version);

@@ -231,7 +231,9 @@ fn check_tip(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
                 "stop.at_tip_within is {deadline}, and the recorder reports the tip only after {delay} near it: every run would end \
                  because the validator is not at the tip in time"
             ),
-            format!("more than {delay}, or \"never\"; [phase] at_tip_for of recorder.config sets this time"),
+            format!(
+                "more than {delay}, or \"never\"; [phase] at_tip_for of recorder.config sets this time"
+            ),
         );
     }
 }
@@ -252,7 +254,11 @@ fn check_duplicate_arms(plan: &Plan, findings: &mut Findings) {
             && !has_name(arm.unexpanded_texts())
         {
             findings.warn(
-                format!("arms {:?} and {:?} have the same settings: any difference between them is chance", twin.name, arm.name),
+                format!(
+                    "arms {:?} and {:?} have the same settings: any difference between them is chance",
+                    twin.name,
+                    arm.name
+                ),
                 "leave one out, unless you want to measure chance, or a script reads FAULTLINE_ARM",
             );
         }
@@ -299,7 +305,9 @@ fn check_design(plan: &Plan, findings: &mut Findings) {
             format!("replicates = {}", replicates + 1),
         ),
         Order::LatinSquare if !replicates.is_multiple_of(arms) => findings.note(
-            format!("a Latin square of {arms} arms is complete after {arms} replicates, or a multiple of it"),
+            format!(
+                "a Latin square of {arms} arms is complete after {arms} replicates, or a multiple of it"
+            ),
             format!("replicates = {}", replicates.next_multiple_of(arms)),
         ),
         _ => {}

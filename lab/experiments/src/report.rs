@@ -263,14 +263,18 @@ fn caveats(
     let unreadable = experiment.journal_state.unreadable_journals.join("; ");
     if !unreadable.is_empty() {
         caveats.push(Caveat::new(
-            format!("These block attempts do not count, because their journals cannot be used: {unreadable}."),
+            format!(
+                "These block attempts do not count, because their journals cannot be used: {unreadable}."
+            ),
             "Restore the journals, or move the folders of the attempts away. Then report again.",
         ));
     }
     if !read_errors.is_empty() {
         let read_errors = read_errors.join("; ");
         caveats.push(Caveat::new(
-            format!("Recordings or logs that cannot be read: {read_errors}. The report lacks their values."),
+            format!(
+                "Recordings or logs that cannot be read: {read_errors}. The report lacks their values."
+            ),
             "Try sqlite3 FILE .recover, or repeat the experiment.",
         ));
     }

@@ -239,7 +239,9 @@ pub fn submit(script: &Path, tasks: &BTreeSet<u32>, follow_up: &Path) -> Result<
     let dependency = format!("--dependency=afterany:{job}");
     let follow_up = follow_up.to_string_lossy();
     call("sbatch", &["--parsable", &dependency, &follow_up]).with_context(|| {
-        format!("job {job} is queued, but not the job that follows it: run `sbatch {dependency} {follow_up}`")
+        format!(
+            "job {job} is queued, but not the job that follows it: run `sbatch {dependency} {follow_up}`"
+        )
     })?;
     Ok(job)
 }

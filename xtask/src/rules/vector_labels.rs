@@ -153,7 +153,10 @@ impl LabelChecker {
         }
         if selects_series {
             // `topk by (x) (1, y)` keeps the labels and leaves one series per `x`.
-            let is_one = matches!(aggregate.param.as_deref(), Some(Expr::NumberLiteral(number)) if number.val == 1.0);
+            let is_one = matches!(
+                aggregate.param.as_deref(),
+                Some(Expr::NumberLiteral(number)) if number.val == 1.0
+            );
             if let (true, Some(LabelModifier::Include(by))) = (is_one, &aggregate.modifier) {
                 inner.key = label_set(by);
             }

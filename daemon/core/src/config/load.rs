@@ -73,11 +73,17 @@ fn read_sections(mut top: Table<'_>) -> Config {
     let errors = top.errors();
     top.finish();
     if config.probe.enabled && !config.rpc.enabled {
-        errors.push(None, "probe: it uses the address of [rpc], and rpc.enabled is false: set rpc.enabled = true, or probe.enabled = false");
+        errors.push(
+            None,
+            "probe: it uses the address of [rpc], and rpc.enabled is false: set rpc.enabled = true, or probe.enabled = false",
+        );
     }
     config.disable_sources_by_selector();
     if config.forward.is_some() && !config.ingest.enabled {
-        errors.push(None, "forward: only pushes are forwarded, and [ingest] is disabled (the default with [log]): remove [forward], or use [ingest] instead of [log]");
+        errors.push(
+            None,
+            "forward: only pushes are forwarded, and [ingest] is disabled (the default with [log]): remove [forward], or use [ingest] instead of [log]",
+        );
     }
     config
 }
@@ -225,7 +231,9 @@ fn ingest(table: &mut Table<'_>, config: &mut Config) {
     }
     table.take_into("beyond_loopback", &mut config.ingest.beyond_loopback, flag);
     if config.ingest.beyond_loopback && missing.len() == 3 {
-        table.report("beyond_loopback lets other machines push: db, user and password_file are needed with it");
+        table.report(
+            "beyond_loopback lets other machines push: db, user and password_file are needed with it",
+        );
     }
 }
 
@@ -257,7 +265,9 @@ fn forward(table: &mut Table<'_>, files: &mut Vec<PathBuf>) -> Option<Forward> {
             (config.host.clone(), config.into())
         }
         (true, _) => {
-            table.report("metrics_config_file contains url, db, user and password: remove it, or remove these keys");
+            table.report(
+                "metrics_config_file contains url, db, user and password: remove it, or remove these keys",
+            );
             return None;
         }
         (false, missing) => {

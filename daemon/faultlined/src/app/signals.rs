@@ -91,7 +91,9 @@ impl Signals {
                 _ = self.user1.recv() => match flight_recorder.map(|handle| handle.request_save("", flight::SaveOrigin::Signal)) {
                     Some(Some(_)) => tracing::info!("SIGUSR1: saving the flight recording"),
                     Some(None) => tracing::warn!("SIGUSR1 ignored: too many saves are queued"),
-                    None => tracing::warn!("SIGUSR1 ignored: the flight recorder is disabled; set flight.folder"),
+                    None => tracing::warn!(
+                        "SIGUSR1 ignored: the flight recorder is disabled; set flight.folder"
+                    ),
                 },
                 _ = checks.tick() => {
                     if let Some(name) = worker_groups.iter().find_map(WorkerGroup::ended_member) {

@@ -46,11 +46,15 @@ fn progress(uptime: Duration) -> Value {
     match uptime.as_secs() / START_STEP_TIME.as_secs() {
         0 => json!("SearchingForRpcService"),
         1 => {
-            json!({"DownloadingSnapshot": {"slot": DEMO_FIRST_SLOT - 100, "rpc_addr": "192.0.2.1:8899"}})
+            json!({
+                "DownloadingSnapshot": {"slot": DEMO_FIRST_SLOT - 100, "rpc_addr": "192.0.2.1:8899"}
+            })
         }
         2 => json!("LoadingLedger"),
         3 => {
-            json!({"ProcessingLedger": {"slot": DEMO_FIRST_SLOT - 1, "max_slot": DEMO_FIRST_SLOT - 1}})
+            json!({
+                "ProcessingLedger": {"slot": DEMO_FIRST_SLOT - 1, "max_slot": DEMO_FIRST_SLOT - 1}
+            })
         }
         _ => json!("Running"),
     }

@@ -91,13 +91,19 @@ fn no_process_check(config: &Config, target_handle: &TargetHandle) -> Check {
              --pid)"
                 .to_owned()
         }
-        TargetSelector::Pid(pid) | TargetSelector::ProcessTree(pid) => format!("give the number of a running process instead of {pid}, or set target.unit"),
+        TargetSelector::Pid(pid) | TargetSelector::ProcessTree(pid) => format!(
+            "give the number of a running process instead of {pid}, or set target.unit"
+        ),
         TargetSelector::Ledger(folder) => format!(
             "start the validator with --ledger {}, correct target.ledger, or set target.unit instead",
             faultline_text::path(folder)
         ),
-        TargetSelector::Unit(unit) => format!("see systemctl status {unit}; start the unit, or correct target.unit"),
-        TargetSelector::ProcessName(name) => format!("start {name}, or correct target.process_name: ps -eo pid,comm"),
+        TargetSelector::Unit(unit) => format!(
+            "see systemctl status {unit}; start the unit, or correct target.unit"
+        ),
+        TargetSelector::ProcessName(name) => format!(
+            "start {name}, or correct target.process_name: ps -eo pid,comm"
+        ),
     };
     Check::attention(
         problems.iter().map(|problem| &problem.what).join("; "),

@@ -227,7 +227,10 @@ pub fn remove_interrupted_saves(folder: &Path) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let is_partial = entry.file_name().to_str().is_some_and(is_partial_save);
         if is_partial && fs::remove_file(entry.path()).is_ok() {
-            tracing::info!(path = %entry.path().display(), "removed the rest of an interrupted save");
+            tracing::info!(
+                path = %entry.path().display(),
+                "removed the rest of an interrupted save"
+            );
         }
     }
 }

@@ -102,7 +102,11 @@ impl Ring {
                 match set_aside(&self.context.folder, &self.context.host_name, now) {
                     Ok(to) => {
                         let (why, to) = (error.to_string(), to.display());
-                        tracing::warn!(why, %to, "the flight recorder's ring cannot be continued and was set aside");
+                        tracing::warn!(
+                            why,
+                            %to,
+                            "the flight recorder's ring cannot be continued and was set aside"
+                        );
                         open().map_err(|error| error.to_string())
                     }
                     Err(why) => Err(format!("{error}; it cannot be set aside: {why}")),
@@ -136,7 +140,10 @@ impl Ring {
         if let Some(error) = &error {
             writer.rollback();
             if !self.prune_failed {
-                tracing::warn!(%error, "cannot remove old rows from the flight recorder's ring; retrying");
+                tracing::warn!(
+                    %error,
+                    "cannot remove old rows from the flight recorder's ring; retrying"
+                );
             }
         }
         self.prune_failed = error.is_some();

@@ -96,7 +96,11 @@ impl EventDetector {
                     EndReason::OomKill => EventKind::OomKill,
                     _ => EventKind::Exit,
                 };
-                let detail = json!({ "pid": before.process.pid, "comm": before.comm, "reason": reason.name() });
+                let detail = json!({
+                    "pid": before.process.pid,
+                    "comm": before.comm,
+                    "reason": reason.name()
+                });
                 out.push(RecordingEntry::event(tick.at, kind, detail));
             }
         }
@@ -111,7 +115,11 @@ impl EventDetector {
             })
         })));
         if let Some(target) = target {
-            let detail = json!({ "pid": target.process.pid, "comm": target.comm, "found_by": target.found_by });
+            let detail = json!({
+                "pid": target.process.pid,
+                "comm": target.comm,
+                "found_by": target.found_by
+            });
             out.push(RecordingEntry::event(tick.at, EventKind::Start, detail));
         }
     }
@@ -150,7 +158,10 @@ impl EventDetector {
             return;
         }
         let before = mem::replace(&mut self.phase, phase.cloned());
-        let detail = json!({ "from": before.as_ref().map(LabelText::as_str), "to": phase.map(LabelText::as_str) });
+        let detail = json!({
+            "from": before.as_ref().map(LabelText::as_str),
+            "to": phase.map(LabelText::as_str)
+        });
         out.push(RecordingEntry::event(tick.at, EventKind::Phase, detail));
         let Some(phase) = phase else { return };
         if self.last_known_phase.replace(phase.clone()).as_ref() == Some(phase) {

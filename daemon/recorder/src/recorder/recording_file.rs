@@ -208,7 +208,12 @@ impl RecordingFile {
         let (path, why) = (self.path.display(), error.to_string());
         let delay = match &self.failure {
             None => {
-                tracing::error!(recorder = self.status.name, %path, why, "cannot write the recording; exporting continues");
+                tracing::error!(
+                    recorder = self.status.name,
+                    %path,
+                    why,
+                    "cannot write the recording; exporting continues"
+                );
                 MIN_RETRY_DELAY
             }
             Some(failure) => (failure.retry_delay * 2).min(MAX_RETRY_DELAY),
@@ -324,7 +329,11 @@ impl RecordingSink for RecordingFile {
                 tracing::warn!(%path, %error, "the recording can be read, but is not finished")
             }
             None => {
-                tracing::warn!(%path, why, "the end is not recorded: the recording could not be opened")
+                tracing::warn!(
+                    %path,
+                    why,
+                    "the end is not recorded: the recording could not be opened"
+                )
             }
         }
     }

@@ -88,7 +88,9 @@ pub fn check(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
         if let Some(file) = facts.folder(path).non_folder_on_path {
             let (path_text, file) = (path.display(), file.display());
             findings.refuse(
-                format!("{key} {path_text} is a folder that cannot be made: {file} exists and is not a folder"),
+                format!(
+                    "{key} {path_text} is a folder that cannot be made: {file} exists and is not a folder"
+                ),
                 "name another folder, or move this file away",
             );
         }
@@ -106,7 +108,11 @@ fn check_shared_device(plan: &Plan, facts: &HostFacts, findings: &mut Findings) 
         .find(|(_, path)| facts.folder(path).device == Some(device))
     {
         findings.warn(
-            format!("folder {} is on the same device as {key} {}", plan.folder.display(), path.display()),
+            format!(
+                "folder {} is on the same device as {key} {}",
+                plan.folder.display(),
+                path.display()
+            ),
             "put the experiment's folder on another disk, so that recordings take nothing from the runs",
         );
     }

@@ -50,7 +50,9 @@ fn check_abilities(
     }
     if arm.swap_max.is_some() && arm.memory_max.is_none() && launcher_name == CGROUP_V1 {
         findings.refuse(
-            format!("arm {name:?} sets swap_max without memory_max, and {launcher_name} can only limit memory and swap together"),
+            format!(
+                "arm {name:?} sets swap_max without memory_max, and {launcher_name} can only limit memory and swap together"
+            ),
             "give this arm a memory_max as well, or leave swap_max out",
         );
     }
@@ -122,7 +124,9 @@ fn check_memory_max(arm: &Arm, facts: &HostFacts, findings: &mut Findings) {
     // `ram` excludes what the kernel reserves: less than 5 % of the installed memory.
     if max > ram / 100 * 105 {
         findings.refuse(
-            format!("{subject} is {max_text}, and this host has {ram_text}: the arm would have less memory than its limit"),
+            format!(
+                "{subject} is {max_text}, and this host has {ram_text}: the arm would have less memory than its limit"
+            ),
             "leave the arm out, or leave memory_max out and name the arm after the memory of this host",
         );
     } else if max >= ram / 100 * 95 {
@@ -179,7 +183,9 @@ fn check_concurrent(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
         if sum.saturating_add(reserve) > ram {
             let [sum, reserve, ram] = [sum, reserve, ram].map(size);
             findings.refuse(
-                format!("{subject} are {sum}; with {reserve} for the rest of the host, that is more than its {ram}"),
+                format!(
+                    "{subject} are {sum}; with {reserve} for the rest of the host, that is more than its {ram}"
+                ),
                 "lower memory_max, or run the arms one after another (without [concurrent])",
             );
         }

@@ -34,7 +34,9 @@ pub fn check(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
     {
         let (headroom, ram) = (size(memory_search.first_headroom), size(ram));
         findings.refuse(
-            format!("search.from is {headroom}, and this host has {ram}: the first limit would limit nothing"),
+            format!(
+                "search.from is {headroom}, and this host has {ram}: the first limit would limit nothing"
+            ),
             "lower search.from to a headroom that the page cache of the validator fills; half of the host's memory is more than enough",
         );
     }
@@ -88,7 +90,9 @@ fn check_launcher(launcher: &LauncherFacts, findings: &mut Findings) {
     }
     if !abilities.pressure {
         findings.warn(
-            format!("{name} does not report how long a cgroup waits for memory, so a long wait cannot end a dwell early"),
+            format!(
+                "{name} does not report how long a cgroup waits for memory, so a long wait cannot end a dwell early"
+            ),
             "use a host with cgroup version 2 mounted, and pressure (psi=1)",
         );
     }
@@ -102,7 +106,9 @@ fn check_api(plan: &Plan, findings: &mut Findings) {
     let arguments = plan.arms.iter().flat_map(|arm| &arm.arguments);
     if !is_script && !command.iter().chain(arguments).any(|word| word == FULL_API) {
         findings.warn(
-            format!("the command has no {FULL_API}: only metrics that the validator pushes have the distance to the tip, up to 25 s late"),
+            format!(
+                "the command has no {FULL_API}: only metrics that the validator pushes have the distance to the tip, up to 25 s late"
+            ),
             format!("add {FULL_API} to workload.command, and keep --private-rpc"),
         );
     }

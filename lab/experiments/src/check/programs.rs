@@ -188,7 +188,9 @@ fn check_accounts_options(plan: &Plan, facts: &HostFacts, findings: &mut Finding
                     remedy,
                 ),
                 Some(TextPresence::Script) => findings.warn(
-                    format!("arm {name:?} gives {option}, and {file_text} is a script: whether its program has the option is not known"),
+                    format!(
+                        "arm {name:?} gives {option}, and {file_text} is a script: whether its program has the option is not known"
+                    ),
                     "name the program that it starts with workload.binary (or binary of the arm)",
                 ),
                 Some(TextPresence::Present | TextPresence::Unreadable(_)) | None => {}

@@ -71,7 +71,9 @@ fn check_stake(plan: &Plan, lane: &Lane, stake: &Stake, findings: &mut Findings)
     match stake {
         Stake::Known(0) if is_identity_passed(plan, lane) => {}
         Stake::Known(0) => findings.warn(
-            format!("{identity_name} has no stake, but the command does not name it: the validator may use another one"),
+            format!(
+                "{identity_name} has no stake, but the command does not name it: the validator may use another one"
+            ),
             "pass \"{identity}\" to the command; a start script also finds it in FAULTLINE_IDENTITY",
         ),
         Stake::NotYetActive => findings.refuse(
@@ -81,7 +83,9 @@ fn check_stake(plan: &Plan, lane: &Lane, stake: &Stake, findings: &mut Findings)
         Stake::Known(lamports) => {
             let sol = lamports / 1_000_000_000;
             findings.refuse(
-                format!("{identity_name} has a stake of {sol} SOL ({lamports} lamports), which cannot vote while the validator is stopped"),
+                format!(
+                    "{identity_name} has a stake of {sol} SOL ({lamports} lamports), which cannot vote while the validator is stopped"
+                ),
                 STAKE_REMEDY,
             );
         }

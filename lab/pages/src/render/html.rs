@@ -230,12 +230,23 @@ fn chart(figure: &Figure, styles: &SeriesStyles) -> Option<Value> {
     let is_drawn = |band: &&Band| band.from.is_finite() && band.to.is_finite();
     let bands = timeline.bands.iter().filter(is_drawn).map(|band| {
         let tint = styles.band_class(&band.name, !strip_runs.is_empty());
-        json!({ "from": band.from, "to": band.to, "name": clean(&band.name), "run": band.run, "tint": tint })
+        json!({
+            "from": band.from,
+            "to": band.to,
+            "name": clean(&band.name),
+            "run": band.run,
+            "tint": tint
+        })
     });
     let strip = |run: &&str| json!({ "run": run, "colour": styles.run_style(run).class() });
     let marks = sorted_marks(timeline).into_iter().map(|mark| {
         let colour = styles.mark_style(timeline, &mark.run).class();
-        json!({ "at": mark.at, "short": fitted(&mark.name, 22.0), "run": mark.run, "colour": colour })
+        json!({
+            "at": mark.at,
+            "short": fitted(&mark.name, 22.0),
+            "run": mark.run,
+            "colour": colour
+        })
     });
     let (from, to) = timeline.span();
     Some(json!({

@@ -124,7 +124,9 @@ fn sentences((run, prediction): &PredictedRun<'_>, several: bool) -> Vec<String>
                 "{} entries are enough: no larger size of the table saves 1 % of the replay time.",
                 count(entries)
             ),
-            None => format!("Which size is enough is not known: {NO_TIMES}, or the recorded size has no predicted time."),
+            None => format!(
+                "Which size is enough is not known: {NO_TIMES}, or the recorded size has no predicted time."
+            ),
         });
     }
     if !prediction.sizes_with_unknown_start.is_empty() {

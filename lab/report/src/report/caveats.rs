@@ -116,11 +116,15 @@ fn arm_caveats(runs: &MeasuredRuns, all_are_paired: bool) -> Vec<Caveat> {
         .collect_vec();
     let caveats = [
         arms_with(1).map(|arms| Caveat::new(
-            format!("Arms with a single run ({arms}): the variation between runs is unknown, so they are not tested."),
+            format!(
+                "Arms with a single run ({arms}): the variation between runs is unknown, so they are not tested."
+            ),
             "Run each arm at least three times.",
         )),
         arms_with(2).map(|arms| Caveat::new(
-            format!("Two runs are too few for a test ({arms}); it needs {RUNS_FOR_A_TEST} in each arm."),
+            format!(
+                "Two runs are too few for a test ({arms}); it needs {RUNS_FOR_A_TEST} in each arm."
+            ),
             "Run each arm at least once more.",
         )),
         (!all_are_paired && !runs.has_no_validator()).then(|| different_loads_caveat(runs)),
@@ -137,7 +141,9 @@ fn arm_caveats(runs: &MeasuredRuns, all_are_paired: bool) -> Vec<Caveat> {
         )),
     ];
     let in_order = find_separate_arms(&begun).map(|(first, then)| Caveat::new(
-        format!("All runs of {first} came before all of {then}: whatever changed meanwhile looks like an effect."),
+        format!(
+            "All runs of {first} came before all of {then}: whatever changed meanwhile looks like an effect."
+        ),
         "Alternate the arms (A B B A), or randomize their order.",
     ));
     let caveats = caveats

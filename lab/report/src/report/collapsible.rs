@@ -97,7 +97,12 @@ fn first_table(blocks: &[Block]) -> Option<usize> {
 }
 
 fn first_timeline(blocks: &[Block]) -> Option<usize> {
-    let is_timeline = |block: &Block| matches!(block, Block::Figure(figure) if matches!(figure.chart, Chart::Timeline(_)));
+    let is_timeline = |block: &Block| {
+        matches!(
+            block,
+            Block::Figure(figure) if matches!(figure.chart, Chart::Timeline(_))
+        )
+    };
     blocks.iter().position(is_timeline)
 }
 

@@ -200,7 +200,9 @@ pub(crate) fn caveats(runs: &MeasuredRuns) -> Vec<Caveat> {
     if all_arms.slot_seconds.is_some_and(are_different) {
         let slot_times = with_arms(Pace::slot_time);
         caveats.push(Caveat::new(
-            format!("A slot took {slot_times}. A longer slot has more work: metrics per slot cannot be compared."),
+            format!(
+                "A slot took {slot_times}. A longer slot has more work: metrics per slot cannot be compared."
+            ),
             if runs.compare_rates {
                 "Read the comparison, which shows rates, or run all arms on one cluster at the same time."
             } else {

@@ -348,7 +348,9 @@ fn pairs_headline(first: &ArmComparison, pairs: &[&ArmComparison], margin: f64) 
         arms_where(|_, conclusion| matches!(conclusion, Conclusion::Inconclusive { p: Some(_), .. }))
             .map(|arms| format!("neither a difference nor equivalence is shown between {arms} and {reference}")),
         arms_where(|_, conclusion| is_described(conclusion)).map(|arms| {
-            format!("described, not tested, with {arms} and {reference}: too few runs to distinguish a difference from chance")
+            format!(
+                "described, not tested, with {arms} and {reference}: too few runs to distinguish a difference from chance"
+            )
         }),
         arms_where(|metric, conclusion| {
             metric.refusal.is_none() && matches!(conclusion, Conclusion::NoValues)

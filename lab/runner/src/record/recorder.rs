@@ -113,7 +113,9 @@ pub fn find_program(given: Option<&Path>, option: &str) -> Result<PathBuf> {
         .filter(|file| file.is_file())
         .or_else(|| in_path(DAEMON_NAME));
     program.with_context(|| {
-        format!("{DAEMON_NAME} is neither in the folder of this program nor in PATH: set it with {option} FILE")
+        format!(
+            "{DAEMON_NAME} is neither in the folder of this program nor in PATH: set it with {option} FILE"
+        )
     })
 }
 

@@ -46,7 +46,12 @@ impl RetainedEntries {
         if self.has_dropped_change {
             return;
         }
-        let same = |other: &RecordingEntry| matches!(other, RecordingEntry::Manifest(known) if known.target.process == process);
+        let same = |other: &RecordingEntry| {
+            matches!(
+                other,
+                RecordingEntry::Manifest(known) if known.target.process == process
+            )
+        };
         let is_change = |other: &RecordingEntry| matches!(other, RecordingEntry::ProcessChange(_));
         let last_change = self.entries.iter().rposition(is_change).unwrap_or(0);
         match self

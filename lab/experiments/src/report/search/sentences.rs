@@ -213,7 +213,9 @@ impl SearchReport<'_> {
             _ => "the headroom at the upper end of the interval",
         };
         match answer.is_stable {
-            None => Some("There is too little data to say whether memory that cannot be reclaimed grows.".to_owned()),
+            None => Some(
+                "There is too little data to say whether memory that cannot be reclaimed grows.".to_owned(),
+            ),
             Some(true) => answer.sufficient_sizes.first().map(|sufficient| {
                 format!(
                     "Memory that cannot be reclaimed is stable: at its present growth it rises by less than 5 % in {horizon}. With \
@@ -233,9 +235,13 @@ impl SearchReport<'_> {
                 let enough = if sizes.is_empty() {
                     sizes
                 } else {
-                    format!(" If this growth continues, then with {headroom}, these sizes are enough: {sizes}.")
+                    format!(
+                        " If this growth continues, then with {headroom}, these sizes are enough: {sizes}."
+                    )
                 };
-                Some(format!("Memory that cannot be reclaimed is not stable: it grows by more than 5 % in {horizon}.{enough}"))
+                Some(
+                    format!("Memory that cannot be reclaimed is not stable: it grows by more than 5 % in {horizon}.{enough}"),
+                )
             }
         }
     }

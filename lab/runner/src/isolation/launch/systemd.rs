@@ -349,7 +349,9 @@ fn environment(job: &Job, manager_variables: &[String]) -> Result<Properties> {
 
 fn utf8(text: &OsStr) -> Result<String> {
     text.to_str().map(str::to_owned).ok_or_else(|| {
-        anyhow!("{text:?} is not UTF-8, which systemd does not accept: rename it, or use the launcher `direct`")
+        anyhow!(
+            "{text:?} is not UTF-8, which systemd does not accept: rename it, or use the launcher `direct`"
+        )
     })
 }
 
