@@ -1,5 +1,6 @@
 //! A report as data. Renderers see only a [`Report`] and compute no number.
 
+use itertools::Itertools;
 use serde::Serialize;
 
 #[derive(Debug, Clone, Default, Serialize)]
@@ -230,14 +231,14 @@ impl Line {
     /// A line of the same shape with about `max_points` points. It has the extremes of each group of
     /// points, all breaks, and both ends. Times are rounded to milliseconds, values to seven digits.
     pub fn thinned(&self, max_points: usize) -> Self {
-        let points: Vec<(f64, Option<f64>)> = self
+        let points = self
             .x
             .iter()
             .copied()
             .zip(self.y.iter().map(|y| y.filter(|y| y.is_finite())))
             .filter(|(x, _)| x.is_finite())
-            .collect();
-        let mut indices: Vec<usize> = (0..points.len()).take(1).collect();
+            .collect_vec();
+        let mut indices = (0..points.len()).take(1).collect_vec();
         indices.extend((0..points.len()).next_back());
         let size = points.len().div_ceil((max_points / 2).max(1)).max(1);
         for (nth, group) in points.chunks(size).enumerate() {
@@ -250,7 +251,7 @@ impl Line {
         }
         indices.sort_unstable();
         indices.dedup();
-        let mut points: Vec<_> = indices.into_iter().map(|index| points[index]).collect();
+        let mut points = indices.into_iter().map(|index| points[index]).collect_vec();
         // One point is enough for a break.
         points.dedup_by(|after, before| after.1.is_none() && before.1.is_none());
         let (x, y) = points

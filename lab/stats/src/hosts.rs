@@ -10,18 +10,19 @@ use crate::{
     paired::{mean_over_pairs, ratio_test, student_p},
     summary::{largest_magnitude, mean, mean_and_variance, varies},
 };
+use itertools::Itertools;
 
 /// Student's test of the logarithms of the ratios within blocks or, if a value is not positive, of
 /// the differences. Without variation there is no test and no interval. A block is (reference,
 /// other). Blocks with a value that is not finite are ignored.
 pub fn compare(blocks: &[(f64, f64)], margin: f64) -> Comparison {
-    let blocks: Vec<(f64, f64)> = blocks
+    let blocks = blocks
         .iter()
         .filter(|(a, b)| a.is_finite() && b.is_finite())
         .copied()
-        .collect();
+        .collect_vec();
     let (a, b): (Vec<f64>, Vec<f64>) = blocks.iter().copied().unzip();
-    let differences: Vec<f64> = blocks.iter().map(|(a, b)| b - a).collect();
+    let differences = blocks.iter().map(|(a, b)| b - a).collect_vec();
     let ratios = log_ratios(&blocks);
     let magnitude = largest_magnitude(&a).max(largest_magnitude(&b));
     let varying_ratios = ratios.as_deref().filter(|ratios| varies(ratios, 1.0));

@@ -4,6 +4,7 @@ use super::Response;
 use faultline_metrics::Source;
 use faultline_stats::rate::{Reading, rates};
 use faultline_status::{ThreadPool, TimeHistogram};
+use itertools::Itertools;
 use std::{cmp::Ordering, collections::BTreeMap};
 
 /// A daemon reports at most 151 pools.
@@ -29,7 +30,7 @@ impl Meter {
         match self.last {
             Some(last) if last.at == reading.at && last.incarnation == reading.incarnation => {}
             _ => {
-                let readings: Vec<Reading> = self.last.into_iter().chain([reading]).collect();
+                let readings = self.last.into_iter().chain([reading]).collect_vec();
                 self.rate = rates(&readings, stale_after).per_second.pop().flatten();
                 self.last = Some(reading);
             }
@@ -64,9 +65,9 @@ impl TimePerSlot {
         self.buckets.resize(times.buckets.len(), Meter::default());
         let meters = self.buckets.iter_mut().zip(&times.buckets);
         // Every meter must take its total, even if the rate of another one is missing.
-        let rates: Vec<(f64, Option<f64>)> = meters
+        let rates = meters
             .map(|(meter, (bound, total))| (*bound, rate(meter, *total)))
-            .collect();
+            .collect_vec();
         let buckets: Option<Vec<(f64, f64)>> = rates
             .into_iter()
             .map(|(bound, rate)| Some((bound, rate?)))
