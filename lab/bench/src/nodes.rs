@@ -252,7 +252,7 @@ fn add_requests(
     mut plan: Plan,
     (from, to): (u64, u64),
 ) -> Result<Plan> {
-    let methods: Vec<&str> = match args.methods.as_slice() {
+    let methods = match args.methods.as_slice() {
         [] => chain.default_methods.to_vec(),
         methods => methods.iter().map(String::as_str).collect(),
     };

@@ -81,7 +81,7 @@ fn recording_folders(files: &[PathBuf], out: &Path) -> Result<Vec<PathBuf>> {
     if files.len() == 1 {
         return Ok(vec![out.to_owned()]);
     }
-    let mut folders: Vec<PathBuf> = Vec::new();
+    let mut folders = Vec::new();
     for file in files {
         let folder = out.join(
             file.file_stem()

@@ -39,7 +39,7 @@ pub struct Bracket {
 }
 
 pub fn bracket(replicates: &[Replicate]) -> Bracket {
-    let mut limits: BTreeMap<u64, LimitResults> = BTreeMap::new();
+    let mut limits = BTreeMap::new();
     for replicate in replicates {
         let results = limits.entry(replicate.limit).or_insert(LimitResults {
             limit: replicate.limit,

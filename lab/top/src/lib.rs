@@ -68,7 +68,7 @@ fn once(
     interval: Duration,
 ) -> Result<u8> {
     let start = clock::uptime();
-    let mut first_samples: Vec<(Source, f64)> = Vec::new();
+    let mut first_samples = Vec::new();
     let mut is_reported = false;
     for request in 1..=MAX_REQUESTS {
         match client.fetch() {

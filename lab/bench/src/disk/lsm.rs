@@ -139,7 +139,7 @@ fn list_parts(version: &Version, files: &BTreeMap<String, u64>) -> Vec<DatabaseP
         None => format!("column family {family}"),
     };
     // Tables and bytes by family and level.
-    let mut levels: BTreeMap<(u64, u64), (u64, u64)> = BTreeMap::new();
+    let mut levels = BTreeMap::new();
     for ((family, _), table) in &version.tables {
         let (tables, bytes) = levels.entry((*family, table.level)).or_default();
         *tables += 1;
@@ -167,9 +167,7 @@ fn unplaced_tables(version: &Version, files: &BTreeMap<String, u64>) -> Option<D
     let unplaced = files.iter().filter(|(name, _)| {
         name.split_once('.').is_some_and(|(number, extension)| {
             ["sst", "ldb"].contains(&extension)
-                && number
-                    .parse::<u64>()
-                    .is_ok_and(|number| !placed.contains(&number))
+                && number.parse().is_ok_and(|number| !placed.contains(&number))
         })
     });
     let (tables, bytes) = unplaced.fold((0, 0), |(tables, sum), (_, bytes)| {

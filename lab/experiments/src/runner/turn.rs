@@ -326,7 +326,7 @@ impl Runner<'_> {
             if is_check_due {
                 checked_at = now;
             }
-            let mut runs_to_conclude: Vec<&mut ActiveRun> = Vec::new();
+            let mut runs_to_conclude = Vec::new();
             let mut any_continues = false;
             for run in runs.iter_mut().filter(|run| !run.end_journaled) {
                 self.poll_search(run)?;

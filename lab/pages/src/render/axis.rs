@@ -120,7 +120,7 @@ impl Axis {
         let high = high.unwrap_or(low * 2.0);
         sizes.sort_by_key(|size| !preferred.contains(size));
         let mut axis = Self::new((low, high, true), sizes, label);
-        let mut taken: Vec<(f64, f64)> = Vec::new();
+        let mut taken = Vec::new();
         axis.ticks.retain(|tick| {
             let half = width_of(&tick.label) / 2.0;
             let (from, to) = (tick.position - half, tick.position + half);

@@ -251,7 +251,7 @@ impl<'f> TableFiles<'f> {
             writer.finish().at(&path)?;
             complete.push((path, temp_file));
         }
-        let mut paths: Vec<PathBuf> = Vec::new();
+        let mut paths = Vec::new();
         for (path, temp_file) in complete {
             temp_file.finish(&path).at(&path)?;
             paths.push(path);

@@ -173,7 +173,7 @@ fn gaps(recording: &Run) -> Vec<Span> {
 
 fn phase_spans(recording: &Run, phase_by_tick: &[Option<Phase>]) -> Vec<PhaseSpan> {
     let mut phases: Vec<PhaseSpan> = Vec::new();
-    let mut before: Option<&Tick> = None;
+    let mut before = None;
     for (index, (tick, phase)) in recording.ticks.iter().zip(phase_by_tick).enumerate() {
         let name = phase_name(*phase);
         let is_continuous = before.is_some_and(|before| !is_gap(recording, before, tick));

@@ -338,7 +338,7 @@ fn use_of_pool(
     first_tick_indices: &BTreeMap<u64, usize>,
 ) -> ThreadPoolUse {
     let (mut threads, mut sums) = (None, [None; 3]);
-    let mut previous: Option<(u64, [Option<f64>; 3])> = None;
+    let mut previous = None;
     for row in &pool.rows {
         let Some(tick) = recording.ticks.get(row.tick_index) else {
             continue;

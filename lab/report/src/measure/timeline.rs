@@ -1,6 +1,6 @@
 use super::Span;
 use crate::run::{Run, Signal, Tick};
-use faultline_phase::{Phase, PhaseEvidence, PhaseInterval, Process, STALL_AFTER, Stage, Tracker};
+use faultline_phase::{Phase, PhaseEvidence, Process, STALL_AFTER, Stage, Tracker};
 use faultline_stats::summary::quantile;
 use itertools::Itertools;
 use std::{ops::Range, time::Duration};
@@ -120,7 +120,7 @@ fn track_session(
     };
     let elapsed = |tick: &Tick| Duration::from_nanos(((tick.at - first.at) * 1e9).round() as u64);
     let mut process = None;
-    let mut phase_intervals: Vec<PhaseInterval> = Vec::new();
+    let mut phase_intervals = Vec::new();
     let has_phase = |index: &usize| all_ticks.get(*index).and_then(recorded_phase).is_some();
     let Some(start) = ticks.clone().find(has_phase) else {
         return;
@@ -285,7 +285,7 @@ fn advance_times(recording: &Run, ticks: Range<usize>) -> Vec<f64> {
 }
 
 fn rise_times(slots: impl Iterator<Item = (f64, f64)>) -> Vec<f64> {
-    let mut before: Option<f64> = None;
+    let mut before = None;
     slots
         .filter(|(_, slot)| before.replace(*slot).is_none_or(|before| *slot > before))
         .map(|(at, _)| at)

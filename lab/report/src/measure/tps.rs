@@ -69,7 +69,7 @@ pub fn tps(recording: &Run, lifecycle: &Lifecycle) -> Tps {
         .signal(Signal::ZeroTpsSeconds)
         .iter()
         .any(Option::is_some);
-    let mut seconds: Vec<Second> = Vec::new();
+    let mut seconds = Vec::new();
     for (from, until) in process_spans(recording) {
         let Some(first) = counts.range(from..until).next().map(|(&second, _)| second) else {
             continue;

@@ -254,7 +254,7 @@ impl<'r> Loader<'r> {
 
     /// Start of each consensus protocol. A protocol lasts until another is seen.
     fn consensus(&self, ticks: &[Tick]) -> Result<Vec<(f64, String)>, Error> {
-        let mut protocols: Vec<(f64, String)> = Vec::new();
+        let mut protocols = Vec::new();
         for row in self.recording.series_of(&CONSENSUS)? {
             let index = self.tick_indices.get(&row.tick);
             let tick = index.and_then(|index| ticks.get(*index));
