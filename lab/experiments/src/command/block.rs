@@ -79,13 +79,13 @@ pub fn run(args: &BlockArgs) -> Result<ExperimentEnd> {
         folder.has_host_blocks(),
         "{folder} has no blocks: `faultline experiment prepare` did not begin this experiment"
     );
-    if !(1..=plan.replicates).contains(&replicate) {
-        let last = plan.replicates;
-        return Err(UsageError(format!(
+    let last = plan.replicates;
+    ensure!(
+        (1..=last).contains(&replicate),
+        UsageError(format!(
             "{folder} has blocks 1 to {last}, and no {replicate}"
         ))
-        .into());
-    }
+    );
     let path = folder.host_block(replicate);
     fs::create_dir_all(&path).at(&path)?;
     let _lock = Lock::take_with_message(&path.join(LOCK), |process| {
