@@ -21,9 +21,12 @@ type ExportedTable = (&'static str, &'static TableSpec);
 
 /// An error does not remove complete files.
 pub fn run(args: &ExportArgs) -> Result<String> {
-    export_all(args).map_err(|error| match is_disk_full(&error) {
-        true => error.context("the disk is full: free space, and export again"),
-        false => error,
+    export_all(args).map_err(|error| {
+        if is_disk_full(&error) {
+            error.context("the disk is full: free space, and export again")
+        } else {
+            error
+        }
     })
 }
 

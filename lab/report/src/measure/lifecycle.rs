@@ -72,9 +72,10 @@ pub fn lifecycle(recording: &Run) -> Lifecycle {
             (Some(at), run_end)
         });
     let has_validator = has_validator(recording, &phases);
-    let noun = match has_validator || recording.processes.is_empty() {
-        true => "validator",
-        false => "process",
+    let noun = if has_validator || recording.processes.is_empty() {
+        "validator"
+    } else {
+        "process"
     };
     let tip_tick = phase_by_tick
         .iter()
@@ -298,9 +299,10 @@ fn success(recording: &Run, lifecycle: &Lifecycle) -> Success {
     let is_unproven = recording.salvaged.is_some() && measured == Some(true);
     let answer = measured.filter(|_| !is_unproven);
     let only = if answer == Some(false) { "only " } else { "" };
-    let part = match is_unproven {
-        true => "that was saved of a damaged recording",
-        false => "since it was first there",
+    let part = if is_unproven {
+        "that was saved of a damaged recording"
+    } else {
+        "since it was first there"
     };
     let percent = |share: f64| format!("{:.1} %", 100.0 * share);
     let mut why = format!("at the tip for {only}{} of the time {part}", percent(share));

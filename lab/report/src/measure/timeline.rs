@@ -114,9 +114,10 @@ fn track_session(
     };
     let mut tracker = Tracker::new(recording.phase_rules(first));
     let has_evidence = |index| value(recording, Signal::PhaseEvidenceStopped, index).is_some();
-    let evidence_at = match ticks.clone().any(has_evidence) {
-        true => recorded_evidence,
-        false => older_evidence,
+    let evidence_at = if ticks.clone().any(has_evidence) {
+        recorded_evidence
+    } else {
+        older_evidence
     };
     let elapsed = |tick: &Tick| Duration::from_nanos(((tick.at - first.at) * 1e9).round() as u64);
     let mut process = None;
@@ -185,9 +186,12 @@ fn recorded_evidence(recording: &Run, index: usize, tick: &Tick) -> Option<Phase
             0.0 => Process::Alive,
             _ => Process::Stopped,
         },
-        stage: recorded_phase(tick).map(|phase| match phase.is_running() {
-            true => Stage::Running,
-            false => Stage::Reported(phase),
+        stage: recorded_phase(tick).map(|phase| {
+            if phase.is_running() {
+                Stage::Running
+            } else {
+                Stage::Reported(phase)
+            }
         }),
         slot: slot(recording, Signal::PhaseEvidenceSlot, index),
         tip: slot(recording, Signal::PhaseEvidenceTip, index),
