@@ -309,8 +309,7 @@ struct Fields<'a>(&'a [u8]);
 
 impl<'a> Fields<'a> {
     fn byte(&mut self) -> Result<u8> {
-        let (first, rest) = self.0.split_first().context("it ends too early")?;
-        self.0 = rest;
+        let first = self.0.split_off_first().context("it ends too early")?;
         Ok(*first)
     }
 
@@ -329,12 +328,7 @@ impl<'a> Fields<'a> {
 
     fn bytes(&mut self) -> Result<&'a [u8]> {
         let length = usize::try_from(self.number()?)?;
-        let (bytes, rest) = self
-            .0
-            .split_at_checked(length)
-            .context("it ends too early")?;
-        self.0 = rest;
-        Ok(bytes)
+        self.0.split_off(..length).context("it ends too early")
     }
 
     /// Level, number, size, smallest and largest key, and more, depending on the field.
