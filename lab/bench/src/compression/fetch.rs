@@ -86,7 +86,7 @@ fn fetch_column(
     [plain, compressed]: [&[Transfer]; 2],
     steps: &[usize],
 ) -> FetchColumn {
-    let mean = |transfers: &[Transfer]| -> Vec<f64> {
+    let mean = |transfers: &[Transfer]| {
         let seconds = |index: usize| {
             transfers
                 .iter()
@@ -94,7 +94,7 @@ fn fetch_column(
         };
         (0..transfers[0].restored_after.len())
             .map(|index| seconds(index).sum::<f64>() / transfers.len() as f64)
-            .collect()
+            .collect_vec()
     };
     let (plain_seconds, compressed_seconds) = (mean(plain), mean(compressed));
     let mut previous = 0.0;

@@ -424,11 +424,9 @@ fn block_records(kind: RecordKind, block: &RawValue) -> Result<Vec<Vec<u8>>> {
         return Ok(vec![block.get().as_bytes().to_vec()]);
     }
     let block: Block<Encoded> = serde_json::from_str(block.get())?;
-    let mut records = Vec::new();
-    for transaction in block.transactions {
-        records.push(STANDARD.decode(transaction.transaction.0)?);
-    }
-    Ok(records)
+    let decode =
+        |transaction: Transaction<Encoded>| Ok(STANDARD.decode(transaction.transaction.0)?);
+    block.transactions.into_iter().map(decode).collect()
 }
 
 #[cfg(test)]

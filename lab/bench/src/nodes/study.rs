@@ -78,10 +78,10 @@ fn method_times(results: &Results, title: &str, methods: &[&str]) -> MethodTimes
             Some((sample.number, ms(sample.latency_ns()?)))
         })
     };
-    let requests_of_arm = |arm: &String| -> Vec<_> {
+    let requests_of_arm = |arm: &String| {
         let cases = methods.iter();
         let cases = cases.filter_map(|method| results.case_index(arm, method));
-        cases.map(requests_of_case).collect()
+        cases.map(requests_of_case).collect_vec()
     };
     // By arm, method and round.
     let requests = arms.iter().map(requests_of_arm).collect_vec();
