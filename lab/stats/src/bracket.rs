@@ -67,7 +67,7 @@ pub fn bracket(replicates: &[Replicate]) -> Bracket {
         .filter(|pair| pair.passing_limit < pair.failing_limit)
         .collect();
     Bracket {
-        smallest_sufficient: sufficient.clone().map(|results| results.limit).min(),
+        smallest_sufficient: sufficient.map(|results| results.limit).min(),
         largest_failed: insufficient.clone().map(|results| results.limit).max(),
         contradictions,
         limits,

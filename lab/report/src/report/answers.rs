@@ -126,7 +126,7 @@ fn prediction(run: &MeasuredRun) -> Option<CachePrediction> {
         .sizes
         .iter()
         .find(|size| size.entries == entries)?;
-    let saved = prediction.recorded_seconds? - size.seconds.as_ref()?.mean;
+    let saved = prediction.recorded_seconds? - size.seconds?.mean;
     let slots = prediction.slots as f64;
     (slots > 0.0).then(|| CachePrediction {
         entries: entries as f64,

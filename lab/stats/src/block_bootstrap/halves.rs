@@ -187,14 +187,12 @@ impl HalfMeans {
         } else {
             1.0
         };
-        let means = halves.means(series).into_iter();
-        let means = means
-            .map(|half| mean + widening * (half - mean))
-            .collect_vec();
+        let widened = |half| mean + widening * (half - mean);
+        let means = halves.means(series).into_iter().map(widened).collect_vec();
         let (low, high) = outer_quantiles(&means, (1.0 - plan.level) / 2.0);
         let n_eff = (n as f64 * dependence.variance / long_run_variance.max(f64::MIN_POSITIVE))
             .clamp(1.0, n as f64);
-        let mean_exceeds = |distance: f64| mean.abs() > distance * scale;
+        let mean_exceeds = |distance| mean.abs() > distance * scale;
         let is_within_drift = |sds| !mean_exceeds(sds * sd_of_segment_means(&deviations));
         let is_clear = mean_exceeds(CLEAR_MEAN_IN_SDS * dependence.variance.sqrt());
         let reliability = if !varies {
