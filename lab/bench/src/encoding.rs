@@ -97,9 +97,7 @@ fn requested_accounts(args: &EncodingArgs) -> Result<Vec<String>, UsageError> {
     if args.accounts.is_empty() {
         return Ok(STUDY_ACCOUNTS.map(str::to_owned).into());
     }
-    let invalid = |account: &String, problem: &str| {
-        Err(UsageError(format!("--accounts: {account:?} {problem}")))
-    };
+    let invalid = |account, problem| Err(UsageError(format!("--accounts: {account:?} {problem}")));
     for account in &args.accounts {
         let bytes = bs58::decode(account).into_vec();
         if !bytes.is_ok_and(|bytes| bytes.len() == 32) {

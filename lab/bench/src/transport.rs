@@ -10,7 +10,7 @@ use crate::{
     args::{TransportArgs, first_duplicate},
     endpoint::Endpoint,
     failure::Failure,
-    plan::{Case, ConnectionConfig, Plan},
+    plan::{ConnectionConfig, Plan},
     protocol::{Named, Protocol},
     results::{Results, Timing, ns},
     session::{self, Session},
@@ -51,7 +51,7 @@ pub fn run(args: &TransportArgs) -> Result<(String, u8)> {
     ];
     let plan = make_plan(args, &scenarios)?;
     if args.output.dry_run {
-        let line = |case: &Case| format!("{}: {}\n", plan.arm_name(case), case.call);
+        let line = |case| format!("{}: {}\n", plan.arm_name(case), case.call);
         return Ok((plan.cases.iter().map(line).collect(), 0));
     }
     let ca_file = args.node.ca.as_deref();

@@ -115,7 +115,7 @@ impl Layout {
     pub fn new<'a>(columns: impl IntoIterator<Item = (&'a str, Type)>) -> Self {
         let mut fields = Vec::new();
         for (column_index, (name, kind)) in columns.into_iter().enumerate() {
-            let field = |name: String, is_time| Field {
+            let field = |name, is_time| Field {
                 name,
                 kind,
                 is_time,

@@ -372,7 +372,7 @@ impl QuantileIndicator {
     /// Counts equal values if the share of values below is then closer to `p`. Avoids the shares 0
     /// and 1.
     pub fn with_share_closest_to(sorted: &[f64], quantile: f64, p: f64) -> Self {
-        let share = |index: usize| index as f64 / sorted.len() as f64;
+        let share = |index| index as f64 / sorted.len() as f64;
         let below = share(sorted.partition_point(|v| *v < quantile));
         let up_to = share(sorted.partition_point(|v| *v <= quantile));
         let includes_equal =

@@ -90,7 +90,7 @@ pub fn crossover(
     let has_enough_blocks = blocks >= MIN_CROSSOVER_BLOCKS;
     let crossings = crossings_of_halves(sizes, &half_means);
     let interval_end =
-        |p: f64, unclear: f64| interval_end(&crossings, p, unclear).filter(|_| has_enough_blocks);
+        |p, unclear| interval_end(&crossings, p, unclear).filter(|_| has_enough_blocks);
     let share = |matches: &dyn Fn(&Crossing) -> bool| {
         crossings
             .iter()

@@ -81,7 +81,7 @@ fn equivalence_p(log_ratios: &[f64], margin: f64) -> Option<f64> {
     let (mean, variance) = mean_and_variance(log_ratios)?;
     let block_count = log_ratios.len() as f64;
     let standard_error = (variance / block_count).sqrt();
-    let p_above = |distance: f64| t_above(distance / standard_error, block_count - 1.0);
+    let p_above = |distance| t_above(distance / standard_error, block_count - 1.0);
     let p = p_above(mean - (1.0 - margin).ln())?.max(p_above((1.0 + margin).ln() - mean)?);
     let is_tested = log_ratios.len() >= RUNS_FOR_A_TEST && standard_error > 0.0 && margin > 0.0;
     is_tested.then_some(p)

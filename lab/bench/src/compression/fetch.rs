@@ -224,7 +224,7 @@ fn request_all(
     in_flight: usize,
 ) -> Result<Transfer> {
     let mut writer = stream;
-    let mut request = |index: usize| writer.write_all(&(index as u32).to_le_bytes());
+    let mut request = |index| writer.write_all(&(index as u32).to_le_bytes());
     let mut reader = BufReader::with_capacity(1 << 16, stream);
     let started = clock::uptime();
     for index in 0..in_flight.min(records.len()) {

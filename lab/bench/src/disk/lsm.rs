@@ -81,7 +81,7 @@ fn engine_name(path: &Path, files: &BTreeMap<String, u64>) -> String {
         return "LevelDB".to_owned();
     };
     let options = read_small_file(&path.join(newest)).unwrap_or_default();
-    let option = |key: &str| {
+    let option = |key| {
         options
             .lines()
             .find_map(|line| line.trim().strip_prefix(key)?.trim().strip_prefix('='))

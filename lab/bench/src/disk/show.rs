@@ -204,7 +204,7 @@ fn levels_figure(usages: &[FolderUsage]) -> Option<Block> {
         .max()?;
     let mut series = Vec::new();
     for usage in usages {
-        let mebibytes = |level: u64| {
+        let mebibytes = |level| {
             let bytes: u64 = database_parts(usage)
                 .filter(|part| part.level == Some(level))
                 .map(|part| part.bytes)

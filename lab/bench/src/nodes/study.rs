@@ -85,7 +85,7 @@ fn method_times(results: &Results, title: &str, methods: &[&str]) -> MethodTimes
     };
     // By arm, method and round.
     let requests = arms.iter().map(requests_of_arm).collect_vec();
-    let complete_round = |round: usize| -> Option<CompleteRound> {
+    let complete_round = |round| -> Option<CompleteRound> {
         let of_round = requests
             .iter()
             .map(|arm| arm.iter().map(|case| case[round]));

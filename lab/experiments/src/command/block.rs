@@ -51,7 +51,7 @@ pub fn prepare(plan: &Plan) -> Result<ExperimentFolder> {
 /// A host block is a block of a plan or a round of a campaign. The code is 75 if the block or the
 /// host is in use, or the host is not fit.
 pub fn host_block_exit_code(what: &str, end: Result<ExperimentEnd>) -> Result<u8> {
-    let not_now = |why: String| {
+    let not_now = |why| {
         say(&format!("{what}: not now: {why}"));
         Ok(EXIT_TEMPFAIL)
     };

@@ -281,7 +281,7 @@ impl Runner<'_> {
                 self.system.wait(HOST_WAIT_INTERVAL);
                 continue;
             }
-            let messages = |severity: Severity| {
+            let messages = |severity| {
                 findings
                     .iter()
                     .filter(move |finding| finding.severity == severity)

@@ -173,7 +173,7 @@ fn logarithmic(low: f64, high: f64, unit: &str, max_ticks: usize) -> Axis {
     let stride = ((last - first) / max_ticks.max(1) as f64).ceil().max(1.0);
     let count = ((last - first) / stride).floor() as usize;
     let powers = (0..=count).map(|index| base.powf(first + index as f64 * stride));
-    let label = |value: f64| {
+    let label = |value| {
         // A computed power can be just below the unit.
         let DisplayUnit { size, suffix } = display_unit(unit, value * 1.000_001);
         let value = value / size;

@@ -112,7 +112,7 @@ impl DatasetRun {
 
 /// Percent-encoded: readers decode it.
 fn folder_name(value: &str) -> Result<String> {
-    let encoded = |byte: u8| match byte {
+    let encoded = |byte| match byte {
         b'.' | b'_' | b'-' | b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z' => {
             char::from(byte).to_string()
         }

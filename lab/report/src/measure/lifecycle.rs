@@ -163,7 +163,7 @@ fn process_and_run_end(recording: &Run) -> Option<(f64, f64)> {
 }
 
 fn gaps(recording: &Run) -> Vec<Span> {
-    let gap = |(before, after): (&Tick, &Tick)| {
+    let gap = |(before, after)| {
         is_gap(recording, before, after).then_some(Span {
             from: before.at,
             to: after.at,
@@ -220,7 +220,7 @@ impl Lifecycle {
 
 /// `noun` is `validator` or `process`.
 fn end(recording: &Run, noun: &str, last_process_end: Option<f64>) -> End {
-    let last_event = |kind: &str, from| {
+    let last_event = |kind, from| {
         let is_last = |event: &&Event| event.kind == kind && Some(event.at) >= from;
         let event = recording.events.iter().rfind(is_last)?;
         Some(format!("at {:.0} s: {}", event.at, event.sentence()))
@@ -304,7 +304,7 @@ fn success(recording: &Run, lifecycle: &Lifecycle) -> Success {
     } else {
         "since it was first there"
     };
-    let percent = |share: f64| format!("{:.1} %", 100.0 * share);
+    let percent = |share| format!("{:.1} %", 100.0 * share);
     let mut why = format!("at the tip for {only}{} of the time {part}", percent(share));
     if unknown > 0.0 {
         why += &format!(

@@ -269,7 +269,7 @@ fn advance_times(recording: &Run, ticks: Range<usize>) -> Vec<f64> {
         .iter()
         .zip(processed)
         .filter_map(|(tick, slot)| Some((tick.at, (*slot)?)));
-    let bank_slot = |(time, slot): (i64, Option<u64>)| {
+    let bank_slot = |(time, slot)| {
         let ((first, last), at) = (bounds?, recording.at(time));
         (first.at..=last.at)
             .contains(&at)

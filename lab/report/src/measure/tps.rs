@@ -200,7 +200,7 @@ fn counter_increases(recording: &Run, signal: Signal) -> Vec<(i64, u64, bool)> {
 
 /// Sets as many zero seconds to `None` as the daemon counted as unknown.
 fn mark_unknown(recording: &Run, seconds: &mut [Second]) {
-    let follows_clock_step = |until: i64| {
+    let follows_clock_step = |until| {
         recording.clock_steps.iter().any(|step| {
             let passed = until - second_of(recording, step.at);
             (0..=2 * MAX_SETTLE_SECONDS).contains(&passed)

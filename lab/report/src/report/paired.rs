@@ -264,7 +264,7 @@ fn find_partner<'s>(
     index: usize,
 ) -> Option<&'s MeasuredRun> {
     let other_contents = slot_contents(&other.recording, other.since_first_transaction.window);
-    let is_same_turn_as_other = |run: &MeasuredRun| is_same_turn(run, other);
+    let is_same_turn_as_other = |run| is_same_turn(run, other);
     let has_same_turn = references.iter().any(|(run, _)| is_same_turn_as_other(run));
     let min_common_slots = if has_same_turn {
         MIN_COMMON_SLOTS_OF_A_TURN

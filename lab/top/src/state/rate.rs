@@ -59,7 +59,7 @@ impl TimePerSlot {
             *self = Self::default();
             return;
         };
-        let rate = |meter: &mut Meter, total| response.rate(meter, Source::Datapoints, Some(total));
+        let rate = |meter, total| response.rate(meter, Source::Datapoints, Some(total));
         let sum = rate(&mut self.sum, times.sum);
         let count = rate(&mut self.count, times.count).filter(|count| *count > 0.0);
         self.buckets.resize(times.buckets.len(), Meter::default());

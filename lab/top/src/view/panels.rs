@@ -29,7 +29,7 @@ pub fn head(scene: &Scene<'_>, area: Rect, buffer: &mut Buffer) {
         ""
     };
     let time = faultline_text::utc(scene.now.unix_ns);
-    let left_and_right = |title: &str, time: &str| {
+    let left_and_right = |title, time| {
         (
             format!("{title} {}", scene.address),
             format!("  {demo}{paused}{time} "),

@@ -42,7 +42,7 @@ impl Row {
 
 /// The largest height with which all rows fit into `available` lines, from 1 to `max_plot_height`.
 pub fn height_of_plots(rows: &[Row], available: u16, max_plot_height: u16) -> u16 {
-    let total = |plot_height: u16| rows.iter().map(|row| row.height(plot_height)).sum::<u16>();
+    let total = |plot_height| rows.iter().map(|row| row.height(plot_height)).sum::<u16>();
     (1..=max_plot_height)
         .rev()
         .find(|plot_height| total(*plot_height) <= available)

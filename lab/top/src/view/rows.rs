@@ -128,7 +128,7 @@ impl Scene<'_> {
         if target.is_followed.is_none() {
             spans.push(Span::raw(self.missing_value(Source::Target)));
         }
-        let fact = |name: &str| target.fact(name).map(|value| truncated(value, 60));
+        let fact = |name| target.fact(name).map(|value| truncated(value, 60));
         let program = { [fact("Client"), fact("Version")].into_iter() }
             .flatten()
             .collect_vec();
