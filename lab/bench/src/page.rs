@@ -266,8 +266,7 @@ fn caveats(results: &Results, compared: &[Comparison]) -> Vec<Caveat> {
     }
     if results.header.rate.is_none() && results.header.subcommand != "transport" {
         caveats.push(Caveat::new(
-            "A closed loop sends nothing while it waits: a stall of the node is one slow request for each worker."
-                ,
+            "A closed loop sends nothing while it waits: a stall of the node is one slow request for each worker.",
             "Send at a steady rate (--rate): then every request that had to wait counts.",
         ));
     }
