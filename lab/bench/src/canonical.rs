@@ -60,9 +60,9 @@ pub fn difference(reference: &str, other: &str) -> String {
     let Some(mut path) = differing.next() else {
         return "the answer differs".to_owned();
     };
-    let descriptions = |path: &str| [&a, &b].map(|parts| parts.get(path).map(|part| part.1));
+    let descriptions = |path| [&a, &b].map(|parts| parts.get(path).map(|part| part.1));
     for deeper in differing {
-        let are_both = |kind: &str| {
+        let are_both = |kind| {
             descriptions(path)
                 .iter()
                 .all(|text| text.is_some_and(|text| text.starts_with(kind)))

@@ -135,7 +135,7 @@ fn case_row(
         }
         _ => row.extend(vec!["-".to_owned(); 4]),
     }
-    let percent = |share: f64| format!("{} %", number(share * 100.0, 1));
+    let percent = |share| format!("{} %", number(share * 100.0, 1));
     let failed = failures.map(|share| share.map_or("-".to_owned(), percent));
     row.extend([failed.join(", "), verdict]);
     (

@@ -11,14 +11,14 @@ use crate::{
     session,
     stream::LinkShape,
 };
-use anyhow::Result;
+use anyhow::{Result, bail, ensure};
 use faultline_common::args::UsageError;
 use faultline_pages::{
     cells::{self, number_or, text_cell},
     model::{Block, Table},
 };
 use faultline_stats::arms::welch_p;
-use itertools::iproduct;
+use itertools::{Itertools, iproduct};
 use serde_json::json;
 
 /// Accounts of mainnet-beta, of 904, 3,232, 5,400, 7,448 and 10,136 bytes, from the study that
@@ -49,11 +49,12 @@ pub fn run(args: &EncodingArgs) -> Result<(String, u8)> {
 fn make_plan(args: &EncodingArgs) -> Result<Plan> {
     if let Some(encoding) = first_duplicate(&args.encodings) {
         let name = encoding.name();
-        return Err(UsageError(format!("--encodings names {name} twice")).into());
+        bail!(UsageError(format!("--encodings names {name} twice")));
     }
-    if first_duplicate(&args.links).is_some() {
-        return Err(UsageError("--links names a link twice".to_owned()).into());
-    }
+    ensure!(
+        first_duplicate(&args.links).is_none(),
+        UsageError("--links names a link twice".to_owned())
+    );
     let accounts = requested_accounts(args)?;
     let endpoint = Endpoint::parse(&args.node.url).map_err(UsageError)?;
     let mut plan = session::plan_for_load(&args.load);
@@ -96,9 +97,7 @@ fn requested_accounts(args: &EncodingArgs) -> Result<Vec<String>, UsageError> {
     if args.accounts.is_empty() {
         return Ok(STUDY_ACCOUNTS.map(str::to_owned).into());
     }
-    let invalid = |account: &String, problem: &str| {
-        Err(UsageError(format!("--accounts: {account:?} {problem}")))
-    };
+    let invalid = |account, problem| Err(UsageError(format!("--accounts: {account:?} {problem}")));
     for account in &args.accounts {
         let bytes = bs58::decode(account).into_vec();
         if !bytes.is_ok_and(|bytes| bytes.len() == 32) {
@@ -129,12 +128,12 @@ fn account_sizes(plan: &Plan, answers: &[Result<Vec<u8>, Failure>]) -> Result<Ve
         && answers.iter().all(Result::is_err)
         && *failure != Failure::Missing
     {
-        anyhow::bail!("{node} gives no account: {failure}");
+        bail!("{node} gives no account: {failure}");
     }
     let mut sizes = vec![None; plan.request_labels.len()];
     for (case, answer) in plan.cases.iter().zip(answers) {
         match answer {
-            Err(Failure::Missing) => anyhow::bail!(
+            Err(Failure::Missing) => bail!(
                 "{node} has no account {}: name other accounts with --accounts",
                 plan.request_label(case)
             ),
@@ -269,12 +268,9 @@ fn arm_label(encoding: &str) -> &str {
 }
 
 fn significance(results: &Results, a: usize, b: usize) -> String {
-    let latencies = |case| -> Vec<f64> {
-        results
-            .latencies_by_round(case)
-            .into_iter()
-            .flatten()
-            .collect()
+    let latencies = |case| {
+        let by_round = results.latencies_by_round(case);
+        by_round.into_iter().flatten().collect_vec()
     };
     match welch_p(&latencies(a), &latencies(b)) {
         None => "no test".to_owned(),

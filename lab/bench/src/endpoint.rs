@@ -65,7 +65,7 @@ impl Endpoint {
         }
         let uses_tls = scheme == tls;
         let port = authority.port_u16();
-        if port.is_none() && authority.as_str() != authority.host() {
+        if port.is_none() && authority != authority.host() {
             return Err(format!("the address of the node has no valid port; {hint}"));
         }
         let host = authority

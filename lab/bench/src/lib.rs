@@ -49,23 +49,17 @@ pub fn run(args: &BenchArgs) -> Result<(String, u8)> {
         Bench::Transport(args) => transport::run(args),
         Bench::Run(args) => plan_file::run(args),
         Bench::Report(args) => {
-            let text = match (store::read(&args.file)?, &args.parquet, &args.html) {
-                (Stored::Compression(outcome), Some(path), _) => {
-                    compression::write_parquet(path, &outcome)?
-                }
-                (Stored::Compression(outcome), None, Some(out)) => {
-                    page::write(&compression::page(&outcome), out)?
-                }
-                (Stored::Compression(outcome), None, None) => {
-                    compression::render(&outcome, args.format)?
-                }
-                (Stored::Requests(results), Some(path), _) => {
-                    parquet::write_requests(path, &results)?
-                }
-                (Stored::Requests(results), None, Some(out)) => {
-                    page::write(&page::report(&results), out)?
-                }
-                (Stored::Requests(results), None, None) => render_results(&results, args.format)?,
+            let text = match store::read(&args.file)? {
+                Stored::Compression(outcome) => match (&args.parquet, &args.html) {
+                    (Some(path), _) => compression::write_parquet(path, &outcome)?,
+                    (None, Some(out)) => page::write(&compression::page(&outcome), out)?,
+                    (None, None) => compression::render(&outcome, args.format)?,
+                },
+                Stored::Requests(results) => match (&args.parquet, &args.html) {
+                    (Some(path), _) => parquet::write_requests(path, &results)?,
+                    (None, Some(out)) => page::write(&page::report(&results), out)?,
+                    (None, None) => render_results(&results, args.format)?,
+                },
             };
             Ok((text, 0))
         }

@@ -102,9 +102,10 @@ fn nodes_as_arms(args: &NodesArgs) -> Result<Plan> {
 
 /// Name and data folder of each node on this machine.
 fn data_folders(args: &NodesArgs, node_plan: &Plan) -> Result<Vec<(String, PathBuf)>> {
-    if args.data.len() > node_plan.arms.len() {
-        return Err(UsageError("--data: there are more folders than nodes".to_owned()).into());
-    }
+    ensure!(
+        args.data.len() <= node_plan.arms.len(),
+        UsageError("--data: there are more folders than nodes".to_owned())
+    );
     let folders = node_plan.arms.iter().zip(&args.data);
     folders
         .filter(|(_, folder)| folder.as_os_str() != "-")
@@ -252,7 +253,7 @@ fn add_requests(
     mut plan: Plan,
     (from, to): (u64, u64),
 ) -> Result<Plan> {
-    let methods: Vec<&str> = match args.methods.as_slice() {
+    let methods = match args.methods.as_slice() {
         [] => chain.default_methods.to_vec(),
         methods => methods.iter().map(String::as_str).collect(),
     };
@@ -261,11 +262,10 @@ fn add_requests(
         let is_repeated = methods.iter().filter(|other| *other == name).count() > 1;
         let Some((name, params, must_agree)) = method.filter(|_| !is_repeated) else {
             let names = chain.methods.iter().map(|(name, ..)| name).join(", ");
-            return Err(UsageError(format!(
+            bail!(UsageError(format!(
                 "--methods: {name:?} is not known or named twice; with --chain {} there are {names}",
                 chain.name
-            ))
-            .into());
+            )));
         };
         // `getBlocksWithLimit` asks for 100 final blocks, which may have 50 skipped slots between them.
         let margin = match *name {

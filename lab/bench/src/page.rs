@@ -136,7 +136,7 @@ pub fn made_by(version: &str) -> String {
 
 pub fn unique_ids<'a>(names: impl Iterator<Item = &'a str>) -> Vec<String> {
     let mut taken = BTreeSet::new();
-    let id = |name: &str| {
+    let id = |name| {
         let slug = slug(name);
         let (mut id, mut number) = (slug.clone(), 2);
         while !taken.insert(id.clone()) {
@@ -268,8 +268,7 @@ fn caveats(results: &Results, compared: &[Comparison]) -> Vec<Caveat> {
     }
     if results.header.rate.is_none() && results.header.subcommand != "transport" {
         caveats.push(Caveat::new(
-            "A closed loop sends nothing while it waits: a stall of the node is one slow request for each worker."
-                .to_owned(),
+            "A closed loop sends nothing while it waits: a stall of the node is one slow request for each worker.",
             "Send at a steady rate (--rate): then every request that had to wait counts.",
         ));
     }

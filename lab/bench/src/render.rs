@@ -8,7 +8,7 @@ use crate::{
 };
 use faultline_common::output;
 use faultline_pages::{
-    cells::{self, estimate_or, number_cell, table, text_cell},
+    cells::{estimate_or, number_cell, number_or, table, text_cell},
     model::{Block, Cell, Table},
     render::plain_table,
 };
@@ -276,7 +276,7 @@ pub fn latency_table(results: &Results, id: &str, title: &str) -> Table {
         let mut row = arm_and_request(results, case);
         row.extend(TABLE_LATENCIES.map(|name| {
             let ms = summary.latency.and_then(|latency| latency.get(name));
-            cells::number_or(ms, 3, NO_GOOD_ANSWER)
+            number_or(ms, 3, NO_GOOD_ANSWER)
         }));
         row.extend([
             number_cell(summary.successes as f64, 0),
@@ -295,14 +295,10 @@ pub fn phase_table(results: &Results) -> Table {
     let mut out = table("phases", "Where the time is spent", &columns, note);
     for (case, summary) in results.summaries() {
         let mut row = arm_and_request(results, case);
-        row.extend(
-            summary
-                .phases()
-                .map(|ms| cells::number_or(ms, 3, NO_GOOD_ANSWER)),
-        );
+        row.extend(summary.phases().map(|ms| number_or(ms, 3, NO_GOOD_ANSWER)));
         row.extend([
-            cells::number_or(summary.decode_cpu_ms, 3, NO_GOOD_ANSWER),
-            cells::number_or(summary.received, 0, NO_GOOD_ANSWER),
+            number_or(summary.decode_cpu_ms, 3, NO_GOOD_ANSWER),
+            number_or(summary.received, 0, NO_GOOD_ANSWER),
         ]);
         out.rows.push(row);
     }
@@ -337,7 +333,7 @@ pub fn difference_table(results: &Results, compared: &[Comparison], id: &str) ->
             text_cell(&comparison.arm),
             text_cell(&results.short_label(&comparison.request, comparison.answer_bytes)),
             cell(Some(&comparison.mean)),
-            cells::number_or(comparison.p, 4, TOO_FEW_ROUNDS),
+            number_or(comparison.p, 4, TOO_FEW_ROUNDS),
             text_cell(comparison.decision.established().map_or("no", |_| "yes")),
             cell(comparison.median.as_ref()),
             cell(comparison.p95.as_ref()),

@@ -112,12 +112,12 @@ pub fn run_subcommand(
     work: impl FnOnce(&Session<'_>) -> Result<Results>,
 ) -> Result<(String, u8)> {
     let request_count = plan.request_count();
-    if request_count > MAX_REQUESTS {
-        return Err(UsageError(format!(
+    ensure!(
+        request_count <= MAX_REQUESTS,
+        UsageError(format!(
             "{request_count} requests are too many: at most {MAX_REQUESTS}"
         ))
-        .into());
-    }
+    );
     if output.dry_run {
         return Ok((plan.first_requests(), 0));
     }
@@ -188,7 +188,7 @@ pub fn remove_arm_without_http2(
     failure: &Failure,
 ) -> Result<String> {
     let name = &plan.arms[arm_index];
-    anyhow::ensure!(
+    ensure!(
         plan.arms.len() > 1,
         "{name}: the node does not offer HTTP/2 ({failure}), and there is no other arm"
     );

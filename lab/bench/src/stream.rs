@@ -240,7 +240,7 @@ async fn handshake(
     tcp: CountedStream,
 ) -> Result<TlsStream<CountedStream>, Failure> {
     let node = &endpoint.authority;
-    let failure = |error: io::Error| {
+    let failure = |error| {
         if protocol == Protocol::Http2 && is_no_http2(&error) {
             return Failure::NoHttp2;
         }

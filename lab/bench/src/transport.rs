@@ -10,12 +10,12 @@ use crate::{
     args::{TransportArgs, first_duplicate},
     endpoint::Endpoint,
     failure::Failure,
-    plan::{Case, ConnectionConfig, Plan},
+    plan::{ConnectionConfig, Plan},
     protocol::{Named, Protocol},
     results::{Results, Timing, ns},
     session::{self, Session},
 };
-use anyhow::{Result, anyhow, bail};
+use anyhow::{Result, anyhow, bail, ensure};
 use evm::Evm;
 use faultline_common::{args::UsageError, clock};
 use faultline_text::{clean, duration};
@@ -39,9 +39,10 @@ type Scenario = (Operation, u32);
 
 /// Returns the text to print and the exit code.
 pub fn run(args: &TransportArgs) -> Result<(String, u8)> {
-    if first_duplicate(&args.transports).is_some() {
-        return Err(UsageError("--transports names a transport twice".to_owned()).into());
-    }
+    ensure!(
+        first_duplicate(&args.transports).is_none(),
+        UsageError("--transports names a transport twice".to_owned())
+    );
     let scenarios = [
         (Operation::Write, 1),
         (Operation::Write, args.in_a_row),
@@ -50,7 +51,7 @@ pub fn run(args: &TransportArgs) -> Result<(String, u8)> {
     ];
     let plan = make_plan(args, &scenarios)?;
     if args.output.dry_run {
-        let line = |case: &Case| format!("{}: {}\n", plan.arm_name(case), case.call);
+        let line = |case| format!("{}: {}\n", plan.arm_name(case), case.call);
         return Ok((plan.cases.iter().map(line).collect(), 0));
     }
     let ca_file = args.node.ca.as_deref();

@@ -117,7 +117,7 @@ pub fn to_hexadecimal(bytes: &[u8]) -> String {
 }
 
 pub(crate) fn path_safe(name: &str) -> String {
-    let safe = |c: char| match c {
+    let safe = |c| match c {
         '.' | '_' | '-' => c,
         c if c.is_ascii_alphanumeric() => c,
         _ => '_',

@@ -199,7 +199,7 @@ fn time_limit_minutes(plan: &Plan, turns: usize) -> u64 {
 pub fn check(plan: &Plan) -> Result<()> {
     call("sbatch", &["--version"])?;
     let config = call("scontrol", &["show", "config"])?;
-    let config_value = |key: &str| {
+    let config_value = |key| {
         let mut pairs = config.lines().filter_map(|line| line.split_once('='));
         let (_, value) = pairs.find(|(name, _)| name.trim() == key)?;
         Some(value.trim())

@@ -86,7 +86,7 @@ pub fn table(id: &str, title: &str, columns: &[impl Copy + Into<Column>], note: 
 /// Drops each column whose cells are all missing, but never the first. The note names the dropped
 /// columns and the reasons.
 pub fn without_missing_columns(mut table: Table) -> Table {
-    let reason = |index: usize| -> Option<String> {
+    let reason = |index| {
         let mut all: Vec<&str> = table
             .rows
             .iter()

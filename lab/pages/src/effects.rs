@@ -19,7 +19,7 @@ pub fn effect_text(ratio: [f64; 3]) -> String {
         let [value, low, high] = ratio.map(|times| number(times, 1));
         return format!("{value} times as high ({low} to {high} times)");
     }
-    let change = |ratio: f64| 100.0 * (ratio - 1.0);
+    let change = |ratio| 100.0 * (ratio - 1.0);
     let (direction, changes) = if value < 1.0 {
         ("lower", [value, high, low].map(|ratio| -change(ratio)))
     } else {

@@ -1,6 +1,7 @@
 use anyhow::{Context, Result};
 use chrono::{DateTime, SecondsFormat};
 use faultline_common::files::{AtPath as _, TempFile};
+use itertools::Itertools;
 use parquet::{
     basic::{Compression, Encoding, LogicalType, Repetition, TimeUnit, Type as PhysicalType},
     data_type::{ByteArray, ByteArrayType, DataType, DoubleType, Int64Type},
@@ -38,7 +39,7 @@ pub fn write_columns(path: &Path, table: &str, columns: Columns) -> Result<()> {
         let part = TempFile::create(path)?;
         let out = BufWriter::new(part.file().try_clone()?);
         let mut writer = Box::new(ParquetWriter::new(out, table, layout, [])?);
-        let values: Vec<Values> = columns.into_iter().map(|(_, values)| values).collect();
+        let values = columns.into_iter().map(|(_, values)| values).collect_vec();
         writer.write_chunk(&values)?;
         writer.finish()?;
         Ok(part.finish(path)?)
@@ -114,7 +115,7 @@ impl Layout {
     pub fn new<'a>(columns: impl IntoIterator<Item = (&'a str, Type)>) -> Self {
         let mut fields = Vec::new();
         for (column_index, (name, kind)) in columns.into_iter().enumerate() {
-            let field = |name: String, is_time| Field {
+            let field = |name, is_time| Field {
                 name,
                 kind,
                 is_time,
@@ -322,8 +323,8 @@ fn write_as<T: DataType, V>(
     encode: impl Fn(&V) -> T::T,
 ) -> Result<()> {
     let level = |value: &Option<V>| i16::from(value.is_some());
-    let definition_levels: Vec<i16> = values.iter().map(level).collect();
-    let values: Vec<T::T> = values.iter().flatten().map(encode).collect();
+    let definition_levels = values.iter().map(level).collect_vec();
+    let values = values.iter().flatten().map(encode).collect_vec();
     column
         .typed::<T>()
         .write_batch(&values, Some(&definition_levels), None)?;

@@ -1,5 +1,6 @@
 //! A report as data. Renderers see only a [`Report`] and compute no number.
 
+use itertools::Itertools;
 use serde::Serialize;
 
 #[derive(Debug, Clone, Default, Serialize)]
@@ -230,7 +231,7 @@ impl Line {
     /// A line of the same shape with about `max_points` points. It has the extremes of each group of
     /// points, all breaks, and both ends. Times are rounded to milliseconds, values to seven digits.
     pub fn thinned(&self, max_points: usize) -> Self {
-        let points: Vec<(f64, Option<f64>)> = self
+        let points = self
             .x
             .iter()
             .copied()
@@ -250,7 +251,7 @@ impl Line {
         }
         indices.sort_unstable();
         indices.dedup();
-        let mut points: Vec<_> = indices.into_iter().map(|index| points[index]).collect();
+        let mut points = indices.into_iter().map(|index| points[index]).collect_vec();
         // One point is enough for a break.
         points.dedup_by(|after, before| after.1.is_none() && before.1.is_none());
         let (x, y) = points

@@ -21,9 +21,12 @@ type ExportedTable = (&'static str, &'static TableSpec);
 
 /// An error does not remove complete files.
 pub fn run(args: &ExportArgs) -> Result<String> {
-    export_all(args).map_err(|error| match is_disk_full(&error) {
-        true => error.context("the disk is full: free space, and export again"),
-        false => error,
+    export_all(args).map_err(|error| {
+        if is_disk_full(&error) {
+            error.context("the disk is full: free space, and export again")
+        } else {
+            error
+        }
     })
 }
 
@@ -81,7 +84,7 @@ fn recording_folders(files: &[PathBuf], out: &Path) -> Result<Vec<PathBuf>> {
     if files.len() == 1 {
         return Ok(vec![out.to_owned()]);
     }
-    let mut folders: Vec<PathBuf> = Vec::new();
+    let mut folders = Vec::new();
     for file in files {
         let folder = out.join(
             file.file_stem()

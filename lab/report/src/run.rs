@@ -282,7 +282,7 @@ impl Run {
                 .origin_unix_ns
                 .saturating_add((session.from * 1e9).round() as i64)
         };
-        let is_same_session = |(own, theirs): (&Session, &Session)| {
+        let is_same_session = |(own, theirs)| {
             session_start(self, own).abs_diff(session_start(other, theirs)) < 1_000_000
         };
         let mut sessions = self.sessions.iter().cartesian_product(&other.sessions);

@@ -8,6 +8,7 @@ use crate::{
     holm,
     summary::{finite, mean_and_variance, total},
 };
+use itertools::Itertools;
 pub use rank::{cliffs_delta, hodges_lehmann, mann_whitney_p};
 use serde::Serialize;
 
@@ -139,14 +140,9 @@ pub fn compare(reference: &[f64], other: &[f64], margin: f64) -> Comparison {
 /// of equivalence are two families. A metric chosen before the runs and tested once needs no
 /// adjustment.
 pub fn conclude_family<'c>(family: impl IntoIterator<Item = &'c mut Comparison>) {
-    let family: Vec<&mut Comparison> = family.into_iter().collect();
+    let family = family.into_iter().collect_vec();
     let adjusted = |p: fn(&Comparison) -> Option<f64>| {
-        holm::adjust(
-            &family
-                .iter()
-                .map(|comparison| p(comparison))
-                .collect::<Vec<_>>(),
-        )
+        holm::adjust(&family.iter().map(|comparison| p(comparison)).collect_vec())
     };
     let difference_ps = adjusted(|comparison| comparison.difference_p);
     let equivalence_ps = adjusted(|comparison| comparison.equivalence_p);

@@ -15,6 +15,7 @@ pub(crate) use halves::{
     HalfMeans, RandomHalves, block_length, drift_threshold_in_sds, outer_quantiles,
     sd_of_segment_means,
 };
+use itertools::Itertools;
 pub(crate) use quantile_difference::difference_of_quantiles;
 pub use reliability::Reliability;
 use resample::DeviationInterval;
@@ -143,10 +144,10 @@ fn mean_and_deviation_interval(
     }
     let n = finite.len();
     let mean = total(&finite) / n as f64;
-    let influence: Vec<f64> = values
+    let influence = values
         .iter()
         .map(|v| v.filter(|v| v.is_finite()).map_or(0.0, |v| v - mean))
-        .collect();
+        .collect_vec();
     let mean_denominator = n as f64 / values.len() as f64;
     let noise = ROUNDING_SHARE * mean.abs();
     let deviation_interval = DeviationInterval::of(&influence, mean_denominator, noise, plan);
@@ -254,21 +255,21 @@ pub fn ratio_of_sums(
     if numerators.len() != denominators.len() {
         return None;
     }
-    let pairs: Vec<Option<(f64, f64)>> = numerators
+    let pairs = numerators
         .iter()
         .zip(denominators)
         .map(|(a, b)| Some(((*a)?, (*b)?)).filter(|(a, b)| a.is_finite() && b.is_finite()))
-        .collect();
+        .collect_vec();
     let (a, b): (Vec<f64>, Vec<f64>) = pairs.iter().flatten().copied().unzip();
     let sum = total(&b);
     if a.len() < 2 || sum.is_nan() || sum <= 0.0 {
         return None;
     }
     let ratio = total(&a) / sum;
-    let influence: Vec<f64> = pairs
+    let influence = pairs
         .iter()
         .map(|p| p.map_or(0.0, |(a, b)| a - ratio * b))
-        .collect();
+        .collect_vec();
     let mean_denominator = sum / numerators.len() as f64;
     let noise = ROUNDING_SHARE * largest_magnitude(&a);
     let deviation_interval = DeviationInterval::of(&influence, mean_denominator, noise, plan);
@@ -290,13 +291,13 @@ pub fn quantile(values: &[Option<f64>], p: f64, plan: &IntervalPlan) -> Option<E
     }
     let value = quantile_sorted(&sorted, p)?;
     let indicator = QuantileIndicator::with_share_closest_to(&sorted, value, p);
-    let influence: Vec<f64> = values
+    let influence = values
         .iter()
         .map(|v| {
             v.filter(|v| v.is_finite())
                 .map_or(0.0, |v| indicator.influence(v))
         })
-        .collect();
+        .collect_vec();
     let mean_denominator = n as f64 / values.len() as f64;
     // No influence is rounding noise: a constant series has influences of exactly 0.
     let deviation_interval = DeviationInterval::of(&influence, mean_denominator, 0.0, plan);
@@ -369,7 +370,7 @@ impl QuantileIndicator {
     /// Counts equal values if the share of values below is then closer to `p`. The share is not 0,
     /// and is 1 only if all values are equal.
     pub fn with_share_closest_to(sorted: &[f64], quantile: f64, p: f64) -> Self {
-        let share = |index: usize| index as f64 / sorted.len() as f64;
+        let share = |index| index as f64 / sorted.len() as f64;
         let below = share(sorted.partition_point(|v| *v < quantile));
         let up_to = share(sorted.partition_point(|v| *v <= quantile));
         let includes_equal =

@@ -39,7 +39,7 @@ pub struct Bracket {
 }
 
 pub fn bracket(replicates: &[Replicate]) -> Bracket {
-    let mut limits: BTreeMap<u64, LimitResults> = BTreeMap::new();
+    let mut limits = BTreeMap::new();
     for replicate in replicates {
         let results = limits.entry(replicate.limit).or_insert(LimitResults {
             limit: replicate.limit,
@@ -67,7 +67,7 @@ pub fn bracket(replicates: &[Replicate]) -> Bracket {
         .filter(|pair| pair.passing_limit < pair.failing_limit)
         .collect();
     Bracket {
-        smallest_sufficient: sufficient.clone().map(|results| results.limit).min(),
+        smallest_sufficient: sufficient.map(|results| results.limit).min(),
         largest_failed: insufficient.clone().map(|results| results.limit).max(),
         contradictions,
         limits,

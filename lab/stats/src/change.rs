@@ -8,6 +8,7 @@
 
 use crate::{distribution::normal_quantile, summary::total};
 use fastrand::Rng;
+use itertools::Itertools;
 use std::collections::BTreeMap;
 
 /// Histories with fewer releases have no change.
@@ -49,11 +50,11 @@ impl Detector {
         if newest.len() < MIN_RELEASES || newest.iter().any(is_invalid) {
             return Vec::new();
         }
-        let counts: Vec<usize> = newest.iter().map(|runs| runs.len()).collect();
-        let means: Vec<f64> = newest
+        let counts = newest.iter().map(|runs| runs.len()).collect_vec();
+        let means = newest
             .iter()
             .map(|runs| total(runs) / runs.len() as f64)
-            .collect();
+            .collect_vec();
         let degrees_of_freedom = counts.iter().sum::<usize>() - counts.len();
         let squares_within: f64 = newest
             .iter()
@@ -72,10 +73,10 @@ impl Detector {
             &sums,
             required_gain * squares_within / degrees_of_freedom as f64,
         );
-        let boundaries: Vec<usize> = std::iter::once(0)
+        let boundaries = std::iter::once(0)
             .chain(starts)
             .chain([newest.len()])
-            .collect();
+            .collect_vec();
         boundaries
             .windows(3)
             .map(|window| Change {
@@ -92,19 +93,19 @@ impl Detector {
 fn required_gain(counts: &[usize], degrees_of_freedom: usize) -> f64 {
     let mut random = Rng::with_seed(SEED);
     let mut normal = || normal_quantile(random.f64().clamp(f64::EPSILON, 1.0 - f64::EPSILON));
-    let mut gains: Vec<f64> = (0..SIMULATED_HISTORIES)
+    let mut gains = (0..SIMULATED_HISTORIES)
         .map(|_| {
-            let means: Vec<f64> = counts
+            let means = counts
                 .iter()
                 .map(|runs| normal() / (*runs as f64).sqrt())
-                .collect();
+                .collect_vec();
             let variance = (0..degrees_of_freedom)
                 .map(|_| normal().powi(2))
                 .sum::<f64>()
                 / degrees_of_freedom as f64;
             CumulativeSums::of(&means, counts).largest_gain() / variance
         })
-        .collect();
+        .collect_vec();
     gains.sort_by(f64::total_cmp);
     // The rank is among the simulated histories and the real one (Davison and Hinkley 1997).
     let index = ((1.0 - FALSE_CHANGE_PROBABILITY) * (gains.len() as f64 + 1.0)).ceil() as usize;
@@ -170,7 +171,7 @@ impl CumulativeSums {
     /// over 1 to [`MAX_CHANGES`] changes.
     fn largest_gain(&self) -> f64 {
         let n = self.len();
-        let mut least_costs: Vec<f64> = (0..=n)
+        let mut least_costs = (0..=n)
             .map(|to| {
                 if to < MIN_SEGMENT {
                     f64::INFINITY
@@ -178,17 +179,17 @@ impl CumulativeSums {
                     self.segment_cost(0, to)
                 }
             })
-            .collect();
+            .collect_vec();
         let cost_without_change = least_costs[n];
         let mut largest = 0.0_f64;
         for changes in 1..=MAX_CHANGES.min(n / MIN_SEGMENT - 1) {
-            let next: Vec<f64> = (0..=n)
+            let next = (0..=n)
                 .map(|to| {
                     let from = MIN_SEGMENT..=to.saturating_sub(MIN_SEGMENT);
                     from.map(|from| least_costs[from] + self.segment_cost(from, to))
                         .fold(f64::INFINITY, f64::min)
                 })
-                .collect();
+                .collect_vec();
             least_costs = next;
             largest = largest.max((cost_without_change - least_costs[n]) / changes as f64);
         }

@@ -13,6 +13,7 @@ use crate::{
     decision::Decision,
     summary::ascending,
 };
+use itertools::Itertools;
 use serde::Serialize;
 
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
@@ -77,7 +78,10 @@ pub fn crossover(
         .iter()
         .map(means_of_size)
         .collect::<Option<_>>()?;
-    let means: Vec<f64> = half_means.iter().map(|size| size.estimate.value).collect();
+    let means = half_means
+        .iter()
+        .map(|size| size.estimate.value)
+        .collect_vec();
     let at = match crossing(sizes, &means) {
         Crossing::AtSize(size) => Some(size),
         _ => None,
@@ -86,7 +90,7 @@ pub fn crossover(
     let has_enough_blocks = blocks >= MIN_CROSSOVER_BLOCKS;
     let crossings = crossings_of_halves(sizes, &half_means);
     let interval_end =
-        |p: f64, unclear: f64| interval_end(&crossings, p, unclear).filter(|_| has_enough_blocks);
+        |p, unclear| interval_end(&crossings, p, unclear).filter(|_| has_enough_blocks);
     let share = |matches: &dyn Fn(&Crossing) -> bool| {
         crossings
             .iter()
@@ -125,10 +129,10 @@ fn crossings_of_halves(sizes: &[f64], half_means: &[HalfMeans]) -> Vec<Crossing>
     let halves = half_means.first().map_or(0, |size| size.means.len());
     (0..halves)
         .map(|half| {
-            let means: Vec<f64> = half_means
+            let means = half_means
                 .iter()
                 .filter_map(|size| size.means.get(half).copied())
-                .collect();
+                .collect_vec();
             crossing(sizes, &means)
         })
         .collect()

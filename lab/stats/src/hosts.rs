@@ -10,18 +10,19 @@ use crate::{
     paired::{mean_over_pairs, ratio_test, student_p},
     summary::{largest_magnitude, mean, mean_and_variance, varies},
 };
+use itertools::Itertools;
 
 /// Student's test of the logarithms of the ratios within blocks or, if a value is not positive, of
 /// the differences. Without variation there is no test and no interval. A block is (reference,
 /// other). Blocks with a value that is not finite are ignored.
 pub fn compare(blocks: &[(f64, f64)], margin: f64) -> Comparison {
-    let blocks: Vec<(f64, f64)> = blocks
+    let blocks = blocks
         .iter()
         .filter(|(a, b)| a.is_finite() && b.is_finite())
         .copied()
-        .collect();
+        .collect_vec();
     let (a, b): (Vec<f64>, Vec<f64>) = blocks.iter().copied().unzip();
-    let differences: Vec<f64> = blocks.iter().map(|(a, b)| b - a).collect();
+    let differences = blocks.iter().map(|(a, b)| b - a).collect_vec();
     let ratios = log_ratios(&blocks);
     let magnitude = largest_magnitude(&a).max(largest_magnitude(&b));
     let varying_ratios = ratios.as_deref().filter(|ratios| varies(ratios, 1.0));
@@ -80,7 +81,7 @@ fn equivalence_p(log_ratios: &[f64], margin: f64) -> Option<f64> {
     let (mean, variance) = mean_and_variance(log_ratios)?;
     let block_count = log_ratios.len() as f64;
     let standard_error = (variance / block_count).sqrt();
-    let p_above = |distance: f64| t_above(distance / standard_error, block_count - 1.0);
+    let p_above = |distance| t_above(distance / standard_error, block_count - 1.0);
     let p = p_above(mean - (1.0 - margin).ln())?.max(p_above((1.0 + margin).ln() - mean)?);
     let is_tested = log_ratios.len() >= RUNS_FOR_A_TEST && standard_error > 0.0 && margin > 0.0;
     is_tested.then_some(p)

@@ -11,6 +11,7 @@ use crate::{
     distribution::{t_above, t_quantile},
     summary::{finite, largest_magnitude, mean_and_variance, total, varies},
 };
+use itertools::Itertools;
 use std::collections::BTreeMap;
 
 #[derive(Default)]
@@ -148,8 +149,8 @@ pub fn ratio_test(logarithms: &[f64], level: f64) -> Option<RatioTest> {
 impl Pairs {
     pub fn effect(&self, plan: &IntervalPlan) -> Option<Effect> {
         let both = || self.reference.iter().zip(&self.other);
-        let differences: Vec<Option<f64>> = both().map(|(a, b)| Some(b - a)).collect();
-        let lower: Vec<Option<f64>> = both()
+        let differences = both().map(|(a, b)| Some(b - a)).collect_vec();
+        let lower = both()
             .map(|(a, b)| {
                 Some(if b < a {
                     1.0
@@ -159,7 +160,7 @@ impl Pairs {
                     0.0
                 })
             })
-            .collect();
+            .collect_vec();
         Some(Effect {
             slots: self.slots.len(),
             mean_difference: block_bootstrap::mean(&differences, plan)?,
@@ -182,24 +183,24 @@ impl Pairs {
 
     /// `None` with fewer than two slots.
     pub fn mean_difference(&self, plan: &IntervalPlan) -> Option<MeanDifference> {
-        let differences: Vec<f64> = self
+        let differences = self
             .reference
             .iter()
             .zip(&self.other)
             .map(|(a, b)| b - a)
-            .collect();
+            .collect_vec();
         let block_length = block_bootstrap::block_length([differences.as_slice()]);
         let halves = RandomHalves::new(differences.len(), block_length, plan);
         // If both runs drift by the same factor, their difference drifts, but not the relative
         // difference.
         let relative_difference =
             |(a, b): (&f64, &f64)| (b - a) / (a.abs() + b.abs()).max(f64::MIN_POSITIVE);
-        let relative_differences: Vec<f64> = self
+        let relative_differences = self
             .reference
             .iter()
             .zip(&self.other)
             .map(relative_difference)
-            .collect();
+            .collect_vec();
         let half_means = HalfMeans::of(
             &differences,
             &halves,

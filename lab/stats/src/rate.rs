@@ -28,7 +28,7 @@ pub fn rates(readings: &[Reading], max_step: f64) -> Rates {
         per_second: Vec::with_capacity(readings.len()),
         ..Rates::default()
     };
-    let mut last: Option<(f64, f64, u64)> = None;
+    let mut last = None;
     for reading in readings {
         let Some(total) = reading.total.filter(|t| t.is_finite()) else {
             rates.per_second.push(None);

@@ -296,7 +296,7 @@ impl Confirmation {
 
     /// The next value, and whether it is the upper end.
     fn next(&self) -> Option<(f64, bool)> {
-        let ends = self.ends.as_ref()?;
+        let ends = self.ends?;
         let high = ends.high_kept_up + ends.high_failed;
         let low = ends.low_kept_up + ends.low_failed;
         match high <= low {

@@ -1,3 +1,4 @@
+use itertools::Itertools;
 /// If there are no values, `n` and `sum` are 0, and all optional fields are `None`.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Summary {
@@ -92,7 +93,7 @@ pub fn means_and_peaks(values: &[Option<f64>]) -> Option<MeansAndPeaks> {
     }
     let mean_with_peaks = total(&finite) / finite.len() as f64;
     let limit = PEAK_FACTOR * mean_with_peaks;
-    let non_peaks: Vec<f64> = finite.iter().copied().filter(|v| *v <= limit).collect();
+    let non_peaks = finite.iter().copied().filter(|v| *v <= limit).collect_vec();
     if non_peaks.is_empty() {
         return None;
     }
@@ -166,8 +167,8 @@ pub fn mean_and_variance(values: &[f64]) -> Option<(f64, f64)> {
     }
     let n = values.len() as f64;
     let mean = total(values) / n;
-    let deviations: Vec<f64> = values.iter().map(|v| v - mean).collect();
-    let squares: Vec<f64> = deviations.iter().map(|d| d * d).collect();
+    let deviations = values.iter().map(|v| v - mean).collect_vec();
+    let squares = deviations.iter().map(|d| d * d).collect_vec();
     // The mean is rounded, so the deviations do not quite sum to 0. `rest` corrects the squares.
     let rest = total(&deviations);
     let variance = (total(&squares) - rest * rest / n) / (n - 1.0);

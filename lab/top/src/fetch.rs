@@ -146,7 +146,7 @@ const OTHER_RELEASE: &str = concat!(
 
 fn parse_status(text: &str) -> FetchResult {
     let json: Value = serde_json::from_str(text)
-        .map_err(|_| "it answers, but not with the status of a faultlined".to_owned())?;
+        .map_err(|_| "it answers, but not with the status of a faultlined")?;
     let version = json.get("version").and_then(Value::as_u64);
     if version != Some(JSON_VERSION.into()) {
         let version = version.map_or("no version".to_owned(), |version| {

@@ -86,7 +86,7 @@ fn sample_twice(
     interval: Duration,
 ) -> Result<()> {
     let start = clock::uptime();
-    let mut first_samples: Vec<(Source, f64)> = Vec::new();
+    let mut first_samples = Vec::new();
     let mut is_reported = false;
     for request in 1..=MAX_REQUESTS {
         match client.fetch() {

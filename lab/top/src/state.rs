@@ -140,7 +140,7 @@ impl History {
     fn from_last_minute(figure: Figure, response: &Response<'_>, interval: Duration) -> Self {
         let minute = &response.status.last_minute;
         let values = minute.values.get(&figure);
-        let value_before = |seconds: f64| {
+        let value_before = |seconds| {
             let row = minute.ages.partition_point(|age| *age >= seconds);
             values?.get(row.checked_sub(1)?).copied()
         };

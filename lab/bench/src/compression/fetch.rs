@@ -86,7 +86,7 @@ fn fetch_column(
     [plain, compressed]: [&[Transfer]; 2],
     steps: &[usize],
 ) -> FetchColumn {
-    let mean = |transfers: &[Transfer]| -> Vec<f64> {
+    let mean = |transfers: &[Transfer]| {
         let seconds = |index: usize| {
             transfers
                 .iter()
@@ -94,7 +94,7 @@ fn fetch_column(
         };
         (0..transfers[0].restored_after.len())
             .map(|index| seconds(index).sum::<f64>() / transfers.len() as f64)
-            .collect()
+            .collect_vec()
     };
     let (plain_seconds, compressed_seconds) = (mean(plain), mean(compressed));
     let mut previous = 0.0;
@@ -224,7 +224,7 @@ fn request_all(
     in_flight: usize,
 ) -> Result<Transfer> {
     let mut writer = stream;
-    let mut request = |index: usize| writer.write_all(&(index as u32).to_le_bytes());
+    let mut request = |index| writer.write_all(&(index as u32).to_le_bytes());
     let mut reader = BufReader::with_capacity(1 << 16, stream);
     let started = clock::uptime();
     for index in 0..in_flight.min(records.len()) {

@@ -269,7 +269,7 @@ fn measure_bundle(
     let unbundled_overhead = message_overhead * count as f64;
     let mut compressed = Vec::new();
     // Original and compressed bytes.
-    let mut blobs: Vec<(f64, f64)> = Vec::new();
+    let mut blobs = Vec::new();
     let mut alone_bytes = 0.0;
     for indices in indices.chunks_exact(count) {
         let batch = indices.iter().map(|index| records[*index]).collect_vec();

@@ -66,7 +66,7 @@ fn verdict(outcome: &Outcome) -> Verdict {
 
 fn effects_figure(outcome: &Outcome) -> Option<Block> {
     let rows = by_bytes_saved(outcome).into_iter().map(|row| {
-        let ratio = |percent_saved: f64| 1.0 - percent_saved / 100.0;
+        let ratio = |percent_saved| 1.0 - percent_saved / 100.0;
         let value = ratio(row.saved_percent);
         let interval = row.saved.map(|saved| (ratio(saved.high), ratio(saved.low)));
         ForestRow {
@@ -113,12 +113,11 @@ fn caveats(outcome: &Outcome) -> Vec<Caveat> {
     let mut caveats = outcome
         .problems
         .iter()
-        .map(|problem| Caveat::new(problem.clone(), "Fix it and measure again."))
+        .map(|problem| Caveat::new(problem, "Fix it and measure again."))
         .collect_vec();
     if outcome.dictionary_bytes.is_some() {
         caveats.push(Caveat::new(
-            "A dictionary suits the records that it was trained on, and both sides must have it."
-                .to_owned(),
+            "A dictionary suits the records that it was trained on, and both sides must have it.",
             "Measure it on records of another day (--save, --files).",
         ));
     }

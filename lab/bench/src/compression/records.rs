@@ -86,7 +86,7 @@ pub fn dry_run(args: &CompressionArgs) -> Result<String> {
     };
     let node = Endpoint::parse(url).map_err(UsageError)?.redacted_url();
     let block = |options| json!({"method": "getBlock", "params": ["SLOT", options]}).to_string();
-    let accounts = |addresses: Value| {
+    let accounts = |addresses| {
         let params = json!([addresses, request_options(RecordKind::Accounts)]);
         json!({"method": "getMultipleAccounts", "params": params}).to_string()
     };
@@ -106,7 +106,7 @@ pub fn dry_run(args: &CompressionArgs) -> Result<String> {
 
 /// Writes a line of base64 for each record, as `--files` reads it.
 pub fn save(path: &Path, records: &[Vec<u8>]) -> Result<()> {
-    let write = || -> Result<()> {
+    let write = || {
         let temp_file = TempFile::create(path)?;
         let mut out = BufWriter::new(temp_file.file());
         for record in records {
@@ -393,7 +393,7 @@ impl NodeReader<'_> {
         if sent > 0 {
             send_at += self.args.pace;
         }
-        let mut end_signal = |wait: Duration| {
+        let mut end_signal = |wait| {
             self.end_signal = wait_for_end_signal(&mut self.signals, wait).or(self.end_signal);
             self.end_signal
         };
@@ -424,11 +424,9 @@ fn block_records(kind: RecordKind, block: &RawValue) -> Result<Vec<Vec<u8>>> {
         return Ok(vec![block.get().as_bytes().to_vec()]);
     }
     let block: Block<Encoded> = serde_json::from_str(block.get())?;
-    let mut records = Vec::new();
-    for transaction in block.transactions {
-        records.push(STANDARD.decode(transaction.transaction.0)?);
-    }
-    Ok(records)
+    let decode =
+        |transaction: Transaction<Encoded>| Ok(STANDARD.decode(transaction.transaction.0)?);
+    block.transactions.into_iter().map(decode).collect()
 }
 
 #[cfg(test)]

@@ -67,7 +67,7 @@ fn ungrouped(headings: &[String], table: &Table) -> String {
         Cell::Number { value, decimals } => format!("{value:.*}", usize::from(*decimals)),
         _ => "-".to_owned(),
     };
-    let headings: Vec<&str> = headings.iter().map(String::as_str).collect();
+    let headings = headings.iter().map(String::as_str).collect_vec();
     faultline_text::table(
         &headings,
         table

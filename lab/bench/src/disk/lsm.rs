@@ -81,7 +81,7 @@ fn engine_name(path: &Path, files: &BTreeMap<String, u64>) -> String {
         return "LevelDB".to_owned();
     };
     let options = read_small_file(&path.join(newest)).unwrap_or_default();
-    let option = |key: &str| {
+    let option = |key| {
         options
             .lines()
             .find_map(|line| line.trim().strip_prefix(key)?.trim().strip_prefix('='))
@@ -139,7 +139,7 @@ fn list_parts(version: &Version, files: &BTreeMap<String, u64>) -> Vec<DatabaseP
         None => format!("column family {family}"),
     };
     // Tables and bytes by family and level.
-    let mut levels: BTreeMap<(u64, u64), (u64, u64)> = BTreeMap::new();
+    let mut levels = BTreeMap::new();
     for ((family, _), table) in &version.tables {
         let (tables, bytes) = levels.entry((*family, table.level)).or_default();
         *tables += 1;
@@ -167,9 +167,7 @@ fn unplaced_tables(version: &Version, files: &BTreeMap<String, u64>) -> Option<D
     let unplaced = files.iter().filter(|(name, _)| {
         name.split_once('.').is_some_and(|(number, extension)| {
             ["sst", "ldb"].contains(&extension)
-                && number
-                    .parse::<u64>()
-                    .is_ok_and(|number| !placed.contains(&number))
+                && number.parse().is_ok_and(|number| !placed.contains(&number))
         })
     });
     let (tables, bytes) = unplaced.fold((0, 0), |(tables, sum), (_, bytes)| {
@@ -311,8 +309,7 @@ struct Fields<'a>(&'a [u8]);
 
 impl<'a> Fields<'a> {
     fn byte(&mut self) -> Result<u8> {
-        let (first, rest) = self.0.split_first().context("it ends too early")?;
-        self.0 = rest;
+        let first = self.0.split_off_first().context("it ends too early")?;
         Ok(*first)
     }
 
@@ -331,12 +328,7 @@ impl<'a> Fields<'a> {
 
     fn bytes(&mut self) -> Result<&'a [u8]> {
         let length = usize::try_from(self.number()?)?;
-        let (bytes, rest) = self
-            .0
-            .split_at_checked(length)
-            .context("it ends too early")?;
-        self.0 = rest;
-        Ok(bytes)
+        self.0.split_off(..length).context("it ends too early")
     }
 
     /// Level, number, size, smallest and largest key, and more, depending on the field.

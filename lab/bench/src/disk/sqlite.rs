@@ -56,7 +56,7 @@ fn list_parts(path: &Path, is_over: IsOver<'_>) -> Result<Vec<DatabasePart>> {
         .query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?
         .collect::<rusqlite::Result<_>>()?;
     let sizes = sum_page_sizes(&database, is_over)?;
-    let pragma = |name: &str| {
+    let pragma = |name| {
         database
             .pragma_query_value(None, name, |row| row.get::<_, i64>(0))
             .map(i64::unsigned_abs)

@@ -78,14 +78,14 @@ fn method_times(results: &Results, title: &str, methods: &[&str]) -> MethodTimes
             Some((sample.number, ms(sample.latency_ns()?)))
         })
     };
-    let requests_of_arm = |arm: &String| -> Vec<_> {
+    let requests_of_arm = |arm: &String| {
         let cases = methods.iter();
         let cases = cases.filter_map(|method| results.case_index(arm, method));
-        cases.map(requests_of_case).collect()
+        cases.map(requests_of_case).collect_vec()
     };
     // By arm, method and round.
     let requests = arms.iter().map(requests_of_arm).collect_vec();
-    let complete_round = |round: usize| -> Option<CompleteRound> {
+    let complete_round = |round| -> Option<CompleteRound> {
         let of_round = requests
             .iter()
             .map(|arm| arm.iter().map(|case| case[round]));

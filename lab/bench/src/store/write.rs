@@ -285,7 +285,7 @@ fn insert_samples(transaction: &Transaction<'_>, samples: &[Sample]) -> Result<(
         let measured = |value: &dyn Fn(&Timing) -> u64| {
             sample.timing().map(|timing| sql_integer(value(timing)))
         };
-        let phase = |index: usize| measured(&|timing| timing.phases[index]);
+        let phase = |index| measured(&|timing| timing.phases[index]);
         insert.execute(params![
             sql_integer(sample.number),
             sample.round,

@@ -54,7 +54,7 @@ impl Solana {
             blockhash_at: Duration::ZERO,
             subscription: Value::Null,
         };
-        let address = bs58::encode(solana.payer.public_key().as_ref()).into_string();
+        let address = bs58::encode(solana.payer.public_key()).into_string();
         let airdrop = json!([address, AIRDROP_LAMPORTS]);
         let signature = client
             .call(Protocol::Http, "requestAirdrop", airdrop)

@@ -84,7 +84,7 @@ fn comparison_sentence(reference: &str, comparison: &Comparison, interval_name: 
         Direction::Higher => "slower",
     };
     let [least, most] = absolute_bounds([mean.low, mean.high], 3);
-    let percent = |ratio: f64| 100.0 * (ratio - 1.0);
+    let percent = |ratio| 100.0 * (ratio - 1.0);
     let (percent_text, percent_interval) =
         comparison.ratio.map_or_else(Default::default, |ratio| {
             let [least, most] = absolute_bounds([ratio.low, ratio.high].map(percent), 1);

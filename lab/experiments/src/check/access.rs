@@ -28,7 +28,7 @@ struct UserIds {
 /// With reasons. Missing paths are omitted; with a missing user, all are. A folder with an ACL counts
 /// as accessible.
 pub fn find_inaccessible(plan: &Plan) -> BTreeMap<PathBuf, String> {
-    let read = |file: &str| std::fs::read_to_string(file).unwrap_or_default();
+    let read = |file| std::fs::read_to_string(file).unwrap_or_default();
     let user = plan.workload.user.as_deref();
     let user_ids =
         user.and_then(|name| UserIds::find(&read("/etc/passwd"), &read("/etc/group"), name));

@@ -186,9 +186,10 @@ fn check_keypair_file(path: &Path) -> Result<(), String> {
 }
 
 fn check_folder(path: &Path) -> Result<(), String> {
-    match fs::metadata(path).map_err(file_error)?.is_dir() {
-        true => Ok(()),
-        false => Err("is no folder".to_owned()),
+    if fs::metadata(path).map_err(file_error)?.is_dir() {
+        Ok(())
+    } else {
+        Err("is no folder".to_owned())
     }
 }
 

@@ -8,7 +8,7 @@ use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::json;
 use std::{
     collections::BTreeMap,
-    fs, io,
+    fs,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -125,7 +125,7 @@ fn is_identity_passed(plan: &Plan, lane: &Lane) -> bool {
 }
 
 fn names_other_identity(plan: &Plan, texts: &[&String]) -> bool {
-    let is_checked = |word: &str| {
+    let is_checked = |word| {
         let mut files = plan.lanes.iter().filter_map(|lane| lane.identity.as_ref());
         word == "{identity}" || files.any(|file| file.display().to_string() == word)
     };
@@ -262,7 +262,7 @@ pub fn check_keypair(file: &Path) -> Result<(), String> {
 /// Errors never include the file's content.
 fn public_key(file: &Path) -> Result<String, String> {
     let path = file.display();
-    let read_error = |error: io::Error| format!("{path}: {error}");
+    let read_error = |error| format!("{path}: {error}");
     let no_keypair = || format!("{path} is no keypair as solana-keygen writes it");
     let meta = fs::metadata(file).map_err(read_error)?;
     if !meta.is_file() || meta.len() > MAX_KEYPAIR_BYTES {

@@ -51,7 +51,7 @@ pub fn prepare(plan: &Plan) -> Result<ExperimentFolder> {
 /// A host block is a block of a plan or a round of a campaign. The code is 75 if the block or the
 /// host is in use, or the host is not fit.
 pub fn host_block_exit_code(what: &str, end: Result<ExperimentEnd>) -> Result<u8> {
-    let not_now = |why: String| {
+    let not_now = |why| {
         say(&format!("{what}: not now: {why}"));
         Ok(EXIT_TEMPFAIL)
     };
@@ -79,13 +79,13 @@ pub fn run(args: &BlockArgs) -> Result<ExperimentEnd> {
         folder.has_host_blocks(),
         "{folder} has no blocks: `faultline experiment prepare` did not begin this experiment"
     );
-    if !(1..=plan.replicates).contains(&replicate) {
-        let last = plan.replicates;
-        return Err(UsageError(format!(
+    let last = plan.replicates;
+    ensure!(
+        (1..=last).contains(&replicate),
+        UsageError(format!(
             "{folder} has blocks 1 to {last}, and no {replicate}"
         ))
-        .into());
-    }
+    );
     let path = folder.host_block(replicate);
     fs::create_dir_all(&path).at(&path)?;
     let _lock = Lock::take_with_message(&path.join(LOCK), |process| {

@@ -53,7 +53,7 @@ fn refuse_own_deletion(plan: Plan) -> Result<Plan, Vec<ConfigError>> {
         folder.display()
     );
     Err(vec![ConfigError {
-        file: Some(plan.file.clone()),
+        file: Some(plan.file),
         ..ConfigError::new(what)
     }])
 }

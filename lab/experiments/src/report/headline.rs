@@ -28,7 +28,7 @@ pub fn tallies<'e>(
     completed: &[CompletedRun<'e>],
 ) -> Vec<ArmTally<'e>> {
     let journal_state = &experiment.journal_state;
-    let tally = |arm: &'e str| {
+    let tally = |arm| {
         let scheduled = || journal_state.scheduled().filter(|(_, run)| run.arm == arm);
         let runs = || completed.iter().filter(|run| run.scheduled.arm == arm);
         let compared = runs().filter(|run| !is_invalid(run));

@@ -189,7 +189,7 @@ impl<'e> SearchReport<'e> {
     }
 
     fn curve(&self, id: &str, title: &str, label: &str, measurement: Measurement) -> Option<Block> {
-        let curve = |verdict: Verdict| {
+        let curve = |verdict| {
             let mut by_headroom: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
             for dwell in self.dwells().filter(|dwell| dwell.verdict == verdict) {
                 if let Some((headroom, value)) = dwell.headroom.zip(measurement(&dwell.evidence)) {
@@ -280,8 +280,8 @@ impl<'e> SearchReport<'e> {
 
 fn row(number_in_order: usize, dwell: &DwellResult, ended_unix_ns: i64) -> Vec<Cell> {
     let evidence = &dwell.evidence;
-    let read = |value: Option<f64>, decimals| number_or(value, decimals, "not read");
-    let mib = |bytes: u64| bytes as f64 / MIB;
+    let read = |value, decimals| number_or(value, decimals, "not read");
+    let mib = |bytes| bytes as f64 / MIB;
     let purpose = match (dwell.headroom, dwell.confirms) {
         (None, _) => "reference",
         (Some(_), false) => "to try",

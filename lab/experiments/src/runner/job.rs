@@ -51,7 +51,7 @@ pub fn command_prefix(
     cpus: Option<&CpuSet>,
 ) -> Result<Vec<OsString>> {
     let this_program = env::current_exe().context("this program's own file is not known")?;
-    let mut command: Vec<OsString> = vec![this_program.into(), "hold".into()];
+    let mut command = vec![this_program.into(), "hold".into()];
     if launcher.launches_children() {
         let pid = std::process::id().to_string();
         command.extend(["--parent".into(), pid.into()]);

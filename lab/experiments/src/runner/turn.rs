@@ -276,7 +276,7 @@ impl Runner<'_> {
                 self.system.wait(HOST_WAIT_INTERVAL);
                 continue;
             }
-            let messages = |severity: Severity| {
+            let messages = |severity| {
                 findings
                     .iter()
                     .filter(move |finding| finding.severity == severity)
@@ -321,7 +321,7 @@ impl Runner<'_> {
             if is_check_due {
                 checked_at = now;
             }
-            let mut runs_to_conclude: Vec<&mut ActiveRun> = Vec::new();
+            let mut runs_to_conclude = Vec::new();
             let mut any_continues = false;
             for run in runs.iter_mut().filter(|run| !run.end_journaled) {
                 self.poll_search(run)?;

@@ -99,7 +99,7 @@ impl LimitControl {
             .map_or(0, |(now, lowest)| now.saturating_sub(lowest));
         self.max_rise = self.max_rise.max(rise);
         self.limit?;
-        let is_too_old = |at: Duration| reading.at.saturating_sub(at) > MAX_DATA_AGE;
+        let is_too_old = |at| reading.at.saturating_sub(at) > MAX_DATA_AGE;
         if reading.out_of_memory {
             Some("the cgroup is out of memory")
         } else if reading.slots_behind > Some(MAX_SLOTS_BEHIND) {

@@ -249,7 +249,7 @@ impl SearchAnswer {
             SearchOutcome::NeverFailed { lowest } => Some(lowest),
             _ => outcome.interval().map(|interval| interval.high),
         };
-        let after = |hours: f64| -> Option<SufficientSize> {
+        let after = |hours| {
             let (trend, (_, highest)) = (trend?, newest?);
             let unreclaimable = if is_stable? {
                 highest

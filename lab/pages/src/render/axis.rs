@@ -120,7 +120,7 @@ impl Axis {
         let high = high.unwrap_or(low * 2.0);
         sizes.sort_by_key(|size| !preferred.contains(size));
         let mut axis = Self::new((low, high, true), sizes, label);
-        let mut taken: Vec<(f64, f64)> = Vec::new();
+        let mut taken = Vec::new();
         axis.ticks.retain(|tick| {
             let half = width_of(&tick.label) / 2.0;
             let (from, to) = (tick.position - half, tick.position + half);
@@ -173,7 +173,7 @@ fn logarithmic(low: f64, high: f64, unit: &str, max_ticks: usize) -> Axis {
     let stride = ((last - first) / max_ticks.max(1) as f64).ceil().max(1.0);
     let count = ((last - first) / stride).floor() as usize;
     let powers = (0..=count).map(|index| base.powf(first + index as f64 * stride));
-    let label = |value: f64| {
+    let label = |value| {
         // A computed power can be just below the unit.
         let DisplayUnit { size, suffix } = display_unit(unit, value * 1.000_001);
         let value = value / size;

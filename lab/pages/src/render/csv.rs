@@ -6,11 +6,12 @@
 //! - A leading `'` protects text that a spreadsheet would take for a formula.
 
 use crate::model::{Cell, Column, Table};
+use itertools::Itertools;
 
 pub fn csv(table: &Table) -> String {
-    let shapes: Vec<ColumnShape> = (0..table.columns.len())
+    let shapes = (0..table.columns.len())
         .map(|index| ColumnShape::of(table, index))
-        .collect();
+        .collect_vec();
     let columns = table.columns.iter().zip(&shapes);
     let mut out = line(columns.flat_map(|(column, shape)| shape.headers(column)));
     for row in &table.rows {
@@ -110,5 +111,5 @@ fn line(fields: impl Iterator<Item = String>) -> String {
             field
         }
     };
-    fields.map(quoted).collect::<Vec<_>>().join(",") + "\r\n"
+    fields.map(quoted).join(",") + "\r\n"
 }

@@ -112,7 +112,7 @@ impl DatasetRun {
 
 /// Percent-encoded: readers decode it.
 fn folder_name(value: &str) -> Result<String> {
-    let encoded = |byte: u8| match byte {
+    let encoded = |byte| match byte {
         b'.' | b'_' | b'-' | b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z' => {
             char::from(byte).to_string()
         }
@@ -251,7 +251,7 @@ impl<'f> TableFiles<'f> {
             writer.finish().at(&path)?;
             complete.push((path, temp_file));
         }
-        let mut paths: Vec<PathBuf> = Vec::new();
+        let mut paths = Vec::new();
         for (path, temp_file) in complete {
             temp_file.finish(&path).at(&path)?;
             paths.push(path);

@@ -32,7 +32,7 @@ pub fn columns(
         return Ok(columns);
     }
     let chunk = rows_per_chunk(columns.len());
-    export.recording.rows(table.name, chunk, |rows: &[Row]| {
+    export.recording.rows(table.name, chunk, |rows| {
         for row in rows {
             for ((_, column_type), cell) in columns.iter_mut().zip(row) {
                 if let (Type::Integer, Cell::Real(_)) = (*column_type, cell) {
@@ -56,7 +56,7 @@ fn declared_column(column: &TableColumn) -> (String, Type) {
 
 /// One row per tick: `tick` joined with all tables that have at most one row per tick, and labels.
 pub fn wide_columns(export: &RecordingExport<'_>) -> Result<Vec<(String, Type)>, Error> {
-    let is_per_tick = |name: &str| PerTickTable::ALL.iter().any(|table| table.name() == name);
+    let is_per_tick = |name| PerTickTable::ALL.iter().any(|table| table.name() == name);
     let mut all = Vec::new();
     for spec in TABLES.iter() {
         if spec.name == TICK {

@@ -199,9 +199,10 @@ fn missing(summary: &RecordingSummary) -> Vec<String> {
         all.push(format!("tables of samples: {samples}"));
     }
     if !points.is_empty() {
-        let advice = match tables("_point").any(|table| table.rows > 0) {
-            true => "the validator sent other datapoints, but not these",
-            false => "set its SOLANA_METRICS_CONFIG, see docs/CONFIGURATION.md",
+        let advice = if tables("_point").any(|table| table.rows > 0) {
+            "the validator sent other datapoints, but not these"
+        } else {
+            "set its SOLANA_METRICS_CONFIG, see docs/CONFIGURATION.md"
         };
         all.push(format!("datapoints of the validator: {points}; {advice}"));
     }
@@ -258,9 +259,10 @@ fn times(ticks: &[TickRow], sessions: &[SessionRow], phases: &[Option<Phase>]) -
     let mut times = Times::default();
     for ((before, after), phase) in ticks.iter().tuple_windows().zip(phases) {
         let is_one_session = before.session == after.session;
-        let (from, to) = match is_one_session {
-            true => (before.uptime_ns, after.uptime_ns),
-            false => (before.unix_ns, after.unix_ns),
+        let (from, to) = if is_one_session {
+            (before.uptime_ns, after.uptime_ns)
+        } else {
+            (before.unix_ns, after.unix_ns)
         };
         let passed = Duration::from_nanos(u64::try_from(to.saturating_sub(from)).unwrap_or(0));
         times.length += passed;

@@ -72,9 +72,10 @@ pub fn lifecycle(recording: &Run) -> Lifecycle {
             (Some(at), run_end)
         });
     let has_validator = has_validator(recording, &phases);
-    let noun = match has_validator || recording.processes.is_empty() {
-        true => "validator",
-        false => "process",
+    let noun = if has_validator || recording.processes.is_empty() {
+        "validator"
+    } else {
+        "process"
     };
     let tip_tick = phase_by_tick
         .iter()
@@ -162,7 +163,7 @@ fn process_and_run_end(recording: &Run) -> Option<(f64, f64)> {
 }
 
 fn gaps(recording: &Run) -> Vec<Span> {
-    let gap = |(before, after): (&Tick, &Tick)| {
+    let gap = |(before, after)| {
         is_gap(recording, before, after).then_some(Span {
             from: before.at,
             to: after.at,
@@ -173,7 +174,7 @@ fn gaps(recording: &Run) -> Vec<Span> {
 
 fn phase_spans(recording: &Run, phase_by_tick: &[Option<Phase>]) -> Vec<PhaseSpan> {
     let mut phases: Vec<PhaseSpan> = Vec::new();
-    let mut before: Option<&Tick> = None;
+    let mut before = None;
     for (index, (tick, phase)) in recording.ticks.iter().zip(phase_by_tick).enumerate() {
         let name = phase_name(*phase);
         let is_continuous = before.is_some_and(|before| !is_gap(recording, before, tick));
@@ -219,7 +220,7 @@ impl Lifecycle {
 
 /// `noun` is `validator` or `process`.
 fn end(recording: &Run, noun: &str, last_process_end: Option<f64>) -> End {
-    let last_event = |kind: &str, from| {
+    let last_event = |kind, from| {
         let is_last = |event: &&Event| event.kind == kind && Some(event.at) >= from;
         let event = recording.events.iter().rfind(is_last)?;
         Some(format!("at {:.0} s: {}", event.at, event.sentence()))
@@ -298,11 +299,12 @@ fn success(recording: &Run, lifecycle: &Lifecycle) -> Success {
     let is_unproven = recording.salvaged.is_some() && measured == Some(true);
     let answer = measured.filter(|_| !is_unproven);
     let only = if answer == Some(false) { "only " } else { "" };
-    let part = match is_unproven {
-        true => "that was saved of a damaged recording",
-        false => "since it was first there",
+    let part = if is_unproven {
+        "that was saved of a damaged recording"
+    } else {
+        "since it was first there"
     };
-    let percent = |share: f64| format!("{:.1} %", 100.0 * share);
+    let percent = |share| format!("{:.1} %", 100.0 * share);
     let mut why = format!("at the tip for {only}{} of the time {part}", percent(share));
     if unknown > 0.0 {
         why += &format!(

@@ -128,7 +128,7 @@ pub fn numbers(recording: &Run, tps: &Tps, window: Span) -> WindowNumbers {
 }
 
 fn memory_gauges(recording: &Run, window: Span) -> MemoryGauges {
-    let gauge = |values: &[Option<f64>]| summary(&values_within(recording, values, window));
+    let gauge = |values| summary(&values_within(recording, values, window));
     let of_signal = |signal| gauge(recording.signal(signal));
     let rss = &super::rss(recording);
     let (limit, unreclaimable) = (
@@ -193,7 +193,7 @@ fn cache(recording: &Run, window: Span) -> CacheNumbers {
         ))
     };
     let slots = || replay_points_with_transactions(recording, window);
-    let loading = |point: &ReplaySlotPoint| -> Option<f64> {
+    let loading = |point: &ReplaySlotPoint| {
         let stages = [
             point.register_syscalls_us,
             point.load_elf_us,
@@ -338,7 +338,7 @@ fn use_of_pool(
     first_tick_indices: &BTreeMap<u64, usize>,
 ) -> ThreadPoolUse {
     let (mut threads, mut sums) = (None, [None; 3]);
-    let mut previous: Option<(u64, [Option<f64>; 3])> = None;
+    let mut previous = None;
     for row in &pool.rows {
         let Some(tick) = recording.ticks.get(row.tick_index) else {
             continue;

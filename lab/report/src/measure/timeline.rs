@@ -1,6 +1,6 @@
 use super::Span;
 use crate::run::{Run, Signal, Tick};
-use faultline_phase::{Phase, PhaseEvidence, PhaseInterval, Process, STALL_AFTER, Stage, Tracker};
+use faultline_phase::{Phase, PhaseEvidence, Process, STALL_AFTER, Stage, Tracker};
 use faultline_stats::summary::quantile;
 use itertools::Itertools;
 use std::{ops::Range, time::Duration};
@@ -114,13 +114,14 @@ fn track_session(
     };
     let mut tracker = Tracker::new(recording.phase_rules(first));
     let has_evidence = |index| value(recording, Signal::PhaseEvidenceStopped, index).is_some();
-    let evidence_at = match ticks.clone().any(has_evidence) {
-        true => recorded_evidence,
-        false => older_evidence,
+    let evidence_at = if ticks.clone().any(has_evidence) {
+        recorded_evidence
+    } else {
+        older_evidence
     };
     let elapsed = |tick: &Tick| Duration::from_nanos(((tick.at - first.at) * 1e9).round() as u64);
     let mut process = None;
-    let mut phase_intervals: Vec<PhaseInterval> = Vec::new();
+    let mut phase_intervals = Vec::new();
     let has_phase = |index: &usize| all_ticks.get(*index).and_then(recorded_phase).is_some();
     let Some(start) = ticks.clone().find(has_phase) else {
         return;
@@ -185,9 +186,12 @@ fn recorded_evidence(recording: &Run, index: usize, tick: &Tick) -> Option<Phase
             0.0 => Process::Alive,
             _ => Process::Stopped,
         },
-        stage: recorded_phase(tick).map(|phase| match phase.is_running() {
-            true => Stage::Running,
-            false => Stage::Reported(phase),
+        stage: recorded_phase(tick).map(|phase| {
+            if phase.is_running() {
+                Stage::Running
+            } else {
+                Stage::Reported(phase)
+            }
         }),
         slot: slot(recording, Signal::PhaseEvidenceSlot, index),
         tip: slot(recording, Signal::PhaseEvidenceTip, index),
@@ -265,7 +269,7 @@ fn advance_times(recording: &Run, ticks: Range<usize>) -> Vec<f64> {
         .iter()
         .zip(processed)
         .filter_map(|(tick, slot)| Some((tick.at, (*slot)?)));
-    let bank_slot = |(time, slot): (i64, Option<u64>)| {
+    let bank_slot = |(time, slot)| {
         let ((first, last), at) = (bounds?, recording.at(time));
         (first.at..=last.at)
             .contains(&at)
@@ -285,7 +289,7 @@ fn advance_times(recording: &Run, ticks: Range<usize>) -> Vec<f64> {
 }
 
 fn rise_times(slots: impl Iterator<Item = (f64, f64)>) -> Vec<f64> {
-    let mut before: Option<f64> = None;
+    let mut before = None;
     slots
         .filter(|(_, slot)| before.replace(*slot).is_none_or(|before| *slot > before))
         .map(|(at, _)| at)

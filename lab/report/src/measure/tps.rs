@@ -69,7 +69,7 @@ pub fn tps(recording: &Run, lifecycle: &Lifecycle) -> Tps {
         .signal(Signal::ZeroTpsSeconds)
         .iter()
         .any(Option::is_some);
-    let mut seconds: Vec<Second> = Vec::new();
+    let mut seconds = Vec::new();
     for (from, until) in process_spans(recording) {
         let Some(first) = counts.range(from..until).next().map(|(&second, _)| second) else {
             continue;
@@ -200,7 +200,7 @@ fn counter_increases(recording: &Run, signal: Signal) -> Vec<(i64, u64, bool)> {
 
 /// Sets as many zero seconds to `None` as the daemon counted as unknown.
 fn mark_unknown(recording: &Run, seconds: &mut [Second]) {
-    let follows_clock_step = |until: i64| {
+    let follows_clock_step = |until| {
         recording.clock_steps.iter().any(|step| {
             let passed = until - second_of(recording, step.at);
             (0..=2 * MAX_SETTLE_SECONDS).contains(&passed)

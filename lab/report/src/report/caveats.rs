@@ -98,7 +98,7 @@ fn non_empty(text: String) -> Option<String> {
 }
 
 fn arm_caveats(runs: &MeasuredRuns, all_are_paired: bool) -> Vec<Caveat> {
-    let arms_with = |run_count: usize| {
+    let arms_with = |run_count| {
         let arms = runs.arms.iter();
         non_empty(
             arms.filter(|arm| runs.runs_of(arm).count() == run_count)

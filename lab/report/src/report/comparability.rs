@@ -196,7 +196,7 @@ pub(crate) fn caveats(runs: &MeasuredRuns) -> Vec<Caveat> {
     };
     let mut caveats = Vec::new();
     let all_arms: Pace = paces.iter().cloned().collect();
-    let are_different = |(min, max): (f64, f64)| max > MAX_SLOT_TIME_RATIO * min;
+    let are_different = |(min, max)| max > MAX_SLOT_TIME_RATIO * min;
     if all_arms.slot_seconds.is_some_and(are_different) {
         let slot_times = with_arms(Pace::slot_time);
         caveats.push(Caveat::new(

@@ -75,7 +75,7 @@ pub fn compare_arms(
     };
     let pairs = others.into_iter().map(|other| {
         let design = hosts::comparison_design(runs, reference, other);
-        let compare_by = |run_metric: &'static RunMetric| {
+        let compare_by = |run_metric| {
             let refusal = match &design {
                 ComparisonDesign::Refused(why) => Some(why.clone()),
                 _ => comparability::refusal(runs, reference, other, run_metric),

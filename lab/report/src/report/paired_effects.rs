@@ -7,7 +7,7 @@ use super::{
     comparability,
     comparison::{ArmComparison, lowercase_first},
     groups::by_key,
-    measured_run::{AA_SUFFIX, MeasuredRun, MeasuredRuns},
+    measured_run::{AA_SUFFIX, MeasuredRuns},
     model::{Block, Cell, VerdictKind},
     paired::{DECIMALS, PairedRuns, QUANTITIES, Quantity, RunPairEffect, is_same_turn},
     run_metrics::RunMetric,
@@ -457,7 +457,7 @@ fn mean_of_pairs(
 
 /// The largest difference within an A/A pair; for a ratio, the largest difference of logarithms.
 fn max_aa_difference(runs: &MeasuredRuns, run_metric: &RunMetric, is_ratio: bool) -> Option<f64> {
-    let value = |run: &MeasuredRun| {
+    let value = |run| {
         let value = comparability::compared_value(runs, run_metric, run)?;
         Some(if is_ratio { value.ln() } else { value })
     };

@@ -1,7 +1,7 @@
 //! The metrics by which a campaign compares releases of the validator.
 
 use super::{
-    measured_run::{MeasuredRun, MeasuredRuns},
+    measured_run::MeasuredRuns,
     run_metrics::{RELEASE_ONLY_METRICS, RUN_METRICS, RunMetric},
 };
 use crate::run::Run;
@@ -39,7 +39,7 @@ pub fn values(recordings: Vec<Run>) -> Vec<Vec<Option<f64>>> {
     let mut runs = MeasuredRuns::new(recordings, &IntervalPlan::default(), &[]);
     let part = runs.compared_part();
     runs.all.sort_by_key(|run| run.input_index);
-    let values = |run: &MeasuredRun| {
+    let values = |run| {
         metrics()
             .map(|run_metric| run_metric.value(run, part.numbers(run)?))
             .collect()

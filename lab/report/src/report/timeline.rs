@@ -188,7 +188,7 @@ fn bands(run: &MeasuredRun, origin: f64) -> Vec<Band> {
 }
 
 fn marks(run: &MeasuredRun, origin: f64, is_single: bool) -> Vec<Mark> {
-    let mark = |at: f64, name: String| Mark {
+    let mark = |at, name| Mark {
         at: rounded(at - origin, 2),
         name,
         run: run.id.clone(),

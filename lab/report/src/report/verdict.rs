@@ -110,7 +110,7 @@ fn verdict_of_arm(
     primary: &RunMetric,
     paired_effects: &PairedEffects,
 ) -> Verdict {
-    let arm = runs.arms.iter().join(", ");
+    let arm = runs.arms.join(", ");
     let mut headline = format!(
         "{} of one arm, {arm}",
         counted(runs.all.len() as f64, "run")
@@ -303,13 +303,13 @@ fn text_without_spread(pair: &ArmComparison) -> String {
 
 fn pairs_headline(first: &ArmComparison, pairs: &[&ArmComparison], margin: f64) -> String {
     let reference = &first.reference;
-    let arms_where = |has: fn(&MetricComparison, Conclusion) -> bool| -> Option<String> {
+    let arms_where = |has: fn(&MetricComparison, Conclusion) -> bool| {
         let pairs = pairs
             .iter()
             .filter(|pair| has(&pair.primary, pair.conclusion()));
         joined_by_and(&pairs.map(|pair| pair.other.clone()).collect_vec())
     };
-    let arms_that_differ = |wanted: Direction| {
+    let arms_that_differ = |wanted| {
         let arms = pairs.iter().filter_map(|pair| match pair.conclusion() {
             Conclusion::Differs { direction, .. } if direction == wanted => {
                 let effect = effect_or_direction(&pair.primary, direction);

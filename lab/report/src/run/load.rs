@@ -254,7 +254,7 @@ impl<'r> Loader<'r> {
 
     /// Start of each consensus protocol. A protocol lasts until another is seen.
     fn consensus(&self, ticks: &[Tick]) -> Result<Vec<(f64, String)>, Error> {
-        let mut protocols: Vec<(f64, String)> = Vec::new();
+        let mut protocols = Vec::new();
         for row in self.recording.series_of(&CONSENSUS)? {
             let index = self.tick_indices.get(&row.tick);
             let tick = index.and_then(|index| ticks.get(*index));
@@ -363,7 +363,7 @@ fn first_row_ids(processes: &[ProcessRow]) -> HashMap<i64, i64> {
                 _ => a.session != b.session,
             }
     };
-    let first_row = |(index, row): (usize, &ProcessRow)| {
+    let first_row = |(index, row)| {
         let mut earlier = processes.iter().take(index);
         let first = earlier.find(|first| is_same_process(first, row));
         (row.id, first.map_or(row.id, |first| first.id))
@@ -392,8 +392,8 @@ fn clock_steps(time_axis: &TimeAxis, events: &[Event]) -> Vec<ClockStep> {
 /// Missing fields of the manifest have defaults.
 fn phase_rules(row: &SessionRow) -> Rules {
     let (phase, default) = (&row.manifest["daemon"]["phase"], Rules::default());
-    let slots = |key: &str, default| phase[key].as_u64().unwrap_or(default);
-    let seconds = |key: &str, default| {
+    let slots = |key, default| phase[key].as_u64().unwrap_or(default);
+    let seconds = |key, default| {
         let seconds = phase[key].as_f64().map(Duration::try_from_secs_f64);
         seconds.and_then(Result::ok).unwrap_or(default)
     };

@@ -129,7 +129,7 @@ impl TimeAxis {
         if self.periods.len() < 2 {
             return Ok(points);
         }
-        let tick_times: HashMap<i64, i64> = ticks
+        let tick_times = ticks
             .iter()
             .map(|row| {
                 (
@@ -163,7 +163,7 @@ fn written_at(
     tick_times: &HashMap<i64, i64>,
 ) -> Result<impl Iterator<Item = Option<i64>>, Error> {
     const CHUNK_ROWS: usize = 4096;
-    let mut rows: Vec<(i64, Option<i64>)> = Vec::new();
+    let mut rows = Vec::new();
     recording.rows(table, CHUNK_ROWS, |chunk| {
         rows.extend(chunk.iter().filter_map(|row| match row.as_slice() {
             [_, Cell::Integer(tick), Cell::Integer(time), ..] => {

@@ -4,6 +4,7 @@ use crate::{
     distribution::{normal_above, normal_quantile},
     summary::{ascending, quantile_sorted},
 };
+use itertools::Itertools;
 
 /// Maximum runs of both arms for the exact distribution.
 const MAX_EXACT_RUNS: usize = 60;
@@ -16,7 +17,7 @@ pub fn mann_whitney_p(reference: &[f64], other: &[f64]) -> Option<f64> {
     if m == 0 || reference.is_empty() {
         return None;
     }
-    let all: Vec<f64> = other.iter().chain(reference).copied().collect();
+    let all = other.iter().chain(reference).copied().collect_vec();
     let ranks = ranks(&all);
     let rank_sum: f64 = ranks.iter().take(m).sum();
     Some(if all.len() <= MAX_EXACT_RUNS {
@@ -29,7 +30,10 @@ pub fn mann_whitney_p(reference: &[f64], other: &[f64]) -> Option<f64> {
 /// Exact p-value over all assignments of `m` ranks to an arm: twice the share with a rank sum as
 /// far out as `rank_sum`. Ranks are doubled to integers.
 fn exact_p(ranks: &[f64], m: usize, rank_sum: f64) -> f64 {
-    let doubled: Vec<usize> = ranks.iter().map(|r| (2.0 * r).round() as usize).collect();
+    let doubled = ranks
+        .iter()
+        .map(|r| (2.0 * r).round() as usize)
+        .collect_vec();
     let counts = counts_of_sums(&doubled, m);
     let rank_sum = (2.0 * rank_sum).round() as usize;
     let all: f64 = counts.iter().sum();
@@ -117,7 +121,7 @@ fn differences_outside(n: usize, m: usize, alpha: f64) -> (usize, f64) {
         );
     }
     // Mann and Whitney's U is the rank sum minus the smallest possible rank sum.
-    let ranks: Vec<usize> = (1..=n + m).collect();
+    let ranks = (1..=n + m).collect_vec();
     let counts = counts_of_sums(&ranks, m).split_off(m * (m + 1) / 2);
     let all: f64 = counts.iter().sum();
     let mut tail = counts.first().copied().unwrap_or(0.0) / all;

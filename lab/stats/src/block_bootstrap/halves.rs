@@ -16,6 +16,7 @@ use crate::{
     correlation::ranks,
     summary::{ascending, largest_magnitude, mean_and_variance, total},
 };
+use itertools::Itertools;
 
 /// With fewer, intervals cover less than they state: see lab/stats/README.md.
 const MIN_INDEPENDENT_DIFFERENCES: f64 = 20.0;
@@ -75,11 +76,11 @@ impl RandomHalves {
 
     pub fn means(&self, series: &[f64]) -> Vec<f64> {
         let sums = subset_sums(&self.block_sums(series));
-        let lengths: Vec<f64> = self
+        let lengths = self
             .block_bounds
             .windows(2)
             .map(|bounds| (bounds[1] - bounds[0]) as f64)
-            .collect();
+            .collect_vec();
         let lengths = subset_sums(&lengths);
         let sum_of_half = |sums_by_group: &[[f64; 256]], half: &[u8]| -> f64 {
             sums_by_group
@@ -154,7 +155,7 @@ pub fn block_length<'a>(series: impl IntoIterator<Item = &'a [f64]>) -> usize {
 /// for a constant series. So squares neither overflow nor vanish.
 fn scaled_deviations(series: &[f64]) -> (f64, Vec<f64>, f64) {
     let mean = total(series) / series.len() as f64;
-    let mut deviations: Vec<f64> = series.iter().map(|v| v - mean).collect();
+    let mut deviations = series.iter().map(|v| v - mean).collect_vec();
     let scale = match largest_magnitude(&deviations) {
         scale if scale > 1e-14 * mean.abs() => scale,
         _ => f64::INFINITY,
@@ -186,12 +187,12 @@ impl HalfMeans {
         } else {
             1.0
         };
-        let means = halves.means(series).into_iter();
-        let means: Vec<f64> = means.map(|half| mean + widening * (half - mean)).collect();
+        let widened = |half| mean + widening * (half - mean);
+        let means = halves.means(series).into_iter().map(widened).collect_vec();
         let (low, high) = outer_quantiles(&means, (1.0 - plan.level) / 2.0);
         let n_eff = (n as f64 * dependence.variance / long_run_variance.max(f64::MIN_POSITIVE))
             .clamp(1.0, n as f64);
-        let mean_exceeds = |distance: f64| mean.abs() > distance * scale;
+        let mean_exceeds = |distance| mean.abs() > distance * scale;
         let is_within_drift = |sds| !mean_exceeds(sds * sd_of_segment_means(&deviations));
         let is_clear = mean_exceeds(CLEAR_MEAN_IN_SDS * dependence.variance.sqrt());
         let reliability = if !varies {
@@ -287,10 +288,10 @@ pub fn drift_threshold_in_sds(series: &[f64]) -> Option<f64> {
 }
 
 pub fn sd_of_segment_means(series: &[f64]) -> f64 {
-    let means: Vec<f64> = series
+    let means = series
         .chunks(series.len().div_ceil(SEGMENTS).max(1))
         .map(|segment| segment.iter().sum::<f64>() / segment.len() as f64)
-        .collect();
+        .collect_vec();
     mean_and_variance(&means).map_or(0.0, |(_, variance)| variance.sqrt())
 }
 

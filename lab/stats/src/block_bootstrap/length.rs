@@ -23,7 +23,7 @@ pub fn measure_dependence(series: &[f64]) -> Dependence {
     while coarsest.exceeds_series
         && series.len().max(1) as f64 / (2.0 * scale) >= MIN_COARSE_LENGTH as f64
     {
-        let finer: &[f64] = if scale > 1.0 { &coarse } else { series };
+        let finer = if scale > 1.0 { &coarse } else { series };
         coarse = finer.chunks(2).map(|pair| pair.iter().sum()).collect();
         scale *= 2.0;
         coarsest = measure_dependence_at_one_scale(&coarse);

@@ -52,7 +52,7 @@ pub fn difference_of_quantiles(
     // would not. So the common part is multiplied by the mean slope of each series, and the sorted
     // values convert only the rest.
     let (common, common_width) = common_part(deviations_a, deviations_b);
-    let slope = |sorted: &[f64]| {
+    let slope = |sorted| {
         if common_width > 0.0 {
             (quantile_at(sorted, common_width) - quantile_at(sorted, -common_width))
                 / (2.0 * common_width)

@@ -8,6 +8,7 @@ use crate::{
     distribution::{normal_quantile, t_quantile},
     summary::largest_magnitude,
 };
+use itertools::Itertools;
 
 /// A resample with more blocks would cost more. Longer blocks do not harm a mean.
 pub const MAX_BLOCKS: usize = 256;
@@ -55,10 +56,10 @@ impl DeviationInterval {
         // Squares of scaled influences neither overflow nor vanish.
         let unit = largest_magnitude(influence);
         let varies = unit > noise && unit.is_finite();
-        let scaled: Vec<f64> = influence
+        let scaled = influence
             .iter()
             .map(|v| if varies { v / unit } else { 0.0 })
-            .collect();
+            .collect_vec();
         let dependence = measure_dependence(&scaled);
         let block_length = choose_block_length(&dependence, influence.len());
         let mut deviation_interval = Self {
@@ -206,11 +207,11 @@ impl JointDeviations {
     /// Each series must sum to 0.
     pub fn of(series: [&[f64]; 2], min_block_length: usize, plan: &IntervalPlan) -> Self {
         // Common parts cancel in the difference, so block length and precision come from it.
-        let difference: Vec<f64> = series[1]
+        let difference = series[1]
             .iter()
             .zip(series[0])
             .map(|(b, a)| b - a)
-            .collect();
+            .collect_vec();
         let n = difference.len();
         let dependence = measure_dependence(&difference);
         let block_length = choose_block_length(&dependence, n)
@@ -273,7 +274,7 @@ fn block_sums(series: &[f64], block_length: usize) -> Vec<f64> {
         running.push(sum);
     }
     let block_starts = 1_usize << n.clamp(1, MAX_BLOCK_STARTS).ilog2();
-    let mut sums: Vec<f64> = (0..block_starts)
+    let mut sums = (0..block_starts)
         .map(|index| {
             let from = index * n / block_starts;
             let to = from + block_length;
@@ -283,7 +284,7 @@ fn block_sums(series: &[f64], block_length: usize) -> Vec<f64> {
                 sum - running[from] + running[to - n]
             }
         })
-        .collect();
+        .collect_vec();
     let mean = sums.iter().sum::<f64>() / block_starts as f64;
     sums.iter_mut().for_each(|s| *s -= mean);
     sums

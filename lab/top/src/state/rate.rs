@@ -4,6 +4,7 @@ use super::Response;
 use faultline_metrics::Source;
 use faultline_stats::rate::{Reading, rates};
 use faultline_status::{ThreadPool, TimeHistogram};
+use itertools::Itertools;
 use std::{cmp::Ordering, collections::BTreeMap};
 
 /// A daemon reports at most 151 pools.
@@ -29,7 +30,7 @@ impl Meter {
         match self.last {
             Some(last) if last.at == reading.at && last.incarnation == reading.incarnation => {}
             _ => {
-                let readings: Vec<Reading> = self.last.into_iter().chain([reading]).collect();
+                let readings = self.last.into_iter().chain([reading]).collect_vec();
                 self.rate = rates(&readings, stale_after).per_second.pop().flatten();
                 self.last = Some(reading);
             }
@@ -58,7 +59,7 @@ impl TimePerSlot {
             *self = Self::default();
             return;
         };
-        let rate = |meter: &mut Meter, total| response.rate(meter, Source::Datapoints, Some(total));
+        let rate = |meter, total| response.rate(meter, Source::Datapoints, Some(total));
         let sum = rate(&mut self.sum, times.sum);
         let count = rate(&mut self.count, times.count).filter(|count| *count > 0.0);
         self.buckets.resize(times.buckets.len(), Meter::default());

@@ -28,7 +28,7 @@ pub fn head(scene: &Scene<'_>, area: Rect, buffer: &mut Buffer) {
         ""
     };
     let time = faultline_text::utc(scene.now.unix_ns);
-    let left_and_right = |title: &str, time: &str| {
+    let left_and_right = |title, time| {
         (
             format!("{title} {}", scene.address),
             format!("  {demo}{paused}{time} "),
@@ -90,11 +90,11 @@ fn health(scene: &Scene<'_>, width: usize) -> (String, Style) {
 fn source_summary(scene: &Scene<'_>, width: usize) -> (String, Style) {
     let status = &scene.state().status;
     let (up, down): (Vec<_>, Vec<_>) = status.sources.iter().partition(|source| source.is_up);
-    let with_problems: Vec<&SourceStatus> = up
+    let with_problems = up
         .iter()
         .copied()
         .filter(|source| needs_attention(source))
-        .collect();
+        .collect_vec();
     let cost = [
         scene
             .state()
@@ -139,10 +139,8 @@ fn needs_attention(source: &SourceStatus) -> bool {
 
 /// The first that fits: sources with their kinds of problems, their names, or their number.
 fn names(sources: &[&SourceStatus], width: usize) -> String {
-    let list = |text: fn(&SourceStatus) -> String| {
-        let texts: Vec<String> = sources.iter().map(|source| text(source)).collect();
-        texts.join(", ")
-    };
+    let list =
+        |text: fn(&SourceStatus) -> String| sources.iter().map(|source| text(source)).join(", ");
     let fitting = [list(with_kinds), list(|source| source.name.clone())]
         .into_iter()
         .find(|list| list.len() < width);
@@ -153,9 +151,7 @@ fn names(sources: &[&SourceStatus], width: usize) -> String {
 fn with_kinds(source: &SourceStatus) -> String {
     let kinds = match &source.newest_problem {
         Some((kind, _)) => kind.clone(),
-        None => { source.problems.keys().map(String::as_str) }
-            .collect::<Vec<_>>()
-            .join(", "),
+        None => source.problems.keys().join(", "),
     };
     if kinds.is_empty() {
         source.name.clone()

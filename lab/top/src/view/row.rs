@@ -1,4 +1,5 @@
 use super::{split_left, split_top, theme::Theme};
+use itertools::Itertools;
 use ratatui::{
     buffer::Buffer,
     layout::Rect,
@@ -41,7 +42,7 @@ impl Row {
 
 /// The largest height with which all rows fit into `available` lines, from 1 to `max_plot_height`.
 pub fn height_of_plots(rows: &[Row], available: u16, max_plot_height: u16) -> u16 {
-    let total = |plot_height: u16| rows.iter().map(|row| row.height(plot_height)).sum::<u16>();
+    let total = |plot_height| rows.iter().map(|row| row.height(plot_height)).sum::<u16>();
     (1..=max_plot_height)
         .rev()
         .find(|plot_height| total(*plot_height) <= available)
@@ -93,7 +94,7 @@ fn fitting_parts(parts: &[Span<'static>], width: u16) -> Line<'static> {
             true
         })
     };
-    let mut fitting: Vec<Span<'static>> = parts.iter().take_while(fits).cloned().collect();
+    let mut fitting = parts.iter().take_while(fits).cloned().collect_vec();
     if let (true, Some(first)) = (fitting.is_empty(), parts.first()) {
         let length = usize::from(width).saturating_sub(2);
         let start: String = first.content.chars().take(length).collect();
@@ -133,7 +134,7 @@ pub fn wrap(
     separator: &'static str,
     width: usize,
 ) -> Vec<Vec<Span<'static>>> {
-    let mut lines: Vec<Vec<Span<'static>>> = Vec::new();
+    let mut lines = Vec::new();
     let mut remaining = 0;
     for piece in pieces {
         let length = piece.width() + separator.len();
@@ -164,9 +165,9 @@ fn plot(values: &[Option<f64>], theme: Theme, area: Rect, buffer: &mut Buffer) {
     let bars = newest.map(|value| {
         SparklineBar::from(value.map(|value| (value.max(0.0) * scale).round() as u64))
     });
-    let data: Vec<SparklineBar> = std::iter::repeat_n(SparklineBar::from(None::<u64>), empty)
+    let data = std::iter::repeat_n(SparklineBar::from(None::<u64>), empty)
         .chain(bars)
-        .collect();
+        .collect_vec();
     Sparkline::default()
         .data(data)
         .max(PLOT_SCALE as u64)

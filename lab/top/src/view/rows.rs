@@ -7,6 +7,7 @@ use crate::state::MAX_HISTORY;
 use faultline_metrics::Source;
 use faultline_status::{Answer, Figure, LevelStatus, StatusItem, Tone};
 use faultline_text::{bytes_f64, clean, counted, duration_f64, percent, short};
+use itertools::Itertools;
 use ratatui::{style::Style, text::Span};
 
 /// Lines for the reason why the cache has no figures.
@@ -23,12 +24,12 @@ impl Scene<'_> {
         let theme = self.theme;
         let width = usize::from(width.saturating_sub(NAME_WIDTH));
         let wrap_at = wraps.then_some(width);
-        let mut rows: Vec<Row> = status
+        let mut rows = status
             .answers
             .iter()
             .flat_map(|answer| answer_rows(answer, theme, wrap_at))
             .chain(self.validator_rows(width))
-            .collect();
+            .collect_vec();
         let named_items = [
             ("Phase", &self.phase_items()),
             ("Votes", &status.votes),
@@ -118,18 +119,18 @@ impl Scene<'_> {
             let text = format!("no validator is followed{}", problem.unwrap_or_default());
             return paragraph("Who", &text, theme.bad(), width);
         }
-        let mut spans: Vec<Span<'static>> = status
+        let mut spans = status
             .is_demo
             .then(|| Span::styled("demo: no real numbers  ", theme.warn()))
             .into_iter()
-            .collect();
+            .collect_vec();
         if target.is_followed.is_none() {
             spans.push(Span::raw(self.missing_value(Source::Target)));
         }
-        let fact = |name: &str| target.fact(name).map(|value| truncated(value, 60));
-        let program: Vec<String> = { [fact("Client"), fact("Version")].into_iter() }
+        let fact = |name| target.fact(name).map(|value| truncated(value, 60));
+        let program = { [fact("Client"), fact("Version")].into_iter() }
             .flatten()
-            .collect();
+            .collect_vec();
         let program = match program.as_slice() {
             [] => target.name.as_ref().map(|name| truncated(name, 60)),
             program => Some(program.join(" ")),

@@ -26,7 +26,7 @@ impl Theme {
     /// From the environment: colors unless `NO_COLOR` is set or the terminal is plain, blocks if
     /// the locale is UTF-8.
     pub fn of_environment(variable: impl Fn(&str) -> Option<String>) -> Self {
-        let set = |name: &str| variable(name).filter(|value| !value.is_empty());
+        let set = |name| variable(name).filter(|value| !value.is_empty());
         let locale = ["LC_ALL", "LC_CTYPE", "LANG"]
             .into_iter()
             .find_map(set)

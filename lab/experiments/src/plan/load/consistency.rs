@@ -142,7 +142,7 @@ fn check_lanes(plan: &Plan, errors: &ConfigErrors<'_>) {
 }
 
 fn check_separate_lanes(lane: &Lane, other: &Lane, errors: &ConfigErrors<'_>) {
-    let report_conflict = |what: String| {
+    let report_conflict = |what| {
         errors.push(
             lane.line,
             format!("lanes {:?} and {:?} {what}", other.name, lane.name),

@@ -151,7 +151,7 @@ impl SearchReport<'_> {
     }
 
     fn end_trials(&self, ends: &EndTrials) -> String {
-        let untried = |end: u64| {
+        let untried = |end| {
             self.dwells()
                 .filter(|dwell| dwell.confirms && dwell.headroom == Some(end))
                 .filter(|dwell| dwell.evidence.seconds <= 0.0)
@@ -184,7 +184,7 @@ impl SearchReport<'_> {
 
     /// Failures of dwells whose headroom was the upper end of the interval or more.
     fn failures(&self, high: u64) -> String {
-        let is_at_least_high = |headroom: u64| headroom >= high / PAGE * PAGE;
+        let is_at_least_high = |headroom| headroom >= high / PAGE * PAGE;
         let dwells = self
             .dwells()
             .filter(|dwell| dwell.headroom.is_some_and(is_at_least_high))
@@ -308,7 +308,7 @@ fn startup_text(answer: &SearchAnswer) -> Option<String> {
 
 /// `412 to 430 GiB`, `1,480 to 1,560 MiB`.
 fn range(low: u64, high: u64) -> String {
-    let digits = |value: f64| number(value, if value >= 100.0 { 0 } else { 1 });
+    let digits = |value| number(value, if value >= 100.0 { 0 } else { 1 });
     let (unit, one) = if high >= MIN_GIB_BYTES {
         ("GiB", 1_u64 << 30)
     } else {

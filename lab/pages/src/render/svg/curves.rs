@@ -84,7 +84,7 @@ fn draw_line(sheet: &mut Sheet, frame: &Frame, curve: &Curve, style: SeriesStyle
         path
     };
     let points = curve.points.iter();
-    let end = |nth: usize| {
+    let end = |nth| {
         move |(size, estimate): &(f64, ValueWithInterval)| (*size, value_and_ends(*estimate)[nth])
     };
     let upper = points.clone().map(end(2));
@@ -103,7 +103,7 @@ fn draw_points(
     (curve, highlight_label): (&Curve, &str),
     style: SeriesStyle,
 ) {
-    let position = |size: f64, value: f64| Some((frame.x(size)?, frame.y(value)?));
+    let position = |size, value| Some((frame.x(size)?, frame.y(value)?));
     for (size, estimate) in &curve.points {
         let Some((x, y)) = position(*size, estimate.0) else {
             continue;

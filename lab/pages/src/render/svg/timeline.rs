@@ -1,3 +1,4 @@
+use itertools::Itertools;
 use std::collections::BTreeSet;
 
 use super::{
@@ -102,12 +103,12 @@ fn draw_lines(sheet: &mut Sheet, frame: &Frame, chart: &Timeline, styles: &Serie
 }
 
 fn line_path(frame: &Frame, line: &Line) -> String {
-    let points: Vec<Option<(f64, f64)>> = line
+    let points = line
         .x
         .iter()
         .zip(&line.y)
         .map(|(x, y)| Some((frame.x(*x)?, frame.y((*y)?)?)))
-        .collect();
+        .collect_vec();
     let mut path = String::new();
     for piece in points.split(Option::is_none) {
         for (index, (x, y)) in piece.iter().flatten().enumerate() {
@@ -202,7 +203,7 @@ fn draw_marks(
 }
 
 fn legend_entries(chart: &Timeline, styles: &SeriesStyles) -> Vec<LegendEntry> {
-    let mut entries: Vec<LegendEntry> = chart
+    let mut entries = chart
         .series
         .iter()
         .zip(styles.line_styles(&chart.series))
@@ -211,7 +212,7 @@ fn legend_entries(chart: &Timeline, styles: &SeriesStyles) -> Vec<LegendEntry> {
             text: line.name.clone(),
             data_attribute: run_attribute(&line.run),
         })
-        .collect();
+        .collect_vec();
     let has_strips = !chart.strip_runs().is_empty();
     let mut seen = BTreeSet::new();
     for band in chart.bands.iter().filter(|band| seen.insert(&band.name)) {
