@@ -1,6 +1,6 @@
 use super::run_cgroup::{self, RunCgroup};
 use crate::isolation::launch::{
-    CgroupState, End, Job, Launched, Limits, path_error, program::ExecGate,
+    CgroupState, End, Job, Launched, Limits, WithPath, program::ExecGate,
 };
 use anyhow::{Result, anyhow, bail};
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
@@ -72,7 +72,7 @@ impl Child {
         command.current_dir(job.folder.as_deref().unwrap_or(Path::new("/")));
         command
             .stdin(Stdio::piped())
-            .stderr(output.try_clone().map_err(path_error(&job.output))?)
+            .stderr(output.try_clone().with_path(&job.output)?)
             .stdout(output);
         // With its own process group, so that Ctrl-C reaches only the launcher.
         command.process_group(0);
