@@ -167,8 +167,8 @@ fn with_prometheus_variants(text: &str) -> (String, usize) {
             if parts.peek().is_some() {
                 if words(part)
                     .next_back()
-                    .filter(is_counting_function)
-                    .is_some()
+                    .as_ref()
+                    .is_some_and(is_counting_function)
                 {
                     result.push_str("_prometheus");
                     replaced += 1;
