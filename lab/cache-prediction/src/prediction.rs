@@ -89,7 +89,7 @@ pub fn mean_load_model(slots: &[RecordedSlot]) -> CostModel {
         }
     }
     CostModel {
-        per_load: if loads > 0.0 { us / loads } else { 0.0 },
+        per_load: cost::ratio_or_zero(us, loads),
         ..CostModel::default()
     }
 }
