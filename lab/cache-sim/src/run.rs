@@ -183,16 +183,13 @@ pub fn run_all(simulations: &[Simulation], threads: usize) -> Result<Vec<Outcome
 /// (program, lookups) of programs with code, the most used first.
 fn most_used(trace: &Trace) -> Vec<(u32, u32)> {
     let mut uses = vec![0_u32; trace.programs().len()];
-    for index in 0..trace.slots().len() {
-        for call in trace.transactions_of(index) {
-            trace
-                .programs_of_set(call.set_number())
-                .iter()
-                .for_each(|program| uses[*program as usize] += 1);
+    for call in trace.calls() {
+        for program in trace.programs_of_set(call.set_number()) {
+            uses[*program as usize] += 1;
         }
     }
-    let mut ranked: Vec<(u32, u32)> = (0..).zip(uses).filter(|(_, uses)| *uses > 0).collect();
-    ranked.retain(|(program, _)| trace.had_code(*program));
+    let mut ranked: Vec<(u32, u32)> = (0..).zip(uses).collect();
+    ranked.retain(|(program, uses)| *uses > 0 && trace.had_code(*program));
     ranked.sort_by_key(|(program, uses)| (std::cmp::Reverse(*uses), *program));
     ranked
 }

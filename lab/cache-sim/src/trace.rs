@@ -338,6 +338,11 @@ impl Trace {
         self.slots.binary_search_by_key(&slot, |s| s.slot).ok()
     }
 
+    /// Of all slots, in order.
+    pub(crate) fn calls(&self) -> &[TransactionCall] {
+        &self.calls
+    }
+
     pub fn call_count(&self) -> usize {
         self.calls.len()
     }
