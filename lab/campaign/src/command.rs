@@ -65,8 +65,7 @@ fn run_all(args: &RunArgs) -> Result<u8> {
 fn add(args: &AddArgs) -> Result<u8> {
     let (campaign, store) = open_campaign(&args.dir)?;
     let version = settings::checked_version(args.version.clone()).map_err(UsageError)?;
-    let mut configured = campaign.programs.iter().chain([&campaign.baseline]);
-    if configured.any(|program| program.version == version) {
+    if campaign.configures(&version) {
         bail!("{version} is in campaign.toml already");
     }
     if args.path.is_none() && campaign.build.is_none() {
