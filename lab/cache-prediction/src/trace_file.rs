@@ -120,7 +120,7 @@ impl TraceFile {
 
 /// Text with the size of the trace, its coverage of the recording, and the lines `more`.
 pub fn summary(
-    path: &str,
+    path: &Path,
     trace: &Trace,
     recorded: &Recorded,
     more: impl IntoIterator<Item = String>,
@@ -132,7 +132,8 @@ pub fn summary(
     );
     let mut lines = vec![
         format!(
-            "{path}: {}, {} transactions with programs, {} programs",
+            "{}: {}, {} transactions with programs, {} programs",
+            path.display(),
             counted(trace.slots().len() as f64, "slot"),
             count(trace.call_count() as u64),
             count(trace.programs().len() as u64)
