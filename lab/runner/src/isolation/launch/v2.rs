@@ -74,7 +74,7 @@ fn check_exists(folder: &Path) -> Result<()> {
     std::fs::metadata(folder).map(drop).with_path(folder)
 }
 
-fn micros(duration: Duration) -> u64 {
+pub fn micros(duration: Duration) -> u64 {
     u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }
 
