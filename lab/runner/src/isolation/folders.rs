@@ -63,9 +63,9 @@ pub enum InitResult {
 /// empty except for `lost+found`. `now` is the time since 1970. Fails on a symbolic link, and on a
 /// marker that was copied from another folder.
 pub fn init(folder: &Path, now: Duration) -> Result<InitResult> {
-    let created = match mkdir(folder, Mode::from_raw_mode(0o755)) {
-        Ok(()) => true,
-        Err(Errno::EXIST) => false,
+    let result = match mkdir(folder, Mode::from_raw_mode(0o755)) {
+        Ok(()) => InitResult::Created,
+        Err(Errno::EXIST) => InitResult::Marked,
         Err(Errno::NOENT) => {
             let shown = folder.display();
             bail!("{shown} cannot be made: the folder above it is missing; make that first");
@@ -83,11 +83,7 @@ pub fn init(folder: &Path, now: Duration) -> Result<InitResult> {
         let _ = unlinkat(&opened.fd, MARKER_CSTR, AtFlags::empty());
         return Err(error);
     }
-    Ok(if created {
-        InitResult::Created
-    } else {
-        InitResult::Marked
-    })
+    Ok(result)
 }
 
 pub fn is_marked(folder: &Path) -> bool {

@@ -89,7 +89,7 @@ pub fn restore(
         restored: Restored::default(),
     };
     copier.copy_folder(&source, &ledger, 0)?;
-    for folder in [Some(&ledger), snapshots.as_ref()].into_iter().flatten() {
+    for folder in [&ledger].into_iter().chain(&snapshots) {
         if let Some(owner) = owner {
             change_owner(folder, owner)?;
         }
@@ -121,8 +121,7 @@ fn check_free_bytes(
 ) -> Result<()> {
     let snapshots_elsewhere = snapshots.filter(|folder| folder.device != ledger.device);
     let archive_bytes = snapshots_elsewhere.map_or(0, |_| size.archive_bytes);
-    let needed = [(ledger, size.bytes - archive_bytes)];
-    let needed = needed
+    let needed = [(ledger, size.bytes - archive_bytes)]
         .into_iter()
         .chain(snapshots_elsewhere.map(|folder| (folder, archive_bytes)));
     for (folder, bytes) in needed {
