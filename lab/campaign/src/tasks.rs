@@ -233,14 +233,14 @@ fn write_script(path: &Path, text: &str) -> Result<()> {
 }
 
 /// `campaign slurm`.
-pub fn slurm(args: &SlurmArgs) -> Result<u8> {
+pub fn slurm(args: &SlurmArgs) -> Result<()> {
     let campaign = Campaign::read(&args.dir)?;
     let voting_option = if args.vote_confirmed { " --i-vote" } else { "" };
     let experiments = round::example_experiments(&campaign)?;
     let plan = &experiments.first().context("a round has no runs")?.plan;
     let script = array_script(&campaign, &experiments, plan, voting_option)?;
     if args.print {
-        return print(&script).map(|()| 0);
+        return print(&script);
     }
     let mut submitted = SubmittedRounds::read(&campaign)?;
     if args.follow_up {
@@ -292,7 +292,7 @@ pub fn slurm(args: &SlurmArgs) -> Result<u8> {
         };
         work::say_done(&campaign, versions);
     }
-    Ok(0)
+    Ok(())
 }
 
 fn missing_result(campaign: &Campaign, round: &Round, task: u32) -> VersionOutcome {
