@@ -252,7 +252,6 @@ fn summary(comparisons: &[MetricComparison], margin: f64) -> String {
     text
 }
 
-/// Why these results are not enough for a verdict on a release.
 fn inconclusive_reason(release: &Release, comparisons: &[MetricComparison]) -> Option<String> {
     let [own_runs, baseline_runs] = [false, true].map(|is_baseline| {
         let runs = release.runs.iter();

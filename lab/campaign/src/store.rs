@@ -74,7 +74,6 @@ pub const VOID: &str = "void";
 
 pub struct Store(Connection);
 
-/// A row of the table `program`.
 pub struct ListedVersion {
     pub program: Program,
     /// [`FROM_FILE`], [`FROM_COMMAND`], [`FROM_WATCH`], or `baseline`.
@@ -122,7 +121,6 @@ pub struct RunRow {
     pub recording_digest: Option<String>,
     /// Relative to the page.
     pub report: String,
-    /// Consensus and slot time.
     pub pace: Pace,
     /// By metric; values that were not recorded are absent.
     pub values: Vec<(String, f64)>,
@@ -251,7 +249,6 @@ impl Store {
         Ok(())
     }
 
-    /// Renames the baseline with this digest in all runs.
     pub fn rename_baseline(&self, version: &str, digest: &str) -> Result<()> {
         self.0.execute(
             "UPDATE run SET baseline = ?1 WHERE baseline_digest = ?2",

@@ -146,7 +146,6 @@ pub fn open_campaign(folder: &Path) -> Result<(Campaign, Store)> {
     Ok((campaign, store))
 }
 
-/// Opens the campaign to run or collect rounds.
 pub fn open_to_advance(campaign: &Campaign) -> Result<(Lock, Store)> {
     let lock = campaign.lock()?;
     require_results(campaign)?;
@@ -167,7 +166,6 @@ pub fn require_results(campaign: &Campaign) -> Result<()> {
     Ok(())
 }
 
-/// Fails while a task runs a round.
 fn refuse_running(campaign: &Campaign) -> Result<()> {
     for round in &SubmittedRounds::read(campaign)?.rounds {
         ensure!(

@@ -73,7 +73,6 @@ fn compare(campaign: &Campaign, store: &Store) -> Result<(usize, Vec<DamagedRun>
     Ok((compared, damaged))
 }
 
-/// Voids the damaged runs and their pairs.
 fn void_damaged(campaign: &Campaign, store: &mut Store, damaged: &[DamagedRun]) -> Result<()> {
     let runs = store.runs()?;
     for damaged in damaged {

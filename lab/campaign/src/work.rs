@@ -173,7 +173,6 @@ pub fn say_done(campaign: &Campaign, versions: &str) {
     say(&format!("{versions} has its result: {}", page.display()));
 }
 
-/// Whether this version is or was the baseline, which is not under test.
 pub fn is_baseline(campaign: &Campaign, listed: &ListedVersion) -> bool {
     listed.source == BASELINE || listed.program.version == campaign.baseline.version
 }
