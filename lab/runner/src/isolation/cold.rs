@@ -29,7 +29,6 @@ pub struct Dropped {
     pub skipped: Vec<SkippedEntry>,
 }
 
-/// How much of some files is in the page cache.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Residency {
     pub files: u64,

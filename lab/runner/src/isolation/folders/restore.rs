@@ -35,7 +35,6 @@ impl Owner {
     }
 }
 
-/// Number and size of the files to copy.
 #[derive(Default)]
 pub struct SourceSize {
     pub files: u64,
@@ -354,7 +353,6 @@ fn copy_new_file(from: &Folder, to: &Folder, name: &CStr, owner: Option<Owner>) 
     Ok(size)
 }
 
-/// Whether reflinks from one folder to the other work.
 fn can_clone(from: &Folder, to: &Folder) -> bool {
     let flags = OFlags::RDWR | OFlags::TMPFILE | OFlags::CLOEXEC;
     let open_unnamed =

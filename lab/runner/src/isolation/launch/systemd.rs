@@ -26,7 +26,6 @@ use std::{
 };
 use zbus::Variant;
 
-/// Time for systemd to start or to remove a unit.
 const UNIT_TIMEOUT: Duration = Duration::from_secs(120);
 
 pub struct Systemd {
@@ -36,7 +35,6 @@ pub struct Systemd {
     has_exit_type: bool,
 }
 
-/// The first version of systemd with `ExitType=`.
 const EXIT_TYPE_VERSION: u32 = 250;
 
 impl Systemd {

@@ -20,7 +20,6 @@ use std::{
 /// Time for a killed process to exit: freeing a validator's memory takes time.
 const KILL_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// The cgroup of one program of a run.
 pub struct RunCgroup {
     pub name: String,
     cgroups: Cgroups,
@@ -175,7 +174,6 @@ impl Drop for RunCgroup {
     }
 }
 
-/// Folders of the cgroups of this experiment, by the cgroup's name.
 pub fn find_by_experiment(
     parents: &Cgroups,
     experiment: &str,
