@@ -226,18 +226,14 @@ impl Replacement for Min {
 
 /// Calls `each` with (transaction, program).
 fn for_each_lookup(trace: &Trace, includes_fees_only: bool, mut each: impl FnMut(u32, u32)) {
-    let mut transaction = 0;
-    for call in trace
-        .calls()
-        .iter()
-        .filter(|call| includes_fees_only || !call.is_fees_only())
-    {
+    let calls = trace.calls().iter();
+    let requesting = calls.filter(|call| includes_fees_only || !call.is_fees_only());
+    for (transaction, call) in (0..).zip(requesting) {
         trace
             .programs_of_set(call.set_number())
             .iter()
             .filter(|program| trace.had_code(**program))
             .for_each(|program| each(transaction, *program));
-        transaction += 1;
     }
 }
 
