@@ -139,13 +139,12 @@ fn manifest(recording: &Recording, path: &Path) -> Result<Value> {
         .filter(|process| process.manifest["validator"].is_object())
         .collect();
     let restarts = count_restarts(&validators);
-    if restarts > 0 {
-        bail!(
-            "{} has {} validator processes, and the cache begins anew with each: record one",
-            path.display(),
-            restarts + 1
-        );
-    }
+    ensure!(
+        restarts == 0,
+        "{} has {} validator processes, and the cache begins anew with each: record one",
+        path.display(),
+        restarts + 1
+    );
     Ok(validators
         .last()
         .copied()
