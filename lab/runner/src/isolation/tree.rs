@@ -162,21 +162,15 @@ impl Folder {
     }
 }
 
-/// Visits every regular file, and each folder that is not entered.
-pub fn walk_files(
-    folder: &Folder,
-    visit: &mut dyn FnMut(WalkEntry<'_>) -> Result<()>,
-) -> Result<()> {
-    walk(folder, 0, visit)
-}
-
 pub enum WalkEntry<'a> {
     File(&'a OwnedFd, &'a Stat, PathBuf),
     /// A folder, and the reason.
     NotEntered(PathBuf, &'static str),
 }
 
-fn walk(
+/// Visits every regular file, and each folder that is not entered. `depth` is that of the folder, 0
+/// at the top.
+pub fn walk_files(
     folder: &Folder,
     depth: usize,
     visit: &mut dyn FnMut(WalkEntry<'_>) -> Result<()>,
@@ -190,7 +184,7 @@ fn walk(
                 visit(WalkEntry::NotEntered(folder.join(&name), "nested too deep"))?
             }
             FileType::Directory => match folder.enter(&name)? {
-                OpenResult::Open(inside) => walk(&inside, depth + 1, visit)?,
+                OpenResult::Open(inside) => walk_files(&inside, depth + 1, visit)?,
                 OpenResult::OtherMount => {
                     visit(WalkEntry::NotEntered(folder.join(&name), OTHER_MOUNT))?
                 }
