@@ -1,5 +1,5 @@
 use super::{Abilities, Job, WithPath, poll_until};
-use anyhow::{Result, anyhow, bail};
+use anyhow::{Result, anyhow, bail, ensure};
 use faultline_kernel::HostRoot;
 use rustix::{
     fs::{CWD, Mode, OFlags, fcntl_setfl, mkfifoat},
@@ -27,15 +27,14 @@ pub fn executable(job: &Job) -> Result<PathBuf> {
     };
     let path = Path::new(name);
     if path.is_absolute() {
-        return if is_program(path) {
-            Ok(path.to_owned())
-        } else {
-            Err(missing_program(name))
-        };
+        ensure!(is_program(path), missing_program(name));
+        return Ok(path.to_owned());
     }
-    if name.as_bytes().contains(&b'/') {
-        bail!("{}: write the program's whole path", path.display());
-    }
+    ensure!(
+        !name.as_bytes().contains(&b'/'),
+        "{}: write the program's whole path",
+        path.display()
+    );
     let folders = job
         .environment
         .iter()
