@@ -5,7 +5,7 @@ use crate::{
     rules::files_with_extension,
     run::{files_below, has_extension, output, read},
 };
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, ensure};
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     fmt::Write as _,
@@ -158,12 +158,11 @@ impl Book<'_> {
 
     fn check_all_linked(&self) -> Result<()> {
         for page in files_with_extension(self.root, "docs", "md")? {
-            if !self.seen.contains(&page) {
-                bail!(
-                    "{}: no page links to it: link to it in {CONTENTS_PAGE}",
-                    page.display()
-                );
-            }
+            ensure!(
+                self.seen.contains(&page),
+                "{}: no page links to it: link to it in {CONTENTS_PAGE}",
+                page.display()
+            );
         }
         Ok(())
     }
@@ -365,9 +364,11 @@ fn check_site(site: &Path) -> Result<usize> {
             }
         }
     }
-    if !wrong.is_empty() {
-        bail!("the site has errors:\n  {}", wrong.join("\n  "));
-    }
+    ensure!(
+        wrong.is_empty(),
+        "the site has errors:\n  {}",
+        wrong.join("\n  ")
+    );
     Ok(checked)
 }
 

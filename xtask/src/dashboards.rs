@@ -8,7 +8,7 @@ use crate::{
     rules,
     run::{self, read},
 };
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use std::path::Path;
 
@@ -49,15 +49,14 @@ pub fn check(root: &Path) -> Result<()> {
         dashboards.push(dashboard);
     }
     check::check_all(root, &dashboards, &mut violations)?;
-    if violations.is_empty() {
-        println!("dashboards: {} files", files.len());
-        return Ok(());
-    }
-    bail!(
+    ensure!(
+        violations.is_empty(),
         "violations in dashboards: {}\n  {}",
         violations.len(),
         violations.join("\n  ")
     );
+    println!("dashboards: {} files", files.len());
+    Ok(())
 }
 
 /// Numbers panels, closes gaps between them, and removes fields that a Grafana server adds when it

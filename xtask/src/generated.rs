@@ -4,7 +4,7 @@ use crate::{
     rules::{RULES, expression, expressions, files_with_extension},
     run::{self, read},
 };
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, ensure};
 use faultline_metrics::{Kind, Metric, Section, metrics};
 use std::{
     fmt::Write,
@@ -24,10 +24,8 @@ pub fn write(root: &Path, files: Files) -> Result<()> {
 /// Fails unless the files have these texts. `writer` is the command of `xtask` that writes them.
 pub fn check(root: &Path, files: Files, writer: &str) -> Result<()> {
     let errors = differences(root, files, writer);
-    if errors.is_empty() {
-        return Ok(());
-    }
-    bail!(errors.join("\n"))
+    ensure!(errors.is_empty(), errors.join("\n"));
+    Ok(())
 }
 
 /// One error for each file that is missing or has another text.
@@ -128,12 +126,11 @@ pub fn metricsql_rules(root: &Path) -> Result<Files> {
             .iter()
             .map(|expression| words(expression).filter(is_counting_function).count())
             .sum();
-        if replaced != mentions {
-            bail!(
-                "{}: {replaced} calls were replaced, but expressions name these functions {mentions} times",
-                file.display()
-            );
-        }
+        ensure!(
+            replaced == mentions,
+            "{}: {replaced} calls were replaced, but expressions name these functions {mentions} times",
+            file.display()
+        );
         Ok((
             Path::new(METRICSQL_FOLDER).join(name),
             RULES_HEAD.to_owned() + &text,
@@ -167,8 +164,8 @@ fn with_prometheus_variants(text: &str) -> (String, usize) {
             if parts.peek().is_some() {
                 if words(part)
                     .next_back()
-                    .filter(is_counting_function)
-                    .is_some()
+                    .as_ref()
+                    .is_some_and(is_counting_function)
                 {
                     result.push_str("_prometheus");
                     replaced += 1;

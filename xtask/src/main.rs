@@ -33,19 +33,20 @@ cargo run -p xtask -- COMMAND
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let root = root();
     let result = match arguments.as_slice() {
-        ["metrics-doc"] => generated::write(&root(), generated::metrics_page()),
+        ["metrics-doc"] => generated::write(&root, generated::metrics_page()),
         ["metrics-doc", "--check"] => {
-            generated::check(&root(), generated::metrics_page(), "metrics-doc")
+            generated::check(&root, generated::metrics_page(), "metrics-doc")
         }
-        ["dashboards"] => dashboards::write(&root()),
-        ["dashboards", "--check"] => dashboards::check(&root()),
+        ["dashboards"] => dashboards::write(&root),
+        ["dashboards", "--check"] => dashboards::check(&root),
         ["metricsql"] => {
-            generated::metricsql_rules(&root()).and_then(|files| generated::write(&root(), files))
+            generated::metricsql_rules(&root).and_then(|files| generated::write(&root, files))
         }
-        ["tidy"] => tidy::check(&root()),
-        ["book", mdbook] => book::make(&root(), mdbook, env!("CARGO_PKG_VERSION")),
-        ["sbom", program, target] => sbom::print(&root(), program, target),
+        ["tidy"] => tidy::check(&root),
+        ["book", mdbook] => book::make(&root, mdbook, env!("CARGO_PKG_VERSION")),
+        ["sbom", program, target] => sbom::print(&root, program, target),
         _ => {
             eprint!("{USAGE}");
             return ExitCode::from(64);

@@ -2,7 +2,7 @@
 
 use crate::run::{is_production_file, read, tokens, without_tests};
 use anyhow::{Context, Result};
-use proc_macro2::{Delimiter, TokenTree};
+use proc_macro2::{Delimiter, TokenStream, TokenTree};
 use std::{
     collections::{BTreeMap, BTreeSet},
     path::{Path, PathBuf},
@@ -28,11 +28,8 @@ pub fn check(
         {
             let tokens = tokens(without_tests(&read(root, file)?))
                 .with_context(|| file.display().to_string())?;
-            collect_paths(
-                &tokens.into_iter().collect::<Vec<_>>(),
-                &module,
-                paths_by_module.entry(module.clone()).or_default(),
-            );
+            let paths = paths_by_module.entry(module.clone()).or_default();
+            collect_paths(tokens, &module, paths);
         }
         for (parent, uses) in uses_by_parent(&paths_by_module) {
             for cycle in cycles(&uses) {
@@ -62,64 +59,56 @@ fn module_of_file(source: &Path, file: &Path) -> Option<ModulePath> {
 }
 
 /// Adds every path that begins with `crate`, `super` or `self`, as a path from the crate's root.
-fn collect_paths(tokens: &[TokenTree], module: &ModulePath, paths: &mut Vec<ModulePath>) {
+fn collect_paths(tokens: TokenStream, module: &ModulePath, paths: &mut Vec<ModulePath>) {
+    let tokens: Vec<TokenTree> = tokens.into_iter().collect();
     let mut at = 0;
     while let Some(token) = tokens.get(at) {
-        at += 1;
         match token {
-            TokenTree::Ident(name) => {
-                let start = match name.to_string().as_str() {
-                    "crate" => Vec::new(),
-                    "super" => module[..module.len() - 1].to_vec(),
-                    "self" => module.clone(),
-                    _ => continue,
-                };
-                at = read_path(tokens, at, start, paths);
+            TokenTree::Ident(name)
+                if ["crate", "super", "self"].iter().any(|root| name == root) =>
+            {
+                at = read_path(&tokens, at, module.clone(), paths);
+                continue;
             }
-            TokenTree::Group(group) => collect_paths(
-                &group.stream().into_iter().collect::<Vec<_>>(),
-                module,
-                paths,
-            ),
+            TokenTree::Group(group) => collect_paths(group.stream(), module, paths),
             _ => {}
         }
+        at += 1;
     }
 }
 
-/// Extends `path` by the segments from token `at` on, and adds the result to `paths`: one path for
-/// `::a::b`, two for `::{a, b::c}`. Returns the position after the segments.
+/// Follows the segments from token `at` on, starting in the module `path`, and adds the result to
+/// `paths`: one path for `a::b`, two for `{a, b::c}`. Returns the position after the segments.
 fn read_path(
     tokens: &[TokenTree],
     mut at: usize,
     mut path: ModulePath,
     paths: &mut Vec<ModulePath>,
 ) -> usize {
-    let is_colon = |index: usize| {
-        matches!(
-            tokens.get(index),
-            Some(TokenTree::Punct(mark)) if mark.as_char() == ':'
-        )
-    };
-    while is_colon(at) && is_colon(at + 1) {
-        match tokens.get(at + 2) {
-            Some(TokenTree::Ident(name)) if name == "super" => drop(path.pop()),
-            Some(TokenTree::Ident(name)) => path.push(name.to_string()),
+    let is_mark = |token: &TokenTree, wanted| matches!(token, TokenTree::Punct(mark) if mark.as_char() == wanted);
+    loop {
+        match tokens.get(at) {
+            Some(TokenTree::Ident(name)) => match name.to_string().as_str() {
+                "crate" => path.clear(),
+                "super" => drop(path.pop()),
+                "self" => {}
+                segment => path.push(segment.to_owned()),
+            },
             Some(TokenTree::Group(group)) if group.delimiter() == Delimiter::Brace => {
                 let inside: Vec<TokenTree> = group.stream().into_iter().collect();
-                for part in inside.split(|token: &TokenTree| matches!(token, TokenTree::Punct(mark) if mark.as_char() == ',')).filter(|part| !part.is_empty()) {
-                    let mut path = path.clone();
-                    match &part[0] {
-                        TokenTree::Ident(name) if name == "super" => drop(path.pop()),
-                        TokenTree::Ident(name) => path.push(name.to_string()),
-                        _ => {}
-                    }
-                    read_path(part, 1, path, paths);
+                let parts = inside.split(|token| is_mark(token, ','));
+                for part in parts.filter(|part| !part.is_empty()) {
+                    read_path(part, 0, path.clone(), paths);
                 }
-                return at + 3;
+                return at + 1;
             }
             _ => break,
         }
-        at += 3;
+        at += 1;
+        match tokens.get(at..at + 2) {
+            Some([a, b]) if is_mark(a, ':') && is_mark(b, ':') => at += 2,
+            _ => break,
+        }
     }
     paths.push(path);
     at
@@ -201,15 +190,7 @@ mod tests {
     fn module_paths_are_found_anywhere_in_the_code() {
         let mut paths = Vec::new();
         let code = "use crate::{a::b, c, d::{e, f}}; fn g() { crate::h::i(super::j::k, super::super::l, self::m); use super::{super::n, o}; }";
-        collect_paths(
-            &code
-                .parse::<proc_macro2::TokenStream>()
-                .unwrap()
-                .into_iter()
-                .collect::<Vec<_>>(),
-            &path("x::y"),
-            &mut paths,
-        );
+        collect_paths(code.parse().unwrap(), &path("x::y"), &mut paths);
         let wanted = [
             "a::b", "c", "d::e", "d::f", "h::i", "x::j::k", "l", "x::y::m", "n", "x::o",
         ];

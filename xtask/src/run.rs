@@ -1,6 +1,6 @@
 //! Runs programs, reads and writes files, and removes tests from code.
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use proc_macro2::TokenStream;
 use serde_json::Value;
 use std::{
@@ -16,13 +16,12 @@ pub fn output(root: &Path, program: &str, arguments: &[&str]) -> Result<String> 
         .current_dir(root)
         .output()
         .with_context(|| format!("{program} cannot be run"))?;
-    if !output.status.success() {
-        bail!(
-            "{program} {}: {}",
-            arguments.join(" "),
-            String::from_utf8_lossy(&output.stderr)
-        );
-    }
+    ensure!(
+        output.status.success(),
+        "{program} {}: {}",
+        arguments.join(" "),
+        String::from_utf8_lossy(&output.stderr)
+    );
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 

@@ -5,7 +5,7 @@ use crate::{
     run::{has_extension, is_production_file, output, read, tokens, without_tests},
     words,
 };
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, ensure};
 use proc_macro2::{TokenStream, TokenTree};
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
@@ -46,15 +46,14 @@ pub fn check(root: &Path) -> Result<()> {
     violations.extend(generated::differences(root, generated_rules, "metricsql"));
     words::check(root, &files, &mut violations)?;
     check_budget(root, &files, &mut violations)?;
-    if violations.is_empty() {
-        println!("tidy: {} files", files.len());
-        return Ok(());
-    }
-    bail!(
+    ensure!(
+        violations.is_empty(),
         "violations in the tree: {}\n  {}",
         violations.len(),
         violations.join("\n  ")
     );
+    println!("tidy: {} files", files.len());
+    Ok(())
 }
 
 fn tracked(root: &Path) -> Result<Vec<PathBuf>> {

@@ -37,7 +37,7 @@ const MIN_SIMULATED_RUNS: u64 = 8;
 /// Simulated lookups, over all runs.
 const LOOKUP_BUDGET: u64 = 10_000_000_000;
 
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 pub struct PredictionInputArgs {
     /// The trace [default: RUN with the extension .trace].
     #[arg(long, value_name = "FILE")]
@@ -89,7 +89,7 @@ pub fn mean_load_model(slots: &[RecordedSlot]) -> CostModel {
         }
     }
     CostModel {
-        per_load: if loads > 0.0 { us / loads } else { 0.0 },
+        per_load: cost::ratio_or_zero(us, loads),
         ..CostModel::default()
     }
 }
@@ -133,8 +133,6 @@ impl PredictionInput {
         let coverage = Coverage::of(&trace, &recorded.transactions_by_slot);
         coverage.require().at(&path)?;
         let known_entries = args.entries.or(recorded.entries);
-        let entries = known_entries.unwrap_or(rules.stock_entries);
-        let has_assumed_entries = known_entries.is_none();
         let first_slot = recorded
             .transactions_by_slot
             .first()
@@ -148,9 +146,9 @@ impl PredictionInput {
             coverage,
             version,
             rules,
-            entries,
+            entries: known_entries.unwrap_or(rules.stock_entries),
             first_slot,
-            has_assumed_entries,
+            has_assumed_entries: known_entries.is_none(),
             simulated_runs,
         })
     }
@@ -287,9 +285,7 @@ pub fn predict_from_adjacent_trace(run: &Path) -> Option<Result<Prediction>> {
     trace.symlink_metadata().ok()?;
     let args = PredictionInputArgs {
         trace: Some(trace),
-        version: None,
-        entries: None,
-        seeds: None,
+        ..PredictionInputArgs::default()
     };
     Some(PredictionInput::read(run, &args).and_then(|input| {
         let started = clock::uptime();

@@ -1,7 +1,8 @@
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use faultline_agave::{identify::option_values, version::Version};
 use faultline_cache_sim::{cost::RecordedSlot, trace::SlotKind};
 use faultline_recording::{ProcessRow, ProgramCachePoint, Recording, ReplaySlotPoint};
+use serde_json::Value;
 use std::{
     collections::{BTreeMap, BTreeSet},
     path::Path,
@@ -78,9 +79,7 @@ impl Recorded {
             .filter_map(|argument| argument.as_str())
             .collect();
         Ok(Self {
-            version: manifest["validator"]["version"]
-                .as_str()
-                .map(ToOwned::to_owned),
+            version: manifest["validator"]["version"].as_str().map(str::to_owned),
             entries,
             from_start: phase.is_some_and(|phase| !PHASES_AFTER_STARTUP.contains(&phase)),
             counter_slots: join_replays(&cache, &replay),
@@ -98,7 +97,7 @@ impl Recorded {
     }
 
     pub fn refuse_demo(&self, path: &Path) -> Result<()> {
-        anyhow::ensure!(
+        ensure!(
             !self.is_demo,
             "{} is a recording of the demo: no node has the blocks of its slots; record a validator",
             path.display()
@@ -109,7 +108,7 @@ impl Recorded {
     /// Fails if the validator expected another genesis hash. An empty `hash` is unknown.
     pub fn require_cluster(&self, hash: &str) -> Result<()> {
         let expected = self.genesis_hash.as_deref().unwrap_or(hash);
-        anyhow::ensure!(
+        ensure!(
             hash.is_empty() || hash == expected,
             "the blocks are of the cluster with the genesis hash {}, and the recorded validator expected {}",
             faultline_text::clean(hash),
@@ -133,25 +132,25 @@ impl Recorded {
 }
 
 /// The manifest of the validator, or else of the last process. Null if there is no process.
-fn manifest(recording: &Recording, path: &Path) -> Result<serde_json::Value> {
+fn manifest(recording: &Recording, path: &Path) -> Result<Value> {
     let processes = recording.processes()?;
     let validators: Vec<_> = processes
         .iter()
         .filter(|process| process.manifest["validator"].is_object())
         .collect();
     let restarts = count_restarts(&validators);
-    if restarts > 0 {
-        bail!(
-            "{} has {} validator processes, and the cache begins anew with each: record one",
-            path.display(),
-            restarts + 1
-        );
-    }
+    ensure!(
+        restarts == 0,
+        "{} has {} validator processes, and the cache begins anew with each: record one",
+        path.display(),
+        restarts + 1
+    );
     Ok(validators
         .last()
         .copied()
         .or(processes.last())
-        .map_or(serde_json::Value::Null, |process| process.manifest.clone()))
+        .map(|process| process.manifest.clone())
+        .unwrap_or_default())
 }
 
 /// Each session has a row of its process. In a container, two processes may have the same pid.
@@ -314,7 +313,7 @@ mod tests {
             pid,
             started: started.map(Duration::from_secs),
             seen: Duration::ZERO,
-            manifest: serde_json::Value::Null,
+            manifest: Value::Null,
         };
         for (first, second, restarts) in [
             (process(1, Some(1_000)), process(1, Some(1_010)), 0),

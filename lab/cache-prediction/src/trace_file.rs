@@ -1,5 +1,5 @@
 use crate::recorded::Recorded;
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use faultline_cache_sim::{
     Error, file,
     predict::Coverage,
@@ -87,19 +87,17 @@ impl TraceFile {
         file.try_lock().map_err(lock_error)?;
         let records = file::read_whole_records(BufReader::new(&file))?;
         let existing = records.trace.meta();
-        if existing.source != meta.source {
-            bail!(
-                "it was not fetched from blocks, so it cannot be continued: choose another file with --out"
-            );
-        }
-        if existing.cluster != meta.cluster {
-            bail!(
-                "it was fetched from the cluster with the genesis hash {}, and this node's is {}: choose another file \
-                 with --out",
-                faultline_text::clean(&existing.cluster),
-                meta.cluster
-            );
-        }
+        ensure!(
+            existing.source == meta.source,
+            "it was not fetched from blocks, so it cannot be continued: choose another file with --out"
+        );
+        ensure!(
+            existing.cluster == meta.cluster,
+            "it was fetched from the cluster with the genesis hash {}, and this node's is {}: choose another file \
+             with --out",
+            faultline_text::clean(&existing.cluster),
+            meta.cluster
+        );
         file.set_len(records.end)?;
         file.seek(SeekFrom::End(0))?;
         let writer = file::Writer::resume(BufWriter::new(file), &records.trace);
@@ -120,7 +118,7 @@ impl TraceFile {
 
 /// Text with the size of the trace, its coverage of the recording, and the lines `more`.
 pub fn summary(
-    path: &str,
+    path: &Path,
     trace: &Trace,
     recorded: &Recorded,
     more: impl IntoIterator<Item = String>,
@@ -132,7 +130,8 @@ pub fn summary(
     );
     let mut lines = vec![
         format!(
-            "{path}: {}, {} transactions with programs, {} programs",
+            "{}: {}, {} transactions with programs, {} programs",
+            path.display(),
             counted(trace.slots().len() as f64, "slot"),
             count(trace.call_count() as u64),
             count(trace.programs().len() as u64)

@@ -149,7 +149,16 @@ fn mean_bytes_per_load(loads_by_slot: &[(u64, f64, f64)]) -> f64 {
         .fold((0.0, 0.0), |sum, (_, loads, bytes)| {
             (sum.0 + loads, sum.1 + bytes)
         });
-    if loads > 0.0 { bytes / loads } else { 0.0 }
+    ratio_or_zero(bytes, loads)
+}
+
+/// 0 unless the divisor is positive.
+pub fn ratio_or_zero(dividend: f64, divisor: f64) -> f64 {
+    if divisor > 0.0 {
+        dividend / divisor
+    } else {
+        0.0
+    }
 }
 
 fn fit_model(rows: &[SlotEquations]) -> CostModel {
@@ -178,8 +187,10 @@ const REWEIGHTINGS: usize = 8;
 /// Rows with an expected value of 0 are left out.
 fn fit_two_costs(rows: &[(f64, f64, f64)]) -> (f64, f64) {
     let sum = |term: fn(&(f64, f64, f64)) -> f64| rows.iter().map(term).sum::<f64>();
-    let start = |sum: f64| if sum > 0.0 { 1.0 / sum } else { 0.0 };
-    let mut costs = (start(sum(|row| row.0)), start(sum(|row| row.1)));
+    let mut costs = (
+        ratio_or_zero(1.0, sum(|row| row.0)),
+        ratio_or_zero(1.0, sum(|row| row.1)),
+    );
     for _ in 0..REWEIGHTINGS {
         let (first, second) = costs;
         let weighted = rows.iter().filter_map(|(x, y, z)| {
@@ -213,15 +224,8 @@ fn least_squares(rows: impl Iterator<Item = (f64, f64, f64, f64)>) -> (f64, f64)
             return (first, second);
         }
     }
-    let single_cost = |square: f64, product: f64| {
-        if square > 0.0 {
-            (product / square).max(0.0)
-        } else {
-            0.0
-        }
-    };
-    let first = single_cost(xx, xz);
-    let second = single_cost(yy, yz);
+    let first = ratio_or_zero(xz, xx).max(0.0);
+    let second = ratio_or_zero(yz, yy).max(0.0);
     if first * xz >= second * yz {
         (first, 0.0)
     } else {

@@ -7,6 +7,7 @@
 //! adds the variance between blocks, by a delete-half jackknife (Shao and Wu 1989).
 //! `docs/decisions/0022` has the method and how often the intervals cover.
 
+use crate::cost::ratio_or_zero;
 use serde::Serialize;
 
 /// The mean of simulated runs, and the interval that contains one more run with 95 % probability.
@@ -123,18 +124,14 @@ impl HalfRuns {
         let product = sum(&|half| (half.0 - mean) * (half.1 - lookups));
         let square = sum(&|half| (half.1 - lookups).powi(2));
         // If all halves have equally many lookups, the slope of the regression is undefined.
-        let slope = if square > 0.0 { product / square } else { 0.0 };
+        let slope = ratio_or_zero(product, square);
         let residual_variance =
             sum(&|half| (half.0 - mean - slope * (half.1 - lookups)).powi(2)) / (n - 2.0);
         let whole_per_half = self.lookups_in_summed_slots / lookups;
         let left_out_share = 1.0 - lookups / self.lookups_in_all_slots;
-        Some(if left_out_share > 0.0 {
-            ((whole_per_half * residual_variance - self.seed_variance / self.runs_per_half)
-                / left_out_share)
-                .max(0.0)
-        } else {
-            0.0
-        })
+        let half_variance =
+            whole_per_half * residual_variance - self.seed_variance / self.runs_per_half;
+        Some(ratio_or_zero(half_variance, left_out_share).max(0.0))
     }
 }
 

@@ -2,7 +2,10 @@ use crate::{
     Error,
     agave::ProgramCache,
     cache::{Budget, Cache, Counts},
-    policy::{self, Policy, PolicyCache, Replacement, Setting},
+    policy::{
+        Arc, Gdsf, Lfu, Min, Policy, PolicyCache, QueuePolicy, Replacement, S3Fifo, Setting, Sieve,
+        WTinyLfu,
+    },
     trace::{Trace, TransactionCall},
 };
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -54,15 +57,15 @@ impl Simulation<'_> {
                 }
                 return Ok(self.drive(&mut cache, rules.includes_fees_only, on_counted_slot));
             }
-            Policy::Lru => Box::new(policy::QueuePolicy::new(&budget, true)),
-            Policy::Fifo => Box::new(policy::QueuePolicy::new(&budget, false)),
-            Policy::Lfu => Box::new(policy::Lfu::new(&budget)),
-            Policy::Sieve => Box::new(policy::Sieve::new(&budget)),
-            Policy::S3Fifo => Box::new(policy::S3Fifo::new(&budget)),
-            Policy::Arc => Box::new(policy::Arc::new(&budget)),
-            Policy::WTinyLfu => Box::new(policy::WTinyLfu::new(&budget)),
-            Policy::Gdsf => Box::new(policy::Gdsf::new(&budget, compile_us)),
-            Policy::Min => Box::new(policy::Min::new(&budget, trace, includes_fees_only)),
+            Policy::Lru => Box::new(QueuePolicy::new(&budget, true)),
+            Policy::Fifo => Box::new(QueuePolicy::new(&budget, false)),
+            Policy::Lfu => Box::new(Lfu::new(&budget)),
+            Policy::Sieve => Box::new(Sieve::new(&budget)),
+            Policy::S3Fifo => Box::new(S3Fifo::new(&budget)),
+            Policy::Arc => Box::new(Arc::new(&budget)),
+            Policy::WTinyLfu => Box::new(WTinyLfu::new(&budget)),
+            Policy::Gdsf => Box::new(Gdsf::new(&budget, compile_us)),
+            Policy::Min => Box::new(Min::new(&budget, trace, includes_fees_only)),
         };
         let mut cache = PolicyCache::new(policy, trace, budget, compile_us);
         Ok(self.drive(&mut cache, includes_fees_only, on_counted_slot))
@@ -75,7 +78,7 @@ impl Simulation<'_> {
         mut on_counted_slot: impl FnMut(u64, Counts),
     ) -> Outcome {
         let trace = self.trace;
-        let mut total = Counts::default();
+        let mut outcome = Outcome::default();
         let mut changes = trace.changes().iter().peekable();
         for (index, slot) in trace.slots().iter().enumerate() {
             let root = index
@@ -106,15 +109,10 @@ impl Simulation<'_> {
             );
             counts.transactions += slot.transactions;
             if slot.slot >= self.first_slot {
-                total += counts;
+                outcome.counts += counts;
                 on_counted_slot(slot.slot, counts);
             }
         }
-        let mut outcome = Outcome {
-            counts: total,
-            entries: 0,
-            bytes: 0,
-        };
         cache.for_each_resident(&mut |program| {
             outcome.entries += 1;
             outcome.bytes += trace
@@ -183,16 +181,13 @@ pub fn run_all(simulations: &[Simulation], threads: usize) -> Result<Vec<Outcome
 /// (program, lookups) of programs with code, the most used first.
 fn most_used(trace: &Trace) -> Vec<(u32, u32)> {
     let mut uses = vec![0_u32; trace.programs().len()];
-    for index in 0..trace.slots().len() {
-        for call in trace.transactions_of(index) {
-            trace
-                .programs_of_set(call.set_number())
-                .iter()
-                .for_each(|program| uses[*program as usize] += 1);
+    for call in trace.calls() {
+        for program in trace.programs_of_set(call.set_number()) {
+            uses[*program as usize] += 1;
         }
     }
-    let mut ranked: Vec<(u32, u32)> = (0..).zip(uses).filter(|(_, uses)| *uses > 0).collect();
-    ranked.retain(|(program, _)| trace.had_code(*program));
+    let mut ranked: Vec<(u32, u32)> = (0..).zip(uses).collect();
+    ranked.retain(|(program, uses)| *uses > 0 && trace.had_code(*program));
     ranked.sort_by_key(|(program, uses)| (std::cmp::Reverse(*uses), *program));
     ranked
 }

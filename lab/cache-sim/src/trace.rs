@@ -18,8 +18,9 @@ pub const MAX_LOOKUPS: u64 = 1 << 29;
 /// Flag of fees-only transactions, in the same integer as the number of the set.
 const FEES_ONLY: u32 = 1 << 31;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Source {
+    #[default]
     Validator,
     /// `agave-ledger-tool`.
     Replay,
@@ -29,7 +30,7 @@ pub enum Source {
     Plain,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Meta {
     pub source: Source,
     /// Genesis hash; empty if unknown.
@@ -124,7 +125,7 @@ pub struct MeasuredLoad {
 }
 
 /// A trace grows record by record. Each record must agree with the earlier ones.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Trace {
     meta: Meta,
     programs: Vec<Program>,
@@ -144,15 +145,7 @@ impl Trace {
     pub fn new(meta: Meta) -> Self {
         Self {
             meta,
-            programs: Vec::new(),
-            set_ends: Vec::new(),
-            set_programs: Vec::new(),
-            slots: Vec::new(),
-            slot_ends: Vec::new(),
-            calls: Vec::new(),
-            lookups: 0,
-            changes: Vec::new(),
-            loads: Vec::new(),
+            ..Self::default()
         }
     }
 
@@ -336,6 +329,11 @@ impl Trace {
 
     pub fn slot_index(&self, slot: u64) -> Option<usize> {
         self.slots.binary_search_by_key(&slot, |s| s.slot).ok()
+    }
+
+    /// Of all slots, in order.
+    pub(crate) fn calls(&self) -> &[TransactionCall] {
+        &self.calls
     }
 
     pub fn call_count(&self) -> usize {

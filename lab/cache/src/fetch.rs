@@ -5,7 +5,7 @@ use crate::{
     block::{Block, BlockResponse},
     owners::ProgramIndex,
 };
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use faultline_cache_prediction::{
     recorded::Recorded,
     trace_file::{self, TraceFile, trace_path},
@@ -15,7 +15,7 @@ use faultline_client::rpc::{RetryPolicy, Rpc, RpcError};
 use faultline_common::progress::Progress;
 use faultline_text::{bytes, count, counted};
 use serde_json::json;
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, path::Path, time::Duration};
 
 /// The waits add up to about 1 min, or 5 min if the node never begins to answer.
 pub const RETRIES: RetryPolicy = RetryPolicy {
@@ -45,7 +45,7 @@ pub fn fetch(args: &FetchArgs, retry_policy: RetryPolicy) -> Result<(String, u8)
     let cluster: String = rpc
         .call("getGenesisHash", &json!([]))?
         .context("getGenesisHash: the result is null")?;
-    anyhow::ensure!(
+    ensure!(
         crate::address::parse(&cluster).is_some(),
         "getGenesisHash: the answer is not a hash"
     );
@@ -84,10 +84,7 @@ pub fn fetch(args: &FetchArgs, retry_policy: RetryPolicy) -> Result<(String, u8)
         different: 0,
     };
     fetcher.fetch_all(&slots, usize::from(args.requests))?;
-    Ok((
-        fetcher.summary(&path.display().to_string(), unfinalized, before_trace),
-        0,
-    ))
+    Ok((fetcher.summary(&path, unfinalized, before_trace), 0))
 }
 
 fn warmup_slots(args: &FetchArgs, recorded: &Recorded, rpc: &Rpc) -> Result<Vec<u64>> {
@@ -194,7 +191,7 @@ impl Fetcher<'_> {
         Ok(())
     }
 
-    fn summary(&self, path: &str, unfinalized: usize, before_trace: usize) -> String {
+    fn summary(&self, path: &Path, unfinalized: usize, before_trace: usize) -> String {
         let (requests, read) = self.rpc.requests_and_bytes();
         let mut lines = vec![format!(
             "this command sent {} requests and read {}",

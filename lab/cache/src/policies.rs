@@ -3,7 +3,7 @@ use crate::{
     predicted_run::mean,
 };
 use anyhow::Result;
-use faultline_cache_prediction::prediction::{PredictionInput, threads};
+use faultline_cache_prediction::prediction::{Calibration, PredictionInput, threads};
 use faultline_cache_sim::{
     Counts, Limit, Policy, Setting, Simulation, Trace,
     cost::{CostModel, compile_times},
@@ -14,7 +14,7 @@ use faultline_cache_sim::{
 use faultline_common::{output::json, progress::Progress};
 use faultline_text::{count, number, size, table};
 use serde::Serialize;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 
 /// Percent of the limit up to which a policy fills the cache: 90 as in Agave, and 100.
 const DEFAULT_FILLS: [u64; 2] = [90, 100];
@@ -66,8 +66,7 @@ pub fn run(args: &PoliciesArgs) -> Result<(String, u8)> {
     let default_attack =
         (input.trace.call_count() / input.trace.slots().len().max(1) / ATTACK_DIVISOR).max(1);
     let attack = args.attack.map_or(Ok(default_attack), usize::try_from)?;
-    let model = calibration.fit.as_ref().map(|fit| fit.model);
-    let comparison = PolicyComparison::new(&input, attack, &calibration.compile_us, model)?;
+    let comparison = PolicyComparison::new(&input, attack, &calibration)?;
     let mut rows = Vec::new();
     for (name, policy) in &policies {
         let seeds = match policy {
@@ -113,14 +112,13 @@ pub fn run(args: &PoliciesArgs) -> Result<(String, u8)> {
 
 /// In ascending order, without duplicates.
 fn fills(given: &[u64]) -> Vec<u64> {
-    let fills = if given.is_empty() {
-        &DEFAULT_FILLS[..]
-    } else {
-        given
-    };
-    BTreeSet::from_iter(fills.iter().copied())
-        .into_iter()
-        .collect()
+    let mut fills = given.to_vec();
+    if fills.is_empty() {
+        fills.extend(DEFAULT_FILLS);
+    }
+    fills.sort_unstable();
+    fills.dedup();
+    fills
 }
 
 fn selected_policies(names: &[String], input: &PredictionInput) -> Result<Vec<(String, Policy)>> {
@@ -149,10 +147,8 @@ fn selected_policies(names: &[String], input: &PredictionInput) -> Result<Vec<(S
 }
 
 struct PolicyComparison<'a> {
-    trace: &'a Trace,
+    input: &'a PredictionInput,
     attacked: Trace,
-    first_slot: u64,
-    includes_fees_only: bool,
     compile_us: &'a [u64],
     attacked_compile_us: Vec<u64>,
     model: Option<CostModel>,
@@ -164,16 +160,14 @@ impl<'a> PolicyComparison<'a> {
     fn new(
         input: &'a PredictionInput,
         attack_per_slot: usize,
-        compile_us: &'a [u64],
-        model: Option<CostModel>,
+        calibration: &'a Calibration,
     ) -> Result<Self> {
-        let trace = &input.trace;
-        let attacked = with_attack(trace, attack_per_slot)?;
-        let first_slot = input.first_slot;
-        let counted_slots = trace
+        let attacked = with_attack(&input.trace, attack_per_slot)?;
+        let counted_slots = input
+            .trace
             .slots()
             .iter()
-            .filter(|slot| slot.slot >= first_slot)
+            .filter(|slot| slot.slot >= input.first_slot)
             .count();
         let attack_count = (attack_per_slot * counted_slots) as u64;
         // `with_attack` appends its programs. All have the same size.
@@ -183,6 +177,8 @@ impl<'a> PolicyComparison<'a> {
             .and_then(|program| program.bytes)
             .unwrap_or(0);
         let loaded_bytes = attack_count.saturating_mul(attack_program_bytes);
+        let compile_us = calibration.compile_us.as_slice();
+        let model = calibration.fit.as_ref().map(|fit| fit.model);
         // Without a model the attack's programs take the mean compile time.
         let mean_us = compile_us.iter().sum::<u64>() / compile_us.len().max(1) as u64;
         let mut padded = compile_us.to_vec();
@@ -201,12 +197,9 @@ impl<'a> PolicyComparison<'a> {
             compile_us: attack_compile_us,
             ..Counts::default()
         };
-        let includes_fees_only = input.rules.includes_fees_only;
         Ok(PolicyComparison {
-            trace,
+            input,
             attacked,
-            first_slot,
-            includes_fees_only,
             compile_us,
             attacked_compile_us,
             model,
@@ -215,7 +208,7 @@ impl<'a> PolicyComparison<'a> {
     }
 
     fn row(&self, name: &str, setting: Setting, seeds: u64) -> Result<PolicyRow> {
-        let plain = self.simulate(self.trace, self.compile_us, setting, seeds)?;
+        let plain = self.simulate(&self.input.trace, self.compile_us, setting, seeds)?;
         let attacked = self.simulate(&self.attacked, &self.attacked_compile_us, setting, seeds)?;
         let seconds = |trace: &Trace, runs: &[Counts], attack_counts: &Counts| {
             let model = self.model?;
@@ -230,7 +223,7 @@ impl<'a> PolicyComparison<'a> {
             fill_percent: setting.fill_percent,
             misses: mean(&plain, |c| c.misses as f64),
             loads: Some(mean(&plain, |c| c.loads as f64)),
-            seconds: seconds(self.trace, &plain, &Counts::default()),
+            seconds: seconds(&self.input.trace, &plain, &Counts::default()),
             attacked_misses: mean(&attacked, |c| c.misses as f64)
                 - self.attack_counts.misses as f64,
             attacked_seconds: seconds(&self.attacked, &attacked, &self.attack_counts),
@@ -249,7 +242,7 @@ impl<'a> PolicyComparison<'a> {
                 trace,
                 setting,
                 initial_content: InitialContent::Empty,
-                first_slot: self.first_slot,
+                first_slot: self.input.first_slot,
                 compile_us,
                 seed,
             })
@@ -262,13 +255,15 @@ impl<'a> PolicyComparison<'a> {
 
     fn lower_bound_row(&self, bytes: u64, fill: u64) -> Result<PolicyRow> {
         let capacity = bytes / 100 * fill + bytes % 100 * fill / 100;
-        let min_misses = |trace: &Trace| {
-            least_misses_by_bytes(trace, capacity, self.first_slot, self.includes_fees_only)
+        let input = self.input;
+        let min_misses = |trace| {
+            let includes_fees_only = input.rules.includes_fees_only;
+            least_misses_by_bytes(trace, capacity, input.first_slot, includes_fees_only)
         };
         Ok(PolicyRow {
             policy: LOWER_BOUND.to_owned(),
             fill_percent: fill,
-            misses: min_misses(self.trace)? as f64,
+            misses: min_misses(&input.trace)? as f64,
             loads: None,
             seconds: None,
             attacked_misses: min_misses(&self.attacked)?.saturating_sub(self.attack_counts.misses)
@@ -307,16 +302,12 @@ fn text_table(report: &PolicyReport, fills: &[u64]) -> String {
         .map(|row| row.policy.as_str())
         .collect();
     names.dedup();
-    let min_misses = rows_of(
-        report,
-        if report.bytes.is_some() {
-            LOWER_BOUND
-        } else {
-            "min"
-        },
-    )
-    .next();
-    let min_misses = min_misses
+    let least = match report.bytes {
+        Some(_) => LOWER_BOUND,
+        None => "min",
+    };
+    let min_misses = rows_of(report, least)
+        .next()
         .map(|row| row.misses)
         .filter(|min_misses| *min_misses > 0.0);
     let rows = names.iter().map(|name| cells(report, name, min_misses));

@@ -26,13 +26,11 @@ pub fn run(args: &PredictArgs) -> Result<(String, u8)> {
 
 fn write_evidence(path: &Path, prediction: &Prediction) -> Result<()> {
     let slots = prediction.slots as f64;
-    let sizes: Vec<PredictedSize> = { prediction.sizes.iter() }
+    let sizes: Vec<_> = { prediction.sizes.iter() }
         .filter_map(|size| {
-            let seconds_per_slot = size.seconds?.mean / slots;
-            let entries = size.entries;
             Some(PredictedSize {
-                entries,
-                seconds_per_slot,
+                entries: size.entries,
+                seconds_per_slot: size.seconds?.mean / slots,
             })
         })
         .collect();
@@ -83,10 +81,9 @@ fn text_report(prediction: &Prediction) -> String {
     }
     if !prediction.weaknesses.is_empty() {
         text += "\nKnown to weaken predictions:\n";
-        prediction
-            .weaknesses
-            .iter()
-            .for_each(|reason| text += &format!("  {reason}\n"));
+        for reason in &prediction.weaknesses {
+            text += &format!("  {reason}\n");
+        }
     }
     if prediction.self_test_passed {
         text += &other_sizes(prediction);

@@ -33,15 +33,7 @@ pub fn run(args: &FetchArgs, source: &Path) -> Result<(String, u8)> {
         path.display()
     );
     let file = TraceFile::create(&path, trace)?;
-    Ok((
-        summary(
-            &path.display().to_string(),
-            &validator_trace,
-            &file.trace,
-            &recorded,
-        ),
-        0,
-    ))
+    Ok((summary(&path, &validator_trace, &file.trace, &recorded), 0))
 }
 
 fn check_dropped_lines(validator_trace: &ValidatorTrace) -> Result<()> {
@@ -125,10 +117,9 @@ fn add_slot(
 ) -> Result<()> {
     let mut calls = Vec::new();
     for programs in slot_lookups.calls() {
-        calls.push(
-            TransactionCall::new(set_interner.intern(trace, &programs)?, false)
-                .context("too many different sets of programs")?,
-        );
+        let set = set_interner.intern(trace, &programs)?;
+        calls
+            .push(TransactionCall::new(set, false).context("too many different sets of programs")?);
     }
     let slot_index = u32::try_from(trace.slots().len())?;
     let slot = Slot {
@@ -148,7 +139,7 @@ fn add_slot(
 }
 
 fn summary(
-    path: &str,
+    path: &Path,
     validator_trace: &ValidatorTrace,
     trace: &Trace,
     recorded: &Recorded,
@@ -158,7 +149,7 @@ fn summary(
         .values()
         .map(|slot_lookups| slot_lookups.misses)
         .sum();
-    let load_us: u64 = validator_trace
+    let load_us = validator_trace
         .loads
         .iter()
         .fold(0_u64, |sum, (_, _, us)| sum.saturating_add(*us));

@@ -2,7 +2,7 @@
 //! docs/CACHE-TRACE.md describes the lines. The file numbers programs and threads before their
 //! first use.
 
-use crate::address::{self, Address};
+use crate::address;
 use anyhow::{Context, Result, bail, ensure};
 use faultline_cache_sim::trace::{ChangeKind, Loader, Program};
 use std::{
@@ -110,7 +110,7 @@ impl ValidatorTrace {
     }
 
     fn parse_line(&mut self, text: &str, is_first: bool) -> Result<()> {
-        let mut words = text.split(' ');
+        let words = &mut text.split(' ');
         let kind = words.next().unwrap_or_default();
         if is_first != (kind == "trace") {
             ensure!(
@@ -122,31 +122,27 @@ impl ValidatorTrace {
             );
         }
         match kind {
-            "trace" => self.parse_header(&mut words)?,
-            "program" => self.parse_new_program(&mut words)?,
+            "trace" => self.parse_header(words)?,
+            "program" => self.parse_new_program(words)?,
             "thread" => {
-                expect_number(
-                    &mut words,
-                    self.pool_by_thread.len(),
-                    "the number of the thread",
-                )?;
+                expect_number(words, self.pool_by_thread.len(), "the number of the thread")?;
                 let name = words.next().context("the thread has no name")?;
                 self.pool_by_thread.push(faultline_text::clean(
                     name.trim_end_matches(|c: char| c.is_ascii_digit()),
                 ));
             }
-            "look" => self.parse_lookup(&mut words)?,
-            "load" => self.parse_load(&mut words)?,
-            "change" => self.parse_change(&mut words)?,
+            "look" => self.parse_lookup(words)?,
+            "load" => self.parse_load(words)?,
+            "change" => self.parse_change(words)?,
             "evict" => {
-                self.parse_slot_and_pool(&mut words)?;
-                self.parse_program(&mut words)?;
+                self.parse_slot_and_pool(words)?;
+                self.parse_program(words)?;
                 self.evictions += 1;
             }
             "dropped" => {
                 self.dropped_lines = self
                     .dropped_lines
-                    .saturating_add(next_number(&mut words, "how many")?)
+                    .saturating_add(next_number(words, "how many")?)
             }
             _ => bail!("no line of this kind is known"),
         }
@@ -175,12 +171,9 @@ impl ValidatorTrace {
 
     fn parse_new_program(&mut self, words: &mut Words<'_>) -> Result<()> {
         expect_number(words, self.programs.len(), "the number of the program")?;
-        let address: Address = words
-            .next()
-            .and_then(address::parse)
-            .context("no public key")?;
+        let address = words.next().and_then(address::parse);
         self.programs.push(Program {
-            address: Some(address),
+            address: Some(address.context("no public key")?),
             loader: None,
             bytes: None,
             has_code: true,

@@ -99,7 +99,6 @@ pub fn collect_round(
     ))
 }
 
-/// Names the program that was viable in none of its runs, with its last line of output.
 fn not_viable(campaign: &Campaign, row_template: &RunRow, runs: &[CollectedRun]) -> Option<String> {
     [
         (true, row_template.conditions.baseline.as_str()),

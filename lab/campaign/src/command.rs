@@ -26,20 +26,20 @@ use std::path::Path;
 /// Returns the exit code. `run` and `slurm` fail also if a version has no result.
 pub fn run(args: &CampaignArgs) -> Result<u8> {
     match &args.command {
-        CampaignCommand::Run(args) => run_all(args),
-        CampaignCommand::Slurm(args) => tasks::slurm(args),
-        CampaignCommand::Round(args) => tasks::run_task(args),
+        CampaignCommand::Run(args) => run_all(args)?,
+        CampaignCommand::Slurm(args) => tasks::slurm(args)?,
+        CampaignCommand::Round(args) => return tasks::run_task(args),
         CampaignCommand::Plan { dir } => {
             let (campaign, store) = open_campaign(dir)?;
-            print(&plan::overview(&campaign, &store)?).map(|()| 0)
+            print(&plan::overview(&campaign, &store)?)?;
         }
-        CampaignCommand::Add(args) => add(args),
-        CampaignCommand::Verify(args) => verify::run(args),
+        CampaignCommand::Add(args) => add(args)?,
+        CampaignCommand::Verify(args) => return verify::run(args),
         CampaignCommand::Status { dir, json } => {
             let (campaign, store) = open_campaign(dir)?;
-            print(&status::status(&campaign, &store, *json)?).map(|()| 0)
+            print(&status::status(&campaign, &store, *json)?)?;
         }
-        CampaignCommand::Remove { dir, version } => remove(dir, version),
+        CampaignCommand::Remove { dir, version } => remove(dir, version)?,
         CampaignCommand::Export { dir, out } => {
             let (campaign, store) = open_campaign(dir)?;
             let rows = status::export(&campaign, store, out)?;
@@ -47,26 +47,25 @@ pub fn run(args: &CampaignArgs) -> Result<u8> {
                 "{}: {}\n",
                 out.display(),
                 counted(rows as f64, "row")
-            ))
-            .map(|()| 0)
+            ))?;
         }
-        CampaignCommand::Check(args) => check(args),
+        CampaignCommand::Check(args) => return check(args),
     }
+    Ok(0)
 }
 
-fn run_all(args: &RunArgs) -> Result<u8> {
+fn run_all(args: &RunArgs) -> Result<()> {
     let campaign = Campaign::read(&args.dir)?;
     let (_lock, mut store) = tasks::open_to_advance(&campaign)?;
     work::run(&campaign, &mut store, args)?;
     work::say_done(&campaign, "every version");
-    Ok(0)
+    Ok(())
 }
 
-fn add(args: &AddArgs) -> Result<u8> {
+fn add(args: &AddArgs) -> Result<()> {
     let (campaign, store) = open_campaign(&args.dir)?;
     let version = settings::checked_version(args.version.clone()).map_err(UsageError)?;
-    let mut configured = campaign.programs.iter().chain([&campaign.baseline]);
-    if configured.any(|program| program.version == version) {
+    if campaign.configures(&version) {
         bail!("{version} is in campaign.toml already");
     }
     if args.path.is_none() && campaign.build.is_none() {
@@ -92,10 +91,10 @@ fn add(args: &AddArgs) -> Result<u8> {
         "{} is on the list; `faultline campaign run` measures it",
         program.version
     ));
-    Ok(0)
+    Ok(())
 }
 
-fn remove(folder: &Path, version: &str) -> Result<u8> {
+fn remove(folder: &Path, version: &str) -> Result<()> {
     let (campaign, mut store) = open_campaign(folder)?;
     let versions = work::sync_listed_versions(&campaign, &store)?;
     let Some(listed) = find_version(&versions, version).filter(|listed| !listed.removed) else {
@@ -109,7 +108,7 @@ fn remove(folder: &Path, version: &str) -> Result<u8> {
     say(&format!(
         "{version} is off the list and the pages; its recordings and results stay"
     ));
-    Ok(0)
+    Ok(())
 }
 
 struct MetricComparison {
@@ -253,7 +252,6 @@ fn summary(comparisons: &[MetricComparison], margin: f64) -> String {
     text
 }
 
-/// Why these results are not enough for a verdict on a release.
 fn inconclusive_reason(release: &Release, comparisons: &[MetricComparison]) -> Option<String> {
     let [own_runs, baseline_runs] = [false, true].map(|is_baseline| {
         let runs = release.runs.iter();

@@ -133,21 +133,22 @@ fn release(version: String, runs: Vec<RunRow>, margin: f64) -> Release {
     let mut tests: Vec<MetricTest> = releases::metrics()
         .filter_map(|metric| metric_test(metric, &runs))
         .collect();
-    for test in &mut tests {
-        if !comparability.allows(test.metric) {
-            test.ratio_test.p = None;
-        }
+    for test in tests
+        .iter_mut()
+        .filter(|test| !comparability.allows(test.metric))
+    {
+        test.ratio_test.p = None;
+        test.verdict = Verdict::NotComparable;
     }
     let p: Vec<_> = tests.iter().map(|test| test.ratio_test.p).collect();
     let adjusted = holm::adjust(&p);
     for (test, adjusted_p) in tests.iter_mut().zip(adjusted) {
         test.adjusted_p = adjusted_p;
-        test.verdict = if comparability.allows(test.metric) {
-            test.pair_ratios
-                .verdict(test.metric.better, adjusted_p, margin)
-        } else {
-            Verdict::NotComparable
-        };
+        if test.verdict != Verdict::NotComparable {
+            test.verdict = test
+                .pair_ratios
+                .verdict(test.metric.better, adjusted_p, margin);
+        }
     }
     Release {
         version,

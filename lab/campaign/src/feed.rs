@@ -192,12 +192,9 @@ pub fn badge(metric: &RunMetric, group: Option<&ReleaseGroup>, failed: &[FailedV
         (None, Some((version, test))) => {
             let verdict = test.verdict;
             let color = match verdict {
-                Verdict::Worse | Verdict::WorseUntested => WORSE_COLOR,
-                Verdict::Better | Verdict::BetterUntested => "#00734f",
-                Verdict::NothingShown
-                | Verdict::NotComparable
-                | Verdict::Untested
-                | Verdict::Unconfirmed => "#5a6470",
+                _ if verdict.is_worse() => WORSE_COLOR,
+                _ if verdict.is_difference() => "#00734f",
+                _ => "#5a6470",
             };
             let percent = signed_percent(test.ratio_test.ratio.value);
             let result = match verdict {

@@ -36,7 +36,6 @@ pub fn report_path(name: &str, conditions: &Conditions) -> String {
     format!("reports/{plan}-{baseline}/{name}.html")
 }
 
-/// Rewrites the pages, and the verdicts in the database.
 pub fn rewrite_pages(campaign: &Campaign, store: &mut Store) -> Result<()> {
     let groups = shown_groups(campaign, store)?;
     store.replace_verdicts(&compare::verdict_rows(&groups))?;

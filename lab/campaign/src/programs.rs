@@ -68,21 +68,15 @@ pub fn check_unchanged(
     program: &Program,
     listed: &ListedVersion,
 ) -> Result<()> {
-    let built_path = || {
-        campaign
-            .build
-            .as_ref()
-            .map(|build| built_path(campaign, build, &program.version))
+    let file = match (&program.path, &campaign.build) {
+        (Some(path), _) => path.clone(),
+        (None, Some(build)) => built_path(campaign, build, &program.version),
+        (None, None) => return Ok(()),
     };
-    let file = program
-        .path
-        .clone()
-        .or_else(built_path)
-        .filter(|file| listed.has_runs && file.is_file());
-    match file {
-        Some(file) => ResolvedProgram::of(file)?.check_digest(listed),
-        None => Ok(()),
+    if listed.has_runs && file.is_file() {
+        ResolvedProgram::of(file)?.check_digest(listed)?;
     }
+    Ok(())
 }
 
 impl ResolvedProgram {

@@ -336,7 +336,6 @@ impl Round {
         Ok(finished.map(|(_, experiments)| experiments))
     }
 
-    /// Runs the round in an attempt of this host, unless all its results exist already.
     pub fn run(&self, campaign: &Campaign, args: &RoundArgs) -> Result<ExperimentEnd> {
         ensure!(
             self.plan_digest == campaign.plan_digest,
@@ -410,7 +409,6 @@ fn has_begun(experiments: &[CampaignExperiment]) -> bool {
     })
 }
 
-/// Whether all runs have their results.
 fn is_finished(experiments: &[CampaignExperiment]) -> Result<bool> {
     for experiment in experiments {
         let journal = ExperimentFolder::new(&experiment.plan.folder).journal();

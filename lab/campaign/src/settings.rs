@@ -83,6 +83,15 @@ impl Campaign {
         Ok(campaign)
     }
 
+    /// The baseline and the programs of `campaign.toml`.
+    fn configured(&self) -> impl Iterator<Item = &Program> {
+        self.programs.iter().chain([&self.baseline])
+    }
+
+    pub fn configures(&self, version: &str) -> bool {
+        self.configured().any(|program| program.version == version)
+    }
+
     /// Locks out other processes that run or collect rounds.
     pub fn lock(&self) -> Result<Lock> {
         let folder = self.folder.display();
@@ -100,16 +109,16 @@ fn sections(top: &mut Table<'_>, folder: &Path) -> Campaign {
     let path = |v: &DeValue<'_>| text(v).map(|text| folder.join(text));
     let mut campaign = Campaign {
         folder: folder.to_owned(),
+        name: top.take_required("name", text).unwrap_or_default(),
+        plan: top
+            .take("plan", path)
+            .unwrap_or_else(|| folder.join("plan.toml")),
+        results: top
+            .take("results", path)
+            .unwrap_or_else(|| folder.join(RESULTS)),
         margin: 0.05,
         ..Campaign::default()
     };
-    campaign.name = top.take_required("name", text).unwrap_or_default();
-    campaign.plan = top
-        .take("plan", path)
-        .unwrap_or_else(|| folder.join("plan.toml"));
-    campaign.results = top
-        .take("results", path)
-        .unwrap_or_else(|| folder.join(RESULTS));
     top.take_into("margin", &mut campaign.margin, |v| match number(v)? {
         percent if percent > 0.0 && percent < 100.0 => Ok(percent / 100.0),
         _ => Err("a percentage between 0 and 100 is wanted".to_owned()),
@@ -142,11 +151,7 @@ fn sections(top: &mut Table<'_>, folder: &Path) -> Campaign {
         campaign.build = Some(BuildCommand { command, program });
     });
     top.table("watch", |t| campaign.watch = Some(watch(t)));
-    let needs_build = campaign
-        .programs
-        .iter()
-        .chain([&campaign.baseline])
-        .any(|program| program.path.is_none());
+    let needs_build = campaign.configured().any(|program| program.path.is_none());
     if campaign.build.is_none()
         && (needs_build || campaign.watch.is_some())
         && top.errors().is_empty()

@@ -74,7 +74,6 @@ pub const VOID: &str = "void";
 
 pub struct Store(Connection);
 
-/// A row of the table `program`.
 pub struct ListedVersion {
     pub program: Program,
     /// [`FROM_FILE`], [`FROM_COMMAND`], [`FROM_WATCH`], or `baseline`.
@@ -122,7 +121,6 @@ pub struct RunRow {
     pub recording_digest: Option<String>,
     /// Relative to the page.
     pub report: String,
-    /// Consensus and slot time.
     pub pace: Pace,
     /// By metric; values that were not recorded are absent.
     pub values: Vec<(String, f64)>,
@@ -251,7 +249,6 @@ impl Store {
         Ok(())
     }
 
-    /// Renames the baseline with this digest in all runs.
     pub fn rename_baseline(&self, version: &str, digest: &str) -> Result<()> {
         self.0.execute(
             "UPDATE run SET baseline = ?1 WHERE baseline_digest = ?2",
@@ -341,10 +338,7 @@ impl Store {
         let runs = select.query_map([], |row| {
             let number: i64 = row.get("run")?;
             let values = values.query_map([number], |row| row.try_into())?;
-            Ok(RunRow {
-                values: values.collect::<Result<_, _>>()?,
-                ..run_row(row)?
-            })
+            run_row(row, values.collect::<Result<_, _>>()?)
         })?;
         Ok(runs.collect::<Result<_, _>>()?)
     }
@@ -420,12 +414,11 @@ fn refuse_file_system(path: &Path, kind: FsWord) -> Result<()> {
 }
 
 fn listed_version(row: &Row<'_>) -> rusqlite::Result<ListedVersion> {
-    let path: Option<String> = row.get("path")?;
     Ok(ListedVersion {
         program: Program {
             version: row.get("version")?,
             name: row.get("name")?,
-            path: path.map(Into::into),
+            path: row.get::<_, Option<String>>("path")?.map(Into::into),
         },
         source: row.get("source")?,
         added_unix_ns: row.get("added_unix_ns")?,
@@ -436,16 +429,18 @@ fn listed_version(row: &Row<'_>) -> rusqlite::Result<ListedVersion> {
     })
 }
 
-fn run_row(row: &Row<'_>) -> rusqlite::Result<RunRow> {
-    let conditions = Conditions {
-        plan_digest: row.get("plan_digest")?,
-        baseline: row.get("baseline")?,
-        baseline_digest: row.get("baseline_digest")?,
-    };
+fn run_row(row: &Row<'_>, values: Vec<(String, f64)>) -> rusqlite::Result<RunRow> {
+    let consensus: Option<String> = row.get("consensus")?;
+    let protocols = consensus.iter().flat_map(|names| names.split(SEPARATOR));
+    let slot_seconds: Option<f64> = row.get("slot_seconds")?;
     Ok(RunRow {
         release: row.get("release")?,
         program_digest: row.get("program_digest")?,
-        conditions,
+        conditions: Conditions {
+            plan_digest: row.get("plan_digest")?,
+            baseline: row.get("baseline")?,
+            baseline_digest: row.get("baseline_digest")?,
+        },
         machine: row.get("machine")?,
         kernel: row.get("kernel")?,
         round: row.get("round")?,
@@ -457,18 +452,11 @@ fn run_row(row: &Row<'_>) -> rusqlite::Result<RunRow> {
         recording: row.get("recording")?,
         recording_digest: row.get("recording_digest")?,
         report: row.get("report")?,
-        pace: pace(row)?,
-        values: Vec::new(),
-    })
-}
-
-fn pace(row: &Row<'_>) -> rusqlite::Result<Pace> {
-    let consensus: Option<String> = row.get("consensus")?;
-    let slot_seconds: Option<f64> = row.get("slot_seconds")?;
-    let protocols = consensus.iter().flat_map(|names| names.split(SEPARATOR));
-    Ok(Pace {
-        consensus: protocols.map(str::to_owned).collect(),
-        slot_seconds: slot_seconds.map(|seconds| (seconds, seconds)),
+        pace: Pace {
+            consensus: protocols.map(str::to_owned).collect(),
+            slot_seconds: slot_seconds.map(|seconds| (seconds, seconds)),
+        },
+        values,
     })
 }
 

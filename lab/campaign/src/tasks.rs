@@ -146,7 +146,6 @@ pub fn open_campaign(folder: &Path) -> Result<(Campaign, Store)> {
     Ok((campaign, store))
 }
 
-/// Opens the campaign to run or collect rounds.
 pub fn open_to_advance(campaign: &Campaign) -> Result<(Lock, Store)> {
     let lock = campaign.lock()?;
     require_results(campaign)?;
@@ -167,7 +166,6 @@ pub fn require_results(campaign: &Campaign) -> Result<()> {
     Ok(())
 }
 
-/// Fails while a task runs a round.
 fn refuse_running(campaign: &Campaign) -> Result<()> {
     for round in &SubmittedRounds::read(campaign)?.rounds {
         ensure!(
@@ -233,14 +231,14 @@ fn write_script(path: &Path, text: &str) -> Result<()> {
 }
 
 /// `campaign slurm`.
-pub fn slurm(args: &SlurmArgs) -> Result<u8> {
+pub fn slurm(args: &SlurmArgs) -> Result<()> {
     let campaign = Campaign::read(&args.dir)?;
     let voting_option = if args.vote_confirmed { " --i-vote" } else { "" };
     let experiments = round::example_experiments(&campaign)?;
     let plan = &experiments.first().context("a round has no runs")?.plan;
     let script = array_script(&campaign, &experiments, plan, voting_option)?;
     if args.print {
-        return print(&script).map(|()| 0);
+        return print(&script);
     }
     let mut submitted = SubmittedRounds::read(&campaign)?;
     if args.follow_up {
@@ -292,7 +290,7 @@ pub fn slurm(args: &SlurmArgs) -> Result<u8> {
         };
         work::say_done(&campaign, versions);
     }
-    Ok(0)
+    Ok(())
 }
 
 fn missing_result(campaign: &Campaign, round: &Round, task: u32) -> VersionOutcome {

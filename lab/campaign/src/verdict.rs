@@ -57,7 +57,6 @@ impl Verdict {
         }
     }
 
-    /// The direction of a ratio to the baseline.
     pub fn direction(better: Better, ratio: f64) -> Self {
         match (better, ratio > 1.0) {
             (Better::Lower, true) | (Better::Higher, false) => Self::Worse,

@@ -16,18 +16,16 @@ use faultline_common::{
 use faultline_experiments::{command::void, folder::JOURNAL, report::Experiment};
 use std::path::Path;
 
-struct DamagedRun {
-    run: RunRow,
-    error: String,
-}
+/// A run, and what is wrong with its recording.
+type DamagedRun = (RunRow, String);
 
 /// `campaign verify`.
 pub fn run(args: &VerifyArgs) -> Result<u8> {
     let (campaign, mut store) = open_campaign(&args.dir)?;
     let (compared, damaged) = compare(&campaign, &store)?;
     let mut text = String::new();
-    for damaged in &damaged {
-        text += &format!("{}: {}\n", damaged.run.recording, damaged.error);
+    for (run, error) in &damaged {
+        text += &format!("{}: {error}\n", run.recording);
     }
     text += &format!(
         "{} of {compared} recordings are unchanged\n",
@@ -68,20 +66,18 @@ fn compare(campaign: &Campaign, store: &Store) -> Result<(usize, Vec<DamagedRun>
             Ok(digest) => format!("it changed: SHA-256 {digest}, was {expected}"),
             Err(error) => error.root_cause().to_string(),
         };
-        damaged.push(DamagedRun { run, error });
+        damaged.push((run, error));
     }
     Ok((compared, damaged))
 }
 
-/// Voids the damaged runs and their pairs.
 fn void_damaged(campaign: &Campaign, store: &mut Store, damaged: &[DamagedRun]) -> Result<()> {
     let runs = store.runs()?;
-    for damaged in damaged {
-        let pair = runs.iter().filter(|run| run.is_in_same_pair(&damaged.run));
-        for run in pair {
-            void_in_journal(&campaign.folder.join(&run.recording), &damaged.error)?;
+    for (damaged, error) in damaged {
+        for run in runs.iter().filter(|run| run.is_in_same_pair(damaged)) {
+            void_in_journal(&campaign.folder.join(&run.recording), error)?;
         }
-        store.void(&damaged.run.recording)?;
+        store.void(&damaged.recording)?;
     }
     Ok(())
 }
@@ -142,10 +138,7 @@ mod tests {
         );
         let mut store = Store::open(&real.join(RESULTS)).unwrap();
         store.add_runs(&runs).unwrap();
-        let damaged = DamagedRun {
-            run: runs[0].clone(),
-            error: "it changed".to_owned(),
-        };
+        let damaged = (runs[0].clone(), "it changed".to_owned());
         void_damaged(&campaign, &mut store, &[damaged]).unwrap();
         let completed = experiments.iter().filter(|experiment| {
             let results = Experiment::read(&experiment.plan.folder).unwrap();

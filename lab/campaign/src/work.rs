@@ -46,19 +46,19 @@ impl From<anyhow::Error> for VersionOutcome {
 /// Adds and removes versions so that the list matches `campaign.toml`, and returns it.
 pub fn sync_listed_versions(campaign: &Campaign, store: &Store) -> Result<Vec<ListedVersion>> {
     let known = store.listed_versions()?;
+    let from_file: Vec<&Program> = known
+        .iter()
+        .filter(|listed| listed.source == FROM_FILE && !listed.removed)
+        .map(|listed| &listed.program)
+        .collect();
     for program in &campaign.programs {
-        let same = known.iter().find(|listed| listed.program == *program);
-        if !same.is_some_and(|listed| listed.source == FROM_FILE && !listed.removed) {
+        if !from_file.contains(&program) {
             store.add(program, FROM_FILE, clock::unix_ns())?;
         }
     }
-    for listed in known
-        .iter()
-        .filter(|listed| listed.source == FROM_FILE && !listed.removed)
-    {
-        let mut configured = campaign.programs.iter().chain([&campaign.baseline]);
-        if !configured.any(|program| program.version == listed.program.version) {
-            store.remove(&listed.program.version)?;
+    for Program { version, .. } in from_file {
+        if !campaign.configures(version) {
+            store.remove(version)?;
         }
     }
     store.listed_versions()
@@ -173,7 +173,6 @@ pub fn say_done(campaign: &Campaign, versions: &str) {
     say(&format!("{versions} has its result: {}", page.display()));
 }
 
-/// Whether this version is or was the baseline, which is not under test.
 pub fn is_baseline(campaign: &Campaign, listed: &ListedVersion) -> bool {
     listed.source == BASELINE || listed.program.version == campaign.baseline.version
 }

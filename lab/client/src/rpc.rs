@@ -99,7 +99,7 @@ impl Rpc {
     pub fn new(url: &str, ca_file: Option<&Path>, retry_policy: RetryPolicy) -> Result<Self> {
         let (host, port) =
             address(url).context("the address of the node must begin with http:// or https://")?;
-        let config = Config::builder()
+        let mut config = Config::builder()
             .timeout_resolve(Some(CONNECT_TIMEOUT))
             .timeout_connect(Some(CONNECT_TIMEOUT.min(retry_policy.answer_timeout)))
             .timeout_send_request(Some(retry_policy.answer_timeout))
@@ -109,18 +109,14 @@ impl Rpc {
             .max_redirects(0)
             .http_status_as_error(false)
             .user_agent(concat!("faultline/", env!("CARGO_PKG_VERSION")));
-        let config = if http::is_loopback(&host) {
-            config.proxy(None)
-        } else {
-            config
-        };
-        let config = if url.starts_with("https:") {
-            config.tls_config(http::tls_config(ca_file)?).build()
-        } else {
-            config.build()
-        };
+        if http::is_loopback(&host) {
+            config = config.proxy(None);
+        }
+        if url.starts_with("https:") {
+            config = config.tls_config(http::tls_config(ca_file)?);
+        }
         Ok(Self {
-            agent: http::agent(config),
+            agent: http::agent(config.build()),
             url: url.to_owned(),
             host: format!("{host}:{port}"),
             retry_policy,

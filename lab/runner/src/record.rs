@@ -130,17 +130,17 @@ impl RecordRequest<'_> {
     }
 
     fn record_process(mut self, pid: Pid) -> Result<u8> {
+        let number = pid.as_raw_nonzero();
         let pidfd = pidfd_open(pid, PidfdFlags::empty())
-            .with_context(|| format!("there is no process {}", pid.as_raw_nonzero()))?;
+            .with_context(|| format!("there is no process {number}"))?;
         ensure!(
             !has_ended(&pidfd),
-            "process {pid} has ended and is a zombie until its parent waits for it: nothing to record",
-            pid = pid.as_raw_nonzero()
+            "process {number} has ended and is a zombie until its parent waits for it: nothing to record"
         );
         let (mut daemon, addresses, followed_pid) = self.start_daemon(pid, &pidfd)?;
         let mut name = format!("process {followed_pid}");
-        if followed_pid != pid.as_raw_nonzero().get().unsigned_abs() {
-            name.push_str(&format!(", a descendant of {},", pid.as_raw_nonzero()));
+        if followed_pid != number.get().unsigned_abs() {
+            name.push_str(&format!(", a descendant of {number},"));
         }
         self.announce(&addresses, &name);
         let mut monitor = Monitor {

@@ -68,9 +68,8 @@ struct Link {
     url: String,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-#[derive(Default)]
 struct Panel {
     #[serde(rename = "type")]
     kind: String,
@@ -231,7 +230,7 @@ fn check_no_data_reasons(
     dashboards: &[Dashboard],
     violations: &mut Vec<String>,
 ) -> Result<()> {
-    let all: serde_json::Value =
+    let all: Value =
         serde_json::from_str(&read(root, Path::new(NO_DATA_REASONS))?).context(NO_DATA_REASONS)?;
     for frequency in ["always", "sometimes"] {
         for (name, panels) in all[frequency].as_object().into_iter().flatten() {
@@ -407,7 +406,6 @@ fn check_panel(panel: &Panel, metrics: &KnownMetrics) -> Vec<String> {
         .iter()
         .map(|query| &query.datasource)
         .chain([&panel.datasource])
-        .into_iter()
         .any(|source| source["uid"] != DATA_SOURCE_VARIABLE)
     {
         violations.push(format!("its data source is not {DATA_SOURCE_VARIABLE}"));

@@ -4,7 +4,7 @@ use super::vector_labels;
 use faultline_metrics::{Kind, metrics};
 use promql_parser::{
     label::{Labels, Matcher, Matchers},
-    parser::{BinaryExpr, Expr, LabelModifier, VectorMatchCardinality, VectorSelector, parse},
+    parser::{BinaryExpr, Expr, LabelModifier, MatrixSelector, VectorMatchCardinality, parse},
     util::visitor::{ExprVisitor, walk_expr},
 };
 use std::{
@@ -176,8 +176,15 @@ fn used_names(expression: &Expr) -> UsedNames {
 impl UsedNames {
     fn add(&mut self, expression: &Expr) {
         match expression {
-            Expr::VectorSelector(selector) => self.add_selector(selector),
-            Expr::MatrixSelector(selector) => self.add_selector(&selector.vs),
+            Expr::VectorSelector(selector)
+            | Expr::MatrixSelector(MatrixSelector { vs: selector, .. }) => {
+                self.metrics.push(UsedMetric {
+                    name: selector.name.clone().unwrap_or_default(),
+                    labels: all_matchers(&selector.matchers)
+                        .map(|matcher| matcher.name.clone())
+                        .collect(),
+                });
+            }
             Expr::Aggregate(aggregate) => self.add_modifier(aggregate.modifier.as_ref()),
             Expr::Binary(BinaryExpr {
                 modifier: Some(modifier),
@@ -192,15 +199,6 @@ impl UsedNames {
             }
             _ => {}
         }
-    }
-
-    fn add_selector(&mut self, selector: &VectorSelector) {
-        self.metrics.push(UsedMetric {
-            name: selector.name.clone().unwrap_or_default(),
-            labels: all_matchers(&selector.matchers)
-                .map(|matcher| matcher.name.clone())
-                .collect(),
-        });
     }
 
     fn add_modifier_labels(&mut self, labels: &Labels) {

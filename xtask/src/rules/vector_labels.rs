@@ -7,7 +7,8 @@
 use promql_parser::{
     label::{Labels, MatchOp},
     parser::{
-        AggregateExpr, BinaryExpr, Call, Expr, LabelModifier, SubqueryExpr, VectorMatchCardinality,
+        AggregateExpr, BinaryExpr, Call, Expr, LabelModifier, MatrixSelector,
+        VectorMatchCardinality,
         token::{T_BOTTOMK, T_COUNT_VALUES, T_GROUP, T_LIMITK, T_LOR, T_MAX, T_MIN, T_TOPK},
         value::ValueType,
     },
@@ -74,13 +75,13 @@ pub fn label_errors(expression: &Expr) -> Vec<String> {
 }
 
 /// `None` for a scalar, and for series with target labels.
-pub fn result_labels(expression: &Expr) -> Option<BTreeSet<String>> {
+pub fn result_labels(expression: &Expr) -> Option<LabelSet> {
     let vector = LabelChecker::default().vector_labels(expression)?;
     (!vector.has_target_labels).then_some(vector.labels)
 }
 
 /// Labels that a recording rule of this name must yield; `None` if the first word is not known.
-pub fn labels_of_record(name: &str) -> Option<BTreeSet<String>> {
+pub fn labels_of_record(name: &str) -> Option<LabelSet> {
     let (prefix, _) = name.split_once(':')?;
     let (_, labels) = LABELS_BY_PREFIX
         .iter()
@@ -97,11 +98,14 @@ impl LabelChecker {
     fn vector_labels(&mut self, expression: &Expr) -> Option<VectorLabels> {
         match expression {
             Expr::NumberLiteral(_) | Expr::StringLiteral(_) => None,
-            Expr::VectorSelector(selector) => Some(selector_labels(selector.name.as_deref())),
-            Expr::MatrixSelector(selector) => Some(selector_labels(selector.vs.name.as_deref())),
+            Expr::VectorSelector(selector)
+            | Expr::MatrixSelector(MatrixSelector { vs: selector, .. }) => {
+                let labels = selector.name.as_deref().and_then(labels_of_record);
+                Some(labels.map_or_else(VectorLabels::with_target_labels, VectorLabels::of))
+            }
             Expr::Paren(inner) => self.vector_labels(&inner.expr),
             Expr::Unary(inner) => self.vector_labels(&inner.expr),
-            Expr::Subquery(SubqueryExpr { expr, .. }) => self.vector_labels(expr),
+            Expr::Subquery(inner) => self.vector_labels(&inner.expr),
             Expr::Call(call) => self.call_labels(call),
             Expr::Aggregate(aggregate) => Some(self.aggregate_labels(aggregate)),
             Expr::Binary(binary) => self.binary_labels(binary),
@@ -167,7 +171,7 @@ impl LabelChecker {
             Some(LabelModifier::Exclude(without)) => {
                 inner.mapped(|labels| labels.retain(|label| !without.labels.contains(label)))
             }
-            None => VectorLabels::of(LabelSet::new()),
+            None => VectorLabels::default(),
         };
         if operator == T_COUNT_VALUES
             && let Some(Expr::StringLiteral(label)) = aggregate.param.as_deref()
@@ -268,8 +272,8 @@ impl LabelChecker {
 /// The selector of an expression without aggregation: `timestamp(x)` and `rate(x[5m])` have `x`.
 fn selector_text(expression: &Expr) -> Option<String> {
     match expression {
-        Expr::VectorSelector(selector) => Some(selector.to_string()),
-        Expr::MatrixSelector(selector) => Some(selector.vs.to_string()),
+        Expr::VectorSelector(selector)
+        | Expr::MatrixSelector(MatrixSelector { vs: selector, .. }) => Some(selector.to_string()),
         Expr::Paren(inner) => selector_text(&inner.expr),
         Expr::Call(call) => call
             .args
@@ -281,10 +285,11 @@ fn selector_text(expression: &Expr) -> Option<String> {
 }
 
 fn absent_labels(call: &Call) -> VectorLabels {
-    let selector = match call.args.args.first().map(AsRef::as_ref) {
-        Some(Expr::VectorSelector(selector)) => selector,
-        Some(Expr::MatrixSelector(matrix)) => &matrix.vs,
-        _ => return VectorLabels::of(LabelSet::new()),
+    let Some(
+        Expr::VectorSelector(selector) | Expr::MatrixSelector(MatrixSelector { vs: selector, .. }),
+    ) = call.args.args.first().map(AsRef::as_ref)
+    else {
+        return VectorLabels::default();
     };
     VectorLabels::of(
         selector
@@ -308,11 +313,6 @@ fn one_to_one_labels(mut labels: LabelSet, matching: Option<&LabelModifier>) -> 
 
 fn label_set(labels: &Labels) -> LabelSet {
     labels.labels.iter().cloned().collect()
-}
-
-fn selector_labels(name: Option<&str>) -> VectorLabels {
-    name.and_then(labels_of_record)
-        .map_or_else(VectorLabels::with_target_labels, VectorLabels::of)
 }
 
 #[cfg(test)]

@@ -287,12 +287,11 @@ impl<'a> ProgramCache<'a> {
     /// Makes a loaded old version a separate entry, which [`Self::prune`] unloads later.
     fn supersede(&mut self, program: u32) {
         let old_version = self.entries[program as usize];
-        if old_version.position >= LOADED_BELOW
-            || self.change_slots[program as usize] == self.current_slot + 1
-        {
-            if old_version.position < LOADED_BELOW {
-                self.unload(old_version.position);
-            }
+        if old_version.position >= LOADED_BELOW {
+            return;
+        }
+        if self.change_slots[program as usize] == self.current_slot + 1 {
+            self.unload(old_version.position);
             return;
         }
         let number = self.entries.len() as u32;

@@ -41,16 +41,12 @@ impl Heap {
     }
 
     fn set(&mut self, program: u32, priority: (u64, u64)) {
-        let index = if self.contains(program) {
-            self.positions[program as usize] as usize
-        } else {
-            self.items.len()
-        };
-        if index == self.items.len() {
+        if !self.contains(program) {
+            self.positions[program as usize] = self.items.len() as u32;
             self.items.push((priority, program));
             self.weight += self.weights[program as usize];
-            self.positions[program as usize] = index as u32;
         }
+        let index = self.positions[program as usize] as usize;
         self.items[index].0 = priority;
         let index = self.sift_up(index);
         self.sift_down(index);
@@ -230,20 +226,14 @@ impl Replacement for Min {
 
 /// Calls `each` with (transaction, program).
 fn for_each_lookup(trace: &Trace, includes_fees_only: bool, mut each: impl FnMut(u32, u32)) {
-    let mut transaction = 0;
-    for index in 0..trace.slots().len() {
-        for call in trace
-            .transactions_of(index)
+    let calls = trace.calls().iter();
+    let requesting = calls.filter(|call| includes_fees_only || !call.is_fees_only());
+    for (transaction, call) in (0..).zip(requesting) {
+        trace
+            .programs_of_set(call.set_number())
             .iter()
-            .filter(|call| includes_fees_only || !call.is_fees_only())
-        {
-            trace
-                .programs_of_set(call.set_number())
-                .iter()
-                .filter(|program| trace.had_code(**program))
-                .for_each(|program| each(transaction, *program));
-            transaction += 1;
-        }
+            .filter(|program| trace.had_code(**program))
+            .for_each(|program| each(transaction, *program));
     }
 }
 

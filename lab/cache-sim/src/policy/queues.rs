@@ -116,7 +116,7 @@ impl QueuePolicy {
 
 impl Replacement for QueuePolicy {
     fn access(&mut self, program: u32, evictions: &mut u64) -> bool {
-        if self.queue.queue_of(program).is_some() {
+        if self.contains(program) {
             if self.moves_on_hit {
                 self.queue.push(0, program);
             }

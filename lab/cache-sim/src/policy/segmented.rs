@@ -31,22 +31,15 @@ impl Arc {
             let is_above = once as f64 > self.once_target;
             let reaches = once as f64 >= self.once_target;
             let takes_once = once > 0 && (is_above || (is_again_ghost && reaches));
-            let from = if takes_once || self.queues.back(AGAIN).is_none() {
-                ONCE
+            let (from, ghost) = if takes_once || self.queues.back(AGAIN).is_none() {
+                (ONCE, ONCE_GHOST)
             } else {
-                AGAIN
+                (AGAIN, AGAIN_GHOST)
             };
             let Some(evicted) = self.queues.pop(from) else {
                 return;
             };
-            self.queues.push(
-                if from == ONCE {
-                    ONCE_GHOST
-                } else {
-                    AGAIN_GHOST
-                },
-                evicted,
-            );
+            self.queues.push(ghost, evicted);
             *evictions += 1;
         }
     }

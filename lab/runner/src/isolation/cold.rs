@@ -3,7 +3,7 @@
 
 use crate::isolation::{
     folders::SkippedEntry,
-    launch::path_error,
+    launch::WithPath,
     tree::{Folder, WalkEntry, allocated_bytes, walk_files},
 };
 use anyhow::{Result, anyhow};
@@ -29,7 +29,6 @@ pub struct Dropped {
     pub skipped: Vec<SkippedEntry>,
 }
 
-/// How much of some files is in the page cache.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Residency {
     pub files: u64,
@@ -58,11 +57,11 @@ pub fn drop_files(folders: &[&Path]) -> Result<Dropped> {
         let Some(folder) = open_top(folder)? else {
             continue;
         };
-        syncfs(&folder.fd).map_err(path_error(&folder.path))?;
-        walk_files(&folder, &mut |entry| {
+        syncfs(&folder.fd).with_path(&folder.path)?;
+        walk_files(&folder, 0, &mut |entry| {
             match entry {
                 WalkEntry::File(file, stat, path) => {
-                    fadvise(file, 0, None, Advice::DontNeed).map_err(path_error(&path))?;
+                    fadvise(file, 0, None, Advice::DontNeed).with_path(&path)?;
                     dropped.files += 1;
                     dropped.bytes = dropped
                         .bytes
@@ -81,7 +80,7 @@ pub fn drop_files(folders: &[&Path]) -> Result<Dropped> {
 /// Reads a file into the page cache, so that no run is charged for its pages. Returns its size.
 pub fn warm_file(path: &Path) -> Result<u64> {
     let read = || io::copy(&mut fs::File::open(path)?, &mut io::sink());
-    read().map_err(path_error(path))
+    read().with_path(path)
 }
 
 /// Syncs, and drops the page cache, dentries and inodes of the whole host, which slows other
@@ -91,7 +90,7 @@ pub fn drop_all(root: &HostRoot) -> Result<()> {
     let path = root.procfs.join("sys/vm/drop_caches");
     let file = fs::OpenOptions::new().write(true).open(&path);
     file.and_then(|mut file| file.write_all(b"3\n"))
-        .map_err(path_error(&path))
+        .with_path(&path)
 }
 
 /// Counts the cached pages of the regular files below these folders without loading any. Follows
@@ -104,7 +103,7 @@ pub fn residency(folders: &[&Path]) -> Result<Residency> {
         let Some(folder) = open_top(folder)? else {
             continue;
         };
-        walk_files(&folder, &mut |entry| {
+        walk_files(&folder, 0, &mut |entry| {
             let WalkEntry::File(_, stat, path) = entry else {
                 return Ok(());
             };
@@ -126,9 +125,8 @@ pub fn residency(folders: &[&Path]) -> Result<Residency> {
 
 fn open_top(folder: &Path) -> Result<Option<Folder>> {
     match folder.canonicalize() {
-        Ok(real) => Folder::open(&real).map(Some),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(path_error(folder)(error)),
+        real => Folder::open(&real.with_path(folder)?).map(Some),
     }
 }
 

@@ -8,7 +8,7 @@ pub use clear::{ClearSummary, MAX_LISTED, SkippedEntry, clear, would_clear};
 pub use restore::{Owner, Restored, SourceSize, measure, restore, set_folder_owner};
 
 use super::{
-    launch::path_error,
+    launch::WithPath,
     tree::{Folder, OpenResult, canonical_or_same},
 };
 use anyhow::{Result, anyhow, bail};
@@ -63,14 +63,14 @@ pub enum InitResult {
 /// empty except for `lost+found`. `now` is the time since 1970. Fails on a symbolic link, and on a
 /// marker that was copied from another folder.
 pub fn init(folder: &Path, now: Duration) -> Result<InitResult> {
-    let created = match mkdir(folder, Mode::from_raw_mode(0o755)) {
-        Ok(()) => true,
-        Err(Errno::EXIST) => false,
+    let result = match mkdir(folder, Mode::from_raw_mode(0o755)) {
+        Ok(()) => InitResult::Created,
+        Err(Errno::EXIST) => InitResult::Marked,
         Err(Errno::NOENT) => {
             let shown = folder.display();
             bail!("{shown} cannot be made: the folder above it is missing; make that first");
         }
-        Err(errno) => return Err(path_error(folder)(errno)),
+        Err(errno) => return Err(errno).with_path(folder),
     };
     let opened = Folder::open(folder)?;
     if has_valid_marker(&opened)? {
@@ -83,11 +83,7 @@ pub fn init(folder: &Path, now: Duration) -> Result<InitResult> {
         let _ = unlinkat(&opened.fd, MARKER_CSTR, AtFlags::empty());
         return Err(error);
     }
-    Ok(if created {
-        InitResult::Created
-    } else {
-        InitResult::Marked
-    })
+    Ok(result)
 }
 
 pub fn is_marked(folder: &Path) -> bool {
@@ -174,18 +170,16 @@ fn write_marker(folder: &Folder, now: Duration) -> Result<()> {
         created_unix: now.as_secs(),
         inode: folder.inode,
     };
-    let mut text = serde_json::to_vec_pretty(&marker).map_err(path_error(&path))?;
+    let mut text = serde_json::to_vec_pretty(&marker).with_path(&path)?;
     text.push(b'\n');
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let file = openat(&folder.fd, MARKER_CSTR, flags, Mode::from_raw_mode(0o644));
-    let mut file = File::from(file.map_err(path_error(&path))?);
+    let mut file = File::from(file.with_path(&path)?);
     file.write_all(&text)
         .and_then(|()| file.sync_all())
         .and_then(|()| Ok(fsync(&folder.fd)?))
-        .map_err(|error| {
-            let _ = unlinkat(&folder.fd, MARKER_CSTR, AtFlags::empty());
-            path_error(&path)(error)
-        })
+        .inspect_err(|_| _ = unlinkat(&folder.fd, MARKER_CSTR, AtFlags::empty()))
+        .with_path(&path)
 }
 
 /// A validator locks this file while it runs.
@@ -255,16 +249,13 @@ fn lock_ledger(folder: &Folder) -> Result<Option<OwnedFd>> {
     let OpenResult::Open((file, _)) = folder.open_file(LEDGER_LOCK)? else {
         return Ok(None);
     };
+    let path = folder.join(LEDGER_LOCK);
     match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) => Ok(Some(file)),
-        Err(Errno::WOULDBLOCK) => {
-            let path = folder.join(LEDGER_LOCK);
-            bail!(
-                "{} is locked: a validator runs on this ledger; end it first",
-                path.display()
-            )
-        }
-        Err(errno) => Err(path_error(&folder.join(LEDGER_LOCK))(errno)),
+        Err(Errno::WOULDBLOCK) => bail!(
+            "{} is locked: a validator runs on this ledger; end it first",
+            path.display()
+        ),
+        locked => locked.map(|()| Some(file)).with_path(&path),
     }
 }
 
@@ -288,13 +279,12 @@ pub struct InUse(pub String);
 /// Locks a folder, marked or not. All paths of one folder share the lock. The error names the
 /// process that has the lock, if that process is visible.
 pub fn lock_folder(folder: &Path, purpose: Purpose, root: &HostRoot) -> Result<FolderLock> {
-    let file = File::open(folder).map_err(path_error(folder))?;
+    let file = File::open(folder).with_path(folder)?;
     let operation = match purpose {
         Purpose::Work => FlockOperation::NonBlockingLockExclusive,
         Purpose::Source => FlockOperation::NonBlockingLockShared,
     };
     match flock_with_retries(&file, operation) {
-        Ok(()) => Ok(FolderLock(file)),
         Err(Errno::WOULDBLOCK) => {
             let holder = lock_holder(root, folder)
                 .unwrap_or_else(|| "a process that cannot be seen from here".to_owned());
@@ -302,7 +292,7 @@ pub fn lock_folder(folder: &Path, purpose: Purpose, root: &HostRoot) -> Result<F
             let text = format!("{folder} is in use by another experiment: {holder}; wait for it");
             Err(InUse(text).into())
         }
-        Err(errno) => Err(path_error(folder)(errno)),
+        locked => locked.map(|()| FolderLock(file)).with_path(folder),
     }
 }
 

@@ -75,10 +75,8 @@ pub fn busy_time(root: &HostRoot) -> Option<BusyTime> {
         .ok()?
         .clock_ticks_per_second
         .max(1);
-    let fraction =
-        Duration::from_millis((ticks % ticks_per_second).saturating_mul(1000) / ticks_per_second);
     Some(BusyTime {
-        busy: Duration::from_secs(ticks / ticks_per_second) + fraction,
+        busy: Duration::from_millis(ticks.saturating_mul(1000) / ticks_per_second),
     })
 }
 

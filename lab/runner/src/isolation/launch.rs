@@ -183,12 +183,18 @@ const NAME_PREFIX: &str = "faultline";
 
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Puts `path` before an error's text.
-pub fn path_error<E: Into<std::io::Error>>(path: &Path) -> impl FnOnce(E) -> anyhow::Error {
-    move |error| {
-        let error = error.into();
-        let text = format!("{}: {error}", path.display());
-        anyhow::Error::new(error).context(text)
+pub trait WithPath<T> {
+    /// Puts `path` before the text of an error.
+    fn with_path(self, path: &Path) -> Result<T>;
+}
+
+impl<T, E: Into<std::io::Error>> WithPath<T> for Result<T, E> {
+    fn with_path(self, path: &Path) -> Result<T> {
+        self.map_err(|error| {
+            let error = error.into();
+            let text = format!("{}: {error}", path.display());
+            anyhow::Error::new(error).context(text)
+        })
     }
 }
 
@@ -217,7 +223,7 @@ impl Job {
             .append(true)
             .create(true)
             .open(&self.output)
-            .map_err(path_error(&self.output))
+            .with_path(&self.output)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Walks the files below a folder by descriptors, never over a symbolic link or onto another mount.
 
-use crate::isolation::launch::path_error;
+use crate::isolation::launch::WithPath;
 use anyhow::{Result, bail};
 use rustix::{
     fs::{
@@ -54,7 +54,6 @@ impl Folder {
         match openat(CWD, path, FOLDER_FLAGS, Mode::empty())
             .and_then(|fd| Self::new(fd, path.to_owned()))
         {
-            Ok(folder) => Ok(folder),
             Err(Errno::LOOP | Errno::NOTDIR) if path.is_symlink() => {
                 let advice = path
                     .canonicalize()
@@ -65,7 +64,7 @@ impl Folder {
                     path.display()
                 )
             }
-            Err(errno) => Err(path_error(path)(errno)),
+            opened => opened.with_path(path),
         }
     }
 
@@ -84,10 +83,9 @@ impl Folder {
     }
 
     pub fn names(&self) -> Result<Vec<CString>> {
-        let to_error = |errno: Errno| path_error(&self.path)(errno);
         let mut names = Vec::new();
-        for entry in Dir::read_from(&self.fd).map_err(to_error)? {
-            let entry = entry.map_err(to_error)?;
+        for entry in Dir::read_from(&self.fd).with_path(&self.path)? {
+            let entry = entry.with_path(&self.path)?;
             if !matches!(entry.file_name().to_bytes(), b"." | b"..") {
                 names.push(entry.file_name().to_owned());
             }
@@ -98,9 +96,8 @@ impl Folder {
     /// Does not follow links; `None` if the entry is gone.
     pub fn stat(&self, name: &CStr) -> Result<Option<Stat>> {
         match statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW) {
-            Ok(stat) => Ok(Some(stat)),
             Err(Errno::NOENT) => Ok(None),
-            Err(errno) => Err(path_error(&self.join(name))(errno)),
+            stat => stat.map(Some).with_path(&self.join(name)),
         }
     }
 
@@ -137,7 +134,7 @@ impl Folder {
         File::from(file)
             .take(max_bytes)
             .read_to_end(&mut text)
-            .map_err(path_error(&self.join(name)))?;
+            .with_path(&self.join(name))?;
         Ok(Some(text))
     }
 
@@ -156,22 +153,13 @@ impl Folder {
             opened => opened,
         };
         match opened.and_then(inspect) {
-            Ok(result) => Ok(result),
             Err(Errno::XDEV) => Ok(OpenResult::OtherMount),
             Err(Errno::NOENT | Errno::LOOP | Errno::NOTDIR | Errno::NXIO) => {
                 Ok(OpenResult::Changed)
             }
-            Err(errno) => Err(path_error(&self.join(name))(errno)),
+            opened => opened.with_path(&self.join(name)),
         }
     }
-}
-
-/// Visits every regular file, and each folder that is not entered.
-pub fn walk_files(
-    folder: &Folder,
-    visit: &mut dyn FnMut(WalkEntry<'_>) -> Result<()>,
-) -> Result<()> {
-    walk(folder, 0, visit)
 }
 
 pub enum WalkEntry<'a> {
@@ -180,7 +168,9 @@ pub enum WalkEntry<'a> {
     NotEntered(PathBuf, &'static str),
 }
 
-fn walk(
+/// Visits every regular file, and each folder that is not entered. `depth` is that of the folder, 0
+/// at the top.
+pub fn walk_files(
     folder: &Folder,
     depth: usize,
     visit: &mut dyn FnMut(WalkEntry<'_>) -> Result<()>,
@@ -194,7 +184,7 @@ fn walk(
                 visit(WalkEntry::NotEntered(folder.join(&name), "nested too deep"))?
             }
             FileType::Directory => match folder.enter(&name)? {
-                OpenResult::Open(inside) => walk(&inside, depth + 1, visit)?,
+                OpenResult::Open(inside) => walk_files(&inside, depth + 1, visit)?,
                 OpenResult::OtherMount => {
                     visit(WalkEntry::NotEntered(folder.join(&name), OTHER_MOUNT))?
                 }

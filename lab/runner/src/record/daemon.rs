@@ -27,7 +27,6 @@ pub struct Daemon {
     pub out: PathBuf,
     polls_to_write: u32,
     ready_file: ReadyFile,
-    exit_status: Option<ExitStatus>,
 }
 
 impl Daemon {
@@ -53,7 +52,6 @@ impl Daemon {
             out: task.out.to_owned(),
             polls_to_write: polls_to_write(task.interval.unwrap_or(DEFAULT_SAMPLING_INTERVAL)),
             ready_file,
-            exit_status: None,
         })
     }
 
@@ -101,12 +99,7 @@ impl Daemon {
     }
 
     pub fn exit_status(&mut self) -> Result<Option<ExitStatus>> {
-        self.exit_status = self
-            .child
-            .try_wait()
-            .context(DAEMON_NAME)?
-            .or(self.exit_status);
-        Ok(self.exit_status)
+        self.child.try_wait().context(DAEMON_NAME)
     }
 
     /// Waits until the process is in the recording, so that a short-lived command is recorded from

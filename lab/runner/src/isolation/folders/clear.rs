@@ -3,7 +3,7 @@ use super::{
     processes_using,
 };
 use crate::isolation::{
-    launch::path_error,
+    launch::WithPath,
     tree::{Folder, MAX_DEPTH, OTHER_MOUNT, OpenResult, disk_bytes, kind},
 };
 use anyhow::{Result, bail};
@@ -152,7 +152,7 @@ impl ClearWalk {
                 self.retain(folder, name, "a new entry appeared while it was cleared")
             }
             Err(Errno::BUSY) => self.retain(folder, name, OTHER_MOUNT),
-            Err(errno) => Err(path_error(&folder.join(name))(errno)),
+            Err(errno) => Err(errno).with_path(&folder.join(name)),
         }
     }
 
@@ -168,7 +168,7 @@ impl ClearWalk {
                     return self.retain(folder, name, "it changed while it was inspected");
                 }
                 Err(Errno::BUSY) => return self.retain(folder, name, OTHER_MOUNT),
-                Err(errno) => return Err(path_error(&folder.join(name))(errno)),
+                Err(errno) => return Err(errno).with_path(&folder.join(name)),
             }
         }
         self.summary.files += 1;

@@ -3,7 +3,7 @@ use super::{
     names_without_marker_and_lock, open_marked,
 };
 use crate::isolation::{
-    launch::path_error,
+    launch::WithPath,
     tree::{Folder, MAX_DEPTH, OpenResult, allocated_bytes, canonical_or_same, kind, os_str},
 };
 use anyhow::{Result, anyhow, bail};
@@ -35,7 +35,6 @@ impl Owner {
     }
 }
 
-/// Number and size of the files to copy.
 #[derive(Default)]
 pub struct SourceSize {
     pub files: u64,
@@ -89,11 +88,11 @@ pub fn restore(
         restored: Restored::default(),
     };
     copier.copy_folder(&source, &ledger, 0)?;
-    for folder in [Some(&ledger), snapshots.as_ref()].into_iter().flatten() {
+    for folder in [&ledger].into_iter().chain(&snapshots) {
         if let Some(owner) = owner {
             change_owner(folder, owner)?;
         }
-        syncfs(&folder.fd).map_err(path_error(&folder.path))?;
+        syncfs(&folder.fd).with_path(&folder.path)?;
     }
     Ok(copier.restored)
 }
@@ -121,12 +120,11 @@ fn check_free_bytes(
 ) -> Result<()> {
     let snapshots_elsewhere = snapshots.filter(|folder| folder.device != ledger.device);
     let archive_bytes = snapshots_elsewhere.map_or(0, |_| size.archive_bytes);
-    let needed = [(ledger, size.bytes - archive_bytes)];
-    let needed = needed
+    let needed = [(ledger, size.bytes - archive_bytes)]
         .into_iter()
         .chain(snapshots_elsewhere.map(|folder| (folder, archive_bytes)));
     for (folder, bytes) in needed {
-        let stats = fstatvfs(&folder.fd).map_err(path_error(&folder.path))?;
+        let stats = fstatvfs(&folder.fd).with_path(&folder.path)?;
         let free = stats.f_bavail.saturating_mul(stats.f_frsize);
         if free < bytes && !can_clone(from, folder) {
             let shown = folder.path.display();
@@ -194,7 +192,7 @@ fn enter(folder: &Folder, name: &CStr, depth: usize) -> Result<Folder> {
 /// differ.
 fn link_target(folder: &Folder, name: &CStr, depth: usize) -> Result<CString> {
     let path = folder.join(name);
-    let target = readlinkat(&folder.fd, name, Vec::new()).map_err(path_error(&path))?;
+    let target = readlinkat(&folder.fd, name, Vec::new()).with_path(&path)?;
     let mut level = Some(depth);
     for part in Path::new(os_str(&target)).components() {
         level = match part {
@@ -223,7 +221,7 @@ fn is_archive(name: &CStr) -> bool {
 
 fn change_owner(folder: &Folder, owner: Owner) -> Result<()> {
     let (user, group) = owner.ids();
-    fchown(&folder.fd, user, group).map_err(path_error(&folder.path))
+    fchown(&folder.fd, user, group).with_path(&folder.path)
 }
 
 struct Copier<'a> {
@@ -267,8 +265,8 @@ impl Copier<'_> {
     ) -> Result<()> {
         let path = to.join(name);
         match mkdirat(&to.fd, name, Mode::RWXU) {
-            Ok(()) | Err(Errno::EXIST) => {}
-            Err(errno) => return Err(path_error(&path)(errno)),
+            Err(Errno::EXIST) => {}
+            made => made.with_path(&path)?,
         }
         let OpenResult::Open(inside) = to.enter(name)? else {
             bail!(
@@ -280,7 +278,7 @@ impl Copier<'_> {
         if let Some(owner) = self.owner {
             change_owner(&inside, owner)?;
         }
-        fchmod(&inside.fd, Mode::from_raw_mode(stat.st_mode)).map_err(path_error(&path))
+        fchmod(&inside.fd, Mode::from_raw_mode(stat.st_mode)).with_path(&path)
     }
 
     fn copy_file(&mut self, from: &Folder, to: &Folder, name: &CStr) -> Result<()> {
@@ -298,12 +296,12 @@ impl Copier<'_> {
             return self.keep_existing(to, name, &existing);
         }
         let target = link_target(from, name, depth)?;
-        symlinkat(&target, &to.fd, name).map_err(path_error(&to.join(name)))?;
+        symlinkat(&target, &to.fd, name).with_path(&to.join(name))?;
         let Some((user, group)) = self.owner.map(Owner::ids) else {
             return Ok(());
         };
         let flags = AtFlags::SYMLINK_NOFOLLOW;
-        chownat(&to.fd, name, user, group, flags).map_err(path_error(&to.join(name)))
+        chownat(&to.fd, name, user, group, flags).with_path(&to.join(name))
     }
 
     /// Keeps an existing keypair or tower file: an older tower file must not replace a newer one.
@@ -325,7 +323,6 @@ impl Copier<'_> {
 
 fn copy_new_file(from: &Folder, to: &Folder, name: &CStr, owner: Option<Owner>) -> Result<u64> {
     let path = to.join(name);
-    let to_error = |errno: Errno| path_error(&path)(errno);
     let changed = || {
         anyhow!(
             "{} changed while it was copied: does something run there?",
@@ -336,18 +333,18 @@ fn copy_new_file(from: &Folder, to: &Folder, name: &CStr, owner: Option<Owner>) 
         return Err(changed());
     };
     let source = File::from(source);
-    let metadata = || source.metadata().map_err(path_error(&from.join(name)));
+    let metadata = || source.metadata().with_path(&from.join(name));
     let before = metadata()?;
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let target = openat(&to.fd, name, flags, Mode::RUSR | Mode::WUSR);
-    let target = File::from(target.map_err(to_error)?);
+    let target = File::from(target.with_path(&path)?);
     let size = u64::try_from(stat.st_size).unwrap_or(0);
     let is_cloned = size > 0 && ioctl_ficlone(&target, &source).is_ok();
     if !is_cloned {
-        copy_data(&source, &target, size).map_err(to_error)?;
+        copy_data(&source, &target, size).with_path(&path)?;
     }
-    set_metadata(&target, &before, owner).map_err(path_error(&path))?;
-    let copied = target.metadata().map_err(path_error(&path))?;
+    set_metadata(&target, &before, owner).with_path(&path)?;
+    let copied = target.metadata().with_path(&path)?;
     if FileVersion::from(&metadata()?) != FileVersion::from(&before) || copied.len() != size {
         return Err(changed());
     }
@@ -356,7 +353,6 @@ fn copy_new_file(from: &Folder, to: &Folder, name: &CStr, owner: Option<Owner>) 
     Ok(size)
 }
 
-/// Whether reflinks from one folder to the other work.
 fn can_clone(from: &Folder, to: &Folder) -> bool {
     let flags = OFlags::RDWR | OFlags::TMPFILE | OFlags::CLOEXEC;
     let open_unnamed =

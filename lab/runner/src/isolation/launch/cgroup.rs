@@ -1,6 +1,6 @@
 //! Files and processes of a cgroup's folder.
 
-use super::path_error;
+use super::WithPath;
 use anyhow::{Result, bail};
 use faultline_kernel::ParseError;
 use rustix::{
@@ -17,7 +17,7 @@ use std::{
 
 pub fn read(folder: &Path, file: &str) -> Result<String> {
     let path = folder.join(file);
-    fs::read_to_string(&path).map_err(path_error(&path))
+    fs::read_to_string(&path).with_path(&path)
 }
 
 /// `None` if this kernel or this cgroup does not have the file.
@@ -28,7 +28,7 @@ pub fn read_optional(folder: &Path, file: &str) -> Result<Option<String>> {
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Unsupported) => {
             Ok(None)
         }
-        text => text.map(Some).map_err(path_error(&path)),
+        text => text.map(Some).with_path(&path),
     }
 }
 
@@ -46,7 +46,7 @@ pub fn parse_optional<T>(
 
 pub fn write(folder: &Path, file: &str, value: impl Display) -> Result<()> {
     let path = folder.join(file);
-    fs::write(&path, value.to_string()).map_err(path_error(&path))
+    fs::write(&path, value.to_string()).with_path(&path)
 }
 
 /// Whether a file such as `cgroup.controllers` has this word; false without the file.
@@ -60,7 +60,7 @@ pub fn has_word(folder: &Path, file: &str, word: &str) -> bool {
 pub fn subfolders(folder: &Path) -> Result<Vec<PathBuf>> {
     let entries = match fs::read_dir(folder) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
-        entries => entries.map_err(path_error(folder))?,
+        entries => entries.with_path(folder)?,
     };
     Ok(entries
         .flatten()
@@ -76,7 +76,7 @@ pub fn processes(folder: &Path) -> Result<BTreeSet<i32>> {
         Err(error) if is_gone(&error) => return Ok(BTreeSet::new()),
         // A threaded cgroup: its parent lists the processes.
         Err(error) if error.kind() == ErrorKind::Unsupported => String::new(),
-        text => text.map_err(path_error(&path))?,
+        text => text.with_path(&path)?,
     };
     // 0 is a process outside of this PID namespace.
     let mut all: BTreeSet<i32> = text

@@ -12,7 +12,7 @@ use super::{
     poll_until,
     program::{self, ExecGate, User},
 };
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use child::Child;
 use faultline_kernel::HostRoot;
 use parent::{Cgroups, move_out_of_leaf};
@@ -162,9 +162,11 @@ fn build_user_switch_command(user: User) -> Result<Vec<OsString>> {
     if user.uid == geteuid().as_raw() {
         return Ok(Vec::new());
     }
-    if !geteuid().is_root() {
-        bail!("only root starts programs as another user ({})", user.uid);
-    }
+    ensure!(
+        geteuid().is_root(),
+        "only root starts programs as another user ({})",
+        user.uid
+    );
     let path = std::env::var_os("PATH");
     let setpriv = program::find_executable(path.as_deref(), SETPRIV.as_ref()).context(
         "programs of another user are started with setpriv of util-linux, which is not in PATH: \

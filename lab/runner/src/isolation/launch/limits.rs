@@ -1,4 +1,4 @@
-use super::path_error;
+use super::WithPath;
 use anyhow::{Result, bail};
 use faultline_kernel::HostRoot;
 use rustix::fs::{major, minor};
@@ -189,7 +189,7 @@ impl fmt::Display for CpuSet {
 /// Number (`MAJOR:MINOR`) of the whole disk of `path`, even for a partition: the kernel limits only
 /// whole disks. Fails if the file system does not report its disk.
 pub fn disk_number(sysfs: &Path, path: &Path) -> Result<String> {
-    let meta = path.metadata().map_err(path_error(path))?;
+    let meta = path.metadata().with_path(path)?;
     let number = if meta.file_type().is_block_device() {
         meta.rdev()
     } else {
@@ -207,7 +207,7 @@ pub fn disk_number(sysfs: &Path, path: &Path) -> Result<String> {
     }
     let disk_number_file = folder.parent().unwrap_or(&folder).join("dev");
     Ok(std::fs::read_to_string(&disk_number_file)
-        .map_err(path_error(&disk_number_file))?
+        .with_path(&disk_number_file)?
         .trim()
         .to_owned())
 }

@@ -1,5 +1,5 @@
-use super::{Abilities, Job, path_error, poll_until};
-use anyhow::{Result, anyhow, bail};
+use super::{Abilities, Job, WithPath, poll_until};
+use anyhow::{Result, anyhow, bail, ensure};
 use faultline_kernel::HostRoot;
 use rustix::{
     fs::{CWD, Mode, OFlags, fcntl_setfl, mkfifoat},
@@ -27,15 +27,14 @@ pub fn executable(job: &Job) -> Result<PathBuf> {
     };
     let path = Path::new(name);
     if path.is_absolute() {
-        return if is_program(path) {
-            Ok(path.to_owned())
-        } else {
-            Err(missing_program(name))
-        };
+        ensure!(is_program(path), missing_program(name));
+        return Ok(path.to_owned());
     }
-    if name.as_bytes().contains(&b'/') {
-        bail!("{}: write the program's whole path", path.display());
-    }
+    ensure!(
+        !name.as_bytes().contains(&b'/'),
+        "{}: write the program's whole path",
+        path.display()
+    );
     let folders = job
         .environment
         .iter()
@@ -76,7 +75,7 @@ impl User {
 
     fn find(etc: &Path, name: &str) -> Result<Self> {
         let path = etc.join("passwd");
-        let bytes = std::fs::read(&path).map_err(path_error(&path))?;
+        let bytes = std::fs::read(&path).with_path(&path)?;
         let user = String::from_utf8_lossy(&bytes).lines().find_map(|line| {
             let mut fields = line.split(':');
             let numbers = (fields.next() == Some(name)).then(|| (fields.nth(1), fields.next()))?;
@@ -136,10 +135,10 @@ impl ExecGate {
         let Some(path) = job.exec_gate.as_deref() else {
             return Ok(None);
         };
-        mkfifoat(CWD, path, Mode::RUSR | Mode::WUSR).map_err(path_error(path))?;
+        mkfifoat(CWD, path, Mode::RUSR | Mode::WUSR).with_path(path)?;
         let gate = Self(path.to_owned());
         if let Some(User { uid, gid }) = user {
-            std::os::unix::fs::chown(path, Some(uid), Some(gid)).map_err(path_error(path))?;
+            std::os::unix::fs::chown(path, Some(uid), Some(gid)).with_path(path)?;
         }
         Ok(Some(gate))
     }
@@ -160,7 +159,7 @@ impl ExecGate {
             Ok(file)
         })?;
         match opened {
-            Some(mut file) => file.write_all(message).map_err(path_error(&self.0)),
+            Some(mut file) => file.write_all(message).with_path(&self.0),
             None => bail!("{name} does not wait at its gate {}", self.0.display()),
         }
     }
@@ -168,19 +167,19 @@ impl ExecGate {
     /// Opens the FIFO for writing; `None` while no program reads it.
     fn open_writer(&self) -> Result<Option<File>> {
         let flags = (OFlags::NONBLOCK | OFlags::NOFOLLOW).bits().cast_signed();
-        match OpenOptions::new()
+        let file = match OpenOptions::new()
             .write(true)
             .custom_flags(flags)
             .open(&self.0)
         {
-            Ok(file) => {
-                // Blocking, because the data may exceed the pipe's capacity.
-                fcntl_setfl(&file, OFlags::empty()).map_err(path_error(&self.0))?;
-                Ok(Some(file))
+            Err(error) if error.raw_os_error() == Some(Errno::NXIO.raw_os_error()) => {
+                return Ok(None);
             }
-            Err(error) if error.raw_os_error() == Some(Errno::NXIO.raw_os_error()) => Ok(None),
-            Err(error) => Err(path_error(&self.0)(error)),
-        }
+            opened => opened.with_path(&self.0)?,
+        };
+        // Blocking, because the data may exceed the pipe's capacity.
+        fcntl_setfl(&file, OFlags::empty()).with_path(&self.0)?;
+        Ok(Some(file))
     }
 }
 

@@ -11,6 +11,7 @@ use super::{
     limits::disk_node,
     poll_until,
     program::{self, User},
+    v2::micros,
 };
 use anyhow::{Result, anyhow, bail};
 use bus::{Bus, Properties};
@@ -25,7 +26,6 @@ use std::{
 };
 use zbus::Variant;
 
-/// Time for systemd to start or to remove a unit.
 const UNIT_TIMEOUT: Duration = Duration::from_secs(120);
 
 pub struct Systemd {
@@ -35,7 +35,6 @@ pub struct Systemd {
     has_exit_type: bool,
 }
 
-/// The first version of systemd with `ExitType=`.
 const EXIT_TYPE_VERSION: u32 = 250;
 
 impl Systemd {
@@ -191,14 +190,13 @@ fn property(
 
 fn slice_properties(description: String, limits: &Limits) -> Result<Properties> {
     let mut properties: Properties = vec![property("Description", description)];
-    for name in [
+    let accounting = [
         "CPUAccounting",
         "MemoryAccounting",
         "IOAccounting",
         "TasksAccounting",
-    ] {
-        properties.push(property(name, true));
-    }
+    ];
+    properties.extend(accounting.map(|name| property(name, true)));
     let memory = [
         ("MemoryMax", limits.memory_max),
         ("MemoryHigh", limits.memory_high),
@@ -207,12 +205,8 @@ fn slice_properties(description: String, limits: &Limits) -> Result<Properties> 
     for (name, bytes) in memory {
         properties.extend(bytes.map(|bytes| property(name, bytes)));
     }
-    properties.extend(
-        limits
-            .cpus
-            .as_ref()
-            .map(|cpus| property("AllowedCPUs", mask(cpus.numbers()))),
-    );
+    let cpus = limits.cpus.as_ref();
+    properties.extend(cpus.map(|cpus| property("AllowedCPUs", mask(cpus.numbers()))));
     let kinds = [
         "IOReadBandwidthMax",
         "IOWriteBandwidthMax",
@@ -290,11 +284,9 @@ fn service_properties(
         properties.push(property("ExitType", "cgroup"));
     }
     // Normally the caller kills. systemd kills after this time if the caller has exited.
-    let stop = u64::try_from((job.grace + KILL_MARGIN).as_micros()).unwrap_or(u64::MAX);
+    let stop = micros(job.grace + KILL_MARGIN);
     properties.push(property("TimeoutStopUSec", stop));
-    let max_duration = job
-        .max_duration
-        .and_then(|max_duration| u64::try_from(max_duration.as_micros()).ok());
+    let max_duration = job.max_duration.map(micros);
     properties.extend(max_duration.map(|max_duration| property("RuntimeMaxUSec", max_duration)));
     properties.extend(rlimits(job));
     properties.extend(environment(job, manager_variables)?);

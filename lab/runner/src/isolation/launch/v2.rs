@@ -1,8 +1,7 @@
 use super::{
-    CgroupState, CpuSet, IoLimit, Limits, Pressure,
+    CgroupState, CpuSet, IoLimit, Limits, Pressure, WithPath,
     cgroup::{parse_optional, read_optional, write},
     limits::{device_path, disk_node},
-    path_error,
 };
 use anyhow::{Result, anyhow};
 use faultline_kernel::parse::{
@@ -72,12 +71,10 @@ pub fn is_empty(folder: &Path) -> Result<bool> {
 }
 
 fn check_exists(folder: &Path) -> Result<()> {
-    std::fs::metadata(folder)
-        .map(drop)
-        .map_err(path_error(folder))
+    std::fs::metadata(folder).map(drop).with_path(folder)
 }
 
-fn micros(duration: Duration) -> u64 {
+pub fn micros(duration: Duration) -> u64 {
     u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }
 

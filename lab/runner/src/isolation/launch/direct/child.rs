@@ -1,6 +1,6 @@
 use super::run_cgroup::{self, RunCgroup};
 use crate::isolation::launch::{
-    CgroupState, End, Job, Launched, Limits, path_error, program::ExecGate,
+    CgroupState, End, Job, Launched, Limits, WithPath, program::ExecGate,
 };
 use anyhow::{Result, anyhow, bail};
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
@@ -27,7 +27,6 @@ pub struct Child {
     child: std::process::Child,
     program_name: String,
     output_path: PathBuf,
-    ended: Option<ExitStatus>,
     cgroup: RunCgroup,
     /// The exec shim waits here before it executes the program.
     exec_gate: Option<ExecGate>,
@@ -72,7 +71,7 @@ impl Child {
         command.current_dir(job.folder.as_deref().unwrap_or(Path::new("/")));
         command
             .stdin(Stdio::piped())
-            .stderr(output.try_clone().map_err(path_error(&job.output))?)
+            .stderr(output.try_clone().with_path(&job.output)?)
             .stdout(output);
         // With its own process group, so that Ctrl-C reaches only the launcher.
         command.process_group(0);
@@ -83,7 +82,6 @@ impl Child {
             child,
             program_name: executable.display().to_string(),
             output_path: job.output.clone(),
-            ended: None,
             cgroup,
             exec_gate,
         };
@@ -106,31 +104,22 @@ impl Child {
                 .map_err(|error| error_with_name(&format!("{number} open files: {error}")))?;
         }
         stdin
-            .map(|mut stdin| stdin.write_all(EXEC_WORD))
-            .unwrap_or(Ok(()))
+            .map_or(Ok(()), |mut stdin| stdin.write_all(EXEC_WORD))
             .map_err(|error| {
                 error_with_name(&format!("it was ended while it was being started: {error}"))
             })
     }
 
     fn status(&mut self) -> Result<Option<ExitStatus>> {
-        if self.ended.is_none() {
-            let waited = self.child.try_wait();
-            self.ended = waited.map_err(|error| anyhow!("{}: {error}", self.program_name))?;
-        }
-        Ok(self.ended)
+        let waited = self.child.try_wait();
+        waited.map_err(|error| anyhow!("{}: {error}", self.program_name))
     }
 
     fn kill_and_wait(&mut self) -> Result<()> {
-        if self.status()?.is_none() {
-            let _ = self.child.kill();
-        }
+        let _ = self.child.kill();
         self.cgroup.kill()?;
-        if self.ended.is_none() {
-            let waited = self.child.wait();
-            self.ended = Some(waited.map_err(|error| anyhow!("{}: {error}", self.program_name))?);
-        }
-        Ok(())
+        let waited = self.child.wait().map(drop);
+        waited.map_err(|error| anyhow!("{}: {error}", self.program_name))
     }
 }
 

@@ -1,8 +1,7 @@
 use super::{DirectPaths, v1};
 use crate::isolation::launch::{
-    Abilities, Limits,
+    Abilities, Limits, WithPath,
     cgroup::{has_word, read, subfolders, write},
-    path_error,
     program::max_open_files,
 };
 use anyhow::{Result, anyhow, bail};
@@ -194,7 +193,7 @@ pub fn enable_controllers(delegated: &Path, limits: &Limits) -> Result<()> {
             move_into_leaf(delegated)?;
             write(delegated, SUBTREE_CONTROL, text)
         }
-        done => done.map_err(path_error(&path)),
+        done => done.with_path(&path),
     }
 }
 
@@ -226,10 +225,8 @@ fn move_into_leaf(folder: &Path) -> Result<()> {
     check_no_other_processes(folder)?;
     let leaf = folder.join(SELF_LEAF);
     match fs::create_dir(&leaf) {
-        Err(error) if error.kind() != ErrorKind::AlreadyExists => {
-            return Err(path_error(&leaf)(error));
-        }
-        _ => {}
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+        created => created.with_path(&leaf)?,
     }
     write(&leaf, "cgroup.procs", process::id())
 }
@@ -246,5 +243,5 @@ pub fn move_out_of_leaf(delegated: &Path) -> Result<()> {
         .collect();
     write(delegated, SUBTREE_CONTROL, text.join(" "))?;
     write(delegated, "cgroup.procs", process::id())?;
-    fs::remove_dir(&leaf).map_err(path_error(&leaf))
+    fs::remove_dir(&leaf).with_path(&leaf)
 }

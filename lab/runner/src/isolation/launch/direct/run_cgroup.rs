@@ -3,11 +3,11 @@ use super::{
     v1,
 };
 use crate::isolation::launch::{
-    CgroupName, CgroupState, IoLimit, Limits, NAME_PREFIX,
+    CgroupName, CgroupState, IoLimit, Limits, NAME_PREFIX, WithPath,
     cgroup::{is_gone, processes, signal, subfolders, write},
-    path_error, poll_until, v2,
+    poll_until, v2,
 };
-use anyhow::{Result, anyhow, bail};
+use anyhow::{Result, bail};
 use rustix::process::Signal;
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -20,7 +20,6 @@ use std::{
 /// Time for a killed process to exit: freeing a validator's memory takes time.
 const KILL_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// The cgroup of one program of a run.
 pub struct RunCgroup {
     pub name: String,
     cgroups: Cgroups,
@@ -175,7 +174,6 @@ impl Drop for RunCgroup {
     }
 }
 
-/// Folders of the cgroups of this experiment, by the cgroup's name.
 pub fn find_by_experiment(
     parents: &Cgroups,
     experiment: &str,
@@ -269,11 +267,13 @@ pub fn remove(folders: &[PathBuf]) -> Result<()> {
 }
 
 fn create_folder(folder: &Path) -> Result<()> {
-    fs::create_dir(folder).map_err(|error| match error.kind() {
-        ErrorKind::AlreadyExists => anyhow!("{}: a cgroup of this name exists already, from a run that continues or was killed: stop that run, or remove the cgroup",
-            folder.display()),
-        _ => path_error(folder)(error),
-    })
+    match fs::create_dir(folder) {
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => bail!(
+            "{}: a cgroup of this name exists already, from a run that continues or was killed: stop that run, or remove the cgroup",
+            folder.display()
+        ),
+        created => created.with_path(folder),
+    }
 }
 
 /// Uses `cgroup.kill` where it exists (version 2 since Linux 5.14).
@@ -289,10 +289,10 @@ fn kill_all(folder: &Path) -> Result<()> {
 fn remove_folder(folder: &Path) -> Result<()> {
     remove(&subfolders(folder)?)?;
     poll_until(KILL_TIMEOUT, || match fs::remove_dir(folder) {
-        Ok(()) => Ok(Some(())),
         Err(error) if is_gone(&error) => Ok(Some(())),
         Err(error) if error.kind() == ErrorKind::ResourceBusy => Ok(None),
-        Err(error) => Err(path_error(folder)(error)),
+        removed => removed.map(Some).with_path(folder),
     })?
-    .ok_or_else(|| path_error(folder)(std::io::Error::from(ErrorKind::ResourceBusy)))
+    .ok_or(ErrorKind::ResourceBusy)
+    .with_path(folder)
 }

@@ -1,8 +1,8 @@
 use crate::isolation::launch::{
-    CgroupState, IoLimit, Limits,
+    CgroupState, IoLimit, Limits, WithPath,
     cgroup::{parse_optional, read, write},
     limits::page_aligned,
-    path_error, v2,
+    v2,
 };
 use anyhow::{Result, bail};
 use faultline_kernel::parse::{
@@ -95,7 +95,7 @@ pub fn set_memory_limit(
     match fs::write(&path, text) {
         // The memory could not be reclaimed: the previous limit stays.
         Err(error) if error.kind() == std::io::ErrorKind::ResourceBusy => {}
-        written => written.map_err(path_error(&path))?,
+        written => written.with_path(&path)?,
     }
     if let Some((bytes, swap)) = bytes.zip(swap_max) {
         let sum = page_aligned(bytes).saturating_add(page_aligned(swap));

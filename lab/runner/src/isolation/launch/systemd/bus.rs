@@ -300,23 +300,18 @@ fn is_gone(error: &Error) -> bool {
 }
 
 fn is_systemd_absent(error: &Error) -> bool {
-    let Error::FDO(error) = error else {
-        return false;
-    };
-    matches!(
+    matches!(error, Error::FDO(error) if matches!(
         **error,
         fdo::Error::NoReply(_) | fdo::Error::ServiceUnknown(_) | fdo::Error::NameHasNoOwner(_)
-    )
+    ))
 }
 
 fn describe_error(subject: &str, error: &Error) -> anyhow::Error {
     let explanation = match error {
-        Error::MethodError(name, ..) => match name.as_str() {
-            "org.freedesktop.systemd1.UnitExists" => {
-                "it is there already; `stop` the experiment to remove what is left of it"
-            }
-            _ => "systemd refuses",
-        },
+        Error::MethodError(name, ..) if *name == "org.freedesktop.systemd1.UnitExists" => {
+            "it is there already; `stop` the experiment to remove what is left of it"
+        }
+        Error::MethodError(..) => "systemd refuses",
         Error::FDO(error) => match **error {
             fdo::Error::AccessDenied(_)
             | fdo::Error::AuthFailed(_)

@@ -10,7 +10,7 @@ use crate::isolation::launch::{
     program::{ExecGate, User},
     v2,
 };
-use anyhow::{Result, anyhow, bail};
+use anyhow::{Result, anyhow, bail, ensure};
 use rustix::process::Signal;
 use std::{
     path::{Component, Path, PathBuf},
@@ -158,13 +158,12 @@ impl Launched for Service {
         // The kernel rounds down to pages.
         let limit_bytes = memory.map(page_aligned);
         if !set_memory_high(&self.bus, &self.name, limit_bytes)? {
-            return match limit_bytes {
-                None => Ok(None),
-                Some(_) => bail!(
-                    "{}: it has ended, so its memory limit cannot be changed",
-                    self.name
-                ),
-            };
+            ensure!(
+                limit_bytes.is_none(),
+                "{}: it has ended, so its memory limit cannot be changed",
+                self.name
+            );
+            return Ok(None);
         }
         let folder = self
             .service_folder()?
