@@ -13,7 +13,7 @@ use crate::{
     tool_overhead,
     verify::AnswerComparison,
 };
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use faultline_common::{args::UsageError, clock, output::say};
 use faultline_pages::groups::distinct;
 use faultline_text::{count, duration};

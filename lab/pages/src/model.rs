@@ -237,7 +237,7 @@ impl Line {
             .copied()
             .zip(self.y.iter().map(|y| y.filter(|y| y.is_finite())))
             .filter(|(x, _)| x.is_finite())
-            .collect();
+            .collect_vec();
         let last = points.len().checked_sub(1);
         let mut indices = last.map_or(Vec::new(), |last| vec![0, last]);
         let size = points.len().div_ceil((max_points / 2).max(1)).max(1);

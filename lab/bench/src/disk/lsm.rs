@@ -139,7 +139,7 @@ fn list_parts(version: &Version, files: &BTreeMap<String, u64>) -> Vec<DatabaseP
         None => format!("column family {family}"),
     };
     // Tables and bytes by family and level.
-    let mut levels = BTreeMap::new();
+    let mut levels: BTreeMap<_, (u64, u64)> = BTreeMap::new();
     for ((family, _), table) in &version.tables {
         let (tables, bytes) = levels.entry((*family, table.level)).or_default();
         *tables += 1;

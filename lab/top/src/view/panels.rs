@@ -4,6 +4,7 @@ use super::{Scene, split_top};
 use faultline_metrics::{ProblemKind, Source};
 use faultline_status::{Figure, SourceStatus, ThreadPool};
 use faultline_text::{bytes_f64, clean, counted, percent, short};
+use itertools::Itertools;
 use ratatui::{
     buffer::Buffer,
     layout::Rect,
