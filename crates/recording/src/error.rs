@@ -1,4 +1,3 @@
-use crate::file::{length, with_suffix};
 use std::{
     io,
     path::{Path, PathBuf},
@@ -175,8 +174,9 @@ impl Error {
 
 /// Mentions a WAL, because that of another recording makes a sound file seem damaged.
 fn damage(path: &Path, source: &rusqlite::Error) -> String {
-    let log = with_suffix(path, "-wal");
-    if length(&log) > 0 {
+    let mut log = path.as_os_str().to_owned();
+    log.push("-wal");
+    if std::fs::metadata(&log).is_ok_and(|metadata| metadata.len() > 0) {
         let log = log.display();
         format!("{source} (if {log} is of another recording, move it away)")
     } else {

@@ -82,7 +82,7 @@ fn one_screen_shows_that_the_daemon_stopped_answering() {
     let socket = folder.path().join("daemon.sock");
     let listener = UnixListener::bind(&socket).unwrap();
     let json = serde_json::to_string(&*status(PAGE)).unwrap();
-    let server = std::thread::spawn(move || {
+    let server = std::thread::Builder::new().spawn(move || {
         for body in [json.as_str(), &json, ""] {
             let (mut stream, _) = listener.accept().unwrap();
             let mut request = [0; 4096];
@@ -107,7 +107,7 @@ fn one_screen_shows_that_the_daemon_stopped_answering() {
     let client = Client::new(&address, &args).unwrap();
     let mut session = Session::new(State::new(interval));
     sample_twice(&client, &mut session, "daemon.sock", interval).unwrap();
-    server.join().unwrap();
+    server.unwrap().join().unwrap();
     let scene = Scene {
         session: &session,
         address: "daemon.sock",

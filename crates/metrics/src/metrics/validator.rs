@@ -44,7 +44,7 @@ section! {
         "Requests of the probe without a good answer: refused (no process listens), timeout, http (another status than 200), error (an error of JSON-RPC), malformed, too_large, connection (it broke). While the validator starts, the probe sends none."
         from "one request per probe.interval; less often after failures";
     PHASE = Gauge, Flag, "agave_phase" ["phase"]
-        "1 for the phase the validator is in, 0 for all others. All are 0 while the phase is unknown: the process is stopped or frozen, or no slot has advanced for 10 s (up to 25 s if the slot is reported less often than every 4 s; 60 s without any news during a start). The phase is behind if the slot was seen not to advance for 15 s while the tip advanced."
+        "1 for the phase the validator is in, 0 for all others. All are 0 while the phase is unknown: the process is stopped or frozen, or no slot has advanced for 10 s (up to 25 s if the slot is reported less often than every 4 s; 60 s without any news during a start). The phase is behind if a validator at the tip was seen not to advance for 15 s while the tip advanced."
         from "startProgress of the admin socket, JSON-RPC, distance to the tip";
     PHASE_SECONDS = Counter, Seconds, "agave_phase_seconds_total" ["phase"]
         "Time spent in each phase since the daemon started. Time counts once later evidence shows which phase it was. A pause in which the slot was seen to stand still while the tip advanced is time behind. Time without any report is in no phase, unless the validator was at the tip before and after it."

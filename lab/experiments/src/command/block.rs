@@ -35,7 +35,7 @@ pub fn prepare(plan: &Plan) -> Result<ExperimentFolder> {
     let _lock = lock_new_folder(&folder)?;
     fs::create_dir_all(folder.host_blocks()).at(&folder.host_blocks())?;
     write_synced(&folder.plan(), plan.text.as_bytes())?;
-    // Each block attempt has a launcher of its own.
+    // A launcher starts the runs of one host; each block attempt records its own.
     let unknown_launcher = String::new();
     Journal::create(&folder.journal())?.append(&JournalLine {
         unix_ns: clock::unix_ns(),
@@ -48,8 +48,8 @@ pub fn prepare(plan: &Plan) -> Result<ExperimentFolder> {
     Ok(folder)
 }
 
-/// A host block is a block of a plan or a round of a campaign. The code is 75 if the block or the
-/// host is in use, or the host is not fit.
+/// `what` names a block of a plan or a round of a campaign. The code is 75 if it or the host is in
+/// use, or the host is not fit.
 pub fn host_block_exit_code(what: &str, end: Result<ExperimentEnd>) -> Result<u8> {
     let not_now = |why| {
         say(&format!("{what}: not now: {why}"));
