@@ -65,7 +65,7 @@ impl Stop {
     pub fn set(&self) {
         *self.0.flag.lock() = true;
         self.0.changed.notify_all();
-        // Before the descriptor, which wakes threads that call `is_set`.
+        // Before the write to the descriptor: threads that it wakes call `is_set`.
         self.0.sender.send_replace(true);
         if let Some(descriptor) = &self.0.descriptor {
             // The write can only fail by overflow, after 2^64 signals.
@@ -141,7 +141,7 @@ impl WorkerGroup {
         }
     }
 
-    /// For members that are built before they start.
+    /// For objects that need the signal before their thread or task is added.
     pub fn stop_signal(&self) -> Stop {
         self.stop.clone()
     }

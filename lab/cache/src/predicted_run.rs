@@ -74,8 +74,8 @@ impl PredictedRuns {
         })
     }
 
-    /// `value` gets a run's index and uses the cost model that was resampled for this run. With
-    /// `None` it uses the fitted model. The interval is multiplied by `unit_factor`. Returns `None`
+    /// `value` gets a run's counts and index, and uses the caller's cost model that was resampled
+    /// for this run. With `None` it uses the fitted model. The interval is multiplied by `unit_factor`. Returns `None`
     /// for fewer than two runs.
     pub fn interval(
         &self,

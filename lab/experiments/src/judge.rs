@@ -144,8 +144,8 @@ impl ProgramCacheTotals {
 /// Whether the program cache had a capacity of `entries`. A stock binary silently ignores the
 /// environment variable for the capacity.
 ///
-/// A pass that evicts starts at nine tenths of the capacity or slightly above. If no pass evicts, a
-/// larger capacity would not have changed the run.
+/// The water level of a pass that evicts is nine tenths of the capacity or slightly above. If no pass
+/// evicts, a larger capacity would not have changed the run.
 pub fn program_cache_validity(entries: u32, totals: &ProgramCacheTotals) -> Validity {
     let ProgramCacheTotals {
         points,
@@ -203,7 +203,8 @@ impl TickCoverage {
         let interval = interval.max(Duration::from_millis(1));
         let due_ticks =
             u64::try_from(run_period.length.as_nanos() / interval.as_nanos()).unwrap_or(u64::MAX);
-        // Not the last tick before the run: the wall clock may jump back during the run.
+        // Searches forward: as the wall clock may jump back during the run, a later tick may have an
+        // earlier time than the run.
         let first = ticks
             .iter()
             .position(|tick| tick.unix_ns > run_period.from_unix_ns)

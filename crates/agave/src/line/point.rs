@@ -224,7 +224,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// Length of the key at the start of `text`. Keys are too short for a vectorized search.
+/// Length of the key at the start of `text`. Keys are too short for `memchr`.
 fn key_length(text: &[u8]) -> Option<usize> {
     const ONES: u64 = u64::MAX / 0xff;
     let mut end = 0;

@@ -98,7 +98,7 @@ fn merge(current: &Config, loaded: Config) -> (Config, Vec<&'static str>) {
     let labels_changed = current.labels != next.labels;
     let is_recording = current.record.file.is_some() || current.flight.enabled_folder().is_some();
     let has_constant_labels = current.metrics.constant_labels_everywhere;
-    // A recording and `constant_labels` keep the labels that they started with.
+    // A recording, and labels of all series, keep the values that they started with.
     let changes = [
         ("labels of the recording", labels_changed && is_recording),
         (

@@ -108,7 +108,8 @@ impl ColdFile {
             )?;
             self.next_page += 1;
             if self.next_page == FILE_PAGES {
-                // Mapped pages cannot be evicted, so a map of one page replaces this one first.
+                // Mapped pages cannot be evicted, so a map of one page takes the place of the old
+                // map first.
                 self.map = MmapOptions::new()
                     .len(PAGE_BYTES)
                     .map_raw_read_only(&self.file)?;

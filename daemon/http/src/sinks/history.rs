@@ -44,8 +44,8 @@ pub const HISTORY_SPAN: Duration = Duration::from_secs(60);
 
 const ROW_SPACING: Duration = Duration::from_millis(500);
 
-/// Maximum difference between the time since the previous sample by the wall clock and by the
-/// uptime. A larger one means that the clock was set.
+/// The time between two samples is taken by the wall clock and by the uptime. If the two differ by
+/// more than this, the clock was set.
 const CLOCK_TOLERANCE_SECONDS: f64 = 10.0;
 
 #[derive(Debug, Clone, Copy)]

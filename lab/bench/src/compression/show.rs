@@ -35,7 +35,7 @@ fn text(outcome: &Outcome) -> String {
     out + &lines(&outcome.problems)
 }
 
-/// As the tool of the study prints them.
+/// In the columns of the published study's own tool, to compare with its output.
 fn study_text(outcome: &Outcome) -> String {
     let Some(classes) = study_classes(outcome) else {
         return String::new();
@@ -251,7 +251,7 @@ pub fn bundle_table(outcome: &Outcome) -> Table {
             "unreliable",
         ],
         &format!(
-            "Records below {} bytes. Saved of all counts {} bytes of header and {} of ACK for each message, too. Overhead saved: bytes of headers \
+            "Records below {} bytes. \"Saved of all\" also counts {} bytes of header and {} of ACK for each message. Overhead saved: bytes of headers \
              and ACKs that a blob avoids. Alone: saved of all if each record is sent alone.",
             count(outcome.bundle_below),
             outcome.overhead.header,

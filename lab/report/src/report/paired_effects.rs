@@ -50,7 +50,7 @@ impl ArmEffect {
             .iter()
             .map(|pair| pair.effect.mean_difference)
             .collect_vec();
-        // A pair has no ratio if the reference's sum is 0. Intervals of amounts cannot be negative.
+        // A pair has no ratio if the reference's sum is 0.
         let ratios: Option<Vec<Estimate>> =
             pairs.iter().map(|pair| pair.effect.ratio_of_sums).collect();
         let ratios_90: Option<Vec<Estimate>> = pairs.iter().map(|pair| pair.ratio_90).collect();
@@ -94,7 +94,7 @@ impl ArmEffect {
     }
 }
 
-/// Without a floor, empty if no two arms have two pairs of runs with common slots.
+/// Without a floor, there are effects only if two arms have two pairs of runs with common slots.
 pub struct PairedEffects {
     /// By quantity; A/A pairs first.
     effects: Vec<ArmEffect>,
@@ -230,7 +230,8 @@ impl PairedEffects {
         Some((headline, kind))
     }
 
-    /// A sentence for each two arms and each time. Counts have no unit. Empty without a floor.
+    /// A sentence for each two arms and each quantity with a unit, that is, not a count. Empty without
+    /// a floor.
     pub fn verdict_bullets(&self) -> Vec<String> {
         let effects_on_times = self
             .effects
@@ -390,8 +391,8 @@ impl PairedEffects {
         ]
     }
 
-    /// Withdraws a difference that is not beyond the floor of the slots, or not beyond that between
-    /// A/A runs by the same metric.
+    /// Withdraws a difference within the floor by slots, or within that between A/A runs by the same
+    /// metric.
     pub fn withdraw_differences(&self, comparisons: &mut [ArmComparison], runs: &MeasuredRuns) {
         for arms in comparisons {
             let is_compared_within_hosts = arms.primary.is_compared_within_hosts;

@@ -175,8 +175,8 @@ const KEYS: [(&str, &str); 10] = [
 ];
 
 const HELP_ON_FIGURES: [&str; 10] = [
-    "fine, look, act: verdicts of the last minutes, by the alerts' thresholds.",
-    "Memory: bytes that cannot be dropped, of the limit with the least headroom.",
+    "Each verdict is fine, look or act, by the alerts' thresholds for some minutes.",
+    "Memory: bytes that cannot be dropped, and the limit with the least headroom.",
     "The lighter part of its bar is page cache, which may fill a limit.",
     "Faults: a major fault waited for a disk. Stalled: share of time in which some",
     "or all tasks waited for memory. Refaults: page cache that was read again.",

@@ -76,7 +76,7 @@ fn draw_cell(
         "{pair}: {}",
         if value.is_some() { &shown } else { "none" }
     ));
-    // Dark text is legible on color up to this strength, light text on full color above it.
+    // Up to 0.62, the color is faint enough for dark text. Above, it is full, under light text.
     let (text_class, opacity) = match value.map(f64::abs) {
         None => ("t", 1.0),
         Some(strength @ ..=0.62) => ("t", strength * 0.75),

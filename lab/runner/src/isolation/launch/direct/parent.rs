@@ -23,7 +23,7 @@ use std::{
 pub enum Cgroups {
     V1 {
         folders: v1::Folders,
-        /// A cgroup of version 2 without controllers, for pressure. The parent is the cgroup of
+        /// A cgroup of version 2 without controllers, for pressure. It is created in the cgroup of
         /// this program, so that the manager of that cgroup, such as systemd, still finds the
         /// processes. Absent if version 2 is not mounted or reports no pressure.
         pressure_cgroup: Option<Unified>,
