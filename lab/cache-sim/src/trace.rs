@@ -129,6 +129,8 @@ pub struct MeasuredLoad {
 pub struct Trace {
     meta: Meta,
     programs: Vec<Program>,
+    /// By program: it has code, or had it until a change closed it.
+    had_code: Vec<bool>,
     /// End of each set in `set_programs`.
     set_ends: Vec<u32>,
     set_programs: Vec<u32>,
@@ -153,6 +155,7 @@ impl Trace {
     pub(crate) fn without_slots(&self) -> Self {
         Self {
             programs: self.programs.clone(),
+            had_code: self.had_code.clone(),
             set_ends: self.set_ends.clone(),
             set_programs: self.set_programs.clone(),
             loads: self.loads.clone(),
@@ -164,6 +167,7 @@ impl Trace {
     pub fn add_program(&mut self, program: Program) -> Result<u32, Error> {
         check_value(program.bytes.unwrap_or(0), "bytes of a program")?;
         let number = to_index(self.programs.len(), "programs")?;
+        self.had_code.push(program.has_code);
         self.programs.push(program);
         Ok(number)
     }
@@ -267,6 +271,7 @@ impl Trace {
                 change.program
             )));
         }
+        self.had_code[change.program as usize] |= change.kind == ChangeKind::Closed;
         self.changes.push(change);
         Ok(())
     }
@@ -299,9 +304,7 @@ impl Trace {
     /// Whether the program has code, or had it until a change of the trace closed it.
     #[inline]
     pub fn had_code(&self, program: u32) -> bool {
-        let is_close =
-            |change: &TraceChange| change.program == program && change.kind == ChangeKind::Closed;
-        self.programs[program as usize].has_code || self.changes.iter().any(is_close)
+        self.had_code[program as usize]
     }
 
     pub fn set_count(&self) -> usize {

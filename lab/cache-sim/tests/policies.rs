@@ -215,6 +215,10 @@ fn a_program_that_the_trace_closes_had_code_before() {
         let counts = run(&trace, policy, Limit::Entries(10), 100).counts;
         assert_eq!(counts.loads, 1, "{name}: {counts:?}");
     }
+    // A half may lack the slot of the change.
+    for seed in 0..8 {
+        assert!(trace.half(seed).unwrap().had_code(program), "{seed}");
+    }
 }
 
 fn trace_of_the_largest_numbers() -> Trace {
