@@ -87,7 +87,9 @@ impl ProgramCacheStatus {
 pub fn is_capacity_changed(readings: Readings<'_>) -> Option<bool> {
     let [observed, configured] = observed_and_configured(readings, &m::CACHE_CAPACITY);
     let configured = configured?;
-    let differs = |seen: f64| (seen / configured - 1.0).abs() > LATE_EVICTION_SHARE;
+    // The observed capacity is rounded by up to one entry. Only a late eviction makes it larger.
+    let differs =
+        |seen: f64| seen + 1.0 < configured || seen / configured - 1.0 > LATE_EVICTION_SHARE;
     Some(observed.is_some_and(differs))
 }
 
