@@ -111,8 +111,9 @@ impl Writer {
     pub fn end_process(&mut self) {
         self.samples.restart();
         self.followed_process = None;
-        // After a prune, the next process may get the same id.
+        // After a prune, the next process may get the same id, also after a rollback.
         self.current.last_process_id = None;
+        self.committed.last_process_id = None;
     }
 
     pub fn tick(&mut self, tick: &Tick) -> Result<()> {
