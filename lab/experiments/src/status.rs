@@ -158,7 +158,8 @@ impl Status {
                 .and_then(|now| turn_elapsed(journal_state, turn, now))
                 .unwrap_or_default()
                 .min(turn_length);
-            done_turns += elapsed.div_duration_f64(turn_length).min(0.99);
+            let length = turn_length.as_secs_f64().max(f64::MIN_POSITIVE);
+            done_turns += (elapsed.as_secs_f64() / length).min(0.99);
             remaining += turn_length - elapsed;
         }
         Self {
