@@ -144,13 +144,13 @@ fn matching_sections(plan: &Plan, matches: impl Fn(&[&String]) -> bool) -> Vec<S
         .collect()
 }
 
-/// `--option=value` and `-iVALUE` count as two words.
+/// `--option=value` and `-iFILE` count as two words, but not `-iu` of sudo.
 fn words(text: &str) -> impl Iterator<Item = &str> {
     let is_end = |c: char| c.is_whitespace() || matches!(c, '=' | '"' | '\'' | ';' | '(' | ')');
     text.split(is_end)
         .flat_map(|word| match word.strip_prefix("-i") {
-            Some(value) => ["-i", value],
-            None => [word, ""],
+            Some(file) if file.contains(['/', '{', '.']) => ["-i", file],
+            _ => [word, ""],
         })
         .filter(|word| !word.is_empty())
 }

@@ -228,4 +228,9 @@ fn an_identity_attached_to_the_short_option_is_found() {
             "{word}"
         );
     }
+    for word in ["-iu", "-ic", "-i0", "-isystem"] {
+        plan.workload.command = vec!["sudo".to_owned(), word.to_owned(), "sol".to_owned()];
+        let texts = plan.workload.unexpanded_texts();
+        assert!(!names_other_identity(&plan, &texts), "{word}");
+    }
 }
