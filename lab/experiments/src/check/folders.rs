@@ -61,15 +61,18 @@ pub fn check(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
                 format!("faultline experiment init {path_text}"),
             );
         }
+        let real = folder.canonical_path.as_deref().unwrap_or(path);
+        let is_inside = |program: &Path| {
+            program.starts_with(path) || program.canonicalize().is_ok_and(|p| p.starts_with(real))
+        };
         let all_programs = programs.iter().chain(&facts.recorder_program);
-        for program in all_programs.filter(|program| program.starts_with(path)) {
+        for program in all_programs.filter(|program| is_inside(program)) {
             let program = program.display();
             findings.refuse(
                 format!("{program} is inside {key} {path_text}, which is cleared before a run"),
                 "keep the program elsewhere",
             );
         }
-        let real = folder.canonical_path.as_deref().unwrap_or(path);
         if let Some(home) = facts
             .home_folders
             .iter()
