@@ -128,7 +128,7 @@ fn prediction(run: &MeasuredRun) -> Option<CachePrediction> {
     };
     // Predicted times cover all slots of the trace, the recorded time only slots with datapoints.
     let saved = prediction.recorded_seconds?
-        * (1.0 - seconds(entries)? / seconds(prediction.recorded_entries)?);
+        * (1.0 - seconds(entries)? / seconds(prediction.recorded_entries).filter(|s| *s > 0.0)?);
     let slots = prediction.slots as f64;
     (slots > 0.0).then(|| CachePrediction {
         entries: entries as f64,

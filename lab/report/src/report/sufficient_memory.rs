@@ -95,11 +95,14 @@ fn sufficient_memory(run: &MeasuredRun) -> Option<SufficientMemory> {
         at_tip
     };
     let (unreclaimable, cache, peak_sum) = peak_memory(run, window);
-    // Includes the increase in gaps.
+    // Includes the increase in gaps, but not between two processes, whose cgroups may differ.
     let increase = |signal| {
-        let totals = values_within(recording, recording.signal(signal), at_tip);
-        let steps = totals.into_iter().flatten().tuple_windows();
-        steps.map(|(from, to)| f64::max(to - from, 0.0)).sum1()
+        let ticks = recording.ticks.iter().zip(recording.signal(signal));
+        let totals = ticks
+            .filter(|(tick, _)| at_tip.includes(tick.at))
+            .filter_map(|(tick, total)| Some((tick.process, (*total)?)));
+        let steps = totals.tuple_windows().filter(|(from, to)| from.0 == to.0);
+        steps.map(|(from, to)| f64::max(to.1 - from.1, 0.0)).sum1()
     };
     let anonymous_refaults = increase(Signal::RefaultAnon).unwrap_or(0.0);
     let refaults = increase(Signal::RefaultFile).map(|files| files + anonymous_refaults);
