@@ -227,7 +227,7 @@ fn marks(run: &MeasuredRun, origin: f64, is_single: bool) -> Vec<Mark> {
     if omitted > 0
         && let Some(last) = marks.last_mut()
     {
-        last.name += &format!(" ({omitted} more marks are not drawn)");
+        last.name += &format!(" (+{omitted} not drawn)");
     }
     marks
 }
@@ -278,7 +278,7 @@ mod tests {
             (marks.len(), marks.pop().unwrap().name)
         };
         assert_eq!(last_mark(60), (60, "restart".to_owned()));
-        let cut = "restart (10 more marks are not drawn)".to_owned();
+        let cut = "restart (+10 not drawn)".to_owned();
         assert_eq!(last_mark(70), (60, cut));
     }
 
