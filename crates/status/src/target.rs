@@ -21,7 +21,7 @@ static PHASES: [Phase; 13] = [
     (
         "initializing",
         Warn,
-        "It begins to start, or has not reported its phase yet.",
+        "It initializes, or has not reported its phase yet.",
     ),
     (
         "searching",

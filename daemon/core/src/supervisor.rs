@@ -141,7 +141,7 @@ impl WorkerGroup {
         }
     }
 
-    /// For objects that need the signal before their thread or task is added.
+    /// For code outside the group that stops with it.
     pub fn stop_signal(&self) -> Stop {
         self.stop.clone()
     }

@@ -366,7 +366,7 @@ fn method(campaign: &Campaign) -> Section {
             "Each release alternates with the baseline {}. The ratio of the two runs of each pair is compared, so that drift of the \
              host cancels. A cell is marked if Student's test of the log ratios, adjusted by Holm over the metrics of the release, has \
              p < 0.05, and the ratio of each of two rounds differs by more than {margin} % in the same direction. If no \
-             test is possible, a mark says that every pair differs in one direction.",
+             test is possible, a mark says that every pair differs in one direction, and the ratio by more than {margin} %.",
             campaign.baseline.version
         ),
         format!(

@@ -22,8 +22,8 @@ pub fn linear_edges(low: f64, high: f64, classes: usize) -> Vec<f64> {
 
 /// At most `max_classes` classes over the values up to the quantile `max_quantile`. Their width is
 /// `2 IQR / n^(1/3)` (Freedman and Diaconis 1981). If the quartiles are equal, there are
-/// `1 + log2 n` classes (Sturges 1926). If all these values
-/// up to the quantile are equal, they get one class.
+/// `1 + log2 n` classes (Sturges 1926). Equal values get one class, and no values
+/// none.
 pub fn freedman_diaconis_edges(
     values: &[Option<f64>],
     max_quantile: f64,

@@ -1,4 +1,5 @@
 use itertools::Itertools;
+
 /// If there are no values, `n` and `sum` are 0, and all optional fields are `None`.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Summary {

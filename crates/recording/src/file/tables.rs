@@ -21,8 +21,9 @@ const UNKNOWN_COLUMN_CONSTRAINTS: [&str; 3] = ["", "NOT NULL", "NOT NULL UNIQUE"
 /// Returns the known tables of the file. Ignores other tables, and indexes of plain columns.
 ///
 /// # Errors
-/// [`Error::Refused`] for a missing or differently declared table, and for anything that computes:
-/// view, trigger, virtual table, generated column, default, check, index of an expression.
+/// [`Error::Refused`] for a table that is missing, unless it may be, or declared differently, and
+/// for anything that computes: view, trigger, virtual table, generated column, default, check, index
+/// of an expression.
 pub fn check_recording_tables(database: &UntrustedDatabase, path: &Path) -> Result<PresentTables> {
     let mut present_tables = PresentTables::new();
     for object in schema_objects(database)? {

@@ -1,5 +1,6 @@
 //! Sentences about the outcomes of runs. They must also be true if no run has begun, if none was
-//! killed, and if the experiment is not finished. An invalid run did not have the settings of its arm.
+//! killed, and if the experiment is not finished. A run counts if all runs of the newest attempt at
+//! its turn have results. An invalid run did not have the settings of its arm.
 
 use super::{CompletedRun, Experiment};
 use crate::{

@@ -63,8 +63,8 @@ pub trait Launched {
     /// back.
     ///
     /// In version 1 this changes the hard limit, not the swap limit. Processes of a full cgroup then
-    /// wait instead of being killed. There, the limit stays unchanged if the memory cannot be reclaimed. In both
-    /// versions, memory above a lower limit is reclaimed before this returns (systemd: within 2 s), so
+    /// wait instead of being killed. In version 1 the limit also stays unchanged if the memory cannot
+    /// be reclaimed. In both versions, memory above a lower limit is reclaimed before this returns (systemd: within 2 s), so
     /// use small steps.
     fn set_memory_limit(&mut self, memory: Option<u64>) -> Result<Option<u64>>;
 

@@ -147,7 +147,7 @@ pub fn metrics_variables(
     let mut variables = vec![(METRICS_CONFIG.to_owned(), metrics_config(ingest))];
     if PROXY_VARIABLES.iter().any(|name| value_of(name).is_some()) {
         variables.extend(NO_PROXY_VARIABLES.map(|name| {
-            // Most programs read only one of them, so each gets the hosts of the other.
+            // Most programs read only one of them, so an empty one gets the hosts of the other.
             let hosts = [name]
                 .into_iter()
                 .chain(NO_PROXY_VARIABLES)
