@@ -4,7 +4,9 @@ mod growth;
 
 use faultline_metrics::{
     LabelText, Metric, Tick, Value,
-    metrics::{cgroup, consensus, host, memory, pools, process as p, validator as v, votes},
+    metrics::{
+        cgroup, consensus, daemon, host, memory, pools, process as p, validator as v, votes,
+    },
 };
 use faultline_status::{AnswerInputs, RecentLeaderSlots};
 use growth::MemoryGrowth;
@@ -63,7 +65,7 @@ struct Row {
 }
 
 impl Row {
-    fn from_tick(tick: &Tick) -> Self {
+    fn from_tick(tick: &Tick, process_number: Option<f64>) -> Self {
         let number = |metric, labels: &[&str]| tick.value_of(metric, labels);
         let replay = count_and_sum(tick, &v::REPLAY_TIME, "total");
         let stalled = ["memory", "some"];
@@ -83,7 +85,7 @@ impl Row {
             cache_seconds: count_and_sum(tick, &v::CACHE_TIME, "replay").map(|(_, sum)| sum),
             replay_seconds: replay.map(|(_, sum)| sum),
             major_faults: number(&p::PAGE_FAULTS, &["major"]),
-            process_number: process_number(tick),
+            process_number,
             cgroup_stall_seconds: number(&cgroup::PRESSURE, &stalled),
             host_stall_seconds: number(&host::PRESSURE, &stalled),
             unreclaimable: number(&memory::UNRECLAIMABLE, &[]),
@@ -94,15 +96,37 @@ impl Row {
     }
 }
 
-/// Ends of followed processes before this one; `None` without a process. The number identifies the
-/// process. Its start time does not: it changes when the clock is set.
-fn process_number(tick: &Tick) -> Option<f64> {
-    let ends = tick
-        .readings()
-        .filter(|reading| std::ptr::eq(reading.metric, &p::ENDS))
-        .filter_map(|reading| reading.value.number())
-        .sum();
-    tick.value_of(&p::START_TIME, &[]).map(|_| ends)
+/// Numbers the followed processes.
+#[derive(Debug, Clone, Default)]
+struct ProcessCounter {
+    number: f64,
+    ends: f64,
+    started: f64,
+    /// When `started` was read for the first time.
+    clock_steps: f64,
+}
+
+impl ProcessCounter {
+    /// `None` without a process. Another start time is another process, such as a validator that
+    /// replaces its wrapper, unless the clock was set.
+    fn number(&mut self, tick: &Tick) -> Option<f64> {
+        let started = tick.value_of(&p::START_TIME, &[])?;
+        let ends = tick
+            .readings()
+            .filter(|reading| std::ptr::eq(reading.metric, &p::ENDS))
+            .filter_map(|reading| reading.value.number())
+            .sum();
+        let clock_steps = tick.value_of(&daemon::CLOCK_STEPS, &[]).unwrap_or(0.0);
+        let has_moved = started != self.started;
+        if ends != self.ends || (has_moved && clock_steps == self.clock_steps) {
+            self.number += 1.0;
+        }
+        if has_moved {
+            self.clock_steps = clock_steps;
+        }
+        (self.ends, self.started) = (ends, started);
+        Some(self.number)
+    }
 }
 
 fn is_starting(tick: &Tick) -> bool {
@@ -143,7 +167,7 @@ struct MinuteRow {
 }
 
 impl MinuteRow {
-    fn from_tick(tick: &Tick) -> Self {
+    fn from_tick(tick: &Tick, process_number: Option<f64>) -> Self {
         let number = |metric, labels: &[&str]| tick.value_of(metric, labels);
         let states = ["passed", "skipped"];
         let finalized = ["fast", "slow"].map(|path| {
@@ -161,7 +185,7 @@ impl MinuteRow {
                 .flatten()
                 .reduce(|sum, more| sum + more),
             slots_since_certified_vote: number(&votes::CERTIFICATE_DISTANCE, &["reward"]),
-            process_number: process_number(tick),
+            process_number,
             is_migrating: number(&v::CONSENSUS, &["migrating"]) == Some(1.0),
             is_starting: is_starting(tick),
             unreclaimable: number(&memory::UNRECLAIMABLE, &[]),
@@ -178,6 +202,7 @@ pub struct Trends {
     rows: VecDeque<Row>,
     minute_rows: VecDeque<MinuteRow>,
     memory_growth: MemoryGrowth,
+    process_counter: ProcessCounter,
 }
 
 impl Trends {
@@ -186,8 +211,13 @@ impl Trends {
         let is_due = |last: Option<Duration>, interval| {
             last.is_none_or(|last| now.saturating_sub(last) >= interval)
         };
-        if is_due(self.rows.back().map(|row| row.tick_uptime), ROW_INTERVAL) {
-            let row = Row::from_tick(tick);
+        let is_row_due = is_due(self.rows.back().map(|row| row.tick_uptime), ROW_INTERVAL);
+        let is_minute_due = is_due(self.minute_rows.back().map(|row| row.tick_uptime), MINUTE);
+        let process_number = (is_row_due || is_minute_due)
+            .then(|| self.process_counter.number(tick))
+            .flatten();
+        if is_row_due {
+            let row = Row::from_tick(tick, process_number);
             match row.process_number.filter(|_| !row.is_starting) {
                 None => self.memory_growth = MemoryGrowth::default(),
                 // There is no limit while a level is unreadable. That does not end the growth.
@@ -201,8 +231,9 @@ impl Trends {
             self.rows
                 .retain(|row| now.saturating_sub(row.tick_uptime) <= TREND_SPAN);
         }
-        if is_due(self.minute_rows.back().map(|row| row.tick_uptime), MINUTE) {
-            self.minute_rows.push_back(MinuteRow::from_tick(tick));
+        if is_minute_due {
+            self.minute_rows
+                .push_back(MinuteRow::from_tick(tick, process_number));
             self.minute_rows
                 .retain(|row| now.saturating_sub(row.tick_uptime) <= MINUTE_ROWS_SPAN);
         }

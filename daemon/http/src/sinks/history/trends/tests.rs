@@ -134,7 +134,8 @@ fn a_step_of_the_clock_starts_no_new_process() {
             let mut readings = memory(bytes(second));
             readings[2] = Reading::integer(&p::START_TIME, [], 1 + second / 24_000 * 3600);
             let faults = Reading::integer(&p::PAGE_FAULTS, ["major".into()], 5 * second);
-            readings.extend([faults, ends(0)]);
+            let steps = Reading::integer(&daemon::CLOCK_STEPS, [], second / 24_000);
+            readings.extend([faults, ends(0), steps]);
             readings
         };
         trends(last, readings).answer_inputs()
@@ -148,6 +149,31 @@ fn a_step_of_the_clock_starts_no_new_process() {
         before + second * GIB / 3600
     });
     assert_eq!(was_higher.seconds_to_limit_at_half_hour_pace, None);
+}
+
+#[test]
+fn a_validator_that_replaces_its_wrapper_is_another_process() {
+    let major = |pool: &str, count| {
+        let labels = [LabelText::from(pool.to_owned()), "major".into()];
+        Reading::integer(&pools::PAGE_FAULTS, labels, count)
+    };
+    let trends = trends(120, |second| match second {
+        0..60 => vec![
+            Reading::integer(&p::START_TIME, [], 1),
+            ends(0),
+            major("sh", 3),
+        ],
+        _ => vec![
+            Reading::integer(&p::START_TIME, [], 61),
+            ends(0),
+            major("solReplay", 5000),
+        ],
+    });
+    let faults = trends.pool_faults();
+    assert!(
+        faults.iter().all(|(_, growth)| *growth == 0.0),
+        "{faults:?}"
+    );
 }
 
 fn memory(taken: u64) -> Vec<Reading> {
