@@ -255,7 +255,10 @@ pub fn last_saved_at(folder: &Path) -> Option<Duration> {
     let saved = list_saved(folder).ok()?.into_iter();
     let paths = saved.map(|recording| recording.sort_key.1);
     let set_aside = format!("-{SET_ASIDE}-");
-    let saves = paths.filter(|path| !path.to_string_lossy().contains(&set_aside));
+    let saves = paths.filter(|path| {
+        let name = path.file_name().unwrap_or_default();
+        !name.to_string_lossy().contains(&set_aside)
+    });
     saves.filter_map(|path| modified_at(&path)).max()
 }
 
