@@ -44,6 +44,10 @@ pub struct Demo {
     folder: TempDir,
 }
 
+fn is_unreserved(c: char) -> bool {
+    c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_' | '~')
+}
+
 /// Starts `program`, the daemon's own, as the mock validator, which pushes to `ingest` with
 /// `credentials`. Waits without a timeout until it can be followed, normally some milliseconds. The
 /// kernel kills the child when the calling thread ends, so that thread must live as long as the
@@ -60,8 +64,13 @@ pub fn start(
     cache_entries: Option<u64>,
 ) -> Result<Demo> {
     let login = match credentials {
-        Some(Credentials { db, user, password }) => format!("db={db},u={user},p={password}"),
-        None => "db=demo,u=demo,p=demo".to_owned(),
+        // The variable has no escape for other characters.
+        Some(Credentials { db, user, password })
+            if format!("{db}{user}{password}").chars().all(is_unreserved) =>
+        {
+            format!("db={db},u={user},p={password}")
+        }
+        _ => "db=demo,u=demo,p=demo".to_owned(),
     };
     let folder = new_folder()?;
     let (socket, port) = reserve_port().context("no port for the demo's JSON-RPC")?;
