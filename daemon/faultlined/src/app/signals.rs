@@ -68,7 +68,8 @@ impl Signals {
     }
 
     /// Reports readiness after the first tick and feeds the watchdog while ticks arrive. Handles
-    /// SIGUSR1, and from the first tick on SIGHUP. Returns true on a stop signal, and false if a task ended unexpectedly.
+    /// SIGUSR1, and from the first tick on SIGHUP. Returns true on a stop signal, and false if a task
+    /// ended unexpectedly.
     pub async fn run_until_stop(
         mut self,
         live: &LiveConfig,
