@@ -330,6 +330,8 @@ impl Senders {
     /// stopped, assumes its successor.
     pub fn assume_identity(&mut self, now: Stamp) -> (Option<Assumption>, SenderOutcome) {
         let assumption = match self.identities.last() {
+            // The start-up id is that of the validator's sender.
+            None if self.keeps_startup_id => None,
             None => self.sole_pending_id(now).map(Assumption::Sole),
             Some(_) if !self.identity_is_assumed => None,
             Some(current) => {
