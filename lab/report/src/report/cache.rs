@@ -57,11 +57,7 @@ const TIMES: &[NumberColumn] = &[
     cache_quantity!("Loading (mean) [µs]", 2, loading_us, mean),
     cache_quantity!("Replayed slots", 0, time_us, count),
     ("Time per recorded second [ms/s]", 3, |_, numbers| {
-        let seconds = match numbers.tps.known_seconds {
-            // An offline replay.
-            0 => numbers.window.seconds(),
-            known => known as f64,
-        };
+        let seconds = numbers.window.seconds();
         (numbers.cache.time_us.n > 0 && seconds > 0.0)
             .then(|| numbers.cache.time_us.sum / 1e3 / seconds)
     }),
@@ -346,38 +342,5 @@ fn add_histograms(section: &mut SectionBuilder<'_>) {
         section.add_histogram(id, title, caption, axes_and_max_quantile, |run| {
             values(&run.recording, run.since_first_transaction.window)
         });
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::run::Tick;
-    use faultline_recording::ReplaySlotPoint;
-    use faultline_stats::block_bootstrap::IntervalPlan;
-
-    #[test]
-    fn the_time_per_recorded_second_leaves_out_gaps() {
-        let origin_unix_ns = 1_800_000_000_000_000_000;
-        let tick = |second| Tick {
-            at: f64::from(second),
-            ..Tick::default()
-        };
-        let point = |second: i64| ReplaySlotPoint {
-            time_unix_ns: origin_unix_ns + second * 1_000_000_000 + 500_000_000,
-            total_transactions: Some(1),
-            program_cache_us: Some(1000),
-            ..ReplaySlotPoint::default()
-        };
-        let mut recording = Run {
-            origin_unix_ns,
-            ticks: (0..=5).chain(15..=20).map(tick).collect(),
-            ..Run::default()
-        };
-        recording.points.replay = (0..5).chain(15..20).map(point).collect();
-        let runs = MeasuredRuns::new([recording], &IntervalPlan::default(), &[]);
-        let run = &runs.all[0];
-        let (.., ms_per_second) = TIMES[6];
-        assert_eq!(ms_per_second(run, &run.whole_run), Some(1.0));
     }
 }
