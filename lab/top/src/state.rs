@@ -16,8 +16,6 @@ use std::{
 
 /// A source without a sample for this long, or three intervals if that is longer, has no rate.
 const STALE_AFTER: Duration = Duration::from_secs(60);
-/// Seconds. Start times have an error of a second, because the kernel rounds its boot time.
-const START_TOLERANCE: f64 = 1.5;
 const MAX_EVENTS: usize = 20;
 pub const MAX_HISTORY: usize = 600;
 
@@ -96,10 +94,9 @@ impl State {
         let slots = &status.slots;
         self.cache_time.add(&response, slots.cache.as_ref());
         self.replay_time.add(&response, slots.replay.as_ref());
-        if let Some(previous) = self.received_at {
+        if self.received_at.is_some() {
             let failing_since = self.error.as_ref().map(|error| error.since);
-            let responses = [(&self.status, previous), (&status, received_at)];
-            for text in changes(responses, failing_since) {
+            for text in changes(&self.status, &status, failing_since, received_at) {
                 self.events.push_front(Event {
                     time: received_at,
                     text,
@@ -221,17 +218,14 @@ impl Response<'_> {
     }
 }
 
-/// In uptime of this host. A step of the daemon's wall clock moves the start and the sample alike.
-fn start_by_own_clock((status, received): (&Status, Moment), start: Figure) -> Option<f64> {
-    let source = status.source(start.source())?;
-    let age = source.age + source.newest_values_at? - status.figure(start)?;
-    Some(received.uptime.as_secs_f64() - age)
-}
-
 /// Events from differences to the previous response, the most important one last.
-fn changes(responses: [(&Status, Moment); 2], failing_since: Option<Moment>) -> Vec<String> {
+fn changes(
+    before: &Status,
+    status: &Status,
+    failing_since: Option<Moment>,
+    received_at: Moment,
+) -> Vec<String> {
     let mut events = Vec::new();
-    let [(before, _), (status, received_at)] = responses;
     if let Some(since) = failing_since {
         let failing = received_at.uptime.saturating_sub(since.uptime);
         events.push(format!(
@@ -240,14 +234,8 @@ fn changes(responses: [(&Status, Moment); 2], failing_since: Option<Moment>) -> 
         ));
     }
     let values = |figure| before.figure(figure).zip(status.figure(figure));
-    let is_anew = |start| {
-        let [old, new] = responses.map(|response| start_by_own_clock(response, start));
-        before.figure(start) != status.figure(start)
-            && old
-                .zip(new)
-                .is_some_and(|(old, new)| (new - old).abs() > START_TOLERANCE)
-    };
-    if is_anew(Figure::DaemonStart) {
+    let differs = |figure| values(figure).is_some_and(|(old, new)| old != new);
+    if differs(Figure::DaemonStart) {
         events.push("faultlined was started anew".to_owned());
     }
     match (&before.target.phase, &status.target.phase) {
@@ -260,7 +248,7 @@ fn changes(responses: [(&Status, Moment); 2], failing_since: Option<Moment>) -> 
     match (before.target.is_followed, status.target.is_followed) {
         (Some(true), Some(false)) => events.push("the validator is gone".to_owned()),
         (Some(false), Some(true)) => events.push("a validator is followed".to_owned()),
-        _ if is_anew(Figure::ProcessStart) => {
+        _ if differs(Figure::ProcessStart) => {
             events.push("the validator was started anew".to_owned())
         }
         _ => {}

@@ -258,32 +258,6 @@ fn after_a_daemon_restart_no_rates_are_invented() {
 }
 
 #[test]
-fn a_step_of_the_daemons_clock_is_no_restart() {
-    for (set_forward, is_restart) in [(7200.0, false), (-7200.0, false), (0.0, true)] {
-        let mut state = after(&[PAGE]);
-        let mut next = status(PAGE);
-        for source in &mut next.sources {
-            let time = &mut source.newest_values_at;
-            *time = time.map(|time| time + 5.0 + set_forward);
-        }
-        for start in [Figure::ProcessStart, Figure::DaemonStart] {
-            let moved = if is_restart { 3600.0 } else { set_forward };
-            *next.figures.get_mut(&start).unwrap() += moved;
-        }
-        state.add_result(Ok(next), at(5));
-        let restarts = state.events.iter().map(|event| &*event.text);
-        let expected: &[&str] = match is_restart {
-            true => &[
-                "the validator was started anew",
-                "faultlined was started anew",
-            ],
-            false => &[],
-        };
-        assert!(restarts.eq(expected.iter().copied()), "{set_forward}");
-    }
-}
-
-#[test]
 fn the_top_states_memory_is_bounded() {
     let mut state = State::new(Duration::from_secs(1));
     for second in 0..2_000 {
