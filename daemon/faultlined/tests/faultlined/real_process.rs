@@ -124,7 +124,7 @@ fn without_its_main_thread_a_process_is_followed_in_other_threads_cgroup() -> Re
     // threads.
     assert_eq!(tick.value_of(&p::VIRTUAL, &[]), None);
     assert!(tick.value_of(&p::RESIDENT, &["anon"]) >= Some(USED as f64));
-    assert_eq!(tick.value_of(&p::OPEN_FDS, &[]), None);
+    assert!(tick.value_of(&p::OPEN_FDS, &[]) >= Some(1.0));
     drop(running);
     Ok(())
 }

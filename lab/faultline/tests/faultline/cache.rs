@@ -400,7 +400,7 @@ fn node(with_blocks: bool) -> SocketAddr {
             }
             let question: Value = serde_json::from_slice(&body).unwrap();
             let result = match question["method"].as_str().unwrap() {
-                "getGenesisHash" => serde_json::json!("11111111111111111111111111111111"),
+                "getGenesisHash" => serde_json::json!(common::GENESIS),
                 "getSlot" => serde_json::json!(1_u64 << 40),
                 "getBlocks" => serde_json::json!([]),
                 "getBlock" if with_blocks => {
