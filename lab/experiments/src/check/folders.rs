@@ -87,6 +87,13 @@ pub fn check(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
             );
         }
     }
+    check_paths(plan, facts, findings);
+    check_distinct(plan, facts, findings);
+    check_shared_device(plan, facts, findings);
+}
+
+/// Each written folder can be made.
+fn check_paths(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
     for (key, path) in written_folders(plan) {
         if let Some(file) = facts.folder(path).non_folder_on_path {
             let (path_text, file) = (path.display(), file.display());
@@ -98,8 +105,6 @@ pub fn check(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
             );
         }
     }
-    check_distinct(plan, facts, findings);
-    check_shared_device(plan, facts, findings);
 }
 
 fn check_shared_device(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
