@@ -288,16 +288,20 @@ mod tests {
         let limit = Duration::from_secs(60);
         let mut client = NodeClient::new([config(), config()], None, 1 << 20, limit, limit);
         let opened = LocalSet::new().block_on(&runtime, async {
-            let mut opened = Vec::new();
-            for is_to_close in [false, true, false] {
-                opened.push(client.connect(Protocol::WebSocket).await);
-                if !is_to_close {
-                    continue;
+            let first = client.connect(Protocol::WebSocket).await;
+            let second = client.connect(Protocol::WebSocket).await;
+            close.send(()).unwrap();
+            // The end arrives some time after the node closed the connection.
+            let reopen = async {
+                loop {
+                    match client.connect(Protocol::WebSocket).await {
+                        Ok(false) => tokio::time::sleep(Duration::from_millis(10)).await,
+                        opened => return opened,
+                    }
                 }
-                close.send(()).unwrap();
-                tokio::time::sleep(Duration::from_millis(200)).await;
-            }
-            opened
+            };
+            let third = tokio::time::timeout(limit, reopen).await.unwrap();
+            [first, second, third]
         });
         assert_eq!(opened, [Ok(true), Ok(false), Ok(true)]);
         close.send(()).unwrap();
