@@ -90,6 +90,7 @@ fn read_status_config_with_warning(config: &Config) -> Arc<StatusConfig> {
 fn merge(current: &Config, loaded: Config) -> (Config, Vec<&'static str>) {
     let mut next = current.clone();
     next.labels = loaded.labels;
+    // Thresholds: at the tip, behind.
     next.phase = loaded.phase;
     next.status = loaded.status;
     next.datapoints = loaded.datapoints;
