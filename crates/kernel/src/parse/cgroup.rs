@@ -7,7 +7,9 @@ use procfs::{FromRead, ProcessCGroups};
 
 use crate::{
     ParseError, Parsed,
-    text::{count_or_underflow, counters, fill_by_key, lines, number, rows, single_value, words},
+    text::{
+        Line, count_or_underflow, counters, fill_by_key, lines, number, rows, single_value, words,
+    },
 };
 
 counters! {
@@ -79,7 +81,11 @@ pub struct DeviceIo {
     pub write_bytes: u64,
 }
 
-/// `io.stat`. Leaves out devices without counters or with an underflowed one.
+/// The kernel's name (`bdi_dev_name`) for a disk that is being removed, or a hidden path of NVMe
+/// multipath.
+const UNKNOWN_DEVICE: &[u8] = b"(unknown)";
+
+/// `io.stat`. Leaves out devices without numbers, without counters or with an underflowed one.
 pub fn io_v2(text: &[u8]) -> Parsed<Vec<DeviceIo>> {
     let mut list = Vec::new();
     for line in lines(text) {
@@ -96,11 +102,16 @@ pub fn io_v2(text: &[u8]) -> Parsed<Vec<DeviceIo>> {
                 write = bytes?;
             } else if !word.contains(&b'=') {
                 // Linux 5.x may write the names of idle devices on the line of the next busy one.
-                device = Some(Device::parse(word).ok_or_else(no_device)?);
+                let known = (word != UNKNOWN_DEVICE).then(|| Device::parse(word));
+                device = Some(
+                    known
+                        .map(|device| device.ok_or_else(no_device))
+                        .transpose()?,
+                );
             }
         }
         let device = device.ok_or_else(no_device)?;
-        if let (Some(read_bytes), Some(write_bytes)) = (read, write) {
+        if let (Some(device), Some(read_bytes), Some(write_bytes)) = (device, read, write) {
             list.push(DeviceIo {
                 device,
                 read_bytes,
@@ -111,11 +122,15 @@ pub fn io_v2(text: &[u8]) -> Parsed<Vec<DeviceIo>> {
     Ok(list)
 }
 
-/// `blkio.throttle.io_service_bytes(_recursive)`. Leaves out devices with an underflowed counter.
+/// `blkio.throttle.io_service_bytes(_recursive)`. Leaves out devices without numbers or with an
+/// underflowed counter.
 pub fn io_v1(text: &[u8]) -> Parsed<Vec<DeviceIo>> {
     let mut list: Vec<DeviceIo> = Vec::new();
     let mut underflowed: Vec<Device> = Vec::new();
-    for line in lines(text).filter(|line| !line.text.starts_with(b"Total")) {
+    let is_device = |line: &Line<'_>| {
+        !line.text.starts_with(b"Total") && !line.text.starts_with(UNKNOWN_DEVICE)
+    };
+    for line in lines(text).filter(is_device) {
         let mut words = words(line.text);
         let (Some(device), Some(operation), Some(bytes)) = (
             words.next().and_then(Device::parse),

@@ -67,6 +67,19 @@ fn a_device_with_a_counter_below_zero_is_left_out() {
 }
 
 #[test]
+fn a_device_whose_numbers_are_unknown_is_left_out() {
+    let v2 = b"(unknown) rbytes=1 wbytes=2\n(unknown) \n8:0 (unknown) rbytes=3 wbytes=4\n(unknown) 259:0 rbytes=5 wbytes=6\n";
+    let v1 = b"(unknown) Read 1\n(unknown) Total 1\n259:0 Read 5\n259:0 Write 6\nTotal 12\n";
+    let other = DeviceIo {
+        device: DISK,
+        read_bytes: 5,
+        write_bytes: 6,
+    };
+    assert_eq!(io_v2(v2).unwrap(), [other]);
+    assert_eq!(io_v1(v1).unwrap(), [other]);
+}
+
+#[test]
 fn a_line_without_a_device_is_an_error() {
     assert!(io_v2(b"rbytes=1 wbytes=2\n").is_err());
     assert!(io_v2(b"8:0 rbytes=x wbytes=2\n").is_err());
