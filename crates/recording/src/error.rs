@@ -69,6 +69,11 @@ pub enum Error {
     /// No space on the disk, or the file's own limit is reached.
     #[error("{path}: no space left on its disk; free space, or record to another disk")]
     Full { path: PathBuf },
+    /// SQLite reports an exceeded quota or file size limit as a failed write.
+    #[error(
+        "{path}: SQLite could not write: a quota or a limit of file sizes may be reached, or the disk is broken"
+    )]
+    WriteFailed { path: PathBuf },
     #[error("{path}: an earlier write failed; roll back first")]
     RollBackFirst { path: PathBuf },
     #[error("{path}: cannot be merged: {why}")]
@@ -99,10 +104,10 @@ pub enum Error {
 }
 
 impl Error {
-    /// True if a retry may succeed once there is space.
+    /// True if a retry may succeed once there is space or the quota is raised.
     pub fn is_full(&self) -> bool {
         match self {
-            Self::Full { .. } => true,
+            Self::Full { .. } | Self::WriteFailed { .. } => true,
             Self::Io { source, .. } => is_disk_full(source),
             _ => false,
         }
@@ -135,12 +140,11 @@ impl Error {
     pub(crate) fn sqlite(path: &Path, source: rusqlite::Error) -> Self {
         use rusqlite::ErrorCode;
         let path = path.to_owned();
-        // The WAL's index could not grow, which only lack of space causes.
-        if source
-            .sqlite_error()
-            .is_some_and(|error| error.extended_code == rusqlite::ffi::SQLITE_IOERR_SHMSIZE)
-        {
-            return Self::Full { path };
+        match source.sqlite_error().map(|error| error.extended_code) {
+            // The WAL's index could not grow, which only lack of space causes.
+            Some(rusqlite::ffi::SQLITE_IOERR_SHMSIZE) => return Self::Full { path },
+            Some(rusqlite::ffi::SQLITE_IOERR_WRITE) => return Self::WriteFailed { path },
+            _ => {}
         }
         if let rusqlite::Error::InvalidColumnType(_, column, kind) = &source {
             let what = format!(

@@ -20,6 +20,7 @@ use faultline_testkit::{
 };
 use std::{
     fs,
+    os::unix::fs::PermissionsExt,
     path::PathBuf,
     process::{Command, Output, Stdio},
     time::{Duration, SystemTime, UNIX_EPOCH},
@@ -92,9 +93,13 @@ impl Scene {
     }
 
     fn daemon(&self) -> Result<Daemon> {
+        self.daemon_by(FAULTLINED)
+    }
+
+    fn daemon_by(&self, program: &str) -> Result<Daemon> {
         let arguments = self.arguments(&[]);
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-        Daemon::start(FAULTLINED, &arguments, self.folder.path())
+        Daemon::start(program, &arguments, self.folder.path())
     }
 
     /// Opens the recording again.
@@ -756,6 +761,31 @@ fn a_recording_on_a_full_disk_is_not_reported_as_removed() -> Result<()> {
         "{log}"
     );
     assert!(!log.contains("removed"), "{log}");
+    Ok(())
+}
+
+/// A limit of file sizes is here for a quota: SQLite reports both as a failed write.
+#[test]
+fn a_daemon_that_starts_over_a_quota_exports_and_retries_the_recording() -> Result<()> {
+    let scene = Scene::new();
+    let limited = scene.folder.path().join("limited");
+    let script = format!("#!/bin/sh\ntrap '' XFSZ\nulimit -S -f 40\nexec {FAULTLINED} \"$@\"\n");
+    fs::write(&limited, script).unwrap();
+    fs::set_permissions(&limited, fs::Permissions::from_mode(0o755)).unwrap();
+    let daemon = scene.daemon_by(limited.to_str().unwrap())?;
+    let recorder = [("source", "recorder")];
+    let page = page_with(&daemon, "faultline_ticks_total", &[], 3.0);
+    assert_eq!(page.get("faultline_source_up", &recorder), Some(0.0));
+    assert!(daemon.log().contains("a quota or a limit of file sizes"));
+    let pid = rustix::process::Pid::from_raw(daemon.pid().cast_signed()).unwrap();
+    let unlimited = rustix::process::Rlimit {
+        current: None,
+        maximum: None,
+    };
+    rustix::process::prlimit(Some(pid), rustix::process::Resource::Fsize, unlimited).unwrap();
+    page_with(&daemon, "faultline_source_up", &recorder, 1.0);
+    assert_eq!(daemon.stop()?, Some(0));
+    assert_eq!(scene.read().sessions().unwrap().len(), 1);
     Ok(())
 }
 
