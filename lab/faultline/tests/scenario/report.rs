@@ -59,7 +59,7 @@ pub fn judge(run: &Path, out: &Path, moments: &[Moment], death: f64) -> Vec<Stri
     let given = [
         (
             "the evidence",
-            number_after(&cell("Evidence"), "event exit at "),
+            number_after(&cell("Evidence"), "at "),
         ),
         (
             "the story",
