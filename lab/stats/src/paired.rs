@@ -91,7 +91,7 @@ pub fn mean_over_pairs(values: &[f64], level: f64) -> Option<Interval> {
 /// [`mean_over_pairs`] of amounts that cannot be negative, such as ratios of times. If Student's
 /// interval would reach below zero, each end has the standard error of that end
 /// ([`block_bootstrap::Method::Score`]).
-pub fn mean_amount_over_pairs(values: &[f64], level: f64) -> Option<Interval> {
+pub fn nonnegative_mean_over_pairs(values: &[f64], level: f64) -> Option<Interval> {
     let interval = mean_over_pairs(values, level)?;
     if interval.low >= 0.0 || interval.value <= 0.0 || values.iter().any(|value| *value < 0.0) {
         return Some(interval);

@@ -116,7 +116,7 @@ proptest! {
         if let Some(ratio) = arms::ratio_of_means(&a, &b, 0.95) {
             prop_assert!(ratio.low >= 0.0 && ratio.low <= ratio.value && ratio.value <= ratio.high, "{:?}", ratio);
         }
-        if let Some(together) = paired::mean_amount_over_pairs(&a, 0.95) {
+        if let Some(together) = paired::nonnegative_mean_over_pairs(&a, 0.95) {
             prop_assert!(together.low >= 0.0 && together.high >= together.value, "{:?}", together);
         }
     }

@@ -17,7 +17,7 @@ use faultline_stats::{
     block_bootstrap::{Estimate, Reliability},
     caveat::reliability_text,
     decision::Decision,
-    paired::{mean_amount_over_pairs, mean_over_pairs},
+    paired::{mean_over_pairs, nonnegative_mean_over_pairs},
     summary::mean,
 };
 use faultline_text::{counted, number};
@@ -61,9 +61,10 @@ impl ArmEffect {
             other: first.other.clone(),
             run_pairs: pairs.len(),
             difference: mean_of_pairs(&differences, 0.95, mean_over_pairs)?,
-            ratio: ratios.and_then(|ratios| mean_of_pairs(&ratios, 0.95, mean_amount_over_pairs)),
+            ratio: ratios
+                .and_then(|ratios| mean_of_pairs(&ratios, 0.95, nonnegative_mean_over_pairs)),
             ratio_90: ratios_90
-                .and_then(|ratios| mean_of_pairs(&ratios, 0.90, mean_amount_over_pairs)),
+                .and_then(|ratios| mean_of_pairs(&ratios, 0.90, nonnegative_mean_over_pairs)),
             unreliable: why_unreliable(&differences),
         })
     }
