@@ -100,7 +100,8 @@ pub struct PairedEffects {
     /// By quantity; A/A pairs first.
     effects: Vec<ArmEffect>,
     margin: f64,
-    /// If so, there is no floor: differences over slots include the effect of hosts.
+    /// If so, there is no floor by slots: differences in ms depend on the speed of the host, also
+    /// within an A/A pair.
     is_compared_within_hosts: bool,
 }
 
@@ -130,19 +131,20 @@ impl PairedEffects {
         self.effects.is_empty()
     }
 
-    fn aa_pairs_with_floor(&self) -> impl Iterator<Item = &ArmEffect> {
+    /// The A/A pairs that the floor is computed from.
+    fn floor_pairs(&self) -> impl Iterator<Item = &ArmEffect> {
         self.effects
             .iter()
             .filter(|effect| !self.is_compared_within_hosts && effect.is_aa_pair())
     }
 
     fn has_floor(&self) -> bool {
-        self.aa_pairs_with_floor().next().is_some()
+        self.floor_pairs().next().is_some()
     }
 
     /// The end of the A/A pair's interval that is farther from 0.
     fn floor(&self, quantity_index: usize) -> Option<f64> {
-        self.aa_pairs_with_floor()
+        self.floor_pairs()
             .filter(|effect| effect.quantity_index == quantity_index)
             .flat_map(|effect| [effect.difference[1], effect.difference[2]])
             .map(f64::abs)
@@ -153,7 +155,7 @@ impl PairedEffects {
     fn decision(&self, effect: &ArmEffect) -> Option<Decision> {
         let floor = self.floor(effect.quantity_index)?;
         let unreliable = self
-            .aa_pairs_with_floor()
+            .floor_pairs()
             .filter(|pair| pair.quantity_index == effect.quantity_index)
             .chain([effect])
             .find_map(|effect| effect.unreliable);
@@ -213,7 +215,7 @@ impl PairedEffects {
     /// For a report of a single arm. `None` without a floor.
     pub fn aa_headline(&self, primary: &RunMetric) -> Option<(String, VerdictKind)> {
         let effect = self
-            .aa_pairs_with_floor()
+            .floor_pairs()
             .min_by_key(|effect| !effect.is_about(primary))?;
         let headline = format!(
             "{} twice at the same time (A/A): {}, {}.",
@@ -258,7 +260,7 @@ impl PairedEffects {
         effects_on_times.map(sentence).collect()
     }
 
-    /// For runs at different times. Empty if there is a floor.
+    /// The differences between arms that replayed the same slots. Empty if there is a floor.
     pub fn paired_sentences(&self) -> Vec<String> {
         let effects = self
             .effects
@@ -322,7 +324,7 @@ impl PairedEffects {
             return format!("equivalent within {percent} % {ratio}");
         }
         format!(
-            "equivalent within {percent} % by the slots of {} {ratio}; a statement on other turns needs at least {RUNS_FOR_A_TEST}",
+            "equivalent within {percent} % by the slots of {} {ratio}; a conclusion on other turns needs at least {RUNS_FOR_A_TEST} turns",
             turns_text(effect.run_pairs)
         )
     }
@@ -392,8 +394,8 @@ impl PairedEffects {
         ]
     }
 
-    /// Withdraws a difference within the floor by slots, or within that between A/A runs by the same
-    /// metric.
+    /// Makes a difference inconclusive if it is not beyond the floor by slots, or not larger than the
+    /// largest difference between A/A runs in the same metric.
     pub fn withdraw_differences(&self, comparisons: &mut [ArmComparison], runs: &MeasuredRuns) {
         for arms in comparisons {
             let is_compared_within_hosts = arms.primary.is_compared_within_hosts;
@@ -410,7 +412,7 @@ impl PairedEffects {
                         && effect.other == arms.other
                         && effect.is_about(run_metric)
                 });
-                let by_slots = effect.and_then(|effect| self.is_beyond_floor(effect));
+                let is_beyond_slots = effect.and_then(|effect| self.is_beyond_floor(effect));
                 let ratio = result.ratio.filter(|_| is_compared_within_hosts);
                 let ends = match ratio {
                     Some(ratio) => Some([ratio.low.ln(), ratio.high.ln()]),
@@ -418,10 +420,10 @@ impl PairedEffects {
                         .difference
                         .map(|difference| [difference.low, difference.high]),
                 };
-                let by_runs = max_aa_difference(runs, run_metric, ratio.is_some())
+                let is_beyond_runs = max_aa_difference(runs, run_metric, ratio.is_some())
                     .zip(ends)
                     .map(|(floor, [low, high])| low > floor || high < -floor);
-                if by_slots == Some(false) || by_runs == Some(false) {
+                if is_beyond_slots == Some(false) || is_beyond_runs == Some(false) {
                     result.conclusion = Conclusion::Inconclusive {
                         p: Some(p),
                         equivalence_p: result.equivalence_p,
