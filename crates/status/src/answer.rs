@@ -188,7 +188,7 @@ pub struct CachePrediction {
     pub entries: f64,
     /// Saved per slot; not positive if no larger predicted size saves 1 % of the replay time.
     pub saved_seconds: f64,
-    /// As [`AnswerInputs::proven_on`].
+    /// Release and day of the measurement; `None` if this release is the running one.
     pub measured_on: Option<String>,
 }
 

@@ -26,6 +26,7 @@ pub fn answers_by_arm(runs: &MeasuredRuns) -> Vec<Answers> {
     let can_change = can_change_capacity(runs);
     let answers_of_arm = |arm: &String| {
         let runs_of_arm = runs.counted_runs_of(arm).collect_vec();
+        // Also of runs that do not count.
         let mut ends = runs.runs_of(arm).map(|run| &run.lifecycle.end);
         let answers = answers(&AnswerInputs {
             was_oom_killed: ends.any(|end| end.was_oom_killed),

@@ -188,6 +188,7 @@ impl MeasuredRuns {
         self.all.iter().filter(move |run| run.arm == arm)
     }
 
+    /// The arm's runs for which [`Self::is_counted`] holds.
     pub fn counted_runs_of<'s>(&'s self, arm: &'s str) -> impl Iterator<Item = &'s MeasuredRun> {
         self.runs_of(arm).filter(|run| self.is_counted(run))
     }
