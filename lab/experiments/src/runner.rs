@@ -90,6 +90,8 @@ struct ActiveRun {
     stop_decision: Option<(Outcome, CgroupState)>,
     /// At the last poll, its first process had exited, but others in its cgroup had not.
     has_survivors: bool,
+    /// At the last poll, SIGTERM had ended it.
+    was_terminated: bool,
     /// Why some of its files may have been in the page cache at its start.
     why_not_cold: Option<String>,
     run_period: Option<RunPeriod>,

@@ -23,6 +23,7 @@ use faultline_runner::{
 };
 use faultline_text::duration;
 use itertools::Itertools;
+use rustix::process::Signal;
 use std::{path::Path, time::Duration};
 
 const END_CHECK_INTERVAL: Duration = Duration::from_millis(500);
@@ -376,9 +377,12 @@ impl Runner<'_> {
             );
         }
         if has_ended && !state.is_oom_killed {
-            // A log writer may exit a moment later, so wait for the next poll.
+            // A log writer may exit a moment later, and the SIGTERM that ended the run may be sent
+            // to this program, too, as by `scancel`. So wait for the next poll.
             let had_survivors = std::mem::replace(&mut run.has_survivors, state.has_survivors);
-            if run.has_survivors && !had_survivors {
+            let is_terminated = state.end == Some(End::Signal(Signal::TERM.as_raw()));
+            let was_terminated = std::mem::replace(&mut run.was_terminated, is_terminated);
+            if (run.has_survivors && !had_survivors) || (is_terminated && !was_terminated) {
                 return Ok(RunPoll::Running);
             }
         }
