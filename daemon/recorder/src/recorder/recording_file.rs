@@ -105,6 +105,12 @@ impl RecordingFile {
     /// Writes to the file of `opened` from now on, first what could not be written.
     pub fn continue_in(&mut self, opened: Self) {
         (self.writer, self.file_identity) = (opened.writer, opened.file_identity);
+        if self.writer.is_some() {
+            // `open` has written it.
+            self.retained.entries.retain(|entry| {
+                !matches!(entry, RecordingEntry::Event(event) if event.kind == EventKind::DaemonStart)
+            });
+        }
         if let Some(failure) = &mut self.failure {
             failure.next_attempt = Duration::ZERO;
         }

@@ -8,7 +8,7 @@ const MAX_ENTRIES: usize = 256;
 /// manifests. Ticks and points are dropped.
 #[derive(Default)]
 pub struct RetainedEntries {
-    entries: Vec<RecordingEntry>,
+    pub entries: Vec<RecordingEntry>,
     /// A change of process did not fit. Later events and manifests are dropped, because they would
     /// belong to the wrong process.
     has_dropped_change: bool,
