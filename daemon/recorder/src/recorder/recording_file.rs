@@ -249,15 +249,12 @@ impl RecordingFile {
                 lost,
                 "writing the recording again"
             );
-            if self.problem_shown_until.is_none() {
-                self.status.set_problem(None);
-            }
         }
         if self
             .problem_shown_until
-            .take_if(|until| *until <= now.uptime)
-            .is_some()
+            .is_none_or(|until| until <= now.uptime)
         {
+            self.problem_shown_until = None;
             self.status.set_problem(None);
         }
     }

@@ -46,20 +46,14 @@ impl RetainedEntries {
         if self.has_dropped_change {
             return;
         }
-        let same = |other: &RecordingEntry| {
+        let is_change = |other: &RecordingEntry| matches!(other, RecordingEntry::ProcessChange(_));
+        let last_change = self.entries.iter().rposition(is_change).unwrap_or(0);
+        match self.entries.iter_mut().skip(last_change).find(|other| {
             matches!(
                 other,
                 RecordingEntry::Manifest(known) if known.target.process == process
             )
-        };
-        let is_change = |other: &RecordingEntry| matches!(other, RecordingEntry::ProcessChange(_));
-        let last_change = self.entries.iter().rposition(is_change).unwrap_or(0);
-        match self
-            .entries
-            .iter_mut()
-            .skip(last_change)
-            .find(|other| same(other))
-        {
+        }) {
             Some(before) => *before = entry.clone(),
             None => self.entries.push(entry.clone()),
         }
