@@ -160,7 +160,10 @@ impl RecordingFile {
     ) -> Result<u64, Error> {
         if self.writer.is_none() {
             let mut new_recording = self.new_recording.clone();
-            new_recording.session.started = now;
+            let session = &mut new_recording.session;
+            session.manifest["clock"]["daemon_started_unix_ns"] =
+                json!(session.started.unix.as_nanos());
+            session.started = now;
             let opened = Writer::append(&self.path, &new_recording);
             self.writer = Some(opened.inspect_err(|_| self.retain_or_count_lost(entries))?);
             self.file_identity = FileIdentity::read(&self.path);
