@@ -13,6 +13,7 @@ use rusqlite::{Connection, OpenFlags};
 use std::{
     ffi::OsString,
     fs,
+    io::ErrorKind,
     os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
     time::Duration,
@@ -228,12 +229,19 @@ impl TempFile {
                 path: path.to_owned(),
             });
         }
+        // Another process may write the same recording, or may have left its file.
+        let mut number = 0;
+        let temporary = loop {
+            let name = with_suffix(path, &format!(".{}-{number}.part", std::process::id()));
+            match fs::File::create_new(&name) {
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => number += 1,
+                created => break created.at(&name).map(|_| name)?,
+            }
+        };
         let part = Self {
             target: path.to_owned(),
-            temporary: with_suffix(path, ".part"),
+            temporary,
         };
-        remove_with_side_files(&part.temporary);
-        fs::File::create_new(&part.temporary).at(&part.temporary)?;
         let conn = open_to_write(&part.temporary, &RECORDING_KIND)?;
         Ok((part, conn))
     }
@@ -247,9 +255,7 @@ impl TempFile {
             .and_then(|file| file.sync_all())
             .at(&self.temporary)?;
         match fs::hard_link(&self.temporary, &self.target) {
-            Err(error)
-                if error.kind() != std::io::ErrorKind::AlreadyExists && !self.target.exists() =>
-            {
+            Err(error) if error.kind() != ErrorKind::AlreadyExists && !self.target.exists() => {
                 fs::rename(&self.temporary, &self.target).at(&self.target)?;
             }
             other => other.at(&self.target)?,
@@ -288,5 +294,23 @@ mod tests {
         std::fs::write(&copy, [1; 200]).unwrap();
         let error = open_to_recover(&copy, original, &RECORDING_KIND).unwrap_err();
         assert!(error.to_string().starts_with("run.fltl: "), "{error}");
+    }
+
+    #[test]
+    fn two_files_of_one_name_do_not_disturb_each_other() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("run.fltl");
+        let [first, second] = [1, 2].map(|version| {
+            let (file, conn) = TempFile::create(&path).unwrap();
+            conn.pragma_update(None, "user_version", version).unwrap();
+            (file, conn)
+        });
+        first.0.publish(first.1).unwrap();
+        let error = second.0.publish(second.1).unwrap_err().to_string();
+        assert!(error.starts_with(&path.display().to_string()), "{error}");
+        let conn = Connection::open(&path).unwrap();
+        let version = conn.query_row("PRAGMA user_version", [], |row| row.get(0));
+        assert_eq!(version, Ok(1));
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
     }
 }

@@ -114,8 +114,7 @@ pub fn datapoints_warning(readings: Readings<'_>, now: Stamp) -> Option<String> 
     if readings.flag(&daemon::PUSHES_FILTERED) == Some(true) {
         return Some("the validator's RUST_LOG filters out datapoints".to_owned());
     }
-    if let Some(last_push) = readings.number(&daemon::LAST_PUSH) {
-        let age = now.unix_seconds() - last_push;
+    if let Some(age) = readings.age(&daemon::LAST_PUSH, now) {
         return (age > LATE_PUSH_SECONDS).then(|| format!("last push {} ago", duration_f64(age)));
     }
     let is_followed = readings.flag(&process::UP) == Some(true);
@@ -127,4 +126,38 @@ pub fn datapoints_warning(readings: Readings<'_>, now: Stamp) -> Option<String> 
     let program = validator_age.map_or("daemon", |_| "validator");
     let waiting = duration_f64(validator_age.unwrap_or(daemon_age));
     is_validator.then(|| format!("no datapoints in the {waiting} since the {program} started"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use faultline_metrics::{Batch, Reading, Source, Tick};
+    use std::{sync::Arc, time::Duration};
+
+    #[test]
+    fn the_age_of_the_last_push_survives_a_clock_step() {
+        let seconds = Duration::from_secs;
+        let at = Stamp {
+            uptime: seconds(100),
+            unix: seconds(1_790_000_000),
+        };
+        let batch = Batch {
+            readings: vec![Reading::integer(&daemon::LAST_PUSH, [], 1_789_999_995)],
+            ..Batch::empty(Source::Datapoints, at)
+        };
+        let tick = Tick {
+            number: 1,
+            at,
+            batches: vec![Arc::new(batch)],
+        };
+        for unix in [1_780_000_000, 1_790_000_001, 1_800_000_000] {
+            let warning = |uptime| {
+                let (uptime, unix) = (seconds(uptime), seconds(unix));
+                datapoints_warning(Readings { tick: &tick }, Stamp { uptime, unix })
+            };
+            assert_eq!(warning(101), None, "{unix}");
+            let late = warning(160);
+            assert_eq!(late.as_deref(), Some("last push 1 min 5 s ago"), "{unix}");
+        }
+    }
 }

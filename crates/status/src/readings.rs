@@ -32,12 +32,16 @@ impl<'a> Readings<'a> {
         self.labeled_number(&PHASE, &["absent"]).is_some()
     }
 
-    /// In seconds; `None` without a start or if it is after `now`. A tick has the start by its own
-    /// wall clock, so a step of that clock does not matter.
+    /// Seconds since the Unix time of `metric`. Uses the wall clock only up to the tick, so a later
+    /// step of that clock does not matter.
+    pub fn age(self, metric: &Metric, now: Stamp) -> Option<f64> {
+        let age_at_tick = self.tick.at.unix_seconds() - self.number(metric)?;
+        Some(age_at_tick + now.since(self.tick.at).as_secs_f64())
+    }
+
+    /// In seconds; `None` without a start or if it is after `now`.
     pub fn process_age(self, now: Stamp) -> Option<f64> {
-        let age_at_tick = self.tick.at.unix_seconds() - self.number(&START_TIME)?;
-        let age = age_at_tick + now.since(self.tick.at).as_secs_f64();
-        Some(age).filter(|age| *age >= 0.0)
+        self.age(&START_TIME, now).filter(|age| *age >= 0.0)
     }
 
     pub fn series(self, metric: &'static Metric) -> impl Iterator<Item = &'a Reading> {

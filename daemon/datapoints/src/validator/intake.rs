@@ -258,10 +258,15 @@ impl Intake {
 impl State {
     fn apply(
         &mut self,
-        outcome: SenderOutcome,
+        mut outcome: SenderOutcome,
         max_series: usize,
         recorder: Option<&PointRecorder>,
     ) {
+        // Outward from the last push: newer gauges replace, and older ones only fill gaps.
+        let last = self.last_push.unwrap_or_default().uptime;
+        outcome
+            .merge_sums
+            .sort_by_key(|(newest_push, _)| newest_push.uptime.abs_diff(last));
         for (newest_push, mut sums) in outcome.merge_sums {
             // Older, if they are of the start-up id; newer after a change of the identity.
             let is_newer = Some(newest_push) >= self.last_push;

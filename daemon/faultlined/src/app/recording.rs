@@ -223,10 +223,8 @@ fn last_push_in(file: &Path, clock: Clock) -> Result<Option<LastPush>, Error> {
     let (Some(session), Some(process)) = (session, process) else {
         return Ok(None);
     };
-    let offset = session
-        .manifest
-        .pointer("/clock/realtime_minus_monotonic_ns")
-        .and_then(Value::as_i64);
+    let clock_ns = |name: &str| session.manifest["clock"][name].as_i64();
+    let offset = clock_ns("realtime_minus_monotonic_ns");
     let start_ticks = process.manifest.get("start_ticks").and_then(Value::as_u64);
     let (Some(offset), Some(start_ticks), true) = (offset, start_ticks, pushed_at >= process.seen)
     else {
@@ -235,7 +233,9 @@ fn last_push_in(file: &Path, clock: Clock) -> Result<Option<LastPush>, Error> {
     let nanos = |time: Duration| i64::try_from(time.as_nanos()).unwrap_or(i64::MAX);
     // Monotonic arrival of the push = monotonic time of the last tick - age of the push at that
     // tick. The age is by the wall clock, because a recording has no monotonic time of pushes.
-    let tick_monotonic_ns = nanos(session.started)
+    // A recording that was created again has a later session.
+    let started = clock_ns("daemon_started_unix_ns").unwrap_or(nanos(session.started));
+    let tick_monotonic_ns = started
         .saturating_sub(offset)
         .saturating_add(tick.uptime_ns);
     let arrived = tick_monotonic_ns.saturating_sub(tick.unix_ns.saturating_sub(nanos(pushed_at)));
@@ -316,6 +316,9 @@ pub fn shared_disk_warnings(config: &Config) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use faultline_metrics::{Batch, Reading, Source, Tick, metrics::daemon::LAST_PUSH};
+    use faultline_recorder::recorder::{FollowedProcess, RecordingEntry, RecordingSink as _};
+    use serde_json::json;
 
     #[test]
     fn a_session_begins_with_the_clock_of_its_ticks() {
@@ -344,5 +347,75 @@ mod tests {
         let started = i64::try_from(session.started.as_nanos()).unwrap();
         let uptime = clock.uptime_from_monotonic_ns(started - offset.unwrap());
         assert!(uptime.abs() < 500_000_000, "{uptime}");
+    }
+
+    #[test]
+    fn the_last_push_is_found_in_a_recording_created_again() {
+        let seconds = Duration::from_secs;
+        for is_removed in [false, true] {
+            let folder = tempfile::tempdir().unwrap();
+            let file = folder.path().join("run.fltl");
+            let clock = Clock::start();
+            let now = Stamp {
+                uptime: seconds(3600),
+                unix: clock.now().unix,
+            };
+            let started = Stamp {
+                uptime: Duration::ZERO,
+                unix: now.unix - now.uptime,
+            };
+            let offset = Clock::wall_minus_monotonic_ns();
+            let session = NewSession {
+                started,
+                interval: seconds(1),
+                version: String::new(),
+                manifest: json!({ "clock": { "realtime_minus_monotonic_ns": offset } }),
+            };
+            let labels = Vec::new();
+            let recording = NewRecording { labels, session };
+            let status = RecorderStatus::new("record");
+            let mut recording_file = RecordingFile::open(&file, &recording, status).unwrap();
+            if is_removed {
+                std::fs::remove_file(&file).unwrap();
+            }
+            let process = ProcessId {
+                pid: 7,
+                start_ticks: 9,
+            };
+            let target = Target {
+                process,
+                comm: "v".to_owned(),
+                exe: None,
+                validator: None,
+                ledger: None,
+                found_by: "pid",
+            };
+            let followed = FollowedProcess {
+                target: Arc::new(target),
+                started_unix: None,
+                first_seen: started,
+                manifest: json!({ "start_ticks": 9 }),
+            };
+            let pushed_at = (now.unix - seconds(5)).as_secs_f64();
+            let batch = Batch {
+                readings: vec![Reading::real(&LAST_PUSH, [], pushed_at)],
+                up: true,
+                ..Batch::empty(Source::Datapoints, now)
+            };
+            let tick = Tick {
+                number: 3600,
+                at: now,
+                batches: vec![Arc::new(batch)],
+            };
+            let entries = [
+                RecordingEntry::ProcessChange(Some(Arc::new(followed))),
+                RecordingEntry::Tick(Arc::new(tick)),
+            ];
+            recording_file.write_entries(&entries, now);
+            let last = last_push_in(&file, clock).unwrap().unwrap();
+            assert_eq!(last.process, process);
+            let age = last.times.arrived + 5_000_000_000;
+            assert!(age.abs() < 1_000_000_000, "{age}, {is_removed}");
+        }
     }
 }

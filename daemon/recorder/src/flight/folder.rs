@@ -237,10 +237,12 @@ pub fn remove_interrupted_saves(folder: &Path) {
 
 /// True for an unfinished save and for SQLite's files of it.
 fn is_partial_save(name: &str) -> bool {
-    SQLITE_SUFFIXES
-        .iter()
-        .filter_map(|suffix| name.strip_suffix(suffix)?.strip_suffix(PARTIAL_SUFFIX))
-        .any(|save| parse_name(save).is_some())
+    name.split_once(PARTIAL_SUFFIX)
+        .is_some_and(|(save, suffix)| {
+            // Without the number of the temporary file.
+            let save = save.trim_end_matches(|c: char| !c.is_alphabetic());
+            SQLITE_SUFFIXES.contains(&suffix) && parse_name(save).is_some()
+        })
 }
 
 fn no_marker(folder: &Path) -> String {

@@ -191,14 +191,13 @@ impl Ring {
         match &mut self.file {
             Some(file) => file.write_entries(entries, now),
             None => {
-                let is_row = |entry: &&RecordingEntry| {
+                let rows = entries.iter().filter(|entry| {
                     !matches!(
                         entry,
                         RecordingEntry::ProcessChange(_) | RecordingEntry::Manifest(_)
                     )
-                };
-                let rows = entries.iter().filter(is_row).count() as u64;
-                self.context.status.count_dropped(rows)
+                });
+                self.context.status.count_dropped(rows.count() as u64)
             }
         }
     }

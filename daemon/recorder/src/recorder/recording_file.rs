@@ -105,6 +105,12 @@ impl RecordingFile {
     /// Writes to the file of `opened` from now on, first what could not be written.
     pub fn continue_in(&mut self, opened: Self) {
         (self.writer, self.file_identity) = (opened.writer, opened.file_identity);
+        if self.writer.is_some() {
+            // `open` has written it.
+            self.retained.entries.retain(|entry| {
+                !matches!(entry, RecordingEntry::Event(event) if event.kind == EventKind::DaemonStart)
+            });
+        }
         if let Some(failure) = &mut self.failure {
             failure.next_attempt = Duration::ZERO;
         }
@@ -154,7 +160,10 @@ impl RecordingFile {
     ) -> Result<u64, Error> {
         if self.writer.is_none() {
             let mut new_recording = self.new_recording.clone();
-            new_recording.session.started = now;
+            let session = &mut new_recording.session;
+            session.manifest["clock"]["daemon_started_unix_ns"] =
+                json!(session.started.unix.as_nanos());
+            session.started = now;
             let opened = Writer::append(&self.path, &new_recording);
             self.writer = Some(opened.inspect_err(|_| self.retain_or_count_lost(entries))?);
             self.file_identity = FileIdentity::read(&self.path);
@@ -243,15 +252,12 @@ impl RecordingFile {
                 lost,
                 "writing the recording again"
             );
-            if self.problem_shown_until.is_none() {
-                self.status.set_problem(None);
-            }
         }
         if self
             .problem_shown_until
-            .take_if(|until| *until <= now.uptime)
-            .is_some()
+            .is_none_or(|until| until <= now.uptime)
         {
+            self.problem_shown_until = None;
             self.status.set_problem(None);
         }
     }

@@ -785,6 +785,38 @@ fn the_newest_gauge_stays_when_a_pending_sender_becomes_ours() {
 }
 
 #[test]
+fn the_newest_gauge_stays_when_two_pending_senders_become_ours() {
+    for last_push in [None, Some(20)] {
+        let intake = with_allowed_gauge("cf", "size");
+        intake.follow_validator(None);
+        if let Some(now) = last_push {
+            intake.lock().last_push = Some(at(now));
+        }
+        // The same identity with a password and by the socket's user.
+        for (user, now) in [(None, 1), (Some(7), 2), (None, 3)] {
+            let mut push = match user {
+                Some(user) => intake.begin_from_user(user, at(now)),
+                None => intake.begin_trusted(at(now)),
+            };
+            for name in ["cf", "accounts_cache_size"] {
+                let field = if name == "cf" { "size" } else { "total_size" };
+                push.add_line(format!("{name},host_id=A {field}={now}i {now}").as_bytes());
+            }
+            intake.commit(push, at(now));
+        }
+        intake.set_reported_identity("A", at(22));
+        // Without a recent push there are no gauges.
+        intake.lock().last_push = Some(at(22));
+        let gauges = [
+            ("agave_datapoint", Some("cf")),
+            ("agave_write_cache_bytes", None),
+        ];
+        let gauges = gauges.map(|(name, label)| value(&intake, 22, name, label));
+        assert_eq!(gauges, [Some(3.0); 2], "{last_push:?}");
+    }
+}
+
+#[test]
 fn the_migration_is_detected_from_points_or_log_until_exit() {
     use crate::validator::reports::MigrationReports;
     let intake = Intake::new(&Datapoints::default());

@@ -155,6 +155,8 @@ fn leftovers_of_an_interrupted_save_are_removed_and_other_files_kept() {
         "vm-exit-20261120T000000Z.fltl.part-wal",
         "vm-exit-20261120T000000Z.fltl.part-shm",
         "vm-exit-20261121T000000Z.fltl.part-journal",
+        "vm-exit-20261121T000000Z.fltl.4711-0.part",
+        "vm-exit-20261121T000000Z.fltl.4711-0.part-journal",
         "film.part",
         "ring.fltl.part",
         OLD,

@@ -8,7 +8,7 @@ const MAX_ENTRIES: usize = 256;
 /// manifests. Ticks and points are dropped.
 #[derive(Default)]
 pub struct RetainedEntries {
-    entries: Vec<RecordingEntry>,
+    pub entries: Vec<RecordingEntry>,
     /// A change of process did not fit. Later events and manifests are dropped, because they would
     /// belong to the wrong process.
     has_dropped_change: bool,
@@ -46,20 +46,14 @@ impl RetainedEntries {
         if self.has_dropped_change {
             return;
         }
-        let same = |other: &RecordingEntry| {
+        let is_change = |other: &RecordingEntry| matches!(other, RecordingEntry::ProcessChange(_));
+        let last_change = self.entries.iter().rposition(is_change).unwrap_or(0);
+        match self.entries.iter_mut().skip(last_change).find(|other| {
             matches!(
                 other,
                 RecordingEntry::Manifest(known) if known.target.process == process
             )
-        };
-        let is_change = |other: &RecordingEntry| matches!(other, RecordingEntry::ProcessChange(_));
-        let last_change = self.entries.iter().rposition(is_change).unwrap_or(0);
-        match self
-            .entries
-            .iter_mut()
-            .skip(last_change)
-            .find(|other| same(other))
-        {
+        }) {
             Some(before) => *before = entry.clone(),
             None => self.entries.push(entry.clone()),
         }

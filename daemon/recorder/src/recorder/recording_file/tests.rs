@@ -548,3 +548,21 @@ fn an_exec_replaces_the_process_description_even_after_a_failed_write() {
         assert_eq!(comms, ["v"], "full: {full}");
     }
 }
+
+#[test]
+fn a_file_opened_again_after_a_full_disk_has_one_start() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("run.fltl");
+    let (mut file, _) = file(&path);
+    // As after an `open` on a full disk.
+    file.writer = None;
+    fs::remove_file(&path).unwrap();
+    file.retain_or_count_lost(&[event(0, EventKind::DaemonStart)]);
+    file.record_failure(&Error::Full { path: path.clone() }, at(0));
+    file.write_entries(&[event(0, EventKind::Mark), tick(0)], at(0));
+    let (opened, _) = self::file(&path);
+    file.continue_in(*opened);
+    file.write_entries(&[tick(60)], at(60));
+    let kinds: Vec<String> = kinds(&path).into_iter().map(|(kind, _)| kind).collect();
+    assert_eq!(kinds, ["daemon_start", "mark", "gap"]);
+}
