@@ -138,16 +138,15 @@ pub struct OnceArgs {
 }
 
 impl ConfigArgs {
-    /// Returns the configuration and every error. Without a file, this is the default.
+    /// Returns the configuration and every error.
     pub fn read(&self) -> (Config, Vec<ConfigError>) {
-        self.config.as_deref().map(config::load).unwrap_or_default()
+        config::load(self.config.as_deref(), None)
     }
 }
 
 impl TargetArgs {
     /// Applies these options to the configuration of `file`. Also returns every error.
     pub fn read(&self, file: &ConfigArgs) -> (Config, Vec<ConfigError>) {
-        let (mut config, mut config_errors) = file.read();
         let selector = self
             .pid
             .map(TargetSelector::Pid)
@@ -155,10 +154,7 @@ impl TargetArgs {
             .or_else(|| self.ledger.clone().map(TargetSelector::Ledger))
             .or_else(|| self.unit.clone().map(TargetSelector::Unit))
             .or_else(|| self.process_name.clone().map(TargetSelector::ProcessName));
-        if let Some(selector) = selector {
-            config.target.selector = selector;
-            config.disable_sources_by_selector();
-        }
+        let (mut config, mut config_errors) = config::load(file.config.as_deref(), selector);
         config.target.program_cache_entries = self
             .program_cache_entries
             .or(config.target.program_cache_entries);
@@ -332,6 +328,31 @@ mod tests {
             "localhost",
         ]);
         assert_eq!(config_errors.len(), 3, "{config_errors:?}");
+    }
+
+    #[test]
+    fn a_target_option_enables_the_sources_that_the_files_target_disables() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("c.toml");
+        std::fs::write(&file, "[target]\nprocess_name = \"x\"\n").unwrap();
+        let file = file.display().to_string();
+        let is_enabled = |option: &[&str]| {
+            let arguments = ["faultlined", "run", "--config", &file];
+            let parsed = Cli::try_parse_from(arguments.iter().chain(option)).unwrap();
+            let Command::Run(args) = parsed.command else {
+                panic!("run")
+            };
+            let (config, config_errors) = args.read();
+            assert_eq!(config_errors, []);
+            [
+                config.ingest.enabled,
+                config.rpc.enabled,
+                config.admin.enabled,
+            ]
+        };
+        assert_eq!(is_enabled(&["--unit", "v.service"]), [true; 3]);
+        assert_eq!(is_enabled(&[]), [false; 3]);
+        assert_eq!(is_enabled(&["--process-name", "y"]), [false; 3]);
     }
 
     #[test]
