@@ -145,15 +145,21 @@ impl ConfigArgs {
 }
 
 impl TargetArgs {
-    /// Applies these options to the configuration of `file`. Also returns every error.
-    pub fn read(&self, file: &ConfigArgs) -> (Config, Vec<ConfigError>) {
+    /// Applies these options to the configuration of `file`. Also returns every error. Without an
+    /// option, `default` replaces the target of the file.
+    pub fn read(
+        &self,
+        file: &ConfigArgs,
+        default: Option<TargetSelector>,
+    ) -> (Config, Vec<ConfigError>) {
         let selector = self
             .pid
             .map(TargetSelector::Pid)
             .or_else(|| self.process_tree.map(TargetSelector::ProcessTree))
             .or_else(|| self.ledger.clone().map(TargetSelector::Ledger))
             .or_else(|| self.unit.clone().map(TargetSelector::Unit))
-            .or_else(|| self.process_name.clone().map(TargetSelector::ProcessName));
+            .or_else(|| self.process_name.clone().map(TargetSelector::ProcessName))
+            .or(default);
         let (mut config, mut config_errors) = config::load(file.config.as_deref(), selector);
         config.target.program_cache_entries = self
             .program_cache_entries
@@ -180,7 +186,9 @@ impl RunArgs {
     /// Returns the configuration and every error. Invalid values become defaults, except for a short
     /// `--interval`.
     pub fn read(&self) -> (Config, Vec<ConfigError>) {
-        let (mut config, mut config_errors) = self.target.read(&self.file);
+        let (mut config, mut config_errors) = self
+            .target
+            .read(&self.file, self.demo.then_some(TargetSelector::Scan));
         if let Some(listen) = self.listen {
             config.metrics.listen = listen;
         }
@@ -351,6 +359,7 @@ mod tests {
             ]
         };
         assert_eq!(is_enabled(&["--unit", "v.service"]), [true; 3]);
+        assert_eq!(is_enabled(&["--demo"]), [true; 3]);
         assert_eq!(is_enabled(&[]), [false; 3]);
         assert_eq!(is_enabled(&["--process-name", "y"]), [false; 3]);
     }

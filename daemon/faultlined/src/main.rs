@@ -92,7 +92,7 @@ fn run(args: RunArgs) -> Result<ExitCode> {
 }
 
 fn run_once(args: &OnceArgs) -> Result<ExitCode> {
-    let (config, config_errors) = args.target.read(&args.file);
+    let (config, config_errors) = args.target.read(&args.file, None);
     if !config_errors.is_empty() {
         return Ok(report_config_errors(&config_errors));
     }
