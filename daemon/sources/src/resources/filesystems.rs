@@ -242,14 +242,14 @@ impl FileSystems {
         }
     }
 
-    /// True if no folder has a problem other than `Forbidden`, and at least one folder is known.
-    /// Folders that are left out do not count. Also true without folders.
+    /// True if no folder has a problem other than `Forbidden`, and at least one folder is known or
+    /// relative. Folders that are left out do not count. Also true without folders.
     pub fn is_up(&self) -> bool {
         let any_known = self.folder_polls.is_empty()
             || self
                 .folder_polls
                 .iter()
-                .any(|poll| poll.last_result.is_ok());
+                .any(|poll| poll.last_result.is_ok() || poll.folder.path.is_relative());
         any_known
             && self
                 .unavailable()
