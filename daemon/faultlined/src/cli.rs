@@ -196,18 +196,18 @@ impl RunArgs {
             config.sampling.interval = interval;
         }
         if config.sampling.interval < config::MIN_INTERVAL {
-            let message = format!(
+            config_errors.push(ConfigError::new(format!(
                 "--interval: {:?} is shorter than the minimum of {:?}",
                 config.sampling.interval,
                 config::MIN_INTERVAL
-            );
-            config_errors.push(ConfigError::new(message));
+            )));
         }
         if let Some(ingest) = self.ingest {
             (config.ingest.enabled, config.ingest.listen) = (true, ingest);
             if config.log.is_some() {
-                let message = "--ingest: the configuration has [log], and datapoints would be counted twice; use only one of them".to_owned();
-                config_errors.push(ConfigError::new(message));
+                config_errors.push(ConfigError::new(
+                    "--ingest: the configuration has [log], and datapoints would be counted twice; use only one of them",
+                ));
             }
         }
         if let Err(what) = config
@@ -224,9 +224,9 @@ impl RunArgs {
             .any(|error| error.is_about("flight.folder"));
         if config.flight.enabled == Some(true) && config.flight.folder.is_none() && !folder_is_wrong
         {
-            let message =
-                "flight.enabled is true without a folder: set flight.folder, or StateDirectory= in the unit".to_owned();
-            config_errors.push(ConfigError::new(message));
+            config_errors.push(ConfigError::new(
+                "flight.enabled is true without a folder: set flight.folder, or StateDirectory= in the unit",
+            ));
         }
         if self.record.is_some() {
             config.record.file.clone_from(&self.record);
@@ -248,10 +248,9 @@ impl RunArgs {
         let mut names: BTreeMap<&str, &str> = BTreeMap::new();
         for (name, value) in &self.labels {
             if let Some(before) = names.insert(name, value) {
-                let message = format!(
+                config_errors.push(ConfigError::new(format!(
                     "--label {name} is given twice, as {before:?} and as {value:?}: keep one"
-                );
-                config_errors.push(ConfigError::new(message));
+                )));
             }
             match config.labels.by_name(name) {
                 Some(label) => *label = Some(value.clone()),
