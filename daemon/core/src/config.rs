@@ -55,7 +55,7 @@ pub struct Config {
 
 impl Config {
     /// Disables the sources that only a validator has, if the target is another process.
-    pub fn disable_sources_by_selector(&mut self) {
+    fn disable_sources_by_selector(&mut self) {
         if matches!(self.target.selector, TargetSelector::ProcessName(_)) {
             (self.ingest.enabled, self.rpc.enabled, self.admin.enabled) = (false, false, false);
             self.probe.enabled = false;

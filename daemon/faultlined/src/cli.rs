@@ -138,27 +138,29 @@ pub struct OnceArgs {
 }
 
 impl ConfigArgs {
-    /// Returns the configuration and every error. Without a file, this is the default.
+    /// Returns the configuration and every error.
     pub fn read(&self) -> (Config, Vec<ConfigError>) {
-        self.config.as_deref().map(config::load).unwrap_or_default()
+        config::load(self.config.as_deref(), None)
     }
 }
 
 impl TargetArgs {
-    /// Applies these options to the configuration of `file`. Also returns every error.
-    pub fn read(&self, file: &ConfigArgs) -> (Config, Vec<ConfigError>) {
-        let (mut config, mut config_errors) = file.read();
+    /// Applies these options to the configuration of `file`. Also returns every error. Without an
+    /// option, `default` replaces the target of the file.
+    pub fn read(
+        &self,
+        file: &ConfigArgs,
+        default: Option<TargetSelector>,
+    ) -> (Config, Vec<ConfigError>) {
         let selector = self
             .pid
             .map(TargetSelector::Pid)
             .or_else(|| self.process_tree.map(TargetSelector::ProcessTree))
             .or_else(|| self.ledger.clone().map(TargetSelector::Ledger))
             .or_else(|| self.unit.clone().map(TargetSelector::Unit))
-            .or_else(|| self.process_name.clone().map(TargetSelector::ProcessName));
-        if let Some(selector) = selector {
-            config.target.selector = selector;
-            config.disable_sources_by_selector();
-        }
+            .or_else(|| self.process_name.clone().map(TargetSelector::ProcessName))
+            .or(default);
+        let (mut config, mut config_errors) = config::load(file.config.as_deref(), selector);
         config.target.program_cache_entries = self
             .program_cache_entries
             .or(config.target.program_cache_entries);
@@ -184,7 +186,9 @@ impl RunArgs {
     /// Returns the configuration and every error. Invalid values become defaults, except for a short
     /// `--interval`.
     pub fn read(&self) -> (Config, Vec<ConfigError>) {
-        let (mut config, mut config_errors) = self.target.read(&self.file);
+        let (mut config, mut config_errors) = self
+            .target
+            .read(&self.file, self.demo.then_some(TargetSelector::Scan));
         if let Some(listen) = self.listen {
             config.metrics.listen = listen;
         }
@@ -192,18 +196,18 @@ impl RunArgs {
             config.sampling.interval = interval;
         }
         if config.sampling.interval < config::MIN_INTERVAL {
-            let message = format!(
+            config_errors.push(ConfigError::new(format!(
                 "--interval: {:?} is shorter than the minimum of {:?}",
                 config.sampling.interval,
                 config::MIN_INTERVAL
-            );
-            config_errors.push(ConfigError::new(message));
+            )));
         }
         if let Some(ingest) = self.ingest {
             (config.ingest.enabled, config.ingest.listen) = (true, ingest);
             if config.log.is_some() {
-                let message = "--ingest: the configuration has [log], and datapoints would be counted twice; use only one of them".to_owned();
-                config_errors.push(ConfigError::new(message));
+                config_errors.push(ConfigError::new(
+                    "--ingest: the configuration has [log], and datapoints would be counted twice; use only one of them",
+                ));
             }
         }
         if let Err(what) = config
@@ -220,9 +224,9 @@ impl RunArgs {
             .any(|error| error.is_about("flight.folder"));
         if config.flight.enabled == Some(true) && config.flight.folder.is_none() && !folder_is_wrong
         {
-            let message =
-                "flight.enabled is true without a folder: set flight.folder, or StateDirectory= in the unit".to_owned();
-            config_errors.push(ConfigError::new(message));
+            config_errors.push(ConfigError::new(
+                "flight.enabled is true without a folder: set flight.folder, or StateDirectory= in the unit",
+            ));
         }
         if self.record.is_some() {
             config.record.file.clone_from(&self.record);
@@ -244,10 +248,9 @@ impl RunArgs {
         let mut names: BTreeMap<&str, &str> = BTreeMap::new();
         for (name, value) in &self.labels {
             if let Some(before) = names.insert(name, value) {
-                let message = format!(
+                config_errors.push(ConfigError::new(format!(
                     "--label {name} is given twice, as {before:?} and as {value:?}: keep one"
-                );
-                config_errors.push(ConfigError::new(message));
+                )));
             }
             match config.labels.by_name(name) {
                 Some(label) => *label = Some(value.clone()),
@@ -332,6 +335,32 @@ mod tests {
             "localhost",
         ]);
         assert_eq!(config_errors.len(), 3, "{config_errors:?}");
+    }
+
+    #[test]
+    fn a_target_option_enables_the_sources_that_the_files_target_disables() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("c.toml");
+        std::fs::write(&file, "[target]\nprocess_name = \"x\"\n").unwrap();
+        let file = file.display().to_string();
+        let is_enabled = |option: &[&str]| {
+            let arguments = ["faultlined", "run", "--config", &file];
+            let parsed = Cli::try_parse_from(arguments.iter().chain(option)).unwrap();
+            let Command::Run(args) = parsed.command else {
+                panic!("run")
+            };
+            let (config, config_errors) = args.read();
+            assert_eq!(config_errors, []);
+            [
+                config.ingest.enabled,
+                config.rpc.enabled,
+                config.admin.enabled,
+            ]
+        };
+        assert_eq!(is_enabled(&["--unit", "v.service"]), [true; 3]);
+        assert_eq!(is_enabled(&["--demo"]), [true; 3]);
+        assert_eq!(is_enabled(&[]), [false; 3]);
+        assert_eq!(is_enabled(&["--process-name", "y"]), [false; 3]);
     }
 
     #[test]

@@ -12,6 +12,7 @@ use faultlined::{
     demo, once,
     ready_file::ReadyFile,
 };
+use itertools::Itertools;
 use std::{
     io::{self, ErrorKind, IsTerminal, Write},
     path::Path,
@@ -92,7 +93,7 @@ fn run(args: RunArgs) -> Result<ExitCode> {
 }
 
 fn run_once(args: &OnceArgs) -> Result<ExitCode> {
-    let (config, config_errors) = args.target.read(&args.file);
+    let (config, config_errors) = args.target.read(&args.file, None);
     if !config_errors.is_empty() {
         return Ok(report_config_errors(&config_errors));
     }
@@ -153,21 +154,24 @@ fn manual(folder: &Path) -> Result<ExitCode> {
 /// Applies a directive for `faultlined` to all of the daemon's crates. A later directive of a crate
 /// takes precedence.
 fn expand_filter(filter: &str) -> String {
-    let mut directives: Vec<String> = filter
+    filter
         .split(',')
         .filter_map(|directive| directive.trim().strip_prefix("faultlined="))
         .flat_map(|level| DAEMON_CRATES.map(|name| format!("{name}={level}")))
-        .collect();
-    directives.push(filter.to_owned());
-    directives.join(",")
+        .chain([filter.to_owned()])
+        .join(",")
 }
 
 fn log_to_stderr() {
     let filter = std::env::var("FAULTLINE_LOG").unwrap_or_default();
-    // Prints what is wrong in the filter to standard error.
     let filter = EnvFilter::builder()
         .with_default_directive(LevelFilter::INFO.into())
-        .parse_lossy(expand_filter(&filter));
+        .parse(expand_filter(&filter)).unwrap_or_else(|_| {
+        print_error(&format!(
+            "FAULTLINE_LOG: {filter:?} is ignored: write LEVEL or faultlined=LEVEL, where LEVEL is off, error, warn, info, debug or trace"
+        ));
+        EnvFilter::new("info")
+    });
     let is_terminal = io::stderr().is_terminal();
     tracing_subscriber::fmt()
         .with_env_filter(filter)

@@ -13,7 +13,7 @@ pub use report::{Check, CheckState, Report};
 use crate::app;
 use anyhow::{Result, bail};
 use faultline_core::{clock::Clock, config::Config};
-use faultline_metrics::{Stamp, Tick};
+use faultline_metrics::{Stamp, Tick, metrics::process::START_TIME};
 use faultline_sources::rpc::identity_of;
 use faultline_status::{Answer, AnswerInputs, Status, Verdict};
 use itertools::Itertools;
@@ -21,7 +21,8 @@ use process::ProcessInspection;
 use std::time::Duration;
 
 const INSPECTION_TIMEOUT: Duration = Duration::from_secs(5);
-const NEEDS_DAEMON: &str = "not known without a running daemon, whose /status has the answer.";
+const NEEDS_DAEMON: &str =
+    "not known without a running daemon that follows this process; its /status has the answer.";
 const RUNTIME_END_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Takes up to about 20 s if nothing answers.
@@ -93,9 +94,11 @@ async fn build_report(config: &Config) -> Result<Report> {
     })
 }
 
-/// Returns a running daemon's answers. Without a daemon, a single tick answers what it can.
+/// Returns the answers of a running daemon that follows the process of the tick. Without one, the
+/// tick answers what it can.
 async fn answers(config: &Config, tick: &Tick, now: Stamp) -> Vec<Answer> {
-    if let Some(answers) = ports::daemon_answers(config).await {
+    let start = tick.value_of(&START_TIME, &[]);
+    if let Some(answers) = ports::daemon_answers(config, start).await {
         return answers;
     }
     let mut answers = Status::of(

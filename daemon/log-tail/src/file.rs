@@ -202,9 +202,9 @@ impl Follower {
         }
     }
 
-    /// True if the file is older than the daemon. Compares ages instead of times, because the wall
-    /// clock may have been set back. A file that was created before the start by less than the step
-    /// then seems new.
+    /// True if the file is older than the daemon by its time and its age: a clock that was set back
+    /// makes a new file seem old by its time, one that was set forward by its age. A file that was
+    /// created before the start by less than a step back seems new.
     fn predates_daemon(&self, metadata: &Metadata, now: Stamp) -> bool {
         match metadata
             .created()
@@ -212,7 +212,9 @@ impl Follower {
             .and_then(|time| time.duration_since(UNIX_EPOCH).ok())
         {
             Some(birth) => {
-                now.unix.saturating_sub(birth) > now.since(self.started_at) + BIRTH_MARGIN
+                let age = now.unix.saturating_sub(birth);
+                birth + BIRTH_MARGIN < self.started_at.unix
+                    && age > now.since(self.started_at) + BIRTH_MARGIN
             }
             None => {
                 let id = FileId::of(metadata);

@@ -148,8 +148,10 @@ impl CgroupSampler {
 fn device_name(root: &HostRoot, device: &Device) -> LabelText {
     let number = device.to_string();
     let link = std::fs::read_link(root.sysfs.join("dev/block").join(&number)).ok();
-    let name = link.as_deref().and_then(Path::file_name);
-    let name = name.map(|name| name.to_string_lossy().into_owned());
+    let name = link
+        .as_deref()
+        .and_then(Path::file_name)
+        .map(|name| name.to_string_lossy().into_owned());
     name.unwrap_or(number).into()
 }
 

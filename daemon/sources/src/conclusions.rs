@@ -237,8 +237,11 @@ impl Conclusions {
 
     fn evidence(&self, context: &SampleContext<'_>, facts: &SourceFacts) -> PhaseEvidence {
         let (rpc, admin) = (facts.rpc.as_ref(), facts.admin.as_ref());
-        let log = self.log_status.as_ref().map(tail::StatusHandle::snapshot);
-        let log = log.unwrap_or_default();
+        let log = self
+            .log_status
+            .as_ref()
+            .map(tail::StatusHandle::snapshot)
+            .unwrap_or_default();
         let last_line_at = log.last_record_at.filter(|at| *at >= self.followed_at);
         let log_step = log
             .last_step

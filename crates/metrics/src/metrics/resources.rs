@@ -64,10 +64,10 @@ section! {
         "Datagrams that the validator's sockets dropped, mostly because their buffer was full: it reads too slowly, or net.core.rmem_max is too small."
         from "drops of /proc/PID/net/udp and udp6, summed over the sockets that were seen. The count begins at 0 with the daemon's first poll of the process, and ends with the process";
     UDP_DATAGRAMS = Counter, Count, "agave_udp_datagrams_total" ["direction"]
-        "Datagrams of all processes in the validator's network namespace: handed to a process, and sent."
+        "IPv4 datagrams of all processes in the validator's network namespace: handed to a process, and sent."
         from "InDatagrams and OutDatagrams of /proc/PID/net/snmp (IPv4)";
     UDP_ERRORS = Counter, Count, "agave_udp_errors_total" ["type"]
-        "Datagrams of all processes in the validator's network namespace that were lost: receive (for any reason), receive_buffer (the part of receive for which a socket buffer was full), send_buffer, no_port (no process listens)."
+        "IPv4 datagrams of all processes in the validator's network namespace that were lost: receive (for any reason), receive_buffer (the part of receive for which a socket buffer was full), send_buffer, no_port (no process listens)."
         from "InErrors, RcvbufErrors, SndbufErrors and NoPorts of /proc/PID/net/snmp (IPv4)";
     NETWORK_BYTES = Counter, Bytes, "agave_network_bytes_total" ["interface", "direction"]
         "Bytes over the machine's network interfaces."

@@ -322,7 +322,7 @@ section! {
         from "num_recovered_inserted of blockstore-insert-shreds, summed"
         of "blockstore-insert-shreds" { "num_recovered_inserted" };
     UDP_BUFFER_ERRORS = Counter, Count, "agave_udp_buffer_errors_total" ["buffer"]
-        "UDP datagrams that the kernel dropped because the receive or send buffer of a socket was full, in the whole network namespace of the validator."
+        "UDP datagrams over IPv4 that the kernel dropped because the receive or send buffer of a socket was full, in the whole network namespace of the validator."
         from "rcvbuf_errors_delta and sndbuf_errors_delta of net-stats-validator, summed; off with --no-os-network-stats-reporting"
         of "net-stats-validator" {
             "rcvbuf_errors_delta" as "receive",

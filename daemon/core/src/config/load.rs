@@ -13,10 +13,10 @@ use std::{
 use toml::de::DeValue;
 
 /// Returns every error, or a single one if the file cannot be read. Replaces invalid values by
-/// their defaults.
-pub fn load(path: &Path) -> (Config, Vec<ConfigError>) {
-    match read(path) {
-        Ok(text) => parse_all(&text),
+/// their defaults. Without a file, this is the default. `selector` replaces that of the file.
+pub fn load(path: Option<&Path>, selector: Option<TargetSelector>) -> (Config, Vec<ConfigError>) {
+    match path.map(read).transpose() {
+        Ok(text) => parse_all(&text.unwrap_or_default(), selector),
         Err(what) => (Config::default(), vec![ConfigError::new(what)]),
     }
 }
@@ -24,7 +24,7 @@ pub fn load(path: &Path) -> (Config, Vec<ConfigError>) {
 /// # Errors
 /// Returns every error; for invalid TOML, only the parser's error.
 pub fn parse(text: &str) -> Result<Config, Vec<ConfigError>> {
-    let (config, errors) = parse_all(text);
+    let (config, errors) = parse_all(text, None);
     if errors.is_empty() {
         Ok(config)
     } else {
@@ -32,12 +32,13 @@ pub fn parse(text: &str) -> Result<Config, Vec<ConfigError>> {
     }
 }
 
-fn parse_all(text: &str) -> (Config, Vec<ConfigError>) {
-    let (config, errors) = faultline_settings::read(text, None, true, read_sections);
+fn parse_all(text: &str, selector: Option<TargetSelector>) -> (Config, Vec<ConfigError>) {
+    let (config, errors) =
+        faultline_settings::read(text, None, true, |top| read_sections(top, selector));
     (config.unwrap_or_default(), errors)
 }
 
-fn read_sections(mut top: Table<'_>) -> Config {
+fn read_sections(mut top: Table<'_>, selector: Option<TargetSelector>) -> Config {
     let mut config = Config::default();
     top.table("target", |table| target(table, &mut config.target));
     top.table("sampling", |table| {
@@ -78,6 +79,7 @@ fn read_sections(mut top: Table<'_>) -> Config {
             "probe: it uses the address of [rpc], and rpc.enabled is false: set rpc.enabled = true, or probe.enabled = false",
         );
     }
+    config.target.selector = selector.unwrap_or(config.target.selector);
     config.disable_sources_by_selector();
     if config.forward.is_some() && !config.ingest.enabled {
         errors.push(

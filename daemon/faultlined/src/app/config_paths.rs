@@ -35,22 +35,22 @@ pub fn collide(first: SocketAddr, second: SocketAddr) -> bool {
 }
 
 pub fn path_errors(config: &Config) -> Vec<String> {
-    let log =
-        validator_log(config).filter(|file| metadata(file).is_ok_and(|metadata| metadata.is_dir()));
-    let log = log.map(|file| {
-        format!(
-            "log.file: {} is a folder; name the file in it",
-            faultline_text::path(file)
-        )
-    });
-    let ledger =
-        ledger(config).filter(|ledger| metadata(ledger).is_ok_and(|metadata| !metadata.is_dir()));
-    let ledger = ledger.map(|ledger| {
-        format!(
-            "target.ledger: {} is not a folder; name the folder of the ledger",
-            faultline_text::path(ledger)
-        )
-    });
+    let log = validator_log(config)
+        .filter(|file| metadata(file).is_ok_and(|metadata| metadata.is_dir()))
+        .map(|file| {
+            format!(
+                "log.file: {} is a folder; name the file in it",
+                faultline_text::path(file)
+            )
+        });
+    let ledger = ledger(config)
+        .filter(|ledger| metadata(ledger).is_ok_and(|metadata| !metadata.is_dir()))
+        .map(|ledger| {
+            format!(
+                "target.ledger: {} is not a folder; name the folder of the ledger",
+                faultline_text::path(ledger)
+            )
+        });
     log.into_iter().chain(ledger).collect()
 }
 

@@ -122,8 +122,9 @@ fn merge(current: &Config, loaded: Config) -> (Config, Vec<&'static str>) {
         ("paths", current.paths != loaded.paths),
         ("target", current.target.selector != loaded.target.selector),
     ];
-    let sections = changes.into_iter();
-    let sections = sections.filter_map(|(name, changed)| changed.then_some(name));
+    let sections = changes
+        .into_iter()
+        .filter_map(|(name, changed)| changed.then_some(name));
     (next, sections.collect())
 }
 

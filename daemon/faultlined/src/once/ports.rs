@@ -10,7 +10,7 @@ use faultline_agave::{
 use faultline_core::config::Config;
 use faultline_datapoints::ingest;
 use faultline_sources::rpc::connect_address;
-use faultline_status::{Answer, Status};
+use faultline_status::{Answer, Figure, Status};
 use http_body_util::{BodyExt, Empty};
 use hyper::{StatusCode, Uri, body::Bytes};
 use hyper_util::{client::legacy::Client, rt::TokioExecutor};
@@ -87,22 +87,32 @@ async fn fetch(
     Ok((status, beginning))
 }
 
-/// `None` if no daemon answers, if it needs a password, or if its values are old.
-pub async fn daemon_answers(config: &Config) -> Option<Vec<Answer>> {
+/// `None` if no daemon answers, if it needs a password, if its values are old, or if it follows a
+/// process with another start time.
+pub async fn daemon_answers(config: &Config, start: Option<f64>) -> Option<Vec<Answer>> {
     let answer = fetch(config.metrics.listen, "/status", STATUS_BYTES);
     let (_, json) = tokio::time::timeout(PROBE_TIMEOUT, answer)
         .await
         .ok()?
         .ok()?;
     let status: Status = serde_json::from_slice(&json).ok()?;
+    let starts = start.zip(status.figure(Figure::ProcessStart));
+    let is_same = starts.is_some_and(is_same_start);
     let mut answers = status.answers;
     if status.is_demo {
-        answers
-            .iter_mut()
-            .map(|answer| &mut answer.text)
-            .for_each(|text| text.insert_str(0, "of the demo's simulated validator: "));
+        for answer in &mut answers {
+            answer
+                .text
+                .insert_str(0, "of the demo's simulated validator: ");
+        }
     }
-    Some(answers).filter(|answers| status.stale.is_none() && !answers.is_empty())
+    Some(answers).filter(|answers| status.stale.is_none() && is_same && !answers.is_empty())
+}
+
+/// In seconds. The boot time in them changes by 1 with a small step of the clock, but not for a
+/// running daemon.
+fn is_same_start((start, followed): (f64, f64)) -> bool {
+    matches!(((start - followed).abs() * 100.0).round() as u64, 0 | 100)
 }
 
 async fn probe_ingest(address: SocketAddr) -> PortState {
@@ -303,6 +313,22 @@ mod tests {
 
     fn destination(host: &str) -> PushDestination {
         push_destination(host, "127.0.0.1:9913".parse().unwrap())
+    }
+
+    #[test]
+    fn start_times_are_the_same_if_only_the_boot_time_differs() {
+        let start = 1_796_023_749.37;
+        for (later, is_same) in [
+            (0.0, true),
+            (1.0, true),
+            (-1.0, true),
+            (2.0, false),
+            (0.01, false),
+            (-0.99, false),
+        ] {
+            let found = is_same_start((start, start + later));
+            assert_eq!(found, is_same, "{later}");
+        }
     }
 
     #[test]

@@ -88,7 +88,7 @@ pub struct Report {
     pub at: Stamp,
     pub uid: u32,
     pub looking_for: String,
-    /// Answers of a running daemon, else of one tick. Only in JSON.
+    /// Of a daemon that follows this process, else of one tick. Only in JSON.
     pub answers: Vec<Answer>,
     pub checks: Vec<(&'static str, Check)>,
 }

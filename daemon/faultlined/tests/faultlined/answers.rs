@@ -8,6 +8,8 @@ use faultline_status::{Answer, Figure, Status, Verdict};
 use faultline_testkit::{daemon::Daemon, eventually::eventually, http};
 use std::{fs, path::Path, process::Command, time::Duration};
 
+const NEEDS_DAEMON: &str =
+    "not known without a running daemon that follows this process; its /status has the answer.";
 const FAULTLINED: &str = env!("CARGO_BIN_EXE_faultlined");
 /// Timeout. In the first minute, no answer has the verdict fine.
 const PATIENCE: Duration = Duration::from_secs(240);
@@ -86,7 +88,10 @@ fn page_status_card_and_once_have_the_same_three_lines() {
     )
     .unwrap();
     let shown = config.display().to_string();
-    let daemon = Daemon::start(FAULTLINED, &["--demo", "--config", &shown], folder.path()).unwrap();
+    let ready = folder.path().join("ready.json");
+    let ready_file = ready.display().to_string();
+    let arguments = ["--demo", "--config", &shown, "--ready-file", &ready_file];
+    let daemon = Daemon::start(FAULTLINED, &arguments, folder.path()).unwrap();
     let answers = same_lines(&daemon);
     // A cgroup need not have all figures.
     let must_be_there = Figure::ALL
@@ -103,10 +108,15 @@ fn page_status_card_and_once_have_the_same_three_lines() {
         "{ram}"
     );
 
-    let listen = format!("[metrics]\nlisten = \"{}\"\n", daemon.metrics());
     let beside = folder.path().join("beside.toml");
-    fs::write(&beside, listen).unwrap();
-    let report = once(&beside);
+    let listen = daemon.metrics();
+    let once_of = |pid: &serde_json::Value| {
+        let text = format!("[target]\npid = {pid}\n[metrics]\nlisten = \"{listen}\"\n");
+        fs::write(&beside, text).unwrap();
+        once(&beside)
+    };
+    let ready: serde_json::Value = serde_json::from_slice(&fs::read(&ready).unwrap()).unwrap();
+    let report = once_of(&ready["target"]["pid"]);
     let verdicts = report["answers"]
         .as_array()
         .unwrap()
@@ -119,6 +129,8 @@ fn page_status_card_and_once_have_the_same_three_lines() {
     let text = report["answers"][0]["text"].as_str().unwrap();
     let is_named = text.starts_with("of the demo's simulated validator: ");
     assert!(is_named && text.contains("measured on 9.9.9"), "{text}");
+    let other = once_of(&1.into());
+    assert_eq!(other["answers"][1]["text"], NEEDS_DAEMON, "{other:#}");
 
     fs::write(&evidence, r#"{"version":2}"#).unwrap();
     daemon.signal("HUP").unwrap();
@@ -144,8 +156,5 @@ fn once_alone_says_what_needs_a_daemon() {
     let report = once(&config);
     let cache = &report["answers"][1];
     assert_eq!(cache["verdict"], "unknown", "{report:#}");
-    assert_eq!(
-        cache["text"],
-        "not known without a running daemon, whose /status has the answer."
-    );
+    assert_eq!(cache["text"], NEEDS_DAEMON);
 }

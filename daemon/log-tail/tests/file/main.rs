@@ -20,12 +20,19 @@ use tempfile::TempDir;
 
 type Rig = model::Rig<TempDir>;
 
+const HOUR: Duration = Duration::from_secs(3600);
+
 impl Rig {
     /// A follower of `log` in a new folder that `prepare` has filled.
     fn over(prepare: impl FnOnce(&Path)) -> Self {
+        Self::ahead_over(Duration::ZERO, prepare)
+    }
+
+    /// Like `over`. With a clock that is ahead, the files are older than the follower.
+    fn ahead_over(ahead: Duration, prepare: impl FnOnce(&Path)) -> Self {
         let dir = tempfile::tempdir().unwrap();
         prepare(&dir.path().join("log"));
-        Self::new(dir)
+        Self::ahead(dir, ahead)
     }
 
     fn problem(&self) -> Option<Problem> {
@@ -78,14 +85,25 @@ fn a_file_that_appears_later_is_read_from_its_beginning() {
 
 #[test]
 fn a_log_older_than_the_daemon_appearing_later_is_skipped() {
-    let mut rig = Rig::over(nothing);
+    let mut rig = Rig::ahead_over(HOUR, nothing);
     fs::write(rig.path("old"), numbered(7)).unwrap();
     std::os::unix::fs::symlink(rig.path("old"), rig.path("log")).unwrap();
-    rig.ahead = Duration::from_secs(3600);
     rig.poll();
     rig.write(&mut append(&rig.path("old")), 2);
     rig.poll();
     rig.assert_all_once();
+}
+
+#[test]
+fn a_log_of_this_run_is_read_whole_after_a_step_of_the_wall_clock() {
+    for (at_start, later) in [(Duration::ZERO, HOUR), (HOUR, Duration::ZERO)] {
+        let mut rig = Rig::ahead_over(at_start, nothing);
+        let mut file = append(&rig.path("log"));
+        rig.write(&mut file, 2);
+        rig.ahead = later;
+        rig.poll();
+        rig.assert_all_once();
+    }
 }
 
 #[test]
@@ -242,9 +260,8 @@ fn a_closed_rotated_log_that_returns_is_continued_not_reread() {
 
 #[test]
 fn a_truncated_log_that_is_closed_and_returns_is_read_from_its_beginning() {
-    let mut rig = Rig::over(|path| fs::write(path, numbered(7)).unwrap());
-    // Both files are then older than the daemon.
-    rig.ahead = Duration::from_secs(3600);
+    // Both files are older than the daemon.
+    let mut rig = Rig::ahead_over(HOUR, |path| fs::write(path, numbered(7)).unwrap());
     let mut old = append(&rig.path("log"));
     old.set_len(0).unwrap();
     rig.poll();

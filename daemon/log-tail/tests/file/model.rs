@@ -35,10 +35,15 @@ pub struct Rig<D> {
 impl<D: AsRef<Path>> Rig<D> {
     /// A follower of `log` in this folder.
     pub fn new(dir: D) -> Self {
+        Self::ahead(dir, Duration::ZERO)
+    }
+
+    /// Like `new`, with a wall clock that is ahead from the start on.
+    pub fn ahead(dir: D, ahead: Duration) -> Self {
         let probe = Probe::default();
         let began = Stamp {
             uptime: Duration::ZERO,
-            unix: wall_clock(),
+            unix: wall_clock() + ahead,
         };
         let tail = Follower::open(&dir.as_ref().join("log"), probe.records(), began);
         Self {
@@ -46,7 +51,7 @@ impl<D: AsRef<Path>> Rig<D> {
             probe,
             tail,
             uptime: Duration::ZERO,
-            ahead: Duration::ZERO,
+            ahead,
             written: 0,
         }
     }

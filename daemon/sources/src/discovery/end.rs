@@ -33,8 +33,10 @@ impl EndWatch {
     /// `None` if the process has ended already.
     /// `shares_pid_namespace`: `/proc` of the host root shows this daemon's own pid namespace.
     pub fn begin(root: &HostRoot, id: ProcessId, shares_pid_namespace: bool) -> Option<Self> {
-        let pid = i32::try_from(id.pid).ok().and_then(Pid::from_raw);
-        let pid = pid.filter(|_| shares_pid_namespace);
+        let pid = i32::try_from(id.pid)
+            .ok()
+            .and_then(Pid::from_raw)
+            .filter(|_| shares_pid_namespace);
         let pidfd = match pid.map(|pid| pidfd_open(pid, PidfdFlags::empty())) {
             Some(Err(Errno::SRCH)) => return None,
             opened => opened.and_then(Result::ok),

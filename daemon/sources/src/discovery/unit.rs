@@ -78,8 +78,9 @@ impl UnitSearch {
     fn choose(&mut self, root: &HostRoot) -> (Vec<u32>, Choice, Vec<Problem>) {
         self.find_folder(root);
         let folder = self.cgroup_folder.as_ref();
-        let pids = folder.map(|folder| cgroup_pids(folder, DEPTH_BELOW_UNIT));
-        let pids = pids.unwrap_or_default();
+        let pids = folder
+            .map(|folder| cgroup_pids(folder, DEPTH_BELOW_UNIT))
+            .unwrap_or_default();
         let mut problems = Vec::new();
         let choice = choose(validator_candidates(
             root,

@@ -62,8 +62,9 @@ impl FoldersAndPorts {
         // Without --log the validator redirects standard error to a file. Only its user and root
         // may read the link `fd/2`.
         let link = root.procfs.join(format!("{}/fd/2", target.process.pid));
-        let log = std::fs::read_link(link).ok();
-        let log = log.filter(|file| file.is_absolute() && !file.starts_with("/dev"));
+        let log = std::fs::read_link(link)
+            .ok()
+            .filter(|file| file.is_absolute() && !file.starts_with("/dev"));
         for (kind, path) in [("snapshots", target.ledger.clone()), ("log", log)] {
             if let Some(path) = path
                 && !kinds_and_paths.iter().any(|(known, _)| *known == kind)
@@ -206,8 +207,11 @@ impl FileSystems {
             let mount_point = LabelText::from(faultline_text::path(&mount.mount_point));
             let labels = || [mount_point.clone(), purposes.clone()];
             let fs_type = mount.fs_type.clone().into();
-            let disk = disks.first().map(|disk| disk.name.clone());
-            let disk = disk.unwrap_or_default().into();
+            let disk = disks
+                .first()
+                .map(|disk| disk.name.clone())
+                .unwrap_or_default()
+                .into();
             out.flag(
                 &m::FILESYSTEM,
                 [mount_point.clone(), purposes.clone(), fs_type, disk],
@@ -242,14 +246,14 @@ impl FileSystems {
         }
     }
 
-    /// True if no folder has a problem other than `Forbidden`, and at least one folder is known.
-    /// Folders that are left out do not count. Also true without folders.
+    /// True if no folder has a problem other than `Forbidden`, and at least one folder is known or
+    /// relative. Folders that are left out do not count. Also true without folders.
     pub fn is_up(&self) -> bool {
         let any_known = self.folder_polls.is_empty()
             || self
                 .folder_polls
                 .iter()
-                .any(|poll| poll.last_result.is_ok());
+                .any(|poll| poll.last_result.is_ok() || poll.folder.path.is_relative());
         any_known
             && self
                 .unavailable()

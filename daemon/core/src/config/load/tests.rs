@@ -378,7 +378,7 @@ fn consequential_errors_are_not_reported() {
 
 #[test]
 fn a_config_error_names_the_wrong_key_or_suggests_one() {
-    let (_, found) = parse_all("[metrics]\nlisten = 3\nweb_confg = \"x\"\n");
+    let (_, found) = parse_all("[metrics]\nlisten = 3\nweb_confg = \"x\"\n", None);
     let about = |key: &str| found.iter().filter(|error| error.is_about(key)).count();
     assert_eq!(
         (

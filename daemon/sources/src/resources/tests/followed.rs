@@ -98,13 +98,20 @@ async fn arguments_of_a_later_process_with_the_pid_are_not_read() {
 }
 
 #[tokio::test]
-async fn a_relative_folder_without_a_working_directory_is_a_problem() {
-    let mut followed = FollowedHost::new("--ledger /l --accounts accounts");
+async fn a_relative_folder_without_a_working_directory_is_only_a_problem() {
+    let mut followed = FollowedHost::new("--ledger l --accounts accounts");
     followed.follow(100);
-    let problems = followed.poll_problems().await;
-    let is_named =
-        |problem: &String| problem.starts_with("forbidden: accounts accounts: relative, ");
-    assert!(problems.iter().any(is_named), "{problems:?}");
+    let output = &followed.poll().await.output;
+    let is_named = |problem: &Problem| {
+        problem.kind == ProblemKind::Forbidden
+            && problem.what.starts_with("accounts accounts: relative, ")
+    };
+    assert!(
+        output.problems.iter().any(is_named),
+        "{:?}",
+        output.problems
+    );
+    assert!(output.up, "{:?}", output.problems);
 }
 
 #[tokio::test]
