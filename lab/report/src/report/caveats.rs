@@ -17,6 +17,7 @@ use faultline_stats::{
     caveat::{self, counts_hits_as_before_4_4, find_separate_arms, outliers_of_arm},
     summary::min_values_for,
 };
+use faultline_status::is_other_capacity;
 use faultline_text::{counted, duration_f64, number, utc};
 use itertools::Itertools;
 use std::fmt::Display;
@@ -239,8 +240,8 @@ fn consensus_change_caveat(run: &MeasuredRun) -> Option<WhatAndRemedy> {
 fn cache_capacity_caveat(run: &MeasuredRun) -> Option<WhatAndRemedy> {
     let size = |signal| last_capacity(&run.recording, signal);
     let configured = size(Signal::ProgramCacheCapacityConfigured)?;
-    let observed =
-        size(Signal::ProgramCacheCapacityObserved).filter(|observed| *observed > configured)?;
+    let observed = size(Signal::ProgramCacheCapacityObserved)
+        .filter(|observed| *observed > 0.0 && is_other_capacity(*observed, configured))?;
     let [observed, configured] = [observed, configured].map(|entries| number(entries, 0));
     Some((
         format!(
