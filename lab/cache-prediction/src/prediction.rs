@@ -195,6 +195,12 @@ impl PredictionInput {
         })
     }
 
+    /// Slots of the trace from `first_slot` on.
+    pub fn counted_slots(&self) -> usize {
+        let slots = self.trace.slots().iter();
+        slots.filter(|slot| slot.slot >= self.first_slot).count()
+    }
+
     /// Known facts that make the prediction less accurate.
     fn weaknesses(&self) -> Vec<String> {
         let mut weaknesses = Vec::new();
@@ -230,8 +236,7 @@ impl PredictionInput {
             );
         }
         if !self.recorded.from_start {
-            let warmup_slots =
-                (self.trace.slots()).partition_point(|slot| slot.slot < self.first_slot);
+            let warmup_slots = self.trace.slots().len() - self.counted_slots();
             weaknesses.push(format!(
                 "the recording began after the validator's start; the simulated cache is warmed by {} before the recording",
                 counted(warmup_slots as f64, "slot")
