@@ -321,10 +321,9 @@ pub fn predict_from_adjacent_trace(run: &Path) -> Option<Result<Prediction>> {
 /// The requested sizes or `SIZES`, with the recorded size and the largest of `SIZES`,
 /// ascending, each once. [`Prediction::enough_entries`] compares each size with the larger ones.
 pub fn sizes(requested: &[u64], recorded: u64) -> Vec<u64> {
-    let mut sizes = if requested.is_empty() {
-        SIZES.to_vec()
-    } else {
-        requested.to_vec()
+    let mut sizes = match requested {
+        [] => SIZES.to_vec(),
+        _ => requested.to_vec(),
     };
     sizes.extend(SIZES.last());
     sizes.push(recorded);
