@@ -104,6 +104,19 @@ fn only_a_late_first_eviction_leaves_the_configured_capacity() {
 }
 
 #[test]
+fn capacities_of_two_processes_are_not_compared() {
+    let mut run = run("512", "4.4.0", 1_800_000_000);
+    for (signal, of_next_process) in [
+        (Signal::ProgramCacheCapacityConfigured, Some(1024.0)),
+        (Signal::ProgramCacheCapacityObserved, None),
+    ] {
+        run.signals[signal as usize] = vec![Some(512.0), Some(512.0), of_next_process];
+    }
+    let runs = MeasuredRuns::new([run], &IntervalPlan::default(), &[]);
+    assert_eq!(cache_capacity_caveat(&runs.all[0]), None);
+}
+
+#[test]
 fn time_at_the_tip_is_reported_or_unknown() {
     for (seconds_at_tip, fact) in [
         (Some(600.0), "10 min of 12 h"),
