@@ -18,7 +18,7 @@ pub use answer::{
     Answer, AnswerInputs, CachePrediction, Consensus, LimitForecast, RecentLeaderSlots, Subject,
     Verdict, answers,
 };
-pub use cache::ProgramCacheStatus;
+pub use cache::{ProgramCacheStatus, is_other_capacity};
 pub use capacity::MIN_FREE_SHARE;
 pub use evidence::{
     CacheEvidence, Evidence, MAX_EVIDENCE_BYTES, PredictedSize, RamEvidence, StatusConfig,

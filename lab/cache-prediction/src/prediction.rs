@@ -195,6 +195,12 @@ impl PredictionInput {
         })
     }
 
+    /// Slots of the trace from `first_slot` on.
+    pub fn counted_slots(&self) -> usize {
+        let slots = self.trace.slots().iter();
+        slots.filter(|slot| slot.slot >= self.first_slot).count()
+    }
+
     /// Known facts that make the prediction less accurate.
     fn weaknesses(&self) -> Vec<String> {
         let mut weaknesses = Vec::new();
@@ -219,19 +225,17 @@ impl PredictionInput {
                     .to_owned(),
             );
         }
-        let first = self.recorded.transactions_by_slot.first();
-        let last = self.recorded.transactions_by_slot.last();
-        if let (Some((first, _)), Some((last, _))) = (first, last)
-            && first / SLOTS_PER_EPOCH != last / SLOTS_PER_EPOCH
-        {
+        let cluster = (self.recorded.genesis_hash.as_ref()).unwrap_or(&self.trace.meta().cluster);
+        let last_slot = self.recorded.transactions_by_slot.last();
+        let last_slot = last_slot.map_or(0, |(slot, _)| *slot);
+        if epoch(cluster, self.first_slot) != epoch(cluster, last_slot) {
             weaknesses.push(
                 "an epoch begins within the recording; programs may be compiled again before it"
                     .to_owned(),
             );
         }
         if !self.recorded.from_start {
-            let warmup_slots =
-                (self.trace.slots()).partition_point(|slot| slot.slot < self.first_slot);
+            let warmup_slots = self.trace.slots().len() - self.counted_slots();
             weaknesses.push(format!(
                 "the recording began after the validator's start; the simulated cache is warmed by {} before the recording",
                 counted(warmup_slots as f64, "slot")
@@ -253,6 +257,14 @@ impl PredictionInput {
         }
         weaknesses
     }
+}
+
+/// Counted from the first epoch of full length. `cluster` is a genesis hash.
+fn epoch(cluster: &str, slot: u64) -> u64 {
+    // The epochs of testnet grow from 32 slots.
+    let is_testnet = cluster == "4uhcVJyU9pJkvQyS88uRDiswHXSCkY3zQawwpjk2NsNY";
+    let first_slot = if is_testnet { 524_256 } else { 0 };
+    slot.saturating_sub(first_slot) / SLOTS_PER_EPOCH
 }
 
 #[derive(Debug, Clone, Serialize)]
@@ -309,10 +321,9 @@ pub fn predict_from_adjacent_trace(run: &Path) -> Option<Result<Prediction>> {
 /// The requested sizes or `SIZES`, with the recorded size and the largest of `SIZES`,
 /// ascending, each once. [`Prediction::enough_entries`] compares each size with the larger ones.
 pub fn sizes(requested: &[u64], recorded: u64) -> Vec<u64> {
-    let mut sizes = if requested.is_empty() {
-        SIZES.to_vec()
-    } else {
-        requested.to_vec()
+    let mut sizes = match requested {
+        [] => SIZES.to_vec(),
+        _ => requested.to_vec(),
     };
     sizes.extend(SIZES.last());
     sizes.push(recorded);
@@ -368,6 +379,18 @@ impl Prediction {
 mod tests {
     use super::*;
     use faultline_cache_sim::trace::MAX_LOOKUPS;
+
+    #[test]
+    fn epochs_of_testnet_begin_after_its_shorter_ones() {
+        // Slot 207,170,348 of testnet has index 150,092 in its epoch.
+        let first = 207_170_348 - 150_092;
+        let epochs = |cluster: &str| [first - 1, first].map(|slot| epoch(cluster, slot));
+        let [before, after] = epochs("4uhcVJyU9pJkvQyS88uRDiswHXSCkY3zQawwpjk2NsNY");
+        assert_eq!(after, before + 1);
+        let [before, after] = epochs("");
+        assert_eq!(after, before);
+        assert_eq!([431_999, 432_000].map(|slot| epoch("", slot)), [0, 1]);
+    }
 
     #[test]
     fn a_long_trace_has_fewer_runs_and_never_less_than_a_few() {

@@ -110,21 +110,21 @@ impl<W: Write> Writer<W> {
         let mut content = Vec::new();
         for programs in trace.programs()[self.programs..].chunks(MAX_ITEMS_PER_RECORD) {
             content.clear();
-            programs
-                .iter()
-                .for_each(|program| push_program(&mut content, program));
+            for program in programs {
+                push_program(&mut content, program);
+            }
             self.write_record(PROGRAMS, &content)?;
         }
-        self.programs = trace.programs().len();
+        self.programs = programs;
         while self.sets < trace.set_count() {
             content.clear();
             let end = (self.sets + MAX_ITEMS_PER_RECORD).min(trace.set_count());
             for set in self.sets..end {
                 let programs = trace.programs_of_set(u32::try_from(set).unwrap_or(u32::MAX));
                 push_varint(&mut content, programs.len() as u64);
-                programs
-                    .iter()
-                    .for_each(|program| push_varint(&mut content, u64::from(*program)));
+                for program in programs {
+                    push_varint(&mut content, u64::from(*program));
+                }
             }
             self.write_record(SETS, &content)?;
             self.sets = end;
@@ -141,9 +141,9 @@ impl<W: Write> Writer<W> {
         for loads in trace.measured_loads()[self.loads..].chunks(MAX_ITEMS_PER_RECORD) {
             content.clear();
             for load in loads {
-                [load.slot, u64::from(load.program), load.compile_us]
-                    .iter()
-                    .for_each(|number| push_varint(&mut content, *number));
+                for number in [load.slot, u64::from(load.program), load.compile_us] {
+                    push_varint(&mut content, number);
+                }
             }
             self.write_record(LOADS, &content)?;
         }
@@ -193,10 +193,9 @@ fn push_program(content: &mut Vec<u8>, program: &Program) {
             | loader << LOADER_SHIFT,
     );
     content.extend(program.address.iter().flatten());
-    program
-        .bytes
-        .iter()
-        .for_each(|bytes| push_varint(content, *bytes));
+    if let Some(bytes) = program.bytes {
+        push_varint(content, bytes);
+    }
 }
 
 fn push_slot(content: &mut Vec<u8>, trace: &Trace, index: usize) {

@@ -163,13 +163,7 @@ impl<'a> PolicyComparison<'a> {
         calibration: &'a Calibration,
     ) -> Result<Self> {
         let attacked = with_attack(&input.trace, attack_per_slot)?;
-        let counted_slots = input
-            .trace
-            .slots()
-            .iter()
-            .filter(|slot| slot.slot >= input.first_slot)
-            .count();
-        let attack_count = (attack_per_slot * counted_slots) as u64;
+        let attack_count = (attack_per_slot * input.counted_slots()) as u64;
         // `with_attack` appends its programs. All have the same size.
         let attack_program_bytes = attacked
             .programs()

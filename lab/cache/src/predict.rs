@@ -14,7 +14,7 @@ pub fn run(args: &PredictArgs) -> Result<(String, u8)> {
     let input = PredictionInput::read(&args.run, &args.input)?;
     let prediction = Prediction::of(&input, &sizes(&args.sizes, input.entries))?;
     if let Some(path) = &args.evidence {
-        write_evidence(path, &prediction)?;
+        write_evidence(path, &prediction, input.counted_slots() as f64)?;
     }
     let text = match (args.json, args.csv) {
         (true, _) => json(&prediction)?,
@@ -24,8 +24,8 @@ pub fn run(args: &PredictArgs) -> Result<(String, u8)> {
     Ok((text, u8::from(!prediction.self_test_passed)))
 }
 
-fn write_evidence(path: &Path, prediction: &Prediction) -> Result<()> {
-    let slots = prediction.slots as f64;
+/// The predicted times are sums over `slots`, also over those without recorded counters.
+fn write_evidence(path: &Path, prediction: &Prediction, slots: f64) -> Result<()> {
     let sizes: Vec<_> = { prediction.sizes.iter() }
         .filter_map(|size| {
             Some(PredictedSize {

@@ -91,6 +91,30 @@ fn a_prediction_is_evidence_for_the_daemon() {
     assert!(0.0 < enough && enough < small && small < 0.4, "{cache:?}");
 }
 
+#[test]
+fn the_evidence_of_a_slot_includes_slots_without_counters() {
+    let folder = tempfile::tempdir().unwrap();
+    let [recording, trace, evidence] =
+        ["512.fltl", "512.trace", "evidence.json"].map(|name| folder.path().join(name));
+    let mut points = points("512.lp");
+    points.retain(|point| matches!(point, Point::ReplaySlot(_)) || slot(point) % 4 > 0);
+    record(&recording, "2.1.14", "512", &points);
+    fs::copy(fixture("load.trace"), trace).unwrap();
+    let words = [
+        "predict",
+        "--json",
+        "--evidence",
+        evidence.to_str().unwrap(),
+    ];
+    let (line, code) = run(&words, &[&recording]).unwrap();
+    let output: Value = serde_json::from_str(&line).unwrap();
+    assert!(output["slots"].as_u64() < Some(133), "{output}");
+    let evidence = Evidence::parse(&fs::read(&evidence).unwrap()).unwrap();
+    let per_slot = evidence.program_cache.unwrap().sizes[0].seconds_per_slot;
+    let seconds = output["sizes"][0]["seconds"]["mean"].as_f64().unwrap();
+    assert_eq!((code, per_slot), (0, seconds / 133.0));
+}
+
 /// What a validator would have written of the same load: each program is missing once.
 fn written_of(trace: &Trace) -> String {
     let mut lines = vec![

@@ -105,7 +105,7 @@
       range: (u, low, high) => {
         if (low == null || high == null || !Number.isFinite(low) || !Number.isFinite(high)) return [0, 1];
         if (low > 0 && low < high * 0.7) low = 0;
-        if (low >= high) [low, high] = high > 0 ? [0, high] : [low, low + 1];
+        if (low >= high) [low, high] = high > 0 ? [0, high] : low < 0 ? [low, 0] : [0, 1];
         const step = stepFor(low, high);
         return [Math.floor(low / step + 1e-9) * step, Math.ceil(high / step - 1e-9) * step];
       },

@@ -183,7 +183,11 @@ fn nearly_empty_figures_and_long_tables_fit_the_page() {
             .unwrap();
         assert_eq!(page.ask(LAYOUT_PROBLEMS_SCRIPT), json!([]));
     }
-    assert_eq!(page.ask("faultline.charts.size"), json!(5));
+    assert_eq!(page.ask("faultline.charts.size"), json!(6));
+    let axis = page.ask(
+        "(({ min, max }) => [min < -5e10, max === 0])(faultline.charts.get('negative').u.scales.y)",
+    );
+    assert_eq!(axis, json!([true, true]));
     let drawn = page.ask(
         r#"(() => {
           const { u } = faultline.charts.get('one-point');

@@ -64,7 +64,7 @@ fn a_report_has_a_page_a_text_and_table_and_figure_files() {
 #[test]
 fn a_nearly_empty_report_still_has_all_its_files() {
     let files = files(&sample::degenerate());
-    assert_eq!(files.len(), 9);
+    assert_eq!(files.len(), 10);
     for (_, text) in files.iter().filter(|(name, _)| name.ends_with(".svg")) {
         roxmltree::Document::parse(text).unwrap();
     }

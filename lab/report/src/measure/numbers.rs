@@ -12,7 +12,7 @@ use faultline_stats::{
 };
 use itertools::Itertools;
 use std::{
-    collections::BTreeMap,
+    collections::HashMap,
     ops::{Add, Sub},
 };
 
@@ -303,7 +303,7 @@ impl ThreadPoolUse {
 }
 
 pub fn thread_pool_use(recording: &Run, window: Span) -> Vec<ThreadPoolUse> {
-    let first_tick_indices = first_tick_indices(recording);
+    let first_tick_indices = first_tick_indices(recording, window);
     let mut pools = recording
         .thread_pools
         .iter()
@@ -317,28 +317,27 @@ pub fn thread_pool_use(recording: &Run, window: Span) -> Vec<ThreadPoolUse> {
     pools
 }
 
-/// The first tick with pool data, by incarnation. The counters of a later pool began at zero.
-fn first_tick_indices(recording: &Run) -> BTreeMap<u64, usize> {
-    let mut first_tick_indices = BTreeMap::new();
-    for row in recording.thread_pools.iter().flat_map(|pool| &pool.rows) {
-        if let Some(tick) = recording.ticks.get(row.tick_index) {
-            let first = first_tick_indices
-                .entry(counter_incarnation(tick))
-                .or_insert(row.tick_index);
-            *first = (*first).min(row.tick_index);
-        }
-    }
-    first_tick_indices
+/// The first tick with pool data before the window's end, by incarnation. The counters of a later
+/// pool began at zero.
+fn first_tick_indices(recording: &Run, window: Span) -> HashMap<u64, usize> {
+    let rows = recording.thread_pools.iter().flat_map(|pool| &pool.rows);
+    let by_incarnation = rows.filter_map(|row| {
+        let tick = recording.ticks.get(row.tick_index)?;
+        (tick.at <= window.to).then_some((counter_incarnation(tick), row.tick_index))
+    });
+    by_incarnation.into_grouping_map().min()
 }
 
 fn use_of_pool(
     recording: &Run,
     pool: &ThreadPool,
     window: Span,
-    first_tick_indices: &BTreeMap<u64, usize>,
+    first_tick_indices: &HashMap<u64, usize>,
 ) -> ThreadPoolUse {
     let (mut threads, mut sums) = (None, [None; 3]);
     let mut previous = None;
+    // Each process writes a row of every pool that it has.
+    let last_first_tick = first_tick_indices.values().max();
     for row in &pool.rows {
         let Some(tick) = recording.ticks.get(row.tick_index) else {
             continue;
@@ -347,9 +346,10 @@ fn use_of_pool(
             counter_incarnation(tick),
             [row.major_faults, row.minor_faults, row.cpu_seconds],
         );
+        let first_tick = first_tick_indices.get(&incarnation);
         let earlier = match previous {
             Some((previous_incarnation, totals)) if previous_incarnation == incarnation => totals,
-            _ if first_tick_indices.get(&incarnation) == Some(&row.tick_index) => [None; 3],
+            _ if first_tick == Some(&row.tick_index) => [None; 3],
             _ => [Some(0.0); 3],
         };
         previous = Some((incarnation, totals));
@@ -357,7 +357,7 @@ fn use_of_pool(
             break;
         }
         // Counters do not change until the next row of the pool.
-        threads = row.threads;
+        threads = row.threads.filter(|_| first_tick == last_first_tick);
         for ((sum, earlier), total) in sums.iter_mut().zip(earlier).zip(totals) {
             let Some(total) = total else { continue };
             let sum = sum.get_or_insert(0.0);
@@ -379,7 +379,40 @@ fn use_of_pool(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::run::OfflineReplay;
+    use crate::run::{OfflineReplay, ThreadPoolRow, Tick};
+
+    #[test]
+    fn threads_of_an_earlier_process_are_gone() {
+        let tick = |(at, process)| Tick {
+            at,
+            session: 1,
+            process: Some(process),
+            ..Tick::default()
+        };
+        let pool = |name: &str, tick_indices: &[usize]| ThreadPool {
+            name: name.to_owned(),
+            rows: { tick_indices.iter() }
+                .map(|tick_index| ThreadPoolRow {
+                    tick_index: *tick_index,
+                    threads: Some(4.0),
+                    major_faults: Some(*tick_index as f64),
+                    minor_faults: Some(0.0),
+                    cpu_seconds: Some(0.0),
+                })
+                .collect(),
+        };
+        let recording = Run {
+            ticks: [(0.0, 1), (1.0, 1), (2.0, 2)].map(tick).to_vec(),
+            thread_pools: vec![pool("solReplay", &[0, 1]), pool("solRpc", &[0, 2])],
+            ..Run::default()
+        };
+        let threads_until = |to| {
+            let pools = thread_pool_use(&recording, Span { from: 0.0, to });
+            pools.iter().map(|pool| pool.threads).collect_vec()
+        };
+        assert_eq!(threads_until(1.0), [Some(4.0), Some(4.0)]);
+        assert_eq!(threads_until(2.0), [None, Some(4.0)]);
+    }
 
     #[test]
     fn the_mean_cache_time_of_an_offline_replay_is_over_all_slots() {

@@ -1,7 +1,6 @@
 //! What weakens the conclusions of a report, with remedies.
 
 use super::{
-    cache::last_capacity,
     comparability,
     comparison::lowercase_first,
     groups::{by_key, distinct},
@@ -17,6 +16,7 @@ use faultline_stats::{
     caveat::{self, counts_hits_as_before_4_4, find_separate_arms, outliers_of_arm},
     summary::min_values_for,
 };
+use faultline_status::is_other_capacity;
 use faultline_text::{counted, duration_f64, number, utc};
 use itertools::Itertools;
 use std::fmt::Display;
@@ -237,10 +237,13 @@ fn consensus_change_caveat(run: &MeasuredRun) -> Option<WhatAndRemedy> {
 }
 
 fn cache_capacity_caveat(run: &MeasuredRun) -> Option<WhatAndRemedy> {
-    let size = |signal| last_capacity(&run.recording, signal);
-    let configured = size(Signal::ProgramCacheCapacityConfigured)?;
-    let observed =
-        size(Signal::ProgramCacheCapacityObserved).filter(|observed| *observed > configured)?;
+    let sizes = |signal| run.recording.signal(signal).iter().rev();
+    let (observed, configured) = sizes(Signal::ProgramCacheCapacityObserved)
+        .zip(sizes(Signal::ProgramCacheCapacityConfigured))
+        .find_map(|(observed, configured)| (*observed).zip(*configured))?;
+    if observed <= 0.0 || !is_other_capacity(observed, configured) {
+        return None;
+    }
     let [observed, configured] = [observed, configured].map(|entries| number(entries, 0));
     Some((
         format!(

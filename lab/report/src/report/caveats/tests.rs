@@ -85,6 +85,38 @@ fn every_caveat_is_full_sentences_with_its_numbers() {
 }
 
 #[test]
+fn only_a_late_first_eviction_leaves_the_configured_capacity() {
+    let of = |observed| {
+        let mut run = run("512", "4.4.0", 1_800_000_000);
+        run.signals[Signal::ProgramCacheCapacityObserved as usize].fill(Some(observed));
+        let runs = MeasuredRuns::new([run], &IntervalPlan::default(), &[]);
+        cache_capacity_caveat(&runs.all[0]).map(|(what, _)| what)
+    };
+    // A first eviction of 512 entries; the rounding of 512 and 511; no eviction with a level.
+    assert_eq!([568.0, 512.0, 511.0, 0.0].map(of), [const { None }; 4]);
+    for (observed, fact) in [
+        (570.0, "a capacity of 570 entries, but 512 are"),
+        (470.0, "a capacity of 470 entries, but 512 are"),
+    ] {
+        let what = of(observed).unwrap();
+        assert!(what.contains(fact), "{what}");
+    }
+}
+
+#[test]
+fn capacities_of_two_processes_are_not_compared() {
+    let mut run = run("512", "4.4.0", 1_800_000_000);
+    for (signal, of_next_process) in [
+        (Signal::ProgramCacheCapacityConfigured, Some(1024.0)),
+        (Signal::ProgramCacheCapacityObserved, None),
+    ] {
+        run.signals[signal as usize] = vec![Some(512.0), Some(512.0), of_next_process];
+    }
+    let runs = MeasuredRuns::new([run], &IntervalPlan::default(), &[]);
+    assert_eq!(cache_capacity_caveat(&runs.all[0]), None);
+}
+
+#[test]
 fn time_at_the_tip_is_reported_or_unknown() {
     for (seconds_at_tip, fact) in [
         (Some(600.0), "10 min of 12 h"),
