@@ -118,7 +118,7 @@ fn problems_and_events_of_the_fixture_are_read_unchanged() {
     let kinds: Vec<_> = recording
         .events()
         .unwrap()
-        .iter()
+        .into_iter()
         .map(|event| event.kind)
         .collect();
     use EventKind::{AtTip, DaemonStart, OomKill, Phase, Restart, Start};
