@@ -278,6 +278,16 @@ fn progress_without_a_column_of_slots_or_transactions_is_read() {
 }
 
 #[test]
+fn live_status_reads_a_replaced_recording_from_its_first_point() {
+    let recording = Recording::open(&fixture()).unwrap();
+    let first = recording.live_status(0).unwrap();
+    assert!(!first.replays.is_empty());
+    let after = |rowid| recording.live_status(rowid).unwrap();
+    assert!(after(first.last_point_rowid).replays.is_empty());
+    assert_eq!(after(first.last_point_rowid + 1), first);
+}
+
+#[test]
 fn a_newer_daemon_continues_an_older_recording() {
     let folder = crate::made_up::folder();
     let path = older_fixture(folder.path());
