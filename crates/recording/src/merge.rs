@@ -146,7 +146,7 @@ fn check_pieces(pieces: &[Piece], to: &Path) -> Result<()> {
         }
         if later.began < earlier.ended {
             let why = format!(
-                "it overlaps with {} in time, so they are not parts of one run",
+                "its sessions overlap in time with those of {}; give successive recordings of one run, and at most one save of each session of the flight recorder",
                 file_name(&earlier.recording)
             );
             return unmergeable(later.recording.path(), why);

@@ -62,6 +62,12 @@ faultline_metrics::named_enum! {
     }
 }
 
+impl PartialEq<EventKind> for String {
+    fn eq(&self, kind: &EventKind) -> bool {
+        self == kind.name()
+    }
+}
+
 #[derive(Debug, PartialEq)]
 pub struct SessionRow {
     pub id: i64,
@@ -97,7 +103,8 @@ pub struct EventRow {
     pub unix: Duration,
     /// Since the start of the session's daemon.
     pub uptime: Duration,
-    pub kind: EventKind,
+    /// Name of an [`EventKind`], or a kind of a later version.
+    pub kind: String,
     /// `None` while no process was followed.
     pub process: Option<i64>,
     /// A JSON object; null without detail, a string if it is not JSON.

@@ -235,7 +235,9 @@ fn changes(
     }
     let values = |figure| before.figure(figure).zip(status.figure(figure));
     let differs = |figure| values(figure).is_some_and(|(old, new)| old != new);
-    if differs(Figure::DaemonStart) {
+    // A step of the daemon's clock moves start times, but not what it counts.
+    let may_be_new = failing_since.is_some() || status.tick <= before.tick;
+    if may_be_new && differs(Figure::DaemonStart) {
         events.push("faultlined was started anew".to_owned());
     }
     match (&before.target.phase, &status.target.phase) {
@@ -248,7 +250,9 @@ fn changes(
     match (before.target.is_followed, status.target.is_followed) {
         (Some(true), Some(false)) => events.push("the validator is gone".to_owned()),
         (Some(false), Some(true)) => events.push("a validator is followed".to_owned()),
-        _ if differs(Figure::ProcessStart) => {
+        _ if differs(Figure::ProcessStart)
+            && (may_be_new || before.target.restarts != status.target.restarts) =>
+        {
             events.push("the validator was started anew".to_owned())
         }
         _ => {}

@@ -229,8 +229,11 @@ impl Recording {
                 (value_at_tick("slots_behind")?, value_at_tick("slot_shred")?);
         }
         let column = self.column_or_null("replay_slot_point", "replay_total_elapsed_us");
+        // Row ids begin again in a file that replaced the recording.
         let sql = format!(
-            "SELECT rowid, unix_ns, {column} FROM replay_slot_point WHERE rowid > {after_rowid} ORDER BY rowid LIMIT {MAX_LIVE_POINTS}"
+            "SELECT rowid, unix_ns, {column} FROM replay_slot_point
+             WHERE rowid > iif((SELECT max(rowid) FROM replay_slot_point) < {after_rowid}, 0, {after_rowid})
+             ORDER BY rowid LIMIT {MAX_LIVE_POINTS}"
         );
         let replays = self.query_numbers("replay_slot_point", &sql, |row| {
             status.last_point_rowid = row.get(0)?;

@@ -2,10 +2,7 @@ use super::Recording;
 use crate::{
     error::{Error, Result},
     file::{self, UntrustedDatabase, duration},
-    rows::{
-        Columns, EventKind, EventRow, PoolRow, ProblemRow, ProcessRow, SeriesRow, SessionRow,
-        TickRow,
-    },
+    rows::{Columns, EventRow, PoolRow, ProblemRow, ProcessRow, SeriesRow, SessionRow, TickRow},
     schema::{
         CacheTimesPoint, CostTrackerPoint, POOL, PerTickTable, PointTable, ProgramCachePoint,
         ReplaySlotPoint, SetRootPoint,
@@ -55,37 +52,17 @@ impl Recording {
     pub fn events(&self) -> Result<Vec<EventRow>> {
         let sql =
             "SELECT id, session, unix_ns, uptime_ns, kind, process, detail FROM event ORDER BY id";
-        let rows = self.query_rows(sql, |row| {
-            let kind = row.get_ref(4)?.as_str()?;
-            let Some(kind) = EventKind::named(kind) else {
-                return Ok(Err((
-                    row.get::<_, i64>(0)?,
-                    truncate(kind, MAX_KIND_BYTES).to_owned(),
-                )));
-            };
-            Ok(Ok(EventRow {
+        let mut rows = self.query_rows(sql, |row| {
+            Ok(EventRow {
                 id: row.get(0)?,
                 session: row.get(1)?,
                 unix: duration(row.get(2)?),
                 uptime: duration(row.get(3)?),
-                kind,
+                kind: truncate(row.get_ref(4)?.as_str()?, MAX_KIND_BYTES).to_owned(),
                 process: row.get(5)?,
                 detail: json(truncate(row.get_ref(6)?.as_str()?, MAX_TEXT_BYTES).to_owned()),
-            }))
+            })
         })?;
-        let unknown_kind = |(id, kind)| {
-            let what = format!(
-                "event {id} is of an unknown kind, {kind:?}; a later version of faultline may know it"
-            );
-            Error::BadRow {
-                path: self.path.clone(),
-                what,
-            }
-        };
-        let mut rows = rows
-            .into_iter()
-            .map(|row| row.map_err(unknown_kind))
-            .collect::<Result<Vec<EventRow>>>()?;
         rows.sort_by_key(|row| (row.session, row.uptime));
         Ok(rows)
     }

@@ -118,7 +118,7 @@ fn problems_and_events_of_the_fixture_are_read_unchanged() {
     let kinds: Vec<_> = recording
         .events()
         .unwrap()
-        .iter()
+        .into_iter()
         .map(|event| event.kind)
         .collect();
     use EventKind::{AtTip, DaemonStart, OomKill, Phase, Restart, Start};
@@ -275,6 +275,16 @@ fn progress_without_a_column_of_slots_or_transactions_is_read() {
     assert_eq!(progress.first_transaction_unix_ns, None);
     let status = recording.live_status(0).unwrap();
     assert!(status.replays.is_empty() && status.last_point_rowid > 0);
+}
+
+#[test]
+fn live_status_reads_a_replaced_recording_from_its_first_point() {
+    let recording = Recording::open(&fixture()).unwrap();
+    let first = recording.live_status(0).unwrap();
+    assert!(!first.replays.is_empty());
+    let after = |rowid| recording.live_status(rowid).unwrap();
+    assert!(after(first.last_point_rowid).replays.is_empty());
+    assert_eq!(after(first.last_point_rowid + 1), first);
 }
 
 #[test]

@@ -425,6 +425,7 @@ fn event_texts_are_read_up_to_64_kib_and_unknown_kinds_shortened() {
         .max();
     assert_eq!(longest, Some(64 << 10));
     let (_folder, path) = changed("UPDATE event SET kind = hex(zeroblob(100000)) WHERE id = 2");
-    let error = Recording::open(&path).unwrap().events().unwrap_err();
-    assert!(error.to_string().len() < 1000, "{error}");
+    let events = Recording::open(&path).unwrap().events().unwrap();
+    let lengths = events.iter().map(|event| event.kind.len());
+    assert_eq!(lengths.max(), Some(64));
 }

@@ -99,13 +99,13 @@ pub fn assert_is_a_piece(recording: &Recording, arm: &Arm) -> (u64, usize) {
     let events: Vec<_> = recording
         .events()
         .unwrap()
-        .iter()
+        .into_iter()
         .map(|event| (event.kind, event.unix))
         .collect();
     let expected: Vec<_> = seconds
         .iter()
         .flat_map(|s| &s.events)
-        .map(|event| (event.kind, event.at.unix))
+        .map(|event| (event.kind.name().to_owned(), event.at.unix))
         .collect();
     assert_eq!(events, expected);
     (first, ticks.len())

@@ -198,6 +198,36 @@ fn a_recording_ends_with_its_last_tick_though_the_clock_was_set_back() {
 }
 
 #[test]
+fn saves_of_one_session_are_refused_with_advice() {
+    let folder = crate::made_up::folder();
+    let path = |name: &str| folder.path().join(name);
+    let mut header = SyntheticRun::new(arm(1)).header();
+    let mut writer = Writer::create(&path("ring.db"), &header).unwrap();
+    write_tick(&mut writer, at(1));
+    backup(&path("ring.db"), &path("first.db"), &[], |_, _| ()).unwrap();
+    write_tick(&mut writer, at(60));
+    writer.prune(at(50).unix).unwrap();
+    backup(&path("ring.db"), &path("second.db"), &[], |_, _| ()).unwrap();
+    drop(writer);
+    header.session.started = at(70);
+    let mut writer = Writer::append(&path("ring.db"), &header).unwrap();
+    write_tick(&mut writer, at(71));
+    backup(&path("ring.db"), &path("third.db"), &[], |_, _| ()).unwrap();
+    for pair in [
+        ["first.db", "second.db"],
+        ["third.db", "second.db"],
+        ["second.db", "third.db"],
+    ] {
+        let error = merge(&pair.map(path), &path("joined.db")).unwrap_err();
+        let text = error.to_string();
+        assert!(
+            text.contains("at most one save of each session of the flight recorder"),
+            "{text}"
+        );
+    }
+}
+
+#[test]
 fn recordings_without_a_common_run_are_not_merged() {
     let folder = crate::made_up::folder();
     let [first, second] = halves(folder.path());

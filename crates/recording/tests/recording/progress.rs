@@ -35,15 +35,15 @@ fn expected_progress(recording: &Recording) -> Progress {
         );
     let ticks = recording.ticks().unwrap();
     let events = recording.events().unwrap();
-    let is_end = |kind| matches!(kind, EventKind::Exit | EventKind::OomKill);
-    let is_beginning = |kind| matches!(kind, EventKind::Start | EventKind::Restart);
+    let is_end = |kind: &String| *kind == EventKind::Exit || *kind == EventKind::OomKill;
+    let is_beginning = |kind: &String| *kind == EventKind::Start || *kind == EventKind::Restart;
     let decides = events
         .iter()
         .rev()
-        .find(|event| is_end(event.kind) || is_beginning(event.kind));
+        .find(|event| is_end(&event.kind) || is_beginning(&event.kind));
     Progress {
         was_followed: !recording.processes().unwrap().is_empty(),
-        process_has_ended: decides.is_some_and(|event| is_end(event.kind)),
+        process_has_ended: decides.is_some_and(|event| is_end(&event.kind)),
         first_transaction_unix_ns: executed.min(),
         newest_slot: slots.max(),
         has_reached_tip: ticks

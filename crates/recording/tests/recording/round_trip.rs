@@ -551,8 +551,12 @@ fn a_more_complete_manifest_replaces_the_previous_one() {
     assert_eq!(recording.ticks().unwrap()[0].process, None);
     let events = recording.events().unwrap();
     assert_eq!(
-        (events[0].kind, events[0].process, &events[0].detail["text"]),
-        (EventKind::Mark, None, &"hi".into())
+        (
+            &*events[0].kind,
+            events[0].process,
+            &events[0].detail["text"]
+        ),
+        (EventKind::Mark.name(), None, &"hi".into())
     );
     assert_eq!(events[1].detail, serde_json::Value::from("no JSON"));
 }

@@ -344,10 +344,10 @@ fn a_restarted_daemon_continues_its_flight_ring() -> Result<()> {
     assert_eq!(answer.status, 200, "{}", answer.text());
     let saved = Recording::open(Path::new(answer.text().trim())).unwrap();
     assert_eq!(saved.sessions().unwrap().len(), 3);
-    let kinds: Vec<EventKind> = saved
+    let kinds: Vec<String> = saved
         .events()
         .unwrap()
-        .iter()
+        .into_iter()
         .map(|event| event.kind)
         .collect();
     let count = |wanted: EventKind| kinds.iter().filter(|kind| **kind == wanted).count();

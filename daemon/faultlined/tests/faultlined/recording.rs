@@ -399,7 +399,7 @@ fn a_restart_is_recorded(recording: &Recording) {
         .iter()
         .filter(|event| !is_late(&event.detail.to_string()));
     let kinds: Vec<&str> = in_time
-        .map(|event| event.kind.name())
+        .map(|event| event.kind.as_str())
         .filter(|kind| *kind != "phase")
         .collect();
     assert_eq!(
@@ -463,7 +463,7 @@ fn a_killed_daemon_loses_one_second_and_its_successor_continues_the_file() -> Re
         [false, true]
     );
     let events = recording.events().unwrap();
-    let kinds: Vec<&str> = events.iter().map(|event| event.kind.name()).collect();
+    let kinds: Vec<&str> = events.iter().map(|event| event.kind.as_str()).collect();
     assert_eq!(
         kinds.iter().filter(|kind| **kind == "daemon_start").count(),
         2
@@ -703,7 +703,7 @@ fn the_gap_is_recorded(recording: &Recording, dropped: f64) {
         "the gap is in the ticks"
     );
     let (exit, gap) = (
-        events.iter().find(|event| event.kind.name() == "exit"),
+        events.iter().find(|event| event.kind.as_str() == "exit"),
         gaps.last(),
     );
     let (exit, gap) = (exit.expect("an exit"), gap.expect("a gap"));
@@ -929,7 +929,7 @@ fn a_recording_removed_while_writing_is_restarted() -> Result<()> {
     assert!(before.info().unwrap().finished);
     assert_eq!(pids(&after), [scene.validator.pid()]);
     let events = after.events().unwrap();
-    let first = events.first().map(|event| event.kind.name());
+    let first = events.first().map(|event| event.kind.as_str());
     assert_eq!(first, Some("gap"));
     Ok(())
 }

@@ -563,13 +563,13 @@ fn the_real_daemon_records_a_command_from_start_to_exit() {
 }
 
 fn starts_and_exits_once(recording: &Recording) {
-    let kinds: Vec<EventKind> = recording
+    let kinds: Vec<String> = recording
         .events()
         .unwrap()
-        .iter()
+        .into_iter()
         .map(|event| event.kind)
         .collect();
-    let first = |kind| kinds.iter().position(|found| *found == kind);
+    let first = |kind: EventKind| kinds.iter().position(|found| *found == kind);
     let order = [
         EventKind::DaemonStart,
         EventKind::Start,
@@ -637,7 +637,7 @@ fn an_immediately_exiting_command_has_start_and_exit_in_the_recording() {
     let recording = Recording::open(&scene.path("out.fltl")).unwrap();
     assert_eq!(recording.processes().unwrap().len(), 1);
     let events = recording.events().unwrap();
-    let has = |kind| {
+    let has = |kind: EventKind| {
         events
             .iter()
             .any(|event| event.kind == kind && event.process.is_some())

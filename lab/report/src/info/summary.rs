@@ -69,7 +69,7 @@ pub struct PhaseTime {
 #[derive(Debug, Serialize)]
 pub struct Event {
     pub unix_ns: i64,
-    pub kind: &'static str,
+    pub kind: String,
     pub process: Option<i64>,
     pub detail: Value,
 }
@@ -90,7 +90,6 @@ pub struct Problem {
 }
 
 impl RecordingSummary {
-    /// Also fails on rows of a newer format.
     pub fn of(recording: &Recording) -> Result<Self, Error> {
         let info = recording.info()?;
         let ticks = recording.ticks()?;
@@ -161,7 +160,7 @@ fn process(row: ProcessRow) -> Process {
 fn event(row: EventRow) -> Event {
     Event {
         unix_ns: nanoseconds(row.unix),
-        kind: row.kind.name(),
+        kind: row.kind,
         process: row.process,
         detail: row.detail,
     }
@@ -206,13 +205,17 @@ fn missing(summary: &RecordingSummary) -> Vec<String> {
         };
         all.push(format!("datapoints of the validator: {points}; {advice}"));
     }
-    let is_kill = |event: &&Event| event.kind == EventKind::OomKill.name();
+    let is_kill = |event: &&Event| event.kind == EventKind::OomKill;
     let killed = summary.events.iter().filter(is_kill).count();
     if killed > 0 {
         all.push(format!(
             "datapoints that the validator had not yet sent when it was OOM-killed ({})",
             counted(killed as f64, "time")
         ));
+    }
+    let is_unknown = |event: &Event| EventKind::named(&event.kind).is_none();
+    if summary.events.iter().any(is_unknown) {
+        all.push("the meaning of some events: a newer version wrote them".to_owned());
     }
     all
 }
@@ -293,6 +296,36 @@ fn times(ticks: &[TickRow], sessions: &[SessionRow], phases: &[Option<Phase>]) -
 #[cfg(test)]
 mod tests {
     use super::*;
+    use faultline_recording::{NewRecording, NewSession, Writer};
+
+    #[test]
+    fn events_of_an_unknown_kind_are_reported_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("run.fltl");
+        let session = NewSession {
+            started: faultline_metrics::Stamp::default(),
+            interval: Duration::from_secs(1),
+            version: String::new(),
+            manifest: Value::Null,
+        };
+        let labels = Vec::new();
+        drop(Writer::create(&path, &NewRecording { labels, session }).unwrap());
+        let mut summary = RecordingSummary::of(&Recording::open(&path).unwrap()).unwrap();
+        summary.first_unix_ns = Some(0);
+        summary.events = ["mark", "later", "later"]
+            .map(|kind| Event {
+                unix_ns: 0,
+                kind: kind.to_owned(),
+                process: None,
+                detail: Value::Null,
+            })
+            .into();
+        let remarks = missing(&summary);
+        let remarks = remarks
+            .iter()
+            .filter(|text| text.starts_with("the meaning of some events"));
+        assert_eq!(remarks.count(), 1);
+    }
 
     const SECOND: i64 = 1_000_000_000;
 

@@ -56,7 +56,7 @@ pub fn load(path: &Path) -> Result<Run, Error> {
         .into_iter()
         .map(|row| Event {
             at: time_axis.axis_seconds(row.session, nanoseconds(row.uptime), nanoseconds(row.unix)),
-            kind: row.kind.name().to_owned(),
+            kind: row.kind,
             detail: row.detail,
         })
         .collect_vec();

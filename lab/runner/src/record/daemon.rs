@@ -25,7 +25,6 @@ pub struct Daemon {
     child: Child,
     pub log: Log,
     pub out: PathBuf,
-    polls_to_write: u32,
     ready_file: ReadyFile,
 }
 
@@ -50,7 +49,6 @@ impl Daemon {
             child,
             log,
             out: task.out.to_owned(),
-            polls_to_write: polls_to_write(task.interval.unwrap_or(DEFAULT_SAMPLING_INTERVAL)),
             ready_file,
         })
     }
@@ -105,7 +103,7 @@ impl Daemon {
     /// Waits until the process is in the recording, so that a short-lived command is recorded from
     /// start to end. Gives up after some intervals. Fails if a signal asks to end.
     pub fn wait_for_process(&mut self, signals: &mut Signals) -> Result<()> {
-        for _ in 0..self.polls_to_write {
+        for _ in 0..self.polls_to_write() {
             if self.progress().was_followed || self.exit_status()?.is_some() {
                 break;
             }
@@ -119,13 +117,17 @@ impl Daemon {
 
     /// Waits until the exit of the process is in the recording. Gives up after some intervals.
     pub fn wait_for_exit(&mut self, signals: &mut Signals) -> Result<()> {
-        for _ in 0..self.polls_to_write {
+        for _ in 0..self.polls_to_write() {
             if self.progress().process_has_ended || self.exit_status()?.is_some() {
                 break;
             }
             signals.wait(None, POLL_INTERVAL)?;
         }
         Ok(())
+    }
+
+    fn polls_to_write(&self) -> u32 {
+        polls_to_write(recorded_interval(&self.out).unwrap_or(DEFAULT_SAMPLING_INTERVAL))
     }
 
     fn progress(&self) -> Progress {
@@ -206,6 +208,11 @@ pub fn record_demo(
     summary(task.out).map(Some)
 }
 
+/// Only the daemon reads the interval in a configuration file.
+fn recorded_interval(out: &Path) -> Option<Duration> {
+    Some(Recording::open(out).ok()?.sessions().ok()?.last()?.interval)
+}
+
 pub fn summary(out: &Path) -> Result<String> {
     let info = Recording::open(out)?.info()?;
     let ticks = info
@@ -236,4 +243,27 @@ pub fn summary(out: &Path) -> Result<String> {
 pub fn has_ended(pidfd: &OwnedFd) -> bool {
     let mut polled = [PollFd::new(pidfd, PollFlags::IN)];
     matches!(poll(&mut polled, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })), Ok(ready) if ready > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use faultline_recording::{NewRecording, NewSession, Writer};
+
+    #[test]
+    fn the_interval_comes_from_the_recording() {
+        let folder = tempfile::tempdir().unwrap();
+        let out = folder.path().join("run.fltl");
+        assert_eq!(recorded_interval(&out), None);
+        let interval = Duration::from_secs(30);
+        let session = NewSession {
+            started: Default::default(),
+            interval,
+            version: String::new(),
+            manifest: serde_json::Value::Null,
+        };
+        let labels = Vec::new();
+        drop(Writer::create(&out, &NewRecording { labels, session }).unwrap());
+        assert_eq!(recorded_interval(&out), Some(interval));
+    }
 }

@@ -258,6 +258,28 @@ fn after_a_daemon_restart_no_rates_are_invented() {
 }
 
 #[test]
+fn a_step_of_the_daemons_clock_is_no_restart() {
+    let daemon = "faultlined was started anew";
+    let validator = "the validator was started anew";
+    for (ticks, restarts, expected) in [
+        (5, 0.0, &[][..]),
+        (5, 1.0, &["restart of the validator: exit", validator]),
+        (0, 0.0, &[validator, daemon]),
+    ] {
+        let mut state = after(&[PAGE]);
+        let mut next = status(PAGE);
+        next.tick += ticks;
+        *next.target.restarts.get_mut("exit").unwrap() += restarts;
+        for start in [Figure::ProcessStart, Figure::DaemonStart] {
+            *next.figures.get_mut(&start).unwrap() += 7200.0;
+        }
+        state.add_result(Ok(next), at(5));
+        let events = state.events.iter().map(|event| &*event.text);
+        assert!(events.eq(expected.iter().copied()), "{ticks} {restarts}");
+    }
+}
+
+#[test]
 fn the_top_states_memory_is_bounded() {
     let mut state = State::new(Duration::from_secs(1));
     for second in 0..2_000 {

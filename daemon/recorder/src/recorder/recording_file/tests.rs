@@ -55,7 +55,7 @@ fn kinds(path: &Path) -> Vec<(String, String)> {
     let events = Recording::open(path).unwrap().events().unwrap();
     events
         .into_iter()
-        .map(|event| (event.kind.name().to_owned(), event.detail.to_string()))
+        .map(|event| (event.kind, event.detail.to_string()))
         .collect()
 }
 
@@ -201,7 +201,7 @@ fn events_and_ticks(path: &Path) -> Vec<(u64, String, Option<u32>)> {
     let events = events.iter().map(|event| {
         (
             event.uptime.as_secs(),
-            event.kind.name().to_owned(),
+            event.kind.clone(),
             pid(event.process),
         )
     });

@@ -116,7 +116,7 @@ impl RunObserver {
                 .and_then(|recording| recording.live_status(recorded.live.last_point_rowid))
             {
                 let tick = live.tick.as_ref().map(|tick| tick.id);
-                if tick > recorded.newest_tick.map(|(newest, _)| newest) {
+                if tick != recorded.newest_tick.map(|(newest, _)| newest) {
                     recorded.newest_tick = tick.map(|tick| (tick, at));
                 }
                 // Converts Unix time to the clock of the readings. On this clock, `at` is now.
