@@ -300,6 +300,12 @@ fn advance_version(
     Ok(VersionOutcome::Done)
 }
 
+/// `None` if the baseline's program is not known yet.
+pub fn current_conditions(campaign: &Campaign, listed: &[ListedVersion]) -> Option<Conditions> {
+    let baseline = find_version(listed, &campaign.baseline.version)?;
+    Some(conditions(campaign, baseline.digest.as_ref()?))
+}
+
 /// The round that this version needs next; `None` if it is finished.
 pub fn pending_round(
     campaign: &Campaign,
@@ -307,11 +313,9 @@ pub fn pending_round(
     version: &ListedVersion,
     listed: &[ListedVersion],
 ) -> Result<Option<u32>> {
-    let baseline = find_version(listed, &campaign.baseline.version);
-    let Some(digest) = baseline.and_then(|baseline| baseline.digest.as_ref()) else {
+    let Some(conditions) = current_conditions(campaign, listed) else {
         return Ok(Some(1));
     };
-    let conditions = conditions(campaign, digest);
     next_round(campaign, store, &version.program.version, &conditions)
 }
 
