@@ -56,8 +56,10 @@ pub fn sync_listed_versions(campaign: &Campaign, store: &Store) -> Result<Vec<Li
             store.add(program, FROM_FILE, clock::unix_ns())?;
         }
     }
-    for Program { version, .. } in from_file {
-        if !campaign.configures(version) {
+    for listed in known {
+        let version = &listed.program.version;
+        let is_from_file = matches!(listed.source.as_str(), FROM_FILE | BASELINE);
+        if is_from_file && !campaign.configures(version) {
             store.remove(version)?;
         }
     }
@@ -174,7 +176,7 @@ pub fn say_done(campaign: &Campaign, versions: &str) {
 }
 
 pub fn is_baseline(campaign: &Campaign, listed: &ListedVersion) -> bool {
-    listed.source == BASELINE || listed.program.version == campaign.baseline.version
+    listed.program.version == campaign.baseline.version
 }
 
 pub const BASELINE: &str = "baseline";
@@ -420,5 +422,16 @@ mod tests {
         });
         assert!(end.is_err_and(|error| error.is::<Stopped>()));
         assert_eq!(shown, Some((2, 6)));
+    }
+
+    #[test]
+    fn an_earlier_baseline_is_off_the_list() {
+        let root = tempfile::tempdir().unwrap();
+        let (mut campaign, _, store) = scene(root.path(), &Outcome::Completed);
+        store.add(&campaign.baseline, BASELINE, 1).unwrap();
+        let earlier = std::mem::replace(&mut campaign.baseline.version, "3.0.0".to_owned());
+        let listed = sync_listed_versions(&campaign, &store).unwrap();
+        let earlier = find_version(&listed, &earlier).unwrap();
+        assert!(earlier.removed && !is_baseline(&campaign, earlier));
     }
 }
