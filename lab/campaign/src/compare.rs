@@ -159,7 +159,7 @@ fn release(version: String, runs: Vec<RunRow>, margin: f64) -> Release {
     }
 }
 
-/// Round, then the values of baseline and release; `None` if not recorded.
+/// Round, then the values of baseline and release in a pair of usable runs; `None` if not recorded.
 type PairValues = (u32, Option<f64>, Option<f64>);
 
 fn pair_values(run_metric: &RunMetric, runs: &[RunRow]) -> Vec<PairValues> {
@@ -170,10 +170,11 @@ fn pair_values(run_metric: &RunMetric, runs: &[RunRow]) -> Vec<PairValues> {
             .map(|(_, value)| *value)
     };
     runs.iter()
-        .filter(|run| !run.is_baseline)
+        .filter(|run| !run.is_baseline && run.is_usable())
         .filter_map(|run| {
             let is_its_pair = |other: &&RunRow| {
                 other.is_baseline
+                    && other.is_usable()
                     && (other.round, other.replicate) == (run.round, run.replicate)
                     && (&other.kernel, &other.machine) == (&run.kernel, &run.machine)
             };
@@ -186,7 +187,7 @@ fn pair_values(run_metric: &RunMetric, runs: &[RunRow]) -> Vec<PairValues> {
 pub enum NoRatioReason {
     /// One side of a pair is 0, the other is larger.
     Zero { always_worse: bool },
-    /// The baseline has values in each pair, the release in none.
+    /// The baseline has values in each pair of usable runs, the release in none.
     Missing,
 }
 
@@ -194,9 +195,8 @@ impl NoRatioReason {
     /// `None` if each pair that differs has a ratio.
     fn of(run_metric: &RunMetric, runs: &[RunRow]) -> Option<Self> {
         let values = pair_values(run_metric, runs);
-        let has_run = runs.iter().any(|run| !run.is_baseline && run.is_usable());
         let is_missing = |(_, baseline, own): &PairValues| baseline.is_some() && own.is_none();
-        if has_run && !values.is_empty() && values.iter().all(is_missing) {
+        if !values.is_empty() && values.iter().all(is_missing) {
             return Some(Self::Missing);
         }
         let known: Vec<(f64, f64)> = values
