@@ -260,9 +260,10 @@ fn inconclusive_reason(release: &Release, comparisons: &[MetricComparison]) -> O
     });
     let unconfirmed = comparisons
         .iter()
-        .filter(|comparison| comparison.verdict == Verdict::Unconfirmed)
         .filter(|comparison| {
-            Verdict::direction(comparison.metric.better, comparison.ratio) == Verdict::Worse
+            let verdict = comparison.verdict;
+            matches!(verdict, Verdict::Unconfirmed | Verdict::OtherMachine)
+                && Verdict::direction(comparison.metric.better, comparison.ratio) == Verdict::Worse
         })
         .map(|comparison| comparison.metric.title)
         .join(", ");
@@ -281,7 +282,8 @@ fn inconclusive_reason(release: &Release, comparisons: &[MetricComparison]) -> O
     }
     (!unconfirmed.is_empty()).then(|| {
         format!(
-            "worse in one round of runs, and not repeated: {unconfirmed}; `campaign run` repeats what is beyond the margin of campaign.toml"
+            "worse in one round of runs, and not confirmed: {unconfirmed}; if there is no second round, `campaign run` repeats what is \
+             beyond the margin of campaign.toml"
         )
     })
 }
@@ -468,9 +470,14 @@ mod tests {
         assert!(killed(fine, true).contains("nothing could be tested"));
         let unconfirmed = reason_of(&runs("1.1.0", 1.08, 1)).unwrap();
         assert!(
-            unconfirmed.contains("not repeated: Replay time per slot, p95"),
+            unconfirmed.contains("not confirmed: Replay time per slot, p95"),
             "{unconfirmed}"
         );
+        let mut elsewhere = runs("1.1.0", 1.08, 2);
+        for run in elsewhere.iter_mut().filter(|run| run.round == 2) {
+            run.machine = "another".to_owned();
+        }
+        assert_eq!(reason_of(&elsewhere), Some(unconfirmed));
         assert_eq!(reason_of(&runs("1.1.0", 0.9, 1)), None);
         assert_eq!(
             reason_of(&runs("1.1.0", 1.08, 2)),

@@ -101,11 +101,13 @@ pub fn release_groups(runs: &[RunRow], margin: f64) -> Vec<ReleaseGroup> {
     );
     let newest = |runs: &[&RunRow]| runs.iter().map(|run| run.began_unix_ns).max();
     groups.sort_by_key(|(_, runs)| std::cmp::Reverse(newest(runs)));
-    let group = |((conditions, machine), runs): ((&Conditions, &String), Vec<&RunRow>)| {
-        let runs = runs.into_iter().map(|run| (&run.release, run.clone()));
-        let mut releases: Vec<Release> = by_key(runs)
+    let group = |((conditions, machine), group_runs): ((&Conditions, &String), Vec<&RunRow>)| {
+        let group_runs = group_runs
             .into_iter()
-            .map(|(version, runs)| release(version.clone(), runs, margin))
+            .map(|run| (&run.release, run.clone()));
+        let mut releases: Vec<Release> = by_key(group_runs)
+            .into_iter()
+            .map(|(version, own)| release(version.clone(), own, runs, margin))
             .collect();
         releases.sort_by(|a, b| compare_versions(&a.version, &b.version));
         ReleaseGroup {
@@ -128,7 +130,16 @@ pub fn compare_versions(a: &str, b: &str) -> Ordering {
     }
 }
 
-fn release(version: String, runs: Vec<RunRow>, margin: f64) -> Release {
+/// `all_runs` has also runs of other conditions and machines.
+fn release(version: String, runs: Vec<RunRow>, all_runs: &[RunRow], margin: f64) -> Release {
+    let has_round_elsewhere = all_runs.iter().any(|run| {
+        runs.iter().all(|own| {
+            run.release == version
+                && run.conditions == own.conditions
+                && run.machine != own.machine
+                && run.round != own.round
+        })
+    });
     let comparability = Comparability::of(&runs);
     let mut tests: Vec<MetricTest> = releases::metrics()
         .filter_map(|metric| metric_test(metric, &runs))
@@ -148,6 +159,9 @@ fn release(version: String, runs: Vec<RunRow>, margin: f64) -> Release {
             test.verdict = test
                 .pair_ratios
                 .verdict(test.metric.better, adjusted_p, margin);
+        }
+        if test.verdict == Verdict::Unconfirmed && has_round_elsewhere {
+            test.verdict = Verdict::OtherMachine;
         }
     }
     Release {

@@ -195,7 +195,7 @@ fn a_round_on_another_machine_or_kernel_does_not_confirm() {
         .iter()
         .map(|group| verdicts(&group.releases[0]))
         .collect();
-    assert_eq!(found, [[Verdict::Unconfirmed, Verdict::NothingShown]; 2]);
+    assert_eq!(found, [[Verdict::OtherMachine, Verdict::NothingShown]; 2]);
     let mut all = runs("1.1.0", 1.08, 1);
     all.iter_mut()
         .filter(|run| run.is_baseline)
