@@ -75,8 +75,11 @@ fn add(args: &AddArgs) -> Result<()> {
     }
     let path = args.path.as_ref().map(std::path::absolute).transpose()?;
     if let Some(path) = &path {
-        let is_file = std::fs::metadata(path).at(path)?.is_file();
-        ensure!(is_file, "{} is not a regular file", path.display());
+        ensure!(
+            std::fs::metadata(path).at(path)?.is_file(),
+            "{} is not a regular file",
+            path.display()
+        );
     }
     let program = Program {
         version,
@@ -176,8 +179,7 @@ fn check(args: &CheckArgs) -> Result<u8> {
     if let Some(reason) = inconclusive_reason(release, &comparisons) {
         bail!("{}: {reason}", release.version);
     }
-    let mut verdicts = comparisons.iter().map(|comparison| comparison.verdict);
-    let is_worse = verdicts.any(|verdict| verdict.is_worse())
+    let is_worse = comparisons.iter().any(|one| one.verdict.is_worse())
         || no_ratio_reasons.iter().any(|(_, reason)| reason.is_worse());
     Ok(u8::from(is_worse))
 }
@@ -191,9 +193,8 @@ fn comparability_notes(release: &Release, other: Option<&Release>) -> String {
     if let (true, Some(other)) = (notes.is_empty(), other)
         && release.has_other_consensus(other)
     {
-        let pace = |release: &Release| comparability::pace_text(&release.comparability.pace);
-        let own_pace = pace(release);
-        let other_pace = pace(other);
+        let [own_pace, other_pace] =
+            [release, other].map(|release| comparability::pace_text(&release.comparability.pace));
         let [version, other_version] = [release, other].map(|release| &release.version);
         notes.push(format!(
             "{version} is not comparable with {other_version} by slot: {own_pace} against {other_pace}."
@@ -272,9 +273,10 @@ fn inconclusive_reason(release: &Release, comparisons: &[MetricComparison]) -> O
             "{own_runs} of its runs ran as planned, and {baseline_runs} runs of the baseline"
         ));
     }
-    let untested =
-        |comparison: &MetricComparison| comparison.p.is_none() && !comparison.verdict.is_worse();
-    if comparisons.iter().all(untested) {
+    if comparisons
+        .iter()
+        .all(|comparison| comparison.p.is_none() && !comparison.verdict.is_worse())
+    {
         return Some(
             "nothing could be tested: no comparable metric has enough pairs of runs whose ratios differ"
                 .to_owned(),

@@ -10,7 +10,7 @@ use faultline_pages::groups::by_key;
 use faultline_report::report::{Better, RunMetric, comparability::Difference, releases};
 use faultline_stats::{change::Detector, holm, paired::RatioTest, summary::mean};
 use semver::Version;
-use std::cmp::Ordering;
+use std::cmp::{Ordering, Reverse};
 
 #[derive(Debug, Clone)]
 pub struct MetricTest {
@@ -59,8 +59,7 @@ impl Release {
     }
 
     pub fn no_ratio_reason(&self, metric: &RunMetric) -> Option<NoRatioReason> {
-        let is_comparable = self.comparability.allows(metric);
-        NoRatioReason::of(metric, &self.runs).filter(|_| is_comparable)
+        NoRatioReason::of(metric, &self.runs).filter(|_| self.comparability.allows(metric))
     }
 
     /// Whether the ratios of both releases to the baseline can be compared.
@@ -99,25 +98,26 @@ pub fn release_groups(runs: &[RunRow], margin: f64) -> Vec<ReleaseGroup> {
         runs.iter()
             .map(|run| ((&run.conditions, &run.machine), run)),
     );
-    let newest = |runs: &[&RunRow]| runs.iter().map(|run| run.began_unix_ns).max();
-    groups.sort_by_key(|(_, runs)| std::cmp::Reverse(newest(runs)));
-    let group = |((conditions, machine), group_runs): ((&Conditions, &String), Vec<&RunRow>)| {
-        let group_runs = group_runs
-            .into_iter()
-            .map(|run| (&run.release, run.clone()));
-        let mut releases: Vec<Release> = by_key(group_runs)
-            .into_iter()
-            .map(|(version, own)| release(version.clone(), own, runs, margin))
-            .collect();
-        releases.sort_by(|a, b| compare_versions(&a.version, &b.version));
-        ReleaseGroup {
-            conditions: conditions.clone(),
-            machine: machine.clone(),
-            shifts: shifts(&releases, margin),
-            releases,
-        }
-    };
-    groups.into_iter().map(group).collect()
+    groups.sort_by_key(|(_, runs)| Reverse(runs.iter().map(|run| run.began_unix_ns).max()));
+    let groups = groups
+        .into_iter()
+        .map(|((conditions, machine), group_runs)| {
+            let group_runs = group_runs
+                .into_iter()
+                .map(|run| (&run.release, run.clone()));
+            let mut releases: Vec<Release> = by_key(group_runs)
+                .into_iter()
+                .map(|(version, own)| release(version.clone(), own, runs, margin))
+                .collect();
+            releases.sort_by(|a, b| compare_versions(&a.version, &b.version));
+            ReleaseGroup {
+                conditions: conditions.clone(),
+                machine: machine.clone(),
+                shifts: shifts(&releases, margin),
+                releases,
+            }
+        });
+    groups.collect()
 }
 
 /// Texts that are no versions come last.
@@ -151,8 +151,12 @@ fn release(version: String, runs: Vec<RunRow>, all_runs: &[RunRow], margin: f64)
         test.ratio_test.p = None;
         test.verdict = Verdict::NotComparable;
     }
-    let p: Vec<_> = tests.iter().map(|test| test.ratio_test.p).collect();
-    let adjusted = holm::adjust(&p);
+    let adjusted = holm::adjust(
+        &tests
+            .iter()
+            .map(|test| test.ratio_test.p)
+            .collect::<Vec<_>>(),
+    );
     for (test, adjusted_p) in tests.iter_mut().zip(adjusted) {
         test.adjusted_p = adjusted_p;
         if test.verdict != Verdict::NotComparable {

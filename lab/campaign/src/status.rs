@@ -58,7 +58,6 @@ pub fn status(campaign: &Campaign, store: &Store, as_json: bool) -> Result<Strin
     if as_json {
         return Ok(json(&versions)?);
     }
-    let heads = ["VERSION", "STATE", "RUNS", "SOURCE", "DIGEST", "NAME"];
     let rows = versions.iter().map(|version| {
         let digest = version
             .digest
@@ -73,7 +72,10 @@ pub fn status(campaign: &Campaign, store: &Store, as_json: bool) -> Result<Strin
             clean(version.name),
         ]
     });
-    let mut lines = table(&heads, rows.collect());
+    let mut lines = table(
+        &["VERSION", "STATE", "RUNS", "SOURCE", "DIGEST", "NAME"],
+        rows.collect(),
+    );
     for version in &versions {
         if let Some(error) = version.error {
             lines += &format!("{}: {}\n", version.version, clean(error));

@@ -103,10 +103,10 @@ fn void_in_journal(recording: &Path, reason: &str) -> Result<()> {
     let completed = experiment.journal_state.completed_runs();
     // The experiment resolved symbolic links in the path of its folder.
     let name = recording.strip_prefix(folder)?;
-    let run = completed
+    match completed
         .iter()
-        .find(|run| experiment.recording(run).ends_with(name));
-    match run {
+        .find(|run| experiment.recording(run).ends_with(name))
+    {
         Some(run) => void(folder, &[run], reason),
         None => Ok(()),
     }

@@ -72,11 +72,10 @@ pub type RunRound<'r> =
 
 /// Fails also if the campaign has stopped or a version has no result.
 pub fn run(campaign: &Campaign, store: &mut Store, args: &RunArgs) -> Result<()> {
-    let end = advance(campaign, store, None, &mut |round, signals| {
-        run_on_this_host(campaign, round, args, signals)
-    });
     let folder = campaign.folder.display();
-    match end {
+    match advance(campaign, store, None, &mut |round, signals| {
+        run_on_this_host(campaign, round, args, signals)
+    }) {
         Ok(failed) if failed.is_empty() => Ok(()),
         Ok(failed) => bail!(
             "{}; `faultline campaign run {folder}` tries again",
@@ -158,8 +157,12 @@ fn run_on_this_host(
             round.number,
             experiment.plan.folder.display()
         ));
-        let plan = experiment.plan.clone();
-        match command::begin_or_continue(plan, args.launcher, args.vote_confirmed, None)? {
+        match command::begin_or_continue(
+            experiment.plan.clone(),
+            args.launcher,
+            args.vote_confirmed,
+            None,
+        )? {
             ExperimentEnd::Finished => {}
             ExperimentEnd::Stopped(why) => return Err(VersionOutcome::Stopped(why)),
             ExperimentEnd::GaveUp(why) | ExperimentEnd::UnfitHost(why) => {
@@ -220,11 +223,13 @@ fn add_published_versions(campaign: &Campaign, store: &Store, signals: &mut Sign
 /// Fails if a stop signal arrived since the last check. A running experiment handles signals
 /// itself.
 fn check_signals(signals: &mut Signals) -> Result<()> {
-    let is_stopped = signals
-        .wait(None, Duration::ZERO)?
-        .iter()
-        .any(|signal| signal.stop_signal_name().is_some());
-    ensure!(!is_stopped, Stopped::by_signal());
+    ensure!(
+        signals
+            .wait(None, Duration::ZERO)?
+            .iter()
+            .all(|signal| signal.stop_signal_name().is_none()),
+        Stopped::by_signal()
+    );
     Ok(())
 }
 
