@@ -153,15 +153,18 @@ fn newest_version(shared: &Path) -> Option<PathBuf> {
         .map(|entry| entry.path());
     folders
         .filter(|folder| is_complete(folder))
-        .filter_map(|folder| Some((version(&folder)?, is_release(&folder), folder)))
+        .filter_map(|folder| Some((version(&folder)?, pre_release_rank(&folder), folder)))
         .max()
         .map(|(_, _, folder)| folder)
 }
 
-/// Whether the folder's name is that of a release: `4.5.0`, and not `4.5.0-alpha.4`.
-fn is_release(folder: &Path) -> bool {
-    let name = folder.file_name().unwrap_or_default();
-    !name.to_string_lossy().contains('-')
+/// Orders folders of one version as SemVer does: `4.5.0-alpha.9`, `4.5.0-alpha.10`, `4.5.0`.
+fn pre_release_rank(folder: &Path) -> (bool, Vec<Result<u64, String>>) {
+    let name = folder.file_name().unwrap_or_default().to_string_lossy();
+    let pre_release = name.split_once('-').map(|(_, pre_release)| pre_release);
+    let parts = pre_release.iter().flat_map(|text| text.split('.'));
+    let rank = parts.map(|part| part.parse().map_err(|_| part.to_owned()));
+    (pre_release.is_none(), rank.collect())
 }
 
 /// `[4, 5, 0]` for a folder named `4.5.0` or `4.5.0-alpha.4`; `None` when a part is not a number.
@@ -211,6 +214,11 @@ mod tests {
                 .ends_with("10.0.0-alpha.4/solana-test-validator")
         );
         assert!(found.memo_program.ends_with("spl_memo-3.0.0.so"));
+        for version in ["10.0.0-alpha.9", "10.0.0-alpha.10"] {
+            validators(&shared.path().join(version));
+        }
+        let found = Binaries::find_with(|_| None, shared.path()).unwrap();
+        assert!(found.validator.ends_with("10.0.0-alpha.10/agave-validator"));
         validators(&shared.path().join("10.0.0"));
         let found = Binaries::find_with(|_| None, shared.path()).unwrap();
         assert!(found.validator.ends_with("10.0.0/agave-validator"));

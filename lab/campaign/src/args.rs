@@ -138,7 +138,7 @@ pub struct VerifyArgs {
     /// The campaign's folder.
     pub dir: PathBuf,
     /// Drop the results of damaged recordings and of their pairs; the next `campaign run` repeats
-    /// those of the current plan and baseline.
+    /// those of the current plan, baseline and list of versions.
     #[arg(long)]
     pub repeat: bool,
 }

@@ -78,20 +78,20 @@ pub fn release_changes(groups: &[ReleaseGroup]) -> Vec<ReleaseChange> {
 }
 
 pub fn incomparable_releases(groups: &[ReleaseGroup]) -> Vec<ReleaseChange> {
-    let changes = groups.iter().flat_map(|group| {
-        group.releases.iter().rev().filter_map(move |release| {
-            let sentence = not_comparable_sentence(release)?;
-            let verdict = (None, Verdict::NotComparable);
-            Some(release_change(
-                "incomparable",
-                group,
-                release,
-                verdict,
-                sentence,
-            ))
+    groups
+        .iter()
+        .flat_map(|group| {
+            group.releases.iter().rev().filter_map(move |release| {
+                Some(release_change(
+                    "incomparable",
+                    group,
+                    release,
+                    (None, Verdict::NotComparable),
+                    not_comparable_sentence(release)?,
+                ))
+            })
         })
-    });
-    changes.collect()
+        .collect()
 }
 
 pub fn not_comparable_sentence(release: &Release) -> Option<String> {

@@ -184,9 +184,11 @@ fn collect_experiment(
     let values = releases::values(measured);
     let rows = collected.iter_mut().map(|run| &mut run.row);
     for (row, values) in rows.filter(|row| row.is_usable()).zip(values) {
-        let values = releases::metrics().zip(values);
-        row.values
-            .extend(values.filter_map(|(metric, value)| Some((metric.id.to_owned(), value?))));
+        row.values.extend(
+            releases::metrics()
+                .zip(values)
+                .filter_map(|(metric, value)| Some((metric.id.to_owned(), value?))),
+        );
     }
     Ok(collected)
 }
@@ -277,15 +279,18 @@ const UNKNOWN: &str = "not known";
 /// Machines with equal processor, threads and memory are the same.
 fn machine(run: &Run) -> String {
     let facts = &run.facts;
-    let mut host = facts.host.iter();
-    let threads = host
+    let threads = facts
+        .host
+        .iter()
         .find(|(name, _)| *name == "Threads")
         .map(|(_, threads)| format!("{threads} threads"));
     let memory = facts
         .memory_bytes
         .map(|bytes| format!("{} GiB", gib(bytes as f64).round()));
-    let known = [facts.cpu.clone(), threads, memory];
-    let description = known.into_iter().flatten().join(", ");
+    let description = [facts.cpu.clone(), threads, memory]
+        .into_iter()
+        .flatten()
+        .join(", ");
     if description.is_empty() {
         UNKNOWN.to_owned()
     } else {

@@ -75,8 +75,11 @@ fn add(args: &AddArgs) -> Result<()> {
     }
     let path = args.path.as_ref().map(std::path::absolute).transpose()?;
     if let Some(path) = &path {
-        let is_file = std::fs::metadata(path).at(path)?.is_file();
-        ensure!(is_file, "{} is not a regular file", path.display());
+        ensure!(
+            std::fs::metadata(path).at(path)?.is_file(),
+            "{} is not a regular file",
+            path.display()
+        );
     }
     let program = Program {
         version,
@@ -176,8 +179,7 @@ fn check(args: &CheckArgs) -> Result<u8> {
     if let Some(reason) = inconclusive_reason(release, &comparisons) {
         bail!("{}: {reason}", release.version);
     }
-    let mut verdicts = comparisons.iter().map(|comparison| comparison.verdict);
-    let is_worse = verdicts.any(|verdict| verdict.is_worse())
+    let is_worse = comparisons.iter().any(|one| one.verdict.is_worse())
         || no_ratio_reasons.iter().any(|(_, reason)| reason.is_worse());
     Ok(u8::from(is_worse))
 }
@@ -191,9 +193,8 @@ fn comparability_notes(release: &Release, other: Option<&Release>) -> String {
     if let (true, Some(other)) = (notes.is_empty(), other)
         && release.has_other_consensus(other)
     {
-        let pace = |release: &Release| comparability::pace_text(&release.comparability.pace);
-        let own_pace = pace(release);
-        let other_pace = pace(other);
+        let [own_pace, other_pace] =
+            [release, other].map(|release| comparability::pace_text(&release.comparability.pace));
         let [version, other_version] = [release, other].map(|release| &release.version);
         notes.push(format!(
             "{version} is not comparable with {other_version} by slot: {own_pace} against {other_pace}."
@@ -260,9 +261,10 @@ fn inconclusive_reason(release: &Release, comparisons: &[MetricComparison]) -> O
     });
     let unconfirmed = comparisons
         .iter()
-        .filter(|comparison| comparison.verdict == Verdict::Unconfirmed)
         .filter(|comparison| {
-            Verdict::direction(comparison.metric.better, comparison.ratio) == Verdict::Worse
+            let verdict = comparison.verdict;
+            matches!(verdict, Verdict::Unconfirmed | Verdict::OtherMachine)
+                && Verdict::direction(comparison.metric.better, comparison.ratio) == Verdict::Worse
         })
         .map(|comparison| comparison.metric.title)
         .join(", ");
@@ -271,9 +273,10 @@ fn inconclusive_reason(release: &Release, comparisons: &[MetricComparison]) -> O
             "{own_runs} of its runs ran as planned, and {baseline_runs} runs of the baseline"
         ));
     }
-    let untested =
-        |comparison: &MetricComparison| comparison.p.is_none() && !comparison.verdict.is_worse();
-    if comparisons.iter().all(untested) {
+    if comparisons
+        .iter()
+        .all(|comparison| comparison.p.is_none() && !comparison.verdict.is_worse())
+    {
         return Some(
             "nothing could be tested: no comparable metric has enough pairs of runs whose ratios differ"
                 .to_owned(),
@@ -281,7 +284,8 @@ fn inconclusive_reason(release: &Release, comparisons: &[MetricComparison]) -> O
     }
     (!unconfirmed.is_empty()).then(|| {
         format!(
-            "worse in one round of runs, and not repeated: {unconfirmed}; `campaign run` repeats what is beyond the margin of campaign.toml"
+            "worse in one round of runs, and not confirmed: {unconfirmed}; if there is no second round, `campaign run` repeats what is \
+             beyond the margin of campaign.toml"
         )
     })
 }
@@ -468,9 +472,14 @@ mod tests {
         assert!(killed(fine, true).contains("nothing could be tested"));
         let unconfirmed = reason_of(&runs("1.1.0", 1.08, 1)).unwrap();
         assert!(
-            unconfirmed.contains("not repeated: Replay time per slot, p95"),
+            unconfirmed.contains("not confirmed: Replay time per slot, p95"),
             "{unconfirmed}"
         );
+        let mut elsewhere = runs("1.1.0", 1.08, 2);
+        for run in elsewhere.iter_mut().filter(|run| run.round == 2) {
+            run.machine = "another".to_owned();
+        }
+        assert_eq!(reason_of(&elsewhere), Some(unconfirmed));
         assert_eq!(reason_of(&runs("1.1.0", 0.9, 1)), None);
         assert_eq!(
             reason_of(&runs("1.1.0", 1.08, 2)),

@@ -44,8 +44,10 @@ impl Comparability {
     }
 
     pub fn allows(&self, metric: &RunMetric) -> bool {
-        let mut difference = self.difference.iter();
-        !difference.any(|(difference, _)| metric.is_affected_by(*difference))
+        !self
+            .difference
+            .iter()
+            .any(|(difference, _)| metric.is_affected_by(*difference))
     }
 
     /// Such as `Alpenglow at 0.20 s, the baseline Tower at 0.40 s`.
@@ -109,8 +111,7 @@ fn paces_text([baseline, release]: &[Pace; 2]) -> String {
 }
 
 fn unknown_consensus([baseline, release]: &[Pace; 2]) -> Option<String> {
-    let is_known = [baseline, release].map(|pace| !pace.consensus.is_empty());
-    match is_known {
+    match [baseline, release].map(|pace| !pace.consensus.is_empty()) {
         [true, true] => None,
         [false, false] => Some("the consensus is not known".to_owned()),
         [true, false] => Some(format!(

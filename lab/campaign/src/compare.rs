@@ -10,7 +10,7 @@ use faultline_pages::groups::by_key;
 use faultline_report::report::{Better, RunMetric, comparability::Difference, releases};
 use faultline_stats::{change::Detector, holm, paired::RatioTest, summary::mean};
 use semver::Version;
-use std::cmp::Ordering;
+use std::cmp::{Ordering, Reverse};
 
 #[derive(Debug, Clone)]
 pub struct MetricTest {
@@ -59,8 +59,7 @@ impl Release {
     }
 
     pub fn no_ratio_reason(&self, metric: &RunMetric) -> Option<NoRatioReason> {
-        let is_comparable = self.comparability.allows(metric);
-        NoRatioReason::of(metric, &self.runs).filter(|_| is_comparable)
+        NoRatioReason::of(metric, &self.runs).filter(|_| self.comparability.allows(metric))
     }
 
     /// Whether the ratios of both releases to the baseline can be compared.
@@ -99,23 +98,26 @@ pub fn release_groups(runs: &[RunRow], margin: f64) -> Vec<ReleaseGroup> {
         runs.iter()
             .map(|run| ((&run.conditions, &run.machine), run)),
     );
-    let newest = |runs: &[&RunRow]| runs.iter().map(|run| run.began_unix_ns).max();
-    groups.sort_by_key(|(_, runs)| std::cmp::Reverse(newest(runs)));
-    let group = |((conditions, machine), runs): ((&Conditions, &String), Vec<&RunRow>)| {
-        let runs = runs.into_iter().map(|run| (&run.release, run.clone()));
-        let mut releases: Vec<Release> = by_key(runs)
-            .into_iter()
-            .map(|(version, runs)| release(version.clone(), runs, margin))
-            .collect();
-        releases.sort_by(|a, b| compare_versions(&a.version, &b.version));
-        ReleaseGroup {
-            conditions: conditions.clone(),
-            machine: machine.clone(),
-            shifts: shifts(&releases, margin),
-            releases,
-        }
-    };
-    groups.into_iter().map(group).collect()
+    groups.sort_by_key(|(_, runs)| Reverse(runs.iter().map(|run| run.began_unix_ns).max()));
+    let groups = groups
+        .into_iter()
+        .map(|((conditions, machine), group_runs)| {
+            let group_runs = group_runs
+                .into_iter()
+                .map(|run| (&run.release, run.clone()));
+            let mut releases: Vec<Release> = by_key(group_runs)
+                .into_iter()
+                .map(|(version, own)| release(version.clone(), own, runs, margin))
+                .collect();
+            releases.sort_by(|a, b| compare_versions(&a.version, &b.version));
+            ReleaseGroup {
+                conditions: conditions.clone(),
+                machine: machine.clone(),
+                shifts: shifts(&releases, margin),
+                releases,
+            }
+        });
+    groups.collect()
 }
 
 /// Texts that are no versions come last.
@@ -128,7 +130,16 @@ pub fn compare_versions(a: &str, b: &str) -> Ordering {
     }
 }
 
-fn release(version: String, runs: Vec<RunRow>, margin: f64) -> Release {
+/// `all_runs` has also runs of other conditions and machines.
+fn release(version: String, runs: Vec<RunRow>, all_runs: &[RunRow], margin: f64) -> Release {
+    let has_round_elsewhere = all_runs.iter().any(|run| {
+        runs.iter().all(|own| {
+            run.release == version
+                && run.conditions == own.conditions
+                && run.machine != own.machine
+                && run.round != own.round
+        })
+    });
     let comparability = Comparability::of(&runs);
     let mut tests: Vec<MetricTest> = releases::metrics()
         .filter_map(|metric| metric_test(metric, &runs))
@@ -140,14 +151,21 @@ fn release(version: String, runs: Vec<RunRow>, margin: f64) -> Release {
         test.ratio_test.p = None;
         test.verdict = Verdict::NotComparable;
     }
-    let p: Vec<_> = tests.iter().map(|test| test.ratio_test.p).collect();
-    let adjusted = holm::adjust(&p);
+    let adjusted = holm::adjust(
+        &tests
+            .iter()
+            .map(|test| test.ratio_test.p)
+            .collect::<Vec<_>>(),
+    );
     for (test, adjusted_p) in tests.iter_mut().zip(adjusted) {
         test.adjusted_p = adjusted_p;
         if test.verdict != Verdict::NotComparable {
             test.verdict = test
                 .pair_ratios
                 .verdict(test.metric.better, adjusted_p, margin);
+        }
+        if test.verdict == Verdict::Unconfirmed && has_round_elsewhere {
+            test.verdict = Verdict::OtherMachine;
         }
     }
     Release {
@@ -159,7 +177,7 @@ fn release(version: String, runs: Vec<RunRow>, margin: f64) -> Release {
     }
 }
 
-/// Round, then the values of baseline and release; `None` if not recorded.
+/// Round, then the values of baseline and release in a pair of usable runs; `None` if not recorded.
 type PairValues = (u32, Option<f64>, Option<f64>);
 
 fn pair_values(run_metric: &RunMetric, runs: &[RunRow]) -> Vec<PairValues> {
@@ -170,10 +188,11 @@ fn pair_values(run_metric: &RunMetric, runs: &[RunRow]) -> Vec<PairValues> {
             .map(|(_, value)| *value)
     };
     runs.iter()
-        .filter(|run| !run.is_baseline)
+        .filter(|run| !run.is_baseline && run.is_usable())
         .filter_map(|run| {
             let is_its_pair = |other: &&RunRow| {
                 other.is_baseline
+                    && other.is_usable()
                     && (other.round, other.replicate) == (run.round, run.replicate)
                     && (&other.kernel, &other.machine) == (&run.kernel, &run.machine)
             };
@@ -186,7 +205,7 @@ fn pair_values(run_metric: &RunMetric, runs: &[RunRow]) -> Vec<PairValues> {
 pub enum NoRatioReason {
     /// One side of a pair is 0, the other is larger.
     Zero { always_worse: bool },
-    /// The baseline has values in each pair, the release in none.
+    /// The baseline has values in each pair of usable runs, the release in none.
     Missing,
 }
 
@@ -194,9 +213,8 @@ impl NoRatioReason {
     /// `None` if each pair that differs has a ratio.
     fn of(run_metric: &RunMetric, runs: &[RunRow]) -> Option<Self> {
         let values = pair_values(run_metric, runs);
-        let has_run = runs.iter().any(|run| !run.is_baseline && run.is_usable());
         let is_missing = |(_, baseline, own): &PairValues| baseline.is_some() && own.is_none();
-        if has_run && !values.is_empty() && values.iter().all(is_missing) {
+        if !values.is_empty() && values.iter().all(is_missing) {
             return Some(Self::Missing);
         }
         let known: Vec<(f64, f64)> = values

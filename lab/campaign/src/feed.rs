@@ -140,12 +140,11 @@ pub fn atom(campaign: &Campaign, groups: &[ReleaseGroup], failed: &[FailedVersio
         .iter()
         .chain(&incomparable_releases(groups))
     {
-        let category = change.verdict.label();
         out += &entry(
             [
                 &change.id,
                 &change.title,
-                category,
+                change.verdict.label(),
                 &change.report,
                 &change.sentence,
             ],

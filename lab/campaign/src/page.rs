@@ -59,10 +59,8 @@ pub fn rewrite_pages(campaign: &Campaign, store: &mut Store) -> Result<()> {
 
 pub fn shown_groups(campaign: &Campaign, store: &Store) -> Result<Vec<ReleaseGroup>> {
     let listed = store.listed_versions()?;
-    let is_shown =
-        |version: &str| find_version(&listed, version).is_none_or(|listed| !listed.removed);
     let mut runs = store.runs()?;
-    runs.retain(|run| is_shown(&run.release));
+    runs.retain(|run| find_version(&listed, &run.release).is_none_or(|listed| !listed.removed));
     let mut groups = compare::release_groups(&runs, campaign.margin);
     for release in groups.iter_mut().flat_map(|group| &mut group.releases) {
         release.name = find_version(&listed, &release.version)
@@ -259,8 +257,9 @@ fn trends(group: &ReleaseGroup) -> Option<Section> {
             Some((value, Some((low, high))))
         };
         let category = |release: &Release| {
-            let mut shifts = group.shifts.iter();
-            let shift = shifts
+            let shift = group
+                .shifts
+                .iter()
                 .find(|shift| shift.metric.id == metric.id && shift.version == release.version);
             let word = match (shift, release.test(metric)) {
                 (Some(shift), _) => format!("change: {}", shift.verdict.label()),

@@ -177,8 +177,10 @@ pub fn void_runs(
     for experiment in experiments {
         let results = Experiment::read(&experiment.plan.folder)?;
         let completed = results.journal_state.completed_runs();
-        let mut runs: Vec<_> = completed.iter().collect();
-        runs.retain(|run| should_void(experiment.replicate(run)));
+        let runs: Vec<_> = completed
+            .iter()
+            .filter(|run| should_void(experiment.replicate(run)))
+            .collect();
         void(&experiment.plan.folder, &runs, reason)?;
     }
     Ok(())

@@ -27,7 +27,9 @@ struct VersionStatus<'l> {
 
 pub fn status(campaign: &Campaign, store: &Store, as_json: bool) -> Result<String> {
     let listed = work::sync_listed_versions(campaign, store)?;
-    let groups = page::shown_groups(campaign, store)?;
+    let current = work::current_conditions(campaign, &listed);
+    let mut groups = page::shown_groups(campaign, store)?;
+    groups.retain(|group| current.as_ref() == Some(&group.conditions));
     let releases = || groups.iter().flat_map(|group| &group.releases);
     let runs = store.runs()?;
     let mut versions = Vec::new();
@@ -56,7 +58,6 @@ pub fn status(campaign: &Campaign, store: &Store, as_json: bool) -> Result<Strin
     if as_json {
         return Ok(json(&versions)?);
     }
-    let heads = ["VERSION", "STATE", "RUNS", "SOURCE", "DIGEST", "NAME"];
     let rows = versions.iter().map(|version| {
         let digest = version
             .digest
@@ -71,7 +72,10 @@ pub fn status(campaign: &Campaign, store: &Store, as_json: bool) -> Result<Strin
             clean(version.name),
         ]
     });
-    let mut lines = table(&heads, rows.collect());
+    let mut lines = table(
+        &["VERSION", "STATE", "RUNS", "SOURCE", "DIGEST", "NAME"],
+        rows.collect(),
+    );
     for version in &versions {
         if let Some(error) = version.error {
             lines += &format!("{}: {}\n", version.version, clean(error));
@@ -111,4 +115,44 @@ pub fn export(campaign: &Campaign, store: Store, out: &Path) -> Result<usize> {
     let (rows, columns) = store.export(&verdicts)?;
     write_columns(out, "result", columns)?;
     Ok(rows)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        comparability::tests::{pace, with_paces},
+        round::tests::search_round,
+        settings::{Program, RESULTS},
+        store::FROM_COMMAND,
+    };
+
+    #[test]
+    fn the_consensus_of_an_earlier_plans_runs_is_not_in_the_status() {
+        let root = tempfile::tempdir().unwrap();
+        let (mut campaign, _) = search_round(root.path());
+        let paces = [
+            &pace(&["tower"], Some(0.4)),
+            &pace(&["alpenglow"], Some(0.2)),
+        ];
+        let runs = with_paces("1.1.0", paces);
+        let conditions = runs[0].conditions.clone();
+        campaign.baseline.version = conditions.baseline;
+        let mut store = Store::open(&root.path().join(RESULTS)).unwrap();
+        for version in [campaign.baseline.version.as_str(), "1.1.0"] {
+            let program = Program {
+                version: version.to_owned(),
+                ..Program::default()
+            };
+            store.add(&program, FROM_COMMAND, 1).unwrap();
+            let digest = Some(conditions.baseline_digest.as_str());
+            store.set_digest_and_error(version, digest, None).unwrap();
+        }
+        store.add_runs(&runs).unwrap();
+        for (plan_digest, is_named) in [("another", false), (&*conditions.plan_digest, true)] {
+            campaign.plan_digest = plan_digest.to_owned();
+            let text = status(&campaign, &store, false).unwrap();
+            assert_eq!(text.contains("1.1.0 is not comparable"), is_named, "{text}");
+        }
+    }
 }

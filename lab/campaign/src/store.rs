@@ -207,9 +207,10 @@ impl Store {
     }
 
     pub fn listed_versions(&self) -> Result<Vec<ListedVersion>> {
-        let text = "SELECT *, EXISTS (SELECT 1 FROM run WHERE program.version IN (release, baseline)) AS measured
-                    FROM program ORDER BY added_unix_ns, program.rowid";
-        let mut select = self.0.prepare(text)?;
+        let mut select = self.0.prepare(
+            "SELECT *, EXISTS (SELECT 1 FROM run WHERE program.version IN (release, baseline)) AS measured
+             FROM program ORDER BY added_unix_ns, program.rowid",
+        )?;
         Ok(select
             .query_map([], listed_version)?
             .collect::<Result<_, _>>()?)
@@ -243,9 +244,10 @@ impl Store {
         digest: Option<&str>,
         error: Option<&str>,
     ) -> Result<()> {
-        let text =
-            "UPDATE program SET digest = coalesce(?2, digest), trouble = ?3 WHERE version = ?1";
-        self.0.execute(text, params![version, digest, error])?;
+        self.0.execute(
+            "UPDATE program SET digest = coalesce(?2, digest), trouble = ?3 WHERE version = ?1",
+            params![version, digest, error],
+        )?;
         Ok(())
     }
 
@@ -325,8 +327,10 @@ impl Store {
             &format!("DELETE FROM value WHERE run IN ({pair})"),
             [recording],
         )?;
-        let text = format!("UPDATE run SET validity = ?2 WHERE run IN ({pair})");
-        transaction.execute(&text, [recording, VOID])?;
+        transaction.execute(
+            &format!("UPDATE run SET validity = ?2 WHERE run IN ({pair})"),
+            [recording, VOID],
+        )?;
         Ok(transaction.commit()?)
     }
 
@@ -372,8 +376,8 @@ impl Store {
     /// Returns the number of rows and the columns; each run and metric has a row. `verdicts` replace
     /// the stored verdicts in a temporary table.
     pub fn export(mut self, verdicts: &[VerdictRow]) -> Result<(usize, Columns)> {
-        let temporary = VERDICT.replace("CREATE TABLE", "CREATE TEMP TABLE");
-        self.0.execute(&temporary, [])?;
+        self.0
+            .execute(&VERDICT.replace("CREATE TABLE", "CREATE TEMP TABLE"), [])?;
         self.replace_verdicts(verdicts)?;
         let mut select = self.0.prepare(EXPORT)?;
         let mut columns: Columns = select

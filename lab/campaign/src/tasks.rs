@@ -183,8 +183,10 @@ fn refuse_running(campaign: &Campaign) -> Result<()> {
 pub fn run_task(args: &RoundArgs) -> Result<u8> {
     let campaign = Campaign::read(&args.dir)?;
     let submitted = SubmittedRounds::read(&campaign)?;
-    let mut rounds = (1..).zip(&submitted.rounds);
-    let Some((_, round)) = rounds.find(|(number, _)| *number == args.task_number) else {
+    let Some((_, round)) = (1..)
+        .zip(&submitted.rounds)
+        .find(|(number, _)| *number == args.task_number)
+    else {
         bail!(UsageError(format!(
             "{}: it has {}, and no {}",
             slurm_file(&campaign, ROUNDS).display(),

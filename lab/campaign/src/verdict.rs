@@ -27,6 +27,8 @@ pub enum Verdict {
     Untested,
     /// Beyond the margin with p < 0.05 in a first round: needs a second round.
     Unconfirmed,
+    /// Like [`Verdict::Unconfirmed`], but the other round ran on another machine.
+    OtherMachine,
     /// No test is possible; the ratio is beyond the margin, and every pair is worse.
     WorseUntested,
     BetterUntested,
@@ -43,6 +45,7 @@ impl Verdict {
             Self::WorseUntested => "worse in every pair, not tested",
             Self::BetterUntested => "better in every pair, not tested",
             Self::NotComparable => "not comparable",
+            Self::OtherMachine => "not confirmed: another machine",
             Self::NothingShown | Self::Untested | Self::Unconfirmed => "",
         }
     }
@@ -87,9 +90,9 @@ impl Verdict {
     }
 
     pub fn is_difference(self) -> bool {
-        !matches!(
+        matches!(
             self,
-            Self::NothingShown | Self::NotComparable | Self::Untested | Self::Unconfirmed
+            Self::WorseUntested | Self::BetterUntested | Self::Worse | Self::Better
         )
     }
 

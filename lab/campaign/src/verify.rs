@@ -5,8 +5,9 @@ use crate::{
     page::rewrite_pages,
     programs::sha256,
     settings::Campaign,
-    store::{RunRow, Store},
+    store::{RunRow, Store, find_version},
     tasks::open_campaign,
+    work,
 };
 use anyhow::Result;
 use faultline_common::{
@@ -41,7 +42,7 @@ pub fn run(args: &VerifyArgs) -> Result<u8> {
         void_damaged(&campaign, &mut store, &damaged)?;
         rewrite_pages(&campaign, &mut store)?;
         say(&format!(
-            "these runs and their pairs have no result any more: `faultline campaign run {folder}` repeats those of the current plan and baseline"
+            "these runs and their pairs have no result any more: `faultline campaign run {folder}` repeats those of the current plan, baseline and list of versions"
         ));
     } else {
         say(&format!(
@@ -54,6 +55,8 @@ pub fn run(args: &VerifyArgs) -> Result<u8> {
 /// Returns the number of compared recordings and the damaged ones. Skips void runs and those
 /// without a digest.
 fn compare(campaign: &Campaign, store: &Store) -> Result<(usize, Vec<DamagedRun>)> {
+    let listed = work::sync_listed_versions(campaign, store)?;
+    let current = work::current_conditions(campaign, &listed);
     let mut compared = 0;
     let mut damaged = Vec::new();
     for run in store.runs()?.into_iter().filter(|run| !run.is_void()) {
@@ -61,11 +64,16 @@ fn compare(campaign: &Campaign, store: &Store) -> Result<(usize, Vec<DamagedRun>
             continue;
         };
         compared += 1;
-        let error = match sha256(&campaign.folder.join(&run.recording)) {
+        let mut error = match sha256(&campaign.folder.join(&run.recording)) {
             Ok(digest) if digest == expected => continue,
             Ok(digest) => format!("it changed: SHA-256 {digest}, was {expected}"),
             Err(error) => error.root_cause().to_string(),
         };
+        let is_listed = find_version(&listed, &run.release).is_some_and(|version| !version.removed);
+        if !is_listed || current.as_ref() != Some(&run.conditions) {
+            error += "; --repeat may drop its result permanently: its plan or baseline is not the current one, or its \
+                      version is off the list";
+        }
         damaged.push((run, error));
     }
     Ok((compared, damaged))
@@ -95,10 +103,10 @@ fn void_in_journal(recording: &Path, reason: &str) -> Result<()> {
     let completed = experiment.journal_state.completed_runs();
     // The experiment resolved symbolic links in the path of its folder.
     let name = recording.strip_prefix(folder)?;
-    let run = completed
+    match completed
         .iter()
-        .find(|run| experiment.recording(run).ends_with(name));
-    match run {
+        .find(|run| experiment.recording(run).ends_with(name))
+    {
         Some(run) => void(folder, &[run], reason),
         None => Ok(()),
     }
@@ -110,8 +118,8 @@ mod tests {
     use crate::{
         collected::{RoundOutcome, collect_round},
         round::tests::{search_round, write},
-        settings::RESULTS,
-        store::Conditions,
+        settings::{Program, RESULTS},
+        store::{Conditions, FROM_COMMAND},
     };
     use faultline_experiments::outcome::Outcome;
 
@@ -145,5 +153,45 @@ mod tests {
             !results.journal_state.completed_runs().is_empty()
         });
         assert_eq!(completed.count(), 4, "the pair has no result");
+    }
+
+    #[test]
+    fn damaged_results_that_no_run_repeats_are_named() {
+        let root = tempfile::tempdir().unwrap();
+        let (campaign, _) = search_round(root.path());
+        let mut store = Store::open(&root.path().join(RESULTS)).unwrap();
+        for version in [campaign.baseline.version.as_str(), "2.2.0", "2.3.0"] {
+            let program = Program {
+                version: version.to_owned(),
+                ..Program::default()
+            };
+            store.add(&program, FROM_COMMAND, 1).unwrap();
+            store
+                .set_digest_and_error(version, Some("digest"), None)
+                .unwrap();
+        }
+        store.remove("2.3.0").unwrap();
+        let row = |release: &str, plan_digest: &str| RunRow {
+            release: release.to_owned(),
+            conditions: Conditions {
+                plan_digest: plan_digest.to_owned(),
+                baseline: campaign.baseline.version.clone(),
+                baseline_digest: "digest".to_owned(),
+            },
+            recording: "none.fltl".to_owned(),
+            recording_digest: Some("digest".to_owned()),
+            ..RunRow::default()
+        };
+        let current = &campaign.plan_digest;
+        let rows = [
+            row("2.2.0", current),
+            row("2.2.0", "earlier"),
+            row("2.3.0", current),
+        ];
+        store.add_runs(&rows).unwrap();
+        let (compared, damaged) = compare(&campaign, &store).unwrap();
+        let is_repeated = |(_, error): &DamagedRun| !error.contains("permanently");
+        let repeated: Vec<bool> = damaged.iter().map(is_repeated).collect();
+        assert_eq!((compared, repeated), (3, vec![true, false, false]));
     }
 }

@@ -56,8 +56,10 @@ pub fn sync_listed_versions(campaign: &Campaign, store: &Store) -> Result<Vec<Li
             store.add(program, FROM_FILE, clock::unix_ns())?;
         }
     }
-    for Program { version, .. } in from_file {
-        if !campaign.configures(version) {
+    for listed in known {
+        let version = &listed.program.version;
+        let is_from_file = matches!(listed.source.as_str(), FROM_FILE | BASELINE);
+        if is_from_file && !campaign.configures(version) {
             store.remove(version)?;
         }
     }
@@ -70,11 +72,10 @@ pub type RunRound<'r> =
 
 /// Fails also if the campaign has stopped or a version has no result.
 pub fn run(campaign: &Campaign, store: &mut Store, args: &RunArgs) -> Result<()> {
-    let end = advance(campaign, store, None, &mut |round, signals| {
-        run_on_this_host(campaign, round, args, signals)
-    });
     let folder = campaign.folder.display();
-    match end {
+    match advance(campaign, store, None, &mut |round, signals| {
+        run_on_this_host(campaign, round, args, signals)
+    }) {
         Ok(failed) if failed.is_empty() => Ok(()),
         Ok(failed) => bail!(
             "{}; `faultline campaign run {folder}` tries again",
@@ -156,8 +157,12 @@ fn run_on_this_host(
             round.number,
             experiment.plan.folder.display()
         ));
-        let plan = experiment.plan.clone();
-        match command::begin_or_continue(plan, args.launcher, args.vote_confirmed, None)? {
+        match command::begin_or_continue(
+            experiment.plan.clone(),
+            args.launcher,
+            args.vote_confirmed,
+            None,
+        )? {
             ExperimentEnd::Finished => {}
             ExperimentEnd::Stopped(why) => return Err(VersionOutcome::Stopped(why)),
             ExperimentEnd::GaveUp(why) | ExperimentEnd::UnfitHost(why) => {
@@ -174,7 +179,7 @@ pub fn say_done(campaign: &Campaign, versions: &str) {
 }
 
 pub fn is_baseline(campaign: &Campaign, listed: &ListedVersion) -> bool {
-    listed.source == BASELINE || listed.program.version == campaign.baseline.version
+    listed.program.version == campaign.baseline.version
 }
 
 pub const BASELINE: &str = "baseline";
@@ -218,11 +223,13 @@ fn add_published_versions(campaign: &Campaign, store: &Store, signals: &mut Sign
 /// Fails if a stop signal arrived since the last check. A running experiment handles signals
 /// itself.
 fn check_signals(signals: &mut Signals) -> Result<()> {
-    let is_stopped = signals
-        .wait(None, Duration::ZERO)?
-        .iter()
-        .any(|signal| signal.stop_signal_name().is_some());
-    ensure!(!is_stopped, Stopped::by_signal());
+    ensure!(
+        signals
+            .wait(None, Duration::ZERO)?
+            .iter()
+            .all(|signal| signal.stop_signal_name().is_none()),
+        Stopped::by_signal()
+    );
     Ok(())
 }
 
@@ -300,6 +307,12 @@ fn advance_version(
     Ok(VersionOutcome::Done)
 }
 
+/// `None` if the baseline's program is not known yet.
+pub fn current_conditions(campaign: &Campaign, listed: &[ListedVersion]) -> Option<Conditions> {
+    let baseline = find_version(listed, &campaign.baseline.version)?;
+    Some(conditions(campaign, baseline.digest.as_ref()?))
+}
+
 /// The round that this version needs next; `None` if it is finished.
 pub fn pending_round(
     campaign: &Campaign,
@@ -307,11 +320,9 @@ pub fn pending_round(
     version: &ListedVersion,
     listed: &[ListedVersion],
 ) -> Result<Option<u32>> {
-    let baseline = find_version(listed, &campaign.baseline.version);
-    let Some(digest) = baseline.and_then(|baseline| baseline.digest.as_ref()) else {
+    let Some(conditions) = current_conditions(campaign, listed) else {
         return Ok(Some(1));
     };
-    let conditions = conditions(campaign, digest);
     next_round(campaign, store, &version.program.version, &conditions)
 }
 
@@ -416,5 +427,16 @@ mod tests {
         });
         assert!(end.is_err_and(|error| error.is::<Stopped>()));
         assert_eq!(shown, Some((2, 6)));
+    }
+
+    #[test]
+    fn an_earlier_baseline_is_off_the_list() {
+        let root = tempfile::tempdir().unwrap();
+        let (mut campaign, _, store) = scene(root.path(), &Outcome::Completed);
+        store.add(&campaign.baseline, BASELINE, 1).unwrap();
+        let earlier = std::mem::replace(&mut campaign.baseline.version, "3.0.0".to_owned());
+        let listed = sync_listed_versions(&campaign, &store).unwrap();
+        let earlier = find_version(&listed, &earlier).unwrap();
+        assert!(earlier.removed && !is_baseline(&campaign, earlier));
     }
 }

@@ -28,9 +28,8 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => {
             // Help and version are answers, not mistakes.
-            let usage = error.use_stderr();
             let _ = error.print();
-            return if usage {
+            return if error.use_stderr() {
                 ExitCode::from(USAGE_EXIT_CODE)
             } else {
                 ExitCode::SUCCESS

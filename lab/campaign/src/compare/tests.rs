@@ -97,6 +97,20 @@ fn a_metric_rising_from_0_or_missing_in_the_release_fails() {
 }
 
 #[test]
+fn a_pair_that_failed_does_not_hide_a_missing_metric() {
+    let mut all = runs("1.1.0", 1.0, 1);
+    for run in &mut all {
+        if run.replicate == 1 {
+            (run.outcome, run.values) = ("oom".to_owned(), Vec::new());
+        } else if !run.is_baseline {
+            run.values.clear();
+        }
+    }
+    let reason = NoRatioReason::of(metric("replay-p95"), &all);
+    assert_eq!(reason, Some(NoRatioReason::Missing));
+}
+
+#[test]
 fn only_a_repeated_difference_is_marked_and_host_drift_cancels() {
     let all = [
         runs("1.1.0", 1.08, 2),
@@ -181,7 +195,7 @@ fn a_round_on_another_machine_or_kernel_does_not_confirm() {
         .iter()
         .map(|group| verdicts(&group.releases[0]))
         .collect();
-    assert_eq!(found, [[Verdict::Unconfirmed, Verdict::NothingShown]; 2]);
+    assert_eq!(found, [[Verdict::OtherMachine, Verdict::NothingShown]; 2]);
     let mut all = runs("1.1.0", 1.08, 1);
     all.iter_mut()
         .filter(|run| run.is_baseline)
