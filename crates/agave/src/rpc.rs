@@ -227,20 +227,19 @@ impl RequestBatch {
     /// If it is not JSON-RPC, or an error without an id refused the whole batch.
     pub fn read(&self, body: &[u8]) -> Result<Vec<Result<Answer, Error>>, Error> {
         let mut responses = if body.trim_ascii_start().starts_with(b"{") {
-            let response: Response<'_> = json::read(body)?;
-            if response.id.is_none() {
-                return match response.outcome()? {
-                    Err(error) => Err(error.into_error("batch")),
-                    Ok(_) => Err(Error::NotJsonRpc {
-                        why: "an answer without id".into(),
-                        text: Excerpt::of(body),
-                    }),
-                };
-            }
-            vec![response]
+            vec![json::read(body)?]
         } else {
             json::read::<Responses<'_>>(body)?.0
         };
+        if let [Response { id: None, .. }] = *responses {
+            return match responses.remove(0).outcome()? {
+                Err(error) => Err(error.into_error("batch")),
+                Ok(_) => Err(Error::NotJsonRpc {
+                    why: "an answer without id".into(),
+                    text: Excerpt::of(body),
+                }),
+            };
+        }
         let match_answer = |(id, call): (u64, &Call)| {
             let position = responses
                 .iter()

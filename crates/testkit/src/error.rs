@@ -55,6 +55,8 @@ pub enum Error {
         /// The state at the last check.
         last_seen: String,
     },
+    #[error("a value is over its budget")]
+    OverBudget,
     /// Something that tests need is not on this machine.
     #[error("{0}")]
     Missing(String),

@@ -219,6 +219,8 @@ pub fn parse_result<'a, R: Deserialize<'a>>(body: &'a [u8], id: u64) -> Result<R
     match (answer.error, answer.result) {
         // A rate limiter may answer before it reads the request's id.
         (Some(error), _) if is_rate_limit(&error) => Err(Failure::RateLimited(None)),
+        // A node does not know the id of a request that it cannot read.
+        (Some(error), _) if answer.id.is_null() => Err(Failure::rpc(error.code, &error.message)),
         _ if answer.id.as_u64() != Some(id) => Err(Failure::WrongId),
         (Some(error), _) if is_skipped_slot(&error) => Err(Failure::Skipped(error.code)),
         (Some(error), _) => Err(Failure::rpc(error.code, &error.message)),
@@ -408,6 +410,14 @@ mod tests {
             Failure::RateLimited(None)
         );
         assert_eq!(error(429, "slow down"), Failure::RateLimited(None));
+        for id in [r#","id":null"#, ""] {
+            let body = format!(r#"{{"error":{{"code":-32700,"message":"Parse error"}}{id}}}"#);
+            assert_eq!(
+                decode(&body).0,
+                Err(Failure::rpc(-32700, "Parse error")),
+                "{body}"
+            );
+        }
         let good = account(r#"["AAAA","base64"]"#);
         assert_eq!(
             decode(&good.replace("\"id\":7", "\"id\":8")).0,

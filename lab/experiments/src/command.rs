@@ -324,37 +324,36 @@ fn stop(experiment: &Path) -> Result<u8> {
     Ok(0)
 }
 
+/// Sends SIGTERM to each process that has the lock, until the lock is free.
 fn stop_holder(path: &Path) -> Result<()> {
-    let Holder::Process(pid) = lock::holder(path)? else {
-        return Ok(());
-    };
-    let pid = pid.with_context(|| {
-        format!(
-            "{}: the pid of the lock's holder is not known",
-            path.display()
-        )
-    })?;
-    if lock::terminate_holder(path, pid)? {
-        say(&format!(
-            "SIGTERM was sent to process {pid}; it ends its runs before it exits"
-        ));
-    }
-    wait_for_release(path)
-}
-
-fn wait_for_release(path: &Path) -> Result<()> {
     let (mut waited, mut message_at) = (Duration::ZERO, MESSAGE_AFTER);
-    while let Holder::Process(pid) = lock::holder(path)? {
+    let mut signalled = None;
+    while let Holder::Process(holder) = lock::holder(path)? {
+        if let Some(pid) = holder.filter(|_| holder != signalled)
+            && lock::terminate_holder(path, pid)?
+        {
+            say(&format!(
+                "SIGTERM was sent to process {pid}; it ends its runs before it exits"
+            ));
+            signalled = holder;
+        }
         if waited >= message_at {
-            let holder = pid.map_or("the runner".to_owned(), |pid| format!("process {pid}"));
-            say(&match pid.filter(|pid| lock::is_suspended(*pid)) {
-                Some(pid) => format!(
-                    "{holder} is stopped (SIGSTOP, or Ctrl-Z in its terminal): `kill -CONT {pid}` lets it continue and stop its runs; after `kill -KILL {pid}`, this command stops them"
-                ),
-                None => format!(
-                    "waiting for {holder} for {}: it stops its runs, which takes up to the plan's grace period",
+            let path = path.display();
+            let pid = holder
+                .with_context(|| format!("{path}: the pid of the lock's holder is not known"))?;
+            ensure!(
+                holder == signalled,
+                "{path}: process {pid} has the lock and cannot be seen from here: stop it in its own PID namespace"
+            );
+            say(&if lock::is_suspended(pid) {
+                format!(
+                    "process {pid} is stopped (SIGSTOP, or Ctrl-Z in its terminal): `kill -CONT {pid}` lets it continue and stop its runs; after `kill -KILL {pid}`, this command stops them"
+                )
+            } else {
+                format!(
+                    "waiting for process {pid} for {}: it stops its runs, which takes up to the plan's grace period",
                     duration(waited)
-                ),
+                )
             });
             message_at += MESSAGE_INTERVAL;
         }
@@ -460,6 +459,41 @@ mod tests {
             let error = resume(&args).unwrap_err().to_string();
             assert!(error.contains("ledger: No such file"), "{error}");
         }
+    }
+
+    #[test]
+    fn a_lock_holder_that_cannot_be_seen_is_not_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("lock");
+        let _lock = Lock::take(&path).unwrap();
+        // The kernel's highest pid is 2^22.
+        fs::write(&path, i32::MAX.to_string()).unwrap();
+        let error = stop_holder(&path).unwrap_err().to_string();
+        assert!(error.contains("cannot be seen from here"), "{error}");
+    }
+
+    #[test]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the process in the lock file is a process of the test"
+    )]
+    fn a_lock_holder_that_has_not_written_its_pid_yet_is_stopped() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("lock");
+        let lock = Lock::take(&path).unwrap();
+        fs::write(&path, "").unwrap();
+        let mut holder = std::process::Command::new("sleep");
+        let mut holder = holder.arg("60").spawn().unwrap();
+        let (pid, written_to) = (holder.id(), path.clone());
+        let writer = std::thread::Builder::new().spawn(move || {
+            std::thread::sleep(2 * POLL_INTERVAL);
+            fs::write(&written_to, pid.to_string()).unwrap();
+            let status = holder.wait().unwrap();
+            drop(lock);
+            status
+        });
+        stop_holder(&path).unwrap();
+        assert!(!writer.unwrap().join().unwrap().success());
     }
 
     #[test]

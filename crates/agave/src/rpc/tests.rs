@@ -189,11 +189,11 @@ fn a_non_json_rpc_body_is_an_error() {
 
 #[test]
 fn a_rejected_batch_is_an_rpc_error() {
-    let body = br#"{"jsonrpc":"2.0","error":{"code":-32700,"message":"Parse error"},"id":null}"#;
-    assert!(matches!(
-        RequestBatch::new(ALL).read(body),
-        Err(Error::Rpc { code: -32700, .. })
-    ));
+    let refusal = r#"{"jsonrpc":"2.0","error":{"code":-32700,"message":"Parse error"},"id":null}"#;
+    for body in [refusal.to_owned(), format!("[{refusal}]")] {
+        let error = RequestBatch::new(ALL).read(body.as_bytes()).unwrap_err();
+        assert_eq!(error.to_string(), "RPC error -32700: Parse error", "{body}");
+    }
 }
 
 #[test]

@@ -40,7 +40,7 @@ const SETTLING: Duration = Duration::from_secs(12);
 const REQUEST: &str = "GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\nAccept-Encoding: gzip\r\n\
     Accept: application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5,*/*;q=0.1\r\n\r\n";
 
-/// Measures the daemon's CPU, memory and scrape times next to a simulated validator.
+/// Measures the daemon's CPU, memory and scrape times next to a simulated validator. Fails over a budget.
 #[derive(Debug, clap::Parser)]
 struct Arguments {
     /// Idle threads of the target; repeatable
@@ -144,6 +144,7 @@ fn run(arguments: &Arguments) -> Result<()> {
         .iter()
         .flat_map(|daemon| of(daemon.as_str()))
         .collect();
+    let mut is_over = false;
     for (at, &threads) in arguments.threads.iter().enumerate() {
         let mut all: Vec<Measured> = subjects.iter().map(|_| Measured::default()).collect();
         for _ in 0..arguments.rounds {
@@ -152,7 +153,7 @@ fn run(arguments: &Arguments) -> Result<()> {
             }
         }
         for (subject, measured) in subjects.iter().zip(&mut all) {
-            print(
+            is_over |= print(
                 threads,
                 subject,
                 measured,
@@ -161,22 +162,29 @@ fn run(arguments: &Arguments) -> Result<()> {
             );
         }
     }
-    Ok(())
+    match is_over {
+        true => Err(Error::OverBudget),
+        false => Ok(()),
+    }
 }
 
+/// Returns whether a value is over its budget.
 fn print(
     threads: u64,
     subject: &Subject<'_>,
     measured: &mut Measured,
     seconds: f64,
     (budget, anon_budget): (Option<f64>, Option<f64>),
-) {
+) -> bool {
     let mean = |blocks: &[f64]| blocks.iter().sum::<f64>() / blocks.len().max(1) as f64;
     let (cpu, bare) = (mean(&measured.cpu), mean(&measured.bare));
     let ratio = cpu / bare;
-    let verdict = |value: f64, budget: Option<f64>| {
+    let mut is_over = false;
+    let mut verdict = |value: f64, budget: Option<f64>| {
         budget.map_or_else(String::new, |budget| {
-            let word = if value <= budget { "within" } else { "OVER" };
+            let is_within = value <= budget;
+            is_over |= !is_within;
+            let word = if is_within { "within" } else { "OVER" };
             format!(", {word} {budget}")
         })
     };
@@ -204,6 +212,7 @@ fn print(
     println!(
         "| {threads} | {name} | {cpu:.2} | {bare:.2} | {ratio:.2}{over_bare} | {blocks} | {p50:.2} | {p99:.2} | {series} | {peak:.1} | {anon:.2}{over_anon} | {parts} |"
     );
+    is_over
 }
 
 /// Runs a new daemon, reading program and target for one block.
@@ -485,6 +494,27 @@ fn cpu(pid: u32) -> Result<BTreeMap<String, f64>> {
 mod tests {
     use super::*;
     use clap::Parser;
+
+    #[test]
+    fn a_value_above_its_budget_is_a_failure() {
+        let subject = Subject {
+            daemon: "d",
+            config: None,
+        };
+        let is_over = |budgets| {
+            let mut measured = Measured {
+                cpu: vec![3.0],
+                bare: vec![2.0],
+                anon: 2000,
+                ..Measured::default()
+            };
+            print(0, &subject, &mut measured, 1.0, budgets)
+        };
+        assert!(!is_over((None, None)));
+        assert!(!is_over((Some(1.5), Some(2.5))));
+        assert!(is_over((Some(1.4), None)));
+        assert!(is_over((None, Some(2.0))));
+    }
 
     #[test]
     fn a_length_or_number_of_blocks_below_one_is_refused() {

@@ -193,7 +193,7 @@ impl<T, E: Into<std::io::Error>> WithPath<T> for Result<T, E> {
         self.map_err(|error| {
             let error = error.into();
             let text = format!("{}: {error}", path.display());
-            anyhow::Error::new(error).context(text)
+            std::io::Error::new(error.kind(), text).into()
         })
     }
 }
@@ -259,5 +259,20 @@ impl CgroupName {
             bail!("{part:?} is no name of a cgroup: write a-z, 0-9 and _");
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_with_a_path_gives_its_reason_once() {
+        let path = Path::new("/nonexistent");
+        let error = File::open(path).with_path(path).unwrap_err();
+        let expected = "/nonexistent: No such file or directory (os error 2)";
+        assert_eq!([error.to_string(), format!("{error:#}")], [expected; 2]);
+        let cause = error.downcast_ref().map(std::io::Error::kind);
+        assert_eq!(cause, Some(std::io::ErrorKind::NotFound));
     }
 }

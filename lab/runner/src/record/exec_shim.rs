@@ -15,6 +15,7 @@ use faultline_common::{
 };
 use rustix::{
     fs::{OFlags, fcntl_setfl},
+    io::Errno,
     pipe::{PipeFlags, pipe_with},
     process::{
         Pid, Signal, getppid, kill_process, kill_process_group, set_parent_process_death_signal,
@@ -207,10 +208,10 @@ fn die_with_parent(parent: i32) -> bool {
 fn set_affinity(cpus: &CpuSet) -> rustix::io::Result<()> {
     let mut mask = AffinityMask::new();
     let is_possible = |cpu: &usize| *cpu < AffinityMask::MAX_CPU;
-    cpus.numbers()
-        .iter()
-        .filter_map(|cpu| usize::try_from(*cpu).ok().filter(is_possible))
-        .for_each(|cpu| mask.set(cpu));
+    for cpu in cpus.numbers() {
+        let cpu = usize::try_from(*cpu).ok().filter(is_possible);
+        mask.set(cpu.ok_or(Errno::INVAL)?);
+    }
     sched_setaffinity(None, &mask)
 }
 
@@ -384,6 +385,14 @@ mod tests {
         assert_eq!(result.unwrap(), (false, "why\n".to_owned()));
         let took = clock::uptime() - begun;
         assert!(took < Duration::from_secs(15), "{took:?}");
+    }
+
+    #[test]
+    fn a_cpu_beyond_the_affinity_mask_is_refused() {
+        for cpus in ["0,1024", "0-8191"] {
+            let cpus = CpuSet::parse(cpus).unwrap();
+            assert_eq!(set_affinity(&cpus), Err(Errno::INVAL), "{cpus}");
+        }
     }
 
     #[test]
