@@ -314,7 +314,7 @@ fn events_have_the_life_of_the_process(recording: &Recording) {
         .events()
         .unwrap()
         .iter()
-        .map(|e| (e.kind.name().to_owned(), e.detail.to_string()))
+        .map(|e| (e.kind.clone(), e.detail.to_string()))
         .collect();
     let in_time = events
         .iter()

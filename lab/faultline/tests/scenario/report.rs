@@ -57,10 +57,7 @@ pub fn judge(run: &Path, out: &Path, moments: &[Moment], death: f64) -> Vec<Stri
     // The report rounds times to whole seconds.
     let right = |seconds: f64| (seconds - death).abs() <= 2.0 * TICK + 0.5;
     let given = [
-        (
-            "the evidence",
-            number_after(&cell("Evidence"), "at "),
-        ),
+        ("the evidence", number_after(&cell("Evidence"), "at ")),
         (
             "the story",
             text.split_once("In the end, after ")

@@ -100,8 +100,7 @@ pub struct PairedEffects {
     /// By quantity; A/A pairs first.
     effects: Vec<ArmEffect>,
     margin: f64,
-    /// If so, there is no floor by slots: differences in ms depend on the speed of the host, also
-    /// within an A/A pair.
+    /// If so, there is no floor by slots: differences in ms depend on the host's speed.
     is_compared_within_hosts: bool,
 }
 
@@ -131,7 +130,6 @@ impl PairedEffects {
         self.effects.is_empty()
     }
 
-    /// The A/A pairs that the floor is computed from.
     fn floor_pairs(&self) -> impl Iterator<Item = &ArmEffect> {
         self.effects
             .iter()

@@ -673,7 +673,11 @@ pub fn degenerate() -> Report {
             true,
         ),
         timeline("constant", vec![line(vec![Some(1e12), Some(1e12)])], true),
-        timeline("negative", vec![line(vec![Some(-5e10), Some(-5e10)])], false),
+        timeline(
+            "negative",
+            vec![line(vec![Some(-5e10), Some(-5e10)])],
+            false,
+        ),
         Block::Table(long_table()),
         Block::Table(Table {
             id: "bare".to_owned(),
