@@ -169,8 +169,8 @@ impl Intake {
         state.total.forget_process();
         state.total.coverage.forget_process();
         if mem::replace(&mut state.forget_senders_at_next_validator, true) {
-            // The pushes before the first validator was found may be its own. Later ones may be
-            // those of its predecessor.
+            // Pushes of pending senders may be those of the previous validator. Pushes before the
+            // first validator was found may be its own.
             state.senders.forget_process();
         }
         state.last_push = None;
@@ -228,8 +228,8 @@ impl Intake {
         assumption
     }
 
-    /// Sets JSON-RPC's processed slot and highest slot with shreds at `at`. If slots advance but
-    /// pushes lack program cache points, the validator filters its datapoints.
+    /// Sets JSON-RPC's processed slot and highest slot with shreds at `at`. At the end of a push,
+    /// the processed slot shows whether the validator filters its datapoints.
     pub fn set_rpc_slots(&self, processed: u64, received: Option<u64>, at: Stamp) {
         let mut state = self.lock();
         state.rpc_slot = Some(processed);
@@ -268,7 +268,8 @@ impl State {
             .merge_sums
             .sort_by_key(|(newest_push, _)| newest_push.uptime.abs_diff(last));
         for (newest_push, mut sums) in outcome.merge_sums {
-            // Older, if they are of the start-up id; newer after a change of the identity.
+            // Pending sums under the start-up id are older than the total. Those under a new
+            // identity are newer.
             let is_newer = Some(newest_push) >= self.last_push;
             if !is_newer {
                 mem::swap(&mut self.total.tally, &mut sums.tally);
@@ -288,8 +289,8 @@ impl State {
         self.total.line_counts.foreign += outcome.foreign_lines;
     }
 
-    /// `end.unfiltered` is true if the push has program cache points. Such points come with slots,
-    /// so a push without such points is filtered only if slots advanced.
+    /// Before the call, `end.unfiltered` is true if the push has program cache points. If slots
+    /// advanced, a push without these points shows that the validator filters its datapoints.
     fn end_push(&mut self, end: PushEnd) {
         let slots_advanced =
             matches!((self.rpc_slot_at_push, self.rpc_slot), (Some(then), Some(now)) if now > then);
@@ -332,7 +333,7 @@ impl State {
     }
 
     /// Adds a known point or allowed fields of the sender `host_id`. Without a `host_id`, the line
-    /// is of the log. Returns `None` for a line that does not count.
+    /// is of the log. Returns `None` for a foreign, bad, repeated or implausible line.
     fn add(
         &mut self,
         allow_list: &AllowList,

@@ -78,6 +78,7 @@ pub struct Sums {
     pub line_counts: LineCounts,
     /// Of a pending sender only.
     pub points: PendingPoints,
+    /// Missed pushes, and seconds without transactions or without data.
     pub coverage: Coverage,
     pub reports: ValidatorReports,
 }
