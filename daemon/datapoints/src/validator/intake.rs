@@ -52,7 +52,7 @@ struct State {
     pushes_without_cache_points: u32,
     assumed_identity_changes: u64,
     /// A validator was followed since the start or the last [`Intake::wait_for_validator`].
-    forget_senders_at_next_validator: bool,
+    has_followed_validator: bool,
     previous_run_push: Option<LastPush>,
     reads_log: bool,
     validator_user_read_at: Option<Stamp>,
@@ -168,7 +168,7 @@ impl Intake {
         state.senders.forget_identity(startup_id);
         state.total.forget_process();
         state.total.coverage.forget_process();
-        if mem::replace(&mut state.forget_senders_at_next_validator, true) {
+        if mem::replace(&mut state.has_followed_validator, true) {
             // Pushes of pending senders may be those of the previous validator. Pushes before the
             // first validator was found may be its own.
             state.senders.forget_process();
@@ -187,7 +187,7 @@ impl Intake {
     pub fn wait_for_validator(&self) {
         let mut state = self.lock();
         state.senders.wait_for_validator();
-        if mem::replace(&mut state.forget_senders_at_next_validator, false) {
+        if mem::replace(&mut state.has_followed_validator, false) {
             state.senders.forget_process();
         }
         state.hides_gauges = true;

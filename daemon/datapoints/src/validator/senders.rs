@@ -251,8 +251,8 @@ impl Senders {
         self.reclassify(Some((SenderState::Ours, self.observation_time())), now)
     }
 
-    /// Forgets the data of pending senders that belongs to an earlier process. Counts stay, except
-    /// those of the coverage.
+    /// Forgets what pending senders reported of an earlier process. Their counts stay, except those
+    /// of the coverage.
     pub fn forget_process(&mut self) {
         for sender in &mut self.senders {
             sender.sums.coverage = Coverage::default();
