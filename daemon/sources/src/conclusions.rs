@@ -164,7 +164,7 @@ impl Conclusions {
             self.intake.follow_validator(startup_id(context.root));
             // If an earlier run of the daemon received pushes of this process, counts those missed
             // since.
-            self.intake.resume_after_last_push(process);
+            self.intake.resume_after_previous_run(process);
         } else {
             self.intake.validator_ended();
         }

@@ -143,13 +143,13 @@ impl Intake {
     }
 
     /// Sets the last push of an earlier run.
-    pub fn set_last_push(&self, last: LastPush) {
+    pub fn set_previous_run_push(&self, last: LastPush) {
         self.lock().previous_run_push = Some(last);
     }
 
     /// Continues the coverage after the last push of an earlier run of the daemon, if `process`
     /// sent that push.
-    pub fn resume_after_last_push(&self, process: ProcessId) {
+    pub fn resume_after_previous_run(&self, process: ProcessId) {
         let mut state = self.lock();
         if let Some(last) = state
             .previous_run_push
