@@ -3,7 +3,7 @@
 mod push;
 mod readings;
 
-pub use push::{Push, is_counted};
+pub use push::{Push, is_builtin};
 
 use super::{
     allowed::AllowList,
@@ -349,9 +349,9 @@ impl State {
             return None;
         };
         let mut counts = FieldCounts::new(point.name());
-        let is_counted = counts.has_series() || KnownPoint::is_known(point.name().as_bytes());
+        let is_builtin = counts.has_series() || KnownPoint::is_known(point.name().as_bytes());
         let decode = || KnownPoint::decode(point, |field| counts.add(field));
-        let Ok(known) = is_counted.then(decode).transpose() else {
+        let Ok(known) = is_builtin.then(decode).transpose() else {
             sums.line_counts.bad += 1;
             return None;
         };
@@ -374,7 +374,7 @@ impl State {
                 return None;
             }
             if let KnownPoint::AccountsActive(active) = known {
-                sums.tally.jobs.add(active, unix_ns, now.uptime);
+                sums.tally.accounts_jobs.add(active, unix_ns, now.uptime);
             }
         }
         sums.tally.add(point, &counts, known.as_ref());
@@ -383,7 +383,7 @@ impl State {
             sums.allow_list_series
                 .add(allow_list, allowed_fields, point)
         });
-        if is_counted || allowed {
+        if is_builtin || allowed {
             sums.line_counts.used += 1;
         } else {
             sums.line_counts.ignored += 1;
