@@ -20,10 +20,9 @@ struct DatapointsSampler {
 
 impl Sampler for DatapointsSampler {
     fn sample(&mut self, context: &SampleContext<'_>) -> SourceOutput {
-        // Every tick reports a problem of pushes until it is solved.
         let mut output = SourceOutput {
             up: self.intake.has_recent_push(context.now),
-            problems_persist: true,
+            repeats_problems: true,
             ..SourceOutput::with_capacity(128)
         };
         self.intake.add_readings(context.now, &mut output.readings);
@@ -76,7 +75,7 @@ impl Sampler for LogSampler {
         SourceOutput {
             up: status.up && timeout_problem.is_none(),
             problems: timeout_problem.or(status.problem).into_iter().collect(),
-            problems_persist: true,
+            repeats_problems: true,
             ..SourceOutput::default()
         }
     }

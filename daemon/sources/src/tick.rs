@@ -166,7 +166,7 @@ impl SourceEntry {
             up: output.up,
         });
         let received_at = output.received_at.unwrap_or(at);
-        statistics.record(&self.newest_batch, output.problems_persist, received_at);
+        statistics.record(&self.newest_batch, output.repeats_problems, received_at);
     }
 }
 
@@ -251,9 +251,9 @@ pub struct SourceOutput {
     pub problems: Vec<Problem>,
     /// The source did its main job.
     pub up: bool,
-    /// A problem of the last tick is no new event and does not count again. It still exists, or the
-    /// background poller has no newer result.
-    pub problems_persist: bool,
+    /// Each tick repeats a problem until it is solved, or until the background poller has a newer
+    /// result. A problem of the last tick does not count again then.
+    pub repeats_problems: bool,
     /// When the background poller received the data. `None` for a source that reads within the
     /// tick.
     pub received_at: Option<Stamp>,
@@ -267,7 +267,6 @@ impl SourceOutput {
         }
     }
 
-    /// If `last_reported_poll` is `polled_at`, the problems do not count again.
     pub fn report_poll(
         &mut self,
         last_reported_poll: &mut Option<Stamp>,
@@ -275,7 +274,7 @@ impl SourceOutput {
         up: bool,
         problems: &[Problem],
     ) {
-        self.problems_persist = last_reported_poll.replace(polled_at) == Some(polled_at);
+        self.repeats_problems = last_reported_poll.replace(polled_at) == Some(polled_at);
         self.received_at = Some(polled_at);
         self.up = up;
         self.problems = problems.to_vec();

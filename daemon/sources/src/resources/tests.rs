@@ -348,7 +348,7 @@ fn process_series_end_with_the_process_and_host_series_continue() {
             boot_time: &Ok(0),
             process_state: &process_state,
         });
-        (output.up, output.problems_persist, output.readings.len())
+        (output.up, output.repeats_problems, output.readings.len())
     };
     assert_eq!(
         [at(1), at(45), at(46)],

@@ -64,8 +64,8 @@ impl Statistics {
     }
 
     /// Absent and forbidden are states, which count when they begin. Gone and broken are events,
-    /// which count each time, unless `problems_persist`. Logs new problems and changes of `up`.
-    pub fn record(&mut self, batch: &Batch, problems_persist: bool, received_at: Stamp) {
+    /// which count each time, unless `repeats_problems`. Logs new problems and changes of `up`.
+    pub fn record(&mut self, batch: &Batch, repeats_problems: bool, received_at: Stamp) {
         let source_stats = self.by_source.entry(batch.source).or_default();
         if source_stats.up != batch.up {
             tracing::info!(
@@ -89,7 +89,7 @@ impl Statistics {
             if is_new {
                 source_stats.log_problem(batch.source, problem, batch.at);
             }
-            let is_event = !problems_persist
+            let is_event = !repeats_problems
                 && matches!(problem.kind, ProblemKind::Gone | ProblemKind::Broken);
             if is_new || is_event {
                 *source_stats.problem_counts.entry(problem.kind).or_default() += 1;
@@ -251,10 +251,10 @@ mod tests {
     #[test]
     fn a_repeated_problem_is_not_a_new_event() {
         let mut statistics = Statistics::default();
-        for problems_persist in [false, true, true] {
+        for repeats_problems in [false, true, true] {
             statistics.record(
                 &batch(&[(ProblemKind::Broken, "no answer")]),
-                problems_persist,
+                repeats_problems,
                 Stamp::default(),
             );
         }
