@@ -1,7 +1,7 @@
 //! Requests that change recordings: `POST /mark?name=NAME[&kind=KIND]` marks a moment in the
 //! recording. `POST /flight/save?reason=TEXT` saves the flight recording and returns its path.
 
-use super::request_checks::{query_text, query_values};
+use super::request_checks::{decode_query_text, query_values};
 use faultline_core::rate_limit::RateLimit;
 use faultline_recorder::flight;
 use hyper::StatusCode;
@@ -34,7 +34,7 @@ pub fn mark_name(query: Option<&str>) -> Result<String, String> {
     if names.next().is_some() {
         return Err("The query has several names; use one.".to_owned());
     }
-    let name = query_text(value, "The mark's name")?;
+    let name = decode_query_text(value, "The mark's name")?;
     Some(name)
         .filter(|name| !name.is_empty())
         .ok_or_else(missing_name)
@@ -93,7 +93,7 @@ pub async fn save_flight_recording(
 /// An empty text if the query has no `reason`.
 fn save_reason(query: Option<&str>) -> Result<String, String> {
     let value = query_values(query, "reason").next().unwrap_or_default();
-    query_text(value, "The reason")
+    decode_query_text(value, "The reason")
 }
 
 #[cfg(test)]
