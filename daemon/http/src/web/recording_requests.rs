@@ -61,7 +61,7 @@ pub async fn save_flight_recording(
         Ok(reason) => reason,
         Err(why) => return (StatusCode::BAD_REQUEST, why),
     };
-    if !limit.lock().try_count(now) {
+    if !limit.lock().try_take(now) {
         let text =
             "The limit is six saves at once, then one every 100 s; it does not apply to SIGUSR1.";
         return (StatusCode::TOO_MANY_REQUESTS, text.to_owned());
@@ -206,7 +206,7 @@ mod tests {
                 StatusCode::BAD_REQUEST
             );
         }
-        assert!(limit.lock().try_count(now), "it was not used up");
+        assert!(limit.lock().try_take(now), "it was not used up");
         assert_eq!(
             save_flight_recording(Some(&handle), None, &limit, now)
                 .await
