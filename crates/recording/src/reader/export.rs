@@ -19,7 +19,7 @@ pub struct TableInfo {
 }
 
 impl Recording {
-    /// All known tables, in the order of the file. Missing tables and columns of an older file are
+    /// All tables of the format, in the order of [`TABLES`]. Those that the recording lacks are
     /// empty.
     pub fn tables(&self) -> Result<Vec<TableInfo>> {
         let info = |spec: &TableSpec| {

@@ -202,7 +202,8 @@ impl Recording {
         Ok(rows)
     }
 
-    /// The last problems of each source in the session of the last tick, unless they are over.
+    /// The last problems of each source in the session of the last tick. A row without a status
+    /// says that the problems of its source are over.
     pub fn last_problems(&self) -> Result<Vec<ProblemRow>> {
         let Some(tick) = self.last_tick()? else {
             return Ok(Vec::new());
@@ -282,8 +283,8 @@ impl Recording {
         Ok(names.into_iter().collect())
     }
 
-    /// No rows if an older version did not write the table. `read_row` must fail at a value that is
-    /// neither a number nor NULL.
+    /// Like [`UntrustedDatabase::collect_numbers`]; no rows if an older version did not write the
+    /// table.
     pub(super) fn query_numbers<T>(
         &self,
         table: &str,
