@@ -71,7 +71,7 @@ impl Recording {
 
     /// The query of all columns; `None` if the recording does not have the table.
     fn select(&self, table: &str) -> Result<Option<(&'static TableSpec, String)>> {
-        let spec = table_named(table).ok_or_else(|| Error::NoSuchColumn {
+        let spec = table_named(table).ok_or_else(|| Error::NoSuchTableOrColumn {
             what: table.to_owned(),
         })?;
         let names = spec.columns.iter().map(|column| column.name);

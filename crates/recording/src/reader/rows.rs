@@ -100,7 +100,7 @@ impl Recording {
     pub fn columns(&self, table: PerTickTable, names: &[&str]) -> Result<Columns> {
         let is_unknown = |name: &&&str| table.column(name).is_none();
         if let Some(name) = names.iter().find(is_unknown) {
-            return Err(Error::NoSuchColumn {
+            return Err(Error::NoSuchTableOrColumn {
                 what: format!("{}.{name}", table.name()),
             });
         }
