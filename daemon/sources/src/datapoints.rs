@@ -82,7 +82,7 @@ impl Sampler for LogSampler {
 }
 
 /// The reader adds the datapoints of the log to `intake`. `None` without a configured log.
-pub fn register_log(
+pub fn register_validator_log(
     registry: &mut Registry,
     context: &BuildContext<'_>,
     intake: &Intake,
