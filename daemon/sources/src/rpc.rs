@@ -197,23 +197,15 @@ pub fn identity_of(
         .or_else(|| rpc.and_then(|facts| facts.identity))
 }
 
-struct RpcSampler {
-    handle: Handle,
-    last_reported_poll: Option<Stamp>,
-}
+struct RpcSampler(Handle);
 
 impl Sampler for RpcSampler {
     fn sample(&mut self, context: &SampleContext<'_>) -> SourceOutput {
         let mut output = SourceOutput::default();
         let process = context.process();
-        self.handle.add_readings(process, &mut output.readings);
-        if let Some(facts) = self.handle.facts_of(process) {
-            output.report_poll(
-                &mut self.last_reported_poll,
-                facts.polled_at,
-                facts.up,
-                &facts.problems,
-            );
+        self.0.add_readings(process, &mut output.readings);
+        if let Some(facts) = self.0.facts_of(process) {
+            output.report_poll(facts.polled_at, facts.up, &facts.problems);
         }
         output
     }
@@ -238,13 +230,7 @@ pub fn register(
         let probe = Probe::new(&config.probe, clock, endpoint);
         registry.add_validator_poller(|stop| probe.run(stop));
     }
-    registry.add_sampler(
-        Source::Rpc,
-        RpcSampler {
-            handle: handle.clone(),
-            last_reported_poll: None,
-        },
-    );
+    registry.add_sampler(Source::Rpc, RpcSampler(handle.clone()));
     handle
 }
 

@@ -165,8 +165,11 @@ impl SourceEntry {
             problems: output.problems,
             up: output.up,
         });
-        let received_at = output.received_at.unwrap_or(at);
-        statistics.record(&self.newest_batch, output.repeats_problems, received_at);
+        statistics.record(
+            &self.newest_batch,
+            output.repeats_problems,
+            output.received_at,
+        );
     }
 }
 
@@ -251,11 +254,11 @@ pub struct SourceOutput {
     pub problems: Vec<Problem>,
     /// The source did its main job.
     pub up: bool,
-    /// Each tick repeats a problem until it is solved, or until the background poller has a newer
-    /// result. A problem of the last tick does not count again then.
+    /// Each sample repeats a problem until it is solved. A problem of the last tick does not count
+    /// again then.
     pub repeats_problems: bool,
-    /// When the background poller received the data. `None` for a source that reads within the
-    /// tick.
+    /// When the background poller received the data. The problems of one poll count once. `None`
+    /// for a source that reads within the tick.
     pub received_at: Option<Stamp>,
 }
 
@@ -267,14 +270,7 @@ impl SourceOutput {
         }
     }
 
-    pub fn report_poll(
-        &mut self,
-        last_reported_poll: &mut Option<Stamp>,
-        polled_at: Stamp,
-        up: bool,
-        problems: &[Problem],
-    ) {
-        self.repeats_problems = last_reported_poll.replace(polled_at) == Some(polled_at);
+    pub fn report_poll(&mut self, polled_at: Stamp, up: bool, problems: &[Problem]) {
         self.received_at = Some(polled_at);
         self.up = up;
         self.problems = problems.to_vec();
