@@ -166,14 +166,9 @@ impl VoteAccount {
 impl CreditUnit {
     fn is_credits(self, epoch: u64) -> bool {
         match self {
-            Self::Unknown
-            | Self::Lamports {
-                migration_epoch: None,
-            } => false,
+            Self::Unknown => false,
             Self::Credits => true,
-            Self::Lamports {
-                migration_epoch: Some(migration),
-            } => epoch <= migration,
+            Self::Lamports { migration_epoch } => Some(epoch) <= migration_epoch,
         }
     }
 
