@@ -301,8 +301,7 @@ fn logged_pages(wal: &Path, page_size: u64) -> io::Result<HashSet<u64>> {
         pages.insert(u64::from(u32::from_be_bytes([
             frame[0], frame[1], frame[2], frame[3],
         ])));
-        let skipped = i64::try_from(page_size).unwrap_or(i64::MAX);
-        wal.seek_relative(skipped)?;
+        wal.seek_relative(i64::try_from(page_size).unwrap_or(i64::MAX))?;
     }
     Ok(pages)
 }
