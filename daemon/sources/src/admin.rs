@@ -70,8 +70,7 @@ impl AdminFacts {
         }
         // The check at the start of the next epoch decides about the epoch after that one.
         let would_pass_next_check = status.next_epoch_vat_failure_reason.is_none();
-        let is_admitted = status.in_current_epoch_vat;
-        output.flag(&m::ADMITTED, ["this_epoch"], is_admitted);
+        output.flag(&m::ADMITTED, ["this_epoch"], status.in_current_epoch_vat);
         output.flag(&m::ADMITTED, ["epoch_after_next"], would_pass_next_check);
     }
 

@@ -399,8 +399,7 @@ fn is_stopped(context: &SampleContext<'_>) -> bool {
 /// `faultline report` derives the same phases from these readings in a recording.
 fn add_phase_readings(tracker: &Tracker, evidence: &PhaseEvidence, output: &mut SourceOutput) {
     for phase in Phase::ALL {
-        let is_on = Some(phase) == tracker.phase();
-        output.flag(&v::PHASE, [phase.name()], is_on);
+        output.flag(&v::PHASE, [phase.name()], Some(phase) == tracker.phase());
         output.seconds(
             &v::PHASE_SECONDS,
             [phase.name()],

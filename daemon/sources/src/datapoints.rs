@@ -87,8 +87,7 @@ pub fn register_validator_log(
     context: &BuildContext<'_>,
     intake: &Intake,
 ) -> Option<StatusHandle> {
-    let log = context.config.log.as_ref()?;
-    let tail = LogTail::build(log, intake.clone(), context.clock);
+    let tail = LogTail::build(context.config.log.as_ref()?, intake.clone(), context.clock);
     let status = tail.status();
     registry.on_start(|workers| tail.start(workers));
     registry.add_sampler(Source::Log, LogSampler(status.clone()));

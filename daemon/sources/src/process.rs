@@ -36,8 +36,7 @@ impl Sampler for ProcessSampler {
             if let Err(error) = context.boot_time {
                 output.add_problem(error);
             }
-            let start = context.start_time(target.process);
-            output.real(&p::START_TIME, [], start);
+            output.real(&p::START_TIME, [], context.start_time(target.process));
             if let Some(state) = sample.state {
                 context.process_state.state.set(Some(state));
                 add_state_readings(state, &mut output);
@@ -65,8 +64,7 @@ fn add_state_readings(state: State, output: &mut SourceOutput) {
     }
     for named_state in State::NAMED {
         if let Some(name) = named_state.name() {
-            let is_current = named_state == state;
-            output.flag(&p::STATE, [name], is_current);
+            output.flag(&p::STATE, [name], named_state == state);
         }
     }
 }

@@ -77,8 +77,8 @@ impl Ticker {
             let now = ticker.clock.now().uptime;
             ticker.schedule.next_due().saturating_sub(now)
         };
-        let timeout = until_next(&self).min(MAX_FIRST_TICK_DELAY);
-        self.target_handle.wait_for_first_search(timeout);
+        self.target_handle
+            .wait_for_first_search(until_next(&self).min(MAX_FIRST_TICK_DELAY));
         if !until_next(&self).is_zero() && !stop.is_set() {
             self.tick(DueTick::START);
         }

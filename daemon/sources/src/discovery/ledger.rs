@@ -110,8 +110,7 @@ impl LedgerSearch {
             .fs_calls
             .call(FS_CALL_TIMEOUT, move || lock_holders(&root, &lock))
             .unwrap_or_else(|call_error| {
-                let message = format!("{shown_path}: {call_error}");
-                Err(Problem::broken(message))
+                Err(Problem::broken(format!("{shown_path}: {call_error}")))
             });
         let holders = holders.map_err(|problem| problems.push(problem)).ok()?;
         let candidates = validator_candidates(context.root, holders, "ledger.lock", problems);
