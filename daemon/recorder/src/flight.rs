@@ -110,8 +110,7 @@ impl Saver {
         let length = |suffix: &str| {
             fs::metadata(format!("{}{suffix}", ring.display())).map_or(0, |meta| meta.len())
         };
-        let bytes = length("") + length("-wal");
-        folder::make_space(folder, config, bytes, job.origin)?;
+        folder::make_space(folder, config, length("") + length("-wal"), job.origin)?;
         let path = folder::unused_path(folder, host_name, reason, job.queued_at)
             .ok_or("too many saves in one second")?;
         let at = job.queued_at.unix.as_nanos().to_string();

@@ -114,8 +114,7 @@ impl History {
     pub fn plot_series(&self) -> Vec<Vec<(f64, f64)>> {
         let LastMinute { ages, values } = self.last_minute();
         let series = PLOTS.iter().map(|(_, figure)| {
-            let values = values.get(figure).into_iter().flatten();
-            let points = ages.iter().zip(values);
+            let points = ages.iter().zip(values.get(figure).into_iter().flatten());
             let points = points.filter_map(|(age, value)| Some((*age, (*value)?)));
             points.collect()
         });
