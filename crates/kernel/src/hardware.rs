@@ -42,7 +42,6 @@ pub struct Hardware {
     pub cgroup_hierarchies: Option<&'static str>,
     /// Whether the kernel reports pressure (PSI).
     pub has_pressure: Option<bool>,
-    /// Whether block I/O delay is counted for tasks that start from now on.
     pub task_delayacct: Option<bool>,
     pub clock_source: Option<String>,
     /// True if systemd-timesyncd has set the clock since boot; `None` if unknown, as with another

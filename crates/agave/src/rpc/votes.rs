@@ -190,7 +190,7 @@ struct EpochEarnings {
     epoch: u64,
     /// From an entry before the marker, or from a list without marker.
     not_after_marker: Option<u64>,
-    /// Lamports, from an entry after the marker.
+    /// In lamports.
     after_marker: Option<u64>,
     marker_follows: bool,
 }

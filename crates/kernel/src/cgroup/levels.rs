@@ -14,7 +14,6 @@ use crate::{
     },
 };
 
-/// Memory of a process's cgroup and of its ancestors.
 #[derive(Debug, PartialEq, Default)]
 pub struct CgroupLevels {
     /// Levels with a limit, the process's own first. On v1, memory with swap is a separate level.
@@ -34,7 +33,6 @@ pub struct CgroupLevels {
     pub errors: Vec<ReadError>,
 }
 
-/// The files of a cgroup and of its ancestors.
 #[derive(Debug)]
 pub struct Ancestry {
     own: CgroupFolder,

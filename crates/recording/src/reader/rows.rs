@@ -223,31 +223,27 @@ impl Recording {
         Ok(rows.filter(|row| row.status.is_some()).collect())
     }
 
-    /// Ordered by the validator's time.
     pub fn program_cache_points(&self) -> Result<Vec<ProgramCachePoint>> {
         self.points()
     }
 
-    /// Ordered by the validator's time.
     pub fn replay_slot_points(&self) -> Result<Vec<ReplaySlotPoint>> {
         self.points()
     }
 
-    /// Ordered by the validator's time.
     pub fn set_root_points(&self) -> Result<Vec<SetRootPoint>> {
         self.points()
     }
 
-    /// Ordered by the validator's time.
     pub fn cache_times_points(&self) -> Result<Vec<CacheTimesPoint>> {
         self.points()
     }
 
-    /// Ordered by the validator's time.
     pub fn cost_tracker_points(&self) -> Result<Vec<CostTrackerPoint>> {
         self.points()
     }
 
+    /// Ordered by the validator's time.
     fn points<P: PointTable>(&self) -> Result<Vec<P>> {
         let fields = file::column_list(
             &self.present_tables,
