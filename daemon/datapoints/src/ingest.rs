@@ -53,7 +53,6 @@ const MAX_UNIX_CONNECTIONS: usize = 16;
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Other machines could push, and the configuration does not allow that.
     #[error(
         "ingest.listen: {0} is not a loopback address; pushes carry their password in the clear, so listen on 127.0.0.1 or [::1], or set beyond_loopback = true with db, user and password_file"
     )]

@@ -62,7 +62,6 @@ pub fn build(context: FlightContext, new_recording: NewRecording) -> Result<(Rin
     Ok((Ring::new(context, new_recording, jobs), saver))
 }
 
-/// The reason and the request's text, as a part of the file's name.
 fn reason_in_file_name(job: &SaveJob) -> String {
     match folder::file_name_part(&job.request_text).as_str() {
         "" => job.reason.name().to_owned(),

@@ -46,7 +46,6 @@ pub struct RpcFacts {
     pub epoch_info: Option<EpochInfo>,
     /// The newest optimistically confirmed slot.
     pub confirmed: Option<u64>,
-    /// The newest rooted slot.
     pub finalized: Option<u64>,
     pub health: Option<Health>,
     /// The highest slot with stored shreds. `None` without `--full-rpc-api`, and on a node that has

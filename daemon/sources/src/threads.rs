@@ -48,7 +48,6 @@ struct FollowedThreads {
     /// `None` before the first read and after a failed one. The next read opens it again; the sums
     /// stay.
     reader: Option<ThreadReader>,
-    /// The last read of the context switches.
     switches_read_at: Option<Stamp>,
     /// The last complete read, and the process's major faults at that time.
     complete_read_at: Option<Stamp>,

@@ -142,7 +142,6 @@ impl Intake {
         }
     }
 
-    /// Sets the last push of an earlier run.
     pub fn set_previous_run_push(&self, last: LastPush) {
         self.lock().previous_run_push = Some(last);
     }

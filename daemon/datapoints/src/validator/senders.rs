@@ -78,7 +78,7 @@ pub struct Sums {
     pub line_counts: LineCounts,
     /// Of a pending sender only.
     pub points: PendingPoints,
-    /// Missed pushes, and seconds without transactions or without data.
+    /// Of missed pushes, and of seconds without transactions or data.
     pub coverage: Coverage,
     pub reports: ValidatorReports,
 }
@@ -127,9 +127,7 @@ pub struct Senders {
 
 #[derive(Debug, PartialEq)]
 pub enum Assumption {
-    /// The sole sender is the validator.
     Sole(String),
-    /// The validator changed its identity, without a report of it.
     Changed { from: String, to: String },
 }
 

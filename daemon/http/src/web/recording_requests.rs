@@ -90,7 +90,6 @@ pub async fn save_flight_recording(
     }
 }
 
-/// An empty text if the query has no `reason`.
 fn save_reason(query: Option<&str>) -> Result<String, String> {
     let value = query_values(query, "reason").next().unwrap_or_default();
     decode_query_text(value, "The reason")
