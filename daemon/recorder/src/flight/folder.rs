@@ -174,7 +174,8 @@ pub fn make_space(
         && (count > limits.max_saved / 2 || total > limits.max_saved_bytes / 2)
     {
         return Err(format!(
-            "recordings saved on request fill their part of {}, half of flight.max_saved or max_saved_bytes; remove some, or raise the limit",
+            "recordings saved on request fill their part of {}, half of flight.max_saved or \
+             max_saved_bytes; remove some, or raise the limit",
             folder.display()
         ));
     }
@@ -194,7 +195,8 @@ pub fn make_space(
     }
     if !fits(count, total) {
         return Err(format!(
-            "{} is full: flight.max_saved ({}) or max_saved_bytes ({}); remove recordings that are no longer needed, or raise the limit",
+            "{} is full: flight.max_saved ({}) or max_saved_bytes ({}); remove recordings that \
+             are no longer needed, or raise the limit",
             folder.display(),
             limits.max_saved,
             limits.max_saved_bytes
