@@ -197,8 +197,7 @@ fn poh_cpu(program: Program, args: &[&OsStr]) -> Option<PohCpu> {
 
 fn subcommand<'a>(program: Program, args: &[&'a str]) -> Option<&'a str> {
     if program == Program::Fdctl {
-        let first = args.first().copied().unwrap_or("");
-        return (!args.contains(&"run-agave")).then_some(first);
+        return (!args.contains(&"run-agave")).then_some(args.first().copied().unwrap_or(""));
     }
     let before = std::iter::once("").chain(args.iter().copied());
     let info_or_subcommand = args.iter().zip(before).find(|(arg, before)| {

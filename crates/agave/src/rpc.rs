@@ -268,7 +268,6 @@ pub fn request_body(method: &'static str, params: &Value, id: u64) -> String {
     json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).to_string()
 }
 
-/// Checks that the answer has this id and no error; ignores the result.
 pub fn check_answer(method: &'static str, id: u64, body: &[u8]) -> Result<(), Error> {
     read_result::<IgnoredAny>(method, id, body).map(drop)
 }

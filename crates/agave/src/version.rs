@@ -162,8 +162,7 @@ pub fn shrink_target(capacity: u64) -> u64 {
 }
 
 fn parse_number_and_suffix(word: &str) -> Option<((u32, u32, u32), &str)> {
-    let word = word.strip_prefix('v').unwrap_or(word);
-    let (major, rest) = word.split_once('.')?;
+    let (major, rest) = word.strip_prefix('v').unwrap_or(word).split_once('.')?;
     let (minor, rest) = rest.split_once('.')?;
     let end = rest
         .bytes()

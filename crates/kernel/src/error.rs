@@ -46,6 +46,14 @@ pub enum ErrorKind {
     Broken,
 }
 
+/// `None` instead of an error if the file is absent.
+pub fn if_present<T>(result: Result<T>) -> Result<Option<T>> {
+    match result {
+        Err(ReadError::Absent { .. }) => Ok(None),
+        result => result.map(Some),
+    }
+}
+
 impl ReadError {
     pub fn kind(&self) -> ErrorKind {
         match self {

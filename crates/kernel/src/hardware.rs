@@ -8,8 +8,9 @@ pub use disks::{Disk, Partition};
 use std::collections::BTreeSet;
 
 use crate::{
-    ErrorKind, HostRoot, Parsed, ReadError, Result,
+    HostRoot, Parsed, ReadError, Result,
     cpus::is_cpu,
+    if_present,
     parse::{
         cpu::CpuTopology,
         memory::{Meminfo, NodeMeminfo, Swap, swaps},
@@ -41,7 +42,6 @@ pub struct Hardware {
     pub cgroup_hierarchies: Option<&'static str>,
     /// Whether the kernel reports pressure (PSI).
     pub has_pressure: Option<bool>,
-    /// Whether block I/O delay is counted for tasks that start from now on.
     pub task_delayacct: Option<bool>,
     pub clock_source: Option<String>,
     /// True if systemd-timesyncd has set the clock since boot; `None` if unknown, as with another
@@ -109,15 +109,9 @@ impl HardwareReader<'_> {
     }
 
     fn value_or_problem<T>(&mut self, result: Result<T>) -> Option<T> {
-        match result {
-            Ok(value) => Some(value),
-            // Most sysfs files are missing on some machine.
-            Err(error) if error.kind() == ErrorKind::Absent => None,
-            Err(error) => {
-                self.problems.push(error);
-                None
-            }
-        }
+        // Most sysfs files are missing on some machine.
+        let value = if_present(result).map_err(|error| self.problems.push(error));
+        value.ok().flatten()
     }
 }
 
@@ -143,11 +137,8 @@ fn synchronized(root: &HostRoot) -> bool {
 
 /// With psi=0 some kernels return `EOPNOTSUPP`, which is `Absent`, too.
 fn has_pressure(reader: &HardwareReader<'_>) -> Option<bool> {
-    match reader.root.read_proc("pressure/memory", trimmed_text) {
-        Ok(_) => Some(true),
-        Err(error) if error.kind() == ErrorKind::Absent => Some(false),
-        Err(_) => None,
-    }
+    let pressure = reader.root.read_proc("pressure/memory", trimmed_text);
+    Some(if_present(pressure).ok()?.is_some())
 }
 
 fn cgroup_hierarchies(mounts: &[Mount]) -> Option<&'static str> {

@@ -7,8 +7,9 @@ use std::{
 };
 
 use crate::{
-    IgnoredSignals, Parsed, ReadError, Result,
+    IgnoredSignals, Parsed, Result,
     file::{FileOwner, LazyFile, OpenFile, ReadMode},
+    if_present,
     parse::{
         self,
         memory::Vmstat,
@@ -98,11 +99,8 @@ impl HostRoot {
     /// Whether `vm.overcommit_memory` is 2: allocations then fail above
     /// [`Meminfo::commit_limit`](parse::memory::Meminfo). False if the file is missing.
     pub fn has_strict_overcommit(&self) -> Result<bool> {
-        match self.read_proc("sys/vm/overcommit_memory", parse::number) {
-            Ok(mode) => Ok(mode == 2),
-            Err(ReadError::Absent { .. }) => Ok(false),
-            Err(error) => Err(error),
-        }
+        let mode = self.read_proc("sys/vm/overcommit_memory", parse::number);
+        Ok(if_present(mode)? == Some(2))
     }
 
     /// Whether the unit of systemd-oomd has processes. systemd-oomd kills by memory pressure and

@@ -35,7 +35,7 @@ pub use cgroup::{
     locate::{CgroupFolder, CgroupLocator, CgroupVersion, ProcessCgroups, locate_cgroups},
     settings::{CgroupSettings, Setting},
 };
-pub use error::{ErrorKind, ParseError, Parsed, ReadError, Result};
+pub use error::{ErrorKind, ParseError, Parsed, ReadError, Result, if_present};
 pub use file::OpenFile;
 pub use file_version::FileVersion;
 pub use headroom::{Level, LevelMemory, numa::NumaFiles};

@@ -17,7 +17,8 @@ faultline_metrics::named_enum! {
         Initializing = "initializing",
         Searching = "searching",
         Downloading = "downloading",
-        Unpacking = "unpacking",
+        /// Unpacks the snapshot, rebuilds storages and generates the accounts index.
+        LoadingSnapshot = "unpacking",
         Replaying = "replaying",
         /// After replay, services start.
         Starting = "starting",

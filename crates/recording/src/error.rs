@@ -83,7 +83,7 @@ pub enum Error {
         why: String,
     },
     #[error("no table or column {what} in a recording; docs/RECORDING.md lists them")]
-    NoSuchColumn {
+    NoSuchTableOrColumn {
         /// `table.column`, or only the table.
         what: String,
     },

@@ -63,7 +63,6 @@ pub fn open_to_write(path: &Path, kind: &DatabaseKind) -> Result<Connection> {
     Ok(conn)
 }
 
-/// Opens an untrusted file for reading.
 pub fn open_to_read(path: &Path, kind: &DatabaseKind) -> Result<UntrustedDatabase> {
     open_untrusted(path, OpenFlags::SQLITE_OPEN_READ_ONLY, path, kind)
 }

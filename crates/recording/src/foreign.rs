@@ -39,7 +39,6 @@ impl ForeignDatabase {
         })
     }
 
-    /// Whether the file has an older format than `kind`.
     pub fn is_older(path: &Path, kind: &DatabaseKind) -> Result<bool> {
         Ok(file::length(path) > 0 && Self::open(path, kind, &[])?.format(path)? < kind.format)
     }

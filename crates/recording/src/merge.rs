@@ -287,8 +287,7 @@ pub fn backup(
         }
     }
     drop(source);
-    copy.query_row("PRAGMA journal_mode = DELETE", [], |_| Ok(()))
-        .at(to)?;
+    copy.pragma_update(None, "journal_mode", "DELETE").at(to)?;
     finish_recording(&copy, meta).at(to)?;
     output.publish(copy)
 }

@@ -128,9 +128,9 @@ impl Writer {
         self.write(|writer| {
             let sql = "INSERT INTO event(session, unix_ns, uptime_ns, kind, process, detail) VALUES(?,?,?,?,?,?)";
             let (unix, uptime) = (nanos(event.at.unix), nanos(event.at.uptime));
-            let mut row = writer.conn.prepare_cached(sql)?;
-            row.execute(params![writer.session, unix, uptime, event.kind.name(), writer.process_id(), event.detail])?;
-            drop(row);
+            writer.conn.prepare_cached(sql)?.execute(params![
+                writer.session, unix, uptime, event.kind.name(), writer.process_id(), event.detail
+            ])?;
             writer.add_to_count("event", 1);
             Ok(())
         })
@@ -179,8 +179,9 @@ impl Writer {
             .pragma_query_value(None, "page_size", |row| row.get(0))
             .at(&self.path)?;
         let pages = i64::try_from(bytes).unwrap_or(i64::MAX) / size.max(1);
-        let sql = format!("PRAGMA max_page_count = {pages}");
-        self.conn.query_row(&sql, [], |_| Ok(())).at(&self.path)
+        self.conn
+            .pragma_update(None, "max_page_count", pages)
+            .at(&self.path)
     }
 
     /// Commits, then moves the WAL into the file as far as readers allow. Unless one prevents it, a
@@ -297,8 +298,8 @@ impl Writer {
         let last_start = &mut followed.process.started_unix;
         if mem::replace(last_start, started) != started || followed.must_rewrite_start {
             let sql = "UPDATE process SET started_unix_ns = ?2 WHERE id = ?1";
-            let values = params![followed.id, started.map(nanos)];
-            self.conn.execute(sql, values)?;
+            self.conn
+                .execute(sql, params![followed.id, started.map(nanos)])?;
             followed.must_rewrite_start = false;
         }
         Ok(())
@@ -310,8 +311,7 @@ impl Writer {
         let sql = "INSERT INTO tick(id, session, number, unix_ns, uptime_ns, process, phase) VALUES(?,?,?,?,?,?,?)";
         let (unix, uptime) = (nanos(tick.at.unix), nanos(tick.at.uptime));
         let number = i64::try_from(tick.number).unwrap_or(i64::MAX);
-        let mut row = self.conn.prepare_cached(sql)?;
-        row.execute(params![
+        self.conn.prepare_cached(sql)?.execute(params![
             id,
             self.session,
             number,
@@ -320,7 +320,6 @@ impl Writer {
             self.process_id(),
             phase_name(tick)
         ])?;
-        drop(row);
         self.current.next_tick += 1;
         let before: u64 = self.current.counts.values().sum();
         *self.current.counts.entry("tick").or_default() += 1;
@@ -390,8 +389,9 @@ impl Writer {
     }
 
     fn checkpoint_wal(&self, mode: &str) -> Result<()> {
-        let sql = format!("PRAGMA wal_checkpoint({mode})");
-        self.conn.query_row(&sql, [], |_| Ok(())).at(&self.path)
+        self.conn
+            .pragma_update(None, "wal_checkpoint", mode)
+            .at(&self.path)
     }
 
     /// Stores the row counts of all tables, to report what a damaged file has lost.

@@ -93,16 +93,11 @@ impl<'a> Table<'a> {
         read: impl FnOnce(&DeValue<'a>) -> Result<T, String>,
     ) -> Option<T> {
         let entry = self.entry(key)?;
-        match read(entry.get_ref()) {
-            Ok(value) => Some(value),
-            Err(what) => {
-                self.errors.push_at(
-                    entry.span().start,
-                    format!("{}: {what}", self.full_key(key)),
-                );
-                None
-            }
-        }
+        let read = read(entry.get_ref()).map_err(|what| {
+            let what = format!("{}: {what}", self.full_key(key));
+            self.errors.push_at(entry.span().start, what);
+        });
+        read.ok()
     }
 
     pub fn take_required<T>(

@@ -150,7 +150,6 @@ pub struct AnswerInputs {
     pub is_delinquent: Option<bool>,
     /// By Tower credits.
     pub rank: Option<f64>,
-    /// Tower credits over those of the best validator.
     pub credits_share_of_best: Option<f64>,
     /// Alpenglow's lamports per stake over those of the best validator.
     pub reward_share_of_best: Option<f64>,

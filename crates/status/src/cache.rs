@@ -119,8 +119,7 @@ pub fn datapoints_warning(readings: Readings<'_>, now: Stamp) -> Option<String> 
     if let Some(age) = readings.age(&daemon::LAST_PUSH, now) {
         return (age > LATE_PUSH_SECONDS).then(|| format!("last push {} ago", duration_f64(age)));
     }
-    let is_followed = readings.flag(&process::UP) == Some(true);
-    let is_validator = is_followed && readings.has_phases();
+    let is_validator = readings.flag(&process::UP) == Some(true) && readings.has_phases();
     // Datapoints arrive while both run, so the younger one counts. The validator's age includes
     // the time before an exec.
     let daemon_age = now.uptime.as_secs_f64();

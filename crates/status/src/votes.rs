@@ -116,8 +116,7 @@ fn vote_details(readings: Readings<'_>) -> [Option<String>; 9] {
 fn skipped(readings: Readings<'_>) -> Option<String> {
     let slots = |metric: &Metric| {
         let passed = readings.labeled_number(metric, &["passed"])?;
-        let skipped = readings.labeled_number(metric, &["skipped"])?;
-        (passed > 0.0).then_some((passed, skipped))
+        (passed > 0.0).then_some((passed, readings.labeled_number(metric, &["skipped"])?))
     };
     let cluster = slots(&m::CLUSTER_LEADER_SLOTS)
         .map(|(passed, skipped)| format!(" (cluster {})", percent(skipped / passed)))

@@ -61,7 +61,7 @@ impl Counts {
     /// Counts one failure. Returns the failures since the last log line if a new line is allowed.
     fn count(&mut self, uptime: Duration) -> Option<u64> {
         self.total += 1;
-        if !self.log_limit.try_count(uptime) {
+        if !self.log_limit.try_take(uptime) {
             return None;
         }
         let failures = self.total - self.logged;

@@ -346,13 +346,9 @@ impl Default for Admin {
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Phase {
-    /// Maximum slots behind the tip to count as at the tip.
     pub at_tip_slots: u64,
-    /// The phase changes to at the tip after this time within `at_tip_slots`.
     pub at_tip_for: Duration,
-    /// More slots behind the tip than this count as behind.
     pub behind_slots: u64,
-    /// The phase changes from at the tip to behind after this time above `behind_slots`.
     pub behind_for: Duration,
 }
 

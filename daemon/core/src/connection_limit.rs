@@ -186,7 +186,7 @@ impl Connections {
         let Some(evicted) = pool.admit(OpenConnection { connection, task }, now) else {
             return;
         };
-        if self.log_limit.try_count(now) {
+        if self.log_limit.try_take(now) {
             tracing::warn!(
                 listener = self.listener,
                 limit = pool.max,
@@ -291,7 +291,7 @@ pub async fn accept<F: Future<Output = ()> + Send + 'static>(
                     tokio::task::yield_now().await;
                 }
                 Err(error) => {
-                    if log_limit.try_count(clock.now().uptime) {
+                    if log_limit.try_take(clock.now().uptime) {
                         tracing::warn!(listener, %error, "cannot accept a connection");
                     }
                     tokio::time::sleep(ACCEPT_RETRY_DELAY).await;

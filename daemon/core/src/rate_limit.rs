@@ -34,7 +34,8 @@ impl RateLimit {
         self.full_at = self.full_at.max(now) + self.interval;
     }
 
-    pub fn try_count(&mut self, now: Duration) -> bool {
+    /// Counts an action only if it is allowed, and returns whether it is.
+    pub fn try_take(&mut self, now: Duration) -> bool {
         let allowed = self.time_until_allowed(now).is_zero();
         if allowed {
             self.count(now);
@@ -56,7 +57,7 @@ mod tests {
     fn after_a_burst_the_rate_limit_allows_one_per_interval() {
         let at = Duration::from_secs;
         let mut limit = RateLimit::with_burst(2, at(30));
-        let allowed = [1, 2, 3, 30, 31, 32, 61, 200, 201, 202].map(|now| limit.try_count(at(now)));
+        let allowed = [1, 2, 3, 30, 31, 32, 61, 200, 201, 202].map(|now| limit.try_take(at(now)));
         let expected = [
             true, true, false, false, true, false, true, true, true, false,
         ];
@@ -64,7 +65,7 @@ mod tests {
         assert_eq!(limit.time_until_allowed(at(202)), at(28));
         limit.refund();
         assert_eq!(
-            [203, 204].map(|now| limit.try_count(at(now))),
+            [203, 204].map(|now| limit.try_take(at(now))),
             [true, false],
             "one was given back"
         );

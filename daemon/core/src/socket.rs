@@ -294,7 +294,6 @@ pub enum InheritError {
         "systemd passed a socket with the unknown name {0:?}: set FileDescriptorName=ingest or FileDescriptorName=metrics in its unit"
     )]
     Name(String),
-    /// Not a listening stream socket.
     #[error(
         "cannot listen on the socket {name} from systemd: {source}; its unit needs ListenStream= and Accept=no"
     )]

@@ -28,8 +28,8 @@ use tokio::sync::watch;
 /// Maximum wait of [`Stop::wait_readable`] if the stop signal has no descriptor.
 const STOP_POLL_INTERVAL: Duration = Duration::from_millis(200);
 
-/// Maximum time to wait for a [`WorkerGroup::path_thread`] at shutdown, because it may hang.
-const PATH_THREAD_GRACE: Duration = Duration::from_secs(1);
+/// Maximum time to wait for a [`WorkerGroup::abandonable_thread`] at shutdown.
+const ABANDON_AFTER: Duration = Duration::from_secs(1);
 
 /// Stack of a plain thread: enough to read and write files.
 const THREAD_STACK: usize = 512 * 1024;
@@ -127,7 +127,7 @@ pub struct WorkerGroup {
 struct MemberThread {
     name: &'static str,
     handle: JoinHandle<()>,
-    reads_paths: bool,
+    may_hang: bool,
 }
 
 impl WorkerGroup {
@@ -157,7 +157,7 @@ impl WorkerGroup {
 
     /// For a thread that reads paths of the validator, whose file system may hang.
     /// [`WorkerGroup::end`] abandons a hanging thread.
-    pub fn path_thread(
+    pub fn abandonable_thread(
         &mut self,
         name: &'static str,
         body: impl FnOnce(Stop) + Send + 'static,
@@ -197,7 +197,7 @@ impl WorkerGroup {
         &mut self,
         name: &'static str,
         stack: usize,
-        reads_paths: bool,
+        may_hang: bool,
         body: impl FnOnce(Stop) + Send + 'static,
     ) -> io::Result<()> {
         let stop = self.stop.clone();
@@ -208,7 +208,7 @@ impl WorkerGroup {
         self.threads.push(MemberThread {
             name,
             handle,
-            reads_paths,
+            may_hang,
         });
         Ok(())
     }
@@ -232,19 +232,19 @@ impl WorkerGroup {
         members.find_map(|(name, is_finished)| is_finished.then_some(name))
     }
 
-    /// Stops the members. Returns the names of members that did not end within `grace`, except path
-    /// threads.
+    /// Stops the members. Returns the names of members that did not end within `grace`, except
+    /// abandoned threads.
     pub async fn end(mut self, grace: Duration) -> Vec<&'static str> {
         self.stop.set();
         tokio::pin! {
             let deadline = tokio::time::sleep(grace);
-            let path_thread_deadline = tokio::time::sleep(grace.min(PATH_THREAD_GRACE));
+            let abandon_deadline = tokio::time::sleep(grace.min(ABANDON_AFTER));
         }
         let mut poll = tokio::time::interval(Duration::from_millis(5));
         loop {
             self.threads.retain(|thread| !thread.handle.is_finished());
             self.tasks.retain(|(_, handle)| !handle.is_finished());
-            let threads = self.threads.iter().filter(|thread| !thread.reads_paths);
+            let threads = self.threads.iter().filter(|thread| !thread.may_hang);
             let tasks = self.tasks.iter().map(|(name, _)| *name);
             let busy: Vec<_> = threads.map(|thread| thread.name).chain(tasks).collect();
             if busy.is_empty() && self.threads.is_empty() {
@@ -252,7 +252,7 @@ impl WorkerGroup {
             }
             tokio::select! {
                 _ = poll.tick() => {}
-                () = &mut path_thread_deadline, if busy.is_empty() => {
+                () = &mut abandon_deadline, if busy.is_empty() => {
                     for MemberThread { name, .. } in &self.threads {
                         tracing::warn!(
                             group = self.name,
@@ -343,7 +343,7 @@ mod tests {
         let mut workers = WorkerGroup::new("test", &tokio::runtime::Handle::current());
         let (_release, hangs) = std::sync::mpsc::channel::<()>();
         workers
-            .path_thread("hung", move |_| while hangs.recv().is_ok() {})
+            .abandonable_thread("hung", move |_| while hangs.recv().is_ok() {})
             .unwrap();
         assert!(workers.end(Duration::from_millis(20)).await.is_empty());
     }

@@ -15,12 +15,12 @@
 //! Agave 4 keeps its connection and pushes every 10 s, Agave 2 and 3 open one per push. [`LIMITS`]
 //! has the timeouts of an idle connection, a head and a body. TCP and Unix sockets each have a
 //! maximum number of connections. At the maximum, each new connection closes an open one, slow ones
-//! first (`connection_limit`). An idle one gets a short grace time. One within a request is cut at
-//! once, and its complete lines count.
+//! first (`connection_limit`). If the closed connection is idle, it gets a short grace time. If it
+//! is within a request, it is cut at once, and its complete lines count.
 //!
-//! Pushes from browser pages get 403, because any site can send them. Without a password, a sender
-//! also gets 403 if its user id is unknown. Once the validator's user is known, the sender's user
-//! must be that one or one of `allow_users`.
+//! Pushes from browser pages get 403, because any site can send them. If no password is configured,
+//! the user id of the sender decides. A sender gets 403 if its id cannot be found. It also gets 403
+//! if it is neither the validator's user (once that is known) nor one of `allow_users`.
 //!
 //! Memory: a read buffer of at most 16 KiB per connection; [`faultline_core::push_memory`] limits
 //! the pushes.
@@ -53,7 +53,6 @@ const MAX_UNIX_CONNECTIONS: usize = 16;
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Other machines could push, and the configuration does not allow that.
     #[error(
         "ingest.listen: {0} is not a loopback address; pushes carry their password in the clear, so listen on 127.0.0.1 or [::1], or set beyond_loopback = true with db, user and password_file"
     )]

@@ -44,7 +44,7 @@ impl LogTail {
 
     pub fn start(self, workers: &mut WorkerGroup) -> io::Result<()> {
         match self {
-            Self::File(file) => workers.path_thread("log", |stop| file.run(stop)),
+            Self::File(file) => workers.abandonable_thread("log", |stop| file.run(stop)),
             Self::Journal(journal) => {
                 workers.task("journal", |stop| journal.run(stop));
                 Ok(())

@@ -25,7 +25,7 @@ use faultline_core::{
 };
 use faultline_datapoints::{
     ingest::{IngestCounters, Listener},
-    validator::intake::{Intake, is_counted},
+    validator::intake::{Intake, is_builtin},
 };
 use faultline_metrics::metrics::daemon::INGEST_BYTES;
 use rustix::time::{ClockId, clock_gettime};
@@ -135,7 +135,7 @@ fn allowed(
 }
 
 fn cases(capture: &[u8]) -> Vec<Case> {
-    let (known, ignored) = partition_lines(capture, |line| name_of(line).is_some_and(is_counted));
+    let (known, ignored) = partition_lines(capture, |line| name_of(line).is_some_and(is_builtin));
     println!(
         "capture: {} lines, {} of them known",
         count_lines(capture),

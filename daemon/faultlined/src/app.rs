@@ -112,7 +112,7 @@ impl App {
         let (newest_tick, flight) = (state.newest_tick.clone(), state.flight_recorder.clone());
         let web = servers::web_server(&config.metrics, options.inherited.metrics, state)?;
         if let Some(last) = recording::last_push(&config, clock) {
-            intake.set_last_push(last);
+            intake.set_previous_run_push(last);
         }
         let recorder = prepared
             .map(|recorder| recorder.open(&config, clock, reported_facts, demo.is_some()))

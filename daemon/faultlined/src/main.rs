@@ -120,7 +120,7 @@ fn run_once(args: &OnceArgs) -> Result<ExitCode> {
 fn check(args: &ConfigArgs) -> Result<ExitCode> {
     let (config, mut config_errors) = args.read();
     config_errors.extend(app::find_config_errors(&config, &config_errors));
-    let exit_code = report_config_errors(&config_errors);
+    let error_exit_code = report_config_errors(&config_errors);
     let warnings = app::warnings(&config);
     for warning in &warnings {
         print_error(&format!("warning: {warning}"));
@@ -136,7 +136,7 @@ fn check(args: &ConfigArgs) -> Result<ExitCode> {
         (errors, _) => {
             let error_count = counted(errors as f64, "error");
             print_error(&format!("{config_name}: {error_count}, {warning_count}"));
-            Ok(exit_code)
+            Ok(error_exit_code)
         }
     }
 }

@@ -46,18 +46,15 @@ use tokio_util::{either::Either, io::InspectReader};
 /// ([`faultline_core::connection_limit`]).
 const MAX_CONNECTIONS: usize = 64;
 
-/// The part of [`MAX_CONNECTIONS`] for Unix sockets.
 const MAX_UNIX_CONNECTIONS: usize = 16;
 
 #[derive(Debug, thiserror::Error)]
 pub enum WebError {
-    /// Other machines could read the metrics.
     #[error(
         "metrics.listen: {listen} can be reached from other machines and nothing protects it: set metrics.listen to a \
          loopback address such as 127.0.0.1:9912, or set metrics.web_config to a file with TLS or passwords"
     )]
     Exposed { listen: SocketAddr },
-    /// Other machines could read the metrics despite a web config file.
     #[error(
         "metrics.listen: {listen} can be reached from other machines, and {path} has neither tls_server_config nor \
          basic_auth_users: add one of them, or set metrics.listen to a loopback address such as 127.0.0.1:9912"

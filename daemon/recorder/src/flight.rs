@@ -62,7 +62,6 @@ pub fn build(context: FlightContext, new_recording: NewRecording) -> Result<(Rin
     Ok((Ring::new(context, new_recording, jobs), saver))
 }
 
-/// The reason and the request's text, as a part of the file's name.
 fn reason_in_file_name(job: &SaveJob) -> String {
     match folder::file_name_part(&job.request_text).as_str() {
         "" => job.reason.name().to_owned(),
@@ -110,8 +109,7 @@ impl Saver {
         let length = |suffix: &str| {
             fs::metadata(format!("{}{suffix}", ring.display())).map_or(0, |meta| meta.len())
         };
-        let bytes = length("") + length("-wal");
-        folder::make_space(folder, config, bytes, job.origin)?;
+        folder::make_space(folder, config, length("") + length("-wal"), job.origin)?;
         let path = folder::unused_path(folder, host_name, reason, job.queued_at)
             .ok_or("too many saves in one second")?;
         let at = job.queued_at.unix.as_nanos().to_string();

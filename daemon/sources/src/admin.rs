@@ -70,8 +70,7 @@ impl AdminFacts {
         }
         // The check at the start of the next epoch decides about the epoch after that one.
         let would_pass_next_check = status.next_epoch_vat_failure_reason.is_none();
-        let is_admitted = status.in_current_epoch_vat;
-        output.flag(&m::ADMITTED, ["this_epoch"], is_admitted);
+        output.flag(&m::ADMITTED, ["this_epoch"], status.in_current_epoch_vat);
         output.flag(&m::ADMITTED, ["epoch_after_next"], would_pass_next_check);
     }
 
@@ -88,24 +87,15 @@ impl AdminFacts {
     }
 }
 
-struct AdminSampler {
-    facts: Latest<AdminFacts>,
-    last_reported_poll: Option<Stamp>,
-}
+struct AdminSampler(Latest<AdminFacts>);
 
 impl Sampler for AdminSampler {
     fn sample(&mut self, context: &SampleContext<'_>) -> SourceOutput {
         let mut output = SourceOutput::default();
         let process = context.process();
-        let facts = self.facts.get();
-        if let Some(facts) = facts.filter(|facts| Some(facts.process) == process) {
+        if let Some(facts) = { self.0.get() }.filter(|facts| Some(facts.process) == process) {
             facts.add_readings(&mut output);
-            output.report_poll(
-                &mut self.last_reported_poll,
-                facts.polled_at,
-                facts.up,
-                &facts.problems,
-            );
+            output.report_poll(facts.polled_at, facts.up, &facts.problems);
         }
         output
     }
@@ -120,13 +110,7 @@ pub fn register(registry: &mut Registry, context: &BuildContext<'_>, facts: &Lat
     let lookup = target_lookup(context.target_handle);
     let poller = Poller::new(config, context.clock, lookup, facts.clone());
     registry.add_validator_poller(|stop| poller.run(stop));
-    registry.add_sampler(
-        Source::AdminRpc,
-        AdminSampler {
-            facts: facts.clone(),
-            last_reported_poll: None,
-        },
-    );
+    registry.add_sampler(Source::AdminRpc, AdminSampler(facts.clone()));
 }
 
 #[cfg(test)]

@@ -39,7 +39,6 @@ struct CgroupSampler {
     devices: HashMap<Device, LabelText>,
     buffer: Vec<u8>,
     counters: ContinuedCounters,
-    /// The cgroups of the last values in `counters`.
     counters_cgroup: Option<ProcessCgroups>,
 }
 

@@ -46,6 +46,7 @@ pub struct Conclusions {
     config: Arc<config::Config>,
     intake: Intake,
     rpc: rpc::Handle,
+    /// Also passes the slot time and the consensus to the poller of votes.
     votes: votes::Handle,
     admin: Latest<AdminFacts>,
     log_status: Option<tail::StatusHandle>,
@@ -161,10 +162,11 @@ impl Conclusions {
         }
         self.followed_validator = validator;
         if let Some(process) = validator {
-            self.intake.follow_validator(startup_id(context.root));
+            self.intake
+                .follow_validator(host_id_before_identity(context.root));
             // If an earlier run of the daemon received pushes of this process, counts those missed
             // since.
-            self.intake.resume_after_last_push(process);
+            self.intake.resume_after_previous_run(process);
         } else {
             self.intake.validator_ended();
         }
@@ -193,7 +195,7 @@ impl Conclusions {
         let (intake, config, now) = (&self.intake, &self.config, context.now);
         let validator = target.validator.as_ref();
         if validator.is_some_and(|validator| validator.program == Program::TestValidator)
-            && let Some(id) = startup_id(context.root)
+            && let Some(id) = host_id_before_identity(context.root)
         {
             // solana-test-validator pushes under its start-up host id until its end.
             intake.add_host_id(&id, now);
@@ -230,7 +232,7 @@ impl Conclusions {
         let consensus = consensus?;
         consensus::add_readings(&consensus, output);
         if consensus.protocol == Protocol::Alpenglow {
-            consensus::admission_shortfall(facts, self.tracker.slot_time(), output);
+            consensus::add_admission_shortfall(facts, self.tracker.slot_time(), output);
         }
         Some(consensus.protocol)
     }
@@ -394,18 +396,16 @@ fn is_stopped(context: &SampleContext<'_>) -> bool {
         || matches!(state, Some(State::Stopped | State::TracingStop))
 }
 
-/// A report derives the same phases from these readings.
+/// `faultline report` derives the same phases from these readings in a recording.
 fn add_phase_readings(tracker: &Tracker, evidence: &PhaseEvidence, output: &mut SourceOutput) {
     for phase in Phase::ALL {
-        let is_on = Some(phase) == tracker.phase();
-        output.flag(&v::PHASE, [phase.name()], is_on);
+        output.flag(&v::PHASE, [phase.name()], Some(phase) == tracker.phase());
         output.seconds(
             &v::PHASE_SECONDS,
             [phase.name()],
             Some(tracker.time_in(phase)),
         );
     }
-    // Whether it was at the tip for 99 % of the time since it first was.
     output.flag(&v::KEPT_UP, [], tracker.kept_up());
     output.flag(&v::STALLED, [], tracker.stalled());
     output.seconds(&v::SLOT_SECONDS, [], tracker.slot_time());
@@ -423,7 +423,7 @@ fn display_version(version: &str) -> String {
     Version::parse(version).map_or_else(|_| version.to_owned(), |version| version.to_string())
 }
 
-/// Without a configured capacity, the label `configured` has the default of the version.
+/// If no capacity is configured, the series `configured` have the default of the version.
 fn add_program_cache_readings(
     version: Option<&str>,
     configured: Option<u64>,
@@ -455,7 +455,7 @@ pub fn client(target: &Target, version: Option<&str>) -> Option<String> {
 }
 
 /// The host id in the datapoints of a validator that has not read its identity yet.
-fn startup_id(root: &HostRoot) -> Option<String> {
+fn host_id_before_identity(root: &HostRoot) -> Option<String> {
     host_name(root).map(|name| startup_host_id(&name))
 }
 

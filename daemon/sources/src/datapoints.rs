@@ -20,10 +20,9 @@ struct DatapointsSampler {
 
 impl Sampler for DatapointsSampler {
     fn sample(&mut self, context: &SampleContext<'_>) -> SourceOutput {
-        // Every tick reports a problem of pushes until it is solved.
         let mut output = SourceOutput {
             up: self.intake.has_recent_push(context.now),
-            problems_persist: true,
+            repeats_problems: true,
             ..SourceOutput::with_capacity(128)
         };
         self.intake.add_readings(context.now, &mut output.readings);
@@ -76,20 +75,19 @@ impl Sampler for LogSampler {
         SourceOutput {
             up: status.up && timeout_problem.is_none(),
             problems: timeout_problem.or(status.problem).into_iter().collect(),
-            problems_persist: true,
+            repeats_problems: true,
             ..SourceOutput::default()
         }
     }
 }
 
 /// The reader adds the datapoints of the log to `intake`. `None` without a configured log.
-pub fn register_log(
+pub fn register_validator_log(
     registry: &mut Registry,
     context: &BuildContext<'_>,
     intake: &Intake,
 ) -> Option<StatusHandle> {
-    let log = context.config.log.as_ref()?;
-    let tail = LogTail::build(log, intake.clone(), context.clock);
+    let tail = LogTail::build(context.config.log.as_ref()?, intake.clone(), context.clock);
     let status = tail.status();
     registry.on_start(|workers| tail.start(workers));
     registry.add_sampler(Source::Log, LogSampler(status.clone()));

@@ -51,8 +51,7 @@ impl Sampler for InterruptsSampler {
 
     fn sample(&mut self, context: &SampleContext<'_>) -> SourceOutput {
         if let Some(reader) = self.reader.lock().as_mut() {
-            let process = context.process();
-            let result = reader.read(context.root, context.now, process);
+            let result = reader.read(context.root, context.now, context.process());
             self.latest.set(Some(Arc::new(result)));
         }
         self.result_sampler.sample(context)
@@ -234,8 +233,7 @@ pub fn register(registry: &mut Registry, context: &BuildContext<'_>) {
             let mut schedule = Schedule::every(INTERVAL);
             while !stop.is_set() {
                 let process = target_handle.current().map(|target| target.process);
-                let result = reader.read(&root, clock.now(), process);
-                latest.set(Some(Arc::new(result)));
+                latest.set(Some(Arc::new(reader.read(&root, clock.now(), process))));
                 let now = clock.now().uptime;
                 schedule.advance_to(now);
                 stop.sleep(schedule.next_due().saturating_sub(now));

@@ -118,7 +118,7 @@ pub fn register(
     register_kernel(registry, context);
     resources::register(registry, context);
     datapoints::register(registry, context, intake, listener, forward);
-    let log = datapoints::register_log(registry, context, intake);
+    let log_status = datapoints::register_validator_log(registry, context, intake);
     let rpc = rpc::register(registry, context, &admin);
     let votes = votes::register(registry, context, intake, &rpc, &admin);
     admin::register(registry, context, &admin);
@@ -130,7 +130,7 @@ pub fn register(
             rpc.clone(),
             votes,
             admin.clone(),
-            log,
+            log_status,
         ),
     );
     (rpc, admin)

@@ -44,8 +44,7 @@ impl Sampler for DaemonSampler {
             }
         };
         let hertz = context.host.clock_ticks_per_second as f64;
-        let start = context.start_time(files.id());
-        output.real(&d::SELF_START_TIME, [], start);
+        output.real(&d::SELF_START_TIME, [], context.start_time(files.id()));
         if let Some(stat) = output.value_or_problem(files.stat(&mut self.buffer)) {
             let cpu = stat.utime_ticks.zip(stat.stime_ticks);
             let cpu = cpu.map(|(user, system)| user.saturating_add(system) as f64 / hertz);
@@ -56,8 +55,7 @@ impl Sampler for DaemonSampler {
         let resident = status.map(|status| status.vm_rss);
         output.try_integer(&d::SELF_RESIDENT, [], resident);
         output.try_integer(&d::SELF_OPEN_FDS, [], files.open_fds());
-        let soft_limit = files.max_fds(&mut self.buffer);
-        output.try_integer(&d::SELF_MAX_FDS, [], soft_limit);
+        output.try_integer(&d::SELF_MAX_FDS, [], files.max_fds(&mut self.buffer));
         output
     }
 }

@@ -114,8 +114,6 @@ const MAX_SAMPLE_INTERVAL: Duration = Duration::from_secs(5);
 pub struct PollResultSampler {
     poll_interval: Duration,
     latest: Latest<PollResult>,
-    /// The poll of the previous sample. The problems of one poll count only once.
-    last_reported_poll: Option<Stamp>,
 }
 
 impl PollResultSampler {
@@ -123,7 +121,6 @@ impl PollResultSampler {
         Self {
             poll_interval,
             latest,
-            last_reported_poll: None,
         }
     }
 }
@@ -148,12 +145,7 @@ impl Sampler for PollResultSampler {
         {
             output.readings.extend_from_slice(readings);
         }
-        output.report_poll(
-            &mut self.last_reported_poll,
-            result.polled_at,
-            result.output.up,
-            &result.output.problems,
-        );
+        output.report_poll(result.polled_at, result.output.up, &result.output.problems);
         output
     }
 }

@@ -36,8 +36,7 @@ impl Sampler for ProcessSampler {
             if let Err(error) = context.boot_time {
                 output.add_problem(error);
             }
-            let start = context.start_time(target.process);
-            output.real(&p::START_TIME, [], start);
+            output.real(&p::START_TIME, [], context.start_time(target.process));
             if let Some(state) = sample.state {
                 context.process_state.state.set(Some(state));
                 add_state_readings(state, &mut output);
@@ -65,21 +64,20 @@ fn add_state_readings(state: State, output: &mut SourceOutput) {
     }
     for named_state in State::NAMED {
         if let Some(name) = named_state.name() {
-            let is_current = named_state == state;
-            output.flag(&p::STATE, [name], is_current);
+            output.flag(&p::STATE, [name], named_state == state);
         }
     }
 }
 
 fn add_readings(sample: ProcessSample, host: &HostConstants, output: &mut SourceOutput) {
     output.up = sample.stat.is_ok() && sample.status.is_ok();
-    let ticks = |n: u64| n as f64 / host.clock_ticks_per_second as f64;
+    let seconds = |ticks: u64| ticks as f64 / host.clock_ticks_per_second as f64;
     if let Some(stat) = output.value_or_problem(sample.stat) {
         output.integer(&p::VIRTUAL, [], stat.vsize);
         output.integer(&p::PAGE_FAULTS, ["major"], stat.majflt);
         output.integer(&p::PAGE_FAULTS, ["minor"], stat.minflt);
-        for (mode, time) in [("user", stat.utime_ticks), ("system", stat.stime_ticks)] {
-            output.real(&p::CPU, [mode], time.map(ticks));
+        for (mode, ticks) in [("user", stat.utime_ticks), ("system", stat.stime_ticks)] {
+            output.real(&p::CPU, [mode], ticks.map(seconds));
         }
         output.integer(&p::THREADS, [], stat.num_threads);
     }

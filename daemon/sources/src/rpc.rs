@@ -46,7 +46,6 @@ pub struct RpcFacts {
     pub epoch_info: Option<EpochInfo>,
     /// The newest optimistically confirmed slot.
     pub confirmed: Option<u64>,
-    /// The newest rooted slot.
     pub finalized: Option<u64>,
     pub health: Option<Health>,
     /// The highest slot with stored shreds. `None` without `--full-rpc-api`, and on a node that has
@@ -197,23 +196,15 @@ pub fn identity_of(
         .or_else(|| rpc.and_then(|facts| facts.identity))
 }
 
-struct RpcSampler {
-    handle: Handle,
-    last_reported_poll: Option<Stamp>,
-}
+struct RpcSampler(Handle);
 
 impl Sampler for RpcSampler {
     fn sample(&mut self, context: &SampleContext<'_>) -> SourceOutput {
         let mut output = SourceOutput::default();
         let process = context.process();
-        self.handle.add_readings(process, &mut output.readings);
-        if let Some(facts) = self.handle.facts_of(process) {
-            output.report_poll(
-                &mut self.last_reported_poll,
-                facts.polled_at,
-                facts.up,
-                &facts.problems,
-            );
+        self.0.add_readings(process, &mut output.readings);
+        if let Some(facts) = self.0.facts_of(process) {
+            output.report_poll(facts.polled_at, facts.up, &facts.problems);
         }
         output
     }
@@ -238,13 +229,7 @@ pub fn register(
         let probe = Probe::new(&config.probe, clock, endpoint);
         registry.add_validator_poller(|stop| probe.run(stop));
     }
-    registry.add_sampler(
-        Source::Rpc,
-        RpcSampler {
-            handle: handle.clone(),
-            last_reported_poll: None,
-        },
-    );
+    registry.add_sampler(Source::Rpc, RpcSampler(handle.clone()));
     handle
 }
 

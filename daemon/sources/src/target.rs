@@ -22,7 +22,7 @@ impl Sampler for SearchSampler {
             readings,
             problems: report.problems,
             up: context.target.is_some(),
-            problems_persist: last_reported == report.updated_at,
+            repeats_problems: last_reported == report.updated_at,
             ..SourceOutput::default()
         }
     }

@@ -48,7 +48,6 @@ struct FollowedThreads {
     /// `None` before the first read and after a failed one. The next read opens it again; the sums
     /// stay.
     reader: Option<ThreadReader>,
-    /// The last read of the context switches.
     switches_read_at: Option<Stamp>,
     /// The last complete read, and the process's major faults at that time.
     complete_read_at: Option<Stamp>,
@@ -105,12 +104,12 @@ impl FollowedThreads {
         self.pools.add(reader.sample(depth)?, process_cpu, host);
         let is_complete = depth != ReadDepth::Active;
         let has_unreported_cpu = !is_complete && self.pools.check_unreported_cpu(process_cpu);
-        if is_complete {
-            self.pools.update_exited_cpu(process_cpu);
-        } else if has_unreported_cpu {
+        if has_unreported_cpu {
             // Idle threads have run, or threads have ended.
             self.pools
                 .add(reader.sample(ReadDepth::AllCpuTimes)?, process_cpu, host);
+        }
+        if is_complete || has_unreported_cpu {
             self.pools.update_exited_cpu(process_cpu);
         }
         let stat = self.files.stat(buffer)?;

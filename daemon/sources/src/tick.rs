@@ -77,8 +77,8 @@ impl Ticker {
             let now = ticker.clock.now().uptime;
             ticker.schedule.next_due().saturating_sub(now)
         };
-        let timeout = until_next(&self).min(MAX_FIRST_TICK_DELAY);
-        self.target_handle.wait_for_first_search(timeout);
+        self.target_handle
+            .wait_for_first_search(until_next(&self).min(MAX_FIRST_TICK_DELAY));
         if !until_next(&self).is_zero() && !stop.is_set() {
             self.tick(DueTick::START);
         }
@@ -165,8 +165,11 @@ impl SourceEntry {
             problems: output.problems,
             up: output.up,
         });
-        let received_at = output.received_at.unwrap_or(at);
-        statistics.record(&self.newest_batch, output.problems_persist, received_at);
+        statistics.record(
+            &self.newest_batch,
+            output.repeats_problems,
+            output.received_at,
+        );
     }
 }
 
@@ -251,11 +254,11 @@ pub struct SourceOutput {
     pub problems: Vec<Problem>,
     /// The source did its main job.
     pub up: bool,
-    /// A problem of the last tick is no new event and does not count again. It still exists, or the
-    /// background poller has no newer result.
-    pub problems_persist: bool,
-    /// When the background poller received the data. `None` for a source that reads within the
-    /// tick.
+    /// Each sample repeats a problem until it is solved. A problem of the last tick does not count
+    /// again then.
+    pub repeats_problems: bool,
+    /// When the background poller received the data. The problems of one poll count once. `None`
+    /// for a source that reads within the tick.
     pub received_at: Option<Stamp>,
 }
 
@@ -267,15 +270,7 @@ impl SourceOutput {
         }
     }
 
-    /// If `last_reported_poll` is `polled_at`, the problems do not count again.
-    pub fn report_poll(
-        &mut self,
-        last_reported_poll: &mut Option<Stamp>,
-        polled_at: Stamp,
-        up: bool,
-        problems: &[Problem],
-    ) {
-        self.problems_persist = last_reported_poll.replace(polled_at) == Some(polled_at);
+    pub fn report_poll(&mut self, polled_at: Stamp, up: bool, problems: &[Problem]) {
         self.received_at = Some(polled_at);
         self.up = up;
         self.problems = problems.to_vec();

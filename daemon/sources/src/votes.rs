@@ -144,7 +144,6 @@ struct VotesSampler {
     handle: Handle,
     rpc: rpc::Handle,
     intake: Intake,
-    last_reported_poll: Option<Stamp>,
     /// Arrival of the last own votes, and whether the node was near the tip then (`None`: unknown).
     near_tip_at_arrival: Option<(Stamp, Option<bool>)>,
     round_requested_for: Option<Stamp>,
@@ -207,12 +206,7 @@ impl Sampler for VotesSampler {
         } else {
             &no_round
         };
-        output.report_poll(
-            &mut self.last_reported_poll,
-            facts.polled_at,
-            facts.up && is_recent,
-            problems,
-        );
+        output.report_poll(facts.polled_at, facts.up && is_recent, problems);
         output
     }
 }
@@ -240,7 +234,6 @@ pub fn register(
             handle: handle.clone(),
             rpc: rpc.clone(),
             intake: intake.clone(),
-            last_reported_poll: None,
             near_tip_at_arrival: None,
             round_requested_for: None,
         },

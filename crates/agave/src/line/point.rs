@@ -154,8 +154,8 @@ fn split_timestamp(rest: &str) -> (&str, Option<i64>) {
 
 #[inline]
 pub fn name_of(line: &[u8]) -> Option<&[u8]> {
-    let end = memchr2(b',', b' ', line)?;
-    line.get(..end).filter(|name| !name.is_empty())
+    line.get(..memchr2(b',', b' ', line)?)
+        .filter(|name| !name.is_empty())
 }
 
 /// Agave always writes `host_id` as the first tag. `None` if another tag is first.
@@ -163,8 +163,7 @@ pub fn name_of(line: &[u8]) -> Option<&[u8]> {
 pub fn host_id_of(line: &[u8]) -> Option<&[u8]> {
     let name = name_of(line)?;
     let value = line.get(name.len()..)?.strip_prefix(b",host_id=")?;
-    let end = memchr2(b',', b' ', value)?;
-    value.get(..end)
+    value.get(..memchr2(b',', b' ', value)?)
 }
 
 #[derive(Debug, Clone, Copy)]

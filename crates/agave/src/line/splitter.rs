@@ -110,25 +110,10 @@ impl LineSplitter {
             .max(1)
     }
 
-    pub fn finish<R>(&mut self, mut sink: impl FnMut(Result<&[u8], BadLine>) -> R) {
+    pub fn finish<R>(&mut self, sink: impl FnMut(Result<&[u8], BadLine>) -> R) {
         let tail = std::mem::take(&mut self.tail);
-        let mut rest = tail.as_slice();
         self.scanner.is_at_end = true;
-        while !rest.is_empty() {
-            let step = self.scanner.scan(rest);
-            let Some(used) = deliver(step, rest, &mut sink) else {
-                deliver(
-                    Step::Line {
-                        end: rest.len(),
-                        used: rest.len(),
-                    },
-                    rest,
-                    &mut sink,
-                );
-                break;
-            };
-            rest = rest.get(used..).unwrap_or_default();
-        }
+        self.feed(&tail, sink);
         self.reset();
     }
 
@@ -235,6 +220,12 @@ impl Scanner {
                 return self.start_skipping();
             }
             if found.is_none() {
+                if self.is_at_end {
+                    return Step::Line {
+                        end: position,
+                        used: position,
+                    };
+                }
                 self.scanned = position;
                 return Step::NeedsMore;
             }

@@ -4,6 +4,7 @@ use crate::{
     line::{Field, Point, Value},
 };
 
+// The recorded datapoints, and those below that are not recorded.
 crate::recorded_datapoints! { datapoints
     "bank_frozen" => BankFrozen {
         slot: u64 = "slot",
@@ -69,8 +70,8 @@ crate::recorded_datapoints! { datapoints
         ignored: u64 = "ignored",
     }
 
-    /// A slot below the root. Times are microseconds since the slot's first event. An event after
-    /// the report starts another point of the slot, with times since that event. Since 4.2.2.
+    /// A slot below the root. Times are microseconds since the slot's first event. If the slot has
+    /// another event later, a second point follows, with times since that event. Since 4.2.2.
     "event_handler_slot_tracking" => SlotTracking {
         slot: u64 = "slot",
         /// This validator sent its notarize vote.
@@ -106,8 +107,8 @@ impl ProgramCache {
 }
 
 impl ReplaySlot {
-    /// Whether this node produced the slot: a replayed slot has at least its tick entries. `None`
-    /// if a count that decides is missing.
+    /// True if all counts are 0: this node produced the slot, because a replayed slot has at least
+    /// its tick entries. `None` if a count is missing, unless one before it is above 0.
     pub fn is_own_slot(&self) -> Option<bool> {
         Some(self.total_transactions? == 0 && self.total_entries? == 0 && self.total_shreds? == 0)
     }

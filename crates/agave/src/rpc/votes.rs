@@ -166,14 +166,9 @@ impl VoteAccount {
 impl CreditUnit {
     fn is_credits(self, epoch: u64) -> bool {
         match self {
-            Self::Unknown
-            | Self::Lamports {
-                migration_epoch: None,
-            } => false,
+            Self::Unknown => false,
             Self::Credits => true,
-            Self::Lamports {
-                migration_epoch: Some(migration),
-            } => epoch <= migration,
+            Self::Lamports { migration_epoch } => Some(epoch) <= migration_epoch,
         }
     }
 
@@ -195,7 +190,7 @@ struct EpochEarnings {
     epoch: u64,
     /// From an entry before the marker, or from a list without marker.
     not_after_marker: Option<u64>,
-    /// Lamports, from an entry after the marker.
+    /// In lamports.
     after_marker: Option<u64>,
     marker_follows: bool,
 }

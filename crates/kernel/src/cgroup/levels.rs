@@ -7,13 +7,13 @@ use super::{
 use crate::{
     ErrorKind, ReadError, Result,
     headroom::{CgroupUsage, Level, LevelMemory},
+    if_present,
     parse::{
         cgroup::{Limit, MemoryStat},
         number,
     },
 };
 
-/// Memory of a process's cgroup and of its ancestors.
 #[derive(Debug, PartialEq, Default)]
 pub struct CgroupLevels {
     /// Levels with a limit, the process's own first. On v1, memory with swap is a separate level.
@@ -33,7 +33,6 @@ pub struct CgroupLevels {
     pub errors: Vec<ReadError>,
 }
 
-/// The files of a cgroup and of its ancestors.
 #[derive(Debug)]
 pub struct Ancestry {
     own: CgroupFolder,
@@ -234,12 +233,10 @@ impl LevelFiles {
             memory_and_swap: limit(&mut self.memory_and_swap_max, Limit::Max),
             // Read errors do not matter, because the kernel does not kill at this limit.
             high: { self.high.parse(buffer, Limit::parse) }.unwrap_or(Limit::Max),
-            swap: match self.swap_max.parse(buffer, Limit::parse) {
-                Ok(limit) => Some(limit),
-                // No swap accounting, or v1.
-                Err(ReadError::Absent { .. }) => Some(Limit::Max),
-                Err(_) => None,
-            },
+            // Absent without swap accounting, and on v1.
+            swap: if_present(self.swap_max.parse(buffer, Limit::parse))
+                .map(|limit| limit.unwrap_or(Limit::Max))
+                .ok(),
             error,
         };
     }

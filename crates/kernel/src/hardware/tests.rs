@@ -204,7 +204,7 @@ fn unparsable_hardware_files_are_reported() {
     assert!(
         problems
             .iter()
-            .all(|problem| problem.kind() == ErrorKind::Broken)
+            .all(|problem| problem.kind() == crate::ErrorKind::Broken)
     );
 }
 

@@ -4,6 +4,7 @@ use super::{Level, LevelMemory};
 use crate::{
     HostRoot, ReadError, Result,
     file::{FileOwner, LazyFile, ReadMode},
+    if_present,
     parse::{
         cpu,
         memory::{self, NodeMeminfo},
@@ -28,11 +29,9 @@ impl NumaFiles {
         else {
             return Ok(None);
         };
-        let nodes_with_memory = match root.read_sys("devices/system/node/has_memory", cpu::id_list)
-        {
-            Ok(nodes) => nodes,
-            Err(ReadError::Absent { .. }) => return Ok(None),
-            Err(error) => return Err(error),
+        let nodes_with_memory = root.read_sys("devices/system/node/has_memory", cpu::id_list);
+        let Some(nodes_with_memory) = if_present(nodes_with_memory)? else {
+            return Ok(None);
         };
         let nodes: Vec<u32> = nodes_with_memory
             .iter()

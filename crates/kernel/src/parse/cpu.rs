@@ -25,8 +25,7 @@ pub(super) fn id_ranges(text: &[u8]) -> Option<Vec<u32>> {
     for part in text.split(|&byte| byte == b',') {
         let mut ends = part.splitn(2, |&byte| byte == b'-').map(bounded);
         let first = ends.next()??;
-        let last = ends.next().unwrap_or(Some(first))?;
-        all.extend(first..=last);
+        all.extend(first..=ends.next().unwrap_or(Some(first))?);
     }
     Some(all.into_iter().collect())
 }

@@ -5,7 +5,7 @@ section! {
     "From the validator's own datapoints (pushed to the daemon, or read from its log), JSON-RPC and admin socket. The daemon sums deltas that the validator reports: these counters live as long as the daemon and never fall, also not when the validator restarts. Datapoints arrive in batches about every 10 s.";
     TRANSACTIONS = Counter, Count, "agave_transactions_total" []
         "Transactions processed (votes and failed ones included) since the daemon began to count."
-        from "growth of getEpochInfo(processed).transactionCount above the highest value seen of the followed process: a switch to an earlier fork adds nothing twice";
+        from "growth of getEpochInfo(processed).transactionCount above the highest value of the followed process, so a switch to a fork with a lower count adds nothing";
     BANK_TRANSACTIONS = Gauge, Count, "agave_bank_transactions" []
         "Transactions since genesis in the processed bank; falls when a restart loads an older snapshot."
         from "getEpochInfo(processed).transactionCount";
@@ -51,7 +51,7 @@ section! {
         from "the phase, summed from evidence to evidence";
     CONSENSUS = Gauge, Flag, "agave_consensus" ["protocol"]
         "1 for the consensus that the validator runs: tower, migrating (to Alpenglow: blocks hold only votes and nothing is rooted), alpenglow. Absent while no sign proves a consensus."
-        from "the first of these signs: getAgGenesisCert, event_handler_stats, migration-complete and migration-started (points or log), the marker in epochCredits, genesis hash and slot of a known cluster, values in epochCredits that are too large for credits of Tower; for tower the account of the feature gate, optimistic_slot, confirmed slots ahead of finalized ones";
+        from "the first of these signs: getAgGenesisCert, event_handler_stats, migration-complete and migration-started (points or log), the migration marker in epochCredits, genesis hash and slot of a known cluster, values in epochCredits that are too large for credits of Tower; for tower the account of the feature gate, optimistic_slot, confirmed slots ahead of finalized ones";
     CONSENSUS_SIGN = Info, Flag, "agave_consensus_sign_info" ["sign"]
         "The sign that proved the consensus."
         from "as agave_consensus";
@@ -259,7 +259,7 @@ section! {
         from "capacity_in_mem of accounts_index and accounts_index_startup"
         of "accounts_index" | "accounts_index_startup" { "capacity_in_mem" };
     INDEX_LOOKUPS = Counter, Count, "agave_accounts_index_lookups_total" ["result"]
-        "Accesses to the part of the accounts index that is in memory, by lookups and by stores, and since Agave 4.1 by writing through to disk: found, missing (then on disk, or in no account). Since 4.1 not comparable between runs with and without an index on disk."
+        "Accesses to the part of the accounts index that is in memory (lookups, stores, and since Agave 4.1 writes to disk), by result: found, missing (the key is on disk, or no account has it). Since 4.1 not comparable between runs with and without an index on disk."
         from "gets_from_mem, gets_missing of accounts_index and accounts_index_startup, summed"
         of "accounts_index" | "accounts_index_startup" {
             "gets_from_mem" as "found",

@@ -171,14 +171,9 @@ impl UntrustedDatabase {
         &self,
         sql: &str,
         parameters: impl Params,
-        mut read: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
+        read: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
     ) -> Result<Vec<T>> {
-        let mut out = Vec::new();
-        self.walk(sql, parameters, |row| {
-            out.push(read(row).at(&self.path)?);
-            Ok::<(), Error>(())
-        })?;
-        Ok(out)
+        self.collect_counting(sql, parameters, text_bytes, read)
     }
 
     /// Like [`Self::collect`], but `read` must fail at a value that is neither a number nor NULL.
@@ -186,18 +181,23 @@ impl UntrustedDatabase {
     pub fn collect_numbers<T>(
         &self,
         sql: &str,
+        read: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
+    ) -> Result<Vec<T>> {
+        self.collect_counting(sql, [], |_, _| 0, read)
+    }
+
+    fn collect_counting<T>(
+        &self,
+        sql: &str,
+        parameters: impl Params,
+        text_bytes: fn(&Row<'_>, usize) -> u64,
         mut read: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
     ) -> Result<Vec<T>> {
         let mut out = Vec::new();
-        self.walk_counting(
-            sql,
-            [],
-            |_, _| 0,
-            |row| {
-                out.push(read(row).at(&self.path)?);
-                Ok::<(), Error>(())
-            },
-        )?;
+        self.walk_counting(sql, parameters, text_bytes, |row| {
+            out.push(read(row).at(&self.path)?);
+            Ok::<(), Error>(())
+        })?;
         Ok(out)
     }
 
@@ -301,8 +301,7 @@ fn logged_pages(wal: &Path, page_size: u64) -> io::Result<HashSet<u64>> {
         pages.insert(u64::from(u32::from_be_bytes([
             frame[0], frame[1], frame[2], frame[3],
         ])));
-        let skipped = i64::try_from(page_size).unwrap_or(i64::MAX);
-        wal.seek_relative(skipped)?;
+        wal.seek_relative(i64::try_from(page_size).unwrap_or(i64::MAX))?;
     }
     Ok(pages)
 }

@@ -19,7 +19,7 @@ pub struct TableInfo {
 }
 
 impl Recording {
-    /// All known tables, in the order of the file. Missing tables and columns of an older file are
+    /// All tables of the format, in the order of [`TABLES`]. Those that the recording lacks are
     /// empty.
     pub fn tables(&self) -> Result<Vec<TableInfo>> {
         let info = |spec: &TableSpec| {
@@ -71,7 +71,7 @@ impl Recording {
 
     /// The query of all columns; `None` if the recording does not have the table.
     fn select(&self, table: &str) -> Result<Option<(&'static TableSpec, String)>> {
-        let spec = table_named(table).ok_or_else(|| Error::NoSuchColumn {
+        let spec = table_named(table).ok_or_else(|| Error::NoSuchTableOrColumn {
             what: table.to_owned(),
         })?;
         let names = spec.columns.iter().map(|column| column.name);

@@ -12,9 +12,7 @@ use crate::{
 #[derive(Debug, Default, PartialEq)]
 pub struct Progress {
     pub last_tick: Option<TickRow>,
-    /// Whether a process was followed.
     pub was_followed: bool,
-    /// Whether the process that was followed last has exited.
     pub process_has_ended: bool,
     /// When the first bank with a transaction was frozen, in Unix ns of the validator's clock. If
     /// `cost_tracker_point` has no rows: when the first slot with a transaction was replayed.

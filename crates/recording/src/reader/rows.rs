@@ -100,7 +100,7 @@ impl Recording {
     pub fn columns(&self, table: PerTickTable, names: &[&str]) -> Result<Columns> {
         let is_unknown = |name: &&&str| table.column(name).is_none();
         if let Some(name) = names.iter().find(is_unknown) {
-            return Err(Error::NoSuchColumn {
+            return Err(Error::NoSuchTableOrColumn {
                 what: format!("{}.{name}", table.name()),
             });
         }
@@ -202,7 +202,8 @@ impl Recording {
         Ok(rows)
     }
 
-    /// The last problems of each source in the session of the last tick, unless they are over.
+    /// The last problems of each source in the session of the last tick. A row without a status
+    /// says that the problems of its source are over.
     pub fn last_problems(&self) -> Result<Vec<ProblemRow>> {
         let Some(tick) = self.last_tick()? else {
             return Ok(Vec::new());
@@ -222,31 +223,27 @@ impl Recording {
         Ok(rows.filter(|row| row.status.is_some()).collect())
     }
 
-    /// Ordered by the validator's time.
     pub fn program_cache_points(&self) -> Result<Vec<ProgramCachePoint>> {
         self.points()
     }
 
-    /// Ordered by the validator's time.
     pub fn replay_slot_points(&self) -> Result<Vec<ReplaySlotPoint>> {
         self.points()
     }
 
-    /// Ordered by the validator's time.
     pub fn set_root_points(&self) -> Result<Vec<SetRootPoint>> {
         self.points()
     }
 
-    /// Ordered by the validator's time.
     pub fn cache_times_points(&self) -> Result<Vec<CacheTimesPoint>> {
         self.points()
     }
 
-    /// Ordered by the validator's time.
     pub fn cost_tracker_points(&self) -> Result<Vec<CostTrackerPoint>> {
         self.points()
     }
 
+    /// Ordered by the validator's time.
     fn points<P: PointTable>(&self) -> Result<Vec<P>> {
         let fields = file::column_list(
             &self.present_tables,
@@ -282,8 +279,8 @@ impl Recording {
         Ok(names.into_iter().collect())
     }
 
-    /// No rows if an older version did not write the table. `read_row` must fail at a value that is
-    /// neither a number nor NULL.
+    /// Like [`UntrustedDatabase::collect_numbers`]; no rows if an older version did not write the
+    /// table.
     pub(super) fn query_numbers<T>(
         &self,
         table: &str,

@@ -96,7 +96,7 @@ fn side_files(path: &Path) -> impl Iterator<Item = (PathBuf, Metadata)> {
 
 /// Moves the WAL into the recording and removes it. No transaction may be open.
 pub fn remove_wal(conn: &Connection, path: &Path) -> Result<()> {
-    conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
+    conn.pragma_update(None, "wal_checkpoint", "TRUNCATE")
         .at(path)?;
     let mode = conn.query_row("PRAGMA journal_mode = DELETE", [], |row| {
         row.get::<_, String>(0)
@@ -159,8 +159,7 @@ fn begin_session(
     counts: RowCounts,
 ) -> Result<Writer> {
     let number = |sql: &str| conn.query_row(sql, [], |row| row.get::<_, i64>(0)).at(path);
-    conn.query_row("PRAGMA journal_mode = WAL", [], |_| Ok(()))
-        .at(path)?;
+    conn.pragma_update(None, "journal_mode", "WAL").at(path)?;
     conn.pragma_update(None, "synchronous", "NORMAL").at(path)?;
     conn.pragma_update(None, "wal_autocheckpoint", AUTOCHECKPOINT_PAGES)
         .at(path)?;

@@ -593,7 +593,7 @@ fn any_table_can_be_read_in_chunks_without_its_schema() {
     let unknown = recording
         .rows("nothing", 1, |_| Ok::<(), Error>(()))
         .unwrap_err();
-    assert!(matches!(unknown, Error::NoSuchColumn { .. }));
+    assert!(matches!(unknown, Error::NoSuchTableOrColumn { .. }));
     let unknown = recording
         .columns(PerTickTable::Host, &["oom_kills", "nothing"])
         .unwrap_err();

@@ -22,8 +22,7 @@ pub fn add_tick(
     inputs: AnswerInputs,
 ) -> AnswerInputs {
     let inputs = add_memory(readings, memory, inputs);
-    let inputs = add_cache(readings, now, inputs);
-    add_votes(readings, now, inputs)
+    add_votes(readings, now, add_cache(readings, now, inputs))
 }
 
 fn why_no_validator(readings: Readings<'_>) -> Option<&'static str> {

@@ -37,10 +37,10 @@ fn why_no_verdict(inputs: &AnswerInputs) -> Option<String> {
         AnswerInputs {
             is_delinquent: None,
             ..
-        } => {
-            let why = inputs.why_voting_unknown.as_deref();
-            why.unwrap_or("it is not known whether it votes")
-        }
+        } => inputs
+            .why_voting_unknown
+            .as_deref()
+            .unwrap_or("it is not known whether it votes"),
         _ => return None,
     };
     Some(why.to_owned())

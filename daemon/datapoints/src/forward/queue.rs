@@ -9,8 +9,8 @@ use parking_lot::Mutex;
 use std::{collections::VecDeque, mem, sync::Arc, time::Duration};
 use tokio::sync::Notify;
 
-/// A copy grows by pieces of this size: no reallocation moves megabytes, and the used memory equals
-/// the memory charged to the [`PushMemoryBudget`].
+/// A [`PushCopy`] grows by pieces of this size: no reallocation moves megabytes, and the used
+/// memory equals the memory charged to the [`PushMemoryBudget`].
 ///
 /// Each piece is a memory mapping of its own, unmapped with the copy. An allocator would keep
 /// megabytes of holes between longer-lived allocations.

@@ -271,8 +271,8 @@ struct StderrTail(Vec<u8>);
 impl StderrTail {
     fn append(&mut self, stderr_chunk: &[u8]) {
         self.0.extend_from_slice(stderr_chunk);
-        let surplus = self.0.len().saturating_sub(MAX_STDERR_BYTES);
-        self.0.drain(..surplus);
+        self.0
+            .drain(..self.0.len().saturating_sub(MAX_STDERR_BYTES));
     }
 
     async fn append_rest(&mut self, stderr: &mut (impl AsyncRead + Unpin)) {

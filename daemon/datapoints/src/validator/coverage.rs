@@ -79,9 +79,9 @@ pub struct Coverage {
     unsettled: BTreeMap<i128, u64>,
     /// The next second to settle; `None` before the first transaction.
     next_second: Option<i128>,
-    /// Seconds without transactions, counted from the first transaction on.
+    /// From the first transaction on.
     pub zero_seconds: u64,
-    /// Seconds without data, counted from the first transaction on.
+    /// From the first transaction on.
     pub unknown_seconds: u64,
     pub pushes_missed: u64,
 }

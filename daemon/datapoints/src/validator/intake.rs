@@ -3,7 +3,7 @@
 mod push;
 mod readings;
 
-pub use push::{Push, is_counted};
+pub use push::{Push, is_builtin};
 
 use super::{
     allowed::AllowList,
@@ -52,7 +52,7 @@ struct State {
     pushes_without_cache_points: u32,
     assumed_identity_changes: u64,
     /// A validator was followed since the start or the last [`Intake::wait_for_validator`].
-    forget_senders_at_next_validator: bool,
+    has_followed_validator: bool,
     previous_run_push: Option<LastPush>,
     reads_log: bool,
     validator_user_read_at: Option<Stamp>,
@@ -142,14 +142,13 @@ impl Intake {
         }
     }
 
-    /// Sets the last push of an earlier run.
-    pub fn set_last_push(&self, last: LastPush) {
+    pub fn set_previous_run_push(&self, last: LastPush) {
         self.lock().previous_run_push = Some(last);
     }
 
     /// Continues the coverage after the last push of an earlier run of the daemon, if `process`
     /// sent that push.
-    pub fn resume_after_last_push(&self, process: ProcessId) {
+    pub fn resume_after_previous_run(&self, process: ProcessId) {
         let mut state = self.lock();
         if let Some(last) = state
             .previous_run_push
@@ -168,9 +167,9 @@ impl Intake {
         state.senders.forget_identity(startup_id);
         state.total.forget_process();
         state.total.coverage.forget_process();
-        if mem::replace(&mut state.forget_senders_at_next_validator, true) {
-            // The pushes before the first validator was found may be its own. Later ones may be
-            // those of its predecessor.
+        if mem::replace(&mut state.has_followed_validator, true) {
+            // Pushes of pending senders may be those of the previous validator. Pushes before the
+            // first validator was found may be its own.
             state.senders.forget_process();
         }
         state.last_push = None;
@@ -187,7 +186,7 @@ impl Intake {
     pub fn wait_for_validator(&self) {
         let mut state = self.lock();
         state.senders.wait_for_validator();
-        if mem::replace(&mut state.forget_senders_at_next_validator, false) {
+        if mem::replace(&mut state.has_followed_validator, false) {
             state.senders.forget_process();
         }
         state.hides_gauges = true;
@@ -228,8 +227,8 @@ impl Intake {
         assumption
     }
 
-    /// Sets JSON-RPC's processed slot and highest slot with shreds at `at`. If slots advance but
-    /// pushes lack program cache points, the validator filters its datapoints.
+    /// Sets JSON-RPC's processed slot and highest slot with shreds at `at`. At the end of a push,
+    /// the processed slot shows whether the validator filters its datapoints.
     pub fn set_rpc_slots(&self, processed: u64, received: Option<u64>, at: Stamp) {
         let mut state = self.lock();
         state.rpc_slot = Some(processed);
@@ -268,7 +267,8 @@ impl State {
             .merge_sums
             .sort_by_key(|(newest_push, _)| newest_push.uptime.abs_diff(last));
         for (newest_push, mut sums) in outcome.merge_sums {
-            // Older, if they are of the start-up id; newer after a change of the identity.
+            // Pending sums under the start-up id are older than the total. Those under a new
+            // identity are newer.
             let is_newer = Some(newest_push) >= self.last_push;
             if !is_newer {
                 mem::swap(&mut self.total.tally, &mut sums.tally);
@@ -288,8 +288,8 @@ impl State {
         self.total.line_counts.foreign += outcome.foreign_lines;
     }
 
-    /// `end.unfiltered` is true if the push has program cache points. Such points come with slots,
-    /// so a push without such points is filtered only if slots advanced.
+    /// Before the call, `end.unfiltered` is true if the push has program cache points. If slots
+    /// advanced, a push without these points shows that the validator filters its datapoints.
     fn end_push(&mut self, end: PushEnd) {
         let slots_advanced =
             matches!((self.rpc_slot_at_push, self.rpc_slot), (Some(then), Some(now)) if now > then);
@@ -332,7 +332,7 @@ impl State {
     }
 
     /// Adds a known point or allowed fields of the sender `host_id`. Without a `host_id`, the line
-    /// is of the log. Returns `None` for a line that does not count.
+    /// is of the log. Returns `None` for a foreign, bad, repeated or implausible line.
     fn add(
         &mut self,
         allow_list: &AllowList,
@@ -348,9 +348,9 @@ impl State {
             return None;
         };
         let mut counts = FieldCounts::new(point.name());
-        let is_counted = counts.has_series() || KnownPoint::is_known(point.name().as_bytes());
+        let is_builtin = counts.has_series() || KnownPoint::is_known(point.name().as_bytes());
         let decode = || KnownPoint::decode(point, |field| counts.add(field));
-        let Ok(known) = is_counted.then(decode).transpose() else {
+        let Ok(known) = is_builtin.then(decode).transpose() else {
             sums.line_counts.bad += 1;
             return None;
         };
@@ -373,7 +373,7 @@ impl State {
                 return None;
             }
             if let KnownPoint::AccountsActive(active) = known {
-                sums.tally.jobs.add(active, unix_ns, now.uptime);
+                sums.tally.accounts_jobs.add(active, unix_ns, now.uptime);
             }
         }
         sums.tally.add(point, &counts, known.as_ref());
@@ -382,7 +382,7 @@ impl State {
             sums.allow_list_series
                 .add(allow_list, allowed_fields, point)
         });
-        if is_counted || allowed {
+        if is_builtin || allowed {
             sums.line_counts.used += 1;
         } else {
             sums.line_counts.ignored += 1;

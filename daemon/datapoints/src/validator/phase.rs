@@ -7,7 +7,7 @@ pub fn from_start_progress(progress: &StartProgress) -> Option<Phase> {
         StartProgress::Initializing | StartProgress::CleaningAccounts => Phase::Initializing,
         StartProgress::SearchingForRpcService => Phase::Searching,
         StartProgress::DownloadingSnapshot => Phase::Downloading,
-        StartProgress::LoadingLedger => Phase::Unpacking,
+        StartProgress::LoadingLedger => Phase::LoadingSnapshot,
         StartProgress::ProcessingLedger => Phase::Replaying,
         StartProgress::CleaningBlockStore | StartProgress::StartingServices => Phase::Starting,
         StartProgress::WaitingForSupermajority => Phase::WaitingForSupermajority,
@@ -20,7 +20,7 @@ pub fn from_start_progress(progress: &StartProgress) -> Option<Phase> {
 pub fn from_log_progress(progress: Progress) -> Option<Phase> {
     Some(match progress {
         Progress::Downloading => Phase::Downloading,
-        Progress::Unpacked | Progress::GeneratingIndex => Phase::Unpacking,
+        Progress::Unpacked | Progress::GeneratingIndex => Phase::LoadingSnapshot,
         Progress::ReplayBegins | Progress::Replaying => Phase::Replaying,
         Progress::Replayed => Phase::Starting,
         Progress::WaitingForSupermajority => Phase::WaitingForSupermajority,

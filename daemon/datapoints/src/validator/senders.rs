@@ -78,6 +78,7 @@ pub struct Sums {
     pub line_counts: LineCounts,
     /// Of a pending sender only.
     pub points: PendingPoints,
+    /// Of missed pushes, and of seconds without transactions or data.
     pub coverage: Coverage,
     pub reports: ValidatorReports,
 }
@@ -126,9 +127,7 @@ pub struct Senders {
 
 #[derive(Debug, PartialEq)]
 pub enum Assumption {
-    /// The sole sender is the validator.
     Sole(String),
-    /// The validator changed its identity, without a report of it.
     Changed { from: String, to: String },
 }
 
@@ -250,8 +249,8 @@ impl Senders {
         self.reclassify(Some((SenderState::Ours, self.observation_time())), now)
     }
 
-    /// Forgets the data of pending senders that belongs to an earlier process. Counts stay, except
-    /// those of the coverage.
+    /// Forgets what pending senders reported of an earlier process. Their counts stay, except those
+    /// of the coverage.
     pub fn forget_process(&mut self) {
         for sender in &mut self.senders {
             sender.sums.coverage = Coverage::default();

@@ -68,7 +68,7 @@ impl OptionalHistogram {
 #[derive(Default)]
 pub struct Tally {
     series: SeriesList,
-    pub jobs: Jobs,
+    pub accounts_jobs: Jobs,
     votor: Votor,
     /// Cache entries at the last evictions. The lowest is one above the shrink target.
     entries_at_evictions: VecDeque<u64>,
@@ -118,7 +118,7 @@ impl Tally {
     /// The gauges of `newer` replace those here.
     pub fn merge(&mut self, newer: &Self) {
         self.series.merge(&newer.series);
-        self.jobs.merge(&newer.jobs);
+        self.accounts_jobs.merge(&newer.accounts_jobs);
         self.votor.merge(&newer.votor);
         self.add_evictions(newer.entries_at_evictions.iter().copied());
         self.loaded_entries = newer.loaded_entries.or(self.loaded_entries);
@@ -128,7 +128,7 @@ impl Tally {
 
     pub fn forget_gauges(&mut self) {
         self.series.forget_gauges();
-        self.jobs.forget_gauges();
+        self.accounts_jobs.forget_gauges();
         self.votor.forget_gauges();
         self.entries_at_evictions.clear();
         self.loaded_entries = None;
@@ -136,7 +136,7 @@ impl Tally {
 
     pub fn add_readings(&self, with_gauges: bool, out: &mut Vec<Reading>) {
         self.series.add_readings(with_gauges, out);
-        self.jobs.add_readings(with_gauges, out);
+        self.accounts_jobs.add_readings(with_gauges, out);
         self.votor.add_readings(with_gauges, out);
         out.extend(self.prune_times.reading(&v::CACHE_PRUNE, None));
         out.integer(&v::OWN_SLOTS, [], self.own_slots);

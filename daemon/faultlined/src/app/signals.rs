@@ -44,8 +44,7 @@ impl SignalListener {
             clippy::disallowed_methods,
             reason = "all listeners of the daemon are made here"
         )]
-        let listener = signal(kind)?;
-        Ok(Self(Some(listener)))
+        Ok(Self(Some(signal(kind)?)))
     }
 
     async fn recv(&mut self) -> Option<()> {

@@ -240,8 +240,7 @@ fn push_until_stopped(demo_state: &DemoState, config: &MetricsConfig, stop: &Sto
     let mut due = Duration::from_secs(1);
     let mut has_failed = false;
     while !stop.sleep(due.saturating_sub(demo_state.clock.now().uptime)) {
-        let body = pushes.next_body(demo_state.timeline_now());
-        let sent = post(config, &body);
+        let sent = post(config, &pushes.next_body(demo_state.timeline_now()));
         if let (Err(error), false) = (&sent, has_failed) {
             log_line(&format!("pushes are lost: {error:#}"));
         }

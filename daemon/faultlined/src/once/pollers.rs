@@ -69,7 +69,7 @@ pub async fn wait_and_end<T>(
     found
 }
 
-/// Also returns the facts, from which the JSON-RPC check takes the address.
+/// The facts are for [`check_rpc`].
 pub async fn check_admin(
     config: &Config,
     inspection: &ProcessInspection,
@@ -181,7 +181,6 @@ fn target_lookup(config: &Config, inspection: &ProcessInspection) -> Option<Targ
     }
 }
 
-/// Also returns a handle to the facts, for the vote check.
 pub async fn check_rpc(
     config: &Config,
     inspection: &ProcessInspection,
@@ -328,7 +327,6 @@ pub async fn check_log(config: &Config, clock: Clock) -> Check {
 
 const VOTES_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// `admin` and `rpc` are the results of the earlier checks.
 pub async fn check_votes(
     config: &Config,
     inspection: &ProcessInspection,

@@ -268,12 +268,10 @@ enum PushDestination {
 /// A listener at an unspecified address gets only pushes to addresses of this machine. Only these
 /// can be bound.
 fn push_destination(host: &str, listen: SocketAddr) -> PushDestination {
-    let Ok(uri) = host.parse::<Uri>() else {
+    let uri = host.parse().ok();
+    let Some(uri) = uri.filter(|uri: &Uri| uri.scheme_str() == Some("http")) else {
         return PushDestination::Elsewhere(None);
     };
-    if uri.scheme_str() != Some("http") {
-        return PushDestination::Elsewhere(None);
-    }
     let port = uri.port_u16().unwrap_or(80);
     let name = uri.host().unwrap_or_default().trim_matches(['[', ']']);
     let ip = match name {

@@ -264,6 +264,5 @@ fn batch_check(batch: &Batch, process_uid: Option<u32>) -> (&'static str, Check)
     } else {
         CHECK_AGAIN.to_owned()
     };
-    let finding = format!("{what}: {lines}");
-    (name, Check::attention(finding, remedy))
+    (name, Check::attention(format!("{what}: {lines}"), remedy))
 }

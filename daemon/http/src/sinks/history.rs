@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 use trends::Trends;
 
-/// Title on the page and figure of each plot. Counters are shown as growth per second.
+/// Title on the page and quantity of each plot. Counters are shown as growth per second.
 pub static PLOTS: [(&str, Figure); 9] = [
     ("RSS, anonymous", Figure::Anon),
     ("RSS, file", Figure::File),
@@ -67,16 +67,17 @@ impl Point {
             return None;
         }
         // A push covers the time since the previous push, not since the previous tick.
-        let pushed = match source {
+        let pushed_unix = match source {
             Source::Datapoints => tick.value_of(&LAST_PUSH, &[]),
             _ => None,
         };
-        let succeeded = || tick.value_from(Source::Daemon, &SOURCE_LAST_SUCCESS, &[source.name()]);
-        let received = pushed.or_else(succeeded);
+        let last_success_unix =
+            || tick.value_from(Source::Daemon, &SOURCE_LAST_SUCCESS, &[source.name()]);
+        let received_unix = pushed_unix.or_else(last_success_unix);
         Some(Self {
             uptime: tick.at.uptime,
             value,
-            received_unix: received.unwrap_or(tick.at.unix_seconds()),
+            received_unix: received_unix.unwrap_or(tick.at.unix_seconds()),
         })
     }
 
@@ -113,8 +114,7 @@ impl History {
     pub fn plot_series(&self) -> Vec<Vec<(f64, f64)>> {
         let LastMinute { ages, values } = self.last_minute();
         let series = PLOTS.iter().map(|(_, figure)| {
-            let values = values.get(figure).into_iter().flatten();
-            let points = ages.iter().zip(values);
+            let points = ages.iter().zip(values.get(figure).into_iter().flatten());
             let points = points.filter_map(|(age, value)| Some((*age, (*value)?)));
             points.collect()
         });

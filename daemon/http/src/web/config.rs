@@ -135,8 +135,7 @@ impl WebConfig {
             .ok()
             .flatten()
             .unwrap_or_default();
-        let config = reader.file(file);
-        (config, reader.errors)
+        (reader.file(file), reader.errors)
     }
 
     pub fn protects(&self) -> bool {

@@ -14,7 +14,7 @@ use std::time::Duration;
 pub use answers::status_svg;
 
 pub struct View<'a> {
-    /// The status at the newest tick; `None` before the first tick.
+    /// `None` before the first tick.
     pub status: Option<Status>,
     /// Why the newest tick is too old; `None` while sampling works.
     pub stale_reason: Option<String>,
@@ -124,7 +124,6 @@ fn items_section(title: &str, items: &[StatusItem]) -> String {
     format!("<section>\n<h2>{title}</h2>\n<div class=\"card title\">{badges}</div>\n</section>\n")
 }
 
-/// A bar for a share from 0 to 1.
 fn bar(share: f64, tone: Tone, subject: &str) -> String {
     let class = match tone {
         Tone::Plain | Tone::Good => "good",

@@ -1,7 +1,7 @@
 //! Requests that change recordings: `POST /mark?name=NAME[&kind=KIND]` marks a moment in the
 //! recording. `POST /flight/save?reason=TEXT` saves the flight recording and returns its path.
 
-use super::request_checks::{query_text, query_values};
+use super::request_checks::{decode_query_text, query_values};
 use faultline_core::rate_limit::RateLimit;
 use faultline_recorder::flight;
 use hyper::StatusCode;
@@ -34,7 +34,7 @@ pub fn mark_name(query: Option<&str>) -> Result<String, String> {
     if names.next().is_some() {
         return Err("The query has several names; use one.".to_owned());
     }
-    let name = query_text(value, "The mark's name")?;
+    let name = decode_query_text(value, "The mark's name")?;
     Some(name)
         .filter(|name| !name.is_empty())
         .ok_or_else(missing_name)
@@ -61,7 +61,7 @@ pub async fn save_flight_recording(
         Ok(reason) => reason,
         Err(why) => return (StatusCode::BAD_REQUEST, why),
     };
-    if !limit.lock().try_count(now) {
+    if !limit.lock().try_take(now) {
         let text =
             "The limit is six saves at once, then one every 100 s; it does not apply to SIGUSR1.";
         return (StatusCode::TOO_MANY_REQUESTS, text.to_owned());
@@ -90,10 +90,9 @@ pub async fn save_flight_recording(
     }
 }
 
-/// An empty text if the query has no `reason`.
 fn save_reason(query: Option<&str>) -> Result<String, String> {
     let value = query_values(query, "reason").next().unwrap_or_default();
-    query_text(value, "The reason")
+    decode_query_text(value, "The reason")
 }
 
 #[cfg(test)]
@@ -206,7 +205,7 @@ mod tests {
                 StatusCode::BAD_REQUEST
             );
         }
-        assert!(limit.lock().try_count(now), "it was not used up");
+        assert!(limit.lock().try_take(now), "it was not used up");
         assert_eq!(
             save_flight_recording(Some(&handle), None, &limit, now)
                 .await

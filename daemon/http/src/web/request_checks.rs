@@ -102,7 +102,7 @@ pub fn query_values<'q>(
 }
 
 /// Decodes a value of a query. `what` names the value in the error.
-pub fn query_text(value: &str, what: &str) -> Result<String, String> {
+pub fn decode_query_text(value: &str, what: &str) -> Result<String, String> {
     let plus = value.replace('+', " ");
     let text = percent_decode_str(&plus)
         .decode_utf8()

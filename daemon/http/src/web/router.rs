@@ -166,7 +166,7 @@ impl Router {
             (Err(why), _) | (_, Err(why)) => return text_response(StatusCode::BAD_REQUEST, why),
         };
         let now = self.state.clock.now();
-        if !self.mark_limit.lock().try_count(now.uptime) {
+        if !self.mark_limit.lock().try_take(now.uptime) {
             return text_response(
                 StatusCode::TOO_MANY_REQUESTS,
                 "Too many marks: the limit is 60 at once, then one a second.",

@@ -173,10 +173,10 @@ pub fn make_space(
     if origin == SaveOrigin::Http
         && (count > limits.max_saved / 2 || total > limits.max_saved_bytes / 2)
     {
-        let shown = folder.display();
-        let half = "half of flight.max_saved or max_saved_bytes";
         return Err(format!(
-            "recordings saved on request fill their part of {shown}, {half}; remove some, or raise the limit"
+            "recordings saved on request fill their part of {}, half of flight.max_saved or \
+             max_saved_bytes; remove some, or raise the limit",
+            folder.display()
         ));
     }
     let (mut count, mut total) = saved.iter().fold((1, bytes), add);
@@ -194,13 +194,12 @@ pub fn make_space(
         (count, total) = (count - 1, total.saturating_sub(recording.bytes));
     }
     if !fits(count, total) {
-        let limit_names = format!(
-            "flight.max_saved ({}) or max_saved_bytes ({})",
-            limits.max_saved, limits.max_saved_bytes
-        );
         return Err(format!(
-            "{} is full: {limit_names}; remove recordings that are no longer needed, or raise the limit",
-            folder.display()
+            "{} is full: flight.max_saved ({}) or max_saved_bytes ({}); remove recordings that \
+             are no longer needed, or raise the limit",
+            folder.display(),
+            limits.max_saved,
+            limits.max_saved_bytes
         ));
     }
     if !to_delete.is_empty() && !is_marked(folder) {

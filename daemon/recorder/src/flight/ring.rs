@@ -223,8 +223,7 @@ impl RecordingSink for Ring {
     fn write_entries(&mut self, entries: &[RecordingEntry], now: Stamp) {
         if self.file.is_none() && self.next_attempt <= now.uptime {
             self.file = self.open(now);
-            let process = self.process.clone();
-            self.write(&[RecordingEntry::ProcessChange(process)], now);
+            self.write(&[RecordingEntry::ProcessChange(self.process.clone())], now);
         }
         self.write(entries, now);
         for entry in entries {

@@ -1,10 +1,10 @@
 use super::{host::describe_location, insert_some, path_text, redact, shortened, without_nulls};
 use faultline_agave::arguments;
 use faultline_kernel::{
-    CgroupSettings, CgroupVersion, ErrorKind, HostRoot, Limit, ProcessFiles, ReadError, Setting,
+    CgroupSettings, CgroupVersion, HostRoot, Limit, ProcessFiles, ReadError, Setting,
     filesystem::{Mounts, location_of},
     hardware::Disk,
-    locate_cgroups,
+    if_present, locate_cgroups,
     parse::pid::ProcessLimit,
 };
 use faultline_sources::discovery::Target;
@@ -158,12 +158,8 @@ fn arguments(files: &ProcessFiles) -> Result<Vec<String>, ReadError> {
 /// Returns the value, or adds the error to `problems`. An absent file is no problem. A missing
 /// permission is one.
 fn value_or_problem<T>(result: Result<T, ReadError>, problems: &mut Vec<String>) -> Option<T> {
-    let add_problem = |error: ReadError| {
-        if error.kind() != ErrorKind::Absent {
-            problems.push(error.to_string());
-        }
-    };
-    result.map_err(add_problem).ok()
+    let value = if_present(result).map_err(|error| problems.push(error.to_string()));
+    value.ok().flatten()
 }
 
 fn limit_entry(limit: &ProcessLimit) -> (String, Value) {

@@ -138,7 +138,7 @@ impl Sampler for RecorderSampler {
         let mut output = SourceOutput {
             up: problems.is_empty(),
             problems,
-            problems_persist: true,
+            repeats_problems: true,
             ..SourceOutput::default()
         };
         output.problems.extend(self.overrun(context.now.uptime));

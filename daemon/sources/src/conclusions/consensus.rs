@@ -64,7 +64,7 @@ impl CommitmentGap {
 /// Exports the SOL that the vote account lacks for the admission ticket, which Alpenglow demands in
 /// each epoch. If the validator does not report it, computes it from the balance and the slot time.
 /// The slot time is measured only near the tip.
-pub fn admission_shortfall(
+pub fn add_admission_shortfall(
     facts: &SourceFacts,
     slot_time: Option<Duration>,
     output: &mut SourceOutput,

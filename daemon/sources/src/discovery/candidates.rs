@@ -27,7 +27,6 @@ const MAX_LISTED: usize = 8;
 
 pub struct Candidate {
     pub target: Target,
-    /// It has a thread that only a running validator has.
     pub has_validator_thread: bool,
 }
 

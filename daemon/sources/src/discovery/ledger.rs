@@ -11,7 +11,7 @@ use super::{
     process,
 };
 use faultline_core::{socket, supervisor::FS_CALL_TIMEOUT};
-use faultline_kernel::{ErrorKind, HostRoot, parse::locks};
+use faultline_kernel::{HostRoot, if_present, parse::locks};
 use faultline_metrics::{Problem, ProblemKind};
 use rustix::io::Errno;
 use std::path::{Path, PathBuf};
@@ -110,8 +110,7 @@ impl LedgerSearch {
             .fs_calls
             .call(FS_CALL_TIMEOUT, move || lock_holders(&root, &lock))
             .unwrap_or_else(|call_error| {
-                let message = format!("{shown_path}: {call_error}");
-                Err(Problem::broken(message))
+                Err(Problem::broken(format!("{shown_path}: {call_error}")))
             });
         let holders = holders.map_err(|problem| problems.push(problem)).ok()?;
         let candidates = validator_candidates(context.root, holders, "ledger.lock", problems);
@@ -179,9 +178,8 @@ pub fn lock_holders(root: &HostRoot, file: &Path) -> Result<Vec<u32>, Problem> {
         rustix::fs::major(stat.st_dev),
         rustix::fs::minor(stat.st_dev),
     );
-    match root.read_proc("locks", locks::parse) {
-        Ok(locks) => Ok(locks::flock_holders(&locks, (major, minor), stat.st_ino)),
-        Err(error) if error.kind() == ErrorKind::Absent => Ok(Vec::new()),
-        Err(error) => Err(process::problem(&error)),
-    }
+    let locks = if_present(root.read_proc("locks", locks::parse));
+    let locks = locks.map_err(|error| process::problem(&error))?;
+    let locks = locks.unwrap_or_default();
+    Ok(locks::flock_holders(&locks, (major, minor), stat.st_ino))
 }

@@ -5,7 +5,7 @@ use crate::{
     tick::SourceOutput,
 };
 use faultline_kernel::{
-    ErrorKind, HostRoot, ProcessId,
+    HostRoot, ProcessId, if_present,
     parse::network::{self, InterfaceTraffic, UdpCounters, UdpSocket},
 };
 use faultline_metrics::{LabelText, Reading, ReadingList, metrics::resources as m};
@@ -47,13 +47,10 @@ impl Network {
         let file = |name: &str| format!("{}/net/{name}", target.process.pid);
         if let (Some(ports), Some(uid)) = (ports, process_uid(root, target.process)) {
             let v4 = output.value_or_problem(root.read_proc(&file("udp"), network::udp_sockets));
-            let v6 = match root.read_proc(&file("udp6"), network::udp_sockets) {
-                // A kernel without IPv6 has no such file.
-                Err(error) if error.kind() == ErrorKind::Absent => Ok(Vec::new()),
-                v6 => v6,
-            };
+            // A kernel without IPv6 has no such file.
+            let v6 = if_present(root.read_proc(&file("udp6"), network::udp_sockets));
             if let (Some(mut sockets), Some(v6)) = (v4, output.value_or_problem(v6)) {
-                sockets.extend(v6);
+                sockets.extend(v6.into_iter().flatten());
                 sockets.retain(|socket| {
                     socket.uid == uid && ports.iter().any(|range| range.contains(&socket.port))
                 });

@@ -335,6 +335,7 @@ fn process_series_end_with_the_process_and_host_series_continue() {
         kernel_release: String::new(),
     };
     let (root, process_state) = (HostRoot::default(), crate::tick::ProcessState::default());
+    let polled = Some(Stamp::default());
     let mut at = |seconds| {
         let now = Stamp {
             uptime: Duration::from_secs(seconds),
@@ -348,10 +349,10 @@ fn process_series_end_with_the_process_and_host_series_continue() {
             boot_time: &Ok(0),
             process_state: &process_state,
         });
-        (output.up, output.problems_persist, output.readings.len())
+        (output.up, output.received_at, output.readings.len())
     };
     assert_eq!(
         [at(1), at(45), at(46)],
-        [(true, false, 1), (true, true, 1), (false, false, 0)]
+        [(true, polled, 1), (true, polled, 1), (false, None, 0)]
     );
 }

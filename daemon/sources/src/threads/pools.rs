@@ -120,7 +120,6 @@ pub struct Pool {
 /// Thread id and start time: ids are reused.
 type ThreadKey = (u32, u64);
 
-/// A thread at its last read.
 struct TrackedThread {
     key: ThreadKey,
     last_totals: ThreadTotals,

@@ -12,6 +12,7 @@ struct SourceStatistics {
     up: bool,
     duration: Duration,
     last_success: Option<Stamp>,
+    last_poll: Option<Stamp>,
     problem_counts: BTreeMap<ProblemKind, u64>,
     current_problems: Vec<Problem>,
     /// Start of the current minute, and the new problems in it.
@@ -64,8 +65,9 @@ impl Statistics {
     }
 
     /// Absent and forbidden are states, which count when they begin. Gone and broken are events,
-    /// which count each time, unless `problems_persist`. Logs new problems and changes of `up`.
-    pub fn record(&mut self, batch: &Batch, problems_persist: bool, received_at: Stamp) {
+    /// which count each time, unless `repeats_problems` or a sample repeats the poll received at
+    /// `received_at`. Logs new problems and changes of `up`.
+    pub fn record(&mut self, batch: &Batch, repeats_problems: bool, received_at: Option<Stamp>) {
         let source_stats = self.by_source.entry(batch.source).or_default();
         if source_stats.up != batch.up {
             tracing::info!(
@@ -77,8 +79,10 @@ impl Statistics {
         source_stats.up = batch.up;
         source_stats.duration = batch.duration;
         if batch.up {
-            source_stats.last_success = Some(received_at);
+            source_stats.last_success = received_at.or(Some(batch.at));
         }
+        let repeats_poll =
+            received_at.is_some_and(|at| source_stats.last_poll.replace(at) == Some(at));
         for (index, problem) in batch.problems.iter().enumerate() {
             // Two requests may have the same problem.
             let mut before = source_stats
@@ -89,7 +93,8 @@ impl Statistics {
             if is_new {
                 source_stats.log_problem(batch.source, problem, batch.at);
             }
-            let is_event = !problems_persist
+            let is_event = !repeats_problems
+                && !repeats_poll
                 && matches!(problem.kind, ProblemKind::Gone | ProblemKind::Broken);
             if is_new || is_event {
                 *source_stats.problem_counts.entry(problem.kind).or_default() += 1;
@@ -192,7 +197,7 @@ mod tests {
                     (ProblemKind::Broken, "memory.stat"),
                 ]),
                 false,
-                Stamp::default(),
+                None,
             );
         }
         assert_eq!(
@@ -202,12 +207,8 @@ mod tests {
             ),
             (1, 3)
         );
-        statistics.record(&batch(&[]), false, Stamp::default());
-        statistics.record(
-            &batch(&[(ProblemKind::Absent, "memory.high")]),
-            false,
-            Stamp::default(),
-        );
+        statistics.record(&batch(&[]), false, None);
+        statistics.record(&batch(&[(ProblemKind::Absent, "memory.high")]), false, None);
         assert_eq!(count(&statistics, ProblemKind::Absent), 2);
     }
 
@@ -218,7 +219,7 @@ mod tests {
             statistics.record(
                 &batch(&[(ProblemKind::Broken, "one"), (ProblemKind::Broken, "one")]),
                 false,
-                Stamp::default(),
+                None,
             );
         }
         assert_eq!(
@@ -251,11 +252,12 @@ mod tests {
     #[test]
     fn a_repeated_problem_is_not_a_new_event() {
         let mut statistics = Statistics::default();
-        for problems_persist in [false, true, true] {
+        let poll = Some(Stamp::default());
+        for (repeats_problems, received_at) in [(false, poll), (false, poll), (true, None)] {
             statistics.record(
                 &batch(&[(ProblemKind::Broken, "no answer")]),
-                problems_persist,
-                Stamp::default(),
+                repeats_problems,
+                received_at,
             );
         }
         assert_eq!(count(&statistics, ProblemKind::Broken), 1);
@@ -274,7 +276,7 @@ mod tests {
                 ..batch(&[])
             },
             false,
-            at(7),
+            Some(at(7)),
         );
         let readings = statistics.batch(at(9)).readings;
         let last_success = readings

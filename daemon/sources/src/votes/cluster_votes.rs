@@ -12,9 +12,7 @@ pub struct ClusterVotes {
     pub by_credits: Option<(u64, f64)>,
     /// Own reward per stake, divided by the best account's.
     pub reward_vs_best: Option<f64>,
-    /// Slots between the newest vote of all accounts and this account's.
     pub slots_behind_newest_vote: Option<u64>,
-    /// Slots between the newest root of all accounts and this account's.
     pub slots_behind_newest_root: Option<u64>,
     /// The epoch of the migration to Alpenglow, if the credits of an account contain its marker.
     pub marked_migration_epoch: Option<u64>,

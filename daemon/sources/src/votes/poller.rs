@@ -322,8 +322,8 @@ impl Round<'_> {
         let votes: VoteAccounts = self.request("getVoteAccounts", processed()).await?;
         if self.poller.config.vote_account.is_none() {
             let of_command_line = self.poller.endpoint.vote_account(self.facts.process);
-            let account = votes.of_identity(self.facts.identity, of_command_line);
-            self.facts.set_vote_account(account);
+            self.facts
+                .set_vote_account(votes.of_identity(self.facts.identity, of_command_line));
         }
         self.facts.set_cluster_votes(&votes, self.now());
         Some(votes)

@@ -610,7 +610,6 @@ fn votes_sampler(handle: Handle) -> VotesSampler {
         handle,
         rpc: rpc::Handle::default(),
         intake: Intake::new(&config::Datapoints::default()),
-        last_reported_poll: None,
         near_tip_at_arrival: None,
         round_requested_for: None,
     }

@@ -76,8 +76,7 @@ impl VoteFacts {
 
     pub(super) fn set_cluster_votes(&mut self, response: &VoteAccounts, at: Stamp) {
         let epoch = self.epoch_info(at).map(|epoch_info| epoch_info.epoch);
-        let migration_epoch = self.migration_epoch(at);
-        let votes = ClusterVotes::new(response, self.vote_account, epoch, migration_epoch);
+        let votes = ClusterVotes::new(response, self.vote_account, epoch, self.migration_epoch(at));
         self.marked_migration_epoch = votes.marked_migration_epoch.or(self.marked_migration_epoch);
         self.cluster_votes.set(votes, at);
     }

@@ -32,7 +32,7 @@ pub struct Push {
 }
 
 /// True for datapoints that are counted without an allow-list.
-pub fn is_counted(name: &[u8]) -> bool {
+pub fn is_builtin(name: &[u8]) -> bool {
     KnownPoint::is_known(name) || has_series(name)
 }
 
@@ -63,7 +63,7 @@ impl Push {
             self.bad_lines += 1;
             return;
         };
-        let is_used = is_counted(name) || self.allow_list.allowed_fields(name).is_some();
+        let is_used = is_builtin(name) || self.allow_list.allowed_fields(name).is_some();
         // Agave always writes host_id first. A line without it comes from another tool.
         let host_id = host_id_of(line).unwrap_or_default();
         if host_id != self.host_id.as_bytes() {

@@ -46,8 +46,7 @@ impl Intake {
         ] {
             out.integer(&d::INGEST_LINES, [result.into()], count);
         }
-        let pending = state.senders.pending_lines();
-        out.integer(&d::INGEST_LINES_PENDING, [], pending);
+        out.integer(&d::INGEST_LINES_PENDING, [], state.senders.pending_lines());
         out.integer(
             &d::ASSUMED_IDENTITY_CHANGES,
             [],

@@ -641,13 +641,13 @@ fn pushes_missed_during_downtime_count_for_the_same_process() {
                 created: seconds(10_000),
                 arrived: seconds(-40),
             };
-            intake.set_last_push(LastPush {
+            intake.set_previous_run_push(LastPush {
                 process: process(start_ticks),
                 times: at,
             });
         }
         intake.follow_validator(None);
-        intake.resume_after_last_push(process(1));
+        intake.resume_after_previous_run(process(1));
         // The sender's identity is not known yet.
         busy_push(&intake, 10, 10_050, 1);
         assert_eq!(covered(&intake, 10), [0.0; 3]);
@@ -660,7 +660,7 @@ fn pushes_missed_during_downtime_count_for_the_same_process() {
         );
         busy_push(&intake, 30, 10_070, 1);
         intake.follow_validator(None);
-        intake.resume_after_last_push(process(1));
+        intake.resume_after_previous_run(process(1));
         intake.set_reported_identity("A", at(31));
         busy_push(&intake, 500, 10_540, 1);
         assert_eq!(covered(&intake, 500), [missed, 0.0, 0.0], "only once");

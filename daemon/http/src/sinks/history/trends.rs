@@ -171,8 +171,7 @@ impl MinuteRow {
         let number = |metric, labels: &[&str]| tick.value_of(metric, labels);
         let states = ["passed", "skipped"];
         let finalized = ["fast", "slow"].map(|path| {
-            let times = count_and_sum(tick, &consensus::FINALIZATION, path);
-            times.map(|(count, _)| count)
+            count_and_sum(tick, &consensus::FINALIZATION, path).map(|(count, _)| count)
         });
         Self {
             tick_uptime: tick.at.uptime,
@@ -297,8 +296,7 @@ impl Trends {
             for row in rows {
                 let pair = before.into_iter().chain([row]);
                 if let Some(mean) = per_slot(pair, field) {
-                    let age = newest.saturating_sub(row.tick_uptime).as_secs_f64();
-                    points.push((age, mean));
+                    points.push((newest.saturating_sub(row.tick_uptime).as_secs_f64(), mean));
                     before = Some(row);
                 }
             }

@@ -214,7 +214,6 @@ fn is_same_value(a: &Value, b: &Value) -> bool {
     }
 }
 
-/// The readings of a metric in a tick, by their positions.
 #[derive(Debug)]
 pub struct Family {
     pub metric: &'static Metric,

@@ -50,10 +50,10 @@ impl MemoryGrowth {
             self.current_half_hour = Some((begin, sum + bytes, count + 1.0));
             return;
         }
-        let middle = (begin + MEAN_SPAN / 2).as_secs_f64();
-        self.means.push((middle, sum / count));
-        let surplus = self.means.len().saturating_sub(MAX_MEANS);
-        self.means.drain(..surplus);
+        self.means
+            .push(((begin + MEAN_SPAN / 2).as_secs_f64(), sum / count));
+        self.means
+            .drain(..self.means.len().saturating_sub(MAX_MEANS));
         self.current_half_hour = Some((now, bytes, 1.0));
     }
 
