@@ -18,7 +18,7 @@ use faultline_experiments::{
 use faultline_pages::{cells::gib, render};
 use faultline_report::{
     measure::lifecycle::lifecycle,
-    report::{comparability::Pace, releases},
+    report::{comparability::ClusterConditions, releases},
     run::Run,
 };
 use faultline_text::clean;
@@ -252,7 +252,7 @@ fn run_row(
             .display()
             .to_string(),
         recording_digest: sha256(&recording).ok(),
-        pace: run.map(Pace::of_recording).unwrap_or_default(),
+        cluster: run.map(ClusterConditions::of_recording).unwrap_or_default(),
         ..row_template.clone()
     };
     let is_readable = run.is_some() && row.recording_digest.is_some();

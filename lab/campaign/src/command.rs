@@ -193,11 +193,11 @@ fn comparability_notes(release: &Release, other: Option<&Release>) -> String {
     if let (true, Some(other)) = (notes.is_empty(), other)
         && release.has_other_consensus(other)
     {
-        let [own_pace, other_pace] =
-            [release, other].map(|release| comparability::pace_text(&release.comparability.pace));
+        let [own_cluster, other_cluster] = [release, other]
+            .map(|release| comparability::cluster_text(&release.comparability.cluster));
         let [version, other_version] = [release, other].map(|release| &release.version);
         notes.push(format!(
-            "{version} is not comparable with {other_version} by slot: {own_pace} against {other_pace}."
+            "{version} is not comparable with {other_version} by slot: {own_cluster} against {other_cluster}."
         ));
     }
     notes.extend(both().filter_map(|release| {
@@ -366,7 +366,7 @@ mod tests {
     use super::*;
     use crate::store::Store;
     use crate::{
-        comparability::tests::{pace, with_paces},
+        comparability::tests::{cluster, with_clusters},
         compare::{release_groups, tests::runs},
         settings::RESULTS,
         store::{RunRow, tests::make_format_1},
@@ -386,8 +386,11 @@ mod tests {
 
     #[test]
     fn a_release_of_another_consensus_is_named_and_passes_by_what_is_comparable() {
-        let (tower, alpenglow) = (pace(&["tower"], Some(0.4)), pace(&["alpenglow"], Some(0.2)));
-        let across = release(&with_paces("1.1.0", [&tower, &alpenglow]));
+        let (tower, alpenglow) = (
+            cluster(&["tower"], Some(0.4)),
+            cluster(&["alpenglow"], Some(0.2)),
+        );
+        let across = release(&with_clusters("1.1.0", [&tower, &alpenglow]));
         let checked = compare_with_baseline(&across);
         assert!(!checked.iter().any(|one| one.verdict.is_worse()));
         let why = inconclusive_reason(&across, &checked).unwrap();
@@ -400,7 +403,7 @@ mod tests {
             comparability_notes(&across, None),
             "1.1.0 is not comparable by slot: Alpenglow at 0.20 s, the baseline Tower at 0.40 s.\n"
         );
-        let mut with_memory = with_paces("1.1.0", [&tower, &alpenglow]);
+        let mut with_memory = with_clusters("1.1.0", [&tower, &alpenglow]);
         for (number, run) in (1..).zip(&mut with_memory) {
             let gib = 2.0 + f64::from(number % 3) / 100.0;
             run.values.push(("rss-at-tip".to_owned(), gib));
@@ -408,7 +411,7 @@ mod tests {
         let tested = release(&with_memory);
         let checked = compare_with_baseline(&tested);
         assert_eq!(inconclusive_reason(&tested, &checked), None);
-        let unknown = release(&with_paces("1.2.0", [&tower, &pace(&[], None)]));
+        let unknown = release(&with_clusters("1.2.0", [&tower, &cluster(&[], None)]));
         assert_eq!(
             comparability_notes(&unknown, None),
             "1.2.0 is compared all the same: its consensus is not known, the baseline's is Tower.\n"
@@ -439,7 +442,7 @@ mod tests {
         let of = |version: &str, times: f64, name: &str| {
             let mut rows = runs(version, times, 2);
             rows.iter_mut()
-                .for_each(|run| run.pace = pace(&[name], None));
+                .for_each(|run| run.cluster = cluster(&[name], None));
             release(&rows)
         };
         let old = of("1.1.0", 1.0, "tower");

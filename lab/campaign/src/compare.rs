@@ -71,7 +71,7 @@ impl Release {
     }
 
     pub fn has_other_consensus(&self, other: &Self) -> bool {
-        let [own, theirs] = [self, other].map(|release| &release.comparability.pace);
+        let [own, theirs] = [self, other].map(|release| &release.comparability.cluster);
         own.difference(theirs) == Some(Difference::Consensus)
     }
 }
