@@ -101,6 +101,7 @@ pub struct Conditions {
 
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct RunRow {
+    /// A baseline's run has the release that is compared with it.
     pub release: String,
     pub program_digest: String,
     pub conditions: Conditions,
