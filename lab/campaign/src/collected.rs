@@ -75,11 +75,11 @@ pub fn collect_round(
             folders.join(", ")
         );
     }
-    let damaged: Vec<&RunRow> = runs
+    let damaged = runs
         .iter()
         .map(|run| &run.row)
         .filter(|row| row.is_void())
-        .collect();
+        .collect_vec();
     if let Some(first) = damaged.first() {
         let why = format!(
             "{}: the recording of a completed run cannot be read",

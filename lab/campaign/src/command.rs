@@ -153,9 +153,9 @@ fn check(args: &CheckArgs) -> Result<u8> {
         None => compare_with_baseline(release),
         Some(other) => compare_with(release, other, campaign.margin),
     };
-    let no_ratio_reasons: Vec<(&RunMetric, NoRatioReason)> = releases::metrics()
+    let no_ratio_reasons = releases::metrics()
         .filter_map(|metric| Some((metric, release.no_ratio_reason(metric)?)))
-        .collect();
+        .collect_vec();
     let no_ratio_lines = no_ratio_reasons.iter().map(|(metric, reason)| {
         let (version, baseline) = (&release.version, &group.conditions.baseline);
         let reason = match reason {
@@ -187,9 +187,9 @@ fn check(args: &CheckArgs) -> Result<u8> {
 /// Lines on what is not compared by slot, and on releases of unknown consensus.
 fn comparability_notes(release: &Release, other: Option<&Release>) -> String {
     let both = || std::iter::once(release).chain(other);
-    let mut notes: Vec<String> = both()
+    let mut notes = both()
         .filter_map(changes::not_comparable_sentence)
-        .collect();
+        .collect_vec();
     if let (true, Some(other)) = (notes.is_empty(), other)
         && release.has_other_consensus(other)
     {
@@ -315,17 +315,17 @@ fn compare_with_baseline(release: &Release) -> Vec<MetricComparison> {
 
 /// Compares two releases by their ratios to the baseline, because their runs are no pairs.
 fn compare_with(release: &Release, other: &Release, margin: f64) -> Vec<MetricComparison> {
-    let pairs: Vec<_> = release
+    let pairs = release
         .tests
         .iter()
         .filter_map(|own| Some((own, other.test(own.metric)?)))
-        .collect();
+        .collect_vec();
     let is_comparable = |test: &MetricTest| release.is_comparable_with(other, test.metric);
     let p = pairs.iter().map(|(own, theirs)| {
         welch_p(&theirs.pair_ratios.logarithms, &own.pair_ratios.logarithms)
             .filter(|_| is_comparable(own))
     });
-    let adjusted = holm::adjust(&p.collect::<Vec<_>>());
+    let adjusted = holm::adjust(&p.collect_vec());
     pairs
         .into_iter()
         .zip(adjusted)

@@ -113,11 +113,11 @@ fn report(campaign: &Campaign, groups: &[ReleaseGroup], failed: &[FailedVersion]
     let versions = failed.iter().map(|failed| failed.version.as_str());
     let no_result = versions_sentence(versions, "no result", ["has", "have"]);
     let bullets = changes.into_iter().chain(incomparable);
-    let mut sections: Vec<Section> = groups
+    let mut sections = groups
         .iter()
         .enumerate()
         .map(|(index, group)| group_section(index, group))
-        .collect();
+        .collect_vec();
     sections.extend(groups.first().and_then(trends));
     sections.extend((releases > 0).then(|| recordings(groups)));
     sections.extend((!failed.is_empty()).then(|| without_a_result(failed)));
@@ -146,7 +146,7 @@ fn versions_sentence<'v>(
     predicate: &str,
     verbs: [&str; 2],
 ) -> String {
-    let versions: Vec<&str> = versions.collect();
+    let versions = versions.collect_vec();
     let [singular, plural] = verbs;
     match versions.as_slice() {
         [] => String::new(),

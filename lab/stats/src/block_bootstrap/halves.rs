@@ -269,7 +269,7 @@ pub fn drift_threshold_in_sds(series: &[f64]) -> Option<f64> {
                 let mean = segment.iter().sum::<f64>() / segment.len() as f64;
                 segment.iter().map(move |value| value - mean)
             })
-            .collect::<Vec<f64>>(),
+            .collect_vec(),
     );
     let n = deviations.len();
     let mut sum = 0.0;
