@@ -3,7 +3,7 @@
 
 use crate::{
     args::CheckArgs,
-    predicted_run::{PredictedRuns, interval_text},
+    predicted_run::{PredictedRuns, interval_text, number_or_dash},
 };
 use anyhow::{Result, ensure};
 use faultline_cache_prediction::{
@@ -343,9 +343,7 @@ impl CheckReport {
                 value.name.to_owned(),
                 number(value.recorded, 0),
                 interval_text(value.predicted, 0),
-                value
-                    .bias_percent
-                    .map_or_else(|| "-".to_owned(), |bias| number(bias, 1)),
+                number_or_dash(value.bias_percent, 1),
                 if value.is_in_interval {
                     "inside"
                 } else {

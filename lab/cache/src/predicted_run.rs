@@ -127,6 +127,10 @@ pub fn mean(runs: &[Counts], value: impl Fn(&Counts) -> f64) -> f64 {
     runs.iter().map(value).sum::<f64>() / runs.len().max(1) as f64
 }
 
+pub fn number_or_dash(value: Option<f64>, decimals: usize) -> String {
+    value.map_or_else(|| "-".to_owned(), |value| number(value, decimals))
+}
+
 /// `3,580 (3,507 to 3,653)`.
 pub fn interval_text(interval: PredictiveInterval, decimals: usize) -> String {
     let [mean, low, high] =
