@@ -93,7 +93,7 @@ fn consensus_difference(
         release.difference(baseline) == Some(Difference::Consensus)
     };
     let (_, arms) = rounds.iter().find(|(_, arms)| differs(arms))?;
-    Some(paces_text(arms))
+    Some(arms_text(arms))
 }
 
 /// The runs of one round and replicate are compared: drift between such pairs cancels in the ratio
@@ -104,10 +104,10 @@ fn slot_time_difference(runs: &[RunRow]) -> Option<String> {
         .into_iter()
         .map(|(_, runs)| arm_clusters(runs.into_iter()))
         .find(|[baseline, release]| release.difference(baseline) == Some(Difference::SlotTime))?;
-    Some(paces_text(&pair))
+    Some(arms_text(&pair))
 }
 
-fn paces_text([baseline, release]: &[ClusterConditions; 2]) -> String {
+fn arms_text([baseline, release]: &[ClusterConditions; 2]) -> String {
     format!(
         "{}, the baseline {}",
         cluster_text(release),
