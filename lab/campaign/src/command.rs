@@ -1,5 +1,5 @@
 use crate::{
-    args::{AddArgs, CampaignArgs, CampaignCommand, CheckArgs, RunArgs},
+    args::{AddArgs, CampaignArgs, CampaignCommand, CheckArgs},
     changes, comparability,
     compare::{MetricTest, NoRatioReason, Release, ReleaseGroup},
     page, plan, programs,
@@ -26,7 +26,12 @@ use std::path::Path;
 /// Returns the exit code. `run` and `slurm` fail also if a version has no result.
 pub fn run(args: &CampaignArgs) -> Result<u8> {
     match &args.command {
-        CampaignCommand::Run(args) => run_all(args)?,
+        CampaignCommand::Run(args) => {
+            let campaign = Campaign::read(&args.dir)?;
+            let (_lock, mut store) = tasks::open_to_advance(&campaign)?;
+            work::run(&campaign, &mut store, args)?;
+            work::say_done(&campaign, "every version");
+        }
         CampaignCommand::Slurm(args) => tasks::slurm(args)?,
         CampaignCommand::Round(args) => return tasks::run_task(args),
         CampaignCommand::Plan { dir } => {
@@ -52,14 +57,6 @@ pub fn run(args: &CampaignArgs) -> Result<u8> {
         CampaignCommand::Check(args) => return check(args),
     }
     Ok(0)
-}
-
-fn run_all(args: &RunArgs) -> Result<()> {
-    let campaign = Campaign::read(&args.dir)?;
-    let (_lock, mut store) = tasks::open_to_advance(&campaign)?;
-    work::run(&campaign, &mut store, args)?;
-    work::say_done(&campaign, "every version");
-    Ok(())
 }
 
 fn add(args: &AddArgs) -> Result<()> {

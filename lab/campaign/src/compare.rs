@@ -123,12 +123,11 @@ pub fn release_groups(runs: &[RunRow], margin: f64) -> Vec<ReleaseGroup> {
 
 /// Texts that are no versions come last.
 pub fn compare_versions(a: &str, b: &str) -> Ordering {
-    match (Version::parse(a), Version::parse(b)) {
-        (Ok(a), Ok(b)) => a.cmp(&b),
-        (Ok(_), Err(_)) => Ordering::Less,
-        (Err(_), Ok(_)) => Ordering::Greater,
-        (Err(_), Err(_)) => a.cmp(b),
-    }
+    let [a, b] = [a, b].map(|text| {
+        let version = Version::parse(text).ok();
+        (version.is_none(), version, text)
+    });
+    a.cmp(&b)
 }
 
 /// `all_runs` has also runs of other conditions and machines.
