@@ -70,7 +70,6 @@ struct ValueCheck {
     is_close: bool,
 }
 
-/// The exit code is 1 if a judged value is off by too much.
 pub fn run(args: &CheckArgs) -> Result<(String, u8)> {
     let input = PredictionInput::read(&args.run, &args.input)?;
     let calibration = input.calibrate()?;

@@ -110,7 +110,6 @@ pub fn run(args: &PoliciesArgs) -> Result<(String, u8)> {
     Ok((text, u8::from(!report.self_test_passed)))
 }
 
-/// In ascending order, without duplicates.
 fn fills(given: &[u64]) -> Vec<u64> {
     let mut fills = given.to_vec();
     if fills.is_empty() {

@@ -12,7 +12,6 @@ use faultline_status::{CacheEvidence, PredictedSize};
 use faultline_text::{bytes, count, number, table};
 use std::path::Path;
 
-/// The exit code is 1 if the self-test failed.
 pub fn run(args: &PredictArgs) -> Result<(String, u8)> {
     let input = PredictionInput::read(&args.run, &args.input)?;
     let prediction = Prediction::of(&input, &sizes(&args.sizes, input.entries))?;

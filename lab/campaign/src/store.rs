@@ -142,7 +142,6 @@ impl RunRow {
         (!protocols.is_empty()).then(|| protocols.join(SEPARATOR))
     }
 
-    /// Median slot time.
     pub fn slot_seconds(&self) -> Option<f64> {
         self.cluster.slot_seconds.map(|(seconds, _)| seconds)
     }

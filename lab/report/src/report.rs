@@ -51,9 +51,7 @@ pub struct Options {
     pub primary: &'static RunMetric,
     /// Smaller relative differences do not matter.
     pub margin: f64,
-    /// Seed of the bootstrap.
     pub seed: u64,
-    /// Whether per-slot metrics are compared as rates, for arms of different slot times.
     pub compare_rates: bool,
 }
 

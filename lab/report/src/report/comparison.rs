@@ -18,7 +18,6 @@ pub struct MetricComparison {
     pub title: String,
     pub unit: String,
     pub result: Comparison,
-    /// See [`hosts`].
     pub is_compared_within_hosts: bool,
     /// Why the arms are not compared by this metric.
     pub refusal: Option<String>,

@@ -19,11 +19,9 @@ pub struct Limits {
     bracket: Bracket,
     /// Arms without a planned limit: the memory of the host does not count as one.
     unlimited_arms: Vec<UnlimitedArm>,
-    /// Whether the runs replayed a fixed range of slots from a ledger.
     are_offline_replays: bool,
 }
 
-/// The arm, and whether each of its runs kept up.
 type UnlimitedArm = (String, Vec<Option<bool>>);
 
 /// `None` unless runs of a validator had different limits.

@@ -21,8 +21,6 @@ use faultline_text::{counted, number};
 use itertools::Itertools;
 
 /// `pairs` compare an arm with the reference. `limits` is set if runs had different memory limits.
-/// `paired_effects` is what A/A pairs (two runs of one arm at the same time) show about the smallest
-/// difference that can be real.
 pub fn verdict(
     runs: &MeasuredRuns,
     primary: &RunMetric,
