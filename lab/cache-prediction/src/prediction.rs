@@ -270,6 +270,7 @@ fn epoch(cluster: &str, slot: u64) -> u64 {
 #[derive(Debug, Clone, Serialize)]
 pub struct Prediction {
     pub version: String,
+    /// Capacity of the cache in the recorded run.
     pub recorded_entries: u64,
     pub coverage_percent: Option<f64>,
     #[serde(rename = "seeds")]

@@ -71,14 +71,19 @@ pub fn predict(plan: &PredictionPlan, mut on_size_done: impl FnMut(u64)) -> Resu
         let misses_from_full = if plan.starts_empty {
             None
         } else {
-            Some(mean_misses(&outcomes(plan, entries, InitialContent::Full)?))
+            let runs = outcomes(plan, entries, InitialContent::Full)?;
+            let misses: f64 = runs.iter().map(|run| run.counts.misses as f64).sum();
+            Some(misses / runs.len().max(1) as f64)
         };
         let outcomes_from_empty = outcomes(plan, entries, InitialContent::Empty)?;
         let Some(size) = predicted_size(plan, entries, &outcomes_from_empty) else {
             continue;
         };
         let empty = size.misses.mean;
-        match misses_from_full.filter(|full| depends_on_start(empty, *full)) {
+        // A difference of one miss is accepted.
+        let depends_on_start =
+            |full: &f64| (empty - full).abs() > (MAX_START_DIFFERENCE * empty.max(*full)).max(1.0);
+        match misses_from_full.filter(depends_on_start) {
             Some(full) => {
                 curve.sizes_with_unknown_start.push(entries);
                 start_unknown.get_or_insert(Error::StartUnknown {
@@ -158,16 +163,6 @@ fn outcomes(
             .collect::<Vec<_>>(),
         plan.threads,
     )
-}
-
-fn mean_misses(runs: &[Outcome]) -> f64 {
-    runs.iter().map(|run| run.counts.misses as f64).sum::<f64>() / runs.len().max(1) as f64
-}
-
-/// Whether mean misses from an empty and from a full cache differ too much. A difference of one
-/// miss is accepted.
-fn depends_on_start(empty: f64, full: f64) -> bool {
-    (empty - full).abs() > (MAX_START_DIFFERENCE * empty.max(full)).max(1.0)
 }
 
 fn predicted_size(plan: &PredictionPlan, entries: u64, runs: &[Outcome]) -> Option<SizePrediction> {

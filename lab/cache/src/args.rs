@@ -155,22 +155,24 @@ pub struct FetchArgs {
     pub before: Option<u64>,
 }
 
+fn policy_names() -> String {
+    NAMED_POLICIES.map(|(name, _)| name).join(", ")
+}
+
 fn policy_help() -> String {
-    let others = NAMED_POLICIES.map(|(name, _)| name).join(", ");
     format!(
-        "Policies: agave (of the recorded version), agave-VERSION, {others} [default: agave and all others]"
+        "Policies: agave (of the recorded version), agave-VERSION, {} [default: agave and all others]",
+        policy_names()
     )
 }
 
 fn parse_policy(name: &str) -> Result<String, String> {
     match name.parse::<Policy>() {
         Err(error) if name.starts_with("agave-") => Err(error.to_string()),
-        Err(error) if name != AGAVE => {
-            let known = NAMED_POLICIES.map(|(name, _)| name).join(", ");
-            Err(format!(
-                "{error}: use agave, agave-VERSION as in agave-4.4.0, {known}"
-            ))
-        }
+        Err(error) if name != AGAVE => Err(format!(
+            "{error}: use agave, agave-VERSION as in agave-4.4.0, {}",
+            policy_names()
+        )),
         _ => Ok(name.to_owned()),
     }
 }

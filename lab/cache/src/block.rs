@@ -133,11 +133,9 @@ fn parse_transaction(response: TransactionResponse) -> Result<Transaction, Strin
 }
 
 fn was_executed(err: &Value) -> bool {
-    let name = err.as_str().or_else(|| {
-        err.as_object()
-            .and_then(|err| err.keys().next())
-            .map(String::as_str)
-    });
+    let name = err
+        .as_str()
+        .or_else(|| Some(err.as_object()?.keys().next()?.as_str()));
     name.is_some_and(|name| EXECUTION_ERRORS.contains(&name))
 }
 

@@ -3,7 +3,7 @@
 
 use crate::{
     args::CheckArgs,
-    predicted_run::{PredictedRuns, interval_text},
+    predicted_run::{PredictedRuns, interval_text, number_or_dash},
 };
 use anyhow::{Result, ensure};
 use faultline_cache_prediction::{
@@ -70,7 +70,6 @@ struct ValueCheck {
     is_close: bool,
 }
 
-/// The exit code is 1 if a judged value is off by too much.
 pub fn run(args: &CheckArgs) -> Result<(String, u8)> {
     let input = PredictionInput::read(&args.run, &args.input)?;
     let calibration = input.calibrate()?;
@@ -343,9 +342,7 @@ impl CheckReport {
                 value.name.to_owned(),
                 number(value.recorded, 0),
                 interval_text(value.predicted, 0),
-                value
-                    .bias_percent
-                    .map_or_else(|| "-".to_owned(), |bias| number(bias, 1)),
+                number_or_dash(value.bias_percent, 1),
                 if value.is_in_interval {
                     "inside"
                 } else {

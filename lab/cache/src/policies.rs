@@ -1,6 +1,6 @@
 use crate::{
     args::{AGAVE, PoliciesArgs},
-    predicted_run::mean,
+    predicted_run::{mean, number_or_dash},
 };
 use anyhow::Result;
 use faultline_cache_prediction::prediction::{Calibration, PredictionInput, threads};
@@ -110,7 +110,6 @@ pub fn run(args: &PoliciesArgs) -> Result<(String, u8)> {
     Ok((text, u8::from(!report.self_test_passed)))
 }
 
-/// In ascending order, without duplicates.
 fn fills(given: &[u64]) -> Vec<u64> {
     let mut fills = given.to_vec();
     if fills.is_empty() {
@@ -329,15 +328,14 @@ fn text_table(report: &PolicyReport, fills: &[u64]) -> String {
 
 /// `min_misses` are the misses of the lower bound for a limit in bytes, else of MIN.
 fn cells(report: &PolicyReport, name: &str, min_misses: Option<f64>) -> Vec<String> {
-    let or_dash = |value: Option<f64>| value.map_or("-".to_owned(), |value| number(value, 2));
     let mut cells = vec![name.to_owned()];
     cells.extend(rows_of(report, name).map(|row| number(row.misses, 0)));
     let first = rows_of(report, name).next();
     let times_min = min_misses
         .zip(first)
         .map(|(min_misses, row)| row.misses / min_misses);
-    cells.push(or_dash(times_min));
-    cells.extend(rows_of(report, name).map(|row| or_dash(row.seconds)));
+    cells.push(number_or_dash(times_min, 2));
+    cells.extend(rows_of(report, name).map(|row| number_or_dash(row.seconds, 2)));
     cells.extend(rows_of(report, name).map(|row| number(row.attacked_misses, 0)));
     cells
 }

@@ -1,4 +1,7 @@
-use crate::{args::PredictArgs, predicted_run::interval_text};
+use crate::{
+    args::PredictArgs,
+    predicted_run::{interval_text, number_or_dash},
+};
 use anyhow::{Result, bail};
 use faultline_cache_prediction::prediction::{Prediction, PredictionInput, SizePrediction, sizes};
 use faultline_common::{
@@ -9,7 +12,6 @@ use faultline_status::{CacheEvidence, PredictedSize};
 use faultline_text::{bytes, count, number, table};
 use std::path::Path;
 
-/// The exit code is 1 if the self-test failed.
 pub fn run(args: &PredictArgs) -> Result<(String, u8)> {
     let input = PredictionInput::read(&args.run, &args.input)?;
     let prediction = Prediction::of(&input, &sizes(&args.sizes, input.entries))?;
@@ -26,14 +28,13 @@ pub fn run(args: &PredictArgs) -> Result<(String, u8)> {
 
 /// The predicted times are sums over `slots`, also over those without recorded counters.
 fn write_evidence(path: &Path, prediction: &Prediction, slots: f64) -> Result<()> {
-    let sizes: Vec<_> = { prediction.sizes.iter() }
-        .filter_map(|size| {
-            Some(PredictedSize {
-                entries: size.entries,
-                seconds_per_slot: size.seconds?.mean / slots,
-            })
+    let sizes = prediction.sizes.iter().filter_map(|size| {
+        Some(PredictedSize {
+            entries: size.entries,
+            seconds_per_slot: size.seconds?.mean / slots,
         })
-        .collect();
+    });
+    let sizes: Vec<_> = sizes.collect();
     if sizes.is_empty() {
         bail!(
             "{} is not written: no size has a predicted time; leave out --evidence to see the table",
@@ -64,9 +65,7 @@ fn text_report(prediction: &Prediction) -> String {
             counter.name.to_owned(),
             count(counter.recorded),
             number(counter.predicted, 0),
-            counter
-                .bias_percent
-                .map_or_else(|| "-".to_owned(), |bias| number(bias, 1)),
+            number_or_dash(counter.bias_percent, 1),
         ]
     });
     text += &table(

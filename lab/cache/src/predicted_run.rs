@@ -6,22 +6,24 @@ use faultline_text::number;
 use std::collections::BTreeSet;
 
 const RUNS_PER_HALF: u64 = 4;
-const MIN_HALVES: u64 = 8;
+
+/// For the variance between random halves of the trace.
+const MIN_HALF_SAMPLES: u64 = 8;
 
 pub struct PredictedRuns {
-    runs: Vec<Counts>,
+    simulated_runs: Vec<Counts>,
     other_blocks: Option<OtherBlocks>,
 }
 
-/// For a prediction of another run, whose slots are not in the trace.
+/// For a prediction of a run whose slots are not in the trace.
 struct OtherBlocks {
-    /// Transactions with programs in the other run, divided by those in the trace.
+    /// Transactions with programs in the predicted run, divided by those in the trace.
     transaction_ratio: f64,
-    /// For each half of the trace ([`Trace::half`]), runs with several seeds.
+    /// For each random half of the trace ([`Trace::half`]), simulations with several seeds.
     runs_by_half: Vec<Vec<Counts>>,
     /// Simulated lookups in all slots of the trace.
     lookups: f64,
-    /// [`Trace::group_count`].
+    /// Groups of neighboring slots in the trace.
     groups: f64,
 }
 
@@ -58,8 +60,7 @@ impl PredictedRuns {
         let other_blocks = |transaction_ratio| {
             Ok::<_, Error>(OtherBlocks {
                 transaction_ratio,
-                // The variance between halves needs at least `MIN_HALVES`.
-                runs_by_half: (1..=seeds.max(MIN_HALVES))
+                runs_by_half: (1..=seeds.max(MIN_HALF_SAMPLES))
                     .map(runs_of_half)
                     .collect::<Result<_, Error>>()?,
                 lookups: simulation.run(|_, _| {})?.counts.lookups as f64,
@@ -67,23 +68,23 @@ impl PredictedRuns {
             })
         };
         Ok(Self {
-            runs: (1..=seeds)
+            simulated_runs: (1..=seeds)
                 .map(|seed| run(whole_trace, seed))
                 .collect::<Result<_, Error>>()?,
             other_blocks: transaction_ratio.map(other_blocks).transpose()?,
         })
     }
 
-    /// `value` gets a run's counts and index, and uses the caller's cost model that was resampled
-    /// for this run. With `None` it uses the fitted model. The interval is multiplied by `unit_factor`. Returns `None`
-    /// for fewer than two runs.
+    /// `value` computes a result from a simulation's counts. With an index, it uses the cost model
+    /// that the caller resampled for this simulation; with `None`, the fitted one. The interval is
+    /// multiplied by `unit_factor`. Returns `None` for fewer than two simulations.
     pub fn interval(
         &self,
         value: impl Fn(&Counts, Option<usize>) -> f64,
         unit_factor: f64,
     ) -> Option<PredictiveInterval> {
         let values: Vec<f64> = self
-            .runs
+            .simulated_runs
             .iter()
             .enumerate()
             .map(|(index, run)| value(run, Some(index)))
@@ -93,7 +94,8 @@ impl PredictedRuns {
             None => (PredictiveInterval::of_runs(&values)?, 1.0),
             Some(other) => {
                 let lookups = |run: &Counts| run.lookups as f64;
-                let fitted_values: Vec<f64> = self.runs.iter().map(at_fitted_costs).collect();
+                let fitted_values: Vec<f64> =
+                    self.simulated_runs.iter().map(at_fitted_costs).collect();
                 let halves = HalfRuns {
                     means: other
                         .runs_by_half
@@ -103,7 +105,7 @@ impl PredictedRuns {
                     runs_per_half: RUNS_PER_HALF as f64,
                     groups: other.groups,
                     seed_variance: variance(&fitted_values)?,
-                    lookups_in_summed_slots: mean(&self.runs, lookups),
+                    lookups_in_summed_slots: mean(&self.simulated_runs, lookups),
                     lookups_in_all_slots: other.lookups,
                 };
                 let ratio = other.transaction_ratio;
@@ -115,7 +117,7 @@ impl PredictedRuns {
         };
         Some(
             interval
-                .with_mean(mean(&self.runs, at_fitted_costs))
+                .with_mean(mean(&self.simulated_runs, at_fitted_costs))
                 .scaled(transaction_ratio * unit_factor),
         )
     }
@@ -123,6 +125,10 @@ impl PredictedRuns {
 
 pub fn mean(runs: &[Counts], value: impl Fn(&Counts) -> f64) -> f64 {
     runs.iter().map(value).sum::<f64>() / runs.len().max(1) as f64
+}
+
+pub fn number_or_dash(value: Option<f64>, decimals: usize) -> String {
+    value.map_or_else(|| "-".to_owned(), |value| number(value, decimals))
 }
 
 /// `3,580 (3,507 to 3,653)`.

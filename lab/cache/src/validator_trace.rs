@@ -59,10 +59,10 @@ impl SlotLookups {
     /// Calls are not stored, because a short line can contain many.
     pub fn calls(&self) -> impl Iterator<Item = Vec<u32>> {
         self.batches_with_programs.iter().flat_map(|batch| {
-            let used = |min_uses: u32| batch.iter().filter(move |(_, uses)| *uses >= min_uses);
-            (1..=most_uses(batch))
-                .map(|min_uses| used(min_uses).map(|(program, _)| *program).collect())
-                .collect::<Vec<_>>()
+            (1..=most_uses(batch)).map(move |min_uses| {
+                let used = batch.iter().filter(|(_, uses)| *uses >= min_uses);
+                used.map(|(program, _)| *program).collect()
+            })
         })
     }
 }

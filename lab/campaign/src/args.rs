@@ -2,14 +2,12 @@ use clap::{Args, Subcommand};
 use faultline_experiments::args::LauncherKind;
 use std::path::PathBuf;
 
-/// `campaign`.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Exit codes: 0 done, 1 failed or stopped; `check`: 1 also if a metric is worse, or if the runs do not \
 suffice to decide; 64 wrong usage or a campaign with errors."
 )]
 pub struct CampaignArgs {
-    /// What to do.
     #[command(subcommand)]
     pub command: CampaignCommand,
 }
@@ -61,7 +59,6 @@ pub enum CampaignCommand {
     Check(CheckArgs),
 }
 
-/// `campaign run`.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Ctrl-C stops; the next `campaign run` continues, also after a kill or a reboot."
@@ -77,7 +74,6 @@ pub struct RunArgs {
     pub launcher: LauncherKind,
 }
 
-/// `campaign slurm`.
 #[derive(Debug, Args)]
 #[command(
     after_help = "A job after the tasks collects their results, and submits a second round where the first shows a difference."
@@ -97,7 +93,6 @@ pub struct SlurmArgs {
     pub vote_confirmed: bool,
 }
 
-/// `campaign round`.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Exit codes: 0 done; 75 try again later: the round runs elsewhere, or the host is busy or unfit; 1 failed, \
@@ -117,7 +112,6 @@ pub struct RoundArgs {
     pub launcher: LauncherKind,
 }
 
-/// `campaign add`.
 #[derive(Debug, Args)]
 pub struct AddArgs {
     /// The campaign's folder.
@@ -132,7 +126,6 @@ pub struct AddArgs {
     pub name: Option<String>,
 }
 
-/// `campaign verify`.
 #[derive(Debug, Args)]
 pub struct VerifyArgs {
     /// The campaign's folder.
@@ -143,7 +136,6 @@ pub struct VerifyArgs {
     pub repeat: bool,
 }
 
-/// `campaign check`.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
   faultline campaign check /srv/campaign --against 2.1.14 --margin 5")]

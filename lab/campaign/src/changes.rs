@@ -8,8 +8,8 @@ use faultline_experiments::folder::digest;
 use faultline_report::report::RunMetric;
 use faultline_text::{number, p_value};
 
-/// A marked difference or shift of a metric, or a release with another consensus or slot time than
-/// its baseline.
+/// A difference or shift that the verdict on a metric confirms, or a release that is not comparable
+/// with its baseline by slot.
 pub struct ReleaseChange {
     pub id: String,
     pub version: String,

@@ -18,7 +18,7 @@ use faultline_experiments::{
 use faultline_pages::{cells::gib, render};
 use faultline_report::{
     measure::lifecycle::lifecycle,
-    report::{comparability::Pace, releases},
+    report::{comparability::ClusterConditions, releases},
     run::Run,
 };
 use faultline_text::clean;
@@ -75,11 +75,11 @@ pub fn collect_round(
             folders.join(", ")
         );
     }
-    let damaged: Vec<&RunRow> = runs
+    let damaged = runs
         .iter()
         .map(|run| &run.row)
         .filter(|row| row.is_void())
-        .collect();
+        .collect_vec();
     if let Some(first) = damaged.first() {
         let why = format!(
             "{}: the recording of a completed run cannot be read",
@@ -252,7 +252,7 @@ fn run_row(
             .display()
             .to_string(),
         recording_digest: sha256(&recording).ok(),
-        pace: run.map(Pace::of_recording).unwrap_or_default(),
+        cluster: run.map(ClusterConditions::of_recording).unwrap_or_default(),
         ..row_template.clone()
     };
     let is_readable = run.is_some() && row.recording_digest.is_some();

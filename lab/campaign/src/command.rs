@@ -1,5 +1,5 @@
 use crate::{
-    args::{AddArgs, CampaignArgs, CampaignCommand, CheckArgs, RunArgs},
+    args::{AddArgs, CampaignArgs, CampaignCommand, CheckArgs},
     changes, comparability,
     compare::{MetricTest, NoRatioReason, Release, ReleaseGroup},
     page, plan, programs,
@@ -26,7 +26,12 @@ use std::path::Path;
 /// Returns the exit code. `run` and `slurm` fail also if a version has no result.
 pub fn run(args: &CampaignArgs) -> Result<u8> {
     match &args.command {
-        CampaignCommand::Run(args) => run_all(args)?,
+        CampaignCommand::Run(args) => {
+            let campaign = Campaign::read(&args.dir)?;
+            let (_lock, mut store) = tasks::open_to_advance(&campaign)?;
+            work::run(&campaign, &mut store, args)?;
+            work::say_done(&campaign, "every version");
+        }
         CampaignCommand::Slurm(args) => tasks::slurm(args)?,
         CampaignCommand::Round(args) => return tasks::run_task(args),
         CampaignCommand::Plan { dir } => {
@@ -52,14 +57,6 @@ pub fn run(args: &CampaignArgs) -> Result<u8> {
         CampaignCommand::Check(args) => return check(args),
     }
     Ok(0)
-}
-
-fn run_all(args: &RunArgs) -> Result<()> {
-    let campaign = Campaign::read(&args.dir)?;
-    let (_lock, mut store) = tasks::open_to_advance(&campaign)?;
-    work::run(&campaign, &mut store, args)?;
-    work::say_done(&campaign, "every version");
-    Ok(())
 }
 
 fn add(args: &AddArgs) -> Result<()> {
@@ -153,9 +150,9 @@ fn check(args: &CheckArgs) -> Result<u8> {
         None => compare_with_baseline(release),
         Some(other) => compare_with(release, other, campaign.margin),
     };
-    let no_ratio_reasons: Vec<(&RunMetric, NoRatioReason)> = releases::metrics()
+    let no_ratio_reasons = releases::metrics()
         .filter_map(|metric| Some((metric, release.no_ratio_reason(metric)?)))
-        .collect();
+        .collect_vec();
     let no_ratio_lines = no_ratio_reasons.iter().map(|(metric, reason)| {
         let (version, baseline) = (&release.version, &group.conditions.baseline);
         let reason = match reason {
@@ -187,17 +184,17 @@ fn check(args: &CheckArgs) -> Result<u8> {
 /// Lines on what is not compared by slot, and on releases of unknown consensus.
 fn comparability_notes(release: &Release, other: Option<&Release>) -> String {
     let both = || std::iter::once(release).chain(other);
-    let mut notes: Vec<String> = both()
+    let mut notes = both()
         .filter_map(changes::not_comparable_sentence)
-        .collect();
+        .collect_vec();
     if let (true, Some(other)) = (notes.is_empty(), other)
         && release.has_other_consensus(other)
     {
-        let [own_pace, other_pace] =
-            [release, other].map(|release| comparability::pace_text(&release.comparability.pace));
+        let [own_cluster, other_cluster] = [release, other]
+            .map(|release| comparability::cluster_text(&release.comparability.cluster));
         let [version, other_version] = [release, other].map(|release| &release.version);
         notes.push(format!(
-            "{version} is not comparable with {other_version} by slot: {own_pace} against {other_pace}."
+            "{version} is not comparable with {other_version} by slot: {own_cluster} against {other_cluster}."
         ));
     }
     notes.extend(both().filter_map(|release| {
@@ -315,17 +312,17 @@ fn compare_with_baseline(release: &Release) -> Vec<MetricComparison> {
 
 /// Compares two releases by their ratios to the baseline, because their runs are no pairs.
 fn compare_with(release: &Release, other: &Release, margin: f64) -> Vec<MetricComparison> {
-    let pairs: Vec<_> = release
+    let pairs = release
         .tests
         .iter()
         .filter_map(|own| Some((own, other.test(own.metric)?)))
-        .collect();
+        .collect_vec();
     let is_comparable = |test: &MetricTest| release.is_comparable_with(other, test.metric);
     let p = pairs.iter().map(|(own, theirs)| {
         welch_p(&theirs.pair_ratios.logarithms, &own.pair_ratios.logarithms)
             .filter(|_| is_comparable(own))
     });
-    let adjusted = holm::adjust(&p.collect::<Vec<_>>());
+    let adjusted = holm::adjust(&p.collect_vec());
     pairs
         .into_iter()
         .zip(adjusted)
@@ -366,7 +363,7 @@ mod tests {
     use super::*;
     use crate::store::Store;
     use crate::{
-        comparability::tests::{pace, with_paces},
+        comparability::tests::{cluster, with_clusters},
         compare::{release_groups, tests::runs},
         settings::RESULTS,
         store::{RunRow, tests::make_format_1},
@@ -386,8 +383,11 @@ mod tests {
 
     #[test]
     fn a_release_of_another_consensus_is_named_and_passes_by_what_is_comparable() {
-        let (tower, alpenglow) = (pace(&["tower"], Some(0.4)), pace(&["alpenglow"], Some(0.2)));
-        let across = release(&with_paces("1.1.0", [&tower, &alpenglow]));
+        let (tower, alpenglow) = (
+            cluster(&["tower"], Some(0.4)),
+            cluster(&["alpenglow"], Some(0.2)),
+        );
+        let across = release(&with_clusters("1.1.0", [&tower, &alpenglow]));
         let checked = compare_with_baseline(&across);
         assert!(!checked.iter().any(|one| one.verdict.is_worse()));
         let why = inconclusive_reason(&across, &checked).unwrap();
@@ -400,7 +400,7 @@ mod tests {
             comparability_notes(&across, None),
             "1.1.0 is not comparable by slot: Alpenglow at 0.20 s, the baseline Tower at 0.40 s.\n"
         );
-        let mut with_memory = with_paces("1.1.0", [&tower, &alpenglow]);
+        let mut with_memory = with_clusters("1.1.0", [&tower, &alpenglow]);
         for (number, run) in (1..).zip(&mut with_memory) {
             let gib = 2.0 + f64::from(number % 3) / 100.0;
             run.values.push(("rss-at-tip".to_owned(), gib));
@@ -408,7 +408,7 @@ mod tests {
         let tested = release(&with_memory);
         let checked = compare_with_baseline(&tested);
         assert_eq!(inconclusive_reason(&tested, &checked), None);
-        let unknown = release(&with_paces("1.2.0", [&tower, &pace(&[], None)]));
+        let unknown = release(&with_clusters("1.2.0", [&tower, &cluster(&[], None)]));
         assert_eq!(
             comparability_notes(&unknown, None),
             "1.2.0 is compared all the same: its consensus is not known, the baseline's is Tower.\n"
@@ -439,7 +439,7 @@ mod tests {
         let of = |version: &str, times: f64, name: &str| {
             let mut rows = runs(version, times, 2);
             rows.iter_mut()
-                .for_each(|run| run.pace = pace(&[name], None));
+                .for_each(|run| run.cluster = cluster(&[name], None));
             release(&rows)
         };
         let old = of("1.1.0", 1.0, "tower");

@@ -5,7 +5,7 @@ use crate::store::RunRow;
 use faultline_pages::groups::by_key;
 use faultline_report::report::{
     RunMetric,
-    comparability::{Difference, Pace},
+    comparability::{ClusterConditions, Difference},
 };
 use itertools::Itertools;
 
@@ -17,18 +17,19 @@ pub struct Comparability {
     /// or if both are known.
     pub unknown_consensus: Option<String>,
     /// Of all usable runs of release and baseline.
-    pub pace: Pace,
+    pub cluster: ClusterConditions,
 }
 
 impl Comparability {
     pub fn of(runs: &[RunRow]) -> Self {
         let usable = || runs.iter().filter(|run| run.is_usable());
-        let rounds: Vec<(u32, [Pace; 2])> = by_key(usable().map(|run| (run.round, run)))
-            .into_iter()
-            .map(|(round, runs)| (round, arm_paces(runs.into_iter())))
-            .collect();
-        let arms = arm_paces(usable());
-        let pace: Pace = arms.iter().cloned().collect();
+        let rounds: Vec<(u32, [ClusterConditions; 2])> =
+            by_key(usable().map(|run| (run.round, run)))
+                .into_iter()
+                .map(|(round, runs)| (round, arm_clusters(runs.into_iter())))
+                .collect();
+        let arms = arm_clusters(usable());
+        let cluster: ClusterConditions = arms.iter().cloned().collect();
         let difference = consensus_difference(&rounds, &arms)
             .map(|reason| (Difference::Consensus, reason))
             .or_else(|| Some((Difference::SlotTime, slot_time_difference(runs)?)));
@@ -39,7 +40,7 @@ impl Comparability {
         Self {
             difference,
             unknown_consensus,
-            pace,
+            cluster,
         }
     }
 
@@ -58,25 +59,29 @@ impl Comparability {
     pub fn text(&self) -> String {
         self.difference_text()
             .or(self.unknown_consensus.as_deref())
-            .map_or_else(|| pace_text(&self.pace), str::to_owned)
+            .map_or_else(|| cluster_text(&self.cluster), str::to_owned)
     }
 }
 
 /// Consensus and slot time of baseline and release.
-fn arm_paces<'r>(runs: impl Iterator<Item = &'r RunRow> + Clone) -> [Pace; 2] {
+fn arm_clusters<'r>(runs: impl Iterator<Item = &'r RunRow> + Clone) -> [ClusterConditions; 2] {
     [true, false].map(|is_baseline| {
         runs.clone()
             .filter(|run| run.is_baseline == is_baseline)
-            .map(|run| run.pace.clone())
+            .map(|run| run.cluster.clone())
             .collect()
     })
 }
 
-fn consensus_difference(rounds: &[(u32, [Pace; 2])], arms: &[Pace; 2]) -> Option<String> {
-    let has_changed = |arms: &[Pace; 2]| arms.iter().any(|pace| pace.consensus.len() > 1);
-    let change_text = |arms: &[Pace; 2], when: &str| {
-        let pace: Pace = arms.iter().cloned().collect();
-        format!("the consensus changed {when}: {}", protocol_names(&pace))
+fn consensus_difference(
+    rounds: &[(u32, [ClusterConditions; 2])],
+    arms: &[ClusterConditions; 2],
+) -> Option<String> {
+    let has_changed =
+        |arms: &[ClusterConditions; 2]| arms.iter().any(|cluster| cluster.consensus.len() > 1);
+    let change_text = |arms: &[ClusterConditions; 2], when: &str| {
+        let cluster: ClusterConditions = arms.iter().cloned().collect();
+        format!("the consensus changed {when}: {}", protocol_names(&cluster))
     };
     if let Some((round, arms)) = rounds.iter().find(|(_, arms)| has_changed(arms)) {
         return Some(change_text(arms, &format!("in round {round}")));
@@ -84,11 +89,11 @@ fn consensus_difference(rounds: &[(u32, [Pace; 2])], arms: &[Pace; 2]) -> Option
     if has_changed(arms) {
         return Some(change_text(arms, "between the rounds"));
     }
-    let differs = |[baseline, release]: &[Pace; 2]| {
+    let differs = |[baseline, release]: &[ClusterConditions; 2]| {
         release.difference(baseline) == Some(Difference::Consensus)
     };
     let (_, arms) = rounds.iter().find(|(_, arms)| differs(arms))?;
-    Some(paces_text(arms))
+    Some(arms_text(arms))
 }
 
 /// The runs of one round and replicate are compared: drift between such pairs cancels in the ratio
@@ -97,21 +102,21 @@ fn slot_time_difference(runs: &[RunRow]) -> Option<String> {
     let usable = runs.iter().filter(|run| run.is_usable());
     let pair = by_key(usable.map(|run| ((run.round, run.replicate), run)))
         .into_iter()
-        .map(|(_, runs)| arm_paces(runs.into_iter()))
+        .map(|(_, runs)| arm_clusters(runs.into_iter()))
         .find(|[baseline, release]| release.difference(baseline) == Some(Difference::SlotTime))?;
-    Some(paces_text(&pair))
+    Some(arms_text(&pair))
 }
 
-fn paces_text([baseline, release]: &[Pace; 2]) -> String {
+fn arms_text([baseline, release]: &[ClusterConditions; 2]) -> String {
     format!(
         "{}, the baseline {}",
-        pace_text(release),
-        pace_text(baseline)
+        cluster_text(release),
+        cluster_text(baseline)
     )
 }
 
-fn unknown_consensus([baseline, release]: &[Pace; 2]) -> Option<String> {
-    match [baseline, release].map(|pace| !pace.consensus.is_empty()) {
+fn unknown_consensus([baseline, release]: &[ClusterConditions; 2]) -> Option<String> {
+    match [baseline, release].map(|cluster| !cluster.consensus.is_empty()) {
         [true, true] => None,
         [false, false] => Some("the consensus is not known".to_owned()),
         [true, false] => Some(format!(
@@ -126,24 +131,24 @@ fn unknown_consensus([baseline, release]: &[Pace; 2]) -> Option<String> {
 }
 
 /// `Tower at 0.40 s`.
-pub fn pace_text(pace: &Pace) -> String {
-    let protocols = match pace.consensus.as_slice() {
+pub fn cluster_text(cluster: &ClusterConditions) -> String {
+    let protocols = match cluster.consensus.as_slice() {
         [] => "unknown consensus".to_owned(),
-        _ => protocol_names(pace),
+        _ => protocol_names(cluster),
     };
-    match pace.slot_time() {
+    match cluster.slot_time() {
         Some(seconds) => format!("{protocols} at {seconds}"),
         None => protocols,
     }
 }
 
-fn protocol_names(pace: &Pace) -> String {
+fn protocol_names(cluster: &ClusterConditions) -> String {
     let name = |protocol: &String| match protocol.as_str() {
         "tower" => "Tower".to_owned(),
         "alpenglow" => "Alpenglow".to_owned(),
         other => other.to_owned(),
     };
-    pace.consensus.iter().map(name).join(", ")
+    cluster.consensus.iter().map(name).join(", ")
 }
 
 #[cfg(test)]

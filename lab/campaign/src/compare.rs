@@ -9,6 +9,7 @@ use crate::{
 use faultline_pages::groups::by_key;
 use faultline_report::report::{Better, RunMetric, comparability::Difference, releases};
 use faultline_stats::{change::Detector, holm, paired::RatioTest, summary::mean};
+use itertools::Itertools;
 use semver::Version;
 use std::cmp::{Ordering, Reverse};
 
@@ -71,7 +72,7 @@ impl Release {
     }
 
     pub fn has_other_consensus(&self, other: &Self) -> bool {
-        let [own, theirs] = [self, other].map(|release| &release.comparability.pace);
+        let [own, theirs] = [self, other].map(|release| &release.comparability.cluster);
         own.difference(theirs) == Some(Difference::Consensus)
     }
 }
@@ -105,10 +106,10 @@ pub fn release_groups(runs: &[RunRow], margin: f64) -> Vec<ReleaseGroup> {
             let group_runs = group_runs
                 .into_iter()
                 .map(|run| (&run.release, run.clone()));
-            let mut releases: Vec<Release> = by_key(group_runs)
+            let mut releases = by_key(group_runs)
                 .into_iter()
                 .map(|(version, own)| release(version.clone(), own, runs, margin))
-                .collect();
+                .collect_vec();
             releases.sort_by(|a, b| compare_versions(&a.version, &b.version));
             ReleaseGroup {
                 conditions: conditions.clone(),
@@ -122,12 +123,11 @@ pub fn release_groups(runs: &[RunRow], margin: f64) -> Vec<ReleaseGroup> {
 
 /// Texts that are no versions come last.
 pub fn compare_versions(a: &str, b: &str) -> Ordering {
-    match (Version::parse(a), Version::parse(b)) {
-        (Ok(a), Ok(b)) => a.cmp(&b),
-        (Ok(_), Err(_)) => Ordering::Less,
-        (Err(_), Ok(_)) => Ordering::Greater,
-        (Err(_), Err(_)) => a.cmp(b),
-    }
+    let [a, b] = [a, b].map(|text| {
+        let version = Version::parse(text).ok();
+        (version.is_none(), version, text)
+    });
+    a.cmp(&b)
 }
 
 /// `all_runs` has also runs of other conditions and machines.
@@ -141,9 +141,9 @@ fn release(version: String, runs: Vec<RunRow>, all_runs: &[RunRow], margin: f64)
         })
     });
     let comparability = Comparability::of(&runs);
-    let mut tests: Vec<MetricTest> = releases::metrics()
+    let mut tests = releases::metrics()
         .filter_map(|metric| metric_test(metric, &runs))
-        .collect();
+        .collect_vec();
     for test in tests
         .iter_mut()
         .filter(|test| !comparability.allows(test.metric))
@@ -151,12 +151,7 @@ fn release(version: String, runs: Vec<RunRow>, all_runs: &[RunRow], margin: f64)
         test.ratio_test.p = None;
         test.verdict = Verdict::NotComparable;
     }
-    let adjusted = holm::adjust(
-        &tests
-            .iter()
-            .map(|test| test.ratio_test.p)
-            .collect::<Vec<_>>(),
-    );
+    let adjusted = holm::adjust(&tests.iter().map(|test| test.ratio_test.p).collect_vec());
     for (test, adjusted_p) in tests.iter_mut().zip(adjusted) {
         test.adjusted_p = adjusted_p;
         if test.verdict != Verdict::NotComparable {
@@ -217,10 +212,10 @@ impl NoRatioReason {
         if !values.is_empty() && values.iter().all(is_missing) {
             return Some(Self::Missing);
         }
-        let known: Vec<(f64, f64)> = values
+        let known = values
             .iter()
             .filter_map(|(_, baseline, own)| baseline.zip(*own))
-            .collect();
+            .collect_vec();
         let has_no_ratio =
             |(baseline, own): &(f64, f64)| baseline != own && (*baseline == 0.0 || *own == 0.0);
         let is_worse = |(baseline, own): &(f64, f64)| match run_metric.better {
@@ -270,7 +265,7 @@ fn shifts(releases: &[Release], margin: f64) -> Vec<Shift> {
             .iter()
             .rev()
             .find(|release| release.comparability.allows(metric));
-        let history: Vec<(&Release, &[f64])> = releases
+        let history = releases
             .iter()
             .filter(|release| {
                 newest.is_some_and(|newest| newest.is_comparable_with(release, metric))
@@ -281,8 +276,8 @@ fn shifts(releases: &[Release], margin: f64) -> Vec<Shift> {
                     release.test(metric)?.pair_ratios.logarithms.as_slice(),
                 ))
             })
-            .collect();
-        let values: Vec<&[f64]> = history.iter().map(|(_, values)| *values).collect();
+            .collect_vec();
+        let values = history.iter().map(|(_, values)| *values).collect_vec();
         for change in detector.changes(&values) {
             let ratio = (change.after - change.before).exp();
             let Some((release, _)) = history

@@ -227,7 +227,7 @@ pub fn badge(metric: &RunMetric, group: Option<&ReleaseGroup>, failed: &[FailedV
 mod tests {
     use super::*;
     use crate::{
-        comparability::tests::{pace, with_paces},
+        comparability::tests::{cluster, with_clusters},
         compare::{
             release_groups,
             tests::{metric, runs},
@@ -280,11 +280,11 @@ mod tests {
 
     #[test]
     fn a_release_of_another_consensus_has_one_feed_entry_and_no_change() {
-        let paces = [
-            &pace(&["tower"], Some(0.4)),
-            &pace(&["alpenglow"], Some(0.2)),
+        let clusters = [
+            &cluster(&["tower"], Some(0.4)),
+            &cluster(&["alpenglow"], Some(0.2)),
         ];
-        let groups = release_groups(&with_paces("1.2.0", paces), 0.05);
+        let groups = release_groups(&with_clusters("1.2.0", clusters), 0.05);
         let feed = atom(&campaign(), &groups, &[]);
         let title = "<title>1.2.0: not comparable by slot</title>";
         assert!(

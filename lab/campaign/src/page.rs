@@ -113,11 +113,11 @@ fn report(campaign: &Campaign, groups: &[ReleaseGroup], failed: &[FailedVersion]
     let versions = failed.iter().map(|failed| failed.version.as_str());
     let no_result = versions_sentence(versions, "no result", ["has", "have"]);
     let bullets = changes.into_iter().chain(incomparable);
-    let mut sections: Vec<Section> = groups
+    let mut sections = groups
         .iter()
         .enumerate()
         .map(|(index, group)| group_section(index, group))
-        .collect();
+        .collect_vec();
     sections.extend(groups.first().and_then(trends));
     sections.extend((releases > 0).then(|| recordings(groups)));
     sections.extend((!failed.is_empty()).then(|| without_a_result(failed)));
@@ -146,7 +146,7 @@ fn versions_sentence<'v>(
     predicate: &str,
     verbs: [&str; 2],
 ) -> String {
-    let versions: Vec<&str> = versions.collect();
+    let versions = versions.collect_vec();
     let [singular, plural] = verbs;
     match versions.as_slice() {
         [] => String::new(),
@@ -384,7 +384,7 @@ fn method(campaign: &Campaign) -> Section {
 mod tests {
     use super::*;
     use crate::{
-        comparability::tests::{pace, with_paces},
+        comparability::tests::{cluster, with_clusters},
         compare::tests::runs,
     };
 
@@ -410,15 +410,15 @@ mod tests {
 
     #[test]
     fn a_release_of_another_consensus_is_named_and_has_no_numbers() {
-        let paces = [
-            &pace(&["tower"], Some(0.4)),
-            &pace(&["alpenglow"], Some(0.2)),
+        let clusters = [
+            &cluster(&["tower"], Some(0.4)),
+            &cluster(&["alpenglow"], Some(0.2)),
         ];
         let campaign = Campaign {
             margin: 0.05,
             ..Campaign::default()
         };
-        let groups = compare::release_groups(&with_paces("1.2.0", paces), 0.05);
+        let groups = compare::release_groups(&with_clusters("1.2.0", clusters), 0.05);
         let report = report(&campaign, &groups, &[]);
         assert_eq!(
             report.verdict.headline,

@@ -15,6 +15,7 @@ use faultline_experiments::{plan_command::estimate, schedule::schedule};
 use faultline_report::report::{Better, RunMetric, releases};
 use faultline_stats::summary::mean_and_variance;
 use faultline_text::{counted, duration, number, table};
+use itertools::Itertools;
 use std::{
     f64::consts::{SQRT_2, TAU},
     time::Duration,
@@ -25,7 +26,12 @@ const ASSUMED_NOISE: [f64; 3] = [0.01, 0.02, 0.05];
 
 pub fn overview(campaign: &Campaign, store: &Store) -> Result<String> {
     let experiments = round::example_experiments(campaign)?;
-    let metrics = planned_metrics(&experiments);
+    let has_search = experiments
+        .iter()
+        .any(|experiment| experiment.search.is_some());
+    let metrics = releases::metrics()
+        .filter(|metric| (metric.id == releases::LEAST_RAM) == has_search)
+        .collect_vec();
     let rule = MarkingRule {
         pairs: pair_count(&experiments),
         metrics: metrics.len(),
@@ -75,16 +81,6 @@ fn pair_count(experiments: &[CampaignExperiment]) -> usize {
         [experiment] if experiment.search.is_none() => experiment.plan.replicates as usize,
         searches => searches.len() / 2,
     }
-}
-
-/// The metrics that the plan measures.
-fn planned_metrics(experiments: &[CampaignExperiment]) -> Vec<&'static RunMetric> {
-    let has_search = experiments
-        .iter()
-        .any(|experiment| experiment.search.is_some());
-    releases::metrics()
-        .filter(|metric| (metric.id == releases::LEAST_RAM) == has_search)
-        .collect()
 }
 
 fn duration_text(experiments: &[CampaignExperiment]) -> String {
@@ -159,17 +155,13 @@ impl MarkingRule {
                     ratios.add(round, logarithm);
                 }
             }
-            self.is_marked(&ratios)
+            let p = ratios.test().and_then(|test| test.p);
+            let adjusted_p = p.map(|p| (p * self.metrics as f64).min(1.0));
+            ratios
+                .verdict(Better::Lower, adjusted_p, self.margin)
+                .is_worse()
         });
         marked.count() as f64 / f64::from(SIMULATED_RELEASES)
-    }
-
-    fn is_marked(&self, ratios: &PairRatios) -> bool {
-        let p = ratios.test().and_then(|test| test.p);
-        let adjusted_p = p.map(|p| (p * self.metrics as f64).min(1.0));
-        ratios
-            .verdict(Better::Lower, adjusted_p, self.margin)
-            .is_worse()
     }
 
     /// The smallest change with at least [`POWER`], as a fraction; `None` above [`LARGEST_CHANGE`].

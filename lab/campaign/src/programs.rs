@@ -130,11 +130,11 @@ fn build(
         return Ok(file);
     }
     fs::create_dir_all(&folder).at(&folder)?;
-    let words: Vec<String> = build
+    let words = build
         .command
         .iter()
         .map(|word| expand(word, version, &folder))
-        .collect();
+        .collect_vec();
     let log = folder.join(BUILD_LOG);
     say(&format!(
         "{version}: {} (its output is in {})",

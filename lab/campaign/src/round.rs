@@ -177,10 +177,10 @@ pub fn void_runs(
     for experiment in experiments {
         let results = Experiment::read(&experiment.plan.folder)?;
         let completed = results.journal_state.completed_runs();
-        let runs: Vec<_> = completed
+        let runs = completed
             .iter()
             .filter(|run| should_void(experiment.replicate(run)))
-            .collect();
+            .collect_vec();
         void(&experiment.plan.folder, &runs, reason)?;
     }
     Ok(())
@@ -218,7 +218,7 @@ fn arm_table(name: &str, program: &ResolvedProgram) -> String {
 /// Returns the plan's text with a line for the program, and the number of this line. The line with
 /// `replicates` becomes empty.
 fn search_plan_text(campaign: &Campaign, program: &ResolvedProgram) -> Result<(String, usize)> {
-    let mut lines: Vec<&str> = campaign
+    let mut lines = campaign
         .plan_text
         .lines()
         .map(|line| {
@@ -228,7 +228,7 @@ fn search_plan_text(campaign: &Campaign, program: &ResolvedProgram) -> Result<(S
                 line
             }
         })
-        .collect();
+        .collect_vec();
     let Some(workload_line) = lines.iter().position(|line| line.trim() == WORKLOAD) else {
         let file = campaign.plan.display();
         bail!(UsageError(format!(

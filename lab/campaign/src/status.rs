@@ -121,7 +121,7 @@ pub fn export(campaign: &Campaign, store: Store, out: &Path) -> Result<usize> {
 mod tests {
     use super::*;
     use crate::{
-        comparability::tests::{pace, with_paces},
+        comparability::tests::{cluster, with_clusters},
         round::tests::search_round,
         settings::{Program, RESULTS},
         store::FROM_COMMAND,
@@ -131,11 +131,11 @@ mod tests {
     fn the_consensus_of_an_earlier_plans_runs_is_not_in_the_status() {
         let root = tempfile::tempdir().unwrap();
         let (mut campaign, _) = search_round(root.path());
-        let paces = [
-            &pace(&["tower"], Some(0.4)),
-            &pace(&["alpenglow"], Some(0.2)),
+        let clusters = [
+            &cluster(&["tower"], Some(0.4)),
+            &cluster(&["alpenglow"], Some(0.2)),
         ];
-        let runs = with_paces("1.1.0", paces);
+        let runs = with_clusters("1.1.0", clusters);
         let conditions = runs[0].conditions.clone();
         campaign.baseline.version = conditions.baseline;
         let mut store = Store::open(&root.path().join(RESULTS)).unwrap();

@@ -5,7 +5,7 @@ use anyhow::{Result, anyhow, ensure};
 use faultline_common::files::AtPath;
 use faultline_pages::export::{Columns, Type, Values};
 use faultline_recording::{DatabaseKind, ForeignDatabase, OlderFormat};
-use faultline_report::report::comparability::Pace;
+use faultline_report::report::comparability::ClusterConditions;
 use rusqlite::{Connection, Row, params};
 use rustix::fs::{FsWord, NFS_SUPER_MAGIC};
 use std::path::Path;
@@ -101,6 +101,7 @@ pub struct Conditions {
 
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct RunRow {
+    /// A baseline's run has the release that is compared with it.
     pub release: String,
     pub program_digest: String,
     pub conditions: Conditions,
@@ -121,7 +122,7 @@ pub struct RunRow {
     pub recording_digest: Option<String>,
     /// Relative to the page.
     pub report: String,
-    pub pace: Pace,
+    pub cluster: ClusterConditions,
     /// By metric; values that were not recorded are absent.
     pub values: Vec<(String, f64)>,
 }
@@ -137,13 +138,12 @@ impl RunRow {
 
     /// Protocols in order, as in `tower, migrating, alpenglow`; `None` without evidence.
     pub fn consensus(&self) -> Option<String> {
-        let protocols = &self.pace.consensus;
+        let protocols = &self.cluster.consensus;
         (!protocols.is_empty()).then(|| protocols.join(SEPARATOR))
     }
 
-    /// Median slot time.
     pub fn slot_seconds(&self) -> Option<f64> {
-        self.pace.slot_seconds.map(|(seconds, _)| seconds)
+        self.cluster.slot_seconds.map(|(seconds, _)| seconds)
     }
 
     pub fn is_usable(&self) -> bool {
@@ -456,7 +456,7 @@ fn run_row(row: &Row<'_>, values: Vec<(String, f64)>) -> rusqlite::Result<RunRow
         recording: row.get("recording")?,
         recording_digest: row.get("recording_digest")?,
         report: row.get("report")?,
-        pace: Pace {
+        cluster: ClusterConditions {
             consensus: protocols.map(str::to_owned).collect(),
             slot_seconds: slot_seconds.map(|seconds| (seconds, seconds)),
         },

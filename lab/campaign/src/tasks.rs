@@ -179,7 +179,6 @@ fn refuse_running(campaign: &Campaign) -> Result<()> {
     Ok(())
 }
 
-/// `campaign round`.
 pub fn run_task(args: &RoundArgs) -> Result<u8> {
     let campaign = Campaign::read(&args.dir)?;
     let submitted = SubmittedRounds::read(&campaign)?;
@@ -232,7 +231,6 @@ fn write_script(path: &Path, text: &str) -> Result<()> {
     }
 }
 
-/// `campaign slurm`.
 pub fn slurm(args: &SlurmArgs) -> Result<()> {
     let campaign = Campaign::read(&args.dir)?;
     let voting_option = if args.vote_confirmed { " --i-vote" } else { "" };

@@ -68,7 +68,6 @@ impl Verdict {
         }
     }
 
-    /// [`Verdict::NothingShown`] within the margin.
     pub fn direction_beyond(better: Better, ratio: f64, margin: f64) -> Self {
         if (ratio - 1.0).abs() > margin {
             Self::direction(better, ratio)
@@ -150,7 +149,6 @@ impl PairRatios {
     }
 }
 
-/// The verdict by the test's unadjusted p.
 fn unadjusted_verdict(logarithms: &[f64], better: Better, margin: f64) -> Verdict {
     let Some(test) = ratio_test(logarithms, CONFIDENCE_LEVEL) else {
         return Verdict::Untested;

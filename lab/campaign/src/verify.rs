@@ -20,7 +20,6 @@ use std::path::Path;
 /// A run, and what is wrong with its recording.
 type DamagedRun = (RunRow, String);
 
-/// `campaign verify`.
 pub fn run(args: &VerifyArgs) -> Result<u8> {
     let (campaign, mut store) = open_campaign(&args.dir)?;
     let (compared, damaged) = compare(&campaign, &store)?;

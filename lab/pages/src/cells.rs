@@ -3,6 +3,8 @@ use super::{
     model::{Block, Cell, Column, Figure, Section, Table},
 };
 use faultline_text::number;
+use itertools::Itertools;
+use std::collections::BTreeSet;
 
 pub const GIB: f64 = 1_073_741_824.0;
 
@@ -87,21 +89,15 @@ pub fn table(id: &str, title: &str, columns: &[impl Copy + Into<Column>], note: 
 /// columns and the reasons.
 pub fn without_missing_columns(mut table: Table) -> Table {
     let reason = |index| {
-        let mut all: Vec<&str> = table
-            .rows
-            .iter()
-            .map(|row| match row.get(index) {
-                Some(Cell::Missing(why)) => Some(why.as_str()),
-                _ => None,
-            })
-            .collect::<Option<_>>()?;
-        all.sort();
-        all.dedup();
-        (!all.is_empty()).then(|| all.join("; "))
+        let reasons = table.rows.iter().map(|row| match row.get(index) {
+            Some(Cell::Missing(why)) => Some(why),
+            _ => None,
+        });
+        let all: Option<BTreeSet<&String>> = reasons.collect();
+        all.filter(|all| !all.is_empty() && index > 0)
+            .map(|all| all.iter().join("; "))
     };
-    let reasons: Vec<Option<String>> = (0..table.columns.len())
-        .map(|index| reason(index).filter(|_| index > 0))
-        .collect();
+    let reasons = (0..table.columns.len()).map(reason).collect_vec();
     let left_out = table
         .columns
         .iter()
@@ -133,15 +129,9 @@ pub fn figure(id: &str, title: &str, caption: &str, chart: super::model::Chart) 
 
 /// At most 60 lower-case letters, digits and single dashes; never empty.
 pub fn slug(name: &str) -> String {
-    let mut slug = String::new();
-    for c in name.chars().flat_map(char::to_lowercase) {
-        if c.is_ascii_alphanumeric() {
-            slug.push(c);
-        } else if !slug.ends_with('-') && !slug.is_empty() {
-            slug.push('-');
-        }
-    }
-    let slug = slug.trim_end_matches('-');
+    let name = name.to_lowercase();
+    let words = name.split(|c: char| !c.is_ascii_alphanumeric());
+    let slug = words.filter(|word| !word.is_empty()).join("-");
     if slug.is_empty() {
         "run".to_owned()
     } else {

@@ -1,6 +1,5 @@
 //! Groups, in the order of first appearance.
 
-/// Values by their keys.
 pub fn by_key<K: PartialEq, V>(pairs: impl IntoIterator<Item = (K, V)>) -> Vec<(K, Vec<V>)> {
     let mut groups: Vec<(K, Vec<V>)> = Vec::new();
     for (key, value) in pairs {

@@ -299,7 +299,6 @@ pub struct Histogram {
     pub y_label: String,
     pub edges: Vec<f64>,
     pub series: Vec<Counts>,
-    /// Whether the y axis is logarithmic.
     pub log: bool,
 }
 
@@ -318,7 +317,6 @@ pub struct Bars {
     pub y_label: String,
     pub categories: Vec<String>,
     pub series: Vec<BarSeries>,
-    /// Whether the y axis is logarithmic.
     pub log: bool,
 }
 
@@ -379,7 +377,6 @@ pub enum Tone {
     Worse,
 }
 
-/// Correlations.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Matrix {
     pub names: Vec<String>,

@@ -2,7 +2,6 @@ use crate::report::RUN_METRICS;
 use clap::{Args, ValueEnum, builder::PossibleValuesParser};
 use std::path::PathBuf;
 
-/// `info`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   faultline info run.fltl
@@ -30,7 +29,6 @@ pub enum Format {
     Csv,
 }
 
-/// `export`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   faultline export run.fltl --format parquet --out tables
@@ -62,7 +60,6 @@ pub struct ExportArgs {
     pub force: bool,
 }
 
-/// `merge`.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
   faultline merge before-the-restart.fltl after-it.fltl --out run.fltl
@@ -77,7 +74,6 @@ pub struct MergeArgs {
     pub out: PathBuf,
 }
 
-/// `report`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   faultline report run.fltl

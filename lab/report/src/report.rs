@@ -34,7 +34,7 @@ pub use run_metrics::{Better, RUN_METRICS, RunMetric, run_metric};
 
 use crate::{measure::lifecycle::lifecycle, run::Run};
 use collapsible::collapse_section;
-use comparability::Pace;
+use comparability::ClusterConditions;
 use comparison::ArmComparison;
 use faultline_pages::{cells, groups, model};
 use faultline_stats::block_bootstrap::IntervalPlan;
@@ -51,9 +51,7 @@ pub struct Options {
     pub primary: &'static RunMetric,
     /// Smaller relative differences do not matter.
     pub margin: f64,
-    /// Seed of the bootstrap.
     pub seed: u64,
-    /// Whether per-slot metrics are compared as rates, for arms of different slot times.
     pub compare_rates: bool,
 }
 
@@ -294,7 +292,7 @@ fn run_card(run: &MeasuredRun) -> RunCard {
     let facts = [
         ("Validator", Some(versions).filter(|all| !all.is_empty())),
         ("Consensus", comparability::consensus_timeline(recording)),
-        ("Slot time", Pace::of_run(run).slot_time()),
+        ("Slot time", ClusterConditions::of_run(run).slot_time()),
         ("Begun", run.begun()),
         ("Recorded for", Some(duration_f64(recording.end_seconds()))),
         ("Ended after", lifecycle.last_process_end.map(duration_f64)),

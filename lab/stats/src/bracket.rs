@@ -11,7 +11,6 @@ pub struct Replicate {
     pub passed: Option<bool>,
 }
 
-/// Numbers of replicates under one memory limit.
 #[derive(Clone, Copy, Default)]
 pub struct LimitResults {
     pub limit: u64,

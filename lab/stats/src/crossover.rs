@@ -46,9 +46,7 @@ pub const MIN_CROSSOVER_BLOCKS: usize = 12;
 #[derive(Clone, Copy, PartialEq)]
 enum Crossing {
     AtSize(f64),
-    /// The reference is better at every size.
     ReferenceBetter,
-    /// The other arm is better at every size.
     OtherBetter,
     Unclear,
 }

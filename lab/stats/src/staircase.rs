@@ -181,13 +181,10 @@ impl Staircase {
         let interval = self.interval();
         // The lower end is certain if it is at the floor, whatever the scale.
         let ends_at_floor = self.floor.is_some_and(|floor| interval.low <= floor);
-        let is_reliable =
-            ends_at_floor || self.unreliable_probability() < MAX_UNRELIABLE_PROBABILITY;
+        let is_reliable = ends_at_floor
+            || self.grid.probability_of_scale_above(MAX_RELIABLE_SCALE)
+                < MAX_UNRELIABLE_PROBABILITY;
         (interval.width() <= self.config.max_width && is_reliable).then_some(interval)
-    }
-
-    fn unreliable_probability(&self) -> f64 {
-        self.grid.probability_of_scale_above(MAX_RELIABLE_SCALE)
     }
 
     /// `None` if no end was tried.

@@ -256,15 +256,6 @@ impl WTinyLfu {
         }
     }
 
-    fn shrink_window(&mut self, evictions: &mut u64) {
-        while self.queues.weight(WINDOW) > self.window_capacity {
-            let Some(candidate) = self.queues.pop(WINDOW) else {
-                return;
-            };
-            *evictions += self.admit(candidate);
-        }
-    }
-
     /// Returns the number of evicted programs, which may include `candidate`.
     fn admit(&mut self, candidate: u32) -> u64 {
         let mut evicted = 0;
@@ -290,16 +281,6 @@ impl WTinyLfu {
         self.queues.push(PROBATION, candidate);
         evicted
     }
-
-    fn protect(&mut self, program: u32) {
-        self.queues.push(PROTECTED, program);
-        while self.queues.weight(PROTECTED) > self.protected_capacity {
-            let Some(demoted) = self.queues.pop(PROTECTED) else {
-                return;
-            };
-            self.queues.push(PROBATION, demoted);
-        }
-    }
 }
 
 impl Replacement for WTinyLfu {
@@ -307,10 +288,21 @@ impl Replacement for WTinyLfu {
         self.count(program);
         match self.queues.queue_of(program) {
             Some(WINDOW) => self.queues.push(WINDOW, program),
-            Some(_) => self.protect(program),
+            Some(_) => {
+                self.queues.push(PROTECTED, program);
+                while self.queues.weight(PROTECTED) > self.protected_capacity
+                    && let Some(demoted) = self.queues.pop(PROTECTED)
+                {
+                    self.queues.push(PROBATION, demoted);
+                }
+            }
             None => {
                 self.queues.push(WINDOW, program);
-                self.shrink_window(evictions);
+                while self.queues.weight(WINDOW) > self.window_capacity
+                    && let Some(candidate) = self.queues.pop(WINDOW)
+                {
+                    *evictions += self.admit(candidate);
+                }
                 return false;
             }
         }

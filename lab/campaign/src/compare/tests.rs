@@ -1,9 +1,9 @@
 use super::*;
 use crate::{
-    comparability::tests::{pace, with_paces},
+    comparability::tests::{cluster, with_clusters},
     verdict::Verdict,
 };
-use faultline_report::report::comparability::Pace;
+use faultline_report::report::comparability::ClusterConditions;
 
 /// Runs of a release of which the p95 is so many times the baseline's, with this noise; the median is the baseline's.
 pub fn runs(version: &str, times: f64, rounds: u32) -> Vec<RunRow> {
@@ -38,7 +38,7 @@ pub fn runs(version: &str, times: f64, rounds: u32) -> Vec<RunRow> {
                     recording: "experiments/x/run.fltl".to_owned(),
                     recording_digest: Some("cafe".to_owned()),
                     report: "reports/x.html".to_owned(),
-                    pace: Pace::default(),
+                    cluster: ClusterConditions::default(),
                     values: vec![
                         ("replay-p95".into(), 40.0 * drift * own),
                         ("replay-p50".into(), 20.0 * drift * same),
@@ -243,11 +243,11 @@ fn a_step_is_marked_at_its_release_if_history_is_long_enough() {
 
 /// A release that is 8 % worse and runs Alpenglow, against a baseline with Tower.
 fn across_consensus() -> Vec<RunRow> {
-    let paces = [
-        &pace(&["tower"], Some(0.4)),
-        &pace(&["alpenglow"], Some(0.2)),
+    let clusters = [
+        &cluster(&["tower"], Some(0.4)),
+        &cluster(&["alpenglow"], Some(0.2)),
     ];
-    with_paces("1.1.0", paces)
+    with_clusters("1.1.0", clusters)
 }
 
 #[test]
@@ -288,9 +288,9 @@ fn a_first_round_across_consensus_is_not_repeated() {
 
 #[test]
 fn an_unknown_consensus_is_compared() {
-    let alpenglow = pace(&["alpenglow"], Some(0.2));
-    for paces in [[&pace(&[], None), &alpenglow], [&alpenglow, &alpenglow]] {
-        let release = release_groups(&with_paces("1.1.0", paces), 0.05).remove(0);
+    let alpenglow = cluster(&["alpenglow"], Some(0.2));
+    for clusters in [[&cluster(&[], None), &alpenglow], [&alpenglow, &alpenglow]] {
+        let release = release_groups(&with_clusters("1.1.0", clusters), 0.05).remove(0);
         assert_eq!(
             verdicts(&release.releases[0]),
             [Verdict::Worse, Verdict::NothingShown]
@@ -300,12 +300,12 @@ fn an_unknown_consensus_is_compared() {
 
 #[test]
 fn a_history_by_slot_ends_where_consensus_changes() {
-    let (tower, alpenglow) = (pace(&["tower"], None), pace(&["alpenglow"], None));
-    let history = |before: &Pace| {
+    let (tower, alpenglow) = (cluster(&["tower"], None), cluster(&["alpenglow"], None));
+    let history = |before: &ClusterConditions| {
         let of = |n: usize| {
             let mut all = runs(&format!("1.{}.0", n + 1), if n < 5 { 1.0 } else { 1.08 }, 1);
             for run in &mut all {
-                run.pace = if n < 5 { before } else { &alpenglow }.clone();
+                run.cluster = if n < 5 { before } else { &alpenglow }.clone();
             }
             all
         };

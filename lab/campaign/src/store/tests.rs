@@ -74,7 +74,7 @@ fn a_database_of_format_1_is_upgraded_and_its_runs_have_no_consensus() {
     assert!(!Store::needs_upgrade(&folder.path().join(RESULTS)).unwrap());
     let row = RunRow {
         release: "1.2.0".into(),
-        pace: Pace {
+        cluster: ClusterConditions {
             consensus: vec!["tower".into(), "migrating".into()],
             slot_seconds: Some((0.4, 0.4)),
         },
@@ -89,8 +89,8 @@ fn a_database_of_format_1_is_upgraded_and_its_runs_have_no_consensus() {
     assert_eq!(format, Ok(KIND.format));
     let runs = store.runs().unwrap();
     assert_eq!(
-        (&runs[0].release, &runs[0].pace),
-        (&"1.1.0".into(), &Pace::default())
+        (&runs[0].release, &runs[0].cluster),
+        (&"1.1.0".into(), &ClusterConditions::default())
     );
     assert_eq!(runs[0].values, [("replay-p95".to_owned(), 1.5)]);
     assert_eq!(runs[1], row);

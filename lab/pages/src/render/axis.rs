@@ -102,9 +102,9 @@ impl Axis {
         stepped((low, high), "", max_ticks, |low, high, _| (low, high))
     }
 
-    /// Logarithmic, with a tick at each size. Sizes without space for a label are left out;
-    /// `preferred` sizes take precedence. `width_of` returns a label's width as a share of the axis.
-    pub fn of_sizes(
+    /// Values without space for a label get no tick; `preferred` values take precedence. `width_of`
+    /// returns a label's width as a share of the axis.
+    pub fn with_logarithmic_ticks(
         sizes: impl Iterator<Item = f64>,
         preferred: &[f64],
         label: impl Fn(f64) -> String,
@@ -293,21 +293,27 @@ mod tests {
     fn axis_ticks_are_the_sizes_that_fit() {
         let whole = |size| number(size, 0);
         let sizes = [512.0, 256.0, 640.0, 1024.0, 512.0, 8192.0];
-        let axis = Axis::of_sizes(sizes.into_iter(), &[], whole, |_| 0.01);
+        let axis = Axis::with_logarithmic_ticks(sizes.into_iter(), &[], whole, |_| 0.01);
         assert_eq!(labels(&axis), ["256", "512", "640", "1,024", "8,192"]);
         assert_eq!(
             (axis.scale.position(256.0), axis.scale.position(8192.0)),
             (Some(0.0), Some(1.0))
         );
-        let crowded = |first: &[f64]| Axis::of_sizes(sizes.into_iter(), first, whole, |_| 0.15);
+        let crowded =
+            |first: &[f64]| Axis::with_logarithmic_ticks(sizes.into_iter(), first, whole, |_| 0.15);
         assert_eq!(labels(&crowded(&[])), ["256", "512", "1,024", "8,192"]);
         assert_eq!(labels(&crowded(&[640.0])), ["256", "640", "8,192"]);
         assert_eq!(
-            labels(&Axis::of_sizes([512.0].into_iter(), &[], whole, |_| 0.1)),
+            labels(&Axis::with_logarithmic_ticks(
+                [512.0].into_iter(),
+                &[],
+                whole,
+                |_| 0.1
+            )),
             ["512"]
         );
         assert!(
-            labels(&Axis::of_sizes(
+            labels(&Axis::with_logarithmic_ticks(
                 [f64::NAN, -1.0].into_iter(),
                 &[],
                 whole,

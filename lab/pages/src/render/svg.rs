@@ -136,7 +136,6 @@ impl Sheet {
         self.add(format_args!(r#"<path class="{class} area" d="{path}z"/>"#));
     }
 
-    /// Starts a group of elements.
     pub fn begin(&mut self, data_attribute: &str) {
         self.add(format_args!("<g{data_attribute}>"));
     }

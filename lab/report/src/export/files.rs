@@ -134,7 +134,7 @@ fn folder_name(value: &str) -> Result<String> {
 pub struct TableFiles<'f> {
     pub export: &'f RecordingExport<'f>,
     table: &'static str,
-    /// `tick` for `wide`.
+    /// Specifies the recorded rows: those of `table`, or of the table `tick` for the table `wide`.
     pub row_source: &'static TableSpec,
     /// Excluding the columns that a data set adds.
     pub columns: Vec<(String, Type)>,

@@ -61,7 +61,6 @@ pub struct Process {
 
 #[derive(Debug, Serialize)]
 pub struct PhaseTime {
-    /// `None` if not known.
     pub phase: Option<String>,
     pub seconds: f64,
 }
@@ -85,7 +84,6 @@ pub struct Problem {
     pub source: String,
     /// absent, forbidden, gone or broken.
     pub status: String,
-    /// In words.
     pub what: String,
 }
 

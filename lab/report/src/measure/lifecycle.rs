@@ -17,7 +17,6 @@ pub struct PhaseSpan {
     pub ticks: Range<usize>,
 }
 
-/// Whether the run kept up.
 #[derive(Debug, Default)]
 pub struct Success {
     pub answer: Option<bool>,
@@ -109,7 +108,6 @@ pub fn lifecycle(recording: &Run) -> Lifecycle {
     lifecycle
 }
 
-/// See [`Lifecycle::near_tip_since`].
 fn near_tip_since(recording: &Run, tip_tick: usize) -> Option<f64> {
     let tick = recording.ticks.get(tip_tick)?;
     let max_behind = recording.phase_rules(tick).at_tip_slots as f64;

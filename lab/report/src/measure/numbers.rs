@@ -83,7 +83,6 @@ pub struct WindowNumbers {
     pub gauges: MemoryGauges,
     pub major_faults: Rates,
     pub minor_faults: Rates,
-    /// Cores in use: CPU seconds per second.
     pub cpu_cores: Option<f64>,
     pub cache: CacheNumbers,
     /// Per replayed slot in order of time.
@@ -161,7 +160,10 @@ fn tps_numbers(recording: &Run, tps: &Tps, window: Span) -> TpsNumbers {
     let zero = known.len() - active.len();
     let unknown = counts.len() - known.len();
     let per_thread_second = replay_points(recording, window)
-        .map(thread_tps)
+        .map(|point| {
+            let (count, us) = (point.total_transactions?, point.execute_us?);
+            (count > 0 && us > 0).then(|| count as f64 * 1e6 / us as f64)
+        })
         .collect_vec();
     TpsNumbers {
         known_seconds: known.len(),
@@ -171,11 +173,6 @@ fn tps_numbers(recording: &Run, tps: &Tps, window: Span) -> TpsNumbers {
         over_active_seconds: means_and_peaks(&active),
         per_thread_second: means_and_peaks(&per_thread_second),
     }
-}
-
-fn thread_tps(point: &ReplaySlotPoint) -> Option<f64> {
-    let (count, us) = (point.total_transactions?, point.execute_us?);
-    (count > 0 && us > 0).then(|| count as f64 * 1e6 / us as f64)
 }
 
 fn cache(recording: &Run, window: Span) -> CacheNumbers {
@@ -292,7 +289,6 @@ pub struct ThreadPoolUse {
     pub threads: Option<f64>,
     pub major: Option<f64>,
     pub minor: Option<f64>,
-    /// CPU seconds.
     pub cpu: Option<f64>,
 }
 

@@ -41,7 +41,6 @@ impl Second {
     }
 }
 
-/// Transactions by second.
 #[derive(Debug)]
 pub struct Tps {
     /// Of each process, from its first executed transaction to its end.

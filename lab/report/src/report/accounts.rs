@@ -208,7 +208,6 @@ pub fn hit_ratio(run: &MeasuredRun, numbers: &WindowNumbers) -> Option<f64> {
     percent_of_increases(run, numbers, Signal::ReadCacheHits, misses)
 }
 
-/// Of the read cache.
 pub fn misses_per_slot(run: &MeasuredRun, numbers: &WindowNumbers) -> Option<f64> {
     per_slot(run, numbers, Signal::ReadCacheMisses)
 }

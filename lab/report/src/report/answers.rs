@@ -26,7 +26,7 @@ pub fn answers_by_arm(runs: &MeasuredRuns) -> Vec<Answers> {
     let can_change = can_change_capacity(runs);
     let answers_of_arm = |arm: &String| {
         let runs_of_arm = runs.counted_runs_of(arm).collect_vec();
-        // Also of runs that do not count.
+        // Includes runs without an executed transaction, which do not count otherwise.
         let mut ends = runs.runs_of(arm).map(|run| &run.lifecycle.end);
         let answers = answers(&AnswerInputs {
             was_oom_killed: ends.any(|end| end.was_oom_killed),
@@ -77,7 +77,7 @@ fn inputs(runs: &[&MeasuredRun], can_change_capacity: Option<bool>) -> AnswerInp
     let installed = smallest(|run, _| run.recording.facts.memory_bytes.map(|bytes| bytes as f64));
     let unreclaimable_shares =
         values(|run, numbers| Some(numbers.gauges.unreclaimable.max? / run.limit()?));
-    // A run kept up with its proven memory: its peak use, or its limit if pages were read again.
+    // `None` if any run proves nothing.
     let proven: Option<Vec<f64>> = runs
         .iter()
         .map(|run| sufficient_memory::proven_bytes(run))

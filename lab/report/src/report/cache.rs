@@ -100,7 +100,10 @@ const CAPACITY: &[NumberColumn] = &[
         last_capacity(&run.recording, Signal::ProgramCacheCapacityObserved)
     }),
     ("Most loaded at a pass [entries]", 0, |run, _| {
-        max_water_level(&run.recording).map(|level| level as f64)
+        let levels = run.recording.points.cache.iter();
+        let levels = levels.filter_map(|point| point.water_level);
+        let max = levels.filter(|level| *level > 0).max();
+        max.map(|level| level as f64)
     }),
 ];
 
@@ -206,16 +209,6 @@ fn executable_filtering_sentence(runs: &MeasuredRuns) -> &'static str {
 /// In entries.
 pub fn last_capacity(run: &Run, signal: Signal) -> Option<f64> {
     run.signal(signal).iter().rev().find_map(|value| *value)
-}
-
-/// The most entries that any eviction pass found at its start.
-fn max_water_level(run: &Run) -> Option<u64> {
-    run.points
-        .cache
-        .iter()
-        .filter_map(|point| point.water_level)
-        .filter(|level| *level > 0)
-        .max()
 }
 
 type NamedSummary = (&'static str, fn(&WindowNumbers) -> &Summary);

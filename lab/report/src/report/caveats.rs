@@ -423,8 +423,7 @@ fn find_outliers<'s>(runs: &'s MeasuredRuns, primary: &RunMetric) -> Vec<(&'s st
 
 type RunValues<'s> = Vec<(&'s MeasuredRun, f64)>;
 
-/// Includes the second runs of A/A pairs (two runs of an arm at the same time) as arms of their
-/// own.
+/// Includes the second runs of A/A pairs as arms of their own.
 fn values_by_arm<'s>(
     runs: &'s MeasuredRuns,
     run_metric: &RunMetric,

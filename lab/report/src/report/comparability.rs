@@ -17,7 +17,7 @@ const MAX_SLOT_TIME_RATIO: f64 = 1.1;
 
 /// Consensus and slot time of one run or several.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Pace {
+pub struct ClusterConditions {
     /// Protocols in the order of their first evidence; empty without evidence.
     pub consensus: Vec<String>,
     /// Smallest and largest median slot time of the runs.
@@ -31,7 +31,7 @@ pub enum Difference {
     SlotTime,
 }
 
-impl Pace {
+impl ClusterConditions {
     pub fn of_recording(recording: &Run) -> Self {
         Self::new(recording, lifecycle(recording).slot_seconds)
     }
@@ -86,13 +86,13 @@ impl Pace {
     }
 }
 
-impl FromIterator<Self> for Pace {
-    fn from_iter<I: IntoIterator<Item = Self>>(paces: I) -> Self {
-        let paces = paces.into_iter().collect_vec();
-        let slot_seconds = paces.iter().filter_map(|pace| pace.slot_seconds);
+impl FromIterator<Self> for ClusterConditions {
+    fn from_iter<I: IntoIterator<Item = Self>>(clusters: I) -> Self {
+        let clusters = clusters.into_iter().collect_vec();
+        let slot_seconds = clusters.iter().filter_map(|cluster| cluster.slot_seconds);
         Self {
             slot_seconds: slot_seconds.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1))),
-            consensus: distinct(paces.into_iter().flat_map(|pace| pace.consensus)),
+            consensus: distinct(clusters.into_iter().flat_map(|cluster| cluster.consensus)),
         }
     }
 }
@@ -123,20 +123,21 @@ pub(crate) fn refusal(
     other: &str,
     run_metric: &RunMetric,
 ) -> Option<String> {
-    let [reference_pace, other_pace] = [reference, other].map(|arm| Pace::of_arm(runs, arm));
+    let [reference_cluster, other_cluster] =
+        [reference, other].map(|arm| ClusterConditions::of_arm(runs, arm));
     let is_rate = run_metric.scales_with != ScalesWith::Transaction && runs.compare_rates;
-    let difference = reference_pace.difference(&other_pace)?;
+    let difference = reference_cluster.difference(&other_cluster)?;
     if is_rate || !run_metric.is_affected_by(difference) {
         return None;
     }
     let (with_other, with_reference) = match difference {
         Difference::Consensus => (
-            other_pace.consensus_text("an unknown consensus"),
-            reference_pace.consensus_text("an unknown consensus"),
+            other_cluster.consensus_text("an unknown consensus"),
+            reference_cluster.consensus_text("an unknown consensus"),
         ),
         Difference::SlotTime => (
-            format!("slots of {}", other_pace.slot_time()?),
-            format!("of {}", reference_pace.slot_time()?),
+            format!("slots of {}", other_cluster.slot_time()?),
+            format!("of {}", reference_cluster.slot_time()?),
         ),
     };
     let remedy = match run_metric.scales_with {
@@ -186,19 +187,21 @@ pub(crate) fn compared_unit(run_metric: &RunMetric, compare_rates: bool) -> Stri
 
 pub(crate) fn caveats(runs: &MeasuredRuns) -> Vec<Caveat> {
     let arms = runs.arms.iter();
-    let paces = arms.map(|arm| Pace::of_arm(runs, arm)).collect_vec();
-    let with_arms = |text: fn(&Pace) -> Option<String>| {
-        paces
+    let clusters = arms
+        .map(|arm| ClusterConditions::of_arm(runs, arm))
+        .collect_vec();
+    let with_arms = |text: fn(&ClusterConditions) -> Option<String>| {
+        clusters
             .iter()
             .zip(&runs.arms)
-            .filter_map(|(pace, arm)| Some(format!("{} with {arm}", text(pace)?)))
+            .filter_map(|(cluster, arm)| Some(format!("{} with {arm}", text(cluster)?)))
             .join(", ")
     };
     let mut caveats = Vec::new();
-    let all_arms: Pace = paces.iter().cloned().collect();
+    let all_arms: ClusterConditions = clusters.iter().cloned().collect();
     let are_different = |(min, max)| max > MAX_SLOT_TIME_RATIO * min;
     if all_arms.slot_seconds.is_some_and(are_different) {
-        let slot_times = with_arms(Pace::slot_time);
+        let slot_times = with_arms(ClusterConditions::slot_time);
         caveats.push(Caveat::new(
             format!(
                 "A slot took {slot_times}. A longer slot has more work: metrics per slot cannot be compared."
@@ -210,10 +213,10 @@ pub(crate) fn caveats(runs: &MeasuredRuns) -> Vec<Caveat> {
             },
         ));
     }
-    let consensus = with_arms(|pace| Some(pace.consensus_text("not known")));
-    let known = paces
+    let consensus = with_arms(|cluster| Some(cluster.consensus_text("not known")));
+    let known = clusters
         .iter()
-        .map(|pace| &pace.consensus)
+        .map(|cluster| &cluster.consensus)
         .filter(|consensus| !consensus.is_empty())
         .collect_vec();
     if !known.iter().all_equal() {
@@ -223,7 +226,7 @@ pub(crate) fn caveats(runs: &MeasuredRuns) -> Vec<Caveat> {
             ),
             "Run all arms on one cluster at the same time, or compare memory and rates (--per-second).",
         ));
-    } else if (1..paces.len()).contains(&known.len()) {
+    } else if (1..clusters.len()).contains(&known.len()) {
         caveats.push(Caveat::new(
             format!("The consensus was {consensus}. The arms are compared as if all had the same."),
             "Record with JSON-RPC or with the datapoints that the validator pushes: they show which protocol it runs.",

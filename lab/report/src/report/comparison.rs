@@ -18,7 +18,6 @@ pub struct MetricComparison {
     pub title: String,
     pub unit: String,
     pub result: Comparison,
-    /// See [`hosts`].
     pub is_compared_within_hosts: bool,
     /// Why the arms are not compared by this metric.
     pub refusal: Option<String>,
@@ -184,26 +183,24 @@ fn primary_table(first: &MetricComparison, pairs: &[ArmComparison], margin: f64)
         .iter()
         .any(|pair| pair.primary.is_compared_within_hosts)
     {
-        note.push_str(" Several hosts: Student's intervals and tests of the ratios within blocks.");
+        note += " Several hosts: Student's intervals and tests of the ratios within blocks.";
     } else if any_result(|result| result.difference.is_some()) {
-        note.push_str(&format!(
+        note += &format!(
             " Difference and ratio of means with {:.0} % intervals (Welch, Fieller; where Fieller's interval would reach below 0, the \
              variance of the other arm's mean is assumed to be proportional to that mean, as in Wilson's score interval); the shift by \
              Hodges and Lehmann.",
             100.0 * arms::CONFIDENCE_LEVEL
-        ));
+        );
     }
     if any_result(|result| result.difference_p.is_some() || result.equivalence_p.is_some()) {
-        note.push_str(&format!(
+        note += &format!(
             " Equivalent: two one-sided tests show the ratio within 1 ± {}. p-values are those of single tests; the conclusion uses \
              them adjusted by Holm if there are more than two arms.",
             number(margin, 3)
-        ));
+        );
     }
     if any_result(|result| result.runs_needed.is_some()) {
-        note.push_str(
-            " Runs needed: runs in each arm to detect a difference as large as the margin with a power of 80 %.",
-        );
+        note += " Runs needed: runs in each arm to detect a difference as large as the margin with a power of 80 %.";
     }
     let mut table = table(
         "primary",

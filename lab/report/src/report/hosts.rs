@@ -33,15 +33,11 @@ fn host_block_of(run: &MeasuredRun) -> Option<HostBlock<'_>> {
     Some((recording.label("experiment"), recording.host()?, block?))
 }
 
-fn hosts_of<'s>(runs: &'s MeasuredRuns, arm: &'s str) -> Vec<&'s str> {
-    distinct(
-        runs.counted_runs_of(arm)
-            .filter_map(|run| run.recording.host()),
-    )
-}
-
 pub fn comparison_design(runs: &MeasuredRuns, reference: &str, other: &str) -> ComparisonDesign {
-    let hosts = [reference, other].map(|arm| hosts_of(runs, arm));
+    let hosts = [reference, other].map(|arm| {
+        let runs = runs.counted_runs_of(arm);
+        distinct(runs.filter_map(|run| run.recording.host()))
+    });
     if hosts.iter().any(Vec::is_empty) || distinct(hosts.iter().flatten()).len() < 2 {
         return ComparisonDesign::ByRun;
     }

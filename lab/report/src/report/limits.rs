@@ -19,11 +19,9 @@ pub struct Limits {
     bracket: Bracket,
     /// Arms without a planned limit: the memory of the host does not count as one.
     unlimited_arms: Vec<UnlimitedArm>,
-    /// Whether the runs replayed a fixed range of slots from a ledger.
     are_offline_replays: bool,
 }
 
-/// The arm, and whether each of its runs kept up.
 type UnlimitedArm = (String, Vec<Option<bool>>);
 
 /// `None` unless runs of a validator had different limits.
@@ -42,8 +40,8 @@ pub fn limits(runs: &MeasuredRuns) -> Option<Limits> {
             (None, Some(_)) => unlimited_runs.push((run.arm.clone(), success)),
         }
     }
-    let tried_limits = || replicates.iter().map(|replicate| replicate.limit);
-    let (smallest, largest) = (tried_limits().min()?, tried_limits().max()?);
+    let tried_limits = replicates.iter().map(|replicate| replicate.limit);
+    let (smallest, largest) = tried_limits.minmax().into_option()?;
     let differ = largest as f64 > SAME_LIMIT_RATIO * smallest as f64;
     (differ && !runs.has_no_validator()).then(|| Limits {
         bracket: bracket(&replicates),
@@ -67,11 +65,10 @@ pub fn have_equal_limits(runs: &MeasuredRuns, reference: &str, other: &str) -> b
         .chain(runs.runs_of(other))
         .map(tried_limit)
         .collect_vec();
-    let known_limits = || limits.iter().flatten().copied();
-    let (Some(smallest), Some(largest)) = (known_limits().min(), known_limits().max()) else {
-        return true;
-    };
-    known_limits().count() == limits.len() && largest as f64 <= SAME_LIMIT_RATIO * smallest as f64
+    let ends = limits.iter().flatten().minmax().into_option();
+    ends.is_none_or(|(smallest, largest)| {
+        limits.iter().all(Option::is_some) && *largest as f64 <= SAME_LIMIT_RATIO * *smallest as f64
+    })
 }
 
 impl Limits {

@@ -22,11 +22,9 @@ pub struct MeasuredRun {
     pub whole_run: WindowNumbers,
     /// Within `execution_window`; without one, equal to `whole_run`.
     pub since_first_transaction: WindowNumbers,
-    /// Measured from the first sample at the tip on.
     pub from_tip: Option<WindowNumbers>,
     /// In the order of [`ESTIMATED_METRICS`].
     pub estimates: [Option<Estimate>; 4],
-    /// Position of the recording in the input.
     pub input_index: usize,
     /// The name as an anchor of the page.
     pub id: String,
@@ -41,7 +39,6 @@ pub const ESTIMATED_METRICS: [&str; 4] = [
     "Program cache time per slot",
 ];
 
-/// See [`MeasuredRuns::compared_part`].
 pub const MIN_TIP_SECONDS: f64 = 600.0;
 
 pub struct MeasuredRuns {
@@ -188,7 +185,6 @@ impl MeasuredRuns {
         self.all.iter().filter(move |run| run.arm == arm)
     }
 
-    /// The arm's runs for which [`Self::is_counted`] holds.
     pub fn counted_runs_of<'s>(&'s self, arm: &'s str) -> impl Iterator<Item = &'s MeasuredRun> {
         self.runs_of(arm).filter(|run| self.is_counted(run))
     }
@@ -223,7 +219,6 @@ fn measured_run(
     }
 }
 
-/// In the order of [`ESTIMATED_METRICS`].
 fn estimates(
     recording: &Run,
     tps: &Tps,

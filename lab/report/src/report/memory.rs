@@ -139,7 +139,6 @@ fn table_of_binding_levels(runs: &MeasuredRuns) -> Block {
             table.rows.push(row(&run.name, cells));
         }
         for level in levels {
-            // Level 0 is the validator's cgroup, and level 1 its parent.
             let others = match level.level.as_str() {
                 "1" => run.recording.signal(Signal::OthersParent),
                 "machine" => run.recording.signal(Signal::OthersMachine),

@@ -166,8 +166,7 @@ impl PairedRuns {
 
 /// Pairs each counted run with the reference arm's run of the same turn or, for an offline replay,
 /// replicate. Without one, the partner is the reference's run with most slots of equal contents,
-/// then with the same index. The second run of an A/A pair (two runs of one arm in a turn) is
-/// paired with the first.
+/// then with the same index. The second run of an A/A pair is paired with the first.
 pub fn pair_runs(runs: &MeasuredRuns, primary: &RunMetric, bootstrap: &IntervalPlan) -> PairedRuns {
     let mut paired = empty_tables();
     let Some((reference, others)) = reference_and_others(runs, primary) else {

@@ -83,7 +83,15 @@ impl<'s> SectionBuilder<'s> {
         let edges = histogram_edges(&pooled, max_quantile);
         let series = sets
             .iter()
-            .map(|(run, set)| histogram_counts(run, set, &edges))
+            .map(|(run, set)| {
+                let counted = histogram::count(set, &edges);
+                Counts {
+                    name: run.name.clone(),
+                    run: run.id.clone(),
+                    counts: counted.counts.iter().map(|count| *count as f64).collect(),
+                    above: counted.above as f64,
+                }
+            })
             .collect_vec();
         let is_drawn = !series.is_empty() && edges.len() > 1;
         let chart = is_drawn.then(|| {
@@ -215,16 +223,6 @@ fn histogram_edges(values: &[Option<f64>], max_quantile: f64) -> Vec<f64> {
             .collect();
     }
     histogram::freedman_diaconis_edges(values, max_quantile, MAX_HISTOGRAM_CLASSES)
-}
-
-fn histogram_counts(run: &MeasuredRun, values: &[Option<f64>], edges: &[f64]) -> Counts {
-    let counted = histogram::count(values, edges);
-    Counts {
-        name: run.name.clone(),
-        run: run.id.clone(),
-        counts: counted.counts.iter().map(|count| *count as f64).collect(),
-        above: counted.above as f64,
-    }
 }
 
 /// More than half of the counts are below 1/200 of the largest.

@@ -1,4 +1,5 @@
-//! The memory that a recording proves sufficient. It is not the minimum, because the run did not
+//! The memory that a recording proves sufficient: the peak use of a run that kept up, or its limit
+//! if the kernel had to read reclaimed pages back. It is not the minimum, because the run did not
 //! try less.
 
 use super::{

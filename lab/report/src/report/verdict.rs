@@ -21,8 +21,6 @@ use faultline_text::{counted, number};
 use itertools::Itertools;
 
 /// `pairs` compare an arm with the reference. `limits` is set if runs had different memory limits.
-/// `paired_effects` is what A/A pairs (two runs of one arm at the same time) show about the smallest
-/// difference that can be real.
 pub fn verdict(
     runs: &MeasuredRuns,
     primary: &RunMetric,
@@ -160,7 +158,12 @@ fn verdict_of_arms(
         Some(limits) => {
             bullets.splice(0..0, limits.verdict_bullets());
             let tested = pairs.iter().filter(|pair| {
-                is_tested(pair) && have_equal_limits(runs, &pair.reference, &pair.other)
+                matches!(
+                    pair.conclusion(),
+                    Conclusion::Differs { .. }
+                        | Conclusion::Equivalent { .. }
+                        | Conclusion::Inconclusive { .. }
+                ) && have_equal_limits(runs, &pair.reference, &pair.other)
             });
             match tested.collect_vec().as_slice() {
                 [] => (limits.headline(), VerdictKind::Described),
@@ -209,14 +212,6 @@ fn success_count(runs: &MeasuredRuns, answer: Option<bool>) -> String {
     number(runs.runs_by_success(answer).count() as f64, 0)
 }
 
-fn is_tested(pair: &ArmComparison) -> bool {
-    use Conclusion::{Differs, Equivalent, Inconclusive};
-    matches!(
-        pair.conclusion(),
-        Differs { .. } | Equivalent { .. } | Inconclusive { .. }
-    )
-}
-
 fn is_described(conclusion: Conclusion) -> bool {
     matches!(conclusion, Conclusion::Described | Conclusion::TwoRuns)
 }
@@ -242,8 +237,8 @@ fn pair_headline(pair: &ArmComparison, margin: f64) -> String {
         }
         Conclusion::Equivalent { .. } => {
             let margin = percent(margin);
-            let means = means_text(metric, "and").map(|means| format!(": {means}"));
-            let means = means.unwrap_or_default();
+            let means =
+                means_text(metric, "and").map_or_else(String::new, |means| format!(": {means}"));
             format!(
                 "By {lowercase_title}, {other} and {reference} are equivalent within {margin} %{means}."
             )
@@ -252,15 +247,15 @@ fn pair_headline(pair: &ArmComparison, margin: f64) -> String {
             format!("{title}, {}", text_without_spread(pair))
         }
         Conclusion::Inconclusive { .. } => {
-            let effect = effect_text(metric).map(|effect| format!(": {effect}"));
-            let effect = effect.unwrap_or_default();
+            let effect =
+                effect_text(metric).map_or_else(String::new, |effect| format!(": {effect}"));
             format!(
                 "By {lowercase_title}, neither a difference between {other} and {reference} nor their equivalence is shown{effect}."
             )
         }
         Conclusion::Described | Conclusion::TwoRuns => {
-            let means = means_text(metric, "against").map(|means| format!(" {title}: {means}."));
-            let means = means.unwrap_or_default();
+            let means = means_text(metric, "against")
+                .map_or_else(String::new, |means| format!(" {title}: {means}."));
             format!(
                 "{other} and {reference} are described, not tested: too few runs to distinguish a difference from chance.{means}"
             )

@@ -60,14 +60,14 @@ pub fn lifecycle_sentences(run: &MeasuredRun) -> String {
         return sentences
             + &outcome_sentence(run, "did all of its work", "did not do all of its work");
     }
-    sentences.push_str(&match run.execution_window {
+    sentences += &match run.execution_window {
         Some(window) => format!(
             " It first executed a transaction {}.",
             after_first_sample(window.from)
         ),
         None => " No executed transaction was recorded.".to_owned(),
-    });
-    sentences.push_str(&match (lifecycle.first_at_tip, run.catch_up()) {
+    };
+    sentences += &match (lifecycle.first_at_tip, run.catch_up()) {
         (Some(at), Some(catch_up)) => {
             format!(
                 " It caught up {} after its first transaction, and first counted as at the tip {}.",
@@ -77,7 +77,7 @@ pub fn lifecycle_sentences(run: &MeasuredRun) -> String {
         }
         (Some(at), None) => format!(" It was first at the tip {}.", after_first_sample(at)),
         (None, _) => " It was never seen at the tip.".to_owned(),
-    });
+    };
     sentences + &outcome_sentence(run, "kept up", "did not keep up")
 }
 
@@ -117,10 +117,10 @@ fn end_sentence(run: &MeasuredRun) -> String {
         .filter(|session| session.interval_seconds > 0.0)
         .map_or(1.0, |session| session.interval_seconds);
     if lifecycle.last_process_end.is_some() && after_end > 2.0 * interval {
-        sentences.push_str(&format!(
+        sentences += &format!(
             " The recording continued for {}; that time is drawn but not counted.",
             duration_f64(after_end)
-        ));
+        );
     }
     sentences
 }

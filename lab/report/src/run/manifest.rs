@@ -4,8 +4,8 @@ use faultline_recording::{ProcessRow, SessionRow};
 use itertools::Itertools;
 use serde_json::Value;
 
-/// From the manifests of the first session and of the first identified validator, else of the last
-/// process.
+/// Facts of the host come from the first session. Facts of the validator come from the first process
+/// that the daemon identified as a validator. Without one, they come from the last process.
 #[derive(Debug, Clone, Default)]
 pub struct SystemFacts {
     /// If so, the numbers of the recording mean nothing.
@@ -86,7 +86,9 @@ const HOST_FACTS: [FactRow; 20] = [
     ("Highest clock", "/host/cpu/max_mhz", gigahertz),
     ("Governor", "/host/cpu/governor", json_text),
     ("Memory", "/host/memory/total_bytes", bytes),
-    ("NUMA nodes", "/host/memory/numa", count),
+    ("NUMA nodes", "/host/memory/numa", |nodes| {
+        Some(nodes.as_array()?.len().to_string())
+    }),
     ("Swap", "/host/memory/swap_total_bytes", bytes),
     ("Swappiness", "/host/memory/swappiness", json_text),
     (
@@ -108,7 +110,10 @@ const VALIDATOR_FACTS: [FactRow; 10] = [
     ("Client", "/validator/client", json_text),
     ("Identity", "/validator/identity", json_text),
     ("SHA-256 of the program", "/binary/sha256", json_text),
-    ("Arguments", "/arguments", joined),
+    ("Arguments", "/arguments", |words| {
+        let words = list(words).filter_map(Value::as_str).join(" ");
+        Some(words).filter(|words| !words.is_empty())
+    }),
     ("RUST_LOG", "/environment/values/RUST_LOG", json_text),
     (
         "AGAVE_PROGRAM_CACHE_ENTRIES",
@@ -132,13 +137,4 @@ fn bytes(value: &Value) -> Option<String> {
 
 fn gigahertz(value: &Value) -> Option<String> {
     value.as_f64().map(|mhz| format!("{:.2} GHz", mhz / 1000.0))
-}
-
-fn count(value: &Value) -> Option<String> {
-    value.as_array().map(|all| all.len().to_string())
-}
-
-fn joined(value: &Value) -> Option<String> {
-    let words = list(value).filter_map(Value::as_str).join(" ");
-    Some(words).filter(|words| !words.is_empty())
 }

@@ -195,11 +195,11 @@ impl HalfMeans {
         let mean_exceeds = |distance| mean.abs() > distance * scale;
         let is_within_drift = |sds| !mean_exceeds(sds * sd_of_segment_means(&deviations));
         let is_clear = mean_exceeds(CLEAR_MEAN_IN_SDS * dependence.variance.sqrt());
+        // All blocks have the same sign by chance with this probability.
+        let has_too_few_blocks = 0.5_f64.powf(blocks - 1.0) > 1.0 - plan.level;
         let reliability = if !varies {
             Reliability::Constant
-        } else if has_too_few_blocks(blocks, plan.level)
-            || (n_eff < MIN_INDEPENDENT_DIFFERENCES && !is_clear)
-        {
+        } else if has_too_few_blocks || (n_eff < MIN_INDEPENDENT_DIFFERENCES && !is_clear) {
             Reliability::TooShort { n_eff }
         } else if threshold_in_sds.is_some_and(is_within_drift) {
             Reliability::Drifts
@@ -235,11 +235,6 @@ impl HalfMeans {
     }
 }
 
-/// Whether all blocks have the same sign by chance with a probability above `1 - level`.
-fn has_too_few_blocks(blocks: f64, level: f64) -> bool {
-    0.5_f64.powf(blocks - 1.0) > 1.0 - level
-}
-
 /// Twice the share of means on the rarer side of 0. Both counts are increased by 1, so that the
 /// result is above 0 (Davison and Hinkley 1997).
 fn p_of_zero_mean(means: &[f64]) -> f64 {
@@ -269,7 +264,7 @@ pub fn drift_threshold_in_sds(series: &[f64]) -> Option<f64> {
                 let mean = segment.iter().sum::<f64>() / segment.len() as f64;
                 segment.iter().map(move |value| value - mean)
             })
-            .collect::<Vec<f64>>(),
+            .collect_vec(),
     );
     let n = deviations.len();
     let mut sum = 0.0;

@@ -77,11 +77,12 @@ pub fn difference_of_quantiles(
     estimate.high = quantile_sorted(&differences, 1.0 - tail)?.max(value);
     if estimate.reliability == Reliability::Reliable {
         let n_eff = estimate.n_eff;
-        if joint
-            .deviations
-            .iter()
-            .any(|deviations| exceeds_sample(deviations, p, n, tail))
-        {
+        // An end of the interval would be outside the range of the values.
+        let exceeds_sample = |deviations: &Vec<f64>| {
+            let (low, high) = outer_quantiles(deviations, tail);
+            (p + low) * (n as f64) < 1.0 || (1.0 - p - high) * (n as f64) < 1.0
+        };
+        if joint.deviations.iter().any(exceeds_sample) {
             estimate.reliability = Reliability::TooShort { n_eff };
         // The threshold is this high if drift is significant at 10 %, or cannot be tested because
         // dependence exceeds the series.
@@ -90,12 +91,6 @@ pub fn difference_of_quantiles(
         }
     }
     Some(estimate)
-}
-
-/// Whether an end of the interval of the `p`-quantile would be outside the range of the `n` values.
-fn exceeds_sample(deviations: &[f64], p: f64, n: usize, tail: f64) -> bool {
-    let (low, high) = outer_quantiles(deviations, tail);
-    (p + low) * (n as f64) < 1.0 || (1.0 - p - high) * (n as f64) < 1.0
 }
 
 fn rank_difference(reference: &[f64], other: &[f64]) -> Vec<f64> {

@@ -39,7 +39,6 @@ pub struct DeviationInterval {
 /// Source of the fields of an [`Estimate`] that describe its error.
 pub struct Precision {
     pub dependence: Dependence,
-    /// Variance of the mean times the number of samples.
     pub long_run_variance: f64,
     pub method: Method,
     pub block_length: usize,

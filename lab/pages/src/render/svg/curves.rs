@@ -26,13 +26,13 @@ pub fn draw(sheet: &mut Sheet, chart: &Curves, styles: &SeriesStyles) {
     let mut frame = Frame::for_axis(&y, sheet);
     frame.draw_vertical_axis(sheet, &y, &chart.y_label, 0.0, CHART_HEIGHT);
     let highlighted: Vec<f64> = highlights.map(|(size, _)| size).collect();
-    let x = Axis::of_sizes(
+    let x = Axis::with_logarithmic_ticks(
         points
             .map(|(size, _)| *size)
             .chain(highlighted.iter().copied()),
         &highlighted,
         |size| number(size, 0),
-        |label| frame.label_share(label),
+        |label| frame.label_width_share(label),
     );
     frame.x_scale = x.scale;
     let styled_series = styles.styled_series(

@@ -26,7 +26,7 @@ const AXIS_RATIOS: [f64; 19] = [
 pub fn draw(sheet: &mut Sheet, chart: &Forest) {
     let is_narrow = sheet.width < MIN_WIDE_WIDTH;
     let row_height = INTERVAL_HEIGHT + if is_narrow { TEXT_HEIGHT } else { 0.0 };
-    let empty_axis = Axis::of_sizes(std::iter::empty(), &[], ratio_label, |_| 0.0);
+    let empty_axis = Axis::with_logarithmic_ticks(std::iter::empty(), &[], ratio_label, |_| 0.0);
     let mut frame = Frame::for_axis(&empty_axis, sheet);
     let column_width = |text: fn(&ForestRow) -> &str| {
         (chart
@@ -94,7 +94,9 @@ fn axis(chart: &Forest, frame: &Frame) -> Axis {
     let shown = AXIS_RATIOS
         .into_iter()
         .filter(|ratio| (from..=to).contains(ratio));
-    Axis::of_sizes(shown, &[1.0], ratio_label, |label| frame.label_share(label))
+    Axis::with_logarithmic_ticks(shown, &[1.0], ratio_label, |label| {
+        frame.label_width_share(label)
+    })
 }
 
 /// `−50 %`, `0`, `+25 %`, `×2`.
