@@ -9,7 +9,7 @@ use crate::{
     disk,
     endpoint::Endpoint,
     failure::Failure,
-    plan::{ConnectionConfig, HEX, Plan, RANDOM},
+    plan::{ConnectionConfig, Plan, RANDOM_HEIGHT, RANDOM_HEX_HEIGHT},
     protocol::Protocol,
     results::Header,
     run::Engine,
@@ -273,7 +273,7 @@ fn add_requests(
             _ => 0,
         };
         let last_height = to.saturating_sub(margin).max(from);
-        let has_height = params.contains(RANDOM) || params.contains(HEX);
+        let has_height = params.contains(RANDOM_HEIGHT) || params.contains(RANDOM_HEX_HEIGHT);
         plan.add_request(
             (*name).to_owned(),
             call_json((name, params)),
