@@ -31,7 +31,6 @@ const STUDY_ACCOUNTS: [&str; 5] = [
     "Hij4zmmrdmQ49bfgy63C8VF12EYysjF6WGFeZJpfipCk",
 ];
 
-/// Returns the text to print and the exit code.
 pub fn run(args: &EncodingArgs) -> Result<(String, u8)> {
     let plan = make_plan(args)?;
     session::run_subcommand(

@@ -28,7 +28,6 @@ pub use study::{page, study_text};
 /// A slot may be skipped, so several heights are tried.
 const TRIED_HEIGHTS: u64 = 4;
 
-/// Returns the text to print and the exit code.
 pub fn run(args: &NodesArgs) -> Result<(String, u8)> {
     let node_plan = nodes_as_arms(args)?;
     let chain = requested_chain(args)?;

@@ -240,7 +240,6 @@ pub fn answer_comparison_text(results: &Results) -> String {
 const NO_GOOD_ANSWER: &str = "no good answer";
 const TOO_FEW_ROUNDS: &str = "too few rounds";
 
-/// Numbers of failures and retries, or `0`.
 fn failure_counts(summary: &Summary) -> String {
     let mut counts = format_counts(&summary.failures);
     if summary.retries > 0 {

@@ -108,7 +108,6 @@ pub struct Header {
     /// First JSON-RPC error message, by index of the case.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub messages: BTreeMap<usize, String>,
-    /// Percentage of an arm's requests that may fail.
     #[serde(default)]
     pub max_failures: Option<f64>,
     /// Why the run is incomplete: a signal, a node that refused, or a run not yet ended.

@@ -57,7 +57,6 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// Trusts the certificates of `ca_file`, or the system's.
     pub fn new(plan: &Plan, ca_file: Option<&Path>) -> Result<Self> {
         let tls = plan
             .connections

@@ -28,7 +28,6 @@ const MAX_REQUEST_TABLES: usize = 1000;
 /// The placeholder that becomes an arm's encoding.
 const ENCODING_NAME: &str = "encoding";
 
-/// What an arm sets for all of its requests.
 struct ArmOptions {
     encoding: Option<String>,
     /// Overrides the method of the request.
