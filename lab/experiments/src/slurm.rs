@@ -74,7 +74,6 @@ pub(crate) fn experiment_script(plan: &Plan, vote_confirmed: bool) -> Result<Str
     job_scripts.array_script(plan, turns, &comment, &command)
 }
 
-/// Of an experiment or a campaign.
 pub struct JobScripts {
     pub job_name: String,
     pub output_folder: PathBuf,

@@ -13,7 +13,6 @@ use itertools::{Itertools, chain};
 
 const MAX_NAMED: usize = 12;
 
-/// Numbers of runs of one arm.
 pub struct ArmTally<'e> {
     pub arm: &'e str,
     pub planned: usize,

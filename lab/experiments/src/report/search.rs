@@ -46,7 +46,6 @@ pub struct SearchReport<'e> {
     /// The first and the last slot that the run processed.
     slots: Option<(u64, u64)>,
     release: Option<String>,
-    /// Whether the experiment has no other search.
     is_only_search: bool,
 }
 

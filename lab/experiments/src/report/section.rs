@@ -302,7 +302,6 @@ fn begun_unix_ns(attempt: &Attempt, run_attempt: Option<&RunAttempt>) -> i64 {
         .map_or(attempt.unix_ns, |(_, begun)| *begun)
 }
 
-/// Attempts that do not count.
 fn attempt_table(experiment: &Experiment) -> Table {
     let columns = ["Run", "Attempt", "Begun", "Ended", "Why it does not count"];
     let note = "The runner repeats these attempts, with all runs of their turn. An attempt without an end still runs, or was cut off.";

@@ -85,7 +85,6 @@ impl LimitControl {
         }
     }
 
-    /// At a danger, the limit must be lifted.
     pub fn detect_danger(&mut self, reading: &Reading) -> Option<&'static str> {
         self.record(reading);
         let lowest = self
