@@ -183,7 +183,6 @@ pub fn wait_and_exec(args: &HoldArgs) -> u8 {
     exec_program(&args.command, variables)
 }
 
-/// Executes `faultlined once` with these arguments.
 pub fn doctor(args: &DoctorArgs) -> Result<u8> {
     let program = recorder::find_program(args.faultlined.as_deref(), "--faultlined")?;
     let command: Vec<OsString> = [program.into_os_string(), "once".into()]
@@ -193,7 +192,6 @@ pub fn doctor(args: &DoctorArgs) -> Result<u8> {
     Ok(exec_program(&command, Vec::new()))
 }
 
-/// Executes a program that opens a file for the user.
 pub fn exec_opener(program: PathBuf, file: PathBuf) -> u8 {
     exec_program(&[program.into(), file.into()], Vec::new())
 }

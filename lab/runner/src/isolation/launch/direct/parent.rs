@@ -31,7 +31,6 @@ pub enum Cgroups {
     V2(Unified),
 }
 
-/// A cgroup of version 2.
 #[derive(Debug)]
 pub struct Unified {
     pub folder: PathBuf,
