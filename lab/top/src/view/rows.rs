@@ -10,7 +10,6 @@ use faultline_text::{bytes_f64, clean, counted, duration_f64, percent, short};
 use itertools::Itertools;
 use ratatui::{style::Style, text::Span};
 
-/// Lines for the reason why the cache has no figures.
 const MAX_REASON_LINES: usize = 3;
 
 /// Slots behind the tip above which the row warns and alarms: the defaults of `phase.at_tip_slots`
