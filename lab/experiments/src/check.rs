@@ -247,8 +247,11 @@ fn check_duplicate_arms(plan: &Plan, findings: &mut Findings) {
         ..arm.clone()
     };
     for (index, arm) in plan.arms.iter().enumerate() {
-        let mut earlier = plan.arms.iter().take(index);
-        if let Some(twin) = earlier.find(|other| without_name(other) == without_name(arm))
+        if let Some(twin) = plan
+            .arms
+            .iter()
+            .take(index)
+            .find(|other| without_name(other) == without_name(arm))
             && !has_name(arm.unexpanded_texts())
         {
             findings.warn(

@@ -263,8 +263,9 @@ pub fn list_jobs(job_name: &str) -> Result<Vec<Job>> {
         })
     };
     let own_id = env_var("SLURM_JOB_ID");
-    let jobs = answer.lines().filter_map(parse_job);
-    Ok(jobs
+    Ok(answer
+        .lines()
+        .filter_map(parse_job)
         .filter(|job| own_id.as_ref() != Some(&job.id))
         .collect())
 }
