@@ -103,10 +103,10 @@ pub fn run(args: &BlockArgs) -> Result<ExperimentEnd> {
     {
         attempt.warn_if_unreadable();
     }
-    let mut readable = block_attempts
+    let attempt_here = block_attempts
         .iter()
-        .filter(|attempt| attempt.problem.is_none());
-    let attempt_here = readable.rfind(|attempt| attempt.is_on(&host));
+        .filter(|attempt| attempt.problem.is_none())
+        .rfind(|attempt| attempt.is_on(&host));
     plan.folder = attempt_here.map_or_else(
         || {
             path.join(blocks::block_attempt_name(
@@ -187,9 +187,12 @@ pub fn submit(args: &SlurmArgs) -> Result<u8> {
 
 pub fn submit_unfinished(folder: &ExperimentFolder) -> Result<u8> {
     let (plan, journal_state) = read_with_host_blocks(folder)?;
-    let turns = journal_state.turns.iter();
-    let unfinished =
-        blocks::host_block_replicates(turns.filter(|turn| !journal_state.is_done(turn)));
+    let unfinished = blocks::host_block_replicates(
+        journal_state
+            .turns
+            .iter()
+            .filter(|turn| !journal_state.is_done(turn)),
+    );
     if unfinished.is_empty() {
         say("this experiment is finished");
         return Ok(0);

@@ -36,8 +36,10 @@ pub fn tallies<'e>(
             arm,
             planned: scheduled().count(),
             begun: scheduled().any(|(turn, run)| {
-                let mut attempts = journal_state.attempts_of(turn).iter();
-                attempts.any(|attempt| attempt.runs.contains_key(&run.run))
+                journal_state
+                    .attempts_of(turn)
+                    .iter()
+                    .any(|attempt| attempt.runs.contains_key(&run.run))
             }),
             outcomes: compared.map(|run| &run.ending.outcome).collect(),
             invalid: runs().filter(|run| is_invalid(run)).count(),

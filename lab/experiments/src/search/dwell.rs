@@ -65,8 +65,14 @@ impl References {
     }
 
     pub fn median(&self, measurement: impl Fn(&DwellEvidence) -> Option<f64>) -> Option<f64> {
-        let newest = self.0.iter().rev().take(MEDIAN_OF_NEWEST);
-        median(newest.filter_map(measurement).collect())
+        median(
+            self.0
+                .iter()
+                .rev()
+                .take(MEDIAN_OF_NEWEST)
+                .filter_map(measurement)
+                .collect(),
+        )
     }
 }
 
