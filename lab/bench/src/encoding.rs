@@ -268,8 +268,11 @@ fn arm_label(encoding: &str) -> &str {
 
 fn significance(results: &Results, a: usize, b: usize) -> String {
     let latencies = |case| {
-        let by_round = results.latencies_by_round(case);
-        by_round.into_iter().flatten().collect_vec()
+        results
+            .latencies_by_round(case)
+            .into_iter()
+            .flatten()
+            .collect_vec()
     };
     match welch_p(&latencies(a), &latencies(b)) {
         None => "no test".to_owned(),

@@ -71,11 +71,13 @@ fn measure_data_folders(
 }
 
 fn requested_chain(args: &NodesArgs) -> Result<&'static Chain> {
-    let named = CHAINS.iter().find(|chain| chain.name == args.chain);
-    Ok(named.ok_or_else(|| {
-        let names = CHAINS.each_ref().map(|chain| chain.name).join(", ");
-        UsageError(format!("--chain: {:?} is not one of {names}", args.chain))
-    })?)
+    Ok(CHAINS
+        .iter()
+        .find(|chain| chain.name == args.chain)
+        .ok_or_else(|| {
+            let names = CHAINS.each_ref().map(|chain| chain.name).join(", ");
+            UsageError(format!("--chain: {:?} is not one of {names}", args.chain))
+        })?)
 }
 
 /// Arms are named by the node's address.
@@ -105,8 +107,10 @@ fn data_folders(args: &NodesArgs, node_plan: &Plan) -> Result<Vec<(String, PathB
         args.data.len() <= node_plan.arms.len(),
         UsageError("--data: there are more folders than nodes".to_owned())
     );
-    let folders = node_plan.arms.iter().zip(&args.data);
-    folders
+    node_plan
+        .arms
+        .iter()
+        .zip(&args.data)
         .filter(|(_, folder)| folder.as_os_str() != "-")
         .map(|(name, folder)| Ok((name.clone(), disk::data_folder(folder)?)))
         .collect()
@@ -125,8 +129,7 @@ fn check_chain_and_lag(
         .chain(chain.oldest_call)
         .chain([chain.version_call]);
     for call in calls {
-        let name = call.0.to_owned();
-        status_plan.add_request(name, call_json(call), None, Expected::Json);
+        status_plan.add_request(call.0.to_owned(), call_json(call), None, Expected::Json);
     }
     let engine = Engine::new(&status_plan, args.ca.as_deref())?;
     let genesis = match first_common_hash(&engine, chain, node_plan, chain.genesis_call, &[0])? {

@@ -144,9 +144,10 @@ impl Plan {
     /// Identifies a node by the index of the first connection to it.
     pub fn node_index(&self, connection_index: usize) -> usize {
         let endpoint = &self.connections[connection_index].endpoint;
-        let mut connections = self.connections.iter();
-        let first = connections.position(|connection| connection.endpoint == *endpoint);
-        first.unwrap_or(connection_index)
+        self.connections
+            .iter()
+            .position(|connection| connection.endpoint == *endpoint)
+            .unwrap_or(connection_index)
     }
 
     pub fn body(&self, case: &Case, id: u64) -> Bytes {
@@ -189,8 +190,10 @@ impl Plan {
             let body = String::from_utf8_lossy(&body);
             format!("{verb} {} {body}\n", connection.endpoint.redacted_url())
         };
-        let scheduled = Order::new(self).take(self.cases.len());
-        scheduled.map(request).collect()
+        Order::new(self)
+            .take(self.cases.len())
+            .map(request)
+            .collect()
     }
 }
 
