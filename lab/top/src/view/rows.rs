@@ -163,8 +163,11 @@ impl Scene<'_> {
         let text = self.value_or_reason(Figure::SlotsBehind, |slots| counted(slots, "slot"));
         let style = self.threshold_style(status.figure(Figure::SlotsBehind), BEHIND_THRESHOLDS);
         let mut spans = vec![Span::styled(text, style)];
-        let own_slot = status.figure(Figure::Slot);
-        spans.extend(own_slot.map(|slot| Span::raw(format!(", at {}", short(slot)))));
+        spans.extend(
+            status
+                .figure(Figure::Slot)
+                .map(|slot| Span::raw(format!(", at {}", short(slot)))),
+        );
         row("Behind", spans, self.plot(Figure::SlotsBehind))
     }
 
