@@ -11,7 +11,6 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Path and text of each file.
 pub type Files = Vec<(PathBuf, String)>;
 
 pub fn write(root: &Path, files: Files) -> Result<()> {

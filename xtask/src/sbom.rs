@@ -169,8 +169,8 @@ fn checksums(lock: &str) -> BTreeMap<PackageId, String> {
         line.and_then(|value| value.strip_suffix('"'))
             .map(str::to_owned)
     };
-    let packages = lock.split("[[package]]").skip(1);
-    packages
+    lock.split("[[package]]")
+        .skip(1)
         .filter_map(|package| {
             Some((
                 (field(package, "name")?, field(package, "version")?),

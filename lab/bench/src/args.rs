@@ -254,9 +254,11 @@ pub struct LoadArgs {
 }
 
 pub(crate) fn first_duplicate<T: PartialEq>(values: &[T]) -> Option<&T> {
-    let mut indexed = values.iter().enumerate();
-    let duplicate = indexed.find(|(index, value)| values[..*index].contains(value));
-    duplicate.map(|(_, value)| value)
+    values
+        .iter()
+        .enumerate()
+        .find(|(index, value)| values[..*index].contains(value))
+        .map(|(_, value)| value)
 }
 
 fn parse_named<T: Named>(what: &str, name: &str) -> Result<T, String> {

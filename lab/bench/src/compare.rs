@@ -151,9 +151,10 @@ pub struct ArmCrossover<'a> {
 }
 
 pub fn arm_crossovers(results: &Results) -> Vec<ArmCrossover<'_>> {
-    let arms = results.header.arms.iter().skip(1);
-    let shapes_and_arms = results.link_shapes().into_iter().cartesian_product(arms);
-    shapes_and_arms
+    results
+        .link_shapes()
+        .into_iter()
+        .cartesian_product(results.header.arms.iter().skip(1))
         .filter_map(|(link_shape, arm)| {
             Some(ArmCrossover {
                 arm,

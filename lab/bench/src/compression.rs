@@ -183,7 +183,6 @@ impl Outcome {
             .find(|row| row.codec == codec && row.range == range)
     }
 
-    /// Rows of all records together.
     fn overall_rows(&self) -> impl Iterator<Item = &ClassRow> {
         self.classes.iter().filter(|row| row.range == "all")
     }
@@ -197,7 +196,6 @@ pub struct Outcome {
     version: String,
     started_unix_ns: i64,
     source: String,
-    /// `None` if the records are from files.
     #[serde(default, rename = "kind")]
     record_kind: Option<String>,
     notes: Vec<String>,

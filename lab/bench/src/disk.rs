@@ -171,7 +171,6 @@ fn merge_smallest(parts: &mut Vec<DatabasePart>, max_parts: usize) {
     }
 }
 
-/// Whether the time is over or a stop was requested.
 type IsOver<'a> = &'a dyn Fn() -> bool;
 
 pub fn measure(

@@ -31,7 +31,6 @@ const STUDY_ACCOUNTS: [&str; 5] = [
     "Hij4zmmrdmQ49bfgy63C8VF12EYysjF6WGFeZJpfipCk",
 ];
 
-/// Returns the text to print and the exit code.
 pub fn run(args: &EncodingArgs) -> Result<(String, u8)> {
     let plan = make_plan(args)?;
     session::run_subcommand(
@@ -269,8 +268,11 @@ fn arm_label(encoding: &str) -> &str {
 
 fn significance(results: &Results, a: usize, b: usize) -> String {
     let latencies = |case| {
-        let by_round = results.latencies_by_round(case);
-        by_round.into_iter().flatten().collect_vec()
+        results
+            .latencies_by_round(case)
+            .into_iter()
+            .flatten()
+            .collect_vec()
     };
     match welch_p(&latencies(a), &latencies(b)) {
         None => "no test".to_owned(),

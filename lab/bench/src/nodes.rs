@@ -9,7 +9,7 @@ use crate::{
     disk,
     endpoint::Endpoint,
     failure::Failure,
-    plan::{ConnectionConfig, HEX, Plan, RANDOM},
+    plan::{ConnectionConfig, Plan, RANDOM_HEIGHT, RANDOM_HEX_HEIGHT},
     protocol::Protocol,
     results::Header,
     run::Engine,
@@ -28,7 +28,6 @@ pub use study::{page, study_text};
 /// A slot may be skipped, so several heights are tried.
 const TRIED_HEIGHTS: u64 = 4;
 
-/// Returns the text to print and the exit code.
 pub fn run(args: &NodesArgs) -> Result<(String, u8)> {
     let node_plan = nodes_as_arms(args)?;
     let chain = requested_chain(args)?;
@@ -72,11 +71,13 @@ fn measure_data_folders(
 }
 
 fn requested_chain(args: &NodesArgs) -> Result<&'static Chain> {
-    let named = CHAINS.iter().find(|chain| chain.name == args.chain);
-    Ok(named.ok_or_else(|| {
-        let names = CHAINS.each_ref().map(|chain| chain.name).join(", ");
-        UsageError(format!("--chain: {:?} is not one of {names}", args.chain))
-    })?)
+    Ok(CHAINS
+        .iter()
+        .find(|chain| chain.name == args.chain)
+        .ok_or_else(|| {
+            let names = CHAINS.each_ref().map(|chain| chain.name).join(", ");
+            UsageError(format!("--chain: {:?} is not one of {names}", args.chain))
+        })?)
 }
 
 /// Arms are named by the node's address.
@@ -106,8 +107,10 @@ fn data_folders(args: &NodesArgs, node_plan: &Plan) -> Result<Vec<(String, PathB
         args.data.len() <= node_plan.arms.len(),
         UsageError("--data: there are more folders than nodes".to_owned())
     );
-    let folders = node_plan.arms.iter().zip(&args.data);
-    folders
+    node_plan
+        .arms
+        .iter()
+        .zip(&args.data)
         .filter(|(_, folder)| folder.as_os_str() != "-")
         .map(|(name, folder)| Ok((name.clone(), disk::data_folder(folder)?)))
         .collect()
@@ -126,8 +129,7 @@ fn check_chain_and_lag(
         .chain(chain.oldest_call)
         .chain([chain.version_call]);
     for call in calls {
-        let name = call.0.to_owned();
-        status_plan.add_request(name, call_json(call), None, Expected::Json);
+        status_plan.add_request(call.0.to_owned(), call_json(call), None, Expected::Json);
     }
     let engine = Engine::new(&status_plan, args.ca.as_deref())?;
     let genesis = match first_common_hash(&engine, chain, node_plan, chain.genesis_call, &[0])? {
@@ -273,7 +275,7 @@ fn add_requests(
             _ => 0,
         };
         let last_height = to.saturating_sub(margin).max(from);
-        let has_height = params.contains(RANDOM) || params.contains(HEX);
+        let has_height = params.contains(RANDOM_HEIGHT) || params.contains(RANDOM_HEX_HEIGHT);
         plan.add_request(
             (*name).to_owned(),
             call_json((name, params)),

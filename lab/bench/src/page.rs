@@ -249,8 +249,8 @@ fn cards(results: &Results) -> Vec<RunCard> {
 }
 
 fn caveats(results: &Results, compared: &[Comparison]) -> Vec<Caveat> {
-    let problems = render::problems(results).into_iter();
-    let mut caveats = problems
+    let mut caveats = render::problems(results)
+        .into_iter()
         .map(|problem| Caveat::new(problem, "Fix it and measure again."))
         .collect_vec();
     let unreliable = compared

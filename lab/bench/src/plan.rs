@@ -13,10 +13,10 @@ use hyper::body::Bytes;
 use std::time::Duration;
 
 /// Placeholder of a number that each round draws from [`Case::random_range`].
-pub const RANDOM: &str = "{random}";
+pub const RANDOM_HEIGHT: &str = "{random}";
 
-/// The hexadecimal form of [`RANDOM`].
-pub const HEX: &str = "{hex}";
+/// The hexadecimal form of [`RANDOM_HEIGHT`].
+pub const RANDOM_HEX_HEIGHT: &str = "{hex}";
 
 /// All results are in memory.
 pub const MAX_REQUESTS: u64 = 10_000_000;
@@ -29,7 +29,7 @@ pub struct Case {
     pub request_index: usize,
     /// In [`Plan::connections`]. Cases with the same index share open connections.
     pub connection_index: usize,
-    /// Method and parameters, as in JSON. Placeholders are [`RANDOM`] and [`HEX`] with a
+    /// Method and parameters, as in JSON. Placeholders are [`RANDOM_HEIGHT`] and [`RANDOM_HEX_HEIGHT`] with a
     /// `random_range`, else `{name}` for each of [`Plan::placeholders`]. For `bench transport`, a
     /// text for `--dry-run`.
     pub call: String,
@@ -144,9 +144,10 @@ impl Plan {
     /// Identifies a node by the index of the first connection to it.
     pub fn node_index(&self, connection_index: usize) -> usize {
         let endpoint = &self.connections[connection_index].endpoint;
-        let mut connections = self.connections.iter();
-        let first = connections.position(|connection| connection.endpoint == *endpoint);
-        first.unwrap_or(connection_index)
+        self.connections
+            .iter()
+            .position(|connection| connection.endpoint == *endpoint)
+            .unwrap_or(connection_index)
     }
 
     pub fn body(&self, case: &Case, id: u64) -> Bytes {
@@ -163,8 +164,8 @@ impl Plan {
         match case.random_range {
             Some((from, to)) => {
                 let number = random.u64(from..=to.max(from));
-                let call = case.call.replace(RANDOM, &number.to_string());
-                call.replace(HEX, &format!("{number:#x}"))
+                let call = case.call.replace(RANDOM_HEIGHT, &number.to_string());
+                call.replace(RANDOM_HEX_HEIGHT, &format!("{number:#x}"))
             }
             None => {
                 let seed = random.u64(..);
@@ -189,8 +190,10 @@ impl Plan {
             let body = String::from_utf8_lossy(&body);
             format!("{verb} {} {body}\n", connection.endpoint.redacted_url())
         };
-        let scheduled = Order::new(self).take(self.cases.len());
-        scheduled.map(request).collect()
+        Order::new(self)
+            .take(self.cases.len())
+            .map(request)
+            .collect()
     }
 }
 

@@ -20,15 +20,17 @@ pub trait Named: Copy + PartialEq + 'static {
     const ALL: &'static [(&'static str, Self)];
 
     fn named(name: &str) -> Option<Self> {
-        let mut all = Self::ALL.iter();
-        all.find(|(other, _)| *other == name)
+        Self::ALL
+            .iter()
+            .find(|(other, _)| *other == name)
             .map(|(_, value)| *value)
     }
 
     /// Empty if the value is not among [`Named::ALL`].
     fn name(self) -> &'static str {
-        let mut all = Self::ALL.iter();
-        all.find(|(_, other)| *other == self)
+        Self::ALL
+            .iter()
+            .find(|(_, other)| *other == self)
             .map_or("", |(name, _)| name)
     }
 }

@@ -25,8 +25,11 @@ use std::time::Duration;
 
 pub fn problems(results: &Results) -> Vec<String> {
     let mut problems = Vec::new();
-    let arms = results.header.answers_by_arm();
-    for (arm, answers) in arms.filter(|(_, answers)| answers.different > 0) {
+    for (arm, answers) in results
+        .header
+        .answers_by_arm()
+        .filter(|(_, answers)| answers.different > 0)
+    {
         let different = count(answers.different);
         let first = match answers.first_differences.first() {
             None => String::new(),
@@ -240,7 +243,6 @@ pub fn answer_comparison_text(results: &Results) -> String {
 const NO_GOOD_ANSWER: &str = "no good answer";
 const TOO_FEW_ROUNDS: &str = "too few rounds";
 
-/// Numbers of failures and retries, or `0`.
 fn failure_counts(summary: &Summary) -> String {
     let mut counts = format_counts(&summary.failures);
     if summary.retries > 0 {
@@ -275,8 +277,11 @@ pub fn latency_table(results: &Results, id: &str, title: &str) -> Table {
     for (case, summary) in results.summaries() {
         let mut row = arm_and_request(results, case);
         row.extend(TABLE_LATENCIES.map(|name| {
-            let ms = summary.latency.and_then(|latency| latency.get(name));
-            number_or(ms, 3, NO_GOOD_ANSWER)
+            number_or(
+                summary.latency.and_then(|latency| latency.get(name)),
+                3,
+                NO_GOOD_ANSWER,
+            )
         }));
         row.extend([
             number_cell(summary.successes as f64, 0),
@@ -354,8 +359,10 @@ pub fn settings_blocks(results: &Results) -> Vec<Block> {
         ("rounds of warm-up", header.warm_up.to_string()),
     ];
     if !header.refusals.is_empty() {
-        let refusals = format_counts(&header.refusals).join(", ");
-        rows.push(("refused by nodes", refusals));
+        rows.push((
+            "refused by nodes",
+            format_counts(&header.refusals).join(", "),
+        ));
     }
     if let Some(ns) = header.tool_cpu_per_request_ns {
         rows.push(("this tool's CPU time per request", format_ms(ns)));
@@ -379,8 +386,13 @@ pub fn settings_blocks(results: &Results) -> Vec<Block> {
     for (name, value) in rows {
         out.rows.push(vec![text_cell(name), text_cell(&value)]);
     }
-    let notes = header.notes.iter().cloned().map(Block::Text);
-    notes.chain([Block::Table(out)]).collect()
+    header
+        .notes
+        .iter()
+        .cloned()
+        .map(Block::Text)
+        .chain([Block::Table(out)])
+        .collect()
 }
 
 pub fn paragraphs(text: &str) -> Vec<Block> {

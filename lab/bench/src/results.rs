@@ -108,7 +108,6 @@ pub struct Header {
     /// First JSON-RPC error message, by index of the case.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub messages: BTreeMap<usize, String>,
-    /// Percentage of an arm's requests that may fail.
     #[serde(default)]
     pub max_failures: Option<f64>,
     /// Why the run is incomplete: a signal, a node that refused, or a run not yet ended.
@@ -137,8 +136,10 @@ pub struct RunState {
 
 impl Header {
     pub fn answers_by_arm(&self) -> impl Iterator<Item = (&str, &AnswerComparison)> {
-        let arms = self.arms.iter().map(String::as_str);
-        arms.zip(&self.answer_comparisons)
+        self.arms
+            .iter()
+            .map(String::as_str)
+            .zip(&self.answer_comparisons)
     }
 
     /// An earlier `stopped_by` stays if `state` has none.
@@ -220,8 +221,8 @@ pub fn link_shape_suffix(link_shape: Option<&str>) -> String {
 
 /// `3 timeout`, `1 HTTP 500`.
 pub fn format_counts(kinds: &BTreeMap<String, u64>) -> Vec<String> {
-    let kinds = kinds.iter();
     kinds
+        .iter()
         .map(|(kind, times)| format!("{} {kind}", count(*times)))
         .collect()
 }
@@ -243,8 +244,11 @@ impl Results {
 
     /// Request labels and answer bytes, in the order of the plan.
     pub fn requests(&self) -> Vec<(&str, Option<u64>)> {
-        let cases = self.cases.iter();
-        let groups = by_key(cases.map(|case| (case.request_label.as_str(), case.answer_bytes)));
+        let groups = by_key(
+            self.cases
+                .iter()
+                .map(|case| (case.request_label.as_str(), case.answer_bytes)),
+        );
         let first_size = |(label, sizes): (_, Vec<_>)| (label, sizes.first().copied().flatten());
         groups.into_iter().map(first_size).collect()
     }
@@ -277,8 +281,10 @@ impl Results {
     }
 
     fn link_shape(&self, request_label: &str) -> Option<&str> {
-        let mut cases = self.cases.iter();
-        let case_index = cases.position(|case| case.request_label == request_label)?;
+        let case_index = self
+            .cases
+            .iter()
+            .position(|case| case.request_label == request_label)?;
         self.header.link_shapes.get(case_index).map(String::as_str)
     }
 
@@ -289,9 +295,12 @@ impl Results {
             return request_label.to_owned();
         };
         let link_shape = self.link_shape(request_label);
-        let requests = self.requests_over(link_shape).into_iter();
-        let same_size = requests.filter(|(_, other)| *other == Some(size));
-        let address = match same_size.count() {
+        let address = match self
+            .requests_over(link_shape)
+            .into_iter()
+            .filter(|(_, other)| *other == Some(size))
+            .count()
+        {
             0 | 1 => String::new(),
             _ => format!(" {request_label:.8}"),
         };
@@ -300,13 +309,15 @@ impl Results {
     }
 
     pub fn samples_of(&self, case_index: usize) -> impl Iterator<Item = &Sample> {
-        let samples = self.samples.iter();
-        samples.filter(move |sample| sample.case_index == case_index)
+        self.samples
+            .iter()
+            .filter(move |sample| sample.case_index == case_index)
     }
 
     pub fn samples_of_arm(&self, arm: &str) -> impl Iterator<Item = &Sample> {
-        let samples = self.samples.iter();
-        samples.filter(move |sample| self.cases[sample.case_index].arm == arm)
+        self.samples
+            .iter()
+            .filter(move |sample| self.cases[sample.case_index].arm == arm)
     }
 
     /// Requests of an arm, and failures by kind.
@@ -322,8 +333,11 @@ impl Results {
     }
 
     pub fn rounds(&self) -> usize {
-        let rounds = self.samples.iter().map(|sample| sample.round as usize + 1);
-        rounds.max().unwrap_or(0)
+        self.samples
+            .iter()
+            .map(|sample| sample.round as usize + 1)
+            .max()
+            .unwrap_or(0)
     }
 
     pub fn map_by_round<T: Clone>(
@@ -352,8 +366,9 @@ impl Results {
     }
 
     pub fn summaries(&self) -> impl Iterator<Item = (&CaseInfo, Summary)> {
-        let summaries = (0..).map(|case_index| self.summary(case_index));
-        self.cases.iter().zip(summaries)
+        self.cases
+            .iter()
+            .zip((0..).map(|case_index| self.summary(case_index)))
     }
 
     pub fn mean_latency_ms(&self, arm: &str, request_label: &str) -> Option<f64> {

@@ -57,7 +57,6 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// Trusts the certificates of `ca_file`, or the system's.
     pub fn new(plan: &Plan, ca_file: Option<&Path>) -> Result<Self> {
         let tls = plan
             .connections
@@ -88,8 +87,11 @@ impl Engine {
             // The first worker starts with open connections, as a busy client has them.
             let mut connections = Connections::new(plan, self.tls.clone());
             let mut opened = BTreeSet::new();
-            let cases = plan.cases.iter();
-            for case in cases.filter(|case| opened.insert(case.connection_index)) {
+            for case in plan
+                .cases
+                .iter()
+                .filter(|case| opened.insert(case.connection_index))
+            {
                 connections.open(plan, case).await;
             }
             shared.idle.borrow_mut().push(connections);
@@ -207,8 +209,9 @@ impl Engine {
             Ok(answers.into_values().collect())
         };
         let answers = self.with_signals(control, || (), work)?;
-        let answers = answers.filter(|_| control.ended_by().is_none());
-        answers.with_context(|| control.ended_early_message())
+        answers
+            .filter(|_| control.ended_by().is_none())
+            .with_context(|| control.ended_early_message())
     }
 
     pub fn probe_json(&self, plan: &Plan) -> Result<Vec<serde_json::Value>> {

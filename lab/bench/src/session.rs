@@ -206,15 +206,19 @@ fn list_settings(subcommand: &str, plan: &Plan) -> BTreeMap<String, String> {
         // The arms of `bench transport` are protocols without a link shape.
         if subcommand != "transport" {
             let connection = plan.connection(case);
-            let protocol = connection.protocol.name().to_owned();
-            settings.insert(format!("transport of {arm}"), protocol);
+            settings.insert(
+                format!("transport of {arm}"),
+                connection.protocol.name().to_owned(),
+            );
             shapes
                 .entry(arm)
                 .or_default()
                 .insert(connection.link_shape.to_string());
         }
-        let request = format!("request of {arm} about {}", plan.request_label(case));
-        settings.insert(request, case.call.clone());
+        settings.insert(
+            format!("request of {arm} about {}", plan.request_label(case)),
+            case.call.clone(),
+        );
     }
     for (arm, shapes) in shapes {
         settings.insert(
@@ -258,8 +262,10 @@ fn list_load_settings(plan: &Plan) -> BTreeMap<String, String> {
         );
     }
     for placeholder in &plan.placeholders {
-        let key = format!("value {}", placeholder.name);
-        settings.insert(key, placeholder.description());
+        settings.insert(
+            format!("value {}", placeholder.name),
+            placeholder.description(),
+        );
     }
     if !plan.placeholders.is_empty() || !plan.weights.is_empty() {
         settings.insert("seed".to_owned(), plan.seed.to_string());

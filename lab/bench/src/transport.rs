@@ -37,7 +37,6 @@ enum Operation {
 /// An operation, and how many times in a row it is done.
 type Scenario = (Operation, u32);
 
-/// Returns the text to print and the exit code.
 pub fn run(args: &TransportArgs) -> Result<(String, u8)> {
     ensure!(
         first_duplicate(&args.transports).is_none(),

@@ -7,7 +7,6 @@ use std::{
     hash::{DefaultHasher, Hash as _, Hasher as _},
 };
 
-/// Numbers of an arm's answers by comparison with the reference.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct AnswerComparison {
     pub equal: u64,

@@ -76,8 +76,9 @@ pub fn host_name() -> String {
         return name;
     }
     let parse = |text: &[u8]| Ok(String::from_utf8_lossy(text.trim_ascii()).into_owned());
-    let name = HostRoot::default().read_proc("sys/kernel/hostname", parse);
-    name.unwrap_or_else(|_| "unknown".to_owned())
+    HostRoot::default()
+        .read_proc("sys/kernel/hostname", parse)
+        .unwrap_or_else(|_| "unknown".to_owned())
 }
 
 pub fn env_var(name: &str) -> Option<String> {
@@ -216,8 +217,9 @@ pub fn merge_host_blocks(folder: &ExperimentFolder, merged: &mut JournalState) {
         let counted_index = index_of(BlockAttempt::is_done)
             .or_else(|| index_of(BlockAttempt::is_running))
             .or_else(|| {
-                let states = block_attempts.iter().map(|attempt| &attempt.journal_state);
-                states
+                block_attempts
+                    .iter()
+                    .map(|attempt| &attempt.journal_state)
                     .map(|state| state.runner_began_unix_ns)
                     .position_max()
             });

@@ -48,7 +48,6 @@ pub struct HostFacts {
     pub folders: BTreeMap<PathBuf, FolderFacts>,
     /// Of the arms' I/O limits, by the path in the plan.
     pub io_device_numbers: BTreeMap<PathBuf, Result<u64, String>>,
-    /// Files and folders that the plan names.
     pub path_checks: BTreeMap<PathBuf, Result<(), String>>,
     /// For the plan's user, with reasons.
     pub inaccessible: BTreeMap<PathBuf, String>,
@@ -64,7 +63,6 @@ pub struct HostFacts {
     pub at_tip_delay: Option<Duration>,
     /// By the name of the lane.
     pub stakes: BTreeMap<String, Stake>,
-    /// Of the snapshot that is copied before each run.
     pub snapshot_bytes: Option<Result<u64, String>>,
     /// Rules of `[host]` that this host violates now.
     pub host_violations: Vec<HostFinding>,
@@ -249,8 +247,11 @@ fn check_duplicate_arms(plan: &Plan, findings: &mut Findings) {
         ..arm.clone()
     };
     for (index, arm) in plan.arms.iter().enumerate() {
-        let mut earlier = plan.arms.iter().take(index);
-        if let Some(twin) = earlier.find(|other| without_name(other) == without_name(arm))
+        if let Some(twin) = plan
+            .arms
+            .iter()
+            .take(index)
+            .find(|other| without_name(other) == without_name(arm))
             && !has_name(arm.unexpanded_texts())
         {
             findings.warn(

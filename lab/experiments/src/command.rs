@@ -252,8 +252,7 @@ fn continue_experiment(
         return Ok(ExperimentEnd::Finished);
     }
     if !vote_confirmed {
-        let warnings = check::vote_warnings(&plan);
-        warnings
+        check::vote_warnings(&plan)
             .iter()
             .for_each(|warning| say(&plan_command::finding_text(warning)));
     }

@@ -82,10 +82,12 @@ pub(crate) fn host_findings(
 /// Measures the space only if a disk lacks it, because that reads all of the work folders.
 fn add_space_of_clearing(plan: &Plan, root: &HostRoot, disks: &mut [Disk]) {
     let rule = &plan.host.free_disk;
-    let mut free_sizes = disks.iter().filter_map(|disk| disk.free);
     if plan.initial_state == InitialState::AsIs
         || rule.severity == Severity::Note
-        || !free_sizes.any(|free| free < rule.bound)
+        || !disks
+            .iter()
+            .filter_map(|disk| disk.free)
+            .any(|free| free < rule.bound)
     {
         return;
     }
@@ -141,8 +143,11 @@ fn state_findings(
         let what = "transparent huge pages are `always`: choose `madvise`";
         add_finding(rules.huge_pages, what.to_owned());
     }
-    let mut governors = state.governors.iter();
-    if let Some(governor) = governors.find(|governor| *governor != "performance") {
+    if let Some(governor) = state
+        .governors
+        .iter()
+        .find(|governor| *governor != "performance")
+    {
         let what = format!("the CPU governor is `{governor}`: choose `performance`");
         add_finding(rules.governor, what);
     }

@@ -80,11 +80,11 @@ impl Lock {
 /// No other experiment may change the folders between runs.
 pub fn lock_folders(plan: &Plan) -> Result<Vec<FolderLock>> {
     let lock = |folder, purpose| lock_folder(folder, purpose, &HostRoot::default());
-    let work = plan
-        .work_folders()
-        .map(|folder| lock(folder, Purpose::Work));
     let source = plan.restored_from().map(|from| lock(from, Purpose::Source));
-    work.chain(source).collect()
+    plan.work_folders()
+        .map(|folder| lock(folder, Purpose::Work))
+        .chain(source)
+        .collect()
 }
 
 pub fn holder(path: &Path) -> Result<Holder> {
@@ -124,8 +124,12 @@ pub fn is_suspended(pid: u32) -> bool {
 }
 
 fn read_pid(path: &Path) -> Option<u32> {
-    let text = std::fs::read_to_string(path).ok()?;
-    text.trim().parse().ok().filter(|pid| *pid > 0)
+    std::fs::read_to_string(path)
+        .ok()?
+        .trim()
+        .parse()
+        .ok()
+        .filter(|pid| *pid > 0)
 }
 
 #[cfg(test)]

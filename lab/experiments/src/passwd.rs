@@ -14,13 +14,14 @@ pub struct Account {
 }
 
 pub fn read() -> Result<Vec<Account>> {
-    let text = std::fs::read_to_string(FILE).at(Path::new(FILE))?;
-    Ok(parse(&text))
+    Ok(parse(&std::fs::read_to_string(FILE).at(Path::new(FILE))?))
 }
 
 pub fn account(name: &str) -> Result<Account> {
-    let account = read()?.into_iter().find(|account| account.name == name);
-    account.with_context(|| format!("{FILE}: there is no user {name}"))
+    read()?
+        .into_iter()
+        .find(|account| account.name == name)
+        .with_context(|| format!("{FILE}: there is no user {name}"))
 }
 
 pub fn parse(text: &str) -> Vec<Account> {

@@ -228,11 +228,14 @@ fn render_page(preview: &PlanPreview) -> String {
     }
     let procedure = match &preview.search {
         Some(search) => search_steps(search),
-        None => {
-            let arms = preview.arms.iter();
-            let rows = arms.map(|arm| vec![arm.name.clone(), arm_settings(arm)]);
-            table(&["arm", "settings"], rows.collect())
-        }
+        None => table(
+            &["arm", "settings"],
+            preview
+                .arms
+                .iter()
+                .map(|arm| vec![arm.name.clone(), arm_settings(arm)])
+                .collect(),
+        ),
     };
     let (turns, findings) = (turn_table(preview), findings_text(&preview.findings));
     out + &format!("\n{procedure}\n{turns}\n{findings}")

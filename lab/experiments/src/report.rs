@@ -159,8 +159,11 @@ impl Experiment {
 
     pub fn search_answer(&self, completed_run: &CompletedRun<'_>) -> Option<&SearchAnswer> {
         // The run in the newest attempt at its turn.
-        let newest = self.journal_state.newest_run(completed_run.scheduled.run)?;
-        newest.search_log.answer.as_ref()
+        self.journal_state
+            .newest_run(completed_run.scheduled.run)?
+            .search_log
+            .answer
+            .as_ref()
     }
 
     /// `None` if the recording, or the log of a replay, cannot be read.
@@ -294,8 +297,10 @@ fn caveats(
         ));
     }
     let warnings = completed.iter().flat_map(|run| {
-        let notes = run.ending.notes.iter();
-        notes.filter_map(|note| Some((note.strip_prefix("warning: ")?, run.name())))
+        run.ending
+            .notes
+            .iter()
+            .filter_map(|note| Some((note.strip_prefix("warning: ")?, run.name())))
     });
     for (warning, runs) in by_key(warnings) {
         caveats.push(Caveat::new(

@@ -69,7 +69,6 @@ enum TurnError {
     Journal(anyhow::Error),
 }
 
-/// A run of the current turn.
 #[derive(Default)]
 struct ActiveRun {
     scheduled: ScheduledRun,
@@ -193,14 +192,12 @@ pub trait Recorder {
 pub struct Runner<'w> {
     plan: Plan,
     folder: ExperimentFolder,
-    /// Names the cgroups of this experiment.
     unique_name: String,
     journal: Journal,
     journal_state: JournalState,
     system: &'w mut dyn System,
     /// Uptime at the end of the last run on this host.
     last_run_ended: Option<Duration>,
-    /// Set if the runner executes only the turns of a host block.
     host_block: Option<HostBlock>,
     /// Entries of the Prometheus target file, by run.
     scrape_targets: BTreeMap<u32, ScrapeTarget>,

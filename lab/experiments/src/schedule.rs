@@ -45,14 +45,16 @@ impl ScheduledRun {
         let labels = [
             ("experiment", experiment.to_owned()),
             ("arm", self.arm.clone()),
-            // The value of this label is the replicate.
             ("run", self.replicate.to_string()),
             ("turn", turn.to_string()),
             ("lane", self.lane.clone()),
         ];
-        let second = self.is_second_aa_run.then(|| ("second", "1".to_owned()));
-        let all = chain!(labels, second);
-        all.map(|(key, value)| (key.to_owned(), value)).collect()
+        chain!(
+            labels,
+            self.is_second_aa_run.then(|| ("second", "1".to_owned()))
+        )
+        .map(|(key, value)| (key.to_owned(), value))
+        .collect()
     }
 }
 
@@ -77,10 +79,11 @@ pub fn schedule(plan: &Plan) -> Vec<Turn> {
     };
     if let Some(concurrent) = plan.concurrent {
         for replicate in 0..plan.replicates {
-            let arms = arms_by_lane(plan, concurrent.repeated_arm, replicate).into_iter();
-            let runs = arms.zip(&plan.lanes);
             add_turn(
-                runs.filter_map(|(arm, lane)| schedule_run(arm, replicate, lane))
+                arms_by_lane(plan, concurrent.repeated_arm, replicate)
+                    .into_iter()
+                    .zip(&plan.lanes)
+                    .filter_map(|(arm, lane)| schedule_run(arm, replicate, lane))
                     .collect(),
             );
         }

@@ -153,7 +153,7 @@ impl SearchMachine {
             Stage::Dwelling(purpose, mut dwell) => {
                 dwell.add(reading);
                 dwell.record_stall(self.limit_control.stall_percent());
-                dwell.record_target_excess(self.limit_control.is_above_target(reading));
+                dwell.record_target_excess(self.limit_control.memory_exceeds_target(reading));
                 self.poll_dwell(purpose, dwell, danger, reading);
             }
         }
@@ -241,7 +241,7 @@ impl SearchMachine {
             .limit
             .zip(reading.memory)
             .is_some_and(|(limit, memory)| memory as f64 >= FULL_SHARE * limit as f64)
-            && !self.limit_control.is_above_target(reading);
+            && !self.limit_control.memory_exceeds_target(reading);
         let settle = self.rules.settle;
         let is_settled = reading.at.saturating_sub(approach_dwell.began) >= settle;
         // While the limit is lowered, the timeout counts from the last step.

@@ -5,6 +5,7 @@
 use crate::{blocks::env_var, folder::ExperimentFolder, plan::Plan, plan_command::estimate};
 use anyhow::{Context, Result, bail, ensure};
 use faultline_common::output::say;
+use faultline_runner::record::wait_or_kill;
 use faultline_text::{bytes, duration};
 use itertools::Itertools;
 use rustix::fs::{MemfdFlags, memfd_create};
@@ -12,9 +13,9 @@ use serde::Serialize;
 use std::{
     collections::BTreeSet,
     fs::File,
-    io::{self, ErrorKind, Read, Seek},
+    io::{ErrorKind, Read, Seek},
     path::{Path, PathBuf},
-    process::{Child, Command, ExitStatus, Stdio},
+    process::{Command, Stdio},
     time::Duration,
 };
 
@@ -29,7 +30,6 @@ const TIME_MARGIN: Duration = Duration::from_secs(120);
 /// Above `MessageTimeout`, 10 s by default, after which Slurm's programs fail themselves.
 const TIMEOUT: Duration = Duration::from_secs(20);
 const SUBMIT_TIMEOUT: Duration = Duration::from_secs(60);
-const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 #[derive(Debug, Serialize)]
 pub struct Job {
@@ -74,7 +74,6 @@ pub(crate) fn experiment_script(plan: &Plan, vote_confirmed: bool) -> Result<Str
     job_scripts.array_script(plan, turns, &comment, &command)
 }
 
-/// Of an experiment or a campaign.
 pub struct JobScripts {
     pub job_name: String,
     pub output_folder: PathBuf,
@@ -264,8 +263,9 @@ pub fn list_jobs(job_name: &str) -> Result<Vec<Job>> {
         })
     };
     let own_id = env_var("SLURM_JOB_ID");
-    let jobs = answer.lines().filter_map(parse_job);
-    Ok(jobs
+    Ok(answer
+        .lines()
+        .filter_map(parse_job)
         .filter(|job| own_id.as_ref() != Some(&job.id))
         .collect())
 }
@@ -333,24 +333,6 @@ fn read_from_start(mut file: File) -> Result<String> {
     file.rewind()?;
     file.read_to_end(&mut bytes)?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
-}
-
-/// `None` if the program had to be killed.
-fn wait_or_kill(child: &mut Child, timeout: Duration) -> io::Result<Option<ExitStatus>> {
-    let mut waited = Duration::ZERO;
-    loop {
-        let status = child.try_wait()?;
-        if status.is_some() {
-            return Ok(status);
-        }
-        if waited >= timeout {
-            child.kill()?;
-            child.wait()?;
-            return Ok(None);
-        }
-        std::thread::sleep(POLL_INTERVAL);
-        waited += POLL_INTERVAL;
-    }
 }
 
 #[cfg(test)]

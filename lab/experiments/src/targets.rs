@@ -68,8 +68,10 @@ pub fn write(file: &Path, targets: &[ScrapeTarget]) -> anyhow::Result<()> {
 }
 
 pub fn path(plan: &Plan, folder: &ExperimentFolder) -> PathBuf {
-    let file = plan.recorder.targets.clone();
-    file.unwrap_or_else(|| folder.targets())
+    plan.recorder
+        .targets
+        .clone()
+        .unwrap_or_else(|| folder.targets())
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ pub mod recorder;
 pub use daemon::record_demo;
 pub use exec_shim::{
     doctor, exec_gate_message, exec_opener, run_to_end, success_and_stderr, wait_and_exec,
+    wait_or_kill,
 };
 
 use crate::record::{

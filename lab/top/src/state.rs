@@ -141,8 +141,10 @@ impl History {
             let row = minute.ages.partition_point(|age| *age >= seconds);
             values?.get(row.checked_sub(1)?).copied()
         };
-        let ages = (1..MAX_HISTORY as u32).map(|i| (interval * i).as_secs_f64());
-        let mut values: VecDeque<Option<f64>> = ages.map_while(value_before).collect();
+        let mut values: VecDeque<Option<f64>> = (1..MAX_HISTORY as u32)
+            .map(|i| (interval * i).as_secs_f64())
+            .map_while(value_before)
+            .collect();
         values.make_contiguous().reverse();
         let (last, rate) = response
             .reading(figure.source(), response.status.figure(figure))

@@ -146,9 +146,8 @@ fn read_files(paths: &[PathBuf], max_count: usize) -> Result<Records> {
         } else if path.extension().is_some_and(|extension| extension == "b64") {
             let text = fs::read_to_string(path).at(path)?;
             for (line, number) in text.lines().zip(1..).take(remaining) {
-                let record = STANDARD.decode(line.trim());
                 all.push(
-                    record.with_context(|| {
+                    STANDARD.decode(line.trim()).with_context(|| {
                         format!("{}: line {number} is no base64", path.display())
                     })?,
                 );
@@ -324,8 +323,13 @@ impl NodeReader<'_> {
                     .request::<Block<AccountKeys>>("getBlock", &json!([slot, address_options()]));
                 if let Some(block) = existing_block(block)? {
                     for transaction in block.transactions {
-                        let account_keys = transaction.transaction.account_keys;
-                        keys.extend(account_keys.into_iter().map(|key| key.pubkey));
+                        keys.extend(
+                            transaction
+                                .transaction
+                                .account_keys
+                                .into_iter()
+                                .map(|key| key.pubkey),
+                        );
                     }
                 }
                 reader.report(&format!(", {} addresses", keys.len()));

@@ -41,7 +41,7 @@ fn study_text(outcome: &Outcome) -> String {
         return String::new();
     };
     let headings = ["range", "ubytes", "cbytes", "cmp_ratio%", "datapoints"];
-    let mut out = ungrouped(&headings.map(str::to_owned), &classes) + "\n";
+    let mut out = ungrouped(&headings, &classes) + "\n";
     if !outcome.blob_examples.is_empty() {
         out += &(lines(&study_blobs(outcome)) + "\n");
     }
@@ -55,21 +55,21 @@ fn study_text(outcome: &Outcome) -> String {
             };
             headings.extend(["uncmp", "cmp"].map(|kind| format!("{kind}{latency} (secs)")));
         }
+        let headings = headings.iter().map(String::as_str).collect_vec();
         out += &(ungrouped(&headings, &study_fetch(fetch)) + "\n");
     }
     out
 }
 
 /// Without separators of thousands.
-fn ungrouped(headings: &[String], table: &Table) -> String {
+fn ungrouped(headings: &[&str], table: &Table) -> String {
     let cell_text = |cell: &Cell| match cell {
         Cell::Text(text) => text.clone(),
         Cell::Number { value, decimals } => format!("{value:.*}", usize::from(*decimals)),
         _ => "-".to_owned(),
     };
-    let headings = headings.iter().map(String::as_str).collect_vec();
     faultline_text::table(
-        &headings,
+        headings,
         table
             .rows
             .iter()

@@ -309,8 +309,7 @@ struct Fields<'a>(&'a [u8]);
 
 impl<'a> Fields<'a> {
     fn byte(&mut self) -> Result<u8> {
-        let first = self.0.split_off_first().context("it ends too early")?;
-        Ok(*first)
+        Ok(*self.0.split_off_first().context("it ends too early")?)
     }
 
     /// Varint: seven bits per byte, lowest first.

@@ -77,7 +77,7 @@ fn a_request_contains_its_id() {
 fn random_values_change_each_round_and_are_equal_across_arms() {
     let mut plan = plan(2, 3);
     for case in &mut plan.cases {
-        (case.call, case.random_range) = (format!("[{RANDOM}]"), Some((5, 9)));
+        (case.call, case.random_range) = (format!("[{RANDOM_HEIGHT}]"), Some((5, 9)));
     }
     let drawn = |case: usize, round| plan.call(&plan.cases[case], round);
     assert!((0..200).all(|round| drawn(0, round) == drawn(1, round)));

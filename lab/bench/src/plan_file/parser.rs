@@ -28,7 +28,6 @@ const MAX_REQUEST_TABLES: usize = 1000;
 /// The placeholder that becomes an arm's encoding.
 const ENCODING_NAME: &str = "encoding";
 
-/// What an arm sets for all of its requests.
 struct ArmOptions {
     encoding: Option<String>,
     /// Overrides the method of the request.
@@ -88,8 +87,9 @@ fn read_schedule(top: &mut Table<'_>, plan: &mut Plan) {
         whole_number_within(v, 1..=1024_u16).map(usize::from)
     });
     top.take_into("timeout", &mut plan.timeout, |v| {
-        let valid = Some(time(v)?).filter(is_valid_timeout);
-        valid.ok_or_else(|| "a time from 1ms to 1h is wanted".to_owned())
+        Some(time(v)?)
+            .filter(is_valid_timeout)
+            .ok_or_else(|| "a time from 1ms to 1h is wanted".to_owned())
     });
     top.take_into("max_answer", &mut plan.max_answer_bytes, |v| {
         valid_answer_limit(size(v)?).ok_or_else(|| "a size from 1K to 1G is wanted".to_owned())
@@ -351,8 +351,10 @@ fn check_params(
         if unknown == ENCODING_NAME {
             return Err("{encoding} is the encoding of an arm, and no [[arm]] has one".to_owned());
         }
-        let names = placeholders.iter().map(|known| known.name.as_str());
-        let known = names.chain(has_encoding.then_some(ENCODING_NAME));
+        let known = placeholders
+            .iter()
+            .map(|known| known.name.as_str())
+            .chain(has_encoding.then_some(ENCODING_NAME));
         let known = known.map(|name| format!("{{{name}}}")).join(", ");
         return Err(match known.as_str() {
             "" => format!("{{{unknown}}} stands for nothing: there is no [[value]]"),

@@ -19,7 +19,6 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tokio_tungstenite::tungstenite::Utf8Bytes;
 
-/// Fails with [`Failure::Timeout`].
 pub async fn with_timeout<T>(
     limit: Duration,
     work: impl Future<Output = Result<T, Failure>>,

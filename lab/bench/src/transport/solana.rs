@@ -180,7 +180,6 @@ impl Solana {
         ))
     }
 
-    /// A signed transaction of the system program.
     fn sign_transfer(&self, lamports: u64) -> Vec<u8> {
         // One instruction: its program is account 2, its accounts are 0 and 1, and its twelve
         // bytes are the number of the instruction, 2, and the amount.

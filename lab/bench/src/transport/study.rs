@@ -57,8 +57,9 @@ fn comparison_sentences(results: &Results) -> Vec<(&str, String)> {
         let interval_name = interval_label(count);
         Some(comparison_sentence(reference, &comparison, &interval_name))
     };
-    let requests = results.request_labels().into_iter();
-    requests
+    results
+        .request_labels()
+        .into_iter()
         .cartesian_product(others)
         .filter_map(|(request, arm)| Some((request, sentence(request, arm)?)))
         .collect()

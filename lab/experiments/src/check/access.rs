@@ -86,8 +86,10 @@ pub fn check(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
 
 impl UserIds {
     fn find(passwd: &str, group: &str, name: &str) -> Option<Self> {
-        let mut accounts = passwd::parse(passwd).into_iter();
-        let ids = accounts.find(|account| account.name == name)?.owner;
+        let ids = passwd::parse(passwd)
+            .into_iter()
+            .find(|account| account.name == name)?
+            .owner;
         let mut groups = vec![ids.gid];
         for line in group.lines() {
             if let Some((before, members)) = line.rsplit_once(':')

@@ -38,8 +38,11 @@ pub fn check(plan: &Plan, findings: &mut Findings) {
         ),
     };
     let mut environments = vec![("the workload".to_owned(), &plan.workload.environment)];
-    let arms = plan.arms.iter();
-    environments.extend(arms.map(|arm| (format!("arm {:?}", arm.name), &arm.environment)));
+    environments.extend(
+        plan.arms
+            .iter()
+            .map(|arm| (format!("arm {:?}", arm.name), &arm.environment)),
+    );
     for (subject, variables) in environments {
         if let Some(filter) = variables.get(LOG_VARIABLE)
             && let Some(module) = modules.iter().find(|module| !passes_info(filter, module))

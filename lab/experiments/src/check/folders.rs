@@ -19,14 +19,18 @@ const DOWNLOADED_SNAPSHOT_BYTES: u64 = 100 << 30;
 /// Ledger, accounts and snapshots of all lanes, with keys in the plan. A lane has the folders of
 /// one run; with `concurrent`, each run of a turn has its own lane.
 pub fn work_folders(plan: &Plan) -> Vec<(String, &Path)> {
-    let lanes = plan.lanes.iter();
-    lanes.flat_map(|lane| plan.folders_of(lane)).collect()
+    plan.lanes
+        .iter()
+        .flat_map(|lane| plan.folders_of(lane))
+        .collect()
 }
 
 pub fn named_folders(plan: &Plan) -> Vec<(String, &Path)> {
     let mut all = written_folders(plan);
-    let source = plan.restored_from();
-    all.extend(source.map(|from| ("begin.from".to_owned(), from)));
+    all.extend(
+        plan.restored_from()
+            .map(|from| ("begin.from".to_owned(), from)),
+    );
     all
 }
 
@@ -65,8 +69,11 @@ pub fn check(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
         let is_inside = |program: &Path| {
             program.starts_with(path) || program.canonicalize().is_ok_and(|p| p.starts_with(real))
         };
-        let all_programs = programs.iter().chain(&facts.recorder_program);
-        for program in all_programs.filter(|program| is_inside(program)) {
+        for program in programs
+            .iter()
+            .chain(&facts.recorder_program)
+            .filter(|program| is_inside(program))
+        {
             let program = program.display();
             findings.refuse(
                 format!("{program} is inside {key} {path_text}, which is cleared before a run"),

@@ -90,8 +90,9 @@ pub fn gather_facts(plan: &Plan, launcher: Result<LauncherFacts, String>) -> Hos
 
 fn folder_facts(disk: Disk) -> (PathBuf, FolderFacts) {
     let path = disk.path;
-    let mut ancestors = path.ancestors();
-    let nearest_existing = ancestors.find(|ancestor| ancestor.symlink_metadata().is_ok());
+    let nearest_existing = path
+        .ancestors()
+        .find(|ancestor| ancestor.symlink_metadata().is_ok());
     let facts = FolderFacts {
         exists: path.is_dir(),
         canonical_path: path.canonicalize().ok(),
@@ -211,16 +212,21 @@ pub(super) fn path_checks(plan: &Plan) -> BTreeMap<PathBuf, Result<(), String>> 
     if let Some(folder) = recorder.targets.as_deref().and_then(Path::parent) {
         add(folder, check_folder);
     }
-    let binaries = plan.arms.iter().flat_map(|arm| &arm.binary);
-    for path in binaries.chain(&workload.binary) {
+    for path in plan
+        .arms
+        .iter()
+        .flat_map(|arm| &arm.binary)
+        .chain(&workload.binary)
+    {
         add(path, check_executable);
     }
     checks
 }
 
 fn home_folders() -> Vec<PathBuf> {
-    let accounts = passwd::read().unwrap_or_default().into_iter();
-    accounts
+    passwd::read()
+        .unwrap_or_default()
+        .into_iter()
         .map(|account| account.home)
         .filter(|home| home.is_absolute() && home.is_dir())
         .collect()

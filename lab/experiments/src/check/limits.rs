@@ -99,8 +99,12 @@ fn check_outer_limits(subject: &str, max: u64, facts: &HostFacts, findings: &mut
             "make sure that no cgroup above it has a lower limit",
         );
     }
-    let outer_limits = facts.outer_limits.iter().flatten();
-    for limit in outer_limits.filter(|limit| limit.headroom() < max) {
+    for limit in facts
+        .outer_limits
+        .iter()
+        .flatten()
+        .filter(|limit| limit.headroom() < max)
+    {
         let (name, severity) = match limit.id {
             Level::Machine => ("this machine".to_owned(), Severity::Warn),
             _ => (format!("cgroup {} around it", limit.path), Severity::Refuse),
@@ -139,10 +143,14 @@ fn check_memory_max(arm: &Arm, facts: &HostFacts, findings: &mut Findings) {
 
 fn check_cpus(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
     let Some(host_cpus) = &facts.cpus else { return };
-    let lanes = plan.lanes.iter();
-    let lanes = lanes.map(|lane| (format!("lane {:?}", lane.name), &lane.cpus));
-    let arms = plan.arms.iter();
-    let arms = arms.map(|arm| (format!("arm {:?}", arm.name), &arm.cpus));
+    let lanes = plan
+        .lanes
+        .iter()
+        .map(|lane| (format!("lane {:?}", lane.name), &lane.cpus));
+    let arms = plan
+        .arms
+        .iter()
+        .map(|arm| (format!("arm {:?}", arm.name), &arm.cpus));
     let recorder = ("the recorder".to_owned(), &plan.recorder.cpus);
     for (subject, cpus) in lanes.chain(arms).chain([recorder]) {
         let mut cpus = cpus.iter().flat_map(CpuSet::numbers);
@@ -210,8 +218,7 @@ fn check_concurrent(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
 
 fn check_shared_devices(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
     let devices_of = |lane: &Lane| -> BTreeSet<u64> {
-        let folders = lane.folders();
-        folders
+        lane.folders()
             .filter_map(|folder| facts.folder(folder).device)
             .collect()
     };
@@ -224,8 +231,12 @@ fn check_shared_devices(plan: &Plan, facts: &HostFacts, findings: &mut Findings)
     }
     for (index, lane) in plan.lanes.iter().enumerate() {
         let devices = devices_of(lane);
-        let earlier = plan.lanes.iter().take(index);
-        for other in earlier.filter(|other| !devices_of(other).is_disjoint(&devices)) {
+        for other in plan
+            .lanes
+            .iter()
+            .take(index)
+            .filter(|other| !devices_of(other).is_disjoint(&devices))
+        {
             let what = format!(
                 "lanes {:?} and {:?} are on the same device, and not every arm has an io limit",
                 other.name, lane.name

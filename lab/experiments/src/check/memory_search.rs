@@ -103,8 +103,12 @@ fn check_api(plan: &Plan, findings: &mut Findings) {
     // A script may add the option.
     let is_script =
         plan.workload.binary.is_none() && !command.iter().any(|word| word.starts_with("--"));
-    let arguments = plan.arms.iter().flat_map(|arm| &arm.arguments);
-    if !is_script && !command.iter().chain(arguments).any(|word| word == FULL_API) {
+    if !is_script
+        && !command
+            .iter()
+            .chain(plan.arms.iter().flat_map(|arm| &arm.arguments))
+            .any(|word| word == FULL_API)
+    {
         findings.warn(
             format!(
                 "the command has no {FULL_API}: only metrics that the validator pushes have the distance to the tip, up to 25 s late"

@@ -113,8 +113,10 @@ fn is_identity_passed(plan: &Plan, lane: &Lane) -> bool {
     };
     let file = file.display().to_string();
     let has_identity = |texts: Vec<&String>| {
-        let mut all_words = texts.into_iter().flat_map(|text| words(text));
-        all_words.any(|word| word == "{identity}" || word == file)
+        texts
+            .into_iter()
+            .flat_map(|text| words(text))
+            .any(|word| word == "{identity}" || word == file)
     };
     let every_arm = || {
         plan.arms
@@ -126,17 +128,25 @@ fn is_identity_passed(plan: &Plan, lane: &Lane) -> bool {
 
 fn names_other_identity(plan: &Plan, texts: &[&String]) -> bool {
     let is_checked = |word| {
-        let mut files = plan.lanes.iter().filter_map(|lane| lane.identity.as_ref());
-        word == "{identity}" || files.any(|file| file.display().to_string() == word)
+        word == "{identity}"
+            || plan
+                .lanes
+                .iter()
+                .filter_map(|lane| lane.identity.as_ref())
+                .any(|file| file.display().to_string() == word)
     };
-    let all = texts.iter().flat_map(|text| words(text));
-    all.tuple_windows()
+    texts
+        .iter()
+        .flat_map(|text| words(text))
+        .tuple_windows()
         .any(|(option, value)| matches!(option, "--identity" | "-i") && !is_checked(value))
 }
 
 fn matching_sections(plan: &Plan, matches: impl Fn(&[&String]) -> bool) -> Vec<String> {
-    let arms = plan.arms.iter();
-    let arms = arms.map(|arm| (format!("arm {:?}", arm.name), arm.unexpanded_texts()));
+    let arms = plan
+        .arms
+        .iter()
+        .map(|arm| (format!("arm {:?}", arm.name), arm.unexpanded_texts()));
     let workload = ("workload".to_owned(), plan.workload.unexpanded_texts());
     chain!([workload], arms)
         .filter(|(_, texts)| matches(texts))

@@ -35,7 +35,7 @@ pub fn prepare(plan: &Plan) -> Result<ExperimentFolder> {
     let _lock = lock_new_folder(&folder)?;
     fs::create_dir_all(folder.host_blocks()).at(&folder.host_blocks())?;
     write_synced(&folder.plan(), plan.text.as_bytes())?;
-    // A launcher starts the runs of one host; each block attempt records its own.
+    // Each host chooses its launcher, systemd or direct, and the block attempts there record it.
     let unknown_launcher = String::new();
     Journal::create(&folder.journal())?.append(&JournalLine {
         unix_ns: clock::unix_ns(),
@@ -103,10 +103,10 @@ pub fn run(args: &BlockArgs) -> Result<ExperimentEnd> {
     {
         attempt.warn_if_unreadable();
     }
-    let mut readable = block_attempts
+    let attempt_here = block_attempts
         .iter()
-        .filter(|attempt| attempt.problem.is_none());
-    let attempt_here = readable.rfind(|attempt| attempt.is_on(&host));
+        .filter(|attempt| attempt.problem.is_none())
+        .rfind(|attempt| attempt.is_on(&host));
     plan.folder = attempt_here.map_or_else(
         || {
             path.join(blocks::block_attempt_name(
@@ -132,8 +132,8 @@ pub fn run(args: &BlockArgs) -> Result<ExperimentEnd> {
     }
 }
 
-/// At least Slurm's count of restarts: hosts without a common file system know this count, but do
-/// not see each other's attempts.
+/// The number after the last attempt, but at least Slurm's count of restarts. So hosts that do not
+/// share a file system use different numbers.
 fn next_attempt_number(block_attempts: &[BlockAttempt]) -> u32 {
     let restarts = blocks::env_var("SLURM_RESTART_COUNT").and_then(|count| count.parse().ok());
     block_attempts
@@ -187,9 +187,12 @@ pub fn submit(args: &SlurmArgs) -> Result<u8> {
 
 pub fn submit_unfinished(folder: &ExperimentFolder) -> Result<u8> {
     let (plan, journal_state) = read_with_host_blocks(folder)?;
-    let turns = journal_state.turns.iter();
-    let unfinished =
-        blocks::host_block_replicates(turns.filter(|turn| !journal_state.is_done(turn)));
+    let unfinished = blocks::host_block_replicates(
+        journal_state
+            .turns
+            .iter()
+            .filter(|turn| !journal_state.is_done(turn)),
+    );
     if unfinished.is_empty() {
         say("this experiment is finished");
         return Ok(0);
@@ -232,7 +235,7 @@ pub fn stop(folder: &ExperimentFolder, plan: &Plan, journal_state: &JournalState
     let mut running = 0;
     let digest = digest(&plan.text);
     for replicate in blocks::host_block_replicates(&journal_state.turns) {
-        // `read_with_host_blocks` printed an error in the caller.
+        // The caller's `read_with_host_blocks` has already printed the errors.
         let block_attempts =
             blocks::read_block_attempts(folder, &digest, replicate, None).unwrap_or_default();
         for attempt in block_attempts.iter().filter(|attempt| attempt.is_running()) {

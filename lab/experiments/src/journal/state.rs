@@ -166,8 +166,9 @@ impl JournalState {
 
     /// Number of earlier attempts whose search began and has no answer.
     pub fn searches_unanswered(&self, run: u32) -> usize {
-        let earlier_attempts = self.attempts_of_run(run).rev().skip(1);
-        earlier_attempts
+        self.attempts_of_run(run)
+            .rev()
+            .skip(1)
             .filter_map(|attempt| Some(&attempt.runs.get(&run)?.search_log))
             .filter(|search| !search.events.is_empty() && search.answer.is_none())
             .count()
@@ -230,8 +231,9 @@ impl JournalState {
     /// `None` if all turns have their results.
     pub fn next_attempt(&self) -> Option<NextAttempt<'_>> {
         let turn = self.turns.iter().find(|turn| !self.is_done(turn))?;
-        let earlier_attempts = self.attempts_of(turn).iter();
-        let failed = earlier_attempts
+        let failed = self
+            .attempts_of(turn)
+            .iter()
             .filter(|attempt| attempt.runner_number == self.runner_starts)
             .count();
         Some(NextAttempt {
@@ -293,8 +295,9 @@ impl Attempt {
     }
 
     pub fn is_complete(&self, turn: &Turn) -> bool {
-        let mut runs = turn.runs.iter();
-        runs.all(|scheduled| self.result(scheduled.run).is_some())
+        turn.runs
+            .iter()
+            .all(|scheduled| self.result(scheduled.run).is_some())
     }
 }
 

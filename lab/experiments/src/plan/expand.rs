@@ -38,8 +38,10 @@ const VALUE_PLACEHOLDERS: [&str; 12] = [
 ];
 
 pub fn is_placeholder_variable(variable: &str) -> bool {
-    let mut names = VALUE_PLACEHOLDERS.iter().chain(&LIST_PLACEHOLDERS);
-    names.any(|name| variable == variable_of(name))
+    VALUE_PLACEHOLDERS
+        .iter()
+        .chain(&LIST_PLACEHOLDERS)
+        .any(|name| variable == variable_of(name))
 }
 
 fn variable_of(placeholder: &str) -> String {
@@ -126,8 +128,10 @@ fn expand_command(
 ) -> Vec<String> {
     let mut command = Vec::new();
     for word in words {
-        let mut names = LIST_PLACEHOLDERS.iter();
-        match names.position(|name| *word == format!("{{{name}}}")) {
+        match LIST_PLACEHOLDERS
+            .iter()
+            .position(|name| *word == format!("{{{name}}}"))
+        {
             Some(index) => command.extend_from_slice(&lists[index]),
             None => command.push(placeholders.fill(word, false, "workload.command")),
         }

@@ -13,7 +13,6 @@ use itertools::{Itertools, chain};
 
 const MAX_NAMED: usize = 12;
 
-/// Numbers of runs of one arm.
 pub struct ArmTally<'e> {
     pub arm: &'e str,
     pub planned: usize,
@@ -37,8 +36,10 @@ pub fn tallies<'e>(
             arm,
             planned: scheduled().count(),
             begun: scheduled().any(|(turn, run)| {
-                let mut attempts = journal_state.attempts_of(turn).iter();
-                attempts.any(|attempt| attempt.runs.contains_key(&run.run))
+                journal_state
+                    .attempts_of(turn)
+                    .iter()
+                    .any(|attempt| attempt.runs.contains_key(&run.run))
             }),
             outcomes: compared.map(|run| &run.ending.outcome).collect(),
             invalid: runs().filter(|run| is_invalid(run)).count(),
@@ -73,15 +74,15 @@ pub fn unfinished_text(tallies: &[ArmTally<'_>]) -> Option<String> {
 
 /// How many runs of each arm ended early, and by what. `None` if none did.
 pub fn early_end_sentences(tallies: &[ArmTally<'_>], kind: WorkloadKind) -> Option<String> {
-    let ended =
+    let arms_sentence =
         |label: &str, matches: fn(&Outcome) -> bool| sentence(label, &arms_with(tallies, matches));
     let early = [
-        ended("OOM-killed", |outcome| *outcome == Outcome::OutOfMemory),
-        ended("Ended by itself", |outcome| {
+        arms_sentence("OOM-killed", |outcome| *outcome == Outcome::OutOfMemory),
+        arms_sentence("Ended by itself", |outcome| {
             matches!(outcome, Outcome::Exited { .. })
         }),
-        ended("Ended by a rule of the plan", is_ended_by_rule),
-        ended("Ended by a foreign signal", |outcome| {
+        arms_sentence("Ended by a rule of the plan", is_ended_by_rule),
+        arms_sentence("Ended by a foreign signal", |outcome| {
             matches!(outcome, Outcome::Killed { .. })
         }),
     ];
@@ -92,7 +93,7 @@ pub fn early_end_sentences(tallies: &[ArmTally<'_>], kind: WorkloadKind) -> Opti
         WorkloadKind::Replay => ("Did all of its work", "did all of its work"),
         WorkloadKind::Validator => ("Ran its whole time", "ran its whole time"),
     };
-    let completed = ended(done, |outcome| *outcome == Outcome::Completed);
+    let completed_sentence = arms_sentence(done, |outcome| *outcome == Outcome::Completed);
     let invalid_runs = tallies
         .iter()
         .filter(|tally| tally.invalid > 0)
@@ -102,14 +103,15 @@ pub fn early_end_sentences(tallies: &[ArmTally<'_>], kind: WorkloadKind) -> Opti
         })
         .collect_vec();
     let is_complete = unfinished_text(tallies).is_none() && invalid_runs.is_empty();
-    let no_success = (completed.is_none() && is_complete).then(|| format!("No run {did}."));
+    let no_success =
+        (completed_sentence.is_none() && is_complete).then(|| format!("No run {did}."));
     let without_runs = tallies
         .iter()
         .filter(|tally| tally.counted() == 0)
         .map(|tally| tally.arm.to_owned())
         .collect_vec();
     let rest = [
-        completed,
+        completed_sentence,
         no_success,
         sentence("Left out as invalid", &invalid_runs),
         sentence("Without a run that counts", &without_runs),
@@ -228,7 +230,7 @@ pub fn experiment_outcome(
     }
 }
 
-/// Why the run kept up or not. Empty if the recording decides, or if it is unknown.
+/// Why the run succeeded or failed, as far as the journal knows. Empty if it does not decide.
 fn verdict_reason(outcome: &Outcome, kind: WorkloadKind) -> String {
     let why = match outcome {
         Outcome::Completed if kind == WorkloadKind::Replay => "all of its work was done",

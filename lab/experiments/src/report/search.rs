@@ -46,7 +46,6 @@ pub struct SearchReport<'e> {
     /// The first and the last slot that the run processed.
     slots: Option<(u64, u64)>,
     release: Option<String>,
-    /// Whether the experiment has no other search.
     is_only_search: bool,
 }
 
@@ -130,11 +129,13 @@ impl<'e> SearchReport<'e> {
 
     /// Each dwell with its end in nanoseconds since 1970.
     fn timed_dwells(&self) -> impl Iterator<Item = (&'e DwellResult, i64)> {
-        let events = self.search_log.events.iter();
-        events.filter_map(|(event, unix_ns)| match event {
-            SearchEvent::Limit { .. } => None,
-            SearchEvent::Dwell(dwell) => Some((dwell, *unix_ns)),
-        })
+        self.search_log
+            .events
+            .iter()
+            .filter_map(|(event, unix_ns)| match event {
+                SearchEvent::Limit { .. } => None,
+                SearchEvent::Dwell(dwell) => Some((dwell, *unix_ns)),
+            })
     }
 
     /// From the start of the first dwell to the last line of the log.

@@ -222,10 +222,12 @@ fn note_table(completed: &[CompletedRun<'_>]) -> Table {
     let note = "What the runner wrote about the host, cleared and restored folders, and files that were left in the page cache.";
     let mut listed = table("notes", "What the runner noted", &["Run", "Note"], note);
     for run in completed {
-        let notes = run.ending.notes.iter();
-        listed
-            .rows
-            .extend(notes.map(|note| vec![Cell::Text(run.name()), text_cell(note)]));
+        listed.rows.extend(
+            run.ending
+                .notes
+                .iter()
+                .map(|note| vec![Cell::Text(run.name()), text_cell(note)]),
+        );
     }
     listed
 }
@@ -302,15 +304,18 @@ fn begun_unix_ns(attempt: &Attempt, run_attempt: Option<&RunAttempt>) -> i64 {
         .map_or(attempt.unix_ns, |(_, begun)| *begun)
 }
 
-/// Attempts that do not count.
 fn attempt_table(experiment: &Experiment) -> Table {
     let columns = ["Run", "Attempt", "Begun", "Ended", "Why it does not count"];
     let note = "The runner repeats these attempts, with all runs of their turn. An attempt without an end still runs, or was cut off.";
     let mut listed = table("attempts", "Attempts that do not count", &columns, note);
     let kind = experiment.plan.workload.kind;
     for turn in &experiment.journal_state.turns {
-        let attempts = experiment.journal_state.attempts_of(turn).iter();
-        for attempt in attempts.filter(|attempt| !attempt.is_complete(turn)) {
+        for attempt in experiment
+            .journal_state
+            .attempts_of(turn)
+            .iter()
+            .filter(|attempt| !attempt.is_complete(turn))
+        {
             for scheduled in &turn.runs {
                 if let Some(run_attempt) = attempt.runs.get(&scheduled.run) {
                     let row = attempt_row(kind, scheduled, attempt, run_attempt);

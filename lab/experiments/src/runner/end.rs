@@ -184,7 +184,6 @@ impl Runner<'_> {
         let mut validity = Validity::Valid;
         match self.check_recording(run) {
             Ok((program_cache_validity, coverage)) => {
-                // A completed run without most of its samples has failed.
                 outcome = coverage.checked_outcome(outcome);
                 let doubt = coverage.coverage_doubt();
                 validity = program_cache_validity.with_doubt(doubt.filter(|_| outcome.is_result()));

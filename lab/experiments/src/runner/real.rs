@@ -203,8 +203,11 @@ impl System for RealSystem {
     }
 
     fn observer(&mut self, pid: u32, recording: &Path) -> Box<dyn Observer> {
-        let root = self.root.clone();
-        Box::new(RunObserver::new(root, pid, recording.to_owned()))
+        Box::new(RunObserver::new(
+            self.root.clone(),
+            pid,
+            recording.to_owned(),
+        ))
     }
 
     fn write_targets(&mut self, file: &Path, targets: &[ScrapeTarget]) -> Result<()> {

@@ -84,8 +84,11 @@ impl Runner<'_> {
     }
 
     fn active_run(&self, scheduled: &ScheduledRun, attempt: u32) -> Result<ActiveRun> {
-        let mut lanes = self.plan.lanes.iter();
-        let lane = lanes.find(|lane| lane.name == scheduled.lane);
+        let lane = self
+            .plan
+            .lanes
+            .iter()
+            .find(|lane| lane.name == scheduled.lane);
         Ok(ActiveRun {
             scheduled: scheduled.clone(),
             attempt,
@@ -232,8 +235,10 @@ impl Runner<'_> {
     fn begin_run(&mut self, run: &mut ActiveRun) -> Result<()> {
         let recorder = run.recorder.as_ref().context("it is not recorded")?;
         let variables = metrics_variables(recorder.addresses(), |name| {
-            let mut environment = run.environment.iter();
-            let (_, value) = environment.find(|(variable, _)| variable == name)?;
+            let (_, value) = run
+                .environment
+                .iter()
+                .find(|(variable, _)| variable == name)?;
             Some(value.to_string_lossy().into_owned())
         });
         let launched = run.launched.as_mut().context("it was never started")?;

@@ -65,8 +65,14 @@ impl References {
     }
 
     pub fn median(&self, measurement: impl Fn(&DwellEvidence) -> Option<f64>) -> Option<f64> {
-        let newest = self.0.iter().rev().take(MEDIAN_OF_NEWEST);
-        median(newest.filter_map(measurement).collect())
+        median(
+            self.0
+                .iter()
+                .rev()
+                .take(MEDIAN_OF_NEWEST)
+                .filter_map(measurement)
+                .collect(),
+        )
     }
 }
 
@@ -167,9 +173,9 @@ impl Dwell {
         self.max_stall_percent = max_known(self.max_stall_percent, percent);
     }
 
-    pub fn record_target_excess(&mut self, is_above_target: bool) {
+    pub fn record_target_excess(&mut self, memory_exceeds_target: bool) {
         self.polls += 1;
-        self.polls_above_target += u32::from(is_above_target);
+        self.polls_above_target += u32::from(memory_exceeds_target);
     }
 
     fn record_replay_cpu(&mut self, reading: &Reading, part: Duration) {

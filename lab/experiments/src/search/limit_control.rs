@@ -7,7 +7,7 @@ use std::{collections::VecDeque, time::Duration};
 const SECOND: Duration = Duration::from_secs(1);
 /// A limit in effect is written again only this often: under systemd, each write is work for PID 1.
 const REAPPLY_INTERVAL: Duration = Duration::from_secs(10);
-/// A limit below its target by more than the headroom divided by this is raised at once.
+/// If the limit is more than `headroom / RAISE_DIVISOR` below its target, it is raised at once.
 const RAISE_DIVISOR: u64 = 32;
 /// A step lowers the limit to at least this share of it.
 const MIN_LOWERED_SHARE: f64 = 0.94;
@@ -22,7 +22,7 @@ const MAX_STEP_BYTES: u64 = 1 << 30;
 const STALL_WINDOW: Duration = Duration::from_secs(10);
 /// Over a shorter time, no average is known.
 const MIN_STALL_WINDOW: Duration = Duration::from_secs(2);
-/// Or `settle`, if that is less.
+/// At most the settle time of the search.
 const REFAULT_WINDOW: Duration = Duration::from_secs(10);
 /// The kernel rounds memory limits down to pages.
 const PAGE_BYTES: u64 = 4096;
@@ -33,13 +33,13 @@ pub struct LimitControl {
     pub limit: Option<u64>,
     headroom: Option<u64>,
     limit_set_at: Duration,
-    /// By a whole step: smaller changes only follow memory.
+    /// Time of the last whole step down. Smaller changes only follow unreclaimable memory.
     pub lowered_at: Option<Duration>,
     /// When unreclaimable memory and slots behind were last read, but not before the limit was set.
     last_complete_at: Option<Duration>,
     not_silent_at: Duration,
     pub recent_unreclaimable: VecDeque<(Duration, u64)>,
-    /// Of unreclaimable memory within a second, after the start of the validator.
+    /// Of unreclaimable memory within a second. The search resets it after the validator's start.
     pub max_rise: u64,
     recent_refault_totals: VecDeque<(Duration, u64)>,
     /// Over [`STALL_WINDOW`]. Cleared when the limit changes from or to none.
@@ -47,9 +47,9 @@ pub struct LimitControl {
 }
 
 impl LimitControl {
-    pub fn new(settle: Duration) -> Self {
+    pub fn new(settle_time: Duration) -> Self {
         Self {
-            refault_window: REFAULT_WINDOW.min(settle),
+            refault_window: REFAULT_WINDOW.min(settle_time),
             ..Self::default()
         }
     }
@@ -70,8 +70,8 @@ impl LimitControl {
         );
         self.recent_stall_totals
             .extend(reading.stalled.map(|stalled| (at, stalled)));
-        while let Some((second, _)) = self.recent_stall_totals.get(1)
-            && at.saturating_sub(*second) >= STALL_WINDOW
+        while let Some((next_at, _)) = self.recent_stall_totals.get(1)
+            && at.saturating_sub(*next_at) >= STALL_WINDOW
         {
             self.recent_stall_totals.pop_front();
         }
@@ -85,7 +85,6 @@ impl LimitControl {
         }
     }
 
-    /// At a danger, the limit must be lifted.
     pub fn detect_danger(&mut self, reading: &Reading) -> Option<&'static str> {
         self.record(reading);
         let lowest = self
@@ -120,7 +119,7 @@ impl LimitControl {
     }
 
     /// Changes the limit once a second, but raises a much too low one at once. Requests an
-    /// unchanged limit again each second while the kernel applies another one, else every ten
+    /// unchanged limit again each second while the limit in effect is another one, else every ten
     /// seconds. Returns whether the limit is at its target.
     pub fn adjust(
         &mut self,
@@ -175,7 +174,7 @@ impl LimitControl {
         next == target
     }
 
-    pub fn is_above_target(&self, reading: &Reading) -> bool {
+    pub fn memory_exceeds_target(&self, reading: &Reading) -> bool {
         if let (Some(unreclaimable), Some(headroom), Some(memory)) =
             (reading.unreclaimable, self.headroom, reading.memory)
         {

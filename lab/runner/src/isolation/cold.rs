@@ -58,7 +58,7 @@ pub fn drop_files(folders: &[&Path]) -> Result<Dropped> {
             continue;
         };
         syncfs(&folder.fd).with_path(&folder.path)?;
-        walk_files(&folder, 0, &mut |entry| {
+        walk_files(&folder, &mut |entry| {
             match entry {
                 WalkEntry::File(file, stat, path) => {
                     fadvise(file, 0, None, Advice::DontNeed).with_path(&path)?;
@@ -103,7 +103,7 @@ pub fn residency(folders: &[&Path]) -> Result<Residency> {
         let Some(folder) = open_top(folder)? else {
             continue;
         };
-        walk_files(&folder, 0, &mut |entry| {
+        walk_files(&folder, &mut |entry| {
             let WalkEntry::File(_, stat, path) = entry else {
                 return Ok(());
             };

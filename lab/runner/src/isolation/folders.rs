@@ -222,10 +222,9 @@ pub fn processes_using(root: &HostRoot, folder: &Path) -> Vec<FolderProcess> {
 
 fn folder_process(root: &HostRoot, pid: u32, folder: &Path) -> Option<FolderProcess> {
     let process = root.procfs.join(pid.to_string());
-    let open_paths = open_files(&process).map(|(_, path)| path);
     let path = read_link(process.join("exe"))
         .into_iter()
-        .chain(open_paths)
+        .chain(open_files(&process).map(|(_, path)| path))
         .find(|path| path.starts_with(folder) && !path.is_dir())?;
     let name = root.read_proc(&format!("{pid}/comm"), trimmed_text);
     Some(FolderProcess {

@@ -168,9 +168,15 @@ pub enum WalkEntry<'a> {
     NotEntered(PathBuf, &'static str),
 }
 
-/// Visits every regular file, and each folder that is not entered. `depth` is that of the folder, 0
-/// at the top.
+/// Visits every regular file, and each folder that is not entered.
 pub fn walk_files(
+    folder: &Folder,
+    visit: &mut dyn FnMut(WalkEntry<'_>) -> Result<()>,
+) -> Result<()> {
+    walk_at_depth(folder, 0, visit)
+}
+
+fn walk_at_depth(
     folder: &Folder,
     depth: usize,
     visit: &mut dyn FnMut(WalkEntry<'_>) -> Result<()>,
@@ -184,7 +190,7 @@ pub fn walk_files(
                 visit(WalkEntry::NotEntered(folder.join(&name), "nested too deep"))?
             }
             FileType::Directory => match folder.enter(&name)? {
-                OpenResult::Open(inside) => walk_files(&inside, depth + 1, visit)?,
+                OpenResult::Open(inside) => walk_at_depth(&inside, depth + 1, visit)?,
                 OpenResult::OtherMount => {
                     visit(WalkEntry::NotEntered(folder.join(&name), OTHER_MOUNT))?
                 }
@@ -220,7 +226,6 @@ pub fn os_str(name: &CStr) -> &OsStr {
     OsStr::from_bytes(name.to_bytes())
 }
 
-/// The canonical path; the path itself after an error.
 pub fn canonical_or_same(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| path.to_owned())
 }

@@ -44,8 +44,7 @@ const NOT_EXECUTABLE: u8 = 126;
 /// The program was never executed: the parent exited or closed the gate, or the CPUs are invalid.
 const GIVEN_UP: u8 = 125;
 
-/// Polls in ten seconds.
-const MAX_EXIT_POLLS: u32 = 200;
+const EXIT_POLL_INTERVAL: Duration = Duration::from_millis(10);
 /// A pipe's capacity.
 const MAX_STDERR_BYTES: u64 = 1 << 16;
 
@@ -96,27 +95,36 @@ pub fn success_and_stderr(program: &Path, arguments: &[&OsStr]) -> io::Result<(b
         .stdout(Stdio::null())
         .stderr(Stdio::piped());
     let mut child = command.spawn()?;
-    for _ in 0..MAX_EXIT_POLLS {
-        if let Some(status) = child.try_wait()? {
-            let mut text = Vec::new();
-            if let Some(pipe) = &mut child.stderr {
-                fcntl_setfl(&*pipe, OFlags::NONBLOCK)?;
-                // Fails after the text if a child of the program has the pipe open.
-                let _ = pipe.take(MAX_STDERR_BYTES).read_to_end(&mut text);
-            }
-            return Ok((
-                status.success(),
-                String::from_utf8_lossy(&text).into_owned(),
-            ));
-        }
-        std::thread::sleep(POLL_INTERVAL);
+    let status = wait_or_kill(&mut child, Duration::from_secs(10))?
+        .ok_or_else(|| io::Error::new(ErrorKind::TimedOut, "it did not end within ten seconds"))?;
+    let mut text = Vec::new();
+    if let Some(pipe) = &mut child.stderr {
+        fcntl_setfl(&*pipe, OFlags::NONBLOCK)?;
+        // Fails after the text if a child of the program has the pipe open.
+        let _ = pipe.take(MAX_STDERR_BYTES).read_to_end(&mut text);
     }
-    child.kill()?;
-    child.wait()?;
-    Err(io::Error::new(
-        ErrorKind::TimedOut,
-        "it did not end within ten seconds",
+    Ok((
+        status.success(),
+        String::from_utf8_lossy(&text).into_owned(),
     ))
+}
+
+/// `None` if the program had to be killed.
+pub fn wait_or_kill(child: &mut Child, timeout: Duration) -> io::Result<Option<ExitStatus>> {
+    let mut waited = Duration::ZERO;
+    loop {
+        let status = child.try_wait()?;
+        if status.is_some() {
+            return Ok(status);
+        }
+        if waited >= timeout {
+            child.kill()?;
+            child.wait()?;
+            return Ok(None);
+        }
+        std::thread::sleep(EXIT_POLL_INTERVAL);
+        waited += EXIT_POLL_INTERVAL;
+    }
 }
 
 /// Runs a program to its end in its own process group. The program ends with this process. A stop
@@ -183,7 +191,6 @@ pub fn wait_and_exec(args: &HoldArgs) -> u8 {
     exec_program(&args.command, variables)
 }
 
-/// Executes `faultlined once` with these arguments.
 pub fn doctor(args: &DoctorArgs) -> Result<u8> {
     let program = recorder::find_program(args.faultlined.as_deref(), "--faultlined")?;
     let command: Vec<OsString> = [program.into_os_string(), "once".into()]
@@ -193,7 +200,6 @@ pub fn doctor(args: &DoctorArgs) -> Result<u8> {
     Ok(exec_program(&command, Vec::new()))
 }
 
-/// Executes a program that opens a file for the user.
 pub fn exec_opener(program: PathBuf, file: PathBuf) -> u8 {
     exec_program(&[program.into(), file.into()], Vec::new())
 }

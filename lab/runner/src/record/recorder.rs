@@ -245,7 +245,6 @@ impl Ready {
         }
     }
 
-    /// Pid of the followed process, if any.
     pub fn followed_pid(&self) -> Option<u32> {
         self.target.as_ref().map(|target| target.pid)
     }

@@ -10,7 +10,6 @@ use faultline_text::{bytes_f64, clean, counted, duration_f64, percent, short};
 use itertools::Itertools;
 use ratatui::{style::Style, text::Span};
 
-/// Lines for the reason why the cache has no figures.
 const MAX_REASON_LINES: usize = 3;
 
 /// Slots behind the tip above which the row warns and alarms: the defaults of `phase.at_tip_slots`
@@ -164,8 +163,11 @@ impl Scene<'_> {
         let text = self.value_or_reason(Figure::SlotsBehind, |slots| counted(slots, "slot"));
         let style = self.threshold_style(status.figure(Figure::SlotsBehind), BEHIND_THRESHOLDS);
         let mut spans = vec![Span::styled(text, style)];
-        let own_slot = status.figure(Figure::Slot);
-        spans.extend(own_slot.map(|slot| Span::raw(format!(", at {}", short(slot)))));
+        spans.extend(
+            status
+                .figure(Figure::Slot)
+                .map(|slot| Span::raw(format!(", at {}", short(slot)))),
+        );
         row("Behind", spans, self.plot(Figure::SlotsBehind))
     }
 

@@ -32,7 +32,6 @@ const NOT_WITH_SEARCH: [&str; 6] = [
     "seed",
 ];
 
-/// The arms of `[[arm]]`, then the combinations of `[factors]`.
 pub fn read_arms(top: &mut Table<'_>, base_folder: &BaseFolder) -> Vec<Arm> {
     let mut arms = Vec::new();
     if !["arm", "factors", "search"].iter().any(|key| top.has(key)) {

@@ -66,8 +66,10 @@ fn check_arms(plan: &Plan, errors: &ConfigErrors<'_>) {
             );
             errors.push(arm.line, what);
         }
-        let mut environments = [&arm.environment, &workload.environment].into_iter();
-        if environments.any(|environment| environment.contains_key(METRICS_CONFIG)) {
+        if [&arm.environment, &workload.environment]
+            .into_iter()
+            .any(|environment| environment.contains_key(METRICS_CONFIG))
+        {
             errors.push(
                 arm.line,
                 format!(
@@ -165,9 +167,9 @@ fn check_separate_lanes(lane: &Lane, other: &Lane, errors: &ConfigErrors<'_>) {
         report_conflict(format!("both have CPU {cpu}"));
     }
     for (key, range) in port_ranges(lane) {
-        let mut others = port_ranges(other).into_iter();
-        if let Some((other_key, _)) =
-            others.find(|(_, other_range)| find_shared_port(range, *other_range).is_some())
+        if let Some((other_key, _)) = port_ranges(other)
+            .into_iter()
+            .find(|(_, other_range)| find_shared_port(range, *other_range).is_some())
         {
             report_conflict(format!(
                 "have ports in common: {other_key} of the first, {key} of the second"
@@ -220,11 +222,15 @@ fn port_ranges(lane: &Lane) -> Vec<(&'static str, (u16, u16))> {
 /// cleared before a run.
 fn check_folders(plan: &Plan, errors: &ConfigErrors<'_>) {
     let mut all = vec![("folder".to_owned(), plan.folder.as_path(), None)];
-    let source = plan.restored_from();
-    all.extend(source.map(|from| ("begin.from".to_owned(), from, None)));
+    all.extend(
+        plan.restored_from()
+            .map(|from| ("begin.from".to_owned(), from, None)),
+    );
     for lane in &plan.lanes {
-        let folders = plan.folders_of(lane);
-        all.extend(folders.map(|(key, path)| (key, path, lane.line)));
+        all.extend(
+            plan.folders_of(lane)
+                .map(|(key, path)| (key, path, lane.line)),
+        );
     }
     for (index, (key, path, line)) in all.iter().enumerate() {
         if *path == Path::new("/") {

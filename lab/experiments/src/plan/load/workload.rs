@@ -237,8 +237,10 @@ fn quotable(value: &DeValue<'_>) -> Result<String, String> {
 
 fn sbatch_option(value: &DeValue<'_>) -> Result<String, String> {
     let text = text(value)?;
-    let mut reserved = RESERVED_OPTIONS.iter();
-    if reserved.any(|option| text.starts_with(option)) {
+    if RESERVED_OPTIONS
+        .iter()
+        .any(|option| text.starts_with(option))
+    {
         return Err(format!(
             "{text:?} is an option that the experiment sets itself; leave it out"
         ));

@@ -213,8 +213,8 @@ fn poh_option_values(plan: &Plan, arm: &Arm, lane: &Lane) -> BTreeSet<u32> {
 /// Values of [`POH_OPTIONS`] in a text, which may be shell code.
 fn poh_values_in(text: &str) -> BTreeSet<u32> {
     let separates = |c: char| c.is_whitespace() || "\"'=;,()[]".contains(c);
-    let words = text.split(separates).filter(|word| !word.is_empty());
-    words
+    text.split(separates)
+        .filter(|word| !word.is_empty())
         .tuple_windows()
         .filter(|(option, _)| POH_OPTIONS.contains(option))
         .filter_map(|(_, value)| value.parse().ok())

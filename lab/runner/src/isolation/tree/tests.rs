@@ -77,7 +77,7 @@ fn a_walk_shows_each_regular_file_once() {
     let (_scene, folder) = scene();
     fs::write(folder.path.join("folder/deep"), "text").unwrap();
     let mut seen = Vec::new();
-    walk_files(&folder, 0, &mut |found| {
+    walk_files(&folder, &mut |found| {
         if let WalkEntry::File(_, _, path) = found {
             seen.push(path.strip_prefix(&folder.path).unwrap().to_owned());
         }

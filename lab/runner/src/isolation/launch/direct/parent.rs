@@ -17,21 +17,20 @@ use std::{
     process,
 };
 
-/// The cgroup of a program, or the parent in which these cgroups are created. Version 1 has a
-/// folder for each controller.
+/// Folders of one launched program's cgroups, or of the parents of all such cgroups
+/// ([`Cgroups::find_parents`]).
 #[derive(Debug)]
 pub enum Cgroups {
     V1 {
         folders: v1::Folders,
-        /// A cgroup of version 2 without controllers, for pressure. It is created in the cgroup of
-        /// this program, so that the manager of that cgroup, such as systemd, still finds the
-        /// processes. Absent if version 2 is not mounted or reports no pressure.
+        /// A cgroup of version 2 without controllers, to read pressure. Its parent is this
+        /// program's own cgroup, so that systemd still finds the launched processes in its unit.
+        /// Absent if version 2 is not mounted or reports no pressure.
         pressure_cgroup: Option<Unified>,
     },
     V2(Unified),
 }
 
-/// A cgroup of version 2.
 #[derive(Debug)]
 pub struct Unified {
     pub folder: PathBuf,
@@ -89,7 +88,7 @@ impl Cgroups {
             );
         }
         check_writable(&folder)?;
-        check_controllers(&folder)?;
+        check_can_enable_controllers(&folder)?;
         Ok(Self::V2(Unified { folder, ..own }))
     }
 
@@ -198,7 +197,7 @@ pub fn enable_controllers(delegated: &Path, limits: &Limits) -> Result<()> {
 }
 
 /// Fails if cgroups in `folder` cannot have limits, even after this program has moved to a leaf.
-fn check_controllers(folder: &Path) -> Result<()> {
+fn check_can_enable_controllers(folder: &Path) -> Result<()> {
     // The root cgroup has no `cgroup.type`, and may have processes.
     if has_word(folder, SUBTREE_CONTROL, "memory") || !folder.join("cgroup.type").exists() {
         return Ok(());

@@ -232,8 +232,8 @@ impl Unit {
     /// Whether the program of a `Type=exec` service was executed. A short one may never have been
     /// active. Exit codes from 200 on are taken for systemd's own failures.
     pub fn was_executed(&self) -> bool {
-        let active_since = self.get::<u64>("ActiveEnterTimestampMonotonic");
-        active_since.is_some_and(|time| time > 0)
+        self.get::<u64>("ActiveEnterTimestampMonotonic")
+            .is_some_and(|time| time > 0)
             || matches!(self.ended(), Some(End::Code(..200) | End::Signal(_)))
     }
 

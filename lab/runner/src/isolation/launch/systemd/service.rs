@@ -155,7 +155,6 @@ impl Launched for Service {
     }
 
     fn set_memory_limit(&mut self, memory: Option<u64>) -> Result<Option<u64>> {
-        // The kernel rounds down to pages.
         let limit_bytes = memory.map(page_aligned);
         if !set_memory_high(&self.bus, &self.name, limit_bytes)? {
             ensure!(
