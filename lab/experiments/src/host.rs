@@ -28,6 +28,9 @@ impl HostFinding {
     }
 }
 
+/// The names of [`Program`].
+pub(crate) const KNOWN_VALIDATORS: &str =
+    "agave-validator, solana-validator, jito-validator, solana-test-validator or fdctl";
 /// Name of a validator that [`Program::of_comm`] does not know.
 const FIREDANCER: &str = "firedancer";
 

@@ -25,7 +25,7 @@ use super::{
 };
 use anyhow::Result;
 use faultline_common::{clock::from_nanoseconds, files::is_disk_full};
-use faultline_recording::{Progress, TickRow};
+use faultline_recording::{ProcessRow, Progress, TickRow};
 use faultline_runner::{
     isolation::{CgroupName, CgroupState, End, Launched, Launcher},
     record::recorder::Addresses,
@@ -138,6 +138,8 @@ pub trait System {
 
     /// The samples of the recorder.
     fn ticks(&mut self, recording: &Path) -> Result<Vec<TickRow>>;
+
+    fn processes(&mut self, recording: &Path) -> Result<Vec<ProcessRow>>;
 
     fn free_bytes(&self, folder: &Path) -> Option<u64>;
 }

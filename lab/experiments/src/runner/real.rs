@@ -18,7 +18,7 @@ use crate::{
 use anyhow::{Context, Result};
 use faultline_common::{clock, output::say, signals::Signals};
 use faultline_kernel::HostRoot;
-use faultline_recording::{Progress, Recording, TickRow};
+use faultline_recording::{ProcessRow, Progress, Recording, TickRow};
 use faultline_runner::{
     isolation::{
         Launcher,
@@ -227,6 +227,10 @@ impl System for RealSystem {
 
     fn ticks(&mut self, recording: &Path) -> Result<Vec<TickRow>> {
         Ok(Recording::open(recording)?.ticks()?)
+    }
+
+    fn processes(&mut self, recording: &Path) -> Result<Vec<ProcessRow>> {
+        Ok(Recording::open(recording)?.processes()?)
     }
 
     fn free_bytes(&self, folder: &Path) -> Option<u64> {
