@@ -378,7 +378,7 @@ impl<'w> Runner<'w> {
     fn how_to_resume(&self) -> String {
         match &self.host_block {
             Some(host_block) => host_block.how_to_resume.clone(),
-            None => format!("`faultline experiment resume {}` continues", self.folder),
+            None => format!("`faultline experiment resume {:#}` continues", self.folder),
         }
     }
 }

@@ -12,6 +12,7 @@ use crate::{
     judge::ProgramCacheTotals,
     plan::{Lane, PageCache, Plan, Severity},
     replay,
+    slurm::shell_quoted,
     targets::{self, ScrapeTarget},
     watch::Timestamp,
 };
@@ -141,7 +142,8 @@ impl System for RealSystem {
             let shown = folder.display();
             anyhow::ensure!(
                 folder.exists(),
-                "{shown}: there is no such folder; `faultline experiment init {shown}` makes it"
+                "{shown}: there is no such folder; `faultline experiment init {}` makes it",
+                shell_quoted(folder)
             );
             let cleared = folders::clear(folder, &self.root)?;
             // `experiment init` may have made the folder as root.
