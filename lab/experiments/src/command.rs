@@ -192,7 +192,7 @@ fn lock_new_folder(folder: &ExperimentFolder) -> Result<Lock> {
     let lock = Lock::take(&folder.lock())?;
     ensure!(
         !has_begun(folder)?,
-        "{folder} already has an experiment: `faultline experiment resume {folder:#}` continues it"
+        "{folder} already has an experiment: `faultline experiment resume {folder:#}` continues it, or says that it is finished"
     );
     let journal = folder.journal();
     if journal.exists() {
