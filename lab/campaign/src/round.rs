@@ -18,6 +18,7 @@ use faultline_experiments::{
     plan::{self, Plan},
     report::{CompletedRun, Experiment},
     runner::ExperimentEnd,
+    slurm::shell_quoted,
 };
 use itertools::Itertools;
 use serde::{Deserialize, Serialize};
@@ -351,7 +352,7 @@ impl Round {
         self.check_programs()?;
         let experiments = self.experiments_in(campaign, &self.own_attempt(campaign)?)?;
         for experiment in &experiments {
-            let folder = campaign.folder.display();
+            let folder = shell_quoted(&campaign.folder);
             let host_block = HostBlock {
                 how_to_resume: format!(
                     "`faultline campaign round {folder} {}` continues",

@@ -109,7 +109,7 @@ impl SubmittedRounds {
                 .is_ok_and(|metadata| metadata.ino() == self.results_inode),
             "{}: this host does not have the file that `campaign slurm` opened: run `faultline campaign slurm {}` on the host that has it",
             campaign.results.display(),
-            campaign.folder.display()
+            shell_quoted(&campaign.folder)
         );
         ensure!(
             self.rounds
@@ -117,7 +117,7 @@ impl SubmittedRounds {
                 .any(|round| round.plan_digest == campaign.plan_digest),
             "{}: it has changed since the rounds were submitted: `faultline campaign slurm {}` submits all of them again",
             campaign.plan.display(),
-            campaign.folder.display()
+            shell_quoted(&campaign.folder)
         );
         Ok(())
     }
@@ -298,6 +298,6 @@ fn missing_result(campaign: &Campaign, round: &Round, task: u32) -> VersionOutco
         "round {} has no result: read {}; `faultline campaign slurm {}` submits it again",
         round.number,
         slurm_file(campaign, &format!("{task:03}.out")).display(),
-        campaign.folder.display()
+        shell_quoted(&campaign.folder)
     ))
 }

@@ -14,7 +14,9 @@ use faultline_common::{
     files::AtPath,
     output::{print, say},
 };
-use faultline_experiments::{command::void, folder::JOURNAL, report::Experiment};
+use faultline_experiments::{
+    command::void, folder::JOURNAL, report::Experiment, slurm::shell_quoted,
+};
 use std::path::Path;
 
 /// A run, and what is wrong with its recording.
@@ -35,7 +37,7 @@ pub fn run(args: &VerifyArgs) -> Result<u8> {
     if damaged.is_empty() {
         return Ok(0);
     }
-    let folder = campaign.folder.display();
+    let folder = shell_quoted(&campaign.folder);
     if args.repeat {
         let _lock = campaign.lock()?;
         void_damaged(&campaign, &mut store, &damaged)?;

@@ -13,7 +13,7 @@ use crate::{
 };
 use anyhow::{Context as _, Result, bail, ensure};
 use faultline_common::{clock, output::say, signals::Signals};
-use faultline_experiments::{command, runner::ExperimentEnd};
+use faultline_experiments::{command, runner::ExperimentEnd, slurm::shell_quoted};
 use faultline_runner::isolation::folders::InUse;
 use std::time::Duration;
 
@@ -72,7 +72,7 @@ pub type RunRound<'r> =
 
 /// Fails also if the campaign has stopped or a version has no result.
 pub fn run(campaign: &Campaign, store: &mut Store, args: &RunArgs) -> Result<()> {
-    let folder = campaign.folder.display();
+    let folder = shell_quoted(&campaign.folder);
     match advance(campaign, store, None, &mut |round, signals| {
         run_on_this_host(campaign, round, args, signals)
     }) {

@@ -53,7 +53,7 @@ impl HostBlock {
 }
 
 pub fn how_to_resume(folder: &ExperimentFolder, replicate: u32) -> String {
-    format!("`faultline experiment block {folder} {replicate}` continues")
+    format!("`faultline experiment block {folder:#} {replicate}` continues")
 }
 
 /// The experiment and the replicate, if `folder` is that of a block attempt.

@@ -192,7 +192,7 @@ fn lock_new_folder(folder: &ExperimentFolder) -> Result<Lock> {
     let lock = Lock::take(&folder.lock())?;
     ensure!(
         !has_begun(folder)?,
-        "{folder} already has an experiment: `faultline experiment resume {folder}` continues it"
+        "{folder} already has an experiment: `faultline experiment resume {folder:#}` continues it, or says that it is finished"
     );
     let journal = folder.journal();
     if journal.exists() {
@@ -314,10 +314,10 @@ fn stop(experiment: &Path) -> Result<u8> {
     let finished = JournalState::of(&journal::read(&folder.journal())?).finished;
     let next = match host_block {
         _ if finished => format!(
-            "the experiment is finished; `faultline experiment report {folder}` shows its results"
+            "the experiment is finished; `faultline experiment report {folder:#}` shows its results"
         ),
         Some((experiment, replicate)) => blocks::how_to_resume(&experiment, replicate),
-        None => format!("`faultline experiment resume {folder}` continues"),
+        None => format!("`faultline experiment resume {folder:#}` continues"),
     };
     say(&format!("nothing runs; {next}"));
     Ok(0)

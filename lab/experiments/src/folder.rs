@@ -1,6 +1,6 @@
 //! Paths in the folder of an experiment, and names made from them.
 
-use super::schedule::ScheduledRun;
+use super::{schedule::ScheduledRun, slurm::shell_quoted};
 use faultline_runner::isolation::CgroupName;
 use sha2::{Digest, Sha256};
 use std::{
@@ -25,8 +25,12 @@ const MAX_NAME_CHARS: usize = 60;
 #[derive(Debug, Clone)]
 pub struct ExperimentFolder(PathBuf);
 
+/// `{:#}` is quoted for a shell.
 impl std::fmt::Display for ExperimentFolder {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if f.alternate() {
+            return f.write_str(&shell_quoted(&self.0));
+        }
         self.0.display().fmt(f)
     }
 }
@@ -143,6 +147,22 @@ mod tests {
             folder.recording(&run, 4),
             Path::new("/x/runs/003-.._512_G__-r2/a4/run.fltl")
         );
+    }
+
+    #[test]
+    fn a_folder_in_a_command_is_quoted_if_a_shell_would_split_it() {
+        for (path, expected) in [
+            ("/x/ram-mainnet_1.2", "/x/ram-mainnet_1.2"),
+            ("/x/ä b/x y", "'/x/ä b/x y'"),
+            ("/x/it's", "'/x/it'\\''s'"),
+            ("/x/$HOME", "'/x/$HOME'"),
+        ] {
+            let folder = ExperimentFolder::new(Path::new(path));
+            assert_eq!(
+                (format!("{folder:#}").as_str(), folder.to_string().as_str()),
+                (expected, path)
+            );
+        }
     }
 
     #[test]

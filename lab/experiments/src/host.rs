@@ -28,6 +28,9 @@ impl HostFinding {
     }
 }
 
+/// The names of [`Program`].
+pub(crate) const KNOWN_VALIDATORS: &str =
+    "agave-validator, solana-validator, jito-validator, solana-test-validator or fdctl";
 /// Name of a validator that [`Program::of_comm`] does not know.
 const FIREDANCER: &str = "firedancer";
 
@@ -130,8 +133,11 @@ fn state_findings(
     };
     for disk in &state.disks {
         if let Some(free) = disk.free.filter(|free| *free < rules.free_disk.bound) {
-            let (disk, free) = (disk.path.display(), bytes(free));
-            let what = format!("{disk} has only {free} free: free space");
+            let [free, wanted] = [free, rules.free_disk.bound].map(bytes);
+            let what = format!(
+                "{} has only {free} free, and host.free_disk wants {wanted}: free space, or set at_least of host.free_disk",
+                disk.path.display()
+            );
             add_finding(rules.free_disk.severity, what);
         }
     }
@@ -241,5 +247,9 @@ mod tests {
         let found = state_findings(&rules, Some(2.0), &state);
         let is_temporary: Vec<bool> = found.iter().map(|finding| finding.is_temporary).collect();
         assert_eq!(is_temporary, [true, false], "{found:?}");
+        assert_eq!(
+            found[1].what,
+            "/l has only 26.0 GiB free, and host.free_disk wants 900.0 GiB: free space, or set at_least of host.free_disk"
+        );
     }
 }

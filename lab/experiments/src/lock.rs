@@ -1,7 +1,7 @@
 //! An experiment has at most one runner, whose pid is in the lock file. At most one experiment
 //! locks a work folder.
 
-use super::plan::Plan;
+use super::{plan::Plan, slurm::shell_quoted};
 use anyhow::{Context, Result};
 use faultline_common::{files::AtPath, lock::flock_with_retries};
 use faultline_kernel::{
@@ -42,7 +42,7 @@ pub enum Holder {
 impl Lock {
     /// Fails if another runner has the lock for longer than a second.
     pub fn take(path: &Path) -> Result<Self> {
-        let folder = path.parent().unwrap_or(path).display();
+        let folder = shell_quoted(path.parent().unwrap_or(path));
         Self::take_with_message(path, |process| {
             format!(
                 "this experiment is being run already{process}; `faultline experiment stop {folder}` stops it"

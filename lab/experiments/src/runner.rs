@@ -25,7 +25,7 @@ use super::{
 };
 use anyhow::Result;
 use faultline_common::{clock::from_nanoseconds, files::is_disk_full};
-use faultline_recording::{Progress, TickRow};
+use faultline_recording::{ProcessRow, Progress, TickRow};
 use faultline_runner::{
     isolation::{CgroupName, CgroupState, End, Launched, Launcher},
     record::recorder::Addresses,
@@ -137,6 +137,8 @@ pub trait System {
 
     /// The samples of the recorder.
     fn ticks(&mut self, recording: &Path) -> Result<Vec<TickRow>>;
+
+    fn processes(&mut self, recording: &Path) -> Result<Vec<ProcessRow>>;
 
     fn free_bytes(&self, folder: &Path) -> Option<u64>;
 }
@@ -373,7 +375,7 @@ impl<'w> Runner<'w> {
     fn how_to_resume(&self) -> String {
         match &self.host_block {
             Some(host_block) => host_block.how_to_resume.clone(),
-            None => format!("`faultline experiment resume {}` continues", self.folder),
+            None => format!("`faultline experiment resume {:#}` continues", self.folder),
         }
     }
 }

@@ -145,8 +145,16 @@ fn script_text(comment: &str, options: &[String], command: &str) -> Result<Strin
     ))
 }
 
+/// Only if the path has a character that a shell may interpret.
 pub fn shell_quoted(path: &Path) -> String {
-    format!("'{}'", path.display().to_string().replace('\'', "'\\''"))
+    let text = path.display().to_string();
+    if text
+        .chars()
+        .all(|c| c.is_alphanumeric() || "/._-".contains(c))
+    {
+        return text;
+    }
+    format!("'{}'", text.replace('\'', "'\\''"))
 }
 
 /// 0 is all memory of a node. Slurm does not limit the runs, because they are not in Slurm's

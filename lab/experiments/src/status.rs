@@ -147,13 +147,13 @@ impl Status {
             .map(|scheduled| run_status(plan, journal_state, folder, scheduled, now_if_running))
             .collect_vec();
         let turns = &journal_state.turns;
-        let turn_length = expected_turn_length(plan, journal_state);
         let (mut done_turns, mut remaining) = (0.0, Duration::ZERO);
         for turn in turns {
             if journal_state.is_done(turn) {
                 done_turns += 1.0;
                 continue;
             }
+            let turn_length = expected_turn_length(plan, journal_state, turn);
             let elapsed = now_if_running
                 .and_then(|now| turn_elapsed(journal_state, turn, now))
                 .unwrap_or_default()
@@ -246,12 +246,14 @@ fn turn_elapsed(journal_state: &JournalState, turn: &Turn, now: Duration) -> Opt
     (!is_over).then(|| now.saturating_sub(from_nanoseconds(newest.unix_ns)))
 }
 
-/// The average of the finished turns; without one, the plan's cool-down and duration.
-fn expected_turn_length(plan: &Plan, journal_state: &JournalState) -> Duration {
+/// The average of the finished turns with an arm of `turn`; without one, the plan's cool-down and
+/// duration.
+fn expected_turn_length(plan: &Plan, journal_state: &JournalState, turn: &Turn) -> Duration {
+    let is_of_turn = |run: &ScheduledRun| turn.runs.iter().any(|own| own.arm == run.arm);
     let lengths = journal_state
         .turns
         .iter()
-        .filter(|turn| journal_state.is_done(turn))
+        .filter(|other| other.runs.iter().any(is_of_turn) && journal_state.is_done(other))
         .filter_map(|turn| {
             let newest = journal_state.newest_attempt(turn)?;
             let runs = newest.runs.values();

@@ -178,7 +178,7 @@ impl Watch {
         )
     }
 
-    /// `42 % of 12 h, at_tip, slot 1234`.
+    /// `42 % of 12 h, phase at_tip, slot 1234`.
     pub fn progress_text(&self) -> String {
         let mut text = match self.counted_from() {
             Some(from) => {
@@ -193,7 +193,7 @@ impl Watch {
             }
             None => "no transaction executed yet".to_owned(),
         };
-        text.extend(self.phase.as_ref().map(|phase| format!(", {phase}")));
+        text.extend(self.phase.as_ref().map(|phase| format!(", phase {phase}")));
         text.extend(self.newest_slot.map(|(slot, _)| format!(", slot {slot}")));
         text
     }

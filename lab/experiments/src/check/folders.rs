@@ -2,7 +2,10 @@
 //! have space.
 
 use super::{Findings, HostFacts, program_files};
-use crate::plan::{Cluster, InitialState, Plan, WorkloadKind};
+use crate::{
+    plan::{Cluster, InitialState, Plan, WorkloadKind},
+    slurm::shell_quoted,
+};
 use faultline_text::{bytes, counted};
 use itertools::Itertools;
 use serde::Serialize;
@@ -62,7 +65,7 @@ pub fn check(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
         if let Some(why) = &folder.why_not_clearable {
             findings.refuse(
                 format!("{key} cannot be cleared before a run: {why}"),
-                format!("faultline experiment init {path_text}"),
+                format!("faultline experiment init {}", shell_quoted(path)),
             );
         }
         let real = folder.canonical_path.as_deref().unwrap_or(path);

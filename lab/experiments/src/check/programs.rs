@@ -2,7 +2,11 @@
 //! know an option.
 
 use super::{Findings, HostFacts, TextPresence, TextPresences};
-use crate::plan::{Arm, Lane, PageCache, Plan, Severity, expand};
+use crate::{
+    host::KNOWN_VALIDATORS,
+    plan::{Arm, Lane, PageCache, Plan, Severity, WorkloadKind, expand},
+};
+use faultline_agave::identify::Program;
 use memchr::memmem;
 use std::{
     fs::{self, File},
@@ -108,7 +112,7 @@ pub fn check(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
     }
     check_tools(plan, facts, findings);
     check_cache_variable(plan, facts, findings);
-    check_accounts_options(plan, facts, findings);
+    check_program_files(plan, facts, findings);
 }
 
 fn is_unusable(facts: &HostFacts, file: &Path) -> bool {
@@ -173,12 +177,21 @@ fn check_cache_variable(plan: &Plan, facts: &HostFacts, findings: &mut Findings)
     }
 }
 
-fn check_accounts_options(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
+fn check_program_files(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
     for arm in &plan.arms {
         let Some(file) = program_of(plan, arm, facts) else {
             continue;
         };
         let (name, file_text) = (&arm.name, file.display());
+        let file_name = file.file_name().unwrap_or_default().to_string_lossy();
+        // The kernel truncates the name of a process.
+        let comm = file_name.get(..15).unwrap_or(&file_name);
+        if plan.workload.kind == WorkloadKind::Validator && Program::of_comm(comm).is_none() {
+            findings.warn(
+                format!("faultlined does not know {file_text} as a validator: it would record no transaction of it"),
+                format!("rename or link the file to {KNOWN_VALIDATORS}; if it is a script, name the program that it starts with workload.binary"),
+            );
+        }
         for (option, releases, remedy) in accounts_options(plan, arm) {
             match facts.text_presences.get(&(file.clone(), option.to_owned())) {
                 Some(TextPresence::Missing) => findings.refuse(

@@ -1,5 +1,10 @@
 use super::*;
-use crate::{blocks::HostBlock, host::HostFinding, plan::parse};
+use crate::{
+    blocks::HostBlock,
+    host::{HostFinding, KNOWN_VALIDATORS},
+    plan::parse,
+};
+use faultline_agave::identify::Program;
 use faultline_kernel::{Level, LevelMemory};
 use faultline_runner::isolation::{Abilities, CpuSet};
 use std::{
@@ -19,7 +24,7 @@ replicates = 4
 [begin]
 how = "download"
 [workload]
-command = ["/v", "--ledger", "{ledger}"]
+command = ["/agave-validator", "--ledger", "{ledger}"]
 ledger = "/mnt/ledger"
 accounts = "/mnt/accounts"
 [stop]
@@ -38,7 +43,7 @@ folder = "/state"
 [begin]
 how = "download"
 [workload]
-command = ["/v"]
+command = ["/agave-validator"]
 [concurrent]
 [[lane]]
 name = "a"
@@ -98,7 +103,10 @@ fn fit_host(plan: &Plan) -> HostFacts {
         outer_limits: Ok(Vec::new()),
         swap: Some(0),
         cpus: CpuSet::parse("0-7").ok(),
-        programs: BTreeMap::from([("/v".to_owned(), Ok(PathBuf::from("/v")))]),
+        programs: BTreeMap::from([(
+            "/agave-validator".to_owned(),
+            Ok(PathBuf::from("/agave-validator")),
+        )]),
         text_presences: BTreeMap::new(),
         folders,
         io_device_numbers: BTreeMap::new(),
@@ -317,7 +325,10 @@ fn concurrent_lanes_sharing_a_device_or_cpu_are_reported() {
 fn a_program_that_ignores_the_cache_size_option_is_refused() {
     let plan = plan_with(TWO_ARMS, "memory_max = \"8G\"", "cache_entries = 1024");
     let with = |switch: TextPresence| HostFacts {
-        text_presences: BTreeMap::from([(("/v".into(), CACHE_VARIABLE.to_owned()), switch)]),
+        text_presences: BTreeMap::from([(
+            ("/agave-validator".into(), CACHE_VARIABLE.to_owned()),
+            switch,
+        )]),
         ..fit_host(&plan)
     };
     assert_eq!(shown_findings(&plan, &with(TextPresence::Present)), []);
@@ -325,9 +336,14 @@ fn a_program_that_ignores_the_cache_size_option_is_refused() {
         &plan,
         &with(TextPresence::Missing),
         Refuse,
-        "AGAVE_PROGRAM_CACHE_ENTRIES is not in /v, which would ignore it silently",
+        "AGAVE_PROGRAM_CACHE_ENTRIES is not in /agave-validator, which would ignore it silently",
     );
-    assert_only_finding(&plan, &with(TextPresence::Script), Refuse, "/v is a script");
+    assert_only_finding(
+        &plan,
+        &with(TextPresence::Script),
+        Refuse,
+        "/agave-validator is a script",
+    );
     assert_only_finding(
         &plan,
         &with(TextPresence::Unreadable("denied".to_owned())),
@@ -338,7 +354,7 @@ fn a_program_that_ignores_the_cache_size_option_is_refused() {
     let named = plan_with(
         TWO_ARMS,
         "memory_max = \"8G\"",
-        "cache_entries = 1024\nbinary = \"/b\"",
+        "cache_entries = 1024\nbinary = \"/b/fdctl\"",
     );
     assert_eq!(shown_findings(&named, &with(TextPresence::Script)), []);
 }
@@ -471,8 +487,12 @@ fn an_unknown_stake_is_refused_except_on_a_private_cluster() {
 #[test]
 fn an_identity_not_in_the_command_may_differ() {
     let with = |words: &str| {
-        let words = format!("[\"/v\", {words}]\nidentity = \"/id.json\"");
-        plan_with(TWO_ARMS, "[\"/v\", \"--ledger\", \"{ledger}\"]", &words)
+        let words = format!("[\"/agave-validator\", {words}]\nidentity = \"/id.json\"");
+        plan_with(
+            TWO_ARMS,
+            "[\"/agave-validator\", \"--ledger\", \"{ledger}\"]",
+            &words,
+        )
     };
     let elsewhere = with("\"--identity\", \"/other.json\"");
     assert_only_finding(
@@ -531,11 +551,16 @@ fn an_identity_not_in_the_command_may_differ() {
 
 #[test]
 fn a_vote_account_is_found_in_any_argument_form() {
-    let in_command =
-        |words: &str| plan_with(TWO_ARMS, "[\"/v\", \"--ledger\", \"{ledger}\"]", words);
+    let in_command = |words: &str| {
+        plan_with(
+            TWO_ARMS,
+            "[\"/agave-validator\", \"--ledger\", \"{ledger}\"]",
+            words,
+        )
+    };
     for words in [
         "[\"/bin/bash\", \"-c\", \"exec x --vote-account=foo\"]",
-        "[\"/v\", \"--vote-account={ledger}/k\"]",
+        "[\"/agave-validator\", \"--vote-account={ledger}/k\"]",
         "[\"/bin/bash\", \"-c\", \"exec x --vote-account k\", \"--no-voting\"]",
         "[\"python3\", \"-c\", \"run(['v', '--authorized-voter', 'k'])\"]",
     ] {
@@ -843,7 +868,7 @@ fn a_program_inside_a_cleared_folder_is_refused() {
         plan_with(
             &text,
             "memory_max = \"8G\"",
-            "binary = \"/mnt/accounts/bin/v\"",
+            "binary = \"/mnt/accounts/bin/fdctl\"",
         )
     };
     let inside = binary("download");
@@ -851,7 +876,7 @@ fn a_program_inside_a_cleared_folder_is_refused() {
         &inside,
         &fit_host(&inside),
         Refuse,
-        "/mnt/accounts/bin/v is inside accounts /mnt/accounts, which is cleared",
+        "/mnt/accounts/bin/fdctl is inside accounts /mnt/accounts, which is cleared",
     );
     let as_is = binary("as-is");
     assert_only_finding(&as_is, &fit_host(&as_is), Warn, "the starts are not equal");
@@ -966,7 +991,7 @@ fn missing_users_and_files_of_a_plan_are_refused() {
         Refuse,
         "there is no recorder",
     );
-    let programs = BTreeMap::from([("/v".to_owned(), Err(why()))]);
+    let programs = BTreeMap::from([("/agave-validator".to_owned(), Err(why()))]);
     assert_only_finding(
         &plan,
         &HostFacts {
@@ -974,7 +999,7 @@ fn missing_users_and_files_of_a_plan_are_refused() {
             ..fits.clone()
         },
         Refuse,
-        "the command begins with /v: is not there",
+        "the command begins with /agave-validator: is not there",
     );
     assert_only_finding(
         &plan,
@@ -1173,4 +1198,42 @@ fn a_search_with_a_validator_not_reporting_its_tip_gives_a_warning() {
     assert!(!warned(&plan(
         &text.replace("\"{ledger}\"]", "\"{ledger}\", \"--full-rpc-api\"]")
     )));
+}
+
+#[test]
+fn a_validator_whose_name_the_daemon_does_not_know_is_a_warning() {
+    let expected = "faultlined does not know /b/stv-2.1.14 as a validator";
+    for unknown in [
+        "command = [\"/b/stv-2.1.14\"]",
+        "command = [\"/s.sh\"]\nbinary = \"/b/stv-2.1.14\"",
+    ] {
+        let plan = plan_with(CONCURRENT, "command = [\"/agave-validator\"]", unknown);
+        let program = PathBuf::from("/b/stv-2.1.14");
+        let mut facts = fit_host(&plan);
+        facts.programs = BTreeMap::from([("/b/stv-2.1.14".to_owned(), Ok(program))]);
+        assert_only_finding(&plan, &facts, Warn, expected);
+    }
+    for (known, kind) in [
+        ("/b/fdctl", "validator"),
+        // The kernel truncates the name of the process to 15 bytes.
+        ("/b/solana-test-validator-2.1.14", "validator"),
+        ("/b/agave-ledger-tool", "replay"),
+    ] {
+        let workload = format!("command = [\"/s.sh\"]\nbinary = {known:?}\nkind = {kind:?}");
+        let text = TWO_ARMS.replace("download", "as-is");
+        let command = "command = [\"/agave-validator\", \"--ledger\", \"{ledger}\"]";
+        let plan = plan_with(&text, command, &workload);
+        let all = shown_findings(&plan, &fit_host(&plan));
+        assert!(
+            !all.iter()
+                .any(|(_, what)| what.contains("faultlined does not know")),
+            "{all:?}"
+        );
+    }
+    for name in KNOWN_VALIDATORS
+        .split([',', ' '])
+        .filter(|word| word.len() > 2)
+    {
+        assert_eq!(Program::of_comm(name).map(Program::name), Some(name));
+    }
 }

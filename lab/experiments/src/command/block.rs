@@ -43,7 +43,7 @@ pub fn prepare(plan: &Plan) -> Result<ExperimentFolder> {
     })?;
     let blocks = counted(plan.replicates as f64, "block");
     say(&format!(
-        "{folder} has {blocks}: `faultline experiment block {folder} N` runs one"
+        "{folder} has {blocks}: `faultline experiment block {folder:#} N` runs one"
     ));
     Ok(folder)
 }
@@ -169,7 +169,7 @@ pub fn submit(args: &SlurmArgs) -> Result<u8> {
     let path = slurm::script_path(&folder);
     ensure!(
         !path.exists(),
-        "{} exists: `faultline experiment resume {folder}` submits this script; to write it again, remove it first",
+        "{} exists: `faultline experiment resume {folder:#}` submits this script; to write it again, remove it first",
         path.display()
     );
     slurm::check(&plan)?;
@@ -200,7 +200,7 @@ pub fn submit_unfinished(folder: &ExperimentFolder) -> Result<u8> {
     let script = slurm::script_path(folder);
     ensure!(
         script.exists(),
-        "{folder} was not submitted to Slurm: run `faultline experiment block {folder} N` for the blocks {}",
+        "{folder} was not submitted to Slurm: run `faultline experiment block {folder:#} N` for the blocks {}",
         unfinished.iter().join(", ")
     );
     let job_scripts = JobScripts {
@@ -210,7 +210,7 @@ pub fn submit_unfinished(folder: &ExperimentFolder) -> Result<u8> {
     let queued = slurm::list_jobs(&job_scripts.job_name)?;
     ensure!(
         queued.is_empty(),
-        "the experiment still has {} queued or running: run `faultline experiment stop {folder}` first",
+        "the experiment still has {} queued or running: run `faultline experiment stop {folder:#}` first",
         counted(queued.len() as f64, "job")
     );
     let command = format!("experiment report {}", slurm::shell_quoted(folder.path()));
@@ -229,7 +229,7 @@ pub fn stop(folder: &ExperimentFolder, plan: &Plan, journal_state: &JournalState
     let (mut failed, mut next) = (Vec::new(), String::new());
     if slurm::script_path(folder).exists() {
         failed = cancel(&folder.unique_name(&plan.name), plan);
-        next = format!("; `faultline experiment resume {folder}` continues");
+        next = format!("; `faultline experiment resume {folder:#}` continues");
     }
     // A runner may outlive its job, and a block can run without Slurm.
     let mut running = 0;
@@ -241,7 +241,7 @@ pub fn stop(folder: &ExperimentFolder, plan: &Plan, journal_state: &JournalState
         for attempt in block_attempts.iter().filter(|attempt| attempt.is_running()) {
             running += 1;
             say(&format!(
-                "block {replicate} runs: run `faultline experiment stop {}` on its host",
+                "block {replicate} runs: run `faultline experiment stop {:#}` on its host",
                 attempt.folder
             ));
         }

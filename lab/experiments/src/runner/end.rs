@@ -3,12 +3,13 @@
 use super::{ActiveRun, Runner, TurnError, running_search};
 use crate::{
     folder::RECORDING,
+    host::KNOWN_VALIDATORS,
     journal::{Entry, Step},
     judge::{self, EndFacts, RunPeriod, TickCoverage},
     outcome::{Ending, Outcome, Validity},
     watch::Watch,
 };
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use faultline_common::clock::nanoseconds;
 use faultline_runner::isolation::CgroupState;
 use faultline_text::duration;
@@ -182,14 +183,14 @@ impl Runner<'_> {
         let (mut outcome, notes) = judge::outcome(self.plan.workload.kind, &self.plan.stop, &facts);
         run.notes.extend(notes);
         let mut validity = Validity::Valid;
-        match self.check_recording(run) {
+        match self.check_recording(run, &outcome) {
             Ok((program_cache_validity, coverage)) => {
                 outcome = coverage.checked_outcome(outcome);
                 let doubt = coverage.coverage_doubt();
                 validity = program_cache_validity.with_doubt(doubt.filter(|_| outcome.is_result()));
             }
             Err(error) => {
-                let why = format!("its recording cannot be read: {error:#}");
+                let why = format!("its recording proves nothing: {error:#}");
                 outcome = Outcome::Failed { why };
             }
         }
@@ -215,8 +216,22 @@ impl Runner<'_> {
         }
     }
 
-    fn check_recording(&mut self, run: &ActiveRun) -> Result<(Validity, TickCoverage)> {
+    fn check_recording(
+        &mut self,
+        run: &ActiveRun,
+        outcome: &Outcome,
+    ) -> Result<(Validity, TickCoverage)> {
         let recording = run.folder.join(RECORDING);
+        // The daemon records no transaction of a validator whose name it does not know.
+        if let (Outcome::NeverExecuted, Some(last)) =
+            (outcome, self.system.processes(&recording)?.last())
+        {
+            ensure!(
+                !last.manifest["program"].is_null(),
+                "faultlined does not know {} as a validator: rename or link the file to {KNOWN_VALIDATORS}",
+                last.manifest["comm"]
+            );
+        }
         let program_cache_totals = self.system.program_cache_totals(&recording)?;
         let program_cache_validity = run
             .arm

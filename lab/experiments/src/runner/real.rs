@@ -12,13 +12,14 @@ use crate::{
     judge::ProgramCacheTotals,
     plan::{Lane, PageCache, Plan, Severity},
     replay,
+    slurm::shell_quoted,
     targets::{self, ScrapeTarget},
     watch::Timestamp,
 };
 use anyhow::{Context, Result};
 use faultline_common::{clock, output::say, signals::Signals};
 use faultline_kernel::HostRoot;
-use faultline_recording::{Progress, Recording, TickRow};
+use faultline_recording::{ProcessRow, Progress, Recording, TickRow};
 use faultline_runner::{
     isolation::{
         Launcher,
@@ -141,7 +142,8 @@ impl System for RealSystem {
             let shown = folder.display();
             anyhow::ensure!(
                 folder.exists(),
-                "{shown}: there is no such folder; `faultline experiment init {shown}` makes it"
+                "{shown}: there is no such folder; `faultline experiment init {}` makes it",
+                shell_quoted(folder)
             );
             let cleared = folders::clear(folder, &self.root)?;
             // `experiment init` may have made the folder as root.
@@ -230,6 +232,10 @@ impl System for RealSystem {
 
     fn ticks(&mut self, recording: &Path) -> Result<Vec<TickRow>> {
         Ok(Recording::open(recording)?.ticks()?)
+    }
+
+    fn processes(&mut self, recording: &Path) -> Result<Vec<ProcessRow>> {
+        Ok(Recording::open(recording)?.processes()?)
     }
 
     fn free_bytes(&self, folder: &Path) -> Option<u64> {

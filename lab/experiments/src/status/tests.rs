@@ -1,5 +1,9 @@
 use super::*;
-use crate::{journal::Attempt, schedule::schedule};
+use crate::{
+    journal::{Attempt, RunAttempt},
+    outcome::Ending,
+    schedule::schedule,
+};
 use std::path::Path;
 
 fn plan() -> Plan {
@@ -40,4 +44,33 @@ fn every_running_turn_counts_for_progress_and_remaining_time() {
     // A turn that takes longer does not shorten the others.
     let overdue = status(1000 + 7200);
     assert_eq!(overdue.seconds_left, Some(3600));
+}
+
+#[test]
+fn the_length_of_a_turn_is_estimated_from_the_turns_of_its_arm() {
+    let mut plan = plan();
+    plan.arms.push(crate::plan::Arm {
+        name: "b".to_owned(),
+        ..plan.arms[0].clone()
+    });
+    // A B B A A B B A; the first run of A was OOM-killed after 4 s.
+    let turns = schedule(&plan);
+    let ended = RunAttempt {
+        ended: Some((Ending::new(Outcome::OutOfMemory), 4_000_000_000)),
+        ..RunAttempt::default()
+    };
+    let first = Attempt {
+        number: 1,
+        runs: [(1, ended)].into(),
+        ..Attempt::default()
+    };
+    let journal_state = JournalState {
+        attempts: [(1, vec![first])].into(),
+        turns,
+        ..JournalState::default()
+    };
+    let folder = ExperimentFolder::new(&plan.folder);
+    let now = Duration::from_secs(4);
+    let status = Status::of(&plan, &journal_state, &folder, Holder::Process(None), now);
+    assert_eq!(status.seconds_left, Some(3 * 4 + 4 * 3600));
 }

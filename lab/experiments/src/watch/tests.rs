@@ -103,7 +103,10 @@ fn one_sample_of_a_long_run_counts_from_its_first_transaction() {
     let plan = plan("validator", "duration = \"1h\"");
     let mut watch = watch(&plan);
     watch.sample(at(1000), Some(&executing(1000, 100, 7)));
-    assert_eq!(watch.progress_text(), "25 % of 1 h, catching_up, slot 7");
+    assert_eq!(
+        watch.progress_text(),
+        "25 % of 1 h, phase catching_up, slot 7"
+    );
 }
 
 #[test]
@@ -176,12 +179,12 @@ fn run_progress_is_printed_as_a_sentence() {
     watch.sample(at(5), Some(&seen(5)));
     assert_eq!(
         watch.progress_text(),
-        "no transaction executed yet, catching_up"
+        "no transaction executed yet, phase catching_up"
     );
     watch.sample(at(60), Some(&executing(60, 10, 1234)));
     assert_eq!(
         watch.progress_text(),
-        "25 % of 3 min 20 s, catching_up, slot 1234"
+        "25 % of 3 min 20 s, phase catching_up, slot 1234"
     );
 }
 

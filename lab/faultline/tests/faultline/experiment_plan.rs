@@ -216,7 +216,7 @@ fn a_rule_that_can_never_pass_is_refused_before_any_run() {
     assert_eq!(output.status.code(), Some(1), "{text}");
     assert!(
         text.lines()
-            .any(|line| line.starts_with("refused") && line.contains("free: free space")),
+            .any(|line| line.starts_with("refused") && line.contains("host.free_disk wants ")),
         "{text}"
     );
 }

@@ -13,6 +13,7 @@
 //! run 2 attempt 1: unseen 10 at 30    (its group cannot be looked at, for so long)
 //! run 2 attempt 1: leaves              (others of its group, when it ends)
 //! run 2 attempt 1: still at 30         (no tick is recorded from then on, which is found out at the end)
+//! run 2 attempt 1: unknown             (the recorder does not know its process as a validator)
 //! ```
 
 use std::collections::HashMap;
