@@ -257,6 +257,11 @@ static STOCK: States = &[
         "below the alert's 5 per slot, 0.3 reloads and 8.3 ms per slot (62.9 % of replay); 1,024 entries would save 7.9 ms.",
     ),
     (
+        |cache| (cache.is_finished_run, cache.reloads_per_slot) = (true, Some(0.0)),
+        "look",
+        "below the alert's 5 per slot, 0 reloads and 8.3 ms per slot (62.9 % of replay); 1,024 entries would save 7.9 ms.",
+    ),
+    (
         |cache| {
             cache.reloads_per_slot = Some(0.3);
             cache.seconds_to_enough_replay = Some(50.0);
