@@ -81,7 +81,7 @@ fn prediction_clause(inputs: &AnswerInputs) -> String {
         return format!("no larger predicted size would save 1 % of replay{measured}");
     }
     let (entries, saved) = (short(prediction.entries), ms(prediction.saved_seconds));
-    format!("{entries} entries would save {saved}{measured}")
+    format!("{entries} entries would save {saved} per slot{measured}")
 }
 
 fn ms(seconds: f64) -> String {

@@ -249,17 +249,17 @@ static STOCK: States = &[
     (
         |cache| cache.reloads_per_slot = Some(0.0),
         "fine",
-        "large enough, 0 reloads and 8.3 ms per slot (62.9 % of replay); 1,024 entries would save 7.9 ms.",
+        "large enough, 0 reloads and 8.3 ms per slot (62.9 % of replay); 1,024 entries would save 7.9 ms per slot.",
     ),
     (
         |cache| cache.reloads_per_slot = Some(0.3),
         "fine",
-        "below the alert's 5 per slot, 0.3 reloads and 8.3 ms per slot (62.9 % of replay); 1,024 entries would save 7.9 ms.",
+        "below the alert's 5 per slot, 0.3 reloads and 8.3 ms per slot (62.9 % of replay); 1,024 entries would save 7.9 ms per slot.",
     ),
     (
         |cache| (cache.is_finished_run, cache.reloads_per_slot) = (true, Some(0.0)),
         "look",
-        "below the alert's 5 per slot, 0 reloads and 8.3 ms per slot (62.9 % of replay); 1,024 entries would save 7.9 ms.",
+        "below the alert's 5 per slot, 0 reloads and 8.3 ms per slot (62.9 % of replay); 1,024 entries would save 7.9 ms per slot.",
     ),
     (
         |cache| {
@@ -268,18 +268,18 @@ static STOCK: States = &[
         },
         "unknown",
         "to be judged in 50 s, after a minute of replayed slots; 0.3 reloads and 8.3 ms per slot (62.9 % of replay); \
-         1,024 entries would save 7.9 ms.",
+         1,024 entries would save 7.9 ms per slot.",
     ),
     (
         |cache| cache.seconds_to_enough_replay = Some(50.0),
         "look",
-        "too small, 24 reloads and 8.3 ms per slot (62.9 % of replay); 1,024 entries would save 7.9 ms; \
+        "too small, 24 reloads and 8.3 ms per slot (62.9 % of replay); 1,024 entries would save 7.9 ms per slot; \
          512 entries are a constant of this build.",
     ),
     (
         |_| {},
         "look",
-        "too small, 24 reloads and 8.3 ms per slot (62.9 % of replay); 1,024 entries would save 7.9 ms; \
+        "too small, 24 reloads and 8.3 ms per slot (62.9 % of replay); 1,024 entries would save 7.9 ms per slot; \
          512 entries are a constant of this build.",
     ),
     (
@@ -292,7 +292,7 @@ static STOCK: States = &[
     (
         |cache| cache.can_change_capacity = None,
         "look",
-        "too small, 24 reloads and 8.3 ms per slot (62.9 % of replay); 1,024 entries would save 7.9 ms.",
+        "too small, 24 reloads and 8.3 ms per slot (62.9 % of replay); 1,024 entries would save 7.9 ms per slot.",
     ),
     (
         |cache| {
@@ -308,7 +308,7 @@ static STOCK: States = &[
             cache.why_reloads_unknown = Some("no push for 2 min".to_owned());
         },
         "unknown",
-        "the reloads are not known: no push for 2 min; 1,024 entries would save 7.9 ms.",
+        "the reloads are not known: no push for 2 min; 1,024 entries would save 7.9 ms per slot.",
     ),
 ];
 
@@ -316,7 +316,7 @@ static CHANGEABLE: States = &[
     (
         |_| {},
         "act",
-        "too small, 24 reloads and 8.3 ms per slot (62.9 % of replay); 1,024 entries would save 7.9 ms.",
+        "too small, 24 reloads and 8.3 ms per slot (62.9 % of replay); 1,024 entries would save 7.9 ms per slot.",
     ),
     (
         |cache| {
@@ -335,7 +335,7 @@ static CHANGEABLE: States = &[
     (
         |cache| cache.cache_seconds_per_slot = None,
         "act",
-        "too small, 24 reloads per slot; 1,024 entries would save 7.9 ms.",
+        "too small, 24 reloads per slot; 1,024 entries would save 7.9 ms per slot.",
     ),
 ];
 
