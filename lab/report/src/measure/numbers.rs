@@ -288,7 +288,8 @@ pub fn cache_us_by_time(recording: &Run, window: Span) -> impl Iterator<Item = (
 #[derive(Debug)]
 pub struct ThreadPoolUse {
     pub name: String,
-    /// At the pool's last row in the window; `None` if the pool was gone then.
+    /// The most in the window: a process that ends loses its threads first. `None` if only an
+    /// earlier process had the pool.
     pub threads: Option<f64>,
     pub major: Option<f64>,
     pub minor: Option<f64>,
@@ -359,7 +360,12 @@ fn use_of_pool(
             break;
         }
         // Counters do not change until the next row of the pool.
-        threads = row.threads.filter(|_| first_tick == last_first_tick);
+        let earlier_threads = threads.filter(|_| tick.at >= window.from);
+        let threads_now = row.threads.filter(|_| first_tick == last_first_tick);
+        threads = threads_now
+            .into_iter()
+            .chain(earlier_threads)
+            .reduce(f64::max);
         for ((sum, earlier), total) in sums.iter_mut().zip(earlier).zip(totals) {
             let Some(total) = total else { continue };
             let sum = sum.get_or_insert(0.0);
@@ -424,6 +430,19 @@ mod tests {
         );
         let found = pools.iter().map(|pool| pool.minor);
         assert_eq!(found.collect_vec(), [60.0, 30.0, 5.0].map(Some));
+    }
+
+    #[test]
+    fn threads_are_the_most_in_the_window_also_if_the_process_ended() {
+        let pools = uses(
+            8.0,
+            &[
+                ("ends", &[(0, 4.0, 0.0), (3, 0.0, 9.0)]),
+                ("shrinks", &[(0, 9.0, 0.0), (1, 4.0, 0.0), (2, 3.0, 5.0)]),
+            ],
+        );
+        let found = pools.iter().map(|pool| pool.threads);
+        assert_eq!(found.collect_vec(), [Some(4.0), Some(4.0)]);
     }
 
     #[test]
