@@ -1,9 +1,10 @@
 //! Three lines that an operator quotes: is the RAM enough, is the program cache large enough, what
 //! does the node earn.
 //!
-//! A verdict uses only the thresholds of the alerts ([`crate::thresholds`]). It describes the
-//! present moment and ignores the `for` duration of an alert. The text names the day on which
-//! growing memory reaches its limit; the verdict ignores that day.
+//! A verdict uses only the thresholds of the alerts ([`crate::thresholds`]), and for a finished run
+//! also the time that another cache size would save. It describes the present moment and ignores
+//! the `for` duration of an alert. The text names the day on which growing memory reaches its
+//! limit; the verdict ignores that day.
 
 mod cache;
 pub mod inputs;

@@ -13,7 +13,14 @@ pub fn answer(inputs: &AnswerInputs) -> Answer {
     };
     let is_too_small = reloads > RELOADS_PER_SLOT;
     let below_alert = format!("below the alert's {} per slot", short(RELOADS_PER_SLOT));
+    // A finished run's prediction is of its own load.
+    let prediction = inputs
+        .prediction
+        .as_ref()
+        .filter(|_| inputs.is_finished_run);
+    let is_improvable = prediction.is_some_and(|prediction| prediction.saved_seconds > 0.0);
     let (verdict, judgment) = match inputs.can_change_capacity {
+        _ if is_improvable && !is_too_small => (Verdict::Look, below_alert.as_str()),
         _ if reloads == 0.0 => (Verdict::Fine, "large enough"),
         _ if !is_too_small => (Verdict::Fine, below_alert.as_str()),
         Some(true) => (Verdict::Act, "too small"),
@@ -74,7 +81,7 @@ fn prediction_clause(inputs: &AnswerInputs) -> String {
         return format!("no larger predicted size would save 1 % of replay{measured}");
     }
     let (entries, saved) = (short(prediction.entries), ms(prediction.saved_seconds));
-    format!("{entries} entries would save {saved}{measured}")
+    format!("{entries} entries would save {saved} per slot{measured}")
 }
 
 fn ms(seconds: f64) -> String {

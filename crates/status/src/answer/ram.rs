@@ -84,13 +84,16 @@ fn proven_clause(inputs: &AnswerInputs) -> Option<String> {
     let proven = inputs.proven_bytes?;
     let limit_clause = memory_size(inputs).map(|(memory, source)| {
         let joining_words = if memory < proven { ", of only" } else { " of" };
-        format!("{joining_words} {} {source}", size_after(proven, memory))
+        format!(
+            "{joining_words} {} {source}",
+            size_after(proven, memory, f64::ceil)
+        )
     });
     let limit_clause = limit_clause.unwrap_or_default();
     let measured = measured_on(inputs.proven_on.as_deref());
     Some(format!(
         "{} proven enough{measured}{limit_clause}",
-        size(proven)
+        size(proven, f64::ceil)
     ))
 }
 
@@ -104,9 +107,11 @@ fn headroom_clause(inputs: &AnswerInputs) -> Option<String> {
     let headroom = inputs.headroom?;
     let memory = memory_size(inputs).filter(|_| inputs.proven_bytes.is_none());
     let limit_clause = memory
-        .map(|(memory, source)| format!(" of {} {source}", size_after(headroom, memory)))
+        .map(|(memory, source)| {
+            format!(" of {} {source}", size_after(headroom, memory, f64::round))
+        })
         .unwrap_or_default();
-    let headroom = size(headroom);
+    let headroom = size(headroom, f64::floor);
     Some(match inputs.is_finished_run {
         true => format!("at least {headroom} of headroom{limit_clause}"),
         false => format!("{headroom} of headroom now{limit_clause}"),
@@ -121,18 +126,19 @@ fn forecast_clause(forecast: &LimitForecast) -> String {
     format!("at this growth memory reaches the limit on {expected} ({earliest} {latest})")
 }
 
-/// `412 GiB`, `1.9 GiB`, `640.0 MiB`.
-fn size(bytes: f64) -> String {
-    if bytes < GIB {
-        return bytes_f64(bytes);
-    }
+/// `412 GiB`, `1.9 GiB`, `640.0 MiB`. `round` makes the last digit.
+fn size(bytes: f64, round: fn(f64) -> f64) -> String {
     let gib = bytes / GIB;
-    format!("{} GiB", short(if gib < 10.0 { gib } else { gib.round() }))
+    if gib < 1.0 {
+        return bytes_f64(round(gib * 10240.0) / 10240.0 * GIB);
+    }
+    let scale = if gib < 10.0 { 100.0 } else { 1.0 };
+    format!("{} GiB", short(round(gib * scale) / scale))
 }
 
 /// [`size`], without the unit if both sizes are in GiB.
-fn size_after(preceding: f64, bytes: f64) -> String {
-    let size = size(bytes);
+fn size_after(preceding: f64, bytes: f64, round: fn(f64) -> f64) -> String {
+    let size = size(bytes, round);
     match size.strip_suffix(" GiB") {
         Some(number) if preceding >= GIB => number.to_owned(),
         _ => size,

@@ -285,7 +285,8 @@ pub fn cache_us_by_time(recording: &Run, window: Span) -> impl Iterator<Item = (
 #[derive(Debug)]
 pub struct ThreadPoolUse {
     pub name: String,
-    /// At the pool's last row in the window; `None` if the pool was gone then.
+    /// The most in the window: a process that ends loses its threads first. `None` if only an
+    /// earlier process had the pool.
     pub threads: Option<f64>,
     pub major: Option<f64>,
     pub minor: Option<f64>,
@@ -313,13 +314,15 @@ pub fn thread_pool_use(recording: &Run, window: Span) -> Vec<ThreadPoolUse> {
     pools
 }
 
-/// The first tick with pool data before the window's end, by incarnation. The counters of a later
-/// pool began at zero.
+/// The first tick with pool data in the window, by incarnation: what was counted before it may be
+/// from before the window. The counters of a later pool began at zero.
 fn first_tick_indices(recording: &Run, window: Span) -> HashMap<u64, usize> {
     let rows = recording.thread_pools.iter().flat_map(|pool| &pool.rows);
     let by_incarnation = rows.filter_map(|row| {
         let tick = recording.ticks.get(row.tick_index)?;
-        (tick.at <= window.to).then_some((counter_incarnation(tick), row.tick_index))
+        window
+            .includes(tick.at)
+            .then_some((counter_incarnation(tick), row.tick_index))
     });
     by_incarnation.into_grouping_map().min()
 }
@@ -344,8 +347,8 @@ fn use_of_pool(
         );
         let first_tick = first_tick_indices.get(&incarnation);
         let earlier = match previous {
-            Some((previous_incarnation, totals)) if previous_incarnation == incarnation => totals,
             _ if first_tick == Some(&row.tick_index) => [None; 3],
+            Some((previous_incarnation, totals)) if previous_incarnation == incarnation => totals,
             _ => [Some(0.0); 3],
         };
         previous = Some((incarnation, totals));
@@ -353,7 +356,12 @@ fn use_of_pool(
             break;
         }
         // Counters do not change until the next row of the pool.
-        threads = row.threads.filter(|_| first_tick == last_first_tick);
+        let earlier_threads = threads.filter(|_| tick.at >= window.from);
+        let threads_now = row.threads.filter(|_| first_tick == last_first_tick);
+        threads = threads_now
+            .into_iter()
+            .chain(earlier_threads)
+            .reduce(f64::max);
         for ((sum, earlier), total) in sums.iter_mut().zip(earlier).zip(totals) {
             let Some(total) = total else { continue };
             let sum = sum.get_or_insert(0.0);
@@ -376,6 +384,62 @@ fn use_of_pool(
 mod tests {
     use super::*;
     use crate::run::{OfflineReplay, ThreadPoolRow, Tick};
+
+    /// Of one process that is read every five seconds, with rows of (tick, threads, minor faults).
+    fn uses(from: f64, pools: &[(&str, &[(usize, f64, f64)])]) -> Vec<ThreadPoolUse> {
+        let row = |&(tick_index, threads, minor)| ThreadPoolRow {
+            tick_index,
+            threads: Some(threads),
+            major_faults: Some(0.0),
+            minor_faults: Some(minor),
+            cpu_seconds: None,
+        };
+        let tick = |index| Tick {
+            at: 5.0 * f64::from(index),
+            process: Some(1),
+            ..Tick::default()
+        };
+        let thread_pools = pools.iter().map(|(name, rows)| ThreadPool {
+            name: (*name).to_owned(),
+            rows: rows.iter().map(row).collect(),
+        });
+        let recording = Run {
+            thread_pools: thread_pools.collect(),
+            ticks: (0..4).map(tick).collect(),
+            ..Run::default()
+        };
+        thread_pool_use(&recording, Span { from, to: 15.0 })
+    }
+
+    #[test]
+    fn faults_before_the_first_reading_in_the_window_do_not_count() {
+        let pools = uses(
+            3.0,
+            &[
+                (
+                    "solReplay",
+                    &[(0, 1.0, 100.0), (1, 1.0, 200.0), (2, 1.0, 260.0)],
+                ),
+                ("appears", &[(2, 1.0, 30.0)]),
+                ("unchanged at 5 s", &[(0, 1.0, 50.0), (3, 1.0, 55.0)]),
+            ],
+        );
+        let found = pools.iter().map(|pool| pool.minor);
+        assert_eq!(found.collect_vec(), [60.0, 30.0, 5.0].map(Some));
+    }
+
+    #[test]
+    fn threads_are_the_most_in_the_window_also_if_the_process_ended() {
+        let pools = uses(
+            8.0,
+            &[
+                ("ends", &[(0, 4.0, 0.0), (3, 0.0, 9.0)]),
+                ("shrinks", &[(0, 9.0, 0.0), (1, 4.0, 0.0), (2, 3.0, 5.0)]),
+            ],
+        );
+        let found = pools.iter().map(|pool| pool.threads);
+        assert_eq!(found.collect_vec(), [Some(4.0), Some(4.0)]);
+    }
 
     #[test]
     fn threads_of_an_earlier_process_are_gone() {

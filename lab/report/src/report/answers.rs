@@ -57,7 +57,8 @@ fn can_change_capacity(runs: &MeasuredRuns) -> Option<bool> {
 }
 
 /// Averages over an arm's runs. RAM, limit, headroom, unreclaimable share and proven memory come
-/// from the worst run. Prediction, consensus, whether the validator is at the tip, and reasons for
+/// from the worst run. The program cache's values are from the first transaction on, because the
+/// prediction is not only of the tip. Prediction, consensus, whether the validator is at the tip, and reasons for
 /// unknown values come from the first run.
 fn inputs(runs: &[&MeasuredRun], can_change_capacity: Option<bool>) -> AnswerInputs {
     let values = |value: fn(&MeasuredRun, &WindowNumbers) -> Option<f64>| {
@@ -97,10 +98,15 @@ fn inputs(runs: &[&MeasuredRun], can_change_capacity: Option<bool>) -> AnswerInp
         major_faults_per_second: average(|_, numbers| numbers.major_faults.mean()),
         proven_bytes: proven.and_then(|proven| proven.into_iter().reduce(f64::max)),
         why_headroom_unknown: first.map(|run| run.why_no_samples().to_owned()),
-        reloads_per_slot: average(|_, numbers| numbers.cache.reloads.mean),
-        cache_seconds_per_slot: average(|_, numbers| numbers.cache.time_us.mean.map(|us| us / 1e6)),
-        replay_seconds_per_slot: average(|_, numbers| {
-            summary(&numbers.replay_ms).mean.map(|ms| ms / 1e3)
+        reloads_per_slot: average(|run, _| run.since_first_transaction.cache.reloads.mean),
+        cache_seconds_per_slot: average(|run, _| {
+            let time_us = &run.since_first_transaction.cache.time_us;
+            time_us.mean.map(|us| us / 1e6)
+        }),
+        replay_seconds_per_slot: average(|run, _| {
+            summary(&run.since_first_transaction.replay_ms)
+                .mean
+                .map(|ms| ms / 1e3)
         }),
         cache_capacity: average(|run, _| {
             last_capacity(&run.recording, Signal::ProgramCacheCapacityConfigured)
@@ -167,6 +173,7 @@ fn is_at_tip(run: &MeasuredRun) -> Option<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::measure::{self, Span};
     use crate::run::{ExperimentOutcome, Run};
     use faultline_cache_prediction::prediction::{Prediction, PredictiveInterval, SizePrediction};
     use faultline_stats::block_bootstrap::IntervalPlan;
@@ -214,6 +221,28 @@ mod tests {
                 "{saved:?}"
             );
         }
+    }
+
+    #[test]
+    fn the_cache_is_judged_by_the_slots_that_its_trace_covers() {
+        let mut runs = MeasuredRuns::new([Run::default()], &IntervalPlan::default(), &[]);
+        let run = &mut runs.all[0];
+        let mut idle_at_tip = measure::numbers(&run.recording, &run.tps, Span::ALWAYS);
+        idle_at_tip.cache.reloads.mean = Some(0.0);
+        run.from_tip = Some(idle_at_tip);
+        let loaded = &mut run.since_first_transaction;
+        loaded.cache.reloads.mean = Some(7.9);
+        loaded.cache.time_us.mean = Some(2e3);
+        loaded.replay_ms = vec![Some(20.0)];
+        let inputs = inputs(&[run], None);
+        assert_eq!(
+            (
+                inputs.reloads_per_slot,
+                inputs.cache_seconds_per_slot,
+                inputs.replay_seconds_per_slot
+            ),
+            (Some(7.9), Some(0.002), Some(0.02))
+        );
     }
 
     #[test]

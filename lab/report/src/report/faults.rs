@@ -175,9 +175,10 @@ fn pool_table(pools: &[RunPools<'_>]) -> Block {
             "Share of all faults [%]",
             "CPU [s]",
         ],
-        "From the first executed transaction on, the 15 pools of each run with most faults. Threads with the same name up to their \
-         number form a pool. The pool \"exited\" is the usage of ended threads that is in no sample of their pools. It has no number of \
-         threads.",
+        "The 15 pools of each run with most faults. Faults and CPU time are those between the first and the last reading of the threads \
+         after the first executed transaction. Share: of the faults of all pools in this time. Threads: the most since that transaction. \
+         Threads with the same name up to their number form a pool. The pool \"exited\" is the usage of ended threads that is in no sample \
+         of their pools. It has no number of threads.",
     );
     for (run, pools) in pools {
         let all_faults: f64 = pools.iter().map(ThreadPoolUse::faults).sum();

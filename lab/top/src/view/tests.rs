@@ -470,7 +470,7 @@ fn answered(status: &mut Status) {
         answer(
             Subject::ProgramCache,
             Verdict::Look,
-            "too small, 24 reloads and 8.3 ms per slot (63 % of replay); 1,024 entries would save 7.9 ms.",
+            "too small, 24 reloads and 8.3 ms per slot (63 % of replay); 1,024 entries would save 7.9 ms per slot.",
         ),
         answer(
             Subject::Rewards,
@@ -493,7 +493,7 @@ fn the_three_answers_come_first_and_are_cut_between_clauses() {
         [
             " fine     RAM: 412 GiB proven enough of 512 installed; 96 GiB of headroom now.",
             " look     Program cache: too small, 24 reloads and 8.3 ms per slot (63 % of replay); 1,024 entries",
-            "          would save 7.9 ms.",
+            "          would save 7.9 ms per slot.",
             " act      Earns: rank 3, 99.2 % of the best validator's credits.",
         ]
     );
