@@ -251,7 +251,7 @@ fn recordings_without_a_common_run_are_not_merged() {
         words(&[&first, &first])
     );
     assert!(
-        words(&[&elsewhere, &second]).contains("labels"),
+        words(&[&elsewhere, &second]).contains("give recordings of one run, with equal labels"),
         "{}",
         words(&[&elsewhere, &second])
     );
