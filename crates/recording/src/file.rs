@@ -234,7 +234,7 @@ impl TempFile {
             let name = with_suffix(path, &format!(".{}-{number}.part", std::process::id()));
             match fs::File::create_new(&name) {
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => number += 1,
-                created => break created.at(&name).map(|_| name)?,
+                created => break created.at(path).map(|_| name)?,
             }
         };
         let part = Self {

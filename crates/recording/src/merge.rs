@@ -16,7 +16,7 @@ use crate::{
     reader::{Cell, Recording},
     rows::EventKind,
     schema::{TABLES, TableSpec},
-    writer::{finish_recording, id_of_key, make_tables, other_labels_error},
+    writer::{finish_recording, id_of_key, label_list, make_tables},
 };
 
 const CHUNK_ROWS: usize = 1000;
@@ -43,7 +43,7 @@ struct Piece {
 ///
 /// # Errors
 /// [`Error::Unmergeable`] if there are fewer than two recordings, if any has no session, or if two
-/// are the same or overlap. [`Error::OtherLabels`] for different runs.
+/// are the same, overlap or have different labels.
 pub fn merge(from: &[PathBuf], to: &Path) -> Result<MergeSummary> {
     let mut pieces = from
         .iter()
@@ -138,11 +138,13 @@ fn check_pieces(pieces: &[Piece], to: &Path) -> Result<()> {
         }
         let (earlier_labels, labels) = (earlier.recording.labels(), later.recording.labels());
         if labels != earlier_labels {
-            return Err(other_labels_error(
-                later.recording.path(),
-                labels,
-                earlier_labels,
-            ));
+            let why = format!(
+                "its labels are {}, and those of {} are {}; give recordings of one run, with equal labels",
+                label_list(labels),
+                file_name(&earlier.recording),
+                label_list(earlier_labels)
+            );
+            return unmergeable(later.recording.path(), why);
         }
         if later.began < earlier.ended {
             let why = format!(

@@ -8,7 +8,7 @@ mod prune;
 mod samples;
 
 pub use keyed_samples::id_of_key;
-pub use open::{finish_recording, make_tables, other_labels_error};
+pub use open::{finish_recording, label_list, make_tables};
 
 use crate::{
     error::{AttachPath, Error, Result},

@@ -7,6 +7,7 @@ const MAX_TIME: Duration = Duration::from_secs(366 * 86_400);
 /// `0` needs no unit. Fails without a unit, for an ambiguous one (`GB`), without a number, and
 /// from 8 EiB on.
 pub fn parse_size(text: &str) -> Result<u64, String> {
+    reject_negative(text)?;
     let (number, unit) = number_and_unit(text);
     let shift = match unit {
         "K" | "KiB" => 10,
@@ -41,6 +42,7 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
 /// `1500ms`, `90s`, `30m`, `12h`, `1.5d`; at most a year. Fractions of a millisecond are dropped.
 /// `0` needs no unit.
 pub fn parse_time(text: &str) -> Result<Duration, String> {
+    reject_negative(text)?;
     let (number, unit) = number_and_unit(text);
     let milliseconds = match unit {
         "ms" => 1,
@@ -60,6 +62,13 @@ pub fn parse_time(text: &str) -> Result<Duration, String> {
         .map(Duration::from_millis);
     time.filter(|time| *time <= MAX_TIME)
         .ok_or_else(|| format!("{text:?} is not a time of at most a year: write it as 12h or 90s"))
+}
+
+fn reject_negative(text: &str) -> Result<(), String> {
+    match text.strip_prefix('-').map(number_and_unit) {
+        None | Some(("", _)) => Ok(()),
+        Some(_) => Err(format!("{text:?} is negative")),
+    }
 }
 
 fn number_and_unit(text: &str) -> (&str, &str) {
@@ -116,6 +125,14 @@ mod tests {
         ] {
             assert!(parse_size(bad).is_err(), "{bad:?}");
         }
+    }
+
+    #[test]
+    fn a_negative_amount_is_called_negative() {
+        assert_eq!(parse_size("-1G"), Err("\"-1G\" is negative".to_owned()));
+        let negative = parse_time("-10s").unwrap_err();
+        assert!(negative.contains("\"-10s\" is negative"), "{negative}");
+        assert!(parse_time("-x").unwrap_err().contains("no known unit"));
     }
 
     #[test]

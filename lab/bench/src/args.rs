@@ -81,7 +81,7 @@ pub struct DiffArgs {
     pub after: PathBuf,
     /// Changes up to this margin do not matter: in percent of the earlier mean, and for failures in
     /// percent of the requests.
-    #[arg(long, value_name = "PERCENT", default_value = "5", value_parser = parse_margin)]
+    #[arg(long, value_name = "PERCENT", default_value = "5", allow_negative_numbers = true, value_parser = parse_margin)]
     pub margin: f64,
 }
 

@@ -230,8 +230,12 @@ pub fn run(args: &CompressionArgs) -> Result<(String, u8)> {
     let records = records::read(args)?;
     ensure!(
         records.all.len() >= 2,
-        "{}: fewer than two records{}",
+        "{}: fewer than two records{}{}",
         records.source,
+        match records.empty_count {
+            0 => String::new(),
+            empty => format!("; left out: {}", counted(empty as f64, "empty record")),
+        },
         records
             .early_end_suffix
             .map_or_else(String::new, |suffix| format!(" (ended early{suffix})"))

@@ -6,6 +6,8 @@ use crate::{
     results::Results,
     transport,
 };
+use anyhow::anyhow;
+use faultline_common::files::NotOverwritten;
 use faultline_pages::{
     cells::{section, slug},
     effects,
@@ -19,7 +21,16 @@ use std::{collections::BTreeSet, path::Path};
 /// Writes a single page, or a folder with the page, tables and figures. Returns the page's path and
 /// a line break.
 pub fn write(report: &Report, out: &Path) -> anyhow::Result<String> {
-    let written = faultline_pages::render::write(report, out, false)?;
+    let written =
+        faultline_pages::render::write(report, out, false).map_err(|error| {
+            match error.downcast_ref() {
+                Some(NotOverwritten(path)) => anyhow!(
+                    "{} is there already: choose another page with --html, or remove it first",
+                    path.display()
+                ),
+                None => error,
+            }
+        })?;
     Ok(format!("{}\n", written.page.display()))
 }
 
@@ -317,6 +328,21 @@ mod tests {
         );
         assert_eq!(page.verdict.kind, VerdictKind::Better);
         assert!(matches!(&page.overview[0], Block::Figure(figure) if figure.id == "effects"));
+    }
+
+    #[test]
+    fn an_existing_page_is_kept_with_advice_for_this_command() {
+        let folder = tempfile::tempdir().unwrap();
+        let page = report(&results(30, &[("a", 1, &|_| 5)]));
+        let out = folder.path().join("page.html");
+        write(&page, &out).unwrap();
+        let error = write(&page, &out).unwrap_err().to_string();
+        assert!(
+            error.ends_with(
+                "page.html is there already: choose another page with --html, or remove it first"
+            ),
+            "{error}"
+        );
     }
 
     #[test]

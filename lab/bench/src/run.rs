@@ -103,6 +103,7 @@ impl Engine {
         })?;
         // Open loops and shaped links busy-wait, which takes CPU time, too.
         if plan.rate.is_none()
+            && measured.samples.iter().any(|sample| sample.result.is_ok())
             && plan
                 .connections
                 .iter()
@@ -128,11 +129,8 @@ impl Engine {
         let mut progress = Progress::new(shared.plan.request_count(), unit);
         let mut next_flush = clock::uptime() + FLUSH_INTERVAL;
         let report_progress = || {
-            let refusal_suffix = match shared.control.refusals.borrow().values().sum::<u64>() {
-                0 => String::new(),
-                count => format!(", {count} refused"),
-            };
-            progress.show(shared.recording.borrow().completed, &refusal_suffix);
+            let suffix = shared.control.refusals_suffix();
+            progress.show(shared.recording.borrow().completed, &suffix);
             if clock::uptime() >= next_flush {
                 shared.flush(sink);
                 next_flush = clock::uptime() + FLUSH_INTERVAL;

@@ -149,7 +149,7 @@ pub struct CheckArgs {
     #[arg(long, value_name = "VERSION")]
     pub release: Option<String>,
     /// Percent; smaller differences do not matter [default: that of campaign.toml].
-    #[arg(long, value_name = "PERCENT", value_parser = percent)]
+    #[arg(long, value_name = "PERCENT", allow_negative_numbers = true, value_parser = percent)]
     pub margin: Option<f64>,
 }
 

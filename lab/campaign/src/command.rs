@@ -231,6 +231,9 @@ fn metric_table(comparisons: &[MetricComparison]) -> String {
 }
 
 fn summary(comparisons: &[MetricComparison], margin: f64) -> String {
+    if is_nothing_tested(comparisons) {
+        return "no metric could be tested".to_owned();
+    }
     let count = |verdict: Verdict| {
         comparisons
             .iter()
@@ -248,6 +251,12 @@ fn summary(comparisons: &[MetricComparison], margin: f64) -> String {
         some => text += &format!(", and {some} in every pair, without a test"),
     }
     text
+}
+
+fn is_nothing_tested(comparisons: &[MetricComparison]) -> bool {
+    comparisons
+        .iter()
+        .all(|comparison| comparison.p.is_none() && !comparison.verdict.is_worse())
 }
 
 fn inconclusive_reason(release: &Release, comparisons: &[MetricComparison]) -> Option<String> {
@@ -270,10 +279,7 @@ fn inconclusive_reason(release: &Release, comparisons: &[MetricComparison]) -> O
             "{own_runs} of its runs ran as planned, and {baseline_runs} runs of the baseline"
         ));
     }
-    if comparisons
-        .iter()
-        .all(|comparison| comparison.p.is_none() && !comparison.verdict.is_worse())
-    {
+    if is_nothing_tested(comparisons) {
         return Some(
             "nothing could be tested: no comparable metric has enough pairs of runs whose ratios differ"
                 .to_owned(),
@@ -395,6 +401,7 @@ mod tests {
             why.contains("nothing could be tested: no comparable metric"),
             "{why}"
         );
+        assert_eq!(summary(&checked, 0.05), "no metric could be tested");
         assert!(metric_table(&checked).contains("-           -            not comparable"));
         assert_eq!(
             comparability_notes(&across, None),

@@ -125,7 +125,7 @@ pub fn write_report_files(out: &Path, files: &[(PathBuf, String)], force: bool) 
         let folder = path.parent().unwrap_or(out);
         if folder != out && folder.is_symlink() {
             bail!(
-                "{} is a symbolic link: remove it, or choose another folder with --out",
+                "{} is a symbolic link: remove it, or choose another folder",
                 folder.display()
             );
         }
@@ -134,7 +134,7 @@ pub fn write_report_files(out: &Path, files: &[(PathBuf, String)], force: bool) 
             bail!("cannot write {}: it is a folder: remove it", path.display());
         }
         if !force && path.symlink_metadata().is_ok() {
-            bail!(exists_error(path));
+            bail!(NotOverwritten(path.clone()));
         }
     }
     let mut parts = Vec::new();
@@ -160,12 +160,10 @@ pub fn write_report_files(out: &Path, files: &[(PathBuf, String)], force: bool) 
     Ok(())
 }
 
-pub fn exists_error(path: &Path) -> String {
-    format!(
-        "{} is there already: choose another folder with --out, or overwrite with --force",
-        path.display()
-    )
-}
+/// Names the options of most callers.
+#[derive(Debug, thiserror::Error)]
+#[error("{} is there already: choose another folder with --out, or overwrite with --force", .0.display())]
+pub struct NotOverwritten(pub PathBuf);
 
 #[cfg(test)]
 mod tests {

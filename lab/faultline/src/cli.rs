@@ -128,6 +128,11 @@ mod tests {
             "the minimum is 100ms"
         ));
         assert!(says(&["report", "--margin", "0", "a"], "between 0 and 100"));
+        let negative = ["report", "--margin", "-1", "a"];
+        assert!(says(&negative, "between 0 and 100"));
+        assert!(says(&["record", "--pid", "-5"], "-5 is not in 1.."));
+        let negative = ["bench", "diff", "--margin", "-1", "a", "b"];
+        assert!(says(&negative, "from 0 to below 1000"));
         assert!(says(&["merge", "one", "--out", "o"], "2 values"));
         assert!(refusal(&["report", "--margin", "2.5%", "a"]).is_none());
     }

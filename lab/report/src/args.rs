@@ -93,7 +93,7 @@ pub struct ReportArgs {
     #[arg(long, value_name = "METRIC", value_parser = metric_parser())]
     pub primary: Option<String>,
     /// Equivalence margin: differences below it do not matter, in percent [default: 5].
-    #[arg(long, value_name = "PCT", value_parser = parse_percent)]
+    #[arg(long, value_name = "PCT", allow_negative_numbers = true, value_parser = parse_percent)]
     pub margin: Option<f64>,
     /// Convert metrics that are per slot into rates per second. Then arms with different slot times
     /// can be compared.

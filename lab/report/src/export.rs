@@ -3,7 +3,7 @@ mod rows;
 
 use crate::args::{ExportArgs, Format};
 use anyhow::{Context, Result, bail};
-use faultline_common::files::is_disk_full;
+use faultline_common::{args::UsageError, files::is_disk_full};
 use faultline_recording::{
     Recording,
     schema::{TABLES, TableSpec},
@@ -72,7 +72,8 @@ fn selected_tables(names: &[String]) -> Result<Vec<ExportedTable>> {
     for name in names {
         if !tables.iter().any(|(table, _)| table == name) {
             let all = tables.iter().map(|(table, _)| table).join(", ");
-            bail!("there is no table {name:?}: use one of {all}");
+            let text = format!("there is no table {name:?}: use one of {all}");
+            return Err(UsageError(text).into());
         }
     }
     tables.retain(|(table, _)| names.is_empty() || names.iter().any(|name| name == table));
@@ -150,4 +151,15 @@ fn write_tables(export: &RecordingExport<'_>, tables: &[ExportedTable]) -> Resul
         counted(rows as f64, "row"),
         run_path.unwrap_or(export.folder).display()
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unknown_table_is_wrong_usage() {
+        let error = selected_tables(&["nosuch".to_owned()]).unwrap_err();
+        assert!(error.is::<UsageError>(), "{error}");
+    }
 }

@@ -9,7 +9,7 @@ pub fn run(args: &MergeArgs) -> anyhow::Result<String> {
     let (sessions, ticks) = (merged.sessions as f64, merged.ticks as f64);
     let (sessions, ticks) = (counted(sessions, "session"), counted(ticks, "sample"));
     Ok(format!(
-        "{}: {sessions} with {ticks}; not recorded in between: {gaps}\n",
+        "{}: {sessions} with {ticks}; from one recording's end to the next one's start: {gaps}\n",
         args.out.display()
     ))
 }

@@ -19,7 +19,7 @@ use crate::record::{
     },
 };
 use anyhow::{Context, Result, bail, ensure};
-use daemon::{Daemon, has_ended, summary};
+use daemon::{Daemon, describe_exit, has_ended, summary};
 use exec_shim::GatedCommand;
 use faultline_common::{args::UsageError, output::say, signals::Signals};
 use faultline_recording::Recording;
@@ -155,11 +155,14 @@ impl RecordRequest<'_> {
             if is_stopped || has_ended(&pidfd) {
                 break;
             }
-            ensure!(
-                daemon.exit_status()?.is_none(),
-                "faultlined has ended:\n{}",
-                daemon.log.tail()
-            );
+            if let Some(status) = daemon.exit_status()? {
+                let usable = summary(&self.out).map(|text| format!("\nusable until then: {text}"));
+                bail!(
+                    "{}{}",
+                    describe_exit(status, &daemon.log),
+                    usable.unwrap_or_default()
+                );
+            }
             monitor.check(&mut daemon);
         }
         if has_ended(&pidfd) {

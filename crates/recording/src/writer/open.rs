@@ -79,7 +79,11 @@ impl Writer {
         let conn = connection.remove_limits()?;
         let new_labels = labels(new_recording);
         if known_labels != new_labels {
-            return Err(other_labels_error(path, &known_labels, &new_labels));
+            return Err(Error::OtherLabels {
+                path: path.to_owned(),
+                found: label_list(&known_labels),
+                wanted: label_list(&new_labels),
+            });
         }
         upgrade_tables(&conn, &present_tables).at(path)?;
         begin_session(lock, conn, path, &new_recording.session, counts)
@@ -205,22 +209,11 @@ fn labels(new_recording: &NewRecording) -> Vec<(String, String)> {
     labels.into_iter().collect()
 }
 
-pub fn other_labels_error(
-    path: &Path,
-    found: &[(String, String)],
-    wanted: &[(String, String)],
-) -> Error {
-    let list = |labels: &[(String, String)]| {
-        let pairs = labels.iter().map(|(key, value)| format!("{key}={value}"));
-        match pairs.collect::<Vec<_>>().join(", ") {
-            none if none.is_empty() => "(none)".into(),
-            list => list,
-        }
-    };
-    Error::OtherLabels {
-        path: path.to_owned(),
-        found: list(found),
-        wanted: list(wanted),
+pub fn label_list(labels: &[(String, String)]) -> String {
+    let pairs = labels.iter().map(|(key, value)| format!("{key}={value}"));
+    match pairs.collect::<Vec<_>>().join(", ") {
+        none if none.is_empty() => "(none)".into(),
+        list => list,
     }
 }
 

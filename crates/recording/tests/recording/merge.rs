@@ -251,11 +251,17 @@ fn recordings_without_a_common_run_are_not_merged() {
         words(&[&first, &first])
     );
     assert!(
-        words(&[&elsewhere, &second]).contains("labels"),
+        words(&[&elsewhere, &second]).contains("give recordings of one run, with equal labels"),
         "{}",
         words(&[&elsewhere, &second])
     );
     assert!(words(&[&first, &folder.path().join("absent.db")]).contains("no such file"));
+    let nowhere = folder.path().join("absent/joined.db");
+    let error = merge(&[first.clone(), second.clone()], &nowhere).unwrap_err();
+    assert!(
+        matches!(&error, Error::Missing { path } if *path == nowhere),
+        "{error}"
+    );
     assert!(!joined.exists());
     fs::write(&joined, "precious").unwrap();
     assert!(matches!(

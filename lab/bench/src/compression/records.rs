@@ -50,6 +50,8 @@ pub struct Records {
     /// Why reading ended early, with the punctuation before it: ` by SIGINT`, `: ERROR`.
     pub early_end_suffix: Option<String>,
     pub save_error: Option<String>,
+    /// Left out of `all`.
+    pub empty_count: u64,
 }
 
 pub fn read(args: &CompressionArgs) -> Result<Records> {
@@ -63,7 +65,9 @@ pub fn read(args: &CompressionArgs) -> Result<Records> {
             (records, Some(signals))
         }
     };
+    let count = records.all.len();
     records.all.retain(|record| !record.is_empty());
+    records.empty_count = (count - records.all.len()) as u64;
     if let Some(path) = &args.save
         && !records.all.is_empty()
         && let Err(error) = save(path, &records.all)
@@ -272,6 +276,7 @@ fn read_from_node(url: &str, args: &CompressionArgs) -> Result<(Records, Signals
         notes: reader.notes,
         early_end_suffix,
         save_error: None,
+        empty_count: 0,
     };
     Ok((records, reader.signals))
 }

@@ -48,6 +48,22 @@ fn records(path: &Path) {
 }
 
 #[test]
+fn empty_files_are_counted_if_too_few_records_remain() {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, text) in [("1", ""), ("2", "record"), ("3", "")] {
+        std::fs::write(folder.path().join(name), text).unwrap();
+    }
+    let path = folder.path().display().to_string();
+    let error = bench(&["compression", "--files", &path])
+        .unwrap_err()
+        .to_string();
+    assert_eq!(
+        error,
+        format!("{path}: fewer than two records; left out: 2 empty records")
+    );
+}
+
+#[test]
 fn the_studys_tables_come_first_and_saved_results_can_be_reshown() {
     let folder = tempfile::tempdir().unwrap();
     let (path, out) = (

@@ -35,7 +35,7 @@ struct ArmOptions {
 }
 
 /// How the answers to a request are compared between arms.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq)]
 enum AnswerCheck {
     Same,
     /// Not compared.
@@ -253,14 +253,6 @@ fn read_requests(top: &mut Table<'_>, plan: &mut Plan, arms: &[ArmOptions]) {
         let name = table
             .take("name", printable_name)
             .or_else(|| method.clone());
-        let params = table.take("params", |v| {
-            let params = text(v)?;
-            if no_errors_yet {
-                check_params(&params, &plan.placeholders, has_encoding)?;
-            }
-            Ok(params)
-        });
-        let weight = table.take("weight", |v| whole_number_within(v, 1..=1_000_000));
         let answers = [
             ("same", AnswerCheck::Same),
             ("any", AnswerCheck::Any),
@@ -269,6 +261,14 @@ fn read_requests(top: &mut Table<'_>, plan: &mut Plan, arms: &[ArmOptions]) {
         let check = table
             .take("answer", |v| choice(v, &answers))
             .unwrap_or(AnswerCheck::Same);
+        let params = table.take("params", |v| {
+            let params = text(v)?;
+            if no_errors_yet {
+                check_params(&params, &plan.placeholders, has_encoding, check)?;
+            }
+            Ok(params)
+        });
+        let weight = table.take("weight", |v| whole_number_within(v, 1..=1_000_000));
         if let Some(name) = &name {
             let what = format!("request {name:?} (named by its method unless it has a name)");
             names.insert(name.clone(), table.first_key_line(), what, table.errors());
@@ -336,12 +336,13 @@ fn encoding_option(params: &str, placeholders: &[Placeholder]) -> Option<Encodin
         .find_map(|param| Encoding::named(param.get("encoding")?.as_str()?))
 }
 
-/// Fills the placeholders, and fails unless the result is JSON. Tries every text of each
-/// placeholder, with the first text of all others.
+/// Fills the placeholders, and fails unless the result is JSON, with one encoding if accounts are
+/// checked. Tries every text of each placeholder, with the first text of all others.
 fn check_params(
     params: &str,
     placeholders: &[Placeholder],
     has_encoding: bool,
+    check: AnswerCheck,
 ) -> Result<(), String> {
     let is_known = |name: &str| {
         (has_encoding && name == ENCODING_NAME)
@@ -376,6 +377,14 @@ fn check_params(
                 }
             });
             check_json(&filled)?;
+            if check == AnswerCheck::Account
+                && encoding_option(&filled, placeholders) != encoding_option(params, placeholders)
+            {
+                return Err(format!(
+                    "answer = \"account\" needs one encoding, but {{{}}} changes it: use one [[request]] for each encoding",
+                    placeholder.name
+                ));
+            }
         }
     }
     if uses_placeholders {

@@ -121,6 +121,24 @@ fn the_encoding_of_an_account_is_known_next_to_an_unquoted_placeholder() {
 }
 
 #[test]
+fn a_drawn_encoding_is_refused_if_accounts_are_checked() {
+    let told = |list: &str| {
+        let account = r#"{"encoding": "{enc}"}"#;
+        let value = format!("[[value]]\nname = \"enc\"\nlist = {list}\n[[request]]");
+        let text = MIX.replace(r#"{"encoding": "base64+zstd"}"#, account);
+        mistakes(&text.replacen("[[request]]", &value, 1)).join("\n")
+    };
+    assert_eq!(told(r#"["base64+zstd"]"#), "");
+    let several = told(r#"["base64", "base64+zstd"]"#);
+    assert!(
+        several.contains(
+            "request.params: answer = \"account\" needs one encoding, but {enc} changes it"
+        ),
+        "{several}"
+    );
+}
+
+#[test]
 fn without_weights_each_round_contains_every_request() {
     let plan = plan(
         &MIX.replace("weight = 3\n", "")

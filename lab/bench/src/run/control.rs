@@ -71,6 +71,19 @@ impl RunControl {
         format!("nothing was measured: ended by {by}")
     }
 
+    /// For the progress line; names the limit while a node refuses all requests.
+    pub fn refusals_suffix(&self) -> String {
+        let count: u64 = self.refusals.borrow().values().sum();
+        match count {
+            0 => String::new(),
+            _ if self.refusing_since.borrow().is_empty() => format!(", {count} refused"),
+            _ => format!(
+                ", {count} refused; the run ends if a node refuses all requests for {}",
+                duration(MAX_REFUSAL_TIME)
+            ),
+        }
+    }
+
     fn is_over(&self) -> bool {
         self.ended_by.borrow().is_some()
     }
@@ -206,4 +219,22 @@ fn extend_pause(paused_until: Duration, wait: Duration, failure: &Failure) -> Du
         say(&format!("{failure}: no requests for {}", duration(wait)));
     }
     until
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_progress_line_names_the_end_of_a_run_that_is_refused() {
+        let control = RunControl::default();
+        assert_eq!(control.refusals_suffix(), "");
+        control.handle_refusal(0, &Failure::RateLimited(None), RetryPolicy::None, 0);
+        assert_eq!(control.refusals_suffix(), ", 1 refused");
+        control.handle_refusal(0, &Failure::RateLimited(None), RetryPolicy::All, 0);
+        assert_eq!(
+            control.refusals_suffix(),
+            ", 2 refused; the run ends if a node refuses all requests for 1 min"
+        );
+    }
 }

@@ -80,6 +80,8 @@ fn measure(plan: &Rc<Plan>) -> Results {
         (measured.samples.len(), measured.state.stopped_by),
         (plan.rounds as usize, None)
     );
+    let has_success = measured.samples.iter().any(|sample| sample.result.is_ok());
+    assert!(has_success || measured.state.tool_cpu_per_request.is_none());
     Results {
         samples: measured.samples,
         ..results(0, &[("a", 1, &|_| 0)])

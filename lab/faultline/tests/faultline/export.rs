@@ -301,7 +301,7 @@ fn a_missing_export_input_is_reported_without_creating_a_file() {
     let (recording, out) = (folder.path().join("run.fltl"), folder.path().join("out"));
     Plain::default().write(&recording);
     let output = export(&[&recording, "--out".as_ref(), &out], &["--table", "ticks"]);
-    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(output.status.code(), Some(64));
     assert!(
         said(&output).contains("\"ticks\"") && said(&output).contains("tick, "),
         "{}",

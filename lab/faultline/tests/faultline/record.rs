@@ -503,6 +503,24 @@ fn an_attached_process_is_recorded_until_it_ends_or_until_an_interrupt() {
 }
 
 #[test]
+fn a_killed_daemon_is_reported_with_the_recorded_time() {
+    let scene = Scene::new(STAND_IN);
+    let mut running = scene.start(&["--pid", &std::process::id().to_string()]);
+    eventually_ok(PATIENCE, "it is announced", || {
+        let said = scene.text("output");
+        said.contains("recording process").then_some(()).ok_or(said)
+    });
+    signal(scene.number("daemon"), "KILL").unwrap();
+    assert_eq!(end(&mut running).code(), Some(1));
+    let said = scene.text("output");
+    assert!(
+        said.contains("faultlined was killed by signal 9\nusable until then: ")
+            && said.contains("10 samples over 9 s"),
+        "{said}"
+    );
+}
+
+#[test]
 fn attaching_to_a_missing_process_fails() {
     let scene = Scene::new(STAND_IN);
     let output = scene.run(&["--pid", "4194304"]);

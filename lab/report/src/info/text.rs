@@ -181,7 +181,7 @@ fn write_gaps(out: &mut String, summary: &RecordingSummary) {
     let shown = summary.gaps.iter().take(MAX_GAPS).map(|gap| {
         let missed = gap
             .missed
-            .map_or("between two sessions".to_owned(), |missed| {
+            .map_or("between samples of two sessions".to_owned(), |missed| {
                 format!("{} missed", counted(missed as f64, "sample"))
             });
         (

@@ -43,7 +43,7 @@ pub struct RecordArgs {
     #[arg(long, conflicts_with = "pid")]
     pub no_metrics: bool,
     /// Record the process with this pid until it ends or Ctrl-C.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(i32).range(1..))]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(i32).range(1..))]
     pub pid: Option<i32>,
     /// The command with its arguments.
     #[arg(last = true, value_name = "COMMAND")]

@@ -12,7 +12,10 @@ use rustix::{
     process::{Pid, Signal, kill_process},
 };
 use std::{
-    os::{fd::OwnedFd, unix::process::CommandExt},
+    os::{
+        fd::OwnedFd,
+        unix::process::{CommandExt, ExitStatusExt},
+    },
     path::{Path, PathBuf},
     process::{Child, ExitStatus, Stdio},
     time::Duration,
@@ -187,11 +190,9 @@ pub fn record_demo(
     let start = clock::uptime();
     let mut is_stopped = false;
     while !is_stopped && clock::uptime().saturating_sub(start) < duration {
-        ensure!(
-            daemon.exit_status()?.is_none(),
-            "{DAEMON_NAME} has ended:\n{}",
-            daemon.log.tail()
-        );
+        if let Some(status) = daemon.exit_status()? {
+            bail!(describe_exit(status, &daemon.log));
+        }
         is_stopped = signals.wait_for_end_request(None, POLL_INTERVAL)?;
     }
     let log = daemon.log.tail();
@@ -206,6 +207,14 @@ pub fn record_demo(
         "{path} has no sample: {DAEMON_NAME} could not write it:\n{log}"
     );
     summary(task.out).map(Some)
+}
+
+/// The log of a killed daemon does not show why it ended.
+pub fn describe_exit(status: ExitStatus, log: &Log) -> String {
+    match status.signal() {
+        Some(signal) => format!("{DAEMON_NAME} was killed by signal {signal}"),
+        None => format!("{DAEMON_NAME} ended ({status}):\n{}", log.tail()),
+    }
 }
 
 /// Only the daemon reads the interval in a configuration file.
@@ -249,6 +258,14 @@ pub fn has_ended(pidfd: &OwnedFd) -> bool {
 mod tests {
     use super::*;
     use faultline_recording::{NewRecording, NewSession, Writer};
+
+    #[test]
+    fn the_log_is_shown_unless_the_daemon_was_killed() {
+        let log = Log::in_memory().unwrap();
+        let of = |status| describe_exit(ExitStatus::from_raw(status), &log);
+        assert_eq!(of(9), "faultlined was killed by signal 9");
+        assert_eq!(of(1 << 8), "faultlined ended (exit status: 1):\n");
+    }
 
     #[test]
     fn the_interval_comes_from_the_recording() {

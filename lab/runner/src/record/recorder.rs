@@ -193,14 +193,19 @@ fn ready_path(out: &Path) -> PathBuf {
 pub struct ReadyFile(PathBuf);
 
 impl ReadyFile {
-    /// Removes an old ready file of the recording `out`.
+    /// Removes an old ready file of the recording `out`. Fails if the daemon could not make one.
     pub fn new(out: &Path) -> Result<Self> {
         let path = ready_path(out);
         match fs::remove_file(&path) {
             Err(error) if error.kind() != ErrorKind::NotFound => {
                 Err(error).with_context(|| format!("{} cannot be removed", path.display()))
             }
-            _ => Ok(Self(path)),
+            _ => {
+                File::create_new(&path)
+                    .and_then(|_| fs::remove_file(&path))
+                    .with_context(|| format!("{}: its folder cannot be written", out.display()))?;
+                Ok(Self(path))
+            }
         }
     }
 
@@ -377,6 +382,17 @@ mod tests {
         for length in 0..whole.len() {
             of(&whole[..length]);
         }
+    }
+
+    #[test]
+    fn an_unwritable_folder_is_reported_before_the_daemon_starts() {
+        // No user may make files in it.
+        let out = Path::new("/proc/self/run.fltl");
+        let error = ReadyFile::new(out).err().unwrap();
+        assert_eq!(
+            error.to_string(),
+            "/proc/self/run.fltl: its folder cannot be written"
+        );
     }
 
     #[test]
