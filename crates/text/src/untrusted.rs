@@ -35,6 +35,18 @@ pub fn path(path: &Path) -> String {
     shown.collect()
 }
 
+/// Quotes a path if it has a character that a shell may interpret.
+pub fn shell_quoted(path: &Path) -> String {
+    let text = path.display().to_string();
+    if text
+        .chars()
+        .all(|c| c.is_alphanumeric() || "/._-".contains(c))
+    {
+        return text;
+    }
+    format!("'{}'", text.replace('\'', "'\\''"))
+}
+
 pub fn is_unsafe_char(character: char) -> bool {
     character.is_control()
         || matches!(character,

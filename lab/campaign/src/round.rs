@@ -18,8 +18,8 @@ use faultline_experiments::{
     plan::{self, Plan},
     report::{CompletedRun, Experiment},
     runner::ExperimentEnd,
-    slurm::shell_quoted,
 };
+use faultline_text::shell_quoted;
 use itertools::Itertools;
 use serde::{Deserialize, Serialize};
 use std::{

@@ -21,9 +21,9 @@ use faultline_experiments::{
     lock::{self, Holder, Lock},
     plan::Plan,
     schedule::schedule,
-    slurm::{self, JobScripts, shell_quoted},
+    slurm::{self, JobScripts},
 };
-use faultline_text::counted;
+use faultline_text::{counted, shell_quoted};
 use serde::{Deserialize, Serialize};
 use std::{
     collections::BTreeSet,

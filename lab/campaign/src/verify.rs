@@ -14,9 +14,8 @@ use faultline_common::{
     files::AtPath,
     output::{print, say},
 };
-use faultline_experiments::{
-    command::void, folder::JOURNAL, report::Experiment, slurm::shell_quoted,
-};
+use faultline_experiments::{command::void, folder::JOURNAL, report::Experiment};
+use faultline_text::shell_quoted;
 use std::path::Path;
 
 /// A run, and what is wrong with its recording.

@@ -13,8 +13,9 @@ use crate::{
 };
 use anyhow::{Context as _, Result, bail, ensure};
 use faultline_common::{clock, output::say, signals::Signals};
-use faultline_experiments::{command, runner::ExperimentEnd, slurm::shell_quoted};
+use faultline_experiments::{command, runner::ExperimentEnd};
 use faultline_runner::isolation::folders::InUse;
+use faultline_text::shell_quoted;
 use std::time::Duration;
 
 /// The second round confirms the findings of the first.

@@ -1,7 +1,8 @@
 //! Paths in the folder of an experiment, and names made from them.
 
-use super::{schedule::ScheduledRun, slurm::shell_quoted};
+use super::schedule::ScheduledRun;
 use faultline_runner::isolation::CgroupName;
+use faultline_text::shell_quoted;
 use sha2::{Digest, Sha256};
 use std::{
     os::unix::ffi::OsStrExt,

@@ -1,7 +1,7 @@
 //! An experiment has at most one runner, whose pid is in the lock file. At most one experiment
 //! locks a work folder.
 
-use super::{plan::Plan, slurm::shell_quoted};
+use super::plan::Plan;
 use anyhow::{Context, Result};
 use faultline_common::{files::AtPath, lock::flock_with_retries};
 use faultline_kernel::{
@@ -9,6 +9,7 @@ use faultline_kernel::{
     parse::pid_stat::{self, State},
 };
 use faultline_runner::isolation::folders::{FolderLock, InUse, Purpose, lock_folder};
+use faultline_text::shell_quoted;
 use rustix::{
     fs::{FlockOperation, OFlags, flock},
     io::Errno,

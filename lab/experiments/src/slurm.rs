@@ -6,7 +6,7 @@ use crate::{blocks::env_var, folder::ExperimentFolder, plan::Plan, plan_command:
 use anyhow::{Context, Result, bail, ensure};
 use faultline_common::output::say;
 use faultline_runner::record::wait_or_kill;
-use faultline_text::{bytes, duration};
+use faultline_text::{bytes, duration, shell_quoted};
 use itertools::Itertools;
 use rustix::fs::{MemfdFlags, memfd_create};
 use serde::Serialize;
@@ -143,18 +143,6 @@ fn script_text(comment: &str, options: &[String], command: &str) -> Result<Strin
     Ok(format!(
         "#!/bin/sh\n{comment}{options}exec {program} {command}\n"
     ))
-}
-
-/// Only if the path has a character that a shell may interpret.
-pub fn shell_quoted(path: &Path) -> String {
-    let text = path.display().to_string();
-    if text
-        .chars()
-        .all(|c| c.is_alphanumeric() || "/._-".contains(c))
-    {
-        return text;
-    }
-    format!("'{}'", text.replace('\'', "'\\''"))
 }
 
 /// 0 is all memory of a node. Slurm does not limit the runs, because they are not in Slurm's

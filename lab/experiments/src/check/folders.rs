@@ -2,11 +2,8 @@
 //! have space.
 
 use super::{Findings, HostFacts, program_files};
-use crate::{
-    plan::{Cluster, InitialState, Plan, WorkloadKind},
-    slurm::shell_quoted,
-};
-use faultline_text::{bytes, counted};
+use crate::plan::{Cluster, InitialState, Plan, WorkloadKind};
+use faultline_text::{bytes, counted, shell_quoted};
 use itertools::Itertools;
 use serde::Serialize;
 use std::{

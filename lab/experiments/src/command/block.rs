@@ -22,7 +22,7 @@ use faultline_common::{
     output::{print, say},
 };
 use faultline_runner::isolation::folders::InUse;
-use faultline_text::{counted, duration};
+use faultline_text::{counted, duration, shell_quoted};
 use itertools::Itertools;
 use std::{fs, time::Duration};
 
@@ -213,7 +213,7 @@ pub fn submit_unfinished(folder: &ExperimentFolder) -> Result<u8> {
         "the experiment still has {} queued or running: run `faultline experiment stop {folder:#}` first",
         counted(queued.len() as f64, "job")
     );
-    let command = format!("experiment report {}", slurm::shell_quoted(folder.path()));
+    let command = format!("experiment report {}", shell_quoted(folder.path()));
     let report = job_scripts.follow_up_script(&plan, "report.out", &command)?;
     let report_file = folder.path().join("slurm-report.sh");
     write_synced(&report_file, report.as_bytes())?;

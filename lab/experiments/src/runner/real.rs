@@ -12,7 +12,6 @@ use crate::{
     judge::ProgramCacheTotals,
     plan::{Lane, PageCache, Plan, Severity},
     replay,
-    slurm::shell_quoted,
     targets::{self, ScrapeTarget},
     watch::Timestamp,
 };
@@ -29,7 +28,7 @@ use faultline_runner::{
     },
     record::recorder::progress,
 };
-use faultline_text::{bytes, counted};
+use faultline_text::{bytes, counted, shell_quoted};
 use itertools::Itertools;
 use observer::RunObserver;
 use recorder::RecorderDaemon;

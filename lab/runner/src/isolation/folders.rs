@@ -14,6 +14,7 @@ use super::{
 use anyhow::{Result, anyhow, bail};
 use faultline_common::lock::flock_with_retries;
 use faultline_kernel::{HostRoot, trimmed_text};
+use faultline_text::shell_quoted;
 use rustix::{
     fs::{AtFlags, FlockOperation, Mode, OFlags, flock, fsync, mkdir, openat, unlinkat},
     io::Errno,
@@ -100,10 +101,10 @@ fn open_marked(folder: &Path) -> Result<Folder> {
     if has_valid_marker(&opened)? {
         return Ok(opened);
     }
-    let shown = folder.display();
+    let (shown, quoted) = (folder.display(), shell_quoted(folder));
     bail!(
         "{shown} is not marked as a folder of experiments: nothing is deleted or written there. Empty it, then mark it with \
-         'faultline experiment init {shown}'"
+         `faultline experiment init {quoted}`"
     )
 }
 
