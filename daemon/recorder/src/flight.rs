@@ -8,7 +8,7 @@
 mod folder;
 mod ring;
 
-pub use folder::{MARKER_FILE, RING_FILE, check_folder};
+pub use folder::{MARKER_FILE, RING_FILE, check_folder, check_writable};
 pub use ring::Ring;
 
 use crate::recorder::RecorderStatus;

@@ -188,6 +188,36 @@ fn a_flight_folder_must_be_marked_empty_or_missing() {
 }
 
 #[test]
+fn a_flight_folder_that_this_user_may_not_write_is_refused() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let top = tempfile::tempdir().unwrap();
+    let marked = top.path().join("marked");
+    prepare(&marked).unwrap();
+    let folders = [marked.clone(), top.path().join("missing")];
+    let set_mode = |folder: &Path, mode| {
+        fs::set_permissions(folder, fs::Permissions::from_mode(mode)).unwrap();
+    };
+    set_mode(&marked, 0o555);
+    set_mode(top.path(), 0o555);
+    // Only this thread changes its user.
+    let as_user = move || {
+        if rustix::process::geteuid().is_root() {
+            let nobody = rustix::process::Uid::from_raw(65534);
+            rustix::thread::set_thread_res_uid(nobody, nobody, nobody).unwrap();
+        }
+        let uid = rustix::process::geteuid().as_raw();
+        (uid, folders.map(|folder| prepare(&folder).unwrap_err()))
+    };
+    let (uid, errors) = std::thread::spawn(as_user).join().unwrap();
+    set_mode(top.path(), 0o755);
+    for error in errors {
+        let what = &error.message;
+        let is_clear = what.contains("Permission denied") && what.contains("chown");
+        assert!(is_clear && what.contains(&format!("user {uid}")), "{what}");
+    }
+}
+
+#[test]
 fn saved_file_names_contain_host_reason_and_time_without_overwriting() {
     let folder = folder(&[]);
     let first = unused_path(folder.path(), "vm", "exit", at(1_795_248_789)).unwrap();
