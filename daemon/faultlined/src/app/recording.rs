@@ -1,4 +1,4 @@
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result};
 use faultline_core::{
     clock::Clock,
     config::{Config, ConfigError},
@@ -163,8 +163,8 @@ impl PreparedRecorder {
                 status: flight_status,
                 handle: handle.clone(),
             };
-            let (ring, flight_saver) = flight::build(context, new_recording)
-                .map_err(|why| anyhow!("flight.folder: {why}"))?;
+            let (ring, flight_saver) =
+                flight::build(context, new_recording).context("flight.folder")?;
             recorder = recorder.with_sink(Box::new(ring));
             saver = Some(flight_saver);
         }
@@ -386,6 +386,21 @@ mod tests {
                 "{what}"
             );
         }
+    }
+
+    #[test]
+    fn a_bad_flight_folder_is_a_permanent_error() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let mut config = Config::default();
+        config.flight.folder = Some(file.path().to_owned());
+        let clock = Clock::start();
+        let facts = ReportedFacts {
+            rpc: faultline_sources::rpc::Handle::default(),
+            admin: faultline_core::publish::Latest::default(),
+        };
+        let recorder = prepare(&config, clock).unwrap();
+        let error = recorder.open(&config, clock, facts, false).err().unwrap();
+        assert!(crate::app::is_permanent(&error), "{error:#}");
     }
 
     #[test]

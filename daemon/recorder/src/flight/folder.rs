@@ -3,7 +3,7 @@
 use super::{SaveOrigin, modified_at};
 use faultline_core::config::Flight;
 use faultline_metrics::Stamp;
-use faultline_recording::with_suffix;
+use faultline_recording::{Error, with_suffix};
 use rustix::{
     fs::{Access, AtFlags, CWD},
     process::geteuid,
@@ -79,11 +79,12 @@ pub fn check_writable(path: &Path) -> Result<(), String> {
 }
 
 /// Creates the folder for this user and group only, and marks it.
-pub fn prepare(folder: &Path) -> Result<(), PrepareError> {
-    check_folder(folder).map_err(|message| PrepareError {
-        message,
-        is_full: false,
-    })?;
+pub fn prepare(folder: &Path) -> Result<(), Error> {
+    let error = |source| Error::Io {
+        path: folder.to_owned(),
+        source,
+    };
+    check_folder(folder).map_err(|what| error(io::Error::new(ErrorKind::InvalidInput, what)))?;
     if is_marked(folder) {
         return Ok(());
     }
@@ -96,20 +97,7 @@ pub fn prepare(folder: &Path) -> Result<(), PrepareError> {
             // An empty marker is removed, because its text must explain the folder to the operator.
             fs::write(&marker, MARKER_TEXT).inspect_err(|_| drop(fs::remove_file(&marker)))
         })
-        .map_err(|error| PrepareError {
-            message: format!("{} cannot be made or marked: {error}", folder.display()),
-            is_full: matches!(
-                error.kind(),
-                ErrorKind::StorageFull | ErrorKind::QuotaExceeded
-            ),
-        })
-}
-
-#[derive(Debug, PartialEq)]
-pub struct PrepareError {
-    pub message: String,
-    /// The disk has no space, so a later attempt may succeed.
-    pub is_full: bool,
+        .map_err(error)
 }
 
 fn is_marked(folder: &Path) -> bool {

@@ -62,7 +62,7 @@ impl Ring {
     fn open(&mut self, now: Stamp) -> Option<RecordingFile> {
         let path = self.context.folder.join(RING_FILE);
         match prepare(&self.context.folder)
-            .map_err(|error| error.message)
+            .map_err(|error| error.to_string())
             .and_then(|()| self.open_file(&path, now))
         {
             Ok(mut file) => {
