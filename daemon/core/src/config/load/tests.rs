@@ -80,7 +80,7 @@ fn regex_free_secret_paths(text: &str, secret: &Path) -> String {
 #[test]
 fn all_configuration_errors_are_reported_at_once_with_their_lines() {
     let found = error_texts(
-        "[sampling]\ninterval = \"10ms\"\n[metrics]\nlisten = 9912\nlissten = \"x\"\n[nonsense]\n[target]\npid = 1\nunit = \"a\"\n",
+        "[sampling]\ninterval = \"10ms\"\n[metrics]\nlisten = 9912\nlissten = \"x\"\n[nonsense]\n[target]\npid = 1\nunit = \"a\"\nprogram_cache_entries = 0\n",
     );
     assert_eq!(
         found,
@@ -90,6 +90,7 @@ fn all_configuration_errors_are_reported_at_once_with_their_lines() {
             "line 5: metrics.lissten: unknown key; did you mean listen?",
             "line 6: nonsense: unknown key; known here: target, sampling, threads, metrics, labels, log, ingest, forward, rpc, probe, validator, admin, host, phase, datapoints, record, flight, status, paths",
             "line 8: target: pid and unit are given; keep one",
+            "line 10: target.program_cache_entries: a whole number from 1 to 4294967295 is wanted, not the number 0",
         ]
     );
 }
