@@ -77,8 +77,8 @@ pub struct TargetArgs {
     /// JSON-RPC URL of the validator [default: 127.0.0.1 and its --rpc-port].
     #[arg(long, value_name = "URL")]
     pub rpc: Option<String>,
-    /// Capacity of the validator's program cache, for builds that changed it. With --demo, the
-    /// simulated validator has a cache of this size and begins at the tip.
+    /// Capacity of the validator's program cache, for builds that changed it. With `run --demo`,
+    /// the simulated validator has a cache of this size and begins at the tip.
     #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(1..=u64::from(u32::MAX)))]
     pub program_cache_entries: Option<u64>,
     /// Where procfs is mounted.
