@@ -197,8 +197,8 @@ impl RunArgs {
         }
         if config.sampling.interval < config::MIN_INTERVAL {
             config_errors.push(ConfigError::new(format!(
-                "--interval: {:?} is shorter than the minimum of {:?}",
-                config.sampling.interval,
+                "--interval: {}ms is shorter than the minimum of {:?}",
+                config.sampling.interval.as_millis(),
                 config::MIN_INTERVAL
             )));
         }

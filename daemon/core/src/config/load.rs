@@ -344,8 +344,11 @@ fn path(value: &DeValue<'_>) -> Result<PathBuf, String> {
 
 fn duration_at_least(min: Duration) -> impl Fn(&DeValue<'_>) -> Result<Duration, String> {
     move |value| match time(value)? {
-        value if value < min => Err(format!("{value:?} is shorter than the minimum of {min:?}")),
-        value => Ok(value),
+        time if time < min => {
+            let written = value.as_str().unwrap_or_default();
+            Err(format!("{written} is shorter than the minimum of {min:?}"))
+        }
+        time => Ok(time),
     }
 }
 
