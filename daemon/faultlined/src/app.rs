@@ -354,6 +354,7 @@ fn is_permanent_recording_error(cause: &(dyn std::error::Error + 'static)) -> bo
                 io::ErrorKind::PermissionDenied
                     | io::ErrorKind::ReadOnlyFilesystem
                     | io::ErrorKind::NotADirectory
+                    | io::ErrorKind::InvalidInput
             )
         }
         _ => false,

@@ -1,6 +1,6 @@
 //! The command line. Its options override the configuration file.
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, value_parser};
 use faultline_core::config::{
     self, Config, TargetSelector,
     values::{parse_address, parse_label},
@@ -77,9 +77,9 @@ pub struct TargetArgs {
     /// JSON-RPC URL of the validator [default: 127.0.0.1 and its --rpc-port].
     #[arg(long, value_name = "URL")]
     pub rpc: Option<String>,
-    /// Capacity of the validator's program cache, for builds that changed it. With --demo, the
-    /// simulated validator has a cache of this size and begins at the tip.
-    #[arg(long, value_name = "N")]
+    /// Capacity of the validator's program cache, for builds that changed it. With `run --demo`,
+    /// the simulated validator has a cache of this size and begins at the tip.
+    #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(1..=u64::from(u32::MAX)))]
     pub program_cache_entries: Option<u64>,
     /// Where procfs is mounted.
     #[arg(long = "path.procfs", value_name = "DIR")]
@@ -197,8 +197,8 @@ impl RunArgs {
         }
         if config.sampling.interval < config::MIN_INTERVAL {
             config_errors.push(ConfigError::new(format!(
-                "--interval: {:?} is shorter than the minimum of {:?}",
-                config.sampling.interval,
+                "--interval: {}ms is shorter than the minimum of {:?}",
+                config.sampling.interval.as_millis(),
                 config::MIN_INTERVAL
             )));
         }
@@ -335,6 +335,10 @@ mod tests {
             "localhost",
         ]);
         assert_eq!(config_errors.len(), 3, "{config_errors:?}");
+        for entries in ["0", "4294967296"] {
+            let arguments = ["faultlined", "once", "--program-cache-entries", entries];
+            assert!(Cli::try_parse_from(arguments).is_err(), "{entries}");
+        }
     }
 
     #[test]

@@ -25,6 +25,9 @@ const EXIT_FORCED: u8 = 2;
 /// Usage or configuration must be corrected first. `EX_USAGE` in sysexits.h.
 const EXIT_USAGE: u8 = 64;
 
+/// Enough for the runtime, the sockets, the signals and the files of a start.
+const MIN_OPEN_FILES: u64 = 64;
+
 const DAEMON_CRATES: [&str; 6] = [
     "faultline_core",
     "faultline_datapoints",
@@ -70,6 +73,12 @@ fn run(args: RunArgs) -> Result<ExitCode> {
         tracing::warn!(what, "insecure configuration");
     }
     limits::disable_core_dumps();
+    let max_open_files = limits::raise_open_file_limit();
+    if max_open_files < MIN_OPEN_FILES {
+        return Ok(report_config_errors(&[ConfigError::new(format!(
+            "the limit of open files is {max_open_files}; set at least {MIN_OPEN_FILES} (ulimit -n, or LimitNOFILE= in the unit)"
+        ))]));
+    }
     let ready_file = args
         .ready_file
         .as_deref()

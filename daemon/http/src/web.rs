@@ -65,7 +65,7 @@ pub enum WebError {
         listen: SocketAddr,
         source: io::Error,
     },
-    #[error("{path} cannot be read: {source}")]
+    #[error("metrics.web_config: {path} cannot be read: {source}")]
     Read { path: PathBuf, source: io::Error },
     #[error("{path} is not a web config file: {what}")]
     Yaml { path: PathBuf, what: String },

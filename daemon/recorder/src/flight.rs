@@ -8,13 +8,13 @@
 mod folder;
 mod ring;
 
-pub use folder::{MARKER_FILE, RING_FILE, check_folder};
+pub use folder::{MARKER_FILE, RING_FILE, check_folder, check_writable};
 pub use ring::Ring;
 
 use crate::recorder::RecorderStatus;
 use faultline_core::{clock::Clock, config};
 use faultline_metrics::{Problem, ReadingList, Stamp, metrics::daemon as d};
-use faultline_recording::{EventKind, NewRecording};
+use faultline_recording::{Error, EventKind, NewRecording};
 use faultline_sources::tick::SourceOutput;
 use parking_lot::{Condvar, Mutex};
 use std::{
@@ -47,11 +47,11 @@ pub struct FlightContext {
 ///
 /// # Errors
 /// The folder has files but no marker, or cannot be created or marked.
-pub fn build(context: FlightContext, new_recording: NewRecording) -> Result<(Ring, Saver), String> {
+pub fn build(context: FlightContext, new_recording: NewRecording) -> Result<(Ring, Saver), Error> {
     if let Err(error) = folder::prepare(&context.folder)
-        && !error.is_full
+        && !error.is_full()
     {
-        return Err(error.message);
+        return Err(error);
     }
     context.handle.0.state.lock().last_saved_at = folder::last_saved_at(&context.folder);
     let (jobs, queued_jobs) = sync_channel(MAX_QUEUED_JOBS);

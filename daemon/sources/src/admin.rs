@@ -18,7 +18,7 @@ use faultline_agave::{
     PublicKey,
     admin::{AdmissionFailure, AdmissionStatus, StartProgress},
 };
-use faultline_core::publish::Latest;
+use faultline_core::{config::Config, publish::Latest};
 use faultline_kernel::ProcessId;
 use faultline_metrics::{Problem, Source, Stamp, metrics::votes as m};
 use std::{net::SocketAddr, sync::Arc};
@@ -102,13 +102,19 @@ impl Sampler for AdminSampler {
 }
 
 /// The pollers of JSON-RPC also read `facts`.
-pub fn register(registry: &mut Registry, context: &BuildContext<'_>, facts: &Latest<AdminFacts>) {
+pub fn register(
+    registry: &mut Registry,
+    context: &BuildContext<'_>,
+    facts: &Latest<AdminFacts>,
+    latest_config: Latest<Config>,
+) {
     let config = &context.config.admin;
     if !config.enabled {
         return;
     }
     let lookup = target_lookup(context.target_handle);
-    let poller = Poller::new(config, context.clock, lookup, facts.clone());
+    let mut poller = Poller::new(config, context.clock, lookup, facts.clone());
+    poller.latest_config = latest_config;
     registry.add_validator_poller(|stop| poller.run(stop));
     registry.add_sampler(Source::AdminRpc, AdminSampler(facts.clone()));
 }

@@ -121,7 +121,7 @@ pub fn register(
     let log_status = datapoints::register_validator_log(registry, context, intake);
     let rpc = rpc::register(registry, context, &admin);
     let votes = votes::register(registry, context, intake, &rpc, &admin);
-    admin::register(registry, context, &admin);
+    admin::register(registry, context, &admin, latest_config.clone());
     registry.add_sampler(
         Source::Conclusions,
         Conclusions::new(

@@ -20,7 +20,14 @@ pub struct TopArgs {
     #[arg(value_name = "ADDRESS")]
     pub address: Option<String>,
     /// Refresh interval (minimum 100ms).
-    #[arg(long, short, value_name = "TIME", value_parser = parse_interval, default_value = "1s")]
+    #[arg(
+        long,
+        short,
+        value_name = "TIME",
+        value_parser = parse_interval,
+        default_value = "1s",
+        allow_hyphen_values = true
+    )]
     pub interval: Duration,
     /// Print one screen as text.
     #[arg(long)]

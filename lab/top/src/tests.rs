@@ -190,3 +190,14 @@ fn the_status_of_a_captured_page_matches_its_fixture() {
         assert!(read.figures.keys().eq(status.figures.keys()));
     }
 }
+
+#[test]
+fn a_negative_interval_is_reported_as_a_wrong_time() {
+    use clap::Args as _;
+    let command = TopArgs::augment_args(clap::Command::new("top"));
+    let error = command
+        .try_get_matches_from(["top", "node1:9912", "-i", "-1s"])
+        .unwrap_err()
+        .to_string();
+    assert!(error.contains("invalid value '-1s'"), "{error}");
+}

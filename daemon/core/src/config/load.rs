@@ -5,7 +5,9 @@ use super::{
 };
 use faultline_agave::{PublicKey, config::MetricsConfig, rpc::PROBE_METHODS};
 use faultline_kernel::HostRoot;
-use faultline_settings::{ConfigError, Table, choice, distinct, flag, text, time, whole_number};
+use faultline_settings::{
+    ConfigError, Table, choice, distinct, flag, text, time, whole_number, whole_number_within,
+};
 use std::{
     path::{Path, PathBuf},
     time::Duration,
@@ -180,7 +182,9 @@ fn target(table: &mut Table<'_>, config: &mut Target) {
     ];
     config.selector = selectors.into_iter().flatten().next().unwrap_or_default();
     config.identity = table.take("identity", public_key);
-    config.program_cache_entries = table.take("program_cache_entries", whole_number);
+    config.program_cache_entries = table.take("program_cache_entries", |v| {
+        whole_number_within(v, 1..=u64::from(u32::MAX))
+    });
 }
 
 fn metrics(table: &mut Table<'_>, config: &mut Metrics) {
@@ -340,8 +344,11 @@ fn path(value: &DeValue<'_>) -> Result<PathBuf, String> {
 
 fn duration_at_least(min: Duration) -> impl Fn(&DeValue<'_>) -> Result<Duration, String> {
     move |value| match time(value)? {
-        value if value < min => Err(format!("{value:?} is shorter than the minimum of {min:?}")),
-        value => Ok(value),
+        time if time < min => {
+            let written = value.as_str().unwrap_or_default();
+            Err(format!("{written} is shorter than the minimum of {min:?}"))
+        }
+        time => Ok(time),
     }
 }
 

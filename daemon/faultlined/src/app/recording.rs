@@ -1,4 +1,4 @@
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result};
 use faultline_core::{
     clock::Clock,
     config::{Config, ConfigError},
@@ -163,8 +163,8 @@ impl PreparedRecorder {
                 status: flight_status,
                 handle: handle.clone(),
             };
-            let (ring, flight_saver) = flight::build(context, new_recording)
-                .map_err(|why| anyhow!("flight.folder: {why}"))?;
+            let (ring, flight_saver) =
+                flight::build(context, new_recording).context("flight.folder")?;
             recorder = recorder.with_sink(Box::new(ring));
             saver = Some(flight_saver);
         }
@@ -284,7 +284,12 @@ fn file_error(config: &Config) -> Option<ConfigError> {
             "record.file: there is no folder {}, or this user may not see it; make it, or give the right",
             folder.display()
         ),
-        (false, true) => return None,
+        (false, true) => {
+            let existing = Some(file.as_path()).filter(|file| file.exists());
+            let mut paths = [folder].into_iter().chain(existing);
+            let what = paths.find_map(|path| flight::check_writable(path).err())?;
+            format!("record.file: {what}")
+        }
     };
     Some(ConfigError::new(message))
 }
@@ -347,6 +352,55 @@ mod tests {
         let started = i64::try_from(session.started.as_nanos()).unwrap();
         let uptime = clock.uptime_from_monotonic_ns(started - offset.unwrap());
         assert!(uptime.abs() < 500_000_000, "{uptime}");
+    }
+
+    #[test]
+    fn a_recording_that_this_user_may_not_write_is_a_config_error() {
+        use std::{fs, os::unix::fs::PermissionsExt as _};
+        let folder = tempfile::tempdir().unwrap();
+        let existing = folder.path().join("run.fltl");
+        fs::write(&existing, "").unwrap();
+        let set_mode = |path: &Path, mode| {
+            fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+        };
+        set_mode(&existing, 0o444);
+        for (mode, name, path) in [
+            (0o555, "new.fltl", folder.path()),
+            (0o777, "run.fltl", existing.as_path()),
+        ] {
+            set_mode(folder.path(), mode);
+            let mut config = Config::default();
+            config.record.file = Some(folder.path().join(name));
+            // Only this thread changes its user.
+            let as_user = move || {
+                if rustix::process::geteuid().is_root() {
+                    let nobody = rustix::process::Uid::from_raw(65534);
+                    rustix::thread::set_thread_res_uid(nobody, nobody, nobody).unwrap();
+                }
+                path_errors(&config).remove(0).what
+            };
+            let what = std::thread::spawn(as_user).join().unwrap();
+            let expected = format!("cannot write to {}: Permission denied", path.display());
+            assert!(
+                what.starts_with("record.file: user ") && what.contains(&expected),
+                "{what}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_bad_flight_folder_is_a_permanent_error() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let mut config = Config::default();
+        config.flight.folder = Some(file.path().to_owned());
+        let clock = Clock::start();
+        let facts = ReportedFacts {
+            rpc: faultline_sources::rpc::Handle::default(),
+            admin: faultline_core::publish::Latest::default(),
+        };
+        let recorder = prepare(&config, clock).unwrap();
+        let error = recorder.open(&config, clock, facts, false).err().unwrap();
+        assert!(crate::app::is_permanent(&error), "{error:#}");
     }
 
     #[test]

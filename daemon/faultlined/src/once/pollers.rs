@@ -89,6 +89,7 @@ pub async fn check_admin(
         admin::target_lookup(&inspection.target_handle),
         facts.clone(),
     );
+    poller.latest_config.set(Some(Arc::new(config.clone())));
     let reported = run_until_found(
         |stop| poller.with_short_intervals().run(stop),
         FIRST_FACTS_TIMEOUT,

@@ -232,9 +232,10 @@ async fn judge_push(config: &Config, metrics_config: &MetricsConfig, remedy: Str
             ),
             remedy,
         ),
-        (PushDestination::Elsewhere(_), PortState::Faultlined) => Check::ok(format!(
-            "the validator pushes to {host}, where a faultlined listens; ingest.listen is {listen}"
-        )),
+        (PushDestination::Elsewhere(_), PortState::Faultlined) => Check::attention(
+            format!("the validator pushes to {host}, where a faultlined listens, not to {listen}"),
+            format!("check with --config FILE of that faultlined; else {remedy}"),
+        ),
         (PushDestination::Elsewhere(_), _) => Check::attention(
             format!("the validator pushes to {host}, not to {listen}"),
             remedy + "; [forward] can send the same pushes on to the present server",
@@ -327,6 +328,33 @@ mod tests {
             let found = is_same_start((start, start + later));
             assert_eq!(found, is_same, "{later}");
         }
+    }
+
+    #[tokio::test]
+    async fn pushes_to_another_faultlined_need_attention() {
+        use std::io::{Read as _, Write as _};
+        let other = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = other.local_addr().unwrap();
+        std::thread::spawn(move || {
+            for mut stream in other.incoming().flatten() {
+                // The first connection sends nothing and ends.
+                if stream.read(&mut [0; 4096]).is_ok_and(|length| length > 0) {
+                    let (body, length) = (ingest::HEALTH_RESPONSE, ingest::HEALTH_RESPONSE.len());
+                    let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n");
+                    stream.write_all((head + body).as_bytes()).unwrap();
+                }
+            }
+        });
+        let pushes = format!("host=http://{address},db=d,u=u,p=p");
+        let pushes = MetricsConfig::parse(&pushes).unwrap();
+        let check = judge_push(&Config::default(), &pushes, String::new()).await;
+        let attention = Check::attention(
+            format!(
+                "the validator pushes to http://{address}, where a faultlined listens, not to 127.0.0.1:9913"
+            ),
+            "check with --config FILE of that faultlined; else ",
+        );
+        assert_eq!(check, attention);
     }
 
     #[test]

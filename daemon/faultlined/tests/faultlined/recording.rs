@@ -896,13 +896,16 @@ fn a_recording_removed_while_writing_is_restarted() -> Result<()> {
     fs::rename(&scene.file, scene.folder.path().join("moved.fltl")).unwrap();
     let page = eventually_ok(PATIENCE, "the recorder says so", || {
         let page = daemon.scrape().map_err(|error| error.to_string())?;
-        let up = page.get("faultline_source_up", &[("source", "recorder")]);
-        if up == Some(0.0) {
+        let labels = [("source", "recorder"), ("kind", "gone")];
+        let problems = page.get("faultline_source_problems_total", &labels);
+        if problems == Some(1.0) {
             Ok(page)
         } else {
-            Err(format!("{up:?}"))
+            Err(format!("{problems:?}"))
         }
     });
+    let up = page.get("faultline_source_up", &[("source", "recorder")]);
+    assert_eq!(up, Some(1.0), "the new file is written");
     assert!(
         http::get(daemon.metrics(), "/")?
             .text()

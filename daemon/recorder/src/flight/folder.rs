@@ -3,10 +3,14 @@
 use super::{SaveOrigin, modified_at};
 use faultline_core::config::Flight;
 use faultline_metrics::Stamp;
-use faultline_recording::with_suffix;
+use faultline_recording::{Error, with_suffix};
+use rustix::{
+    fs::{Access, AtFlags, CWD},
+    process::geteuid,
+};
 use std::{
     fs,
-    io::ErrorKind,
+    io::{self, ErrorKind},
     os::unix::fs::DirBuilderExt,
     path::{Path, PathBuf},
     time::Duration,
@@ -39,13 +43,13 @@ and set_aside). Without this file it removes nothing, and saves nothing once the
 /// Creates nothing.
 ///
 /// # Errors
-/// The folder has files but no marker, is not a folder, or cannot be created.
+/// The folder has files but no marker, is not a folder, or cannot be created or written.
 pub fn check_folder(folder: &Path) -> Result<(), String> {
     let shown = folder.display();
     match fs::read_dir(folder) {
         Ok(mut entries) => {
             if is_marked(folder) || entries.next().is_none() {
-                Ok(())
+                check_writable(folder)
             } else {
                 Err(format!(
                     "{shown} has other files and no {MARKER_FILE}; use a folder that is empty or does not exist yet"
@@ -53,21 +57,34 @@ pub fn check_folder(folder: &Path) -> Result<(), String> {
             }
         }
         Err(error) if error.kind() == ErrorKind::NotFound => match folder.parent() {
-            Some(parent) if parent.as_os_str().is_empty() || parent.is_dir() => Ok(()),
+            Some(parent) if parent.as_os_str().is_empty() => check_writable(Path::new(".")),
+            Some(parent) if parent.is_dir() => check_writable(parent),
             _ => Err(format!(
                 "{shown} cannot be made: the folder above it is missing; create it first"
             )),
         },
-        Err(error) => Err(format!("{shown} cannot be used: {error}")),
+        Err(error) => check_writable(folder).and(Err(format!("{shown} cannot be used: {error}"))),
     }
 }
 
+/// Changes nothing on disk.
+pub fn check_writable(path: &Path) -> Result<(), String> {
+    rustix::fs::accessat(CWD, path, Access::WRITE_OK, AtFlags::EACCESS).map_err(|errno| {
+        let (uid, error) = (geteuid(), io::Error::from(errno));
+        format!(
+            "user {uid} cannot write to {}: {error}; give the right (chown), or set another path",
+            path.display()
+        )
+    })
+}
+
 /// Creates the folder for this user and group only, and marks it.
-pub fn prepare(folder: &Path) -> Result<(), PrepareError> {
-    check_folder(folder).map_err(|message| PrepareError {
-        message,
-        is_full: false,
-    })?;
+pub fn prepare(folder: &Path) -> Result<(), Error> {
+    let error = |source| Error::Io {
+        path: folder.to_owned(),
+        source,
+    };
+    check_folder(folder).map_err(|what| error(io::Error::new(ErrorKind::InvalidInput, what)))?;
     if is_marked(folder) {
         return Ok(());
     }
@@ -80,20 +97,7 @@ pub fn prepare(folder: &Path) -> Result<(), PrepareError> {
             // An empty marker is removed, because its text must explain the folder to the operator.
             fs::write(&marker, MARKER_TEXT).inspect_err(|_| drop(fs::remove_file(&marker)))
         })
-        .map_err(|error| PrepareError {
-            message: format!("{} cannot be made: {error}", folder.display()),
-            is_full: matches!(
-                error.kind(),
-                ErrorKind::StorageFull | ErrorKind::QuotaExceeded
-            ),
-        })
-}
-
-#[derive(Debug, PartialEq)]
-pub struct PrepareError {
-    pub message: String,
-    /// The disk has no space, so a later attempt may succeed.
-    pub is_full: bool,
+        .map_err(error)
 }
 
 fn is_marked(folder: &Path) -> bool {

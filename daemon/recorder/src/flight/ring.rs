@@ -19,7 +19,7 @@ use std::{
 
 const MIN_RETRY_DELAY: Duration = Duration::from_secs(1);
 
-const MAX_RETRY_DELAY: Duration = Duration::from_secs(30);
+const MAX_RETRY_DELAY: Duration = Duration::from_secs(10);
 
 const LAST_SAVES_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -62,7 +62,7 @@ impl Ring {
     fn open(&mut self, now: Stamp) -> Option<RecordingFile> {
         let path = self.context.folder.join(RING_FILE);
         match prepare(&self.context.folder)
-            .map_err(|error| error.message)
+            .map_err(|error| error.to_string())
             .and_then(|()| self.open_file(&path, now))
         {
             Ok(mut file) => {
@@ -189,7 +189,13 @@ impl Ring {
 
     fn write(&mut self, entries: &[RecordingEntry], now: Stamp) {
         match &mut self.file {
-            Some(file) => file.write_entries(entries, now),
+            Some(file) => {
+                if file.writer().is_none() {
+                    // The folder may be removed. An error of the file itself is reported.
+                    drop(prepare(&self.context.folder));
+                }
+                file.write_entries(entries, now)
+            }
             None => {
                 let rows = entries.iter().filter(|entry| {
                     !matches!(

@@ -233,6 +233,20 @@ fn a_removed_flight_ring_is_recreated() {
 }
 
 #[test]
+fn a_removed_flight_folder_is_recreated_at_the_next_attempt() {
+    let scene = Scene::new();
+    let (mut ring, _saver) = scene.build(&[], config::Flight::default());
+    ring.write_entries(&second(61), at(61));
+    fs::remove_dir_all(scene.folder()).unwrap();
+    for number in 62..66 {
+        ring.write_entries(&second(number), at(number));
+    }
+    ring.finish(at(66));
+    assert_eq!(ticks(&scene.folder().join(RING_FILE)), [63, 64, 65]);
+    assert!(scene.folder().join(MARKER_FILE).exists());
+}
+
+#[test]
 fn a_foreign_file_replacing_the_flight_ring_is_moved_aside() {
     let scene = Scene::new();
     let (mut ring, _saver) = scene.build(&[], config::Flight::default());

@@ -128,7 +128,11 @@ impl RecordingFile {
             "{} was {what} while it was written; a new one is begun",
             self.path.display()
         );
-        tracing::error!(recorder = self.status.name, why);
+        tracing::error!(
+            recorder = self.status.name,
+            why,
+            "the recording is not at its path any more"
+        );
         // Completes the moved file, so that it stays usable at its new path.
         let closed = if self.file_identity.wal_belongs_to_replacement() {
             writer.checkpoint()

@@ -2,7 +2,9 @@
 //! and the web server.
 
 use super::RecorderHandle;
-use faultline_metrics::{LabelText, Problem, Reading, ReadingList, metrics::daemon as d};
+use faultline_metrics::{
+    LabelText, Problem, ProblemKind, Reading, ReadingList, metrics::daemon as d,
+};
 use faultline_sources::{
     discovery::TargetHandle,
     tick::{SampleContext, Sampler, SourceOutput},
@@ -136,7 +138,10 @@ impl Sampler for RecorderSampler {
         let statuses = self.handle.statuses.iter();
         let problems: Vec<_> = statuses.filter_map(|status| status.problem()).collect();
         let mut output = SourceOutput {
-            up: problems.is_empty(),
+            // A recording that was removed or replaced is written again, or has another problem.
+            up: problems
+                .iter()
+                .all(|problem| problem.kind == ProblemKind::Gone),
             problems,
             repeats_problems: true,
             ..SourceOutput::default()
@@ -163,6 +168,38 @@ impl Sampler for RecorderSampler {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::recorder::Recorder;
+    use faultline_core::{clock::Clock, config::Target};
+    use faultline_kernel::{HostConstants, HostRoot};
+    use faultline_metrics::Stamp;
+    use faultline_sources::{discovery::Finder, tick::ProcessState};
+    use serde_json::json;
+
+    #[test]
+    fn a_recreated_recording_stays_listed_and_the_source_is_up() {
+        let status = RecorderStatus::new("record");
+        let (clock, root) = (Clock::start(), HostRoot::default());
+        let (handle, _recorder) = Recorder::new(clock, vec![Arc::clone(&status)], |_| json!({}));
+        let finder = Finder::build(&Target::default(), root.clone(), clock);
+        let mut sampler = handle.sampler(finder.target_handle, |_| ());
+        let host = HostConstants {
+            page_size: 4096,
+            clock_ticks_per_second: 100,
+            kernel_release: String::new(),
+        };
+        for (kind, is_up) in [(ProblemKind::Gone, true), (ProblemKind::Broken, false)] {
+            status.set_problem(Some(Problem::new(kind, "")));
+            let output = sampler.sample(&SampleContext {
+                now: Stamp::default(),
+                target: None,
+                root: &root,
+                host: &host,
+                boot_time: &Ok(0),
+                process_state: &ProcessState::default(),
+            });
+            assert_eq!((output.up, output.problems.len()), (is_up, 1));
+        }
+    }
 
     #[test]
     fn marks_count_by_kind_and_kinds_beyond_the_first_count_as_others() {

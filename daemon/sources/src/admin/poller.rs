@@ -9,7 +9,7 @@ use faultline_agave::{
 };
 use faultline_core::{
     clock::Clock,
-    config,
+    config::{self, Config},
     publish::Latest,
     supervisor::{FsCalls, Stop},
 };
@@ -46,6 +46,7 @@ pub struct Poller {
     pub(super) poll_intervals: PollIntervals,
     clock: Clock,
     current_target: TargetLookup,
+    pub latest_config: Latest<Config>,
     facts: Latest<AdminFacts>,
     cache: Option<ProcessCache>,
     problem_log: ProblemLog,
@@ -65,6 +66,7 @@ impl Poller {
             poll_intervals: POLL_INTERVALS,
             clock,
             current_target,
+            latest_config: Latest::default(),
             facts,
             cache: None,
             problem_log: ProblemLog::default(),
@@ -157,10 +159,12 @@ impl Poller {
                 code: INVALID_PARAMS,
                 message,
             })) => {
-                let message = format!(
-                    "the admin socket does not report the identity ({message}); enable JSON-RPC or set target.identity"
-                );
-                cache.problems.push(Problem::absent_data(message));
+                if self.lacks_other_identity(cache) {
+                    let message = format!(
+                        "the admin socket does not report the identity ({message}); enable JSON-RPC or set target.identity"
+                    );
+                    cache.problems.push(Problem::absent_data(message));
+                }
             }
             other => cache.record_failure(path, other)?,
         }
@@ -182,6 +186,13 @@ impl Poller {
             other => cache.record_failure(path, other)?,
         }
         Ok(())
+    }
+
+    fn lacks_other_identity(&self, cache: &ProcessCache) -> bool {
+        self.latest_config.get().is_none_or(|config| {
+            let has_rpc = config.rpc.url.is_some() || cache.rpc_address.flatten().is_some();
+            config.target.identity.is_none() && !(config.rpc.enabled && has_rpc)
+        })
     }
 
     /// Drops the result of a replaced process.

@@ -42,6 +42,15 @@ struct Running {
 
 impl Running {
     fn start(process: ProcessId, ledger: Option<&Path>, timeout: Duration) -> Self {
+        Self::start_configured(process, ledger, timeout, Latest::default())
+    }
+
+    fn start_configured(
+        process: ProcessId,
+        ledger: Option<&Path>,
+        timeout: Duration,
+        latest_config: Latest<config::Config>,
+    ) -> Self {
         let target = Target {
             ledger: ledger.map(Path::to_owned),
             ..target(process, None)
@@ -62,6 +71,7 @@ impl Running {
             lookup,
             facts.clone(),
         );
+        poller.latest_config = latest_config;
         poller.poll_intervals = poll_intervals;
         let mut workers = WorkerGroup::new("test", &Runtime::current());
         workers.task("admin", |stop| poller.run(stop));
@@ -70,6 +80,10 @@ impl Running {
             target,
             workers,
         }
+    }
+
+    fn configured(ledger: &Path, config: Latest<config::Config>) -> Self {
+        Self::start_configured(me(), Some(ledger), Duration::from_secs(20), config)
     }
 
     fn polling(ledger: &Path) -> Self {
@@ -259,6 +273,36 @@ async fn an_admin_socket_lacking_identity_or_a_method_reports_the_rest() {
         [ProblemKind::Absent; 2]
     );
     running.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn an_identity_from_elsewhere_is_no_problem_of_the_admin_socket() {
+    let folder = tempfile::tempdir().unwrap();
+    let _server = Server::start(folder.path(), |method| match method {
+        "contactInfo" => error(-32602, "Retry once validator start up is complete"),
+        _ => validator(method, "\"Running\""),
+    });
+    let settings = [
+        ("", 0),
+        ("[rpc]\nenabled = false", 1),
+        (
+            "[rpc]\nenabled = false\n[target]\nidentity = \"7Np41oeYqPefeNQEHSv1UDhYrehxin3NStELsSKCT4K2\"",
+            0,
+        ),
+    ];
+    for (text, problems) in settings {
+        let latest = Latest::default();
+        latest.set(Some(Arc::new(config::parse(text).unwrap())));
+        let running = Running::configured(folder.path(), latest);
+        let facts = running.facts("the progress", |facts| facts.up).await;
+        assert_eq!(
+            facts.problems.len(),
+            problems,
+            "{text}: {:?}",
+            facts.problems
+        );
+        running.end().await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]

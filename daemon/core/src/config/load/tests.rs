@@ -80,16 +80,17 @@ fn regex_free_secret_paths(text: &str, secret: &Path) -> String {
 #[test]
 fn all_configuration_errors_are_reported_at_once_with_their_lines() {
     let found = error_texts(
-        "[sampling]\ninterval = \"10ms\"\n[metrics]\nlisten = 9912\nlissten = \"x\"\n[nonsense]\n[target]\npid = 1\nunit = \"a\"\n",
+        "[sampling]\ninterval = \"0s\"\n[metrics]\nlisten = 9912\nlissten = \"x\"\n[nonsense]\n[target]\npid = 1\nunit = \"a\"\nprogram_cache_entries = 0\n",
     );
     assert_eq!(
         found,
         [
-            "line 2: sampling.interval: 10ms is shorter than the minimum of 100ms",
+            "line 2: sampling.interval: 0s is shorter than the minimum of 100ms",
             "line 4: metrics.listen: an address such as \"127.0.0.1:9912\" is wanted, not the number 9912",
             "line 5: metrics.lissten: unknown key; did you mean listen?",
             "line 6: nonsense: unknown key; known here: target, sampling, threads, metrics, labels, log, ingest, forward, rpc, probe, validator, admin, host, phase, datapoints, record, flight, status, paths",
             "line 8: target: pid and unit are given; keep one",
+            "line 10: target.program_cache_entries: a whole number from 1 to 4294967295 is wanted, not the number 0",
         ]
     );
 }

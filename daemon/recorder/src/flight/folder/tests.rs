@@ -176,15 +176,46 @@ fn a_flight_folder_must_be_marked_empty_or_missing() {
             .unwrap_err()
             .contains("above")
     );
-    assert_eq!(prepare(&inner), Ok(()));
+    prepare(&inner).unwrap();
     fs::write(inner.join("anything"), "").unwrap();
-    assert_eq!((check_folder(&inner), prepare(&inner)), (Ok(()), Ok(())));
+    assert_eq!(check_folder(&inner), Ok(()));
+    prepare(&inner).unwrap();
     assert!(check_folder(top.path()).unwrap_err().contains(MARKER_FILE));
     assert!(
         check_folder(&inner.join("anything"))
             .unwrap_err()
             .contains("cannot be used")
     );
+}
+
+#[test]
+fn a_flight_folder_that_this_user_may_not_write_is_refused() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let top = tempfile::tempdir().unwrap();
+    let marked = top.path().join("marked");
+    prepare(&marked).unwrap();
+    let folders = [marked.clone(), top.path().join("missing")];
+    let set_mode = |folder: &Path, mode| {
+        fs::set_permissions(folder, fs::Permissions::from_mode(mode)).unwrap();
+    };
+    set_mode(&marked, 0o555);
+    set_mode(top.path(), 0o555);
+    // Only this thread changes its user.
+    let as_user = move || {
+        if rustix::process::geteuid().is_root() {
+            let nobody = rustix::process::Uid::from_raw(65534);
+            rustix::thread::set_thread_res_uid(nobody, nobody, nobody).unwrap();
+        }
+        let uid = rustix::process::geteuid().as_raw();
+        (uid, folders.map(|folder| prepare(&folder).unwrap_err()))
+    };
+    let (uid, errors) = std::thread::spawn(as_user).join().unwrap();
+    set_mode(top.path(), 0o755);
+    for error in errors {
+        let what = error.to_string();
+        let is_clear = what.contains("Permission denied") && what.contains("chown");
+        assert!(is_clear && what.contains(&format!("user {uid}")), "{what}");
+    }
 }
 
 #[test]
