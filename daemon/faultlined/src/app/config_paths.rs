@@ -4,6 +4,7 @@ use faultline_core::{
     config::{Config, Log, TargetSelector},
     supervisor::{FS_CALL_TIMEOUT, FsCalls},
 };
+use faultline_recorder::flight::check_writable;
 use std::{
     fs::{self, Metadata},
     io::{self, ErrorKind},
@@ -95,7 +96,16 @@ pub fn path_warnings(config: &Config) -> Vec<String> {
                 faultline_text::path(file)
             ))
         });
-    relative.chain(inaccessible).chain(unreadable).collect()
+    // A folder that has the recorder's marker is no error: the recorder retries.
+    let unwritable = (config.flight.folder.as_deref())
+        .filter(|folder| metadata(folder).is_ok_and(|metadata| metadata.is_dir()))
+        .and_then(|folder| check_writable(folder).err())
+        .map(|what| format!("flight.folder: {what}"));
+    relative
+        .chain(inaccessible)
+        .chain(unreadable)
+        .chain(unwritable)
+        .collect()
 }
 
 /// Returns [`ErrorKind::TimedOut`] if the call panicked, did not return in time or could not start.

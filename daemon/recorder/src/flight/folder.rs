@@ -43,12 +43,14 @@ and set_aside). Without this file it removes nothing, and saves nothing once the
 /// Creates nothing.
 ///
 /// # Errors
-/// The folder has files but no marker, is not a folder, or cannot be created or written.
+/// The folder has files but no marker, is not a folder, or cannot be created or marked.
 pub fn check_folder(folder: &Path) -> Result<(), String> {
     let shown = folder.display();
     match fs::read_dir(folder) {
         Ok(mut entries) => {
-            if is_marked(folder) || entries.next().is_none() {
+            if is_marked(folder) {
+                Ok(())
+            } else if entries.next().is_none() {
                 check_writable(folder)
             } else {
                 Err(format!(

@@ -194,12 +194,15 @@ fn a_flight_folder_that_this_user_may_not_write_is_refused() {
     let top = tempfile::tempdir().unwrap();
     let marked = top.path().join("marked");
     prepare(&marked).unwrap();
-    let folders = [marked.clone(), top.path().join("missing")];
+    let empty = top.path().join("empty");
+    fs::create_dir(&empty).unwrap();
+    let folders = [empty.clone(), top.path().join("missing")];
     let set_mode = |folder: &Path, mode| {
         fs::set_permissions(folder, fs::Permissions::from_mode(mode)).unwrap();
     };
-    set_mode(&marked, 0o555);
-    set_mode(top.path(), 0o555);
+    for folder in [&marked, &empty, top.path()] {
+        set_mode(folder, 0o555);
+    }
     // Only this thread changes its user.
     let as_user = move || {
         if rustix::process::geteuid().is_root() {
@@ -207,6 +210,9 @@ fn a_flight_folder_that_this_user_may_not_write_is_refused() {
             rustix::thread::set_thread_res_uid(nobody, nobody, nobody).unwrap();
         }
         let uid = rustix::process::geteuid().as_raw();
+        // The recorder retries.
+        prepare(&marked).unwrap();
+        assert!(check_writable(&marked).is_err());
         (uid, folders.map(|folder| prepare(&folder).unwrap_err()))
     };
     let (uid, errors) = std::thread::spawn(as_user).join().unwrap();
