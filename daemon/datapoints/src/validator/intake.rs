@@ -261,6 +261,11 @@ impl State {
         max_series: usize,
         recorder: Option<&PointRecorder>,
     ) {
+        // In the order of first pushes, which the coverage needs.
+        for (_, sums) in &mut outcome.merge_sums {
+            let coverage = mem::take(&mut sums.coverage);
+            self.total.coverage.merge_pending(coverage);
+        }
         // Outward from the last push: newer gauges replace, and older ones only fill gaps.
         let last = self.last_push.unwrap_or_default().uptime;
         outcome
@@ -279,7 +284,6 @@ impl State {
                 .merge(max_series, sums.allow_list_series, is_newer);
             self.total.slots = self.total.slots.or(sums.slots);
             self.total.line_counts.add(sums.line_counts);
-            self.total.coverage.merge_pending(sums.coverage);
             self.total.reports.merge(sums.reports);
             if let Some(recorder) = recorder {
                 recorder.add_pending(sums.points);
