@@ -33,7 +33,7 @@ pub fn answer(inputs: &AnswerInputs) -> Answer {
         None => (verdict, vec![format!("{judgment}, {per_slot}")]),
     };
     let capacity = inputs.cache_capacity.map(short);
-    let is_constant = is_too_small && inputs.can_change_capacity == Some(false);
+    let is_constant = (is_too_small || is_improvable) && inputs.can_change_capacity == Some(false);
     let constant_entries = capacity.filter(|_| is_constant);
     let constant_clause =
         constant_entries.map(|entries| format!("{entries} entries are a constant of this build"));

@@ -83,11 +83,12 @@ fn findings(inputs: &AnswerInputs) -> Vec<Finding> {
 fn proven_clause(inputs: &AnswerInputs) -> Option<String> {
     let proven = inputs.proven_bytes?;
     let limit_clause = memory_size(inputs).map(|(memory, source)| {
-        let joining_words = if memory < proven { ", of only" } else { " of" };
-        format!(
-            "{joining_words} {} {source}",
-            size_after(proven, memory, f64::ceil)
-        )
+        let (joining_words, round): (_, fn(f64) -> f64) = match memory < proven {
+            true => (", of only", f64::floor),
+            false => (" of", f64::ceil),
+        };
+        let memory = size_after(proven, memory, round);
+        format!("{joining_words} {memory} {source}")
     });
     let limit_clause = limit_clause.unwrap_or_default();
     let measured = measured_on(inputs.proven_on.as_deref());
