@@ -188,8 +188,8 @@ fn check_program_files(plan: &Plan, facts: &HostFacts, findings: &mut Findings) 
         let comm = file_name.get(..15).unwrap_or(&file_name);
         if plan.workload.kind == WorkloadKind::Validator && Program::of_comm(comm).is_none() {
             findings.warn(
-                format!("faultlined does not know {file_text} as a validator: it would record no transaction of it"),
-                format!("rename or link the file to {KNOWN_VALIDATORS}; if it is a script, name the program that it starts with workload.binary"),
+                format!("faultlined does not know {file_text} as a validator: it records no transactions unless this file starts a program that it knows"),
+                format!("rename or link the program to {KNOWN_VALIDATORS}; a script that starts one of them needs no change"),
             );
         }
         for (option, releases, remedy) in accounts_options(plan, arm) {

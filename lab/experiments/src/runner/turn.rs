@@ -385,7 +385,10 @@ impl Runner<'_> {
             // A log writer may exit a moment later, and the SIGTERM that ended the run may be sent
             // to this program, too, as by `scancel`. So wait for the next poll.
             let had_survivors = std::mem::replace(&mut run.has_survivors, state.has_survivors);
-            let is_terminated = state.end == Some(End::Signal(Signal::TERM.as_raw()));
+            let by_term = Signal::TERM.as_raw();
+            let is_terminated = state
+                .end
+                .is_some_and(|end| end == End::Signal(by_term) || end == End::Code(128 + by_term));
             let was_terminated = std::mem::replace(&mut run.was_terminated, is_terminated);
             if (run.has_survivors && !had_survivors) || (is_terminated && !was_terminated) {
                 return Ok(RunPoll::Running);
