@@ -25,8 +25,9 @@ pub fn write(report: &Report, out: &Path) -> anyhow::Result<String> {
         faultline_pages::render::write(report, out, false).map_err(|error| {
             match error.downcast_ref() {
                 Some(NotOverwritten(path)) => anyhow!(
-                    "{} is there already: choose another page with --html, or remove it first",
-                    path.display()
+                    "{} is there already: choose another path with --html, or remove {} first",
+                    path.display(),
+                    out.display()
                 ),
                 None => error,
             }

@@ -363,6 +363,7 @@ fn check_params(
         });
     }
     let mut uses_placeholders = false;
+    let encoding = encoding_option(params, placeholders);
     for (index, placeholder) in placeholders.iter().enumerate() {
         if !values::placeholder_names(params).any(|name| name == placeholder.name) {
             continue;
@@ -377,9 +378,7 @@ fn check_params(
                 }
             });
             check_json(&filled)?;
-            if check == AnswerCheck::Account
-                && encoding_option(&filled, placeholders) != encoding_option(params, placeholders)
-            {
+            if check == AnswerCheck::Account && encoding_option(&filled, placeholders) != encoding {
                 return Err(format!(
                     "answer = \"account\" needs one encoding, but {{{}}} changes it: use one [[request]] for each encoding",
                     placeholder.name
