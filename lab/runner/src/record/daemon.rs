@@ -29,6 +29,8 @@ pub struct Daemon {
     pub log: Log,
     pub out: PathBuf,
     ready_file: ReadyFile,
+    /// Of the command line.
+    interval: Option<Duration>,
 }
 
 impl Daemon {
@@ -53,6 +55,7 @@ impl Daemon {
             log,
             out: task.out.to_owned(),
             ready_file,
+            interval: task.interval,
         })
     }
 
@@ -130,7 +133,8 @@ impl Daemon {
     }
 
     fn polls_to_write(&self) -> u32 {
-        polls_to_write(recorded_interval(&self.out).unwrap_or(DEFAULT_SAMPLING_INTERVAL))
+        let interval = recorded_interval(&self.out).or(self.interval);
+        polls_to_write(interval.unwrap_or(DEFAULT_SAMPLING_INTERVAL))
     }
 
     fn progress(&self) -> Progress {
