@@ -137,6 +137,7 @@ fn release(version: String, runs: Vec<RunRow>, all_runs: &[RunRow], margin: f64)
             run.release == version
                 && run.conditions == own.conditions
                 && run.machine != own.machine
+                && !run.is_void()
                 && run.round != own.round
         })
     });

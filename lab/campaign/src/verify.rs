@@ -18,15 +18,25 @@ use faultline_experiments::{command::void, folder::JOURNAL, report::Experiment};
 use faultline_text::shell_quoted;
 use std::path::Path;
 
-/// A run, and what is wrong with its recording.
-type DamagedRun = (RunRow, String);
+struct DamagedRun {
+    run: RunRow,
+    /// What is wrong with its recording.
+    error: String,
+    /// Whether `campaign run` may measure it again.
+    is_repeated: bool,
+}
 
 pub fn run(args: &VerifyArgs) -> Result<u8> {
     let (campaign, mut store) = open_campaign(&args.dir)?;
     let (compared, damaged) = compare(&campaign, &store)?;
     let mut text = String::new();
-    for (run, error) in &damaged {
-        text += &format!("{}: {error}\n", run.recording);
+    for damaged in &damaged {
+        text += &format!("{}: {}", damaged.run.recording, damaged.error);
+        if !damaged.is_repeated {
+            text += "; --repeat may drop its result permanently: its plan or baseline is not the current one, or its \
+                     version is off the list";
+        }
+        text += "\n";
     }
     text += &format!(
         "{} of {compared} recordings are unchanged\n",
@@ -64,28 +74,28 @@ fn compare(campaign: &Campaign, store: &Store) -> Result<(usize, Vec<DamagedRun>
             continue;
         };
         compared += 1;
-        let mut error = match sha256(&campaign.folder.join(&run.recording)) {
+        let error = match sha256(&campaign.folder.join(&run.recording)) {
             Ok(digest) if digest == expected => continue,
             Ok(digest) => format!("it changed: SHA-256 {digest}, was {expected}"),
             Err(error) => error.root_cause().to_string(),
         };
         let is_listed = find_version(&listed, &run.release).is_some_and(|version| !version.removed);
-        if !is_listed || current.as_ref() != Some(&run.conditions) {
-            error += "; --repeat may drop its result permanently: its plan or baseline is not the current one, or its \
-                      version is off the list";
-        }
-        damaged.push((run, error));
+        damaged.push(DamagedRun {
+            is_repeated: is_listed && current.as_ref() == Some(&run.conditions),
+            run,
+            error,
+        });
     }
     Ok((compared, damaged))
 }
 
 fn void_damaged(campaign: &Campaign, store: &mut Store, damaged: &[DamagedRun]) -> Result<()> {
     let runs = store.runs()?;
-    for (damaged, error) in damaged {
-        for run in runs.iter().filter(|run| run.is_in_same_pair(damaged)) {
-            void_in_journal(&campaign.folder.join(&run.recording), error)?;
+    for damaged in damaged {
+        for run in runs.iter().filter(|run| run.is_in_same_pair(&damaged.run)) {
+            void_in_journal(&campaign.folder.join(&run.recording), &damaged.error)?;
         }
-        store.void(&damaged.recording)?;
+        store.void(&damaged.run.recording)?;
     }
     Ok(())
 }
@@ -146,7 +156,11 @@ mod tests {
         );
         let mut store = Store::open(&real.join(RESULTS)).unwrap();
         store.add_runs(&runs).unwrap();
-        let damaged = (runs[0].clone(), "it changed".to_owned());
+        let damaged = DamagedRun {
+            run: runs[0].clone(),
+            error: "it changed".to_owned(),
+            is_repeated: true,
+        };
         void_damaged(&campaign, &mut store, &[damaged]).unwrap();
         let completed = experiments.iter().filter(|experiment| {
             let results = Experiment::read(&experiment.plan.folder).unwrap();
@@ -190,8 +204,7 @@ mod tests {
         ];
         store.add_runs(&rows).unwrap();
         let (compared, damaged) = compare(&campaign, &store).unwrap();
-        let is_repeated = |(_, error): &DamagedRun| !error.contains("permanently");
-        let repeated: Vec<bool> = damaged.iter().map(is_repeated).collect();
+        let repeated: Vec<bool> = damaged.iter().map(|damaged| damaged.is_repeated).collect();
         assert_eq!((compared, repeated), (3, vec![true, false, false]));
     }
 }
