@@ -9,7 +9,7 @@ mod tps;
 pub use lifecycle::{End, Lifecycle, PhaseSpan, Success};
 pub use numbers::{
     CacheNumbers, MemoryGauges, ThreadPoolUse, TpsNumbers, WindowNumbers, cache_us_by_time,
-    cache_us_per_slot, numbers, prune_us, thread_pool_use,
+    cache_us_per_slot, numbers, prune_us, thread_pool_seconds, thread_pool_use,
 };
 pub(crate) use timeline::timeline;
 pub use tps::{Second, Tps};

@@ -285,8 +285,8 @@ pub fn cache_us_by_time(recording: &Run, window: Span) -> impl Iterator<Item = (
 #[derive(Debug)]
 pub struct ThreadPoolUse {
     pub name: String,
-    /// The most in the window: a process that ends loses its threads first. `None` if only an
-    /// earlier process had the pool.
+    /// The most in the window, of the last process in the last session: a process that ends loses
+    /// its threads first. `None` if only an earlier process had the pool.
     pub threads: Option<f64>,
     pub major: Option<f64>,
     pub minor: Option<f64>,
@@ -312,6 +312,16 @@ pub fn thread_pool_use(recording: &Run, window: Span) -> Vec<ThreadPoolUse> {
             .then_with(|| a.name.cmp(&b.name))
     });
     pools
+}
+
+/// Between the first and the last reading of the pools in the window.
+pub fn thread_pool_seconds(recording: &Run, window: Span) -> f64 {
+    let rows = recording.thread_pools.iter().flat_map(|pool| &pool.rows);
+    let times = rows.filter_map(|row| Some(recording.ticks.get(row.tick_index)?.at));
+    let ends = times
+        .filter(|at| window.includes(*at))
+        .minmax_by(f64::total_cmp);
+    ends.into_option().map_or(0.0, |(first, last)| last - first)
 }
 
 /// The first tick with pool data in the window, by incarnation: what was counted before it may be

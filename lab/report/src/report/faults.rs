@@ -9,7 +9,9 @@ use super::{
     timeline::line_of_ticks,
 };
 use crate::{
-    measure::{Span, ThreadPoolUse, signal_rates, thread_pool_use, values_within},
+    measure::{
+        Span, ThreadPoolUse, signal_rates, thread_pool_seconds, thread_pool_use, values_within,
+    },
     run::Signal,
 };
 use faultline_agave::threads::purpose;
@@ -155,8 +157,8 @@ fn add_thread_pools(section: &mut SectionBuilder<'_>) {
     ];
     for (kind, label, value) in kinds {
         let (id, title) = (format!("pools-{kind}"), format!("Who takes {kind} faults"));
-        let caption = "Faults of each pool, divided by the seconds from the first executed transaction on. The figure shows the pools \
-                       with most faults.";
+        let caption = "Faults of each pool, divided by the seconds between the first and the last reading of the threads after the \
+                       first executed transaction. The figure shows the pools with most faults.";
         section.add_figure(&id, &title, caption, pool_bars(&pools, label, value));
     }
 }
@@ -176,7 +178,7 @@ fn pool_table(pools: &[RunPools<'_>]) -> Block {
             "CPU [s]",
         ],
         "The 15 pools of each run with most faults. Faults and CPU time are those between the first and the last reading of the threads \
-         after the first executed transaction. Share: of the faults of all pools in this time. Threads: the most since that transaction. \
+         after the first executed transaction. Share: of the faults of all pools in this time. Threads: the most of the last process. \
          Threads with the same name up to their number form a pool. The pool \"exited\" is the usage of ended threads that is in no sample \
          of their pools. It has no number of threads.",
     );
@@ -188,7 +190,7 @@ fn pool_table(pools: &[RunPools<'_>]) -> Block {
             let cells = [
                 text_cell(&pool.name),
                 text_cell(purpose(&pool.name).unwrap_or_default()),
-                number_or(pool.threads, 0, why),
+                number_or(pool.threads, 0, "not of the last process"),
                 number_or(pool.major, 0, why),
                 number_or(pool.minor, 0, why),
                 number_or(share, 2, "no fault at all"),
@@ -218,7 +220,8 @@ fn pool_bars(pools: &[RunPools<'_>], label: &str, value: PoolValue) -> Option<Ch
         .take(MAX_DRAWN_POOLS)
         .collect_vec();
     let of_run = |(run, pools): &RunPools<'_>| {
-        let seconds = run.since_first_transaction.window.seconds();
+        let window = run.since_first_transaction.window;
+        let seconds = thread_pool_seconds(&run.recording, window);
         let rate = |name: &String| {
             let faults = pools
                 .iter()
