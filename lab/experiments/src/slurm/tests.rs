@@ -30,8 +30,10 @@ fn the_script_reserves_the_largest_limit_and_the_longest_time_of_a_block() {
     }
     let last = script.lines().last().unwrap();
     assert!(
-        last.starts_with("exec /")
-            && last.ends_with(" experiment block '/f d' \"$SLURM_ARRAY_TASK_ID\" --i-vote"),
+        last.starts_with(&format!(
+            "exec {} ",
+            shell_quoted(&std::env::current_exe().unwrap())
+        )) && last.ends_with(" experiment block '/f d' \"$SLURM_ARRAY_TASK_ID\" --i-vote"),
         "{last}"
     );
 }

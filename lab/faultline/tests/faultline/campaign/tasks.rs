@@ -173,7 +173,7 @@ fn submitted_after_printed(stage: &Stage) {
     ] {
         assert!(script.lines().any(|one| one == line), "{line}\n{script}");
     }
-    let last = format!(" campaign round '{folder}' \"$SLURM_ARRAY_TASK_ID\"\n");
+    let last = format!(" campaign round {folder} \"$SLURM_ARRAY_TASK_ID\"\n");
     assert!(printed == Some(0) && script.ends_with(&last), "{script}");
     assert!(!stage.folder.join("results.db").exists());
 
