@@ -19,8 +19,8 @@
 //! is within a request, it is cut at once, and its complete lines count.
 //!
 //! Pushes from browser pages get 403, because any site can send them. If no password is configured,
-//! the user id of the sender decides. A sender gets 403 if its id cannot be found. It also gets 403
-//! if it is neither the validator's user (once that is known) nor one of `allow_users`.
+//! the user id of the sender decides. A sender gets 403 if its id cannot be found. Once the
+//! validator's user is known, a sender gets 403 if it is neither that user nor in `allow_users`.
 //!
 //! Memory: a read buffer of at most 16 KiB per connection; [`faultline_core::push_memory`] limits
 //! the pushes.

@@ -29,9 +29,9 @@ pub struct Case {
     pub request_index: usize,
     /// In [`Plan::connections`]. Cases with the same index share open connections.
     pub connection_index: usize,
-    /// Method and parameters, as in JSON. Placeholders are [`RANDOM_HEIGHT`] and [`RANDOM_HEX_HEIGHT`] with a
-    /// `random_range`, else `{name}` for each of [`Plan::placeholders`]. For `bench transport`, a
-    /// text for `--dry-run`.
+    /// Method and parameters, as in JSON. Placeholders are [`RANDOM_HEIGHT`] and
+    /// [`RANDOM_HEX_HEIGHT`] with a `random_range`, else `{name}` for each of
+    /// [`Plan::placeholders`]. For `bench transport`, a text for `--dry-run`.
     pub call: String,
     /// Both ends included.
     pub random_range: Option<(u64, u64)>,

@@ -40,7 +40,8 @@ const SETTLING: Duration = Duration::from_secs(12);
 const REQUEST: &str = "GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\nAccept-Encoding: gzip\r\n\
     Accept: application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5,*/*;q=0.1\r\n\r\n";
 
-/// Measures the daemon's CPU, memory and scrape times next to a simulated validator. Fails over a budget.
+/// Measures the daemon's CPU, memory and scrape times next to a simulated validator.
+/// Exits with 1 if a value is over its budget.
 #[derive(Debug, clap::Parser)]
 struct Arguments {
     /// Idle threads of the target; repeatable

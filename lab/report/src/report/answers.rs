@@ -58,8 +58,8 @@ fn can_change_capacity(runs: &MeasuredRuns) -> Option<bool> {
 
 /// Averages over an arm's runs. RAM, limit, headroom, unreclaimable share and proven memory come
 /// from the worst run. The program cache's values are from the first transaction on, because the
-/// prediction is not only of the tip. Prediction, consensus, whether the validator is at the tip, and reasons for
-/// unknown values come from the first run.
+/// prediction is not only of the tip. Prediction, consensus, whether the validator is at the tip,
+/// and reasons for unknown values come from the first run.
 fn inputs(runs: &[&MeasuredRun], can_change_capacity: Option<bool>) -> AnswerInputs {
     let values = |value: fn(&MeasuredRun, &WindowNumbers) -> Option<f64>| {
         runs.iter()
