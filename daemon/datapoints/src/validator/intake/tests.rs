@@ -817,6 +817,28 @@ fn the_newest_gauge_stays_when_two_pending_senders_become_ours() {
 }
 
 #[test]
+fn a_second_pending_sender_makes_no_received_push_a_missed_one() {
+    let intake = with_allowed_gauge("cf", "size");
+    intake.follow_validator(None);
+    for now in (10..=100).step_by(10) {
+        let metrics = format!(
+            "metrics,host_id=A points_written=1i,secs_since_last_write=10i {}",
+            (10_000 + now) * 1_000_000_000
+        );
+        // One push is by the socket's user.
+        let mut one = match now {
+            50 => intake.begin_from_user(7, at(now)),
+            _ => intake.begin_trusted(at(now)),
+        };
+        one.add_line(metrics.as_bytes());
+        intake.commit(one, at(now));
+    }
+    intake.set_reported_identity("A", at(105));
+    busy_push(&intake, 110, 10_110, 1);
+    assert_eq!(covered(&intake, 110)[0], 1.0);
+}
+
+#[test]
 fn the_migration_is_detected_from_points_or_log_until_exit() {
     use crate::validator::reports::MigrationReports;
     let intake = Intake::new(&Datapoints::default());
