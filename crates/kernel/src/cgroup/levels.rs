@@ -281,16 +281,9 @@ impl LevelFiles {
         buffer: &mut Vec<u8>,
         levels: &mut CgroupLevels,
     ) {
-        if let Limit::Bytes(limit) = self.settings.max {
-            let memory = level_memory(
-                Level::Cgroup(levels_up),
-                &self.path,
-                limit,
-                usage,
-                protected,
-            );
-            levels.limits.push(memory);
-        }
+        let id = Level::Cgroup(levels_up);
+        let level = |limit| level_memory(id, &self.path, limit, usage, protected);
+        levels.limits.extend(self.settings.max.bytes().map(level));
         if let Limit::Bytes(limit) = self.settings.memory_and_swap {
             match self.memory_and_swap_current.parse(buffer, number) {
                 Ok(memory_and_swap) => {
@@ -305,10 +298,7 @@ impl LevelFiles {
                 Err(error) => levels.errors.push(error),
             }
         }
-        if let Limit::Bytes(high) = self.settings.high {
-            let high = level_memory(Level::Cgroup(levels_up), &self.path, high, usage, protected);
-            levels.high.push(high);
-        }
+        levels.high.extend(self.settings.high.bytes().map(level));
     }
 
     fn missing_usage(&self) -> ReadError {
