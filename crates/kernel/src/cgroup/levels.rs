@@ -257,7 +257,7 @@ impl LevelFiles {
             self.settings.high,
             self.settings.memory_and_swap,
         ];
-        limits.iter().any(|limit| *limit != Limit::Max) || self.settings.min != Limit::Bytes(0)
+        limits != [Limit::Max; 3] || self.settings.min != Limit::Bytes(0)
     }
 
     fn usage(
@@ -266,11 +266,11 @@ impl LevelFiles {
         buffer: &mut Vec<u8>,
     ) -> Result<Option<CgroupUsage>> {
         let usage = self.current.parse(buffer, number);
-        let stat = match version {
-            CgroupVersion::V2 => self.stat.parse(buffer, MemoryStat::parse),
-            CgroupVersion::V1 => self.stat.parse(buffer, MemoryStat::parse_v1),
+        let parse = match version {
+            CgroupVersion::V2 => MemoryStat::parse,
+            CgroupVersion::V1 => MemoryStat::parse_v1,
         };
-        usage_of(&usage, &stat)
+        usage_of(&usage, &self.stat.parse(buffer, parse))
     }
 
     fn add_levels(
@@ -303,7 +303,7 @@ impl LevelFiles {
 
     fn missing_usage(&self) -> ReadError {
         ReadError::absent(
-            Path::new(&*self.path).to_owned(),
+            Path::new(&*self.path),
             "the cgroup has a memory limit or memory.min, but its usage or page cache is missing",
         )
     }
