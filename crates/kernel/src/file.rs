@@ -56,12 +56,9 @@ impl FileOwner {
                 Mode::empty(),
             )
             // A task that has ended has no mounts: the open of `mountinfo` then fails with this.
-            .map_err(|errno| {
-                if errno == Errno::INVAL {
-                    Errno::SRCH
-                } else {
-                    errno
-                }
+            .map_err(|errno| match errno {
+                Errno::INVAL => Errno::SRCH,
+                errno => errno,
             }),
             Self::Host | Self::Folder(_) => rustix::fs::openat(CWD, path, READ_FILE, Mode::empty()),
         }

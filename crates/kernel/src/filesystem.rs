@@ -131,14 +131,10 @@ fn open_folder(
     mounts: &[Mount],
 ) -> Result<(Mount, OwnedFd), FileSystemError> {
     let top = open_root(root).map_err(|_| FileSystemError::Absent)?;
-    let to_error = |error| {
-        if error == Errno::ACCESS {
-            FileSystemError::Forbidden
-        } else {
-            FileSystemError::Absent
-        }
-    };
-    let opened = open_below(&top, folder).map_err(to_error)?;
+    let opened = open_below(&top, folder).map_err(|errno| match errno {
+        Errno::ACCESS => FileSystemError::Forbidden,
+        _ => FileSystemError::Absent,
+    })?;
     let mount = mount_of(&opened, mounts)
         .or_else(|| mountinfo::mount_of_path(mounts, folder))
         .ok_or(FileSystemError::Absent)?;
