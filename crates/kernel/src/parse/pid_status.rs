@@ -36,10 +36,8 @@ fn value<T>(
     let Some((line, value)) = entry else {
         return Ok(None);
     };
-    match read(value.trim_ascii()) {
-        Some(value) => Ok(Some(value)),
-        None => Err(line.error(expected)),
-    }
+    let value = read(value.trim_ascii()).ok_or_else(|| line.error(expected))?;
+    Ok(Some(value))
 }
 
 pub fn effective_uid(text: &[u8]) -> Parsed<Option<u32>> {
