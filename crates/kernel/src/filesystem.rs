@@ -34,14 +34,6 @@ impl Mounts {
             reader: root.read_proc("self/mountinfo", mountinfo::parse)?,
         })
     }
-
-    fn process_or_reader(&self) -> &[Mount] {
-        if self.process.is_empty() {
-            &self.reader
-        } else {
-            &self.process
-        }
-    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -95,8 +87,12 @@ pub fn find_file_system(
     {
         return with_space(mount, opened);
     }
-    let mount_by_name = mountinfo::mount_of_path(mounts.process_or_reader(), folder)
-        .ok_or(FileSystemError::Absent)?;
+    let known = if mounts.process.is_empty() {
+        &mounts.reader
+    } else {
+        &mounts.process
+    };
+    let mount_by_name = mountinfo::mount_of_path(known, folder).ok_or(FileSystemError::Absent)?;
     // A mount point is not a link.
     if is_forbidden && mount_by_name.mount_point != folder {
         return Err(FileSystemError::Forbidden);
