@@ -95,13 +95,13 @@ struct LoadedConfig {
 impl Acceptor {
     pub fn new(files: TlsFiles) -> Result<Self, WebError> {
         // The versions are read before the files, so that a change in between causes a reload.
-        let versions = files.file_versions();
+        let file_versions = files.file_versions();
         let config = Arc::new(files.load()?);
         Ok(Self {
             files,
             loaded: Mutex::new(LoadedConfig {
                 config,
-                file_versions: versions,
+                file_versions,
                 last_error: None,
             }),
         })
@@ -115,9 +115,9 @@ impl Acceptor {
 
     /// Reloads changed files; keeps the last good configuration if they are invalid.
     fn current(&self) -> Arc<ServerConfig> {
-        let versions = self.files.file_versions();
+        let file_versions = self.files.file_versions();
         let mut loaded = self.loaded.lock();
-        if loaded.file_versions == versions {
+        if loaded.file_versions == file_versions {
             loaded.last_error = None;
             return Arc::clone(&loaded.config);
         }
@@ -126,7 +126,7 @@ impl Acceptor {
                 tracing::info!(file = %self.files.cert.display(), "TLS files reloaded");
                 *loaded = LoadedConfig {
                     config: Arc::new(config),
-                    file_versions: versions,
+                    file_versions,
                     last_error: None,
                 };
             }
