@@ -192,12 +192,11 @@ impl TlsFiles {
             self.private_key().err(),
             ca.and_then(|ca| self.client_authorities(ca).err()),
         ];
-        let errors: Vec<WebError> = errors.into_iter().flatten().collect();
+        let mut errors: Vec<_> = errors.into_iter().flatten().collect();
         if errors.is_empty() {
-            self.load().err().into_iter().collect()
-        } else {
-            errors
+            errors.extend(self.load().err());
         }
+        errors
     }
 
     fn private_key(&self) -> Result<PrivateKeyDer<'static>, WebError> {
