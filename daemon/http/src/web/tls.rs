@@ -332,20 +332,14 @@ fn unsupported_key_kind(key: &PrivateKeyDer<'_>) -> Option<&'static str> {
     }
     let der = key.secret_der();
     let mut known = UNSUPPORTED_CURVES.iter().chain([&ED448, &UNSUPPORTED_RSA]);
-    known
-        .find(|(identifier, _)| contains(der, identifier))
-        .map(|(_, name)| *name)
+    known.find_map(|(identifier, name)| contains(der, identifier).then_some(*name))
 }
 
 /// The curve of a certificate's public key, if the library cannot check signatures of this key.
 fn unsupported_curve(certificate: &[u8]) -> Option<&'static str> {
-    let of_key = |(identifier, _): &&(&[u8], &str)| {
-        contains(certificate, &[EC_PUBLIC_KEY, identifier].concat())
-    };
-    UNSUPPORTED_CURVES
-        .iter()
-        .find(of_key)
-        .map(|(_, name)| *name)
+    UNSUPPORTED_CURVES.iter().find_map(|(identifier, name)| {
+        contains(certificate, &[EC_PUBLIC_KEY, identifier].concat()).then_some(*name)
+    })
 }
 
 fn contains(der: &[u8], part: &[u8]) -> bool {
