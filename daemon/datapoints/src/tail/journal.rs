@@ -317,7 +317,7 @@ impl StderrTail {
 struct Entry {
     #[serde(rename = "__CURSOR")]
     cursor: String,
-    #[serde(rename = "MESSAGE", default)]
+    #[serde(rename = "MESSAGE")]
     message: Option<Message>,
 }
 
