@@ -179,9 +179,9 @@ impl PreparedRecorder {
 
 impl OpenRecorder {
     pub fn start(self, workers: &mut WorkerGroup) -> std::io::Result<()> {
-        let collector = self.collector;
-        let facts = self.facts;
-        workers.thread("manifest", move |stop| collector.run(&facts, &stop))?;
+        workers.thread("manifest", move |stop| {
+            self.collector.run(&self.facts, &stop)
+        })?;
         if let Some(saver) = self.saver {
             // The saver needs no stop signal: it ends after the last saves of the recorder.
             workers.thread("flight", |_| saver.run())?;
