@@ -56,12 +56,9 @@ impl FileOwner {
                 Mode::empty(),
             )
             // A task that has ended has no mounts: the open of `mountinfo` then fails with this.
-            .map_err(|errno| {
-                if errno == Errno::INVAL {
-                    Errno::SRCH
-                } else {
-                    errno
-                }
+            .map_err(|errno| match errno {
+                Errno::INVAL => Errno::SRCH,
+                errno => errno,
             }),
             Self::Host | Self::Folder(_) => rustix::fs::openat(CWD, path, READ_FILE, Mode::empty()),
         }
@@ -135,12 +132,9 @@ pub fn read_whole(fd: &OwnedFd, read_mode: ReadMode, buffer: &mut Vec<u8>) -> Re
     loop {
         let free = buffer.capacity() - buffer.len();
         let offset = buffer.len() as u64;
-        let bytes_read = match rustix::io::pread(fd, rustix::buffer::spare_capacity(buffer), offset)
-        {
-            Ok(bytes_read) => bytes_read,
-            Err(Errno::INTR) => continue,
-            Err(errno) => return Err(errno),
-        };
+        let bytes_read = rustix::io::retry_on_intr(|| {
+            rustix::io::pread(fd, rustix::buffer::spare_capacity(buffer), offset)
+        })?;
         let is_last_piece = match read_mode {
             ReadMode::OnePiece => bytes_read < free,
             ReadMode::LinesUntil(_) if bytes_read + MAX_LINE_BYTES <= MIN_PAGE_BYTES => {

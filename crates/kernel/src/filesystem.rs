@@ -34,14 +34,6 @@ impl Mounts {
             reader: root.read_proc("self/mountinfo", mountinfo::parse)?,
         })
     }
-
-    fn process_or_reader(&self) -> &[Mount] {
-        if self.process.is_empty() {
-            &self.reader
-        } else {
-            &self.process
-        }
-    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -95,8 +87,12 @@ pub fn find_file_system(
     {
         return with_space(mount, opened);
     }
-    let mount_by_name = mountinfo::mount_of_path(mounts.process_or_reader(), folder)
-        .ok_or(FileSystemError::Absent)?;
+    let known = if mounts.process.is_empty() {
+        &mounts.reader
+    } else {
+        &mounts.process
+    };
+    let mount_by_name = mountinfo::mount_of_path(known, folder).ok_or(FileSystemError::Absent)?;
     // A mount point is not a link.
     if is_forbidden && mount_by_name.mount_point != folder {
         return Err(FileSystemError::Forbidden);
@@ -131,14 +127,10 @@ fn open_folder(
     mounts: &[Mount],
 ) -> Result<(Mount, OwnedFd), FileSystemError> {
     let top = open_root(root).map_err(|_| FileSystemError::Absent)?;
-    let to_error = |error| {
-        if error == Errno::ACCESS {
-            FileSystemError::Forbidden
-        } else {
-            FileSystemError::Absent
-        }
-    };
-    let opened = open_below(&top, folder).map_err(to_error)?;
+    let opened = open_below(&top, folder).map_err(|errno| match errno {
+        Errno::ACCESS => FileSystemError::Forbidden,
+        _ => FileSystemError::Absent,
+    })?;
     let mount = mount_of(&opened, mounts)
         .or_else(|| mountinfo::mount_of_path(mounts, folder))
         .ok_or(FileSystemError::Absent)?;

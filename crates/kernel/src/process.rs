@@ -85,9 +85,8 @@ pub fn first_threads(root: &HostRoot, pid: u32) -> impl Iterator<Item = String> 
 
 /// Whether a process or thread, such as `PID/task/TID`, exits or cannot be read.
 pub fn is_exiting(root: &HostRoot, task: &str) -> bool {
-    !root
-        .read_proc(&format!("{task}/stat"), pid_stat::parse)
-        .is_ok_and(|stat| !stat.is_exiting)
+    root.read_proc(&format!("{task}/stat"), pid_stat::parse)
+        .map_or(true, |stat| stat.is_exiting)
 }
 
 fn only_main_thread_ended(stat: &PidStat) -> bool {

@@ -160,19 +160,17 @@ impl App {
             .as_mut()
             .map(|file| file.create(metrics, pushes))
             .transpose()?;
-        let ticker = self.ticker;
-        let web = self.web;
         self.registry
             .start(source_workers)
             .context("a thread cannot be started")?;
-        ticker_workers.thread("tick", move |stop| ticker.run(stop))?;
+        ticker_workers.thread("tick", move |stop| self.ticker.run(stop))?;
         if let Some(forwarder) = self.forwarder {
             sink_workers.task("forward", |stop| forwarder.run(stop));
         }
         if let Some(recorder) = self.recorder {
             recorder.start(sink_workers)?;
         }
-        web_workers.task_thread("web", MAX_BLOCKING_CALLS, |stop| web.run(stop))?;
+        web_workers.task_thread("web", MAX_BLOCKING_CALLS, |stop| self.web.run(stop))?;
         tracing::info!(
             metrics = %addresses.0,
             ingest = addresses.1.map(tracing::field::display),

@@ -236,10 +236,9 @@ impl Server {
         if let (Some(socket), Some(web_config)) = (exposed, &web_config)
             && web_config.tls.is_none()
         {
-            let (listen, file) = (&socket.listen_address, web_config.path.display());
             tracing::warn!(
-                %listen,
-                %file,
+                listen = %socket.listen_address,
+                file = %web_config.path.display(),
                 "passwords are sent in clear text: add tls_server_config"
             );
         }

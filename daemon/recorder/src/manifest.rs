@@ -85,8 +85,8 @@ fn without_nulls(mut object: Value) -> Value {
 }
 
 fn insert_some(to: &mut Value, key: &str, value: Option<impl Into<Value>>) {
-    if let Some((entries, value)) = to.as_object_mut().zip(value) {
-        entries.insert(key.to_owned(), value.into());
+    if let Some(value) = value {
+        to[key] = value.into();
     }
 }
 

@@ -329,8 +329,8 @@ impl Recorder {
 }
 
 fn time_until_commit(uptime: Duration) -> Duration {
-    let since_second = Duration::from_nanos(u64::from(uptime.subsec_nanos()));
-    let remaining = (COMMIT_INTERVAL + DELAY_AFTER_TICK).saturating_sub(since_second);
+    let since_second = Duration::from_nanos(uptime.subsec_nanos().into());
+    let remaining = COMMIT_INTERVAL + DELAY_AFTER_TICK - since_second;
     if remaining > COMMIT_INTERVAL {
         remaining - COMMIT_INTERVAL
     } else {

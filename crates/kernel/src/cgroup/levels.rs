@@ -257,7 +257,7 @@ impl LevelFiles {
             self.settings.high,
             self.settings.memory_and_swap,
         ];
-        limits.iter().any(|limit| *limit != Limit::Max) || self.settings.min != Limit::Bytes(0)
+        limits != [Limit::Max; 3] || self.settings.min != Limit::Bytes(0)
     }
 
     fn usage(
@@ -266,11 +266,11 @@ impl LevelFiles {
         buffer: &mut Vec<u8>,
     ) -> Result<Option<CgroupUsage>> {
         let usage = self.current.parse(buffer, number);
-        let stat = match version {
-            CgroupVersion::V2 => self.stat.parse(buffer, MemoryStat::parse),
-            CgroupVersion::V1 => self.stat.parse(buffer, MemoryStat::parse_v1),
+        let parse = match version {
+            CgroupVersion::V2 => MemoryStat::parse,
+            CgroupVersion::V1 => MemoryStat::parse_v1,
         };
-        usage_of(&usage, &stat)
+        usage_of(&usage, &self.stat.parse(buffer, parse))
     }
 
     fn add_levels(
@@ -281,16 +281,9 @@ impl LevelFiles {
         buffer: &mut Vec<u8>,
         levels: &mut CgroupLevels,
     ) {
-        if let Limit::Bytes(limit) = self.settings.max {
-            let memory = level_memory(
-                Level::Cgroup(levels_up),
-                &self.path,
-                limit,
-                usage,
-                protected,
-            );
-            levels.limits.push(memory);
-        }
+        let id = Level::Cgroup(levels_up);
+        let level = |limit| level_memory(id, &self.path, limit, usage, protected);
+        levels.limits.extend(self.settings.max.bytes().map(level));
         if let Limit::Bytes(limit) = self.settings.memory_and_swap {
             match self.memory_and_swap_current.parse(buffer, number) {
                 Ok(memory_and_swap) => {
@@ -305,15 +298,12 @@ impl LevelFiles {
                 Err(error) => levels.errors.push(error),
             }
         }
-        if let Limit::Bytes(high) = self.settings.high {
-            let high = level_memory(Level::Cgroup(levels_up), &self.path, high, usage, protected);
-            levels.high.push(high);
-        }
+        levels.high.extend(self.settings.high.bytes().map(level));
     }
 
     fn missing_usage(&self) -> ReadError {
         ReadError::absent(
-            Path::new(&*self.path).to_owned(),
+            Path::new(&*self.path),
             "the cgroup has a memory limit or memory.min, but its usage or page cache is missing",
         )
     }

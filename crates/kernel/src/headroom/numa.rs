@@ -53,8 +53,9 @@ impl NumaFiles {
                 .join(format!("devices/system/node/node{node}/meminfo"));
             LazyFile::new(FileOwner::Host, path, ReadMode::OnePiece)
         };
+        let numbers: Vec<String> = nodes.iter().map(u32::to_string).collect();
         Ok(Some(Self {
-            label: Arc::from(node_list(&nodes)),
+            label: Arc::from(format!("nodes {}", numbers.join(","))),
             meminfo_files: nodes.iter().map(node_file).collect(),
             watermark: watermark_pages.saturating_mul(page_size),
         }))
@@ -85,11 +86,6 @@ impl NumaFiles {
             dirty,
         })
     }
-}
-
-fn node_list(nodes: &[u32]) -> String {
-    let numbers: Vec<String> = nodes.iter().map(u32::to_string).collect();
-    format!("nodes {}", numbers.join(","))
 }
 
 impl NodeMeminfo {

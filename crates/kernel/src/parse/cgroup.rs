@@ -93,8 +93,8 @@ pub fn io_v2(text: &[u8]) -> Parsed<Vec<DeviceIo>> {
         let no_device = || line.error("expected a device such as 8:0");
         for word in words(line.text) {
             let bytes = |prefix: &[u8]| {
-                let bytes = word.strip_prefix(prefix).map(count_or_underflow);
-                bytes.map(|bytes| bytes.ok_or_else(|| line.error("expected a number")))
+                let bytes = count_or_underflow(word.strip_prefix(prefix)?);
+                Some(bytes.ok_or_else(|| line.error("expected a number")))
             };
             if let Some(bytes) = bytes(b"rbytes=") {
                 read = bytes?;
@@ -102,12 +102,9 @@ pub fn io_v2(text: &[u8]) -> Parsed<Vec<DeviceIo>> {
                 write = bytes?;
             } else if !word.contains(&b'=') {
                 // Linux 5.x may write the names of idle devices on the line of the next busy one.
-                let known = (word != UNKNOWN_DEVICE).then(|| Device::parse(word));
-                device = Some(
-                    known
-                        .map(|device| device.ok_or_else(no_device))
-                        .transpose()?,
-                );
+                let known =
+                    (word != UNKNOWN_DEVICE).then(|| Device::parse(word).ok_or_else(no_device));
+                device = Some(known.transpose()?);
             }
         }
         let device = device.ok_or_else(no_device)?;
@@ -126,7 +123,7 @@ pub fn io_v2(text: &[u8]) -> Parsed<Vec<DeviceIo>> {
 /// underflowed counter.
 pub fn io_v1(text: &[u8]) -> Parsed<Vec<DeviceIo>> {
     let mut list: Vec<DeviceIo> = Vec::new();
-    let mut underflowed: Vec<Device> = Vec::new();
+    let mut underflowed = Vec::new();
     let is_device = |line: &Line<'_>| {
         !line.text.starts_with(b"Total") && !line.text.starts_with(UNKNOWN_DEVICE)
     };

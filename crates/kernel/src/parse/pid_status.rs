@@ -36,10 +36,8 @@ fn value<T>(
     let Some((line, value)) = entry else {
         return Ok(None);
     };
-    match read(value.trim_ascii()) {
-        Some(value) => Ok(Some(value)),
-        None => Err(line.error(expected)),
-    }
+    let value = read(value.trim_ascii()).ok_or_else(|| line.error(expected))?;
+    Ok(Some(value))
 }
 
 pub fn effective_uid(text: &[u8]) -> Parsed<Option<u32>> {
@@ -65,9 +63,7 @@ pub struct IgnoredSignals(u64);
 
 impl IgnoredSignals {
     pub fn contains(self, signal: i32) -> bool {
-        let bit = u32::try_from(signal)
-            .ok()
-            .and_then(|signal| signal.checked_sub(1));
+        let bit = u32::try_from(signal.saturating_sub(1)).ok();
         bit.and_then(|bit| self.0.checked_shr(bit))
             .is_some_and(|bits| bits & 1 == 1)
     }

@@ -33,17 +33,12 @@ pub fn parse(text: &[u8]) -> Parsed<Pressure> {
         let total = total.and_then(count_or_underflow);
         *field = Some(total.ok_or_else(|| line.error("expected total= in microseconds"))?);
     }
-    match some {
-        Some(some) => Ok(Pressure {
-            some: some.map(Duration::from_micros),
-            full: full.flatten().map(Duration::from_micros),
-        }),
-        None => Err(ParseError::new(
-            1,
-            text,
-            "expected a line that begins with some",
-        )),
-    }
+    let some =
+        some.ok_or_else(|| ParseError::new(1, text, "expected a line that begins with some"))?;
+    Ok(Pressure {
+        some: some.map(Duration::from_micros),
+        full: full.flatten().map(Duration::from_micros),
+    })
 }
 
 #[cfg(test)]

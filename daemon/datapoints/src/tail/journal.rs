@@ -219,17 +219,17 @@ impl JournalTail {
             if line.is_empty() || line.starts_with(b"-- ") {
                 continue;
             }
-            match Entry::parse(&line) {
-                None => batch.count_bad_record(),
-                Some(entry) if cursor.as_ref() == Some(&entry.cursor) => has_entries = true,
-                Some(entry) => {
-                    for message in entry.messages() {
-                        batch.add_text(splitter, message);
-                        batch.add_text(splitter, b"\n");
-                    }
-                    *cursor = Some(entry.cursor);
-                    has_entries = true;
+            let Some(entry) = Entry::parse(&line) else {
+                batch.count_bad_record();
+                continue;
+            };
+            has_entries = true;
+            if cursor.as_ref() != Some(&entry.cursor) {
+                for message in entry.messages() {
+                    batch.add_text(splitter, message);
+                    batch.add_text(splitter, b"\n");
                 }
+                *cursor = Some(entry.cursor);
             }
         }
         batch.commit();
@@ -317,7 +317,7 @@ impl StderrTail {
 struct Entry {
     #[serde(rename = "__CURSOR")]
     cursor: String,
-    #[serde(rename = "MESSAGE", default)]
+    #[serde(rename = "MESSAGE")]
     message: Option<Message>,
 }
 

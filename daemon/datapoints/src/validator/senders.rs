@@ -184,8 +184,9 @@ impl Senders {
         let sender_state = match id {
             NO_ID => SenderState::Foreign,
             _ if is_other_user(user, self.validator_user) => SenderState::Foreign,
-            id if self.identities.iter().any(|known| known == id) => SenderState::Ours,
-            id if self.keeps_startup_id && self.startup_id.as_deref() == Some(id) => {
+            _ if self.identities.iter().any(|known| known == id)
+                || (self.keeps_startup_id && self.startup_id.as_deref() == Some(id)) =>
+            {
                 SenderState::Ours
             }
             _ if self.has_candidate() => SenderState::Foreign,

@@ -17,7 +17,6 @@ use faultline_sources::{
     discovery::{Finder, Target},
     host::host_name,
 };
-use serde_json::Value;
 use std::{
     path::{Path, PathBuf},
     sync::Arc,
@@ -179,9 +178,9 @@ impl PreparedRecorder {
 
 impl OpenRecorder {
     pub fn start(self, workers: &mut WorkerGroup) -> std::io::Result<()> {
-        let collector = self.collector;
-        let facts = self.facts;
-        workers.thread("manifest", move |stop| collector.run(&facts, &stop))?;
+        workers.thread("manifest", move |stop| {
+            self.collector.run(&self.facts, &stop)
+        })?;
         if let Some(saver) = self.saver {
             // The saver needs no stop signal: it ends after the last saves of the recorder.
             workers.thread("flight", |_| saver.run())?;
@@ -225,7 +224,7 @@ fn last_push_in(file: &Path, clock: Clock) -> Result<Option<LastPush>, Error> {
     };
     let clock_ns = |name: &str| session.manifest["clock"][name].as_i64();
     let offset = clock_ns("realtime_minus_monotonic_ns");
-    let start_ticks = process.manifest.get("start_ticks").and_then(Value::as_u64);
+    let start_ticks = process.manifest["start_ticks"].as_u64();
     let (Some(offset), Some(start_ticks), true) = (offset, start_ticks, pushed_at >= process.seen)
     else {
         return Ok(None);
@@ -323,7 +322,7 @@ mod tests {
     use super::*;
     use faultline_metrics::{Batch, Reading, Source, Tick, metrics::daemon::LAST_PUSH};
     use faultline_recorder::recorder::{FollowedProcess, RecordingEntry, RecordingSink as _};
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     #[test]
     fn a_session_begins_with_the_clock_of_its_ticks() {

@@ -121,11 +121,13 @@ pub fn run() -> Result<()> {
         .and_then(|entries| entries.parse().ok())
         .map(CacheSize);
     let clock = Clock::start();
-    let started = clock.now().unix;
+    let started_unix = clock.now().unix;
     let demo_state = Arc::new(DemoState {
         clock,
-        started_unix: started,
-        timeline_start: cache.map_or(Duration::ZERO, |_| timeline::initial_uptime_at_tip(started)),
+        started_unix,
+        timeline_start: cache.map_or(Duration::ZERO, |_| {
+            timeline::initial_uptime_at_tip(started_unix)
+        }),
         recording: Arc::new(RecordedLines::embedded(cache)?),
         rpc_address: SocketAddr::from((
             [127, 0, 0, 1],

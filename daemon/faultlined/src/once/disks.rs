@@ -83,8 +83,7 @@ fn file_system_check(usage: &FileSystemUsage, space: Space) -> Check {
     let of_inodes = inodes
         .map(|(total, free)| format!(" and {} of its inodes", share(free, total)))
         .unwrap_or_default();
-    let avail = space.avail;
-    let size = space.size;
+    let Space { avail, size, .. } = space;
     let free_text = format!(
         "{} of {} ({}){of_inodes} are free",
         bytes(avail),

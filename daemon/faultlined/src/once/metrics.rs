@@ -18,7 +18,7 @@ use faultline_sources::{
 };
 use faultline_text::{clean, counted};
 use itertools::Itertools;
-use serde_json::{Map, json};
+use serde_json::json;
 use std::{fmt::Write, sync::Arc};
 
 static NO_LABELS: ConstantLabels = Vec::new();
@@ -106,10 +106,10 @@ fn problems(tick: &Tick) -> impl Iterator<Item = (&'static str, &Problem)> {
 }
 
 pub fn json(tick: &Tick) -> String {
-    let series: Vec<serde_json::Value> = readings(tick)
+    let series: serde_json::Value = readings(tick)
         .map(|reading| {
-            let labels: Map<String, serde_json::Value> = labels(reading, &NO_LABELS)
-                .map(|(k, v)| (k.to_owned(), clean(v).into()))
+            let labels: serde_json::Value = labels(reading, &NO_LABELS)
+                .map(|(k, v)| (k, clean(v)))
                 .collect();
             let value = match &reading.value {
                 Value::Integer(n) => json!(n),
@@ -119,7 +119,7 @@ pub fn json(tick: &Tick) -> String {
             json!({ "name": reading.metric.name, "labels": labels, "value": value })
         })
         .collect();
-    let problems: Vec<serde_json::Value> = problems(tick)
+    let problems: serde_json::Value = problems(tick)
         .map(|(source, problem)| json!({ "source": source, "status": problem.kind.name(), "what": clean(&problem.what) }))
         .collect();
     let at = tick.at.unix_seconds();

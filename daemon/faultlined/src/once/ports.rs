@@ -63,7 +63,7 @@ async fn fetch(
 ) -> Result<(StatusCode, Vec<u8>), PortState> {
     let address = connect_address(address);
     let uri = format!("http://{address}{path}")
-        .parse::<Uri>()
+        .parse()
         .map_err(|_| PortState::Other)?;
     TcpStream::connect(address)
         .await
@@ -170,10 +170,11 @@ fn judge_port(key: &str, listen: SocketAddr, state: PortState) -> Check {
 }
 
 pub async fn check_push(config: &Config, inspection: &ProcessInspection) -> Check {
-    match (&config.log, config.ingest.enabled) {
-        (_, true) => {}
-        (Some(_), false) => return Check::off("datapoints come from the log ([log])"),
-        (None, false) => return Check::off("pushes are disabled (ingest.enabled)"),
+    if !config.ingest.enabled {
+        return Check::off(match config.log {
+            Some(_) => "datapoints come from the log ([log])",
+            None => "pushes are disabled (ingest.enabled)",
+        });
     }
     let validator = inspection
         .target

@@ -4,7 +4,7 @@ use faultline_metrics::Stamp;
 use faultline_status::Answer;
 use faultline_text::clean;
 use serde::Serialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use std::fmt::{Display, Write};
 
 const WIDTH: usize = 80;
@@ -153,17 +153,12 @@ impl Report {
 
     pub fn json(&self) -> String {
         let check = |(name, check): &(&str, Check)| {
-            let details: Map<String, Value> = check
-                .details
-                .iter()
-                .map(|(name, value)| ((*name).to_owned(), value.clone()))
-                .collect();
             json!({
                 "name": name,
                 "state": check.state,
                 "found": check.finding,
                 "remedy": check.remedy,
-                "details": details,
+                "details": check.details.iter().cloned().collect::<Value>(),
             })
         };
         let report = json!({
@@ -177,9 +172,9 @@ impl Report {
                 "verdict": answer.verdict,
                 "text": clean(&answer.text),
             })
-        }).collect::<Vec<_>>(),
+        }).collect::<Value>(),
             "attention": self.attention_count(),
-            "checks": self.checks.iter().map(check).collect::<Vec<_>>(),
+            "checks": self.checks.iter().map(check).collect::<Value>(),
         });
         format!("{report:#}\n")
     }

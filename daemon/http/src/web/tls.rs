@@ -95,13 +95,13 @@ struct LoadedConfig {
 impl Acceptor {
     pub fn new(files: TlsFiles) -> Result<Self, WebError> {
         // The versions are read before the files, so that a change in between causes a reload.
-        let versions = files.file_versions();
+        let file_versions = files.file_versions();
         let config = Arc::new(files.load()?);
         Ok(Self {
             files,
             loaded: Mutex::new(LoadedConfig {
                 config,
-                file_versions: versions,
+                file_versions,
                 last_error: None,
             }),
         })
@@ -115,9 +115,9 @@ impl Acceptor {
 
     /// Reloads changed files; keeps the last good configuration if they are invalid.
     fn current(&self) -> Arc<ServerConfig> {
-        let versions = self.files.file_versions();
+        let file_versions = self.files.file_versions();
         let mut loaded = self.loaded.lock();
-        if loaded.file_versions == versions {
+        if loaded.file_versions == file_versions {
             loaded.last_error = None;
             return Arc::clone(&loaded.config);
         }
@@ -126,7 +126,7 @@ impl Acceptor {
                 tracing::info!(file = %self.files.cert.display(), "TLS files reloaded");
                 *loaded = LoadedConfig {
                     config: Arc::new(config),
-                    file_versions: versions,
+                    file_versions,
                     last_error: None,
                 };
             }
@@ -192,12 +192,11 @@ impl TlsFiles {
             self.private_key().err(),
             ca.and_then(|ca| self.client_authorities(ca).err()),
         ];
-        let errors: Vec<WebError> = errors.into_iter().flatten().collect();
+        let mut errors: Vec<_> = errors.into_iter().flatten().collect();
         if errors.is_empty() {
-            self.load().err().into_iter().collect()
-        } else {
-            errors
+            errors.extend(self.load().err());
         }
+        errors
     }
 
     fn private_key(&self) -> Result<PrivateKeyDer<'static>, WebError> {
@@ -333,20 +332,14 @@ fn unsupported_key_kind(key: &PrivateKeyDer<'_>) -> Option<&'static str> {
     }
     let der = key.secret_der();
     let mut known = UNSUPPORTED_CURVES.iter().chain([&ED448, &UNSUPPORTED_RSA]);
-    known
-        .find(|(identifier, _)| contains(der, identifier))
-        .map(|(_, name)| *name)
+    known.find_map(|(identifier, name)| contains(der, identifier).then_some(*name))
 }
 
 /// The curve of a certificate's public key, if the library cannot check signatures of this key.
 fn unsupported_curve(certificate: &[u8]) -> Option<&'static str> {
-    let of_key = |(identifier, _): &&(&[u8], &str)| {
-        contains(certificate, &[EC_PUBLIC_KEY, identifier].concat())
-    };
-    UNSUPPORTED_CURVES
-        .iter()
-        .find(of_key)
-        .map(|(_, name)| *name)
+    UNSUPPORTED_CURVES.iter().find_map(|(identifier, name)| {
+        contains(certificate, &[EC_PUBLIC_KEY, identifier].concat()).then_some(*name)
+    })
 }
 
 fn contains(der: &[u8], part: &[u8]) -> bool {

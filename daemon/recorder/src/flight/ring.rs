@@ -97,23 +97,20 @@ impl Ring {
     fn open_file(&self, path: &Path, now: Stamp) -> Result<RecordingFile, String> {
         let status = &self.context.status;
         let open = || RecordingFile::open(path, &self.new_recording, Arc::clone(status));
-        match open() {
-            Err(error) if needs_new_file(&error) => {
-                match set_aside(&self.context.folder, &self.context.host_name, now) {
-                    Ok(to) => {
-                        let (why, to) = (error.to_string(), to.display());
-                        tracing::warn!(
-                            why,
-                            %to,
-                            "the flight recorder's ring cannot be continued and was set aside"
-                        );
-                        open().map_err(|error| error.to_string())
-                    }
-                    Err(why) => Err(format!("{error}; it cannot be set aside: {why}")),
-                }
-            }
-            other => other.map_err(|error| error.to_string()),
+        let mut opened = open();
+        if let Err(error) = &opened
+            && needs_new_file(error)
+        {
+            let to = set_aside(&self.context.folder, &self.context.host_name, now)
+                .map_err(|why| format!("{error}; it cannot be set aside: {why}"))?;
+            tracing::warn!(
+                why = error.to_string(),
+                to = %to.display(),
+                "the flight recorder's ring cannot be continued and was set aside"
+            );
+            opened = open();
         }
+        opened.map_err(|error| error.to_string())
     }
 
     /// Deletes old rows at intervals of a tenth of the configured length (1 s to 60 s). Before each

@@ -93,13 +93,8 @@ fn read_piece(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<(usize,
         Err(Errno::AGAIN | Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL | Errno::INTR) => None,
         Err(error) => return Err(error.into()),
     };
-    loop {
-        match rustix::io::pread(file, &mut *buffer, offset) {
-            Err(Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
-            Ok(count) => return Ok((count, cached_bytes == Some(count))),
-        }
-    }
+    let count = rustix::io::retry_on_intr(|| rustix::io::pread(file, &mut *buffer, offset))?;
+    Ok((count, cached_bytes == Some(count)))
 }
 
 #[cfg(test)]

@@ -137,18 +137,14 @@ fn mounts(root: &HostRoot, hardware: &Hardware) -> Value {
         .filter(|mount| can_store_files(mount))
         .take(MAX_MOUNTS)
         .map(|mount| {
-            let location = locate_folder(&process_root, &mount.mount_point, &hardware.mounts);
             // If another mount hides this one, `locate_folder` returns the upper mount.
-            let space = location
-                .filter(|location| location.mount == *mount)
-                .and_then(|location| location.space);
-            describe_location(
-                &Location {
-                    mount: mount.clone(),
-                    space,
-                },
-                &hardware.disks,
-            )
+            let location = locate_folder(&process_root, &mount.mount_point, &hardware.mounts)
+                .filter(|location| location.mount == *mount);
+            let without_space = || Location {
+                mount: mount.clone(),
+                space: None,
+            };
+            describe_location(&location.unwrap_or_else(without_space), &hardware.disks)
         })
         .collect()
 }

@@ -8,7 +8,7 @@ use faultline_kernel::{
     parse::pid::ProcessLimit,
 };
 use faultline_sources::discovery::Target;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use std::path::PathBuf;
 
 /// Environment variables whose values are kept: they affect measurements and contain no secrets.
@@ -80,16 +80,16 @@ fn add_file_facts(
             let names: Vec<&String> = environment.variables.keys().take(MAX_ARGUMENTS).collect();
             let recorded = environment.variables.iter().filter_map(|(name, value)| {
                 let value = redact::line(value.as_ref()?);
-                Some((name.clone(), shortened(&value, MAX_ARGUMENT_BYTES).into()))
+                Some((name.as_str(), shortened(&value, MAX_ARGUMENT_BYTES)))
             });
-            json!({ "names": names, "values": recorded.collect::<Map<_, _>>() })
+            json!({ "names": names, "values": recorded.collect::<Value>() })
         }),
     );
     insert_some(
         manifest,
         "limits",
         value_or_problem(files.limits(), problems)
-            .map(|limits| limits.iter().map(limit_entry).collect::<Map<_, _>>()),
+            .map(|limits| limits.iter().map(limit_entry).collect::<Value>()),
     );
     if let Some(cgroups) = value_or_problem(locate_cgroups(root, target.process.pid), problems) {
         let path = cgroups
@@ -104,7 +104,7 @@ fn add_file_facts(
         insert_some(
             manifest,
             "cgroup_limits",
-            Some(levels.iter().map(cgroup_level_json).collect::<Vec<_>>()),
+            Some(levels.iter().map(cgroup_level_json).collect::<Value>()),
         );
     }
 }
@@ -171,7 +171,7 @@ fn limit_entry(limit: &ProcessLimit) -> (String, Value) {
 }
 
 fn cgroup_level_json(level: &CgroupSettings) -> Value {
-    let setting = |(name, setting): &(&str, Setting)| {
+    let setting = |(name, setting): &(&'static str, Setting)| {
         let value = match setting {
             Setting::Amount(Limit::Max) => "max".into(),
             Setting::Amount(Limit::Bytes(bytes)) => Value::from(*bytes),
@@ -179,12 +179,12 @@ fn cgroup_level_json(level: &CgroupSettings) -> Value {
                 .parse::<u64>()
                 .map_or_else(|_| text.as_str().into(), Value::from),
         };
-        ((*name).to_owned(), value)
+        (*name, value)
     };
     let version = if level.version == CgroupVersion::V2 {
         2
     } else {
         1
     };
-    json!({ "path": level.path, "version": version, "settings": level.settings.iter().map(setting).collect::<Map<_, _>>() })
+    json!({ "path": level.path, "version": version, "settings": level.settings.iter().map(setting).collect::<Value>() })
 }

@@ -112,8 +112,7 @@ impl RecorderSampler {
             self.overrun_until = uptime + PROBLEM_SHOWN_FOR;
         }
         (uptime < self.overrun_until).then(|| {
-            let message = "the recorder does not keep up and drops entries; faultline_recorder_dropped_total counts them";
-            Problem::broken(message)
+            Problem::broken("the recorder does not keep up and drops entries; faultline_recorder_dropped_total counts them")
         })
     }
 

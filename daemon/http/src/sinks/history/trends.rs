@@ -315,7 +315,7 @@ impl Trends {
             .tick_uptime
             .saturating_sub(first.tick_uptime)
             .as_secs_f64();
-        let mut rates: Vec<(String, f64)> = last
+        let mut rates: Vec<_> = last
             .pool_faults
             .iter()
             .filter_map(|(name, faults)| {
@@ -420,7 +420,7 @@ impl Trends {
         {
             return None;
         }
-        let times = GROWTH_SPANS.map(|span| {
+        let [long, short] = GROWTH_SPANS.map(|span| {
             let rows = self
                 .minute_rows_within(span)
                 .filter(|row| row.limit == Some(limit));
@@ -430,7 +430,6 @@ impl Trends {
             let slope = slope(&points).filter(|slope| *slope > 0.0)?;
             Some((limit - newest_bytes).max(0.0) / slope)
         });
-        let [long, short] = times;
         Some(long?.max(short?))
     }
 

@@ -29,7 +29,9 @@ pub fn exposition_format(accept: Option<&str>, native_histograms: bool) -> Expos
     for element in accept.unwrap_or("").split(',').map(parse_element) {
         match element.name {
             "application/vnd.google.protobuf"
-                if native_histograms && element.is_delimited_families() =>
+                if native_histograms
+                    && element.proto == Some("io.prometheus.client.MetricFamily")
+                    && element.encoding == Some("delimited") =>
             {
                 protobuf = protobuf.max(element.quality)
             }
@@ -70,13 +72,6 @@ struct AcceptElement<'a> {
     version: Option<&'a str>,
     proto: Option<&'a str>,
     encoding: Option<&'a str>,
-}
-
-impl AcceptElement<'_> {
-    fn is_delimited_families(&self) -> bool {
-        self.proto == Some("io.prometheus.client.MetricFamily")
-            && self.encoding == Some("delimited")
-    }
 }
 
 fn parse_element(text: &str) -> AcceptElement<'_> {
