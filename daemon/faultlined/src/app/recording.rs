@@ -378,7 +378,11 @@ mod tests {
                 }
                 path_errors(&config).remove(0).what
             };
-            let what = std::thread::spawn(as_user).join().unwrap();
+            let what = std::thread::Builder::new()
+                .spawn(as_user)
+                .unwrap()
+                .join()
+                .unwrap();
             let expected = format!("cannot write to {}: Permission denied", path.display());
             assert!(
                 what.starts_with("record.file: user ") && what.contains(&expected),
@@ -400,6 +404,39 @@ mod tests {
         let recorder = prepare(&config, clock).unwrap();
         let error = recorder.open(&config, clock, facts, false).err().unwrap();
         assert!(crate::app::is_permanent(&error), "{error:#}");
+    }
+
+    /// The process, and a tick at `now` whose last push arrived 5 s before.
+    fn process_and_tick(process: ProcessId, now: Stamp) -> [RecordingEntry; 2] {
+        let target = Target {
+            process,
+            comm: "v".to_owned(),
+            exe: None,
+            validator: None,
+            ledger: None,
+            found_by: "pid",
+        };
+        let followed = FollowedProcess {
+            target: Arc::new(target),
+            started_unix: None,
+            first_seen: now,
+            manifest: json!({ "start_ticks": process.start_ticks }),
+        };
+        let pushed_at = (now.unix - Duration::from_secs(5)).as_secs_f64();
+        let batch = Batch {
+            readings: vec![Reading::real(&LAST_PUSH, [], pushed_at)],
+            up: true,
+            ..Batch::empty(Source::Datapoints, now)
+        };
+        let tick = Tick {
+            number: 3600,
+            at: now,
+            batches: vec![Arc::new(batch)],
+        };
+        [
+            RecordingEntry::ProcessChange(Some(Arc::new(followed))),
+            RecordingEntry::Tick(Arc::new(tick)),
+        ]
     }
 
     #[test]
@@ -435,35 +472,7 @@ mod tests {
                 pid: 7,
                 start_ticks: 9,
             };
-            let target = Target {
-                process,
-                comm: "v".to_owned(),
-                exe: None,
-                validator: None,
-                ledger: None,
-                found_by: "pid",
-            };
-            let followed = FollowedProcess {
-                target: Arc::new(target),
-                started_unix: None,
-                first_seen: started,
-                manifest: json!({ "start_ticks": 9 }),
-            };
-            let pushed_at = (now.unix - seconds(5)).as_secs_f64();
-            let batch = Batch {
-                readings: vec![Reading::real(&LAST_PUSH, [], pushed_at)],
-                up: true,
-                ..Batch::empty(Source::Datapoints, now)
-            };
-            let tick = Tick {
-                number: 3600,
-                at: now,
-                batches: vec![Arc::new(batch)],
-            };
-            let entries = [
-                RecordingEntry::ProcessChange(Some(Arc::new(followed))),
-                RecordingEntry::Tick(Arc::new(tick)),
-            ];
+            let entries = process_and_tick(process, now);
             recording_file.write_entries(&entries, now);
             let last = last_push_in(&file, clock).unwrap().unwrap();
             assert_eq!(last.process, process);

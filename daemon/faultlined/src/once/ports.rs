@@ -336,7 +336,7 @@ mod tests {
         use std::io::{Read as _, Write as _};
         let other = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let address = other.local_addr().unwrap();
-        std::thread::spawn(move || {
+        let serve = move || {
             for mut stream in other.incoming().flatten() {
                 // The first connection sends nothing and ends.
                 if stream.read(&mut [0; 4096]).is_ok_and(|length| length > 0) {
@@ -345,7 +345,8 @@ mod tests {
                     stream.write_all((head + body).as_bytes()).unwrap();
                 }
             }
-        });
+        };
+        std::thread::Builder::new().spawn(serve).unwrap();
         let pushes = format!("host=http://{address},db=d,u=u,p=p");
         let pushes = MetricsConfig::parse(&pushes).unwrap();
         let check = judge_push(&Config::default(), &pushes, String::new()).await;

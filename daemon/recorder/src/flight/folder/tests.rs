@@ -215,7 +215,11 @@ fn a_flight_folder_that_this_user_may_not_write_is_refused() {
         assert!(check_writable(&marked).is_err());
         (uid, folders.map(|folder| prepare(&folder).unwrap_err()))
     };
-    let (uid, errors) = std::thread::spawn(as_user).join().unwrap();
+    let (uid, errors) = std::thread::Builder::new()
+        .spawn(as_user)
+        .unwrap()
+        .join()
+        .unwrap();
     set_mode(top.path(), 0o755);
     for error in errors {
         let what = error.to_string();
