@@ -24,7 +24,7 @@ use rustix::{
 };
 use std::{
     ffi::{OsStr, OsString},
-    fs::{self, File},
+    fs::File,
     io::{self, ErrorKind, Read, Write},
     os::{
         fd::{AsRawFd, OwnedFd},
@@ -131,7 +131,7 @@ pub fn wait_or_kill(child: &mut Child, timeout: Duration) -> io::Result<Option<E
 pub fn run_to_end(
     command: &[String],
     folder: &Path,
-    (output, errors): (&fs::File, &fs::File),
+    (output, errors): (&File, &File),
     timeout: Option<Duration>,
     signals: &mut Signals,
 ) -> Result<Option<ExitStatus>> {
@@ -219,7 +219,7 @@ fn set_affinity(cpus: &CpuSet) -> rustix::io::Result<()> {
 /// Waits for the message; `None` if it is unreadable or incomplete.
 fn read_exec_gate(gate: &Path) -> Option<Vec<(Vec<u8>, Vec<u8>)>> {
     let mut text = Vec::new();
-    fs::File::open(gate).ok()?.read_to_end(&mut text).ok()?;
+    File::open(gate).ok()?.read_to_end(&mut text).ok()?;
     let mut parts: Vec<&[u8]> = text.split(|byte| *byte == 0).collect();
     if parts.pop() != Some(MESSAGE_END) {
         return None;
