@@ -34,11 +34,6 @@ pub(crate) const KNOWN_VALIDATORS: &str =
 /// Name of a validator that [`Program::of_comm`] does not know.
 const FIREDANCER: &str = "firedancer";
 
-/// Checks neither the load of other programs nor cgroups of earlier runs.
-pub(crate) fn current_findings(plan: &Plan) -> Vec<HostFinding> {
-    host_findings(plan, &HostRoot::default(), None, &[])
-}
-
 /// `busy_cpus`: CPUs that other programs use.
 pub(crate) fn host_findings(
     plan: &Plan,
