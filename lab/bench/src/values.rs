@@ -61,7 +61,7 @@ impl Placeholder {
     /// The texts to check for valid JSON. One number stands for a range.
     pub fn all_texts(&self) -> Vec<Cow<'_, str>> {
         match &self.source {
-            ValueSource::Range { from, is_hex, .. } => vec![format_number(*from, *is_hex).into()],
+            ValueSource::Range { .. } => vec![self.first_text()],
             ValueSource::List(list) => list.iter().map(Cow::from).collect(),
         }
     }

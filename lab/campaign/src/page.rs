@@ -31,9 +31,10 @@ use itertools::Itertools;
 pub const FOLDER: &str = "page";
 
 pub fn report_path(name: &str, conditions: &Conditions) -> String {
-    let [plan, baseline] = [&conditions.plan_digest, &conditions.baseline_digest]
-        .map(|digest| digest.get(..8).unwrap_or_default());
-    format!("reports/{plan}-{baseline}/{name}.html")
+    format!(
+        "reports/{:.8}-{:.8}/{name}.html",
+        conditions.plan_digest, conditions.baseline_digest
+    )
 }
 
 pub fn rewrite_pages(campaign: &Campaign, store: &mut Store) -> Result<()> {
@@ -331,7 +332,7 @@ fn recordings(groups: &[ReleaseGroup]) -> Section {
             text_or(run.consensus().as_deref(), "not known"),
             number_or(run.slot_seconds(), 2, "not measured"),
             text_cell(&run.kernel),
-            text_cell(run.conditions.plan_digest.get(..8).unwrap_or_default()),
+            Cell::Text(format!("{:.8}", run.conditions.plan_digest)),
             text_cell(&run.machine),
         ]);
     }

@@ -100,30 +100,29 @@ fn detectable_changes(rule: MarkingRule, measured_noise: &[(&str, f64)]) -> Stri
         pairs: 2 * rule.pairs,
         ..rule
     };
-    let row = |name: String, noise: f64| {
-        let [planned, doubled] = [rule, doubled].map(|rule| match rule.detectable(noise) {
+    let assumed_noise = ASSUMED_NOISE.map(|noise| ("not measured, assumed", noise));
+    let noise = if measured_noise.is_empty() {
+        &assumed_noise
+    } else {
+        measured_noise
+    };
+    let rows = noise.iter().map(|(name, noise)| {
+        let [planned, doubled] = [rule, doubled].map(|rule| match rule.detectable(*noise) {
             Some(change) => format!("{} %", number(100.0 * change, 1)),
             None => "above 100 %".to_owned(),
         });
         vec![
-            name,
+            (*name).to_owned(),
             format!("{} %", number(100.0 * noise, 2)),
             planned,
             doubled,
         ]
-    };
-    let rows: Vec<_> = if measured_noise.is_empty() {
-        ASSUMED_NOISE
-            .map(|noise| row("not measured, assumed".to_owned(), noise))
-            .into()
-    } else {
-        measured_noise
-            .iter()
-            .map(|(title, noise)| row((*title).to_owned(), *noise))
-            .collect()
-    };
+    });
     let [planned, doubled] = [rule, doubled].map(|rule| format!("WITH {} PAIRS", rule.pairs));
-    table(&["METRIC", "NOISE OF A RUN", &planned, &doubled], rows)
+    table(
+        &["METRIC", "NOISE OF A RUN", &planned, &doubled],
+        rows.collect(),
+    )
 }
 
 /// Share of releases in which a detectable change is marked.

@@ -142,16 +142,11 @@ impl Round {
 
     /// The folder's name has the digests, so that no experiment continues with another program.
     pub fn digests_folder(&self, campaign: &Campaign) -> PathBuf {
-        let digest_prefixes = [
-            &self.plan_digest,
-            &self.baseline.digest,
-            &self.program.digest,
-        ]
-        .map(|digest| digest.get(..8).unwrap_or_default());
-        campaign
-            .folder
-            .join(EXPERIMENTS)
-            .join(digest_prefixes.join("-"))
+        let digests = format!(
+            "{:.8}-{:.8}-{:.8}",
+            self.plan_digest, self.baseline.digest, self.program.digest
+        );
+        campaign.folder.join(EXPERIMENTS).join(digests)
     }
 }
 

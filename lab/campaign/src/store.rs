@@ -360,7 +360,7 @@ impl Store {
                     row.machine,
                     row.release,
                     row.metric,
-                    i64::try_from(row.pairs).unwrap_or(i64::MAX),
+                    row.pairs as i64,
                     ratio,
                     low,
                     high,

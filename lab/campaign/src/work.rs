@@ -47,13 +47,11 @@ impl From<anyhow::Error> for VersionOutcome {
 /// Adds and removes versions so that the list matches `campaign.toml`, and returns it.
 pub fn sync_listed_versions(campaign: &Campaign, store: &Store) -> Result<Vec<ListedVersion>> {
     let known = store.listed_versions()?;
-    let from_file: Vec<&Program> = known
-        .iter()
-        .filter(|listed| listed.source == FROM_FILE && !listed.removed)
-        .map(|listed| &listed.program)
-        .collect();
     for program in &campaign.programs {
-        if !from_file.contains(&program) {
+        let is_same = |listed: &ListedVersion| {
+            listed.source == FROM_FILE && !listed.removed && listed.program == *program
+        };
+        if !known.iter().any(is_same) {
             store.add(program, FROM_FILE, clock::unix_ns())?;
         }
     }

@@ -43,9 +43,9 @@ pub fn run(args: &ExperimentArgs) -> Result<u8> {
     match &args.command {
         ExperimentCommand::Init(args) => init(args),
         ExperimentCommand::Plan(args) => {
-            let launcher =
-                create_launcher(args.launcher).map(|launcher| launcher_facts(&*launcher));
-            let launcher = launcher.map_err(|error| format!("{error:#}"));
+            let launcher = create_launcher(args.launcher)
+                .map(|launcher| launcher_facts(&*launcher))
+                .map_err(|error| format!("{error:#}"));
             let (printed, code) = plan_command::preview_plan(args, launcher)?;
             print(&printed).map(|()| code)
         }

@@ -18,26 +18,11 @@ pub struct HostFinding {
     pub what: String,
 }
 
-impl HostFinding {
-    fn temporary(severity: Severity, what: String) -> Self {
-        Self {
-            severity,
-            is_temporary: true,
-            what,
-        }
-    }
-}
-
 /// The names of [`Program`].
 pub(crate) const KNOWN_VALIDATORS: &str =
     "agave-validator, solana-validator, jito-validator, solana-test-validator or fdctl";
 /// Name of a validator that [`Program::of_comm`] does not know.
 const FIREDANCER: &str = "firedancer";
-
-/// Checks neither the load of other programs nor cgroups of earlier runs.
-pub(crate) fn current_findings(plan: &Plan) -> Vec<HostFinding> {
-    host_findings(plan, &HostRoot::default(), None, &[])
-}
 
 /// `busy_cpus`: CPUs that other programs use.
 pub(crate) fn host_findings(
@@ -55,18 +40,17 @@ pub(crate) fn host_findings(
         .collect_vec();
     let leftovers = plan.host.leftovers;
     let mut all = state_findings(&plan.host, busy_cpus, &state);
-    for cgroup in leftover_cgroups {
-        let what = format!(
+    let cgroup_texts = leftover_cgroups.iter().map(|cgroup| {
+        format!(
             "cgroup {cgroup} is left over from an earlier run: `faultline experiment stop` removes it"
-        );
-        all.push(HostFinding::temporary(leftovers, what));
-    }
-    for process in &processes {
-        all.push(HostFinding::temporary(
-            leftovers,
-            format!("{process}: end it"),
-        ));
-    }
+        )
+    });
+    let process_texts = processes.iter().map(|process| format!("{process}: end it"));
+    all.extend(chain!(cgroup_texts, process_texts).map(|what| HostFinding {
+        severity: leftovers,
+        is_temporary: true,
+        what,
+    }));
     if processes.is_empty() {
         // At most a warning: a private cluster has several validators. A validator that uses the
         // work folders has a finding above.
@@ -119,11 +103,12 @@ fn state_findings(
     busy_cpus: Option<f64>,
     state: &HostState,
 ) -> Vec<HostFinding> {
-    let mut all = Vec::new();
-    if let Some(busy) = busy_cpus.filter(|busy| *busy > rules.busy_cpus.bound) {
-        let what = format!("other programs use {busy:.1} CPUs: end them");
-        all.push(HostFinding::temporary(rules.busy_cpus.severity, what));
-    }
+    let busy_cpus = busy_cpus.filter(|busy| *busy > rules.busy_cpus.bound);
+    let mut all = Vec::from_iter(busy_cpus.map(|busy| HostFinding {
+        severity: rules.busy_cpus.severity,
+        is_temporary: true,
+        what: format!("other programs use {busy:.1} CPUs: end them"),
+    }));
     let mut add_finding = |severity: Severity, what: String| {
         all.push(HostFinding {
             severity,

@@ -245,7 +245,10 @@ fn context<'e>(
         title: format!("Experiment {}", plan.name),
         headline_prefix: headline::unfinished_text(&tallies),
         headline: Some(headline).filter(|text| !text.is_empty()),
-        bullets: headline::failure_sentences(&tallies, kind),
+        bullets: tallies
+            .iter()
+            .filter_map(|tally| headline::failure_sentence(tally, kind))
+            .collect(),
         caveats: caveats(experiment, &tallies, completed, read_errors),
         sections: chain!(
             search::section(searches),

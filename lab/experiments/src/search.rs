@@ -308,7 +308,7 @@ impl SearchMachine {
             _ => dwell.verdict(self.at_tip_slots, &self.references, danger),
         };
         if purpose == DwellPurpose::Reference && verdict == Verdict::KeptUp {
-            self.references.add(&evidence);
+            self.references.0.push(evidence.clone());
         }
         let event = dwell_event(purpose, verdict, evidence);
         self.actions.push(Action::Journal(event));

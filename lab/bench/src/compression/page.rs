@@ -164,11 +164,7 @@ fn value_with_reliable_interval(estimate: StoredEstimate) -> ValueWithInterval {
 
 fn codec_blocks(outcome: &Outcome) -> Vec<Block> {
     let categories = distinct(outcome.classes.iter().map(|row| row.range.clone()));
-    let chart = |id: &str,
-                 title: &str,
-                 y_label: &str,
-                 log: bool,
-                 value: fn(&ClassRow) -> Option<StoredEstimate>| {
+    let chart = |id, title, y_label: &str, log, value: fn(&ClassRow) -> Option<StoredEstimate>| {
         let series = |overall: &ClassRow| BarSeries {
             name: overall.codec.clone(),
             values: categories

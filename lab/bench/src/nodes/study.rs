@@ -287,8 +287,7 @@ pub fn page(results: &Results) -> Vec<Block> {
     let mut sentences = Vec::new();
     for method in all_method_times(results) {
         for times in &method.nodes {
-            let seconds = times.seconds();
-            let [total, mean] = [seconds.map(|s| s.0), seconds.map(|s| s.1)];
+            let (total, mean) = times.seconds().unzip();
             out.rows.push(vec![
                 text_cell(&method.title),
                 text_cell(&times.node),

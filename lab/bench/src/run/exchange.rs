@@ -80,14 +80,10 @@ impl Connections {
         let decode_cpu = cpu.map(|cpu| clock::thread_cpu().saturating_sub(cpu));
         let [connect, tls, first_byte, transfer, decode] = raw.phases(begun, connect_and_tls_times);
         let is_unclear = matches!(decoded, Err(Failure::WrongId | Failure::Malformed));
-        if is_unclear
-            && matches!(
-                self.opened[case.connection_index],
-                Some(Connection::WebSocket(_))
-            )
-        {
+        if is_unclear {
             // On an open socket, a late answer could be taken for that to the next request.
-            self.opened[case.connection_index] = None;
+            self.opened[case.connection_index]
+                .take_if(|open| matches!(open, Connection::WebSocket(_)));
         }
         decoded?;
         let queued = begun.saturating_sub(counted_from);

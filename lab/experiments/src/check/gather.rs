@@ -7,7 +7,7 @@ use super::{
     programs::{command_of, search_program_files},
     vote,
 };
-use crate::{passwd, plan::Plan};
+use crate::{host::host_findings, passwd, plan::Plan};
 use faultline_kernel::{
     CgroupFiles, CgroupLevels, HostRoot, LevelMemory, ReadError, locate_cgroups,
     parse::memory::Meminfo,
@@ -81,7 +81,8 @@ pub fn gather_facts(plan: &Plan, launcher: Result<LauncherFacts, String>) -> Hos
             let snapshot = isolation::folders::measure(from).map_err(|error| error.to_string())?;
             Ok(snapshot.bytes)
         }),
-        host_violations: crate::host::current_findings(plan),
+        // Neither the load of other programs nor cgroups of earlier runs.
+        host_violations: host_findings(plan, &HostRoot::default(), None, &[]),
         home_folders: home_folders(),
     };
     facts.text_presences = search_program_files(plan, &facts);
@@ -181,11 +182,6 @@ fn check_readable(path: &Path) -> Result<(), String> {
     fs::File::open(path).map(drop).map_err(file_error)
 }
 
-fn check_keypair_file(path: &Path) -> Result<(), String> {
-    check_readable(path)?;
-    vote::check_keypair(path)
-}
-
 fn check_folder(path: &Path) -> Result<(), String> {
     if fs::metadata(path).map_err(file_error)?.is_dir() {
         Ok(())
@@ -201,7 +197,10 @@ pub(super) fn path_checks(plan: &Plan) -> BTreeMap<PathBuf, Result<(), String>> 
     };
     let (workload, recorder) = (&plan.workload, &plan.recorder);
     for path in plan.lanes.iter().flat_map(|lane| &lane.identity) {
-        add(path, check_keypair_file);
+        add(path, |path| {
+            check_readable(path)?;
+            vote::check_keypair(path)
+        });
     }
     if let Some(path) = &recorder.config {
         add(path, check_readable);

@@ -150,15 +150,8 @@ pub fn is_ended_by_rule(outcome: &Outcome) -> bool {
     )
 }
 
-/// One sentence for each arm without a run to compare, or whose compared runs all ended early.
-pub fn failure_sentences(tallies: &[ArmTally<'_>], kind: WorkloadKind) -> Vec<String> {
-    tallies
-        .iter()
-        .filter_map(|tally| failure_sentence(tally, kind))
-        .collect()
-}
-
-fn failure_sentence(tally: &ArmTally<'_>, kind: WorkloadKind) -> Option<String> {
+/// For an arm without a run to compare, or whose compared runs all ended early.
+pub fn failure_sentence(tally: &ArmTally<'_>, kind: WorkloadKind) -> Option<String> {
     let arm = tally.arm;
     if tally.outcomes.is_empty() {
         return Some(match (tally.invalid, tally.begun) {

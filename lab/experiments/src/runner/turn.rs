@@ -72,12 +72,12 @@ impl Runner<'_> {
             turn: turn.number,
             attempt,
         })?;
-        let runs: Result<Vec<ActiveRun>> = turn
+        let mut runs: Vec<_> = turn
             .runs
             .iter()
             .map(|scheduled| self.active_run(scheduled, attempt))
-            .collect();
-        let mut runs = runs.map_err(TurnError::Journal)?;
+            .collect::<Result<_>>()
+            .map_err(TurnError::Journal)?;
         self.prepare(turn.number, &mut runs)
             .and_then(|()| self.watch(&mut runs))
             .map_err(|turn_error| self.abandon(&mut runs, turn_error))

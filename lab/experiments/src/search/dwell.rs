@@ -43,10 +43,6 @@ const MEDIAN_OF_NEWEST: usize = 3;
 pub struct References(pub Vec<DwellEvidence>);
 
 impl References {
-    pub fn add(&mut self, evidence: &DwellEvidence) {
-        self.0.push(evidence.clone());
-    }
-
     pub fn replay_p95_us(&self) -> Option<f64> {
         self.median(|evidence| evidence.replay_p95_us)
     }

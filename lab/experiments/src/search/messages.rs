@@ -241,8 +241,9 @@ impl SearchAnswer {
         growth: &Growth,
         horizon: Duration,
     ) -> Self {
-        let (trend, newest) = (growth.trend(), growth.newest_and_highest);
-        let is_stable = trend.zip(newest).map(|(trend, (now, _))| {
+        let trend = growth.trend();
+        let (unreclaimable, peak_unreclaimable_bytes) = growth.newest_and_highest.unzip();
+        let is_stable = trend.zip(unreclaimable).map(|(trend, now)| {
             trend.slope * horizon.as_secs_f64() <= MAX_RELATIVE_GROWTH * now as f64
         });
         let sufficient_headroom = match outcome {
@@ -250,7 +251,7 @@ impl SearchAnswer {
             _ => outcome.interval().map(|interval| interval.high),
         };
         let after = |hours| {
-            let (trend, (_, highest)) = (trend?, newest?);
+            let (trend, highest) = (trend?, peak_unreclaimable_bytes?);
             let unreclaimable = if is_stable? {
                 highest
             } else {
@@ -270,8 +271,8 @@ impl SearchAnswer {
         Self {
             confirmed,
             startup_peak_bytes,
-            unreclaimable: newest.map(|(now, _)| now),
-            peak_unreclaimable_bytes: newest.map(|(_, highest)| highest),
+            unreclaimable,
+            peak_unreclaimable_bytes,
             growth_bytes_per_hour: trend.map(|trend| trend.slope * 3600.0),
             is_stable,
             sufficient_sizes: sizes.into_iter().flatten().collect(),

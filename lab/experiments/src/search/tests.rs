@@ -504,8 +504,8 @@ fn a_busier_host_is_detected_despite_a_high_baseline_wait() {
     };
     let mut references = References::default();
     // Two seconds waited for each that they ran.
-    references.add(
-        &dwell(2, 1000.0)
+    references.0.push(
+        dwell(2, 1000.0)
             .reference_verdict(32, &References::default())
             .1,
     );
@@ -530,7 +530,9 @@ fn a_dwell_with_permanently_slow_replay_is_not_extended() {
     let mut dwell = Dwell::begin(&reading(0, 1000.0, 0), seconds(200));
     (1..=200).for_each(|at| dwell.add(&reading(at, 1000.0, 0)));
     assert!(!dwell.has_failed(&references), "slower than what?");
-    references.add(&dwell.reference_verdict(32, &References::default()).1);
+    references
+        .0
+        .push(dwell.reference_verdict(32, &References::default()).1);
     // Of 200 slots 10 may be slow, and one more for safety.
     let busy = |slow: u64, until: u64, waits: u64| {
         let mut dwell = Dwell::begin(&reading(0, 1000.0, 0), seconds(200));

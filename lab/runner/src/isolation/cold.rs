@@ -174,13 +174,12 @@ impl Batch {
     reason = "fincore is no program of a run, and ends at once"
 )]
 fn run_fincore(program: &str, paths: &[PathBuf]) -> io::Result<String> {
-    let mut command = Command::new(program);
-    command
+    let output = Command::new(program)
         .args(["--raw", "--noheadings", "--output", "PAGES", "--"])
         .args(paths)
         .env("LC_ALL", "C")
-        .stdin(Stdio::null());
-    let output = command.output()?;
+        .stdin(Stdio::null())
+        .output()?;
     // `fincore` fails if one file is missing, but still reports the others.
     if output.stdout.is_empty() && paths.iter().any(|path| path.exists()) {
         return Err(io::Error::other(String::from_utf8_lossy(&output.stderr)));

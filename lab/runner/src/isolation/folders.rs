@@ -87,10 +87,6 @@ pub fn init(folder: &Path, now: Duration) -> Result<InitResult> {
     Ok(result)
 }
 
-pub fn is_marked(folder: &Path) -> bool {
-    check(folder).is_ok()
-}
-
 /// Whether a folder may be cleared. The error says what to do.
 pub fn check(folder: &Path) -> Result<()> {
     open_marked(folder).map(drop)

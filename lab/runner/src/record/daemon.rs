@@ -37,8 +37,7 @@ impl Daemon {
     pub fn start(program: &Path, task: &RecordingTask<'_>) -> Result<Self> {
         let log = Log::in_memory().context("no space for the daemon's log")?;
         let ready_file = ReadyFile::new(task.out)?;
-        let mut command = exec_shim::shim_command(program, task.arguments(), None)?;
-        command
+        let child = exec_shim::shim_command(program, task.arguments(), None)?
             .env("FAULTLINE_LOG", "info")
             // A service manager of this program must not get the daemon's notifications.
             .env_remove("NOTIFY_SOCKET")
@@ -48,8 +47,9 @@ impl Daemon {
             .process_group(0)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
-            .stderr(log.stdio()?);
-        let child = command.spawn().at(program)?;
+            .stderr(log.stdio()?)
+            .spawn()
+            .at(program)?;
         Ok(Self {
             child,
             log,

@@ -24,7 +24,7 @@ use rustix::{
 };
 use std::{
     ffi::{OsStr, OsString},
-    fs::{self, File},
+    fs::File,
     io::{self, ErrorKind, Read, Write},
     os::{
         fd::{AsRawFd, OwnedFd},
@@ -88,13 +88,12 @@ pub fn shim_command(
 /// Returns whether the exit status was 0, and the standard error until the exit. Kills the program
 /// after about ten seconds.
 pub fn success_and_stderr(program: &Path, arguments: &[&OsStr]) -> io::Result<(bool, String)> {
-    let mut command = new_command(program);
-    command
+    let mut child = new_command(program)
         .args(arguments)
         .stdin(Stdio::null())
         .stdout(Stdio::null())
-        .stderr(Stdio::piped());
-    let mut child = command.spawn()?;
+        .stderr(Stdio::piped())
+        .spawn()?;
     let status = wait_or_kill(&mut child, Duration::from_secs(10))?
         .ok_or_else(|| io::Error::new(ErrorKind::TimedOut, "it did not end within ten seconds"))?;
     let mut text = Vec::new();
@@ -132,19 +131,17 @@ pub fn wait_or_kill(child: &mut Child, timeout: Duration) -> io::Result<Option<E
 pub fn run_to_end(
     command: &[String],
     folder: &Path,
-    (output, errors): (&fs::File, &fs::File),
+    (output, errors): (&File, &File),
     timeout: Option<Duration>,
     signals: &mut Signals,
 ) -> Result<Option<ExitStatus>> {
     let (program, arguments) = command
         .split_first()
         .context("a command without a program")?;
-    let mut command = shim_command(Path::new(program), arguments, None)?;
-    command
+    let mut child = shim_command(Path::new(program), arguments, None)?
         .current_dir(folder)
         .stdin(Stdio::null())
-        .process_group(0);
-    let mut child = command
+        .process_group(0)
         .stdout(output.try_clone()?)
         .stderr(errors.try_clone()?)
         .spawn()?;
@@ -193,10 +190,8 @@ pub fn wait_and_exec(args: &HoldArgs) -> u8 {
 
 pub fn doctor(args: &DoctorArgs) -> Result<u8> {
     let program = recorder::find_program(args.faultlined.as_deref(), "--faultlined")?;
-    let command: Vec<OsString> = [program.into_os_string(), "once".into()]
-        .into_iter()
-        .chain(args.arguments.iter().cloned())
-        .collect();
+    let mut command = vec![program.into(), "once".into()];
+    command.extend_from_slice(&args.arguments);
     Ok(exec_program(&command, Vec::new()))
 }
 
@@ -224,7 +219,7 @@ fn set_affinity(cpus: &CpuSet) -> rustix::io::Result<()> {
 /// Waits for the message; `None` if it is unreadable or incomplete.
 fn read_exec_gate(gate: &Path) -> Option<Vec<(Vec<u8>, Vec<u8>)>> {
     let mut text = Vec::new();
-    fs::File::open(gate).ok()?.read_to_end(&mut text).ok()?;
+    File::open(gate).ok()?.read_to_end(&mut text).ok()?;
     let mut parts: Vec<&[u8]> = text.split(|byte| *byte == 0).collect();
     if parts.pop() != Some(MESSAGE_END) {
         return None;

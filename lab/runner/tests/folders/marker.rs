@@ -1,7 +1,7 @@
 //! Which folders are marked.
 
 use super::{NOW, Scene};
-use faultline_runner::isolation::folders::{InitResult, MARKER, check, init, is_marked};
+use faultline_runner::isolation::folders::{InitResult, MARKER, check, init};
 use std::{fs, os::unix::fs::symlink};
 
 #[test]
@@ -10,7 +10,7 @@ fn only_a_created_or_empty_folder_gets_a_marker() {
     let path = |name: &str| scene.path().join(name);
     assert_eq!(init(&path("made"), NOW).unwrap(), InitResult::Created);
     assert_eq!(init(&path("made"), NOW).unwrap(), InitResult::AlreadyMarked);
-    assert!(is_marked(&path("made")));
+    assert!(check(&path("made")).is_ok());
 
     fs::create_dir_all(path("fresh/lost+found")).unwrap();
     assert_eq!(init(&path("fresh"), NOW).unwrap(), InitResult::Marked);
@@ -36,10 +36,10 @@ fn only_a_created_or_empty_folder_gets_a_marker() {
         message.contains("symbolic link") && message.contains("made"),
         "{message}"
     );
-    assert!(!is_marked(&path("link")));
+    assert!(check(&path("link")).is_err());
 
     fs::write(path("file"), "").unwrap();
-    assert!(init(&path("file"), NOW).is_err() && !is_marked(&path("file")));
+    assert!(init(&path("file"), NOW).is_err() && check(&path("file")).is_err());
 }
 
 #[test]
@@ -70,7 +70,7 @@ fn a_marker_is_valid_only_in_the_folder_it_was_created_in() {
 
     // A folder that is moved is the same folder.
     fs::rename(scene.path("ledger"), scene.path("moved")).unwrap();
-    assert!(is_marked(&scene.path("moved")));
+    assert!(check(&scene.path("moved")).is_ok());
 }
 
 #[test]
@@ -86,12 +86,12 @@ fn only_a_regular_file_with_valid_content_is_a_marker() {
         r#"{"kind":"faultline-flight","about":"","created_unix":1,"inode":1}"#,
     ] {
         fs::write(&marker, text).unwrap();
-        assert!(!is_marked(scene.path()), "{text}");
+        assert!(check(scene.path()).is_err(), "{text}");
     }
     fs::remove_file(&marker).unwrap();
     symlink(other.path().join("marked").join(MARKER), &marker).unwrap();
-    assert!(!is_marked(scene.path()));
+    assert!(check(scene.path()).is_err());
     fs::remove_file(&marker).unwrap();
     fs::create_dir(&marker).unwrap();
-    assert!(!is_marked(scene.path()));
+    assert!(check(scene.path()).is_err());
 }

@@ -91,13 +91,7 @@ fn read_arm(table: &mut Table<'_>, base_folder: &BaseFolder) -> Arm {
             read_operations: table.take("read_operations", operations),
             write_operations: table.take("write_operations", operations),
         };
-        let limits = [
-            "read_bytes",
-            "write_bytes",
-            "read_operations",
-            "write_operations",
-        ];
-        if !limits.iter().any(|key| table.has(key)) {
+        if !IoLimit::NAMES.iter().any(|key| table.has(key)) {
             table.report(
                 "limits nothing: give read_bytes, write_bytes, read_operations or write_operations",
             );

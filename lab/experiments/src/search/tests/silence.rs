@@ -86,8 +86,8 @@ fn dwell(slots: u64, replayed: u64) -> Dwell {
 #[test]
 fn a_slow_tip_or_unknown_replay_voids_a_dwell_unless_it_failed() {
     let mut references = References::default();
-    references.add(
-        &dwell(100, 40)
+    references.0.push(
+        dwell(100, 40)
             .reference_verdict(32, &References::default())
             .1,
     );

@@ -37,6 +37,14 @@ pub struct IoLimit {
 }
 
 impl IoLimit {
+    /// In the order of [`IoLimit::amounts`].
+    pub const NAMES: [&str; 4] = [
+        "read_bytes",
+        "write_bytes",
+        "read_operations",
+        "write_operations",
+    ];
+
     /// The amounts are in the order of the fields.
     pub(crate) fn new(device: PathBuf, amounts: [Option<u64>; 4]) -> Self {
         let [read_bytes, write_bytes, read_operations, write_operations] = amounts;
@@ -116,7 +124,7 @@ fn io_differences(requested: &[IoLimit], effective: &[IoLimit]) -> Vec<String> {
         let pairs = amounts(requested, limit)
             .into_iter()
             .zip(amounts(effective, limit));
-        for (name, (requested, effective)) in IO_LIMIT_NAMES.into_iter().zip(pairs) {
+        for (name, (requested, effective)) in IoLimit::NAMES.into_iter().zip(pairs) {
             differences.extend(difference(
                 &format!("{name} of {}", limit.device.display()),
                 requested,
@@ -126,13 +134,6 @@ fn io_differences(requested: &[IoLimit], effective: &[IoLimit]) -> Vec<String> {
     }
     differences
 }
-
-const IO_LIMIT_NAMES: [&str; 4] = [
-    "read_bytes",
-    "write_bytes",
-    "read_operations",
-    "write_operations",
-];
 
 impl CpuSet {
     /// Numbers may be at most 8191.

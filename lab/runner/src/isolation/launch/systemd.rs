@@ -118,13 +118,12 @@ impl Launcher for Systemd {
     fn leftovers(&self, experiment: &str) -> Result<Vec<String>> {
         // The name becomes part of a pattern, so it must have no special characters.
         CgroupName::check_part(experiment)?;
-        let cgroups: BTreeSet<String> = self
-            .bus
-            .list(&format!("{NAME_PREFIX}.{experiment}.*"))?
+        let units = self.bus.list(&format!("{NAME_PREFIX}.{experiment}.*"))?;
+        let cgroups: BTreeSet<_> = units
             .iter()
-            .map(|unit| cgroup_name_of(unit).to_owned())
+            .map(|unit| unit.rsplit_once('.').map_or(&**unit, |(cgroup, _)| cgroup))
             .collect();
-        Ok(cgroups.into_iter().collect())
+        Ok(cgroups.into_iter().map(str::to_owned).collect())
     }
 
     fn sweep(&self, experiment: &str, grace: Duration) -> Result<Vec<String>> {
@@ -153,10 +152,6 @@ impl Launcher for Systemd {
         }
         Ok(cgroups)
     }
-}
-
-fn cgroup_name_of(unit: &str) -> &str {
-    unit.rsplit_once('.').map_or(unit, |(cgroup, _)| cgroup)
 }
 
 const VARIABLES_SET_BY_SYSTEMD: [&str; 16] = [
@@ -325,17 +320,15 @@ fn environment(job: &Job, manager_variables: &[String]) -> Result<Properties> {
     let manager_names = manager_variables
         .iter()
         .filter_map(|variable| variable.split('=').next());
-    let mut unset: Vec<String> = VARIABLES_SET_BY_SYSTEMD
+    let unset: BTreeSet<_> = VARIABLES_SET_BY_SYSTEMD
         .into_iter()
         .chain(manager_names)
         .map(str::to_owned)
+        .filter(|name| !names.contains(name))
         .collect();
-    unset.retain(|name| !names.contains(name));
-    unset.sort();
-    unset.dedup();
     Ok(vec![
         property("Environment", set_variables),
-        property("UnsetEnvironment", unset),
+        property("UnsetEnvironment", Vec::from_iter(unset)),
     ])
 }
 

@@ -60,22 +60,19 @@ impl Child {
         let unwanted_variables = SHELL_VARIABLES
             .iter()
             .filter(|variable| !job.environment.iter().any(|(name, _)| name == **variable));
-        command
+        let child = command
             .args(unwanted_variables.flat_map(|variable| ["-u", variable]))
             .arg("--")
             .arg(executable)
-            .args(job.command.iter().skip(1));
-        command
+            .args(job.command.iter().skip(1))
             .env_clear()
-            .envs(job.environment.iter().map(|(name, value)| (name, value)));
-        command.current_dir(job.folder.as_deref().unwrap_or(Path::new("/")));
-        command
+            .envs(job.environment.iter().map(|(name, value)| (name, value)))
+            .current_dir(job.folder.as_deref().unwrap_or(Path::new("/")))
             .stdin(Stdio::piped())
             .stderr(output.try_clone().with_path(&job.output)?)
-            .stdout(output);
-        // With its own process group, so that Ctrl-C reaches only the launcher.
-        command.process_group(0);
-        let child = command
+            .stdout(output)
+            // With its own process group, so that Ctrl-C reaches only the launcher.
+            .process_group(0)
             .spawn()
             .map_err(|error| not_started(job, executable, &error))?;
         let mut started = Self {

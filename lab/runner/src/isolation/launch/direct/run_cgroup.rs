@@ -188,11 +188,9 @@ pub fn find_by_experiment(
             }
         }
     }
-    let mut unvisited: Vec<PathBuf> = unified
-        .map(|unified| [unified.top.clone(), unified.folder.clone()])
-        .into_iter()
-        .flatten()
-        .collect();
+    let mut unvisited = unified.map_or_else(Vec::new, |unified| {
+        vec![unified.top.clone(), unified.folder.clone()]
+    });
     let mut seen = BTreeSet::new();
     while let Some(folder) = unvisited.pop() {
         if !seen.insert(folder.clone()) {

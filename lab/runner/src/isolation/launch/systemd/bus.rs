@@ -161,7 +161,7 @@ impl Bus {
             .map(drop)
     }
 
-    /// Sorted names of matching units that are active, starting, stopping or failed.
+    /// Names of matching units that are active, starting, stopping or failed.
     pub fn list(&self, pattern: &str) -> Result<Vec<String>> {
         let states = [
             "active",
@@ -170,16 +170,10 @@ impl Bus {
             "deactivating",
             "failed",
         ];
-        let mut names: Vec<String> = self
-            .call(pattern, async |manager| {
-                manager.list_units_by_patterns(&states, &[pattern]).await
-            })?
-            .into_iter()
-            .flatten()
-            .map(|(name, ..)| name)
-            .collect();
-        names.sort();
-        Ok(names)
+        let units = self.call(pattern, async |manager| {
+            manager.list_units_by_patterns(&states, &[pattern]).await
+        })?;
+        Ok(units.into_iter().flatten().map(|(name, ..)| name).collect())
     }
 
     pub fn unit(&self, unit: &str) -> Result<Option<Unit>> {
