@@ -72,6 +72,18 @@ fn once(config: &Path) -> serde_json::Value {
     serde_json::from_slice(&command.output().unwrap().stdout).unwrap()
 }
 
+/// A cgroup need not have all figures.
+fn assert_all_figures(daemon: &Daemon) {
+    let must_be_there = Figure::ALL
+        .iter()
+        .filter(|figure| figure.source() != Source::Cgroup);
+    let figures = status(daemon).figures;
+    let missing: Vec<&Figure> = must_be_there
+        .filter(|figure| !figures.contains_key(figure))
+        .collect();
+    assert!(missing.is_empty(), "{missing:?}");
+}
+
 #[test]
 fn page_status_card_and_once_have_the_same_three_lines() {
     let folder = tempfile::tempdir().unwrap();
@@ -93,15 +105,7 @@ fn page_status_card_and_once_have_the_same_three_lines() {
     let arguments = ["--demo", "--config", &shown, "--ready-file", &ready_file];
     let daemon = Daemon::start(FAULTLINED, &arguments, folder.path()).unwrap();
     let answers = same_lines(&daemon);
-    // A cgroup need not have all figures.
-    let must_be_there = Figure::ALL
-        .iter()
-        .filter(|figure| figure.source() != Source::Cgroup);
-    let figures = status(&daemon).figures;
-    let missing: Vec<&Figure> = must_be_there
-        .filter(|figure| !figures.contains_key(figure))
-        .collect();
-    assert!(missing.is_empty(), "{missing:?}");
+    assert_all_figures(&daemon);
     let ram = answers[0].line();
     assert!(
         ram.starts_with("RAM: 7 GiB proven enough (measured on 9.9.9, 2026-11-27) of "),

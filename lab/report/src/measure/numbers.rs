@@ -395,9 +395,12 @@ mod tests {
     use super::*;
     use crate::run::{OfflineReplay, ThreadPoolRow, Tick};
 
-    /// Of one process that is read every five seconds, with rows of (tick, threads, minor faults).
-    fn uses(from: f64, pools: &[(&str, &[(usize, f64, f64)])]) -> Vec<ThreadPoolUse> {
-        let row = |&(tick_index, threads, minor)| ThreadPoolRow {
+    /// Tick, threads, minor faults.
+    type PoolRow = (usize, f64, f64);
+
+    /// Of one process that is read every five seconds.
+    fn uses(from: f64, pools: &[(&str, &[PoolRow])]) -> Vec<ThreadPoolUse> {
+        let row = |&(tick_index, threads, minor): &PoolRow| ThreadPoolRow {
             tick_index,
             threads: Some(threads),
             major_faults: Some(0.0),
