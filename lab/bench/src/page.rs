@@ -335,15 +335,17 @@ mod tests {
     fn an_existing_page_is_kept_with_advice_for_this_command() {
         let folder = tempfile::tempdir().unwrap();
         let page = report(&results(30, &[("a", 1, &|_| 5)]));
-        let out = folder.path().join("page.html");
-        write(&page, &out).unwrap();
-        let error = write(&page, &out).unwrap_err().to_string();
-        assert!(
-            error.ends_with(
-                "page.html is there already: choose another page with --html, or remove it first"
-            ),
-            "{error}"
-        );
+        for (name, file) in [("page.html", "page.html"), ("page", "page/report.html")] {
+            let [out, file] = [name, file].map(|name| folder.path().join(name));
+            write(&page, &out).unwrap();
+            let error = write(&page, &out).unwrap_err().to_string();
+            let advice = format!(
+                "{} is there already: choose another path with --html, or remove {} first",
+                file.display(),
+                out.display()
+            );
+            assert_eq!(error, advice);
+        }
     }
 
     #[test]

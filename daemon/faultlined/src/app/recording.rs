@@ -407,7 +407,7 @@ mod tests {
     }
 
     /// The process, and a tick at `now` whose last push arrived 5 s before.
-    fn process_and_tick(process: ProcessId, now: Stamp) -> [RecordingEntry; 2] {
+    fn process_and_tick(process: ProcessId, first_seen: Stamp, now: Stamp) -> [RecordingEntry; 2] {
         let target = Target {
             process,
             comm: "v".to_owned(),
@@ -419,7 +419,7 @@ mod tests {
         let followed = FollowedProcess {
             target: Arc::new(target),
             started_unix: None,
-            first_seen: now,
+            first_seen,
             manifest: json!({ "start_ticks": process.start_ticks }),
         };
         let pushed_at = (now.unix - Duration::from_secs(5)).as_secs_f64();
@@ -472,7 +472,7 @@ mod tests {
                 pid: 7,
                 start_ticks: 9,
             };
-            let entries = process_and_tick(process, now);
+            let entries = process_and_tick(process, started, now);
             recording_file.write_entries(&entries, now);
             let last = last_push_in(&file, clock).unwrap().unwrap();
             assert_eq!(last.process, process);

@@ -1,6 +1,7 @@
 use super::*;
 use crate::{
     comparability::tests::{cluster, with_clusters},
+    store::VOID,
     verdict::Verdict,
 };
 use faultline_report::report::comparability::ClusterConditions;
@@ -196,6 +197,13 @@ fn a_round_on_another_machine_or_kernel_does_not_confirm() {
         .map(|group| verdicts(&group.releases[0]))
         .collect();
     assert_eq!(found, [[Verdict::OtherMachine, Verdict::NothingShown]; 2]);
+    all.iter_mut()
+        .filter(|run| run.round == 2)
+        .for_each(|run| run.validity = VOID.to_owned());
+    let groups = release_groups(&all, 0.05);
+    let first = groups.iter().find(|group| group.machine != "another");
+    let unconfirmed = [Verdict::Unconfirmed, Verdict::NothingShown];
+    assert_eq!(verdicts(&first.unwrap().releases[0]), unconfirmed);
     let mut all = runs("1.1.0", 1.08, 1);
     all.iter_mut()
         .filter(|run| run.is_baseline)

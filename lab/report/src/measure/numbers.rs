@@ -83,6 +83,7 @@ pub struct WindowNumbers {
     pub gauges: MemoryGauges,
     pub major_faults: Rates,
     pub minor_faults: Rates,
+    /// CPU seconds per second.
     pub cpu_cores: Option<f64>,
     pub cache: CacheNumbers,
     /// Per replayed slot in order of time.
@@ -290,6 +291,7 @@ pub struct ThreadPoolUse {
     pub threads: Option<f64>,
     pub major: Option<f64>,
     pub minor: Option<f64>,
+    /// Seconds.
     pub cpu: Option<f64>,
 }
 
