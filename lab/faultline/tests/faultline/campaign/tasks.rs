@@ -189,7 +189,7 @@ fn submitted_after_printed(stage: &Stage) {
     ];
     assert_eq!(submissions, expected);
     let next = fs::read_to_string(stage.folder.join("slurm/follow-up.sh")).expect("a script");
-    let last = format!(" campaign slurm '{folder}' --follow-up\n");
+    let last = format!(" campaign slurm {folder} --follow-up\n");
     assert!(next.ends_with(&last), "{next}");
 
     stage.scene.write("queue", "7_1|1|PENDING||Resources\n");
