@@ -202,10 +202,10 @@ impl Follower {
         }
     }
 
-    /// True if the file is older than the daemon by its time and its age: a clock that was set back
-    /// makes a new file seem old by its time, one that was set forward by its age. A file that was
-    /// created before the start by less than a step back seems new, and so does a file that appears
-    /// after a step forward.
+    /// True if both the time and the age of the file say that it is older than the daemon. A clock
+    /// that was set back makes the time of a new file wrong, one that was set forward its age. Two
+    /// kinds of old files seem new: those created before the start by less than a step back, and
+    /// those that appear after a step forward.
     fn predates_daemon(&self, metadata: &Metadata, now: Stamp) -> bool {
         match metadata
             .created()

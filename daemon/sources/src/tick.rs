@@ -254,8 +254,8 @@ pub struct SourceOutput {
     pub problems: Vec<Problem>,
     /// The source did its main job.
     pub up: bool,
-    /// Each sample repeats a problem until it is solved. A problem of the last tick does not count
-    /// again then.
+    /// Each sample repeats a problem until it is solved, so a problem of the last tick does not count
+    /// again.
     pub repeats_problems: bool,
     /// When the background poller received the data. The problems of one poll count once. `None`
     /// for a source that reads within the tick.

@@ -108,7 +108,7 @@ impl ProgramCache {
 
 impl ReplaySlot {
     /// True if all counts are 0: this node produced the slot, because a replayed slot has at least
-    /// its tick entries. `None` if a count is missing, unless one before it is above 0.
+    /// its tick entries. The counts are read in order: one above 0 gives false, a missing one `None`.
     pub fn is_own_slot(&self) -> Option<bool> {
         Some(self.total_transactions? == 0 && self.total_entries? == 0 && self.total_shreds? == 0)
     }

@@ -392,8 +392,8 @@ impl PairedEffects {
         ]
     }
 
-    /// Makes a difference inconclusive if it is not beyond the floor by slots, or not larger than the
-    /// largest difference between A/A runs in the same metric.
+    /// Makes a difference inconclusive if it is not beyond the floor by slots, or not larger than
+    /// the largest difference between A/A runs in the same metric.
     pub fn withdraw_differences(&self, comparisons: &mut [ArmComparison], runs: &MeasuredRuns) {
         for arms in comparisons {
             let is_compared_within_hosts = arms.primary.is_compared_within_hosts;

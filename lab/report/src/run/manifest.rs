@@ -4,8 +4,8 @@ use faultline_recording::{ProcessRow, SessionRow};
 use itertools::Itertools;
 use serde_json::Value;
 
-/// Facts of the host come from the first session. Facts of the validator come from the first process
-/// that the daemon identified as a validator. Without one, they come from the last process.
+/// Facts of the host come from the first session. Facts of the validator come from the first
+/// process that the daemon identified as a validator. Without one, they come from the last process.
 #[derive(Debug, Clone, Default)]
 pub struct SystemFacts {
     /// If so, the numbers of the recording mean nothing.
