@@ -171,11 +171,22 @@ fn expand_filter(filter: &str) -> String {
         .join(",")
 }
 
+fn parse_filter(filter: &str) -> Option<EnvFilter> {
+    // `EnvFilter` takes a bare word for a target, and then logs nothing else.
+    let is_directive = |text: &str| text.contains('=') || text.parse::<LevelFilter>().is_ok();
+    if !filter.split(',').all(is_directive) {
+        return None;
+    }
+    let default = LevelFilter::INFO.into();
+    EnvFilter::builder()
+        .with_default_directive(default)
+        .parse(expand_filter(filter))
+        .ok()
+}
+
 fn log_to_stderr() {
     let filter = std::env::var("FAULTLINE_LOG").unwrap_or_default();
-    let filter = EnvFilter::builder()
-        .with_default_directive(LevelFilter::INFO.into())
-        .parse(expand_filter(&filter)).unwrap_or_else(|_| {
+    let filter = parse_filter(&filter).unwrap_or_else(|| {
         print_error(&format!(
             "FAULTLINE_LOG: {filter:?} is ignored: write LEVEL or faultlined=LEVEL, where LEVEL is off, error, warn, info, debug or trace"
         ));
