@@ -31,7 +31,7 @@ pub fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
 
 /// Content codings of a response, such as `gzip`, for a client that requested none; `None` for
 /// `identity`. The text is printable ASCII, because messages quote it.
-pub fn unrequested_coding(headers: &HeaderMap) -> Option<String> {
+pub fn unrequested_content_encoding(headers: &HeaderMap) -> Option<String> {
     let codings = headers.get_all(CONTENT_ENCODING).iter();
     let text: Vec<String> = codings
         .map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned())
@@ -123,7 +123,7 @@ mod tests {
             for value in values {
                 headers.append(CONTENT_ENCODING, HeaderValue::from_bytes(value).unwrap());
             }
-            unrequested_coding(&headers)
+            unrequested_content_encoding(&headers)
         };
         assert_eq!(named(&[]), None);
         assert_eq!(named(&[b"Identity"]), None);

@@ -2,4 +2,4 @@ mod connect;
 mod headers;
 
 pub use connect::{ConnectError, connect, connect_blocking};
-pub use headers::{retry_after, unrequested_coding};
+pub use headers::{retry_after, unrequested_content_encoding};

@@ -8,7 +8,7 @@ use crate::{
 };
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use faultline_common::clock;
-use faultline_net::{retry_after, unrequested_coding};
+use faultline_net::{retry_after, unrequested_content_encoding};
 use futures_util::{
     FutureExt as _, SinkExt as _, StreamExt as _, TryFutureExt as _, future::try_join,
 };
@@ -211,7 +211,7 @@ impl HttpConnection {
         };
         let end_at = clock::uptime();
         if head.status.is_success()
-            && let Some(coding) = unrequested_coding(&head.headers)
+            && let Some(coding) = unrequested_content_encoding(&head.headers)
         {
             return Err(Failure::Encoded(coding));
         }

@@ -3,7 +3,7 @@
 use crate::http::{self, CONNECT_TIMEOUT};
 use anyhow::{Context, Result};
 use faultline_common::{clock, output::say};
-use faultline_net::{retry_after, unrequested_coding};
+use faultline_net::{retry_after, unrequested_content_encoding};
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 use std::{
@@ -284,7 +284,7 @@ impl Rpc {
             return Attempt::Retry(by_status(), retry_after(response.headers(), clock::now()));
         }
         // ureq requests gzip, and removes Content-Encoding when it decodes.
-        let coding = unrequested_coding(response.headers());
+        let coding = unrequested_content_encoding(response.headers());
         if let Some(coding) = coding.filter(|_| response.status().is_success()) {
             return Attempt::GiveUp(failed(format!(
                 "the answer is encoded with {coding}, which was not requested"

@@ -5,7 +5,7 @@ use anyhow::{Context, Result, ensure};
 use base64::{Engine, engine::general_purpose::STANDARD};
 use faultline_client::http;
 use faultline_common::clock;
-use faultline_net::unrequested_coding;
+use faultline_net::unrequested_content_encoding;
 use faultline_status::{JSON_VERSION, Status};
 use serde::Deserialize;
 use serde_json::Value;
@@ -108,7 +108,7 @@ impl Client {
         if status != 200 {
             return Err(refusal(status, self.authorization.is_some()));
         }
-        if let Some(coding) = unrequested_coding(response.headers()) {
+        if let Some(coding) = unrequested_content_encoding(response.headers()) {
             return Err(format!(
                 "the page is encoded with {coding}, which was not requested"
             ));

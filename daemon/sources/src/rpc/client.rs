@@ -4,7 +4,7 @@ use faultline_agave::{
 };
 use faultline_core::connector::Connector;
 use faultline_metrics::{Problem, ProblemKind};
-use faultline_net::{ConnectError, unrequested_coding};
+use faultline_net::{ConnectError, unrequested_content_encoding};
 use http_body_util::{BodyExt, Full};
 use hyper::{
     Request, StatusCode, Uri,
@@ -145,7 +145,8 @@ impl Client {
             .await
             .map_err(|error| transport_failure(&error))?;
         let status = response.status();
-        if let Some(coding) = unrequested_coding(response.headers()).filter(|_| status.is_success())
+        if let Some(coding) =
+            unrequested_content_encoding(response.headers()).filter(|_| status.is_success())
         {
             return Err(Failure::Encoded(coding));
         }
