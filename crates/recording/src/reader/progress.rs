@@ -12,6 +12,7 @@ use crate::{
 #[derive(Debug, Default, PartialEq)]
 pub struct Progress {
     pub last_tick: Option<TickRow>,
+    /// The recorder has followed a process.
     pub was_followed: bool,
     pub process_has_ended: bool,
     /// When the first bank with a transaction was frozen, in Unix ns of the validator's clock. If
@@ -65,8 +66,8 @@ impl Recording {
         })
     }
 
-    /// The last tick, and when its session's newest push arrived, since 1970. `None` without a tick
-    /// or a push. A push after that tick counts if it brought a recorded point.
+    /// Returns the last tick, and the Unix time of the newest push in its session. The push may be
+    /// later than the tick if it brought a recorded point. `None` without a tick or a push.
     pub fn last_push(&self) -> Result<Option<(TickRow, Duration)>> {
         let Some(tick) = self.last_tick()? else {
             return Ok(None);
@@ -134,7 +135,7 @@ impl Recording {
 #[derive(Debug)]
 pub struct RecordingInfo {
     pub format: i32,
-    /// The last session has ended in order, or the file is a copy or a merge.
+    /// The last session has an end. Its recorder wrote it, or a copy or a merge did.
     pub finished: bool,
     pub bytes: u64,
     /// 0 for a finished recording.
@@ -155,6 +156,7 @@ impl Recording {
     /// Counts every row: 0.1 s per 100 MiB.
     pub fn info(&self) -> Result<RecordingInfo> {
         let sessions = self.sessions()?;
+        // `rows`, the row counts at the last checkpoint, is for repairs.
         let sql = "SELECT key, value FROM meta WHERE key <> 'rows'";
         let meta: Vec<(String, String)> = self.query_rows(sql, |row| row.try_into())?;
         Ok(RecordingInfo {
@@ -178,8 +180,8 @@ impl Recording {
     }
 }
 
-/// Replays in a [`LiveStatus`]. The next one has those that follow.
-const MAX_LIVE_POINTS: u32 = 4096;
+/// Maximum number of replays in a [`LiveStatus`]. The next status has the rest.
+const MAX_LIVE_REPLAYS: u32 = 4096;
 
 /// The newest values that show whether a validator keeps up. Values that were not recorded are
 /// absent.
@@ -199,7 +201,7 @@ pub struct LiveStatus {
 }
 
 impl Recording {
-    /// Returns replays after the point `after_rowid`: 0 at first, then
+    /// Returns replays in rows after `after_rowid`: 0 in the first call, then
     /// [`LiveStatus::last_point_rowid`].
     pub fn live_status(&self, after_rowid: i64) -> Result<LiveStatus> {
         let mut status = LiveStatus {
@@ -231,9 +233,9 @@ impl Recording {
         let sql = format!(
             "SELECT rowid, unix_ns, {column} FROM replay_slot_point
              WHERE rowid > iif((SELECT max(rowid) FROM replay_slot_point) < {after_rowid}, 0, {after_rowid})
-             ORDER BY rowid LIMIT {MAX_LIVE_POINTS}"
+             ORDER BY rowid LIMIT {MAX_LIVE_REPLAYS}"
         );
-        let replays = self.query_numbers("replay_slot_point", &sql, |row| {
+        let replays = self.query_rows_if_present("replay_slot_point", &sql, |row| {
             status.last_point_rowid = row.get(0)?;
             let duration: Option<f64> = row.get(2)?;
             Ok(duration.zip(row.get(1)?).map(|(us, unix_ns)| (unix_ns, us)))
