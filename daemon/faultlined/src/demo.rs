@@ -27,7 +27,7 @@ use tempfile::TempDir;
 use tokio::net::TcpSocket;
 
 /// Set only in the child's environment: the process id of its daemon.
-const PARENT_PID_VARIABLE: &str = "FAULTLINE_DEMO_TARGET";
+const PARENT_PID_VARIABLE: &str = "FAULTLINE_DEMO_PARENT_PID";
 /// Set only in the child's environment: the capacity of its program cache.
 const CACHE_ENTRIES_VARIABLE: &str = "FAULTLINE_DEMO_CACHE_ENTRIES";
 /// The line that the child writes to standard output once it can be followed.
@@ -64,7 +64,7 @@ pub fn start(
     cache_entries: Option<u64>,
 ) -> Result<Demo> {
     let login = match credentials {
-        // The variable has no escape for other characters.
+        // `SOLANA_METRICS_CONFIG` cannot escape other characters. The demo's login is then refused.
         Some(Credentials { db, user, password })
             if format!("{db}{user}{password}").chars().all(is_unreserved) =>
         {

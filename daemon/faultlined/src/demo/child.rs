@@ -69,7 +69,7 @@ const HANDLER_THREADS: [&str; 4] = [
 /// Per interval and handler thread. All handlers cause about 2,500 minor faults per second.
 const HANDLER_BYTES: usize = 256 << 10;
 const WORK_INTERVAL: Duration = Duration::from_millis(100);
-const TIP_START_PUSH_INTERVAL: Duration = Duration::from_millis(250);
+const PUSH_INTERVAL_AT_TIP: Duration = Duration::from_millis(250);
 const PUSH_TIMEOUT: Duration = Duration::from_secs(5);
 
 struct DemoState {
@@ -107,7 +107,7 @@ pub fn run() -> Result<()> {
     let args: Vec<String> = env::args().collect();
     let Process::Validator(validator) = identify(PROGRAM_NAME, &args) else {
         anyhow::bail!(
-            "the arguments are not a validator's: only the daemon may set {PARENT_PID_VARIABLE}"
+            "{PARENT_PID_VARIABLE} is set, but the arguments are not a validator's: only the daemon may set it"
         )
     };
     let ledger = validator.ledger.context("no --ledger")?;
@@ -249,8 +249,8 @@ fn push_until_stopped(demo_state: &DemoState, config: &MetricsConfig, stop: &Sto
         has_failed = sent.is_err();
         due = match demo_state.timeline_start {
             Duration::ZERO => timeline::next_push_uptime(due),
-            // Frequent pushes let a run of seconds measure slots.
-            _ => due + TIP_START_PUSH_INTERVAL,
+            // More frequent pushes, so that a run of a few seconds measures slots, too.
+            _ => due + PUSH_INTERVAL_AT_TIP,
         };
     }
 }
