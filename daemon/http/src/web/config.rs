@@ -135,7 +135,7 @@ impl WebConfig {
             .ok()
             .flatten()
             .unwrap_or_default();
-        (reader.file(file), reader.errors)
+        (reader.check_file(file), reader.errors)
     }
 
     pub fn protects(&self) -> bool {
@@ -167,7 +167,7 @@ impl ConfigReader {
         }
     }
 
-    fn file(&mut self, file: File) -> WebConfig {
+    fn check_file(&mut self, file: File) -> WebConfig {
         let tls = file.tls_server_config.and_then(|tls| self.tls(tls));
         let http = file.http_server_config.unwrap_or_default();
         let headers = self.headers(http.headers.unwrap_or_default());
