@@ -32,7 +32,7 @@ pub struct ProcessId {
     pub start_ticks: u64,
 }
 
-/// In these cases the kernel's count is 0, which means unknown.
+/// Why a count of 0 means that the kernel does not know it.
 const NO_FD_COUNT: &str = "not counted before Linux 6.2, nor for a kernel thread or a zombie";
 
 /// `/proc/PID` or `/proc/PID/task/TID`. Files opened through the descriptor belong to this process
@@ -53,7 +53,10 @@ impl ProcFolder {
                 descriptor: Arc::new(descriptor),
                 path,
             }),
-            Err(errno) => Err(ReadError::from_errno(errno, &Arc::from(path), || false)),
+            Err(errno) => {
+                let task_exists = || false;
+                Err(ReadError::from_errno(errno, &Arc::from(path), task_exists))
+            }
         }
     }
 

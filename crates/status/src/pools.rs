@@ -61,8 +61,9 @@ pub struct SlotTimes {
 /// Means over replayed slots.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct PerSlot {
+    /// Of programs into the program cache.
     pub reloads: Option<f64>,
-    /// Summed over threads.
+    /// Program cache time, summed over threads.
     pub cache_seconds: Option<f64>,
     pub replay_seconds: Option<f64>,
 }

@@ -19,7 +19,7 @@ pub type SampledSources = [bool; Source::ALL.len()];
 struct Entry {
     /// In the key table; `None` until a row needs it.
     id: Option<i64>,
-    /// The key is gone only if this source has sampled and did not report it.
+    /// Reports this key. If the source samples without reporting it, the key is gone.
     source: Source,
     /// The values in the file; `None` if unknown.
     written: Option<Vec<Number>>,
@@ -31,7 +31,7 @@ struct Entry {
 pub struct KeyedSamples {
     /// The table of the keys, and that of their values.
     tables: [&'static str; 2],
-    /// Of [`TableSpec::key_statements`].
+    /// SQL that finds a key's id, and SQL that adds a key.
     key_statements: [String; 2],
     empty_values: Vec<Number>,
     entries: BTreeMap<Box<str>, Entry>,
@@ -118,7 +118,8 @@ impl KeyedSamples {
         }
     }
 
-    /// Gone keys may never return. Call it after a commit, because a rollback writes them again.
+    /// Removes the entries of gone keys, which may never return. Call it after a commit: after a
+    /// rollback, their NULL rows must be written again.
     pub fn forget_gone_keys(&mut self) {
         self.entries
             .retain(|_, entry| entry.written.as_ref() != Some(&self.empty_values));

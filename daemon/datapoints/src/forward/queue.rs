@@ -1,3 +1,5 @@
+//! The queue of pushes that the daemon forwards to another InfluxDB.
+
 use super::{Handle, Precision};
 use faultline_core::{
     clock::Clock,
@@ -51,8 +53,7 @@ pub struct Queue {
 struct QueueState {
     queued_pushes: VecDeque<Arc<QueuedPush>>,
     bytes: u64,
-    /// The first push is being sent and may still arrive. Only [`Queue::clear`] counts it
-    /// as lost.
+    /// The first push is being sent. Until the attempt ends, only [`Queue::clear`] drops it.
     is_sending_first: bool,
     /// Requests and bytes by outcome, since the start.
     totals: [(u64, u64); Outcome::ALL.len()],

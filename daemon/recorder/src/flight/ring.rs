@@ -72,7 +72,7 @@ impl Ring {
                 if file.writer().is_some() {
                     self.context.status.set_problem(None);
                 }
-                // Else a save is copying into one of these files.
+                // A save in progress copies into such a file.
                 if self.context.handle.0.state.lock().saves_in_progress == 0 {
                     remove_interrupted_saves(&self.context.folder);
                 }
@@ -124,7 +124,8 @@ impl Ring {
         self.last_prune = now;
         let before = now.unix.saturating_sub(history);
         let Some(writer) = self.file.as_mut().and_then(RecordingFile::writer) else {
-            // The file was removed or replaced. `open` renames a replacement that is no ring.
+            // On a full disk or after the file was removed or replaced. `open` renames a
+            // replacement that is no ring.
             if let Some(mut file) = self.file.take() {
                 if let Some(opened) = self.open(now) {
                     file.continue_in(opened);
@@ -188,7 +189,7 @@ impl Ring {
         match &mut self.file {
             Some(file) => {
                 if file.writer().is_none() {
-                    // The folder may be removed. An error of the file itself is reported.
+                    // The folder may have been removed. If this fails, so does the write below.
                     drop(prepare(&self.context.folder));
                 }
                 file.write_entries(entries, now)
@@ -277,8 +278,8 @@ impl SaveScheduler {
     }
 
     /// Plans a save for the event. If a save is pending, it covers the event, and the most severe
-    /// reason counts. A more severe reason restarts the delay. Soon after a save, the next save
-    /// waits until `min_interval` is over: the ring then still contains the event.
+    /// reason counts. A more severe reason restarts the delay. The next save begins at least
+    /// `min_interval` after the last one. The ring is longer, so it still contains the event.
     pub fn add_event(&mut self, reason: SaveReason, at: Duration) {
         let earliest = self.last_save.map_or(Duration::ZERO, |last| {
             last.saturating_add(self.min_interval)

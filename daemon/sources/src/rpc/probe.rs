@@ -1,4 +1,5 @@
-//! Measures the response time of one client request.
+//! Sends a configured JSON-RPC request at intervals, as a client would, and measures the response
+//! time.
 //!
 //! One request runs at a time, on its own connection. The probe starts after the process's JSON-RPC
 //! has responded to the poller, so a validator's start is no failure.

@@ -21,8 +21,8 @@ impl ExpositionFormat {
     }
 }
 
-/// The format preferred by an Accept header; classic text by default. Protobuf needs
-/// `native_histograms`, because a scraper of native histograms may drop the fixed buckets. Equal
+/// The format preferred by an Accept header; classic text by default. Protobuf needs the setting
+/// `native_histograms`: a scraper that reads native histograms may drop the fixed buckets. Equal
 /// preferences select the richer format.
 pub fn exposition_format(accept: Option<&str>, native_histograms: bool) -> ExpositionFormat {
     let (mut protobuf, mut open_metrics, mut classic) = (0, 0, 0);
