@@ -235,7 +235,7 @@ impl Recording {
              WHERE rowid > iif((SELECT max(rowid) FROM replay_slot_point) < {after_rowid}, 0, {after_rowid})
              ORDER BY rowid LIMIT {MAX_LIVE_REPLAYS}"
         );
-        let replays = self.query_rows_if_present("replay_slot_point", &sql, |row| {
+        let replays = self.query_numbers_if_present("replay_slot_point", &sql, |row| {
             status.last_point_rowid = row.get(0)?;
             let duration: Option<f64> = row.get(2)?;
             Ok(duration.zip(row.get(1)?).map(|(us, unix_ns)| (unix_ns, us)))

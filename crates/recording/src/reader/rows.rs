@@ -128,7 +128,7 @@ impl Recording {
         let names = self.names("pool")?;
         let column_names = POOL.iter().map(|column| column.name);
         let columns = file::column_list(&self.present_tables, "pool_sample", column_names);
-        let mut rows = self.query_rows_if_present(
+        let mut rows = self.query_numbers_if_present(
             "pool_sample",
             &format!("SELECT tick, pool, {columns} FROM pool_sample ORDER BY rowid"),
             |row| {
@@ -254,7 +254,7 @@ impl Recording {
             "SELECT unix_ns, received_unix_ns, {fields} FROM {}",
             P::SPEC.name
         );
-        let mut points = self.query_rows_if_present(P::SPEC.name, &sql, |row| {
+        let mut points = self.query_numbers_if_present(P::SPEC.name, &sql, |row| {
             let mut index = 1;
             P::restore(row.get(0)?, duration(row.get(1)?), &mut || {
                 index += 1;
@@ -281,7 +281,7 @@ impl Recording {
 
     /// Like [`UntrustedDatabase::collect_numbers`]; no rows if an older version did not write the
     /// table.
-    pub(super) fn query_rows_if_present<T>(
+    pub(super) fn query_numbers_if_present<T>(
         &self,
         table: &str,
         sql: &str,
