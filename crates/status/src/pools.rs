@@ -58,7 +58,7 @@ pub struct SlotTimes {
     pub replay: Option<TimeHistogram>,
 }
 
-/// Means over replayed slots.
+/// Means over the slots that were replayed in the last five minutes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct PerSlot {
     /// Of programs into the program cache.
