@@ -344,14 +344,14 @@ fn next_round(
     if newest.round >= MAX_ROUNDS {
         return Ok(None);
     }
-    let needs_repetition = compare::release_groups(&runs, campaign.margin)
+    let needs_confirmation = compare::release_groups(&runs, campaign.margin)
         .iter()
         .filter(|group| group.machine == newest.machine)
         .take(1)
         .flat_map(|group| &group.releases)
         .flat_map(|release| &release.tests)
-        .any(|test| test.verdict.needs_repetition());
-    Ok(needs_repetition.then_some(newest.round + 1))
+        .any(|test| test.verdict.needs_confirmation());
+    Ok(needs_confirmation.then_some(newest.round + 1))
 }
 
 #[cfg(test)]

@@ -291,7 +291,7 @@ fn a_first_round_across_consensus_is_not_repeated() {
     all.retain(|run| run.round == 1);
     let groups = release_groups(&all, 0.05);
     let mut tests = groups[0].releases[0].tests.iter();
-    assert!(tests.all(|one| !one.verdict.needs_repetition()));
+    assert!(tests.all(|one| !one.verdict.needs_confirmation()));
 }
 
 #[test]
