@@ -53,7 +53,7 @@ pub fn collect_round(
     experiments: &[CampaignExperiment],
 ) -> Result<RoundOutcome> {
     let row_template = &RunRow {
-        release: round.version.clone(),
+        version: round.version.clone(),
         program_digest: round.program.digest.clone(),
         conditions: conditions.clone(),
         round: round.number,
@@ -102,7 +102,7 @@ pub fn collect_round(
 fn not_viable(campaign: &Campaign, row_template: &RunRow, runs: &[CollectedRun]) -> Option<String> {
     [
         (true, row_template.conditions.baseline.as_str()),
-        (false, row_template.release.as_str()),
+        (false, row_template.version.as_str()),
     ]
     .into_iter()
     .find_map(|(is_baseline, version)| {

@@ -309,7 +309,7 @@ mod tests {
         let right = obtained(&store, "right").unwrap();
         assert_ne!(wrong, right);
         let row = RunRow {
-            release: "2.1.14".into(),
+            version: "2.1.14".into(),
             program_digest: right.digest.clone(),
             ..RunRow::default()
         };

@@ -40,7 +40,7 @@ pub fn status(campaign: &Campaign, store: &Store, as_json: bool) -> Result<Strin
             let run_version = if run.is_baseline {
                 &run.conditions.baseline
             } else {
-                &run.release
+                &run.version
             };
             run_version == version
         };

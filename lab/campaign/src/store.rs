@@ -101,8 +101,8 @@ pub struct Conditions {
 
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct RunRow {
-    /// A baseline's run has the release that is compared with it.
-    pub release: String,
+    /// Column `release`. A baseline's run has the version that is compared with it.
+    pub version: String,
     pub program_digest: String,
     pub conditions: Conditions,
     /// Processor, threads, memory.
@@ -155,9 +155,9 @@ impl RunRow {
     }
 
     pub fn is_in_same_pair(&self, other: &Self) -> bool {
-        (&self.release, self.round, self.replicate, &self.conditions)
+        (&self.version, self.round, self.replicate, &self.conditions)
             == (
-                &other.release,
+                &other.version,
                 other.round,
                 other.replicate,
                 &other.conditions,
@@ -169,7 +169,7 @@ impl RunRow {
 pub struct VerdictRow {
     pub conditions: Conditions,
     pub machine: String,
-    pub release: String,
+    pub version: String,
     pub metric: String,
     pub pairs: usize,
     /// Ratio to the baseline, with its interval.
@@ -272,7 +272,7 @@ impl Store {
                     VOID,
                     row.conditions.plan_digest,
                     row.conditions.baseline_digest,
-                    row.release,
+                    row.version,
                     row.round,
                     row.arm(),
                     row.replicate,
@@ -281,7 +281,7 @@ impl Store {
             let added = transaction.execute(
                 "INSERT OR IGNORE INTO run VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 params![
-                    row.release,
+                    row.version,
                     row.program_digest,
                     row.conditions.baseline,
                     row.conditions.baseline_digest,
@@ -358,7 +358,7 @@ impl Store {
                     row.conditions.plan_digest,
                     row.conditions.baseline_digest,
                     row.machine,
-                    row.release,
+                    row.version,
                     row.metric,
                     row.pairs as i64,
                     ratio,
@@ -438,7 +438,7 @@ fn run_row(row: &Row<'_>, values: Vec<(String, f64)>) -> rusqlite::Result<RunRow
     let protocols = consensus.iter().flat_map(|names| names.split(SEPARATOR));
     let slot_seconds: Option<f64> = row.get("slot_seconds")?;
     Ok(RunRow {
-        release: row.get("release")?,
+        version: row.get("release")?,
         program_digest: row.get("program_digest")?,
         conditions: Conditions {
             plan_digest: row.get("plan_digest")?,

@@ -334,7 +334,7 @@ fn next_round(
     conditions: &Conditions,
 ) -> Result<Option<u32>> {
     let mut runs = store.runs()?;
-    runs.retain(|run| run.release == *version && run.conditions == *conditions);
+    runs.retain(|run| run.version == *version && run.conditions == *conditions);
     if let Some(void) = runs.iter().find(|run| run.is_void()) {
         return Ok(Some(void.round));
     }
@@ -409,7 +409,7 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let (campaign, round, mut store) = scene(root.path(), &Outcome::OutOfMemory);
         let void = |number| RunRow {
-            release: round.version.clone(),
+            version: round.version.clone(),
             conditions: conditions(&campaign, &round.baseline.digest),
             round: number,
             replicate: 1,

@@ -21,7 +21,7 @@ pub fn runs(version: &str, times: f64, rounds: u32) -> Vec<RunRow> {
                     (times * noise, noise)
                 };
                 rows.push(RunRow {
-                    release: version.to_owned(),
+                    version: version.to_owned(),
                     program_digest: "aa11".to_owned(),
                     conditions: Conditions {
                         plan_digest: "feed".to_owned(),
