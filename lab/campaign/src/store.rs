@@ -251,7 +251,9 @@ impl Store {
         Ok(())
     }
 
-    pub fn rename_baseline(&self, version: &str, digest: &str) -> Result<()> {
+    /// Sets the baseline's version in all runs whose baseline has this `digest`: `campaign.toml` may
+    /// give the same program another version.
+    pub fn set_baseline_version(&self, version: &str, digest: &str) -> Result<()> {
         self.0.execute(
             "UPDATE run SET baseline = ?1 WHERE baseline_digest = ?2",
             [version, digest],

@@ -241,7 +241,7 @@ fn baseline(campaign: &Campaign, store: &Store, signals: &mut Signals) -> Result
         store.add(&campaign.baseline, BASELINE, clock::unix_ns())?;
     }
     store.set_digest_and_error(version, Some(&obtained.digest), None)?;
-    store.rename_baseline(version, &obtained.digest)?;
+    store.set_baseline_version(version, &obtained.digest)?;
     Ok(obtained)
 }
 
