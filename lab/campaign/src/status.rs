@@ -145,8 +145,8 @@ mod tests {
                 ..Program::default()
             };
             store.add(&program, FROM_COMMAND, 1).unwrap();
-            let digest = Some(conditions.baseline_digest.as_str());
-            store.set_digest_and_error(version, digest, None).unwrap();
+            let digest = &conditions.baseline_digest;
+            store.set_digest(version, digest).unwrap();
         }
         store.add_runs(&runs).unwrap();
         for (plan_digest, is_named) in [("another", false), (&*conditions.plan_digest, true)] {

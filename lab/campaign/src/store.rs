@@ -236,17 +236,20 @@ impl Store {
         Ok(())
     }
 
-    /// Stores why a version has no result; `None` clears an earlier error. Without a `digest`, that
-    /// of the version's program stays.
-    pub fn set_digest_and_error(
-        &self,
-        version: &str,
-        digest: Option<&str>,
-        error: Option<&str>,
-    ) -> Result<()> {
+    /// Also clears the error of the version.
+    pub fn set_digest(&self, version: &str, digest: &str) -> Result<()> {
         self.0.execute(
-            "UPDATE program SET digest = coalesce(?2, digest), trouble = ?3 WHERE version = ?1",
-            params![version, digest, error],
+            "UPDATE program SET digest = ?, trouble = NULL WHERE version = ?",
+            [digest, version],
+        )?;
+        Ok(())
+    }
+
+    /// Stores why a version has no result; `None` clears an earlier error.
+    pub fn set_error(&self, version: &str, error: Option<&str>) -> Result<()> {
+        self.0.execute(
+            "UPDATE program SET trouble = ? WHERE version = ?",
+            (error, version),
         )?;
         Ok(())
     }

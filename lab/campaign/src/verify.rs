@@ -180,9 +180,7 @@ mod tests {
                 ..Program::default()
             };
             store.add(&program, FROM_COMMAND, 1).unwrap();
-            store
-                .set_digest_and_error(version, Some("digest"), None)
-                .unwrap();
+            store.set_digest(version, "digest").unwrap();
         }
         store.remove("2.3.0").unwrap();
         let row = |version: &str, plan_digest: &str| RunRow {

@@ -124,14 +124,14 @@ pub fn advance(
             run_round,
             &mut signals,
         )? {
-            VersionOutcome::Done => store.set_digest_and_error(&version, None, None)?,
+            VersionOutcome::Done => store.set_error(&version, None)?,
             VersionOutcome::Pending => {}
             VersionOutcome::Stopped(why) => bail!(Stopped(why)),
             VersionOutcome::Failed(why) => {
                 // The follow-up runs nothing, so an earlier error is still the cause.
                 let why = listed.error.filter(|_| only.is_some()).unwrap_or(why);
                 say(&format!("{version}: {why}"));
-                store.set_digest_and_error(&version, None, Some(&why))?;
+                store.set_error(&version, Some(&why))?;
                 failed.push(version);
             }
         }
@@ -240,7 +240,7 @@ fn baseline(campaign: &Campaign, store: &Store, signals: &mut Signals) -> Result
     if same.is_none() {
         store.add(&campaign.baseline, BASELINE, clock::unix_ns())?;
     }
-    store.set_digest_and_error(version, Some(&obtained.digest), None)?;
+    store.set_digest(version, &obtained.digest)?;
     store.set_baseline_version(version, &obtained.digest)?;
     Ok(obtained)
 }
@@ -268,7 +268,7 @@ fn advance_version(
             Ok(program) => program,
             Err(error) => return Ok(error.into()),
         };
-        store.set_digest_and_error(version, Some(&program.digest), None)?;
+        store.set_digest(version, &program.digest)?;
         let round = Round {
             version: version.clone(),
             number,

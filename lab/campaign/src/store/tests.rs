@@ -23,9 +23,8 @@ fn stored_campaign_rounds_are_read_and_stored_only_once() {
         path: Some("/a".into()),
     };
     store.add(&program, FROM_COMMAND, 1).unwrap();
-    store
-        .set_digest_and_error("2.1.14", Some("d"), Some("why"))
-        .unwrap();
+    store.set_digest("2.1.14", "d").unwrap();
+    store.set_error("2.1.14", Some("why")).unwrap();
     store.remove("2.1.14").unwrap();
     let row = RunRow {
         values: vec![("replay-p95".into(), 1.5)],
