@@ -224,8 +224,8 @@ fn run_row(
     let recording = results.recording(completed);
     // The path of the recording has no symbolic links.
     let campaign_folder = campaign.folder.canonicalize().unwrap_or_default();
-    let baseline = results.plan.arms.first().map(|arm| arm.name.as_str());
-    let is_baseline = Some(completed.scheduled.arm.as_str()) == baseline;
+    let baseline_arm = results.plan.arms.first();
+    let is_baseline = baseline_arm.is_some_and(|arm| arm.name == completed.scheduled.arm);
     let mut row = RunRow {
         machine: run.map_or_else(|| UNKNOWN.to_owned(), machine),
         kernel: run
@@ -282,8 +282,7 @@ fn machine(run: &Run) -> String {
     let threads = facts
         .host
         .iter()
-        .find(|(name, _)| *name == "Threads")
-        .map(|(_, threads)| format!("{threads} threads"));
+        .find_map(|(name, threads)| (*name == "Threads").then(|| format!("{threads} threads")));
     let memory = facts
         .memory_bytes
         .map(|bytes| format!("{} GiB", gib(bytes as f64).round()));

@@ -57,8 +57,7 @@ pub fn sync_listed_versions(campaign: &Campaign, store: &Store) -> Result<Vec<Li
     }
     for listed in known {
         let version = &listed.program.version;
-        let is_from_file = matches!(listed.source.as_str(), FROM_FILE | BASELINE);
-        if is_from_file && !campaign.configures(version) {
+        if matches!(listed.source.as_str(), FROM_FILE | BASELINE) && !campaign.configures(version) {
             store.remove(version)?;
         }
     }
