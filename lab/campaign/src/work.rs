@@ -21,8 +21,8 @@ use std::time::Duration;
 /// The second round confirms the findings of the first.
 const MAX_ROUNDS: u32 = 2;
 
-/// Maximum repetitions because of damaged recordings, for a version in one `campaign run`.
-const MAX_REPEATS: u32 = 2;
+/// Maximum retries of a version's rounds after damaged recordings, in one `campaign run`.
+const MAX_RETRIES: u32 = 2;
 
 pub enum VersionOutcome {
     Done,
@@ -257,7 +257,7 @@ fn advance_version(
     if let Err(error) = programs::check_unchanged(campaign, &listed.program, listed) {
         return Ok(error.into());
     }
-    let mut repeats = 0;
+    let mut retries = 0;
     let mut damage = String::new();
     while let Some(number) = next_round(campaign, store, version, &conditions)? {
         // Read again: after the first round the version has runs, and its program must not change.
@@ -291,9 +291,9 @@ fn advance_version(
                 damage.clear();
                 page::rewrite_pages(campaign, store)?;
             }
-            Ok(RoundOutcome::Damaged(why)) if repeats < MAX_REPEATS => {
-                repeats += 1;
-                say(&format!("{version}: {why}; its pair is repeated"));
+            Ok(RoundOutcome::Damaged(why)) if retries < MAX_RETRIES => {
+                retries += 1;
+                say(&format!("{version}: {why}; both runs of its pair are repeated"));
                 damage = format!("{why}; ");
             }
             Ok(RoundOutcome::Damaged(why) | RoundOutcome::NotViable(why)) => {
