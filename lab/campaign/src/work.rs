@@ -26,7 +26,7 @@ const MAX_RETRIES: u32 = 2;
 
 pub enum VersionOutcome {
     Done,
-    /// A task has to run a round of the version first.
+    /// `campaign slurm` submits a round of the version, which a task of Slurm then runs.
     Pending,
     /// Not done, and no other version can be run now.
     Stopped(String),
@@ -104,6 +104,7 @@ pub fn advance(
         add_published_versions(campaign, store, &mut signals)?;
     }
     let baseline = baseline(campaign, store, &mut signals)?;
+    // Fails if the plan is wrong.
     round::example_experiments(campaign)?;
     page::rewrite_pages(campaign, store)?;
     let mut failed = Vec::new();
@@ -127,7 +128,8 @@ pub fn advance(
             VersionOutcome::Pending => {}
             VersionOutcome::Stopped(why) => bail!(Stopped(why)),
             VersionOutcome::Failed(why) => {
-                // The follow-up runs nothing, so an earlier error is still the cause.
+                // `only` is set by `campaign slurm --follow-up`. It runs no round, so the error that
+                // an earlier round stored is still the cause.
                 let why = listed.error.filter(|_| only.is_some()).unwrap_or(why);
                 say(&format!("{version}: {why}"));
                 store.set_error(&version, Some(&why))?;
@@ -260,7 +262,7 @@ fn advance_version(
     let mut retries = 0;
     let mut damage = String::new();
     while let Some(number) = next_round(campaign, store, version, &conditions)? {
-        // Read again: after the first round the version has runs, and its program must not change.
+        // Read the list again: once a round has stored runs, `obtain` refuses another program.
         let current_list = store.listed_versions()?;
         let current = find_version(&current_list, version);
         let program = match programs::obtain(campaign, &listed.program, current, signals) {
@@ -324,8 +326,9 @@ pub fn pending_round(
     next_round(campaign, store, &version.program.version, &conditions)
 }
 
-/// A round with void runs, the first round, or a second one if the first found a difference. `None`
-/// if nothing is left.
+/// Returns the round of a void run, else 1 if no round has runs, else 2 if the first round found a
+/// difference. `None` if nothing is left. A run is void after `campaign verify --repeat` found its
+/// recording, or that of its pair, damaged.
 fn next_round(
     campaign: &Campaign,
     store: &Store,
