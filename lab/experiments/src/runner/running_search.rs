@@ -303,11 +303,11 @@ mod tests {
         let second = Duration::from_secs(1);
         let rules = MemorySearchRules {
             first_headroom: 1 << 30,
-            settle: second,
+            settle_time: second,
             dwell: second,
-            width: 0.1,
+            max_interval_width: 0.1,
             max_duration: second,
-            horizon: second,
+            growth_horizon: second,
         };
         let mut running_search =
             RunningSearch::begin(&plan(""), rules, false, Box::new(EmptyObserver)).unwrap();

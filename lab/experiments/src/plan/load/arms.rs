@@ -261,17 +261,17 @@ pub fn read_memory_search(top: &mut Table<'_>, plan: &mut Plan) {
         table.take_required("what", |v| choice(v, &[("memory", ())]));
         let mut search = MemorySearchRules {
             first_headroom: table.take_required("from", headroom).unwrap_or_default(),
-            settle: 2 * MINUTE,
+            settle_time: 2 * MINUTE,
             dwell: 8 * MINUTE,
-            width: 0.1,
+            max_interval_width: 0.1,
             max_duration: 8 * HOUR,
-            horizon: 24 * HOUR,
+            growth_horizon: 24 * HOUR,
         };
-        table.take_into("settle", &mut search.settle, |v| at_least(SECOND, v));
+        table.take_into("settle", &mut search.settle_time, |v| at_least(SECOND, v));
         table.take_into("dwell", &mut search.dwell, |v| at_least(2 * SECOND, v));
-        table.take_into("width", &mut search.width, width);
+        table.take_into("width", &mut search.max_interval_width, width);
         table.take_into("most", &mut search.max_duration, |v| at_least(MINUTE, v));
-        table.take_into("horizon", &mut search.horizon, |v| at_least(HOUR, v));
+        table.take_into("horizon", &mut search.growth_horizon, |v| at_least(HOUR, v));
         plan.stop.duration = search.max_duration;
         plan.memory_search = Some(search);
     });

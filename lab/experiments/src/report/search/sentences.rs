@@ -207,7 +207,7 @@ impl SearchReport<'_> {
     }
 
     fn growth_paragraph(&self, answer: &SearchAnswer) -> Option<String> {
-        let horizon = duration(self.rules.horizon);
+        let horizon = duration(self.rules.growth_horizon);
         let headroom = match answer.outcome {
             SearchOutcome::NeverFailed { .. } => "the smallest headroom that was tried",
             _ => "the headroom at the upper end of the interval",
