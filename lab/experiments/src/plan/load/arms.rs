@@ -13,8 +13,9 @@ use toml::de::DeValue;
 const MAX_ARMS: usize = 100;
 /// The kernel rounds limits down to pages.
 const PAGE: u64 = 4096;
-/// Keys of an arm. In `[factors]` each has a list of values, and a value names its level.
-const LEVELS_NAMED_BY_VALUE: [&str; 5] = [
+/// Keys of an arm. In `[factors]` each has a list of values. A value is a level of the factor, and
+/// [`set_value`] makes the level's name of it.
+const KEYS_WITH_VALUE_NAMES: [&str; 5] = [
     "memory_max",
     "memory_high",
     "swap_max",
@@ -69,7 +70,7 @@ fn read_arm(table: &mut Table<'_>, base_folder: &BaseFolder) -> Arm {
         line: table.first_key_line(),
         ..Arm::default()
     };
-    for key in LEVELS_NAMED_BY_VALUE
+    for key in KEYS_WITH_VALUE_NAMES
         .into_iter()
         .chain(["binary", "arguments"])
     {
@@ -167,7 +168,7 @@ struct FactorLevel {
     settings: Arm,
 }
 
-/// Whatever the names: 1G is 1024M.
+/// Compares settings, not names: 1G and 1024M are the same level.
 impl PartialEq for FactorLevel {
     fn eq(&self, other: &Self) -> bool {
         self.settings == other.settings
@@ -176,7 +177,7 @@ impl PartialEq for FactorLevel {
 
 fn read_factors(table: &mut Table<'_>, base_folder: &BaseFolder) -> Vec<Vec<FactorLevel>> {
     let mut all = Vec::new();
-    for key in LEVELS_NAMED_BY_VALUE {
+    for key in KEYS_WITH_VALUE_NAMES {
         all.extend(table.take(key, |value| {
             let levels = distinct(value, |value| {
                 let mut settings = Arm::default();
