@@ -54,6 +54,7 @@ pub enum ExperimentEnd {
     UnfitHost(String),
 }
 
+/// Why an attempt at a turn ended without a result of each run.
 enum TurnError {
     StoppedBy(String),
     DiskFull(String),

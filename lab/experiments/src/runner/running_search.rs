@@ -1,7 +1,8 @@
 //! Gives readings to a memory search, sets its limits and journals its events.
 //!
 //! Headroom is the bytes that a limit leaves above memory that cannot be reclaimed. A dwell is the
-//! time for which the search keeps one headroom, and which gets a verdict.
+//! time for which the search keeps one headroom, and which gets a verdict. A turn is the runs that
+//! execute at the same time; with a search, it has one run.
 
 use super::{ActiveRun, Observer, Runner, TurnError};
 use crate::{
@@ -88,7 +89,7 @@ impl RunningSearch {
         let applied = self
             .pending_limit
             .map_or(Ok(()), |limit| set_memory_limit(launched, limit));
-        // The observer reads files, so its reading counts even if the launcher then fails.
+        // The observer needs no launcher: its reading counts even if `cgroup_state` then fails.
         let mut reading = if applied.is_ok() {
             self.pending_limit = None;
             self.observer.read(now)
