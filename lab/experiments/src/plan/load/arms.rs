@@ -284,7 +284,7 @@ pub fn read_memory_search(top: &mut Table<'_>, plan: &mut Plan) {
         top.errors().push(
             top.line_of(key),
             format!(
-                "{shown_key}: means nothing with [search], which has one arm and one lane; leave it out"
+                "{shown_key}: means nothing with [search], which has one arm and one run at a time; leave it out"
             ),
         );
     }
