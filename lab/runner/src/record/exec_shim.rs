@@ -195,7 +195,7 @@ pub fn doctor(args: &DoctorArgs) -> Result<u8> {
     Ok(exec_program(&command, Vec::new()))
 }
 
-pub fn exec_opener(program: PathBuf, file: PathBuf) -> u8 {
+pub fn exec_browser(program: PathBuf, file: PathBuf) -> u8 {
     exec_program(&[program.into(), file.into()], Vec::new())
 }
 
