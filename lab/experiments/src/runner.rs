@@ -54,7 +54,7 @@ pub enum ExperimentEnd {
     UnfitHost(String),
 }
 
-/// Why an attempt at a turn ended without a result of each run.
+/// Why the runs of a turn are abandoned. After `Failed` and `UnfitHost`, the turn may be tried again.
 enum TurnError {
     StoppedBy(String),
     DiskFull(String),

@@ -174,7 +174,7 @@ impl Runner<'_> {
         let launched = run.launched.as_deref_mut().context("it was never started");
         let (actions, cgroup_state) = launched
             .and_then(|launched| search.poll(now, launched))
-            .map_err(|error| self.turn_error(number, &error))?;
+            .map_err(|error| self.failed_or_disk_full(number, &error))?;
         for action in actions {
             match action {
                 Action::SetLimit(limit) => {

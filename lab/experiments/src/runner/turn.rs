@@ -105,7 +105,8 @@ impl Runner<'_> {
         })
     }
 
-    pub(super) fn turn_error(&self, run: u32, error: &anyhow::Error) -> TurnError {
+    /// The disk is full by the error or by its free bytes. Else `run` has failed.
+    pub(super) fn failed_or_disk_full(&self, run: u32, error: &anyhow::Error) -> TurnError {
         let why = format!("{error:#}");
         if is_disk_full(error)
             || self
@@ -146,7 +147,7 @@ impl Runner<'_> {
                 self.check_stop_request()?;
                 self.journal_step(run, step)?;
                 self.take_step(step, turn, run)
-                    .map_err(|error| self.turn_error(run.scheduled.run, &error))?;
+                    .map_err(|error| self.failed_or_disk_full(run.scheduled.run, &error))?;
             }
         }
         for run in runs {
@@ -272,7 +273,7 @@ impl Runner<'_> {
             let findings = self
                 .system
                 .host_findings(&self.plan, &self.unique_name)
-                .map_err(|error| self.turn_error(first_run, &error))?;
+                .map_err(|error| self.failed_or_disk_full(first_run, &error))?;
             let has_wait_time =
                 self.system.now().uptime.saturating_sub(wait_began) < self.plan.host.max_host_wait;
             let has_temporary_problem = findings
@@ -337,7 +338,7 @@ impl Runner<'_> {
                 }
                 match self
                     .poll_run(run)
-                    .map_err(|error| self.turn_error(run.scheduled.run, &error))?
+                    .map_err(|error| self.failed_or_disk_full(run.scheduled.run, &error))?
                 {
                     RunPoll::Running => any_continues = true,
                     RunPoll::ConcludeTogether => runs_to_conclude.push(run),
