@@ -378,7 +378,8 @@ fn describe_error(error: &ureq::Error, answer_timeout: Duration) -> String {
         ureq::Error::Timeout(stage) => {
             let (missing, limit) = match stage {
                 Timeout::Resolve => ("address", CONNECT_TIMEOUT),
-                // A TCP timeout is another error, which lists the addresses.
+                // Only TLS times out here: `http::TcpConnector` returns another error after a
+                // timeout of TCP, with the addresses.
                 Timeout::Connect => ("TLS connection", CONNECT_TIMEOUT.min(answer_timeout)),
                 _ => ("answer", answer_timeout),
             };
