@@ -3,7 +3,6 @@ use clap::{ArgGroup, Args};
 use faultline_common::args::parse_interval;
 use std::{ffi::OsString, path::PathBuf, time::Duration};
 
-/// `record`.
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("process").required(true).args(["pid", "command"]))]
 #[command(
