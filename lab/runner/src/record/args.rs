@@ -49,7 +49,6 @@ pub struct RecordArgs {
     pub command: Vec<OsString>,
 }
 
-/// `hold`.
 #[derive(Debug, Args)]
 pub struct HoldArgs {
     /// End with this parent process.
@@ -66,7 +65,6 @@ pub struct HoldArgs {
     pub command: Vec<OsString>,
 }
 
-/// `doctor`.
 #[derive(Debug, Args)]
 #[command(disable_help_flag = true)]
 #[command(
