@@ -70,7 +70,6 @@ pub const FROM_COMMAND: &str = "add";
 pub const FROM_WATCH: &str = "watch";
 
 /// Validity of a run whose result no longer counts: its recording, or that of its pair, is damaged.
-/// The runs of the pair are repeated.
 pub const VOID: &str = "void";
 
 pub struct Store(Connection);

@@ -80,7 +80,7 @@ impl Plan {
         }
     }
 
-    /// Ledger, accounts and snapshots of all lanes.
+    /// Of all lanes.
     pub(crate) fn work_folders(&self) -> impl Iterator<Item = &Path> {
         self.lanes.iter().flat_map(Lane::folders)
     }
@@ -96,7 +96,7 @@ impl Plan {
 pub struct MemorySearchRules {
     /// Bytes.
     pub first_headroom: u64,
-    /// Minimum time between a new limit and the dwell under it: memory adapts to the limit.
+    /// Minimum time from a new limit to its dwell. A danger meanwhile ends the trial.
     pub settle_time: Duration,
     /// A dwell that confirms the answer takes twice as long.
     pub dwell: Duration,
@@ -104,7 +104,7 @@ pub struct MemorySearchRules {
     pub max_interval_width: f64,
     /// From when the validator has reached the tip of the chain.
     pub max_duration: Duration,
-    /// Time for which the answer extrapolates the growth of unreclaimable memory.
+    /// Time for which the growth of unreclaimable memory is extrapolated.
     pub growth_horizon: Duration,
 }
 
@@ -122,7 +122,6 @@ impl MemorySearchRules {
     }
 }
 
-/// All arms run at the same time.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Concurrent {
     /// Index of the arm that runs twice in a turn: the A/A pair, whose runs should not differ.

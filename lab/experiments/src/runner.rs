@@ -121,7 +121,7 @@ pub trait System {
 
     fn restore_folders(&mut self, plan: &Plan, lane: &Lane, from: &Path) -> Result<Vec<String>>;
 
-    /// Drops the page cache and counts the pages that are still cached.
+    /// Also counts the pages that are still cached.
     fn drop_page_cache(&mut self, plan: &Plan, lane: &Lane) -> Result<PageCacheDropped>;
 
     /// On return the recorder listens and records. It follows the `pid` if the request has one.
@@ -136,7 +136,7 @@ pub trait System {
 
     fn program_cache_totals(&mut self, recording: &Path) -> Result<ProgramCacheTotals>;
 
-    /// The samples of the recorder.
+    /// A tick is one sample of the recorder.
     fn ticks(&mut self, recording: &Path) -> Result<Vec<TickRow>>;
 
     fn processes(&mut self, recording: &Path) -> Result<Vec<ProcessRow>>;

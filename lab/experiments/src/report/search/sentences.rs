@@ -14,7 +14,6 @@ use itertools::Itertools;
 use std::time::Duration;
 
 const MIB: u64 = 1 << 20;
-/// The search rounds limits down to pages.
 const PAGE: u64 = 4096;
 /// A range whose upper end is at least this is shown in GiB.
 const MIN_GIB_BYTES: u64 = 10 << 30;
