@@ -115,7 +115,7 @@ pub trait System {
 
     fn launcher(&self) -> &dyn Launcher;
 
-    fn host_findings(&mut self, plan: &Plan, unique_name: &str) -> Result<Vec<HostFinding>>;
+    fn host_findings(&mut self, plan: &Plan, experiment_id: &str) -> Result<Vec<HostFinding>>;
 
     fn clear_folders(&mut self, plan: &Plan, lane: &Lane) -> Result<Vec<String>>;
 
@@ -195,7 +195,7 @@ pub trait Recorder {
 pub struct Runner<'w> {
     plan: Plan,
     folder: ExperimentFolder,
-    unique_name: String,
+    experiment_id: String,
     journal: Journal,
     journal_state: JournalState,
     system: &'w mut dyn System,
@@ -256,11 +256,11 @@ impl<'w> Runner<'w> {
         journal: Journal,
         system: &'w mut dyn System,
     ) -> Self {
-        let unique_name = folder.unique_name(&plan.name);
+        let experiment_id = folder.unique_name(&plan.name);
         Runner {
             plan,
             folder,
-            unique_name,
+            experiment_id,
             journal,
             journal_state: JournalState::default(),
             system,
@@ -307,7 +307,7 @@ impl<'w> Runner<'w> {
         let ended_leftovers = self
             .system
             .launcher()
-            .sweep(&self.unique_name, SWEEP_GRACE)?;
+            .sweep(&self.experiment_id, SWEEP_GRACE)?;
         for (run, attempt) in self.journal_state.unfinished_runs() {
             let notes = ended_leftovers
                 .iter()

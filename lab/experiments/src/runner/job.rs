@@ -18,7 +18,7 @@ const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/s
 pub fn job(
     plan: &Plan,
     run: &ActiveRun,
-    unique_name: &str,
+    experiment_id: &str,
     launcher: &dyn Launcher,
 ) -> Result<Job> {
     let program_folder = run.folder.join(PROGRAM_FOLDER);
@@ -29,7 +29,7 @@ pub fn job(
     let mut command = command_prefix(launcher, Some(&exec_gate), None)?;
     command.extend(expanded.command.into_iter().map(OsString::from));
     Ok(Job {
-        name: folder::cgroup_name(unique_name, run.scheduled.run, run.attempt, "validator"),
+        name: folder::cgroup_name(experiment_id, run.scheduled.run, run.attempt, "validator"),
         command,
         environment: environment(plan.workload.user.as_deref(), expanded.environment),
         user: plan.workload.user.clone(),

@@ -112,7 +112,7 @@ impl System for RealSystem {
         &*self.launcher
     }
 
-    fn host_findings(&mut self, plan: &Plan, unique_name: &str) -> Result<Vec<HostFinding>> {
+    fn host_findings(&mut self, plan: &Plan, experiment_id: &str) -> Result<Vec<HostFinding>> {
         let mut busy_cpus = None;
         if plan.host.busy_cpus.severity != Severity::Note
             && let Some(before) = busy_time(&self.root)
@@ -125,7 +125,7 @@ impl System for RealSystem {
                 before.mean_busy_cpus(&after, clock::uptime().saturating_sub(started))
             });
         }
-        let leftover_cgroups = self.launcher.leftovers(unique_name)?;
+        let leftover_cgroups = self.launcher.leftovers(experiment_id)?;
         Ok(host_findings(
             plan,
             &self.root,

@@ -189,7 +189,7 @@ impl Runner<'_> {
     fn launch(&mut self, run: &mut ActiveRun) -> Result<()> {
         job::make_folder(&run.folder, self.plan.workload.user.as_deref())?;
         let launcher = self.system.launcher();
-        let job = job::job(&self.plan, run, &self.unique_name, launcher)?;
+        let job = job::job(&self.plan, run, &self.experiment_id, launcher)?;
         let launched = launcher.launch(&job)?;
         let differences = job.limits.differences(&launched.limits()?);
         run.launched = Some(launched);
@@ -208,7 +208,7 @@ impl Runner<'_> {
         let pid = run.launched.as_ref().map(|launched| launched.pid());
         let recorder = self.system.start_recorder(&RecorderRequest {
             name: cgroup_name(
-                &self.unique_name,
+                &self.experiment_id,
                 run.scheduled.run,
                 run.attempt,
                 "recorder",
@@ -272,7 +272,7 @@ impl Runner<'_> {
             self.check_stop_request()?;
             let findings = self
                 .system
-                .host_findings(&self.plan, &self.unique_name)
+                .host_findings(&self.plan, &self.experiment_id)
                 .map_err(|error| self.failed_or_disk_full(first_run, &error))?;
             let has_wait_time =
                 self.system.now().uptime.saturating_sub(wait_began) < self.plan.host.max_host_wait;
