@@ -5,10 +5,10 @@ use super::{
     Observer, PageCacheDropped, Recorder, RecorderRequest, StopRequest, System, job::owner,
 };
 use crate::{
-    blocks,
     check::program_files,
     folder::OUTPUT,
     host::{HostFinding, host_findings},
+    host_name,
     judge::ProgramCacheTotals,
     plan::{Lane, PageCache, Plan, Severity},
     replay,
@@ -75,7 +75,7 @@ impl System for RealSystem {
     }
 
     fn host_name(&self) -> String {
-        blocks::host_name()
+        host_name()
     }
 
     fn wait(&mut self, at_most: Duration) {
