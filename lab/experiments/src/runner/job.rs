@@ -14,7 +14,6 @@ use std::{collections::BTreeMap, env, ffi::OsString, path::Path, time::Duration}
 const KILL_MARGIN: Duration = Duration::from_secs(3600);
 const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// The exec shim (`faultline hold`) waits at the FIFO [`EXEC_GATE`], then executes the program.
 pub fn job(
     plan: &Plan,
     run: &ActiveRun,
