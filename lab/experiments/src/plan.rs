@@ -275,6 +275,7 @@ pub struct RecorderOptions {
     pub targets: Option<PathBuf>,
 }
 
+/// One of the settings that an experiment compares. Its runs have the same limits and program.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Arm {
     /// The label `arm` of its recordings.

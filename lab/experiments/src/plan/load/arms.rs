@@ -162,6 +162,7 @@ fn memory_limit(value: &DeValue<'_>) -> Result<u64, String> {
     }
 }
 
+/// One value of a factor. An arm has one level of each factor.
 #[derive(Clone)]
 struct FactorLevel {
     name: String,
