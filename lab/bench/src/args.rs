@@ -48,8 +48,8 @@ pub enum Format {
     Table,
     /// One line of JSON with everything except single requests.
     Json,
-    /// One line for each arm and each account, method or request of the plan; of compression, for
-    /// each codec and size class.
+    /// One line for each request of each arm (what is compared). Results of `bench compression`: one
+    /// line for each codec and size class.
     Csv,
 }
 
@@ -61,12 +61,12 @@ pub struct ReportArgs {
     /// How to show the results.
     #[arg(long, value_enum, default_value = "table")]
     pub format: Format,
-    /// Write a Parquet table to this new file instead, with every request or, of
-    /// `bench compression`, every codec and size class.
+    /// Write a Parquet table to this new file instead, with every request. Results of
+    /// `bench compression`: with every codec and size class.
     #[arg(long, value_name = "FILE", conflicts_with = "format")]
     pub parquet: Option<PathBuf>,
-    /// Write a page instead: to this new file, if its name ends in .html, else into this folder,
-    /// with Markdown, tables and figures.
+    /// Write a page instead. If PAGE ends in .html, it is a new file, else a folder for the page,
+    /// Markdown, tables and figures.
     #[arg(long, value_name = "PAGE", conflicts_with_all = ["format", "parquet"])]
     pub html: Option<PathBuf>,
 }
@@ -94,7 +94,8 @@ pub struct OutArgs {
     /// How to show the results.
     #[arg(long, value_enum, default_value = "table")]
     pub format: Format,
-    /// Print the first requests, or their form, instead of sending any.
+    /// Print the first requests instead of sending any; of `bench compression`, with placeholders
+    /// as in SLOT.
     #[arg(long, conflicts_with_all = ["out", "format"])]
     pub dry_run: bool,
 }
@@ -170,7 +171,7 @@ pub struct TransportArgs {
     /// not offer it), websocket.
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "http,http-new,http2,websocket", value_parser = |name: &str| parse_named::<Protocol>("transport", name))]
     pub transports: Vec<Protocol>,
-    /// Length of a series of reads or writes, which is compared next to single ones.
+    /// Reads or writes in a series. Series are measured in addition to single reads and writes.
     #[arg(long, value_name = "N", default_value = "30", value_parser = value_parser!(u32).range(2..=1000))]
     pub in_a_row: u32,
     /// Time between two polls over HTTP for the effect of a transaction.
@@ -188,7 +189,7 @@ pub struct TransportArgs {
     /// How long to wait for one write or read.
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = parse_timeout)]
     pub timeout: Duration,
-    /// How many requests of an arm may fail, in percent; if more do, the exit code is 1
+    /// How many requests of each transport may fail, in percent; if more do, the exit code is 1
     /// [default: 0].
     #[arg(long, value_name = "PERCENT", value_parser = parse_share)]
     pub max_failures: Option<f64>,
@@ -203,8 +204,9 @@ pub struct RunArgs {
     /// The plan, in TOML.
     #[arg(value_name = "PLAN")]
     pub plan: PathBuf,
-    /// How many requests of an arm may fail, in percent; if more do, the exit code is 1
-    /// [default: 0 where answers are verified, else 100].
+    /// How many requests of each arm of the plan may fail, in percent; if more do, the exit code is 1.
+    /// Answers are verified with answer = "account", and by default with several arms
+    /// [default: 0 if any answer is verified, else 100].
     #[arg(long, value_name = "PERCENT", value_parser = parse_share)]
     pub max_failures: Option<f64>,
     #[command(flatten)]
@@ -247,8 +249,9 @@ pub struct LoadArgs {
     /// The largest answer that is read.
     #[arg(long, value_name = "SIZE", default_value = "64M", value_parser = parse_limit)]
     pub max_answer: usize,
-    /// How many requests of an arm may fail, in percent; if more do, the exit code is 1
-    /// [default: 0 where answers are verified, else 100].
+    /// How many requests of each encoding or node may fail, in percent; if more do, the exit code is 1.
+    /// Accounts are verified, and answers that must be equal on all nodes
+    /// [default: 0 if any answer is verified, else 100].
     #[arg(long, value_name = "PERCENT", value_parser = parse_share)]
     pub max_failures: Option<f64>,
 }

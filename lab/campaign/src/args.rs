@@ -12,7 +12,6 @@ pub struct CampaignArgs {
     pub command: CampaignCommand,
 }
 
-/// What can be done with a campaign.
 #[derive(Debug, Subcommand)]
 pub enum CampaignCommand {
     /// Run the plan for every version that has no result, and renew the pages.

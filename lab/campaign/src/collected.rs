@@ -53,7 +53,7 @@ pub fn collect_round(
     experiments: &[CampaignExperiment],
 ) -> Result<RoundOutcome> {
     let row_template = &RunRow {
-        release: round.version.clone(),
+        version: round.version.clone(),
         program_digest: round.program.digest.clone(),
         conditions: conditions.clone(),
         round: round.number,
@@ -102,7 +102,7 @@ pub fn collect_round(
 fn not_viable(campaign: &Campaign, row_template: &RunRow, runs: &[CollectedRun]) -> Option<String> {
     [
         (true, row_template.conditions.baseline.as_str()),
-        (false, row_template.release.as_str()),
+        (false, row_template.version.as_str()),
     ]
     .into_iter()
     .find_map(|(is_baseline, version)| {
@@ -224,8 +224,8 @@ fn run_row(
     let recording = results.recording(completed);
     // The path of the recording has no symbolic links.
     let campaign_folder = campaign.folder.canonicalize().unwrap_or_default();
-    let baseline = results.plan.arms.first().map(|arm| arm.name.as_str());
-    let is_baseline = Some(completed.scheduled.arm.as_str()) == baseline;
+    let baseline_arm = results.plan.arms.first();
+    let is_baseline = baseline_arm.is_some_and(|arm| arm.name == completed.scheduled.arm);
     let mut row = RunRow {
         machine: run.map_or_else(|| UNKNOWN.to_owned(), machine),
         kernel: run
@@ -282,8 +282,7 @@ fn machine(run: &Run) -> String {
     let threads = facts
         .host
         .iter()
-        .find(|(name, _)| *name == "Threads")
-        .map(|(_, threads)| format!("{threads} threads"));
+        .find_map(|(name, threads)| (*name == "Threads").then(|| format!("{threads} threads")));
     let memory = facts
         .memory_bytes
         .map(|bytes| format!("{} GiB", gib(bytes as f64).round()));

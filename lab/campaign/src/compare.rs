@@ -26,6 +26,7 @@ pub struct MetricTest {
     pub verdict: Verdict,
 }
 
+/// A version with results, from its runs and those of the baseline next to them.
 #[derive(Debug, Clone)]
 pub struct Release {
     pub version: String,
@@ -105,7 +106,7 @@ pub fn release_groups(runs: &[RunRow], margin: f64) -> Vec<ReleaseGroup> {
         .map(|((conditions, machine), group_runs)| {
             let group_runs = group_runs
                 .into_iter()
-                .map(|run| (&run.release, run.clone()));
+                .map(|run| (&run.version, run.clone()));
             let mut releases = by_key(group_runs)
                 .into_iter()
                 .map(|(version, own)| release(version.clone(), own, runs, margin))
@@ -134,7 +135,7 @@ pub fn compare_versions(a: &str, b: &str) -> Ordering {
 fn release(version: String, runs: Vec<RunRow>, all_runs: &[RunRow], margin: f64) -> Release {
     let has_round_elsewhere = all_runs.iter().any(|run| {
         runs.iter().all(|own| {
-            run.release == version
+            run.version == version
                 && run.conditions == own.conditions
                 && run.machine != own.machine
                 && !run.is_void()
@@ -306,7 +307,7 @@ pub fn verdict_rows(groups: &[ReleaseGroup]) -> Vec<VerdictRow> {
                 rows.push(VerdictRow {
                     conditions: group.conditions.clone(),
                     machine: group.machine.clone(),
-                    release: release.version.clone(),
+                    version: release.version.clone(),
                     metric: test.metric.id.to_owned(),
                     pairs: test.ratio_test.pairs,
                     ratio: test.ratio_test.ratio.value_and_ends(),

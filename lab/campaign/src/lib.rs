@@ -1,5 +1,9 @@
 //! `faultline campaign`: runs one plan for each release against a pinned baseline, and publishes
 //! the results.
+//!
+//! The list of a campaign has versions, each with a program. A release is a version with results.
+//! A round is one execution of the plan with a version and the baseline. A second round confirms
+//! differences. The two runs of one replicate in a round are a pair: version and baseline.
 
 pub mod args;
 mod changes;

@@ -61,7 +61,7 @@ pub fn rewrite_pages(campaign: &Campaign, store: &mut Store) -> Result<()> {
 pub fn shown_groups(campaign: &Campaign, store: &Store) -> Result<Vec<ReleaseGroup>> {
     let listed = store.listed_versions()?;
     let mut runs = store.runs()?;
-    runs.retain(|run| find_version(&listed, &run.release).is_none_or(|listed| !listed.removed));
+    runs.retain(|run| find_version(&listed, &run.version).is_none_or(|listed| !listed.removed));
     let mut groups = compare::release_groups(&runs, campaign.margin);
     for release in groups.iter_mut().flat_map(|group| &mut group.releases) {
         release.name = find_version(&listed, &release.version)
@@ -313,9 +313,9 @@ fn recordings(groups: &[ReleaseGroup]) -> Section {
         .flat_map(|release| &release.runs)
     {
         let arm = if run.is_baseline {
-            format!("{} for {}", run.conditions.baseline, run.release)
+            format!("{} for {}", run.conditions.baseline, run.version)
         } else {
-            run.release.clone()
+            run.version.clone()
         };
         recordings.rows.push(vec![
             Cell::Linked {

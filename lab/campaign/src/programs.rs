@@ -299,17 +299,13 @@ mod tests {
                 check_unchanged(&campaign, &program, &listed).is_ok(),
                 found.is_ok()
             );
-            found.inspect(|found| {
-                store
-                    .set_digest_and_error("2.1.14", Some(&found.digest), None)
-                    .unwrap()
-            })
+            found.inspect(|found| store.set_digest("2.1.14", &found.digest).unwrap())
         };
         let wrong = obtained(&store, "wrong").unwrap();
         let right = obtained(&store, "right").unwrap();
         assert_ne!(wrong, right);
         let row = RunRow {
-            release: "2.1.14".into(),
+            version: "2.1.14".into(),
             program_digest: right.digest.clone(),
             ..RunRow::default()
         };

@@ -40,7 +40,7 @@ pub fn status(campaign: &Campaign, store: &Store, as_json: bool) -> Result<Strin
             let run_version = if run.is_baseline {
                 &run.conditions.baseline
             } else {
-                &run.release
+                &run.version
             };
             run_version == version
         };
@@ -145,8 +145,8 @@ mod tests {
                 ..Program::default()
             };
             store.add(&program, FROM_COMMAND, 1).unwrap();
-            let digest = Some(conditions.baseline_digest.as_str());
-            store.set_digest_and_error(version, digest, None).unwrap();
+            let digest = &conditions.baseline_digest;
+            store.set_digest(version, digest).unwrap();
         }
         store.add_runs(&runs).unwrap();
         for (plan_digest, is_named) in [("another", false), (&*conditions.plan_digest, true)] {

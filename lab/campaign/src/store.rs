@@ -69,7 +69,7 @@ pub const FROM_FILE: &str = "campaign.toml";
 pub const FROM_COMMAND: &str = "add";
 pub const FROM_WATCH: &str = "watch";
 
-/// Validity of a run that must be repeated.
+/// Validity of a run whose result no longer counts: its recording, or that of its pair, is damaged.
 pub const VOID: &str = "void";
 
 pub struct Store(Connection);
@@ -101,8 +101,8 @@ pub struct Conditions {
 
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct RunRow {
-    /// A baseline's run has the release that is compared with it.
-    pub release: String,
+    /// Column `release`. A baseline's run has the version that is compared with it.
+    pub version: String,
     pub program_digest: String,
     pub conditions: Conditions,
     /// Processor, threads, memory.
@@ -155,9 +155,9 @@ impl RunRow {
     }
 
     pub fn is_in_same_pair(&self, other: &Self) -> bool {
-        (&self.release, self.round, self.replicate, &self.conditions)
+        (&self.version, self.round, self.replicate, &self.conditions)
             == (
-                &other.release,
+                &other.version,
                 other.round,
                 other.replicate,
                 &other.conditions,
@@ -169,7 +169,7 @@ impl RunRow {
 pub struct VerdictRow {
     pub conditions: Conditions,
     pub machine: String,
-    pub release: String,
+    pub version: String,
     pub metric: String,
     pub pairs: usize,
     /// Ratio to the baseline, with its interval.
@@ -236,22 +236,27 @@ impl Store {
         Ok(())
     }
 
-    /// Stores why a version has no result; `None` clears an earlier error. Without a `digest`, that
-    /// of the version's program stays.
-    pub fn set_digest_and_error(
-        &self,
-        version: &str,
-        digest: Option<&str>,
-        error: Option<&str>,
-    ) -> Result<()> {
+    /// Also clears the error of the version.
+    pub fn set_digest(&self, version: &str, digest: &str) -> Result<()> {
         self.0.execute(
-            "UPDATE program SET digest = coalesce(?2, digest), trouble = ?3 WHERE version = ?1",
-            params![version, digest, error],
+            "UPDATE program SET digest = ?, trouble = NULL WHERE version = ?",
+            [digest, version],
         )?;
         Ok(())
     }
 
-    pub fn rename_baseline(&self, version: &str, digest: &str) -> Result<()> {
+    /// Stores why a version has no result; `None` clears an earlier error.
+    pub fn set_error(&self, version: &str, error: Option<&str>) -> Result<()> {
+        self.0.execute(
+            "UPDATE program SET trouble = ? WHERE version = ?",
+            (error, version),
+        )?;
+        Ok(())
+    }
+
+    /// Sets the baseline's version in all runs whose baseline has this `digest`: `campaign.toml` may
+    /// give the same program another version.
+    pub fn set_baseline_version(&self, version: &str, digest: &str) -> Result<()> {
         self.0.execute(
             "UPDATE run SET baseline = ?1 WHERE baseline_digest = ?2",
             [version, digest],
@@ -272,7 +277,7 @@ impl Store {
                     VOID,
                     row.conditions.plan_digest,
                     row.conditions.baseline_digest,
-                    row.release,
+                    row.version,
                     row.round,
                     row.arm(),
                     row.replicate,
@@ -281,7 +286,7 @@ impl Store {
             let added = transaction.execute(
                 "INSERT OR IGNORE INTO run VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 params![
-                    row.release,
+                    row.version,
                     row.program_digest,
                     row.conditions.baseline,
                     row.conditions.baseline_digest,
@@ -358,7 +363,7 @@ impl Store {
                     row.conditions.plan_digest,
                     row.conditions.baseline_digest,
                     row.machine,
-                    row.release,
+                    row.version,
                     row.metric,
                     row.pairs as i64,
                     ratio,
@@ -438,7 +443,7 @@ fn run_row(row: &Row<'_>, values: Vec<(String, f64)>) -> rusqlite::Result<RunRow
     let protocols = consensus.iter().flat_map(|names| names.split(SEPARATOR));
     let slot_seconds: Option<f64> = row.get("slot_seconds")?;
     Ok(RunRow {
-        release: row.get("release")?,
+        version: row.get("release")?,
         program_digest: row.get("program_digest")?,
         conditions: Conditions {
             plan_digest: row.get("plan_digest")?,

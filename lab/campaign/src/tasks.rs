@@ -1,5 +1,6 @@
-//! A campaign on several hosts, under Slurm. A task runs a round and never opens `results.db`.
-//! `campaign slurm` collects results and submits tasks. A job after the tasks runs it again.
+//! A campaign on several hosts, under Slurm. `campaign slurm` collects results and submits one job
+//! array. Each of its tasks runs a round by `campaign round`, and never opens `results.db`. The
+//! follow-up is a job after the tasks, which runs `campaign slurm --follow-up`.
 
 use crate::{
     args::{RoundArgs, SlurmArgs},
@@ -57,7 +58,7 @@ impl SubmittedRounds {
         }
     }
 
-    /// From 1.
+    /// Counts from 1.
     fn task_number(&self, round: &Round) -> Option<u32> {
         let index = self
             .rounds
@@ -102,7 +103,7 @@ impl SubmittedRounds {
         Ok(())
     }
 
-    /// The job may run on a host without the database, or after a change of the plan.
+    /// Fails if the follow-up runs on a host without the database, or after a change of the plan.
     fn check_follow_up(&self, campaign: &Campaign) -> Result<()> {
         ensure!(
             fs::metadata(&campaign.results)
@@ -215,7 +216,7 @@ fn array_script(
     job_scripts(campaign).array_script(plan, runs.sum(), &comment, &command)
 }
 
-/// Keeps an existing file.
+/// Writes the script unless the file exists. Warns if an existing file differs.
 fn write_script(path: &Path, text: &str) -> Result<()> {
     match fs::read_to_string(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => write_synced(path, text.as_bytes()),

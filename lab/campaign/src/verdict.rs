@@ -95,7 +95,7 @@ impl Verdict {
         )
     }
 
-    pub fn needs_repetition(self) -> bool {
+    pub fn needs_confirmation(self) -> bool {
         matches!(
             self,
             Self::Unconfirmed | Self::WorseUntested | Self::BetterUntested

@@ -79,7 +79,7 @@ fn compare(campaign: &Campaign, store: &Store) -> Result<(usize, Vec<DamagedRun>
             Ok(digest) => format!("it changed: SHA-256 {digest}, was {expected}"),
             Err(error) => error.root_cause().to_string(),
         };
-        let is_listed = find_version(&listed, &run.release).is_some_and(|version| !version.removed);
+        let is_listed = find_version(&listed, &run.version).is_some_and(|version| !version.removed);
         damaged.push(DamagedRun {
             is_repeated: is_listed && current.as_ref() == Some(&run.conditions),
             run,
@@ -180,13 +180,11 @@ mod tests {
                 ..Program::default()
             };
             store.add(&program, FROM_COMMAND, 1).unwrap();
-            store
-                .set_digest_and_error(version, Some("digest"), None)
-                .unwrap();
+            store.set_digest(version, "digest").unwrap();
         }
         store.remove("2.3.0").unwrap();
-        let row = |release: &str, plan_digest: &str| RunRow {
-            release: release.to_owned(),
+        let row = |version: &str, plan_digest: &str| RunRow {
+            version: version.to_owned(),
             conditions: Conditions {
                 plan_digest: plan_digest.to_owned(),
                 baseline: campaign.baseline.version.clone(),

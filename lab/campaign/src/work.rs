@@ -21,12 +21,12 @@ use std::time::Duration;
 /// The second round confirms the findings of the first.
 const MAX_ROUNDS: u32 = 2;
 
-/// Maximum repetitions because of damaged recordings, for a version in one `campaign run`.
-const MAX_REPEATS: u32 = 2;
+/// Maximum retries of a version's rounds after damaged recordings, in one `campaign run`.
+const MAX_RETRIES: u32 = 2;
 
 pub enum VersionOutcome {
     Done,
-    /// A task has to run a round of the version first.
+    /// `campaign slurm` submits a round of the version, which a task of Slurm then runs.
     Pending,
     /// Not done, and no other version can be run now.
     Stopped(String),
@@ -57,8 +57,7 @@ pub fn sync_listed_versions(campaign: &Campaign, store: &Store) -> Result<Vec<Li
     }
     for listed in known {
         let version = &listed.program.version;
-        let is_from_file = matches!(listed.source.as_str(), FROM_FILE | BASELINE);
-        if is_from_file && !campaign.configures(version) {
+        if matches!(listed.source.as_str(), FROM_FILE | BASELINE) && !campaign.configures(version) {
             store.remove(version)?;
         }
     }
@@ -105,6 +104,7 @@ pub fn advance(
         add_published_versions(campaign, store, &mut signals)?;
     }
     let baseline = baseline(campaign, store, &mut signals)?;
+    // Fails if the plan is wrong.
     round::example_experiments(campaign)?;
     page::rewrite_pages(campaign, store)?;
     let mut failed = Vec::new();
@@ -124,14 +124,15 @@ pub fn advance(
             run_round,
             &mut signals,
         )? {
-            VersionOutcome::Done => store.set_digest_and_error(&version, None, None)?,
+            VersionOutcome::Done => store.set_error(&version, None)?,
             VersionOutcome::Pending => {}
             VersionOutcome::Stopped(why) => bail!(Stopped(why)),
             VersionOutcome::Failed(why) => {
-                // The follow-up runs nothing, so an earlier error is still the cause.
+                // `only` is set by `campaign slurm --follow-up`. It runs no round, so the error that
+                // an earlier round stored is still the cause.
                 let why = listed.error.filter(|_| only.is_some()).unwrap_or(why);
                 say(&format!("{version}: {why}"));
-                store.set_digest_and_error(&version, None, Some(&why))?;
+                store.set_error(&version, Some(&why))?;
                 failed.push(version);
             }
         }
@@ -240,8 +241,8 @@ fn baseline(campaign: &Campaign, store: &Store, signals: &mut Signals) -> Result
     if same.is_none() {
         store.add(&campaign.baseline, BASELINE, clock::unix_ns())?;
     }
-    store.set_digest_and_error(version, Some(&obtained.digest), None)?;
-    store.rename_baseline(version, &obtained.digest)?;
+    store.set_digest(version, &obtained.digest)?;
+    store.set_baseline_version(version, &obtained.digest)?;
     Ok(obtained)
 }
 
@@ -258,17 +259,17 @@ fn advance_version(
     if let Err(error) = programs::check_unchanged(campaign, &listed.program, listed) {
         return Ok(error.into());
     }
-    let mut repeats = 0;
+    let mut retries = 0;
     let mut damage = String::new();
     while let Some(number) = next_round(campaign, store, version, &conditions)? {
-        // Read again: after the first round the version has runs, and its program must not change.
+        // Read the list again: once a round has stored runs, `obtain` refuses another program.
         let current_list = store.listed_versions()?;
         let current = find_version(&current_list, version);
         let program = match programs::obtain(campaign, &listed.program, current, signals) {
             Ok(program) => program,
             Err(error) => return Ok(error.into()),
         };
-        store.set_digest_and_error(version, Some(&program.digest), None)?;
+        store.set_digest(version, &program.digest)?;
         let round = Round {
             version: version.clone(),
             number,
@@ -292,9 +293,9 @@ fn advance_version(
                 damage.clear();
                 page::rewrite_pages(campaign, store)?;
             }
-            Ok(RoundOutcome::Damaged(why)) if repeats < MAX_REPEATS => {
-                repeats += 1;
-                say(&format!("{version}: {why}; its pair is repeated"));
+            Ok(RoundOutcome::Damaged(why)) if retries < MAX_RETRIES => {
+                retries += 1;
+                say(&format!("{version}: {why}; both runs of its pair are repeated"));
                 damage = format!("{why}; ");
             }
             Ok(RoundOutcome::Damaged(why) | RoundOutcome::NotViable(why)) => {
@@ -325,8 +326,9 @@ pub fn pending_round(
     next_round(campaign, store, &version.program.version, &conditions)
 }
 
-/// A round with void runs, the first round, or a second one if the first found a difference. `None`
-/// if nothing is left.
+/// Returns the round of a void run, else 1 if no round has runs, else 2 if the first round found a
+/// difference. `None` if nothing is left. A run is void after `campaign verify --repeat` found its
+/// recording, or that of its pair, damaged.
 fn next_round(
     campaign: &Campaign,
     store: &Store,
@@ -334,7 +336,7 @@ fn next_round(
     conditions: &Conditions,
 ) -> Result<Option<u32>> {
     let mut runs = store.runs()?;
-    runs.retain(|run| run.release == *version && run.conditions == *conditions);
+    runs.retain(|run| run.version == *version && run.conditions == *conditions);
     if let Some(void) = runs.iter().find(|run| run.is_void()) {
         return Ok(Some(void.round));
     }
@@ -344,14 +346,14 @@ fn next_round(
     if newest.round >= MAX_ROUNDS {
         return Ok(None);
     }
-    let needs_repetition = compare::release_groups(&runs, campaign.margin)
+    let needs_confirmation = compare::release_groups(&runs, campaign.margin)
         .iter()
         .filter(|group| group.machine == newest.machine)
         .take(1)
         .flat_map(|group| &group.releases)
         .flat_map(|release| &release.tests)
-        .any(|test| test.verdict.needs_repetition());
-    Ok(needs_repetition.then_some(newest.round + 1))
+        .any(|test| test.verdict.needs_confirmation());
+    Ok(needs_confirmation.then_some(newest.round + 1))
 }
 
 #[cfg(test)]
@@ -409,7 +411,7 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let (campaign, round, mut store) = scene(root.path(), &Outcome::OutOfMemory);
         let void = |number| RunRow {
-            release: round.version.clone(),
+            version: round.version.clone(),
             conditions: conditions(&campaign, &round.baseline.digest),
             round: number,
             replicate: 1,

@@ -151,19 +151,19 @@ impl Rpc {
         mut stop: impl FnMut() -> bool,
     ) -> Result<Option<T>, RpcError> {
         let tries = self.retry_policy.max_tries.max(1);
-        for left in (0..tries).rev() {
+        for later_tries in (0..tries).rev() {
             let begun = clock::uptime();
-            match self.try_with_notice(method, params, left) {
+            match self.try_with_notice(method, params, later_tries) {
                 Attempt::Answer(answer) => return Ok(answer),
                 Attempt::GiveUp(error) => return Err(error),
-                Attempt::Retry(error, _) if left == 0 => return Err(error.with_tries(tries)),
+                Attempt::Retry(error, _) if later_tries == 0 => return Err(error.with_tries(tries)),
                 Attempt::Retry(error, retry_after) => {
-                    match pause(retry_after, self.backoff(tries - 1 - left)) {
+                    match pause(retry_after, self.backoff(tries - 1 - later_tries)) {
                         Ok(pause) => {
                             self.give_notice_of_pause(
                                 &error,
                                 pause,
-                                left,
+                                later_tries,
                                 clock::uptime().saturating_sub(begun),
                             );
                             if sleep_unless_stopped(pause, &mut stop) {
@@ -193,7 +193,7 @@ impl Rpc {
         &self,
         method: &str,
         params: &Value,
-        left: u32,
+        later_tries: u32,
     ) -> Attempt<Option<T>> {
         if self.has_answered() {
             return self.try_once(method, params);
@@ -202,8 +202,8 @@ impl Rpc {
         scope(|scope| {
             let watch = move || {
                 if ended.recv_timeout(NOTICE_AFTER) == Err(RecvTimeoutError::Timeout) {
-                    let longest =
-                        self.retry_policy.answer_timeout * (left + 1) + self.backoff_left(left);
+                    let longest = self.retry_policy.answer_timeout * (later_tries + 1)
+                        + self.backoff_left(later_tries);
                     self.give_notice(&format!(
                         "{method} at {}: no answer yet; giving up within {}",
                         self.host,
@@ -218,9 +218,15 @@ impl Rpc {
         })
     }
 
-    fn give_notice_of_pause(&self, error: &RpcError, pause: Duration, left: u32, took: Duration) {
+    fn give_notice_of_pause(
+        &self,
+        error: &RpcError,
+        pause: Duration,
+        later_tries: u32,
+        took: Duration,
+    ) {
         if !self.has_answered() || pause >= NOTICE_AFTER {
-            let rest = pause + self.backoff_left(left - 1) + took * left;
+            let rest = pause + self.backoff_left(later_tries - 1) + took * later_tries;
             self.give_notice(&format!(
                 "{error}; next try in {}, giving up in {}",
                 faultline_text::duration(pause),
@@ -314,14 +320,14 @@ impl Rpc {
 
 /// Returns whether `stop` ended the pause.
 fn sleep_unless_stopped(pause: Duration, stop: &mut impl FnMut() -> bool) -> bool {
-    let mut left = pause;
-    while !left.is_zero() {
+    let mut remaining = pause;
+    while !remaining.is_zero() {
         if stop() {
             return true;
         }
-        let step = left.min(STOP_POLL_INTERVAL);
+        let step = remaining.min(STOP_POLL_INTERVAL);
         sleep(step);
-        left -= step;
+        remaining -= step;
     }
     stop()
 }
@@ -372,7 +378,8 @@ fn describe_error(error: &ureq::Error, answer_timeout: Duration) -> String {
         ureq::Error::Timeout(stage) => {
             let (missing, limit) = match stage {
                 Timeout::Resolve => ("address", CONNECT_TIMEOUT),
-                // A TCP timeout is another error, which lists the addresses.
+                // Only TLS times out here: `http::TcpConnector` returns another error after a
+                // timeout of TCP, with the addresses.
                 Timeout::Connect => ("TLS connection", CONNECT_TIMEOUT.min(answer_timeout)),
                 _ => ("answer", answer_timeout),
             };

@@ -1,18 +1,15 @@
 use clap::{Args, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
-/// `experiment`.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Exit codes: 0 finished, 1 failed, refused or stopped, 64 wrong usage or a plan with errors."
 )]
 pub struct ExperimentArgs {
-    /// What to do.
     #[command(subcommand)]
     pub command: ExperimentCommand,
 }
 
-/// What can be done with an experiment.
 #[derive(Debug, Subcommand)]
 pub enum ExperimentCommand {
     /// Mark new or empty folders as folders that runs may clear.
@@ -57,7 +54,6 @@ pub enum LauncherKind {
     Direct,
 }
 
-/// `experiment init`.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
   faultline experiment init /mnt/ledger /mnt/accounts /mnt/snapshots
@@ -70,7 +66,6 @@ pub struct InitArgs {
     pub folders: Vec<PathBuf>,
 }
 
-/// `experiment plan`.
 #[derive(Debug, Args)]
 pub struct PlanArgs {
     /// The plan.
@@ -87,7 +82,6 @@ pub struct PlanArgs {
     pub launcher: LauncherKind,
 }
 
-/// `experiment run`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   faultline experiment run ram.toml --dry-run
@@ -110,7 +104,6 @@ pub struct RunArgs {
     pub launcher: LauncherKind,
 }
 
-/// `experiment block`.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Exit codes: 0 done; 75 try again later: the block runs elsewhere, or the host is busy or unfit; 1 failed, \
@@ -131,7 +124,6 @@ pub struct BlockArgs {
     pub launcher: LauncherKind,
 }
 
-/// `experiment slurm`.
 #[derive(Debug, Args)]
 pub struct SlurmArgs {
     /// The plan.
@@ -145,7 +137,6 @@ pub struct SlurmArgs {
     pub vote_confirmed: bool,
 }
 
-/// `experiment status`.
 #[derive(Debug, Args)]
 pub struct StatusArgs {
     /// The experiment's folder, or its plan.
@@ -156,7 +147,6 @@ pub struct StatusArgs {
     pub json: bool,
 }
 
-/// `experiment resume`.
 #[derive(Debug, Args)]
 pub struct ResumeArgs {
     /// The experiment's folder, or its plan.
@@ -168,7 +158,6 @@ pub struct ResumeArgs {
     pub vote_confirmed: bool,
 }
 
-/// `experiment report`.
 #[derive(Debug, Args)]
 pub struct ExperimentReportArgs {
     /// The experiment's folder, or its plan.

@@ -38,7 +38,7 @@ impl HostBlock {
         turns
     }
 
-    /// Of the recording.
+    /// Labels of the block's recordings.
     pub fn labels(&self) -> Vec<(String, String)> {
         let block = self.replicate.map(|replicate| replicate.to_string());
         let array = env_var("SLURM_ARRAY_JOB_ID").zip(env_var("SLURM_ARRAY_TASK_ID"));
@@ -92,7 +92,7 @@ pub struct BlockAttempt {
     pub number: u32,
     /// The default if the journal cannot be used.
     pub journal_state: JournalState,
-    /// Of the journal, with its block and path.
+    /// Why the journal cannot be used, with its block and path.
     pub problem: Option<String>,
 }
 

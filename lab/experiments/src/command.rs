@@ -198,7 +198,7 @@ fn lock_new_folder(folder: &ExperimentFolder) -> Result<Lock> {
     if journal.exists() {
         fs::remove_file(&journal).at(&journal)?;
     }
-    // Fails unless it is empty: a `prepare` that failed made it.
+    // Removes only an empty folder, which a failed `prepare` made.
     let _ = fs::remove_dir(folder.host_blocks());
     Ok(lock)
 }
@@ -408,7 +408,7 @@ fn refuse_unfit(
     Ok(())
 }
 
-/// [`begin_or_continue`] then repeats the turns of these runs.
+/// These results no longer count: [`begin_or_continue`] repeats the turns of the runs.
 pub fn void(folder: &Path, runs: &[&CompletedRun<'_>], why: &str) -> Result<()> {
     let folder = ExperimentFolder::new(folder);
     let _lock = Lock::take(&folder.lock())?;

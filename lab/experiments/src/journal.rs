@@ -64,7 +64,7 @@ pub enum Entry {
         #[serde(rename = "line")]
         event: search::SearchEvent,
     },
-    /// The runner then stops the run.
+    /// The search is over. The runner then stops the run.
     SearchAnswer {
         run: u32,
         attempt: u32,
@@ -91,7 +91,7 @@ pub enum Entry {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Planned {
     pub name: String,
-    /// SHA-256 of the plan's text, in hexadecimal.
+    /// SHA-256 of the plan's text.
     #[serde(rename = "plan")]
     pub plan_digest: String,
     /// Relative paths in the plan start at the folder of this file.
@@ -117,7 +117,7 @@ impl Planned {
     }
 }
 
-/// In order.
+/// Steps of a run, in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Step {

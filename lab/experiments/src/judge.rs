@@ -20,7 +20,7 @@ const BATCH_OVERSHOOT: u64 = 32;
 const MAX_MISSING_SHARE: f64 = 0.05;
 /// With a larger share of samples missing, a recording proves nothing.
 const USELESS_SHARE: f64 = 0.5;
-/// Less is normal: a busy host may delay any process this long.
+/// Less missing time is normal: a busy host may delay any process.
 const MIN_MISSING_TIME: Duration = Duration::from_secs(2);
 /// Between two samples; or [`GAP_INTERVALS`] sampling intervals, if these are longer.
 const MAX_GAP: Duration = Duration::from_secs(10);

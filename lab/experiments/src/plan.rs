@@ -80,7 +80,7 @@ impl Plan {
         }
     }
 
-    /// Ledger, accounts and snapshots of all lanes.
+    /// Of all lanes.
     pub(crate) fn work_folders(&self) -> impl Iterator<Item = &Path> {
         self.lanes.iter().flat_map(Lane::folders)
     }
@@ -96,16 +96,16 @@ impl Plan {
 pub struct MemorySearchRules {
     /// Bytes.
     pub first_headroom: u64,
-    /// Minimum time before a dwell: memory adapts to the new limit.
-    pub settle: Duration,
+    /// Minimum time from a new limit to its dwell. A danger meanwhile ends the trial.
+    pub settle_time: Duration,
     /// A dwell that confirms the answer takes twice as long.
     pub dwell: Duration,
-    /// Maximum, of the 90 % confidence interval, as a share of the answer.
-    pub width: f64,
+    /// Of the 90 % confidence interval of the answer, as a share of the answer.
+    pub max_interval_width: f64,
     /// From when the validator has reached the tip of the chain.
     pub max_duration: Duration,
-    /// How far the answer extrapolates the growth of unreclaimable memory.
-    pub horizon: Duration,
+    /// Time for which the growth of unreclaimable memory is extrapolated.
+    pub growth_horizon: Duration,
 }
 
 impl MemorySearchRules {
@@ -114,7 +114,7 @@ impl MemorySearchRules {
     pub fn min_duration(&self) -> Duration {
         let (trials, confirmations) = (8, 6);
         let references = 2 + (trials + confirmations) / 3;
-        let trial_time = self.settle.saturating_add(self.dwell);
+        let trial_time = self.settle_time.saturating_add(self.dwell);
         let confirmation_time = trial_time.saturating_add(self.dwell);
         confirmation_time
             .saturating_mul(confirmations)
@@ -122,7 +122,6 @@ impl MemorySearchRules {
     }
 }
 
-/// All arms run at the same time.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Concurrent {
     /// Index of the arm that runs twice in a turn: the A/A pair, whose runs should not differ.
@@ -276,6 +275,7 @@ pub struct RecorderOptions {
     pub targets: Option<PathBuf>,
 }
 
+/// One of the settings that an experiment compares. Its runs have the same limits and program.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Arm {
     /// The label `arm` of its recordings.

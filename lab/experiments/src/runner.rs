@@ -54,6 +54,7 @@ pub enum ExperimentEnd {
     UnfitHost(String),
 }
 
+/// Why the runs of a turn are abandoned. After `Failed` and `UnfitHost`, the turn may be tried again.
 enum TurnError {
     StoppedBy(String),
     DiskFull(String),
@@ -114,13 +115,13 @@ pub trait System {
 
     fn launcher(&self) -> &dyn Launcher;
 
-    fn host_findings(&mut self, plan: &Plan, unique_name: &str) -> Result<Vec<HostFinding>>;
+    fn host_findings(&mut self, plan: &Plan, experiment_id: &str) -> Result<Vec<HostFinding>>;
 
     fn clear_folders(&mut self, plan: &Plan, lane: &Lane) -> Result<Vec<String>>;
 
     fn restore_folders(&mut self, plan: &Plan, lane: &Lane, from: &Path) -> Result<Vec<String>>;
 
-    /// Drops the page cache and counts the pages that are still cached.
+    /// Also counts the pages that are still cached.
     fn drop_page_cache(&mut self, plan: &Plan, lane: &Lane) -> Result<PageCacheDropped>;
 
     /// On return the recorder listens and records. It follows the `pid` if the request has one.
@@ -135,7 +136,7 @@ pub trait System {
 
     fn program_cache_totals(&mut self, recording: &Path) -> Result<ProgramCacheTotals>;
 
-    /// The samples of the recorder.
+    /// A tick is one sample of the recorder.
     fn ticks(&mut self, recording: &Path) -> Result<Vec<TickRow>>;
 
     fn processes(&mut self, recording: &Path) -> Result<Vec<ProcessRow>>;
@@ -194,7 +195,7 @@ pub trait Recorder {
 pub struct Runner<'w> {
     plan: Plan,
     folder: ExperimentFolder,
-    unique_name: String,
+    experiment_id: String,
     journal: Journal,
     journal_state: JournalState,
     system: &'w mut dyn System,
@@ -255,11 +256,11 @@ impl<'w> Runner<'w> {
         journal: Journal,
         system: &'w mut dyn System,
     ) -> Self {
-        let unique_name = folder.unique_name(&plan.name);
+        let experiment_id = folder.unique_name(&plan.name);
         Runner {
             plan,
             folder,
-            unique_name,
+            experiment_id,
             journal,
             journal_state: JournalState::default(),
             system,
@@ -306,7 +307,7 @@ impl<'w> Runner<'w> {
         let ended_leftovers = self
             .system
             .launcher()
-            .sweep(&self.unique_name, SWEEP_GRACE)?;
+            .sweep(&self.experiment_id, SWEEP_GRACE)?;
         for (run, attempt) in self.journal_state.unfinished_runs() {
             let notes = ended_leftovers
                 .iter()

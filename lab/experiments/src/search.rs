@@ -40,8 +40,8 @@ const REFERENCE_INTERVAL: usize = 3;
 /// This many void dwells in a row end the search.
 const MAX_VOIDS: usize = 5;
 const MAX_TRIALS: usize = 50;
-/// `settle` is how long a new state must last before the next stage. Moving the limit to its target
-/// may take this multiple of `settle`, a recovery this multiple of `settle` plus `dwell`.
+/// `settle_time` is how long a new state must last before the next stage. Moving the limit to its
+/// target may take this multiple of it, a recovery this multiple of `settle_time` plus `dwell`.
 const TIMEOUT_FACTOR: u32 = 4;
 const MIN_RECOVERY_TIMEOUT: Duration = Duration::from_secs(60);
 /// From this share of its limit on, a cgroup counts as full of page cache.
@@ -95,7 +95,7 @@ pub struct SearchMachine {
     stage: Stage,
     /// Start of `max_duration`: the first reading, then the end of [`Stage::Starting`].
     began: Option<Duration>,
-    /// Peak of unreclaimable memory until the validator was at the tip for `settle`.
+    /// Peak of unreclaimable memory until the validator was at the tip for `settle_time`.
     startup_peak_bytes: u64,
     dwells_since_reference: usize,
     consecutive_voids: usize,
@@ -111,12 +111,12 @@ impl SearchMachine {
     pub fn new(rules: MemorySearchRules, at_tip_slots: u64, is_hard_limit: bool) -> Option<Self> {
         let config = SearchConfig {
             first_value: rules.first_headroom as f64,
-            max_width: rules.width,
+            max_width: rules.max_interval_width,
             max_trials: MAX_TRIALS,
         };
         Some(Self {
             staircase: Staircase::new(config)?,
-            limit_control: LimitControl::new(rules.settle),
+            limit_control: LimitControl::new(rules.settle_time),
             rules,
             at_tip_slots: at_tip_slots.min(MAX_SLOTS_BEHIND),
             is_hard_limit,
@@ -185,7 +185,9 @@ impl SearchMachine {
             .max(reading.unreclaimable.unwrap_or(0));
         let at_tip_since = is_at_tip.then(|| at_tip_since.unwrap_or(reading.at));
         self.stage = Stage::Starting(at_tip_since);
-        if at_tip_since.is_some_and(|since| reading.at.saturating_sub(since) >= self.rules.settle) {
+        if at_tip_since
+            .is_some_and(|since| reading.at.saturating_sub(since) >= self.rules.settle_time)
+        {
             self.began = Some(reading.at);
             self.limit_control.max_rise = 0;
             self.limit_control.recent_unreclaimable.clear();
@@ -195,8 +197,8 @@ impl SearchMachine {
 
     fn poll_recovery(&mut self, since: Duration, reading: &Reading) {
         let waited = reading.at.saturating_sub(since);
-        let timeout =
-            ((self.rules.settle + self.rules.dwell) * TIMEOUT_FACTOR).max(MIN_RECOVERY_TIMEOUT);
+        let timeout = ((self.rules.settle_time + self.rules.dwell) * TIMEOUT_FACTOR)
+            .max(MIN_RECOVERY_TIMEOUT);
         let are_refaults_low = self
             .references
             .median(|evidence| evidence.refaults_per_second)
@@ -207,7 +209,9 @@ impl SearchMachine {
                         rate <= reference * MAX_REFAULT_RATIO + REFAULT_MARGIN_PER_SECOND
                     })
             });
-        if waited >= self.rules.settle && self.is_as_near_as_references(reading) && are_refaults_low
+        if waited >= self.rules.settle_time
+            && self.is_as_near_as_references(reading)
+            && are_refaults_low
         {
             self.begin_next_dwell(reading);
         } else if waited <= timeout {
@@ -242,7 +246,7 @@ impl SearchMachine {
             .zip(reading.memory)
             .is_some_and(|(limit, memory)| memory as f64 >= FULL_SHARE * limit as f64)
             && !self.limit_control.memory_exceeds_target(reading);
-        let settle = self.rules.settle;
+        let settle = self.rules.settle_time;
         let is_settled = reading.at.saturating_sub(approach_dwell.began) >= settle;
         // While the limit is lowered, the timeout counts from the last step.
         let last_step_at = self
@@ -475,7 +479,7 @@ impl SearchMachine {
             confirmed,
             self.startup_peak_bytes,
             &self.growth,
-            self.rules.horizon,
+            self.rules.growth_horizon,
         );
         self.actions.push(Action::Over(Box::new(answer)));
     }

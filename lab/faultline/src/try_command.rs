@@ -172,7 +172,7 @@ fn report(runs: Vec<PathBuf>, args: &TryArgs) -> Result<u8> {
         .any(|name| std::env::var_os(name).is_some_and(|value| !value.is_empty()));
     match recorder::in_path("xdg-open") {
         Some(program) if !args.no_open && has_display && std::io::stdout().is_terminal() => {
-            Ok(record::exec_opener(program, folder.join("report.html")))
+            Ok(record::exec_browser(program, folder.join("report.html")))
         }
         _ => Ok(0),
     }

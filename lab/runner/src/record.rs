@@ -7,7 +7,7 @@ pub mod recorder;
 
 pub use daemon::record_demo;
 pub use exec_shim::{
-    doctor, exec_gate_message, exec_opener, run_to_end, success_and_stderr, wait_and_exec,
+    doctor, exec_browser, exec_gate_message, run_to_end, success_and_stderr, wait_and_exec,
     wait_or_kill,
 };
 

@@ -21,7 +21,7 @@ pub fn runs(version: &str, times: f64, rounds: u32) -> Vec<RunRow> {
                     (times * noise, noise)
                 };
                 rows.push(RunRow {
-                    release: version.to_owned(),
+                    version: version.to_owned(),
                     program_digest: "aa11".to_owned(),
                     conditions: Conditions {
                         plan_digest: "feed".to_owned(),
@@ -291,7 +291,7 @@ fn a_first_round_across_consensus_is_not_repeated() {
     all.retain(|run| run.round == 1);
     let groups = release_groups(&all, 0.05);
     let mut tests = groups[0].releases[0].tests.iter();
-    assert!(tests.all(|one| !one.verdict.needs_repetition()));
+    assert!(tests.all(|one| !one.verdict.needs_confirmation()));
 }
 
 #[test]

@@ -23,9 +23,8 @@ fn stored_campaign_rounds_are_read_and_stored_only_once() {
         path: Some("/a".into()),
     };
     store.add(&program, FROM_COMMAND, 1).unwrap();
-    store
-        .set_digest_and_error("2.1.14", Some("d"), Some("why"))
-        .unwrap();
+    store.set_digest("2.1.14", "d").unwrap();
+    store.set_error("2.1.14", Some("why")).unwrap();
     store.remove("2.1.14").unwrap();
     let row = RunRow {
         values: vec![("replay-p95".into(), 1.5)],
@@ -73,7 +72,7 @@ fn a_database_of_format_1_is_upgraded_and_its_runs_have_no_consensus() {
     let mut store = Store::open(&folder.path().join(RESULTS)).unwrap();
     assert!(!Store::needs_upgrade(&folder.path().join(RESULTS)).unwrap());
     let row = RunRow {
-        release: "1.2.0".into(),
+        version: "1.2.0".into(),
         cluster: ClusterConditions {
             consensus: vec!["tower".into(), "migrating".into()],
             slot_seconds: Some((0.4, 0.4)),
@@ -89,7 +88,7 @@ fn a_database_of_format_1_is_upgraded_and_its_runs_have_no_consensus() {
     assert_eq!(format, Ok(KIND.format));
     let runs = store.runs().unwrap();
     assert_eq!(
-        (&runs[0].release, &runs[0].cluster),
+        (&runs[0].version, &runs[0].cluster),
         (&"1.1.0".into(), &ClusterConditions::default())
     );
     assert_eq!(runs[0].values, [("replay-p95".to_owned(), 1.5)]);
@@ -179,14 +178,14 @@ fn an_export_has_a_row_for_each_value_with_its_verdict() {
     let folder = tempfile::tempdir().unwrap();
     let mut store = Store::open(&folder.path().join(RESULTS)).unwrap();
     let row = RunRow {
-        release: "1.1.0".into(),
+        version: "1.1.0".into(),
         round: 2,
         values: vec![("replay-p95".into(), 1.5), ("replay-p50".into(), 0.5)],
         ..RunRow::default()
     };
     store.add_runs(&[row]).unwrap();
     let verdict = VerdictRow {
-        release: "1.1.0".into(),
+        version: "1.1.0".into(),
         metric: "replay-p50".into(),
         verdict: "worse".into(),
         ..VerdictRow::default()

@@ -25,8 +25,8 @@ struct UserIds {
     groups: Vec<u32>,
 }
 
-/// With reasons. Missing paths are omitted; with a missing user, all are. A folder with an ACL counts
-/// as accessible.
+/// Returns paths and reasons. Omits missing paths; with a missing user, all paths. A folder with an
+/// ACL counts as accessible.
 pub fn find_inaccessible(plan: &Plan) -> BTreeMap<PathBuf, String> {
     let read = |file| std::fs::read_to_string(file).unwrap_or_default();
     let user = plan.workload.user.as_deref();

@@ -16,8 +16,9 @@ const RECORDING_BYTES_PER_HOUR: u64 = 8 << 20;
 /// A full and an incremental snapshot of mainnet-beta.
 const DOWNLOADED_SNAPSHOT_BYTES: u64 = 100 << 30;
 
-/// Ledger, accounts and snapshots of all lanes, with keys in the plan. A lane has the folders of
-/// one run; with `concurrent`, each run of a turn has its own lane.
+/// Ledger, accounts and snapshots of all lanes. The text, such as `ledger of lane "a"`, names the
+/// folder in messages. A lane has the folders of one run; with `concurrent`, each of the runs that
+/// execute at the same time has its own lane.
 pub fn work_folders(plan: &Plan) -> Vec<(String, &Path)> {
     plan.lanes
         .iter()
@@ -165,7 +166,7 @@ pub struct SpaceNeed {
     pub free: Option<u64>,
 }
 
-/// `runs`: how many the folder of the plan gets.
+/// `runs` is the number of runs whose recordings are written to `plan.folder`.
 pub fn space_needs(plan: &Plan, runs: usize, facts: &HostFacts) -> Vec<SpaceNeed> {
     let need = |folder: &Path, bytes: u64, what: String, rough: bool| SpaceNeed {
         folder: folder.to_owned(),

@@ -81,7 +81,7 @@ pub fn gather_facts(plan: &Plan, launcher: Result<LauncherFacts, String>) -> Hos
             let snapshot = isolation::folders::measure(from).map_err(|error| error.to_string())?;
             Ok(snapshot.bytes)
         }),
-        // Neither the load of other programs nor cgroups of earlier runs.
+        // Ignores the load of other programs and cgroups of earlier runs.
         host_violations: host_findings(plan, &HostRoot::default(), None, &[]),
         home_folders: home_folders(),
     };

@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 
 /// A launcher that makes cgroups of version 1 itself.
 const CGROUP_V1: &str = "cgroup v1";
-/// For the rest of the host. Between these bounds, it gets a twentieth of the RAM.
+/// The rest of the host keeps a twentieth of the RAM, but within these bounds.
 const RESERVE_BOUNDS: (u64, u64) = (512 << 20, 8 << 30);
 
 pub fn check(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {

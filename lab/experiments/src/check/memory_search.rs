@@ -40,9 +40,9 @@ pub fn check(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
             "lower search.from to a headroom that the page cache of the validator fills; half of the host's memory is more than enough",
         );
     }
-    if memory_search.dwell < MIN_DWELL || memory_search.settle < MIN_DWELL / 2 {
+    if memory_search.dwell < MIN_DWELL || memory_search.settle_time < MIN_DWELL / 2 {
         let (settle, dwell) = (
-            duration(memory_search.settle),
+            duration(memory_search.settle_time),
             duration(memory_search.dwell),
         );
         findings.warn(

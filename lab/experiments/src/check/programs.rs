@@ -236,7 +236,7 @@ fn program_of(plan: &Plan, arm: &Arm, facts: &HostFacts) -> Option<PathBuf> {
         .or_else(of_command)
 }
 
-/// With the first lane's values for placeholders; empty if one has no value. A lane has the
+/// Fills in the first lane's values; empty if a placeholder has no value. A lane has the
 /// folders, ports and CPUs of one run.
 pub fn command_of(plan: &Plan, arm: &Arm) -> Vec<String> {
     let lane = Lane::default();
@@ -245,7 +245,7 @@ pub fn command_of(plan: &Plan, arm: &Arm) -> Vec<String> {
         .map_or_else(|_| Vec::new(), |expanded| expanded.command)
 }
 
-/// For the options and the variable that each arm sets.
+/// Searches for the options and the variable that each arm sets.
 pub fn search_program_files(plan: &Plan, facts: &HostFacts) -> TextPresences {
     let mut presences = TextPresences::new();
     for arm in &plan.arms {

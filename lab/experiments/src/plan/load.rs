@@ -385,7 +385,7 @@ fn read_recorder(table: &mut Table<'_>, base_folder: &BaseFolder) -> RecorderOpt
     }
 }
 
-/// By its name in kebab-case.
+/// Reads a variant by its name in kebab-case.
 fn variant<T: ValueEnum>(value: &DeValue<'_>) -> Result<T, String> {
     let parsed = value.as_str().map(|name| T::from_str(name, false));
     if let Some(Ok(parsed)) = parsed {

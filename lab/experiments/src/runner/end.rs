@@ -35,7 +35,7 @@ impl Runner<'_> {
         for run in runs {
             let cgroup_state = self
                 .shut_down(run)
-                .map_err(|error| self.turn_error(run.scheduled.run, &error))?;
+                .map_err(|error| self.failed_or_disk_full(run.scheduled.run, &error))?;
             self.journal_step(run, Step::Judge)?;
             let ending = self.judge(run, cgroup_state);
             self.journal_end(run, ending)?;

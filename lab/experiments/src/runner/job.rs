@@ -14,11 +14,10 @@ use std::{collections::BTreeMap, env, ffi::OsString, path::Path, time::Duration}
 const KILL_MARGIN: Duration = Duration::from_secs(3600);
 const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// The exec shim (`faultline hold`) waits at the FIFO [`EXEC_GATE`], then executes the program.
 pub fn job(
     plan: &Plan,
     run: &ActiveRun,
-    unique_name: &str,
+    experiment_id: &str,
     launcher: &dyn Launcher,
 ) -> Result<Job> {
     let program_folder = run.folder.join(PROGRAM_FOLDER);
@@ -29,7 +28,7 @@ pub fn job(
     let mut command = command_prefix(launcher, Some(&exec_gate), None)?;
     command.extend(expanded.command.into_iter().map(OsString::from));
     Ok(Job {
-        name: folder::cgroup_name(unique_name, run.scheduled.run, run.attempt, "validator"),
+        name: folder::cgroup_name(experiment_id, run.scheduled.run, run.attempt, "validator"),
         command,
         environment: environment(plan.workload.user.as_deref(), expanded.environment),
         user: plan.workload.user.clone(),

@@ -5,10 +5,10 @@ use super::{
     Observer, PageCacheDropped, Recorder, RecorderRequest, StopRequest, System, job::owner,
 };
 use crate::{
-    blocks,
     check::program_files,
     folder::OUTPUT,
     host::{HostFinding, host_findings},
+    host_name,
     judge::ProgramCacheTotals,
     plan::{Lane, PageCache, Plan, Severity},
     replay,
@@ -75,7 +75,7 @@ impl System for RealSystem {
     }
 
     fn host_name(&self) -> String {
-        blocks::host_name()
+        host_name()
     }
 
     fn wait(&mut self, at_most: Duration) {
@@ -112,7 +112,7 @@ impl System for RealSystem {
         &*self.launcher
     }
 
-    fn host_findings(&mut self, plan: &Plan, unique_name: &str) -> Result<Vec<HostFinding>> {
+    fn host_findings(&mut self, plan: &Plan, experiment_id: &str) -> Result<Vec<HostFinding>> {
         let mut busy_cpus = None;
         if plan.host.busy_cpus.severity != Severity::Note
             && let Some(before) = busy_time(&self.root)
@@ -125,7 +125,7 @@ impl System for RealSystem {
                 before.mean_busy_cpus(&after, clock::uptime().saturating_sub(started))
             });
         }
-        let leftover_cgroups = self.launcher.leftovers(unique_name)?;
+        let leftover_cgroups = self.launcher.leftovers(experiment_id)?;
         Ok(host_findings(
             plan,
             &self.root,

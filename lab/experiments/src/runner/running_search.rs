@@ -1,7 +1,8 @@
 //! Gives readings to a memory search, sets its limits and journals its events.
 //!
 //! Headroom is the bytes that a limit leaves above memory that cannot be reclaimed. A dwell is the
-//! time for which the search keeps one headroom, and which gets a verdict.
+//! time for which the search keeps one headroom, and which gets a verdict. A turn is the runs that
+//! execute at the same time; with a search, it has one run.
 
 use super::{ActiveRun, Observer, Runner, TurnError};
 use crate::{
@@ -88,7 +89,7 @@ impl RunningSearch {
         let applied = self
             .pending_limit
             .map_or(Ok(()), |limit| set_memory_limit(launched, limit));
-        // The observer reads files, so its reading counts even if the launcher then fails.
+        // The observer needs no launcher: its reading counts even if `cgroup_state` then fails.
         let mut reading = if applied.is_ok() {
             self.pending_limit = None;
             self.observer.read(now)
@@ -173,7 +174,7 @@ impl Runner<'_> {
         let launched = run.launched.as_deref_mut().context("it was never started");
         let (actions, cgroup_state) = launched
             .and_then(|launched| search.poll(now, launched))
-            .map_err(|error| self.turn_error(number, &error))?;
+            .map_err(|error| self.failed_or_disk_full(number, &error))?;
         for action in actions {
             match action {
                 Action::SetLimit(limit) => {
@@ -303,11 +304,11 @@ mod tests {
         let second = Duration::from_secs(1);
         let rules = MemorySearchRules {
             first_headroom: 1 << 30,
-            settle: second,
+            settle_time: second,
             dwell: second,
-            width: 0.1,
+            max_interval_width: 0.1,
             max_duration: second,
-            horizon: second,
+            growth_horizon: second,
         };
         let mut running_search =
             RunningSearch::begin(&plan(""), rules, false, Box::new(EmptyObserver)).unwrap();

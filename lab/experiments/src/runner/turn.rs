@@ -105,7 +105,8 @@ impl Runner<'_> {
         })
     }
 
-    pub(super) fn turn_error(&self, run: u32, error: &anyhow::Error) -> TurnError {
+    /// The disk is full by the error or by its free bytes. Else `run` has failed.
+    pub(super) fn failed_or_disk_full(&self, run: u32, error: &anyhow::Error) -> TurnError {
         let why = format!("{error:#}");
         if is_disk_full(error)
             || self
@@ -146,7 +147,7 @@ impl Runner<'_> {
                 self.check_stop_request()?;
                 self.journal_step(run, step)?;
                 self.take_step(step, turn, run)
-                    .map_err(|error| self.turn_error(run.scheduled.run, &error))?;
+                    .map_err(|error| self.failed_or_disk_full(run.scheduled.run, &error))?;
             }
         }
         for run in runs {
@@ -188,7 +189,7 @@ impl Runner<'_> {
     fn launch(&mut self, run: &mut ActiveRun) -> Result<()> {
         job::make_folder(&run.folder, self.plan.workload.user.as_deref())?;
         let launcher = self.system.launcher();
-        let job = job::job(&self.plan, run, &self.unique_name, launcher)?;
+        let job = job::job(&self.plan, run, &self.experiment_id, launcher)?;
         let launched = launcher.launch(&job)?;
         let differences = job.limits.differences(&launched.limits()?);
         run.launched = Some(launched);
@@ -207,7 +208,7 @@ impl Runner<'_> {
         let pid = run.launched.as_ref().map(|launched| launched.pid());
         let recorder = self.system.start_recorder(&RecorderRequest {
             name: cgroup_name(
-                &self.unique_name,
+                &self.experiment_id,
                 run.scheduled.run,
                 run.attempt,
                 "recorder",
@@ -271,8 +272,8 @@ impl Runner<'_> {
             self.check_stop_request()?;
             let findings = self
                 .system
-                .host_findings(&self.plan, &self.unique_name)
-                .map_err(|error| self.turn_error(first_run, &error))?;
+                .host_findings(&self.plan, &self.experiment_id)
+                .map_err(|error| self.failed_or_disk_full(first_run, &error))?;
             let has_wait_time =
                 self.system.now().uptime.saturating_sub(wait_began) < self.plan.host.max_host_wait;
             let has_temporary_problem = findings
@@ -337,7 +338,7 @@ impl Runner<'_> {
                 }
                 match self
                     .poll_run(run)
-                    .map_err(|error| self.turn_error(run.scheduled.run, &error))?
+                    .map_err(|error| self.failed_or_disk_full(run.scheduled.run, &error))?
                 {
                     RunPoll::Running => any_continues = true,
                     RunPoll::ConcludeTogether => runs_to_conclude.push(run),

@@ -24,7 +24,6 @@ const STALL_WINDOW: Duration = Duration::from_secs(10);
 const MIN_STALL_WINDOW: Duration = Duration::from_secs(2);
 /// At most the settle time of the search.
 const REFAULT_WINDOW: Duration = Duration::from_secs(10);
-/// The kernel rounds memory limits down to pages.
 const PAGE_BYTES: u64 = 4096;
 
 #[derive(Default)]

@@ -10,11 +10,11 @@ const MIB: u64 = 1 << 20;
 fn rules() -> MemorySearchRules {
     MemorySearchRules {
         first_headroom: 400 * MIB,
-        settle: seconds(20),
+        settle_time: seconds(20),
         dwell: seconds(60),
-        width: 0.1,
+        max_interval_width: 0.1,
         max_duration: seconds(8 * 3600),
-        horizon: seconds(24 * 3600),
+        growth_horizon: seconds(24 * 3600),
     }
 }
 
@@ -270,7 +270,7 @@ fn a_search_timing_out_in_confirmation_reports_an_unconfirmed_range() {
     };
     assert!(low < middle && middle < high, "{answer:?}");
     assert!(
-        high as f64 / low as f64 - 1.0 <= rules().width,
+        high as f64 / low as f64 - 1.0 <= rules().max_interval_width,
         "{answer:?}"
     );
     assert!(answer.confirmed.is_some() && !answer.sufficient_sizes.is_empty());
@@ -388,7 +388,7 @@ fn a_large_limit_falls_one_gibibyte_per_second_before_its_dwell() {
     const GIB: u64 = 1 << 30;
     let rules = MemorySearchRules {
         first_headroom: 100 * GIB,
-        settle: seconds(2),
+        settle_time: seconds(2),
         ..rules()
     };
     let mut machine = SearchMachine::new(rules, 32, false).expect("rules");
@@ -582,7 +582,7 @@ fn the_maximum_search_time_counts_from_the_tip() {
             machine.poll(&reading).iter().any(out_of_time)
         })
     };
-    // The validator counts as at the tip after `settle` near it.
+    // The validator counts as at the tip after `settle_time` near it.
     assert_eq!(over(900), Some(1920));
     assert_eq!(over(100_000), Some(1000));
 }

@@ -46,7 +46,7 @@ impl SearchStatus {
         let mut dwells = DwellCounts::default();
         let config = SearchConfig {
             first_value: search.first_headroom as f64,
-            max_width: search.width,
+            max_width: search.max_interval_width,
             max_trials: usize::MAX,
         };
         let mut staircase = Staircase::new(config);
@@ -164,11 +164,11 @@ mod tests {
         let second = Duration::from_secs(1);
         MemorySearchRules {
             first_headroom: 24 * GIB,
-            settle: second,
+            settle_time: second,
             dwell: second,
-            width: 0.1,
+            max_interval_width: 0.1,
             max_duration: second,
-            horizon: second,
+            growth_horizon: second,
         }
     }
 

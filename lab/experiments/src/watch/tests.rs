@@ -236,11 +236,11 @@ fn a_search_ends_by_itself_or_after_lack_of_progress() {
     let (first_headroom, second) = (1 << 30, Duration::from_secs(1));
     plan.memory_search = Some(crate::plan::MemorySearchRules {
         first_headroom,
-        settle: second,
+        settle_time: second,
         dwell: second,
-        width: 0.1,
+        max_interval_width: 0.1,
         max_duration: second,
-        horizon: second,
+        growth_horizon: second,
     });
     let of = |second: u64| executing(second, 5, second.min(100));
     assert_eq!(

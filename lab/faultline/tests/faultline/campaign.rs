@@ -418,7 +418,10 @@ fn failed_starts_and_damaged_recordings_are_reported_and_rerun() {
     fs::remove_file(stage.folder.join("results.db")).expect("results");
     let (done, words) = run();
     assert_eq!(done, Some(0), "{words}");
-    assert!(words.contains("its pair is repeated"), "{words}");
+    assert!(
+        words.contains("both runs of its pair are repeated"),
+        "{words}"
+    );
     nothing_is_lost(&stage, &stage.results());
 }
 

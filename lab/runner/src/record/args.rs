@@ -3,7 +3,6 @@ use clap::{ArgGroup, Args};
 use faultline_common::args::parse_interval;
 use std::{ffi::OsString, path::PathBuf, time::Duration};
 
-/// `record`.
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("process").required(true).args(["pid", "command"]))]
 #[command(
@@ -50,7 +49,6 @@ pub struct RecordArgs {
     pub command: Vec<OsString>,
 }
 
-/// `hold`.
 #[derive(Debug, Args)]
 pub struct HoldArgs {
     /// End with this parent process.
@@ -67,7 +65,6 @@ pub struct HoldArgs {
     pub command: Vec<OsString>,
 }
 
-/// `doctor`.
 #[derive(Debug, Args)]
 #[command(disable_help_flag = true)]
 #[command(

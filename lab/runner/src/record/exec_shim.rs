@@ -1,6 +1,6 @@
-//! Starts programs. Some run to their end or a time limit. Others begin as the exec shim,
-//! `faultline hold`. The shim waits at a gate, which is a pipe, while the daemon begins to follow
-//! its pid. Then the shim executes the program, which has the same pid.
+//! Starts programs. Most start as the exec shim, `faultline hold`: a process that ends with its
+//! parent, and executes the program under the same pid. With a gate, which is a pipe, the shim
+//! first waits until the daemon follows its pid.
 
 use super::{
     args::{DoctorArgs, HoldArgs},
@@ -99,7 +99,8 @@ pub fn success_and_stderr(program: &Path, arguments: &[&OsStr]) -> io::Result<(b
     let mut text = Vec::new();
     if let Some(pipe) = &mut child.stderr {
         fcntl_setfl(&*pipe, OFlags::NONBLOCK)?;
-        // Fails after the text if a child of the program has the pipe open.
+        // If a child of the program still has the pipe open, the pipe has no end: the read then
+        // fails, but only after all text was read.
         let _ = pipe.take(MAX_STDERR_BYTES).read_to_end(&mut text);
     }
     Ok((
@@ -195,7 +196,7 @@ pub fn doctor(args: &DoctorArgs) -> Result<u8> {
     Ok(exec_program(&command, Vec::new()))
 }
 
-pub fn exec_opener(program: PathBuf, file: PathBuf) -> u8 {
+pub fn exec_browser(program: PathBuf, file: PathBuf) -> u8 {
     exec_program(&[program.into(), file.into()], Vec::new())
 }
 
@@ -251,7 +252,8 @@ fn exec_program(command: &[OsString], variables: Vec<(Vec<u8>, Vec<u8>)>) -> u8 
     }
 }
 
-/// A command behind an exec shim. The command never runs after a drop before [`Self::open_gate`].
+/// A command behind an exec shim. If this is dropped before [`Self::open_gate`], the command never
+/// runs.
 pub struct GatedCommand {
     child: Child,
     pub name: String,

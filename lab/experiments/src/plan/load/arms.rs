@@ -13,8 +13,9 @@ use toml::de::DeValue;
 const MAX_ARMS: usize = 100;
 /// The kernel rounds limits down to pages.
 const PAGE: u64 = 4096;
-/// Keys of an arm. In `[factors]` each has a list of values, and a value names its level.
-const LEVELS_NAMED_BY_VALUE: [&str; 5] = [
+/// Keys of an arm. In `[factors]` each has a list of values. A value is a level of the factor, and
+/// [`set_value`] makes the level's name of it.
+const KEYS_WITH_VALUE_NAMES: [&str; 5] = [
     "memory_max",
     "memory_high",
     "swap_max",
@@ -69,7 +70,7 @@ fn read_arm(table: &mut Table<'_>, base_folder: &BaseFolder) -> Arm {
         line: table.first_key_line(),
         ..Arm::default()
     };
-    for key in LEVELS_NAMED_BY_VALUE
+    for key in KEYS_WITH_VALUE_NAMES
         .into_iter()
         .chain(["binary", "arguments"])
     {
@@ -161,13 +162,14 @@ fn memory_limit(value: &DeValue<'_>) -> Result<u64, String> {
     }
 }
 
+/// One value of a factor. An arm has one level of each factor.
 #[derive(Clone)]
 struct FactorLevel {
     name: String,
     settings: Arm,
 }
 
-/// Whatever the names: 1G is 1024M.
+/// Compares settings, not names: 1G and 1024M are the same level.
 impl PartialEq for FactorLevel {
     fn eq(&self, other: &Self) -> bool {
         self.settings == other.settings
@@ -176,7 +178,7 @@ impl PartialEq for FactorLevel {
 
 fn read_factors(table: &mut Table<'_>, base_folder: &BaseFolder) -> Vec<Vec<FactorLevel>> {
     let mut all = Vec::new();
-    for key in LEVELS_NAMED_BY_VALUE {
+    for key in KEYS_WITH_VALUE_NAMES {
         all.extend(table.take(key, |value| {
             let levels = distinct(value, |value| {
                 let mut settings = Arm::default();
@@ -261,17 +263,17 @@ pub fn read_memory_search(top: &mut Table<'_>, plan: &mut Plan) {
         table.take_required("what", |v| choice(v, &[("memory", ())]));
         let mut search = MemorySearchRules {
             first_headroom: table.take_required("from", headroom).unwrap_or_default(),
-            settle: 2 * MINUTE,
+            settle_time: 2 * MINUTE,
             dwell: 8 * MINUTE,
-            width: 0.1,
+            max_interval_width: 0.1,
             max_duration: 8 * HOUR,
-            horizon: 24 * HOUR,
+            growth_horizon: 24 * HOUR,
         };
-        table.take_into("settle", &mut search.settle, |v| at_least(SECOND, v));
+        table.take_into("settle", &mut search.settle_time, |v| at_least(SECOND, v));
         table.take_into("dwell", &mut search.dwell, |v| at_least(2 * SECOND, v));
-        table.take_into("width", &mut search.width, width);
+        table.take_into("width", &mut search.max_interval_width, width);
         table.take_into("most", &mut search.max_duration, |v| at_least(MINUTE, v));
-        table.take_into("horizon", &mut search.horizon, |v| at_least(HOUR, v));
+        table.take_into("horizon", &mut search.growth_horizon, |v| at_least(HOUR, v));
         plan.stop.duration = search.max_duration;
         plan.memory_search = Some(search);
     });
@@ -283,7 +285,7 @@ pub fn read_memory_search(top: &mut Table<'_>, plan: &mut Plan) {
         top.errors().push(
             top.line_of(key),
             format!(
-                "{shown_key}: means nothing with [search], which has one arm and one lane; leave it out"
+                "{shown_key}: means nothing with [search], which has one arm and one run at a time; leave it out"
             ),
         );
     }

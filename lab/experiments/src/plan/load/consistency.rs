@@ -316,8 +316,8 @@ fn check_search(plan: &Plan, line: Option<usize>, errors: &ConfigErrors<'_>) {
             "search: a replay has no tip to keep up with; set workload.kind = \"validator\"",
         );
     }
-    // A dwell is the time for which a search keeps one limit. The search waits `settle` before it.
-    let min_duration = (search.settle + search.dwell) * 10;
+    // A dwell is the time for which a search keeps one limit, after `settle_time`.
+    let min_duration = (search.settle_time + search.dwell) * 10;
     if search.max_duration < min_duration {
         let [max_duration, min_duration] = [search.max_duration, min_duration].map(duration);
         errors.push(

@@ -752,11 +752,15 @@ fn a_search_plan_has_defaults_and_one_empty_arm() {
     let plan = read(&searching("from = \"24G\"\n")).unwrap();
     let search = plan.memory_search.expect("a search");
     assert_eq!(
-        (search.first_headroom, search.settle, search.dwell),
+        (search.first_headroom, search.settle_time, search.dwell),
         (24 << 30, 2 * MINUTE, 8 * MINUTE)
     );
     assert_eq!(
-        (search.width, search.max_duration, search.horizon),
+        (
+            search.max_interval_width,
+            search.max_duration,
+            search.growth_horizon
+        ),
         (0.1, 8 * HOUR, 24 * HOUR)
     );
     assert_eq!(
@@ -776,7 +780,7 @@ fn a_search_plan_has_defaults_and_one_empty_arm() {
         (
             plan.replicates,
             plan.memory_search
-                .map(|search| (search.width, search.max_duration))
+                .map(|search| (search.max_interval_width, search.max_duration))
         ),
         (3, Some((0.075, 2 * HOUR)))
     );

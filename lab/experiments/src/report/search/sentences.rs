@@ -14,7 +14,6 @@ use itertools::Itertools;
 use std::time::Duration;
 
 const MIB: u64 = 1 << 20;
-/// The search rounds limits down to pages.
 const PAGE: u64 = 4096;
 /// A range whose upper end is at least this is shown in GiB.
 const MIN_GIB_BYTES: u64 = 10 << 30;
@@ -207,7 +206,7 @@ impl SearchReport<'_> {
     }
 
     fn growth_paragraph(&self, answer: &SearchAnswer) -> Option<String> {
-        let horizon = duration(self.rules.horizon);
+        let horizon = duration(self.rules.growth_horizon);
         let headroom = match answer.outcome {
             SearchOutcome::NeverFailed { .. } => "the smallest headroom that was tried",
             _ => "the headroom at the upper end of the interval",

@@ -28,7 +28,6 @@ pub struct Child {
     program_name: String,
     output_path: PathBuf,
     cgroup: RunCgroup,
-    /// The exec shim waits here before it executes the program.
     exec_gate: Option<ExecGate>,
 }
 

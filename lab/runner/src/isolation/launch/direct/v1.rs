@@ -67,10 +67,10 @@ pub fn set_limits(folders: &Folders, limits: &Limits, io: &[(String, IoLimit)]) 
     let Some(folder) = &folders.blkio else {
         return Ok(());
     };
-    for (disk, limit) in io {
+    for (disk_number, limit) in io {
         for (file, value) in THROTTLES.iter().zip(limit.amounts()) {
             if let Some(value) = value {
-                write(folder, file, format!("{disk} {value}"))?;
+                write(folder, file, format!("{disk_number} {value}"))?;
             }
         }
     }
@@ -138,11 +138,12 @@ pub fn limits(folders: &Folders, requested: &[(String, IoLimit)]) -> Result<Limi
         .transpose()?;
     let mut io = Vec::new();
     if let Some(folder) = &folders.blkio {
-        for (disk, limit) in requested {
+        for (disk_number, limit) in requested {
             let mut amounts = [None; 4];
             for (file, amount) in THROTTLES.iter().zip(&mut amounts) {
                 let text = read(folder, file)?;
-                *amount = value_after(&text, disk).and_then(|value| value.trim().parse().ok());
+                *amount =
+                    value_after(&text, disk_number).and_then(|value| value.trim().parse().ok());
             }
             io.push(IoLimit::new(limit.device.clone(), amounts));
         }

@@ -30,7 +30,6 @@ pub struct Service {
     cgroup_root: PathBuf,
     slice_cgroup: PathBuf,
     requested_io: Vec<IoLimit>,
-    /// The exec shim waits here before it executes the program.
     exec_gate: Option<ExecGate>,
     pid: u32,
     removal_tried: bool,
