@@ -201,7 +201,7 @@ pub struct TransportArgs {
 
 #[derive(Debug, Args)]
 pub struct RunArgs {
-    /// The plan, in TOML.
+    /// The plan, in TOML. It sets what other commands set by options, such as rounds and timeout.
     #[arg(value_name = "PLAN")]
     pub plan: PathBuf,
     /// How many requests of each arm of the plan may fail, in percent; if more do, the exit code is 1.

@@ -68,7 +68,8 @@ const MAX_LIMIT: u64 = 1 << 57;
 pub struct Budget {
     /// The filled part of the limit, in entries or bytes.
     pub capacity: u64,
-    /// By entry: programs, then superseded versions.
+    /// By entry: programs, then superseded versions. 1 under a limit in entries, else
+    /// [`program_bytes`].
     pub weights: Vec<u64>,
     programs: usize,
     /// Program of each superseded version.
@@ -119,6 +120,7 @@ impl Budget {
 }
 
 /// By program. A program that was closed before `fetch` has an unknown size and counts as one byte.
+/// Fails if the size of a program with code is unknown.
 pub fn program_bytes(trace: &Trace) -> Result<Vec<u64>, Error> {
     let unknown = trace
         .programs()

@@ -29,7 +29,7 @@ pub struct Simulation<'a> {
     pub initial_content: InitialContent,
     /// The first counted slot; earlier slots warm the cache.
     pub first_slot: u64,
-    /// Compile times by program number. A missing one counts as 0.
+    /// Compile times by program number. A missing one counts as 0; GDSF takes at least 1.
     pub compile_us: &'a [u64],
     pub seed: u64,
 }

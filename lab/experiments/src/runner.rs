@@ -12,7 +12,7 @@ mod turn;
 
 use super::{
     blocks::HostBlock,
-    folder::ExperimentFolder,
+    folder::{ExperimentFolder, cgroup_name},
     host::HostFinding,
     journal::{Entry, Journal, JournalLine, JournalState, NextAttempt, Planned},
     judge::{ProgramCacheTotals, RunPeriod},
@@ -309,8 +309,10 @@ impl<'w> Runner<'w> {
             .launcher()
             .sweep(&self.experiment_id, SWEEP_GRACE)?;
         for (run, attempt) in self.journal_state.unfinished_runs() {
+            let prefix = cgroup_name(&self.unique_name, run, attempt, "").to_string();
             let notes = ended_leftovers
                 .iter()
+                .filter(|name| name.starts_with(&prefix))
                 .map(|name| format!("left behind and ended: {name}"))
                 .collect();
             self.system

@@ -40,7 +40,7 @@ use faultline_pages::{cells, groups, model};
 use faultline_stats::block_bootstrap::IntervalPlan;
 use faultline_text::{counted, duration_f64, utc};
 use itertools::{Itertools, chain};
-use limits::Limits;
+use limits::SufficientLimits;
 use measured_run::{MeasuredRun, MeasuredRuns};
 use model::{Block, Caveat, Report, RunCard, Section, VerdictKind};
 use paired_effects::PairedEffects;
@@ -180,7 +180,7 @@ fn build_report(
         hosts::table_of_hosts(&runs, arms, options.primary, margin)
     }));
     paired_effects.withdraw_differences(&mut comparisons, &runs);
-    comparison_blocks.extend(limits.iter().flat_map(Limits::blocks));
+    comparison_blocks.extend(limits.iter().flat_map(SufficientLimits::blocks));
     comparison_blocks.extend(paired_runs.blocks());
     let comparison = comparison_section(&runs, &comparisons, comparison_blocks, margin);
     let mut sections = chain!(comparison, metric_sections(&runs)).collect_vec();

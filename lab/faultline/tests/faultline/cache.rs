@@ -7,6 +7,7 @@
 )]
 
 use crate::top::terminal;
+use faultline_cache_sim::policy::NAMED_POLICIES;
 use serde_json::Value;
 use std::{
     collections::BTreeMap,
@@ -99,7 +100,7 @@ fn wrong_usage_has_its_own_exit_code() {
     fails(
         &cache(&["policies", "--policy", "belady"], &[&run]),
         64,
-        "fifo, lru, lfu, gdsf, arc, w-tinylfu, s3-fifo, sieve, min",
+        &NAMED_POLICIES.map(|(name, _)| name).join(", "),
     );
     fails(
         &cache(&["policies", "--policy", "agave-9.9.9"], &[&run]),

@@ -162,14 +162,40 @@ fn an_unfit_host_of_a_block_is_reported_for_simultaneous_runs() {
     assert!(matches!(end, Ok(ExperimentEnd::UnfitHost(_))));
 }
 
+/// Executes a plan, and keeps only the first lines of its journal, as if the runner was killed then.
+fn run_cut_off_after(plan: &Plan, lines: usize) {
+    run(plan, &Script::default(), 0);
+    let path = ExperimentFolder::new(&plan.folder).journal();
+    let text = fs::read_to_string(&path).unwrap();
+    let cut_off = text.lines().take(lines).map(|line| format!("{line}\n"));
+    fs::write(&path, cut_off.collect::<String>()).unwrap();
+}
+
+#[test]
+fn each_cut_off_run_of_a_turn_names_only_its_own_cgroups() {
+    let (_folder, plan) = plan(&folder_of_cases().join("concurrent"));
+    // The three runs of the first turn have been launched.
+    run_cut_off_after(&plan, 15);
+    let left = "run 1 attempt 1: abandoned\nrun 2 attempt 1: abandoned";
+    let log = run(&plan, &Script::parse(left), 0);
+    let notes_of = |run: u32| {
+        let line = log
+            .lines()
+            .find(|line| line.contains(&format!("run {run} ended: interrupted")));
+        line.unwrap_or_else(|| panic!("{log}")).split('[').skip(1)
+    };
+    for run in [1, 2] {
+        let notes: Vec<&str> = notes_of(run).collect();
+        let cgroup = format!(".r{run:03}_a1.validator]");
+        assert!(notes.len() == 1 && notes[0].ends_with(&cgroup), "{notes:?}");
+    }
+    assert_eq!(notes_of(3).count(), 0, "it left nothing behind");
+}
+
 #[test]
 fn a_run_that_was_cut_off_is_repeated_after_the_cool_down() {
     let (_folder, plan) = plan(&folder_of_cases().join("left-behind"));
-    run(&plan, &Script::default(), 0);
-    let path = ExperimentFolder::new(&plan.folder).journal();
-    let text = fs::read_to_string(&path).unwrap();
-    let cut_off = text.lines().take(6).map(|line| format!("{line}\n"));
-    fs::write(&path, cut_off.collect::<String>()).unwrap();
+    run_cut_off_after(&plan, 6);
     let log = run(&plan, &Script::default(), 0);
     assert!(log.contains("   30.0  > run 1: Clear\n"), "{log}");
 }

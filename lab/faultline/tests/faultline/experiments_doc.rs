@@ -21,60 +21,32 @@ fn document(page: &str) -> String {
     fs::read_to_string(root().join("docs").join(page)).expect("the document is there")
 }
 
-/// A plan with an unknown key in every table: the loader answers with the keys it knows.
-const UNKNOWN: &str = r#"
-qqqqqqqq = 1
-name = "x"
-folder = "/x"
-[workload]
-qqqqqqqq = 1
-command = ["/bin/true"]
-[[lane]]
-qqqqqqqq = 1
-name = "a"
-ledger = "/l"
-[begin]
-qqqqqqqq = 1
-how = "as-is"
-[stop]
-qqqqqqqq = 1
-[host]
-qqqqqqqq = 1
-[recorder]
-qqqqqqqq = 1
-[report]
-qqqqqqqq = 1
-[concurrent]
-qqqqqqqq = 1
-[[arm]]
-qqqqqqqq = 1
-name = "a"
-[factors]
-qqqqqqqq = 1
-[search]
-qqqqqqqq = 1
-[slurm]
-qqqqqqqq = 1
-"#;
+/// The keys that the loader knows at this place of the plan, which has an unknown key there.
+fn keys_at(place: &str, plan: &str) -> Vec<String> {
+    let mistakes = parse(plan, Path::new("/plan.toml")).expect_err("unknown keys are mistakes");
+    let unknown = format!("{place}qqqqqqqq: unknown key; known here: ");
+    let known = mistakes
+        .iter()
+        .find_map(|mistake| mistake.what.strip_prefix(&unknown));
+    let keys = known.into_iter().flat_map(|known| known.split(", "));
+    keys.map(|key| format!("{place}{key}")).collect()
+}
 
 /// Every key that the loader knows, with its table: `stop.grace`.
 fn known() -> BTreeSet<String> {
-    let mistakes = parse(UNKNOWN, Path::new("/plan.toml")).expect_err("unknown keys are mistakes");
     let mut keys = BTreeSet::new();
-    let mut tables = BTreeSet::new();
-    for mistake in mistakes {
-        let Some((place, known)) = mistake
-            .what
-            .split_once("qqqqqqqq: unknown key; known here: ")
-        else {
-            continue;
-        };
-        tables.insert(place.trim_end_matches('.').to_owned());
-        keys.extend(known.split(", ").map(|key| format!("{place}{key}")));
+    for key in keys_at("", "qqqqqqqq = 1") {
+        let heads = [format!("[{key}]"), format!("[[{key}]]")];
+        let in_table: Vec<String> = heads
+            .iter()
+            .flat_map(|head| keys_at(&format!("{key}."), &format!("{head}\nqqqqqqqq = 1")))
+            .collect();
+        if in_table.is_empty() {
+            keys.insert(key);
+        }
+        keys.extend(in_table);
     }
-    keys.into_iter()
-        .filter(|key| !tables.contains(key))
-        .collect()
+    keys
 }
 
 /// First cells of the rows below a heading that are a single piece of code.

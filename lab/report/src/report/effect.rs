@@ -190,8 +190,22 @@ fn without_unit(value: f64, comparison: &MetricComparison) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{super::run_metrics::RUN_METRICS, *};
+    use super::{
+        super::run_metrics::{RUN_METRICS, run_metric},
+        *,
+    };
     use faultline_stats::arms;
+
+    #[test]
+    fn metrics_of_the_forest_plot_and_of_figures_over_time_exist() {
+        for id in SECONDARY_METRICS {
+            assert!(run_metric(id).is_some(), "{id}");
+        }
+        for (prefix, figure) in FIGURES_OVER_TIME {
+            let mut ids = RUN_METRICS.iter().map(|run_metric| run_metric.id);
+            assert!(ids.any(|id| id.starts_with(prefix)), "{figure}: {prefix}");
+        }
+    }
 
     #[test]
     fn equal_means_without_an_interval_are_not_called_higher() {

@@ -15,7 +15,7 @@ use itertools::Itertools;
 /// differs slightly between machines.
 const SAME_LIMIT_RATIO: f64 = 1.05;
 
-pub struct Limits {
+pub struct SufficientLimits {
     bracket: Bracket,
     /// Arms without a planned limit: the memory of the host does not count as one.
     unlimited_arms: Vec<UnlimitedArm>,
@@ -25,7 +25,7 @@ pub struct Limits {
 type UnlimitedArm = (String, Vec<Option<bool>>);
 
 /// `None` unless runs of a validator had different limits.
-pub fn limits(runs: &MeasuredRuns) -> Option<Limits> {
+pub fn limits(runs: &MeasuredRuns) -> Option<SufficientLimits> {
     let mut replicates = Vec::new();
     let mut unlimited_runs = Vec::new();
     for run in &runs.all {
@@ -43,7 +43,7 @@ pub fn limits(runs: &MeasuredRuns) -> Option<Limits> {
     let tried_limits = replicates.iter().map(|replicate| replicate.limit);
     let (smallest, largest) = tried_limits.minmax().into_option()?;
     let differ = largest as f64 > SAME_LIMIT_RATIO * smallest as f64;
-    (differ && !runs.has_no_validator()).then(|| Limits {
+    (differ && !runs.has_no_validator()).then(|| SufficientLimits {
         bracket: bracket(&replicates),
         unlimited_arms: by_key(unlimited_runs),
         are_offline_replays: runs.are_offline_replays(),
@@ -71,7 +71,7 @@ pub fn have_equal_limits(runs: &MeasuredRuns, reference: &str, other: &str) -> b
     })
 }
 
-impl Limits {
+impl SufficientLimits {
     fn success_text(&self) -> &'static str {
         if self.are_offline_replays {
             "did all of its work"

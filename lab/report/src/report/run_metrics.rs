@@ -196,6 +196,13 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_metrics_of_any_process_exist() {
+        for id in METRICS_OF_ANY_PROCESS {
+            assert!(run_metric(id).is_some(), "{id}");
+        }
+    }
+
+    #[test]
     fn ids_are_unique_and_the_default_is_one_of_them() {
         assert!(run_metric(DEFAULT_METRIC).is_some());
         for (index, one) in RUN_METRICS.iter().enumerate() {

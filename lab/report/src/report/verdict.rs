@@ -8,7 +8,7 @@ use super::{
     },
     effect::{effect_text, estimates_text, means_text, with_unit},
     groups::by_key,
-    limits::{Limits, have_equal_limits},
+    limits::{SufficientLimits, have_equal_limits},
     measured_run::{MeasuredRun, MeasuredRuns},
     model::{Tone, Verdict, VerdictKind},
     paired_effects::PairedEffects,
@@ -25,7 +25,7 @@ pub fn verdict(
     runs: &MeasuredRuns,
     primary: &RunMetric,
     pairs: &[ArmComparison],
-    limits: Option<&Limits>,
+    limits: Option<&SufficientLimits>,
     paired_effects: &PairedEffects,
     margin: f64,
 ) -> Verdict {
@@ -146,7 +146,7 @@ fn verdict_of_arms(
     runs: &MeasuredRuns,
     primary: &RunMetric,
     pairs: &[ArmComparison],
-    limits: Option<&Limits>,
+    limits: Option<&SufficientLimits>,
     paired_effects: &PairedEffects,
     margin: f64,
 ) -> Verdict {

@@ -2,6 +2,7 @@ use super::*;
 use crate::plan::{Arm, Cluster};
 use faultline_runner::isolation::CpuSet;
 use proptest::prelude::*;
+use std::collections::BTreeMap;
 
 const SMALL: &str = r#"
 name = "small"
@@ -131,6 +132,13 @@ fn every_key_is_read() {
         plan.recorder.targets,
         Some("/etc/prometheus/targets/ram.json".into())
     );
+    let slurm = &plan.slurm;
+    assert_eq!(slurm.memory, Some(768 << 30));
+    assert_eq!(
+        (slurm.constraint.as_deref(), slurm.exclude.as_deref()),
+        (Some("nvme"), Some("node7"))
+    );
+    assert_eq!(slurm.options, ["--partition=lab"]);
 }
 
 #[test]
@@ -141,7 +149,20 @@ fn every_key_of_an_arm_is_read_and_the_factors_are_crossed() {
         (arm.memory_max, arm.memory_high, arm.swap_max),
         (Some(512 << 30), Some(480 << 30), Some(0))
     );
-    assert_eq!(arm.io[0].read_bytes, Some(500 << 20));
+    assert_eq!(
+        (
+            &*arm.io[0].device,
+            arm.io[0].read_bytes,
+            arm.io[0].write_operations
+        ),
+        (Path::new("/mnt/ledger"), Some(500 << 20), Some(1000))
+    );
+    assert_eq!(arm.binary, Some("/plans/new/agave-validator".into()));
+    assert_eq!(arm.arguments, ["--limit-ledger-size"]);
+    assert_eq!(
+        arm.environment,
+        BTreeMap::from([("RUST_LOG".to_owned(), "warn".to_owned())])
+    );
     let names: Vec<&str> = plan.arms.iter().map(|arm| arm.name.as_str()).collect();
     assert_eq!(
         names,
@@ -206,7 +227,7 @@ fn one_plan_error_gives_one_message() {
         );
     }
     for head in [
-        "workload", "begin", "stop", "host", "recorder", "report", "factors",
+        "workload", "begin", "stop", "host", "recorder", "report", "slurm", "factors",
     ] {
         refused_once(
             &EVERY_KEY.replacen(&format!("[{head}]"), &format!("[{head}x]"), 1),

@@ -3,7 +3,7 @@
 use super::script::Script;
 use anyhow::Result;
 use faultline_experiments::{
-    folder::ExperimentFolder,
+    folder::{ExperimentFolder, cgroup_name},
     host::HostFinding,
     journal::{Entry, JournalLine, Planned},
     judge::ProgramCacheTotals,
@@ -45,7 +45,6 @@ struct State {
     /// When each run was let go.
     began: BTreeMap<(u32, u32), Duration>,
     asked_to_end: BTreeMap<(u32, u32), Duration>,
-    groups: Vec<CgroupName>,
     /// Whether a wish to stop was heeded in an earlier life.
     heeded: bool,
     /// Of memory, that a search moves.
@@ -161,7 +160,6 @@ impl Pretended {
             script,
             began: BTreeMap::new(),
             asked_to_end: BTreeMap::new(),
-            groups: Vec::new(),
             heeded: false,
             limit: None,
         };
@@ -467,7 +465,6 @@ impl Launcher for Pretender {
         if state.script.of(run, "launch").is_some() {
             anyhow::bail!("there is no such program");
         }
-        state.groups.push(job.name.clone());
         let mut limits = job.limits.clone();
         if state.script.of(run, "limits").is_some() {
             limits.memory_max = Some(1 << 40);
@@ -484,9 +481,13 @@ impl Launcher for Pretender {
         Ok(Vec::new())
     }
 
-    fn sweep(&self, _unique_name: &str, _grace: Duration) -> Result<Vec<String>> {
-        self.state.borrow_mut().log("sweep");
-        Ok(Vec::new())
+    fn sweep(&self, unique_name: &str, _grace: Duration) -> Result<Vec<String>> {
+        let mut state = self.state.borrow_mut();
+        state.log("sweep");
+        let abandoned = state.script.runs_with("abandoned").into_iter();
+        Ok(abandoned
+            .map(|(run, attempt)| cgroup_name(unique_name, run, attempt, "validator").to_string())
+            .collect())
     }
 }
 

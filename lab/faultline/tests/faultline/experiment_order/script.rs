@@ -12,6 +12,7 @@
 //! run 2 attempt 1: relimit at 30      (its limit of memory cannot be moved any more)
 //! run 2 attempt 1: unseen 10 at 30    (its group cannot be looked at, for so long)
 //! run 2 attempt 1: leaves              (others of its group, when it ends)
+//! run 2 attempt 1: abandoned           (an earlier runner left its group behind)
 //! run 2 attempt 1: still at 30         (no tick is recorded from then on, which is found out at the end)
 //! run 2 attempt 1: unknown             (the recorder does not know its process as a validator)
 //! ```
@@ -48,6 +49,12 @@ impl Script {
             }
         }
         script
+    }
+
+    /// The runs and attempts to which this happens.
+    pub fn runs_with(&self, what: &str) -> Vec<(u32, u32)> {
+        let runs = self.runs.keys().copied();
+        runs.filter(|run| self.of(*run, what).is_some()).collect()
     }
 
     /// When this happens to a run, in seconds after its beginning.
