@@ -309,7 +309,7 @@ impl<'w> Runner<'w> {
             .launcher()
             .sweep(&self.experiment_id, SWEEP_GRACE)?;
         for (run, attempt) in self.journal_state.unfinished_runs() {
-            let prefix = cgroup_name(&self.unique_name, run, attempt, "").to_string();
+            let prefix = cgroup_name(&self.experiment_id, run, attempt, "").to_string();
             let notes = ended_leftovers
                 .iter()
                 .filter(|name| name.starts_with(&prefix))
