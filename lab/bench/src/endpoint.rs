@@ -75,11 +75,7 @@ impl Endpoint {
             .to_owned();
         // HTTP requires a path before a query.
         let target = uri.path_and_query().map_or("/", |target| target.as_str());
-        let path_and_query = if target.starts_with('/') {
-            target.to_owned()
-        } else {
-            format!("/{target}")
-        };
+        let path_and_query = format!("/{}", target.strip_prefix('/').unwrap_or(target));
         Ok(Self {
             scheme,
             uses_tls,

@@ -20,7 +20,7 @@ pub use chain::version;
 use chain::{CHAINS, Chain, RpcCall, call_json};
 use faultline_common::{args::UsageError, output::say};
 use faultline_text::{clean, count, counted};
-use itertools::Itertools;
+use itertools::{Itertools, chain};
 use serde_json::Value;
 use std::{cell::Cell, path::PathBuf};
 pub use study::{page, study_text};
@@ -124,11 +124,8 @@ fn check_chain_and_lag(
     node_plan: &Plan,
 ) -> Result<(Vec<String>, (u64, u64))> {
     let mut status_plan = node_plan.clone();
-    let height_calls = [chain.newest_call, chain.random_range_end_call].into_iter();
-    let calls = height_calls
-        .chain(chain.oldest_call)
-        .chain([chain.version_call]);
-    for call in calls {
+    let height_calls = [chain.newest_call, chain.random_range_end_call];
+    for call in chain!(height_calls, chain.oldest_call, [chain.version_call]) {
         status_plan.add_request(call.0.to_owned(), call_json(call), None, Expected::Json);
     }
     let engine = Engine::new(&status_plan, args.ca.as_deref())?;

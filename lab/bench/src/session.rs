@@ -250,9 +250,10 @@ fn list_load_settings(plan: &Plan) -> BTreeMap<String, String> {
         (
             "requests of a round".to_owned(),
             match plan.weights.as_slice() {
-                [] => "all".to_owned(),
-                _ => "one, drawn by weight".to_owned(),
-            },
+                [] => "all",
+                _ => "one, drawn by weight",
+            }
+            .to_owned(),
         ),
     ]);
     if let Some((from, to)) = plan.cases.iter().find_map(|case| case.random_range) {
