@@ -80,7 +80,6 @@ fn too_many_failures(results: &Results) -> Option<String> {
         })
     };
     let arms = results.header.arms.iter().filter_map(too_many).join("; ");
-    let max = number(max, if max.fract() == 0.0 { 0 } else { 2 });
     (!arms.is_empty())
         .then(|| format!("FAILED: more requests failed than --max-failures {max} % allows: {arms}"))
 }
@@ -497,7 +496,7 @@ mod tests {
                 "FAILED: more requests failed than --max-failures {max} % allows: b 8 of 30 (8 malformed answer)"
             )
         };
-        for (max, sentences) in [(0.0, true), (26.0, true), (27.0, false)] {
+        for (max, sentences) in [(0.0, true), (0.001, true), (26.0, true), (27.0, false)] {
             run.header.max_failures = Some(max);
             let expected: Vec<String> = sentences.then(|| line(max)).into_iter().collect();
             assert_eq!(problems(&run), expected);
