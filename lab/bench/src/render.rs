@@ -21,7 +21,7 @@ use faultline_stats::{
 use faultline_text::{count, counted, duration, lines, number, utc};
 use itertools::{Itertools, chain};
 use serde::Serialize;
-use std::time::Duration;
+use std::{iter, time::Duration};
 
 pub fn problems(results: &Results) -> Vec<String> {
     let mut problems = Vec::new();
@@ -314,7 +314,7 @@ pub fn difference_table(results: &Results, compared: &[Comparison], id: &str) ->
     let note = format!(
         "Differences round by round, in blocks of rounds; negative where the reference is slower. Means have the {}, medians \
          and p95 have 95 % intervals. A difference is established if the interval of its mean excludes 0 and has no caveat. The p-value is \
-         adjusted for all comparisons.",
+         adjusted for all comparisons. Caveats of medians and p95 say so.",
         interval_label(comparison_count(results))
     );
     let columns = [
@@ -328,21 +328,30 @@ pub fn difference_table(results: &Results, compared: &[Comparison], id: &str) ->
         "rounds",
         "caveat",
     ];
-    let cell = |value: Option<&Estimate>| {
-        estimate_or(value.map(Estimate::value_and_ends), 3, TOO_FEW_ROUNDS)
-    };
     let mut out = table(id, &format!("Against {reference}"), &columns, &note);
     for comparison in compared {
+        let estimates = [
+            Some(&comparison.mean),
+            comparison.median.as_ref(),
+            comparison.p95.as_ref(),
+        ];
+        let [mean, median, p95] = estimates
+            .map(|estimate| estimate_or(estimate.map(Estimate::value_and_ends), 3, TOO_FEW_ROUNDS));
+        let mut caveats =
+            iter::zip(["", "median: ", "p95: "], estimates).filter_map(|(name, estimate)| {
+                let text = caveat_text(estimate?.reliability);
+                (!text.is_empty()).then(|| name.to_owned() + text)
+            });
         out.rows.push(vec![
             text_cell(&comparison.arm),
             text_cell(&results.short_label(&comparison.request, comparison.answer_bytes)),
-            cell(Some(&comparison.mean)),
+            mean,
             number_or(comparison.p, 4, TOO_FEW_ROUNDS),
             text_cell(comparison.decision.established().map_or("no", |_| "yes")),
-            cell(comparison.median.as_ref()),
-            cell(comparison.p95.as_ref()),
+            median,
+            p95,
             number_cell(comparison.rounds as f64, 0),
-            text_cell(caveat_text(comparison.mean.reliability)),
+            text_cell(&caveats.join("; ")),
         ]);
     }
     out
@@ -479,6 +488,7 @@ pub fn csv_quoted(text: &str) -> String {
 mod tests {
     use super::*;
     use crate::results::tests::results;
+    use faultline_stats::block_bootstrap::Reliability;
 
     #[test]
     fn too_many_failures_are_reported_in_one_line() {
@@ -537,5 +547,39 @@ mod tests {
             "{csv}"
         );
         assert_eq!(lines[0].split(',').count(), lines[2].split(',').count());
+    }
+
+    #[test]
+    fn unreliable_medians_and_p95_have_a_caveat() {
+        let results = results(
+            200,
+            &[
+                ("a", 904, &|round| 1_000_000 + round * 7919 % 1000),
+                ("b", 904, &|round| 2_000_000 + round * 104_729 % 1000),
+            ],
+        );
+        let caveat = |mean, median, p95| {
+            let mut compared = comparisons(&results);
+            compared[0].mean.reliability = mean;
+            compared[0].median.as_mut().unwrap().reliability = median;
+            compared[0].p95.as_mut().unwrap().reliability = p95;
+            difference_table(&results, &compared, "differences").rows[0].pop()
+        };
+        let [good, short] = [Reliability::Reliable, Reliability::TooShort { n_eff: 3.0 }];
+        let too_few = "too few independent rounds: the interval may be too narrow";
+        let rare = "a few rounds decide the result";
+        for (mean, median, p95, expected) in [
+            (good, good, good, String::new()),
+            (short, good, good, too_few.to_owned()),
+            (good, short, good, format!("median: {too_few}")),
+            (
+                short,
+                short,
+                Reliability::TooRare,
+                format!("{too_few}; median: {too_few}; p95: {rare}"),
+            ),
+        ] {
+            assert_eq!(caveat(mean, median, p95), Some(text_cell(&expected)));
+        }
     }
 }
