@@ -221,7 +221,7 @@ pub fn answer_comparison_text(results: &Results) -> String {
     for (arm, answers) in results.header.answers_by_arm().skip(1) {
         let equal = count(answers.equal);
         let result = match (answers.equal, answers.different) {
-            (0, 0) => "could not be compared with the reference's".to_owned(),
+            (0, 0) => "none was compared with the reference's: they are not meant to be, or no round had two for the same slot".to_owned(),
             (_, 0) => format!("equal to the reference's in all {equal} comparisons"),
             (_, different) => format!(
                 "equal in {equal} comparisons, different in {}",
@@ -581,5 +581,18 @@ mod tests {
         ] {
             assert_eq!(caveat(mean, median, p95), Some(text_cell(&expected)));
         }
+    }
+
+    #[test]
+    fn answers_without_a_comparison_are_not_called_incomparable() {
+        let mut results = results(1, &[("a", 1, &|_| 1), ("b", 1, &|_| 1)]);
+        results.header.answer_comparisons[1].equal = 0;
+        assert!(
+            answer_comparison_text(&results).starts_with(
+                "Answers of b: none was compared with the reference's: they are not meant to be"
+            ),
+            "{}",
+            answer_comparison_text(&results)
+        );
     }
 }
