@@ -368,3 +368,13 @@ fn a_scheme_of_another_transport_is_refused_with_the_transport_to_set() {
     }
     assert_eq!(told("ws://node", websocket), "");
 }
+
+#[test]
+fn a_value_that_is_neither_text_nor_whole_number_is_refused() {
+    for (item, found) in [("1.5", "the number 1.5"), ("true", "true")] {
+        let told = mistakes(&MIX.replace("\"x\", 7", item)).join("\n");
+        let wanted =
+            format!("value.list: a string or a whole number from 0 on is wanted, not {found}");
+        assert!(told.contains(&wanted), "{told}");
+    }
+}
