@@ -326,13 +326,15 @@ pub(crate) fn is_valid_timeout(time: &Duration) -> bool {
 }
 
 pub(crate) fn valid_answer_limit(bytes: u64) -> Option<usize> {
-    let bytes = usize::try_from(bytes).ok();
-    bytes.filter(|bytes| (1024..=1 << 30).contains(bytes))
+    usize::try_from(bytes)
+        .ok()
+        .filter(|bytes| (1024..=1 << 30).contains(bytes))
 }
 
 fn parse_timeout(text: &str) -> Result<Duration, String> {
-    let time = Some(parse_time(text)?).filter(is_valid_timeout);
-    time.ok_or_else(|| format!("{text:?} is not a time from 1ms to 1h"))
+    Some(parse_time(text)?)
+        .filter(is_valid_timeout)
+        .ok_or_else(|| format!("{text:?} is not a time from 1ms to 1h"))
 }
 
 fn parse_limit(text: &str) -> Result<usize, String> {

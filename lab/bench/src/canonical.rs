@@ -71,7 +71,7 @@ pub fn difference(reference: &str, other: &str) -> String {
             .strip_prefix(path)
             .is_some_and(|rest| path.is_empty() || rest.starts_with(['.', '[']));
         // `.logsBloom` is between `.logs` and `.logs[0]`, and not inside `.logs`.
-        if is_inside && (are_both("object of ") || are_both("array of ")) {
+        if is_inside && (are_both("an object (") || are_both("an array (")) {
             path = deeper;
         }
     }
@@ -192,7 +192,9 @@ impl<'de> Visitor<'de> for DigestVisitor<'_> {
             digest.hash(&mut hasher);
             count += 1;
         }
-        self.add_part(6, (hasher.finish(), count), || format!("array of {count}"))
+        self.add_part(6, (hasher.finish(), count), || {
+            format!("an array (elements: {count})")
+        })
     }
 
     fn visit_map<A: MapAccess<'de>>(mut self, mut fields: A) -> Result<u64, A::Error> {
@@ -210,7 +212,7 @@ impl<'de> Visitor<'de> for DigestVisitor<'_> {
             sum = sum.wrapping_add(hash(7, (name, digest)));
             count += 1;
         }
-        self.add_part(8, (sum, count), || format!("object of {count} fields"))
+        self.add_part(8, (sum, count), || format!("an object (fields: {count})"))
     }
 }
 
@@ -316,12 +318,14 @@ mod tests {
         let meta = |logs: &str| {
             format!(r#"{{"blockTime":5,"transactions":[{{"meta":{{"logMessages":{logs}}}}},7]}}"#)
         };
-        let logs = "transactions[0].meta.logMessages is null instead of array of 1";
+        let fields = "the answer is an object (fields: 1) instead of an array (elements: 0)";
+        assert_eq!(message("[]", r#"{"a":7}"#), fields);
+        let logs = "transactions[0].meta.logMessages is null instead of an array (elements: 1)";
         assert_eq!(message(&meta(r#"["x"]"#), &meta("null")), logs);
         let long = |last: u8| format!("[{}{last}]", "0,".repeat(100));
         assert_eq!(
             message(&long(1), &long(2)),
-            "the answer is array of 101 in both, and differs in its type or in what is not shown"
+            "the answer is an array (elements: 101) in both, and differs in its type or in what is not shown"
         );
     }
 

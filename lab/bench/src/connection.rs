@@ -29,6 +29,7 @@ use ring::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
 use std::{
     cell::RefCell,
     future::poll_fn,
+    io::{self, ErrorKind},
     pin::{Pin, pin},
     rc::Rc,
     task::Poll,
@@ -192,7 +193,7 @@ impl HttpConnection {
                 request.headers_mut().insert(HOST, host.clone());
                 let exchange = async {
                     // Nothing has driven the connection since the last answer.
-                    sender.ready().await.map_err(|error| failure_of(&error))?;
+                    sender.ready().await?;
                     read_answer(sender.send_request(request), max_bytes).await
                 };
                 drive(driver, exchange).await?
@@ -247,27 +248,29 @@ async fn read_answer(
     response: impl Future<Output = hyper::Result<Response<Incoming>>>,
     max_bytes: usize,
 ) -> Result<(Parts, Bytes), Failure> {
-    let response = response.await.map_err(|error| failure_of(&error))?;
-    let (head, body) = response.into_parts();
+    let (head, body) = response.await?.into_parts();
     let body = Limited::new(body, max_bytes)
         .collect()
         .await
         .map_err(|error| {
-            if error.is::<LengthLimitError>() {
-                return Failure::TooLarge;
+            let source = error.source().and_then(|source| source.downcast_ref());
+            match source.map(io::Error::kind) {
+                _ if error.is::<LengthLimitError>() => Failure::TooLarge,
+                // An invalid chunk.
+                Some(ErrorKind::InvalidInput | ErrorKind::InvalidData) => Failure::Malformed,
+                _ => Failure::Closed,
             }
-            error
-                .downcast_ref::<hyper::Error>()
-                .map_or(Failure::Closed, failure_of)
         })?;
     Ok((head, body.to_bytes()))
 }
 
-fn failure_of(error: &hyper::Error) -> Failure {
-    if error.is_parse() {
-        Failure::Malformed
-    } else {
-        Failure::Closed
+impl From<hyper::Error> for Failure {
+    fn from(error: hyper::Error) -> Self {
+        if error.is_parse() {
+            Self::Malformed
+        } else {
+            Self::Closed
+        }
     }
 }
 
@@ -308,8 +311,8 @@ impl WebSocket {
             .body(Full::new(Bytes::new()))
             .map_err(|_| Failure::Malformed)?;
         let upgrade = async {
-            let answer = sender.send_request(request).await;
-            check_upgrade(&answer.map_err(|error| failure_of(&error))?, &key)
+            let answer = sender.send_request(request).await?;
+            check_upgrade(&answer, &key)
         };
         let driver = poll_fn(|cx| connection.poll_without_shutdown(cx));
         try_join(upgrade, driver.map_err(|_| Failure::Closed)).await?;

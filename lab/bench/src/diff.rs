@@ -158,11 +158,9 @@ fn setting_mismatches(before: &Results, after: &Results) -> Vec<String> {
 
 /// `None` without requests: a weighted one may never be drawn.
 fn failure_share(results: &Results, case_index: usize) -> Option<f64> {
-    let requests = results.samples_of(case_index).count();
-    let failed = results
-        .samples_of(case_index)
-        .filter(|sample| sample.result.is_err())
-        .count();
+    let summary = results.summary(case_index);
+    let failed: u64 = summary.failures.values().sum();
+    let requests = failed + summary.successes;
     (requests > 0).then(|| failed as f64 / requests as f64)
 }
 

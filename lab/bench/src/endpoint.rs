@@ -47,16 +47,14 @@ impl Endpoint {
         let uri: Uri = text
             .parse()
             .map_err(|_| format!("this is no address of a node; {hint}"))?;
-        let scheme = match uri.scheme_str() {
-            Some(scheme) if scheme == plain => plain,
-            Some(scheme) if scheme == tls => tls,
-            Some(other) => return Err(format!("{other}:// is not supported; {hint}")),
-            None => {
-                return Err(format!(
-                    "the address of the node has no {plain}:// or {tls}://; {hint}"
-                ));
-            }
-        };
+        let scheme = [plain, tls]
+            .into_iter()
+            .find(|scheme| uri.scheme_str() == Some(scheme))
+            .ok_or_else(|| {
+                format!(
+                    "the address of the node must begin with {plain}:// or {tls}://; {hint}. In a plan, ws:// and wss:// need transport = \"websocket\", and http:// and https:// another transport"
+                )
+            })?;
         let authority = uri
             .authority()
             .ok_or_else(|| format!("the address of the node has no host; {hint}"))?;
@@ -75,11 +73,7 @@ impl Endpoint {
             .to_owned();
         // HTTP requires a path before a query.
         let target = uri.path_and_query().map_or("/", |target| target.as_str());
-        let path_and_query = if target.starts_with('/') {
-            target.to_owned()
-        } else {
-            format!("/{target}")
-        };
+        let path_and_query = format!("/{}", target.strip_prefix('/').unwrap_or(target));
         Ok(Self {
             scheme,
             uses_tls,

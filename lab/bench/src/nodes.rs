@@ -20,7 +20,7 @@ pub use chain::version;
 use chain::{CHAINS, Chain, RpcCall, call_json};
 use faultline_common::{args::UsageError, output::say};
 use faultline_text::{clean, count, counted};
-use itertools::Itertools;
+use itertools::{Itertools, chain};
 use serde_json::Value;
 use std::{cell::Cell, path::PathBuf};
 pub use study::{page, study_text};
@@ -124,11 +124,8 @@ fn check_chain_and_lag(
     node_plan: &Plan,
 ) -> Result<(Vec<String>, (u64, u64))> {
     let mut status_plan = node_plan.clone();
-    let height_calls = [chain.newest_call, chain.random_range_end_call].into_iter();
-    let calls = height_calls
-        .chain(chain.oldest_call)
-        .chain([chain.version_call]);
-    for call in calls {
+    let height_calls = [chain.newest_call, chain.random_range_end_call];
+    for call in chain!(height_calls, chain.oldest_call, [chain.version_call]) {
         status_plan.add_request(call.0.to_owned(), call_json(call), None, Expected::Json);
     }
     let engine = Engine::new(&status_plan, args.ca.as_deref())?;
@@ -210,20 +207,23 @@ fn check_in_sync(
     answers: &[Value],
 ) -> Result<(Vec<String>, (u64, u64))> {
     let (mut answers, unit) = (answers.iter(), chain.height_unit);
-    let node_count = nodes.len();
-    let mut next_heights = || -> Result<Vec<u64>> {
-        let call_answers = answers.by_ref().take(node_count).collect_vec();
-        ensure!(call_answers.len() == node_count, "a node does not answer");
-        let height = |answer| {
-            chain::height(answer).with_context(|| format!("a node's answer is not a {unit} number"))
+    let mut next_heights = |(method, _)| -> Result<Vec<u64>> {
+        let height = |(node, answer)| {
+            chain::height(answer).with_context(|| {
+                format!(
+                    "{node}: the answer to {method} is not a {unit} number; check its address and --chain"
+                )
+            })
         };
-        call_answers.into_iter().map(height).collect()
+        nodes.iter().zip(answers.by_ref()).map(height).collect()
     };
-    let heads = next_heights()?;
-    let newest_common = next_heights()?.into_iter().min().unwrap_or(0);
-    let range_end = newest_common.saturating_sub(chain.unfinalized_margin);
+    let heads = next_heights(chain.newest_call)?;
+    let newest_common = next_heights(chain.random_range_end_call)?.into_iter().min();
+    let range_end = newest_common
+        .unwrap_or(0)
+        .saturating_sub(chain.unfinalized_margin);
     let oldest = match chain.oldest_call {
-        Some(_) => next_heights()?.into_iter().max().unwrap_or(0),
+        Some(call) => next_heights(call)?.into_iter().max().unwrap_or(0),
         None => 0,
     };
     let newest = heads.iter().copied().max().unwrap_or(0);
@@ -385,15 +385,12 @@ mod tests {
             )
             .is_ok()
         );
-        assert!(
-            check_in_sync(
-                &plain,
-                &CHAINS[0],
-                &nodes.arms,
-                &answers([100, 98, 95])[..5]
-            )
-            .is_err(),
-            "a node without an answer"
+        let mut no_height = answers([100, 98, 95]);
+        no_height[7] = json!("none");
+        let refused = check_in_sync(&plain, &CHAINS[0], &nodes.arms, &no_height).unwrap_err();
+        assert_eq!(
+            refused.to_string(),
+            "http://two:2/...: the answer to getFirstAvailableBlock is not a slot number; check its address and --chain"
         );
         for bad in ["getBlok", "getSlot,getSlot"] {
             let refused = add_requests(

@@ -22,8 +22,7 @@ pub trait Named: Copy + PartialEq + 'static {
     fn named(name: &str) -> Option<Self> {
         Self::ALL
             .iter()
-            .find(|(other, _)| *other == name)
-            .map(|(_, value)| *value)
+            .find_map(|(other, value)| (*other == name).then_some(*value))
     }
 
     /// Empty if the value is not among [`Named::ALL`].

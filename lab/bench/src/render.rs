@@ -21,7 +21,7 @@ use faultline_stats::{
 use faultline_text::{count, counted, duration, lines, number, utc};
 use itertools::{Itertools, chain};
 use serde::Serialize;
-use std::time::Duration;
+use std::{iter, time::Duration};
 
 pub fn problems(results: &Results) -> Vec<String> {
     let mut problems = Vec::new();
@@ -80,7 +80,6 @@ fn too_many_failures(results: &Results) -> Option<String> {
         })
     };
     let arms = results.header.arms.iter().filter_map(too_many).join("; ");
-    let max = number(max, if max.fract() == 0.0 { 0 } else { 2 });
     (!arms.is_empty())
         .then(|| format!("FAILED: more requests failed than --max-failures {max} % allows: {arms}"))
 }
@@ -222,7 +221,7 @@ pub fn answer_comparison_text(results: &Results) -> String {
     for (arm, answers) in results.header.answers_by_arm().skip(1) {
         let equal = count(answers.equal);
         let result = match (answers.equal, answers.different) {
-            (0, 0) => "could not be compared with the reference's".to_owned(),
+            (0, 0) => "none was compared with the reference's: they are not meant to be, or no round had two for the same slot".to_owned(),
             (_, 0) => format!("equal to the reference's in all {equal} comparisons"),
             (_, different) => format!(
                 "equal in {equal} comparisons, different in {}",
@@ -315,7 +314,7 @@ pub fn difference_table(results: &Results, compared: &[Comparison], id: &str) ->
     let note = format!(
         "Differences round by round, in blocks of rounds; negative where the reference is slower. Means have the {}, medians \
          and p95 have 95 % intervals. A difference is established if the interval of its mean excludes 0 and has no caveat. The p-value is \
-         adjusted for all comparisons.",
+         adjusted for all comparisons. Caveats of medians and p95 say so.",
         interval_label(comparison_count(results))
     );
     let columns = [
@@ -329,21 +328,30 @@ pub fn difference_table(results: &Results, compared: &[Comparison], id: &str) ->
         "rounds",
         "caveat",
     ];
-    let cell = |value: Option<&Estimate>| {
-        estimate_or(value.map(Estimate::value_and_ends), 3, TOO_FEW_ROUNDS)
-    };
     let mut out = table(id, &format!("Against {reference}"), &columns, &note);
     for comparison in compared {
+        let estimates = [
+            Some(&comparison.mean),
+            comparison.median.as_ref(),
+            comparison.p95.as_ref(),
+        ];
+        let [mean, median, p95] = estimates
+            .map(|estimate| estimate_or(estimate.map(Estimate::value_and_ends), 3, TOO_FEW_ROUNDS));
+        let mut caveats =
+            iter::zip(["", "median: ", "p95: "], estimates).filter_map(|(name, estimate)| {
+                let text = caveat_text(estimate?.reliability);
+                (!text.is_empty()).then(|| name.to_owned() + text)
+            });
         out.rows.push(vec![
             text_cell(&comparison.arm),
             text_cell(&results.short_label(&comparison.request, comparison.answer_bytes)),
-            cell(Some(&comparison.mean)),
+            mean,
             number_or(comparison.p, 4, TOO_FEW_ROUNDS),
             text_cell(comparison.decision.established().map_or("no", |_| "yes")),
-            cell(comparison.median.as_ref()),
-            cell(comparison.p95.as_ref()),
+            median,
+            p95,
             number_cell(comparison.rounds as f64, 0),
-            text_cell(caveat_text(comparison.mean.reliability)),
+            text_cell(&caveats.join("; ")),
         ]);
     }
     out
@@ -480,6 +488,7 @@ pub fn csv_quoted(text: &str) -> String {
 mod tests {
     use super::*;
     use crate::results::tests::results;
+    use faultline_stats::block_bootstrap::Reliability;
 
     #[test]
     fn too_many_failures_are_reported_in_one_line() {
@@ -497,7 +506,7 @@ mod tests {
                 "FAILED: more requests failed than --max-failures {max} % allows: b 8 of 30 (8 malformed answer)"
             )
         };
-        for (max, sentences) in [(0.0, true), (26.0, true), (27.0, false)] {
+        for (max, sentences) in [(0.0, true), (0.001, true), (26.0, true), (27.0, false)] {
             run.header.max_failures = Some(max);
             let expected: Vec<String> = sentences.then(|| line(max)).into_iter().collect();
             assert_eq!(problems(&run), expected);
@@ -538,5 +547,52 @@ mod tests {
             "{csv}"
         );
         assert_eq!(lines[0].split(',').count(), lines[2].split(',').count());
+    }
+
+    #[test]
+    fn unreliable_medians_and_p95_have_a_caveat() {
+        let results = results(
+            200,
+            &[
+                ("a", 904, &|round| 1_000_000 + round * 7919 % 1000),
+                ("b", 904, &|round| 2_000_000 + round * 104_729 % 1000),
+            ],
+        );
+        let caveat = |mean, median, p95| {
+            let mut compared = comparisons(&results);
+            compared[0].mean.reliability = mean;
+            compared[0].median.as_mut().unwrap().reliability = median;
+            compared[0].p95.as_mut().unwrap().reliability = p95;
+            difference_table(&results, &compared, "differences").rows[0].pop()
+        };
+        let [good, short] = [Reliability::Reliable, Reliability::TooShort { n_eff: 3.0 }];
+        let too_few = "too few independent rounds: the interval may be too narrow";
+        let rare = "a few rounds decide the result";
+        for (mean, median, p95, expected) in [
+            (good, good, good, String::new()),
+            (short, good, good, too_few.to_owned()),
+            (good, short, good, format!("median: {too_few}")),
+            (
+                short,
+                short,
+                Reliability::TooRare,
+                format!("{too_few}; median: {too_few}; p95: {rare}"),
+            ),
+        ] {
+            assert_eq!(caveat(mean, median, p95), Some(text_cell(&expected)));
+        }
+    }
+
+    #[test]
+    fn answers_without_a_comparison_are_not_called_incomparable() {
+        let mut results = results(1, &[("a", 1, &|_| 1), ("b", 1, &|_| 1)]);
+        results.header.answer_comparisons[1].equal = 0;
+        assert!(
+            answer_comparison_text(&results).starts_with(
+                "Answers of b: none was compared with the reference's: they are not meant to be"
+            ),
+            "{}",
+            answer_comparison_text(&results)
+        );
     }
 }

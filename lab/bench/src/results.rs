@@ -6,6 +6,7 @@ use faultline_pages::groups::{by_key, distinct};
 use faultline_text::count;
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 use std::{array, collections::BTreeMap, time::Duration};
 
 /// The latency of a request is the sum of its phases.
@@ -199,18 +200,12 @@ pub struct Latency {
 
 impl Latency {
     pub fn get(&self, name: &str) -> Option<f64> {
-        match name {
-            "mean" => Some(self.mean),
-            "sd" => self.sd,
-            "min" => Some(self.min),
-            "max" => Some(self.max),
-            "median" | "p50" => Some(self.p50),
-            "p90" => Some(self.p90),
-            "p95" => Some(self.p95),
-            "p99" => Some(self.p99),
-            "p99.9" => Some(self.p999),
-            _ => None,
-        }
+        let field = match name {
+            "median" => "p50",
+            "p99.9" => "p999",
+            other => other,
+        };
+        json!(self)[field].as_f64()
     }
 }
 

@@ -202,7 +202,7 @@ fn list_settings(subcommand: &str, plan: &Plan) -> BTreeMap<String, String> {
     let mut settings = list_load_settings(plan);
     let mut shapes: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
     for case in &plan.cases {
-        let arm = plan.arm_name(case);
+        let (arm, request) = (plan.arm_name(case), plan.request_label(case));
         // The arms of `bench transport` are protocols without a link shape.
         if subcommand != "transport" {
             let connection = plan.connection(case);
@@ -210,13 +210,19 @@ fn list_settings(subcommand: &str, plan: &Plan) -> BTreeMap<String, String> {
                 format!("transport of {arm}"),
                 connection.protocol.name().to_owned(),
             );
+            let check = match case.expected {
+                Expected::Unverified => "any",
+                Expected::Account(_) => "account",
+                _ => "same",
+            };
+            settings.insert(format!("answer of {arm} about {request}"), check.to_owned());
             shapes
                 .entry(arm)
                 .or_default()
                 .insert(connection.link_shape.to_string());
         }
         settings.insert(
-            format!("request of {arm} about {}", plan.request_label(case)),
+            format!("request of {arm} about {request}"),
             case.call.clone(),
         );
     }
@@ -250,9 +256,10 @@ fn list_load_settings(plan: &Plan) -> BTreeMap<String, String> {
         (
             "requests of a round".to_owned(),
             match plan.weights.as_slice() {
-                [] => "all".to_owned(),
-                _ => "one, drawn by weight".to_owned(),
-            },
+                [] => "all",
+                _ => "one, drawn by weight",
+            }
+            .to_owned(),
         ),
     ]);
     if let Some((from, to)) = plan.cases.iter().find_map(|case| case.random_range) {
@@ -361,5 +368,27 @@ mod tests {
         for name in ["transport of a", "added to the link of a"] {
             assert!(one[name] != other[name], "{one:?} {other:?}");
         }
+    }
+
+    #[test]
+    fn the_check_of_every_answer_is_a_setting() {
+        let of = |expected| {
+            let mut plan = Plan {
+                arms: vec!["a".to_owned()],
+                connections: vec![ConnectionConfig::new(
+                    Endpoint::parse("http://node").unwrap(),
+                    Protocol::Http,
+                )],
+                request_labels: vec!["b".to_owned()],
+                ..crate::plan::tests::plan(1, 1)
+            };
+            plan.cases[0].expected = expected;
+            list_settings("run", &plan)["answer of a about b"].clone()
+        };
+        let account = Expected::Account(crate::answer::Encoding::Base64);
+        assert_eq!(
+            [Expected::SameExcept(&[]), Expected::Unverified, account].map(of),
+            ["same", "any", "account"]
+        );
     }
 }

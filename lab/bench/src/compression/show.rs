@@ -1,4 +1,4 @@
-use super::{ClassRow, FetchTable, Outcome, StoredEstimate};
+use super::{FetchTable, Outcome, StoredEstimate};
 use crate::{args::Format, parquet, render::csv_quoted};
 use anyhow::Result;
 use faultline_common::output;
@@ -10,6 +10,7 @@ use faultline_pages::{
 };
 use faultline_text::{bytes, count, counted, lines, utc};
 use itertools::Itertools;
+use serde_json::json;
 use std::path::Path;
 
 pub fn render(outcome: &Outcome, format: Format) -> Result<String> {
@@ -116,7 +117,7 @@ fn csv(outcome: &Outcome) -> String {
     }
     let columns = columns(outcome);
     let mut out =
-        "codec,library,range,ubytes,cbytes,cmp_ratio %,low %,high %,compress MB/s,decompress MB/s,datapoints\n".to_owned();
+        "codec,library,range,ubytes,cbytes,cmp_ratio %,low %,high %,compress MB/s,decompress MB/s,datapoints,compress low MB/s,compress high MB/s,decompress low MB/s,decompress high MB/s,unreliable\n".to_owned();
     for row in 0..outcome.classes.len() {
         let mut cells = columns.iter().map(|(_, values)| match values {
             Values::Integer(values) => cell_text(&values[row]),
@@ -139,39 +140,37 @@ pub fn write_parquet(path: &Path, outcome: &Outcome) -> Result<String> {
 
 /// Speeds in 10^6 bytes per CPU second.
 fn columns(outcome: &Outcome) -> Columns {
-    let rows = || outcome.classes.iter();
-    let text_column = |value: fn(&ClassRow) -> &String| {
-        Values::Text(rows().map(|row| Some(value(row).clone())).collect())
+    let rows = outcome.classes.iter().map(|row| json!(row)).collect_vec();
+    let text = |name: &str| {
+        let texts = rows.iter().map(|row| row[name].as_str().map(str::to_owned));
+        Values::Text(texts.collect())
     };
-    let real_column =
-        |value: fn(&ClassRow) -> Option<f64>| Values::Real(rows().map(value).collect());
+    let real = |path| Values::Real(rows.iter().map(|row| row.pointer(path)?.as_f64()).collect());
+    let counts = rows.iter().map(|row| row["datapoints"].as_i64());
+    let unreliable = class_table(outcome)
+        .rows
+        .into_iter()
+        .map(|mut cells| match cells.pop()? {
+            Cell::Text(names) => Some(names),
+            _ => None,
+        });
     named_columns([
-        ("codec", text_column(|row| &row.codec)),
-        ("library", text_column(|row| &row.library)),
-        ("range", text_column(|row| &row.range)),
-        (
-            "ubytes",
-            real_column(|row| Some(row.mean_uncompressed_bytes)),
-        ),
-        ("cbytes", real_column(|row| Some(row.mean_compressed_bytes))),
-        (
-            "cmp_ratio_percent",
-            real_column(|row| Some(row.saved_percent)),
-        ),
-        ("low_percent", real_column(|row| Some(row.saved?.low))),
-        ("high_percent", real_column(|row| Some(row.saved?.high))),
-        (
-            "compress_mb_per_second",
-            real_column(|row| Some(row.compress?.value)),
-        ),
-        (
-            "decompress_mb_per_second",
-            real_column(|row| Some(row.decompress?.value)),
-        ),
-        (
-            "datapoints",
-            Values::Integer(rows().map(|row| row.record_count.try_into().ok()).collect()),
-        ),
+        ("codec", text("codec")),
+        ("library", text("library")),
+        ("range", text("range")),
+        ("ubytes", real("/ubytes")),
+        ("cbytes", real("/cbytes")),
+        ("cmp_ratio_percent", real("/cmp_ratio")),
+        ("low_percent", real("/interval/low")),
+        ("high_percent", real("/interval/high")),
+        ("compress_mb_per_second", real("/compress/value")),
+        ("decompress_mb_per_second", real("/decompress/value")),
+        ("datapoints", Values::Integer(counts.collect())),
+        ("compress_low_mb_per_second", real("/compress/low")),
+        ("compress_high_mb_per_second", real("/compress/high")),
+        ("decompress_low_mb_per_second", real("/decompress/low")),
+        ("decompress_high_mb_per_second", real("/decompress/high")),
+        ("unreliable", Values::Text(unreliable.collect())),
     ])
 }
 

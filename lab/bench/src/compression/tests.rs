@@ -143,7 +143,7 @@ fn reports_have_every_class(out: &str) {
     assert!(of("zstd-3+dict") > of("zlib-6") + 10.0, "{json}");
     let csv = bench(&["report", out, "--format", "csv"]).unwrap().0;
     assert!(
-        csv.lines().count() > 6 && csv.lines().all(|line| line.split(',').count() == 11),
+        csv.lines().count() > 6 && csv.lines().all(|line| line.split(',').count() >= 16),
         "{csv}"
     );
 }
@@ -171,7 +171,7 @@ fn json_stays_valid_if_the_results_cannot_be_saved() {
 }
 
 #[test]
-fn csv_quotes_texts_with_commas_and_quotes() {
+fn csv_quotes_texts_and_marks_unreliable_intervals() {
     // A results file may come from elsewhere.
     let outcome: Outcome = serde_json::from_value(serde_json::json!({
         "preset": "compression", "version": "1", "started_unix_ns": 0, "source": "x", "notes": [],
@@ -179,14 +179,24 @@ fn csv_quotes_texts_with_commas_and_quotes() {
         "bundle_below": 0, "bundles": [], "blobs": [], "fetch": null, "problems": [],
         "classes": [{
             "codec": "a,\"b\"", "library": "l", "range": "all", "datapoints": 2, "ubytes": 2.0,
-            "cbytes": 1.0, "cmp_ratio": 50.0, "interval": null, "compress": null,
-            "decompress": null,
+            "cbytes": 1.0, "cmp_ratio": 50.5, "interval": null,
+            "compress": {"value": 3.0, "low": 2.5, "high": 4.0, "reliable": "too_rare"},
+            "decompress": {"value": 9.0, "low": 8.0, "high": 9.5, "reliable": "drifts"},
         }],
     }))
     .unwrap();
     let csv = render(&outcome, crate::args::Format::Csv).unwrap();
-    let row = csv.lines().nth(1).unwrap();
-    assert_eq!(row, "\"a,\"\"b\"\"\",l,all,2,1,50,,,,,2");
+    let (head, row) = csv.trim_end().split_once('\n').unwrap();
+    assert!(
+        head.ends_with(
+            ",datapoints,compress low MB/s,compress high MB/s,decompress low MB/s,decompress high MB/s,unreliable"
+        ),
+        "{head}"
+    );
+    assert_eq!(
+        row,
+        "\"a,\"\"b\"\"\",l,all,2,1,50.5,,,3,9,2,2.5,4,8,9.5,\"compress, decompress\""
+    );
 }
 
 #[test]

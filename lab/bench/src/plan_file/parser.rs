@@ -211,10 +211,12 @@ fn read_placeholder_name(value: &DeValue<'_>) -> Result<String, String> {
 
 /// A number or a text, escaped for a JSON string.
 fn list_item(value: &DeValue<'_>) -> Result<String, String> {
-    if matches!(value, DeValue::Integer(_)) {
-        return whole_number(value).map(|number| number.to_string());
+    if matches!(value, DeValue::String(_)) {
+        return Ok(json_escaped(&text(value)?));
     }
-    Ok(json_escaped(&text(value)?))
+    whole_number(value)
+        .map(|number| number.to_string())
+        .map_err(|why| format!("a string or {why}"))
 }
 
 /// The result has no quotes around it.

@@ -215,7 +215,7 @@ weight = 0
         "plan.toml:1: rounds: a whole number from 1",
         "plan.toml:2: workers:",
         "plan.toml:3: colour: unknown key",
-        "plan.toml:6: arm.url: ws:// is not supported",
+        "plan.toml:6: arm.url: the address of the node must begin with http:// or https://",
         "plan.toml:8: arm \"a\" is given twice, in lines 5 and 8",
         "plan.toml:10: arm.transport: one of \"http\", \"http-new\", \"http2\", \"websocket\"",
         "plan.toml:12: value.name: \"Slot\"",
@@ -346,4 +346,35 @@ fn an_arms_requests_are_pooled_and_arms_compared_per_request() {
         .iter_mut()
         .for_each(|case| case.request_label = "one".to_owned());
     assert_eq!(all_requests_text(&results), "");
+}
+
+#[test]
+fn a_scheme_of_another_transport_is_refused_with_the_transport_to_set() {
+    let told = |url: &str, transport: &str| {
+        let arm = format!("[[arm]]\nname = \"a\"\nurl = {url:?}\n{transport}\n");
+        mistakes(&(arm + "[[request]]\nmethod = \"getSlot\"\n")).join("\n")
+    };
+    let websocket = "transport = \"websocket\"";
+    for (url, transport, scheme) in [
+        ("ws://node", "", "http://"),
+        ("wss://node", "transport = \"http2\"", "http://"),
+        ("http://node", websocket, "ws://"),
+    ] {
+        let told = told(url, transport);
+        assert!(
+            told.contains(&format!("must begin with {scheme}")) && told.contains(websocket),
+            "{told}"
+        );
+    }
+    assert_eq!(told("ws://node", websocket), "");
+}
+
+#[test]
+fn a_value_that_is_neither_text_nor_whole_number_is_refused() {
+    for (item, found) in [("1.5", "the number 1.5"), ("true", "true")] {
+        let told = mistakes(&MIX.replace("\"x\", 7", item)).join("\n");
+        let wanted =
+            format!("value.list: a string or a whole number from 0 on is wanted, not {found}");
+        assert!(told.contains(&wanted), "{told}");
+    }
 }

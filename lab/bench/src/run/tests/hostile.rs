@@ -7,7 +7,7 @@
 use super::{
     super::Engine,
     plan_of,
-    server::{good, http},
+    server::{Reply, Server, good, http},
 };
 use crate::{endpoint::Endpoint, failure::Failure, plan::Plan, protocol::Protocol};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
@@ -455,4 +455,20 @@ fn reading_stops_from_an_http_2_ping_flooder_that_does_not_read() {
     ended.1.recv_timeout(Duration::from_secs(60)).unwrap();
     let sent = sent.load(Ordering::SeqCst);
     assert!(sent < 64 << 20, "{sent}");
+}
+
+#[test]
+fn an_invalid_chunk_is_a_malformed_answer_and_a_cut_one_is_not() {
+    let failure_after = |chunk: &'static str| {
+        let head = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
+        let server = Server::start(move |_, _| Reply::Raw(head.to_owned() + chunk));
+        let plan = super::plan(&server, 1, 1, None);
+        let engine = Engine::new(&plan, None).unwrap();
+        let measured = engine.run(&plan, &|_, _| ()).unwrap();
+        measured.samples[0].result.clone().unwrap_err()
+    };
+    for invalid in ["zz\r\n{garbage", "fffffffffffffffff\r\n{"] {
+        assert_eq!(failure_after(invalid), "malformed answer", "{invalid}");
+    }
+    assert_eq!(failure_after("400\r\n{"), "connection closed");
 }
