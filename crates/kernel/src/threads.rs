@@ -9,7 +9,7 @@ use crate::{
     Comm, HostRoot, ParseError, ReadError, Result,
     file::{FileOwner, READ_FILE, ReadMode, read_whole},
     parse::{
-        pid::Schedstat,
+        pid::PidSchedstat,
         pid_stat,
         pid_status::{self, Switches},
     },
@@ -104,7 +104,7 @@ struct Activity {
 
 impl Activity {
     /// `None` if the thread never ran or the kernel does not count.
-    fn of(schedstat: &Schedstat) -> Option<Self> {
+    fn of(schedstat: &PidSchedstat) -> Option<Self> {
         let on_cpu = schedstat.on_cpu.filter(|time| !time.is_zero())?;
         Some(Self {
             on_cpu,
@@ -377,14 +377,14 @@ impl OpenThread {
         &self,
         last: Option<&LastRead>,
         buffer: &mut Vec<u8>,
-    ) -> Result<Option<Schedstat>, SampleError> {
+    ) -> Result<Option<PidSchedstat>, SampleError> {
         let Some(fd) = &self.schedstat else {
             return Ok(None);
         };
         read_whole(fd, ReadMode::OnePiece, buffer)?;
         let now =
-            Schedstat::parse(buffer).map_err(|error| SampleError::Parse("schedstat", error))?;
-        Ok(Some(Schedstat {
+            PidSchedstat::parse(buffer).map_err(|error| SampleError::Parse("schedstat", error))?;
+        Ok(Some(PidSchedstat {
             on_cpu: now.on_cpu.or(last.and_then(|last| last.sample.on_cpu)),
             run_queue_delay: now
                 .run_queue_delay
