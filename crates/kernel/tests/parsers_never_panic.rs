@@ -24,7 +24,7 @@ macro_rules! parsers {
     };
 }
 
-const PARSERS: [Parser; 40] = parsers![
+const PARSERS: &[Parser] = &parsers![
     boot_time,
     MemoryEvents::parse,
     cgroup::frozen_v1,
@@ -76,7 +76,7 @@ fn look_up(text: &[u8]) {
     }
 }
 
-const TEXTS: [&[u8]; 19] = [
+const TEXTS: &[&[u8]] = &[
     include_bytes!("text/linux-6.18/pid_stat"),
     include_bytes!("text/linux-6.18/pid_status"),
     include_bytes!("text/linux-6.18/pid_io"),
