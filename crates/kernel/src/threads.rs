@@ -79,7 +79,7 @@ pub struct Threads {
     buffer: Vec<u8>,
 }
 
-/// A thread with its open files. It has none if the descriptor budget is used up.
+/// A thread with its open files. It has none if all descriptors are in use.
 #[derive(Debug)]
 struct TrackedThread {
     tid: u32,
@@ -168,10 +168,10 @@ impl From<Errno> for SampleError {
 }
 
 impl Threads {
-    /// The first sample opens the threads. Up to `descriptors` stay open, two per thread; other
-    /// threads are opened at each sample, which takes more than twice as long. The budget must be
+    /// The first sample opens the threads. Up to `max_descriptors` stay open, two per thread; other
+    /// threads are opened at each sample, which takes more than twice as long. The maximum must be
     /// below `RLIMIT_NOFILE`.
-    pub fn open(root: &HostRoot, pid: u32, descriptors: usize) -> Result<Self> {
+    pub fn open(root: &HostRoot, pid: u32, max_descriptors: usize) -> Result<Self> {
         let process = ProcFolder::open(root, &pid.to_string())?;
         let (owner, path) = (process.file_owner(), Arc::from(process.path.join("task")));
         let flags = READ_FILE | OFlags::DIRECTORY;
@@ -181,7 +181,7 @@ impl Threads {
             folder,
             owner,
             path,
-            free_descriptors: descriptors,
+            free_descriptors: max_descriptors,
             threads: Vec::new(),
             listed: Vec::new(),
             buffer: Vec::new(),
