@@ -316,6 +316,32 @@ mod tests {
     }
 
     #[test]
+    fn promtool_evaluates_all_groups_in_the_order_of_their_files() {
+        let root = crate::root();
+        for file in files_with_extension(&root, TESTS, "yml").unwrap() {
+            let test: serde_json::Value = parse(&root, &file).unwrap();
+            let rule_files = test["rule_files"].as_array().unwrap();
+            if rule_files.len() == 1 {
+                continue;
+            }
+            let mut groups = Vec::new();
+            for rules in rule_files {
+                let path = Path::new(TESTS).join(rules.as_str().unwrap());
+                let rules: serde_json::Value = parse(&root, &path).unwrap();
+                let names = rules["groups"].as_array().unwrap().iter();
+                groups.extend(names.map(|group| group["name"].clone()));
+            }
+            let order = test["group_eval_order"].as_array();
+            assert_eq!(
+                order,
+                Some(&groups),
+                "group_eval_order of {}",
+                file.display()
+            );
+        }
+    }
+
+    #[test]
     fn an_alert_without_required_annotations_is_reported() {
         assert_eq!(wrong_with(&rule("A")), "");
         let mut bad = rule("A");
