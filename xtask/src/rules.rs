@@ -270,6 +270,7 @@ fn check_tests(rules: &[Rule], cases: &[Case], violations: &mut Vec<String>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use faultline_metrics::Source;
 
     fn rule(alert: &str) -> Rule {
         let annotations = [
@@ -313,6 +314,41 @@ mod tests {
         let mut violations = Vec::new();
         check(&crate::root(), &mut violations).unwrap();
         assert!(violations.is_empty(), "{}", violations.join("\n"));
+    }
+
+    /// Sources that [`SOURCE_ALERT`] does not name, with the reason.
+    const SOURCES_WITHOUT_ALERT: &[(Source, &str)] = &[
+        (Source::Target, "AgaveDown"),
+        (Source::Datapoints, "FaultlinePushStopped"),
+        (Source::Conclusions, "it is always up"),
+        (Source::Daemon, "it is always up"),
+    ];
+
+    const SOURCE_ALERT: &str = "FaultlineSourceDown";
+
+    #[test]
+    fn every_source_that_can_fail_has_an_alert() {
+        let rules = all_rules(&crate::root()).unwrap();
+        let of_sources = rules
+            .iter()
+            .filter(|rule| rule.alert.as_deref() == Some(SOURCE_ALERT));
+        let mut with_alert = BTreeSet::new();
+        for rule in of_sources {
+            for after in rule.expr.split("{source=").skip(1) {
+                let names = after.split('"').nth(1).unwrap();
+                with_alert.extend(names.split('|'));
+            }
+        }
+        let is_exempt = |source: &Source| SOURCES_WITHOUT_ALERT.iter().any(|(s, _)| s == source);
+        let can_fail: BTreeSet<&str> = Source::ALL
+            .iter()
+            .filter(|source| !is_exempt(source))
+            .map(|source| source.name())
+            .collect();
+        assert_eq!(
+            with_alert, can_fail,
+            "add the source to the expression of {SOURCE_ALERT} (left), or to SOURCES_WITHOUT_ALERT"
+        );
     }
 
     #[test]
