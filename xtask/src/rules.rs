@@ -352,6 +352,27 @@ mod tests {
     }
 
     #[test]
+    fn the_page_of_alerts_names_every_alert() {
+        const PAGE: &str = "docs/ALERTS.md";
+        let text = read(&crate::root(), Path::new(PAGE)).unwrap();
+        let (_, seen) = text
+            .split_once("## Alerts that tests have seen fire")
+            .unwrap();
+        let is_letter = |letter: char| letter.is_ascii_alphanumeric();
+        let named: BTreeSet<&str> = seen.split(|letter| !is_letter(letter)).collect();
+        for alert in all_rules(&crate::root())
+            .unwrap()
+            .iter()
+            .filter_map(|rule| rule.alert.as_deref())
+        {
+            assert!(
+                named.contains(alert),
+                "{PAGE} does not say what has evaluated {alert}"
+            );
+        }
+    }
+
+    #[test]
     fn promtool_evaluates_all_groups_in_the_order_of_their_files() {
         let root = crate::root();
         for file in files_with_extension(&root, TESTS, "yml").unwrap() {
