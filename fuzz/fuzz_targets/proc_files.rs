@@ -7,7 +7,7 @@ use faultline_kernel::parse::{
     cpu::{self, CpuTopology},
     memory::{Meminfo, Vmstat},
     number,
-    pid::{self, PidIo, Schedstat},
+    pid::{self, PidIo, PidSchedstat},
     signed_number,
 };
 use libfuzzer_sys::fuzz_target;
@@ -22,7 +22,7 @@ fuzz_target!(|text: &[u8]| {
     value(text, PidIo::parse(text));
     value(text, pid::max_open_files(text));
     value(text, pid::limits(text));
-    value(text, Schedstat::parse(text));
+    value(text, PidSchedstat::parse(text));
     value(text, Vmstat::parse(text));
     let unsigned = value(text, number(text)).and_then(|n| i64::try_from(n).ok());
     let signed = value(text, signed_number(text));

@@ -270,6 +270,7 @@ fn check_tests(rules: &[Rule], cases: &[Case], violations: &mut Vec<String>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use faultline_metrics::Source;
 
     fn rule(alert: &str) -> Rule {
         let annotations = [
@@ -313,6 +314,88 @@ mod tests {
         let mut violations = Vec::new();
         check(&crate::root(), &mut violations).unwrap();
         assert!(violations.is_empty(), "{}", violations.join("\n"));
+    }
+
+    /// Sources that [`SOURCE_ALERT`] does not name, with the reason.
+    const SOURCES_WITHOUT_ALERT: &[(Source, &str)] = &[
+        (Source::Target, "AgaveDown"),
+        (Source::Datapoints, "FaultlinePushStopped"),
+        (Source::Conclusions, "it is always up"),
+        (Source::Daemon, "it is always up"),
+    ];
+
+    const SOURCE_ALERT: &str = "FaultlineSourceDown";
+
+    #[test]
+    fn every_source_that_can_fail_has_an_alert() {
+        let rules = all_rules(&crate::root()).unwrap();
+        let of_sources = rules
+            .iter()
+            .filter(|rule| rule.alert.as_deref() == Some(SOURCE_ALERT));
+        let mut with_alert = BTreeSet::new();
+        for rule in of_sources {
+            for after in rule.expr.split("{source=").skip(1) {
+                let names = after.split('"').nth(1).unwrap();
+                with_alert.extend(names.split('|'));
+            }
+        }
+        let is_exempt = |source: &Source| SOURCES_WITHOUT_ALERT.iter().any(|(s, _)| s == source);
+        let can_fail: BTreeSet<&str> = Source::ALL
+            .iter()
+            .filter(|source| !is_exempt(source))
+            .map(|source| source.name())
+            .collect();
+        assert_eq!(
+            with_alert, can_fail,
+            "add the source to the expression of {SOURCE_ALERT} (left), or to SOURCES_WITHOUT_ALERT"
+        );
+    }
+
+    #[test]
+    fn the_page_of_alerts_names_every_alert() {
+        const PAGE: &str = "docs/ALERTS.md";
+        let text = read(&crate::root(), Path::new(PAGE)).unwrap();
+        let (_, seen) = text
+            .split_once("## Alerts that tests have seen fire")
+            .unwrap();
+        let is_letter = |letter: char| letter.is_ascii_alphanumeric();
+        let named: BTreeSet<&str> = seen.split(|letter| !is_letter(letter)).collect();
+        for alert in all_rules(&crate::root())
+            .unwrap()
+            .iter()
+            .filter_map(|rule| rule.alert.as_deref())
+        {
+            assert!(
+                named.contains(alert),
+                "{PAGE} does not say what has evaluated {alert}"
+            );
+        }
+    }
+
+    #[test]
+    fn promtool_evaluates_all_groups_in_the_order_of_their_files() {
+        let root = crate::root();
+        for file in files_with_extension(&root, TESTS, "yml").unwrap() {
+            let test: serde_json::Value = parse(&root, &file).unwrap();
+            let rule_files = test["rule_files"].as_array().unwrap();
+            if rule_files.len() == 1 {
+                continue;
+            }
+            let mut groups = Vec::new();
+            for rules in rule_files {
+                let path = Path::new(TESTS).join(rules.as_str().unwrap());
+                let rules: serde_json::Value = parse(&root, &path).unwrap();
+                let names = rules["groups"].as_array().unwrap().iter();
+                groups.extend(names.map(|group| group["name"].clone()));
+            }
+            let order = test["group_eval_order"].as_array();
+            assert_eq!(
+                order,
+                Some(&groups),
+                "group_eval_order of {}",
+                file.display()
+            );
+        }
     }
 
     #[test]

@@ -118,11 +118,11 @@ fn threads(tids: &[u32], depth: ReadDepth) {
                 .map(move |name| open(&format!("/proc/self/task/{tid}/{name}")))
         })
         .collect();
-    for (how, descriptors, budget) in [
+    for (how, max_descriptors, budget) in [
         ("open", 100_000, Some(THREADS_BUDGET)),
         ("opened each time", 0, None),
     ] {
-        let mut threads = Threads::open(&HostRoot::default(), std::process::id(), descriptors)
+        let mut threads = Threads::open(&HostRoot::default(), std::process::id(), max_descriptors)
             .expect("this process");
         let mut sample = || {
             assert_eq!(

@@ -9,7 +9,7 @@ use crate::{
     Comm, HostRoot, ParseError, ReadError, Result,
     file::{FileOwner, READ_FILE, ReadMode, read_whole},
     parse::{
-        pid::Schedstat,
+        pid::PidSchedstat,
         pid_stat,
         pid_status::{self, Switches},
     },
@@ -79,7 +79,7 @@ pub struct Threads {
     buffer: Vec<u8>,
 }
 
-/// A thread with its open files. It has none if the descriptor budget is used up.
+/// A thread with its open files. It has none if all descriptors are in use.
 #[derive(Debug)]
 struct TrackedThread {
     tid: u32,
@@ -104,7 +104,7 @@ struct Activity {
 
 impl Activity {
     /// `None` if the thread never ran or the kernel does not count.
-    fn of(schedstat: &Schedstat) -> Option<Self> {
+    fn of(schedstat: &PidSchedstat) -> Option<Self> {
         let on_cpu = schedstat.on_cpu.filter(|time| !time.is_zero())?;
         Some(Self {
             on_cpu,
@@ -168,10 +168,10 @@ impl From<Errno> for SampleError {
 }
 
 impl Threads {
-    /// The first sample opens the threads. Up to `descriptors` stay open, two per thread; other
-    /// threads are opened at each sample, which takes more than twice as long. The budget must be
+    /// The first sample opens the threads. Up to `max_descriptors` stay open, two per thread; other
+    /// threads are opened at each sample, which takes more than twice as long. The maximum must be
     /// below `RLIMIT_NOFILE`.
-    pub fn open(root: &HostRoot, pid: u32, descriptors: usize) -> Result<Self> {
+    pub fn open(root: &HostRoot, pid: u32, max_descriptors: usize) -> Result<Self> {
         let process = ProcFolder::open(root, &pid.to_string())?;
         let (owner, path) = (process.file_owner(), Arc::from(process.path.join("task")));
         let flags = READ_FILE | OFlags::DIRECTORY;
@@ -181,7 +181,7 @@ impl Threads {
             folder,
             owner,
             path,
-            free_descriptors: descriptors,
+            free_descriptors: max_descriptors,
             threads: Vec::new(),
             listed: Vec::new(),
             buffer: Vec::new(),
@@ -377,14 +377,14 @@ impl OpenThread {
         &self,
         last: Option<&LastRead>,
         buffer: &mut Vec<u8>,
-    ) -> Result<Option<Schedstat>, SampleError> {
+    ) -> Result<Option<PidSchedstat>, SampleError> {
         let Some(fd) = &self.schedstat else {
             return Ok(None);
         };
         read_whole(fd, ReadMode::OnePiece, buffer)?;
         let now =
-            Schedstat::parse(buffer).map_err(|error| SampleError::Parse("schedstat", error))?;
-        Ok(Some(Schedstat {
+            PidSchedstat::parse(buffer).map_err(|error| SampleError::Parse("schedstat", error))?;
+        Ok(Some(PidSchedstat {
             on_cpu: now.on_cpu.or(last.and_then(|last| last.sample.on_cpu)),
             run_queue_delay: now
                 .run_queue_delay

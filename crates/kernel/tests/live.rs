@@ -190,8 +190,8 @@ fn eventually_waiting(threads: &mut Threads, expected: usize) -> BTreeSet<u32> {
 fn starting_and_ending_threads_are_followed_with_or_without_open_descriptors() {
     let root = HostRoot::default();
     let mut waiting = Waiting::new(8);
-    for descriptors in [10_000, 5, 0] {
-        let mut threads = Threads::open(&root, std::process::id(), descriptors).unwrap();
+    for max_descriptors in [10_000, 5, 0] {
+        let mut threads = Threads::open(&root, std::process::id(), max_descriptors).unwrap();
         let before = waiting_tids(&mut threads);
         assert_eq!(before.len(), 8);
         assert_eq!(waiting_tids(&mut threads), before);

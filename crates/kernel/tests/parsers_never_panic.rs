@@ -9,7 +9,7 @@ use faultline_kernel::parse::{
     mountinfo,
     network::{self, UdpCounters},
     number, os_name,
-    pid::{self, Environment, PidIo, Schedstat},
+    pid::{self, Environment, PidIo, PidSchedstat},
     pid_stat,
     pid_status::{self, PidStatus},
     pressure, selected_word, signed_number,
@@ -24,7 +24,7 @@ macro_rules! parsers {
     };
 }
 
-const PARSERS: [Parser; 40] = parsers![
+const PARSERS: &[Parser] = &parsers![
     boot_time,
     MemoryEvents::parse,
     cgroup::frozen_v1,
@@ -52,7 +52,7 @@ const PARSERS: [Parser; 40] = parsers![
     PidIo::parse,
     pid::max_open_files,
     pid::limits,
-    Schedstat::parse,
+    PidSchedstat::parse,
     pid_stat::parse,
     PidStatus::parse,
     pid_status::switches,
@@ -76,7 +76,7 @@ fn look_up(text: &[u8]) {
     }
 }
 
-const TEXTS: [&[u8]; 19] = [
+const TEXTS: &[&[u8]] = &[
     include_bytes!("text/linux-6.18/pid_stat"),
     include_bytes!("text/linux-6.18/pid_status"),
     include_bytes!("text/linux-6.18/pid_io"),

@@ -342,7 +342,7 @@ fn host_stat_parser_matches_an_independent_reading() {
 #[test]
 fn schedstat_parser_matches_an_independent_reading() {
     let text = live("/proc/self/schedstat");
-    let ours = parse::pid::Schedstat::parse(text.as_bytes()).unwrap();
+    let ours = parse::pid::PidSchedstat::parse(text.as_bytes()).unwrap();
     let numbers: Vec<u128> = text
         .split_whitespace()
         .map(|word| word.parse().unwrap())

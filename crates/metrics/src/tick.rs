@@ -123,7 +123,7 @@ impl Batch {
 /// [`Batch::at`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct Tick {
-    /// Counts from 1 at the start of the daemon, missed ticks included.
+    /// Counts from 0 at the start of the daemon, missed ticks included.
     pub number: u64,
     pub at: Stamp,
     /// In the order of [`Source::ALL`].

@@ -312,7 +312,8 @@ impl Default for Validator {
     }
 }
 
-/// File systems, disks, network and processors.
+/// File systems, disks, network and processors: the sources `resources` and `interrupts`. The source
+/// `host` is always on.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Host {
     pub enabled: bool,

@@ -55,8 +55,6 @@ pub struct Conclusions {
     consensus: ConsensusState,
     followed_process: Option<ProcessId>,
     followed_at: Stamp,
-    /// The followed process if it is a validator; a wrapper is not.
-    followed_validator: Option<ProcessId>,
 }
 
 /// The pollers' facts about the current process.
@@ -120,7 +118,6 @@ impl Conclusions {
             consensus: ConsensusState::default(),
             followed_process: None,
             followed_at: Stamp::default(),
-            followed_validator: None,
         }
     }
 
@@ -140,35 +137,18 @@ impl Conclusions {
         }
     }
 
-    /// Resets the state for a new process. While a wrapper is followed, pushes stay pending until
-    /// its validator is found.
+    /// Resets the state for a new process.
     fn update_followed(&mut self, context: &SampleContext<'_>) {
         let process = context.process();
-        let validator = process.filter(|_| !follows_non_validator(context));
-        if process != self.followed_process {
-            self.followed_process = process;
-            self.followed_at = context.now;
-            self.slots = SlotTracker::default();
-            self.consensus = ConsensusState::default();
-            if process.is_some() {
-                self.tracker.begin_process();
-            }
-            if process != validator {
-                self.intake.wait_for_validator();
-            }
-        }
-        if validator == self.followed_validator {
+        if process == self.followed_process {
             return;
         }
-        self.followed_validator = validator;
-        if let Some(process) = validator {
-            self.intake
-                .follow_validator(host_id_before_identity(context.root));
-            // If an earlier run of the daemon received pushes of this process, counts those missed
-            // since.
-            self.intake.resume_after_previous_run(process);
-        } else {
-            self.intake.validator_ended();
+        self.followed_process = process;
+        self.followed_at = context.now;
+        self.slots = SlotTracker::default();
+        self.consensus = ConsensusState::default();
+        if process.is_some() {
+            self.tracker.begin_process();
         }
     }
 
@@ -342,7 +322,11 @@ impl Sampler for Conclusions {
                     .sample(protocol, &facts, &mut output, &mut evidence);
             }
         }
-        if !follows_non_validator(context) {
+        // A wrapper has no phase.
+        if context
+            .target
+            .is_none_or(|target| target.validator.is_some())
+        {
             let before = self.tracker.phase();
             self.tracker.tick(context.now.uptime, &evidence);
             let after = self.tracker.phase();
@@ -354,13 +338,6 @@ impl Sampler for Conclusions {
         }
         output
     }
-}
-
-/// True for a wrapper, false without a target.
-fn follows_non_validator(context: &SampleContext<'_>) -> bool {
-    context
-        .target
-        .is_some_and(|target| target.validator.is_none())
 }
 
 fn log_assumption(assumption: Option<Assumption>) {
@@ -455,7 +432,7 @@ pub fn client(target: &Target, version: Option<&str>) -> Option<String> {
 }
 
 /// The host id in the datapoints of a validator that has not read its identity yet.
-fn host_id_before_identity(root: &HostRoot) -> Option<String> {
+pub fn host_id_before_identity(root: &HostRoot) -> Option<String> {
     host_name(root).map(|name| startup_host_id(&name))
 }
 

@@ -2,6 +2,7 @@
 
 use crate::{
     Registry,
+    conclusions::host_id_before_identity,
     tick::{BuildContext, SampleContext, Sampler, SourceOutput},
 };
 use faultline_datapoints::{
@@ -10,16 +11,45 @@ use faultline_datapoints::{
     tail::{LogTail, StatusHandle},
     validator::intake::Intake,
 };
+use faultline_kernel::ProcessId;
 use faultline_metrics::{Problem, Source};
 
 struct DatapointsSampler {
     intake: Intake,
     counters: Option<IngestCounters>,
     forward: Option<forward::Handle>,
+    /// The followed process, and whether it is a validator; a wrapper is not.
+    followed: Option<(ProcessId, bool)>,
+}
+
+impl DatapointsSampler {
+    /// While a wrapper is followed, pushes stay pending until its validator is found.
+    fn update_followed(&mut self, context: &SampleContext<'_>) {
+        let followed = context
+            .target
+            .map(|target| (target.process, target.validator.is_some()));
+        if followed == self.followed {
+            return;
+        }
+        self.followed = followed;
+        match followed {
+            Some((process, true)) => {
+                self.intake
+                    .follow_validator(host_id_before_identity(context.root));
+                // If an earlier run of the daemon received pushes of this process, counts those
+                // missed since.
+                self.intake.resume_after_previous_run(process);
+            }
+            Some((_, false)) => self.intake.wait_for_validator(),
+            None => self.intake.validator_ended(),
+        }
+    }
 }
 
 impl Sampler for DatapointsSampler {
     fn sample(&mut self, context: &SampleContext<'_>) -> SourceOutput {
+        // First, so that no gauge outlives its process.
+        self.update_followed(context);
         let mut output = SourceOutput {
             up: self.intake.has_recent_push(context.now),
             repeats_problems: true,
@@ -55,6 +85,7 @@ pub fn register(
                 intake: intake.clone(),
                 counters: listener.as_ref().map(Listener::counters),
                 forward,
+                followed: None,
             },
         );
     }
@@ -93,3 +124,6 @@ pub fn register_validator_log(
     registry.add_sampler(Source::Log, LogSampler(status.clone()));
     Some(status)
 }
+
+#[cfg(test)]
+mod tests;

@@ -24,8 +24,8 @@ use faultline_metrics::{
 use pools::{Pool, Pools, ThreadTotals};
 use std::{sync::Arc, time::Duration};
 
-/// Of threads.
-const MAX_OPEN_FILES: usize = 4096;
+/// For files of threads.
+const MAX_DESCRIPTORS: usize = 4096;
 /// For sockets and files of the process, the cgroup and the host.
 const RESERVED_DESCRIPTORS: u64 = 128;
 
@@ -38,7 +38,7 @@ const FAULT_KINDS: [&str; 2] = ["major", "minor"];
 
 struct ThreadsSampler {
     config: config::Threads,
-    max_open_files: usize,
+    max_descriptors: usize,
     followed: Option<FollowedThreads>,
     buffer: Vec<u8>,
 }
@@ -92,13 +92,13 @@ impl FollowedThreads {
     fn read(
         &mut self,
         context: &SampleContext<'_>,
-        max_open_files: usize,
+        max_descriptors: usize,
         depth: ReadDepth,
         buffer: &mut Vec<u8>,
     ) -> Result<(), ReadError> {
         let mut reader = match self.reader.take() {
             Some(reader) => reader,
-            None => ThreadReader::open(context.root, self.process.pid, max_open_files)?,
+            None => ThreadReader::open(context.root, self.process.pid, max_descriptors)?,
         };
         let (process_cpu, host) = (context.process_state.cpu.get(), context.host);
         self.pools.add(reader.sample(depth)?, process_cpu, host);
@@ -134,7 +134,7 @@ impl ThreadsSampler {
     fn new(config: config::Threads, descriptor_limit: u64) -> Self {
         Self {
             config,
-            max_open_files: max_open_thread_files(descriptor_limit),
+            max_descriptors: max_descriptors(descriptor_limit),
             followed: None,
             buffer: Vec::new(),
         }
@@ -155,7 +155,7 @@ impl ThreadsSampler {
                 .insert(FollowedThreads::open(context.root, process)?),
         };
         let depth = followed.depth(context, self.config.switches_interval);
-        followed.read(context, self.max_open_files, depth, &mut self.buffer)?;
+        followed.read(context, self.max_descriptors, depth, &mut self.buffer)?;
         output.up = true;
         Ok(())
     }
@@ -163,10 +163,10 @@ impl ThreadsSampler {
 
 /// Half of the unreserved descriptors: connections need the others. At 0, thread files are opened
 /// for each read.
-fn max_open_thread_files(descriptor_limit: u64) -> usize {
+fn max_descriptors(descriptor_limit: u64) -> usize {
     usize::try_from(descriptor_limit.saturating_sub(RESERVED_DESCRIPTORS) / 2)
         .unwrap_or(usize::MAX)
-        .min(MAX_OPEN_FILES)
+        .min(MAX_DESCRIPTORS)
 }
 
 impl Sampler for ThreadsSampler {
@@ -362,8 +362,8 @@ mod tests {
     #[test]
     fn with_a_small_descriptor_limit_threads_get_no_descriptors() {
         assert_eq!(
-            [64, 128, 1024, u64::MAX].map(max_open_thread_files),
-            [0, 0, 448, MAX_OPEN_FILES]
+            [64, 128, 1024, u64::MAX].map(max_descriptors),
+            [0, 0, 448, MAX_DESCRIPTORS]
         );
     }
 }

@@ -111,13 +111,13 @@ fn limit(word: &[u8]) -> Option<Option<u64>> {
 /// Counters of one task since its start, never of a whole process. They need `CONFIG_SCHED_INFO`.
 /// A counter that underflowed is `None`.
 #[derive(Debug, Clone, Copy)]
-pub struct Schedstat {
+pub struct PidSchedstat {
     pub on_cpu: Option<Duration>,
     pub run_queue_delay: Option<Duration>,
     pub timeslices: Option<u64>,
 }
 
-impl Schedstat {
+impl PidSchedstat {
     /// `/proc/PID/schedstat` or `/proc/PID/task/TID/schedstat`
     /// (Documentation/scheduler/sched-stats.rst).
     pub fn parse(text: &[u8]) -> Parsed<Self> {

@@ -26,9 +26,9 @@ fn simulated_process(tids: &[u32]) -> (tempfile::TempDir, HostRoot, PathBuf) {
 
 #[test]
 fn threads_are_sorted_by_tid_with_or_without_open_descriptors() {
-    for descriptors in [0, 3, 100] {
+    for max_descriptors in [0, 3, 100] {
         let (_folder, root, _) = simulated_process(&[11, 7, 9]);
-        let mut threads = Threads::open(&root, 7, descriptors).unwrap();
+        let mut threads = Threads::open(&root, 7, max_descriptors).unwrap();
         let tids: Vec<u32> = threads
             .sample(ReadDepth::AllThatRan)
             .unwrap()
@@ -42,7 +42,7 @@ fn threads_are_sorted_by_tid_with_or_without_open_descriptors() {
             .count();
         assert_eq!(
             open,
-            (descriptors / 2).min(3),
+            (max_descriptors / 2).min(3),
             "two descriptors for each thread"
         );
     }
@@ -102,8 +102,8 @@ fn descriptors_of_ended_threads_are_reused() {
 fn a_kernel_without_scheduler_statistics_leaves_delay_and_time_unknown() {
     let (_folder, root, task) = simulated_process(&[7]);
     fs::remove_file(task.join("7/schedstat")).unwrap();
-    for descriptors in [0, 100] {
-        let mut threads = Threads::open(&root, 7, descriptors).unwrap();
+    for max_descriptors in [0, 100] {
+        let mut threads = Threads::open(&root, 7, max_descriptors).unwrap();
         let sample = threads
             .sample(ReadDepth::AllCpuTimes)
             .unwrap()

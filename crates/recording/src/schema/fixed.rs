@@ -95,7 +95,7 @@ pub static MAIN_TABLES: &[TableDeclaration] = tables! {
     tick by id "One tick of the daemon." {
         id Integer PRIMARY_KEY "ascending over all sessions; rows of samples refer to it";
         session Integer NOT_NULL;
-        number Integer NOT_NULL "counted by the daemon from 1; a skipped number is a tick that was \
+        number Integer NOT_NULL "counted by the daemon from 0; a skipped number is a tick that was \
             missed or not written";
         unix_ns Integer NOT_NULL "when, in ns since 1970, on a clock that may be set";
         uptime_ns Integer NOT_NULL "when, in ns since the daemon started, on a clock that never \

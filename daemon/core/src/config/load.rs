@@ -254,10 +254,7 @@ fn credentials(table: &mut Table<'_>, files: &mut Vec<PathBuf>) -> Option<Creden
 }
 
 fn forward(table: &mut Table<'_>, files: &mut Vec<PathBuf>) -> Option<Forward> {
-    let queue_bytes = table.take("queue_bytes", |v| match whole_number(v)? {
-        n if n <= 24_000_000 => Ok(n),
-        n => Err(format!("{n} is more than the maximum of 24000000")),
-    });
+    let queue_bytes = table.take("queue_bytes", |v| whole_number_within(v, 0..=24_000_000));
     let give_up_after = table.take("give_up_after", time);
     let metrics_config = table.take("metrics_config_file", |v| {
         MetricsConfig::parse(&secret(v, files)?).map_err(|error| error.to_string())

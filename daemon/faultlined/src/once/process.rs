@@ -41,7 +41,7 @@ impl ProcessInspection {
                 .batches
                 .iter()
                 .filter(|batch| batch.source == Source::Host);
-            let source_checks = host.map(|host| batch_check(host, None)).collect();
+            let source_checks = host.filter_map(|host| batch_check(host, None)).collect();
             return Ok(Self {
                 target_handle,
                 target: None,
@@ -64,7 +64,8 @@ impl ProcessInspection {
             .zip(environment.as_ref())
             .map(|(files, environment)| file_checks(files, &folder, environment, process_uid))
             .unwrap_or_default();
-        source_checks.extend(batch_checks(&tick, process_uid));
+        let batches = tick.batches.iter();
+        source_checks.extend(batches.filter_map(|batch| batch_check(batch, process_uid)));
         source_checks.extend(memory_check(&tick));
         let process_check = target_check(&target, process_uid, &root);
         Ok(Self {
@@ -203,21 +204,6 @@ pub fn rights_remedy(process_uid: Option<u32>) -> String {
     )
 }
 
-fn batch_checks(
-    tick: &Tick,
-    process_uid: Option<u32>,
-) -> impl Iterator<Item = (&'static str, Check)> {
-    tick.batches
-        .iter()
-        .filter(|batch| {
-            matches!(
-                batch.source,
-                Source::Process | Source::Threads | Source::Cgroup | Source::Host
-            )
-        })
-        .map(move |batch| batch_check(batch, process_uid))
-}
-
 fn memory_check(tick: &Tick) -> Option<(&'static str, Check)> {
     let memory = MemoryStatus::of(tick)?;
     let items = memory.items();
@@ -231,12 +217,24 @@ fn memory_check(tick: &Tick) -> Option<(&'static str, Check)> {
     Some(("memory", check))
 }
 
-fn batch_check(batch: &Batch, process_uid: Option<u32>) -> (&'static str, Check) {
+/// `None` for a source with a check of its own, or with counts since the daemon's start.
+fn batch_check(batch: &Batch, process_uid: Option<u32>) -> Option<(&'static str, Check)> {
     let (name, what) = match batch.source {
         Source::Process => ("status", "memory, page faults and CPU of the process"),
         Source::Threads => ("threads", "page faults, CPU and waiting of its threads"),
         Source::Cgroup => ("cgroup", "usage, limits and events of its cgroup"),
-        _ => ("host", "memory and pressure of this machine"),
+        Source::Host => ("host", "memory and pressure of this machine"),
+        Source::Target
+        | Source::Interrupts
+        | Source::Resources
+        | Source::Datapoints
+        | Source::Log
+        | Source::Rpc
+        | Source::Votes
+        | Source::AdminRpc
+        | Source::Conclusions
+        | Source::Recorder
+        | Source::Daemon => return None,
     };
     // The checks of single files report these problems already.
     let has_own_check =
@@ -251,7 +249,7 @@ fn batch_check(batch: &Batch, process_uid: Option<u32>) -> (&'static str, Check)
             0 => String::new(),
             count => format!(" ({count} absent, see --metrics)"),
         };
-        return (name, Check::ok(format!("{what}{note}")));
+        return Some((name, Check::ok(format!("{what}{note}"))));
     }
     let reported = if serious.is_empty() { absent } else { serious };
     let lines = reported
@@ -264,5 +262,5 @@ fn batch_check(batch: &Batch, process_uid: Option<u32>) -> (&'static str, Check)
     } else {
         CHECK_AGAIN.to_owned()
     };
-    (name, Check::attention(format!("{what}: {lines}"), remedy))
+    Some((name, Check::attention(format!("{what}: {lines}"), remedy)))
 }

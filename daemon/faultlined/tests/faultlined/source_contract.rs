@@ -464,6 +464,18 @@ const MAY_BE_ABSENT: [&str; 8] = [
 ];
 
 #[test]
+fn every_kernel_source_has_a_file_here() {
+    for source in KERNEL_SOURCES.iter() {
+        let is_read = FILES.iter().any(|file| file.readers.contains(source));
+        assert!(
+            is_read,
+            "FILES of this test has no file of {}",
+            source.name()
+        );
+    }
+}
+
+#[test]
 fn a_missing_file_is_counted_absent_and_loses_only_its_own_series() {
     each(
         FILES

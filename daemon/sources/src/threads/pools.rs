@@ -148,7 +148,9 @@ pub struct Pools {
 
 impl Pools {
     /// Adds a sample of all living threads. A thread that was not read has the values of its last
-    /// read. `process_cpu` was read before the sample.
+    /// read. A thread that the sample lacks has ended: the rest of its CPU time and faults goes to
+    /// `exited`. If it returned, its values would count twice. `process_cpu` was read before the
+    /// sample.
     pub fn add(
         &mut self,
         threads: impl Iterator<Item = ThreadSample> + Clone,

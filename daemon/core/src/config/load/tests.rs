@@ -365,6 +365,10 @@ fn consequential_errors_are_not_reported() {
             "begins with http://",
         ),
         (format!("[forward]\nurl = \"http://h\"\npassword_file = \"{good}\"\n"), "add db, user"),
+        (
+            format!("[forward]\nurl = \"http://h\"\ndb = \"d\"\nuser = \"u\"\npassword_file = \"{good}\"\nqueue_bytes = 24000001\n"),
+            "a whole number from 0 to 24000000 is wanted, not the number 24000001",
+        ),
         ("[forward]\nmetrics_config_file = \"/etc/no-such\"\n".to_owned(), "/etc/no-such cannot be read"),
         ("[log]\nfile = 3\n".to_owned(), "a string is wanted"),
         ("[phase]\nbehind_slots = \"many\"\nat_tip_slots = 500\n".to_owned(), "a whole number from 0 on is wanted"),

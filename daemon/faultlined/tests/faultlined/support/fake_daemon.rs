@@ -21,7 +21,7 @@ use faultline_sources::{
 use faultline_testkit::host::FakeHost;
 use std::{
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, LazyLock},
     time::Duration,
 };
 
@@ -29,13 +29,21 @@ use std::{
 pub const PID: u32 = 4242;
 
 /// The sources that read the kernel's files.
-pub const KERNEL_SOURCES: [Source; 5] = [
-    Source::Process,
-    Source::Threads,
-    Source::Cgroup,
-    Source::Host,
-    Source::Interrupts,
-];
+pub static KERNEL_SOURCES: LazyLock<Vec<Source>> = LazyLock::new(|| {
+    let (config, clock, root) = (Config::default(), Clock::start(), HostRoot::default());
+    let finder = Finder::build(&config.target, root.clone(), clock);
+    let mut registry = Registry::default();
+    let context = BuildContext {
+        config: &config,
+        clock,
+        root: &root,
+        target_handle: &finder.target_handle,
+    };
+    faultline_sources::register_kernel(&mut registry, &context);
+    let sources = registry.samplers.iter().map(|(source, _)| *source);
+    // The finder reads the files of the source `target`.
+    sources.filter(|source| *source != Source::Target).collect()
+});
 
 /// A daemon without threads, sockets and clocks.
 pub struct FakeDaemon {

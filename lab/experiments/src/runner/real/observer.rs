@@ -7,7 +7,7 @@ use crate::{
 use faultline_agave::threads::{pool_name, purpose};
 use faultline_common::clock;
 use faultline_kernel::{
-    CgroupFiles, HostRoot, Limit, headroom::CgroupUsage, locate_cgroups, parse::pid::Schedstat,
+    CgroupFiles, HostRoot, Limit, headroom::CgroupUsage, locate_cgroups, parse::pid::PidSchedstat,
 };
 use faultline_recording::{LiveStatus, Recording};
 use std::{
@@ -195,6 +195,6 @@ impl ReplayThreads {
 
 fn schedstat(folder: &Path, tid: u32) -> Option<(Duration, Duration)> {
     let text = fs::read(folder.join(tid.to_string()).join("schedstat")).ok()?;
-    let stat = Schedstat::parse(&text).ok()?;
+    let stat = PidSchedstat::parse(&text).ok()?;
     Some((stat.run_queue_delay?, stat.on_cpu?))
 }
