@@ -1,0 +1,128 @@
+use super::*;
+use crate::store::Store;
+use crate::{
+    comparability::tests::{cluster, with_clusters},
+    compare::{release_groups, tests::runs},
+    settings::RESULTS,
+    store::{RunRow, tests::make_format_1},
+};
+
+fn reason_of(rows: &[RunRow]) -> Option<String> {
+    let group = release_groups(rows, 0.05).remove(0);
+    inconclusive_reason(
+        &group.releases[0],
+        &compare_with_baseline(&group.releases[0]),
+    )
+}
+
+fn release(rows: &[RunRow]) -> Release {
+    release_groups(rows, 0.05).remove(0).releases.remove(0)
+}
+
+#[test]
+fn a_release_of_another_consensus_is_named_and_passes_by_what_is_comparable() {
+    let (tower, alpenglow) = (
+        cluster(&["tower"], Some(0.4)),
+        cluster(&["alpenglow"], Some(0.2)),
+    );
+    let across = release(&with_clusters("1.1.0", [&tower, &alpenglow]));
+    let checked = compare_with_baseline(&across);
+    assert!(!checked.iter().any(|one| one.verdict.is_worse()));
+    let why = inconclusive_reason(&across, &checked).unwrap();
+    assert!(
+        why.contains("nothing could be tested: no comparable metric"),
+        "{why}"
+    );
+    assert_eq!(summary(&checked, 0.05), "no metric could be tested");
+    assert!(metric_table(&checked).contains("-           -            not comparable"));
+    assert_eq!(
+        comparability_notes(&across, None),
+        "1.1.0 is not comparable by slot: Alpenglow at 0.20 s, the baseline Tower at 0.40 s.\n"
+    );
+    let mut with_memory = with_clusters("1.1.0", [&tower, &alpenglow]);
+    for (number, run) in (1..).zip(&mut with_memory) {
+        let gib = 2.0 + f64::from(number % 3) / 100.0;
+        run.values.push(("rss-at-tip".to_owned(), gib));
+    }
+    let tested = release(&with_memory);
+    let checked = compare_with_baseline(&tested);
+    assert_eq!(inconclusive_reason(&tested, &checked), None);
+    let unknown = release(&with_clusters("1.2.0", [&tower, &cluster(&[], None)]));
+    assert_eq!(
+        comparability_notes(&unknown, None),
+        "1.2.0 is compared all the same: its consensus is not known, the baseline's is Tower.\n"
+    );
+}
+
+#[test]
+fn an_older_database_is_not_upgraded_while_its_campaign_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    let settings = "name = 'x'\n[baseline]\nversion = '2.1.14'\npath = 'a'\n";
+    std::fs::write(folder.path().join("campaign.toml"), settings).unwrap();
+    std::fs::write(folder.path().join("plan.toml"), "name = 'x'\n").unwrap();
+    make_format_1(folder.path());
+    let run = Campaign::read(folder.path()).unwrap().lock().unwrap();
+    let error = open_campaign(folder.path())
+        .map(|_| ())
+        .unwrap_err()
+        .to_string();
+    assert!(error.contains("is being run already"), "{error}");
+    assert!(Store::needs_upgrade(&folder.path().join(RESULTS)).unwrap());
+    drop(run);
+    open_campaign(folder.path()).unwrap();
+    assert!(!Store::needs_upgrade(&folder.path().join(RESULTS)).unwrap());
+}
+
+#[test]
+fn releases_of_different_consensus_are_not_compared_by_their_ratios() {
+    let of = |version: &str, times: f64, name: &str| {
+        let mut rows = runs(version, times, 2);
+        rows.iter_mut()
+            .for_each(|run| run.cluster = cluster(&[name], None));
+        release(&rows)
+    };
+    let old = of("1.1.0", 1.0, "tower");
+    let verdicts = |new: &Release| {
+        let checked = compare_with(new, &old, 0.05);
+        checked.iter().map(|one| one.verdict).collect::<Vec<_>>()
+    };
+    let migrated = of("1.2.0", 1.2, "alpenglow");
+    assert_eq!(verdicts(&migrated), [Verdict::NotComparable; 2]);
+    assert_eq!(
+        comparability_notes(&migrated, Some(&old)),
+        "1.2.0 is not comparable with 1.1.0 by slot: Alpenglow against Tower.\n"
+    );
+    let same = of("1.2.0", 1.2, "tower");
+    assert_eq!(verdicts(&same), [Verdict::NothingShown, Verdict::Worse]);
+    assert_eq!(comparability_notes(&same, Some(&old)), "");
+}
+
+#[test]
+fn unmeasured_untested_or_unrepeated_metrics_do_not_pass() {
+    let fine = runs("1.1.0", 1.0, 1);
+    assert_eq!(reason_of(&fine), None);
+    let killed = |mut rows: Vec<RunRow>, both: bool| {
+        for run in rows.iter_mut().filter(|run| both || !run.is_baseline) {
+            (run.outcome, run.values) = ("oom".to_owned(), Vec::new());
+        }
+        reason_of(&rows).unwrap()
+    };
+    assert!(killed(fine.clone(), false).contains("0 of its runs ran as planned, and 3"));
+    assert!(killed(fine, true).contains("nothing could be tested"));
+    let unconfirmed = reason_of(&runs("1.1.0", 1.08, 1)).unwrap();
+    assert!(
+        unconfirmed.contains("not confirmed: Replay time per slot, p95"),
+        "{unconfirmed}"
+    );
+    let mut elsewhere = runs("1.1.0", 1.08, 2);
+    for run in elsewhere.iter_mut().filter(|run| run.round == 2) {
+        run.machine = "another".to_owned();
+    }
+    assert_eq!(reason_of(&elsewhere), Some(unconfirmed));
+    assert_eq!(reason_of(&runs("1.1.0", 0.9, 1)), None);
+    assert_eq!(
+        reason_of(&runs("1.1.0", 1.08, 2)),
+        None,
+        "the exit code says that it is worse"
+    );
+}
