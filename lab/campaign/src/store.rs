@@ -57,7 +57,7 @@ const EXPORT: &str = "SELECT release, arm, round, replicate, began_unix_ns, outc
   FROM run JOIN value USING (run) LEFT JOIN verdict USING (plan_digest, baseline_digest, machine, release, metric)
   ORDER BY run, value.rowid";
 
-const REMEDY: &str = "restore a copy, or move it away and let `faultline campaign run` begin anew";
+const REMEDY: &str = "restore a copy, or move it away and let `faultline campaign run` read the results of the current plan and list again";
 
 /// The longest text is an error with the last line of a program's output.
 const MAX_VALUE_BYTES: i32 = 1 << 20;
@@ -180,9 +180,9 @@ pub struct VerdictRow {
 }
 
 impl Store {
-    /// Whether [`Store::open`] would change the format of the file.
-    pub fn needs_upgrade(path: &Path) -> Result<bool> {
-        Ok(path.exists() && ForeignDatabase::is_older(path, &KIND)?)
+    /// Whether [`Store::open`] would change the format of the file, and not fail.
+    pub fn needs_upgrade(path: &Path) -> bool {
+        ForeignDatabase::is_older(path, &KIND).unwrap_or_default()
     }
 
     /// SQLite relies on locks that NFS may not keep.
@@ -196,7 +196,10 @@ impl Store {
         let opened =
             ForeignDatabase::open_to_write(path, &KIND, &TABLES, &[FORMAT_1], MAX_VALUE_BYTES);
         let database = opened.map_err(|error| {
-            match error.foreign_database_message("this is not the database of a campaign", REMEDY) {
+            match error.foreign_database_message(
+                "this is not the database of a campaign (restore it, or move this file away)",
+                REMEDY,
+            ) {
                 Some(text) => anyhow!("{}: {text}", path.display()),
                 None => error.into(),
             }
