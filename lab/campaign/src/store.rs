@@ -6,7 +6,7 @@ use faultline_common::files::AtPath;
 use faultline_pages::export::{Columns, Type, Values};
 use faultline_recording::{DatabaseKind, ForeignDatabase, OlderFormat};
 use faultline_report::report::comparability::ClusterConditions;
-use rusqlite::{Connection, Row, params};
+use rusqlite::{Connection, Params, Row, params};
 use rustix::fs::{FsWord, NFS_SUPER_MAGIC};
 use std::path::Path;
 
@@ -209,6 +209,16 @@ impl Store {
         Ok(Self(database))
     }
 
+    fn write(&self, sql: &str, values: impl Params) -> Result<()> {
+        self.0.execute(sql, values).map_err(|error| {
+            anyhow!(
+                "{}: {error}; nothing was changed: check the rights of this file and its folder, and whether another program uses it",
+                self.0.path().unwrap_or(RESULTS)
+            )
+        })?;
+        Ok(())
+    }
+
     pub fn listed_versions(&self) -> Result<Vec<ListedVersion>> {
         let mut select = self.0.prepare(
             "SELECT *, EXISTS (SELECT 1 FROM run WHERE program.version IN (release, baseline)) AS measured
@@ -222,49 +232,43 @@ impl Store {
     /// Adds a version, changes its source, or restores a removed one.
     pub fn add(&self, program: &Program, source: &str, unix_ns: i64) -> Result<()> {
         let path = program.path.as_ref().map(|path| path.display().to_string());
-        self.0.execute(
-            "INSERT INTO program VALUES (?1, ?2, ?3, ?4, ?5, 0, NULL, NULL)
-             ON CONFLICT (version) DO UPDATE SET name = ?2, path = ?3, source = ?4, removed = 0",
+        self.write(
+            "INSERT INTO program VALUES (?1, ?2, ?3, ?4, ?5, 0, NULL, NULL) ON CONFLICT (version) DO UPDATE SET name = ?2, path = ?3, source = ?4, removed = 0",
             params![program.version, program.name, path, source, unix_ns],
-        )?;
-        Ok(())
+        )
     }
 
     /// Keeps the row and its runs.
     pub fn remove(&self, version: &str) -> Result<()> {
-        self.0.execute(
+        self.write(
             "UPDATE program SET removed = 1 WHERE version = ?",
             [version],
-        )?;
-        Ok(())
+        )
     }
 
     /// Also clears the error of the version.
     pub fn set_digest(&self, version: &str, digest: &str) -> Result<()> {
-        self.0.execute(
+        self.write(
             "UPDATE program SET digest = ?, trouble = NULL WHERE version = ?",
             [digest, version],
-        )?;
-        Ok(())
+        )
     }
 
     /// Stores why a version has no result; `None` clears an earlier error.
     pub fn set_error(&self, version: &str, error: Option<&str>) -> Result<()> {
-        self.0.execute(
+        self.write(
             "UPDATE program SET trouble = ? WHERE version = ?",
             (error, version),
-        )?;
-        Ok(())
+        )
     }
 
     /// Sets the baseline's version in all runs whose baseline has this `digest`: `campaign.toml` may
     /// give the same program another version.
     pub fn set_baseline_version(&self, version: &str, digest: &str) -> Result<()> {
-        self.0.execute(
+        self.write(
             "UPDATE run SET baseline = ?1 WHERE baseline_digest = ?2",
             [version, digest],
-        )?;
-        Ok(())
+        )
     }
 
     /// Adds the runs of a round in one transaction. Only void runs are replaced. Fails if no run is

@@ -147,6 +147,18 @@ fn a_campaign_store_with_extra_tables_or_damage_is_refused() {
 }
 
 #[test]
+fn a_database_that_cannot_be_written_is_named_with_a_remedy() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join(RESULTS);
+    let store = Store::open(&path).unwrap();
+    store.0.execute_batch("PRAGMA query_only = ON").unwrap();
+    let error = format!("{:#}", store.remove("1.0.0").unwrap_err());
+    let wanted = format!("{}: attempt to write a readonly database; ", path.display());
+    assert!(error.starts_with(&wanted), "{error}");
+    assert_eq!(error.matches("readonly").count(), 1, "{error}");
+}
+
+#[test]
 fn a_void_run_loses_its_values_with_its_pair_and_is_replaced() {
     let folder = tempfile::tempdir().unwrap();
     let mut store = Store::open(&folder.path().join(RESULTS)).unwrap();
