@@ -332,16 +332,15 @@ impl Store {
     /// Voids the run with this recording and its pair. They lose their values, and the next
     /// `campaign run` repeats them.
     pub fn void(&mut self, recording: &str) -> Result<()> {
-        let pair = "SELECT other.run FROM run JOIN run AS other USING (plan_digest, baseline_digest, release, round, replicate)
-                    WHERE run.recording = ?1";
+        let pair = "SELECT other.run FROM run JOIN run AS other USING (plan_digest, baseline_digest, release, round, replicate) WHERE run.recording = ?1";
         let transaction = self.0.transaction()?;
-        transaction.execute(
-            &format!("DELETE FROM value WHERE run IN ({pair})"),
-            [recording],
-        )?;
         transaction.execute(
             &format!("UPDATE run SET validity = ?2 WHERE run IN ({pair})"),
             [recording, VOID],
+        )?;
+        transaction.execute(
+            "DELETE FROM value WHERE run IN (SELECT run FROM run WHERE validity = ?)",
+            [VOID],
         )?;
         Ok(transaction.commit()?)
     }
