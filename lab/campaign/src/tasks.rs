@@ -5,7 +5,7 @@
 use crate::{
     args::{RoundArgs, SlurmArgs},
     programs::Stopped,
-    round::{self, CampaignExperiment, Round},
+    round::{self, CampaignExperiment, EXPERIMENTS, Round},
     settings::Campaign,
     store::Store,
     work::{self, VersionOutcome},
@@ -139,7 +139,7 @@ fn job_scripts(campaign: &Campaign) -> JobScripts {
 /// write its own format.
 pub fn open_campaign(folder: &Path) -> Result<(Campaign, Store)> {
     let campaign = Campaign::read(folder)?;
-    require_results(&campaign)?;
+    require_results(&campaign, campaign.folder.join(EXPERIMENTS).exists())?;
     let _lock = Store::needs_upgrade(&campaign.results)
         .then(|| campaign.lock())
         .transpose()?;
@@ -149,19 +149,20 @@ pub fn open_campaign(folder: &Path) -> Result<(Campaign, Store)> {
 
 pub fn open_to_advance(campaign: &Campaign) -> Result<(Lock, Store)> {
     let lock = campaign.lock()?;
-    require_results(campaign)?;
+    require_results(campaign, false)?;
     refuse_running(campaign)?;
     Store::refuse_nfs(&campaign.results)?;
     Ok((lock, Store::open(&campaign.results)?))
 }
 
-/// Fails if rounds were submitted and the database is on another host. Otherwise this host would
-/// create an empty one.
-pub fn require_results(campaign: &Campaign) -> Result<()> {
-    let is_submitted = !SubmittedRounds::read(campaign)?.rounds.is_empty();
+/// Fails if there must be results and the database is lost or on another host. Otherwise this host
+/// would create an empty one.
+fn require_results(campaign: &Campaign, has_runs: bool) -> Result<()> {
+    let is_required = has_runs || !SubmittedRounds::read(campaign)?.rounds.is_empty();
+    let metadata = campaign.results.metadata();
     ensure!(
-        !is_submitted || campaign.results.exists(),
-        "{}: it is not here, although rounds were submitted: use the host that has it, or restore it",
+        !is_required || metadata.is_ok_and(|file| file.len() > 0),
+        "{}: missing or empty, although there are runs: restore it, or use its host; without Slurm, `faultline campaign run` reads results again",
         campaign.results.display()
     );
     Ok(())

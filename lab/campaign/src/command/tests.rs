@@ -1,11 +1,29 @@
 use super::*;
-use crate::store::Store;
 use crate::{
+    args::VerifyArgs,
     comparability::tests::{cluster, with_clusters},
     compare::{release_groups, tests::runs},
     settings::RESULTS,
-    store::{RunRow, tests::make_format_1},
+    store::{RunRow, Store, tests::make_format_1},
 };
+use std::fs;
+use tempfile::TempDir;
+
+/// A campaign with the baseline 1.0.0 and the versions of `more_settings`.
+fn campaign_folder(more_settings: &str) -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let settings =
+        format!("name = 'x'\n[baseline]\nversion = '1.0.0'\npath = 'a'\n{more_settings}");
+    for (name, text) in [
+        ("campaign.toml", &*settings),
+        ("plan.toml", "name = 'x'\n"),
+        ("a", "a"),
+        ("b", "b"),
+    ] {
+        fs::write(folder.path().join(name), text).unwrap();
+    }
+    folder
+}
 
 fn reason_of(rows: &[RunRow]) -> Option<String> {
     let group = release_groups(rows, 0.05).remove(0);
@@ -56,10 +74,7 @@ fn a_release_of_another_consensus_is_named_and_passes_by_what_is_comparable() {
 
 #[test]
 fn an_older_database_is_not_upgraded_while_its_campaign_runs() {
-    let folder = tempfile::tempdir().unwrap();
-    let settings = "name = 'x'\n[baseline]\nversion = '2.1.14'\npath = 'a'\n";
-    std::fs::write(folder.path().join("campaign.toml"), settings).unwrap();
-    std::fs::write(folder.path().join("plan.toml"), "name = 'x'\n").unwrap();
+    let folder = campaign_folder("");
     make_format_1(folder.path());
     let run = Campaign::read(folder.path()).unwrap().lock().unwrap();
     let error = open_campaign(folder.path())
@@ -125,4 +140,28 @@ fn unmeasured_untested_or_unrepeated_metrics_do_not_pass() {
         None,
         "the exit code says that it is worse"
     );
+}
+
+#[test]
+fn a_lost_database_is_named_and_not_made_again() {
+    let folder = campaign_folder("");
+    let verify = || {
+        let dir = folder.path().to_owned();
+        let repeat = false;
+        verify::run(&VerifyArgs { dir, repeat })
+    };
+    assert_eq!(verify().unwrap(), 0, "a new campaign");
+    fs::create_dir(folder.path().join("experiments")).unwrap();
+    assert_eq!(verify().unwrap(), 0, "a campaign without results");
+    let database = folder.path().join(RESULTS);
+    fs::write(&database, "").unwrap();
+    let empty = verify().unwrap_err().to_string();
+    assert!(
+        empty.contains("results.db: missing or empty, although there are runs"),
+        "{empty}"
+    );
+    assert_eq!(fs::read(&database).unwrap(), b"");
+    fs::remove_file(&database).unwrap();
+    assert_eq!(verify().unwrap_err().to_string(), empty);
+    assert!(!database.exists());
 }

@@ -415,7 +415,15 @@ fn failed_starts_and_damaged_recordings_are_reported_and_rerun() {
 
     // Damaged before its round has a result.
     truncate(&stage, 1);
-    fs::remove_file(stage.folder.join("results.db")).expect("results");
+    let database = stage.folder.join("results.db");
+    fs::remove_file(&database).expect("results");
+    let lost = stage.faultline(&["verify"]);
+    let words = said(&lost);
+    assert!(
+        lost.status.code() == Some(1) && words.contains("results.db: missing or empty"),
+        "{words}"
+    );
+    assert!(!database.exists());
     let (done, words) = run();
     assert_eq!(done, Some(0), "{words}");
     assert!(
