@@ -184,10 +184,8 @@ fn refuse_running(campaign: &Campaign) -> Result<()> {
 pub fn run_task(args: &RoundArgs) -> Result<u8> {
     let campaign = Campaign::read(&args.dir)?;
     let submitted = SubmittedRounds::read(&campaign)?;
-    let Some((_, round)) = (1..)
-        .zip(&submitted.rounds)
-        .find(|(number, _)| *number == args.task_number)
-    else {
+    let index = (args.task_number as usize).checked_sub(1);
+    let Some(round) = index.and_then(|index| submitted.rounds.get(index)) else {
         bail!(UsageError(format!(
             "{}: it has {}, and no {}",
             slurm_file(&campaign, ROUNDS).display(),
