@@ -14,13 +14,13 @@ use anyhow::{Context as _, Result, bail, ensure};
 use faultline_common::{
     args::UsageError,
     clock,
-    files::AtPath as _,
     output::{print, say},
 };
 use faultline_report::report::{RunMetric, releases};
 use faultline_stats::{arms::welch_p, holm};
 use faultline_text::{counted, lines, number, p_value, table};
 use itertools::Itertools;
+use semver::Version;
 use std::path::Path;
 
 /// Returns the exit code. `run` and `slurm` fail also if a version has no result.
@@ -61,7 +61,12 @@ pub fn run(args: &CampaignArgs) -> Result<u8> {
 
 fn add(args: &AddArgs) -> Result<()> {
     let (campaign, store) = open_campaign(&args.dir)?;
-    let version = settings::checked_version(args.version.clone()).map_err(UsageError)?;
+    // As `[watch]` does.
+    let version = match args.version.strip_prefix('v') {
+        Some(number) if Version::parse(number).is_ok() => number,
+        _ => &args.version,
+    };
+    let version = settings::checked_version(version.to_owned()).map_err(UsageError)?;
     if campaign.configures(&version) {
         bail!("{version} is in campaign.toml already");
     }
@@ -71,20 +76,22 @@ fn add(args: &AddArgs) -> Result<()> {
         )));
     }
     let path = args.path.as_ref().map(std::path::absolute).transpose()?;
-    if let Some(path) = &path {
-        ensure!(
-            std::fs::metadata(path).at(path)?.is_file(),
-            "{} is not a regular file",
-            path.display()
-        );
+    if let Some(path) = path.as_ref().filter(|path| !path.is_file()) {
+        bail!("{}: this is not a regular file", path.display());
     }
     let program = Program {
         version,
         name: args.name.clone().unwrap_or_default(),
         path,
     };
-    if let Some(listed) = find_version(&store.listed_versions()?, &program.version) {
+    let versions = work::sync_listed_versions(&campaign, &store)?;
+    if let Some(listed) = find_version(&versions, &program.version) {
         programs::check_unchanged(&campaign, &program, listed)?;
+        ensure!(
+            listed.removed || listed.program == program,
+            "{} is on the list with another program or name: run `faultline campaign remove` first",
+            program.version
+        );
     }
     store.add(&program, FROM_COMMAND, clock::unix_ns())?;
     say(&format!(

@@ -165,3 +165,40 @@ fn a_lost_database_is_named_and_not_made_again() {
     assert_eq!(verify().unwrap_err().to_string(), empty);
     assert!(!database.exists());
 }
+
+#[test]
+fn a_listed_version_keeps_its_program_and_name() {
+    let folder = campaign_folder("");
+    let add = |version: &str, file: &str, name: Option<&str>| {
+        add(&AddArgs {
+            dir: folder.path().to_owned(),
+            version: version.to_owned(),
+            path: Some(folder.path().join(file)),
+            name: name.map(str::to_owned),
+        })
+    };
+    add("1.2.0", "a", Some("nice")).unwrap();
+    add("1.2.0", "a", Some("nice")).unwrap();
+    let again = [
+        ("1.2.0", "b", Some("nice")),
+        ("1.2.0", "a", None),
+        ("v1.2.0", "b", None),
+    ];
+    for (version, file, name) in again {
+        let error = add(version, file, name).unwrap_err().to_string();
+        assert!(
+            error.contains("is on the list with another program or name"),
+            "{error}"
+        );
+    }
+    let (_, store) = open_campaign(folder.path()).unwrap();
+    let listed = store.listed_versions().unwrap();
+    let nice = find_version(&listed, "1.2.0").unwrap();
+    assert_eq!((&*nice.program.name, listed.len()), ("nice", 1));
+    remove(folder.path(), "1.2.0").unwrap();
+    add("v1.2.0", "b", None).unwrap();
+    add("vanilla", "b", None).unwrap();
+    let versions = store.listed_versions().unwrap();
+    assert!(find_version(&versions, "1.2.0").is_some_and(|listed| !listed.removed));
+    assert!(find_version(&versions, "vanilla").is_some());
+}
