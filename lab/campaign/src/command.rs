@@ -131,25 +131,25 @@ fn check(args: &CheckArgs) -> Result<u8> {
     campaign.margin = args
         .margin
         .map_or(campaign.margin, |percent| percent / 100.0);
+    let listed = store.listed_versions()?;
+    let current = work::current_conditions(&campaign, &listed);
+    let is_other = |group: &&ReleaseGroup| current.as_ref() != Some(&group.conditions);
     let groups = page::shown_groups(&campaign, &store)?;
-    let group = groups.first().context("no release has a result yet")?;
-    let release = match &args.release {
-        Some(version) => find_release(group, version)?,
-        None => group
-            .releases
-            .iter()
-            .rev()
-            .find(|release| release.version != args.against)
-            .context("no other release has a result")?,
-    };
-    let versions = store.listed_versions()?;
-    let listed = find_version(&versions, &release.version);
-    if let Some(error) = listed.and_then(|listed| listed.error.as_ref()) {
-        bail!(
-            "{} has no result that can be checked: {error}",
-            release.version
+    let newest = groups.iter().min_by_key(is_other);
+    let group = newest.context("no release has a result yet")?;
+    let mut versions = group.releases.iter().map(|release| &release.version);
+    let newest = versions.rfind(|version| **version != args.against);
+    let version = args.release.as_ref().or(newest);
+    let version = version.context("no other release has a result")?;
+    if let Some(error) = find_version(&listed, version).and_then(|listed| listed.error.as_ref()) {
+        bail!("{version} has no result that can be checked: {error}");
+    }
+    if is_other(&group) {
+        say(
+            "the current plan and baseline have no results: `faultline campaign run` measures them; these are the newest of another plan or baseline",
         );
     }
+    let release = find_release(group, version)?;
     let other = (args.against != group.conditions.baseline)
         .then(|| find_release(group, &args.against))
         .transpose()?;
@@ -161,7 +161,7 @@ fn check(args: &CheckArgs) -> Result<u8> {
         .filter_map(|metric| Some((metric, release.no_ratio_reason(metric)?)))
         .collect_vec();
     let no_ratio_lines = no_ratio_reasons.iter().map(|(metric, reason)| {
-        let (version, baseline) = (&release.version, &group.conditions.baseline);
+        let baseline = &group.conditions.baseline;
         let reason = match reason {
             NoRatioReason::Missing => format!("{version} has no value"),
             NoRatioReason::Zero { always_worse: true } => {
@@ -172,16 +172,15 @@ fn check(args: &CheckArgs) -> Result<u8> {
         format!("not comparable: {}: {reason}\n", metric.title)
     });
     print(&format!(
-        "{}{} against {}: {}\n{}{}",
+        "{}{version} against {}: {}\n{}{}",
         metric_table(&comparisons),
-        release.version,
         args.against,
         summary(&comparisons, campaign.margin),
         comparability_notes(release, other),
         no_ratio_lines.collect::<String>()
     ))?;
     if let Some(reason) = inconclusive_reason(release, &comparisons) {
-        bail!("{}: {reason}", release.version);
+        bail!("{version}: {reason}");
     }
     let is_worse = comparisons.iter().any(|one| one.verdict.is_worse())
         || no_ratio_reasons.iter().any(|(_, reason)| reason.is_worse());
@@ -294,8 +293,7 @@ fn inconclusive_reason(release: &Release, comparisons: &[MetricComparison]) -> O
     }
     (!unconfirmed.is_empty()).then(|| {
         format!(
-            "worse in one round of runs, and not confirmed: {unconfirmed}; if there is no second round, `campaign run` repeats what is \
-             beyond the margin of campaign.toml"
+            "worse in one round of runs, and not confirmed: {unconfirmed}; without a second round, `campaign run` repeats what is beyond the margin of campaign.toml"
         )
     })
 }
@@ -306,7 +304,10 @@ fn find_release<'g>(group: &'g ReleaseGroup, version: &str) -> Result<&'g Releas
         .iter()
         .find(|release| release.version == version)
         .with_context(|| {
-            format!("{version} has no result under the conditions of the newest result")
+            format!(
+                "{version} has no result against the baseline {} with the plan and machine of these results: see `faultline campaign status`",
+                group.conditions.baseline
+            )
         })
 }
 

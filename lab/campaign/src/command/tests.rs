@@ -202,3 +202,66 @@ fn a_listed_version_keeps_its_program_and_name() {
     assert!(find_version(&versions, "1.2.0").is_some_and(|listed| !listed.removed));
     assert!(find_version(&versions, "vanilla").is_some());
 }
+
+/// A campaign with results of 1.1.0.
+fn measured_campaign() -> (TempDir, Store) {
+    let folder = campaign_folder(
+        "[[program]]\nversion = '1.1.0'\npath = 'b'\n[[program]]\nversion = '1.3.0'\npath = 'b'\n",
+    );
+    let (campaign, mut store) = open_campaign(folder.path()).unwrap();
+    work::sync_listed_versions(&campaign, &store).unwrap();
+    store.add(&campaign.baseline, work::BASELINE, 1).unwrap();
+    store.set_digest("1.0.0", "beef").unwrap();
+    let mut rows = runs("1.1.0", 1.0, 1);
+    for run in &mut rows {
+        run.conditions.plan_digest = campaign.plan_digest.clone();
+    }
+    store.add_runs(&rows).unwrap();
+    (folder, store)
+}
+
+#[test]
+fn check_says_why_a_version_has_no_result() {
+    let (folder, store) = measured_campaign();
+    store.set_error("1.3.0", Some("it did not start")).unwrap();
+    let error_of = |against: &str, release: &str| {
+        let args = CheckArgs {
+            dir: folder.path().to_owned(),
+            against: against.to_owned(),
+            release: Some(release.to_owned()),
+            margin: None,
+        };
+        check(&args).unwrap_err().to_string()
+    };
+    let baseline = error_of("1.0.0", "1.0.0");
+    assert!(
+        baseline.contains("1.0.0 has no result against the baseline 1.0.0"),
+        "{baseline}"
+    );
+    let failed = error_of("1.0.0", "1.3.0");
+    assert!(
+        failed.contains("1.3.0 has no result that can be checked: it did not start"),
+        "{failed}"
+    );
+}
+
+#[test]
+fn check_uses_results_of_the_current_plan_before_newer_ones_of_another() {
+    let (folder, mut store) = measured_campaign();
+    let mut worse = runs("1.1.0", 1.5, 2);
+    for run in &mut worse {
+        run.began_unix_ns += 9;
+    }
+    store.add_runs(&worse).unwrap();
+    let check = || {
+        check(&CheckArgs {
+            dir: folder.path().to_owned(),
+            against: "1.0.0".to_owned(),
+            release: None,
+            margin: None,
+        })
+    };
+    assert_eq!(check().unwrap(), 0);
+    fs::write(folder.path().join("plan.toml"), "name = 'y'\n").unwrap();
+    assert_eq!(check().unwrap(), 1);
+}
