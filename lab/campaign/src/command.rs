@@ -14,13 +14,13 @@ use anyhow::{Context as _, Result, bail, ensure};
 use faultline_common::{
     args::UsageError,
     clock,
-    files::AtPath as _,
     output::{print, say},
 };
 use faultline_report::report::{RunMetric, releases};
 use faultline_stats::{arms::welch_p, holm};
 use faultline_text::{counted, lines, number, p_value, table};
 use itertools::Itertools;
+use semver::Version;
 use std::path::Path;
 
 /// Returns the exit code. `run` and `slurm` fail also if a version has no result.
@@ -61,7 +61,12 @@ pub fn run(args: &CampaignArgs) -> Result<u8> {
 
 fn add(args: &AddArgs) -> Result<()> {
     let (campaign, store) = open_campaign(&args.dir)?;
-    let version = settings::checked_version(args.version.clone()).map_err(UsageError)?;
+    // As `[watch]` does.
+    let version = match args.version.strip_prefix('v') {
+        Some(number) if Version::parse(number).is_ok() => number,
+        _ => &args.version,
+    };
+    let version = settings::checked_version(version.to_owned()).map_err(UsageError)?;
     if campaign.configures(&version) {
         bail!("{version} is in campaign.toml already");
     }
@@ -71,20 +76,22 @@ fn add(args: &AddArgs) -> Result<()> {
         )));
     }
     let path = args.path.as_ref().map(std::path::absolute).transpose()?;
-    if let Some(path) = &path {
-        ensure!(
-            std::fs::metadata(path).at(path)?.is_file(),
-            "{} is not a regular file",
-            path.display()
-        );
+    if let Some(path) = path.as_ref().filter(|path| !path.is_file()) {
+        bail!("{}: this is not a regular file", path.display());
     }
     let program = Program {
         version,
         name: args.name.clone().unwrap_or_default(),
         path,
     };
-    if let Some(listed) = find_version(&store.listed_versions()?, &program.version) {
+    let versions = work::sync_listed_versions(&campaign, &store)?;
+    if let Some(listed) = find_version(&versions, &program.version) {
         programs::check_unchanged(&campaign, &program, listed)?;
+        ensure!(
+            listed.removed || listed.program == program,
+            "{} is on the list with another program or name: run `faultline campaign remove` first",
+            program.version
+        );
     }
     store.add(&program, FROM_COMMAND, clock::unix_ns())?;
     say(&format!(
@@ -124,25 +131,25 @@ fn check(args: &CheckArgs) -> Result<u8> {
     campaign.margin = args
         .margin
         .map_or(campaign.margin, |percent| percent / 100.0);
+    let listed = store.listed_versions()?;
+    let current = work::current_conditions(&campaign, &listed);
+    let is_other = |group: &&ReleaseGroup| current.as_ref() != Some(&group.conditions);
     let groups = page::shown_groups(&campaign, &store)?;
-    let group = groups.first().context("no release has a result yet")?;
-    let release = match &args.release {
-        Some(version) => find_release(group, version)?,
-        None => group
-            .releases
-            .iter()
-            .rev()
-            .find(|release| release.version != args.against)
-            .context("no other release has a result")?,
-    };
-    let versions = store.listed_versions()?;
-    let listed = find_version(&versions, &release.version);
-    if let Some(error) = listed.and_then(|listed| listed.error.as_ref()) {
-        bail!(
-            "{} has no result that can be checked: {error}",
-            release.version
+    let newest = groups.iter().min_by_key(is_other);
+    let group = newest.context("no release has a result yet")?;
+    let mut versions = group.releases.iter().map(|release| &release.version);
+    let newest = versions.rfind(|version| **version != args.against);
+    let version = args.release.as_ref().or(newest);
+    let version = version.context("no other release has a result")?;
+    if let Some(error) = find_version(&listed, version).and_then(|listed| listed.error.as_ref()) {
+        bail!("{version} has no result that can be checked: {error}");
+    }
+    if is_other(&group) {
+        say(
+            "the current plan and baseline have no results: `faultline campaign run` measures them; these are the newest of another plan or baseline",
         );
     }
+    let release = find_release(group, version)?;
     let other = (args.against != group.conditions.baseline)
         .then(|| find_release(group, &args.against))
         .transpose()?;
@@ -154,7 +161,7 @@ fn check(args: &CheckArgs) -> Result<u8> {
         .filter_map(|metric| Some((metric, release.no_ratio_reason(metric)?)))
         .collect_vec();
     let no_ratio_lines = no_ratio_reasons.iter().map(|(metric, reason)| {
-        let (version, baseline) = (&release.version, &group.conditions.baseline);
+        let baseline = &group.conditions.baseline;
         let reason = match reason {
             NoRatioReason::Missing => format!("{version} has no value"),
             NoRatioReason::Zero { always_worse: true } => {
@@ -165,16 +172,15 @@ fn check(args: &CheckArgs) -> Result<u8> {
         format!("not comparable: {}: {reason}\n", metric.title)
     });
     print(&format!(
-        "{}{} against {}: {}\n{}{}",
+        "{}{version} against {}: {}\n{}{}",
         metric_table(&comparisons),
-        release.version,
         args.against,
         summary(&comparisons, campaign.margin),
         comparability_notes(release, other),
         no_ratio_lines.collect::<String>()
     ))?;
     if let Some(reason) = inconclusive_reason(release, &comparisons) {
-        bail!("{}: {reason}", release.version);
+        bail!("{version}: {reason}");
     }
     let is_worse = comparisons.iter().any(|one| one.verdict.is_worse())
         || no_ratio_reasons.iter().any(|(_, reason)| reason.is_worse());
@@ -287,8 +293,7 @@ fn inconclusive_reason(release: &Release, comparisons: &[MetricComparison]) -> O
     }
     (!unconfirmed.is_empty()).then(|| {
         format!(
-            "worse in one round of runs, and not confirmed: {unconfirmed}; if there is no second round, `campaign run` repeats what is \
-             beyond the margin of campaign.toml"
+            "worse in one round of runs, and not confirmed: {unconfirmed}; without a second round, `campaign run` repeats what is beyond the margin of campaign.toml"
         )
     })
 }
@@ -299,7 +304,10 @@ fn find_release<'g>(group: &'g ReleaseGroup, version: &str) -> Result<&'g Releas
         .iter()
         .find(|release| release.version == version)
         .with_context(|| {
-            format!("{version} has no result under the conditions of the newest result")
+            format!(
+                "{version} has no result against the baseline {} with the plan and machine of these results: see `faultline campaign status`",
+                group.conditions.baseline
+            )
         })
 }
 
@@ -365,133 +373,4 @@ fn is_disjoint(a: &[f64], b: &[f64]) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::store::Store;
-    use crate::{
-        comparability::tests::{cluster, with_clusters},
-        compare::{release_groups, tests::runs},
-        settings::RESULTS,
-        store::{RunRow, tests::make_format_1},
-    };
-
-    fn reason_of(rows: &[RunRow]) -> Option<String> {
-        let group = release_groups(rows, 0.05).remove(0);
-        inconclusive_reason(
-            &group.releases[0],
-            &compare_with_baseline(&group.releases[0]),
-        )
-    }
-
-    fn release(rows: &[RunRow]) -> Release {
-        release_groups(rows, 0.05).remove(0).releases.remove(0)
-    }
-
-    #[test]
-    fn a_release_of_another_consensus_is_named_and_passes_by_what_is_comparable() {
-        let (tower, alpenglow) = (
-            cluster(&["tower"], Some(0.4)),
-            cluster(&["alpenglow"], Some(0.2)),
-        );
-        let across = release(&with_clusters("1.1.0", [&tower, &alpenglow]));
-        let checked = compare_with_baseline(&across);
-        assert!(!checked.iter().any(|one| one.verdict.is_worse()));
-        let why = inconclusive_reason(&across, &checked).unwrap();
-        assert!(
-            why.contains("nothing could be tested: no comparable metric"),
-            "{why}"
-        );
-        assert_eq!(summary(&checked, 0.05), "no metric could be tested");
-        assert!(metric_table(&checked).contains("-           -            not comparable"));
-        assert_eq!(
-            comparability_notes(&across, None),
-            "1.1.0 is not comparable by slot: Alpenglow at 0.20 s, the baseline Tower at 0.40 s.\n"
-        );
-        let mut with_memory = with_clusters("1.1.0", [&tower, &alpenglow]);
-        for (number, run) in (1..).zip(&mut with_memory) {
-            let gib = 2.0 + f64::from(number % 3) / 100.0;
-            run.values.push(("rss-at-tip".to_owned(), gib));
-        }
-        let tested = release(&with_memory);
-        let checked = compare_with_baseline(&tested);
-        assert_eq!(inconclusive_reason(&tested, &checked), None);
-        let unknown = release(&with_clusters("1.2.0", [&tower, &cluster(&[], None)]));
-        assert_eq!(
-            comparability_notes(&unknown, None),
-            "1.2.0 is compared all the same: its consensus is not known, the baseline's is Tower.\n"
-        );
-    }
-
-    #[test]
-    fn an_older_database_is_not_upgraded_while_its_campaign_runs() {
-        let folder = tempfile::tempdir().unwrap();
-        let settings = "name = 'x'\n[baseline]\nversion = '2.1.14'\npath = 'a'\n";
-        std::fs::write(folder.path().join("campaign.toml"), settings).unwrap();
-        std::fs::write(folder.path().join("plan.toml"), "name = 'x'\n").unwrap();
-        make_format_1(folder.path());
-        let run = Campaign::read(folder.path()).unwrap().lock().unwrap();
-        let error = open_campaign(folder.path())
-            .map(|_| ())
-            .unwrap_err()
-            .to_string();
-        assert!(error.contains("is being run already"), "{error}");
-        assert!(Store::needs_upgrade(&folder.path().join(RESULTS)).unwrap());
-        drop(run);
-        open_campaign(folder.path()).unwrap();
-        assert!(!Store::needs_upgrade(&folder.path().join(RESULTS)).unwrap());
-    }
-
-    #[test]
-    fn releases_of_different_consensus_are_not_compared_by_their_ratios() {
-        let of = |version: &str, times: f64, name: &str| {
-            let mut rows = runs(version, times, 2);
-            rows.iter_mut()
-                .for_each(|run| run.cluster = cluster(&[name], None));
-            release(&rows)
-        };
-        let old = of("1.1.0", 1.0, "tower");
-        let verdicts = |new: &Release| {
-            let checked = compare_with(new, &old, 0.05);
-            checked.iter().map(|one| one.verdict).collect::<Vec<_>>()
-        };
-        let migrated = of("1.2.0", 1.2, "alpenglow");
-        assert_eq!(verdicts(&migrated), [Verdict::NotComparable; 2]);
-        assert_eq!(
-            comparability_notes(&migrated, Some(&old)),
-            "1.2.0 is not comparable with 1.1.0 by slot: Alpenglow against Tower.\n"
-        );
-        let same = of("1.2.0", 1.2, "tower");
-        assert_eq!(verdicts(&same), [Verdict::NothingShown, Verdict::Worse]);
-        assert_eq!(comparability_notes(&same, Some(&old)), "");
-    }
-
-    #[test]
-    fn unmeasured_untested_or_unrepeated_metrics_do_not_pass() {
-        let fine = runs("1.1.0", 1.0, 1);
-        assert_eq!(reason_of(&fine), None);
-        let killed = |mut rows: Vec<RunRow>, both: bool| {
-            for run in rows.iter_mut().filter(|run| both || !run.is_baseline) {
-                (run.outcome, run.values) = ("oom".to_owned(), Vec::new());
-            }
-            reason_of(&rows).unwrap()
-        };
-        assert!(killed(fine.clone(), false).contains("0 of its runs ran as planned, and 3"));
-        assert!(killed(fine, true).contains("nothing could be tested"));
-        let unconfirmed = reason_of(&runs("1.1.0", 1.08, 1)).unwrap();
-        assert!(
-            unconfirmed.contains("not confirmed: Replay time per slot, p95"),
-            "{unconfirmed}"
-        );
-        let mut elsewhere = runs("1.1.0", 1.08, 2);
-        for run in elsewhere.iter_mut().filter(|run| run.round == 2) {
-            run.machine = "another".to_owned();
-        }
-        assert_eq!(reason_of(&elsewhere), Some(unconfirmed));
-        assert_eq!(reason_of(&runs("1.1.0", 0.9, 1)), None);
-        assert_eq!(
-            reason_of(&runs("1.1.0", 1.08, 2)),
-            None,
-            "the exit code says that it is worse"
-        );
-    }
-}
+mod tests;

@@ -27,7 +27,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-const EXPERIMENTS: &str = "experiments";
+pub const EXPERIMENTS: &str = "experiments";
 const CAMPAIGN_KEYS: [&str; 6] = ["folder", "arm", "factors", "concurrent", "lane", "order"];
 /// The default; in a plan without `search` also the minimum, as fewer allow no test.
 const MIN_REPLICATES: u32 = 3;

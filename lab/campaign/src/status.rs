@@ -42,7 +42,7 @@ pub fn status(campaign: &Campaign, store: &Store, as_json: bool) -> Result<Strin
             } else {
                 &run.version
             };
-            run_version == version
+            run_version == version && !run.is_void()
         };
         versions.push(VersionStatus {
             version,
@@ -154,5 +154,14 @@ mod tests {
             let text = status(&campaign, &store, false).unwrap();
             assert_eq!(text.contains("1.1.0 is not comparable"), is_named, "{text}");
         }
+        let counts = |store: &Store| {
+            let text = status(&campaign, store, true).unwrap();
+            let versions: serde_json::Value = serde_json::from_str(&text).unwrap();
+            [0, 1].map(|index| versions[index]["runs"].as_u64().unwrap())
+        };
+        assert_eq!(counts(&store), [6, 6]);
+        // Every run of this scene has the same recording.
+        store.void(&runs[0].recording).unwrap();
+        assert_eq!(counts(&store), [0, 0]);
     }
 }

@@ -6,7 +6,7 @@ use faultline_common::files::AtPath;
 use faultline_pages::export::{Columns, Type, Values};
 use faultline_recording::{DatabaseKind, ForeignDatabase, OlderFormat};
 use faultline_report::report::comparability::ClusterConditions;
-use rusqlite::{Connection, Row, params};
+use rusqlite::{Connection, Params, Row, params};
 use rustix::fs::{FsWord, NFS_SUPER_MAGIC};
 use std::path::Path;
 
@@ -57,7 +57,7 @@ const EXPORT: &str = "SELECT release, arm, round, replicate, began_unix_ns, outc
   FROM run JOIN value USING (run) LEFT JOIN verdict USING (plan_digest, baseline_digest, machine, release, metric)
   ORDER BY run, value.rowid";
 
-const REMEDY: &str = "restore a copy, or move it away and let `faultline campaign run` begin anew";
+const REMEDY: &str = "restore a copy, or move it away and let `faultline campaign run` read the results of the current plan and list again";
 
 /// The longest text is an error with the last line of a program's output.
 const MAX_VALUE_BYTES: i32 = 1 << 20;
@@ -180,9 +180,9 @@ pub struct VerdictRow {
 }
 
 impl Store {
-    /// Whether [`Store::open`] would change the format of the file.
-    pub fn needs_upgrade(path: &Path) -> Result<bool> {
-        Ok(path.exists() && ForeignDatabase::is_older(path, &KIND)?)
+    /// Whether [`Store::open`] would change the format of the file, and not fail.
+    pub fn needs_upgrade(path: &Path) -> bool {
+        ForeignDatabase::is_older(path, &KIND).unwrap_or_default()
     }
 
     /// SQLite relies on locks that NFS may not keep.
@@ -196,7 +196,10 @@ impl Store {
         let opened =
             ForeignDatabase::open_to_write(path, &KIND, &TABLES, &[FORMAT_1], MAX_VALUE_BYTES);
         let database = opened.map_err(|error| {
-            match error.foreign_database_message("this is not the database of a campaign", REMEDY) {
+            match error.foreign_database_message(
+                "this is not the database of a campaign (restore it, or move this file away)",
+                REMEDY,
+            ) {
                 Some(text) => anyhow!("{}: {text}", path.display()),
                 None => error.into(),
             }
@@ -204,6 +207,16 @@ impl Store {
         // A committed row survives a power cut.
         database.pragma_update(None, "synchronous", "FULL")?;
         Ok(Self(database))
+    }
+
+    fn write(&self, sql: &str, values: impl Params) -> Result<()> {
+        self.0.execute(sql, values).map_err(|error| {
+            anyhow!(
+                "{}: {error}; nothing was changed: check the rights of this file and its folder, and whether another program uses it",
+                self.0.path().unwrap_or(RESULTS)
+            )
+        })?;
+        Ok(())
     }
 
     pub fn listed_versions(&self) -> Result<Vec<ListedVersion>> {
@@ -219,49 +232,43 @@ impl Store {
     /// Adds a version, changes its source, or restores a removed one.
     pub fn add(&self, program: &Program, source: &str, unix_ns: i64) -> Result<()> {
         let path = program.path.as_ref().map(|path| path.display().to_string());
-        self.0.execute(
-            "INSERT INTO program VALUES (?1, ?2, ?3, ?4, ?5, 0, NULL, NULL)
-             ON CONFLICT (version) DO UPDATE SET name = ?2, path = ?3, source = ?4, removed = 0",
+        self.write(
+            "INSERT INTO program VALUES (?1, ?2, ?3, ?4, ?5, 0, NULL, NULL) ON CONFLICT (version) DO UPDATE SET name = ?2, path = ?3, source = ?4, removed = 0",
             params![program.version, program.name, path, source, unix_ns],
-        )?;
-        Ok(())
+        )
     }
 
     /// Keeps the row and its runs.
     pub fn remove(&self, version: &str) -> Result<()> {
-        self.0.execute(
+        self.write(
             "UPDATE program SET removed = 1 WHERE version = ?",
             [version],
-        )?;
-        Ok(())
+        )
     }
 
     /// Also clears the error of the version.
     pub fn set_digest(&self, version: &str, digest: &str) -> Result<()> {
-        self.0.execute(
+        self.write(
             "UPDATE program SET digest = ?, trouble = NULL WHERE version = ?",
             [digest, version],
-        )?;
-        Ok(())
+        )
     }
 
     /// Stores why a version has no result; `None` clears an earlier error.
     pub fn set_error(&self, version: &str, error: Option<&str>) -> Result<()> {
-        self.0.execute(
+        self.write(
             "UPDATE program SET trouble = ? WHERE version = ?",
             (error, version),
-        )?;
-        Ok(())
+        )
     }
 
     /// Sets the baseline's version in all runs whose baseline has this `digest`: `campaign.toml` may
     /// give the same program another version.
     pub fn set_baseline_version(&self, version: &str, digest: &str) -> Result<()> {
-        self.0.execute(
+        self.write(
             "UPDATE run SET baseline = ?1 WHERE baseline_digest = ?2",
             [version, digest],
-        )?;
-        Ok(())
+        )
     }
 
     /// Adds the runs of a round in one transaction. Only void runs are replaced. Fails if no run is
@@ -325,16 +332,15 @@ impl Store {
     /// Voids the run with this recording and its pair. They lose their values, and the next
     /// `campaign run` repeats them.
     pub fn void(&mut self, recording: &str) -> Result<()> {
-        let pair = "SELECT other.run FROM run JOIN run AS other USING (plan_digest, baseline_digest, release, round, replicate)
-                    WHERE run.recording = ?1";
+        let pair = "SELECT other.run FROM run JOIN run AS other USING (plan_digest, baseline_digest, release, round, replicate) WHERE run.recording = ?1";
         let transaction = self.0.transaction()?;
-        transaction.execute(
-            &format!("DELETE FROM value WHERE run IN ({pair})"),
-            [recording],
-        )?;
         transaction.execute(
             &format!("UPDATE run SET validity = ?2 WHERE run IN ({pair})"),
             [recording, VOID],
+        )?;
+        transaction.execute(
+            "DELETE FROM value WHERE run IN (SELECT run FROM run WHERE validity = ?)",
+            [VOID],
         )?;
         Ok(transaction.commit()?)
     }

@@ -5,7 +5,7 @@
 use crate::{
     args::{RoundArgs, SlurmArgs},
     programs::Stopped,
-    round::{self, CampaignExperiment, Round},
+    round::{self, CampaignExperiment, EXPERIMENTS, Round},
     settings::Campaign,
     store::Store,
     work::{self, VersionOutcome},
@@ -139,8 +139,8 @@ fn job_scripts(campaign: &Campaign) -> JobScripts {
 /// write its own format.
 pub fn open_campaign(folder: &Path) -> Result<(Campaign, Store)> {
     let campaign = Campaign::read(folder)?;
-    require_results(&campaign)?;
-    let _lock = Store::needs_upgrade(&campaign.results)?
+    require_results(&campaign, campaign.folder.join(EXPERIMENTS).exists())?;
+    let _lock = Store::needs_upgrade(&campaign.results)
         .then(|| campaign.lock())
         .transpose()?;
     let store = Store::open(&campaign.results)?;
@@ -149,19 +149,20 @@ pub fn open_campaign(folder: &Path) -> Result<(Campaign, Store)> {
 
 pub fn open_to_advance(campaign: &Campaign) -> Result<(Lock, Store)> {
     let lock = campaign.lock()?;
-    require_results(campaign)?;
+    require_results(campaign, false)?;
     refuse_running(campaign)?;
     Store::refuse_nfs(&campaign.results)?;
     Ok((lock, Store::open(&campaign.results)?))
 }
 
-/// Fails if rounds were submitted and the database is on another host. Otherwise this host would
-/// create an empty one.
-pub fn require_results(campaign: &Campaign) -> Result<()> {
-    let is_submitted = !SubmittedRounds::read(campaign)?.rounds.is_empty();
+/// Fails if there must be results and the database is lost or on another host. Otherwise this host
+/// would create an empty one.
+fn require_results(campaign: &Campaign, has_runs: bool) -> Result<()> {
+    let is_required = has_runs || !SubmittedRounds::read(campaign)?.rounds.is_empty();
+    let metadata = campaign.results.metadata();
     ensure!(
-        !is_submitted || campaign.results.exists(),
-        "{}: it is not here, although rounds were submitted: use the host that has it, or restore it",
+        !is_required || metadata.is_ok_and(|file| file.len() > 0),
+        "{}: missing or empty, although there are runs: restore it, or use its host; without Slurm, `faultline campaign run` reads results again",
         campaign.results.display()
     );
     Ok(())
@@ -183,10 +184,8 @@ fn refuse_running(campaign: &Campaign) -> Result<()> {
 pub fn run_task(args: &RoundArgs) -> Result<u8> {
     let campaign = Campaign::read(&args.dir)?;
     let submitted = SubmittedRounds::read(&campaign)?;
-    let Some((_, round)) = (1..)
-        .zip(&submitted.rounds)
-        .find(|(number, _)| *number == args.task_number)
-    else {
+    let index = (args.task_number as usize).checked_sub(1);
+    let Some(round) = index.and_then(|index| submitted.rounds.get(index)) else {
         bail!(UsageError(format!(
             "{}: it has {}, and no {}",
             slurm_file(&campaign, ROUNDS).display(),

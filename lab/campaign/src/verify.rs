@@ -33,8 +33,7 @@ pub fn run(args: &VerifyArgs) -> Result<u8> {
     for damaged in &damaged {
         text += &format!("{}: {}", damaged.run.recording, damaged.error);
         if !damaged.is_repeated {
-            text += "; --repeat may drop its result permanently: its plan or baseline is not the current one, or its \
-                     version is off the list";
+            text += "; --repeat may drop its result permanently: its plan or baseline is not the current one, or its version is off the list";
         }
         text += "\n";
     }

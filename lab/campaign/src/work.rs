@@ -295,7 +295,9 @@ fn advance_version(
             }
             Ok(RoundOutcome::Damaged(why)) if retries < MAX_RETRIES => {
                 retries += 1;
-                say(&format!("{version}: {why}; both runs of its pair are repeated"));
+                say(&format!(
+                    "{version}: {why}; both runs of its pair are repeated"
+                ));
                 damage = format!("{why}; ");
             }
             Ok(RoundOutcome::Damaged(why) | RoundOutcome::NotViable(why)) => {

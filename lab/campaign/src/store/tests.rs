@@ -68,9 +68,9 @@ pub fn make_format_1(folder: &Path) {
 fn a_database_of_format_1_is_upgraded_and_its_runs_have_no_consensus() {
     let folder = tempfile::tempdir().unwrap();
     make_format_1(folder.path());
-    assert!(Store::needs_upgrade(&folder.path().join(RESULTS)).unwrap());
+    assert!(Store::needs_upgrade(&folder.path().join(RESULTS)));
     let mut store = Store::open(&folder.path().join(RESULTS)).unwrap();
-    assert!(!Store::needs_upgrade(&folder.path().join(RESULTS)).unwrap());
+    assert!(!Store::needs_upgrade(&folder.path().join(RESULTS)));
     let row = RunRow {
         version: "1.2.0".into(),
         cluster: ClusterConditions {
@@ -107,9 +107,10 @@ fn another_database_is_refused() {
         Store::open(&folder.path().join(RESULTS)).err().unwrap()
     );
     assert!(
-        message.contains("results.db: this is not the database of a campaign: another program's"),
+        message.contains("results.db: this is not the database of a campaign (restore it, or move this file away): another program's"),
         "{message}"
     );
+    assert!(!Store::needs_upgrade(&folder.path().join(RESULTS)));
 }
 
 #[test]
@@ -141,7 +142,20 @@ fn a_campaign_store_with_extra_tables_or_damage_is_refused() {
     Store::open(&folder.path().join(RESULTS)).unwrap();
     let bytes = fs::read(&path).unwrap();
     fs::write(&path, &bytes[..bytes.len() / 2]).unwrap();
-    refused();
+    assert!(!Store::needs_upgrade(&path));
+    assert!(refused().contains("restore a copy"), "{}", refused());
+}
+
+#[test]
+fn a_database_that_cannot_be_written_is_named_with_a_remedy() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join(RESULTS);
+    let store = Store::open(&path).unwrap();
+    store.0.execute_batch("PRAGMA query_only = ON").unwrap();
+    let error = format!("{:#}", store.remove("1.0.0").unwrap_err());
+    let wanted = format!("{}: attempt to write a readonly database; ", path.display());
+    assert!(error.starts_with(&wanted), "{error}");
+    assert_eq!(error.matches("readonly").count(), 1, "{error}");
 }
 
 #[test]

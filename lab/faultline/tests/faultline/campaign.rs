@@ -306,6 +306,14 @@ fn asked(stage: &Stage) {
     assert_eq!(worse, Some(1), "{words}");
     let (fine, words) = code(&["check", "--against", "1.0.0", "--margin", "80"]);
     assert_eq!(fine, Some(0), "{words}");
+    let plan = stage.folder.join("plan.toml");
+    let text = fs::read_to_string(&plan).expect("a plan");
+    for (plan_text, is_current) in [(format!("{text}# changed\n"), false), (text, true)] {
+        fs::write(&plan, plan_text).expect("a plan");
+        let (_, words) = code(&["check", "--against", "1.0.0"]);
+        let note = "the current plan and baseline have no results";
+        assert_eq!(words.contains(note), !is_current, "{words}");
+    }
     let (_, words) = code(&["status"]);
     assert!(
         words.contains("baseline") && words.matches(" done ").count() == 2,
@@ -415,7 +423,15 @@ fn failed_starts_and_damaged_recordings_are_reported_and_rerun() {
 
     // Damaged before its round has a result.
     truncate(&stage, 1);
-    fs::remove_file(stage.folder.join("results.db")).expect("results");
+    let database = stage.folder.join("results.db");
+    fs::remove_file(&database).expect("results");
+    let lost = stage.faultline(&["verify"]);
+    let words = said(&lost);
+    assert!(
+        lost.status.code() == Some(1) && words.contains("results.db: missing or empty"),
+        "{words}"
+    );
+    assert!(!database.exists());
     let (done, words) = run();
     assert_eq!(done, Some(0), "{words}");
     assert!(
