@@ -21,6 +21,7 @@ use std::{
 
 pub struct LiveConfig {
     pub config: Latest<Config>,
+    initial: Config,
     load_config: Option<ConfigLoader>,
     intake: Intake,
     pub status_config: Latest<StatusConfig>,
@@ -31,9 +32,10 @@ impl LiveConfig {
         let latest_config = Latest::default();
         let status_config = Latest::default();
         status_config.set(Some(read_status_config_with_warning(&config)));
-        latest_config.set(Some(Arc::new(config)));
+        latest_config.set(Some(Arc::new(config.clone())));
         Self {
             config: latest_config,
+            initial: config,
             load_config,
             intake,
             status_config,
@@ -47,7 +49,7 @@ impl LiveConfig {
             return;
         };
         match load_config() {
-            Ok(loaded) => self.replace(loaded),
+            Ok(loaded) => log_reload(&self.replace(loaded)),
             Err(config_errors) => {
                 for ConfigError { line, what, .. } in &config_errors {
                     tracing::error!(
@@ -60,21 +62,25 @@ impl LiveConfig {
         }
     }
 
-    fn replace(&self, loaded: Config) {
-        let current = self.config.get().unwrap_or_default();
-        let (next, restart_sections) = merge(&current, loaded);
+    /// Returns the sections that wait for a restart.
+    fn replace(&self, loaded: Config) -> Vec<&'static str> {
+        let (next, restart_sections) = merge(&self.initial, loaded);
         self.intake.reconfigure(&next.datapoints);
         self.status_config
             .set(Some(read_status_config_with_warning(&next)));
         self.config.set(Some(Arc::new(next)));
-        if restart_sections.is_empty() {
-            tracing::info!("configuration reloaded");
-        } else {
-            tracing::warn!(
-                sections = restart_sections.join(", "),
-                "configuration reloaded; restart the daemon to apply all changes of the listed sections"
-            );
-        }
+        restart_sections
+    }
+}
+
+fn log_reload(restart_sections: &[&str]) {
+    if restart_sections.is_empty() {
+        tracing::info!("configuration reloaded");
+    } else {
+        tracing::warn!(
+            sections = restart_sections.join(", "),
+            "configuration reloaded; restart the daemon to apply all changes of the listed sections"
+        );
     }
 }
 
@@ -86,9 +92,10 @@ fn read_status_config_with_warning(config: &Config) -> Arc<StatusConfig> {
     Arc::new(status_config)
 }
 
-/// Returns the next configuration, and the changed sections that need a restart.
-fn merge(current: &Config, loaded: Config) -> (Config, Vec<&'static str>) {
-    let mut next = current.clone();
+/// Returns the next configuration, and the sections that wait for a restart: they differ from those
+/// of the start.
+fn merge(initial: &Config, loaded: Config) -> (Config, Vec<&'static str>) {
+    let mut next = initial.clone();
     next.labels = loaded.labels;
     // Thresholds: at the tip, behind.
     next.phase = loaded.phase;
@@ -96,9 +103,9 @@ fn merge(current: &Config, loaded: Config) -> (Config, Vec<&'static str>) {
     next.datapoints = loaded.datapoints;
     next.target.identity = loaded.target.identity;
     next.target.program_cache_entries = loaded.target.program_cache_entries;
-    let labels_changed = current.labels != next.labels;
-    let is_recording = current.record.file.is_some() || current.flight.enabled_folder().is_some();
-    let has_constant_labels = current.metrics.constant_labels_everywhere;
+    let labels_changed = initial.labels != next.labels;
+    let is_recording = initial.record.file.is_some() || initial.flight.enabled_folder().is_some();
+    let has_constant_labels = initial.metrics.constant_labels_everywhere;
     // A recording, and labels of all series, keep the values that they started with.
     let changes = [
         ("labels of the recording", labels_changed && is_recording),
@@ -106,21 +113,21 @@ fn merge(current: &Config, loaded: Config) -> (Config, Vec<&'static str>) {
             "labels of all series",
             labels_changed && has_constant_labels,
         ),
-        ("sampling", current.sampling != loaded.sampling),
-        ("threads", current.threads != loaded.threads),
-        ("metrics", current.metrics != loaded.metrics),
-        ("ingest", current.ingest != loaded.ingest),
-        ("log", current.log != loaded.log),
-        ("forward", current.forward != loaded.forward),
-        ("rpc", current.rpc != loaded.rpc),
-        ("probe", current.probe != loaded.probe),
-        ("validator", current.validator != loaded.validator),
-        ("admin", current.admin != loaded.admin),
-        ("host", current.host != loaded.host),
-        ("record", current.record != loaded.record),
-        ("flight", current.flight != loaded.flight),
-        ("paths", current.paths != loaded.paths),
-        ("target", current.target.selector != loaded.target.selector),
+        ("sampling", initial.sampling != loaded.sampling),
+        ("threads", initial.threads != loaded.threads),
+        ("metrics", initial.metrics != loaded.metrics),
+        ("ingest", initial.ingest != loaded.ingest),
+        ("log", initial.log != loaded.log),
+        ("forward", initial.forward != loaded.forward),
+        ("rpc", initial.rpc != loaded.rpc),
+        ("probe", initial.probe != loaded.probe),
+        ("validator", initial.validator != loaded.validator),
+        ("admin", initial.admin != loaded.admin),
+        ("host", initial.host != loaded.host),
+        ("record", initial.record != loaded.record),
+        ("flight", initial.flight != loaded.flight),
+        ("paths", initial.paths != loaded.paths),
+        ("target", initial.target.selector != loaded.target.selector),
     ];
     let sections = changes
         .into_iter()
@@ -217,6 +224,32 @@ mod tests {
         let (_, restart_sections) = merge(&with_arm("A"), with_arm("B"));
         assert_eq!(restart_sections, ["labels of all series"]);
         assert!(merge(&with_arm("A"), with_arm("A")).1.is_empty());
+    }
+
+    fn live(config: &Config) -> LiveConfig {
+        LiveConfig::new(config.clone(), None, Intake::new(&config.datapoints))
+    }
+
+    #[test]
+    fn each_reload_names_what_differs_from_the_start() {
+        for (section, text) in [
+            ("labels of the recording", "[flight]\nfolder = \"/f\"\n"),
+            (
+                "labels of all series",
+                "[metrics]\nconstant_labels_everywhere = true\n",
+            ),
+        ] {
+            let initial = parse(text).unwrap();
+            let with_label = parse(&format!("{text}[labels]\ncluster = \"x\"\n")).unwrap();
+            let live = live(&initial);
+            for (loaded, restart_sections) in [
+                (&with_label, vec![section]),
+                (&with_label, vec![section]),
+                (&initial, vec![]),
+            ] {
+                assert_eq!(live.replace(loaded.clone()), restart_sections);
+            }
+        }
     }
 
     #[test]
