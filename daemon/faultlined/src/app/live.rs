@@ -22,6 +22,7 @@ use std::{
 pub struct LiveConfig {
     pub config: Latest<Config>,
     initial: Config,
+    initial_web_config: Option<Vec<u8>>,
     load_config: Option<ConfigLoader>,
     intake: Intake,
     pub status_config: Latest<StatusConfig>,
@@ -35,6 +36,7 @@ impl LiveConfig {
         latest_config.set(Some(Arc::new(config.clone())));
         Self {
             config: latest_config,
+            initial_web_config: read_web_config(&config),
             initial: config,
             load_config,
             intake,
@@ -64,13 +66,21 @@ impl LiveConfig {
 
     /// Returns the sections that wait for a restart.
     fn replace(&self, loaded: Config) -> Vec<&'static str> {
-        let (next, restart_sections) = merge(&self.initial, loaded);
+        let (next, mut restart_sections) = merge(&self.initial, loaded);
+        if read_web_config(&next) != self.initial_web_config {
+            restart_sections.push("file of metrics.web_config");
+        }
         self.intake.reconfigure(&next.datapoints);
         self.status_config
             .set(Some(read_status_config_with_warning(&next)));
         self.config.set(Some(Arc::new(next)));
         restart_sections
     }
+}
+
+/// Not the certificates that it names: the server reads them again without a restart.
+fn read_web_config(config: &Config) -> Option<Vec<u8>> {
+    fs::read(config.metrics.web_config.as_ref()?).ok()
 }
 
 fn log_reload(restart_sections: &[&str]) {
@@ -249,6 +259,21 @@ mod tests {
             ] {
                 assert_eq!(live.replace(loaded.clone()), restart_sections);
             }
+        }
+    }
+
+    #[test]
+    fn a_changed_password_in_the_web_config_file_waits_for_a_restart() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("web.yml");
+        fs::write(&file, "basic_auth_users: {a: old}\n").unwrap();
+        let config = parse(&format!("[metrics]\nweb_config = {file:?}\n")).unwrap();
+        let live = live(&config);
+        assert!(live.replace(config.clone()).is_empty());
+        fs::write(&file, "basic_auth_users: {a: new}\n").unwrap();
+        for _ in 0..2 {
+            let restart_sections = live.replace(config.clone());
+            assert_eq!(restart_sections, ["file of metrics.web_config"]);
         }
     }
 
