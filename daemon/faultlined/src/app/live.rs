@@ -30,18 +30,16 @@ pub struct LiveConfig {
 
 impl LiveConfig {
     pub fn new(config: Config, load_config: Option<ConfigLoader>, intake: Intake) -> Self {
-        let latest_config = Latest::default();
-        let status_config = Latest::default();
-        status_config.set(Some(read_status_config_with_warning(&config)));
-        latest_config.set(Some(Arc::new(config.clone())));
-        Self {
-            config: latest_config,
+        let live = Self {
+            config: Latest::default(),
             initial_web_config: read_web_config(&config),
-            initial: config,
+            initial: config.clone(),
             load_config,
             intake,
-            status_config,
-        }
+            status_config: Latest::default(),
+        };
+        live.replace(config);
+        live
     }
 
     /// Keeps the current configuration if the file has errors.
@@ -51,7 +49,17 @@ impl LiveConfig {
             return;
         };
         match load_config() {
-            Ok(loaded) => log_reload(&self.replace(loaded)),
+            Ok(loaded) => {
+                let restart_sections = self.replace(loaded);
+                if restart_sections.is_empty() {
+                    tracing::info!("configuration reloaded");
+                } else {
+                    tracing::warn!(
+                        sections = restart_sections.join(", "),
+                        "configuration reloaded; restart the daemon to apply all changes of the listed sections"
+                    );
+                }
+            }
             Err(config_errors) => {
                 for ConfigError { line, what, .. } in &config_errors {
                     tracing::error!(
@@ -83,17 +91,6 @@ fn read_web_config(config: &Config) -> Option<Vec<u8>> {
     fs::read(config.metrics.web_config.as_ref()?).ok()
 }
 
-fn log_reload(restart_sections: &[&str]) {
-    if restart_sections.is_empty() {
-        tracing::info!("configuration reloaded");
-    } else {
-        tracing::warn!(
-            sections = restart_sections.join(", "),
-            "configuration reloaded; restart the daemon to apply all changes of the listed sections"
-        );
-    }
-}
-
 fn read_status_config_with_warning(config: &Config) -> Arc<StatusConfig> {
     let status_config = read_status_config(config);
     if let Some(problem) = &status_config.evidence_file_problem {
@@ -115,34 +112,29 @@ fn merge(initial: &Config, loaded: Config) -> (Config, Vec<&'static str>) {
     next.target.program_cache_entries = loaded.target.program_cache_entries;
     let labels_changed = initial.labels != next.labels;
     let is_recording = initial.record.file.is_some() || initial.flight.enabled_folder().is_some();
-    let has_constant_labels = initial.metrics.constant_labels_everywhere;
+    macro_rules! compared {
+        ($($section:ident)*) => {
+            [$((stringify!($section), initial.$section != loaded.$section)),*]
+        };
+    }
     // A recording, and labels of all series, keep the values that they started with.
     let changes = [
         ("labels of the recording", labels_changed && is_recording),
         (
             "labels of all series",
-            labels_changed && has_constant_labels,
+            labels_changed && initial.metrics.constant_labels_everywhere,
         ),
-        ("sampling", initial.sampling != loaded.sampling),
-        ("threads", initial.threads != loaded.threads),
-        ("metrics", initial.metrics != loaded.metrics),
-        ("ingest", initial.ingest != loaded.ingest),
-        ("log", initial.log != loaded.log),
-        ("forward", initial.forward != loaded.forward),
-        ("rpc", initial.rpc != loaded.rpc),
-        ("probe", initial.probe != loaded.probe),
-        ("validator", initial.validator != loaded.validator),
-        ("admin", initial.admin != loaded.admin),
-        ("host", initial.host != loaded.host),
-        ("record", initial.record != loaded.record),
-        ("flight", initial.flight != loaded.flight),
-        ("paths", initial.paths != loaded.paths),
         ("target", initial.target.selector != loaded.target.selector),
     ];
-    let sections = changes
+    let restart_sections = changes
         .into_iter()
-        .filter_map(|(name, changed)| changed.then_some(name));
-    (next, sections.collect())
+        .chain(compared!(
+            sampling threads metrics ingest log forward rpc probe validator admin host record flight
+            paths
+        ))
+        .filter_map(|(name, changed)| changed.then_some(name))
+        .collect();
+    (next, restart_sections)
 }
 
 /// Labels of every `agave_` series; empty if only `agave_target_info` has them.
