@@ -153,7 +153,7 @@ impl Handle {
             Some(AttemptResult::Failed { reason, .. }) => vec![(
                 ProblemKind::Broken,
                 format!(
-                    "upstream {} does not accept pushes: {reason}; they are queued for at most {} s",
+                    "upstream {} does not accept pushes: {reason}; they are queued for about {} s",
                     self.0.upstream_origin,
                     self.0.give_up_after.as_secs()
                 ),

@@ -14,7 +14,8 @@ use std::{
     time::Duration,
 };
 
-/// A source without a sample for this long, or three intervals if that is longer, has no rate.
+/// A source without a sample for this long, or three intervals if that is longer, has no rate. For
+/// pushes, which come every 10 s, half of it.
 const STALE_AFTER: Duration = Duration::from_secs(60);
 const MAX_EVENTS: usize = 20;
 pub const MAX_HISTORY: usize = 600;
@@ -216,7 +217,12 @@ impl Response<'_> {
 
     fn rate(&self, meter: &mut Meter, source: Source, total: Option<f64>) -> Option<f64> {
         let reading = self.reading(source, total)?;
-        meter.add(reading, self.status.time, self.stale_after)
+        let divisor = if source == Source::Datapoints {
+            2.0
+        } else {
+            1.0
+        };
+        meter.add(reading, self.status.time, self.stale_after / divisor)
     }
 }
 

@@ -21,6 +21,8 @@ use std::{
 
 pub struct LiveConfig {
     pub config: Latest<Config>,
+    initial: Config,
+    initial_web_config: Option<Vec<u8>>,
     load_config: Option<ConfigLoader>,
     intake: Intake,
     pub status_config: Latest<StatusConfig>,
@@ -28,16 +30,16 @@ pub struct LiveConfig {
 
 impl LiveConfig {
     pub fn new(config: Config, load_config: Option<ConfigLoader>, intake: Intake) -> Self {
-        let latest_config = Latest::default();
-        let status_config = Latest::default();
-        status_config.set(Some(read_status_config_with_warning(&config)));
-        latest_config.set(Some(Arc::new(config)));
-        Self {
-            config: latest_config,
+        let live = Self {
+            config: Latest::default(),
+            initial_web_config: read_web_config(&config),
+            initial: config.clone(),
             load_config,
             intake,
-            status_config,
-        }
+            status_config: Latest::default(),
+        };
+        live.replace(config);
+        live
     }
 
     /// Keeps the current configuration if the file has errors.
@@ -47,7 +49,17 @@ impl LiveConfig {
             return;
         };
         match load_config() {
-            Ok(loaded) => self.replace(loaded),
+            Ok(loaded) => {
+                let restart_sections = self.replace(loaded);
+                if restart_sections.is_empty() {
+                    tracing::info!("configuration reloaded");
+                } else {
+                    tracing::warn!(
+                        sections = restart_sections.join(", "),
+                        "configuration reloaded; restart the daemon to apply all changes of the listed sections"
+                    );
+                }
+            }
             Err(config_errors) => {
                 for ConfigError { line, what, .. } in &config_errors {
                     tracing::error!(
@@ -60,22 +72,23 @@ impl LiveConfig {
         }
     }
 
-    fn replace(&self, loaded: Config) {
-        let current = self.config.get().unwrap_or_default();
-        let (next, restart_sections) = merge(&current, loaded);
+    /// Returns the sections that wait for a restart.
+    fn replace(&self, loaded: Config) -> Vec<&'static str> {
+        let (next, mut restart_sections) = merge(&self.initial, loaded);
+        if read_web_config(&next) != self.initial_web_config {
+            restart_sections.push("file of metrics.web_config");
+        }
         self.intake.reconfigure(&next.datapoints);
         self.status_config
             .set(Some(read_status_config_with_warning(&next)));
         self.config.set(Some(Arc::new(next)));
-        if restart_sections.is_empty() {
-            tracing::info!("configuration reloaded");
-        } else {
-            tracing::warn!(
-                sections = restart_sections.join(", "),
-                "configuration reloaded; restart the daemon to apply all changes of the listed sections"
-            );
-        }
+        restart_sections
     }
+}
+
+/// Not the certificates that it names: the server reads them again without a restart.
+fn read_web_config(config: &Config) -> Option<Vec<u8>> {
+    fs::read(config.metrics.web_config.as_ref()?).ok()
 }
 
 fn read_status_config_with_warning(config: &Config) -> Arc<StatusConfig> {
@@ -86,9 +99,10 @@ fn read_status_config_with_warning(config: &Config) -> Arc<StatusConfig> {
     Arc::new(status_config)
 }
 
-/// Returns the next configuration, and the changed sections that need a restart.
-fn merge(current: &Config, loaded: Config) -> (Config, Vec<&'static str>) {
-    let mut next = current.clone();
+/// Returns the next configuration, and the sections that wait for a restart: they differ from those
+/// of the start.
+fn merge(initial: &Config, loaded: Config) -> (Config, Vec<&'static str>) {
+    let mut next = initial.clone();
     next.labels = loaded.labels;
     // Thresholds: at the tip, behind.
     next.phase = loaded.phase;
@@ -96,36 +110,31 @@ fn merge(current: &Config, loaded: Config) -> (Config, Vec<&'static str>) {
     next.datapoints = loaded.datapoints;
     next.target.identity = loaded.target.identity;
     next.target.program_cache_entries = loaded.target.program_cache_entries;
-    let labels_changed = current.labels != next.labels;
-    let is_recording = current.record.file.is_some() || current.flight.enabled_folder().is_some();
-    let has_constant_labels = current.metrics.constant_labels_everywhere;
+    let labels_changed = initial.labels != next.labels;
+    let is_recording = initial.record.file.is_some() || initial.flight.enabled_folder().is_some();
+    macro_rules! compared {
+        ($($section:ident)*) => {
+            [$((stringify!($section), initial.$section != loaded.$section)),*]
+        };
+    }
     // A recording, and labels of all series, keep the values that they started with.
     let changes = [
         ("labels of the recording", labels_changed && is_recording),
         (
             "labels of all series",
-            labels_changed && has_constant_labels,
+            labels_changed && initial.metrics.constant_labels_everywhere,
         ),
-        ("sampling", current.sampling != loaded.sampling),
-        ("threads", current.threads != loaded.threads),
-        ("metrics", current.metrics != loaded.metrics),
-        ("ingest", current.ingest != loaded.ingest),
-        ("log", current.log != loaded.log),
-        ("forward", current.forward != loaded.forward),
-        ("rpc", current.rpc != loaded.rpc),
-        ("probe", current.probe != loaded.probe),
-        ("validator", current.validator != loaded.validator),
-        ("admin", current.admin != loaded.admin),
-        ("host", current.host != loaded.host),
-        ("record", current.record != loaded.record),
-        ("flight", current.flight != loaded.flight),
-        ("paths", current.paths != loaded.paths),
-        ("target", current.target.selector != loaded.target.selector),
+        ("target", initial.target.selector != loaded.target.selector),
     ];
-    let sections = changes
+    let restart_sections = changes
         .into_iter()
-        .filter_map(|(name, changed)| changed.then_some(name));
-    (next, sections.collect())
+        .chain(compared!(
+            sampling threads metrics ingest log forward rpc probe validator admin host record flight
+            paths
+        ))
+        .filter_map(|(name, changed)| changed.then_some(name))
+        .collect();
+    (next, restart_sections)
 }
 
 /// Labels of every `agave_` series; empty if only `agave_target_info` has them.
@@ -217,6 +226,47 @@ mod tests {
         let (_, restart_sections) = merge(&with_arm("A"), with_arm("B"));
         assert_eq!(restart_sections, ["labels of all series"]);
         assert!(merge(&with_arm("A"), with_arm("A")).1.is_empty());
+    }
+
+    fn live(config: &Config) -> LiveConfig {
+        LiveConfig::new(config.clone(), None, Intake::new(&config.datapoints))
+    }
+
+    #[test]
+    fn each_reload_names_what_differs_from_the_start() {
+        for (section, text) in [
+            ("labels of the recording", "[flight]\nfolder = \"/f\"\n"),
+            (
+                "labels of all series",
+                "[metrics]\nconstant_labels_everywhere = true\n",
+            ),
+        ] {
+            let initial = parse(text).unwrap();
+            let with_label = parse(&format!("{text}[labels]\ncluster = \"x\"\n")).unwrap();
+            let live = live(&initial);
+            for (loaded, restart_sections) in [
+                (&with_label, vec![section]),
+                (&with_label, vec![section]),
+                (&initial, vec![]),
+            ] {
+                assert_eq!(live.replace(loaded.clone()), restart_sections);
+            }
+        }
+    }
+
+    #[test]
+    fn a_changed_password_in_the_web_config_file_waits_for_a_restart() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("web.yml");
+        fs::write(&file, "basic_auth_users: {a: old}\n").unwrap();
+        let config = parse(&format!("[metrics]\nweb_config = {file:?}\n")).unwrap();
+        let live = live(&config);
+        assert!(live.replace(config.clone()).is_empty());
+        fs::write(&file, "basic_auth_users: {a: new}\n").unwrap();
+        for _ in 0..2 {
+            let restart_sections = live.replace(config.clone());
+            assert_eq!(restart_sections, ["file of metrics.web_config"]);
+        }
     }
 
     #[test]

@@ -9,7 +9,10 @@ use faultline_core::{
 use faultline_kernel::{
     ErrorKind, HostRoot, ProcessFiles, ReadError, locate_cgroups, parse::pid::Environment,
 };
-use faultline_metrics::{Batch, Problem, ProblemKind, Source, Tick};
+use faultline_metrics::{
+    Batch, Problem, ProblemKind, Source, Tick,
+    metrics::{cgroup::FROZEN, process::STATE},
+};
 use faultline_sources::discovery::{Finder, Target, TargetHandle, process_uid};
 use faultline_status::{MemoryStatus, Tone};
 use itertools::Itertools;
@@ -37,11 +40,12 @@ impl ProcessInspection {
         let tick = metrics::tick(config, &root, target_handle.clone(), clock)?;
         let Some(target) = target else {
             let process_check = no_process_check(config, &target_handle);
-            let host = tick
+            let source_checks = tick
                 .batches
                 .iter()
-                .filter(|batch| batch.source == Source::Host);
-            let source_checks = host.filter_map(|host| batch_check(host, None)).collect();
+                .filter(|batch| batch.source == Source::Host)
+                .filter_map(|host| batch_check(host, None))
+                .collect();
             return Ok(Self {
                 target_handle,
                 target: None,
@@ -67,6 +71,13 @@ impl ProcessInspection {
         let batches = tick.batches.iter();
         source_checks.extend(batches.filter_map(|batch| batch_check(batch, process_uid)));
         source_checks.extend(memory_check(&tick));
+        let mut add = |what, remedy| source_checks.push(("state", Check::attention(what, remedy)));
+        if tick.value_of(&FROZEN, &[]) == Some(1.0) {
+            add("its cgroup is frozen", "thaw it or a cgroup above it");
+        }
+        if tick.value_of(&STATE, &["stopped"]) == Some(1.0) {
+            add("stopped by a signal", "continue it: kill -CONT PID");
+        }
         let process_check = target_check(&target, process_uid, &root);
         Ok(Self {
             target_handle,
@@ -183,8 +194,9 @@ fn file_check(what: &str, error: Option<&ReadError>, process_uid: Option<u32>) -
 }
 
 pub fn is_any_forbidden<'a>(problems: impl IntoIterator<Item = &'a Problem>) -> bool {
-    let mut problems = problems.into_iter();
-    problems.any(|problem| problem.kind == ProblemKind::Forbidden)
+    problems
+        .into_iter()
+        .any(|problem| problem.kind == ProblemKind::Forbidden)
 }
 
 const CHECK_AGAIN: &str = "check again; if it stays so, report it with this line";
@@ -263,4 +275,55 @@ fn batch_check(batch: &Batch, process_uid: Option<u32>) -> Option<(&'static str,
         CHECK_AGAIN.to_owned()
     };
     Some((name, Check::attention(format!("{what}: {lines}"), remedy)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use faultline_testkit::host::FakeHost;
+
+    #[test]
+    fn a_frozen_or_stopped_process_needs_attention() {
+        let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../crates/testkit/fixtures");
+        for (fixture, freezer, thawed, frozen) in [
+            (
+                "hosts/linux-5.15-v1",
+                "freezer/sol/freezer.state",
+                "THAWED",
+                "FROZEN",
+            ),
+            (
+                "hosts/linux-6.8-v2",
+                "validator.slice/sol.service/cgroup.events",
+                "frozen 0",
+                "frozen 1",
+            ),
+        ] {
+            let host = FakeHost::from_fixture(&fixtures.join(fixture)).unwrap();
+            let mut config = Config {
+                paths: HostRoot::below(host.root()),
+                ..Config::default()
+            };
+            config.target.selector = TargetSelector::Pid(4242);
+            let change = |file: &str, from: &str, to: &str| {
+                let text = std::fs::read_to_string(host.path(file)).unwrap();
+                assert!(text.contains(from), "{text}");
+                host.write(file, text.replacen(from, to, 1)).unwrap();
+            };
+            let found = || {
+                let inspected = ProcessInspection::inspect(&config, Clock::start()).unwrap();
+                let mut checks = inspected.source_checks.into_iter();
+                let (_, check) = checks.find(|(name, _)| *name == "state")?;
+                assert!(check.remedy.is_some());
+                Some(check.finding)
+            };
+            let freezer = format!("sys/fs/cgroup/{freezer}");
+            assert_eq!(found(), None, "{fixture}");
+            change(&freezer, thawed, frozen);
+            assert_eq!(found().as_deref(), Some("its cgroup is frozen"));
+            change(&freezer, frozen, thawed);
+            change("proc/4242/stat", ") S ", ") T ");
+            assert_eq!(found().as_deref(), Some("stopped by a signal"));
+        }
+    }
 }

@@ -218,6 +218,26 @@ fn the_recorded_rate_is_shown_until_the_next_sample() {
 }
 
 #[test]
+fn rates_of_pushes_end_30_s_after_the_last_push() {
+    for (age, has_rate) in [(29.0, true), (31.0, false)] {
+        let mut late = status(PAGE);
+        late.time = late
+            .source(Source::Datapoints)
+            .unwrap()
+            .newest_values_at
+            .unwrap()
+            + age;
+        let mut state = after(&[BEFORE, PAGE]);
+        state.add_result(Ok(late), at(2));
+        assert_eq!(
+            state.value(Figure::BlockTransactions).is_some(),
+            has_rate,
+            "{age} s"
+        );
+    }
+}
+
+#[test]
 fn a_rate_is_never_between_the_cgroups_of_two_processes() {
     let refaults = |start: f64| {
         let mut state = after(&[BEFORE]);

@@ -235,3 +235,22 @@ fn a_tag_invalid_as_a_label_is_matched_by_its_sanitized_name() {
         .map(|(name, value)| (name.to_owned(), value.to_owned()));
     assert_eq!(series(&values)[0].1, tags);
 }
+
+#[test]
+fn tag_values_are_taken_as_they_are_up_to_a_space_or_comma() {
+    let list = AllowList::new(&Datapoints {
+        allow: vec![allowed("a", "f", DatapointKind::Level, &["t"])],
+        max_series: 10,
+    });
+    let label = |value: &str| {
+        let mut values = AllowListSeries::default();
+        add(&mut values, &list, &format!("a,host_id=A,t={value} f=1i 2"));
+        let (_, mut tags, _) = series(&values).pop()?;
+        tags.pop().map(|(_, value)| value)
+    };
+    for value in [r#"x"y\z"#, r#""q""#, r#"x\"y"#, r"\"] {
+        assert_eq!(label(value).as_deref(), Some(value));
+    }
+    assert_eq!(label(r"x\,y").as_deref(), Some(r"x\"));
+    assert_eq!(label(r"x\ y"), None);
+}

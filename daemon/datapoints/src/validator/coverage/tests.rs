@@ -54,6 +54,18 @@ fn seconds_of_a_missed_push_are_unknown_not_zero() {
 }
 
 #[test]
+fn seconds_of_a_stopped_process_are_zero_not_unknown() {
+    let mut coverage = Coverage::default();
+    coverage.add_transactions(at(100), 1);
+    push(&mut coverage, 110, 10, true);
+    push(&mut coverage, 308, 198, true);
+    assert_eq!(
+        (coverage.zero_seconds, coverage.unknown_seconds),
+        (7 + 198, 0)
+    );
+}
+
+#[test]
 fn pushes_without_transaction_counts_make_seconds_unknown() {
     let mut coverage = Coverage::default();
     coverage.add_transactions(at(100), 1);
