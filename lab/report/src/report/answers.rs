@@ -76,8 +76,6 @@ fn inputs(runs: &[&MeasuredRun], can_change_capacity: Option<bool>) -> AnswerInp
     let average = |value| mean(&values(value));
     let smallest = |value| values(value).into_iter().reduce(f64::min);
     let installed = smallest(|run, _| run.recording.facts.memory_bytes.map(|bytes| bytes as f64));
-    let unreclaimable_shares =
-        values(|run, numbers| Some(numbers.gauges.unreclaimable.max? / run.limit()?));
     // `None` if any run proves nothing.
     let proven: Option<Vec<f64>> = runs
         .iter()
@@ -90,7 +88,9 @@ fn inputs(runs: &[&MeasuredRun], can_change_capacity: Option<bool>) -> AnswerInp
         limit: smallest(|run, _| run.limit())
             .filter(|limit| installed.is_none_or(|installed| *limit < installed)),
         headroom: smallest(|_, numbers| numbers.gauges.headroom.min),
-        unreclaimable_share: unreclaimable_shares.into_iter().reduce(f64::max),
+        unreclaimable_share: values(|_, numbers| numbers.gauges.unreclaimable_share.max)
+            .into_iter()
+            .reduce(f64::max),
         swap: average(|_, numbers| numbers.gauges.swap.max),
         memory_stalled_share: average(|run, numbers| {
             signal_rates(&run.recording, Signal::MemorySome, numbers.window).mean()
@@ -174,7 +174,7 @@ fn is_at_tip(run: &MeasuredRun) -> Option<bool> {
 mod tests {
     use super::*;
     use crate::measure::{self, Span};
-    use crate::run::{ExperimentOutcome, Run};
+    use crate::run::{ExperimentOutcome, Run, Tick};
     use faultline_cache_prediction::prediction::{Prediction, PredictiveInterval, SizePrediction};
     use faultline_stats::block_bootstrap::IntervalPlan;
 
@@ -259,5 +259,32 @@ mod tests {
         let ram = answers.iter().map(|arm| &arm.findings[0]);
         let killed = ram.filter(|ram| ram.verdict == "act" && ram.text.contains("OOM-killed"));
         assert_eq!(killed.count(), 1, "{answers:#?}");
+    }
+
+    #[test]
+    fn memory_at_a_limit_that_was_set_for_a_moment_is_not_fine() {
+        let gib = |values: [f64; 3]| values.map(|gib| Some(gib * 1e9)).to_vec();
+        let mut run = Run {
+            ticks: [0.0, 1.0, 2.0].map(tick).to_vec(),
+            signals: vec![vec![None; 3]; Signal::ALL.len()],
+            ..Run::default()
+        };
+        run.signals[Signal::Limit as usize] = gib([24.0, 0.1, 24.0]);
+        run.signals[Signal::Unreclaimable as usize] = gib([0.1; 3]);
+        let runs = MeasuredRuns::new([run], &IntervalPlan::default(), &[]);
+        let ram = &answers_by_arm(&runs)[0].findings[0];
+        assert!(
+            ram.verdict == "act" && ram.text.contains("at least 0 B of headroom"),
+            "{ram:?}"
+        );
+    }
+
+    fn tick(at: f64) -> Tick {
+        Tick {
+            at,
+            session: 1,
+            process: None,
+            phase: None,
+        }
     }
 }
