@@ -82,6 +82,10 @@ fn inputs(runs: &[&MeasuredRun], can_change_capacity: Option<bool>) -> AnswerInp
         .map(|run| sufficient_memory::proven_bytes(run))
         .collect();
     let first = runs.first();
+    let why_unknown = |why: fn(&MeasuredRun) -> &'static str| {
+        let none = "no executed transaction was recorded, so the runs of this arm do not count";
+        Some(first.map_or(none, |run| why(run)).to_owned())
+    };
     AnswerInputs {
         is_finished_run: true,
         installed,
@@ -97,7 +101,7 @@ fn inputs(runs: &[&MeasuredRun], can_change_capacity: Option<bool>) -> AnswerInp
         }),
         major_faults_per_second: average(|_, numbers| numbers.major_faults.mean()),
         proven_bytes: proven.and_then(|proven| proven.into_iter().reduce(f64::max)),
-        why_headroom_unknown: first.map(|run| run.why_no_samples().to_owned()),
+        why_headroom_unknown: why_unknown(MeasuredRun::why_no_samples),
         reloads_per_slot: average(|run, _| run.since_first_transaction.cache.reloads.mean),
         cache_seconds_per_slot: average(|run, _| {
             let time_us = &run.since_first_transaction.cache.time_us;
@@ -113,7 +117,7 @@ fn inputs(runs: &[&MeasuredRun], can_change_capacity: Option<bool>) -> AnswerInp
         }),
         can_change_capacity,
         prediction: first.and_then(|run| prediction(run)),
-        why_reloads_unknown: first.map(|run| run.why_no_datapoints().to_owned()),
+        why_reloads_unknown: why_unknown(MeasuredRun::why_no_datapoints),
         consensus: first.and_then(|run| consensus(run)),
         is_at_tip: first.and_then(|run| is_at_tip(run)),
         why_voting_unknown: Some("a recording does not have votes and rewards".to_owned()),
@@ -277,6 +281,21 @@ mod tests {
             ram.verdict == "act" && ram.text.contains("at least 0 B of headroom"),
             "{ram:?}"
         );
+    }
+
+    #[test]
+    fn an_arm_without_a_counted_run_says_why_it_has_no_values() {
+        let recordings = ["good", "dead"].map(|arm| Run {
+            labels: vec![("arm".to_owned(), arm.to_owned())],
+            ..Run::default()
+        });
+        let mut runs = MeasuredRuns::new(recordings, &IntervalPlan::default(), &[]);
+        runs.all[0].execution_window = Some(Span::ALWAYS);
+        let why =
+            "not known: no executed transaction was recorded, so the runs of this arm do not count";
+        for finding in &answers_by_arm(&runs)[1].findings[..2] {
+            assert!(finding.text.contains(why), "{finding:?}");
+        }
     }
 
     fn tick(at: f64) -> Tick {
