@@ -154,12 +154,7 @@ fn prediction(run: &MeasuredRun) -> Option<CachePrediction> {
 
 fn consensus(run: &MeasuredRun) -> Option<Consensus> {
     let (_, protocol) = run.recording.consensus.last()?;
-    match protocol.as_str() {
-        "tower" => Some(Consensus::Tower),
-        "migrating" => Some(Consensus::Migrating),
-        "alpenglow" => Some(Consensus::Alpenglow),
-        _ => None,
-    }
+    Consensus::of_label(protocol)
 }
 
 /// In the last tick that has a process.
