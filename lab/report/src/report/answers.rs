@@ -14,7 +14,7 @@ use crate::{
 };
 use faultline_phase::Phase;
 use faultline_stats::summary::{mean, summary};
-use faultline_status::{Answer, AnswerInputs, CachePrediction, Consensus, answers};
+use faultline_status::{AnswerInputs, CachePrediction, Consensus, answers};
 use itertools::Itertools;
 
 /// Empty without a run or a validator, or if any run is an offline replay of a range of slots.
@@ -25,20 +25,21 @@ pub fn answers_by_arm(runs: &MeasuredRuns) -> Vec<Answers> {
     }
     let can_change = can_change_capacity(runs);
     let answers_of_arm = |arm: &String| {
-        let runs_of_arm = runs.counted_runs_of(arm).collect_vec();
         // Includes runs without an executed transaction, which do not count otherwise.
-        let mut ends = runs.runs_of(arm).map(|run| &run.lifecycle.end);
+        let mut all_runs = runs.runs_of(arm);
         let answers = answers(&AnswerInputs {
-            was_oom_killed: ends.any(|end| end.was_oom_killed),
-            ..inputs(&runs_of_arm, can_change)
+            was_oom_killed: all_runs.any(|run| run.lifecycle.end.was_oom_killed),
+            ..inputs(&runs.counted_runs_of(arm).collect_vec(), can_change)
         });
-        let finding = |answer: &Answer| Finding {
-            verdict: answer.verdict.word().to_owned(),
-            text: answer.line(),
-        };
         Answers {
             name: arm.clone(),
-            findings: answers.iter().map(finding).collect(),
+            findings: answers
+                .iter()
+                .map(|answer| Finding {
+                    verdict: answer.verdict.word().to_owned(),
+                    text: answer.line(),
+                })
+                .collect(),
         }
     };
     runs.arms.iter().map(answers_of_arm).collect()
@@ -104,8 +105,7 @@ fn inputs(runs: &[&MeasuredRun], can_change_capacity: Option<bool>) -> AnswerInp
         why_headroom_unknown: why_unknown(MeasuredRun::why_no_samples),
         reloads_per_slot: average(|run, _| run.since_first_transaction.cache.reloads.mean),
         cache_seconds_per_slot: average(|run, _| {
-            let time_us = &run.since_first_transaction.cache.time_us;
-            time_us.mean.map(|us| us / 1e6)
+            Some(run.since_first_transaction.cache.time_us.mean? / 1e6)
         }),
         replay_seconds_per_slot: average(|run, _| {
             summary(&run.since_first_transaction.replay_ms)
@@ -118,7 +118,7 @@ fn inputs(runs: &[&MeasuredRun], can_change_capacity: Option<bool>) -> AnswerInp
         can_change_capacity,
         prediction: first.and_then(|run| prediction(run)),
         why_reloads_unknown: why_unknown(MeasuredRun::why_no_datapoints),
-        consensus: first.and_then(|run| consensus(run)),
+        consensus: first.and_then(|run| Consensus::of_label(&run.recording.consensus.last()?.1)),
         is_at_tip: first.and_then(|run| is_at_tip(run)),
         why_voting_unknown: Some("a recording does not have votes and rewards".to_owned()),
         ..AnswerInputs::default()
@@ -150,11 +150,6 @@ fn prediction(run: &MeasuredRun) -> Option<CachePrediction> {
         },
         measured_on: None,
     })
-}
-
-fn consensus(run: &MeasuredRun) -> Option<Consensus> {
-    let (_, protocol) = run.recording.consensus.last()?;
-    Consensus::of_label(protocol)
 }
 
 /// In the last tick that has a process.
