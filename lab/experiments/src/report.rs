@@ -294,7 +294,7 @@ fn caveats(
             format!(
                 "Recordings or logs that cannot be read: {read_errors}. The report lacks their values."
             ),
-            "Try sqlite3 FILE .recover, or repeat the experiment.",
+            "Copy missing files back, and recover damaged recordings as their errors say. Otherwise repeat the experiment.",
         ));
     }
     caveats.extend(invalid_or_unproven(completed));
