@@ -209,6 +209,17 @@ pub enum Consensus {
     Alpenglow,
 }
 
+impl Consensus {
+    pub fn of_label(protocol: &str) -> Option<Self> {
+        Some(match protocol {
+            "tower" => Self::Tower,
+            "migrating" => Self::Migrating,
+            "alpenglow" => Self::Alpenglow,
+            _ => return None,
+        })
+    }
+}
+
 /// In the order of [`Subject`].
 pub fn answers(inputs: &AnswerInputs) -> [Answer; 3] {
     [

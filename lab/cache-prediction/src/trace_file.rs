@@ -1,5 +1,5 @@
 use crate::recorded::Recorded;
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Result, bail, ensure};
 use faultline_cache_sim::{
     Error, file,
     predict::Coverage,
@@ -30,9 +30,9 @@ pub fn read(run: &Path, path: &Path, recorded: &Recorded) -> Result<Trace> {
                 "{shown} is missing: `faultline cache fetch {run} --rpc URL --out {shown}` makes it from public blocks"
             )
         }
-        opened => opened.with_context(|| shown.to_string())?,
+        opened => opened.at(path)?,
     };
-    let trace = file::read(BufReader::new(file)).with_context(|| shown.to_string())?;
+    let trace = file::read(BufReader::new(file)).at(path)?;
     recorded.require_cluster(&trace.meta().cluster).at(path)?;
     Ok(trace)
 }

@@ -24,7 +24,9 @@ pub use trace::{Trace, with_attack};
 pub enum Error {
     #[error("the trace cannot be read or written: {0}")]
     Io(#[from] std::io::Error),
-    #[error("the trace file is damaged at byte {offset}: {problem}")]
+    #[error(
+        "the trace file is damaged at byte {offset}: {problem}; copy it again, or remove it and run `faultline cache fetch`"
+    )]
     Damaged {
         /// Offset of the damaged record.
         offset: u64,

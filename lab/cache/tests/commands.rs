@@ -741,11 +741,14 @@ fn missing_damaged_or_insufficient_data_is_reported_with_a_remedy() {
         ),
         (whole[..whole.len() - 3].to_vec(), "it ends too early"),
         (Vec::new(), "damaged at byte 0"),
+        ([&*whole, &whole].concat(), "damaged at byte"),
     ] {
         fs::write(&trace, bytes).unwrap();
         let output = refused(&["predict"], &[&small]);
         assert!(
-            output.contains("512.trace") && output.contains(what),
+            output.contains("512.trace: the trace file is damaged")
+                && output.contains(what)
+                && output.contains("; copy it again, or remove it and run `faultline cache fetch`"),
             "{output}"
         );
     }

@@ -131,10 +131,23 @@ impl Experiment {
         }
         let searches = search::searches(self, &runs);
         let context = context(self, &completed, &searches, &read_errors);
+        let mut report = report::build_with_context(runs, &self.options(), context);
+        let proven_ram = search::ram_evidence(&searches);
+        // A search takes the headroom away on purpose, so it says nothing about the host.
+        if let (Some(found), [arm]) = (search::headline(&searches), &mut report.answers[..])
+            && completed
+                .iter()
+                .all(|run| run.ending.outcome != Outcome::OutOfMemory)
+        {
+            let verdict = proven_ram.as_ref().map_or("unknown", |_| "fine");
+            let ram = &mut arm.findings[0];
+            ram.verdict = verdict.to_owned();
+            ram.text = format!("RAM: {found}");
+        }
         Ok(ExperimentReport {
-            report: report::build_with_context(runs, &self.options(), context),
+            report,
             slots,
-            proven_ram: search::ram_evidence(&searches),
+            proven_ram,
         })
     }
 
@@ -281,7 +294,7 @@ fn caveats(
             format!(
                 "Recordings or logs that cannot be read: {read_errors}. The report lacks their values."
             ),
-            "Try sqlite3 FILE .recover, or repeat the experiment.",
+            "Copy missing files back, and recover damaged recordings as their errors say. Otherwise repeat the experiment.",
         ));
     }
     caveats.extend(invalid_or_unproven(completed));

@@ -37,6 +37,7 @@ pub struct CgroupFiles {
     /// Files of `max`, of `high`, of the swap limit, and of the limit of memory with swap.
     limit_files: [CgroupFile; 4],
     limits: Option<[Result<Limit>; 4]>,
+    hierarchical_limit: Option<u64>,
 }
 
 /// Includes descendants, except for throttling and, on v1, memory events and older kernels' I/O.
@@ -115,6 +116,7 @@ impl CgroupFiles {
                 .map(Ancestry::new)
                 .map_err(Clone::clone),
             limits: None,
+            hierarchical_limit: None,
         }
     }
 
@@ -131,19 +133,23 @@ impl CgroupFiles {
         self.limits.insert(limits).clone()
     }
 
-    /// Without `read_limits`, repeats the limits of the last sample while the cgroup exists.
+    /// Without `read_limits`, repeats the limits of the last sample while the cgroup exists and
+    /// `hierarchical_memory_limit` of v1 is the same.
     pub fn sample(&mut self, read_limits: bool, buffer: &mut Vec<u8>) -> CgroupSample {
         let memory_usage = self.current.parse(buffer, number);
-        if read_limits || memory_usage.is_err() {
-            self.limits = None;
-        }
-        let [memory_max, memory_high, swap_max, memory_and_swap_max] = self.limits(buffer);
         let memory_stat = memory_stat(
             self.memory_version,
             &mut self.stat,
             &mut self.kernel_memory,
             buffer,
         );
+        let limit = memory_stat
+            .as_ref()
+            .map_or(None, |stat| stat.hierarchical_limit);
+        if read_limits || memory_usage.is_err() || limit != self.hierarchical_limit {
+            (self.limits, self.hierarchical_limit) = (None, limit);
+        }
+        let [memory_max, memory_high, swap_max, memory_and_swap_max] = self.limits(buffer);
         let [cpu_pressure, memory_pressure, io_pressure] = self
             .pressures
             .each_mut()

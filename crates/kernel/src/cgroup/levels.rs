@@ -38,6 +38,8 @@ pub struct Ancestry {
     own: CgroupFolder,
     /// The own cgroup first.
     levels: Vec<LevelFiles>,
+    /// A limit of invisible cgroups, from v1 only.
+    limit_above: Option<u64>,
 }
 
 #[derive(Debug)]
@@ -117,6 +119,7 @@ impl Ancestry {
         });
         Self {
             levels: levels.collect(),
+            limit_above: None,
             own: own.clone(),
         }
     }
@@ -135,6 +138,15 @@ impl Ancestry {
             };
             level_below = Some(Arc::clone(&files.folder));
         }
+        self.limit_above = self
+            .levels
+            .last_mut()
+            .filter(|_| self.own.version == CgroupVersion::V1)
+            .and_then(|top| {
+                let stat = top.stat.parse(buffer, MemoryStat::parse_v1);
+                let limit = stat.ok()?.hierarchical_limit?;
+                (Limit::of_number(limit) < top.settings.max).then_some(limit)
+            });
     }
 
     /// Uses the last sample of the process's own cgroup instead of reading its files again.
@@ -144,7 +156,6 @@ impl Ancestry {
         own_stat: &Result<MemoryStat>,
         buffer: &mut Vec<u8>,
     ) -> CgroupLevels {
-        let own = usage_of(own_usage, own_stat);
         let mut levels = CgroupLevels {
             swap: Some(Limit::Max),
             ..CgroupLevels::default()
@@ -158,7 +169,7 @@ impl Ancestry {
                 .protected_by_children(buffer)
                 .saturating_add(protected);
             let usage = match levels_up {
-                0 => own.clone(),
+                0 => usage_of(own_usage, own_stat),
                 _ if files.needs_usage() => files.usage(self.own.version, buffer),
                 _ => Ok(None),
             };
@@ -181,36 +192,15 @@ impl Ancestry {
             levels.swap = swap.map(|(smallest, free)| smallest.min(free));
         }
         levels.protected_bytes = protected;
-        let limit = own_stat
-            .as_ref()
-            .ok()
-            .and_then(|stat| stat.hierarchical_limit);
-        match self.level_above_visible(limit.map_or(Limit::Max, Limit::of_number), own, buffer) {
-            Ok(level) => levels.limits.extend(level),
-            Err(error) => levels.errors.push(error),
+        if let (Some(limit), Some(top)) = (self.limit_above, self.levels.last_mut()) {
+            let usage = top.usage(self.own.version, buffer);
+            let level = |usage| level_memory(Level::Above, &top.path, limit, usage, 0);
+            match usage {
+                Ok(usage) => levels.limits.extend(usage.map(level)),
+                Err(error) => levels.errors.push(error),
+            }
         }
         levels
-    }
-
-    /// A limit above the visible cgroups, from v1 only.
-    fn level_above_visible(
-        &mut self,
-        limit: Limit,
-        own: Result<Option<CgroupUsage>>,
-        buffer: &mut Vec<u8>,
-    ) -> Result<Option<LevelMemory>> {
-        let is_visible = self.levels.iter().any(|files| files.settings.max <= limit);
-        let is_only_level = self.levels.len() == 1;
-        let (Limit::Bytes(bytes), Some(top), false) = (limit, self.levels.last_mut(), is_visible)
-        else {
-            return Ok(None);
-        };
-        let usage = if is_only_level {
-            own?
-        } else {
-            top.usage(self.own.version, buffer)?
-        };
-        Ok(usage.map(|usage| level_memory(Level::Above, &top.path, bytes, usage, 0)))
     }
 }
 

@@ -81,12 +81,6 @@ fn why_no_reloads(readings: Readings<'_>, now: Stamp) -> String {
 }
 
 fn add_votes(readings: Readings<'_>, now: Stamp, inputs: AnswerInputs) -> AnswerInputs {
-    let consensus = match readings.active_label(&v::CONSENSUS) {
-        Some("tower") => Some(Consensus::Tower),
-        Some("migrating") => Some(Consensus::Migrating),
-        Some("alpenglow") => Some(Consensus::Alpenglow),
-        _ => None,
-    };
     let phase = readings.active_label(&v::PHASE);
     let age = readings.process_age(now);
     let is_young = age.is_some_and(|age| age < CATCH_UP_SECONDS);
@@ -95,7 +89,9 @@ fn add_votes(readings: Readings<'_>, now: Stamp, inputs: AnswerInputs) -> Answer
     let has_no_account = readings.number(&m::EPOCH).is_some() && readings.is_up(Source::Votes);
     let has_account = role.is_some() || is_delinquent.is_some();
     AnswerInputs {
-        consensus,
+        consensus: readings
+            .active_label(&v::CONSENSUS)
+            .and_then(Consensus::of_label),
         is_at_tip: phase.map(|phase| phase == "at_tip"),
         is_catching_up: phase.map(|phase| phase == "catching_up" && is_young),
         has_vote_account: match has_account {

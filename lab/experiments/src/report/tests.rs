@@ -207,6 +207,20 @@ fn always_killed_arms_appear_in_the_verdict_without_recordings() {
 }
 
 #[test]
+fn a_missing_recording_is_to_be_copied_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let lines = tried(1, 1, Outcome::Completed, Validity::Valid);
+    let report = experiment(folder.path(), lines).report().unwrap().report;
+    let missing = |what: &str| what.contains("no such file or folder. The report lacks");
+    let mut caveats = report.caveats.iter();
+    let caveat = caveats.find(|caveat| missing(&caveat.what)).unwrap();
+    assert!(
+        caveat.remedy.starts_with("Copy missing files back"),
+        "{caveat:?}"
+    );
+}
+
+#[test]
 fn a_throttling_limit_is_shown_as_the_memory_limit() {
     let folder = tempfile::tempdir().unwrap();
     let lines = tried(1, 1, Outcome::Completed, Validity::Valid);

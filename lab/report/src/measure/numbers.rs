@@ -13,10 +13,10 @@ use faultline_stats::{
 use itertools::Itertools;
 use std::{
     collections::HashMap,
-    ops::{Add, Sub},
+    ops::{Add, Div, Sub},
 };
 
-/// In bytes.
+/// In bytes, except for the share.
 #[derive(Debug, Clone, Copy)]
 pub struct MemoryGauges {
     pub rss: Summary,
@@ -33,6 +33,8 @@ pub struct MemoryGauges {
     pub unreclaimable: Summary,
     /// Effective limit minus unreclaimable memory.
     pub headroom: Summary,
+    /// Of the effective limit of the same tick.
+    pub unreclaimable_share: Summary,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -147,6 +149,7 @@ fn memory_gauges(recording: &Run, window: Span) -> MemoryGauges {
         rss_and_vsz: gauge(&combine(vsz, rss, f64::add)),
         unreclaimable: gauge(unreclaimable),
         headroom: gauge(&combine(limit, unreclaimable, f64::sub)),
+        unreclaimable_share: gauge(&combine(unreclaimable, limit, f64::div)),
     }
 }
 

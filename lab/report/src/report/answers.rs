@@ -14,7 +14,7 @@ use crate::{
 };
 use faultline_phase::Phase;
 use faultline_stats::summary::{mean, summary};
-use faultline_status::{Answer, AnswerInputs, CachePrediction, Consensus, answers};
+use faultline_status::{AnswerInputs, CachePrediction, Consensus, answers};
 use itertools::Itertools;
 
 /// Empty without a run or a validator, or if any run is an offline replay of a range of slots.
@@ -25,20 +25,21 @@ pub fn answers_by_arm(runs: &MeasuredRuns) -> Vec<Answers> {
     }
     let can_change = can_change_capacity(runs);
     let answers_of_arm = |arm: &String| {
-        let runs_of_arm = runs.counted_runs_of(arm).collect_vec();
         // Includes runs without an executed transaction, which do not count otherwise.
-        let mut ends = runs.runs_of(arm).map(|run| &run.lifecycle.end);
+        let mut all_runs = runs.runs_of(arm);
         let answers = answers(&AnswerInputs {
-            was_oom_killed: ends.any(|end| end.was_oom_killed),
-            ..inputs(&runs_of_arm, can_change)
+            was_oom_killed: all_runs.any(|run| run.lifecycle.end.was_oom_killed),
+            ..inputs(&runs.counted_runs_of(arm).collect_vec(), can_change)
         });
-        let finding = |answer: &Answer| Finding {
-            verdict: answer.verdict.word().to_owned(),
-            text: answer.line(),
-        };
         Answers {
             name: arm.clone(),
-            findings: answers.iter().map(finding).collect(),
+            findings: answers
+                .iter()
+                .map(|answer| Finding {
+                    verdict: answer.verdict.word().to_owned(),
+                    text: answer.line(),
+                })
+                .collect(),
         }
     };
     runs.arms.iter().map(answers_of_arm).collect()
@@ -76,32 +77,35 @@ fn inputs(runs: &[&MeasuredRun], can_change_capacity: Option<bool>) -> AnswerInp
     let average = |value| mean(&values(value));
     let smallest = |value| values(value).into_iter().reduce(f64::min);
     let installed = smallest(|run, _| run.recording.facts.memory_bytes.map(|bytes| bytes as f64));
-    let unreclaimable_shares =
-        values(|run, numbers| Some(numbers.gauges.unreclaimable.max? / run.limit()?));
     // `None` if any run proves nothing.
     let proven: Option<Vec<f64>> = runs
         .iter()
         .map(|run| sufficient_memory::proven_bytes(run))
         .collect();
     let first = runs.first();
+    let why_unknown = |why: fn(&MeasuredRun) -> &'static str| {
+        let none = "no executed transaction was recorded, so the runs of this arm do not count";
+        Some(first.map_or(none, |run| why(run)).to_owned())
+    };
     AnswerInputs {
         is_finished_run: true,
         installed,
         limit: smallest(|run, _| run.limit())
             .filter(|limit| installed.is_none_or(|installed| *limit < installed)),
         headroom: smallest(|_, numbers| numbers.gauges.headroom.min),
-        unreclaimable_share: unreclaimable_shares.into_iter().reduce(f64::max),
+        unreclaimable_share: values(|_, numbers| numbers.gauges.unreclaimable_share.max)
+            .into_iter()
+            .reduce(f64::max),
         swap: average(|_, numbers| numbers.gauges.swap.max),
         memory_stalled_share: average(|run, numbers| {
             signal_rates(&run.recording, Signal::MemorySome, numbers.window).mean()
         }),
         major_faults_per_second: average(|_, numbers| numbers.major_faults.mean()),
         proven_bytes: proven.and_then(|proven| proven.into_iter().reduce(f64::max)),
-        why_headroom_unknown: first.map(|run| run.why_no_samples().to_owned()),
+        why_headroom_unknown: why_unknown(MeasuredRun::why_no_samples),
         reloads_per_slot: average(|run, _| run.since_first_transaction.cache.reloads.mean),
         cache_seconds_per_slot: average(|run, _| {
-            let time_us = &run.since_first_transaction.cache.time_us;
-            time_us.mean.map(|us| us / 1e6)
+            Some(run.since_first_transaction.cache.time_us.mean? / 1e6)
         }),
         replay_seconds_per_slot: average(|run, _| {
             summary(&run.since_first_transaction.replay_ms)
@@ -113,8 +117,8 @@ fn inputs(runs: &[&MeasuredRun], can_change_capacity: Option<bool>) -> AnswerInp
         }),
         can_change_capacity,
         prediction: first.and_then(|run| prediction(run)),
-        why_reloads_unknown: first.map(|run| run.why_no_datapoints().to_owned()),
-        consensus: first.and_then(|run| consensus(run)),
+        why_reloads_unknown: why_unknown(MeasuredRun::why_no_datapoints),
+        consensus: first.and_then(|run| Consensus::of_label(&run.recording.consensus.last()?.1)),
         is_at_tip: first.and_then(|run| is_at_tip(run)),
         why_voting_unknown: Some("a recording does not have votes and rewards".to_owned()),
         ..AnswerInputs::default()
@@ -148,16 +152,6 @@ fn prediction(run: &MeasuredRun) -> Option<CachePrediction> {
     })
 }
 
-fn consensus(run: &MeasuredRun) -> Option<Consensus> {
-    let (_, protocol) = run.recording.consensus.last()?;
-    match protocol.as_str() {
-        "tower" => Some(Consensus::Tower),
-        "migrating" => Some(Consensus::Migrating),
-        "alpenglow" => Some(Consensus::Alpenglow),
-        _ => None,
-    }
-}
-
 /// In the last tick that has a process.
 fn is_at_tip(run: &MeasuredRun) -> Option<bool> {
     let (_, phase) = run
@@ -174,7 +168,7 @@ fn is_at_tip(run: &MeasuredRun) -> Option<bool> {
 mod tests {
     use super::*;
     use crate::measure::{self, Span};
-    use crate::run::{ExperimentOutcome, Run};
+    use crate::run::{ExperimentOutcome, Run, Tick};
     use faultline_cache_prediction::prediction::{Prediction, PredictiveInterval, SizePrediction};
     use faultline_stats::block_bootstrap::IntervalPlan;
 
@@ -259,5 +253,47 @@ mod tests {
         let ram = answers.iter().map(|arm| &arm.findings[0]);
         let killed = ram.filter(|ram| ram.verdict == "act" && ram.text.contains("OOM-killed"));
         assert_eq!(killed.count(), 1, "{answers:#?}");
+    }
+
+    #[test]
+    fn memory_at_a_limit_that_was_set_for_a_moment_is_not_fine() {
+        let gib = |values: [f64; 3]| values.map(|gib| Some(gib * 1e9)).to_vec();
+        let mut run = Run {
+            ticks: [0.0, 1.0, 2.0].map(tick).to_vec(),
+            signals: vec![vec![None; 3]; Signal::ALL.len()],
+            ..Run::default()
+        };
+        run.signals[Signal::Limit as usize] = gib([24.0, 0.1, 24.0]);
+        run.signals[Signal::Unreclaimable as usize] = gib([0.1; 3]);
+        let runs = MeasuredRuns::new([run], &IntervalPlan::default(), &[]);
+        let ram = &answers_by_arm(&runs)[0].findings[0];
+        assert!(
+            ram.verdict == "act" && ram.text.contains("at least 0 B of headroom"),
+            "{ram:?}"
+        );
+    }
+
+    #[test]
+    fn an_arm_without_a_counted_run_says_why_it_has_no_values() {
+        let recordings = ["good", "dead"].map(|arm| Run {
+            labels: vec![("arm".to_owned(), arm.to_owned())],
+            ..Run::default()
+        });
+        let mut runs = MeasuredRuns::new(recordings, &IntervalPlan::default(), &[]);
+        runs.all[0].execution_window = Some(Span::ALWAYS);
+        let why =
+            "not known: no executed transaction was recorded, so the runs of this arm do not count";
+        for finding in &answers_by_arm(&runs)[1].findings[..2] {
+            assert!(finding.text.contains(why), "{finding:?}");
+        }
+    }
+
+    fn tick(at: f64) -> Tick {
+        Tick {
+            at,
+            session: 1,
+            process: None,
+            phase: None,
+        }
     }
 }

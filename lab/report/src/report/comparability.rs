@@ -409,7 +409,7 @@ mod tests {
         }
         let headline = report_of(&recordings, false).verdict.headline;
         let is_named = |text| headline.contains(text);
-        assert!(is_named("0.20 s with new") && is_named("not recorded with both third and old"));
+        assert!(is_named("0.20 s with new") && is_named("no values to compare third with old"));
     }
 
     /// Arms whose three runs have these protocols, each for 40 s.

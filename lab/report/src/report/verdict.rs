@@ -350,7 +350,7 @@ fn pairs_headline(first: &ArmComparison, pairs: &[&ArmComparison], margin: f64) 
         arms_where(|metric, conclusion| {
             metric.refusal.is_none() && matches!(conclusion, Conclusion::NoValues)
         })
-            .map(|arms| format!("not recorded with both {arms} and {reference}")),
+            .map(|arms| format!("no values to compare {arms} with {reference}")),
         Some(refusals),
     ];
     let parts = parts.into_iter().flatten().filter(|part| !part.is_empty());

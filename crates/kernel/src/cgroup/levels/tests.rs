@@ -34,22 +34,25 @@ impl Tree {
     }
 
     fn levels(&self, own: &str) -> CgroupLevels {
+        let (mut files, mut buffer) = (self.files(own), Vec::new());
+        let sample = files.sample(true, &mut buffer);
+        files.levels(&sample, &mut buffer).unwrap()
+    }
+
+    fn files(&self, own: &str) -> CgroupFiles {
         let folder = Ok(CgroupFolder {
             version: self.version,
             folder: Arc::from(self.path(own)),
             mount_point: Arc::from(self.top.path() as &Path),
             path: format!("/{own}"),
         });
-        let mut files = CgroupFiles::new(&ProcessCgroups {
+        CgroupFiles::new(&ProcessCgroups {
             memory: folder.clone(),
             cpu: folder.clone(),
             io: folder.clone(),
             freezer: folder.clone(),
             unified: folder,
-        });
-        let mut buffer = Vec::new();
-        let sample = files.sample(true, &mut buffer);
-        files.levels(&sample, &mut buffer).unwrap()
+        })
     }
 }
 
@@ -250,6 +253,43 @@ fn a_limit_equal_to_the_hierarchical_limit_is_reported_once() {
     tree.write("", &[("memory.limit_in_bytes", "5000")]);
     let levels: Vec<_> = tree.levels("box").limits.iter().map(|one| one.id).collect();
     assert_eq!(levels, [Level::MemoryAndSwap(0), Level::Cgroup(1)]);
+}
+
+/// A v1 cgroup whose limits are not due to be read when they change.
+#[test]
+fn a_changed_v1_limit_is_no_limit_above_the_visible_cgroups() {
+    let tree = v1();
+    let stat = |limit: &str| {
+        format!("hierarchical_memory_limit {limit}\ntotal_active_file 100\ntotal_inactive_file 20")
+    };
+    let set_limits = |own: &str, hierarchical: &str| {
+        let files = [
+            ("memory.limit_in_bytes", own),
+            ("memory.memsw.limit_in_bytes", own),
+            ("memory.stat", &stat(hierarchical)),
+        ];
+        tree.write("box", &files);
+    };
+    tree.write("", &[("memory.stat", &stat("9223372036854771712"))]);
+    let (mut files, mut buffer) = (tree.files("box"), Vec::new());
+    for own in ["4000", "3500", "6000"] {
+        set_limits(own, own);
+        let sample = files.sample(false, &mut buffer);
+        let levels = files.levels(&sample, &mut buffer).unwrap();
+        let own: u64 = own.parse().unwrap();
+        assert_eq!(
+            summary(&levels.limits),
+            [
+                ("0".to_owned(), "/box", own, 2880),
+                ("0_swap".to_owned(), "/box", own, 3180)
+            ]
+        );
+    }
+    // The limit was raised between the reads of `memory.stat` and of the limit.
+    set_limits("6000", "5900");
+    let sample = files.sample(false, &mut buffer);
+    let levels = files.levels(&sample, &mut buffer).unwrap();
+    assert!(levels.limits.iter().all(|one| one.id != Level::Above));
 }
 
 #[test]

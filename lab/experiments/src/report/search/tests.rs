@@ -427,6 +427,24 @@ fn an_untried_range_end_is_not_reported_as_failed() {
 }
 
 #[test]
+fn a_search_itself_answers_whether_the_ram_is_enough() {
+    let settled = SearchAnswer {
+        is_stable: Some(true),
+        ..answer(found())
+    };
+    for (answer, verdict) in [(settled, "fine"), (answer(found()), "unknown")] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let experiment = experiment(folder.path(), 0, Some(answer));
+        let report = experiment.report().expect("a report").report;
+        let ram = &report.answers[0].findings[0];
+        assert!(
+            ram.verdict == verdict && ram.text.starts_with("RAM: Keeps up with 422 to 424 GiB"),
+            "{ram:?}"
+        );
+    }
+}
+
+#[test]
 fn a_plan_without_a_search_has_no_search_chapter() {
     let folder = tempfile::tempdir().expect("a folder");
     let mut experiment = experiment(folder.path(), 0, Some(answer(found())));
