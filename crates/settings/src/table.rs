@@ -87,7 +87,7 @@ impl<'a> Table<'a> {
     }
 
     /// Reports the error of `read`. `None` if the key is missing or its value is wrong.
-    pub fn take<T>(
+    pub fn read<T>(
         &mut self,
         key: &'static str,
         read: impl FnOnce(&DeValue<'a>) -> Result<T, String>,
@@ -100,7 +100,7 @@ impl<'a> Table<'a> {
         read.ok()
     }
 
-    pub fn take_required<T>(
+    pub fn read_required<T>(
         &mut self,
         key: &'static str,
         read: impl FnOnce(&DeValue<'a>) -> Result<T, String>,
@@ -108,7 +108,7 @@ impl<'a> Table<'a> {
         if !self.has(key) {
             self.report_missing(key, format!("{} is missing", self.full_key(key)));
         }
-        self.take(key, |value| match read(value) {
+        self.read(key, |value| match read(value) {
             Err(what) if what == EMPTY_ERROR => Err(EMPTY_REQUIRED_ERROR.to_owned()),
             read => read,
         })
@@ -120,13 +120,13 @@ impl<'a> Table<'a> {
     }
 
     /// Does not change `target` if the key is missing or wrong.
-    pub fn take_into<T>(
+    pub fn read_into<T>(
         &mut self,
         key: &'static str,
         target: &mut T,
         read: impl FnOnce(&DeValue<'a>) -> Result<T, String>,
     ) {
-        if let Some(value) = self.take(key, read) {
+        if let Some(value) = self.read(key, read) {
             *target = value;
         }
     }

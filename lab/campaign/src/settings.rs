@@ -109,17 +109,17 @@ fn sections(top: &mut Table<'_>, folder: &Path) -> Campaign {
     let path = |v: &DeValue<'_>| text(v).map(|text| folder.join(text));
     let mut campaign = Campaign {
         folder: folder.to_owned(),
-        name: top.take_required("name", text).unwrap_or_default(),
+        name: top.read_required("name", text).unwrap_or_default(),
         plan: top
-            .take("plan", path)
+            .read("plan", path)
             .unwrap_or_else(|| folder.join("plan.toml")),
         results: top
-            .take("results", path)
+            .read("results", path)
             .unwrap_or_else(|| folder.join(RESULTS)),
         margin: 0.05,
         ..Campaign::default()
     };
-    top.take_into("margin", &mut campaign.margin, |v| match number(v)? {
+    top.read_into("margin", &mut campaign.margin, |v| match number(v)? {
         percent if percent > 0.0 && percent < 100.0 => Ok(percent / 100.0),
         _ => Err("a percentage between 0 and 100 is wanted".to_owned()),
     });
@@ -146,8 +146,8 @@ fn sections(top: &mut Table<'_>, folder: &Path) -> Campaign {
     top.table("baseline", |t| campaign.baseline = new_program(t));
     top.tables("program", |t| campaign.programs.push(new_program(t)));
     top.table("get", |t| {
-        let command = t.take_required("command", command).unwrap_or_default();
-        let program = t.take_required("program", text).unwrap_or_default();
+        let command = t.read_required("command", command).unwrap_or_default();
+        let program = t.read_required("program", text).unwrap_or_default();
         campaign.build = Some(BuildCommand { command, program });
     });
     top.table("watch", |t| campaign.watch = Some(watch(t)));
@@ -166,13 +166,13 @@ fn sections(top: &mut Table<'_>, folder: &Path) -> Campaign {
 
 fn watch(t: &mut Table<'_>) -> Watch {
     Watch {
-        range: t.take_required("range", range).unwrap_or(VersionReq::STAR),
-        command: t.take("command", command),
+        range: t.read_required("range", range).unwrap_or(VersionReq::STAR),
+        command: t.read("command", command),
         package: t
-            .take("package", package)
+            .read("package", package)
             .unwrap_or_else(|| "agave-validator".to_owned()),
         index: t
-            .take("index", index)
+            .read("index", index)
             .unwrap_or_else(|| "https://index.crates.io".to_owned()),
     }
 }
@@ -180,10 +180,10 @@ fn watch(t: &mut Table<'_>) -> Watch {
 fn program(t: &mut Table<'_>, path: &impl Fn(&DeValue<'_>) -> Result<PathBuf, String>) -> Program {
     Program {
         version: t
-            .take_required("version", |v| checked_version(text(v)?))
+            .read_required("version", |v| checked_version(text(v)?))
             .unwrap_or_default(),
-        name: t.take("name", text).unwrap_or_default(),
-        path: t.take("path", path),
+        name: t.read("name", text).unwrap_or_default(),
+        path: t.read("path", path),
     }
 }
 

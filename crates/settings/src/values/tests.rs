@@ -4,10 +4,10 @@ use crate::{read, text};
 /// The mistakes of a list of lower-case names and of tables with names.
 fn mistakes(settings: &str) -> Vec<String> {
     let (_, found) = read(settings, None, true, |mut top| {
-        top.take("names", |v| distinct(v, |v| Ok(text(v)?.to_lowercase())));
+        top.read("names", |v| distinct(v, |v| Ok(text(v)?.to_lowercase())));
         let mut unique = Unique::default();
         top.tables("table", |t| {
-            let name = t.take("name", text).unwrap_or_default();
+            let name = t.read("name", text).unwrap_or_default();
             unique.insert(
                 name.clone(),
                 t.first_key_line(),
@@ -46,9 +46,9 @@ fn an_integer_of_any_radix_has_its_value() {
     let settings = "a = 0x10\nb = 0b11\nc = 1_000\nd = 2.5\ne = -1\nf = 0xff";
     let (_, mistakes) = read(settings, None, true, |mut top| {
         for key in ["a", "b", "c", "d", "e"] {
-            values.extend(top.take(key, number));
+            values.extend(top.read(key, number));
         }
-        top.take("f", |value| whole_number_within(value, 0..=9));
+        top.read("f", |value| whole_number_within(value, 0..=9));
         top.finish();
     });
     assert_eq!(values, [16.0, 3.0, 1000.0, 2.5]);

@@ -50,7 +50,7 @@ pub fn label_name(tag: &str) -> impl Iterator<Item = char> {
 }
 
 pub fn read(table: &mut Table<'_>, config: &mut Config) {
-    table.take_into(
+    table.read_into(
         "max_series",
         &mut config.datapoints.max_series,
         whole_number,
@@ -77,9 +77,9 @@ pub fn read(table: &mut Table<'_>, config: &mut Config) {
 }
 
 fn read_allowed(table: &mut Table<'_>, has_constant_labels: bool) -> Option<AllowedDatapoint> {
-    let name = table.take("name", text);
-    let field = table.take("field", text);
-    let kind = table.take("kind", |v| {
+    let name = table.read("name", text);
+    let field = table.read("field", text);
+    let kind = table.read("kind", |v| {
         let name = text(v)?;
         let kind = DatapointKind::ALL
             .into_iter()
@@ -88,7 +88,7 @@ fn read_allowed(table: &mut Table<'_>, has_constant_labels: bool) -> Option<Allo
             format!("{name:?} is neither \"level\" (the last value) nor \"delta\" (summed)")
         })
     });
-    let tags = table.take("tags", |v| distinct(v, |v| tag(v, has_constant_labels)));
+    let tags = table.read("tags", |v| distinct(v, |v| tag(v, has_constant_labels)));
     let tags = tags.unwrap_or_default().into_iter().map(|tag| tag.key);
     if let (Some(name), Some(field), Some(kind)) = (name, field, kind) {
         return Some(AllowedDatapoint {

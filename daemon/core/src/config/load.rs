@@ -62,7 +62,7 @@ fn read_sections(mut top: Table<'_>, selector: Option<TargetSelector>) -> Config
     top.table("validator", |table| validator(table, &mut config.validator));
     top.table("admin", |table| admin(table, &mut config.admin));
     top.table("host", |table| {
-        table.take_into("enabled", &mut config.host.enabled, flag);
+        table.read_into("enabled", &mut config.host.enabled, flag);
         interval(table, &mut config.host.interval, Duration::from_secs(1));
     });
     top.table("phase", |table| phase(table, &mut config.phase));
@@ -70,7 +70,7 @@ fn read_sections(mut top: Table<'_>, selector: Option<TargetSelector>) -> Config
     top.table("record", |table| record(table, &mut config));
     top.table("flight", |table| flight(table, &mut config.flight));
     top.table("status", |table| {
-        config.status.evidence = table.take("evidence", path)
+        config.status.evidence = table.read("evidence", path)
     });
     top.table("paths", |table| paths(table, &mut config.paths));
     let errors = top.errors();
@@ -93,9 +93,9 @@ fn read_sections(mut top: Table<'_>, selector: Option<TargetSelector>) -> Config
 }
 
 fn threads(table: &mut Table<'_>, config: &mut Threads) {
-    table.take_into("enabled", &mut config.enabled, flag);
+    table.read_into("enabled", &mut config.enabled, flag);
     interval(table, &mut config.interval, MIN_INTERVAL);
-    table.take_into(
+    table.read_into(
         "switches_interval",
         &mut config.switches_interval,
         duration_at_least(MIN_INTERVAL),
@@ -103,42 +103,42 @@ fn threads(table: &mut Table<'_>, config: &mut Threads) {
 }
 
 fn labels(table: &mut Table<'_>, config: &mut Labels) {
-    config.cluster = table.take("cluster", text);
-    config.experiment = table.take("experiment", text);
-    config.arm = table.take("arm", text);
-    config.run = table.take("run", text);
+    config.cluster = table.read("cluster", text);
+    config.experiment = table.read("experiment", text);
+    config.arm = table.read("arm", text);
+    config.run = table.read("run", text);
 }
 
 fn rpc(table: &mut Table<'_>, config: &mut Rpc) {
-    table.take_into("enabled", &mut config.enabled, flag);
-    config.url = table.take("url", |v| rpc_url(&text(v)?));
+    table.read_into("enabled", &mut config.enabled, flag);
+    config.url = table.read("url", |v| rpc_url(&text(v)?));
     interval(table, &mut config.interval, MIN_INTERVAL);
     timeout(table, &mut config.timeout);
 }
 
 fn admin(table: &mut Table<'_>, config: &mut Admin) {
-    table.take_into("enabled", &mut config.enabled, flag);
+    table.read_into("enabled", &mut config.enabled, flag);
     timeout(table, &mut config.timeout);
 }
 
 fn interval(table: &mut Table<'_>, config: &mut Duration, min: Duration) {
-    table.take_into("interval", config, duration_at_least(min));
+    table.read_into("interval", config, duration_at_least(min));
 }
 
 fn timeout(table: &mut Table<'_>, config: &mut Duration) {
     let min_timeout = Duration::from_millis(10);
-    table.take_into("timeout", config, duration_at_least(min_timeout));
+    table.read_into("timeout", config, duration_at_least(min_timeout));
 }
 
 fn paths(table: &mut Table<'_>, config: &mut HostRoot) {
-    table.take_into("procfs", &mut config.procfs, path);
-    table.take_into("sysfs", &mut config.sysfs, path);
-    table.take_into("cgroup", &mut config.cgroup, path);
+    table.read_into("procfs", &mut config.procfs, path);
+    table.read_into("sysfs", &mut config.sysfs, path);
+    table.read_into("cgroup", &mut config.cgroup, path);
 }
 
 fn probe(table: &mut Table<'_>, config: &mut Probe) {
-    table.take_into("enabled", &mut config.enabled, flag);
-    table.take_into("method", &mut config.method, |v| {
+    table.read_into("enabled", &mut config.enabled, flag);
+    table.read_into("method", &mut config.method, |v| {
         choice(v, &PROBE_METHODS.map(|method| (method, method)))
     });
     interval(table, &mut config.interval, Duration::from_secs(1));
@@ -146,9 +146,9 @@ fn probe(table: &mut Table<'_>, config: &mut Probe) {
 }
 
 fn validator(table: &mut Table<'_>, config: &mut Validator) {
-    table.take_into("enabled", &mut config.enabled, flag);
-    config.vote_account = table.take("vote_account", public_key);
-    table.take_into("activating_stake", &mut config.activating_stake, flag);
+    table.read_into("enabled", &mut config.enabled, flag);
+    config.vote_account = table.read("vote_account", public_key);
+    table.read_into("activating_stake", &mut config.activating_stake, flag);
     interval(table, &mut config.interval, Duration::from_secs(1));
     timeout(table, &mut config.timeout);
 }
@@ -168,42 +168,42 @@ fn target(table: &mut Table<'_>, config: &mut Target) {
     if given_keys.len() > 1 {
         table.report(format!("{} are given; keep one", given_keys.join(" and ")));
     }
-    let pid = table.take("pid", |v| {
+    let pid = table.read("pid", |v| {
         let pid = u32::try_from(whole_number(v)?).ok().filter(|pid| *pid > 0);
         pid.ok_or_else(|| "a process id from 1 on is wanted".to_owned())
     });
     let selectors = [
         pid.map(TargetSelector::Pid),
-        table.take("ledger", path).map(TargetSelector::Ledger),
-        table.take("unit", text).map(TargetSelector::Unit),
+        table.read("ledger", path).map(TargetSelector::Ledger),
+        table.read("unit", text).map(TargetSelector::Unit),
         table
-            .take("process_name", text)
+            .read("process_name", text)
             .map(TargetSelector::ProcessName),
     ];
     config.selector = selectors.into_iter().flatten().next().unwrap_or_default();
-    config.identity = table.take("identity", public_key);
-    config.program_cache_entries = table.take("program_cache_entries", |v| {
+    config.identity = table.read("identity", public_key);
+    config.program_cache_entries = table.read("program_cache_entries", |v| {
         whole_number_within(v, 1..=u64::from(u32::MAX))
     });
 }
 
 fn metrics(table: &mut Table<'_>, config: &mut Metrics) {
-    table.take_into("listen", &mut config.listen, address);
-    config.web_config = table.take("web_config", path);
-    table.take_into(
+    table.read_into("listen", &mut config.listen, address);
+    config.web_config = table.read("web_config", path);
+    table.read_into(
         "constant_labels_everywhere",
         &mut config.constant_labels_everywhere,
         flag,
     );
-    table.take_into("native_histograms", &mut config.native_histograms, flag);
-    table.take_into("hosts", &mut config.allowed_hosts, |v| {
+    table.read_into("native_histograms", &mut config.native_histograms, flag);
+    table.read_into("hosts", &mut config.allowed_hosts, |v| {
         distinct(v, |v| host_name(text(v)?))
     });
 }
 
 fn log(table: &mut Table<'_>) -> Option<Log> {
-    let file = table.take("file", path).map(Log::File);
-    let journal = table.take("journal", text).map(Log::Journal);
+    let file = table.read("file", path).map(Log::File);
+    let journal = table.read("journal", text).map(Log::Journal);
     match (table.has("file"), table.has("journal")) {
         (true, true) => table.report("file and journal are both given; keep one"),
         (false, false) => table.report("give file or journal"),
@@ -214,8 +214,8 @@ fn log(table: &mut Table<'_>) -> Option<Log> {
 
 fn ingest(table: &mut Table<'_>, config: &mut Config) {
     let is_set = table.has("listen") || table.has("db");
-    table.take_into("enabled", &mut config.ingest.enabled, flag);
-    table.take_into("listen", &mut config.ingest.listen, address);
+    table.read_into("enabled", &mut config.ingest.enabled, flag);
+    table.read_into("listen", &mut config.ingest.listen, address);
     if config.log.is_some() && (config.ingest.enabled || (is_set && !table.has("enabled"))) {
         table.report("datapoints would be counted twice: keep either [ingest] or [log]");
     }
@@ -227,7 +227,7 @@ fn ingest(table: &mut Table<'_>, config: &mut Config) {
             "db, user and password_file go together: add {missing}, or give none of them"
         ));
     }
-    table.take_into("allow_users", &mut config.ingest.allow_users, |v| {
+    table.read_into("allow_users", &mut config.ingest.allow_users, |v| {
         distinct(v, user_id)
     });
     if table.has("allow_users") && missing.len() < 3 {
@@ -235,7 +235,7 @@ fn ingest(table: &mut Table<'_>, config: &mut Config) {
             "allow_users is for pushes without a password: remove it, or db, user and password_file",
         );
     }
-    table.take_into("beyond_loopback", &mut config.ingest.beyond_loopback, flag);
+    table.read_into("beyond_loopback", &mut config.ingest.beyond_loopback, flag);
     if config.ingest.beyond_loopback && missing.len() == 3 {
         table.report(
             "beyond_loopback lets other machines push: db, user and password_file are needed with it",
@@ -244,8 +244,8 @@ fn ingest(table: &mut Table<'_>, config: &mut Config) {
 }
 
 fn credentials(table: &mut Table<'_>, files: &mut Vec<PathBuf>) -> Option<Credentials> {
-    let (db, user) = (table.take("db", text), table.take("user", text));
-    let password = table.take("password_file", |v| secret(v, files));
+    let (db, user) = (table.read("db", text), table.read("user", text));
+    let password = table.read("password_file", |v| secret(v, files));
     Some(Credentials {
         db: db?,
         user: user?,
@@ -254,12 +254,12 @@ fn credentials(table: &mut Table<'_>, files: &mut Vec<PathBuf>) -> Option<Creden
 }
 
 fn forward(table: &mut Table<'_>, files: &mut Vec<PathBuf>) -> Option<Forward> {
-    let queue_bytes = table.take("queue_bytes", |v| whole_number_within(v, 0..=24_000_000));
-    let give_up_after = table.take("give_up_after", time);
-    let metrics_config = table.take("metrics_config_file", |v| {
+    let queue_bytes = table.read("queue_bytes", |v| whole_number_within(v, 0..=24_000_000));
+    let give_up_after = table.read("give_up_after", time);
+    let metrics_config = table.read("metrics_config_file", |v| {
         MetricsConfig::parse(&secret(v, files)?).map_err(|error| error.to_string())
     });
-    let (url, credentials) = (table.take("url", http_url), credentials(table, files));
+    let (url, credentials) = (table.read("url", http_url), credentials(table, files));
     let missing = table.missing(&["url", "db", "user", "password_file"]);
     let (url, credentials) = match (table.has("metrics_config_file"), missing.as_slice()) {
         (false, []) => (url?, credentials?),
@@ -289,17 +289,17 @@ fn forward(table: &mut Table<'_>, files: &mut Vec<PathBuf>) -> Option<Forward> {
 
 fn phase(table: &mut Table<'_>, config: &mut Phase) {
     let errors_before = table.errors().len();
-    table.take_into("at_tip_slots", &mut config.at_tip_slots, whole_number);
-    table.take_into("at_tip_for", &mut config.at_tip_for, time);
-    table.take_into("behind_slots", &mut config.behind_slots, whole_number);
-    table.take_into("behind_for", &mut config.behind_for, time);
+    table.read_into("at_tip_slots", &mut config.at_tip_slots, whole_number);
+    table.read_into("at_tip_for", &mut config.at_tip_for, time);
+    table.read_into("behind_slots", &mut config.behind_slots, whole_number);
+    table.read_into("behind_for", &mut config.behind_for, time);
     if table.errors().len() == errors_before && config.behind_slots < config.at_tip_slots {
         table.report("behind_slots is less than at_tip_slots: both phases would apply");
     }
 }
 
 fn record(table: &mut Table<'_>, config: &mut Config) {
-    config.record.file = table.take("file", path);
+    config.record.file = table.read("file", path);
     let labels = table.read_entries("labels", |name, value| match config.labels.by_name(name) {
         Some(_) => Err("belongs in [labels], which every recording includes".to_owned()),
         None => checked_label(name, &text(value)?),
@@ -309,23 +309,23 @@ fn record(table: &mut Table<'_>, config: &mut Config) {
 
 fn flight(table: &mut Table<'_>, config: &mut Flight) {
     let errors_before = table.errors().len();
-    config.enabled = table.take("enabled", flag);
-    config.folder = table.take("folder", path);
-    table.take_into(
+    config.enabled = table.read("enabled", flag);
+    config.folder = table.read("folder", path);
+    table.read_into(
         "keep",
         &mut config.history,
         duration_at_least(Duration::from_secs(10)),
     );
-    table.take_into("after", &mut config.after, time);
-    table.take_into("pause", &mut config.pause, time);
+    table.read_into("after", &mut config.after, time);
+    table.read_into("pause", &mut config.pause, time);
     let at_least_one = |v: &DeValue<'_>| match whole_number(v)? {
         0 => {
             Err("at least 1 is wanted; enabled = false switches the flight recorder off".to_owned())
         }
         n => Ok(n),
     };
-    table.take_into("max_saved", &mut config.max_saved, at_least_one);
-    table.take_into("max_saved_bytes", &mut config.max_saved_bytes, at_least_one);
+    table.read_into("max_saved", &mut config.max_saved, at_least_one);
+    table.read_into("max_saved_bytes", &mut config.max_saved_bytes, at_least_one);
     let after_and_pause = config.after.saturating_add(config.pause);
     if table.errors().len() == errors_before && after_and_pause >= config.history {
         table.report(format!(

@@ -52,7 +52,7 @@ pub fn parse(text: &str, file: &Path) -> Result<(Plan, Option<PathBuf>), Vec<Con
     let quotes_line = false;
     let (parsed, errors) = faultline_settings::read(text, Some(file), quotes_line, |mut top| {
         let mut plan = Plan::default();
-        let ca_file = top.take("ca", |v| Ok(folder.join(self::text(v)?)));
+        let ca_file = top.read("ca", |v| Ok(folder.join(self::text(v)?)));
         read_schedule(&mut top, &mut plan);
         let arms = read_arms(&mut top, &mut plan);
         plan.placeholders = read_placeholders(&mut top, folder);
@@ -70,28 +70,28 @@ pub fn parse(text: &str, file: &Path) -> Result<(Plan, Option<PathBuf>), Vec<Con
 }
 
 fn read_schedule(top: &mut Table<'_>, plan: &mut Plan) {
-    top.take_into("rounds", &mut plan.rounds, |v| {
+    top.read_into("rounds", &mut plan.rounds, |v| {
         whole_number_within(v, 1..=u32::MAX)
     });
-    top.take_into("warm_up", &mut plan.warm_up, |v| {
+    top.read_into("warm_up", &mut plan.warm_up, |v| {
         whole_number_within(v, 0..=u32::MAX)
     });
-    top.take_into("seed", &mut plan.seed, whole_number);
-    plan.rate = top.take("rate", |v| {
+    top.read_into("seed", &mut plan.seed, whole_number);
+    plan.rate = top.read("rate", |v| {
         let rate = number(v)?;
         let valid = RATE_RANGE.contains(&rate).then_some(rate);
         valid.ok_or_else(|| format!("{rate} is not from 0.001 to 1000000"))
     });
     plan.workers = session::worker_count(None, plan.rate);
-    top.take_into("workers", &mut plan.workers, |v| {
+    top.read_into("workers", &mut plan.workers, |v| {
         whole_number_within(v, 1..=1024_u16).map(usize::from)
     });
-    top.take_into("timeout", &mut plan.timeout, |v| {
+    top.read_into("timeout", &mut plan.timeout, |v| {
         Some(time(v)?)
             .filter(is_valid_timeout)
             .ok_or_else(|| "a time from 1ms to 1h is wanted".to_owned())
     });
-    top.take_into("max_answer", &mut plan.max_answer_bytes, |v| {
+    top.read_into("max_answer", &mut plan.max_answer_bytes, |v| {
         valid_answer_limit(size(v)?).ok_or_else(|| "a size from 1K to 1G is wanted".to_owned())
     });
 }
@@ -113,7 +113,7 @@ fn unique_name(
     kind: &str,
     read: impl FnOnce(&DeValue<'_>) -> Result<String, String>,
 ) -> Option<String> {
-    let name = table.take_required("name", read)?;
+    let name = table.read_required("name", read)?;
     let what = format!("{kind} {name:?}");
     names
         .insert(name.clone(), table.line_of("name"), what, table.errors())
@@ -128,19 +128,19 @@ fn read_arms(top: &mut Table<'_>, plan: &mut Plan) -> Vec<ArmOptions> {
     top.tables("arm", |table| {
         let name = unique_name(table, &mut names, "arm", printable_name);
         let protocol = table
-            .take("transport", |v| choice(v, Protocol::ALL))
+            .read("transport", |v| choice(v, Protocol::ALL))
             .unwrap_or(Protocol::Http);
-        let endpoint = table.take_required("url", |v| match protocol {
+        let endpoint = table.read_required("url", |v| match protocol {
             Protocol::WebSocket => Endpoint::parse_websocket(&text(v)?),
             _ => Endpoint::parse(&text(v)?),
         });
-        let link_shape = table.take("link", |v| {
+        let link_shape = table.read("link", |v| {
             let link = text(v)?;
             LinkShape::parse(&link)
                 .ok_or_else(|| format!("{link:?} is not a link: write it as 30ms or 30ms@20Mbit"))
         });
-        let encoding = table.take("encoding", printable_name);
-        let method = table.take("method", printable_name);
+        let encoding = table.read("encoding", printable_name);
+        let method = table.read("method", printable_name);
         if arms.len() == MAX_ARMS {
             table.report(format!("there are more than {MAX_ARMS} arms"));
         }
@@ -162,12 +162,12 @@ fn read_placeholders(top: &mut Table<'_>, folder: &Path) -> Vec<Placeholder> {
     top.tables("value", |table| {
         let name = unique_name(table, &mut names, "value", read_placeholder_name);
         let range = (
-            table.take("from", whole_number),
-            table.take("to", whole_number),
+            table.read("from", whole_number),
+            table.read("to", whole_number),
         );
-        let is_hex = table.take("hex", flag).unwrap_or(false);
-        let list = table.take("list", |v| non_empty(distinct(v, list_item)?));
-        let lines = table.take("file", |v| read_lines(&folder.join(text(v)?)));
+        let is_hex = table.read("hex", flag).unwrap_or(false);
+        let list = table.read("list", |v| non_empty(distinct(v, list_item)?));
+        let lines = table.read("file", |v| read_lines(&folder.join(text(v)?)));
         let is_range = table.has("from") || table.has("to");
         let sources = [is_range, table.has("list"), table.has("file")];
         if sources.into_iter().filter(|given| *given).count() != 1 {
@@ -251,9 +251,9 @@ fn read_requests(top: &mut Table<'_>, plan: &mut Plan, arms: &[ArmOptions]) {
     let no_errors_yet = top.errors().is_empty();
     let (mut names, mut is_weighted) = (Unique::default(), false);
     top.tables("request", |table| {
-        let method = table.take_required("method", printable_name);
+        let method = table.read_required("method", printable_name);
         let name = table
-            .take("name", printable_name)
+            .read("name", printable_name)
             .or_else(|| method.clone());
         let answers = [
             ("same", AnswerCheck::Same),
@@ -261,16 +261,16 @@ fn read_requests(top: &mut Table<'_>, plan: &mut Plan, arms: &[ArmOptions]) {
             ("account", AnswerCheck::Account),
         ];
         let check = table
-            .take("answer", |v| choice(v, &answers))
+            .read("answer", |v| choice(v, &answers))
             .unwrap_or(AnswerCheck::Same);
-        let params = table.take("params", |v| {
+        let params = table.read("params", |v| {
             let params = text(v)?;
             if no_errors_yet {
                 check_params(&params, &plan.placeholders, has_encoding, check)?;
             }
             Ok(params)
         });
-        let weight = table.take("weight", |v| whole_number_within(v, 1..=1_000_000));
+        let weight = table.read("weight", |v| whole_number_within(v, 1..=1_000_000));
         if let Some(name) = &name {
             let what = format!("request {name:?} (named by its method unless it has a name)");
             names.insert(name.clone(), table.first_key_line(), what, table.errors());

@@ -178,8 +178,8 @@ fn read_sections(top: &mut Table<'_>, base_folder: &BaseFolder) -> (Plan, Source
         plan.recorder = read_recorder(table, base_folder)
     });
     top.table("report", |table| {
-        plan.report.primary = table.take("primary", metric);
-        plan.report.margin = table.take("margin", percent);
+        plan.report.primary = table.read("primary", metric);
+        plan.report.margin = table.read("margin", percent);
     });
     top.table("slurm", |table| plan.slurm = workload::read_slurm(table));
     plan.arms = arms::read_arms(top, base_folder);
@@ -192,12 +192,12 @@ fn read_sections(top: &mut Table<'_>, base_folder: &BaseFolder) -> (Plan, Source
 /// Reads the keys before the first section. Sections have their defaults.
 fn read_top_keys(top: &mut Table<'_>, base_folder: &BaseFolder) -> Plan {
     let name = top
-        .take_required("name", |v| experiment_name(&text(v)?))
+        .read_required("name", |v| experiment_name(&text(v)?))
         .unwrap_or_default();
-    let folder = top.take_required("folder", |v| base_folder.path(v));
-    let replicates = top.take("replicates", |v| whole_number_within(v, 1..=1000));
-    let attempts_per_turn = top.take("attempts", |v| whole_number_within(v, 1..=100));
-    let seed = top.take("seed", |v| whole_number_within(v, 0..=u64::MAX >> 1));
+    let folder = top.read_required("folder", |v| base_folder.path(v));
+    let replicates = top.read("replicates", |v| whole_number_within(v, 1..=1000));
+    let attempts_per_turn = top.read("attempts", |v| whole_number_within(v, 1..=100));
+    let seed = top.read("seed", |v| whole_number_within(v, 0..=u64::MAX >> 1));
     let order = read_order(top);
     let default_replicates = match order {
         _ if top.has("search") => 1,
@@ -278,8 +278,8 @@ fn experiment_name(text: &str) -> Result<String, String> {
 }
 
 fn read_order(top: &mut Table<'_>) -> Order {
-    let order = top.take("order", variant).unwrap_or(Order::Abba);
-    let forced = top.take("force_order", flag);
+    let order = top.read("order", variant).unwrap_or(Order::Abba);
+    let forced = top.read("force_order", flag);
     // An invalid `force_order` counts as true: one mistake is reported once.
     if order == Order::Sequential && !forced.unwrap_or(top.has("force_order")) {
         top.errors().push(
@@ -314,8 +314,8 @@ fn read_begin(top: &mut Table<'_>, plan: &mut Plan, base_folder: &BaseFolder) ->
     top.table("begin", |table| {
         line = table.line_of("how");
         let how = ["download", "restore", "as-is"].map(|how| (how, how));
-        let how = table.take_required("how", |v| choice(v, &how));
-        let from = table.take("from", |v| base_folder.path(v));
+        let how = table.read_required("how", |v| choice(v, &how));
+        let from = table.read("from", |v| base_folder.path(v));
         plan.initial_state = match (how, from) {
             (Some("restore"), Some(from)) => InitialState::Restore { from },
             (Some("restore"), None) if !table.has("from") => {
@@ -332,14 +332,14 @@ fn read_begin(top: &mut Table<'_>, plan: &mut Plan, base_folder: &BaseFolder) ->
             (Some("download"), None) => InitialState::Download,
             _ => InitialState::AsIs,
         };
-        table.take_into("page_cache", &mut plan.page_cache, variant);
+        table.read_into("page_cache", &mut plan.page_cache, variant);
     });
     line
 }
 
 fn read_stop(table: &mut Table<'_>, stop: &mut StopRules) {
-    table.take_into("duration", &mut stop.duration, |v| at_least(SECOND, v));
-    table.take_into("counted_from", &mut stop.counted_from, variant);
+    table.read_into("duration", &mut stop.duration, |v| at_least(SECOND, v));
+    table.read_into("counted_from", &mut stop.counted_from, variant);
     for (key, limit) in [
         (
             "first_transaction_within",
@@ -348,40 +348,40 @@ fn read_stop(table: &mut Table<'_>, stop: &mut StopRules) {
         ("no_progress_for", &mut stop.no_progress_for),
         ("at_tip_within", &mut stop.at_tip_within),
     ] {
-        table.take_into(key, limit, |v| match v.as_str() {
+        table.read_into(key, limit, |v| match v.as_str() {
             Some("never") => Ok(None),
             _ => at_least(SECOND, v).map(Some),
         });
     }
-    table.take_into("grace", &mut stop.grace, time);
+    table.read_into("grace", &mut stop.grace, time);
 }
 
 fn read_host_rules(table: &mut Table<'_>, rules: &mut HostRules) {
-    table.take_into("cool_down", &mut rules.cool_down, time);
-    table.take_into("patience", &mut rules.max_host_wait, time);
+    table.read_into("cool_down", &mut rules.cool_down, time);
+    table.read_into("patience", &mut rules.max_host_wait, time);
     table.table("busy_cpus", |table| {
-        table.take_into("at_most", &mut rules.busy_cpus.bound, number);
-        table.take_into("otherwise", &mut rules.busy_cpus.severity, variant);
+        table.read_into("at_most", &mut rules.busy_cpus.bound, number);
+        table.read_into("otherwise", &mut rules.busy_cpus.severity, variant);
     });
     table.table("free_disk", |table| {
-        table.take_into("at_least", &mut rules.free_disk.bound, size);
-        table.take_into("otherwise", &mut rules.free_disk.severity, variant);
+        table.read_into("at_least", &mut rules.free_disk.bound, size);
+        table.read_into("otherwise", &mut rules.free_disk.severity, variant);
     });
-    table.take_into("swap", &mut rules.swap, variant);
-    table.take_into("huge_pages", &mut rules.huge_pages, variant);
-    table.take_into("governor", &mut rules.governor, variant);
-    table.take_into("leftovers", &mut rules.leftovers, variant);
+    table.read_into("swap", &mut rules.swap, variant);
+    table.read_into("huge_pages", &mut rules.huge_pages, variant);
+    table.read_into("governor", &mut rules.governor, variant);
+    table.read_into("leftovers", &mut rules.leftovers, variant);
 }
 
 fn read_recorder(table: &mut Table<'_>, base_folder: &BaseFolder) -> RecorderOptions {
     RecorderOptions {
-        program: table.take("program", |v| Ok(base_folder.program(&text(v)?))),
-        config: table.take("config", |v| base_folder.path(v)),
+        program: table.read("program", |v| Ok(base_folder.program(&text(v)?))),
+        config: table.read("config", |v| base_folder.path(v)),
         interval: table
-            .take("interval", |v| at_least(Duration::from_millis(100), v))
+            .read("interval", |v| at_least(Duration::from_millis(100), v))
             .unwrap_or(DEFAULT_SAMPLING_INTERVAL),
-        cpus: table.take("cpus", cpus),
-        targets: table.take("targets", |v| target_file(base_folder.path(v)?)),
+        cpus: table.read("cpus", cpus),
+        targets: table.read("targets", |v| target_file(base_folder.path(v)?)),
     }
 }
 
@@ -408,7 +408,7 @@ fn read_concurrent(top: &mut Table<'_>, plan: &mut Plan) {
     // After a mistake, an arm's name may be missing. Then `twice` is not compared.
     let is_valid = top.errors().is_empty();
     top.table("concurrent", |table| {
-        let repeated_arm = table.take("twice", |v| {
+        let repeated_arm = table.read("twice", |v| {
             let arm_name = text(v)?;
             match names.iter().position(|name| **name == arm_name) {
                 None if is_valid => Err(format!(
@@ -418,7 +418,7 @@ fn read_concurrent(top: &mut Table<'_>, plan: &mut Plan) {
                 index => Ok(index.unwrap_or(0)),
             }
         });
-        let shared_device = table.take("shared_device", variant);
+        let shared_device = table.read("shared_device", variant);
         plan.concurrent = Some(Concurrent {
             repeated_arm: repeated_arm.unwrap_or(0),
             shared_device: shared_device.unwrap_or(Severity::Refuse),

@@ -66,7 +66,7 @@ pub fn read_arms(top: &mut Table<'_>, base_folder: &BaseFolder) -> Vec<Arm> {
 
 fn read_arm(table: &mut Table<'_>, base_folder: &BaseFolder) -> Arm {
     let mut arm = Arm {
-        name: table.take_required("name", plain_name).unwrap_or_default(),
+        name: table.read_required("name", plain_name).unwrap_or_default(),
         line: table.first_key_line(),
         ..Arm::default()
     };
@@ -74,7 +74,7 @@ fn read_arm(table: &mut Table<'_>, base_folder: &BaseFolder) -> Arm {
         .into_iter()
         .chain(["binary", "arguments"])
     {
-        table.take(key, |v| set_value(key, v, base_folder, &mut arm));
+        table.read(key, |v| set_value(key, v, base_folder, &mut arm));
     }
     arm.environment = environment(table, "environment");
     let mut devices = Unique::default();
@@ -84,13 +84,13 @@ fn read_arm(table: &mut Table<'_>, base_folder: &BaseFolder) -> Arm {
             bytes => Ok(bytes),
         };
         let operations = |v: &DeValue<'_>| whole_number_within(v, 1..=u64::MAX >> 1);
-        let device = table.take_required("device", |v| base_folder.path(v));
+        let device = table.read_required("device", |v| base_folder.path(v));
         let limit = IoLimit {
             device: device.unwrap_or_default(),
-            read_bytes: table.take("read_bytes", bytes),
-            write_bytes: table.take("write_bytes", bytes),
-            read_operations: table.take("read_operations", operations),
-            write_operations: table.take("write_operations", operations),
+            read_bytes: table.read("read_bytes", bytes),
+            write_bytes: table.read("write_bytes", bytes),
+            read_operations: table.read("read_operations", operations),
+            write_operations: table.read("write_operations", operations),
         };
         if !IoLimit::NAMES.iter().any(|key| table.has(key)) {
             table.report(
@@ -179,7 +179,7 @@ impl PartialEq for FactorLevel {
 fn read_factors(table: &mut Table<'_>, base_folder: &BaseFolder) -> Vec<Vec<FactorLevel>> {
     let mut all = Vec::new();
     for key in KEYS_WITH_VALUE_NAMES {
-        all.extend(table.take(key, |value| {
+        all.extend(table.read(key, |value| {
             let levels = distinct(value, |value| {
                 let mut settings = Arm::default();
                 let name = set_value(key, value, base_folder, &mut settings)?;
@@ -260,20 +260,20 @@ fn with_level(arm: &Arm, level: &FactorLevel) -> Arm {
 /// A plan with a search has only one arm, without settings.
 pub fn read_memory_search(top: &mut Table<'_>, plan: &mut Plan) {
     top.table("search", |table| {
-        table.take_required("what", |v| choice(v, &[("memory", ())]));
+        table.read_required("what", |v| choice(v, &[("memory", ())]));
         let mut search = MemorySearchRules {
-            first_headroom: table.take_required("from", headroom).unwrap_or_default(),
+            first_headroom: table.read_required("from", headroom).unwrap_or_default(),
             settle_time: 2 * MINUTE,
             dwell: 8 * MINUTE,
             max_interval_width: 0.1,
             max_duration: 8 * HOUR,
             growth_horizon: 24 * HOUR,
         };
-        table.take_into("settle", &mut search.settle_time, |v| at_least(SECOND, v));
-        table.take_into("dwell", &mut search.dwell, |v| at_least(2 * SECOND, v));
-        table.take_into("width", &mut search.max_interval_width, width);
-        table.take_into("most", &mut search.max_duration, |v| at_least(MINUTE, v));
-        table.take_into("horizon", &mut search.growth_horizon, |v| at_least(HOUR, v));
+        table.read_into("settle", &mut search.settle_time, |v| at_least(SECOND, v));
+        table.read_into("dwell", &mut search.dwell, |v| at_least(2 * SECOND, v));
+        table.read_into("width", &mut search.max_interval_width, width);
+        table.read_into("most", &mut search.max_duration, |v| at_least(MINUTE, v));
+        table.read_into("horizon", &mut search.growth_horizon, |v| at_least(HOUR, v));
         plan.stop.duration = search.max_duration;
         plan.memory_search = Some(search);
     });

@@ -29,20 +29,20 @@ const LANE_KEYS: [&str; 8] = [
 pub fn read_workload(table: &mut Table<'_>, base_folder: &BaseFolder) -> Workload {
     let path = |v: &DeValue<'_>| base_folder.path(v);
     let mut workload = Workload {
-        kind: table.take("kind", variant).unwrap_or_default(),
+        kind: table.read("kind", variant).unwrap_or_default(),
         command: table
-            .take_required("command", |v| command(v, base_folder))
+            .read_required("command", |v| command(v, base_folder))
             .unwrap_or_default(),
-        user: table.take("user", text),
-        current_dir: table.take("working_folder", path),
+        user: table.read("user", text),
+        current_dir: table.read("working_folder", path),
         environment: environment(table, "environment"),
-        open_files: table.take("open_files", |v| whole_number_within(v, 1..=u64::MAX >> 1)),
-        binary: table.take("binary", path),
+        open_files: table.read("open_files", |v| whole_number_within(v, 1..=u64::MAX >> 1)),
+        binary: table.read("binary", path),
         program_cache_variable: table
-            .take("cache_variable", |v| variable(&text(v)?))
+            .read("cache_variable", |v| variable(&text(v)?))
             .unwrap_or_else(|| DEFAULT_CACHE_VARIABLE.to_owned()),
-        cluster: table.take("cluster", variant),
-        cluster_rpc: table.take("cluster_rpc", url),
+        cluster: table.read("cluster", variant),
+        cluster_rpc: table.read("cluster_rpc", url),
         ..Workload::default()
     };
     let public_cluster = workload.cluster.and_then(Cluster::public_cluster);
@@ -51,10 +51,10 @@ pub fn read_workload(table: &mut Table<'_>, base_folder: &BaseFolder) -> Workloa
         list.map(|text| (*text).to_owned()).collect()
     };
     workload.entrypoints = table
-        .take("entrypoints", |v| distinct(v, host_and_port))
+        .read("entrypoints", |v| distinct(v, host_and_port))
         .unwrap_or_else(|| to_strings(public_cluster.map(|cluster| cluster.entrypoints)));
     workload.known_validators = table
-        .take("known_validators", |v| distinct(v, public_key))
+        .read("known_validators", |v| distinct(v, public_key))
         .unwrap_or_else(|| to_strings(public_cluster.map(|cluster| cluster.known_validators)));
     workload
 }
@@ -161,7 +161,7 @@ pub fn read_lanes(top: &mut Table<'_>, base_folder: &BaseFolder, lanes: &mut Vec
         );
     }
     top.tables("lane", |table| {
-        let name = table.take_required("name", plain_name);
+        let name = table.read_required("name", plain_name);
         lanes.push(Lane {
             name: name.unwrap_or_default(),
             line: table.first_key_line(),
@@ -174,14 +174,14 @@ fn read_lane(table: &mut Table<'_>, base_folder: &BaseFolder) -> Lane {
     let path = |v: &DeValue<'_>| base_folder.path(v);
     let port = |v: &DeValue<'_>| whole_number_within(v, 1..=u16::MAX);
     Lane {
-        ledger: table.take_required("ledger", path).unwrap_or_default(),
-        accounts: table.take("accounts", path),
-        snapshots: table.take("snapshots", path),
-        identity: table.take("identity", path),
-        rpc_port: table.take("rpc_port", port),
-        gossip_port: table.take("gossip_port", port),
-        port_range: table.take("port_range", port_range),
-        cpus: table.take("cpus", cpus),
+        ledger: table.read_required("ledger", path).unwrap_or_default(),
+        accounts: table.read("accounts", path),
+        snapshots: table.read("snapshots", path),
+        identity: table.read("identity", path),
+        rpc_port: table.read("rpc_port", port),
+        gossip_port: table.read("gossip_port", port),
+        port_range: table.read("port_range", port_range),
+        cpus: table.read("cpus", cpus),
         ..Lane::default()
     }
 }
@@ -215,11 +215,11 @@ const RESERVED_OPTIONS: [&str; 4] = ["--array", "--mem", "--job-name", "--no-req
 
 pub fn read_slurm(table: &mut Table<'_>) -> SlurmOptions {
     SlurmOptions {
-        memory: table.take("memory", size),
-        constraint: table.take("constraint", quotable),
-        exclude: table.take("exclude", quotable),
+        memory: table.read("memory", size),
+        constraint: table.read("constraint", quotable),
+        exclude: table.read("exclude", quotable),
         options: table
-            .take("options", |v| array(v, sbatch_option))
+            .read("options", |v| array(v, sbatch_option))
             .unwrap_or_default(),
     }
 }
