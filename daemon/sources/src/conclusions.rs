@@ -6,9 +6,9 @@ mod slots;
 
 use crate::{
     admin::AdminFacts,
+    datapoints::{self, host_id_before_identity},
     discovery::Target,
     distance::DistanceEvidence,
-    host::host_name,
     rpc::{self, RpcFacts, endpoint_url, identity_of},
     tick::{SampleContext, Sampler, SourceOutput},
     votes::{self, VoteFacts},
@@ -26,10 +26,10 @@ use faultline_datapoints::{
 use consensus::ConsensusState;
 use faultline_agave::{
     consensus::Protocol,
-    identify::{DEFAULT_HEALTH_DISTANCE, Program, startup_host_id},
+    identify::{DEFAULT_HEALTH_DISTANCE, Program},
     version::{ValidatorClient, Version, shrink_target},
 };
-use faultline_kernel::{HostRoot, ProcessId, parse::pid_stat::State};
+use faultline_kernel::{ProcessId, parse::pid_stat::State};
 use faultline_metrics::{
     LabelText, Reading, Stamp,
     metrics::{process as p, recorded::PHASE_EVIDENCE, validator as v},
@@ -139,6 +139,8 @@ impl Conclusions {
 
     /// Resets the state for a new process.
     fn update_followed(&mut self, context: &SampleContext<'_>) {
+        // Without pushes and log, `datapoints` is not sampled.
+        datapoints::update_followed(&self.intake, context);
         let process = context.process();
         if process == self.followed_process {
             return;
@@ -429,11 +431,6 @@ pub fn client(target: &Target, version: Option<&str>) -> Option<String> {
             .map_or(by_program, ValidatorClient::name)
             .to_owned(),
     )
-}
-
-/// The host id in the datapoints of a validator that has not read its identity yet.
-pub fn host_id_before_identity(root: &HostRoot) -> Option<String> {
-    host_name(root).map(|name| startup_host_id(&name))
 }
 
 #[cfg(test)]

@@ -2,54 +2,55 @@
 
 use crate::{
     Registry,
-    conclusions::host_id_before_identity,
+    host::host_name,
     tick::{BuildContext, SampleContext, Sampler, SourceOutput},
 };
+use faultline_agave::identify::startup_host_id;
 use faultline_datapoints::{
     forward,
     ingest::{IngestCounters, Listener},
     tail::{LogTail, StatusHandle},
     validator::intake::Intake,
 };
-use faultline_kernel::ProcessId;
+use faultline_kernel::HostRoot;
 use faultline_metrics::{Problem, Source};
 
 struct DatapointsSampler {
     intake: Intake,
     counters: Option<IngestCounters>,
     forward: Option<forward::Handle>,
-    /// The followed process, and whether it is a validator; a wrapper is not.
-    followed: Option<(ProcessId, bool)>,
 }
 
-impl DatapointsSampler {
-    /// While a wrapper is followed, pushes stay pending until its validator is found.
-    fn update_followed(&mut self, context: &SampleContext<'_>) {
-        let followed = context
-            .target
-            .map(|target| (target.process, target.validator.is_some()));
-        if followed == self.followed {
-            return;
+/// The host id in the datapoints of a validator that has not read its identity yet.
+pub fn host_id_before_identity(root: &HostRoot) -> Option<String> {
+    host_name(root).map(|name| startup_host_id(&name))
+}
+
+/// Tells the intake which process is followed. While a wrapper is followed, pushes stay pending
+/// until its validator is found.
+pub fn update_followed(intake: &Intake, context: &SampleContext<'_>) {
+    let followed = context
+        .target
+        .map(|target| (target.process, target.validator.is_some()));
+    if !intake.set_followed(followed) {
+        return;
+    }
+    match followed {
+        Some((process, true)) => {
+            intake.follow_validator(host_id_before_identity(context.root));
+            // If an earlier run of the daemon received pushes of this process, counts those missed
+            // since.
+            intake.resume_after_previous_run(process);
         }
-        self.followed = followed;
-        match followed {
-            Some((process, true)) => {
-                self.intake
-                    .follow_validator(host_id_before_identity(context.root));
-                // If an earlier run of the daemon received pushes of this process, counts those
-                // missed since.
-                self.intake.resume_after_previous_run(process);
-            }
-            Some((_, false)) => self.intake.wait_for_validator(),
-            None => self.intake.validator_ended(),
-        }
+        Some((_, false)) => intake.wait_for_validator(),
+        None => intake.validator_ended(),
     }
 }
 
 impl Sampler for DatapointsSampler {
     fn sample(&mut self, context: &SampleContext<'_>) -> SourceOutput {
         // First, so that no gauge outlives its process.
-        self.update_followed(context);
+        update_followed(&self.intake, context);
         let mut output = SourceOutput {
             up: self.intake.has_recent_push(context.now),
             repeats_problems: true,
@@ -85,7 +86,6 @@ pub fn register(
                 intake: intake.clone(),
                 counters: listener.as_ref().map(Listener::counters),
                 forward,
-                followed: None,
             },
         );
     }

@@ -51,6 +51,8 @@ struct State {
     /// Consecutive pushes without program cache points while slots advanced.
     pushes_without_cache_points: u32,
     assumed_identity_changes: u64,
+    /// The followed process, and whether it is a validator; a wrapper is not.
+    followed: Option<(ProcessId, bool)>,
     /// A validator was followed since the start or the last [`Intake::wait_for_validator`].
     has_followed_validator: bool,
     previous_run_push: Option<LastPush>,
@@ -144,6 +146,11 @@ impl Intake {
 
     pub fn set_previous_run_push(&self, last: LastPush) {
         self.lock().previous_run_push = Some(last);
+    }
+
+    /// Returns whether `followed` differs from the process of the last call.
+    pub fn set_followed(&self, followed: Option<(ProcessId, bool)>) -> bool {
+        mem::replace(&mut self.lock().followed, followed) != followed
     }
 
     /// Continues the coverage after the last push of an earlier run of the daemon, if `process`

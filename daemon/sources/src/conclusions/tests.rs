@@ -1,6 +1,6 @@
 use super::*;
 use crate::tick::ProcessState;
-use faultline_kernel::HostConstants;
+use faultline_kernel::{HostConstants, HostRoot};
 use faultline_testkit::host::FakeHost;
 
 fn at(seconds: u64) -> Stamp {
@@ -10,36 +10,47 @@ fn at(seconds: u64) -> Stamp {
     }
 }
 
-/// The identity after the validator was the only sender for ten minutes, and has reported none.
-fn assumed_identity(program: Program, rpc_port: Option<u16>) -> Option<String> {
-    let process = ProcessId {
-        pid: 7,
-        start_ticks: 70,
-    };
-    let mut target = crate::tests::target(process, rpc_port);
-    target.validator.as_mut().unwrap().program = program;
-    let (host, intake) = (FakeHost::empty().unwrap(), Intake::new(&Default::default()));
-    let mut conclusions = Conclusions::new(
+/// A process of a validator that may report its identity at `rpc_port`.
+fn target(pid: u32, rpc_port: Option<u16>) -> Target {
+    let start_ticks = 70;
+    crate::tests::target(ProcessId { pid, start_ticks }, rpc_port)
+}
+
+fn conclusions(intake: &Intake) -> Conclusions {
+    Conclusions::new(
         Latest::default(),
         intake.clone(),
         rpc::Handle::default(),
         votes::Handle::default(),
         Latest::default(),
         None,
-    );
+    )
+}
+
+fn sample(conclusions: &mut Conclusions, target: &Target, now: Stamp) {
+    let host = FakeHost::empty().unwrap();
+    conclusions.sample(&SampleContext {
+        now,
+        target: Some(target),
+        root: &HostRoot::below(host.root()),
+        host: &HostConstants {
+            page_size: 4096,
+            clock_ticks_per_second: 100,
+            kernel_release: String::new(),
+        },
+        boot_time: &Ok(0),
+        process_state: &ProcessState::default(),
+    });
+}
+
+/// The identity after the validator was the only sender for ten minutes, and has reported none.
+fn assumed_identity(program: Program, rpc_port: Option<u16>) -> Option<String> {
+    let mut target = target(7, rpc_port);
+    target.validator.as_mut().unwrap().program = program;
+    let intake = Intake::new(&Default::default());
+    let mut conclusions = conclusions(&intake);
     for second in (0..=600).step_by(10) {
-        conclusions.sample(&SampleContext {
-            now: at(second),
-            target: Some(&target),
-            root: &HostRoot::below(host.root()),
-            host: &HostConstants {
-                page_size: 4096,
-                clock_ticks_per_second: 100,
-                kernel_release: String::new(),
-            },
-            boot_time: &Ok(0),
-            process_state: &ProcessState::default(),
-        });
+        sample(&mut conclusions, &target, at(second));
         let mut push = intake.begin_trusted(at(second));
         push.add_line(format!("x,host_id=A y={second}i {second}").as_bytes());
         intake.commit(push, at(second));
@@ -57,4 +68,16 @@ fn a_sender_is_assumed_to_be_the_validator_only_without_json_rpc() {
         None,
         "its JSON-RPC is open at the default port"
     );
+}
+
+#[test]
+fn without_pushes_and_log_an_identity_ends_with_its_process() {
+    let intake = Intake::new(&Default::default());
+    let mut conclusions = conclusions(&intake);
+    sample(&mut conclusions, &target(7, Some(9)), at(0));
+    intake.set_reported_identity("A", at(0));
+    sample(&mut conclusions, &target(7, Some(9)), at(1));
+    assert_eq!(intake.facts().identity.as_deref(), Some("A"));
+    sample(&mut conclusions, &target(8, Some(9)), at(2));
+    assert_eq!(intake.facts().identity, None);
 }
