@@ -248,6 +248,17 @@ fn a_limit_above_the_namespace_is_a_level_using_visible_usage() {
 }
 
 #[test]
+fn a_limit_above_the_namespace_is_a_level_next_to_a_smaller_own_limit() {
+    let tree = v1();
+    tree.write("box", &[("memory.limit_in_bytes", "4000")]);
+    let levels: Vec<_> = tree.levels("box").limits.iter().map(|one| one.id).collect();
+    assert_eq!(
+        levels,
+        [Level::Cgroup(0), Level::MemoryAndSwap(0), Level::Above]
+    );
+}
+
+#[test]
 fn a_limit_equal_to_the_hierarchical_limit_is_reported_once() {
     let tree = v1();
     tree.write("", &[("memory.limit_in_bytes", "5000")]);
