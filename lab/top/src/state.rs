@@ -217,12 +217,9 @@ impl Response<'_> {
 
     fn rate(&self, meter: &mut Meter, source: Source, total: Option<f64>) -> Option<f64> {
         let reading = self.reading(source, total)?;
-        let divisor = if source == Source::Datapoints {
-            2.0
-        } else {
-            1.0
-        };
-        meter.add(reading, self.status.time, self.stale_after / divisor)
+        let age = self.status.time - reading.at;
+        let rate = meter.add(reading, self.status.time, self.stale_after);
+        rate.filter(|_| source != Source::Datapoints || age <= self.stale_after / 2.0)
     }
 }
 

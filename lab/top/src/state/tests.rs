@@ -238,6 +238,18 @@ fn rates_of_pushes_end_30_s_after_the_last_push() {
 }
 
 #[test]
+fn the_push_after_a_pause_of_45_s_has_a_rate_over_the_pause() {
+    let mut late = status(PAGE);
+    let source = late.sources.iter_mut();
+    let pushes = source.filter(|source| source.name == Source::Datapoints.name());
+    pushes.for_each(|source| source.newest_values_at = source.newest_values_at.map(|at| at + 35.0));
+    late.time += 35.0;
+    let mut state = after(&[BEFORE]);
+    state.add_result(Ok(late), at(36));
+    assert!(state.value(Figure::BlockTransactions).is_some());
+}
+
+#[test]
 fn a_rate_is_never_between_the_cgroups_of_two_processes() {
     let refaults = |start: f64| {
         let mut state = after(&[BEFORE]);
