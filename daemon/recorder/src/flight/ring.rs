@@ -72,7 +72,7 @@ impl Ring {
                 if file.writer().is_some() {
                     self.context.status.set_problem(None);
                 }
-                // A save in progress copies into such a file.
+                // A save in progress writes to a file of the kind that this removes.
                 if self.context.handle.0.state.lock().saves_in_progress == 0 {
                     remove_interrupted_saves(&self.context.folder);
                 }
