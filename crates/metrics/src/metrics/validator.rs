@@ -68,10 +68,10 @@ section! {
         "1 if the validator was at the tip and its own slot has not advanced for 15 s (up to 25 s if the slot is reported less often than every 6 s), 0 if it advances; absent if it was not at the tip when its slot advanced last."
         from "the processed slot of JSON-RPC, bank_frozen";
     ZERO_TPS = Counter, Seconds, "agave_zero_tps_seconds_total" []
-        "Seconds without a transaction, of those that pushes cover, from the first executed transaction of each process on. A pause of the process counts with the next push."
+        "Seconds without a transaction, of those that pushes or the log cover, from the first executed transaction of each process on. A pause of the process counts with the next push."
         from "timestamps of cost_tracker_stats, within the time covered by pushes";
     TPS_UNKNOWN = Counter, Seconds, "agave_tps_unknown_seconds_total" []
-        "Seconds that no push covers, or whose transactions the log filter left out, from the first executed transaction of each process on. The time between two processes is in neither counter."
+        "Seconds that neither a push nor the log covers, or whose transactions the log filter left out, from the first executed transaction of each process on. The time between two processes is in neither counter."
         from "gaps between two points of the datapoint metrics that are longer than secs_since_last_write of the later point";
     OWN_SLOTS = Counter, Count, "agave_own_slots_total" []
         "Slots this validator led. They are in no replay histogram, unless they are replayed later because a block before them was replaced."
