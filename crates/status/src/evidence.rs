@@ -76,7 +76,7 @@ impl Evidence {
         serde_json::from_slice(json).map_err(broken)
     }
 
-    fn add_to(&self, inputs: AnswerInputs, running_version: Option<&str>) -> AnswerInputs {
+    fn add_evidence(&self, inputs: AnswerInputs, running_version: Option<&str>) -> AnswerInputs {
         let measured_on = |release: &Option<String>, day: &str| {
             let release = release.as_deref();
             let is_running = release.is_some() && release == running_version;
@@ -144,7 +144,7 @@ pub struct StatusConfig {
 }
 
 impl StatusConfig {
-    pub(crate) fn add_to(
+    pub(crate) fn add_evidence(
         &self,
         inputs: AnswerInputs,
         running_version: Option<&str>,
@@ -153,7 +153,7 @@ impl StatusConfig {
         AnswerInputs {
             evidence_file_problem: self.evidence_file_problem.clone(),
             can_change_capacity: can_change.or(inputs.can_change_capacity),
-            ..self.evidence.add_to(inputs, running_version)
+            ..self.evidence.add_evidence(inputs, running_version)
         }
     }
 }
@@ -191,7 +191,7 @@ mod tests {
             cache_capacity: Some(entries),
             ..AnswerInputs::default()
         };
-        evidence().add_to(inputs, Some(running))
+        evidence().add_evidence(inputs, Some(running))
     }
 
     #[test]
@@ -228,7 +228,8 @@ mod tests {
             cache_seconds_per_slot: Some(0.001),
             ..AnswerInputs::default()
         };
-        let saved = { evidence().add_to(measured, None).prediction }.map(|one| one.saved_seconds);
+        let saved =
+            { evidence().add_evidence(measured, None).prediction }.map(|one| one.saved_seconds);
         assert!(
             saved.is_some_and(|saved| 0.0 < saved && saved < 0.001),
             "more than the cache takes: {saved:?}"
@@ -250,7 +251,7 @@ mod tests {
         );
         let mut unknown = evidence();
         unknown.ram.as_mut().unwrap().release = None;
-        let inputs = unknown.add_to(AnswerInputs::default(), Some("4.0.1"));
+        let inputs = unknown.add_evidence(AnswerInputs::default(), Some("4.0.1"));
         assert_eq!(
             inputs.proven_on.as_deref(),
             Some("an unknown release, 2026-11-27")

@@ -91,11 +91,11 @@ impl Status {
         let memory = MemoryStatus::of(tick);
         let inputs = answer::inputs::add_tick(readings, memory.as_ref(), now, trends);
         let running_version = readings.label(&metrics::process::TARGET_INFO, "version");
-        let inputs = status_config.add_to(inputs, running_version);
-        let version = readings.label(&metrics::daemon::BUILD_INFO, "version");
+        let inputs = status_config.add_evidence(inputs, running_version);
+        let daemon_version = readings.label(&metrics::daemon::BUILD_INFO, "version");
         Self {
             version: JSON_VERSION,
-            faultlined: version.unwrap_or_default().to_owned(),
+            faultlined: daemon_version.unwrap_or_default().to_owned(),
             time: now.unix_seconds(),
             tick: tick.number,
             tick_time: tick.at.unix_seconds(),
@@ -180,7 +180,8 @@ pub struct SourceStatus {
     pub newest_problem: Option<(String, String)>,
 }
 
-/// Skips the second batch of the source `daemon`, because it describes all sources.
+/// The source `daemon` has two batches. The second one describes all sources, so only the first one
+/// of each source counts.
 fn sources(readings: Readings<'_>, now: Stamp) -> Vec<SourceStatus> {
     let mut sources: Vec<SourceStatus> = Vec::new();
     for batch in &readings.tick.batches {

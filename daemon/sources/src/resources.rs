@@ -28,7 +28,8 @@ use filesystems::{FileSystems, FoldersAndPorts};
 use network::Network;
 use std::{sync::Arc, time::Duration};
 
-/// One for each folder, because all may hang, and some for folders of an earlier process.
+/// Maximum number of file system calls at once. Each folder has one, because all may hang, and some
+/// are for folders of an earlier process.
 pub const MAX_CALLS: usize = filesystems::MAX_FOLDERS + 4;
 
 pub fn register(registry: &mut Registry, context: &BuildContext<'_>) {
@@ -92,7 +93,8 @@ impl Poller {
                 more = timer.next() => if !more { return },
                 Ok(()) = process.changed() => {}
             }
-            // The sampler checks the age of the result, so a poll that falls due needs no action.
+            // No action if the next poll falls due during this one: the sampler notices that the
+            // result is old.
             if timer.wait_for(self.poll(), || {}).await.is_none() {
                 return;
             }
@@ -102,17 +104,17 @@ impl Poller {
     async fn poll(&mut self) {
         let mut output = SourceOutput::with_capacity(128);
         let target = self.target_handle.current();
-        let known = self.target.as_ref();
+        let last_target = self.target.as_ref();
         // An exec in place makes a new target.
         if let Some(target) = &target
-            && known.is_none_or(|known| !Arc::ptr_eq(known, target))
+            && last_target.is_none_or(|last| !Arc::ptr_eq(last, target))
         {
             self.folders_and_ports.udp_ports = None;
-            let known = FoldersAndPorts::of(&self.root, target);
-            if let Some(known) = output.value_or_problem(known) {
+            let found = FoldersAndPorts::of(&self.root, target);
+            if let Some(found) = output.value_or_problem(found) {
                 self.target = Some(Arc::clone(target));
-                self.file_systems.set_folders(known.folders.clone());
-                self.folders_and_ports = known;
+                self.file_systems.set_folders(found.folders.clone());
+                self.folders_and_ports = found;
             }
         }
         self.sample_file_systems(target.as_deref(), &mut output)

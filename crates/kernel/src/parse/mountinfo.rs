@@ -15,8 +15,8 @@ pub struct Mount {
     pub id: u64,
     /// Id of the parent mount. The parent of the topmost mount is not in the list.
     pub parent: u64,
-    /// Major 0 if the number is no block device's: tmpfs, overlay, and btrfs, whose disk is only
-    /// in `source`.
+    /// Major 0 if this is no block device: tmpfs, overlay, btrfs. Of btrfs, `source` names the
+    /// disk.
     pub device: Device,
     /// The mounted folder of the file system: `/`, except for bind mounts, subvolumes and mounted
     /// namespaces.
@@ -59,7 +59,7 @@ pub fn mount_of_path<'a>(mounts: &'a [Mount], path: &Path) -> Option<&'a Mount> 
                 .any(|other| other.id == mount.parent && other != *mount)
     };
     let mut current = mounts.iter().rfind(is_top).filter(|_| path.is_absolute())?;
-    // Bounded, because an invented list might have a cycle.
+    // Bounded, because a malformed list, such as a fuzzer's, might have a cycle.
     for _ in 0..mounts.len() {
         let leads_to_path = |mount: &&Mount| {
             mount.parent == current.id

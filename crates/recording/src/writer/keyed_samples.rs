@@ -109,7 +109,7 @@ impl KeyedSamples {
         self.entries.clear();
     }
 
-    /// The last rows may not be in the file: the next tick writes everything.
+    /// After a rollback or a failed write: the next tick writes all values again.
     pub fn invalidate(&mut self) {
         for entry in self.entries.values_mut() {
             entry.id = None;

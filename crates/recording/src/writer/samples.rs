@@ -42,22 +42,23 @@ impl Samples {
             destinations: Destinations::new(),
             per_tick_rows: PerTickTable::ALL.into_iter().map(row).collect(),
             keyed_samples: [
-                KeyedSamples::new(KEYED_TABLES[POOLS], POOL.len()),
-                KeyedSamples::new(KEYED_TABLES[DEVICES], DEVICE.len()),
-                KeyedSamples::new(KEYED_TABLES[SERIES], 1),
+                KeyedSamples::new(KEYED_TABLES[POOL_TABLES], POOL.len()),
+                KeyedSamples::new(KEYED_TABLES[DEVICE_TABLES], DEVICE.len()),
+                KeyedSamples::new(KEYED_TABLES[SERIES_TABLES], 1),
             ],
             sampled_at: [None; Source::ALL.len()],
             series_name_buffer: String::new(),
         }
     }
 
+    /// For a new process or session: no keyed sample carries over.
     pub fn restart(&mut self) {
         self.keyed_samples
             .iter_mut()
             .for_each(KeyedSamples::restart);
     }
 
-    /// The last rows may not be in the file.
+    /// After a rollback or a failed write: the next tick writes all values again.
     pub fn invalidate(&mut self) {
         self.keyed_samples
             .iter_mut()
@@ -75,6 +76,7 @@ impl Samples {
             .for_each(KeyedSamples::forget_gone_keys);
     }
 
+    /// After keys may have been removed from the file.
     pub fn forget_ids(&mut self) {
         self.keyed_samples
             .iter_mut()
@@ -155,11 +157,12 @@ impl Samples {
         }
     }
 
-    /// A reading without a column: metric name and labels as JSON; a histogram as count and sum.
+    /// Puts a reading that has no column. JSON of its metric and labels names the series. A histogram
+    /// becomes two series, its count and its sum.
     fn put_series(&mut self, reading: &Reading, source: Source) {
         let mut put = |suffix, number| {
             write_series_name(reading, suffix, &mut self.series_name_buffer);
-            self.keyed_samples[SERIES].put(&self.series_name_buffer, source, 0, number);
+            self.keyed_samples[SERIES_TABLES].put(&self.series_name_buffer, source, 0, number);
         };
         match &reading.value {
             Value::Histogram(histogram) => {
@@ -209,9 +212,9 @@ pub const KEYED_TABLES: [[&str; 2]; 3] = [
     ["device", "device_sample"],
     ["series", "series_sample"],
 ];
-const POOLS: usize = 0;
-const DEVICES: usize = 1;
-pub const SERIES: usize = 2;
+const POOL_TABLES: usize = 0;
+const DEVICE_TABLES: usize = 1;
+pub const SERIES_TABLES: usize = 2;
 
 #[derive(Debug, Clone, Copy)]
 pub enum Destination {
@@ -259,7 +262,7 @@ impl Destinations {
                 );
             }
         }
-        for (table_index, columns) in [(POOLS, POOL), (DEVICES, DEVICE)] {
+        for (table_index, columns) in [(POOL_TABLES, POOL), (DEVICE_TABLES, DEVICE)] {
             for (index, column) in columns.iter().enumerate() {
                 add(
                     column,
