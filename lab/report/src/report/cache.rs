@@ -266,74 +266,60 @@ fn add_bars(section: &mut SectionBuilder<'_>) {
     }
 }
 
-/// Id, title, labels of the x axis and of the y axis, and values.
-type HistogramOfRuns = (
-    &'static str,
-    &'static str,
-    &'static str,
-    &'static str,
-    fn(&Run, Span) -> Vec<Option<f64>>,
-);
-
 fn add_histograms(section: &mut SectionBuilder<'_>) {
     let caption = "From the first executed transaction on. The bins end at the 99.5 % quantile of all runs, where the study cuts its \
                    graphs for legibility. Values above it are counted, but not drawn.";
-    let figures: [HistogramOfRuns; 5] = [
-        (
-            "prune-histogram",
-            "Time of pruning the program cache",
-            "Time (ms)",
-            "Roots",
-            |run, window| point_values(run, &run.points.cache_times, window, prune_us, 1e-3),
-        ),
-        (
-            "misses-histogram",
-            "Misses per batch",
-            "Misses",
-            "Batches",
-            |run, window| point_values(run, &run.points.cache, window, |point| point.misses, 1.0),
-        ),
-        (
-            "evictions-histogram",
-            "Evictions per batch",
-            "Evictions",
-            "Batches",
-            |run, window| {
-                point_values(run, &run.points.cache, window, |point| point.evictions, 1.0)
-            },
-        ),
-        (
-            "cache-time-histogram",
-            "Program cache time per slot",
-            "Time (ms)",
-            "Replayed slots",
-            |run, window| {
-                cache_us_per_slot(run, window)
-                    .into_iter()
-                    .map(|us| us.map(|us| us / 1e3))
-                    .collect()
-            },
-        ),
-        (
-            "prune-study-histogram",
-            "Time of moving the root, the study's prune time",
-            "elapsed_ms (ms)",
-            "Roots",
-            |run, window| {
-                point_values(
-                    run,
-                    &run.points.roots,
-                    window,
-                    |point| point.elapsed_ms,
-                    1.0,
-                )
-            },
-        ),
-    ];
-    for (id, title, x_label, y_label, values) in figures {
-        let axes_and_max_quantile = (x_label, y_label, 0.995);
-        section.add_histogram(id, title, caption, axes_and_max_quantile, |run| {
+    let mut add = |id, title, x_label, y_label, values: fn(&Run, Span) -> Vec<Option<f64>>| {
+        section.add_histogram(id, title, caption, (x_label, y_label, 0.995), |run| {
             values(&run.recording, run.since_first_transaction.window)
         });
-    }
+    };
+    add(
+        "prune-histogram",
+        "Time of pruning the program cache",
+        "Time (ms)",
+        "Roots",
+        |run, window| point_values(run, &run.points.cache_times, window, prune_us, 1e-3),
+    );
+    add(
+        "misses-histogram",
+        "Misses per batch",
+        "Misses",
+        "Batches",
+        |run, window| point_values(run, &run.points.cache, window, |point| point.misses, 1.0),
+    );
+    add(
+        "evictions-histogram",
+        "Evictions per batch",
+        "Evictions",
+        "Batches",
+        |run, window| point_values(run, &run.points.cache, window, |point| point.evictions, 1.0),
+    );
+    add(
+        "cache-time-histogram",
+        "Program cache time per slot",
+        "Time (ms)",
+        "Replayed slots",
+        |run, window| {
+            cache_us_per_slot(run, window)
+                .into_iter()
+                .map(|us| us.map(|us| us / 1e3))
+                .collect()
+        },
+    );
+    add(
+        "prune-study-histogram",
+        "Time of moving the root, the study's prune time",
+        "elapsed_ms (ms)",
+        "Roots",
+        |run, window| {
+            point_values(
+                run,
+                &run.points.roots,
+                window,
+                |point| point.elapsed_ms,
+                1.0,
+            )
+        },
+    );
 }
