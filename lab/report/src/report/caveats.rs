@@ -18,31 +18,33 @@ use faultline_stats::{
 };
 use faultline_status::is_other_capacity;
 use faultline_text::{counted, duration_f64, number, utc};
-use itertools::Itertools;
+use itertools::{Itertools, chain};
 use std::fmt::Display;
 
 pub fn caveats(runs: &MeasuredRuns, primary: &RunMetric, all_are_paired: bool) -> Vec<Caveat> {
     let several = runs.arms.len() > 1;
     let part = several.then(|| runs.compared_part());
     let outliers = find_outliers(runs, primary);
-    let mut caveats = merged_caveats(runs, recording_caveat);
-    caveats.extend(merged_caveats(runs, clock_step_caveat));
-    caveats.extend(merged_caveats(runs, |run| {
+    let outlier_caveats = merged_caveats(runs, |run| {
         outliers
             .iter()
             .filter(|(id, _)| *id == run.id)
             .map(|(_, what)| (what.clone(), OUTLIER_REMEDY))
             .collect_vec()
-    }));
-    if several {
-        caveats.extend(arm_caveats(runs, all_are_paired));
-    }
-    caveats.extend(merged_caveats(runs, |run| run_caveats(run, part)));
-    caveats.extend(merged_caveats(runs, short_tip_caveat));
-    caveats.extend(merged_caveats(runs, few_slots_caveat));
-    caveats.extend(merged_caveats(runs, |run| no_execution_caveat(runs, run)));
-    caveats.extend(unreliable_intervals_caveat(runs));
-    caveats
+    });
+    let arm_caveats = several.then(|| arm_caveats(runs, all_are_paired));
+    chain!(
+        merged_caveats(runs, recording_caveat),
+        merged_caveats(runs, clock_step_caveat),
+        outlier_caveats,
+        arm_caveats.into_iter().flatten(),
+        merged_caveats(runs, |run| run_caveats(run, part)),
+        merged_caveats(runs, short_tip_caveat),
+        merged_caveats(runs, few_slots_caveat),
+        merged_caveats(runs, |run| no_execution_caveat(runs, run)),
+        unreliable_intervals_caveat(runs),
+    )
+    .collect()
 }
 
 /// Of one run's caveat. [`merged_caveats`] adds the run's name and the full stop to the text.
