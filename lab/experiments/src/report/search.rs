@@ -24,7 +24,6 @@ use faultline_status::RamEvidence;
 use faultline_text::{date, utc};
 use itertools::Itertools;
 pub use sentences::headline;
-use std::collections::BTreeMap;
 
 const MIB: f64 = 1_048_576.0;
 /// Reads one value of a dwell. `None` if it was not measured.
@@ -191,13 +190,14 @@ impl<'e> SearchReport<'e> {
 
     fn curve(&self, id: &str, title: &str, label: &str, measurement: Measurement) -> Option<Block> {
         let curve = |verdict| {
-            let mut by_headroom: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
-            for dwell in self.dwells().filter(|dwell| dwell.verdict == verdict) {
-                if let Some((headroom, value)) = dwell.headroom.zip(measurement(&dwell.evidence)) {
-                    by_headroom.entry(headroom).or_default().push(value);
-                }
-            }
-            let points = by_headroom.into_iter().map(|(headroom, values)| {
+            let dwells = self.dwells().filter(|dwell| dwell.verdict == verdict);
+            let by_headroom = dwells
+                .filter_map(|dwell| dwell.headroom.zip(measurement(&dwell.evidence)))
+                .into_group_map();
+            let sorted = by_headroom
+                .into_iter()
+                .sorted_by_key(|(headroom, _)| *headroom);
+            let points = sorted.map(|(headroom, values)| {
                 let mean = mean(&values).unwrap_or_default();
                 let low = values.iter().copied().fold(mean, f64::min);
                 let high = values.into_iter().fold(mean, f64::max);
