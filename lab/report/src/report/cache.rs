@@ -100,10 +100,10 @@ const CAPACITY: &[NumberColumn] = &[
         last_capacity(&run.recording, Signal::ProgramCacheCapacityObserved)
     }),
     ("Most loaded at a pass [entries]", 0, |run, _| {
-        let levels = run.recording.points.cache.iter();
-        let levels = levels.filter_map(|point| point.water_level);
-        let max = levels.filter(|level| *level > 0).max();
-        max.map(|level| level as f64)
+        let points = run.recording.points.cache.iter();
+        let levels = points.filter_map(|point| point.water_level);
+        let max = levels.max().filter(|level| *level > 0)?;
+        Some(max as f64)
     }),
 ];
 
@@ -215,39 +215,18 @@ type NamedSummary = (&'static str, fn(&WindowNumbers) -> &Summary);
 
 fn add_bars(section: &mut SectionBuilder<'_>) {
     let runs = section.runs;
-    let figures: [(&str, &str, &str, f64, &[NamedSummary]); 2] = [
-        (
-            "cache-per-batch",
-            "Misses and evictions per batch",
-            "Per batch",
-            1.0,
-            &[
-                ("misses", |numbers| &numbers.cache.misses),
-                ("evictions", |numbers| &numbers.cache.evictions),
-            ],
-        ),
-        (
-            "cache-time-per-batch",
-            "Program cache time per slot",
-            "Time (ms)",
-            1e-3,
-            &[("time in the program cache", |numbers| {
-                &numbers.cache.time_us
-            })],
-        ),
-    ];
-    for (id, title, label, scale, summaries) in figures {
+    let mut add = |id, title, label: &str, scale, summaries: &[NamedSummary]| {
         let series = summaries.iter().map(|(name, summary)| {
-            let mean_of_arm = |arm: &String| {
+            let values = runs.arms.iter().map(|arm| {
                 let means: Option<Vec<f64>> = runs
                     .counted_runs_of(arm)
                     .map(|run| summary(&run.since_first_transaction).mean)
                     .collect();
                 Some((scale * mean(&means?)?, None))
-            };
+            });
             BarSeries {
                 name: (*name).to_owned(),
-                values: runs.arms.iter().map(mean_of_arm).collect(),
+                values: values.collect(),
             }
         });
         let chart = Bars {
@@ -263,7 +242,26 @@ fn add_bars(section: &mut SectionBuilder<'_>) {
             .any(Option::is_some);
         let caption = "Means by arm. For an arm with several runs, the mean of the runs' means.";
         section.add_figure(id, title, caption, is_drawn.then_some(Chart::Bars(chart)));
-    }
+    };
+    add(
+        "cache-per-batch",
+        "Misses and evictions per batch",
+        "Per batch",
+        1.0,
+        &[
+            ("misses", |numbers| &numbers.cache.misses),
+            ("evictions", |numbers| &numbers.cache.evictions),
+        ],
+    );
+    add(
+        "cache-time-per-batch",
+        "Program cache time per slot",
+        "Time (ms)",
+        1e-3,
+        &[("time in the program cache", |numbers| {
+            &numbers.cache.time_us
+        })],
+    );
 }
 
 fn add_histograms(section: &mut SectionBuilder<'_>) {
