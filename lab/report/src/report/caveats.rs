@@ -61,7 +61,7 @@ fn merged_caveats<C: IntoIterator<Item = WhatAndRemedy>>(
             .into_iter()
             .map(|(what, remedy)| (remedy, (what, run.name.as_str())))
     }));
-    let merged = |(remedy, caveats): (&'static str, Vec<(String, &str)>)| {
+    let merged = by_remedy.into_iter().map(|(remedy, caveats)| {
         let by_text = by_key(caveats);
         let mut texts = by_text.iter().take(MAX_NAMED).map(|(what, names)| {
             let names = match names.len() {
@@ -83,8 +83,8 @@ fn merged_caveats<C: IntoIterator<Item = WhatAndRemedy>>(
             texts += &format!("; and {}", counted(count as f64, noun));
         }
         Caveat::new(format!("{texts}."), remedy)
-    };
-    by_remedy.into_iter().map(merged).collect()
+    });
+    merged.collect()
 }
 
 fn first_texts<T: Display>(texts: &[T], separator: &str, noun: &str) -> String {
@@ -457,15 +457,15 @@ fn describe_outliers<'s>(
         .unwrap_or_default();
     let title = lowercase_first(run_metric.title);
     let unit = comparability::compared_unit(run_metric, runs.compare_rates);
-    let sentence = |(_, (run, value)): (usize, &(&'s MeasuredRun, f64))| {
+    let sentences = outlying.into_iter().map(|(_, (run, value))| {
         let [value, low, high] =
             [*value, low, high].map(|value| number(value, usize::from(run_metric.decimals)));
         let what = format!(
             "{title} {value} {unit} where the others of its arm have {low} to {high} {unit}, so it is an outlier"
         );
         (run.id.as_str(), what)
-    };
-    outlying.into_iter().map(sentence).collect()
+    });
+    sentences.collect()
 }
 
 #[cfg(test)]

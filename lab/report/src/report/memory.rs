@@ -184,8 +184,10 @@ fn add_timelines(section: &mut SectionBuilder<'_>) {
     let mut add = |id, title, caption, signals: &[(&str, Signal)]| {
         let caption = format!("{caption} {caption_end}");
         section.add_timeline(id, title, &caption, axis, |run| {
-            let line = |(name, signal): &(&str, Signal)| line_of_signal(run, name, *signal);
-            signals.iter().map(line).collect()
+            signals
+                .iter()
+                .map(|(name, signal)| line_of_signal(run, name, *signal))
+                .collect()
         });
     };
     add(

@@ -264,13 +264,13 @@ impl PairedEffects {
             let difference = format!("{name} {}", effect.difference_text());
             ((&effect.other, &effect.reference), difference)
         }));
-        let sentence = |((other, reference), differences): ((&String, &String), Vec<String>)| {
+        let sentences = by_arms.iter().map(|((other, reference), differences)| {
             format!(
                 "On the same slots, the mean difference of {other} from {reference} over the compared pairs of runs: {}.",
                 differences.join("; ")
             )
-        };
-        by_arms.into_iter().map(sentence).collect()
+        });
+        sentences.collect()
     }
 
     fn verdict_text(&self, effect: &ArmEffect) -> String {
