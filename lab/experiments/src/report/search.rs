@@ -154,27 +154,21 @@ impl<'e> SearchReport<'e> {
 
     fn blocks(&self) -> Vec<Block> {
         let mut blocks = self.paragraphs().into_iter().map(Block::Text).collect_vec();
-        let figures: [(&str, &str, &str, Measurement); 3] = [
-            ("behind", "slots behind", "Most slots behind", |evidence| {
-                evidence.max_slots_behind.map(|slots| slots as f64)
-            }),
-            ("refaults", "refaults", "Refaults (/s)", |evidence| {
-                evidence.refaults_per_second
-            }),
-            (
-                "replay",
-                "replay time",
-                "Replay time, p95 (ms)",
-                |evidence| evidence.replay_p95_us.map(|us| us / 1e3),
-            ),
-        ];
-        blocks.extend(
-            figures
-                .into_iter()
-                .filter_map(|(id, subject, label, measurement)| {
-                    let title = format!("Headroom against {subject}");
-                    self.curve(&format!("search-{id}"), &title, label, measurement)
-                }),
+        let mut add = |id, subject, label, measurement| {
+            let title = format!("Headroom against {subject}");
+            blocks.extend(self.curve(&format!("search-{id}"), &title, label, measurement));
+        };
+        add("behind", "slots behind", "Most slots behind", |evidence| {
+            evidence.max_slots_behind.map(|slots| slots as f64)
+        });
+        add("refaults", "refaults", "Refaults (/s)", |evidence| {
+            evidence.refaults_per_second
+        });
+        add(
+            "replay",
+            "replay time",
+            "Replay time, p95 (ms)",
+            |evidence| evidence.replay_p95_us.map(|us| us / 1e3),
         );
         if self.dwells().next().is_some() {
             blocks.push(Block::Table(self.table()));
