@@ -9,7 +9,7 @@ use crate::{
     journal::SearchLog,
     outcome::Validity,
     plan::{self, Cluster},
-    schedule::{ScheduledRun, Turn},
+    schedule::ScheduledRun,
     search::{
         DwellEvidence, DwellResult, HeadroomInterval, SearchEvent, SearchOutcome, Verdict, median,
     },
@@ -54,7 +54,7 @@ pub fn searches<'e>(experiment: &'e Experiment, runs: &[Run]) -> Vec<SearchRepor
         return Vec::new();
     };
     let is_only_search = journal_state.scheduled().count() == 1;
-    let search = |(turn, scheduled): (&Turn, &'e ScheduledRun)| {
+    let searches = journal_state.scheduled().filter_map(|(turn, scheduled)| {
         let search_log = &journal_state.newest_run(scheduled.run)?.search_log;
         let replicate = scheduled.replicate.to_string();
         // The label `run` has the number of the replicate.
@@ -73,8 +73,8 @@ pub fn searches<'e>(experiment: &'e Experiment, runs: &[Run]) -> Vec<SearchRepor
             release: run.and_then(|run| run.facts.versions.last().cloned()),
             is_only_search,
         })
-    };
-    journal_state.scheduled().filter_map(search).collect()
+    });
+    searches.collect()
 }
 
 fn slots(run: &Run) -> Option<(u64, u64)> {
