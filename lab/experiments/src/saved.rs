@@ -10,7 +10,7 @@ use crate::{
 use anyhow::{Context, Result, bail};
 use faultline_common::{args::UsageError, files::AtPath};
 use itertools::Itertools;
-use std::{collections::BTreeSet, fs, path::Path};
+use std::{fs, path::Path};
 use toml::{Table, Value};
 
 /// `path` is the experiment's folder, or its plan.
@@ -105,8 +105,7 @@ fn differences(before: &str, after: &str) -> Vec<String> {
 
 fn changed_keys(prefix: &str, before: &Table, after: &Table) -> Vec<String> {
     let mut changed = Vec::new();
-    let keys: BTreeSet<&String> = before.keys().chain(after.keys()).collect();
-    for key in keys {
+    for key in before.keys().chain(after.keys()).sorted().dedup() {
         let name = format!("{prefix}{key}");
         match (before.get(key), after.get(key)) {
             (a, b) if a == b => {}

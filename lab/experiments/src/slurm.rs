@@ -248,7 +248,7 @@ pub fn list_jobs(job_name: &str) -> Result<Vec<Job>> {
         "squeue",
         &["--noheader", "--array", &name, "--format=%i|%K|%T|%N|%r"],
     )?;
-    let parse_job = |line: &str| {
+    let jobs = answer.lines().filter_map(|line| {
         let (id, task_index, state, host, reason) = line.trim().split('|').collect_tuple()?;
         Some(Job {
             id: id.to_owned(),
@@ -257,11 +257,9 @@ pub fn list_jobs(job_name: &str) -> Result<Vec<Job>> {
             host: host.to_owned(),
             reason: reason.to_owned(),
         })
-    };
+    });
     let own_id = env_var("SLURM_JOB_ID");
-    Ok(answer
-        .lines()
-        .filter_map(parse_job)
+    Ok(jobs
         .filter(|job| own_id.as_ref() != Some(&job.id))
         .collect())
 }

@@ -217,13 +217,12 @@ pub fn slot_contents(recording: &Run, window: Span) -> SlotContents {
         .slots
         .iter()
         .map(|slot| (slot.slot, [slot.bank_fingerprint, slot.signatures, None]));
-    let contents = |point: &ReplaySlotPoint| {
-        let (transactions, entries) = (point.total_transactions, point.total_entries);
-        Some((point.slot?, [transactions, entries, point.total_shreds]))
-    };
     replay_points(recording, window)
         .filter(|_| recording.offline_replay.slots.is_empty())
-        .filter_map(contents)
+        .filter_map(|point| {
+            let (transactions, entries) = (point.total_transactions, point.total_entries);
+            Some((point.slot?, [transactions, entries, point.total_shreds]))
+        })
         .chain(offline_slots)
         .collect()
 }

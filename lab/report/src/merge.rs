@@ -6,8 +6,8 @@ use itertools::Itertools;
 pub fn run(args: &MergeArgs) -> anyhow::Result<String> {
     let merged = merge(&args.files, &args.out)?;
     let gaps = merged.gaps.iter().map(|gap| duration(*gap)).join(", ");
-    let (sessions, ticks) = (merged.sessions as f64, merged.ticks as f64);
-    let (sessions, ticks) = (counted(sessions, "session"), counted(ticks, "sample"));
+    let sessions = counted(merged.sessions as f64, "session");
+    let ticks = counted(merged.ticks as f64, "sample");
     Ok(format!(
         "{}: {sessions} with {ticks}; from one recording's end to the next one's start: {gaps}\n",
         args.out.display()

@@ -9,7 +9,7 @@ use crate::{
     journal::SearchLog,
     outcome::Validity,
     plan::{self, Cluster},
-    schedule::{ScheduledRun, Turn},
+    schedule::ScheduledRun,
     search::{
         DwellEvidence, DwellResult, HeadroomInterval, SearchEvent, SearchOutcome, Verdict, median,
     },
@@ -24,7 +24,6 @@ use faultline_status::RamEvidence;
 use faultline_text::{date, utc};
 use itertools::Itertools;
 pub use sentences::headline;
-use std::collections::BTreeMap;
 
 const MIB: f64 = 1_048_576.0;
 /// Reads one value of a dwell. `None` if it was not measured.
@@ -55,7 +54,7 @@ pub fn searches<'e>(experiment: &'e Experiment, runs: &[Run]) -> Vec<SearchRepor
         return Vec::new();
     };
     let is_only_search = journal_state.scheduled().count() == 1;
-    let search = |(turn, scheduled): (&Turn, &'e ScheduledRun)| {
+    let searches = journal_state.scheduled().filter_map(|(turn, scheduled)| {
         let search_log = &journal_state.newest_run(scheduled.run)?.search_log;
         let replicate = scheduled.replicate.to_string();
         // The label `run` has the number of the replicate.
@@ -74,8 +73,8 @@ pub fn searches<'e>(experiment: &'e Experiment, runs: &[Run]) -> Vec<SearchRepor
             release: run.and_then(|run| run.facts.versions.last().cloned()),
             is_only_search,
         })
-    };
-    journal_state.scheduled().filter_map(search).collect()
+    });
+    searches.collect()
 }
 
 fn slots(run: &Run) -> Option<(u64, u64)> {
@@ -155,27 +154,21 @@ impl<'e> SearchReport<'e> {
 
     fn blocks(&self) -> Vec<Block> {
         let mut blocks = self.paragraphs().into_iter().map(Block::Text).collect_vec();
-        let figures: [(&str, &str, &str, Measurement); 3] = [
-            ("behind", "slots behind", "Most slots behind", |evidence| {
-                evidence.max_slots_behind.map(|slots| slots as f64)
-            }),
-            ("refaults", "refaults", "Refaults (/s)", |evidence| {
-                evidence.refaults_per_second
-            }),
-            (
-                "replay",
-                "replay time",
-                "Replay time, p95 (ms)",
-                |evidence| evidence.replay_p95_us.map(|us| us / 1e3),
-            ),
-        ];
-        blocks.extend(
-            figures
-                .into_iter()
-                .filter_map(|(id, subject, label, measurement)| {
-                    let title = format!("Headroom against {subject}");
-                    self.curve(&format!("search-{id}"), &title, label, measurement)
-                }),
+        let mut add = |id, subject, label, measurement| {
+            let title = format!("Headroom against {subject}");
+            blocks.extend(self.curve(&format!("search-{id}"), &title, label, measurement));
+        };
+        add("behind", "slots behind", "Most slots behind", |evidence| {
+            evidence.max_slots_behind.map(|slots| slots as f64)
+        });
+        add("refaults", "refaults", "Refaults (/s)", |evidence| {
+            evidence.refaults_per_second
+        });
+        add(
+            "replay",
+            "replay time",
+            "Replay time, p95 (ms)",
+            |evidence| evidence.replay_p95_us.map(|us| us / 1e3),
         );
         if self.dwells().next().is_some() {
             blocks.push(Block::Table(self.table()));
@@ -191,13 +184,14 @@ impl<'e> SearchReport<'e> {
 
     fn curve(&self, id: &str, title: &str, label: &str, measurement: Measurement) -> Option<Block> {
         let curve = |verdict| {
-            let mut by_headroom: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
-            for dwell in self.dwells().filter(|dwell| dwell.verdict == verdict) {
-                if let Some((headroom, value)) = dwell.headroom.zip(measurement(&dwell.evidence)) {
-                    by_headroom.entry(headroom).or_default().push(value);
-                }
-            }
-            let points = by_headroom.into_iter().map(|(headroom, values)| {
+            let dwells = self.dwells().filter(|dwell| dwell.verdict == verdict);
+            let by_headroom = dwells
+                .filter_map(|dwell| dwell.headroom.zip(measurement(&dwell.evidence)))
+                .into_group_map();
+            let sorted = by_headroom
+                .into_iter()
+                .sorted_by_key(|(headroom, _)| *headroom);
+            let points = sorted.map(|(headroom, values)| {
                 let mean = mean(&values).unwrap_or_default();
                 let low = values.iter().copied().fold(mean, f64::min);
                 let high = values.into_iter().fold(mean, f64::max);

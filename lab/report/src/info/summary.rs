@@ -3,9 +3,7 @@ use crate::{
     run::{load_run_for_phases, nanoseconds},
 };
 use faultline_phase::Phase;
-use faultline_recording::{
-    Error, EventKind, EventRow, ProblemRow, ProcessRow, Recording, SessionRow, TickRow,
-};
+use faultline_recording::{Error, EventKind, EventRow, ProcessRow, Recording, SessionRow, TickRow};
 use faultline_text::counted;
 use itertools::Itertools;
 use serde::Serialize;
@@ -93,11 +91,11 @@ impl RecordingSummary {
         let ticks = recording.ticks()?;
         let phases = timeline(&load_run_for_phases(recording)?).phases;
         let times = times(&ticks, &info.sessions, &phases);
-        let phase_time = |(phase, sum): (Option<Phase>, Duration)| PhaseTime {
+        let phases = times.phases.into_iter().map(|(phase, sum)| PhaseTime {
             phase: phase.map(|phase| phase.name().to_owned()),
             seconds: sum.as_secs_f64(),
-        };
-        let session = |row: SessionRow| Session {
+        });
+        let sessions = info.sessions.into_iter().map(|row| Session {
             id: row.id,
             started_unix_ns: nanoseconds(row.started),
             ended_unix_ns: row.ended.map(nanoseconds),
@@ -105,16 +103,17 @@ impl RecordingSummary {
             version: row.version,
             ticks: ticks.iter().filter(|tick| tick.session == row.id).count() as u64,
             manifest: row.manifest,
-        };
+        });
         let tables = info.tables.into_iter().map(|table| Table {
             name: table.name,
             rows: table.rows,
         });
-        let problem = |row: ProblemRow| Problem {
+        let problems = recording.last_problems()?.into_iter();
+        let problems = problems.map(|row| Problem {
             source: row.source,
             status: row.status.unwrap_or_default(),
             what: row.what.unwrap_or_default(),
-        };
+        });
         let mut summary = Self {
             file: recording.path().to_owned(),
             format: info.format,
@@ -126,17 +125,13 @@ impl RecordingSummary {
             first_unix_ns: info.first_tick.map(|tick| tick.unix_ns),
             last_unix_ns: info.last_tick.map(|tick| tick.unix_ns),
             seconds: times.length.as_secs_f64(),
-            sessions: info.sessions.into_iter().map(session).collect(),
+            sessions: sessions.collect(),
             processes: info.processes.into_iter().map(process).collect(),
-            phases: times.phases.into_iter().map(phase_time).collect(),
+            phases: phases.collect(),
             events: recording.events()?.into_iter().map(event).collect(),
             gaps: times.gaps,
             tables: tables.collect(),
-            problems: recording
-                .last_problems()?
-                .into_iter()
-                .map(problem)
-                .collect(),
+            problems: problems.collect(),
             missing: Vec::new(),
         };
         summary.missing = missing(&summary);

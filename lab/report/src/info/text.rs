@@ -145,11 +145,7 @@ fn write_sessions(out: &mut String, summary: &RecordingSummary, all_fields: bool
             utc(session.started_unix_ns),
         );
         write_line(out, "session", &text);
-        write_manifest(
-            out,
-            &session.manifest,
-            if all_fields { &[] } else { &SESSION_FIELDS },
-        );
+        write_manifest(out, &session.manifest, &SESSION_FIELDS, all_fields);
     }
 }
 
@@ -169,11 +165,7 @@ fn write_processes(out: &mut String, summary: &RecordingSummary, all_fields: boo
                 process.id, process.pid
             ),
         );
-        write_manifest(
-            out,
-            &process.manifest,
-            if all_fields { &[] } else { &PROCESS_FIELDS },
-        );
+        write_manifest(out, &process.manifest, &PROCESS_FIELDS, all_fields);
     }
 }
 
@@ -211,9 +203,9 @@ fn write_line(out: &mut String, label: &str, text: &str) {
 fn write_list(
     out: &mut String,
     label: &str,
-    rows: impl Iterator<Item = (impl AsRef<str>, String)>,
+    rows: impl IntoIterator<Item = (impl AsRef<str>, String)>,
 ) {
-    let rows = rows.collect_vec();
+    let rows = rows.into_iter().collect_vec();
     let width = rows
         .iter()
         .map(|(first, _)| first.as_ref().len())
@@ -228,19 +220,20 @@ fn write_list(
     }
 }
 
-/// A JSON object as lines `a.b  value`: only `json_pointers`, or everything if there are none.
-fn write_manifest(out: &mut String, value: &Value, json_pointers: &[&str]) {
+/// A JSON object as lines `a.b  value`: only `json_pointers`, or all fields.
+fn write_manifest(out: &mut String, value: &Value, json_pointers: &[&str], all_fields: bool) {
     let mut lines = Vec::new();
-    for pointer in json_pointers {
-        if let Some(field) = value.pointer(pointer) {
-            let path = pointer.trim_start_matches('/').replace('/', ".");
-            flatten(&path, field, &mut lines);
+    if all_fields {
+        flatten("", value, &mut lines);
+    } else {
+        for pointer in json_pointers {
+            if let Some(field) = value.pointer(pointer) {
+                let path = pointer.trim_start_matches('/').replace('/', ".");
+                flatten(&path, field, &mut lines);
+            }
         }
     }
-    if json_pointers.is_empty() {
-        flatten("", value, &mut lines);
-    }
-    write_list(out, "", lines.into_iter());
+    write_list(out, "", lines);
 }
 
 fn flatten(path: &str, value: &Value, lines: &mut Vec<(String, String)>) {
@@ -310,7 +303,7 @@ mod tests {
     fn a_printed_manifest_is_flat_and_escapes_control_characters() {
         let value = serde_json::json!({"host": {"cpu": "A\u{1b}[2J", "none": null}, "args": ["a", 1], "disks": [{"name": "sda"}]});
         let mut out = String::new();
-        write_manifest(&mut out, &value, &[]);
+        write_manifest(&mut out, &value, &[], true);
         let lines: Vec<Vec<&str>> = out
             .lines()
             .map(|line| line.split_whitespace().collect())
@@ -328,6 +321,7 @@ mod tests {
             &mut out,
             &value,
             &["/host/none", "/host/cpu", "/nowhere", "/args"],
+            false,
         );
         let names: Vec<_> = out
             .lines()

@@ -95,6 +95,10 @@ pub fn lifecycle(recording: &Run) -> Lifecycle {
         has_validator,
     };
     lifecycle.success = success(recording, &lifecycle);
+    if lifecycle.end.was_oom_killed {
+        lifecycle.success.answer = Some(false);
+        lifecycle.success.why = "it was killed by the kernel's OOM killer".to_owned();
+    }
     if let Some(experiment) = &recording.experiment_outcome {
         if let Some(answer) = experiment.success {
             lifecycle.success.answer = Some(answer);
@@ -275,9 +279,7 @@ fn end(recording: &Run, noun: &str, last_process_end: Option<f64>) -> End {
 /// hours.
 const CATCH_UP_LIMIT_SECONDS: f64 = 7200.0;
 
-const OOM: &str = "it was killed by the kernel's OOM killer";
-
-/// The answer is `None` if time without data could change it.
+/// Without regard to an OOM kill. The answer is `None` if time without data could change it.
 fn success(recording: &Run, lifecycle: &Lifecycle) -> Success {
     let from = lifecycle.first_at_tip;
     let Some(time) = from.and_then(|from| tip_time(recording, lifecycle, from)) else {
@@ -285,13 +287,6 @@ fn success(recording: &Run, lifecycle: &Lifecycle) -> Success {
     };
     let all = (time.at_tip + time.not_at_tip + time.unknown).as_secs_f64();
     let [share, unknown] = [time.at_tip, time.unknown].map(|part| part.as_secs_f64() / all);
-    if lifecycle.end.was_oom_killed {
-        return Success {
-            answer: Some(false),
-            why: OOM.to_owned(),
-            tip_share: Some(share),
-        };
-    }
     let measured = time.kept_up();
     // The lost part of a recording may show that the run did not keep up.
     let is_unproven = recording.salvaged.is_some() && measured == Some(true);
@@ -325,7 +320,6 @@ fn success_without_tip_time(recording: &Run, lifecycle: &Lifecycle) -> Success {
     let is_known = lifecycle.phase_by_tick.iter().any(Option::is_some);
     let catching_up_seconds = lifecycle.time_in(recording, Phase::CatchingUp, Span::ALWAYS);
     let (answer, why) = match lifecycle.first_at_tip {
-        _ if lifecycle.end.was_oom_killed => (Some(false), OOM),
         Some(_) => (
             None,
             "it was at the tip, but no recorded time after that counts",

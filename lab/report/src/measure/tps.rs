@@ -70,10 +70,9 @@ pub fn tps(recording: &Run, lifecycle: &Lifecycle) -> Tps {
         .any(Option::is_some);
     let mut seconds = Vec::new();
     for (from, until) in process_spans(recording) {
-        let Some(first) = counts.range(from..until).next().map(|(&second, _)| second) else {
-            continue;
-        };
-        let Some(last) = last_known_second(recording, from, until) else {
+        let first = counts.range(from..until).next();
+        let last = last_known_second(recording, from, until);
+        let (Some((&first, _)), Some(last)) = (first, last) else {
             continue;
         };
         let last = lifecycle.last_process_end.map_or(last, |ended| {
@@ -252,8 +251,10 @@ fn mark_gaps(recording: &Run, gaps: &[Span], seconds: &mut [Second]) {
 
 fn point_times(recording: &Run) -> impl Iterator<Item = i64> {
     let points = &recording.points;
-    (points.costs.iter().map(|point| point.time_unix_ns))
-        .chain(points.replay.iter().map(Point::time_unix_ns))
-        .chain(points.cache.iter().map(Point::time_unix_ns))
-        .chain(points.roots.iter().map(Point::time_unix_ns))
+    chain!(
+        points.costs.iter().map(|point| point.time_unix_ns),
+        points.replay.iter().map(Point::time_unix_ns),
+        points.cache.iter().map(Point::time_unix_ns),
+        points.roots.iter().map(Point::time_unix_ns),
+    )
 }

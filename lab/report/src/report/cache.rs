@@ -100,10 +100,10 @@ const CAPACITY: &[NumberColumn] = &[
         last_capacity(&run.recording, Signal::ProgramCacheCapacityObserved)
     }),
     ("Most loaded at a pass [entries]", 0, |run, _| {
-        let levels = run.recording.points.cache.iter();
-        let levels = levels.filter_map(|point| point.water_level);
-        let max = levels.filter(|level| *level > 0).max();
-        max.map(|level| level as f64)
+        let points = run.recording.points.cache.iter();
+        let levels = points.filter_map(|point| point.water_level);
+        let max = levels.max().filter(|level| *level > 0)?;
+        Some(max as f64)
     }),
 ];
 
@@ -215,39 +215,18 @@ type NamedSummary = (&'static str, fn(&WindowNumbers) -> &Summary);
 
 fn add_bars(section: &mut SectionBuilder<'_>) {
     let runs = section.runs;
-    let figures: [(&str, &str, &str, f64, &[NamedSummary]); 2] = [
-        (
-            "cache-per-batch",
-            "Misses and evictions per batch",
-            "Per batch",
-            1.0,
-            &[
-                ("misses", |numbers| &numbers.cache.misses),
-                ("evictions", |numbers| &numbers.cache.evictions),
-            ],
-        ),
-        (
-            "cache-time-per-batch",
-            "Program cache time per slot",
-            "Time (ms)",
-            1e-3,
-            &[("time in the program cache", |numbers| {
-                &numbers.cache.time_us
-            })],
-        ),
-    ];
-    for (id, title, label, scale, summaries) in figures {
+    let mut add = |id, title, label: &str, scale, summaries: &[NamedSummary]| {
         let series = summaries.iter().map(|(name, summary)| {
-            let mean_of_arm = |arm: &String| {
+            let values = runs.arms.iter().map(|arm| {
                 let means: Option<Vec<f64>> = runs
                     .counted_runs_of(arm)
                     .map(|run| summary(&run.since_first_transaction).mean)
                     .collect();
                 Some((scale * mean(&means?)?, None))
-            };
+            });
             BarSeries {
                 name: (*name).to_owned(),
-                values: runs.arms.iter().map(mean_of_arm).collect(),
+                values: values.collect(),
             }
         });
         let chart = Bars {
@@ -263,77 +242,82 @@ fn add_bars(section: &mut SectionBuilder<'_>) {
             .any(Option::is_some);
         let caption = "Means by arm. For an arm with several runs, the mean of the runs' means.";
         section.add_figure(id, title, caption, is_drawn.then_some(Chart::Bars(chart)));
-    }
+    };
+    add(
+        "cache-per-batch",
+        "Misses and evictions per batch",
+        "Per batch",
+        1.0,
+        &[
+            ("misses", |numbers| &numbers.cache.misses),
+            ("evictions", |numbers| &numbers.cache.evictions),
+        ],
+    );
+    add(
+        "cache-time-per-batch",
+        "Program cache time per slot",
+        "Time (ms)",
+        1e-3,
+        &[("time in the program cache", |numbers| {
+            &numbers.cache.time_us
+        })],
+    );
 }
-
-/// Id, title, labels of the x axis and of the y axis, and values.
-type HistogramOfRuns = (
-    &'static str,
-    &'static str,
-    &'static str,
-    &'static str,
-    fn(&Run, Span) -> Vec<Option<f64>>,
-);
 
 fn add_histograms(section: &mut SectionBuilder<'_>) {
     let caption = "From the first executed transaction on. The bins end at the 99.5 % quantile of all runs, where the study cuts its \
                    graphs for legibility. Values above it are counted, but not drawn.";
-    let figures: [HistogramOfRuns; 5] = [
-        (
-            "prune-histogram",
-            "Time of pruning the program cache",
-            "Time (ms)",
-            "Roots",
-            |run, window| point_values(run, &run.points.cache_times, window, prune_us, 1e-3),
-        ),
-        (
-            "misses-histogram",
-            "Misses per batch",
-            "Misses",
-            "Batches",
-            |run, window| point_values(run, &run.points.cache, window, |point| point.misses, 1.0),
-        ),
-        (
-            "evictions-histogram",
-            "Evictions per batch",
-            "Evictions",
-            "Batches",
-            |run, window| {
-                point_values(run, &run.points.cache, window, |point| point.evictions, 1.0)
-            },
-        ),
-        (
-            "cache-time-histogram",
-            "Program cache time per slot",
-            "Time (ms)",
-            "Replayed slots",
-            |run, window| {
-                cache_us_per_slot(run, window)
-                    .into_iter()
-                    .map(|us| us.map(|us| us / 1e3))
-                    .collect()
-            },
-        ),
-        (
-            "prune-study-histogram",
-            "Time of moving the root, the study's prune time",
-            "elapsed_ms (ms)",
-            "Roots",
-            |run, window| {
-                point_values(
-                    run,
-                    &run.points.roots,
-                    window,
-                    |point| point.elapsed_ms,
-                    1.0,
-                )
-            },
-        ),
-    ];
-    for (id, title, x_label, y_label, values) in figures {
-        let axes_and_max_quantile = (x_label, y_label, 0.995);
-        section.add_histogram(id, title, caption, axes_and_max_quantile, |run| {
+    let mut add = |id, title, x_label, y_label, values: fn(&Run, Span) -> Vec<Option<f64>>| {
+        section.add_histogram(id, title, caption, (x_label, y_label, 0.995), |run| {
             values(&run.recording, run.since_first_transaction.window)
         });
-    }
+    };
+    add(
+        "prune-histogram",
+        "Time of pruning the program cache",
+        "Time (ms)",
+        "Roots",
+        |run, window| point_values(run, &run.points.cache_times, window, prune_us, 1e-3),
+    );
+    add(
+        "misses-histogram",
+        "Misses per batch",
+        "Misses",
+        "Batches",
+        |run, window| point_values(run, &run.points.cache, window, |point| point.misses, 1.0),
+    );
+    add(
+        "evictions-histogram",
+        "Evictions per batch",
+        "Evictions",
+        "Batches",
+        |run, window| point_values(run, &run.points.cache, window, |point| point.evictions, 1.0),
+    );
+    add(
+        "cache-time-histogram",
+        "Program cache time per slot",
+        "Time (ms)",
+        "Replayed slots",
+        |run, window| {
+            cache_us_per_slot(run, window)
+                .into_iter()
+                .map(|us| us.map(|us| us / 1e3))
+                .collect()
+        },
+    );
+    add(
+        "prune-study-histogram",
+        "Time of moving the root, the study's prune time",
+        "elapsed_ms (ms)",
+        "Roots",
+        |run, window| {
+            point_values(
+                run,
+                &run.points.roots,
+                window,
+                |point| point.elapsed_ms,
+                1.0,
+            )
+        },
+    );
 }

@@ -18,31 +18,33 @@ use faultline_stats::{
 };
 use faultline_status::is_other_capacity;
 use faultline_text::{counted, duration_f64, number, utc};
-use itertools::Itertools;
+use itertools::{Itertools, chain};
 use std::fmt::Display;
 
 pub fn caveats(runs: &MeasuredRuns, primary: &RunMetric, all_are_paired: bool) -> Vec<Caveat> {
     let several = runs.arms.len() > 1;
     let part = several.then(|| runs.compared_part());
     let outliers = find_outliers(runs, primary);
-    let mut caveats = merged_caveats(runs, recording_caveat);
-    caveats.extend(merged_caveats(runs, clock_step_caveat));
-    caveats.extend(merged_caveats(runs, |run| {
+    let outlier_caveats = merged_caveats(runs, |run| {
         outliers
             .iter()
             .filter(|(id, _)| *id == run.id)
             .map(|(_, what)| (what.clone(), OUTLIER_REMEDY))
             .collect_vec()
-    }));
-    if several {
-        caveats.extend(arm_caveats(runs, all_are_paired));
-    }
-    caveats.extend(merged_caveats(runs, |run| run_caveats(run, part)));
-    caveats.extend(merged_caveats(runs, short_tip_caveat));
-    caveats.extend(merged_caveats(runs, few_slots_caveat));
-    caveats.extend(merged_caveats(runs, |run| no_execution_caveat(runs, run)));
-    caveats.extend(unreliable_intervals_caveat(runs));
-    caveats
+    });
+    let arm_caveats = several.then(|| arm_caveats(runs, all_are_paired));
+    chain!(
+        merged_caveats(runs, recording_caveat),
+        merged_caveats(runs, clock_step_caveat),
+        outlier_caveats,
+        arm_caveats.into_iter().flatten(),
+        merged_caveats(runs, |run| run_caveats(run, part)),
+        merged_caveats(runs, short_tip_caveat),
+        merged_caveats(runs, few_slots_caveat),
+        merged_caveats(runs, |run| no_execution_caveat(runs, run)),
+        unreliable_intervals_caveat(runs),
+    )
+    .collect()
 }
 
 /// Of one run's caveat. [`merged_caveats`] adds the run's name and the full stop to the text.
@@ -59,7 +61,7 @@ fn merged_caveats<C: IntoIterator<Item = WhatAndRemedy>>(
             .into_iter()
             .map(|(what, remedy)| (remedy, (what, run.name.as_str())))
     }));
-    let merged = |(remedy, caveats): (&'static str, Vec<(String, &str)>)| {
+    let merged = by_remedy.into_iter().map(|(remedy, caveats)| {
         let by_text = by_key(caveats);
         let mut texts = by_text.iter().take(MAX_NAMED).map(|(what, names)| {
             let names = match names.len() {
@@ -81,8 +83,8 @@ fn merged_caveats<C: IntoIterator<Item = WhatAndRemedy>>(
             texts += &format!("; and {}", counted(count as f64, noun));
         }
         Caveat::new(format!("{texts}."), remedy)
-    };
-    by_remedy.into_iter().map(merged).collect()
+    });
+    merged.collect()
 }
 
 fn first_texts<T: Display>(texts: &[T], separator: &str, noun: &str) -> String {
@@ -455,15 +457,15 @@ fn describe_outliers<'s>(
         .unwrap_or_default();
     let title = lowercase_first(run_metric.title);
     let unit = comparability::compared_unit(run_metric, runs.compare_rates);
-    let sentence = |(_, (run, value)): (usize, &(&'s MeasuredRun, f64))| {
+    let sentences = outlying.into_iter().map(|(_, (run, value))| {
         let [value, low, high] =
             [*value, low, high].map(|value| number(value, usize::from(run_metric.decimals)));
         let what = format!(
             "{title} {value} {unit} where the others of its arm have {low} to {high} {unit}, so it is an outlier"
         );
         (run.id.as_str(), what)
-    };
-    outlying.into_iter().map(sentence).collect()
+    });
+    sentences.collect()
 }
 
 #[cfg(test)]

@@ -219,7 +219,7 @@ fn pool_bars(pools: &[RunPools<'_>], label: &str, value: PoolValue) -> Option<Ch
         .map(|(name, _)| name)
         .take(MAX_DRAWN_POOLS)
         .collect_vec();
-    let of_run = |(run, pools): &RunPools<'_>| {
+    let series = pools.iter().map(|(run, pools)| {
         let window = run.since_first_transaction.window;
         let seconds = thread_pool_seconds(&run.recording, window);
         let rate = |name: &String| {
@@ -233,8 +233,8 @@ fn pool_bars(pools: &[RunPools<'_>], label: &str, value: PoolValue) -> Option<Ch
             name: run.name.clone(),
             values: categories.iter().map(rate).collect(),
         }
-    };
-    let series = pools.iter().map(of_run).collect();
+    });
+    let series = series.collect();
     (!categories.is_empty()).then(|| {
         Chart::Bars(Bars {
             y_label: label.to_owned(),

@@ -3,8 +3,9 @@
 //! compared within host blocks, so the effect of the host cancels.
 
 use super::{
-    cells::{bytes, count, estimate_or, number_or, table, text_cell},
+    cells::{bytes, count, missing, number_or, table, text_cell},
     comparability,
+    comparison::interval_cell,
     groups::{by_key, distinct},
     measured_run::{AA_SUFFIX, MeasuredRun, MeasuredRuns},
     model::{Block, Caveat, Cell},
@@ -138,7 +139,7 @@ pub fn table_of_hosts(
             text_cell(host),
             count(values.len()),
             number_or(mean(values), primary.decimals, "not recorded"),
-            estimate_or(ratio.map(|ratio| ratio.value_and_ends()), 3, reason),
+            interval_cell(ratio, 3, reason),
         ]);
     }
     for arm in &runs.arms {
@@ -150,8 +151,8 @@ pub fn table_of_hosts(
         table.rows.push(vec![
             Cell::Text(format!("{arm} against itself (A/A)")),
             count(pairs.len()),
-            Cell::Missing("this row has only a ratio of two runs".to_owned()),
-            estimate_or(ratio.map(|ratio| ratio.value_and_ends()), 3, NO_RATIO),
+            missing("this row has only a ratio of two runs"),
+            interval_cell(ratio, 3, NO_RATIO),
         ]);
     }
     Some(Block::Table(table))

@@ -169,14 +169,6 @@ fn level_title(level: &BindingLevel) -> String {
     }
 }
 
-/// Id, title, caption and lines.
-type SignalFigure = (
-    &'static str,
-    &'static str,
-    &'static str,
-    &'static [(&'static str, Signal)],
-);
-
 fn add_timelines(section: &mut SectionBuilder<'_>) {
     let caption_end = "Values at each sample. A long run is divided into parts. The smallest \
                        and the largest value of each part are drawn, so no peak is lost.";
@@ -189,36 +181,36 @@ fn add_timelines(section: &mut SectionBuilder<'_>) {
         axis,
         |run| vec![line_of_ticks(run, "", &rss(&run.recording))],
     );
-    let figures: [SignalFigure; 3] = [
-        (
-            "vsz-over-time",
-            "Virtual memory over time",
-            "VSZ: address space.",
-            &[("", Signal::Virtual)],
-        ),
-        (
-            "anon-and-file",
-            "Anonymous against file memory over time",
-            "RssAnon and RssFile.",
-            &[("anonymous", Signal::RssAnon), ("file", Signal::RssFile)],
-        ),
-        (
-            "headroom-over-time",
-            "What cannot be reclaimed, and the limit",
-            "When the first reaches the second, the kernel must swap or kill.",
-            &[
-                ("unreclaimable", Signal::Unreclaimable),
-                ("limit", Signal::Limit),
-            ],
-        ),
-    ];
-    for (id, title, caption, signals) in figures {
+    let mut add = |id, title, caption, signals: &[(&str, Signal)]| {
         let caption = format!("{caption} {caption_end}");
         section.add_timeline(id, title, &caption, axis, |run| {
-            let line = |(name, signal): &(&str, Signal)| line_of_signal(run, name, *signal);
-            signals.iter().map(line).collect()
+            signals
+                .iter()
+                .map(|(name, signal)| line_of_signal(run, name, *signal))
+                .collect()
         });
-    }
+    };
+    add(
+        "vsz-over-time",
+        "Virtual memory over time",
+        "VSZ: address space.",
+        &[("", Signal::Virtual)],
+    );
+    add(
+        "anon-and-file",
+        "Anonymous against file memory over time",
+        "RssAnon and RssFile.",
+        &[("anonymous", Signal::RssAnon), ("file", Signal::RssFile)],
+    );
+    add(
+        "headroom-over-time",
+        "What cannot be reclaimed, and the limit",
+        "When the first reaches the second, the kernel must swap or kill.",
+        &[
+            ("unreclaimable", Signal::Unreclaimable),
+            ("limit", Signal::Limit),
+        ],
+    );
 }
 
 fn correlation_figure(runs: &MeasuredRuns, run: &MeasuredRun) -> Option<Block> {

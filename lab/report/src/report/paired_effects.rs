@@ -51,9 +51,10 @@ impl ArmEffect {
             .map(|pair| pair.effect.mean_difference)
             .collect_vec();
         // A pair has no ratio if the reference's sum is 0.
-        let ratios: Option<Vec<Estimate>> =
-            pairs.iter().map(|pair| pair.effect.ratio_of_sums).collect();
-        let ratios_90: Option<Vec<Estimate>> = pairs.iter().map(|pair| pair.ratio_90).collect();
+        let ratio = |level, of_pair: fn(&RunPairEffect) -> Option<Estimate>| {
+            let ratios: Option<Vec<_>> = pairs.iter().map(|pair| of_pair(pair)).collect();
+            mean_of_pairs(&ratios?, level, nonnegative_mean_over_pairs)
+        };
         Some(Self {
             quantity: QUANTITIES.get(first.quantity_index)?,
             quantity_index: first.quantity_index,
@@ -61,10 +62,8 @@ impl ArmEffect {
             other: first.other.clone(),
             run_pairs: pairs.len(),
             difference: mean_of_pairs(&differences, 0.95, mean_over_pairs)?,
-            ratio: ratios
-                .and_then(|ratios| mean_of_pairs(&ratios, 0.95, nonnegative_mean_over_pairs)),
-            ratio_90: ratios_90
-                .and_then(|ratios| mean_of_pairs(&ratios, 0.90, nonnegative_mean_over_pairs)),
+            ratio: ratio(0.95, |pair| pair.effect.ratio_of_sums),
+            ratio_90: ratio(0.90, |pair| pair.ratio_90),
             unreliable: why_unreliable(&differences),
         })
     }
@@ -124,10 +123,6 @@ impl PairedEffects {
             paired_effects.effects.clear();
         }
         paired_effects
-    }
-
-    fn is_empty(&self) -> bool {
-        self.effects.is_empty()
     }
 
     fn floor_pairs(&self) -> impl Iterator<Item = &ArmEffect> {
@@ -269,13 +264,13 @@ impl PairedEffects {
             let difference = format!("{name} {}", effect.difference_text());
             ((&effect.other, &effect.reference), difference)
         }));
-        let sentence = |((other, reference), differences): ((&String, &String), Vec<String>)| {
+        let sentences = by_arms.iter().map(|((other, reference), differences)| {
             format!(
                 "On the same slots, the mean difference of {other} from {reference} over the compared pairs of runs: {}.",
                 differences.join("; ")
             )
-        };
-        by_arms.into_iter().map(sentence).collect()
+        });
+        sentences.collect()
     }
 
     fn verdict_text(&self, effect: &ArmEffect) -> String {
@@ -356,7 +351,7 @@ impl PairedEffects {
                         rule applies to the tables of metrics.";
             return vec![Block::Text(text.to_owned()), Block::Table(table)];
         }
-        if self.is_empty() {
+        if self.effects.is_empty() {
             return Vec::new();
         }
         // Without a floor, its column and that of the verdict are left out.

@@ -178,13 +178,13 @@ fn bands(run: &MeasuredRun, origin: f64) -> Vec<Band> {
         .map(|phase| (phase.span, phase.name.as_str()));
     let gaps = lifecycle.gaps.iter().map(|gap| (*gap, "gap"));
     let drawn = chain!(phases, after_end, gaps).filter(|(span, _)| span.to > span.from.max(origin));
-    let band = |(span, name): (Span, &str)| Band {
+    let bands = drawn.map(|(span, name)| Band {
         from: (span.from - origin).max(0.0),
         to: span.to - origin,
         name: name.replace('_', " "),
         run: run.id.clone(),
-    };
-    drawn.map(band).collect()
+    });
+    bands.collect()
 }
 
 fn marks(run: &MeasuredRun, origin: f64, is_single: bool) -> Vec<Mark> {

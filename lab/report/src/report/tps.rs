@@ -130,9 +130,7 @@ fn moving_averages(seconds: &[Second], size: usize) -> impl Iterator<Item = (f64
     seconds
         .chunk_by(|before, after| after.at - before.at < 1.5)
         .flat_map(move |contiguous| {
-            let counts = contiguous
-                .iter()
-                .map(|second| second.transactions.map(|count| count as f64));
+            let counts = contiguous.iter().map(Second::transactions_f64);
             let averages = moving_average(&counts.collect_vec(), size);
             contiguous.iter().map(|second| second.at).zip(averages)
         })

@@ -11,7 +11,7 @@ use crate::{
 use faultline_phase::phase_name;
 use faultline_stats::summary::summary;
 use faultline_text::{duration_f64, number, utc};
-use itertools::Itertools;
+use itertools::chain;
 
 /// In each table of stalls, events and gaps.
 const MAX_ROWS_PER_RUN: usize = 200;
@@ -244,24 +244,35 @@ fn phase_table(runs: &MeasuredRuns) -> Block {
                     .last_process_end
                     .is_none_or(|ended| phase.span.to < ended)
         };
-        let listed = lifecycle.phases.iter().filter(is_listed).collect_vec();
+        let listed = lifecycle.phases.iter().filter(is_listed);
         let rss = rss(&run.recording);
-        for phase in listed.iter().take(MAX_PHASES) {
-            phases.rows.push(phase_row(run, &rss, phase));
-        }
-        note_left_out(&mut phases, run, listed.len(), MAX_PHASES);
+        add_rows(&mut phases, run, MAX_PHASES, listed, |phase| {
+            phase_cells(run, &rss, phase)
+        });
     }
     Block::Table(phases)
 }
 
-fn note_left_out(table: &mut Table, run: &MeasuredRun, count: usize, max_rows: usize) {
-    if count > max_rows {
-        let more = number((count - max_rows) as f64, 0);
+/// A row for each item, up to `max_rows`. The note says how many are left out.
+fn add_rows<T, C: IntoIterator<Item = Cell>>(
+    table: &mut Table,
+    run: &MeasuredRun,
+    max_rows: usize,
+    mut items: impl Iterator<Item = T>,
+    cells: impl Fn(T) -> C,
+) {
+    let shown = items.by_ref().take(max_rows);
+    table
+        .rows
+        .extend(shown.map(|item| row(&run.name, cells(item))));
+    let left_out = items.count();
+    if left_out > 0 {
+        let more = number(left_out as f64, 0);
         table.note += &format!(" {}: {more} more are left out.", run.name);
     }
 }
 
-fn phase_row(run: &MeasuredRun, rss: &[Option<f64>], phase: &PhaseSpan) -> Vec<Cell> {
+fn phase_cells(run: &MeasuredRun, rss: &[Option<f64>], phase: &PhaseSpan) -> [Cell; 10] {
     let lifecycle = &run.lifecycle;
     let span = phase.span;
     let is_after_end = lifecycle
@@ -280,11 +291,12 @@ fn phase_row(run: &MeasuredRun, rss: &[Option<f64>], phase: &PhaseSpan) -> Vec<C
     };
     let share_of_run =
         (lifecycle.run_end > 0.0).then(|| 100.0 * span.seconds() / lifecycle.run_end);
-    let cells = [
+    let [from, to, length] = span_cells(span);
+    [
         Cell::Text(name),
-        number_cell(span.from, 1),
-        number_cell(span.to, 1),
-        number_cell(span.seconds(), 1),
+        from,
+        to,
+        length,
         if is_after_end {
             missing("this time is no part of the run")
         } else {
@@ -299,8 +311,7 @@ fn phase_row(run: &MeasuredRun, rss: &[Option<f64>], phase: &PhaseSpan) -> Vec<C
         number_or(rss.max.map(gib), 3, why),
         number_or(faults(Signal::MajorFaults), 3, why),
         number_or(faults(Signal::MinorFaults), 1, why),
-    ];
-    row(&run.name, cells)
+    ]
 }
 
 fn stall_table(runs: &MeasuredRuns) -> Table {
@@ -321,15 +332,12 @@ fn stall_table(runs: &MeasuredRuns) -> Table {
          no evidence.",
     );
     for run in &runs.all {
-        let all = run.lifecycle.stalls.iter().take(MAX_ROWS_PER_RUN);
-        stalls.rows.extend(all.map(|stall| {
+        let all = run.lifecycle.stalls.iter();
+        add_rows(&mut stalls, run, MAX_ROWS_PER_RUN, all, |stall| {
             let began = utc(run.recording.unix_ns(stall.span.from));
             let phase = text_cell(phase_name(stall.phase));
-            let cells = span_cells(stall.span).into_iter();
-            row(&run.name, cells.chain([Cell::Text(began), phase]))
-        }));
-        let count = run.lifecycle.stalls.len();
-        note_left_out(&mut stalls, run, count, MAX_ROWS_PER_RUN);
+            chain!(span_cells(stall.span), [Cell::Text(began), phase])
+        });
     }
     stalls
 }
@@ -346,21 +354,15 @@ fn event_table(runs: &MeasuredRuns) -> Table {
         "Changes of phase are in the table of phases.",
     );
     for run in &runs.all {
-        let listed = run
-            .recording
-            .events
-            .iter()
-            .filter(|event| event.kind != "phase")
-            .collect_vec();
-        for event in listed.iter().take(MAX_ROWS_PER_RUN) {
-            let cells = [
+        let listed = run.recording.events.iter();
+        let listed = listed.filter(|event| event.kind != "phase");
+        add_rows(&mut events, run, MAX_ROWS_PER_RUN, listed, |event| {
+            [
                 number_cell(event.at, 1),
                 Cell::Text(event.kind.replace('_', " ")),
-                text_cell(&event.sentence()),
-            ];
-            events.rows.push(row(&run.name, cells));
-        }
-        note_left_out(&mut events, run, listed.len(), MAX_ROWS_PER_RUN);
+                Cell::Text(event.sentence()),
+            ]
+        });
     }
     events
 }
@@ -373,11 +375,8 @@ fn gap_table(runs: &MeasuredRuns) -> Table {
         "Nothing was recorded in this time. No rate and no value is computed for it.",
     );
     for run in &runs.all {
-        let all = run.lifecycle.gaps.iter().take(MAX_ROWS_PER_RUN);
-        gaps.rows
-            .extend(all.map(|gap| row(&run.name, span_cells(*gap))));
-        let count = run.lifecycle.gaps.len();
-        note_left_out(&mut gaps, run, count, MAX_ROWS_PER_RUN);
+        let all = run.lifecycle.gaps.iter().copied();
+        add_rows(&mut gaps, run, MAX_ROWS_PER_RUN, all, span_cells);
     }
     gaps
 }

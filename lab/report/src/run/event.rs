@@ -14,15 +14,7 @@ impl Event {
     /// The detail in words, without a full stop: `process 7 (agave-validator) ended: exit`. An
     /// unknown detail becomes names and values.
     pub(crate) fn sentence(&self) -> String {
-        let detail = &self.detail;
-        let text = |name: &str| {
-            detail
-                .get(name)
-                .map(value_text)
-                .filter(|text| !text.is_empty())
-        };
-        let amount = |name: &str| detail.get(name)?.as_f64();
-        known_sentence(&self.kind, &text, &amount).unwrap_or_else(|| match detail {
+        known_sentence(&self.kind, &self.detail).unwrap_or_else(|| match &self.detail {
             Value::Object(fields) => fields
                 .iter()
                 .filter(|(_, value)| !value.is_null())
@@ -34,11 +26,12 @@ impl Event {
 }
 
 /// `None` for an unknown kind, or if a field is missing that the sentence needs.
-fn known_sentence(
-    kind: &str,
-    text: &dyn Fn(&str) -> Option<String>,
-    amount: &dyn Fn(&str) -> Option<f64>,
-) -> Option<String> {
+fn known_sentence(kind: &str, detail: &Value) -> Option<String> {
+    let text = |name| {
+        let text = detail.get(name).map(value_text);
+        text.filter(|text| !text.is_empty())
+    };
+    let amount = |name| detail.get(name)?.as_f64();
     let process = || Some(format!("process {} ({})", text("pid")?, text("comm")?));
     let slots = amount("slots_behind").map_or_else(String::new, |slots| {
         format!(" ({} behind)", counted(slots, "slot"))

@@ -127,19 +127,19 @@ impl<'r> Loader<'r> {
             recorded_slot_times: self.recorded_slot_times()?,
             ..Run::default()
         };
-        let session = |row: &SessionRow| Session {
+        let sessions = self.sessions.iter().map(|row| Session {
             id: row.id,
             from: run.at(nanoseconds(row.started)),
             interval_seconds: row.interval.as_secs_f64(),
             phase_rules: phase_rules(row),
-        };
-        run.sessions = self.sessions.iter().map(session).collect();
+        });
+        run.sessions = sessions.collect();
         Ok(run)
     }
 
     fn ticks(&self) -> Vec<Tick> {
         let mut latest = f64::NEG_INFINITY;
-        let tick = |row: &TickRow| {
+        let ticks = self.ticks.iter().map(|row| {
             // A wall clock set back between two sessions would make time decrease.
             latest = latest.max(self.time_axis.axis_seconds(
                 row.session,
@@ -154,15 +154,15 @@ impl<'r> Loader<'r> {
                     .map(|process| self.first_row_ids.get(&process).copied().unwrap_or(process)),
                 phase: row.phase.clone(),
             }
-        };
-        self.ticks.iter().map(tick).collect()
+        });
+        ticks.collect()
     }
 
     fn processes(&self, run: &Run) -> Vec<Process> {
-        let is_listed = |row: &&ProcessRow| {
+        let listed = self.processes.iter().filter(|row| {
             self.first_row_ids.get(&row.id) == Some(&row.id) && !self.is_wrapper(row)
-        };
-        let process = |row: &ProcessRow| {
+        });
+        let processes = listed.map(|row| {
             let started = row.started.map(nanoseconds);
             let first_tick = run.ticks.iter().find(|tick| tick.process == Some(row.id));
             Process {
@@ -172,12 +172,8 @@ impl<'r> Loader<'r> {
                 started_at: started
                     .map(|started| run.at(self.time_axis.without_clock_steps(started, None))),
             }
-        };
-        self.processes
-            .iter()
-            .filter(is_listed)
-            .map(process)
-            .collect()
+        });
+        processes.collect()
     }
 
     /// Whether the process is a command that started the validator. The daemon follows the command
@@ -346,11 +342,11 @@ impl<'r> Loader<'r> {
                 cpu_seconds: cpu.map(|(user, system)| user + system),
             });
         }
-        let pool = |(name, rows): (Arc<str>, _)| ThreadPool {
+        let pools = pools.into_iter().map(|(name, rows)| ThreadPool {
             name: name.to_string(),
             rows,
-        };
-        Ok(pools.into_iter().map(pool).collect())
+        });
+        Ok(pools.collect())
     }
 }
 
