@@ -166,7 +166,7 @@ impl Senders {
         let id = if is_valid_id { id } else { NO_ID };
         let is_same = |sender: &Sender| (sender.id.as_str(), sender.user) == (id, user);
         if let Some(index) = self.senders.iter().position(is_same) {
-            let sender = self.senders.get_mut(index)?;
+            let sender = &mut self.senders[index];
             sender.newest_push = now;
             return Some(sender);
         }
@@ -176,9 +176,7 @@ impl Senders {
                 .iter()
                 .enumerate()
                 .filter(|(_, s)| s.state == SenderState::Foreign);
-            let index = foreign_senders
-                .min_by_key(|(_, sender)| sender.newest_push)
-                .map(|(index, _)| index)?;
+            let (index, _) = foreign_senders.min_by_key(|(_, sender)| sender.newest_push)?;
             self.senders.swap_remove(index);
         }
         let sender_state = match id {
