@@ -325,10 +325,8 @@ impl Body for PushBody {
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         let piece = self.queued_push.pieces.get(self.next_piece).cloned();
         self.next_piece += 1;
-        self.remaining_bytes -= piece
-            .as_ref()
-            .map_or(0, |piece| piece.len() as u64)
-            .min(self.remaining_bytes);
+        let sent = piece.as_ref().map_or(0, Bytes::len) as u64;
+        self.remaining_bytes = self.remaining_bytes.saturating_sub(sent);
         Poll::Ready(piece.map(|piece| Ok(Frame::data(piece))))
     }
 
