@@ -185,7 +185,7 @@ impl Engine {
                                 .exchange(plan, case, case_index as u64, &mut decoder, at)
                                 .await
                         };
-                        let node_index = plan.node_index(case.connection_index);
+                        let node_index = plan.node_index(case);
                         let attempt = control
                             .send_with_retries(
                                 node_index,
@@ -236,7 +236,7 @@ impl Engine {
             while let Some((scheduled, counted_from)) = shared.next_request().await {
                 let case = &plan.cases[scheduled.case_index];
                 let send = async |_| perform(case).await;
-                let node_index = plan.node_index(case.connection_index);
+                let node_index = plan.node_index(case);
                 let attempt = shared.control.send_with_retries(
                     node_index,
                     counted_from,
@@ -428,7 +428,7 @@ async fn worker(shared: Rc<Shared>, mut decoder: Decoder) {
     };
     while let Some((scheduled, counted_from)) = shared.next_request().await {
         let case = &shared.plan.cases[scheduled.case_index];
-        let node_index = shared.plan.node_index(case.connection_index);
+        let node_index = shared.plan.node_index(case);
         if shared.control.is_node_paused(node_index, counted_from) {
             shared.record_answer(
                 &scheduled,
