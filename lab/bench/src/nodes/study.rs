@@ -127,8 +127,8 @@ fn sum_ms(requests: &[(u64, f64)]) -> f64 {
 fn fastest_of_rounds(arms: &[String], rounds: &[CompleteRound]) -> String {
     let mut rounds_won = vec![0; arms.len()];
     for round in rounds {
-        let sums = round.iter().map(|requests| sum_ms(requests)).enumerate();
-        if let Some((fastest, _)) = sums.min_by(|a, b| a.1.total_cmp(&b.1)) {
+        let mut sums = round.iter().map(|requests| sum_ms(requests));
+        if let Some(fastest) = sums.position_min_by(f64::total_cmp) {
             rounds_won[fastest] += 1;
         }
     }
@@ -145,9 +145,10 @@ fn fastest_of_rounds(arms: &[String], rounds: &[CompleteRound]) -> String {
 
 /// Not a statistical test: only [`recommend_nodes`] decides whether a node is faster.
 fn slowest_above_fastest(nodes: &[NodeTimes]) -> Option<String> {
-    let by_time = |a: &&NodeTimes, b: &&NodeTimes| a.total_ms.total_cmp(&b.total_ms);
-    let fastest = nodes.iter().min_by(by_time)?;
-    let slowest = nodes.iter().max_by(by_time)?;
+    let ends = nodes
+        .iter()
+        .minmax_by(|a, b| a.total_ms.total_cmp(&b.total_ms));
+    let (fastest, slowest) = ends.into_option()?;
     let percent = (slowest.total_ms / fastest.total_ms - 1.0) * 100.0;
     Some(format!(
         "The average of {} is {} % above that of {}",
