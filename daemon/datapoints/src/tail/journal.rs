@@ -285,8 +285,9 @@ impl StderrTail {
     }
 
     fn text(&self) -> String {
-        let text = String::from_utf8_lossy(&self.0);
-        let line = text.split_whitespace().join(" ");
+        let line = String::from_utf8_lossy(&self.0)
+            .split_whitespace()
+            .join(" ");
         if line.is_empty() {
             "no error output".to_owned()
         } else {

@@ -140,11 +140,11 @@ enum FieldValue {
 
 /// The value of the tag with this label; "" if the point lacks it.
 fn tag_value<'p>(point: &Point<'p>, label: &str) -> &'p str {
-    let tag = point
+    point
         .tags()
         .flatten()
-        .find(|tag| label_name(tag.key).eq(label.chars()));
-    tag.map_or("", |tag| tag.value)
+        .find(|tag| label_name(tag.key).eq(label.chars()))
+        .map_or("", |tag| tag.value)
 }
 
 fn as_number(value: Value<'_>) -> Option<f64> {

@@ -129,8 +129,10 @@ impl SlotPlausibility {
     /// starting validator receives the tip at once.
     fn is_near_earlier(&self, kind: SlotKind, slot: u64, now: Stamp) -> bool {
         let highest = |earlier: Option<_>| highest_successor(earlier?, now);
-        let all = self.last_accepted.into_iter();
-        let all = all.chain([self.rpc_processed, self.rpc_received]);
+        let all = self
+            .last_accepted
+            .into_iter()
+            .chain([self.rpc_processed, self.rpc_received]);
         highest(self.last_accepted[kind as usize]).is_none()
             || Some(slot) <= all.filter_map(highest).max()
     }

@@ -27,8 +27,10 @@ impl SeriesKey {
         allowed_field: &AllowedField,
         tag_values: &[&str],
     ) -> Self {
-        let names = group.label_names.iter().cloned();
-        let tags = names
+        let tags = group
+            .label_names
+            .iter()
+            .cloned()
             .zip(tag_values.iter().map(|value| Arc::<str>::from(*value)))
             .filter(|(_, value)| !value.is_empty())
             .sorted();
