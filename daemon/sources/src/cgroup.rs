@@ -146,8 +146,8 @@ impl CgroupSampler {
 
 fn device_name(root: &HostRoot, device: &Device) -> LabelText {
     let number = device.to_string();
-    let link = std::fs::read_link(root.sysfs.join("dev/block").join(&number)).ok();
-    let name = link
+    let name = std::fs::read_link(root.sysfs.join("dev/block").join(&number))
+        .ok()
         .as_deref()
         .and_then(Path::file_name)
         .map(|name| name.to_string_lossy().into_owned());

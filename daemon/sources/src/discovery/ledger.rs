@@ -178,8 +178,8 @@ pub fn lock_holders(root: &HostRoot, file: &Path) -> Result<Vec<u32>, Problem> {
         rustix::fs::major(stat.st_dev),
         rustix::fs::minor(stat.st_dev),
     );
-    let locks = if_present(root.read_proc("locks", locks::parse));
-    let locks = locks.map_err(|error| process::problem(&error))?;
-    let locks = locks.unwrap_or_default();
+    let locks = if_present(root.read_proc("locks", locks::parse))
+        .map_err(|error| process::problem(&error))?
+        .unwrap_or_default();
     Ok(locks::flock_holders(&locks, (major, minor), stat.st_ino))
 }

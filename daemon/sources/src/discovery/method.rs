@@ -161,8 +161,11 @@ fn successors(
         return candidates;
     };
     let (possible, others): (Vec<_>, Vec<_>) = candidates.into_iter().partition(|candidate| {
-        let other = candidate.target.ledger.as_ref();
-        other.is_none_or(|other| other == ledger)
+        candidate
+            .target
+            .ledger
+            .as_ref()
+            .is_none_or(|other| other == ledger)
     });
     for other in others {
         let pid = other.target.process.pid;
@@ -198,8 +201,8 @@ impl PidSearch {
     }
 
     pub fn find(&mut self, context: &SearchContext<'_>) -> SearchResult {
-        let inspected = process::inspect(context.root, self.pid, "pid");
-        let target = inspected.map(|inspected| inspected.target);
+        let target =
+            process::inspect(context.root, self.pid, "pid").map(|inspected| inspected.target);
         let process = target.as_ref().ok().map(|target| target.process);
         let initial_process = *self.initial_process.get_or_insert(process);
         let target = target.map_err(|error| vec![self.problem(context, &error)])?;

@@ -158,8 +158,10 @@ impl Poller {
 
     fn publish(&self) -> Option<Arc<super::RpcFacts>> {
         let now = self.clock.now();
-        let cache = self.cache.as_ref();
-        let facts = cache.map(|cache| Arc::new(cache.facts(now, self.config.interval)));
+        let facts = self
+            .cache
+            .as_ref()
+            .map(|cache| Arc::new(cache.facts(now, self.config.interval)));
         self.handle.facts.set(facts.clone());
         facts
     }
