@@ -164,8 +164,9 @@ impl Plan {
         match case.random_range {
             Some((from, to)) => {
                 let number = random.u64(from..=to.max(from));
-                let call = case.call.replace(RANDOM_HEIGHT, &number.to_string());
-                call.replace(RANDOM_HEX_HEIGHT, &format!("{number:#x}"))
+                case.call
+                    .replace(RANDOM_HEIGHT, &number.to_string())
+                    .replace(RANDOM_HEX_HEIGHT, &format!("{number:#x}"))
             }
             None => {
                 let seed = random.u64(..);

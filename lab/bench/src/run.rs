@@ -157,8 +157,8 @@ impl Engine {
                 Either::Right(_) => Ok(None),
             }
         };
-        let done = self.with_signals(&control, || (), work)?;
-        done.flatten()
+        self.with_signals(&control, || (), work)?
+            .flatten()
             .with_context(|| control.ended_early_message())
     }
 
@@ -206,8 +206,7 @@ impl Engine {
             }
             Ok(answers.into_values().collect())
         };
-        let answers = self.with_signals(control, || (), work)?;
-        answers
+        self.with_signals(control, || (), work)?
             .filter(|_| control.ended_by().is_none())
             .with_context(|| control.ended_early_message())
     }
@@ -285,8 +284,9 @@ impl Engine {
 
 /// The signal's name, if one comes within `timeout`.
 pub fn wait_for_end_signal(signals: &mut Signals, timeout: Duration) -> Option<&'static str> {
-    let received = signals.wait(None, timeout).unwrap_or_default();
-    let signal = received
+    let signal = signals
+        .wait(None, timeout)
+        .unwrap_or_default()
         .into_iter()
         .find(|signal| signal.is_end_request())?;
     // `stop_signal_name` names all of them except SIGHUP.
@@ -455,8 +455,11 @@ async fn worker(shared: Rc<Shared>, mut decoder: Decoder) {
             .await;
         shared.idle.borrow_mut().push(connections);
         let Some(attempt) = attempt else { return };
-        let timing = attempt.answer.as_ref().ok();
-        let comparable_answer = timing.and_then(|_| decoder.comparable_answer());
+        let comparable_answer = attempt
+            .answer
+            .as_ref()
+            .ok()
+            .and_then(|_| decoder.comparable_answer());
         shared.record_answer(&scheduled, attempt, comparable_answer);
     }
 }

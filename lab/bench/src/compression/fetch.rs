@@ -88,10 +88,11 @@ fn fetch_column(
 ) -> FetchColumn {
     let mean = |transfers: &[Transfer]| {
         let mean_at = |index: usize| {
-            let seconds = transfers
+            transfers
                 .iter()
-                .map(|transfer| transfer.restored_after[index].as_secs_f64());
-            seconds.sum::<f64>() / transfers.len() as f64
+                .map(|transfer| transfer.restored_after[index].as_secs_f64())
+                .sum::<f64>()
+                / transfers.len() as f64
         };
         (0..transfers[0].restored_after.len())
             .map(mean_at)
