@@ -99,15 +99,11 @@ impl Descendants {
             .iter()
             .filter(|process| Program::of_comm(&process.comm.to_str_lossy()).is_some())
             .map(|process| process.pid);
-        match choose(validator_candidates(
-            root,
-            pids,
-            DESCENDANT,
-            &mut Vec::new(),
-        )) {
-            Choice::One(candidate) => Some(candidate.target),
-            Choice::Several(_) | Choice::None => None,
-        }
+        let candidates = validator_candidates(root, pids, DESCENDANT, &mut Vec::new());
+        let Choice::One(candidate) = choose(candidates) else {
+            return None;
+        };
+        Some(candidate.target)
     }
 
     /// Counts only the excess of each descendant, because a forked child may share the rest.

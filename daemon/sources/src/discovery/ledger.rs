@@ -36,10 +36,10 @@ impl LedgerSearch {
         let target = self
             .by_socket(context, &mut problems)
             .or_else(|| self.by_lock(context, &mut problems));
-        let choice = match target {
-            Some(target) => return Ok(self.previous_uids.record_uid(context, target)),
-            None => self.by_argument(context, &mut problems),
-        };
+        if let Some(target) = target {
+            return Ok(self.previous_uids.record_uid(context, target));
+        }
+        let choice = self.by_argument(context, &mut problems);
         problems.push(match choice {
             Choice::One(candidate) => {
                 return Ok(self.previous_uids.record_uid(context, candidate.target));
@@ -117,10 +117,10 @@ impl LedgerSearch {
         let candidates = self
             .previous_uids
             .retain_same_uid(context, candidates, problems);
-        match choose(candidates) {
-            Choice::One(candidate) => Some(candidate.target),
-            Choice::None | Choice::Several(_) => None,
-        }
+        let Choice::One(candidate) = choose(candidates) else {
+            return None;
+        };
+        Some(candidate.target)
     }
 
     fn by_argument(&mut self, context: &SearchContext<'_>, problems: &mut Vec<Problem>) -> Choice {
