@@ -140,12 +140,9 @@ impl Scan {
     /// Starts the wait for the threads of a new candidate. True at the end of the wait, and if
     /// there is no further search.
     fn has_waited_long_enough(&mut self, target: &Target, context: &SearchContext<'_>) -> bool {
-        let pending = self
-            .pending
-            .filter(|(process, _)| *process == target.process);
-        let (_, since) = *self
-            .pending
-            .insert(pending.unwrap_or((target.process, context.now)));
+        self.pending
+            .take_if(|(process, _)| *process != target.process);
+        let (_, since) = *self.pending.get_or_insert((target.process, context.now));
         !context.will_retry || context.now.since(since) >= ACCEPT_PENDING_AFTER
     }
 }
