@@ -61,7 +61,9 @@ impl CgroupSampler {
             self.located = None;
             return false;
         };
-        if let (true, Some((at, ..))) = (cgroups.is_gone(), &mut self.located) {
+        if cgroups.is_gone()
+            && let Some((at, ..)) = &mut self.located
+        {
             // The process is exiting: its memory stays in this cgroup until it is released.
             *at = context.now;
             return false;

@@ -185,9 +185,10 @@ impl CpuTotals {
             .iter()
             .map(|row| (row.name.as_str(), row.sum))
             .collect();
-        let growth_of =
-            |(name, row): (&String, &WrappingCounter)| row.growth(*rows.get(name.as_str())?);
-        let is_continuous = self.rows.iter().all(|row| growth_of(row).is_some());
+        let is_continuous = self.rows.iter().all(|(name, row)| {
+            let count = rows.get(name.as_str());
+            count.is_some_and(|count| row.growth(*count).is_some())
+        });
         self.rows.retain(|name, _| rows.contains_key(name.as_str()));
         for (name, count) in rows {
             self.rows
