@@ -197,8 +197,9 @@ pub fn check(config: &config::Ingest) -> Result<(), Error> {
 
 /// True if a validator with this `SOLANA_METRICS_CONFIG` sends the required credentials.
 pub fn has_credentials(metrics_config: &MetricsConfig, required: &Credentials) -> bool {
-    let url = metrics_config.write_url();
-    url.rsplit_once('?')
+    metrics_config
+        .write_url()
+        .rsplit_once('?')
         .is_some_and(|(_, query)| request::Query(query).matches_credentials(required))
 }
 

@@ -61,7 +61,9 @@ impl CgroupSampler {
             self.located = None;
             return false;
         };
-        if let (true, Some((at, ..))) = (cgroups.is_gone(), &mut self.located) {
+        if cgroups.is_gone()
+            && let Some((at, ..)) = &mut self.located
+        {
             // The process is exiting: its memory stays in this cgroup until it is released.
             *at = context.now;
             return false;
@@ -146,8 +148,8 @@ impl CgroupSampler {
 
 fn device_name(root: &HostRoot, device: &Device) -> LabelText {
     let number = device.to_string();
-    let link = std::fs::read_link(root.sysfs.join("dev/block").join(&number)).ok();
-    let name = link
+    let name = std::fs::read_link(root.sysfs.join("dev/block").join(&number))
+        .ok()
         .as_deref()
         .and_then(Path::file_name)
         .map(|name| name.to_string_lossy().into_owned());

@@ -63,10 +63,11 @@ pub struct Target {
 impl Target {
     /// Maximum distance at which the validator reports itself healthy.
     pub(crate) fn health_distance(&self) -> u64 {
-        let validator = self.validator.as_ref();
-        validator.map_or(DEFAULT_HEALTH_DISTANCE, |validator| {
-            validator.health_distance
-        })
+        self.validator
+            .as_ref()
+            .map_or(DEFAULT_HEALTH_DISTANCE, |validator| {
+                validator.health_distance
+            })
     }
 
     /// True if `before` was a wrapper that was followed until this validator appeared below it.
@@ -156,8 +157,11 @@ impl Finder {
             fs_calls: &self.fs_calls,
         };
         let mut problems = Vec::new();
-        let found = self.method.find(&context);
-        let found = found.map_err(|reasons| problems = reasons).ok();
+        let found = self
+            .method
+            .find(&context)
+            .map_err(|reasons| problems = reasons)
+            .ok();
         if found.is_none() {
             if let Some((target, reason)) = &self.last_end {
                 let (pid, comm, reason) = (target.process.pid, &target.comm, reason.name());

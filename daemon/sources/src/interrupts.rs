@@ -93,8 +93,9 @@ impl InterruptReader {
             }
         }
         let of_process = process.map(|process| {
-            let cpu = self.poh_cpu(root, process);
-            let reading = cpu.map(|cpu| Reading::flag(&h::POH_CPU, [cpu.to_string().into()], true));
+            let reading = self
+                .poh_cpu(root, process)
+                .map(|cpu| Reading::flag(&h::POH_CPU, [cpu.to_string().into()], true));
             (process, reading.into_iter().collect())
         });
         output.up = output.problems.is_empty();
@@ -179,21 +180,28 @@ impl CpuTotals {
     /// The counts of a CPU are sums over the rows. If a row vanishes or is reset, they fall without
     /// a wrap. The growth up to such a sample is not counted: the next interval starts with it.
     fn add(&mut self, table: &CpuTable) {
-        let rows = table.rows.iter().map(|row| (row.name.as_str(), row.sum));
-        let rows: HashMap<&str, u32> = rows.collect();
-        let growth_of =
-            |(name, row): (&String, &WrappingCounter)| row.growth(*rows.get(name.as_str())?);
-        let is_continuous = self.rows.iter().all(|row| growth_of(row).is_some());
+        let rows: HashMap<&str, u32> = table
+            .rows
+            .iter()
+            .map(|row| (row.name.as_str(), row.sum))
+            .collect();
+        let is_continuous = self.rows.iter().all(|(name, row)| {
+            let count = rows.get(name.as_str());
+            count.is_some_and(|count| row.growth(*count).is_some())
+        });
         self.rows.retain(|name, _| rows.contains_key(name.as_str()));
         for (name, count) in rows {
-            let row = self.rows.entry(name.to_owned());
-            row.or_insert(WrappingCounter::starting_at(count))
+            self.rows
+                .entry(name.to_owned())
+                .or_insert(WrappingCounter::starting_at(count))
                 .advance(count, is_continuous);
         }
         let sums = table.devices.iter().zip(&table.others);
         for (cpu, (&devices, &others)) in table.cpus.iter().zip(sums) {
-            let counters = self.cpus.entry(*cpu);
-            let counters = counters.or_insert([devices, others].map(WrappingCounter::starting_at));
+            let counters = self
+                .cpus
+                .entry(*cpu)
+                .or_insert([devices, others].map(WrappingCounter::starting_at));
             counters[0].advance(devices, is_continuous);
             counters[1].advance(others, is_continuous);
         }

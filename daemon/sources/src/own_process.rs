@@ -46,13 +46,14 @@ impl Sampler for DaemonSampler {
         let hertz = context.host.clock_ticks_per_second as f64;
         output.real(&d::SELF_START_TIME, [], context.start_time(files.id()));
         if let Some(stat) = output.value_or_problem(files.stat(&mut self.buffer)) {
-            let cpu = stat.utime_ticks.zip(stat.stime_ticks);
-            let cpu = cpu.map(|(user, system)| user.saturating_add(system) as f64 / hertz);
+            let cpu = stat
+                .utime_ticks
+                .zip(stat.stime_ticks)
+                .map(|(user, system)| user.saturating_add(system) as f64 / hertz);
             output.real(&d::SELF_CPU, [], cpu);
             output.integer(&d::SELF_VIRTUAL, [], stat.vsize);
         }
-        let status = files.status(&mut self.buffer);
-        let resident = status.map(|status| status.vm_rss);
+        let resident = files.status(&mut self.buffer).map(|status| status.vm_rss);
         output.try_integer(&d::SELF_RESIDENT, [], resident);
         output.try_integer(&d::SELF_OPEN_FDS, [], files.open_fds());
         output.try_integer(&d::SELF_MAX_FDS, [], files.max_fds(&mut self.buffer));

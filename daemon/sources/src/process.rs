@@ -42,11 +42,13 @@ impl Sampler for ProcessSampler {
                 add_state_readings(state, &mut output);
             }
             if let Ok(stat) = &sample.stat {
-                let cpu = stat.utime_ticks.zip(stat.stime_ticks);
-                let cpu = cpu.map(|(user, system)| CpuTime {
-                    user: context.host.ticks_to_duration(user),
-                    system: context.host.ticks_to_duration(system),
-                });
+                let cpu = stat
+                    .utime_ticks
+                    .zip(stat.stime_ticks)
+                    .map(|(user, system)| CpuTime {
+                        user: context.host.ticks_to_duration(user),
+                        system: context.host.ticks_to_duration(system),
+                    });
                 context.process_state.cpu.set(cpu);
                 context.process_state.major_faults.set(stat.majflt);
             }

@@ -150,9 +150,9 @@ impl Poller {
             .poll_folders(&self.root, pid, &Arc::new(mounts), self.clock)
             .await;
         let usages = self.file_systems.usages();
-        let mounts = usages.iter().map(|usage| &usage.file_system.mount);
-        let disks: Vec<_> = mounts
-            .map(|mount| block::under(&self.root, mount, disks::MAX_DISKS))
+        let disks: Vec<_> = usages
+            .iter()
+            .map(|usage| block::under(&self.root, &usage.file_system.mount, disks::MAX_DISKS))
             .collect();
         self.file_systems.add_readings(
             &usages,

@@ -189,11 +189,11 @@ pub fn identity_of(
     rpc: Option<&RpcFacts>,
     admin: Option<&AdminFacts>,
 ) -> Option<PublicKey> {
-    let admin = admin.filter(|facts| facts.process == process);
-    let rpc = rpc.filter(|facts| facts.process == process);
+    let by_rpc = || rpc.filter(|facts| facts.process == process)?.identity;
     admin
+        .filter(|facts| facts.process == process)
         .and_then(|facts| facts.identity)
-        .or_else(|| rpc.and_then(|facts| facts.identity))
+        .or_else(by_rpc)
 }
 
 struct RpcSampler(Handle);

@@ -104,8 +104,9 @@ impl Ticker {
     pub fn tick_at(&mut self, at: Stamp, due: DueTick, target: Option<&Target>) -> Arc<Tick> {
         self.statistics.count_tick(due);
         let clock_was_set = self.statistics.detect_clock_step(at, Clock::suspended());
-        let cached_boot_time = self.boot_time.take();
-        let boot_time = cached_boot_time
+        let boot_time = self
+            .boot_time
+            .take()
             .filter(|cached| cached.is_ok() && !clock_was_set)
             .unwrap_or_else(|| self.root.boot_time_seconds());
         let followed = target.map(|target| target.process);
@@ -241,8 +242,10 @@ impl CpuTime {
     /// The split of the growth brings the kernel's share near `system_share`. Neither mode falls.
     pub fn grow_to(&mut self, total: Duration, system_share: f64) {
         let gained = total.saturating_sub(self.total());
-        let wanted_system = total.mul_f64(system_share.clamp(0.0, 1.0));
-        let system = wanted_system.saturating_sub(self.system).min(gained);
+        let system = total
+            .mul_f64(system_share.clamp(0.0, 1.0))
+            .saturating_sub(self.system)
+            .min(gained);
         self.system += system;
         self.user += gained - system;
     }

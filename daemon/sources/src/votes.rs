@@ -155,10 +155,10 @@ impl VotesSampler {
         let Some(answered_at) = facts.own_account.received_at() else {
             return false;
         };
-        let arrival = self
+        let (_, was_near) = self
             .near_tip_at_arrival
-            .filter(|(at, _)| *at == answered_at);
-        let (_, was_near) = arrival.unwrap_or((answered_at, near_tip));
+            .filter(|(at, _)| *at == answered_at)
+            .unwrap_or((answered_at, near_tip));
         self.near_tip_at_arrival = Some((answered_at, was_near));
         // Once per response: a node in trouble gets no extra requests.
         if was_near == Some(false)

@@ -120,13 +120,12 @@ pub fn arm_crossover(results: &Results, arm: &str, link_shape: Option<&str>) -> 
     let mut sizes: BTreeMap<u64, Vec<Vec<Option<f64>>>> = BTreeMap::new();
     for (request, size) in results.requests_over(link_shape) {
         let [a, b] = [reference, arm].map(|arm| results.case_index(arm, request));
-        let latencies = results
+        let differences = results
             .latencies_by_round(a?)
             .into_iter()
-            .zip(results.latencies_by_round(b?));
-        let differences = latencies.map(|(a, b)| Some(b? - a?));
-        let requests = sizes.entry(size?).or_default();
-        requests.push(differences.collect());
+            .zip(results.latencies_by_round(b?))
+            .map(|(a, b)| Some(b? - a?));
+        sizes.entry(size?).or_default().push(differences.collect());
     }
     // By round; `None` if a request has no difference.
     let means = |requests: &Vec<Vec<Option<f64>>>| {

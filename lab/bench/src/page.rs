@@ -168,8 +168,9 @@ fn verdict(results: &Results, compared: &[Comparison]) -> Verdict {
     };
     let mut points = Vec::from_iter(largest_difference(results, reference, compared));
     for arm in others {
-        let of_arm = compared.iter().filter(|comparison| comparison.arm == *arm);
-        let directions = of_arm
+        let directions = compared
+            .iter()
+            .filter(|comparison| comparison.arm == *arm)
             .map(|comparison| comparison.decision.established())
             .collect_vec();
         let count_of = |direction| {

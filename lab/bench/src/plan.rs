@@ -142,12 +142,12 @@ impl Plan {
     }
 
     /// Identifies a node by the index of the first connection to it.
-    pub fn node_index(&self, connection_index: usize) -> usize {
-        let endpoint = &self.connections[connection_index].endpoint;
+    pub fn node_index(&self, case: &Case) -> usize {
+        let endpoint = &self.connection(case).endpoint;
         self.connections
             .iter()
             .position(|connection| connection.endpoint == *endpoint)
-            .unwrap_or(connection_index)
+            .unwrap_or(case.connection_index)
     }
 
     pub fn body(&self, case: &Case, id: u64) -> Bytes {
@@ -164,8 +164,9 @@ impl Plan {
         match case.random_range {
             Some((from, to)) => {
                 let number = random.u64(from..=to.max(from));
-                let call = case.call.replace(RANDOM_HEIGHT, &number.to_string());
-                call.replace(RANDOM_HEX_HEIGHT, &format!("{number:#x}"))
+                case.call
+                    .replace(RANDOM_HEIGHT, &number.to_string())
+                    .replace(RANDOM_HEX_HEIGHT, &format!("{number:#x}"))
             }
             None => {
                 let seed = random.u64(..);

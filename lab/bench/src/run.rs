@@ -157,8 +157,8 @@ impl Engine {
                 Either::Right(_) => Ok(None),
             }
         };
-        let done = self.with_signals(&control, || (), work)?;
-        done.flatten()
+        self.with_signals(&control, || (), work)?
+            .flatten()
             .with_context(|| control.ended_early_message())
     }
 
@@ -185,7 +185,7 @@ impl Engine {
                                 .exchange(plan, case, case_index as u64, &mut decoder, at)
                                 .await
                         };
-                        let node_index = plan.node_index(case.connection_index);
+                        let node_index = plan.node_index(case);
                         let attempt = control
                             .send_with_retries(
                                 node_index,
@@ -206,8 +206,7 @@ impl Engine {
             }
             Ok(answers.into_values().collect())
         };
-        let answers = self.with_signals(control, || (), work)?;
-        answers
+        self.with_signals(control, || (), work)?
             .filter(|_| control.ended_by().is_none())
             .with_context(|| control.ended_early_message())
     }
@@ -236,7 +235,7 @@ impl Engine {
             while let Some((scheduled, counted_from)) = shared.next_request().await {
                 let case = &plan.cases[scheduled.case_index];
                 let send = async |_| perform(case).await;
-                let node_index = plan.node_index(case.connection_index);
+                let node_index = plan.node_index(case);
                 let attempt = shared.control.send_with_retries(
                     node_index,
                     counted_from,
@@ -285,8 +284,9 @@ impl Engine {
 
 /// The signal's name, if one comes within `timeout`.
 pub fn wait_for_end_signal(signals: &mut Signals, timeout: Duration) -> Option<&'static str> {
-    let received = signals.wait(None, timeout).unwrap_or_default();
-    let signal = received
+    let signal = signals
+        .wait(None, timeout)
+        .unwrap_or_default()
         .into_iter()
         .find(|signal| signal.is_end_request())?;
     // `stop_signal_name` names all of them except SIGHUP.
@@ -428,7 +428,7 @@ async fn worker(shared: Rc<Shared>, mut decoder: Decoder) {
     };
     while let Some((scheduled, counted_from)) = shared.next_request().await {
         let case = &shared.plan.cases[scheduled.case_index];
-        let node_index = shared.plan.node_index(case.connection_index);
+        let node_index = shared.plan.node_index(case);
         if shared.control.is_node_paused(node_index, counted_from) {
             shared.record_answer(
                 &scheduled,
@@ -455,8 +455,11 @@ async fn worker(shared: Rc<Shared>, mut decoder: Decoder) {
             .await;
         shared.idle.borrow_mut().push(connections);
         let Some(attempt) = attempt else { return };
-        let timing = attempt.answer.as_ref().ok();
-        let comparable_answer = timing.and_then(|_| decoder.comparable_answer());
+        let comparable_answer = attempt
+            .answer
+            .as_ref()
+            .ok()
+            .and_then(|_| decoder.comparable_answer());
         shared.record_answer(&scheduled, attempt, comparable_answer);
     }
 }

@@ -251,8 +251,11 @@ async fn handshake(
     if protocol != Protocol::Http2 {
         return connector.connect(name, tcp).await.map_err(failure);
     }
-    let with_http2 = connector.with_alpn(vec![HTTP_2.to_vec()]);
-    let stream = with_http2.connect(name, tcp).await.map_err(failure)?;
+    let stream = connector
+        .with_alpn(vec![HTTP_2.to_vec()])
+        .connect(name, tcp)
+        .await
+        .map_err(failure)?;
     match stream.get_ref().1.alpn_protocol() {
         Some(HTTP_2) => Ok(stream),
         _ => Err(Failure::NoHttp2),

@@ -106,8 +106,7 @@ fn answer_all(stream: &TcpStream, is_ended: &AtomicBool) -> io::Result<()> {
         if read == 0 {
             return Ok(());
         }
-        let text = String::from_utf8_lossy(&request);
-        let id: String = text
+        let id: String = String::from_utf8_lossy(&request)
             .split_once("\"id\":")
             .map_or("", |(_, rest)| rest)
             .chars()

@@ -93,8 +93,10 @@ impl AnswerVerifier {
     fn compare(&mut self, mut round: Round, (number, request): (u64, usize)) {
         let plan = &self.plan;
         let request_text = || {
-            let case = plan.cases.iter().find(|case| case.request_index == request);
-            case.map_or_else(String::new, |case| plan.call(case, number))
+            plan.cases
+                .iter()
+                .find(|case| case.request_index == request)
+                .map_or_else(String::new, |case| plan.call(case, number))
         };
         let Some(reference) = round.answers.remove(&0) else {
             return;

@@ -113,10 +113,14 @@ impl Upstream {
 
     pub async fn send(&self, queued_push: &Arc<QueuedPush>, timeout: Duration) -> AttemptResult {
         let attempt = async {
-            let request = self.request(queued_push);
-            let request = request.map_err(|error| error.to_string())?;
-            let response = self.client.request(request).await;
-            let response = response.map_err(|error| with_causes(&error))?;
+            let request = self
+                .request(queued_push)
+                .map_err(|error| error.to_string())?;
+            let response = self
+                .client
+                .request(request)
+                .await
+                .map_err(|error| with_causes(&error))?;
             Ok(self.attempt_result(response).await)
         };
         let attempt = tokio::time::timeout(timeout, attempt).await;
@@ -202,8 +206,8 @@ fn password_encodings(password: &str) -> Vec<String> {
         let text = text.replace('<', "&lt;").replace('>', "&gt;");
         text.replace('"', "&quot;").replace('\'', quote)
     };
-    let json = serde_json::to_string(password).unwrap_or_default();
-    let json = json
+    let json = serde_json::to_string(password)
+        .unwrap_or_default()
         .trim_start_matches('"')
         .strip_suffix('"')
         .unwrap_or_default()
@@ -325,10 +329,8 @@ impl Body for PushBody {
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         let piece = self.queued_push.pieces.get(self.next_piece).cloned();
         self.next_piece += 1;
-        self.remaining_bytes -= piece
-            .as_ref()
-            .map_or(0, |piece| piece.len() as u64)
-            .min(self.remaining_bytes);
+        let sent = piece.as_ref().map_or(0, Bytes::len) as u64;
+        self.remaining_bytes = self.remaining_bytes.saturating_sub(sent);
         Poll::Ready(piece.map(|piece| Ok(Frame::data(piece))))
     }
 

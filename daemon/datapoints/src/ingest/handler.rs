@@ -82,11 +82,8 @@ fn check_head<I: PushSink>(
     if !shared.intake.admits(user, shared.clock.now()) {
         return Err(ResultCode::WrongUser);
     }
-    if shared
-        .config
-        .credentials
-        .as_ref()
-        .is_some_and(|required| !query.matches_credentials(required))
+    if let Some(required) = &shared.config.credentials
+        && !query.matches_credentials(required)
     {
         return Err(ResultCode::Unauthorized);
     }

@@ -66,8 +66,11 @@ pub struct Query<'q>(pub &'q str);
 impl<'q> Query<'q> {
     /// The first of several parameters with the same name counts.
     fn value(&self, name: &str) -> Option<&'q str> {
-        let mut pairs = self.0.split('&').filter_map(|pair| pair.split_once('='));
-        pairs.find(|(key, _)| *key == name).map(|(_, value)| value)
+        self.0
+            .split('&')
+            .filter_map(|pair| pair.split_once('='))
+            .find(|(key, _)| *key == name)
+            .map(|(_, value)| value)
     }
 
     /// Constant-time, so that the duration does not reveal which part is wrong.

@@ -159,7 +159,6 @@ impl JournalTail {
         let mut lines =
             AnyDelimiterCodec::new_with_max_length(b"\n".to_vec(), Vec::new(), MAX_LINE_BYTES);
         let mut buffer = BytesMut::with_capacity(CHUNK_BYTES);
-        let mut stderr_chunk = [0; MAX_STDERR_BYTES];
         let (mut stderr_open, mut is_working, mut has_entries) = (true, false, false);
         let mut permission_problem = None;
         let working_timer = sleep(self.restart_times.working_after);
@@ -173,10 +172,8 @@ impl JournalTail {
                     }
                     _ => break,
                 },
-                count = stderr.read(&mut stderr_chunk), if stderr_open => {
-                    let count = count.unwrap_or(0);
-                    stderr_open = count > 0;
-                    stderr_tail.append(stderr_chunk.get(..count).unwrap_or_default());
+                is_open = stderr_tail.read(&mut stderr), if stderr_open => {
+                    stderr_open = is_open;
                     permission_problem = permission_problem
                         .or_else(|| stderr_tail.permission_problem(&self.unit));
                 }
@@ -186,7 +183,7 @@ impl JournalTail {
                 self.writer.status.set_problem(permission_problem.clone());
             }
         }
-        stderr_tail.append_rest(&mut stderr).await;
+        while let Ok(true) = timeout(EXIT_TIMEOUT, stderr_tail.read(&mut stderr)).await {}
         let status = timeout(EXIT_TIMEOUT, child.wait())
             .await
             .ok()
@@ -269,24 +266,19 @@ impl JournalTail {
 struct StderrTail(Vec<u8>);
 
 impl StderrTail {
-    fn append(&mut self, stderr_chunk: &[u8]) {
-        self.0.extend_from_slice(stderr_chunk);
+    /// False at the end. Cancel-safe.
+    async fn read(&mut self, stderr: &mut (impl AsyncRead + Unpin)) -> bool {
+        self.0.reserve(MAX_STDERR_BYTES);
+        let count = stderr.read_buf(&mut self.0).await;
         self.0
             .drain(..self.0.len().saturating_sub(MAX_STDERR_BYTES));
-    }
-
-    async fn append_rest(&mut self, stderr: &mut (impl AsyncRead + Unpin)) {
-        let mut stderr_chunk = [0; MAX_STDERR_BYTES];
-        while let Ok(Ok(count)) = timeout(EXIT_TIMEOUT, stderr.read(&mut stderr_chunk)).await
-            && count > 0
-        {
-            self.append(stderr_chunk.get(..count).unwrap_or_default());
-        }
+        count.is_ok_and(|count| count > 0)
     }
 
     fn text(&self) -> String {
-        let text = String::from_utf8_lossy(&self.0);
-        let line = text.split_whitespace().join(" ");
+        let line = String::from_utf8_lossy(&self.0)
+            .split_whitespace()
+            .join(" ");
         if line.is_empty() {
             "no error output".to_owned()
         } else {

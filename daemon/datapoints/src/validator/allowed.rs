@@ -6,7 +6,7 @@ pub use values::AllowListSeries;
 
 use super::field_index::FieldIndex;
 use faultline_agave::line::{Point, Value};
-use faultline_core::config::{DatapointKind, Datapoints, label_name};
+use faultline_core::config::{AllowedDatapoint, DatapointKind, Datapoints, label_name};
 use foldhash::HashMap;
 use std::sync::{
     Arc,
@@ -50,16 +50,14 @@ impl AllowList {
         let mut by_name: HashMap<Box<[u8]>, AllowedFields> = HashMap::default();
         let mut group_count = 0;
         for allowed in &config.allow {
-            let name = allowed.name.as_str();
-            let allowed_fields = by_name
-                .entry(name.as_bytes().into())
-                .or_insert_with(|| AllowedFields::new(name));
-            let label_names = allowed
-                .tags
-                .iter()
-                .map(|tag| label_name(tag).collect::<String>().into())
-                .collect();
-            allowed_fields.add(&allowed.field, allowed.kind, label_names, &mut group_count);
+            by_name
+                .entry(allowed.name.as_bytes().into())
+                .or_insert_with(|| AllowedFields {
+                    name: allowed.name.as_str().into(),
+                    fields: FieldIndex::default(),
+                    groups: Vec::new(),
+                })
+                .add(allowed, &mut group_count);
         }
         let max_series = usize::try_from(config.max_series).unwrap_or(usize::MAX);
         Self {
@@ -76,25 +74,16 @@ impl AllowList {
 }
 
 impl AllowedFields {
-    fn new(name: &str) -> Self {
-        Self {
-            name: name.into(),
-            fields: FieldIndex::default(),
-            groups: Vec::new(),
-        }
-    }
-
-    fn add(
-        &mut self,
-        field: &str,
-        kind: DatapointKind,
-        label_names: Arc<[Arc<str>]>,
-        group_count: &mut usize,
-    ) {
+    fn add(&mut self, allowed: &AllowedDatapoint, group_count: &mut usize) {
+        let label_names = allowed
+            .tags
+            .iter()
+            .map(|tag| label_name(tag).collect::<String>().into())
+            .collect();
         let allowed_field = AllowedField {
-            field: field.into(),
-            kind,
-            field_index: self.fields.insert(field),
+            field: allowed.field.as_str().into(),
+            kind: allowed.kind,
+            field_index: self.fields.insert(&allowed.field),
         };
         match self
             .groups
@@ -151,18 +140,18 @@ enum FieldValue {
 
 /// The value of the tag with this label; "" if the point lacks it.
 fn tag_value<'p>(point: &Point<'p>, label: &str) -> &'p str {
-    let tag = point
+    point
         .tags()
         .flatten()
-        .find(|tag| label_name(tag.key).eq(label.chars()));
-    tag.map_or("", |tag| tag.value)
+        .find(|tag| label_name(tag.key).eq(label.chars()))
+        .map_or("", |tag| tag.value)
 }
 
 fn as_number(value: Value<'_>) -> Option<f64> {
     match value {
         Value::Int(n) => Some(n as f64),
         Value::Float(x) => Some(x).filter(|x| x.is_finite()),
-        Value::Bool(b) => Some(f64::from(u8::from(b))),
+        Value::Bool(b) => Some(f64::from(b)),
         Value::Str(_) => None,
     }
 }

@@ -140,19 +140,16 @@ impl Coverage {
 
     /// The log was read up to `times`. Assumes that no line is missing.
     pub fn add_log_time(&mut self, times: PushTimes) {
-        if self
-            .newest_push
-            .is_some_and(|previous| self.clock_was_set(previous, times, 0))
-        {
-            return self.restart_counting(times);
+        if let Some(previous) = self.newest_push {
+            if self.clock_was_set(previous, times, 0) {
+                return self.restart_counting(times);
+            }
+            if times.created <= previous.created {
+                return;
+            }
         }
-        if self
-            .newest_push
-            .is_none_or(|newest| times.created > newest.created)
-        {
-            self.advance_to(times);
-            self.settle_seconds(times.created, times.created, true);
-        }
+        self.advance_to(times);
+        self.settle_seconds(times.created, times.created, true);
     }
 
     /// Forgets the times of a process that has ended. Counts stay. Seconds before the first

@@ -388,11 +388,12 @@ impl State {
             }
         }
         sums.tally.add(point, &counts, known.as_ref());
-        let allowed_fields = allow_list.allowed_fields(point.name().as_bytes());
-        let allowed = allowed_fields.is_some_and(|allowed_fields| {
-            sums.allow_list_series
-                .add(allow_list, allowed_fields, point)
-        });
+        let allowed = allow_list
+            .allowed_fields(point.name().as_bytes())
+            .is_some_and(|allowed_fields| {
+                sums.allow_list_series
+                    .add(allow_list, allowed_fields, point)
+            });
         if is_builtin || allowed {
             sums.line_counts.used += 1;
         } else {

@@ -24,10 +24,9 @@ impl PointRecorder {
     }
 
     pub fn add_pending(&self, pending: PendingPoints) {
-        pending
-            .points
-            .into_iter()
-            .for_each(|point| self.add(Box::new(point)));
+        for point in pending.points {
+            self.add(Box::new(point));
+        }
         (self.0)(PointMessage::Dropped(pending.dropped));
     }
 }

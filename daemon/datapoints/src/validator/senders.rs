@@ -166,19 +166,17 @@ impl Senders {
         let id = if is_valid_id { id } else { NO_ID };
         let is_same = |sender: &Sender| (sender.id.as_str(), sender.user) == (id, user);
         if let Some(index) = self.senders.iter().position(is_same) {
-            let sender = self.senders.get_mut(index)?;
+            let sender = &mut self.senders[index];
             sender.newest_push = now;
             return Some(sender);
         }
         if self.senders.len() >= MAX_SENDERS {
-            let foreign_senders = self
+            let (index, _) = self
                 .senders
                 .iter()
                 .enumerate()
-                .filter(|(_, s)| s.state == SenderState::Foreign);
-            let index = foreign_senders
-                .min_by_key(|(_, sender)| sender.newest_push)
-                .map(|(index, _)| index)?;
+                .filter(|(_, s)| s.state == SenderState::Foreign)
+                .min_by_key(|(_, sender)| sender.newest_push)?;
             self.senders.swap_remove(index);
         }
         let sender_state = match id {
@@ -301,8 +299,10 @@ impl Senders {
         }
         let may_be_ours = |sender: &&Sender| !is_other_user(sender.user, self.validator_user);
         let sender = |id: &String| {
-            let mut all = self.senders.iter().filter(may_be_ours);
-            all.find(|sender| sender.id == *id)
+            self.senders
+                .iter()
+                .filter(may_be_ours)
+                .find(|sender| sender.id == *id)
         };
         let Some(startup) = self.startup_id.as_ref().and_then(sender) else {
             return SenderState::Pending;
@@ -362,8 +362,11 @@ impl Senders {
     }
 
     fn last_received_from(&self, id: &str) -> Option<Stamp> {
-        let senders = self.senders.iter().filter(|sender| sender.id == id);
-        senders.map(|sender| sender.newest_push).max()
+        self.senders
+            .iter()
+            .filter(|sender| sender.id == id)
+            .map(|sender| sender.newest_push)
+            .max()
     }
 
     /// The successor of a sender that has stopped; `None` if several are possible. A validator

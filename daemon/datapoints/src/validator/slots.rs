@@ -119,8 +119,8 @@ impl SlotPlausibility {
         let is_plausible = slot <= max_possible_slot(now)
             && (kind != SlotKind::Frozen || lowest.is_none_or(|lowest| slot >= lowest))
             && self.is_near_earlier(kind, slot, now);
-        if is_plausible && let Some(last) = self.last_accepted.get_mut(kind as usize) {
-            *last = Some((slot, now));
+        if is_plausible {
+            self.last_accepted[kind as usize] = Some((slot, now));
         }
         is_plausible
     }
@@ -128,22 +128,13 @@ impl SlotPlausibility {
     /// False for a slot far ahead of earlier ones. The first slot of a kind may be far ahead: a
     /// starting validator receives the tip at once.
     fn is_near_earlier(&self, kind: SlotKind, slot: u64, now: Stamp) -> bool {
-        let of_kind = self.last_accepted.get(kind as usize).copied().flatten();
-        if of_kind
-            .and_then(|reported| highest_successor(reported, now))
-            .is_none()
-        {
-            return true;
-        }
-        let reported = self
+        let highest = |earlier: Option<_>| highest_successor(earlier?, now);
+        let all = self
             .last_accepted
             .into_iter()
-            .chain([self.rpc_processed, self.rpc_received])
-            .flatten();
-        reported
-            .filter_map(|reported| highest_successor(reported, now))
-            .max()
-            .is_none_or(|highest| slot <= highest)
+            .chain([self.rpc_processed, self.rpc_received]);
+        highest(self.last_accepted[kind as usize]).is_none()
+            || Some(slot) <= all.filter_map(highest).max()
     }
 }
 

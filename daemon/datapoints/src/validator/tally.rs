@@ -42,8 +42,9 @@ struct OptionalHistogram(Option<Histogram>);
 
 impl OptionalHistogram {
     fn observe_us(&mut self, us: u64, bounds: &'static [f64]) {
-        let histogram = self.0.get_or_insert_with(|| Histogram::new(bounds));
-        histogram.observe(us as f64 / 1e6);
+        self.0
+            .get_or_insert_with(|| Histogram::new(bounds))
+            .observe(us as f64 / 1e6);
     }
 
     fn merge(&mut self, other: &Self) {

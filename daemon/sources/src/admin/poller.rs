@@ -94,12 +94,15 @@ impl Poller {
                 continue;
             };
             let (process, now) = (target.process, self.clock.now());
-            let known = self.cache.take().filter(|cache| cache.process == process);
-            let cache = known.unwrap_or_else(|| ProcessCache {
-                process,
-                polled_at: now,
-                ..ProcessCache::default()
-            });
+            let cache = self
+                .cache
+                .take()
+                .filter(|cache| cache.process == process)
+                .unwrap_or_else(|| ProcessCache {
+                    process,
+                    polled_at: now,
+                    ..ProcessCache::default()
+                });
             self.cache = Some(cache.clone());
             if cache.is_waiting(now, self.poll_intervals) {
                 continue;
@@ -207,8 +210,10 @@ impl Poller {
 
     fn publish(&self) {
         let now = self.clock.now();
-        let cache = self.cache.as_ref();
-        let facts = cache.map(|cache| cache.facts(now, self.poll_intervals).into());
+        let facts = self
+            .cache
+            .as_ref()
+            .map(|cache| cache.facts(now, self.poll_intervals).into());
         self.facts.set(facts);
     }
 }

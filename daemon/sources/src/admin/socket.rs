@@ -101,10 +101,9 @@ impl Connection {
         timeout: Duration,
     ) -> Result<Self, Failure> {
         let path = path.to_owned();
-        let connected = fs_calls
+        let stream = fs_calls
             .call_from_task(timeout, move || connect(&path))
-            .await;
-        let stream = connected
+            .await
             .map_err(Failure::FsCall)?
             .map_err(io::Error::from)
             .and_then(UnixStream::from_std)

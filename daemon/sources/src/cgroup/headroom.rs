@@ -94,12 +94,16 @@ impl Headroom {
     }
 
     fn add_machine(&self, meminfo: &Meminfo, swap_limit: Option<Limit>, output: &mut SourceOutput) {
-        let swap = meminfo.swap_free.zip(swap_limit);
-        let swap = swap.and_then(|(free, limit)| limit.min(Limit::Bytes(free)).bytes());
+        let swap = meminfo
+            .swap_free
+            .zip(swap_limit)
+            .and_then(|(free, limit)| limit.min(Limit::Bytes(free)).bytes());
         output.integer(&m::SWAP_HEADROOM, [], swap);
         if output.value_or_problem(self.is_overcommit_strict.clone()) == Some(true) {
-            let committed = meminfo.commit_limit.zip(meminfo.committed);
-            let commit_headroom = committed.map(|(limit, used)| limit.saturating_sub(used));
+            let commit_headroom = meminfo
+                .commit_limit
+                .zip(meminfo.committed)
+                .map(|(limit, used)| limit.saturating_sub(used));
             output.integer(&m::COMMIT_HEADROOM, [], commit_headroom);
         }
         output.flag(&m::OOMD, [], self.is_oomd_running);

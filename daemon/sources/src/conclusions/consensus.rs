@@ -69,8 +69,10 @@ pub fn add_admission_shortfall(
     slot_time: Option<Duration>,
     output: &mut SourceOutput,
 ) {
-    let admin = facts.admin.as_ref();
-    let reported = admin.and_then(|admin| admin.admission_shortfall());
+    let reported = facts
+        .admin
+        .as_ref()
+        .and_then(|admin| admin.admission_shortfall());
     let by_balance = || {
         let lamports = facts.votes.as_ref()?.vote_balance(facts.now)?;
         let slot_seconds = slot_time?.as_secs_f64();

@@ -61,8 +61,9 @@ impl SlotTracker {
         let pushed = facts
             .datapoints
             .slots
-            .filter(|(at, _)| now.since(*at) < PUSH_MAX_AGE);
-        let pushed = pushed.map(|(_, slots)| slots).unwrap_or_default();
+            .filter(|(at, _)| now.since(*at) < PUSH_MAX_AGE)
+            .map(|(_, slots)| slots)
+            .unwrap_or_default();
         // Alpenglow has no optimistic confirmation: the last optimistic slot would be exported for
         // ever. Under Alpenglow, `processed` is the newest notarized slot, so `replayed` has its
         // own series.

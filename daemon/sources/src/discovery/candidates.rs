@@ -82,14 +82,16 @@ pub fn validator_candidates(
     found_by: &'static str,
     problems: &mut Vec<Problem>,
 ) -> Vec<Candidate> {
-    let inspected = inspect_processes(root, pids, found_by, problems).into_iter();
-    let targets = inspected.map(|inspected| inspected.target);
-    let validators = targets.filter(|target| target.validator.is_some());
     let candidate = |target: Target| Candidate {
         has_validator_thread: thread_named(root, target.process.pid, &VALIDATOR_THREADS).is_some(),
         target,
     };
-    validators.map(candidate).collect()
+    inspect_processes(root, pids, found_by, problems)
+        .into_iter()
+        .map(|inspected| inspected.target)
+        .filter(|target| target.validator.is_some())
+        .map(candidate)
+        .collect()
 }
 
 /// # Errors

@@ -94,20 +94,16 @@ impl Descendants {
 
     /// The only validator among the descendants. One with a validator's thread is preferred.
     pub fn validator(&self, root: &HostRoot) -> Option<Target> {
-        let named = self
+        let pids = self
             .descendants
             .iter()
-            .filter(|process| Program::of_comm(&process.comm.to_str_lossy()).is_some());
-        let pids = named.map(|process| process.pid);
-        match choose(validator_candidates(
-            root,
-            pids,
-            DESCENDANT,
-            &mut Vec::new(),
-        )) {
-            Choice::One(candidate) => Some(candidate.target),
-            Choice::Several(_) | Choice::None => None,
-        }
+            .filter(|process| Program::of_comm(&process.comm.to_str_lossy()).is_some())
+            .map(|process| process.pid);
+        let candidates = validator_candidates(root, pids, DESCENDANT, &mut Vec::new());
+        let Choice::One(candidate) = choose(candidates) else {
+            return None;
+        };
+        Some(candidate.target)
     }
 
     /// Counts only the excess of each descendant, because a forked child may share the rest.
@@ -121,8 +117,8 @@ impl Descendants {
         let excesses = self
             .descendants
             .iter()
-            .map(|process| (excess(process.pid), process));
-        let excesses = excesses.collect_vec();
+            .map(|process| (excess(process.pid), process))
+            .collect_vec();
         let total_excess = excesses
             .iter()
             .fold(0, |sum: u64, (bytes, _)| sum.saturating_add(*bytes));

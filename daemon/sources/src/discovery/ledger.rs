@@ -36,10 +36,10 @@ impl LedgerSearch {
         let target = self
             .by_socket(context, &mut problems)
             .or_else(|| self.by_lock(context, &mut problems));
-        let choice = match target {
-            Some(target) => return Ok(self.previous_uids.record_uid(context, target)),
-            None => self.by_argument(context, &mut problems),
-        };
+        if let Some(target) = target {
+            return Ok(self.previous_uids.record_uid(context, target));
+        }
+        let choice = self.by_argument(context, &mut problems);
         problems.push(match choice {
             Choice::One(candidate) => {
                 return Ok(self.previous_uids.record_uid(context, candidate.target));
@@ -117,10 +117,10 @@ impl LedgerSearch {
         let candidates = self
             .previous_uids
             .retain_same_uid(context, candidates, problems);
-        match choose(candidates) {
-            Choice::One(candidate) => Some(candidate.target),
-            Choice::None | Choice::Several(_) => None,
-        }
+        let Choice::One(candidate) = choose(candidates) else {
+            return None;
+        };
+        Some(candidate.target)
     }
 
     fn by_argument(&mut self, context: &SearchContext<'_>, problems: &mut Vec<Problem>) -> Choice {
@@ -178,8 +178,8 @@ pub fn lock_holders(root: &HostRoot, file: &Path) -> Result<Vec<u32>, Problem> {
         rustix::fs::major(stat.st_dev),
         rustix::fs::minor(stat.st_dev),
     );
-    let locks = if_present(root.read_proc("locks", locks::parse));
-    let locks = locks.map_err(|error| process::problem(&error))?;
-    let locks = locks.unwrap_or_default();
+    let locks = if_present(root.read_proc("locks", locks::parse))
+        .map_err(|error| process::problem(&error))?
+        .unwrap_or_default();
     Ok(locks::flock_holders(&locks, (major, minor), stat.st_ino))
 }

@@ -140,12 +140,9 @@ impl Scan {
     /// Starts the wait for the threads of a new candidate. True at the end of the wait, and if
     /// there is no further search.
     fn has_waited_long_enough(&mut self, target: &Target, context: &SearchContext<'_>) -> bool {
-        let pending = self
-            .pending
-            .filter(|(process, _)| *process == target.process);
-        let (_, since) = *self
-            .pending
-            .insert(pending.unwrap_or((target.process, context.now)));
+        self.pending
+            .take_if(|(process, _)| *process != target.process);
+        let (_, since) = *self.pending.get_or_insert((target.process, context.now));
         !context.will_retry || context.now.since(since) >= ACCEPT_PENDING_AFTER
     }
 }
@@ -161,8 +158,11 @@ fn successors(
         return candidates;
     };
     let (possible, others): (Vec<_>, Vec<_>) = candidates.into_iter().partition(|candidate| {
-        let other = candidate.target.ledger.as_ref();
-        other.is_none_or(|other| other == ledger)
+        candidate
+            .target
+            .ledger
+            .as_ref()
+            .is_none_or(|other| other == ledger)
     });
     for other in others {
         let pid = other.target.process.pid;
@@ -198,8 +198,8 @@ impl PidSearch {
     }
 
     pub fn find(&mut self, context: &SearchContext<'_>) -> SearchResult {
-        let inspected = process::inspect(context.root, self.pid, "pid");
-        let target = inspected.map(|inspected| inspected.target);
+        let target =
+            process::inspect(context.root, self.pid, "pid").map(|inspected| inspected.target);
         let process = target.as_ref().ok().map(|target| target.process);
         let initial_process = *self.initial_process.get_or_insert(process);
         let target = target.map_err(|error| vec![self.problem(context, &error)])?;

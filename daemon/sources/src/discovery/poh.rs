@@ -39,8 +39,10 @@ fn pinned_cpus(poh_cpu: PohCpu, usable: &CpuSet) -> Vec<usize> {
 }
 
 fn overlap_warning(pinned: &[usize], allowed: &CpuSet) -> Option<String> {
-    let mut overlap = pinned.iter().filter(|cpu| allowed.is_set(**cpu));
-    let cpus = overlap.join(" or ");
+    let cpus = pinned
+        .iter()
+        .filter(|cpu| allowed.is_set(**cpu))
+        .join(" or ");
     (!cpus.is_empty()).then(|| {
         format!(
             "the daemon may run on CPU {cpus}, to which the validator pins its proof-of-history thread: keep the daemon off \

@@ -81,8 +81,13 @@ pub fn inspect(
 /// and at most one argument.
 fn script<'a>(comm: &str, arguments: &'a [String]) -> Option<&'a String> {
     let has_comm_as_name = |argument: &&String| {
-        let name = argument.rsplit('/').next().unwrap_or_default();
-        name.bytes().take(COMM_LENGTH).eq(comm.bytes())
+        argument
+            .rsplit('/')
+            .next()
+            .unwrap_or_default()
+            .bytes()
+            .take(COMM_LENGTH)
+            .eq(comm.bytes())
     };
     let (interpreter, others) = arguments.split_first()?;
     if has_comm_as_name(&interpreter) {
@@ -160,20 +165,25 @@ impl NameAndExeReader {
 
 /// The daemon's pid in the namespace of `procfs`.
 pub fn own_pid(root: &HostRoot) -> Option<u32> {
-    let self_link = fs::read_link(root.procfs.join("self")).ok()?;
-    self_link.to_str()?.parse().ok()
+    fs::read_link(root.procfs.join("self"))
+        .ok()?
+        .to_str()?
+        .parse()
+        .ok()
 }
 
 /// The folder of the first such thread, relative to `procfs`.
 pub fn thread_named(root: &HostRoot, pid: u32, names: &[&str]) -> Option<String> {
     let threads = fs::read_dir(root.procfs.join(format!("{pid}/task"))).ok()?;
-    let ids = threads.flatten().map(|thread| thread.file_name());
-    let mut threads = ids.filter_map(|id| Some(format!("{pid}/task/{}", id.to_str()?)));
-    threads.find(|thread| {
-        let comm = fs::read(root.procfs.join(thread).join("comm")).unwrap_or_default();
-        let comm = comm.trim_ascii_end();
-        names.iter().any(|name| name.as_bytes() == comm)
-    })
+    threads
+        .flatten()
+        .filter_map(|thread| Some(format!("{pid}/task/{}", thread.file_name().to_str()?)))
+        .find(|thread| {
+            let comm = fs::read(root.procfs.join(thread).join("comm")).unwrap_or_default();
+            names
+                .iter()
+                .any(|name| name.as_bytes() == comm.trim_ascii_end())
+        })
 }
 
 /// True for the same program, replaced on disk or not, and if a link is unknown.
@@ -184,8 +194,10 @@ pub fn may_be_same_program(left: Option<&Path>, right: Option<&Path>) -> bool {
 
 /// Strips the kernel's mark of a replaced or removed file.
 pub fn program_file(link: &Path) -> &Path {
-    let unmarked = link.as_os_str().as_bytes().strip_suffix(b" (deleted)");
-    unmarked.map_or(link, |path| Path::new(OsStr::from_bytes(path)))
+    link.as_os_str()
+        .as_bytes()
+        .strip_suffix(b" (deleted)")
+        .map_or(link, |path| Path::new(OsStr::from_bytes(path)))
 }
 
 /// Any path that leads to the folder counts.
@@ -204,8 +216,10 @@ pub fn has_ledger(context: &SearchContext<'_>, target: &Target, folder: &Path) -
     let folder = folder.to_owned();
     let inode = |path: &Path| rustix::fs::stat(path).map(|stat| (stat.st_dev, stat.st_ino));
     let is_same = move || inode(&folder).is_ok_and(|folder| inode(&inside) == Ok(folder));
-    let same = context.fs_calls.call(FS_CALL_TIMEOUT, is_same);
-    same.unwrap_or(false)
+    context
+        .fs_calls
+        .call(FS_CALL_TIMEOUT, is_same)
+        .unwrap_or(false)
 }
 
 pub fn problem(error: &ReadError) -> Problem {

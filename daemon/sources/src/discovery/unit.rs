@@ -42,8 +42,9 @@ pub struct UnitSearch {
 impl UnitSearch {
     /// As for `systemctl`, a name without a suffix is a service.
     pub fn new(name: &str) -> Self {
-        let suffixes = [".service", ".scope", ".slice"];
-        let has_suffix = suffixes.iter().any(|suffix| name.ends_with(suffix));
+        let has_suffix = [".service", ".scope", ".slice"]
+            .iter()
+            .any(|suffix| name.ends_with(suffix));
         Self {
             name: format!("{name}{}", if has_suffix { "" } else { ".service" }),
             cgroup_folder: None,
@@ -77,8 +78,9 @@ impl UnitSearch {
 
     fn choose(&mut self, root: &HostRoot) -> (Vec<u32>, Choice, Vec<Problem>) {
         self.find_folder(root);
-        let folder = self.cgroup_folder.as_ref();
-        let pids = folder
+        let pids = self
+            .cgroup_folder
+            .as_ref()
             .map(|folder| cgroup_pids(folder, DEPTH_BELOW_UNIT))
             .unwrap_or_default();
         let mut problems = Vec::new();
@@ -125,12 +127,15 @@ impl UnitSearch {
         }
         // In order: v2 on a hybrid host, systemd's own hierarchy of v1, v2 without v1.
         let tops = ["unified", "systemd", ""].map(|hierarchy| cgroup.join(hierarchy));
-        let control_group = self.unit_status.control_group.as_deref();
-        let from_systemctl = control_group
+        let from_systemctl = self
+            .unit_status
+            .control_group
+            .as_deref()
             .and_then(relative_control_group)
             .and_then(|path| {
-                let mut folders = tops.iter().map(|top| top.join(&path));
-                folders.find(|folder| folder.is_dir())
+                tops.iter()
+                    .map(|top| top.join(&path))
+                    .find(|folder| folder.is_dir())
             });
         self.cgroup_folder = from_systemctl.or_else(|| {
             tops.into_iter()
@@ -202,8 +207,11 @@ fn may_contain_units(name: &str) -> bool {
 /// Includes descendants. A pid outside of the reader's namespace reads 0.
 fn cgroup_pids(folder: &Path, depth: u32) -> Vec<u32> {
     let text = fs::read_to_string(folder.join("cgroup.procs")).unwrap_or_default();
-    let pids = text.lines().filter_map(|line| line.parse().ok());
-    let mut pids: Vec<u32> = pids.filter(|&pid| pid != 0).collect();
+    let mut pids: Vec<u32> = text
+        .lines()
+        .filter_map(|line| line.parse().ok())
+        .filter(|&pid| pid != 0)
+        .collect();
     if depth > 0
         && let Ok(entries) = fs::read_dir(folder)
     {
@@ -230,13 +238,13 @@ fn run_systemctl_show(
     unit: &str,
     context: &SearchContext<'_>,
 ) -> Result<UnitStatus, String> {
-    let spawned = sync_command(systemctl)
+    let mut child = sync_command(systemctl)
         .args(["show", "--property=MainPID,ControlGroup", "--", unit])
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
-        .spawn();
-    let mut child = spawned.map_err(|error| format!("{}: {error}", systemctl.display()))?;
+        .spawn()
+        .map_err(|error| format!("{}: {error}", systemctl.display()))?;
     let ended = wait_for_exit(&mut child, context);
     // Also waits for a killed child: otherwise it stays a zombie.
     if ended.is_err()

@@ -147,8 +147,8 @@ impl FileSystems {
         for poll in polls.filter(|poll| poll.folder.path.is_absolute()) {
             let (root, mounts, path) = (root.clone(), Arc::clone(mounts), poll.folder.path.clone());
             let call = move || {
-                let found = filesystem::find_file_system(&root, pid, &path, &mounts);
-                found.map(|file_system| (file_system, clock.now()))
+                filesystem::find_file_system(&root, pid, &path, &mounts)
+                    .map(|file_system| (file_system, clock.now()))
             };
             poll.pending_call
                 .get_or_insert_with(|| tokio::task::spawn_blocking(call));
@@ -319,8 +319,10 @@ impl FileSystems {
 }
 
 fn devices(usages: &[FileSystemUsage]) -> Vec<Device> {
-    let devices = usages.iter().map(|usage| usage.file_system.mount.device);
-    devices.collect()
+    usages
+        .iter()
+        .map(|usage| usage.file_system.mount.device)
+        .collect()
 }
 
 /// Samples once, as the source does. May block: call it only from a thread or task for which

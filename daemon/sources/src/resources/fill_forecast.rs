@@ -59,8 +59,11 @@ impl FillForecast {
 
     /// Time from the poll before the first decrease to the poll after the last decrease.
     fn filling_time(&self) -> Option<Duration> {
-        let polls = self.0.iter().zip(self.0.iter().skip(1));
-        let mut decreases = polls.filter(|((_, before), (_, after))| after < before);
+        let mut decreases = self
+            .0
+            .iter()
+            .zip(self.0.iter().skip(1))
+            .filter(|((_, before), (_, after))| after < before);
         let ((begin, _), after_first) = decreases.next()?;
         let (end, _) = decreases
             .next_back()

@@ -64,10 +64,9 @@ impl Poller {
             let Some(request) = self.request() else {
                 continue;
             };
-            let PollRequest {
-                client, url, batch, ..
-            } = &request;
-            let responses = client.post(url, batch, self.config.timeout);
+            let responses = request
+                .client
+                .post(&request.url, &request.batch, self.config.timeout);
             // Publishes again at each due poll, so that old values expire.
             let on_due_poll = || drop(self.publish());
             let Some(responses) = timer.wait_for(responses, on_due_poll).await else {
@@ -158,8 +157,10 @@ impl Poller {
 
     fn publish(&self) -> Option<Arc<super::RpcFacts>> {
         let now = self.clock.now();
-        let cache = self.cache.as_ref();
-        let facts = cache.map(|cache| Arc::new(cache.facts(now, self.config.interval)));
+        let facts = self
+            .cache
+            .as_ref()
+            .map(|cache| Arc::new(cache.facts(now, self.config.interval)));
         self.handle.facts.set(facts.clone());
         facts
     }

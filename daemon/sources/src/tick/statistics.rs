@@ -13,7 +13,8 @@ struct SourceStatistics {
     duration: Duration,
     last_success: Option<Stamp>,
     last_poll: Option<Stamp>,
-    problem_counts: BTreeMap<ProblemKind, u64>,
+    /// By [`ProblemKind`].
+    problem_counts: [u64; ProblemKind::ALL.len()],
     current_problems: Vec<Problem>,
     /// Start of the current minute, and the new problems in it.
     logged_this_minute: (Stamp, u32),
@@ -97,7 +98,7 @@ impl Statistics {
                 && !repeats_poll
                 && matches!(problem.kind, ProblemKind::Gone | ProblemKind::Broken);
             if is_new || is_event {
-                *source_stats.problem_counts.entry(problem.kind).or_default() += 1;
+                source_stats.problem_counts[problem.kind as usize] += 1;
             }
         }
         if source_stats.current_problems != batch.problems {
@@ -115,7 +116,7 @@ impl Statistics {
             let last_success = source_stats.last_success.map(Stamp::unix_seconds);
             readings.real(&d::SOURCE_LAST_SUCCESS, [name()], last_success);
             for kind in ProblemKind::ALL {
-                let count = source_stats.problem_counts.get(&kind).copied().unwrap_or(0);
+                let count = source_stats.problem_counts[kind as usize];
                 readings.integer(&d::SOURCE_PROBLEMS, [name(), kind.name().into()], count);
             }
         }
@@ -180,11 +181,7 @@ mod tests {
     }
 
     fn count(statistics: &Statistics, kind: ProblemKind) -> u64 {
-        statistics.by_source[&Source::Cgroup]
-            .problem_counts
-            .get(&kind)
-            .copied()
-            .unwrap_or(0)
+        statistics.by_source[&Source::Cgroup].problem_counts[kind as usize]
     }
 
     #[test]

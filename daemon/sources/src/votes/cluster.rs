@@ -44,8 +44,10 @@ pub fn version_shares(
     own: &NodeVersion,
 ) -> Option<VersionShares> {
     let own_release = Version::parse(&own.solana_core).ok()?.release();
-    let nodes = nodes.iter().filter_map(|node| Some((node.pubkey?, node)));
-    let nodes: HashMap<PublicKey, &ClusterNode> = nodes.collect();
+    let nodes: HashMap<PublicKey, &ClusterNode> = nodes
+        .iter()
+        .filter_map(|node| Some((node.pubkey?, node)))
+        .collect();
     let (mut newer, mut same, mut older, mut unknown) = (0.0, 0.0, 0.0, 0.0);
     let (mut same_set, mut other_set, mut unknown_set) = (0.0, 0.0, 0.0);
     for (account, _) in votes.all() {

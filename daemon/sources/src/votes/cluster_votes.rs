@@ -34,8 +34,9 @@ impl ClusterVotes {
         let marked_migration_epoch = accounts().find_map(VoteAccount::migration_epoch);
         let epochs = [epoch, epoch.and_then(|epoch| epoch.checked_sub(1))];
         let earned = |account: &VoteAccount| {
-            let of_epochs = epochs.into_iter().flatten();
-            of_epochs
+            epochs
+                .into_iter()
+                .flatten()
                 .filter_map(|epoch| account.max_credits_or_lamports(epoch))
                 .max()
         };
@@ -97,12 +98,16 @@ fn reward_vs_best(
         Some(lamports as f64 / stake as f64)
     };
     let accounts = || votes.all().map(|(account, _)| account);
-    let stakes = accounts().filter_map(|account| account.activated_stake);
-    let mut stakes: Vec<u64> = stakes.filter(|stake| *stake > 0).collect();
+    let mut stakes: Vec<u64> = accounts()
+        .filter_map(|account| account.activated_stake)
+        .filter(|stake| *stake > 0)
+        .collect();
     stakes.sort_unstable();
     let median = *stakes.get(stakes.len() / 2)?;
-    let large = accounts().filter(|account| account.activated_stake >= Some(median));
-    let best = large.filter_map(per_stake).fold(0.0, f64::max);
+    let best = accounts()
+        .filter(|account| account.activated_stake >= Some(median))
+        .filter_map(per_stake)
+        .fold(0.0, f64::max);
     per_stake(own).filter(|_| best > 0.0).map(|own| own / best)
 }
 

@@ -17,10 +17,10 @@ pub struct RestartWindow {
 impl OwnLeaderSchedule {
     /// `indices` count from the epoch's first slot.
     pub fn new(epoch: u64, first: u64, length: u64, indices: &[u32]) -> Self {
-        let slots = indices
+        let mut slots: Vec<u64> = indices
             .iter()
-            .map(|index| first.saturating_add((*index).into()));
-        let mut slots: Vec<u64> = slots.collect();
+            .map(|index| first.saturating_add((*index).into()))
+            .collect();
         slots.sort_unstable();
         Self {
             epoch,

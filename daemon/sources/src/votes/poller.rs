@@ -148,8 +148,10 @@ impl Round<'_> {
     /// False, without publishing, if the process has been replaced.
     fn publish(&mut self) -> bool {
         let (poller, facts) = (&mut *self.poller, &self.facts);
-        let current = poller.endpoint.current();
-        let is_current = current.is_some_and(|(process, _)| process == facts.process);
+        let is_current = poller
+            .endpoint
+            .current()
+            .is_some_and(|(process, _)| process == facts.process);
         if is_current {
             poller
                 .problem_log
@@ -394,8 +396,11 @@ impl Round<'_> {
             return;
         };
         let method = "getLeaderSchedule";
-        let known = self.facts.own_schedule.as_ref();
-        let is_known = known.is_some_and(|schedule| schedule.epoch == epoch_info.epoch);
+        let is_known = self
+            .facts
+            .own_schedule
+            .as_ref()
+            .is_some_and(|schedule| schedule.epoch == epoch_info.epoch);
         if is_known || self.poller.missing_methods.contains(&method) {
             return;
         }

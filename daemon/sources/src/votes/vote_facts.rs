@@ -141,10 +141,10 @@ impl VoteFacts {
     /// True if the own votes were late in the last response with all accounts. Each round then
     /// requests all accounts.
     pub(super) fn is_late(&self, protocol: Option<Protocol>) -> bool {
-        let votes = self
+        let distance = self
             .cluster_votes
-            .fresh(self.polled_at, self.ttl(SLOW_FACTOR));
-        let distance = votes.and_then(|votes| votes.slots_behind_newest_vote);
+            .fresh(self.polled_at, self.ttl(SLOW_FACTOR))
+            .and_then(|votes| votes.slots_behind_newest_vote);
         protocol == Some(Protocol::Alpenglow) && distance > Some(MAX_SLOTS_BEHIND_VOTE)
     }
 
@@ -267,8 +267,9 @@ impl VoteFacts {
 
     /// True if another identity votes with the configured account.
     pub fn is_standby(&self, own: &OwnVoteAccount) -> bool {
-        let node = own.account.node_pubkey;
-        node.is_some_and(|node| node != self.identity)
+        own.account
+            .node_pubkey
+            .is_some_and(|node| node != self.identity)
     }
 
     fn add_vote_readings(

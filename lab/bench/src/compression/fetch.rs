@@ -87,13 +87,15 @@ fn fetch_column(
     steps: &[usize],
 ) -> FetchColumn {
     let mean = |transfers: &[Transfer]| {
-        let seconds = |index: usize| {
+        let mean_at = |index: usize| {
             transfers
                 .iter()
-                .map(move |transfer| transfer.restored_after[index].as_secs_f64())
+                .map(|transfer| transfer.restored_after[index].as_secs_f64())
+                .sum::<f64>()
+                / transfers.len() as f64
         };
         (0..transfers[0].restored_after.len())
-            .map(|index| seconds(index).sum::<f64>() / transfers.len() as f64)
+            .map(mean_at)
             .collect_vec()
     };
     let (plain_seconds, compressed_seconds) = (mean(plain), mean(compressed));

@@ -275,8 +275,7 @@ fn read_from_node(url: &str, args: &CompressionArgs) -> Result<(Records, Signals
         kind_name: Some(kind_name),
         notes: reader.notes,
         early_end_suffix,
-        save_error: None,
-        empty_count: 0,
+        ..Records::default()
     };
     Ok((records, reader.signals))
 }
@@ -327,15 +326,10 @@ impl NodeReader<'_> {
                 let block = reader
                     .request::<Block<AccountKeys>>("getBlock", &json!([slot, address_options()]));
                 if let Some(block) = existing_block(block)? {
-                    for transaction in block.transactions {
-                        keys.extend(
-                            transaction
-                                .transaction
-                                .account_keys
-                                .into_iter()
-                                .map(|key| key.pubkey),
-                        );
-                    }
+                    let transactions = block.transactions.into_iter();
+                    let accounts =
+                        transactions.flat_map(|wrapped| wrapped.transaction.account_keys);
+                    keys.extend(accounts.map(|account| account.pubkey));
                 }
                 reader.report(&format!(", {} addresses", keys.len()));
                 // Twice as many, because many accounts are empty.

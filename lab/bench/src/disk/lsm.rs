@@ -145,15 +145,13 @@ fn list_parts(version: &Version, files: &BTreeMap<String, u64>) -> Vec<DatabaseP
         *tables += 1;
         *bytes = bytes.saturating_add(table.bytes);
     }
-    let mut parts = Vec::new();
-    for ((family, level), (tables, bytes)) in levels {
-        parts.push(DatabasePart {
-            name: family_name(family),
-            level: Some(level),
-            files: Some(tables),
-            bytes,
-        });
-    }
+    let part = |((family, level), (tables, bytes))| DatabasePart {
+        name: family_name(family),
+        level: Some(level),
+        files: Some(tables),
+        bytes,
+    };
+    let mut parts = Vec::from_iter(levels.into_iter().map(part));
     if parts.len() > MAX_PARTS {
         merge_smallest(&mut parts, MAX_PARTS);
     }

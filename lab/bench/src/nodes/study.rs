@@ -79,17 +79,19 @@ fn method_times(results: &Results, title: &str, methods: &[&str]) -> MethodTimes
         })
     };
     let requests_of_arm = |arm: &String| {
-        let cases = methods.iter();
-        let cases = cases.filter_map(|method| results.case_index(arm, method));
-        cases.map(requests_of_case).collect_vec()
+        methods
+            .iter()
+            .filter_map(|method| results.case_index(arm, method))
+            .map(requests_of_case)
+            .collect_vec()
     };
     // By arm, method and round.
     let requests = arms.iter().map(requests_of_arm).collect_vec();
     let complete_round = |round| -> Option<CompleteRound> {
-        let of_round = requests
+        requests
             .iter()
-            .map(|arm| arm.iter().map(|case| case[round]));
-        of_round.map(Iterator::collect).collect()
+            .map(|arm| arm.iter().map(|case| case[round]).collect())
+            .collect()
     };
     let total_rounds = results.rounds();
     let rounds = (0..total_rounds).filter_map(complete_round).collect_vec();
@@ -127,8 +129,8 @@ fn sum_ms(requests: &[(u64, f64)]) -> f64 {
 fn fastest_of_rounds(arms: &[String], rounds: &[CompleteRound]) -> String {
     let mut rounds_won = vec![0; arms.len()];
     for round in rounds {
-        let sums = round.iter().map(|requests| sum_ms(requests)).enumerate();
-        if let Some((fastest, _)) = sums.min_by(|a, b| a.1.total_cmp(&b.1)) {
+        let sums = round.iter().map(|requests| sum_ms(requests));
+        if let Some(fastest) = sums.position_min_by(f64::total_cmp) {
             rounds_won[fastest] += 1;
         }
     }
@@ -145,9 +147,10 @@ fn fastest_of_rounds(arms: &[String], rounds: &[CompleteRound]) -> String {
 
 /// Not a statistical test: only [`recommend_nodes`] decides whether a node is faster.
 fn slowest_above_fastest(nodes: &[NodeTimes]) -> Option<String> {
-    let by_time = |a: &&NodeTimes, b: &&NodeTimes| a.total_ms.total_cmp(&b.total_ms);
-    let fastest = nodes.iter().min_by(by_time)?;
-    let slowest = nodes.iter().max_by(by_time)?;
+    let (fastest, slowest) = nodes
+        .iter()
+        .minmax_by(|a, b| a.total_ms.total_cmp(&b.total_ms))
+        .into_option()?;
     let percent = (slowest.total_ms / fastest.total_ms - 1.0) * 100.0;
     Some(format!(
         "The average of {} is {} % above that of {}",

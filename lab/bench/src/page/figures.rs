@@ -216,8 +216,11 @@ fn latency_line(results: &Results, arm: &str, card_id: String, rounds_per_point:
         latencies.push(sample.latency_ns().map(ms));
     }
     // The largest count, because the last round may be incomplete.
-    let requests_per_round = by_round.iter().map(|(_, latencies)| latencies.len());
-    let requests_per_round = requests_per_round.max().unwrap_or(0);
+    let requests_per_round = by_round
+        .iter()
+        .map(|(_, latencies)| latencies.len())
+        .max()
+        .unwrap_or(0);
     let mut line = Line {
         name: arm.to_owned(),
         // The page has a card for each arm.
@@ -233,8 +236,11 @@ fn latency_line(results: &Results, arm: &str, card_id: String, rounds_per_point:
         if !started_at.is_finite() {
             continue;
         }
-        let latencies = rounds.iter().flat_map(|(_, latencies)| latencies);
-        let latencies = latencies.copied().collect_vec();
+        let latencies = rounds
+            .iter()
+            .flat_map(|(_, latencies)| latencies)
+            .copied()
+            .collect_vec();
         let is_complete = latencies.len() == requests_per_round * rounds.len()
             && latencies.iter().all(Option::is_some);
         // Rounds of concurrent requests overlap, but `x` must ascend.

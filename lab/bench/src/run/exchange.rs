@@ -67,8 +67,9 @@ impl Connections {
             // Nothing was sent, so the connection stays usable.
             return Err(Failure::Timeout);
         }
-        let requested = timeout(left, self.request(plan, case, id, left)).await;
-        let requested = requested.unwrap_or(Err(Failure::Timeout));
+        let requested = timeout(left, self.request(plan, case, id, left))
+            .await
+            .unwrap_or(Err(Failure::Timeout));
         let (raw, connect_and_tls_times) =
             requested.inspect_err(|_| self.opened[case.connection_index] = None)?;
         // Reading the CPU clock costs more than decoding a small answer.
@@ -118,8 +119,9 @@ impl Connections {
             connect_and_tls_times = opened.connect_and_tls_times();
             *connection = Some(opened);
         }
-        let open = connection.as_mut().ok_or(Failure::Closed)?;
-        let raw = open
+        let raw = connection
+            .as_mut()
+            .ok_or(Failure::Closed)?
             .request(plan.body(case, id), plan.max_answer_bytes)
             .await?;
         if config.protocol == Protocol::HttpNewConnection {

@@ -86,8 +86,10 @@ impl Direction {
 
     fn enqueue(&mut self, bytes: &[u8]) {
         for piece in bytes.chunks(PIECE_BYTES) {
-            let rate = self.shape.bits_per_second;
-            let seconds = rate.map_or(0.0, |rate| piece.len() as f64 * 8.0 / rate);
+            let seconds = self
+                .shape
+                .bits_per_second
+                .map_or(0.0, |rate| piece.len() as f64 * 8.0 / rate);
             self.link_free_at =
                 self.link_free_at.max(clock::uptime()) + Duration::from_secs_f64(seconds);
             let arrival = self.link_free_at + self.shape.added_rtt / 2;

@@ -75,10 +75,9 @@ impl Evm {
     ) -> Result<(), Failure> {
         if self.payer_and_contract.is_some() {
             if client.effect_unknown {
-                let stored = self
+                let number = self
                     .fetch_value_or_block(client, Protocol::HttpNewConnection)
-                    .await?;
-                let number = stored
+                    .await?
                     .as_str()
                     .and_then(|word| u64::from_str_radix(word.trim_start_matches("0x"), 16).ok());
                 self.value = number.ok_or(Failure::Wrong)?;

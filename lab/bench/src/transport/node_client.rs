@@ -187,8 +187,10 @@ impl NodeClient {
             let cpu = clock::thread_cpu();
             let kind: MessageKind =
                 serde_json::from_str(&message.text).map_err(|_| Failure::Malformed)?;
-            let is_answer = kind.method.is_none();
-            let answer = is_answer.then(|| parse_result(message.text.as_bytes(), self.last_id));
+            let answer = kind
+                .method
+                .is_none()
+                .then(|| parse_result(message.text.as_bytes(), self.last_id));
             self.sums.decode_cpu_ns += ns(clock::thread_cpu().saturating_sub(cpu));
             let Some(answer) = answer else {
                 socket.traffic.decrypted.first_read_at.set(None);

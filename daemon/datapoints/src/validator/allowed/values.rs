@@ -6,6 +6,7 @@ use faultline_metrics::{
     LabelText, Reading, ReadingList,
     metrics::{daemon, validator as v},
 };
+use itertools::Itertools;
 use std::{collections::BTreeMap, mem, sync::Arc};
 
 /// Identifies a series; gauges sort before sums.
@@ -26,17 +27,18 @@ impl SeriesKey {
         allowed_field: &AllowedField,
         tag_values: &[&str],
     ) -> Self {
-        let names = group.label_names.iter().cloned();
-        let mut tags: Vec<(Arc<str>, Arc<str>)> = names
+        let tags = group
+            .label_names
+            .iter()
+            .cloned()
             .zip(tag_values.iter().map(|value| Arc::<str>::from(*value)))
             .filter(|(_, value)| !value.is_empty())
-            .collect();
-        tags.sort();
+            .sorted();
         Self {
             is_sum: allowed_field.kind == DatapointKind::Delta,
             name: Arc::clone(name),
             field: Arc::clone(&allowed_field.field),
-            tags: tags.into(),
+            tags: tags.collect(),
         }
     }
 }
@@ -71,12 +73,13 @@ impl SeriesTable {
         if let Some(index) = self.by_key.get(&key) {
             return Some(*index);
         }
-        if self.series.len() >= max_series {
+        let index = self.series.len();
+        if index >= max_series {
             return None;
         }
-        self.by_key.insert(key.clone(), self.series.len());
+        self.by_key.insert(key.clone(), index);
         self.series.push(Series { key, value: 0.0 });
-        Some(self.series.len() - 1)
+        Some(index)
     }
 }
 

@@ -46,17 +46,13 @@ impl JobTally {
         let Some((started, first_received_at)) = started else {
             return;
         };
-        let run_time = unix_ns
-            .checked_sub(started)
-            .and_then(|run_time| u64::try_from(run_time).ok())
-            .map(Duration::from_nanos);
+        let run_time = u64::try_from(unix_ns.saturating_sub(started)).unwrap_or(0);
+        let run_time = Duration::from_nanos(run_time);
         // The validator's clock may have been set meanwhile.
-        let run_time = run_time.filter(|run_time| {
-            run_time.abs_diff(received_at.saturating_sub(first_received_at)) <= MAX_CLOCK_DIFFERENCE
-        });
-        self.total_run_time = self
-            .total_run_time
-            .saturating_add(run_time.unwrap_or_default());
+        let by_our_clock = received_at.saturating_sub(first_received_at);
+        if run_time.abs_diff(by_our_clock) <= MAX_CLOCK_DIFFERENCE {
+            self.total_run_time = self.total_run_time.saturating_add(run_time);
+        }
     }
 }
 

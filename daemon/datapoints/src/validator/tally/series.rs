@@ -113,8 +113,11 @@ static CATALOG: LazyLock<Catalog> = LazyLock::new(|| {
                     .series
                     .index(metric, input.label_values, datapoint.initial);
                 for name in datapoint.names {
-                    let inputs = catalog.by_datapoint.entry(name.as_bytes());
-                    inputs.or_default().add(index, datapoint, input);
+                    catalog
+                        .by_datapoint
+                        .entry(name.as_bytes())
+                        .or_default()
+                        .add(index, datapoint, input);
                 }
             }
         }
@@ -283,8 +286,11 @@ fn text<'p>(point: &Point<'p>, key: &str) -> Cow<'p, str> {
             _ => None,
         }
     };
-    let tag = point.tag(key).map(Cow::Borrowed);
-    tag.or_else(field).unwrap_or_default()
+    point
+        .tag(key)
+        .map(Cow::Borrowed)
+        .or_else(field)
+        .unwrap_or_default()
 }
 
 #[cfg(test)]
