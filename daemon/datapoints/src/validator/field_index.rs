@@ -21,14 +21,17 @@ impl FieldIndex {
     /// Returns the index of the key, which is added if it is new.
     pub fn insert(&mut self, key: &str) -> usize {
         self.get(key).unwrap_or_else(|| {
-            self.buckets[bucket(key)].push((key.into(), self.len));
+            if let Some(bucket) = self.buckets.get_mut(bucket(key)) {
+                bucket.push((key.into(), self.len));
+            }
             self.len += 1;
             self.len - 1
         })
     }
 
     pub fn get(&self, key: &str) -> Option<usize> {
-        self.buckets[bucket(key)]
+        self.buckets
+            .get(bucket(key))?
             .iter()
             .find(|(name, _)| **name == *key)
             .map(|(_, index)| *index)

@@ -166,7 +166,7 @@ impl Senders {
         let id = if is_valid_id { id } else { NO_ID };
         let is_same = |sender: &Sender| (sender.id.as_str(), sender.user) == (id, user);
         if let Some(index) = self.senders.iter().position(is_same) {
-            let sender = &mut self.senders[index];
+            let sender = self.senders.get_mut(index)?;
             sender.newest_push = now;
             return Some(sender);
         }
