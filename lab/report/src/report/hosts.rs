@@ -3,9 +3,8 @@
 //! compared within host blocks, so the effect of the host cancels.
 
 use super::{
-    cells::{bytes, count, missing, number_or, table, text_cell},
+    cells::{bytes, count, estimate_or, missing, number_or, table, text_cell},
     comparability,
-    comparison::interval_cell,
     groups::{by_key, distinct},
     measured_run::{AA_SUFFIX, MeasuredRun, MeasuredRuns},
     model::{Block, Caveat, Cell},
@@ -139,7 +138,7 @@ pub fn table_of_hosts(
             text_cell(host),
             count(values.len()),
             number_or(mean(values), primary.decimals, "not recorded"),
-            interval_cell(ratio, 3, reason),
+            estimate_or(ratio.map(|ratio| ratio.value_and_ends()), 3, reason),
         ]);
     }
     for arm in &runs.arms {
@@ -152,7 +151,7 @@ pub fn table_of_hosts(
             Cell::Text(format!("{arm} against itself (A/A)")),
             count(pairs.len()),
             missing("this row has only a ratio of two runs"),
-            interval_cell(ratio, 3, NO_RATIO),
+            estimate_or(ratio.map(|ratio| ratio.value_and_ends()), 3, NO_RATIO),
         ]);
     }
     Some(Block::Table(table))
