@@ -87,11 +87,11 @@ impl ProgramCacheStatus {
 pub fn is_capacity_changed(readings: Readings<'_>) -> Option<bool> {
     let [observed, configured] = observed_and_configured(readings, &m::CACHE_CAPACITY);
     let configured = configured?;
-    Some(observed.is_some_and(|observed| is_other_capacity(observed, configured)))
+    Some(observed.is_some_and(|observed| is_modified_capacity(observed, configured)))
 }
 
 /// The observed capacity is rounded by up to one entry. Only a late eviction makes it larger.
-pub fn is_other_capacity(observed: f64, configured: f64) -> bool {
+pub fn is_modified_capacity(observed: f64, configured: f64) -> bool {
     observed + 1.0 < configured || observed / configured - 1.0 > LATE_EVICTION_SHARE
 }
 

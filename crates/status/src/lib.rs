@@ -18,7 +18,7 @@ pub use answer::{
     Answer, AnswerInputs, CachePrediction, Consensus, LimitForecast, RecentLeaderSlots, Subject,
     Verdict, answers,
 };
-pub use cache::{ProgramCacheStatus, is_other_capacity};
+pub use cache::{ProgramCacheStatus, is_modified_capacity};
 pub use capacity::MIN_FREE_SHARE;
 pub use evidence::{
     CacheEvidence, Evidence, MAX_EVIDENCE_BYTES, PredictedSize, RamEvidence, StatusConfig,
@@ -194,7 +194,8 @@ fn sources(readings: Readings<'_>, now: Stamp) -> Vec<SourceStatus> {
                 readings.labeled_number(&metrics::daemon::SOURCE_PROBLEMS, &[name, kind.name()])?;
             (count > 0.0).then(|| (kind.name().to_owned(), count))
         });
-        // The last success may be a push of an earlier process.
+        // For datapoints, the last success is a sample up to a minute after a push, perhaps of an
+        // earlier process.
         let newest_values_at = match batch.source {
             Source::Datapoints => readings.number(&metrics::daemon::LAST_PUSH),
             _ => readings.labeled_number(&metrics::daemon::SOURCE_LAST_SUCCESS, &[name]),

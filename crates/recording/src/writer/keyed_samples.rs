@@ -104,7 +104,7 @@ impl KeyedSamples {
         Ok(())
     }
 
-    /// For a new process or session: nothing carries over.
+    /// At the start and the end of a process: nothing carries over.
     pub fn restart(&mut self) {
         self.entries.clear();
     }
@@ -202,6 +202,7 @@ impl Number {
         }
     }
 
+    /// `None` for NaN.
     pub fn real(x: f64) -> Self {
         if x.is_nan() {
             Self::None

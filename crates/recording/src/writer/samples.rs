@@ -51,7 +51,7 @@ impl Samples {
         }
     }
 
-    /// For a new process or session: no keyed sample carries over.
+    /// At the start and the end of a process: no keyed sample carries over.
     pub fn restart(&mut self) {
         self.keyed_samples
             .iter_mut()

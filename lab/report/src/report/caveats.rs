@@ -16,7 +16,7 @@ use faultline_stats::{
     caveat::{self, counts_hits_as_before_4_4, find_separate_arms, outliers_of_arm},
     summary::min_values_for,
 };
-use faultline_status::is_other_capacity;
+use faultline_status::is_modified_capacity;
 use faultline_text::{counted, duration_f64, number, utc};
 use itertools::{Itertools, chain};
 use std::fmt::Display;
@@ -243,7 +243,7 @@ fn cache_capacity_caveat(run: &MeasuredRun) -> Option<WhatAndRemedy> {
     let (observed, configured) = sizes(Signal::ProgramCacheCapacityObserved)
         .zip(sizes(Signal::ProgramCacheCapacityConfigured))
         .find_map(|(observed, configured)| (*observed).zip(*configured))?;
-    if observed <= 0.0 || !is_other_capacity(observed, configured) {
+    if observed <= 0.0 || !is_modified_capacity(observed, configured) {
         return None;
     }
     let [observed, configured] = [observed, configured].map(|entries| number(entries, 0));
