@@ -14,6 +14,7 @@ use anyhow::{Context as _, Result, bail, ensure};
 use faultline_common::{
     args::UsageError,
     clock,
+    files::AtPath,
     output::{print, say},
 };
 use faultline_report::report::{RunMetric, releases};
@@ -76,8 +77,12 @@ fn add(args: &AddArgs) -> Result<()> {
         )));
     }
     let path = args.path.as_ref().map(std::path::absolute).transpose()?;
-    if let Some(path) = path.as_ref().filter(|path| !path.is_file()) {
-        bail!("{}: this is not a regular file", path.display());
+    if let Some(path) = &path {
+        ensure!(
+            path.metadata().at(path)?.is_file(),
+            "{}: this is not a regular file",
+            path.display()
+        );
     }
     let program = Program {
         version,
