@@ -21,7 +21,6 @@ use faultline_report::report::{RunMetric, releases};
 use faultline_stats::{arms::welch_p, holm};
 use faultline_text::{counted, lines, number, p_value, table};
 use itertools::Itertools;
-use semver::Version;
 use std::path::Path;
 
 /// Returns the exit code. `run` and `slurm` fail also if a version has no result.
@@ -62,12 +61,7 @@ pub fn run(args: &CampaignArgs) -> Result<u8> {
 
 fn add(args: &AddArgs) -> Result<()> {
     let (campaign, store) = open_campaign(&args.dir)?;
-    // As `[watch]` does.
-    let version = match args.version.strip_prefix('v') {
-        Some(number) if Version::parse(number).is_ok() => number,
-        _ => &args.version,
-    };
-    let version = settings::checked_version(version.to_owned()).map_err(UsageError)?;
+    let version = settings::checked_version(args.version.clone()).map_err(UsageError)?;
     if campaign.configures(&version) {
         bail!("{version} is in campaign.toml already");
     }
@@ -89,14 +83,15 @@ fn add(args: &AddArgs) -> Result<()> {
         name: args.name.clone().unwrap_or_default(),
         path,
     };
-    let versions = work::sync_listed_versions(&campaign, &store)?;
-    if let Some(listed) = find_version(&versions, &program.version) {
-        programs::check_unchanged(&campaign, &program, listed)?;
-        ensure!(
-            listed.removed || listed.program == program,
-            "{} is on the list with another program or name: run `faultline campaign remove` first",
-            program.version
-        );
+    for listed in work::sync_listed_versions(&campaign, &store)? {
+        let version = &listed.program.version;
+        if version.trim_start_matches('v') == program.version.trim_start_matches('v') {
+            programs::check_unchanged(&campaign, &program, &listed)?;
+            ensure!(
+                listed.removed || listed.program == program,
+                "{version} is on the list with another program, name or leading `v`: run `faultline campaign remove` first"
+            );
+        }
     }
     store.add(&program, FROM_COMMAND, clock::unix_ns())?;
     say(&format!(

@@ -168,7 +168,9 @@ fn a_lost_database_is_named_and_not_made_again() {
 
 #[test]
 fn a_listed_version_keeps_its_program_and_name() {
-    let folder = campaign_folder("");
+    let folder = campaign_folder(
+        "[[program]]\nversion = 'v2.0.0'\npath = 'b'\n[[program]]\nversion = 'v3.0.0'\npath = 'b'\n",
+    );
     let add = |version: &str, file: &str, name: Option<&str>| {
         add(&AddArgs {
             dir: folder.path().to_owned(),
@@ -182,25 +184,35 @@ fn a_listed_version_keeps_its_program_and_name() {
     let again = [
         ("1.2.0", "b", Some("nice")),
         ("1.2.0", "a", None),
-        ("v1.2.0", "b", None),
+        ("v1.2.0", "a", Some("nice")),
+        ("3.0.0", "b", None),
     ];
     for (version, file, name) in again {
         let error = add(version, file, name).unwrap_err().to_string();
         assert!(
-            error.contains("is on the list with another program or name"),
+            error.contains("is on the list with another program, name or leading `v`"),
             "{error}"
         );
     }
+    let error = add("v2.0.0", "b", None).unwrap_err().to_string();
+    assert_eq!(error, "v2.0.0 is in campaign.toml already");
     let (_, store) = open_campaign(folder.path()).unwrap();
     let listed = store.listed_versions().unwrap();
     let nice = find_version(&listed, "1.2.0").unwrap();
-    assert_eq!((&*nice.program.name, listed.len()), ("nice", 1));
+    assert_eq!((&*nice.program.name, listed.len()), ("nice", 3));
+    let none = add("1.4.0", "none", None).unwrap_err();
+    assert!(
+        format!("{none:#}").ends_with("/none: No such file or directory (os error 2)"),
+        "{none:#}"
+    );
     remove(folder.path(), "1.2.0").unwrap();
-    add("v1.2.0", "b", None).unwrap();
-    add("vanilla", "b", None).unwrap();
-    let versions = store.listed_versions().unwrap();
-    assert!(find_version(&versions, "1.2.0").is_some_and(|listed| !listed.removed));
-    assert!(find_version(&versions, "vanilla").is_some());
+    for version in ["v1.2.0", "vanilla"] {
+        add(version, "b", None).unwrap();
+        remove(folder.path(), version).unwrap();
+        add(version, "b", None).unwrap();
+        let versions = store.listed_versions().unwrap();
+        assert!(find_version(&versions, version).is_some_and(|listed| !listed.removed));
+    }
 }
 
 /// A campaign with results of 1.1.0.
