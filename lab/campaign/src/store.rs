@@ -180,9 +180,13 @@ pub struct VerdictRow {
 }
 
 impl Store {
-    /// Whether [`Store::open`] would change the format of the file, and not fail.
-    pub fn needs_upgrade(path: &Path) -> bool {
-        ForeignDatabase::is_older(path, &KIND).unwrap_or_default()
+    /// Whether [`Store::open`] would change the format of the file. `false` if the file is none that
+    /// it opens.
+    pub fn needs_upgrade(path: &Path) -> Result<bool> {
+        match ForeignDatabase::is_older(path, &KIND) {
+            Err(error) if error.foreign_database_message("", "").is_some() => Ok(false),
+            is_older => Ok(is_older?),
+        }
     }
 
     /// SQLite relies on locks that NFS may not keep.

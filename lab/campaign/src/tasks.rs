@@ -140,7 +140,7 @@ fn job_scripts(campaign: &Campaign) -> JobScripts {
 pub fn open_campaign(folder: &Path) -> Result<(Campaign, Store)> {
     let campaign = Campaign::read(folder)?;
     require_results(&campaign, campaign.folder.join(EXPERIMENTS).exists())?;
-    let _lock = Store::needs_upgrade(&campaign.results)
+    let _lock = Store::needs_upgrade(&campaign.results)?
         .then(|| campaign.lock())
         .transpose()?;
     let store = Store::open(&campaign.results)?;

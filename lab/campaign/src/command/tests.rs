@@ -82,10 +82,10 @@ fn an_older_database_is_not_upgraded_while_its_campaign_runs() {
         .unwrap_err()
         .to_string();
     assert!(error.contains("is being run already"), "{error}");
-    assert!(Store::needs_upgrade(&folder.path().join(RESULTS)));
+    assert!(Store::needs_upgrade(&folder.path().join(RESULTS)).unwrap());
     drop(run);
     open_campaign(folder.path()).unwrap();
-    assert!(!Store::needs_upgrade(&folder.path().join(RESULTS)));
+    assert!(!Store::needs_upgrade(&folder.path().join(RESULTS)).unwrap());
 }
 
 #[test]

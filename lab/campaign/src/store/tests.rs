@@ -68,9 +68,14 @@ pub fn make_format_1(folder: &Path) {
 fn a_database_of_format_1_is_upgraded_and_its_runs_have_no_consensus() {
     let folder = tempfile::tempdir().unwrap();
     make_format_1(folder.path());
-    assert!(Store::needs_upgrade(&folder.path().join(RESULTS)));
+    let writer = Connection::open(folder.path().join(RESULTS)).unwrap();
+    writer.execute_batch("BEGIN EXCLUSIVE").unwrap();
+    let error = Store::needs_upgrade(&folder.path().join(RESULTS)).unwrap_err();
+    assert!(format!("{error:#}").contains("locked"), "{error:#}");
+    writer.execute_batch("COMMIT").unwrap();
+    assert!(Store::needs_upgrade(&folder.path().join(RESULTS)).unwrap());
     let mut store = Store::open(&folder.path().join(RESULTS)).unwrap();
-    assert!(!Store::needs_upgrade(&folder.path().join(RESULTS)));
+    assert!(!Store::needs_upgrade(&folder.path().join(RESULTS)).unwrap());
     let row = RunRow {
         version: "1.2.0".into(),
         cluster: ClusterConditions {
@@ -110,7 +115,7 @@ fn another_database_is_refused() {
         message.contains("results.db: this is not the database of a campaign (restore it, or move this file away): another program's"),
         "{message}"
     );
-    assert!(!Store::needs_upgrade(&folder.path().join(RESULTS)));
+    assert!(!Store::needs_upgrade(&folder.path().join(RESULTS)).unwrap());
 }
 
 #[test]
@@ -142,7 +147,7 @@ fn a_campaign_store_with_extra_tables_or_damage_is_refused() {
     Store::open(&folder.path().join(RESULTS)).unwrap();
     let bytes = fs::read(&path).unwrap();
     fs::write(&path, &bytes[..bytes.len() / 2]).unwrap();
-    assert!(!Store::needs_upgrade(&path));
+    assert!(!Store::needs_upgrade(&path).unwrap());
     assert!(refused().contains("restore a copy"), "{}", refused());
 }
 
