@@ -57,7 +57,7 @@ const EXPORT: &str = "SELECT release, arm, round, replicate, began_unix_ns, outc
   FROM run JOIN value USING (run) LEFT JOIN verdict USING (plan_digest, baseline_digest, machine, release, metric)
   ORDER BY run, value.rowid";
 
-const REMEDY: &str = "restore a copy, or move it away and let `faultline campaign run` read the results of the current plan and list again";
+const REMEDY: &str = "restore a copy; without Slurm, you can move it away, and `faultline campaign run` reads the results of the current plan and the versions of campaign.toml again";
 
 /// The longest text is an error with the last line of a program's output.
 const MAX_VALUE_BYTES: i32 = 1 << 20;
