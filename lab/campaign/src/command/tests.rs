@@ -157,13 +157,21 @@ fn a_lost_database_is_named_and_not_made_again() {
     fs::write(&database, "").unwrap();
     let empty = verify().unwrap_err().to_string();
     assert!(
-        empty.contains("results.db: missing or empty, although there are runs"),
+        empty.contains(
+            "results.db: missing or empty, although rounds were submitted or run: restore it"
+        ),
         "{empty}"
     );
     assert_eq!(fs::read(&database).unwrap(), b"");
     fs::remove_file(&database).unwrap();
     assert_eq!(verify().unwrap_err().to_string(), empty);
     assert!(!database.exists());
+    std::os::unix::fs::symlink(RESULTS, &database).unwrap();
+    let loop_error = format!("{:#}", verify().unwrap_err());
+    assert!(
+        loop_error.contains("results.db: Too many levels of symbolic links"),
+        "{loop_error}"
+    );
 }
 
 #[test]
