@@ -141,12 +141,14 @@ fn check(args: &CheckArgs) -> Result<u8> {
     let newest = versions.rfind(|version| **version != args.against);
     let version = args.release.as_ref().or(newest);
     let version = version.context("no other release has a result")?;
-    if let Some(error) = find_version(&listed, version).and_then(|listed| listed.error.as_ref()) {
+    if let Some(listed) = find_version(&listed, version).filter(|listed| !listed.removed)
+        && let Some(error) = &listed.error
+    {
         bail!("{version} has no result that can be checked: {error}");
     }
     if is_other(&group) {
         say(
-            "the current plan and baseline have no results: `faultline campaign run` measures them; these are the newest of another plan or baseline",
+            "the current plan and baseline are not known to have results: `faultline campaign run` measures them; these are the newest of another plan or baseline",
         );
     }
     let release = find_release(group, version)?;
@@ -293,7 +295,7 @@ fn inconclusive_reason(release: &Release, comparisons: &[MetricComparison]) -> O
     }
     (!unconfirmed.is_empty()).then(|| {
         format!(
-            "worse in one round of runs, and not confirmed: {unconfirmed}; without a second round, `campaign run` repeats what is beyond the margin of campaign.toml"
+            "worse in one round of runs, and not confirmed: {unconfirmed}; if there is no second round, `campaign run` repeats what is beyond the margin of campaign.toml"
         )
     })
 }

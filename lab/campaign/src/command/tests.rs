@@ -263,6 +263,12 @@ fn check_says_why_a_version_has_no_result() {
         failed.contains("1.3.0 has no result that can be checked: it did not start"),
         "{failed}"
     );
+    store.remove("1.3.0").unwrap();
+    let removed = error_of("1.0.0", "1.3.0");
+    assert!(
+        removed.contains("1.3.0 has no result against the baseline 1.0.0"),
+        "{removed}"
+    );
 }
 
 #[test]
