@@ -200,9 +200,9 @@ fn comparability_notes(release: &Release, other: Option<&Release>) -> String {
     {
         let [own_cluster, other_cluster] = [release, other]
             .map(|release| comparability::cluster_text(&release.comparability.cluster));
-        let [version, other_version] = [release, other].map(|release| &release.version);
         notes.push(format!(
-            "{version} is not comparable with {other_version} by slot: {own_cluster} against {other_cluster}."
+            "{} is not comparable with {} by slot: {own_cluster} against {other_cluster}.",
+            release.version, other.version
         ));
     }
     notes.extend(both().filter_map(|release| {
@@ -276,9 +276,10 @@ fn inconclusive_reason(release: &Release, comparisons: &[MetricComparison]) -> O
     let unconfirmed = comparisons
         .iter()
         .filter(|comparison| {
-            let verdict = comparison.verdict;
-            matches!(verdict, Verdict::Unconfirmed | Verdict::OtherMachine)
-                && Verdict::direction(comparison.metric.better, comparison.ratio) == Verdict::Worse
+            matches!(
+                comparison.verdict,
+                Verdict::Unconfirmed | Verdict::OtherMachine
+            ) && Verdict::direction(comparison.metric.better, comparison.ratio) == Verdict::Worse
         })
         .map(|comparison| comparison.metric.title)
         .join(", ");
