@@ -14,13 +14,13 @@ use anyhow::{Context as _, Result, bail, ensure};
 use faultline_common::{
     args::UsageError,
     clock,
+    files::AtPath,
     output::{print, say},
 };
 use faultline_report::report::{RunMetric, releases};
 use faultline_stats::{arms::welch_p, holm};
 use faultline_text::{counted, lines, number, p_value, table};
 use itertools::Itertools;
-use semver::Version;
 use std::path::Path;
 
 /// Returns the exit code. `run` and `slurm` fail also if a version has no result.
@@ -61,12 +61,7 @@ pub fn run(args: &CampaignArgs) -> Result<u8> {
 
 fn add(args: &AddArgs) -> Result<()> {
     let (campaign, store) = open_campaign(&args.dir)?;
-    // As `[watch]` does.
-    let version = match args.version.strip_prefix('v') {
-        Some(number) if Version::parse(number).is_ok() => number,
-        _ => &args.version,
-    };
-    let version = settings::checked_version(version.to_owned()).map_err(UsageError)?;
+    let version = settings::checked_version(args.version.clone()).map_err(UsageError)?;
     if campaign.configures(&version) {
         bail!("{version} is in campaign.toml already");
     }
@@ -76,22 +71,27 @@ fn add(args: &AddArgs) -> Result<()> {
         )));
     }
     let path = args.path.as_ref().map(std::path::absolute).transpose()?;
-    if let Some(path) = path.as_ref().filter(|path| !path.is_file()) {
-        bail!("{}: this is not a regular file", path.display());
+    if let Some(path) = &path {
+        ensure!(
+            path.metadata().at(path)?.is_file(),
+            "{}: this is not a regular file",
+            path.display()
+        );
     }
     let program = Program {
         version,
         name: args.name.clone().unwrap_or_default(),
         path,
     };
-    let versions = work::sync_listed_versions(&campaign, &store)?;
-    if let Some(listed) = find_version(&versions, &program.version) {
-        programs::check_unchanged(&campaign, &program, listed)?;
-        ensure!(
-            listed.removed || listed.program == program,
-            "{} is on the list with another program or name: run `faultline campaign remove` first",
-            program.version
-        );
+    for listed in work::sync_listed_versions(&campaign, &store)? {
+        let version = &listed.program.version;
+        if version.trim_start_matches('v') == program.version.trim_start_matches('v') {
+            programs::check_unchanged(&campaign, &program, &listed)?;
+            ensure!(
+                listed.removed || listed.program == program,
+                "{version} is on the list with another program, name or leading `v`: run `faultline campaign remove` first"
+            );
+        }
     }
     store.add(&program, FROM_COMMAND, clock::unix_ns())?;
     say(&format!(
@@ -141,12 +141,14 @@ fn check(args: &CheckArgs) -> Result<u8> {
     let newest = versions.rfind(|version| **version != args.against);
     let version = args.release.as_ref().or(newest);
     let version = version.context("no other release has a result")?;
-    if let Some(error) = find_version(&listed, version).and_then(|listed| listed.error.as_ref()) {
+    if let Some(listed) = find_version(&listed, version).filter(|listed| !listed.removed)
+        && let Some(error) = &listed.error
+    {
         bail!("{version} has no result that can be checked: {error}");
     }
     if is_other(&group) {
         say(
-            "the current plan and baseline have no results: `faultline campaign run` measures them; these are the newest of another plan or baseline",
+            "the current plan and baseline are not known to have results: `faultline campaign run` measures them; these are the newest of another plan or baseline",
         );
     }
     let release = find_release(group, version)?;
@@ -198,9 +200,9 @@ fn comparability_notes(release: &Release, other: Option<&Release>) -> String {
     {
         let [own_cluster, other_cluster] = [release, other]
             .map(|release| comparability::cluster_text(&release.comparability.cluster));
-        let [version, other_version] = [release, other].map(|release| &release.version);
         notes.push(format!(
-            "{version} is not comparable with {other_version} by slot: {own_cluster} against {other_cluster}."
+            "{} is not comparable with {} by slot: {own_cluster} against {other_cluster}.",
+            release.version, other.version
         ));
     }
     notes.extend(both().filter_map(|release| {
@@ -274,9 +276,10 @@ fn inconclusive_reason(release: &Release, comparisons: &[MetricComparison]) -> O
     let unconfirmed = comparisons
         .iter()
         .filter(|comparison| {
-            let verdict = comparison.verdict;
-            matches!(verdict, Verdict::Unconfirmed | Verdict::OtherMachine)
-                && Verdict::direction(comparison.metric.better, comparison.ratio) == Verdict::Worse
+            matches!(
+                comparison.verdict,
+                Verdict::Unconfirmed | Verdict::OtherMachine
+            ) && Verdict::direction(comparison.metric.better, comparison.ratio) == Verdict::Worse
         })
         .map(|comparison| comparison.metric.title)
         .join(", ");
@@ -293,7 +296,7 @@ fn inconclusive_reason(release: &Release, comparisons: &[MetricComparison]) -> O
     }
     (!unconfirmed.is_empty()).then(|| {
         format!(
-            "worse in one round of runs, and not confirmed: {unconfirmed}; without a second round, `campaign run` repeats what is beyond the margin of campaign.toml"
+            "worse in one round of runs, and not confirmed: {unconfirmed}; if there is no second round, `campaign run` repeats what is beyond the margin of campaign.toml"
         )
     })
 }

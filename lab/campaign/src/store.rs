@@ -57,7 +57,7 @@ const EXPORT: &str = "SELECT release, arm, round, replicate, began_unix_ns, outc
   FROM run JOIN value USING (run) LEFT JOIN verdict USING (plan_digest, baseline_digest, machine, release, metric)
   ORDER BY run, value.rowid";
 
-const REMEDY: &str = "restore a copy, or move it away and let `faultline campaign run` read the results of the current plan and list again";
+const REMEDY: &str = "restore a copy; without Slurm, you can move it away, and `faultline campaign run` reads the results of the current plan and the versions of campaign.toml again";
 
 /// The longest text is an error with the last line of a program's output.
 const MAX_VALUE_BYTES: i32 = 1 << 20;
@@ -180,9 +180,13 @@ pub struct VerdictRow {
 }
 
 impl Store {
-    /// Whether [`Store::open`] would change the format of the file, and not fail.
-    pub fn needs_upgrade(path: &Path) -> bool {
-        ForeignDatabase::is_older(path, &KIND).unwrap_or_default()
+    /// Whether [`Store::open`] would change the format of the file. `false` if the file is none that
+    /// it opens.
+    pub fn needs_upgrade(path: &Path) -> Result<bool> {
+        match ForeignDatabase::is_older(path, &KIND) {
+            Err(error) if error.foreign_database_message("", "").is_some() => Ok(false),
+            is_older => Ok(is_older?),
+        }
     }
 
     /// SQLite relies on locks that NFS may not keep.
@@ -209,10 +213,11 @@ impl Store {
         Ok(Self(database))
     }
 
+    /// In a transaction, an error undoes it.
     fn write(&self, sql: &str, values: impl Params) -> Result<()> {
         self.0.execute(sql, values).map_err(|error| {
             anyhow!(
-                "{}: {error}; nothing was changed: check the rights of this file and its folder, and whether another program uses it",
+                "{}: {error}; this change was not made: check the rights of this file and its folder, and whether another program uses it",
                 self.0.path().unwrap_or(RESULTS)
             )
         })?;
@@ -274,10 +279,10 @@ impl Store {
     /// Adds the runs of a round in one transaction. Only void runs are replaced. Fails if no run is
     /// new.
     pub fn add_runs(&mut self, runs: &[RunRow]) -> Result<()> {
-        let transaction = self.0.transaction()?;
-        let mut new_rows = 0;
+        let _transaction = self.0.unchecked_transaction()?;
+        let mut is_new = false;
         for row in runs {
-            transaction.execute(
+            self.write(
                 "DELETE FROM run WHERE validity = ?1 AND plan_digest = ?2 AND baseline_digest = ?3 AND release = ?4
                  AND round = ?5 AND arm = ?6 AND replicate = ?7",
                 params![
@@ -290,7 +295,7 @@ impl Store {
                     row.replicate,
                 ],
             )?;
-            let added = transaction.execute(
+            self.write(
                 "INSERT OR IGNORE INTO run VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 params![
                     row.version,
@@ -313,36 +318,38 @@ impl Store {
                     row.slot_seconds(),
                 ],
             )?;
-            new_rows += added;
-            let run = transaction.last_insert_rowid();
-            for (metric, value) in row.values.iter().filter(|_| added > 0) {
-                transaction.execute(
-                    "INSERT INTO value VALUES (?, ?, ?)",
-                    params![run, metric, value],
-                )?;
+            if self.0.changes() > 0 {
+                is_new = true;
+                let run = self.0.last_insert_rowid();
+                for (metric, value) in &row.values {
+                    self.write(
+                        "INSERT INTO value VALUES (?, ?, ?)",
+                        params![run, metric, value],
+                    )?;
+                }
             }
         }
         ensure!(
-            new_rows > 0,
+            is_new,
             "{RESULTS} already has all runs of this round: nothing was added"
         );
-        Ok(transaction.commit()?)
+        self.write("COMMIT", [])
     }
 
     /// Voids the run with this recording and its pair. They lose their values, and the next
     /// `campaign run` repeats them.
     pub fn void(&mut self, recording: &str) -> Result<()> {
         let pair = "SELECT other.run FROM run JOIN run AS other USING (plan_digest, baseline_digest, release, round, replicate) WHERE run.recording = ?1";
-        let transaction = self.0.transaction()?;
-        transaction.execute(
+        let _transaction = self.0.unchecked_transaction()?;
+        self.write(
             &format!("UPDATE run SET validity = ?2 WHERE run IN ({pair})"),
             [recording, VOID],
         )?;
-        transaction.execute(
+        self.write(
             "DELETE FROM value WHERE run IN (SELECT run FROM run WHERE validity = ?)",
             [VOID],
         )?;
-        Ok(transaction.commit()?)
+        self.write("COMMIT", [])
     }
 
     pub fn runs(&self) -> Result<Vec<RunRow>> {
@@ -359,11 +366,11 @@ impl Store {
     }
 
     pub fn replace_verdicts(&mut self, verdicts: &[VerdictRow]) -> Result<()> {
-        let transaction = self.0.transaction()?;
-        transaction.execute("DELETE FROM verdict", [])?;
+        let _transaction = self.0.unchecked_transaction()?;
+        self.write("DELETE FROM verdict", [])?;
         for row in verdicts {
             let [ratio, low, high] = row.ratio;
-            transaction.execute(
+            self.write(
                 "INSERT INTO verdict VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 params![
                     row.conditions.plan_digest,
@@ -381,7 +388,7 @@ impl Store {
                 ],
             )?;
         }
-        Ok(transaction.commit()?)
+        self.write("COMMIT", [])
     }
 
     /// Returns the number of rows and the columns; each run and metric has a row. `verdicts` replace

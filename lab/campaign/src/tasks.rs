@@ -140,7 +140,7 @@ fn job_scripts(campaign: &Campaign) -> JobScripts {
 pub fn open_campaign(folder: &Path) -> Result<(Campaign, Store)> {
     let campaign = Campaign::read(folder)?;
     require_results(&campaign, campaign.folder.join(EXPERIMENTS).exists())?;
-    let _lock = Store::needs_upgrade(&campaign.results)
+    let _lock = Store::needs_upgrade(&campaign.results)?
         .then(|| campaign.lock())
         .transpose()?;
     let store = Store::open(&campaign.results)?;
@@ -159,11 +159,12 @@ pub fn open_to_advance(campaign: &Campaign) -> Result<(Lock, Store)> {
 /// would create an empty one.
 fn require_results(campaign: &Campaign, has_runs: bool) -> Result<()> {
     let is_required = has_runs || !SubmittedRounds::read(campaign)?.rounds.is_empty();
-    let metadata = campaign.results.metadata();
+    let path = &campaign.results;
+    let has_results = path.try_exists().at(path)? && path.metadata().at(path)?.len() > 0;
     ensure!(
-        !is_required || metadata.is_ok_and(|file| file.len() > 0),
-        "{}: missing or empty, although there are runs: restore it, or use its host; without Slurm, `faultline campaign run` reads results again",
-        campaign.results.display()
+        !is_required || has_results,
+        "{}: missing or empty, although rounds were submitted or run: restore it, or use its host; without Slurm, `faultline campaign run` reads results again",
+        path.display()
     );
     Ok(())
 }

@@ -80,7 +80,7 @@ impl Plan {
         }
     }
 
-    /// Of all lanes.
+    /// Ledger, accounts and snapshots of all lanes.
     pub(crate) fn work_folders(&self) -> impl Iterator<Item = &Path> {
         self.lanes.iter().flat_map(Lane::folders)
     }
@@ -122,6 +122,7 @@ impl MemorySearchRules {
     }
 }
 
+/// All arms run at the same time.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Concurrent {
     /// Index of the arm that runs twice in a turn: the A/A pair, whose runs should not differ.

@@ -137,9 +137,13 @@ impl Experiment {
         if let (Some(found), [arm]) = (search::headline(&searches), &mut report.answers[..])
             && completed
                 .iter()
-                .all(|run| run.ending.outcome != Outcome::OutOfMemory)
+                .all(|run| is_invalid(run) || run.ending.outcome != Outcome::OutOfMemory)
         {
-            let verdict = proven_ram.as_ref().map_or("unknown", |_| "fine");
+            let is_proven = proven_ram.is_ok()
+                && searches
+                    .iter()
+                    .all(|search| !search.counts || search.ram_evidence().is_ok());
+            let verdict = if is_proven { "fine" } else { "unknown" };
             let ram = &mut arm.findings[0];
             ram.verdict = verdict.to_owned();
             ram.text = format!("RAM: {found}");

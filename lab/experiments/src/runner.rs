@@ -304,15 +304,14 @@ impl<'w> Runner<'w> {
 
     /// Ends processes of an earlier runner, and journals the end of their runs.
     fn end_leftovers(&mut self) -> Result<()> {
-        let ended_leftovers = self
+        let mut ended_leftovers = self
             .system
             .launcher()
             .sweep(&self.experiment_id, SWEEP_GRACE)?;
         for (run, attempt) in self.journal_state.unfinished_runs() {
             let prefix = cgroup_name(&self.experiment_id, run, attempt, "").to_string();
             let notes = ended_leftovers
-                .iter()
-                .filter(|name| name.starts_with(&prefix))
+                .extract_if(.., |name| name.starts_with(&prefix))
                 .map(|name| format!("left behind and ended: {name}"))
                 .collect();
             self.system
@@ -327,6 +326,11 @@ impl<'w> Runner<'w> {
             })?;
             // It may have executed until now.
             self.last_run_ended = Some(self.system.now().uptime);
+        }
+        for name in ended_leftovers {
+            self.system.print(&format!(
+                "cgroup {name} was left behind by a killed runner, and has been ended"
+            ));
         }
         Ok(())
     }

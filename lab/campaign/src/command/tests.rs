@@ -82,10 +82,10 @@ fn an_older_database_is_not_upgraded_while_its_campaign_runs() {
         .unwrap_err()
         .to_string();
     assert!(error.contains("is being run already"), "{error}");
-    assert!(Store::needs_upgrade(&folder.path().join(RESULTS)));
+    assert!(Store::needs_upgrade(&folder.path().join(RESULTS)).unwrap());
     drop(run);
     open_campaign(folder.path()).unwrap();
-    assert!(!Store::needs_upgrade(&folder.path().join(RESULTS)));
+    assert!(!Store::needs_upgrade(&folder.path().join(RESULTS)).unwrap());
 }
 
 #[test]
@@ -157,18 +157,28 @@ fn a_lost_database_is_named_and_not_made_again() {
     fs::write(&database, "").unwrap();
     let empty = verify().unwrap_err().to_string();
     assert!(
-        empty.contains("results.db: missing or empty, although there are runs"),
+        empty.contains(
+            "results.db: missing or empty, although rounds were submitted or run: restore it"
+        ),
         "{empty}"
     );
     assert_eq!(fs::read(&database).unwrap(), b"");
     fs::remove_file(&database).unwrap();
     assert_eq!(verify().unwrap_err().to_string(), empty);
     assert!(!database.exists());
+    std::os::unix::fs::symlink(RESULTS, &database).unwrap();
+    let loop_error = format!("{:#}", verify().unwrap_err());
+    assert!(
+        loop_error.contains("results.db: Too many levels of symbolic links"),
+        "{loop_error}"
+    );
 }
 
 #[test]
 fn a_listed_version_keeps_its_program_and_name() {
-    let folder = campaign_folder("");
+    let folder = campaign_folder(
+        "[[program]]\nversion = 'v2.0.0'\npath = 'b'\n[[program]]\nversion = 'v3.0.0'\npath = 'b'\n",
+    );
     let add = |version: &str, file: &str, name: Option<&str>| {
         add(&AddArgs {
             dir: folder.path().to_owned(),
@@ -182,25 +192,35 @@ fn a_listed_version_keeps_its_program_and_name() {
     let again = [
         ("1.2.0", "b", Some("nice")),
         ("1.2.0", "a", None),
-        ("v1.2.0", "b", None),
+        ("v1.2.0", "a", Some("nice")),
+        ("3.0.0", "b", None),
     ];
     for (version, file, name) in again {
         let error = add(version, file, name).unwrap_err().to_string();
         assert!(
-            error.contains("is on the list with another program or name"),
+            error.contains("is on the list with another program, name or leading `v`"),
             "{error}"
         );
     }
+    let error = add("v2.0.0", "b", None).unwrap_err().to_string();
+    assert_eq!(error, "v2.0.0 is in campaign.toml already");
     let (_, store) = open_campaign(folder.path()).unwrap();
     let listed = store.listed_versions().unwrap();
     let nice = find_version(&listed, "1.2.0").unwrap();
-    assert_eq!((&*nice.program.name, listed.len()), ("nice", 1));
+    assert_eq!((&*nice.program.name, listed.len()), ("nice", 3));
+    let none = add("1.4.0", "none", None).unwrap_err();
+    assert!(
+        format!("{none:#}").ends_with("/none: No such file or directory (os error 2)"),
+        "{none:#}"
+    );
     remove(folder.path(), "1.2.0").unwrap();
-    add("v1.2.0", "b", None).unwrap();
-    add("vanilla", "b", None).unwrap();
-    let versions = store.listed_versions().unwrap();
-    assert!(find_version(&versions, "1.2.0").is_some_and(|listed| !listed.removed));
-    assert!(find_version(&versions, "vanilla").is_some());
+    for version in ["v1.2.0", "vanilla"] {
+        add(version, "b", None).unwrap();
+        remove(folder.path(), version).unwrap();
+        add(version, "b", None).unwrap();
+        let versions = store.listed_versions().unwrap();
+        assert!(find_version(&versions, version).is_some_and(|listed| !listed.removed));
+    }
 }
 
 /// A campaign with results of 1.1.0.
@@ -242,6 +262,12 @@ fn check_says_why_a_version_has_no_result() {
     assert!(
         failed.contains("1.3.0 has no result that can be checked: it did not start"),
         "{failed}"
+    );
+    store.remove("1.3.0").unwrap();
+    let removed = error_of("1.0.0", "1.3.0");
+    assert!(
+        removed.contains("1.3.0 has no result against the baseline 1.0.0"),
+        "{removed}"
     );
 }
 

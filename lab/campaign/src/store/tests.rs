@@ -68,9 +68,14 @@ pub fn make_format_1(folder: &Path) {
 fn a_database_of_format_1_is_upgraded_and_its_runs_have_no_consensus() {
     let folder = tempfile::tempdir().unwrap();
     make_format_1(folder.path());
-    assert!(Store::needs_upgrade(&folder.path().join(RESULTS)));
+    let writer = Connection::open(folder.path().join(RESULTS)).unwrap();
+    writer.execute_batch("BEGIN EXCLUSIVE").unwrap();
+    let error = Store::needs_upgrade(&folder.path().join(RESULTS)).unwrap_err();
+    assert!(format!("{error:#}").contains("locked"), "{error:#}");
+    writer.execute_batch("COMMIT").unwrap();
+    assert!(Store::needs_upgrade(&folder.path().join(RESULTS)).unwrap());
     let mut store = Store::open(&folder.path().join(RESULTS)).unwrap();
-    assert!(!Store::needs_upgrade(&folder.path().join(RESULTS)));
+    assert!(!Store::needs_upgrade(&folder.path().join(RESULTS)).unwrap());
     let row = RunRow {
         version: "1.2.0".into(),
         cluster: ClusterConditions {
@@ -110,7 +115,7 @@ fn another_database_is_refused() {
         message.contains("results.db: this is not the database of a campaign (restore it, or move this file away): another program's"),
         "{message}"
     );
-    assert!(!Store::needs_upgrade(&folder.path().join(RESULTS)));
+    assert!(!Store::needs_upgrade(&folder.path().join(RESULTS)).unwrap());
 }
 
 #[test]
@@ -142,7 +147,7 @@ fn a_campaign_store_with_extra_tables_or_damage_is_refused() {
     Store::open(&folder.path().join(RESULTS)).unwrap();
     let bytes = fs::read(&path).unwrap();
     fs::write(&path, &bytes[..bytes.len() / 2]).unwrap();
-    assert!(!Store::needs_upgrade(&path));
+    assert!(!Store::needs_upgrade(&path).unwrap());
     assert!(refused().contains("restore a copy"), "{}", refused());
 }
 
@@ -150,12 +155,42 @@ fn a_campaign_store_with_extra_tables_or_damage_is_refused() {
 fn a_database_that_cannot_be_written_is_named_with_a_remedy() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join(RESULTS);
-    let store = Store::open(&path).unwrap();
+    let mut store = Store::open(&path).unwrap();
     store.0.execute_batch("PRAGMA query_only = ON").unwrap();
-    let error = format!("{:#}", store.remove("1.0.0").unwrap_err());
-    let wanted = format!("{}: attempt to write a readonly database; ", path.display());
-    assert!(error.starts_with(&wanted), "{error}");
-    assert_eq!(error.matches("readonly").count(), 1, "{error}");
+    let results = [
+        store.remove("1.0.0"),
+        store.add_runs(&[RunRow::default()]),
+        store.void("x"),
+        store.replace_verdicts(&[]),
+    ];
+    let wanted = format!(
+        "{}: attempt to write a readonly database; this change was not made: ",
+        path.display()
+    );
+    for result in results {
+        let error = format!("{:#}", result.unwrap_err());
+        assert!(error.starts_with(&wanted), "{error}");
+        assert_eq!(error.matches("readonly").count(), 1, "{error}");
+    }
+    // A reader keeps a transaction from its end.
+    store.0.execute_batch("PRAGMA query_only = OFF").unwrap();
+    store.0.busy_timeout(std::time::Duration::ZERO).unwrap();
+    let reader = Connection::open(&path).unwrap();
+    reader
+        .execute_batch("BEGIN; SELECT * FROM verdict")
+        .unwrap();
+    let error = store
+        .replace_verdicts(&[VerdictRow::default()])
+        .unwrap_err();
+    assert!(
+        format!("{error:#}").contains("results.db: database is locked; this change"),
+        "{error:#}"
+    );
+    reader.execute_batch("COMMIT").unwrap();
+    store.add_runs(&[RunRow::default()]).unwrap();
+    drop(store);
+    let verdicts = reader.query_row("SELECT count(*) FROM verdict", [], |row| row.get(0));
+    assert_eq!(verdicts, Ok(0), "the change that failed is undone");
 }
 
 #[test]

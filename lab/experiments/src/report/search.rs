@@ -38,7 +38,7 @@ pub struct SearchReport<'e> {
     rules: &'e plan::MemorySearchRules,
     search_log: &'e SearchLog,
     /// The run has a result that is not repeated.
-    counts: bool,
+    pub counts: bool,
     /// Number of searches in earlier attempts that were cut off.
     earlier_unanswered: usize,
     cluster: Option<Cluster>,
@@ -99,7 +99,7 @@ pub fn section(searches: &[SearchReport<'_>]) -> Option<Section> {
 }
 
 impl<'e> SearchReport<'e> {
-    fn ram_evidence(&self) -> Result<RamEvidence, String> {
+    pub fn ram_evidence(&self) -> Result<RamEvidence, String> {
         let no_size = "the search has no confirmed size; see its report";
         let answer = self.search_log.answer.as_ref().ok_or(no_size)?;
         let SearchOutcome::Found(HeadroomInterval { low, high, .. }) = answer.outcome else {

@@ -176,7 +176,7 @@ fn each_cut_off_run_of_a_turn_names_only_its_own_cgroups() {
     let (_folder, plan) = plan(&folder_of_cases().join("concurrent"));
     // The three runs of the first turn have been launched.
     run_cut_off_after(&plan, 15);
-    let left = "run 1 attempt 1: abandoned\nrun 2 attempt 1: abandoned";
+    let left = "run 1 attempt 1: abandoned\nrun 2 attempt 1: abandoned\nrun 9 attempt 1: abandoned";
     let log = run(&plan, &Script::parse(left), 0);
     let notes_of = |run: u32| {
         let line = log
@@ -190,6 +190,8 @@ fn each_cut_off_run_of_a_turn_names_only_its_own_cgroups() {
         assert!(notes.len() == 1 && notes[0].ends_with(&cgroup), "{notes:?}");
     }
     assert_eq!(notes_of(3).count(), 0, "it left nothing behind");
+    assert_eq!(log.matches("was left behind by a killed runner").count(), 1);
+    assert!(log.contains(".r009_a1.validator was left behind"), "{log}");
 }
 
 #[test]

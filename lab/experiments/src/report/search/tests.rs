@@ -9,7 +9,6 @@ use crate::{
     search::{EndTrials, HeadroomInterval, SearchAnswer, SearchOutcome, SufficientSize},
 };
 use faultline_pages::render;
-use faultline_runner::isolation::CgroupState;
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -126,14 +125,22 @@ fn written(
         folder.display().to_string()
     );
     let plan = plan::parse(&text, &folder.join("plan.toml")).expect("a plan");
-    let mut entries = vec![planned()];
+    let mut entries = vec![planned(1)];
     if before > 0 {
-        entries.extend(attempt(1, lines().into_iter().take(before).collect()));
+        entries.extend(attempt(1, 1, lines().into_iter().take(before).collect()));
     }
-    entries.extend(attempt(2, newest));
+    entries.extend(attempt(1, 2, newest));
     if let Some(answer) = answer {
-        entries.extend(completed(2, answer));
+        entries.extend(completed(1, 2, answer, Ending::new(Ended::Completed)));
     }
+    Experiment {
+        folder: ExperimentFolder::new(folder),
+        plan,
+        journal_state: journal_state(entries),
+    }
+}
+
+fn journal_state(entries: Vec<Entry>) -> JournalState {
     let lines: Vec<JournalLine> = (1_i64..)
         .zip(entries)
         .map(|(at, entry)| JournalLine {
@@ -141,60 +148,50 @@ fn written(
             entry,
         })
         .collect();
-    Experiment {
-        folder: ExperimentFolder::new(folder),
-        plan,
-        journal_state: JournalState::of(&lines),
-    }
+    JournalState::of(&lines)
 }
 
-fn planned() -> Entry {
-    let run = ScheduledRun {
-        run: 1,
+fn planned(replicates: u32) -> Entry {
+    let run = |number| ScheduledRun {
+        run: number,
         arm: "search".to_owned(),
-        replicate: 1,
+        replicate: number,
         lane: "here".to_owned(),
         is_second_aa_run: false,
     };
+    let turns = (1..=replicates).map(|number| Turn {
+        number,
+        runs: vec![run(number)],
+    });
     Entry::Planned(Planned {
         name: "least".to_owned(),
         plan_digest: "abc".to_owned(),
         file: PathBuf::new(),
         seed: 1,
         launcher: "cgroup v1".to_owned(),
-        turns: vec![Turn {
-            number: 1,
-            runs: vec![run],
-        }],
+        turns: turns.collect(),
     })
 }
 
-fn attempt(attempt: u32, lines: Vec<SearchEvent>) -> impl Iterator<Item = Entry> {
-    let begun = Entry::TurnBegun { turn: 1, attempt };
+fn attempt(run: u32, attempt: u32, lines: Vec<SearchEvent>) -> impl Iterator<Item = Entry> {
+    let begun = Entry::TurnBegun { turn: run, attempt };
     let search = move |event| Entry::Search {
-        run: 1,
+        run,
         attempt,
         event,
     };
     std::iter::once(begun).chain(lines.into_iter().map(search))
 }
 
-fn completed(attempt: u32, answer: SearchAnswer) -> [Entry; 2] {
-    let ending = Ending {
-        outcome: Ended::Completed,
-        validity: Validity::Valid,
-        cgroup_state: CgroupState::default(),
-        notes: Vec::new(),
-        stopped_unix_ns: None,
-    };
+fn completed(run: u32, attempt: u32, answer: SearchAnswer, ending: Ending) -> [Entry; 2] {
     [
         Entry::SearchAnswer {
-            run: 1,
+            run,
             attempt,
             answer: Box::new(answer),
         },
         Entry::RunEnded {
-            run: 1,
+            run,
             attempt,
             ending: Box::new(ending),
         },
@@ -427,20 +424,34 @@ fn an_untried_range_end_is_not_reported_as_failed() {
 }
 
 #[test]
-fn a_search_itself_answers_whether_the_ram_is_enough() {
-    let settled = SearchAnswer {
+fn the_ram_is_enough_if_each_search_that_counts_proves_a_size() {
+    let proven = SearchAnswer {
         is_stable: Some(true),
         ..answer(found())
     };
-    for (answer, verdict) in [(settled, "fine"), (answer(found()), "unknown")] {
+    let small = answer(SearchOutcome::FirstHeadroomTooSmall);
+    let valid = Ending::new(Ended::Completed);
+    let mut invalid = Ending::new(Ended::OutOfMemory);
+    invalid.validity = Validity::Invalid("another limit".to_owned());
+    for (searches, verdict) in [
+        (vec![(&proven, &valid)], "fine"),
+        (vec![(&answer(found()), &valid)], "unknown"),
+        (vec![(&proven, &valid), (&proven, &valid)], "fine"),
+        (vec![(&proven, &valid), (&small, &valid)], "unknown"),
+        (vec![(&proven, &valid), (&small, &invalid)], "fine"),
+    ] {
         let folder = tempfile::tempdir().expect("a folder");
-        let experiment = experiment(folder.path(), 0, Some(answer));
+        let mut experiment = experiment(folder.path(), 0, None);
+        let mut entries = vec![planned(searches.len() as u32)];
+        for (run, (answer, ending)) in (1..).zip(searches) {
+            entries.extend(attempt(run, 1, lines()));
+            entries.extend(completed(run, 1, answer.clone(), ending.clone()));
+        }
+        experiment.journal_state = journal_state(entries);
         let report = experiment.report().expect("a report").report;
         let ram = &report.answers[0].findings[0];
-        assert!(
-            ram.verdict == verdict && ram.text.starts_with("RAM: Keeps up with 422 to 424 GiB"),
-            "{ram:?}"
-        );
+        let is_answer = ram.text.starts_with("RAM: ") && ram.text.contains("Keeps up with 422");
+        assert!(is_answer && ram.verdict == verdict, "{ram:?}");
     }
 }
 

@@ -265,7 +265,11 @@ impl System for Pretended {
         (!state.heeded && (passed("asked") || passed("asked twice"))).then_some(stop_request)
     }
 
-    fn print(&mut self, _words: &str) {}
+    fn print(&mut self, words: &str) {
+        if words.contains("left behind") {
+            self.state.borrow_mut().log(words);
+        }
+    }
 
     fn launcher(&self) -> &dyn Launcher {
         &self.launcher
