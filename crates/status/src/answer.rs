@@ -104,7 +104,7 @@ pub struct AnswerInputs {
     /// By the growth of the last four minutes; `None` without growth or during startup.
     pub seconds_to_limit_at_present_pace: Option<f64>,
     /// The later of two forecasts, by the growth of half an hour and of ten minutes.
-    pub seconds_to_limit_at_half_hour_pace: Option<f64>,
+    pub seconds_to_limit_by_half_hour_fit: Option<f64>,
     pub forecast: Option<LimitForecast>,
     /// OOM kills in the last 15 minutes.
     pub oom_kills: Option<f64>,

@@ -183,7 +183,7 @@ impl RecorderHandle {
         })
     }
 
-    /// Stores a tick's target before the tick reaches the sinks.
+    /// Returns a sampler that stores the tick's target in `current`, before the sinks get the tick.
     pub fn sampler(
         &self,
         target_handle: TargetHandle,
@@ -194,7 +194,7 @@ impl RecorderHandle {
             target_handle,
             report_flight_recorder: Box::new(report_flight_recorder),
             reported_dropped: 0,
-            overrun_until: Duration::ZERO,
+            show_drops_until: Duration::ZERO,
         })
     }
 
@@ -221,7 +221,7 @@ pub struct Recorder {
     queue: Arc<Queue>,
     event_detector: EventDetector,
     describe: DescribeProcess,
-    completed_manifests: Latest<ProcessManifest>,
+    completed_manifest: Latest<ProcessManifest>,
     last_manifest: Option<Arc<ProcessManifest>>,
     reported_dropped: u64,
     sinks: Vec<Box<dyn RecordingSink>>,
@@ -249,7 +249,7 @@ impl Recorder {
                 queue,
                 event_detector: EventDetector::default(),
                 describe: Box::new(describe),
-                completed_manifests: Latest::default(),
+                completed_manifest: Latest::default(),
                 last_manifest: None,
                 reported_dropped: 0,
                 sinks: Vec::new(),
@@ -257,11 +257,8 @@ impl Recorder {
         )
     }
 
-    pub fn with_completed_manifests(
-        mut self,
-        completed_manifests: Latest<ProcessManifest>,
-    ) -> Self {
-        self.completed_manifests = completed_manifests;
+    pub fn with_completed_manifest(mut self, completed_manifest: Latest<ProcessManifest>) -> Self {
+        self.completed_manifest = completed_manifest;
         self
     }
 
@@ -283,7 +280,7 @@ impl Recorder {
     fn next_manifest(&mut self) -> Option<RecordingEntry> {
         let target = self.event_detector.target.as_ref()?;
         let manifest = self
-            .completed_manifests
+            .completed_manifest
             .get()
             .filter(|manifest| manifest.target == *target)?;
         if self
@@ -401,9 +398,9 @@ mod tests {
         };
         let (handle, recorder) =
             Recorder::new(Clock::start(), Vec::new(), |target| json!(target.comm));
-        let (saved_entries, completed_manifests) = (Arc::default(), Latest::default());
+        let (saved_entries, completed_manifest) = (Arc::default(), Latest::default());
         let mut recorder = recorder
-            .with_completed_manifests(completed_manifests.clone())
+            .with_completed_manifest(completed_manifest.clone())
             .with_sink(Box::new(Memory(Arc::clone(&saved_entries))));
         for (number, comm, late) in [(1, "sh", "sh"), (2, "v", "sh"), (3, "v", "v")] {
             *handle.current.lock() = CurrentTarget {
@@ -419,7 +416,7 @@ mod tests {
                 target: Arc::new(target(late)),
                 manifest: json!(format!("late {late}")),
             };
-            completed_manifests.set(Some(Arc::new(described)));
+            completed_manifest.set(Some(Arc::new(described)));
             recorder.process_queue();
         }
         let saved_entries = saved_entries.lock();

@@ -36,8 +36,8 @@ use std::{collections::VecDeque, sync::Arc};
 pub(super) const MAX_DNS_LOOKUPS: usize = 4;
 
 /// Each poll publishes a new value. Slots, health and transactions expire two poll intervals plus 1
-/// s after their response. One of five answered polls requests identity and version. They expire 15
-/// poll intervals after their response, but not before 10 s.
+/// s after their response. Identity and version are also requested after every fifth answered poll.
+/// They expire 15 poll intervals after their response, but not before 10 s.
 #[derive(Debug)]
 pub struct RpcFacts {
     pub process: ProcessId,

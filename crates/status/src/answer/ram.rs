@@ -50,7 +50,7 @@ fn findings(inputs: &AnswerInputs) -> Vec<Finding> {
         "its present pace",
     );
     let at_half_hour_pace = full_ahead(
-        inputs.seconds_to_limit_at_half_hour_pace,
+        inputs.seconds_to_limit_by_half_hour_fit,
         t::OOM_AHEAD_HALF_HOUR_PACE_SECONDS,
         "the slower pace of the last 10 and 30 minutes",
     );

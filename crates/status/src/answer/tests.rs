@@ -100,7 +100,7 @@ static RAM: States = &[
     (
         |ram| {
             ram.unreclaimable_share = Some(0.85);
-            ram.seconds_to_limit_at_half_hour_pace = Some(5400.0);
+            ram.seconds_to_limit_by_half_hour_fit = Some(5400.0);
         },
         "act",
         "memory is full in 1 h 30 min at the slower pace of the last 10 and 30 minutes; 412 GiB proven enough of 512 installed; \

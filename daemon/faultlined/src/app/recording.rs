@@ -85,7 +85,7 @@ pub fn prepare(config: &Config, clock: Clock) -> Option<PreparedRecorder> {
         collector_handle.describe(target)
     };
     let (handle, recorder) = Recorder::new(clock, enabled_statuses, warn_and_describe);
-    let recorder = recorder.with_completed_manifests(collector.completed.clone());
+    let recorder = recorder.with_completed_manifest(collector.completed.clone());
     let flight_recorder = config
         .flight
         .enabled_folder()

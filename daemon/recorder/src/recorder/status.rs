@@ -100,7 +100,7 @@ pub struct RecorderSampler {
     /// The queue's dropped entries at the last sample.
     pub reported_dropped: u64,
     /// Uptime until which past drops are a problem.
-    pub overrun_until: Duration,
+    pub show_drops_until: Duration,
 }
 
 impl RecorderSampler {
@@ -109,9 +109,9 @@ impl RecorderSampler {
     fn overrun(&mut self, uptime: Duration) -> Option<Problem> {
         let dropped = self.handle.queue.dropped();
         if std::mem::replace(&mut self.reported_dropped, dropped) < dropped {
-            self.overrun_until = uptime + PROBLEM_SHOWN_FOR;
+            self.show_drops_until = uptime + PROBLEM_SHOWN_FOR;
         }
-        (uptime < self.overrun_until).then(|| {
+        (uptime < self.show_drops_until).then(|| {
             Problem::broken("the recorder does not keep up and drops entries; faultline_recorder_dropped_total counts them")
         })
     }

@@ -29,6 +29,7 @@ use std::{sync::Arc, time::Duration};
 /// On mainnet-beta the response with all vote accounts has about 1 MB, that with all nodes 2 MB.
 const MAX_ANSWER_BYTES: usize = 16 << 20;
 /// After a failed scan: the node continues a scan even after its request has timed out.
+/// A scan reads stake accounts by `getProgramAccounts`.
 const SCAN_RETRY_INTERVAL: Duration = Duration::from_secs(6 * 3_600);
 const SCAN_TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -180,7 +181,7 @@ impl Round<'_> {
             all_votes = self.request_all_votes().await;
         }
         self.request_own_votes().await;
-        // One time for both publications of the first round: its problems count once.
+        // Both publications of the first round have this time, so its problems count once.
         self.facts.polled_at = self.now();
         if finished_rounds == 0 {
             // Early: a slow node takes long for the other requests.

@@ -26,7 +26,7 @@ const MINUTE: Duration = Duration::from_secs(60);
 const OOM_KILLS_SPAN: Duration = Duration::from_secs(900);
 const LATE_VOTES_SPAN: Duration = Duration::from_secs(1800);
 const GROWTH_SPANS: [Duration; 2] = [Duration::from_secs(1800), Duration::from_secs(600)];
-/// Time after a start or a migration in which some values are not judged.
+/// Time after a start, or after the migration to Alpenglow, in which some values are not judged.
 const SETTLING_SPAN: Duration = Duration::from_secs(900);
 
 /// For `fast_growth`, AgaveOomAhead takes the pace of four minutes, and needs growth in the last
@@ -102,7 +102,7 @@ struct ProcessCounter {
     number: f64,
     ends: f64,
     started: f64,
-    /// When `started` was read for the first time.
+    /// Value of the counter when `started` was first read.
     clock_steps: f64,
 }
 
@@ -161,7 +161,7 @@ struct MinuteRow {
     is_starting: bool,
     unreclaimable: Option<f64>,
     limit: Option<f64>,
-    /// The node's leader slots of this epoch: passed, and those of the passed that were skipped.
+    /// The node's leader slots of this epoch that have passed, and how many of these were skipped.
     leader_slots: [Option<f64>; 2],
     cluster_leader_slots: [Option<f64>; 2],
 }
@@ -219,7 +219,8 @@ impl Trends {
             let row = Row::from_tick(tick, process_number);
             match row.process_number.filter(|_| !row.is_starting) {
                 None => self.memory_growth = MemoryGrowth::default(),
-                // There is no limit while a level is unreadable. That does not end the growth.
+                // While a level of memory is unreadable, the binding limit is unknown. That does not
+                // end the growth.
                 Some(process) => {
                     if let Some((limit, bytes)) = row.limit.zip(row.unreclaimable) {
                         self.memory_growth.add(tick.at, (process, limit), bytes);
@@ -251,7 +252,7 @@ impl Trends {
         let finalized = finalized.filter(|slots| *slots > 0.0);
         let faults = self.rate_per_second(|row| row.major_faults);
         let limit = self.rows.back().and_then(|row| row.limit);
-        // Sums of datapoints outlive the process, so its rows count only after the sum has grown.
+        // `replayed_slots` outlives the process. The rows of a process count after the first growth.
         let first_slots = self.rows_of_process().find_map(|row| row.replayed_slots);
         AnswerInputs {
             forecast: limit.and(self.memory_growth.forecast()),
@@ -259,7 +260,7 @@ impl Trends {
             seconds_to_enough_replay: self
                 .seconds_to_enough_samples(|row| row.replayed_slots > first_slots),
             seconds_to_limit_at_present_pace: self.seconds_to_limit_at_present_pace(),
-            seconds_to_limit_at_half_hour_pace: self.seconds_to_limit_at_half_hour_pace(),
+            seconds_to_limit_by_half_hour_fit: self.seconds_to_limit_by_half_hour_fit(),
             has_migrated_lately: self
                 .minute_rows_within(SETTLING_SPAN)
                 .any(|row| row.is_migrating),
@@ -403,7 +404,7 @@ impl Trends {
 
     /// The later of two least-squares forecasts, as for `growth` of AgaveOomAhead. `None` if the
     /// process used as much before the last half hour, or started within [`SETTLING_SPAN`].
-    fn seconds_to_limit_at_half_hour_pace(&self) -> Option<f64> {
+    fn seconds_to_limit_by_half_hour_fit(&self) -> Option<f64> {
         let newest = self.minute_rows.back()?;
         let (newest_bytes, limit) = (newest.unreclaimable?, newest.limit?);
         let age = |row: &MinuteRow| newest.tick_uptime.saturating_sub(row.tick_uptime);

@@ -148,7 +148,7 @@ fn a_step_of_the_clock_starts_no_new_process() {
         let before = if second < 23_000 { 95 * GIB } else { 50 * GIB };
         before + second * GIB / 3600
     });
-    assert_eq!(was_higher.seconds_to_limit_at_half_hour_pace, None);
+    assert_eq!(was_higher.seconds_to_limit_by_half_hour_fit, None);
 }
 
 #[test]
@@ -328,7 +328,7 @@ fn growth_of_half_an_hour_tells_the_time_to_the_limit() {
     let grows = trends(3600, |second| memory(70 * GIB + second * GIB / 360));
     let seconds = grows
         .answer_inputs()
-        .seconds_to_limit_at_half_hour_pace
+        .seconds_to_limit_by_half_hour_fit
         .unwrap();
     assert!((seconds - 7200.0).abs() < 60.0, "{seconds}");
     let was_higher = trends(3600, |second| {
@@ -336,9 +336,7 @@ fn growth_of_half_an_hour_tells_the_time_to_the_limit() {
         memory(before + second * GIB / 360)
     });
     assert_eq!(
-        was_higher
-            .answer_inputs()
-            .seconds_to_limit_at_half_hour_pace,
+        was_higher.answer_inputs().seconds_to_limit_by_half_hour_fit,
         None
     );
     let restarted = trends(3600, |second| {
@@ -350,12 +348,12 @@ fn growth_of_half_an_hour_tells_the_time_to_the_limit() {
     assert!(
         restarted
             .answer_inputs()
-            .seconds_to_limit_at_half_hour_pace
+            .seconds_to_limit_by_half_hour_fit
             .is_some()
     );
     let falls = trends(3600, |second| memory(90 * GIB - second * GIB / 360));
     assert_eq!(
-        falls.answer_inputs().seconds_to_limit_at_half_hour_pace,
+        falls.answer_inputs().seconds_to_limit_by_half_hour_fit,
         None
     );
 }
