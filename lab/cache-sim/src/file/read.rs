@@ -29,10 +29,11 @@ pub fn read_whole_records(input: impl BufRead) -> Result<PartialRead, Error> {
         offset: 0,
         content: Vec::new(),
     };
-    file.read_exactly(MAGIC.len() as u64)?;
-    if file.content != MAGIC {
-        return Err(damaged(0, "it is not a trace file of this format"));
+    let magic = file.read_exactly(MAGIC.len() as u64);
+    if !MAGIC.starts_with(&file.content) {
+        return Err(Error::NotATrace);
     }
+    magic?;
     let trace = match file.record()? {
         Some(META) => {
             Trace::new(meta(&file.content).map_err(|problem| damaged(MAGIC.len() as u64, problem))?)
