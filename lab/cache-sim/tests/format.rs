@@ -191,7 +191,7 @@ fn trace_damage_is_reported_with_its_position_and_a_remedy() {
     }
     for (short, what) in [
         ("", "byte 0: it ends too early; copy"),
-        ("FLT", "byte 3: it ends too early; copy"),
+        ("FLT", "byte 0: it ends too early; copy"),
         ("notes", "it is not a trace file of this format; name"),
     ] {
         let error = read(short.as_bytes()).unwrap_err().to_string();
