@@ -25,7 +25,7 @@ pub enum Error {
     #[error("the trace cannot be read or written: {0}")]
     Io(#[from] std::io::Error),
     #[error(
-        "it is not a trace file of this format; name the run's trace with --trace (`cache fetch`: --out)"
+        "it is not a trace file of this format; name the run's trace with `faultline cache predict --trace` or `cache fetch --out`"
     )]
     NotATrace,
     // A file can be continued if its metadata are whole.
