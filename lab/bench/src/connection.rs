@@ -254,8 +254,11 @@ async fn read_answer(
         .await
         .map_err(|error| {
             let source = error.source().and_then(|source| source.downcast_ref());
+            let inner = source.and_then(io::Error::get_ref);
             match source.map(io::Error::kind) {
                 _ if error.is::<LengthLimitError>() => Failure::TooLarge,
+                // Such an error has the kind `InvalidData`.
+                _ if inner.is_some_and(|inner| inner.is::<rustls::Error>()) => Failure::Closed,
                 // An invalid chunk.
                 Some(ErrorKind::InvalidInput | ErrorKind::InvalidData) => Failure::Malformed,
                 _ => Failure::Closed,

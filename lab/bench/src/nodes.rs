@@ -226,6 +226,7 @@ fn check_in_sync(
         Some(call) => next_heights(call)?.into_iter().max().unwrap_or(0),
         None => 0,
     };
+    ensure!(answers.len() == nodes.len(), "a node does not answer");
     let newest = heads.iter().copied().max().unwrap_or(0);
     let mut notes = Vec::new();
     for (name, head) in nodes.iter().zip(&heads) {
@@ -384,6 +385,11 @@ mod tests {
                 &answers([100, 98, 89])
             )
             .is_ok()
+        );
+        let too_few = &answers([100, 98, 95])[..11];
+        assert!(
+            check_in_sync(&plain, &CHAINS[0], &nodes.arms, too_few).is_err(),
+            "a node without an answer"
         );
         let mut no_height = answers([100, 98, 95]);
         no_height[7] = json!("none");

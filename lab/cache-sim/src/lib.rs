@@ -25,7 +25,17 @@ pub enum Error {
     #[error("the trace cannot be read or written: {0}")]
     Io(#[from] std::io::Error),
     #[error(
-        "the trace file is damaged at byte {offset}: {problem}; copy it again, or remove it and run `faultline cache fetch`"
+        "it is not a trace file of this format; name the run's trace with `faultline cache predict --trace` or `cache fetch --out`"
+    )]
+    NotATrace,
+    // A file can be continued if its metadata are whole.
+    #[error(
+        "the trace file is damaged at byte {offset}: {problem}; {}",
+        if *offset > file::MAGIC.len() as u64 {
+            "run the same `faultline cache fetch --rpc` again to continue it from there, or copy it again"
+        } else {
+            "copy it again, or remove it and run `faultline cache fetch`"
+        }
     )]
     Damaged {
         /// Offset of the damaged record.

@@ -8,7 +8,7 @@ mod common;
 
 use common::{load, plain};
 use faultline_cache_sim::{
-    Error, Trace,
+    Trace,
     file::{Writer, read, read_whole_records},
     predict::Coverage,
     trace::{
@@ -169,7 +169,7 @@ fn a_trace_file_continues_where_a_kill_interrupted_it() {
 }
 
 #[test]
-fn trace_damage_is_reported_with_its_position() {
+fn trace_damage_is_reported_with_its_position_and_a_remedy() {
     let whole = bytes(&everything());
     let cut = read(&whole[..whole.len() - 1]).unwrap_err().to_string();
     assert!(
@@ -177,26 +177,26 @@ fn trace_damage_is_reported_with_its_position() {
         "{cut}"
     );
     for (at, what) in [
-        (0, "not a trace file"),
-        (7, "not a trace file"),
-        (12, "checksum"),
-        (whole.len() - 3, "checksum"),
+        (0, "it is not a trace file of this format; name"),
+        (7, "it is not a trace file of this format; name"),
+        (12, "byte 8: the checksum of the record is wrong; copy"),
+        (whole.len() - 3, "the checksum of the record is wrong; run"),
     ] {
         let mut broken = whole.clone();
         broken[at] ^= 0x10;
-        let error = read(broken.as_slice()).unwrap_err();
-        assert!(
-            matches!(error, Error::Damaged { .. }) && error.to_string().contains(what),
-            "{at}: {error}"
-        );
+        let error = read(broken.as_slice()).unwrap_err().to_string();
+        assert!(error.contains(what), "{at}: {error}");
+        let may_remove = error.contains("remove it");
+        assert_eq!(may_remove, at == 12, "{at}: {error}");
     }
-    assert!(
-        read(&b"FLTRACE\x02"[..])
-            .unwrap_err()
-            .to_string()
-            .contains("byte 0")
-    );
-    assert!(read(&b""[..]).unwrap_err().to_string().contains("ends"));
+    for (short, what) in [
+        ("", "byte 0: it ends too early; copy"),
+        ("FLT", "byte 0: it ends too early; copy"),
+        ("notes", "it is not a trace file of this format; name"),
+    ] {
+        let error = read(short.as_bytes()).unwrap_err().to_string();
+        assert!(error.contains(what), "{short}: {error}");
+    }
 }
 
 #[test]

@@ -737,18 +737,22 @@ fn missing_damaged_or_insufficient_data_is_reported_with_a_remedy() {
     for (bytes, what) in [
         (
             b"garbage, and more of it".to_vec(),
-            "damaged at byte 0: it is not a trace file",
+            "it is not a trace file of this format; ",
         ),
-        (whole[..whole.len() - 3].to_vec(), "it ends too early"),
-        (Vec::new(), "damaged at byte 0"),
-        ([&*whole, &whole].concat(), "damaged at byte"),
+        (
+            whole[..whole.len() - 3].to_vec(),
+            "it ends too early; run the same",
+        ),
+        (
+            Vec::new(),
+            "damaged at byte 0: it ends too early; copy it again, or remove",
+        ),
+        ([&*whole, &whole].concat(), "; run the same"),
     ] {
         fs::write(&trace, bytes).unwrap();
         let output = refused(&["predict"], &[&small]);
         assert!(
-            output.contains("512.trace: the trace file is damaged")
-                && output.contains(what)
-                && output.contains("; copy it again, or remove it and run `faultline cache fetch`"),
+            output.contains("512.trace: ") && output.contains(what),
             "{output}"
         );
     }

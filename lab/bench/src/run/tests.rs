@@ -8,6 +8,7 @@ pub mod server;
 
 mod hostile;
 mod probe;
+mod tls;
 
 use super::*;
 use crate::{

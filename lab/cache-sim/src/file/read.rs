@@ -26,26 +26,22 @@ pub fn read(input: impl BufRead) -> Result<Trace, Error> {
 pub fn read_whole_records(input: impl BufRead) -> Result<PartialRead, Error> {
     let mut file = RecordReader {
         input,
+        begin: 0,
         offset: 0,
         content: Vec::new(),
     };
-    file.read_exactly(MAGIC.len() as u64)?;
-    if file.content != MAGIC {
-        return Err(damaged(0, "it is not a trace file of this format"));
+    let magic = file.read_exactly(MAGIC.len() as u64);
+    if !MAGIC.starts_with(&file.content) {
+        return Err(Error::NotATrace);
     }
-    let trace = match file.record()? {
-        Some(META) => {
-            Trace::new(meta(&file.content).map_err(|problem| damaged(MAGIC.len() as u64, problem))?)
-        }
-        _ => {
-            return Err(damaged(
-                MAGIC.len() as u64,
-                "the first record is not that of the metadata",
-            ));
-        }
+    magic?;
+    let meta = match file.record()? {
+        Some(META) => meta(&file.content),
+        _ => Err("the first record is not that of the metadata".to_owned()),
     };
+    let meta = meta.map_err(|problem| damaged(file.begin, problem))?;
     let mut partial = PartialRead {
-        trace,
+        trace: Trace::new(meta),
         end: file.offset,
         damage: None,
     };
@@ -128,6 +124,8 @@ fn damaged(offset: u64, problem: impl Into<String>) -> Error {
 
 struct RecordReader<R> {
     input: R,
+    /// Offset of the current record, where damage is reported.
+    begin: u64,
     offset: u64,
     content: Vec<u8>,
 }
@@ -143,34 +141,30 @@ impl<R: BufRead> RecordReader<R> {
             .read_to_end(&mut self.content)? as u64;
         self.offset += read;
         if read < length {
-            return Err(damaged(self.offset, "it ends too early"));
+            return Err(damaged(self.begin, "it ends too early"));
         }
         Ok(())
     }
 
     /// Reads the next record into `content`, and returns its kind; `None` at the end.
     fn record(&mut self) -> Result<Option<u8>, Error> {
-        let begin = self.offset;
+        self.begin = self.offset;
         if self.input.fill_buf()?.is_empty() {
             return Ok(None);
         }
-        let at_begin = |error| match error {
-            Error::Damaged { problem, .. } => damaged(begin, problem),
-            other => other,
-        };
-        self.read_exactly(1).map_err(at_begin)?;
+        self.read_exactly(1)?;
         let kind = self.content.first().copied().unwrap_or(0);
-        let length = self.length().map_err(at_begin)?;
+        let length = self.length()?;
         if length > MAX_RECORD_BYTES {
             return Err(damaged(
-                begin,
+                self.begin,
                 format!("a record of {length} bytes, more than {MAX_RECORD_BYTES}"),
             ));
         }
-        self.read_exactly(length + 4).map_err(at_begin)?;
+        self.read_exactly(length + 4)?;
         let sum: Vec<u8> = self.content.split_off(length as usize);
         if sum != checksum(kind, &self.content).to_le_bytes() {
-            return Err(damaged(begin, "the checksum of the record is wrong"));
+            return Err(damaged(self.begin, "the checksum of the record is wrong"));
         }
         Ok(Some(kind))
     }
@@ -184,7 +178,7 @@ impl<R: BufRead> RecordReader<R> {
             if is_last || bytes.len() == 10 {
                 return RecordContent(&bytes)
                     .number()
-                    .map_err(|problem| damaged(self.offset, problem));
+                    .map_err(|problem| damaged(self.begin, problem));
             }
         }
     }

@@ -308,7 +308,7 @@ fn with_a_failed_self_test_the_report_gives_reasons_without_curve() {
     let text = &files["report.md"];
     assert!(
         text.contains("nothing is predicted: ")
-            && text.contains("512.trace: the trace file is damaged at byte"),
+            && text.contains("512.trace: it is not a trace file of this format"),
         "{text}"
     );
     assert!(

@@ -59,7 +59,7 @@ const HEADROOM: &[NumberColumn] = &[
     (
         "Smallest headroom, share of the limit [%]",
         1,
-        |run, numbers| Some(100.0 * numbers.gauges.headroom.min? / run.limit()?),
+        |_, numbers| Some(100.0 * (1.0 - numbers.gauges.unreclaimable_share.max?)),
     ),
 ];
 
@@ -102,9 +102,9 @@ pub fn section(runs: &MeasuredRuns) -> Section {
         note,
         STUDY_SWAP_AND_TOTAL,
     );
-    let note = "Limit: in an experiment the planned one, otherwise the most frequent one of the level with the least headroom. \
+    let note = "Limit: in an experiment the planned one, otherwise the most frequent of the level with the least headroom. \
                 Unreclaimable: memory of that level that the kernel cannot drop without swap, other cgroups included. Headroom: limit \
-                minus unreclaimable. GiB is 2^30 bytes.";
+                minus unreclaimable at each sample. GiB is 2^30 bytes.";
     section.add_table("headroom", "Headroom and the limit", note, HEADROOM);
     section.add([table_of_binding_levels(runs)]);
     section.add(sufficient_memory::blocks(runs));
@@ -242,4 +242,34 @@ fn correlation_figure(runs: &MeasuredRuns, run: &MeasuredRun) -> Option<Block> {
             values,
         }),
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::run::{Run, Tick};
+    use faultline_stats::IntervalPlan;
+
+    #[test]
+    fn smallest_share_of_headroom_is_by_the_limit_of_the_same_sample() {
+        let mut run = Run {
+            ticks: [0.0, 1.0, 2.0]
+                .map(|at| Tick {
+                    at,
+                    session: 1,
+                    process: None,
+                    phase: None,
+                })
+                .to_vec(),
+            signals: vec![vec![None; 3]; Signal::ALL.len()],
+            ..Run::default()
+        };
+        // 20 % of the limit in the second sample, and at least 50 % in others.
+        run.signals[Signal::Limit as usize] = vec![Some(20e9), Some(10e9), Some(20e9)];
+        run.signals[Signal::Unreclaimable as usize] = vec![Some(8e9), Some(8e9), Some(10e9)];
+        let runs = MeasuredRuns::new([run], &IntervalPlan::default(), &[]);
+        let (_, _, share) = HEADROOM.last().unwrap();
+        let share = share(&runs.all[0], &runs.all[0].whole_run).unwrap();
+        assert!((share - 20.0).abs() < 1e-9, "{share}");
+    }
 }
