@@ -266,10 +266,11 @@ impl JournalTail {
 struct StderrTail(Vec<u8>);
 
 impl StderrTail {
-    /// False at the end. Cancel-safe.
+    /// Reads no more than the tail keeps. False at the end and after an error. Cancel-safe.
     async fn read(&mut self, stderr: &mut (impl AsyncRead + Unpin)) -> bool {
         self.0.reserve(MAX_STDERR_BYTES);
-        let count = stderr.read_buf(&mut self.0).await;
+        let mut chunk = stderr.take(MAX_STDERR_BYTES as u64);
+        let count = chunk.read_buf(&mut self.0).await;
         self.0
             .drain(..self.0.len().saturating_sub(MAX_STDERR_BYTES));
         count.is_ok_and(|count| count > 0)

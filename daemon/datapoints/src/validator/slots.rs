@@ -134,7 +134,7 @@ impl SlotPlausibility {
             .into_iter()
             .chain([self.rpc_processed, self.rpc_received]);
         highest(self.last_accepted[kind as usize]).is_none()
-            || Some(slot) <= all.filter_map(highest).max()
+            || all.filter_map(highest).any(|highest| slot <= highest)
     }
 }
 

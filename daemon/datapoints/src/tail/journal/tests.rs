@@ -220,7 +220,7 @@ async fn assert_forbidden_until_an_entry_arrives(delay: &str) {
     let tail = RunningTail::start(|dir| {
         fs::write(dir.join("hint"), hint).unwrap();
         let end = format!(
-            "sleep {delay}; cat hint >&2; printf '%500s' . >&2; while [ ! -e go ]; do sleep 0.01; done; cat go"
+            "echo warning >&2; sleep {delay}; cat hint >&2; printf '%500s' . >&2; while [ ! -e go ]; do sleep 0.01; done; cat go"
         );
         fs::write(dir.join("end.1"), end).unwrap();
     });
