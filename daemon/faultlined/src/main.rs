@@ -172,7 +172,7 @@ fn expand_filter(filter: &str) -> String {
 }
 
 fn parse_filter(filter: &str) -> Option<EnvFilter> {
-    // `EnvFilter` takes a bare word for a target, and then logs nothing else.
+    // `EnvFilter` reads a bare word as a target, and then logs nothing else.
     let is_directive = |text: &str| text.contains('=') || text.parse::<LevelFilter>().is_ok();
     if !filter.split(',').all(is_directive) {
         return None;

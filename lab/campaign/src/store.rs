@@ -180,8 +180,8 @@ pub struct VerdictRow {
 }
 
 impl Store {
-    /// Whether [`Store::open`] would change the format of the file. `false` if the file is none that
-    /// it opens.
+    /// Whether [`Store::open`] would change the format of the file. `false` if `open` would
+    /// refuse the file.
     pub fn needs_upgrade(path: &Path) -> Result<bool> {
         match ForeignDatabase::is_older(path, &KIND) {
             Err(error) if error.foreign_database_message("", "").is_some() => Ok(false),

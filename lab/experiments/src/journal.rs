@@ -39,7 +39,7 @@ pub enum Entry {
     /// A runner starts or resumes.
     Runner {
         pid: u32,
-        /// No code reads it. A new one shows whoever reads the journal that the host restarted.
+        /// For people who read the journal: a new value means that the host has restarted.
         boot: String,
         /// Empty in journals of older versions.
         #[serde(default)]

@@ -41,7 +41,8 @@ const REFERENCE_INTERVAL: usize = 3;
 const MAX_VOIDS: usize = 5;
 const MAX_TRIALS: usize = 50;
 /// `settle_time` is how long a new state must last before the next stage. Moving the limit to its
-/// target may take this multiple of it, a recovery this multiple of `settle_time` plus `dwell`.
+/// target may take this multiple of `settle_time`. A recovery may take this multiple of `settle_time`
+/// plus `dwell`.
 const TIMEOUT_FACTOR: u32 = 4;
 const MIN_RECOVERY_TIMEOUT: Duration = Duration::from_secs(60);
 /// From this share of its limit on, a cgroup counts as full of page cache.

@@ -15,7 +15,7 @@ use std::{
 };
 
 /// A source without a sample for this long, or three intervals if that is longer, has no rate. For
-/// pushes, which come every 10 s, half of it.
+/// pushes, which come every 10 s, half of this time.
 const STALE_AFTER: Duration = Duration::from_secs(60);
 const MAX_EVENTS: usize = 20;
 pub const MAX_HISTORY: usize = 600;

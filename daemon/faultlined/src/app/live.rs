@@ -86,7 +86,7 @@ impl LiveConfig {
     }
 }
 
-/// Not the certificates that it names: the server reads them again without a restart.
+/// Without the certificates that the file names: the server reads them again without a restart.
 fn read_web_config(config: &Config) -> Option<Vec<u8>> {
     fs::read(config.metrics.web_config.as_ref()?).ok()
 }

@@ -25,7 +25,7 @@ struct UserIds {
     groups: Vec<u32>,
 }
 
-/// Returns paths and reasons. Omits missing paths; with a missing user, all paths. A folder with an
+/// Returns paths and reasons. Omits missing paths. Empty if the user does not exist. A folder with an
 /// ACL counts as accessible.
 pub fn find_inaccessible(plan: &Plan) -> BTreeMap<PathBuf, String> {
     let read = |file| std::fs::read_to_string(file).unwrap_or_default();

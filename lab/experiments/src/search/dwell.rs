@@ -14,7 +14,7 @@ const PARTS_OF_DWELL: u32 = 8;
 const MIN_PART_LENGTH: Duration = Duration::from_secs(1);
 /// Of replay times, to compare with the references.
 const REPLAY_QUANTILE: f64 = 0.95;
-/// A dwell's quantile may be this multiple of the references'.
+/// A dwell's quantile may be this multiple of that of the reference dwells.
 const MAX_REPLAY_RATIO: f64 = 1.2;
 /// Of the mean of slots behind, from the first part to the last.
 const MAX_BEHIND_INCREASE: f64 = 1.0;

@@ -279,7 +279,7 @@ fn end(recording: &Run, noun: &str, last_process_end: Option<f64>) -> End {
 /// hours.
 const CATCH_UP_LIMIT_SECONDS: f64 = 7200.0;
 
-/// Without regard to an OOM kill. The answer is `None` if time without data could change it.
+/// Ignores OOM kills. The answer is `None` if a gap in the data could change it.
 fn success(recording: &Run, lifecycle: &Lifecycle) -> Success {
     let from = lifecycle.first_at_tip;
     let Some(time) = from.and_then(|from| tip_time(recording, lifecycle, from)) else {
