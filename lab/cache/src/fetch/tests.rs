@@ -492,11 +492,15 @@ fn another_cluster_and_foreign_files_are_refused_and_unchanged() {
         "{error}"
     );
     let path = run.with_extension("trace");
-    for garbage in [&b"not a trace"[..], b"", b"SQLite format 3\0"] {
+    for (garbage, what) in [
+        (&b"not a trace"[..], "it is not a trace file"),
+        (b"", "damaged at byte"),
+        (b"SQLite format 3\0", "it is not a trace file"),
+    ] {
         fs::write(&path, garbage).unwrap();
         let error = format!("{:#}", ask(&run, &other, 0).unwrap_err());
         assert!(
-            error.contains("run.trace") && error.contains("damaged at byte"),
+            error.contains("run.trace") && error.contains(what),
             "{error}"
         );
         assert_eq!(fs::read(&path).unwrap(), garbage);
