@@ -69,7 +69,7 @@ fn an_unusable_prediction_input_is_refused_on_stderr_with_a_remedy() {
         "loaded-programs-cache-stats",
     );
     fs::write(folder.path().join("run.trace"), "garbage").unwrap();
-    fails(&cache(&["predict"], &[&run]), 1, "damaged at byte");
+    fails(&cache(&["predict"], &[&run]), 1, "it is not a trace file");
     fails(
         &cache(&["fetch", "--rpc", "ftp://x"], &[&run]),
         1,
