@@ -232,6 +232,8 @@ impl Drop for WriterLock {
         {
             let _ = fs::remove_file(path);
         }
+        // A process that is being started has a copy of the descriptor until it executes its program.
+        let _ = self.file.unlock();
     }
 }
 
@@ -357,6 +359,18 @@ mod tests {
         drop(lock);
         assert!(folder.path().read_dir().unwrap().next().is_none());
         drop(lock_separate_file(&path).unwrap());
+    }
+
+    #[test]
+    fn a_copy_of_the_descriptor_keeps_no_dropped_lock() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("run.fltl");
+        let lock = || super::lock(File::create(&path).unwrap(), &path);
+        let first = lock().unwrap();
+        let copy = first.file.try_clone().unwrap();
+        drop(first);
+        drop(lock().unwrap());
+        drop(copy);
     }
 
     #[test]
