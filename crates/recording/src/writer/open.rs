@@ -232,7 +232,7 @@ impl Drop for WriterLock {
         {
             let _ = fs::remove_file(path);
         }
-        // A process that is being started has a copy of the descriptor until it executes its program.
+        // A child process has a copy of the descriptor until its exec.
         let _ = self.file.unlock();
     }
 }
