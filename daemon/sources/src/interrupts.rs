@@ -255,7 +255,6 @@ mod tests {
     use super::*;
     use crate::{discovery::Finder, tick::ProcessState};
     use faultline_core::{clock::Clock, config::Config, supervisor::WorkerGroup};
-    use faultline_kernel::HostConstants;
     use faultline_testkit::host::FakeHost;
     use rustix::fs::{CWD, Mode, mkfifoat};
     use std::sync::mpsc::channel;
@@ -367,11 +366,7 @@ mod tests {
         registry.start(&mut workers).unwrap();
         let (send, sampled) = channel();
         let sample = move |_| {
-            let host = HostConstants {
-                page_size: 4096,
-                clock_ticks_per_second: 100,
-                kernel_release: String::new(),
-            };
+            let host = crate::tests::host_constants();
             let output = sampler.sample(&SampleContext {
                 now: clock.now(),
                 target: None,

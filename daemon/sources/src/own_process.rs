@@ -89,7 +89,6 @@ pub fn register(
 mod tests {
     use super::*;
     use crate::tick::ProcessState;
-    use faultline_kernel::HostConstants;
     use faultline_metrics::{Problem, Stamp};
     use faultline_testkit::host::FakeHost;
 
@@ -129,11 +128,7 @@ mod tests {
     fn sample(host: &FakeHost) -> SourceOutput {
         let (mut registry, root) = (Registry::default(), HostRoot::below(host.root()));
         register(&mut registry, &root, "1.0", false, |_| ());
-        let units = HostConstants {
-            page_size: 4096,
-            clock_ticks_per_second: 100,
-            kernel_release: String::new(),
-        };
+        let units = crate::tests::host_constants();
         registry.samplers.remove(0).1.sample(&SampleContext {
             now: Stamp::default(),
             target: None,

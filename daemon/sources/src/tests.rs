@@ -5,11 +5,20 @@ use faultline_agave::{
     PublicKey,
     identify::{DEFAULT_HEALTH_DISTANCE, Program, Validator},
 };
-use faultline_kernel::ProcessId;
+use faultline_kernel::{HostConstants, ProcessId};
 
 /// A valid address. The name has no letter that base58 lacks.
 pub fn key(name: &str) -> PublicKey {
     format!("Demo{name:1>40}").parse().unwrap()
+}
+
+/// Those of an x86-64 machine.
+pub fn host_constants() -> HostConstants {
+    HostConstants {
+        page_size: 4096,
+        clock_ticks_per_second: 100,
+        kernel_release: String::new(),
+    }
 }
 
 /// A validator without a ledger.

@@ -319,11 +319,7 @@ mod tests {
             pid: 77,
             start_ticks: 0,
         };
-        let units = HostConstants {
-            page_size: 4096,
-            clock_ticks_per_second: 100,
-            kernel_release: String::new(),
-        };
+        let units = crate::tests::host_constants();
         let mut sampler = ThreadsSampler::new(config::Threads::default(), 0);
         let output = sampler.sample(&SampleContext {
             now: Stamp::default(),

@@ -159,7 +159,7 @@ fn level_label(level: &LevelMemory) -> LabelText {
 mod tests {
     use super::*;
     use crate::tick::ProcessState;
-    use faultline_kernel::{HostConstants, HostRoot};
+    use faultline_kernel::HostRoot;
     use faultline_metrics::Stamp;
     use faultline_testkit::host::FakeHost;
     use std::time::Duration;
@@ -171,11 +171,7 @@ mod tests {
         host.write(file, "x\n").unwrap();
         host.write("proc/meminfo", "MemTotal: 9 kB\n").unwrap();
         let root = HostRoot::below(host.root());
-        let units = HostConstants {
-            page_size: 4096,
-            clock_ticks_per_second: 100,
-            kernel_release: String::new(),
-        };
+        let units = crate::tests::host_constants();
         let mut headroom = Headroom::new(SharedMeminfo::default());
         let mut has_problem = |seconds| {
             let mut output = SourceOutput::default();

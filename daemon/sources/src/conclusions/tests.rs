@@ -1,6 +1,6 @@
 use super::*;
 use crate::tick::ProcessState;
-use faultline_kernel::{HostConstants, HostRoot};
+use faultline_kernel::HostRoot;
 use faultline_testkit::host::FakeHost;
 
 fn at(seconds: u64) -> Stamp {
@@ -33,11 +33,7 @@ fn sample(conclusions: &mut Conclusions, target: &Target, now: Stamp) {
         now,
         target: Some(target),
         root: &HostRoot::below(host.root()),
-        host: &HostConstants {
-            page_size: 4096,
-            clock_ticks_per_second: 100,
-            kernel_release: String::new(),
-        },
+        host: &crate::tests::host_constants(),
         boot_time: &Ok(0),
         process_state: &ProcessState::default(),
     });

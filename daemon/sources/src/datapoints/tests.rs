@@ -5,7 +5,7 @@ use faultline_core::{
     config::Config,
     publish::Latest,
 };
-use faultline_kernel::{HostConstants, HostRoot, ProcessId};
+use faultline_kernel::{HostRoot, ProcessId};
 use faultline_metrics::{
     Stamp, Tick,
     metrics::{process::UP, validator::HEAP},
@@ -53,11 +53,7 @@ fn gauges_of_datapoints_end_with_their_process_in_the_same_tick() {
     let latest = Latest::default();
     latest.set(Some(Arc::new(config.clone())));
     crate::register(&mut registry, &context, &intake, None, None, latest);
-    let constants = HostConstants {
-        page_size: 4096,
-        clock_ticks_per_second: 100,
-        kernel_release: String::new(),
-    };
+    let constants = crate::tests::host_constants();
     let mut ticker = Ticker::new(&context, constants, registry.samplers, Vec::new());
     let mut seen = Vec::new();
     for (second, pid) in [Some(7), Some(7), Some(8), Some(8), None, None, Some(9)]

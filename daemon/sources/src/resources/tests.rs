@@ -329,11 +329,7 @@ fn process_series_end_with_the_process_and_host_series_continue() {
     let latest = Latest::default();
     latest.set(Some(Arc::new(known)));
     let mut source = PollResultSampler::new(INTERVAL, latest);
-    let host = faultline_kernel::HostConstants {
-        page_size: 4096,
-        clock_ticks_per_second: 100,
-        kernel_release: String::new(),
-    };
+    let host = crate::tests::host_constants();
     let (root, process_state) = (HostRoot::default(), crate::tick::ProcessState::default());
     let polled = Some(Stamp::default());
     let mut at = |seconds| {

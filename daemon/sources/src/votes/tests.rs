@@ -13,7 +13,7 @@ use faultline_agave::{
     rpc::EpochInfo,
 };
 use faultline_core::{clock::Clock, config, supervisor::WorkerGroup};
-use faultline_kernel::{HostConstants, HostRoot};
+use faultline_kernel::HostRoot;
 use faultline_metrics::Reading;
 use faultline_testkit::mock_node::{MockNode, Reply};
 use serde_json::{Value, json};
@@ -635,11 +635,7 @@ fn without_rounds_the_source_is_not_up() {
             now: at(second),
             target: Some(&target(ME, None)),
             root: &HostRoot::default(),
-            host: &HostConstants {
-                page_size: 4096,
-                clock_ticks_per_second: 100,
-                kernel_release: String::new(),
-            },
+            host: &crate::tests::host_constants(),
             boot_time: &Ok(0),
             process_state: &ProcessState::default(),
         };

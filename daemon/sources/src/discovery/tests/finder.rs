@@ -5,7 +5,6 @@ use crate::{
     host::{HostSampler, SharedMeminfo},
     tick::{ProcessState, SampleContext, Sampler},
 };
-use faultline_kernel::HostConstants;
 use faultline_testkit::eventually::{eventually, eventually_ok};
 use std::thread::JoinHandle;
 
@@ -158,11 +157,7 @@ fn a_host_oom_kill_seen_by_a_tick_is_the_exit_reason() {
         running_finder.target_handle.clone(),
     );
     host.write("proc/vmstat", "oom_kill 5\n").unwrap();
-    let units = HostConstants {
-        page_size: 4096,
-        clock_ticks_per_second: 100,
-        kernel_release: String::new(),
-    };
+    let units = crate::tests::host_constants();
     let (now, process_state) = (Stamp::default(), ProcessState::default());
     source.sample(&SampleContext {
         now,

@@ -1,4 +1,5 @@
 use super::*;
+use crate::tests::host_constants;
 use proptest::prelude::*;
 
 fn thread(tid: u32, comm: &str, majflt: u64, minflt: u64) -> ThreadSample {
@@ -18,21 +19,13 @@ fn thread(tid: u32, comm: &str, majflt: u64, minflt: u64) -> ThreadSample {
     }
 }
 
-fn host() -> HostConstants {
-    HostConstants {
-        page_size: 4096,
-        clock_ticks_per_second: 100,
-        kernel_release: String::new(),
-    }
-}
-
 fn add(pools: &mut Pools, threads: &[ThreadSample]) {
-    pools.add(threads.iter().copied(), None, &host());
+    pools.add(threads.iter().copied(), None, &host_constants());
 }
 
 /// A read of every thread.
 fn add_all(pools: &mut Pools, threads: &[ThreadSample], process: Option<CpuTime>) {
-    pools.add(threads.iter().copied(), process, &host());
+    pools.add(threads.iter().copied(), process, &host_constants());
     pools.update_exited_cpu(process);
 }
 
@@ -257,7 +250,7 @@ fn more_than_a_clock_tick_of_unreported_cpu_time_requires_a_read_of_every_thread
     let both = [worked(1, "a", 50, 5, 0), worked(2, "idle", 0, 0, 0)];
     add_all(&mut pools, &both, process(50, 0));
     let busy = [worked(1, "a", 60, 6, 0), worked(2, "idle", 0, 0, 0)];
-    pools.add(busy.into_iter(), process(69, 0), &host());
+    pools.add(busy.into_iter(), process(69, 0), &host_constants());
     assert!(!pools.check_unreported_cpu(process(69, 0)), "9 ms");
     assert!(pools.check_unreported_cpu(process(70, 0)));
     assert!(!pools.check_unreported_cpu(None));
@@ -267,7 +260,7 @@ fn more_than_a_clock_tick_of_unreported_cpu_time_requires_a_read_of_every_thread
     assert_eq!(cpu(&pools, EXITED), [ms(1), ms(0)]);
     assert!(!pools.check_unreported_cpu(process(70, 0)));
     let busy = [worked(1, "a", 4_060, 6, 0), worked(2, "idle", 9, 0, 0)];
-    pools.add(busy.into_iter(), process(4_100, 0), &host());
+    pools.add(busy.into_iter(), process(4_100, 0), &host_constants());
     assert!(
         !pools.check_unreported_cpu(process(4_100, 0)),
         "below one percent"
