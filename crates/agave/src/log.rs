@@ -6,8 +6,8 @@
 //!
 //! Time, level and target in brackets are the line head. The time is that of printing: some
 //! milliseconds after the point's creation, or up to 5 s if the receiver of pushes is slow. Unlike
-//! a pushed datapoint, a logged one has no `host_id`, and spaces separate its fields. Continuation
-//! lines of a message are indented by four spaces. Frankendancer prints the same message after
+//! a pushed datapoint, a logged one has no `host_id`, and spaces separate its fields. If a
+//! message has newlines, Agave indents its further lines by four spaces. Frankendancer prints the same message after
 //! another line head, which is not parsed.
 
 mod splitter;

@@ -51,10 +51,12 @@ pub struct Plan {
     pub placeholders: Vec<Placeholder>,
     /// Measured passes over all cases.
     pub rounds: u32,
+    /// Passes before the measured ones.
     pub warm_up: u32,
     pub workers: usize,
     /// Requests a second, sent without waiting for answers; `None` in a closed loop.
     pub rate: Option<f64>,
+    /// Of the order, of requests drawn by weight, and of values drawn for placeholders.
     pub seed: u64,
     pub timeout: Duration,
     pub max_answer_bytes: usize,

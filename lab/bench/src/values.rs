@@ -58,8 +58,8 @@ impl Placeholder {
         }
     }
 
-    /// The texts to check for valid JSON. One number stands for a range.
-    pub fn all_texts(&self) -> Vec<Cow<'_, str>> {
+    /// All texts of a list; of a range only the first number.
+    pub fn texts_to_check(&self) -> Vec<Cow<'_, str>> {
         match &self.source {
             ValueSource::Range { .. } => vec![self.first_text()],
             ValueSource::List(list) => list.iter().map(Cow::from).collect(),

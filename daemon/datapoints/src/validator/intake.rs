@@ -42,7 +42,7 @@ struct State {
     total: Sums,
     last_push: Option<Stamp>,
     /// The validator has ended, or another program is followed.
-    hides_gauges: bool,
+    is_validator_gone: bool,
     slot_plausibility: SlotPlausibility,
     /// JSON-RPC's slot at the end of the last push.
     rpc_slot_at_push: Option<u64>,
@@ -180,7 +180,7 @@ impl Intake {
             state.senders.forget_process();
         }
         state.last_push = None;
-        state.hides_gauges = false;
+        state.is_validator_gone = false;
         state.slot_plausibility = SlotPlausibility::default();
         state.rpc_slot = None;
         state.rpc_slot_at_push = None;
@@ -196,12 +196,12 @@ impl Intake {
         if mem::replace(&mut state.has_followed_validator, false) {
             state.senders.forget_process();
         }
-        state.hides_gauges = true;
+        state.is_validator_gone = true;
     }
 
     /// The validator has ended without a successor: its gauges are not exported any more.
     pub fn validator_ended(&self) {
-        self.lock().hides_gauges = true;
+        self.lock().is_validator_gone = true;
     }
 
     pub fn add_host_id(&self, id: &str, now: Stamp) {
@@ -343,7 +343,7 @@ impl State {
     }
 
     /// Adds a known point or allowed fields of the sender `host_id`. Without a `host_id`, the line
-    /// is of the log. Returns `None` for a foreign, bad, repeated or implausible line.
+    /// is of the log. Returns `None` for a foreign, bad or repeated line, or an implausible slot.
     fn add(
         &mut self,
         allow_list: &AllowList,
@@ -380,7 +380,7 @@ impl State {
                 _ => slot_plausibility.accepts(known, now),
             };
             if !is_plausible {
-                sums.line_counts.implausible += 1;
+                sums.line_counts.implausible_slot += 1;
                 return None;
             }
             if let KnownPoint::AccountsActive(active) = known {

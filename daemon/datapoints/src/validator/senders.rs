@@ -43,12 +43,12 @@ pub struct LineCounts {
     pub foreign: u64,
     pub duplicate: u64,
     /// Points of the validator with an impossible slot.
-    pub implausible: u64,
+    pub implausible_slot: u64,
 }
 
 impl LineCounts {
     pub fn total(&self) -> u64 {
-        self.used + self.ignored + self.bad + self.foreign + self.duplicate + self.implausible
+        self.used + self.ignored + self.bad + self.foreign + self.duplicate + self.implausible_slot
     }
 
     pub fn add(&mut self, other: Self) {
@@ -57,7 +57,7 @@ impl LineCounts {
         self.bad += other.bad;
         self.foreign += other.foreign;
         self.duplicate += other.duplicate;
-        self.implausible += other.implausible;
+        self.implausible_slot += other.implausible_slot;
     }
 }
 

@@ -113,8 +113,8 @@ impl Ring {
         opened.map_err(|error| error.to_string())
     }
 
-    /// Deletes old rows at intervals of a tenth of the configured length (1 s to 60 s). Before each
-    /// deletion the ring is longer than configured.
+    /// Deletes old rows at intervals of a tenth of the configured length (1 s to 60 s), as
+    /// [`Writer::prune`] does. Before each deletion the ring is longer than configured.
     fn prune(&mut self, now: Stamp) {
         let history = self.context.config.history;
         let prune_interval = (history / 10).clamp(Duration::from_secs(1), Duration::from_secs(60));

@@ -339,7 +339,8 @@ fn encoding_option(params: &str, placeholders: &[Placeholder]) -> Option<Encodin
 }
 
 /// Fills the placeholders, and fails unless the result is JSON, with one encoding if accounts are
-/// checked. Tries every text of each placeholder, with the first text of all others.
+/// checked. Tries each placeholder's [`Placeholder::texts_to_check`], with the first text of all
+/// others.
 fn check_params(
     params: &str,
     placeholders: &[Placeholder],
@@ -371,7 +372,7 @@ fn check_params(
             continue;
         }
         uses_placeholders = true;
-        for value_text in placeholder.all_texts() {
+        for value_text in placeholder.texts_to_check() {
             let filled = values::fill_placeholders(params, placeholders, |i, other| {
                 if i == index {
                     value_text.clone()

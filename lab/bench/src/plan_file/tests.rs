@@ -175,7 +175,7 @@ fn values_of_a_file_are_its_lines() {
         parse(&text, &folder.path().join("plan.toml"))
     };
     let (plan, _) = of("keys.txt").unwrap();
-    assert_eq!(plan.placeholders[1].all_texts(), ["one", "two"]);
+    assert_eq!(plan.placeholders[1].texts_to_check(), ["one", "two"]);
     assert!(
         plan.placeholders[1]
             .description()

@@ -175,7 +175,8 @@ fn last_known_second(recording: &Run, from: i64, until: i64) -> Option<i64> {
         .max()
 }
 
-/// (Unix second, increase, whether a gap precedes it), without increases across sessions.
+/// (Unix second, increase, whether a gap precedes it), without increases across
+/// sessions: a new daemon counts from 0.
 fn counter_increases(recording: &Run, signal: Signal) -> Vec<(i64, u64, bool)> {
     let mut increases = Vec::new();
     let mut before: Option<(&Tick, f64)> = None;

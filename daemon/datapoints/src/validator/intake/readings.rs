@@ -23,7 +23,7 @@ const PUSHES_STOPPED: &str = "no datapoints for a minute although the validator 
 impl Intake {
     pub fn add_readings(&self, now: Stamp, out: &mut Vec<Reading>) {
         let state = self.lock();
-        let with_gauges = !state.hides_gauges && state.has_recent_push(now);
+        let with_gauges = !state.is_validator_gone && state.has_recent_push(now);
         state.total.tally.add_readings(with_gauges, out);
         state.total.allow_list_series.add_readings(with_gauges, out);
         out.integer(&v::ZERO_TPS, [], state.total.coverage.zero_seconds);
@@ -42,7 +42,7 @@ impl Intake {
             ("bad", lines.bad),
             ("foreign", lines.foreign),
             ("duplicate", lines.duplicate),
-            ("implausible", lines.implausible),
+            ("implausible", lines.implausible_slot),
         ] {
             out.integer(&d::INGEST_LINES, [result.into()], count);
         }

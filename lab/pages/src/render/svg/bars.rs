@@ -120,8 +120,8 @@ pub fn draw_histogram(sheet: &mut Sheet, chart: &Histogram, styles: &SeriesStyle
         .iter()
         .flat_map(|series| series.counts.iter().copied());
     // A logarithmic axis begins below 1, so that a count of 1 has a bar.
-    let low_end = if chart.log { 0.5 } else { 0.0 };
-    let y = Axis::of_values(counts.clone().chain([low_end]), "", chart.log, 5);
+    let lowest = if chart.log { 0.5 } else { 0.0 };
+    let y = Axis::of_values(counts.clone().chain([lowest]), "", chart.log, 5);
     let mut frame = Frame::for_axis(&y, sheet);
     frame.draw_vertical_axis(sheet, &y, &chart.y_label, 0.0, CHART_HEIGHT);
     let low = chart.edges.first().copied().unwrap_or(0.0);
