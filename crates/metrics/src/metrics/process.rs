@@ -26,7 +26,7 @@ section! {
         from "RssAnon, RssFile, RssShmem of /proc/PID/status (Linux 4.5)";
     VIRTUAL = Gauge, Bytes, "agave_process_virtual_memory_bytes" []
         "Virtual memory size (VSZ): address space, not memory."
-        from "vsize of /proc/PID/stat; absent, like resident memory, once the exiting main thread has released the address space";
+        from "vsize of /proc/PID/stat; absent once the main thread has exited, although other threads may run: the file then has 0";
     SWAP = Gauge, Bytes, "agave_process_swap_bytes" []
         "Anonymous memory of the process that is swapped out."
         from "VmSwap of /proc/PID/status";
