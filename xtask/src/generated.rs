@@ -73,7 +73,6 @@ pub fn metrics_page() -> Files {
 }
 
 fn push_chapter(section: &Section, out: &mut String) {
-    // Writing to a String cannot fail.
     let _ = write!(
         out,
         "\n## {}\n\n{}\n\n| metric | type | labels | unit | what it says | from |\n| --- | --- | --- | --- | --- | --- |\n",

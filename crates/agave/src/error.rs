@@ -12,7 +12,6 @@ pub struct Excerpt(Box<str>);
 impl Excerpt {
     pub fn of(text: impl AsRef<[u8]>) -> Self {
         let text = text.as_ref();
-        // A character takes at most four bytes.
         let head = text.get(..EXCERPT_CHARS * 4).unwrap_or(text);
         let shown = String::from_utf8_lossy(head)
             .chars()

@@ -43,7 +43,6 @@ impl Program {
         (Self::Fdctl, "fdctl", None),
     ];
 
-    /// `comm` is cut to 15 bytes by the kernel.
     pub fn of_comm(comm: &str) -> Option<Self> {
         let cut = |name: &'static str| name.get(..15).unwrap_or(name);
         Self::TABLE
@@ -98,7 +97,6 @@ pub enum PohCpu {
 pub const DEFAULT_HEALTH_DISTANCE: u64 = 128;
 
 impl Validator {
-    /// `None` for Frankendancer, whose configuration file names the ledger.
     pub fn ledger_or_default(&self) -> Option<&Path> {
         self.ledger
             .as_deref()
@@ -123,7 +121,6 @@ const SUBCOMMANDS: [&str; 15] = [
     "staked-nodes-overrides",
     "wait-for-restart-window",
 ];
-/// Options with which the program prints a text and exits.
 const INFO_OPTIONS: [&str; 4] = ["--help", "-h", "--version", "-V"];
 /// Options whose value might equal the name of a subcommand.
 const PATH_OPTIONS: [&str; 9] = [

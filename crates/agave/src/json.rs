@@ -112,7 +112,6 @@ fn reason(error: &serde_json::Error) -> String {
     shown.take(MAX_REASON_CHARS).collect()
 }
 
-/// Refuses bodies from which serde_json would copy large strings or store many levels.
 fn check_strings_and_depth(body: &[u8]) -> Result<(), &'static str> {
     if body.len() <= MAX_STRING_BYTES {
         return Ok(());

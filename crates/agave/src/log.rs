@@ -39,7 +39,6 @@ impl<'a> LogLine<'a> {
 
     fn parse_head(line: &'a str) -> Option<Self> {
         let (head, message) = line.strip_prefix('[')?.split_once("] ")?;
-        // The level and the target follow.
         let (time, _) = head.split_once(' ')?;
         Some(Self {
             time_ns: Some(unix_nanos(time)?),

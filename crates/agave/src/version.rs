@@ -131,7 +131,7 @@ impl Version {
         })
     }
 
-    /// The number of [`Version::release`]. A prerelease counts as its release.
+    /// A prerelease counts as its release.
     pub fn agave_number(&self) -> (u32, u32, u32) {
         self.release().number
     }
@@ -156,7 +156,7 @@ impl Version {
     }
 }
 
-/// Size of the program cache after an eviction pass: 90 % of `capacity`, rounded down.
+/// Size of the program cache after an eviction pass.
 pub fn shrink_target(capacity: u64) -> u64 {
     u64::try_from(u128::from(capacity) * 90 / 100).unwrap_or(capacity)
 }
@@ -256,8 +256,7 @@ fn embedded_agave(release: Release) -> Option<Release> {
     })
 }
 
-/// Whether a version from `validator-new` or `getVersion` may become a label: 1 to 128 printable
-/// ASCII characters.
+/// Whether a version from `validator-new` or `getVersion` may become a label.
 pub fn is_printable_version(text: &str) -> bool {
     !text.is_empty()
         && text.len() <= 128

@@ -46,7 +46,6 @@ pub enum ErrorKind {
     Broken,
 }
 
-/// `None` instead of an error if the file is absent.
 pub fn if_present<T>(result: Result<T>) -> Result<Option<T>> {
     match result {
         Err(ReadError::Absent { .. }) => Ok(None),
@@ -119,7 +118,7 @@ pub struct ParseError {
 
 impl ParseError {
     pub(crate) fn new(line: usize, text: &[u8], what: &'static str) -> Self {
-        // A character has at most four bytes. Cutting first avoids a copy of a huge line.
+        // Cutting first avoids a copy of a huge line.
         let head = text.get(..QUOTED_CHARS * 4).unwrap_or(text);
         Self {
             line,

@@ -46,7 +46,6 @@ impl FileOwner {
         ReadError::from_errno(errno, path, || self.still_exists())
     }
 
-    /// For a task, opens the last part of `path` below the descriptor.
     fn open(&self, path: &Path) -> Result<OwnedFd, Errno> {
         match self {
             Self::Task(folder) => rustix::fs::openat(

@@ -102,8 +102,7 @@ pub fn find_file_system(
     with_space(mount, opened)
 }
 
-/// Mount and free space of a process's folder. Uses the process's root, which only its user or root
-/// can open, else the same path in the reader's root if the file system there is the same.
+/// Mount and free space of a process's folder, through the roots that [`find_file_system`] tries.
 pub fn location_of(root: &HostRoot, pid: u32, folder: &Path, mounts: &Mounts) -> Option<Location> {
     let root_of = |process: &str| root.procfs.join(process).join("root");
     let process_view = locate_folder(&root_of(&pid.to_string()), folder, &mounts.process)?;
@@ -174,7 +173,6 @@ fn open_by_name(root: &Path, mount: &Mount, mounts: &Mounts) -> Option<(Mount, O
     })
 }
 
-/// The process's mount, with the file system's current options.
 fn with_current_options(mount: &Mount, seen: &Mount) -> Mount {
     Mount {
         super_options: seen.super_options.clone(),

@@ -109,7 +109,6 @@ impl HardwareReader<'_> {
     }
 
     fn value_or_problem<T>(&mut self, result: Result<T>) -> Option<T> {
-        // Most sysfs files are missing on some machine.
         let value = if_present(result).map_err(|error| self.problems.push(error));
         value.ok().flatten()
     }
@@ -203,7 +202,6 @@ fn governors(reader: &mut HardwareReader<'_>) -> Vec<String> {
 fn mhz_in_model_name(model: &str) -> Option<u64> {
     let (_, speed) = model.rsplit_once('@')?;
     let ghz: f64 = speed.trim().strip_suffix("GHz")?.trim().parse().ok()?;
-    // The range makes the cast defined and exact enough.
     (0.01..100.0)
         .contains(&ghz)
         .then(|| (ghz * 1000.0).round() as u64)

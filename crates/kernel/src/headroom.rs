@@ -53,7 +53,6 @@ pub struct LevelMemory {
 }
 
 impl LevelMemory {
-    /// 0 if the limit is reached.
     pub fn headroom(&self) -> u64 {
         self.limit.saturating_sub(self.unreclaimable)
     }
@@ -72,7 +71,6 @@ impl LevelMemory {
     }
 }
 
-/// The level with the least headroom, and the first of equal ones.
 pub fn binding_level(levels: &[LevelMemory]) -> Option<&LevelMemory> {
     levels.iter().min_by_key(|level| level.headroom())
 }

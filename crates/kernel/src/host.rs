@@ -103,8 +103,7 @@ impl HostRoot {
         Ok(if_present(mode)? == Some(2))
     }
 
-    /// Whether the unit of systemd-oomd has processes. systemd-oomd kills by memory pressure and
-    /// swap use, before the kernel does.
+    /// Whether the unit of systemd-oomd has processes.
     pub fn runs_systemd_oomd(&self) -> bool {
         ["", "unified/"].iter().any(|hierarchy| {
             let unit = format!("{hierarchy}system.slice/systemd-oomd.service/cgroup.procs");
@@ -182,7 +181,6 @@ pub struct HostSample {
 }
 
 impl HostFiles {
-    /// The first sample opens the files; later ones retry missing files.
     pub fn new(root: &HostRoot) -> Self {
         let lazy_file = |relative: &str, read_mode| {
             LazyFile::new(FileOwner::Host, root.procfs.join(relative), read_mode)

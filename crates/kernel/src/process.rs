@@ -69,7 +69,6 @@ impl ProcFolder {
         FileOwner::Task(Arc::clone(&self.descriptor))
     }
 
-    /// A file that the kernel delivers in one piece.
     fn file(&self, name: &str) -> LazyFile {
         LazyFile::new(self.file_owner(), self.path.join(name), ReadMode::OnePiece)
     }
@@ -115,7 +114,6 @@ pub struct ProcessFiles {
     last_oom_and_fds: Option<OomAndFdSample>,
 }
 
-/// Limits of the kernel and how near the process is to them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OomAndFdSample {
     /// 0 to 2000: the highest is killed first.
@@ -131,14 +129,14 @@ pub struct OomAndFdSample {
 
 #[derive(Debug)]
 pub struct ProcessSample {
-    /// Includes all threads, dead ones too. Readable by everybody.
+    /// Readable by everybody.
     pub stat: Result<PidStat>,
     /// State of the main thread. Known also while the kernel removes the process and `stat` is
     /// `Gone`.
     pub state: Option<State>,
     /// Readable by everybody.
     pub status: Result<PidStatus>,
-    /// Includes all threads, dead ones too. `Forbidden` to other users without `CAP_SYS_PTRACE`.
+    /// `Forbidden` to other users without `CAP_SYS_PTRACE`.
     pub io: Result<PidIo>,
     pub oom_and_fds: OomAndFdSample,
 }

@@ -326,7 +326,6 @@ impl OpenThread {
         Ok(Self { stat, schedstat })
     }
 
-    /// Reads what `depth` requires and what changed since `last`.
     fn read(
         &self,
         folder: &OwnedFd,

@@ -34,7 +34,6 @@ impl Histogram {
         }
     }
 
-    /// Ignores values that are negative or not finite.
     pub fn observe(&mut self, seconds: f64) {
         if !seconds.is_finite() || seconds < 0.0 {
             return;
@@ -47,7 +46,6 @@ impl Histogram {
         }
     }
 
-    /// Adds nothing if the bounds differ.
     pub fn merge(&mut self, other: &Self) {
         if self.bounds != other.bounds {
             return;

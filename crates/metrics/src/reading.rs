@@ -135,7 +135,6 @@ impl Reading {
         Self::integer(metric, labels, u64::from(value))
     }
 
-    /// Empty without labels.
     pub fn first_label(&self) -> &str {
         self.label_values.first().map_or("", LabelText::as_str)
     }

@@ -11,7 +11,6 @@ pub struct Stamp {
 }
 
 impl Stamp {
-    /// Time on the monotonic clock; zero if `earlier` is later.
     pub fn since(self, earlier: Self) -> Duration {
         self.uptime.saturating_sub(earlier.uptime)
     }

@@ -91,7 +91,6 @@ pub struct Rules {
 }
 
 impl Rules {
-    /// Whether the daemon did not run between two ticks.
     pub fn is_gap(&self, since_last_tick: Duration) -> bool {
         since_last_tick > MIN_GAP.max(self.tick_interval.saturating_mul(3))
     }

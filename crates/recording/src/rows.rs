@@ -78,7 +78,6 @@ pub struct SessionRow {
     pub ended: Option<Duration>,
     pub interval: Duration,
     pub version: String,
-    /// Host, kernel, disks, configuration.
     pub manifest: Value,
 }
 
@@ -91,7 +90,6 @@ pub struct ProcessRow {
     pub started: Option<Duration>,
     /// When the daemon found it, since 1970.
     pub seen: Duration,
-    /// Version, binary, arguments without secrets, limits.
     pub manifest: Value,
 }
 

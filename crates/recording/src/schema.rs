@@ -224,7 +224,6 @@ static METRICS_WITHOUT_SAMPLES: &[(&[&Metric], &str)] = &[
     (&[&d::SELF_MAX_FDS], "in session.manifest"),
 ];
 
-/// The metrics of [`METRICS_WITHOUT_SAMPLES`], each with its text.
 pub fn metrics_without_samples() -> impl Iterator<Item = (&'static Metric, &'static str)> {
     METRICS_WITHOUT_SAMPLES
         .iter()

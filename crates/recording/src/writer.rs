@@ -92,7 +92,6 @@ impl Writer {
         self.write(|_| Ok(()))
     }
 
-    /// Replaces the manifest of the followed process, if there is one.
     pub fn replace_manifest(&mut self, manifest: &serde_json::Value) -> Result<()> {
         if let Some(followed) = &mut self.followed_process {
             followed.process.manifest = manifest.clone();

@@ -80,7 +80,6 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// Returns the value of `key` and marks the key as known.
     pub fn entry(&mut self, key: &'static str) -> Option<&'a Spanned<DeValue<'a>>> {
         self.known.push(key);
         self.entries.get(key)

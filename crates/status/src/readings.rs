@@ -50,13 +50,11 @@ impl<'a> Readings<'a> {
         readings.filter(move |reading| std::ptr::eq(reading.metric, metric))
     }
 
-    /// Each series of a metric: its first label and its value.
     pub fn by_label(self, metric: &'static Metric) -> impl Iterator<Item = (&'a str, f64)> {
         self.series(metric)
             .filter_map(|reading| Some((reading.first_label(), reading.value.number()?)))
     }
 
-    /// The first label of the series with value 1.
     pub fn active_label(self, metric: &'static Metric) -> Option<&'a str> {
         let (label, _) = self.by_label(metric).find(|(_, value)| *value == 1.0)?;
         Some(label)

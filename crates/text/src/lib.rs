@@ -51,7 +51,6 @@ pub fn counted(value: f64, noun: &str) -> String {
     format!("{number} {noun}{plural}")
 }
 
-/// A newline follows each text.
 pub fn lines(texts: &[String]) -> String {
     texts.iter().map(|text| format!("{text}\n")).collect()
 }

@@ -257,7 +257,6 @@ pub fn peer(stream: &Stream) -> Peer {
     }
 }
 
-/// Unix sockets do not have Nagle's algorithm.
 pub fn set_nodelay(stream: &Stream) -> io::Result<()> {
     match stream {
         Either::Left(stream) => stream.set_nodelay(true),

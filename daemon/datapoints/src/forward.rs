@@ -181,7 +181,7 @@ impl Handle {
 
 #[derive(Clone, Copy)]
 pub struct RetryTimes {
-    /// Pause after the first failure. It doubles with each further failure, up to the maximum.
+    /// Pause after the first failure.
     pub first_pause: Duration,
     pub max_pause: Duration,
     /// Timeout of one attempt: connect, send and response.

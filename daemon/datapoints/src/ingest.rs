@@ -14,9 +14,8 @@
 //!
 //! Agave 4 keeps its connection and pushes every 10 s, Agave 2 and 3 open one per push. [`LIMITS`]
 //! has the timeouts of an idle connection, a head and a body. TCP and Unix sockets each have a
-//! maximum number of connections. At the maximum, each new connection closes an open one, slow ones
-//! first (`connection_limit`). If the closed connection is idle, it gets a short grace time. If it
-//! is within a request, it is cut at once, and its complete lines count.
+//! maximum number of connections (`connection_limit`). A connection that is closed within a request
+//! to make room is cut at once, and its complete lines count.
 //!
 //! Pushes from browser pages get 403, because any site can send them. If no password is configured,
 //! the user id of the sender decides. A sender gets 403 if its id cannot be found. Once the

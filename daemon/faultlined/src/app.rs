@@ -40,7 +40,6 @@ use signals::Signals;
 use std::{env, io, path::PathBuf, time::Duration};
 
 const WORKER_END_TIMEOUT: Duration = Duration::from_secs(7);
-/// Maximum concurrent blocking calls of one runtime.
 const MAX_BLOCKING_CALLS: usize = 4;
 
 pub type ConfigLoader = Box<dyn Fn() -> Result<Config, Vec<ConfigError>> + Send + Sync>;

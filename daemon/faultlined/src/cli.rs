@@ -138,7 +138,6 @@ pub struct OnceArgs {
 }
 
 impl ConfigArgs {
-    /// Returns the configuration and every error.
     pub fn read(&self) -> (Config, Vec<ConfigError>) {
         config::load(self.config.as_deref(), None)
     }
@@ -183,8 +182,7 @@ impl TargetArgs {
 }
 
 impl RunArgs {
-    /// Returns the configuration and every error. Invalid values become defaults, except for a short
-    /// `--interval`.
+    /// Invalid values become defaults, except for a short `--interval`.
     pub fn read(&self) -> (Config, Vec<ConfigError>) {
         let (mut config, mut config_errors) = self
             .target

@@ -42,8 +42,7 @@ use std::{
 };
 use tokio_util::{either::Either, io::InspectReader};
 
-/// TCP and Unix sockets have separate parts. In a full part, each new connection closes an open one
-/// ([`faultline_core::connection_limit`]).
+/// TCP and Unix sockets have separate parts ([`faultline_core::connection_limit`]).
 const MAX_CONNECTIONS: usize = 64;
 
 const MAX_UNIX_CONNECTIONS: usize = 16;
@@ -101,7 +100,6 @@ pub struct WebState {
     pub history: History,
     /// Replaced by a reload.
     pub status_config: Latest<StatusConfig>,
-    /// Empty unless `metrics.constant_labels_everywhere` is set.
     pub constant_labels: ConstantLabels,
     pub page_info: PageInfo,
     /// Writes the file of `--record` and the flight recorder's ring.

@@ -109,7 +109,7 @@ pub struct LogStatus {
     pub up: bool,
     pub problem: Option<Problem>,
     pub bytes: u64,
-    /// Records passed to the sink: lines, and datapoints joined from several lines.
+    /// Records passed to the sink.
     pub records: u64,
     /// Records over 64 KiB, cut off or with an unclosed string, and malformed journal entries.
     pub bad_records: u64,

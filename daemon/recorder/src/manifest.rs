@@ -98,7 +98,6 @@ fn shortened(text: &str, max_bytes: usize) -> String {
     }
 }
 
-/// `None` if there are no problems.
 fn messages(problems: &[impl ToString]) -> Option<Vec<String>> {
     (!problems.is_empty()).then(|| problems.iter().map(ToString::to_string).collect())
 }

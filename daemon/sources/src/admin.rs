@@ -48,7 +48,6 @@ pub struct AdminFacts {
     /// The configured address, such as 0.0.0.0, requested once per process. `None` before that
     /// response, and for a validator without JSON-RPC.
     pub rpc_address: Option<SocketAddr>,
-    /// Whether the vote account passes the check of the admission ticket at the start of an epoch.
     /// Requested every minute after the start. `None` like `progress`, and with a version that does
     /// not report it.
     pub admission: Option<AdmissionStatus>,
@@ -101,7 +100,6 @@ impl Sampler for AdminSampler {
     }
 }
 
-/// The pollers of JSON-RPC also read `facts`.
 pub fn register(
     registry: &mut Registry,
     context: &BuildContext<'_>,

@@ -65,7 +65,6 @@ struct SourceFacts {
     admin: Option<Arc<AdminFacts>>,
     votes: Option<Arc<VoteFacts>>,
     datapoints: PushFacts,
-    /// Maximum distance at which the validator reports itself healthy.
     health_distance: u64,
 }
 
@@ -83,7 +82,6 @@ impl SourceFacts {
         self.rpc.as_ref()?.processed_slot_received_at
     }
 
-    /// The highest slot with stored shreds.
     fn max_shred_slot(&self) -> Option<u64> {
         self.rpc.as_ref()?.max_shred_slot
     }
@@ -368,7 +366,6 @@ fn rules(config: &config::Config) -> Rules {
     }
 }
 
-/// By a signal, or because its cgroup is frozen.
 fn is_stopped(context: &SampleContext<'_>) -> bool {
     let state = context.process_state.state.get();
     context.process_state.frozen.get() == Some(true)

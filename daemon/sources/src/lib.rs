@@ -2,9 +2,6 @@
 //! `register` and a sampler, which the tick calls.
 //! Some samplers read kernel files within the tick. The other sources also have a poller: a task or
 //! thread that publishes its latest result. So a slow response delays no tick.
-//!
-//! `conclusions` derives values from several other sources. `distance` computes the distance to the
-//! newest slot of the cluster. `resources` reads file systems, disks, network and processors.
 
 pub mod admin;
 mod cgroup;

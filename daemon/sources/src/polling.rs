@@ -14,7 +14,7 @@ use std::{pin::pin, time::Duration};
 /// One lost poll must not remove a value.
 const MIN_TTL: Duration = Duration::from_secs(10);
 
-/// Lifetime of a response that is polled every `interval`: three intervals, but at least 10 s.
+/// Lifetime of a response that is polled every `interval`.
 pub fn response_ttl(interval: Duration) -> Duration {
     interval.saturating_mul(3).max(MIN_TTL)
 }

@@ -2,9 +2,7 @@
 //! whose names differ only in a number. Reads the faults of the threads before those of the
 //! process, which are then at least the sum.
 //!
-//! [`ReadDepth`] says what a read updates. `Active`: threads that have run lately. `AllCpuTimes`:
-//! also the CPU time of every thread. `AllThatRan`: all values but context switches, for every
-//! thread that has run. `AllWithSwitches`: also context switches. The last two are complete reads.
+//! [`ReadDepth`] says what a read updates. `AllThatRan` and `AllWithSwitches` are complete reads.
 
 mod pools;
 
@@ -29,8 +27,8 @@ const MAX_DESCRIPTORS: usize = 4096;
 /// For sockets and files of the process, the cgroup and the host.
 const RESERVED_DESCRIPTORS: u64 = 128;
 
-/// After a complete read, the faults that no thread explains are those of ended threads. If the
-/// process has new major faults, a complete read comes earlier to find the pool that had them.
+/// If the process has new major faults, a complete read comes earlier to find the pool that had
+/// them.
 const COMPLETE_INTERVAL: Duration = Duration::from_secs(60);
 
 /// In the order of [`ThreadTotals::faults`].

@@ -64,7 +64,6 @@ impl Handle {
         self.facts().filter(|facts| facts.process == process)
     }
 
-    /// True if the sampler has requested a round since the last call.
     fn take_round_request(&self) -> bool {
         self.is_round_requested.swap(false, Ordering::Relaxed)
     }

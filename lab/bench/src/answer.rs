@@ -139,7 +139,6 @@ impl Decoder {
         &self.bytes
     }
 
-    /// Slot and bytes, if the answer can be compared.
     pub fn comparable_answer(&mut self) -> Option<(Option<u64>, &[u8])> {
         self.is_comparable.then(|| (self.slot, self.bytes()))
     }

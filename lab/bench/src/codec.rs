@@ -169,7 +169,6 @@ impl Coder {
         Ok(())
     }
 
-    /// Leaves the compressed record in `compressed`. Fails if the restored record differs.
     pub fn round_trip(&mut self, record: &[u8], compressed: &mut Vec<u8>) -> Result<()> {
         let mut restored = Vec::new();
         self.compress(record, compressed)?;

@@ -216,7 +216,6 @@ pub struct Outcome {
     problems: Vec<String>,
 }
 
-/// Returns the text to print, and the exit code, which is 1 after any problem.
 pub fn run(args: &CompressionArgs) -> Result<(String, u8)> {
     validate(args)?;
     if args.output.dry_run {

@@ -145,7 +145,6 @@ fn may_be_sqlite(file_name: &str) -> bool {
     }
 }
 
-/// True for an empty text.
 fn is_number(text: &str) -> bool {
     text.bytes().all(|byte| byte.is_ascii_digit())
 }
@@ -157,7 +156,6 @@ pub fn data_folder(path: &Path) -> Result<PathBuf> {
     Ok(folder)
 }
 
-/// Merges all but the largest parts into one.
 fn merge_smallest(parts: &mut Vec<DatabasePart>, max_parts: usize) {
     parts.sort_by_key(|part| Reverse(part.bytes));
     if parts.len() > max_parts {
@@ -267,7 +265,6 @@ impl Walk {
         is_complete
     }
 
-    /// `None` if a file was deleted meanwhile or is unreadable.
     fn ok_or_count_unreadable<T>(&mut self, result: io::Result<T>) -> Option<T> {
         let is_unreadable = |error: &io::Error| error.kind() != io::ErrorKind::NotFound;
         self.unreadable += u64::from(result.as_ref().is_err_and(is_unreadable));

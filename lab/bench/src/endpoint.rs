@@ -91,7 +91,6 @@ impl Endpoint {
         )
     }
 
-    /// Without `path_and_query`.
     pub fn redacted_url(&self) -> String {
         let redacted_path = if self.path_and_query == "/" {
             ""

@@ -72,7 +72,6 @@ impl Failure {
         Self::Rpc(code, clean(&message))
     }
 
-    /// Without the message of a JSON-RPC error.
     pub fn kind(&self) -> String {
         match self {
             Self::Rpc(code, _) => format!("JSON-RPC {code}"),
@@ -87,7 +86,7 @@ impl Failure {
         }
     }
 
-    /// Refused connection, 429 or 5xx. The next request must wait.
+    /// After a refusal, the next request must wait.
     pub fn is_refusal(&self) -> bool {
         matches!(
             self,

@@ -248,7 +248,6 @@ impl Results {
         groups.into_iter().map(first_size).collect()
     }
 
-    /// Empty without arms.
     pub fn reference_arm(&self) -> &str {
         self.header.arms.first().map_or("", String::as_str)
     }

@@ -223,7 +223,6 @@ impl Engine {
         Ok(values)
     }
 
-    /// One case after the other.
     pub fn run_sequentially(
         &self,
         plan: &Rc<Plan>,

@@ -195,7 +195,6 @@ impl PredictionInput {
         })
     }
 
-    /// Slots of the trace from `first_slot` on.
     pub fn counted_slots(&self) -> usize {
         let slots = self.trace.slots().iter();
         slots.filter(|slot| slot.slot >= self.first_slot).count()

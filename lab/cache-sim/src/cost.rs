@@ -152,7 +152,6 @@ fn mean_bytes_per_load(loads_by_slot: &[(u64, f64, f64)]) -> f64 {
     ratio_or_zero(bytes, loads)
 }
 
-/// 0 unless the divisor is positive.
 pub fn ratio_or_zero(dividend: f64, divisor: f64) -> f64 {
     if divisor > 0.0 {
         dividend / divisor

@@ -261,7 +261,6 @@ pub fn bias_percent(recorded: f64, predicted: f64) -> Option<f64> {
     (recorded > 0.0).then(|| 100.0 * (predicted - recorded) / recorded)
 }
 
-/// Within 10 %, or within 10 if fewer than 100 were recorded.
 pub fn is_close(recorded: f64, predicted: f64) -> bool {
     if recorded < FEW_EVENTS {
         return (predicted - recorded).abs() <= MAX_DIFFERENCE;

@@ -129,7 +129,7 @@ pub struct MeasuredLoad {
 pub struct Trace {
     meta: Meta,
     programs: Vec<Program>,
-    /// By program: it has code, or had it until a change closed it.
+    /// By program.
     had_code: Vec<bool>,
     /// End of each set in `set_programs`.
     set_ends: Vec<u32>,
@@ -151,7 +151,6 @@ impl Trace {
         }
     }
 
-    /// A trace with the same programs, sets and loads.
     pub(crate) fn without_slots(&self) -> Self {
         Self {
             programs: self.programs.clone(),
@@ -311,7 +310,6 @@ impl Trace {
         self.set_ends.len()
     }
 
-    /// Empty for an unknown set.
     #[inline]
     pub fn programs_of_set(&self, set: u32) -> &[u32] {
         let (begin, end) = bounds_of(&self.set_ends, set as usize);

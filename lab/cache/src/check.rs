@@ -112,7 +112,6 @@ fn compare(
     let cache_capacity = other_recorded.entries.unwrap_or(input.rules.stock_entries);
     let (other_trace, slots_to_compare) = comparison_basis(input, &other_recorded, other)?;
     let trace = other_trace.as_ref().unwrap_or(&input.trace);
-    // With too few common slots and no trace of the other run, whole runs are compared.
     let (compared_slots, simulated_slots) = match &slots_to_compare {
         Some(slots) => (slots, slots),
         None => (&other_recorded.counter_slots, &input.recorded.counter_slots),

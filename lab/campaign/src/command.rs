@@ -369,7 +369,7 @@ fn compare_with(release: &Release, other: &Release, margin: f64) -> Vec<MetricCo
         .collect()
 }
 
-/// Whether all of `a` are below all of `b`, or above. Two releases have no pairs to compare.
+/// Two releases have no pairs to compare.
 fn is_disjoint(a: &[f64], b: &[f64]) -> bool {
     let is_below = |a: &[f64], b: &[f64]| a.iter().all(|a| b.iter().all(|b| a < b));
     is_below(a, b) || is_below(b, a)

@@ -51,7 +51,6 @@ impl Release {
         self.tests.iter().find(|test| test.metric.id == metric.id)
     }
 
-    /// Numbers of runs of the release, without those of the baseline.
     pub fn completed_and_all_runs(&self) -> (usize, usize) {
         let own = || self.runs.iter().filter(|run| !run.is_baseline);
         (

@@ -186,7 +186,6 @@ pub fn published_versions(
     Ok(versions_in_range(watch, &versions))
 }
 
-/// Takes words as versions, without a leading `v`.
 fn parse_versions(text: &str) -> Vec<String> {
     text.split_whitespace()
         .map(|word| word.trim_start_matches('v').to_owned())
@@ -255,7 +254,6 @@ struct IndexEntry {
     yanked: bool,
 }
 
-/// Versions that were not yanked, from the lines of an index.
 fn index_versions(text: &str) -> Result<Vec<String>> {
     text.lines()
         .filter(|line| !line.trim().is_empty())

@@ -83,7 +83,6 @@ impl Campaign {
         Ok(campaign)
     }
 
-    /// The baseline and the programs of `campaign.toml`.
     fn configured(&self) -> impl Iterator<Item = &Program> {
         self.programs.iter().chain([&self.baseline])
     }

@@ -58,7 +58,6 @@ impl SubmittedRounds {
         }
     }
 
-    /// Counts from 1.
     fn task_number(&self, round: &Round) -> Option<u32> {
         let index = self
             .rounds

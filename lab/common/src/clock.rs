@@ -26,7 +26,6 @@ pub fn nanoseconds(length: Duration) -> i64 {
     i64::try_from(length.as_nanos()).unwrap_or(i64::MAX)
 }
 
-/// Zero for a negative number.
 pub fn from_nanoseconds(number: i64) -> Duration {
     Duration::from_nanos(u64::try_from(number).unwrap_or(0))
 }

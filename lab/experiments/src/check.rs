@@ -71,7 +71,6 @@ pub struct HostFacts {
 }
 
 impl HostFacts {
-    /// The default if the folder was not inspected.
     fn folder(&self, path: &Path) -> FolderFacts {
         self.folders.get(path).cloned().unwrap_or_default()
     }

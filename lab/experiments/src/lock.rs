@@ -118,7 +118,6 @@ pub fn terminate_holder(path: &Path, pid: u32) -> Result<bool> {
     }
 }
 
-/// By a signal or a debugger; false if unknown.
 pub fn is_suspended(pid: u32) -> bool {
     let stat = HostRoot::default().read_proc(&format!("{pid}/stat"), pid_stat::parse);
     stat.is_ok_and(|stat| matches!(stat.state, State::Stopped | State::TracingStop))

@@ -78,7 +78,7 @@ pub enum Validity {
 }
 
 impl Validity {
-    /// Adds a doubt. An invalid run stays invalid.
+    /// An invalid run stays invalid.
     #[must_use]
     pub fn with_doubt(self, why: Option<String>) -> Self {
         match (self, why) {

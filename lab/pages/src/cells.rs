@@ -28,7 +28,6 @@ pub fn count(value: usize) -> Cell {
     number_cell(value as f64, 0)
 }
 
-/// A missing cell for NaN and infinity.
 pub fn number_cell(value: f64, decimals: u8) -> Cell {
     number_or(Some(value), decimals, "not a finite number")
 }
@@ -47,7 +46,6 @@ pub fn estimate([value, low, high]: [f64; 3], decimals: u8) -> Cell {
     }
 }
 
-/// As [`estimate`]; `why` explains a missing one.
 pub fn estimate_or(values: Option<[f64; 3]>, decimals: u8, why: &str) -> Cell {
     values.map_or_else(|| missing(why), |values| estimate(values, decimals))
 }
@@ -68,7 +66,6 @@ pub fn section(id: &str, title: &str, blocks: Vec<Block>) -> Section {
     }
 }
 
-/// A text; `why` explains a missing or empty one.
 pub fn text_or(text: Option<&str>, why: &str) -> Cell {
     text.filter(|text| !text.is_empty())
         .map_or_else(|| missing(why), text_cell)

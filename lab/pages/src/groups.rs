@@ -11,7 +11,6 @@ pub fn by_key<K: PartialEq, V>(pairs: impl IntoIterator<Item = (K, V)>) -> Vec<(
     groups
 }
 
-/// Each value once.
 pub fn distinct<T: PartialEq>(values: impl IntoIterator<Item = T>) -> Vec<T> {
     by_key(values.into_iter().map(|value| (value, ())))
         .into_iter()

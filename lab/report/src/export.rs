@@ -80,7 +80,6 @@ fn selected_tables(names: &[String]) -> Result<Vec<ExportedTable>> {
     Ok(tables)
 }
 
-/// `out`, or a subfolder for each of several recordings.
 fn recording_folders(files: &[PathBuf], out: &Path) -> Result<Vec<PathBuf>> {
     if files.len() == 1 {
         return Ok(vec![out.to_owned()]);

@@ -37,7 +37,6 @@ impl Span {
         (self.to - self.from).max(0.0)
     }
 
-    /// Both ends are included.
     pub fn includes(self, at: f64) -> bool {
         at >= self.from && at <= self.to
     }

@@ -24,7 +24,6 @@ use serde::Serialize;
 /// A result below this share of its inputs is rounding noise and counts as 0.
 const ROUNDING_SHARE: f64 = 1e-14;
 
-/// Minimum number of resamples beyond each end of an interval.
 const MIN_RESAMPLES_PER_TAIL: f64 = 20.0;
 const MAX_RESAMPLES: f64 = 1e6;
 

@@ -23,7 +23,6 @@ pub fn find_separate_arms<'a>(runs: &[(f64, &'a str)]) -> Option<(&'a str, &'a s
     })
 }
 
-/// With fewer values, none is an outlier.
 pub const MIN_VALUES_FOR_OUTLIER: usize = 4;
 
 /// A value within this share of the median is not an outlier, however close together the other

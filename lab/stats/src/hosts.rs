@@ -96,7 +96,6 @@ fn log_ratios(blocks: &[(f64, f64)]) -> Option<Vec<f64>> {
     logarithms(blocks.iter().map(|(a, b)| b / a.max(0.0)))
 }
 
-/// `None` if a value is not positive and finite.
 fn logarithms(values: impl Iterator<Item = f64>) -> Option<Vec<f64>> {
     values
         .map(|value| (value > 0.0 && value.is_finite()).then(|| value.ln()))

@@ -141,7 +141,6 @@ pub(crate) fn total(values: &[f64]) -> f64 {
     sum + compensation
 }
 
-/// `None` without values.
 pub fn mean(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }

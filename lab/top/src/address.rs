@@ -19,7 +19,6 @@ pub struct Address {
 }
 
 impl Address {
-    /// The daemon's socket if this user can connect to it, else the default port.
     pub fn of_this_host(socket: &Path) -> Self {
         match UnixStream::connect(socket) {
             Ok(_) => Self::of_socket(socket.to_owned()),

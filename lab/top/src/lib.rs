@@ -35,7 +35,7 @@ const MAX_REQUESTS: u32 = 30;
 const REPORT_AFTER: Duration = Duration::from_secs(2);
 
 /// Runs until a key or a signal ends it, or prints one screen. Fails with [`UsageError`] for an
-/// invalid address. One screen also fails if one of the first two requests gets no answer.
+/// invalid address.
 pub fn run(args: &TopArgs) -> Result<u8> {
     let address = match &args.address {
         Some(text) => Address::parse(text).map_err(UsageError)?,

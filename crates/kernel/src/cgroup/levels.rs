@@ -362,7 +362,6 @@ fn usage_of(usage: &Result<u64>, stat: &Result<MemoryStat>) -> Result<Option<Cgr
     }
 }
 
-/// The path `levels_up` levels above `path`, at most `/`.
 fn ancestor(path: &str, levels_up: usize) -> &str {
     let parent = (0..levels_up).fold(path, |path, _| {
         path.rsplit_once('/').map_or("", |(parent, _)| parent)

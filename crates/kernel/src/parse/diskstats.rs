@@ -30,7 +30,6 @@ pub struct Requests {
     pub total_duration: Duration,
 }
 
-/// Skips devices with a counter that went below zero.
 pub fn parse(text: &[u8]) -> Parsed<Vec<DiskIo>> {
     rows(text, 0, "expected a block device's counters", disk)
 }

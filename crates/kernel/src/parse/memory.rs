@@ -89,7 +89,6 @@ pub struct Swap {
     pub priority: i64,
 }
 
-/// Leaves out devices with an underflowed amount.
 pub fn swaps(text: &[u8]) -> Parsed<Vec<Swap>> {
     rows(text, 1, "expected a swap device", |line| {
         let mut words = words(line);

@@ -59,7 +59,7 @@ pub fn mount_of_path<'a>(mounts: &'a [Mount], path: &Path) -> Option<&'a Mount> 
                 .any(|other| other.id == mount.parent && other != *mount)
     };
     let mut current = mounts.iter().rfind(is_top).filter(|_| path.is_absolute())?;
-    // Bounded, because a malformed list, such as a fuzzer's, might have a cycle.
+    // Bounded, because a malformed list might have a cycle.
     for _ in 0..mounts.len() {
         let leads_to_path = |mount: &&Mount| {
             mount.parent == current.id

@@ -14,7 +14,7 @@ pub struct InterfaceTraffic {
     pub sent_drops: u64,
 }
 
-/// The file `dev`, sorted by name. Leaves out interfaces with an underflowed counter.
+/// The file `dev`, sorted by name.
 pub fn interfaces(text: &[u8]) -> Parsed<Vec<InterfaceTraffic>> {
     let mut list = rows(text, 2, "expected a network interface", interface)?;
     list.sort_unstable_by(|a, b| a.name.cmp(&b.name));
@@ -91,8 +91,7 @@ pub struct UdpSocket {
     pub drops: u64,
 }
 
-/// The files `udp` and `udp6`. Leaves out sockets with an underflowed counter. procfs-core does not
-/// read the drops.
+/// The files `udp` and `udp6`. procfs-core does not read the drops.
 pub fn udp_sockets(text: &[u8]) -> Parsed<Vec<UdpSocket>> {
     rows(text, 1, "expected a UDP socket", socket)
 }

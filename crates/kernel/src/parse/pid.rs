@@ -89,7 +89,6 @@ pub fn max_open_files(text: &[u8]) -> Parsed<Option<u64>> {
 
 fn process_limit(line: &[u8]) -> Option<ProcessLimit> {
     let fields: Vec<&[u8]> = words(line.strip_prefix(b"Max ")?).collect();
-    // The name ends where a number or "unlimited" begins.
     let limit_start = fields.iter().position(|word| limit(word).is_some())?;
     let (name, limits) = fields.split_at_checked(limit_start)?;
     let mut limits = limits.iter().map(|word| limit(word));
@@ -109,7 +108,6 @@ fn limit(word: &[u8]) -> Option<Option<u64>> {
 }
 
 /// Counters of one task since its start, never of a whole process. They need `CONFIG_SCHED_INFO`.
-/// A counter that underflowed is `None`.
 #[derive(Debug, Clone, Copy)]
 pub struct PidSchedstat {
     pub on_cpu: Option<Duration>,

@@ -8,8 +8,7 @@ use crate::{
 /// `PF_EXITING` of the kernel's `include/linux/sched.h`.
 const PF_EXITING: u64 = 0x4;
 
-/// One process with all its threads, dead ones included, or one thread. A counter that underflowed
-/// is `None`.
+/// One process with all its threads, dead ones included, or one thread.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct PidStat {
     pub pid: u32,

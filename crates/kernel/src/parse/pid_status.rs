@@ -25,7 +25,6 @@ counters! {
     }
 }
 
-/// The value after `key`; `None` without the line.
 fn value<T>(
     text: &[u8],
     key: &[u8],

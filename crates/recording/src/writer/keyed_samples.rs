@@ -202,7 +202,6 @@ impl Number {
         }
     }
 
-    /// `None` for NaN.
     pub fn real(x: f64) -> Self {
         if x.is_nan() {
             Self::None

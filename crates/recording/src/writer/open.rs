@@ -203,7 +203,6 @@ fn begin_session(
     })
 }
 
-/// Sorted by key. The last label of each key counts.
 fn labels(new_recording: &NewRecording) -> Vec<(String, String)> {
     let labels: BTreeMap<_, _> = new_recording.labels.iter().cloned().collect();
     labels.into_iter().collect()

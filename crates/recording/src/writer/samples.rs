@@ -51,14 +51,12 @@ impl Samples {
         }
     }
 
-    /// At the start and the end of a process: no keyed sample carries over.
     pub fn restart(&mut self) {
         self.keyed_samples
             .iter_mut()
             .for_each(KeyedSamples::restart);
     }
 
-    /// After a rollback or a failed write: the next tick writes all values again.
     pub fn invalidate(&mut self) {
         self.keyed_samples
             .iter_mut()
@@ -76,7 +74,6 @@ impl Samples {
             .for_each(KeyedSamples::forget_gone_keys);
     }
 
-    /// After keys may have been removed from the file.
     pub fn forget_ids(&mut self) {
         self.keyed_samples
             .iter_mut()

@@ -18,7 +18,7 @@ pub struct Flight {
     pub after: Duration,
     /// Minimum time between two automatic saves.
     pub pause: Duration,
-    /// Maximum saved recordings. Only automatic ones are deleted, oldest first.
+    /// Maximum saved recordings.
     pub max_saved: u64,
     pub max_saved_bytes: u64,
 }

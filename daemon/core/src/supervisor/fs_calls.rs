@@ -29,8 +29,8 @@ pub enum FsCallError {
     NoThread,
 }
 
-/// Makes one call at a time, each on a new thread. Shutdown does not wait for it. New calls fail
-/// while one is pending, so at most one thread hangs.
+/// Shutdown does not wait for a call. New calls fail while one is pending, so at most one thread
+/// hangs.
 pub struct FsCalls {
     name: &'static str,
     is_busy: Arc<AtomicBool>,

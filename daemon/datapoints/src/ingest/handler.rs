@@ -32,8 +32,7 @@ const TYPICAL_PUSH_BYTES: u64 = 2 * 1024 * 1024;
 /// Memory charged for a push: one incomplete line of maximum length. `push_memory` has enough for
 /// all connections, so slow plain pushes block no other push.
 const PUSH_BYTES: u32 = 64 * 1024;
-/// Memory charged for a gzip decoder, from a separate share: gzip pushes wait only for each
-/// other, and plain pushes never wait for them.
+/// Memory charged for a gzip decoder, from the share of decoders.
 const DECODER_BYTES: u32 = 128 * 1024;
 
 type PushResponse = Response<Full<Bytes>>;

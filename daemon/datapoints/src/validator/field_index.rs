@@ -18,7 +18,6 @@ impl Default for FieldIndex {
 }
 
 impl FieldIndex {
-    /// Returns the index of the key, which is added if it is new.
     pub fn insert(&mut self, key: &str) -> usize {
         self.get(key).unwrap_or_else(|| {
             if let Some(bucket) = self.buckets.get_mut(bucket(key)) {

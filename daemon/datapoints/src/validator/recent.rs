@@ -17,7 +17,6 @@ pub struct RecentLines {
 }
 
 impl RecentLines {
-    /// False if the line was inserted before.
     pub fn insert(&mut self, line: &[u8]) -> bool {
         let hash = self.hasher.hash_one(line);
         if !self.hashes.insert(hash) {

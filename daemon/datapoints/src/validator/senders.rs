@@ -78,7 +78,6 @@ pub struct Sums {
     pub line_counts: LineCounts,
     /// Of a pending sender only.
     pub points: PendingPoints,
-    /// Of missed pushes, and of seconds without transactions or data.
     pub coverage: Coverage,
     pub reports: ValidatorReports,
 }

@@ -53,12 +53,10 @@ pub struct Slots {
 }
 
 impl Slots {
-    /// The higher of the confirmed and the received slot.
     pub fn tip(&self) -> Option<u64> {
         self.optimistic.max(self.received)
     }
 
-    /// The tip minus the frozen slot, at least zero; `None` until both are known.
     pub fn behind(&self) -> Option<u64> {
         Some(self.tip()?.saturating_sub(self.frozen?))
     }

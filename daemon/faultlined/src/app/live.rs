@@ -104,7 +104,6 @@ fn read_status_config_with_warning(config: &Config) -> Arc<StatusConfig> {
 fn merge(initial: &Config, loaded: Config) -> (Config, Vec<&'static str>) {
     let mut next = initial.clone();
     next.labels = loaded.labels;
-    // Thresholds: at the tip, behind.
     next.phase = loaded.phase;
     next.status = loaded.status;
     next.datapoints = loaded.datapoints;
@@ -137,7 +136,6 @@ fn merge(initial: &Config, loaded: Config) -> (Config, Vec<&'static str>) {
     (next, restart_sections)
 }
 
-/// Labels of every `agave_` series; empty if only `agave_target_info` has them.
 pub fn constant_labels(config: &Config) -> ConstantLabels {
     if !config.metrics.constant_labels_everywhere {
         return Vec::new();

@@ -340,7 +340,6 @@ fn unauthorized_response() -> Response<Body> {
     with_header(response, header::WWW_AUTHENTICATE, BASIC_AUTH_CHALLENGE)
 }
 
-/// After too many wrong passwords, credentials are not checked before `wait` is over.
 fn too_many_attempts_response(wait: Duration) -> Response<Body> {
     let seconds = wait.as_secs() + 1;
     let text = format!("Too many wrong passwords; try again in {seconds} s.");

@@ -49,7 +49,6 @@ impl RecorderStatus {
         self.state.lock().problem = problem;
     }
 
-    /// Rows written, and entries dropped.
     pub fn counts(&self) -> (u64, u64) {
         let state = self.state.lock();
         (state.rows, state.dropped)

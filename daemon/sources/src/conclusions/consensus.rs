@@ -61,9 +61,9 @@ impl CommitmentGap {
     }
 }
 
-/// Exports the SOL that the vote account lacks for the admission ticket, which Alpenglow demands in
-/// each epoch. If the validator does not report it, computes it from the balance and the slot time.
-/// The slot time is measured only near the tip.
+/// Exports the SOL that the vote account lacks for the admission ticket. If the validator does not
+/// report it, computes it from the balance and the slot time. The slot time is measured only near
+/// the tip.
 pub fn add_admission_shortfall(
     facts: &SourceFacts,
     slot_time: Option<Duration>,
@@ -103,7 +103,6 @@ impl ConsensusState {
         let replayed = facts.datapoints.slots.and_then(|(_, slots)| slots.frozen);
         let is_recent = |at: Stamp| now.since(at) < TOWER_MAX_AGE;
         let evidence = ConsensusEvidence {
-            // The event handler is that of Votor, the consensus of Alpenglow.
             has_event_handler: reports.has_event_handler,
             is_migration_complete: reports.is_complete,
             reported_genesis_slot: reports.genesis_slot,
@@ -129,7 +128,6 @@ pub fn add_readings(consensus: &Consensus, output: &mut SourceOutput) {
         let is_current = protocol == consensus.protocol;
         output.flag(&v::CONSENSUS, [protocol.name()], is_current);
     }
-    // The sign is the evidence that proved the protocol.
     output.integer(&v::CONSENSUS_SIGN, [consensus.sign.name()], 1);
     output.integer(&v::ALPENGLOW_GENESIS_SLOT, [], consensus.genesis_slot);
     output.integer(&v::MIGRATION_SLOT, [], consensus.migration_slot);

@@ -18,7 +18,6 @@ use std::{
 /// late.
 pub const VALIDATOR_THREADS: [&str; 2] = ["solReplayStage", "solAdminRpc"];
 
-/// The kernel truncates a process name to this many bytes.
 const COMM_LENGTH: usize = 15;
 
 pub struct InspectedProcess {
@@ -232,8 +231,6 @@ pub fn problem(error: &ReadError) -> Problem {
     Problem::new(kind, error)
 }
 
-/// Absolute, as the process sees it. `None` without a path, or for a relative path if the working
-/// directory is unreadable.
 fn ledger(files: &ProcessFiles, validator: &Validator) -> Option<PathBuf> {
     let given = validator.ledger_or_default()?;
     let absolute = if given.is_absolute() {

@@ -108,7 +108,6 @@ impl VoteFacts {
         evidence.consensus()
     }
 
-    /// The epoch of the migration, if the credits of an account contain its marker.
     fn marked_migration_epoch(&self, now: Stamp) -> Option<u64> {
         let own = || self.own_account(now)??.account.migration_epoch();
         self.marked_migration_epoch.or_else(own)

@@ -110,7 +110,6 @@ fn summary(outcome: &Outcome) -> String {
     out
 }
 
-/// Unknown values are empty.
 fn csv(outcome: &Outcome) -> String {
     fn cell_text<T: ToString>(value: &Option<T>) -> String {
         value.as_ref().map(T::to_string).unwrap_or_default()

@@ -21,7 +21,6 @@ const FIRST_BACKOFF: Duration = Duration::from_millis(500);
 const MAX_BACKOFF: Duration = Duration::from_secs(60);
 /// A longer `Retry-After` ends the run.
 const MAX_RETRY_AFTER: Duration = Duration::from_secs(300);
-/// Shorter pauses are not reported.
 const MIN_REPORTED_PAUSE: Duration = Duration::from_secs(2);
 /// Longest sleep before an end of the run is noticed.
 pub const END_CHECK_INTERVAL: Duration = Duration::from_millis(100);
@@ -57,7 +56,6 @@ pub enum RetryPolicy {
 }
 
 impl RunControl {
-    /// Later reasons are ignored.
     pub fn end(&self, by: String) {
         self.ended_by.borrow_mut().get_or_insert(by);
     }

@@ -136,7 +136,6 @@ impl Solana {
         Ok(())
     }
 
-    /// Sends a transfer, then waits until the node returns the new balance.
     pub async fn read(
         &mut self,
         client: &mut NodeClient,

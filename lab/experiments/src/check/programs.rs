@@ -212,7 +212,6 @@ fn check_program_files(plan: &Plan, facts: &HostFacts, findings: &mut Findings) 
     }
 }
 
-/// Rows whose option is in the arm's command.
 fn accounts_options(
     plan: &Plan,
     arm: &Arm,

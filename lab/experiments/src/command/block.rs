@@ -142,7 +142,6 @@ fn next_attempt_number(block_attempts: &[BlockAttempt]) -> u32 {
         .max(restarts.unwrap_or(0))
 }
 
-/// Of the last run on this host, in any block.
 fn last_end_unix_ns(folder: &ExperimentFolder, plan: &Plan, host: &str) -> Option<i64> {
     let digest = digest(&plan.text);
     let mut last_end = None;

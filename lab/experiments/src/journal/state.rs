@@ -213,7 +213,6 @@ impl JournalState {
         }
     }
 
-    /// `None` if the turn never began.
     pub fn newest_attempt(&self, turn: &Turn) -> Option<&Attempt> {
         self.attempts_of(turn).last()
     }
@@ -228,7 +227,6 @@ impl JournalState {
             .is_some_and(|newest| newest.is_complete(turn))
     }
 
-    /// `None` if all turns have their results.
     pub fn next_attempt(&self) -> Option<NextAttempt<'_>> {
         let turn = self.turns.iter().find(|turn| !self.is_done(turn))?;
         let failed = self
@@ -258,7 +256,6 @@ impl JournalState {
             .collect()
     }
 
-    /// Of all turns that are done.
     pub fn completed_runs(&self) -> Vec<CompletedRun<'_>> {
         self.scheduled()
             .filter(|(turn, _)| self.is_done(turn))

@@ -57,7 +57,6 @@ pub fn searches<'e>(experiment: &'e Experiment, runs: &[Run]) -> Vec<SearchRepor
     let searches = journal_state.scheduled().filter_map(|(turn, scheduled)| {
         let search_log = &journal_state.newest_run(scheduled.run)?.search_log;
         let replicate = scheduled.replicate.to_string();
-        // The label `run` has the number of the replicate.
         let run = runs.iter().find(|run| run.label("run") == Some(&replicate));
         Some(SearchReport {
             scheduled,

@@ -164,7 +164,6 @@ impl Runner<'_> {
         Ok(())
     }
 
-    /// Does nothing if the run has no search, or if its search is over.
     pub(super) fn poll_search(&mut self, run: &mut ActiveRun) -> Result<(), TurnError> {
         let Some(search) = run.search.as_mut().filter(|search| !search.is_over) else {
             return Ok(());

@@ -108,7 +108,6 @@ fn row(out: &mut String, cells: impl Iterator<Item = String>) {
     *out += "\n";
 }
 
-/// Adds nothing for an empty text.
 fn paragraph(out: &mut String, text: &str) {
     if !text.is_empty() {
         *out += &format!("{}\n\n", escaped(text));

@@ -147,7 +147,6 @@ impl SeriesStyles {
         self.phase_tints.insert(name.to_owned(), tint);
     }
 
-    /// Neutral if no run has the id.
     pub fn run_style(&self, id: &str) -> SeriesStyle {
         self.runs.get(id).copied().unwrap_or(SeriesStyle::NEUTRAL)
     }

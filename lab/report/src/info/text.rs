@@ -194,7 +194,6 @@ fn write_gaps(out: &mut String, summary: &RecordingSummary) {
     }
 }
 
-/// `clean` escapes control characters.
 fn write_line(out: &mut String, label: &str, text: &str) {
     let _ = writeln!(out, "{:<11} {}", clean(label), clean(text).trim_end());
 }

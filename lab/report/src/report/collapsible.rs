@@ -71,7 +71,6 @@ fn collapse_blocks(blocks: Vec<Block>) -> Vec<Block> {
     shown
 }
 
-/// `None` for a text or a [`Block::Fold`].
 fn group_of(block: &Block) -> Option<CollapsedGroup> {
     match block {
         Block::Text(_) | Block::Fold(_) => None,

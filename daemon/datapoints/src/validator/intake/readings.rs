@@ -102,7 +102,6 @@ impl Intake {
         problems
     }
 
-    /// True if the followed validator pushed within the last minute.
     pub fn has_recent_push(&self, now: Stamp) -> bool {
         self.lock().has_recent_push(now)
     }

@@ -30,7 +30,6 @@ struct CatalogSeries {
 #[derive(Clone)]
 pub struct SeriesList(Vec<CatalogSeries>);
 
-/// The series of the metric catalog that are made of datapoints.
 struct Catalog {
     /// With their values before the first point.
     series: SeriesList,

@@ -1,7 +1,7 @@
 //! OpenMetrics text and protobuf, encoded by prometheus-client.
 //!
-//! Protobuf means length-delimited `io.prometheus.client.MetricFamily` messages. Prometheus accepts
-//! native histograms only in this format. The messages also contain the fixed buckets.
+//! Prometheus accepts native histograms only in protobuf, whose messages also contain the fixed
+//! buckets.
 
 use super::{ConstantLabels, Exposition, labels};
 use faultline_metrics::{Histogram, Kind, Metric, NativeBuckets, Reading, Unit, Value};

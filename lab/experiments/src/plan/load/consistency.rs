@@ -199,7 +199,7 @@ fn check_ports(plan: &Plan, lane: &Lane, errors: &ConfigErrors<'_>) {
     }
 }
 
-/// Returns the lowest port that is in both ranges. Ranges include their ends.
+/// Ranges include their ends.
 fn find_shared_port(one: (u16, u16), other: (u16, u16)) -> Option<u16> {
     let first = one.0.max(other.0);
     (first <= one.1.min(other.1)).then_some(first)

@@ -27,9 +27,6 @@ const MARK_TIMEOUT: Duration = Duration::from_millis(500);
 const KNOWN_WARNING: &str = "its writes can delay those of the validator; put it on another disk";
 /// Options for the CPU of the proof-of-history (PoH) thread. The thread spins, so other work on
 /// this CPU delays slots.
-///
-/// Since Agave 4.2 the value is the number of the CPU. Before, it was an index into the CPUs that
-/// the process may use.
 const POH_OPTIONS: [&str; 2] = [
     "--poh-pinned-cpu-core",
     "--experimental-poh-pinned-cpu-core",

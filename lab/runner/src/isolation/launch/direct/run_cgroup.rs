@@ -90,7 +90,6 @@ impl RunCgroup {
         }
     }
 
-    /// Returns the limit in effect.
     pub fn set_memory_limit(&self, memory: Option<u64>) -> Result<Option<u64>> {
         match &self.cgroups {
             Cgroups::V1 { folders, .. } => {
