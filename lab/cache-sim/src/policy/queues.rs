@@ -76,7 +76,7 @@ impl<const N: usize> Queues<N> {
         self.queue_weights[queue] -= self.weight_of(program);
     }
 
-    pub fn push(&mut self, queue: usize, program: u32) {
+    pub fn move_to_front(&mut self, queue: usize, program: u32) {
         self.remove(program);
         let front = self.fronts[queue];
         match self.nodes.get_mut(front as usize) {
@@ -118,7 +118,7 @@ impl Replacement for QueuePolicy {
     fn access(&mut self, program: u32, evictions: &mut u64) -> bool {
         if self.contains(program) {
             if self.moves_on_hit {
-                self.queue.push(0, program);
+                self.queue.move_to_front(0, program);
             }
             return true;
         }
@@ -127,7 +127,7 @@ impl Replacement for QueuePolicy {
         {
             *evictions += 1;
         }
-        self.queue.push(0, program);
+        self.queue.move_to_front(0, program);
         false
     }
 
@@ -182,7 +182,7 @@ impl Replacement for Sieve {
             *evictions += 1;
         }
         self.visited[program as usize] = false;
-        self.queue.push(0, program);
+        self.queue.move_to_front(0, program);
         false
     }
 

@@ -39,7 +39,7 @@ impl Arc {
             let Some(evicted) = self.queues.pop(from) else {
                 return;
             };
-            self.queues.push(ghost, evicted);
+            self.queues.move_to_front(ghost, evicted);
             *evictions += 1;
         }
     }
@@ -58,7 +58,7 @@ impl Arc {
             (self.once_target - step).max(0.0)
         };
         self.replace(program, ghost == AGAIN_GHOST, evictions);
-        self.queues.push(AGAIN, program);
+        self.queues.move_to_front(AGAIN, program);
     }
 
     fn cold_miss(&mut self, program: u32, evictions: &mut u64) {
@@ -80,7 +80,7 @@ impl Arc {
             && self.queues.pop(AGAIN_GHOST).is_some()
         {}
         self.replace(program, false, evictions);
-        self.queues.push(ONCE, program);
+        self.queues.move_to_front(ONCE, program);
     }
 }
 
@@ -88,7 +88,7 @@ impl Replacement for Arc {
     fn access(&mut self, program: u32, evictions: &mut u64) -> bool {
         match self.queues.queue_of(program) {
             Some(ONCE | AGAIN) => {
-                self.queues.push(AGAIN, program);
+                self.queues.move_to_front(AGAIN, program);
                 return true;
             }
             Some(ghost) => self.ghost_hit(program, ghost, evictions),
@@ -151,10 +151,10 @@ impl S3Fifo {
         while let Some(program) = self.queues.pop(SMALL) {
             if self.uses[program as usize] > 1 {
                 self.uses[program as usize] = 0;
-                self.queues.push(MAIN, program);
+                self.queues.move_to_front(MAIN, program);
                 continue;
             }
-            self.queues.push(GHOST, program);
+            self.queues.move_to_front(GHOST, program);
             while self.queues.weight(GHOST) > self.main_capacity {
                 self.queues.pop(GHOST);
             }
@@ -169,7 +169,7 @@ impl S3Fifo {
                 return 1;
             }
             self.uses[program as usize] -= 1;
-            self.queues.push(MAIN, program);
+            self.queues.move_to_front(MAIN, program);
         }
         0
     }
@@ -191,7 +191,7 @@ impl Replacement for S3Fifo {
         }
         self.uses[program as usize] = 0;
         let small_is_full = !self.has_evicted && self.queues.weight(SMALL) >= self.small_capacity;
-        self.queues.push(
+        self.queues.move_to_front(
             if is_ghost || small_is_full {
                 MAIN
             } else {
@@ -278,7 +278,7 @@ impl WTinyLfu {
             self.queues.remove(victim);
             evicted += 1;
         }
-        self.queues.push(PROBATION, candidate);
+        self.queues.move_to_front(PROBATION, candidate);
         evicted
     }
 }
@@ -287,17 +287,17 @@ impl Replacement for WTinyLfu {
     fn access(&mut self, program: u32, evictions: &mut u64) -> bool {
         self.count(program);
         match self.queues.queue_of(program) {
-            Some(WINDOW) => self.queues.push(WINDOW, program),
+            Some(WINDOW) => self.queues.move_to_front(WINDOW, program),
             Some(_) => {
-                self.queues.push(PROTECTED, program);
+                self.queues.move_to_front(PROTECTED, program);
                 while self.queues.weight(PROTECTED) > self.protected_capacity
                     && let Some(demoted) = self.queues.pop(PROTECTED)
                 {
-                    self.queues.push(PROBATION, demoted);
+                    self.queues.move_to_front(PROBATION, demoted);
                 }
             }
             None => {
-                self.queues.push(WINDOW, program);
+                self.queues.move_to_front(WINDOW, program);
                 while self.queues.weight(WINDOW) > self.window_capacity
                     && let Some(candidate) = self.queues.pop(WINDOW)
                 {
