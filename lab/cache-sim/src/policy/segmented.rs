@@ -117,7 +117,7 @@ pub struct S3Fifo {
     /// The ghosts have the same capacity.
     main_capacity: u64,
     uses: Vec<u8>,
-    /// Before the first eviction, a program that exceeds the small queue enters the main queue.
+    /// Until the first eviction, programs enter the main queue if the small queue is full.
     has_evicted: bool,
 }
 
@@ -190,9 +190,9 @@ impl Replacement for S3Fifo {
             *evictions += self.evict();
         }
         self.uses[program as usize] = 0;
-        let small_is_full = !self.has_evicted && self.queues.weight(SMALL) >= self.small_capacity;
+        let bypasses_small = !self.has_evicted && self.queues.weight(SMALL) >= self.small_capacity;
         self.queues.move_to_front(
-            if is_ghost || small_is_full {
+            if is_ghost || bypasses_small {
                 MAIN
             } else {
                 SMALL
