@@ -129,9 +129,9 @@ impl HalfRuns {
             sum(&|half| (half.0 - mean - slope * (half.1 - lookups)).powi(2)) / (n - 2.0);
         let whole_per_half = self.lookups_in_summed_slots / lookups;
         let left_out_share = 1.0 - lookups / self.lookups_in_all_slots;
-        let half_variance =
+        let uncorrected_variance =
             whole_per_half * residual_variance - self.seed_variance / self.runs_per_half;
-        Some(ratio_or_zero(half_variance, left_out_share).max(0.0))
+        Some(ratio_or_zero(uncorrected_variance, left_out_share).max(0.0))
     }
 }
 
