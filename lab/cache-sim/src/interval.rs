@@ -42,18 +42,18 @@ impl PredictiveInterval {
         Some(Self::from_moments(mean(values), variance(values)?, n))
     }
 
-    /// The interval for a run over other blocks of the same workload, `size_ratio` times as many as
-    /// the known ones. The interval is scaled to the number of known blocks. `values` and `halves`
-    /// come from the known blocks. `None` if a variance is missing.
+    /// Predicts a run over `size_ratio` times as many other blocks of the same workload. The
+    /// interval is for the run's value divided by `size_ratio`, which compares with `values`.
+    /// `values` and `halves` come from the known blocks. `None` if a variance is missing.
     ///
     /// Before the factor `1 + 1 / n`, the variance is
     /// `C + D / size_ratio + B (1 + 1 / size_ratio)`. `C` is due to the uncertain cost model, `D`
     /// to the seed. `B` is the variance between blocks (`HalfRuns::variance`), and counts for the
     /// known and for the other blocks.
     pub fn of_other_blocks(values: &[f64], halves: &HalfRuns, size_ratio: f64) -> Option<Self> {
-        // The variance due to the seed is proportional to `size_ratio`. That due to the cost model
-        // is proportional to its square, because a run has one model. Both are divided by the
-        // square here.
+        // The variance due to the seed is proportional to `size_ratio`. The variance due to the
+        // cost model is proportional to the square of `size_ratio`, because a run has one model.
+        // Both are divided by the square here.
         let cost_model_variance = (variance(values)? - halves.seed_variance).max(0.0);
         let variance = cost_model_variance
             + halves.seed_variance / size_ratio
@@ -63,7 +63,7 @@ impl PredictiveInterval {
         Some(Self::from_moments(mean(values), variance, n.max(2.0)))
     }
 
-    /// With the same upper half-width. The low end is at least 0.
+    /// An interval around `mean` with the same upper half-width. The low end is at least 0.
     pub fn with_mean(self, mean: f64) -> Self {
         Self::of_half_width(mean, self.high - self.mean)
     }
@@ -92,27 +92,30 @@ impl PredictiveInterval {
 
 /// A counter or time of simulated runs over random halves of the slots ([`crate::Trace::half`]).
 pub struct HalfRuns {
-    /// For each half, means over its runs: (value, lookups in the summed slots).
+    /// Each half has the means of its runs: (value, lookups in the summed slots).
     pub means: Vec<(f64, f64)>,
     pub runs_per_half: f64,
     /// [`crate::Trace::group_count`] of the whole trace.
     pub slot_groups: f64,
     /// Variance between runs over the whole trace that differ only in their seed.
     pub seed_variance: f64,
-    /// In the slots over which the value is summed: those with recorded counters.
+    /// Lookups in the slots over which the value is summed. These slots have recorded counters.
     pub lookups_in_summed_slots: f64,
     pub lookups_in_all_slots: f64,
 }
 
 impl HalfRuns {
-    /// Variance between blocks, without that due to the seed. `None` for fewer than three halves, or
-    /// halves without lookups.
+    /// Variance between blocks, without the variance due to the seed. `None` for fewer than three
+    /// halves, or halves without lookups.
     ///
-    /// A linear regression corrects the value of each half for its lookups. The residuals have the
-    /// variance `residual_variance`, that of the whole trace is `whole_per_half` times as large.
-    /// `seed_variance / runs_per_half` is subtracted, because the value of a half is a mean of
-    /// runs. Halves share blocks, so they differ less than independent samples: `left_out_share`,
-    /// the share of lookups outside a half, is the divisor.
+    /// A linear regression corrects the value of each half for its lookups. `residual_variance` is
+    /// the variance of the residuals. The variance for the whole trace is `whole_per_half` times as
+    /// large. `seed_variance / runs_per_half` is subtracted, because the value of a half is a mean
+    /// of runs.
+    ///
+    /// Halves share blocks, so they differ less than independent samples. Therefore the result is
+    /// divided by `left_out_share`, the share of all lookups that are not in the summed slots of a
+    /// half.
     fn variance(&self) -> Option<f64> {
         let n = self.means.len() as f64;
         let sum = |term: &dyn Fn(&(f64, f64)) -> f64| self.means.iter().map(term).sum::<f64>();
