@@ -57,7 +57,7 @@ impl AddAssign for Counts {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Limit {
     Entries(u64),
-    /// Of the programs' code.
+    /// Total bytes of the programs' code.
     Bytes(u64),
 }
 

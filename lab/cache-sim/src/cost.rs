@@ -79,7 +79,7 @@ pub struct Fit {
 }
 
 impl Fit {
-    /// For a simulated run. Without resampled models, the model of all slots.
+    /// The cost model of a simulated run; `model` if there are no resampled models.
     pub fn resampled_model(&self, run: usize) -> &CostModel {
         let index = run % self.resampled.len().max(1);
         self.resampled.get(index).unwrap_or(&self.model)

@@ -54,7 +54,7 @@ pub struct SizePrediction {
 #[derive(Debug, Default, PartialEq)]
 pub struct Curve {
     pub sizes: Vec<SizePrediction>,
-    /// Not in `sizes`, because misses depend on the cache's unknown content at the start.
+    /// These are not in `sizes`, because misses depend on the cache's unknown content at the start.
     pub sizes_with_unknown_start: Vec<u64>,
 }
 

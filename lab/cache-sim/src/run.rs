@@ -37,7 +37,7 @@ pub struct Simulation<'a> {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Outcome {
     pub counts: Counts,
-    /// Loaded at the end.
+    /// Loaded programs at the end.
     pub entries: u64,
     /// Uncompiled code of the programs in the cache at the end. An unknown size counts as 0.
     pub bytes: u64,

@@ -322,7 +322,7 @@ impl Trace {
         &self.slots
     }
 
-    /// Only transactions that looked up programs.
+    /// The transactions of the slot that looked up programs.
     pub fn transactions_of(&self, slot_index: usize) -> &[TransactionCall] {
         let (begin, end) = bounds_of(&self.slot_ends, slot_index);
         self.calls.get(begin..end).unwrap_or(&[])
@@ -332,7 +332,7 @@ impl Trace {
         self.slots.binary_search_by_key(&slot, |s| s.slot).ok()
     }
 
-    /// Of all slots, in order.
+    /// The calls of all slots, in order.
     pub(crate) fn calls(&self) -> &[TransactionCall] {
         &self.calls
     }
