@@ -9,7 +9,8 @@ use faultline_report::report::RunMetric;
 use faultline_text::{number, p_value};
 
 /// A difference or shift that the verdict on a metric confirms, or a release that is not comparable
-/// with its baseline by slot.
+/// with its baseline by slot. A release is not comparable by slot if its consensus or slot time
+/// is known to differ from the baseline's, because a slot then holds other work.
 pub struct ReleaseChange {
     pub id: String,
     pub version: String,
@@ -27,6 +28,7 @@ pub struct ReleaseChange {
 pub struct FailedVersion {
     pub version: String,
     pub error: String,
+    /// When the version entered the list of versions.
     pub added_unix_ns: i64,
 }
 
@@ -102,6 +104,7 @@ pub fn not_comparable_sentence(release: &Release) -> Option<String> {
     ))
 }
 
+/// `kind` is `release` for a difference from the baseline, `change` for a shift, or `incomparable`.
 fn release_change(
     kind: &str,
     group: &ReleaseGroup,
@@ -118,7 +121,7 @@ fn release_change(
         ),
         None => ("", format!("{version}: not comparable by slot")),
     };
-    // Stays the same while the change is shown.
+    // Feed readers know a change by its id, so the id stays the same while the change is shown.
     let identity = [
         kind,
         metric,

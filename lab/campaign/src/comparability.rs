@@ -1,5 +1,5 @@
-//! Consensus and slot time of a release and of its baseline. If one differs, metrics that it
-//! affects are not compared.
+//! Consensus and slot time of a release and of its baseline. If the consensus or the slot time
+//! differs, metrics that depend on it are not compared.
 
 use crate::store::RunRow;
 use faultline_pages::groups::by_key;
