@@ -179,8 +179,8 @@ fn collect_experiment(
         measured.extend(run.filter(|_| row.is_usable() && experiment.search.is_none()));
         collected.push(CollectedRun { row, is_viable });
     }
-    // Only usable runs: if one run has too little time at the tip, all runs are compared from their
-    // first executed transaction.
+    // `measured` has only usable runs: if one of them has too little time at the tip, all runs are
+    // compared from their first executed transaction.
     let values = releases::values(measured);
     let rows = collected.iter_mut().map(|run| &mut run.row);
     for (row, values) in rows.filter(|row| row.is_usable()).zip(values) {

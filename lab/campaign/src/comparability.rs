@@ -13,10 +13,10 @@ use itertools::Itertools;
 pub struct Comparability {
     /// Kind and text. An unknown consensus or slot time is no difference.
     difference: Option<(Difference, String)>,
-    /// Such as `its consensus is not known, the baseline's is Tower`; `None` with a difference,
-    /// or if both are known.
+    /// A text such as `its consensus is not known, the baseline's is Tower`; `None` with a
+    /// difference, or if both are known.
     pub unknown_consensus: Option<String>,
-    /// Of all usable runs of release and baseline.
+    /// Conditions of all usable runs of release and baseline.
     pub cluster: ClusterConditions,
 }
 
@@ -51,7 +51,7 @@ impl Comparability {
             .any(|(difference, _)| metric.is_affected_by(*difference))
     }
 
-    /// Such as `Alpenglow at 0.20 s, the baseline Tower at 0.40 s`.
+    /// A text such as `Alpenglow at 0.20 s, the baseline Tower at 0.40 s`.
     pub fn difference_text(&self) -> Option<&str> {
         self.difference.as_ref().map(|(_, text)| text.as_str())
     }

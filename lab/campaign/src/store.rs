@@ -111,7 +111,7 @@ pub struct RunRow {
     /// 1 or 2.
     pub round: u32,
     pub is_baseline: bool,
-    /// From 1; the runs of one replicate are a pair.
+    /// Counted from 1; the runs of one replicate are a pair.
     pub replicate: u32,
     pub began_unix_ns: i64,
     pub outcome: String,
@@ -243,7 +243,7 @@ impl Store {
         )
     }
 
-    /// Keeps the row and its runs.
+    /// Marks the version as removed; its row and its runs stay.
     pub fn remove(&self, version: &str) -> Result<()> {
         self.write(
             "UPDATE program SET removed = 1 WHERE version = ?",

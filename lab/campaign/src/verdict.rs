@@ -37,7 +37,7 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// For pages, feeds and badges; empty without a difference.
+    /// The text for pages, feeds and badges; empty without a difference.
     pub fn label(self) -> &'static str {
         match self {
             Self::Worse => "worse",
@@ -50,7 +50,7 @@ impl Verdict {
         }
     }
 
-    /// For the database and `campaign check`; never empty.
+    /// The text for the database and `campaign check`; never empty.
     pub fn name(self) -> &'static str {
         match self {
             Self::NothingShown => "nothing shown",

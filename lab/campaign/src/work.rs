@@ -28,7 +28,7 @@ pub enum VersionOutcome {
     Done,
     /// `campaign slurm` submits a round of the version, which a task of Slurm then runs.
     Pending,
-    /// Not done, and no other version can be run now.
+    /// The version is not done, and no other version can be run now.
     Stopped(String),
     Failed(String),
 }
