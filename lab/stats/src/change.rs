@@ -3,8 +3,8 @@
 //! The history is split into segments. The cost of a segment is the sum of the squared distances of
 //! its releases from the mean of the segment. The split minimizes the sum of costs plus a penalty
 //! for each change, as in PELT (Killick, Fearnhead and Eckley 2012). The unit of the penalty is the
-//! variance of runs within a release. The penalty is such that a change is found in the share
-//! `FALSE_CHANGE_PROBABILITY` of simulated histories with as many runs and no change.
+//! variance of runs within a release. The penalty comes from simulated histories that have as many
+//! runs and no change. In the share `FALSE_CHANGE_PROBABILITY` of them, a change would be found.
 
 use crate::{distribution::normal_quantile, summary::total};
 use fastrand::Rng;
@@ -107,10 +107,9 @@ fn required_gain(counts: &[usize], degrees_of_freedom: usize) -> f64 {
         })
         .collect_vec();
     gains.sort_by(f64::total_cmp);
-    // The rank is among the simulated histories and the real one (Davison and Hinkley 1997).
-    let index = ((1.0 - FALSE_CHANGE_PROBABILITY) * (gains.len() as f64 + 1.0)).ceil() as usize;
-    index
-        .checked_sub(1)
+    // `+ 1.0` counts the real history with the simulated ones (Davison and Hinkley 1997).
+    let rank = ((1.0 - FALSE_CHANGE_PROBABILITY) * (gains.len() as f64 + 1.0)).ceil() as usize;
+    rank.checked_sub(1)
         .and_then(|index| gains.get(index).copied())
         .unwrap_or(f64::INFINITY)
 }
