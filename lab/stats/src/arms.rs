@@ -54,7 +54,7 @@ pub struct Comparison {
     pub ratio: Option<Interval>,
     /// Hodges and Lehmann's shift of the other arm. `None` with fewer than two runs in an arm.
     pub shift: Option<Interval>,
-    /// From -1 to 1; `None` with fewer than two runs in an arm.
+    /// A value from -1 to 1; `None` with fewer than two runs in an arm.
     pub cliffs_delta: Option<f64>,
     /// Decides whether a difference is shown. The test is Welch's, or Student's for pairs. `None`
     /// with fewer than [`RUNS_FOR_A_TEST`] in an arm, or if the tested values do not vary.

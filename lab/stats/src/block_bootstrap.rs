@@ -330,7 +330,7 @@ impl Estimate {
         [self.value, self.low, self.high]
     }
 
-    /// For amounts: replaces an interval that reaches below zero.
+    /// Replaces an interval of an amount that reaches below zero.
     fn non_negative(self) -> Self {
         if self.low >= 0.0 || self.value <= 0.0 {
             return self;

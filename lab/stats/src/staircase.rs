@@ -36,7 +36,7 @@ const FLOOR_MARGIN: f64 = 0.5;
 
 #[derive(Debug, Clone, Copy)]
 pub struct SearchConfig {
-    /// Also the largest value to try.
+    /// The first and largest value to try.
     pub first_value: f64,
     /// Maximum width of a reported interval, as a share of the threshold: from 0.03 to 0.5.
     pub max_width: f64,

@@ -18,7 +18,7 @@ use crate::{
 };
 use itertools::Itertools;
 
-/// With fewer, intervals cover less than they state: see lab/stats/README.md.
+/// With fewer differences, intervals cover less than they state: see lab/stats/README.md.
 const MIN_INDEPENDENT_DIFFERENCES: f64 = 20.0;
 /// With fewer deciding blocks ([`deciding_blocks`]), a difference depends on single blocks.
 const MIN_DECIDING_BLOCKS: f64 = 6.0;

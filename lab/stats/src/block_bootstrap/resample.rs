@@ -15,7 +15,7 @@ pub const MAX_BLOCKS: usize = 256;
 /// Positions at which blocks begin, spread evenly. A shorter series has the largest power of two up
 /// to its length.
 const MAX_BLOCK_STARTS: usize = 1024;
-/// With fewer, intervals cover less than they state: see lab/stats/README.md.
+/// With fewer values, intervals cover less than they state: see lab/stats/README.md.
 const MIN_INDEPENDENT_VALUES: f64 = 100.0;
 /// With fewer values, dependence cannot be measured: independent values would often seem to drift.
 const MIN_VALUES_FOR_DRIFT: usize = 25;
