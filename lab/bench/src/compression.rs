@@ -154,14 +154,15 @@ struct FetchTable {
     bandwidth: Option<u64>,
     repeats: u64,
     /// Numbers of fetched records, for the times in `columns`.
-    steps: Vec<u64>,
+    #[serde(rename = "steps")]
+    record_counts: Vec<u64>,
     columns: Vec<FetchColumn>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
 struct FetchColumn {
     latency_ms: f64,
-    /// Mean seconds until each step, uncompressed.
+    /// Mean seconds until each of [`FetchTable::record_counts`], uncompressed.
     #[serde(rename = "uncmp")]
     uncompressed_seconds: Vec<f64>,
     /// The same, compressed.

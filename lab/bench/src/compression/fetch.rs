@@ -21,7 +21,7 @@ use std::{
 
 /// With limited bandwidth the sender waits before each chunk.
 const CHUNK_BYTES: usize = 16 << 10;
-const MAX_STEPS: usize = 20;
+const MAX_RECORD_COUNTS: usize = 20;
 /// A local socket operation that takes longer fails.
 const IO_TIMEOUT: Duration = Duration::from_secs(120);
 
@@ -60,15 +60,17 @@ pub fn measure_fetch(
             transfers[*index].push(fetch_all(records, [coder()?, coder()?], latency, args)?);
         }
     }
-    let every = records.len().div_ceil(MAX_STEPS);
-    let steps = (1..=records.len())
+    let every = records.len().div_ceil(MAX_RECORD_COUNTS);
+    let record_counts = (1..=records.len())
         .filter(|count| count.is_multiple_of(every) || *count == records.len())
         .collect_vec();
     let columns = args
         .latencies
         .iter()
         .zip(transfers.chunks(2))
-        .map(|(latency, transfers)| fetch_column(*latency, [&transfers[0], &transfers[1]], &steps));
+        .map(|(latency, transfers)| {
+            fetch_column(*latency, [&transfers[0], &transfers[1]], &record_counts)
+        });
     Ok(FetchTable {
         codec: codec.name(),
         records: records.len() as u64,
@@ -76,7 +78,7 @@ pub fn measure_fetch(
         bandwidth: args.bandwidth.map(|bytes| bytes as u64),
         repeats: args.repeats.into(),
         columns: columns.collect(),
-        steps: steps.iter().map(|step| *step as u64).collect(),
+        record_counts: record_counts.iter().map(|count| *count as u64).collect(),
     })
 }
 
@@ -84,7 +86,7 @@ pub fn measure_fetch(
 fn fetch_column(
     latency: Duration,
     [plain, compressed]: [&[Transfer]; 2],
-    steps: &[usize],
+    record_counts: &[usize],
 ) -> FetchColumn {
     let mean = |transfers: &[Transfer]| {
         let mean_at = |index: usize| {
@@ -108,11 +110,16 @@ fn fetch_column(
         previous = delay;
     }
     let records = extra_seconds_per_record.len() as f64;
-    let at_steps = |seconds: &[f64]| steps.iter().map(|step| seconds[step - 1]).collect();
+    let at_counts = |seconds: &[f64]| {
+        record_counts
+            .iter()
+            .map(|count| seconds[count - 1])
+            .collect()
+    };
     FetchColumn {
         latency_ms: latency.as_nanos() as f64 / 1e6,
-        uncompressed_seconds: at_steps(&plain_seconds),
-        compressed_seconds: at_steps(&compressed_seconds),
+        uncompressed_seconds: at_counts(&plain_seconds),
+        compressed_seconds: at_counts(&compressed_seconds),
         uncompressed_bytes: plain[0].bytes,
         compressed_bytes: compressed[0].bytes,
         extra_seconds: block_bootstrap::mean(&extra_seconds_per_record, &bootstrap_plan())
@@ -276,7 +283,11 @@ mod tests {
         let records: Vec<&[u8]> = records.iter().map(Vec::as_slice).collect();
         let table = fetched(&["--latencies", "0,20ms"], &records);
         assert_eq!(
-            (table.steps.len(), table.steps.first(), table.steps.last()),
+            (
+                table.record_counts.len(),
+                table.record_counts.first(),
+                table.record_counts.last()
+            ),
             (20, Some(&2), Some(&40))
         );
         let [none, some] = table.columns.as_slice() else {

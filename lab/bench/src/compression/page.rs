@@ -256,10 +256,10 @@ fn fetch_blocks(fetch: &FetchTable) -> Vec<Block> {
             ("cmp", &column.compressed_seconds),
         ] {
             let points = fetch
-                .steps
+                .record_counts
                 .iter()
                 .zip(times)
-                .map(|(step, seconds)| (*step as f64, (*seconds, None)));
+                .map(|(count, seconds)| (*count as f64, (*seconds, None)));
             series.push(Curve {
                 name: format!("{kind} {} ms", column.latency_ms),
                 points: points.collect(),

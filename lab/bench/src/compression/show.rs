@@ -330,8 +330,8 @@ pub fn study_fetch(fetch: &FetchTable) -> Table {
             out.columns.push((title.as_str(), "s").into());
         }
     }
-    for (index, step) in fetch.steps.iter().enumerate() {
-        let mut row = vec![number_cell(*step as f64, 0)];
+    for (index, record_count) in fetch.record_counts.iter().enumerate() {
+        let mut row = vec![number_cell(*record_count as f64, 0)];
         for column in &fetch.columns {
             row.extend(
                 [&column.uncompressed_seconds, &column.compressed_seconds]
