@@ -60,8 +60,8 @@ pub struct Plan {
     pub seed: u64,
     pub timeout: Duration,
     pub max_answer_bytes: usize,
-    /// Percentage of an arm's requests that may fail.
-    pub max_failures: Option<f64>,
+    /// How many of an arm's requests may fail.
+    pub max_failure_percent: Option<f64>,
 }
 
 impl Default for Plan {
@@ -80,7 +80,7 @@ impl Default for Plan {
             seed: 1,
             timeout: Duration::from_secs(10),
             max_answer_bytes: 64 << 20,
-            max_failures: None,
+            max_failure_percent: None,
         }
     }
 }

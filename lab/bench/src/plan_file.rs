@@ -28,7 +28,7 @@ const ALL_REQUESTS: &str = "all requests";
 
 pub fn run(args: &RunArgs) -> Result<(String, u8)> {
     let (mut plan, ca_file) = read(&args.plan)?;
-    plan.max_failures = args.max_failures;
+    plan.max_failure_percent = args.max_failures;
     session::run_subcommand("run", &plan, &args.output, ca_file.as_deref(), |session| {
         // The sizes of answers are not known, and there are no notes.
         session.measure(&plan, &[], Vec::new())

@@ -65,7 +65,7 @@ pub fn problems(results: &Results) -> Vec<String> {
 }
 
 fn too_many_failures(results: &Results) -> Option<String> {
-    let max = results.header.max_failures?;
+    let max = results.header.max_failure_percent?;
     let too_many = |arm: &String| {
         let (requests, failures) = results.failures(arm);
         let failed: u64 = failures.values().sum();
@@ -507,7 +507,7 @@ mod tests {
             )
         };
         for (max, sentences) in [(0.0, true), (0.001, true), (26.0, true), (27.0, false)] {
-            run.header.max_failures = Some(max);
+            run.header.max_failure_percent = Some(max);
             let expected: Vec<String> = sentences.then(|| line(max)).into_iter().collect();
             assert_eq!(problems(&run), expected);
         }

@@ -109,8 +109,8 @@ pub struct Header {
     /// First JSON-RPC error message, by index of the case.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub messages: BTreeMap<usize, String>,
-    #[serde(default)]
-    pub max_failures: Option<f64>,
+    #[serde(default, rename = "max_failures")]
+    pub max_failure_percent: Option<f64>,
     /// Why the run is incomplete: a signal, a node that refused, or a run not yet ended.
     pub stopped_by: Option<String>,
     #[serde(rename = "own_cpu_ns")]

@@ -39,7 +39,7 @@ pub fn plan_for_load(load: &LoadArgs) -> Plan {
         seed: load.seed,
         timeout: load.timeout,
         max_answer_bytes: load.max_answer,
-        max_failures: load.max_failures,
+        max_failure_percent: load.max_failures,
         ..Plan::default()
     }
 }
@@ -319,7 +319,7 @@ fn make_header(subcommand: &str, plan: &Plan, notes: Vec<String>) -> Header {
         warm_up: plan.warm_up,
         workers: plan.workers,
         rate: plan.rate,
-        max_failures: plan.max_failures.or(is_verified.then_some(0.0)),
+        max_failure_percent: plan.max_failure_percent.or(is_verified.then_some(0.0)),
         ..Header::default()
     }
 }

@@ -80,7 +80,7 @@ fn make_plan(args: &TransportArgs, scenarios: &[Scenario]) -> Result<Plan> {
         seed: args.seed,
         timeout: args.timeout,
         max_answer_bytes: MAX_ANSWER_BYTES,
-        max_failures: args.max_failures,
+        max_failure_percent: args.max_failures,
         ..Plan::default()
     };
     let poll = duration(args.poll);

@@ -23,7 +23,7 @@ pub fn plan(cases: usize, seed: u64) -> Plan {
         seed,
         timeout: Duration::from_secs(1),
         max_answer_bytes: 1,
-        max_failures: None,
+        max_failure_percent: None,
     }
 }
 

@@ -27,7 +27,7 @@ fn header(rounds: u32, arms: Vec<String>) -> Header {
         rate: None,
         refusals: BTreeMap::new(),
         messages: BTreeMap::new(),
-        max_failures: None,
+        max_failure_percent: None,
         stopped_by: None,
         tool_cpu_per_request_ns: None,
         loopback_cost: None,

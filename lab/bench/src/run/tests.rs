@@ -68,7 +68,7 @@ pub fn plan_of(endpoint: Endpoint, rounds: u32, workers: usize, rate: Option<f64
         seed: 1,
         timeout: Duration::from_secs(5),
         max_answer_bytes: 1 << 20,
-        max_failures: None,
+        max_failure_percent: None,
     })
 }
 
