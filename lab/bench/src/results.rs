@@ -27,8 +27,8 @@ pub struct Sample {
     pub round: u32,
     /// Index in [`Results::cases`].
     pub case_index: usize,
-    /// When the request was due, since the first measured request. A retried request is due again
-    /// after its backoff; `bench transport` keeps the first time.
+    /// When the last attempt of the request was due, since the first measured request. A retry is
+    /// due after its backoff. In `bench transport` it is when the first attempt was due.
     pub at_ns: u64,
     /// The error is the kind of the failure.
     pub result: Result<Timing, String>,
@@ -64,7 +64,7 @@ pub struct CaseInfo {
     /// One of [`crate::plan::Plan::request_labels`].
     #[serde(rename = "subject")]
     pub request_label: String,
-    /// Decoded, if known.
+    /// Bytes of the decoded answer, if known.
     #[serde(rename = "size")]
     pub answer_bytes: Option<u64>,
 }
@@ -118,7 +118,7 @@ pub struct Header {
     /// Measured before the run.
     #[serde(default, rename = "own_cost")]
     pub loopback_cost: Option<LoopbackCost>,
-    /// Of the measured part.
+    /// Length of the measured part.
     pub length_ns: u64,
     #[serde(default, rename = "disks", skip_serializing_if = "Vec::is_empty")]
     pub folder_usages: Vec<FolderUsage>,
@@ -131,7 +131,7 @@ pub struct RunState {
     pub first_messages: BTreeMap<usize, String>,
     pub stopped_by: Option<String>,
     pub tool_cpu_per_request: Option<Duration>,
-    /// Since the first measured request.
+    /// Time since the first measured request.
     pub length: Duration,
 }
 
@@ -168,7 +168,7 @@ pub struct Summary {
     pub failures: BTreeMap<String, u64>,
     #[serde(rename = "refused")]
     pub retries: u64,
-    /// Of good answers.
+    /// Latency of good answers.
     pub latency: Option<Latency>,
     /// Means in ms.
     pub phases: Option<[f64; 6]>,
@@ -282,24 +282,25 @@ impl Results {
         self.header.link_shapes.get(case_index).map(String::as_str)
     }
 
-    /// An account, whose label is its address, has a `size`: the text is size and link shape. If
-    /// other accounts have this size, the start of the address follows.
-    pub fn short_label(&self, request_label: &str, size: Option<u64>) -> String {
-        let Some(size) = size else {
+    /// The request label; for an account of known size, a text such as `1,024 bytes over +30 ms`.
+    /// If other accounts have as many bytes, the start of the address follows the bytes. The label
+    /// of an account begins with its address.
+    pub fn short_label(&self, request_label: &str, answer_bytes: Option<u64>) -> String {
+        let Some(answer_bytes) = answer_bytes else {
             return request_label.to_owned();
         };
         let link_shape = self.link_shape(request_label);
         let address = match self
             .requests_over(link_shape)
             .into_iter()
-            .filter(|(_, other)| *other == Some(size))
+            .filter(|(_, other)| *other == Some(answer_bytes))
             .count()
         {
             0 | 1 => String::new(),
             _ => format!(" {request_label:.8}"),
         };
         let suffix = link_shape_suffix(link_shape);
-        format!("{} bytes{address}{suffix}", count(size))
+        format!("{} bytes{address}{suffix}", count(answer_bytes))
     }
 
     pub fn samples_of(&self, case_index: usize) -> impl Iterator<Item = &Sample> {
