@@ -27,19 +27,21 @@ impl AnswerComparison {
 
 const MAX_LISTED_DIFFERENCES: usize = 10;
 
-/// Has a digest only: answers may be large, and many rounds may wait for a slow node.
+/// Has a digest instead of the bytes, because answers may be large and many rounds may wait for a
+/// slow node.
 struct Answer {
     slot: Option<u64>,
-    /// The length and a hash.
+    /// The length and a hash; of a comparable text, those of its first line.
     digest: (usize, u64),
     is_skipped_slot: bool,
-    /// A [`canonical::comparable_text`], for messages.
+    /// The [`canonical::comparable_text`] of a JSON answer. In messages, its other lines describe
+    /// the parts that differ.
     comparable_text: Option<String>,
 }
 
 #[derive(Default)]
 struct Round {
-    /// That answered or failed.
+    /// Number of arms that answered or failed.
     finished_arms: usize,
     /// By arm.
     answers: BTreeMap<usize, Answer>,
@@ -113,7 +115,8 @@ impl AnswerVerifier {
         }
         for (arm, answer) in &round.answers {
             let comparison = &mut self.answer_comparisons[*arm];
-            // Two codes mean a skipped slot. If the reference skipped it, all arms did.
+            // Nodes report a skipped slot with either of two error codes, so digests may differ.
+            // If the reference skipped the slot, all arms did.
             if reference.is_skipped_slot || answer.digest == reference.digest {
                 comparison.equal += 1;
             } else if answer.slot == reference.slot {
