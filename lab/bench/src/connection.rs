@@ -49,10 +49,10 @@ use tokio_tungstenite::{
 /// Appended to the client's key (RFC 6455, 1.3).
 const WEBSOCKET_GUID: &str = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 
-/// Between two requests. Allows a ping every 5 s for 14 hours.
+/// Limit between two requests. It allows a ping every 5 s for 14 hours.
 const MAX_CONTROL_FRAMES: u32 = 10_000;
 
-/// For a node that does not read: the largest request, and pongs.
+/// Limit of the queue for a node that does not read. The largest request and pongs fit into it.
 const MAX_SEND_QUEUE_BYTES: usize = 80 << 20;
 
 pub enum Connection {
@@ -257,7 +257,7 @@ async fn read_answer(
             let inner = source.and_then(io::Error::get_ref);
             match source.map(io::Error::kind) {
                 _ if error.is::<LengthLimitError>() => Failure::TooLarge,
-                // Such an error has the kind `InvalidData`.
+                // A TLS error also has the kind `InvalidData`, so it comes before that kind.
                 _ if inner.is_some_and(|inner| inner.is::<rustls::Error>()) => Failure::Closed,
                 // An invalid chunk.
                 Some(ErrorKind::InvalidInput | ErrorKind::InvalidData) => Failure::Malformed,
@@ -279,7 +279,7 @@ impl From<hyper::Error> for Failure {
 
 pub struct WebSocket {
     stream: WebSocketStream<CountedStream>,
-    /// For error texts: without path and query, which may have an API key.
+    /// The URL for error texts, without path and query, which may have an API key.
     redacted_url: String,
     /// Since the last request.
     control_frames: u32,
