@@ -100,7 +100,7 @@ struct ClassRow {
     mean_uncompressed_bytes: f64,
     #[serde(rename = "cbytes")]
     mean_compressed_bytes: f64,
-    /// Of all bytes of the class.
+    /// Percent of all bytes of the class.
     #[serde(rename = "cmp_ratio")]
     saved_percent: f64,
     /// Estimate of `saved_percent`.
@@ -122,7 +122,7 @@ struct BundleRow {
     mean_uncompressed_bytes: f64,
     #[serde(rename = "cbytes")]
     mean_compressed_bytes: f64,
-    /// Of the records' own bytes.
+    /// Percent of the records' own bytes.
     #[serde(rename = "cmp_ratio")]
     saved_percent: f64,
     /// Bytes of headers and ACKs that a blob avoids.
@@ -172,7 +172,7 @@ struct FetchColumn {
     uncompressed_bytes: u64,
     #[serde(rename = "cmp_bytes")]
     compressed_bytes: u64,
-    /// With compression.
+    /// Positive if compression is slower.
     #[serde(rename = "difference")]
     extra_seconds: Option<StoredEstimate>,
 }
@@ -201,7 +201,7 @@ pub struct Outcome {
     record_kind: Option<String>,
     notes: Vec<String>,
     records: u64,
-    /// Without the records that trained the dictionary.
+    /// Measured records: all except those that trained the dictionary.
     tested: u64,
     #[serde(rename = "dictionary")]
     dictionary_bytes: Option<u64>,

@@ -28,7 +28,7 @@ const IO_TIMEOUT: Duration = Duration::from_secs(120);
 struct Transfer {
     /// By record, counted from the first request.
     restored_after: Vec<Duration>,
-    /// Of all bodies, without the length before each.
+    /// Bytes of all bodies, without the length before each body.
     bytes: u64,
 }
 

@@ -15,7 +15,7 @@ const MAX_PASS_BYTES: usize = 1 << 20;
 const PASSES: usize = 12;
 /// Shorter passes repeat their work.
 const MIN_PASS_TIME: Duration = Duration::from_millis(2);
-/// For all passes of one codec and size class. Two passes run in any case.
+/// Limit for all passes of one codec and size class. Two passes run in any case.
 const MAX_CPU_TIME: Duration = Duration::from_secs(2);
 
 pub struct CheckedCodec {

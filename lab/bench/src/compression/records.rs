@@ -187,7 +187,7 @@ fn request_options(kind: RecordKind) -> Value {
     }
 }
 
-/// Of blocks from which only the addresses of accounts are read.
+/// Options of `getBlock` if only the addresses of accounts are read from the block.
 fn address_options() -> Value {
     json!({"encoding": "json", "transactionDetails": "accounts", "maxSupportedTransactionVersion": 0,
         "rewards": false, "commitment": "finalized"})
@@ -363,7 +363,7 @@ impl NodeReader<'_> {
         self.progress.show(count as u64, detail);
     }
 
-    /// From the newest finalized slot on. `visit` returns whether to continue.
+    /// Begins with the newest finalized slot. `visit` returns whether to continue.
     fn visit_slots(&mut self, mut visit: impl FnMut(&mut Self, u64) -> Result<bool>) -> Result<()> {
         let finalized = json!({"commitment": "finalized"});
         let newest: u64 = self

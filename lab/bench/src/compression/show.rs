@@ -36,7 +36,7 @@ fn text(outcome: &Outcome) -> String {
     out + &lines(&outcome.problems)
 }
 
-/// In the columns of the published study's own tool, to compare with its output.
+/// The tables of the study's own tool, to compare with its output. [`super`] names the study.
 fn study_text(outcome: &Outcome) -> String {
     let Some(classes) = study_classes(outcome) else {
         return String::new();
@@ -62,7 +62,7 @@ fn study_text(outcome: &Outcome) -> String {
     out
 }
 
-/// Without separators of thousands.
+/// A table without separators of thousands.
 fn ungrouped(headings: &[&str], table: &Table) -> String {
     let cell_text = |cell: &Cell| match cell {
         Cell::Text(text) => text.clone(),
@@ -137,7 +137,8 @@ pub fn write_parquet(path: &Path, outcome: &Outcome) -> Result<String> {
     )
 }
 
-/// Speeds in 10^6 bytes per CPU second.
+/// Speeds in 10^6 bytes per CPU second. `cmp_ratio` is the study's name of the percent saved.
+/// `ubytes` and `cbytes` are means of a record.
 fn columns(outcome: &Outcome) -> Columns {
     let rows = outcome.classes.iter().map(|row| json!(row)).collect_vec();
     let text = |name: &str| {
@@ -232,6 +233,7 @@ pub fn class_table(outcome: &Outcome) -> Table {
     out
 }
 
+/// Each row describes blobs that bundle the same number of records.
 pub fn bundle_table(outcome: &Outcome) -> Table {
     let mut out = cells::table(
         "bundles",
@@ -280,7 +282,7 @@ fn bandwidth(fetch: &FetchTable) -> String {
     }
 }
 
-/// Of the first codec.
+/// The rows of the first codec.
 pub fn study_classes(outcome: &Outcome) -> Option<Table> {
     let codec = &outcome.classes.first()?.codec;
     let mut out = cells::table(
