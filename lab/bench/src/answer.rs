@@ -113,7 +113,7 @@ pub struct Decoder {
     bytes: Vec<u8>,
     /// A result and its ignored fields, until [`Decoder::bytes`] makes the comparable text.
     raw_result: Option<(String, &'static [&'static str])>,
-    /// Of an account's answer.
+    /// The slot of an account's answer.
     slot: Option<u64>,
     /// False for an unverified answer, and for a parsed account, which has no bytes to compare.
     is_comparable: bool,

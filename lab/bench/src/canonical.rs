@@ -13,7 +13,7 @@ const MAX_LISTED_PARTS: usize = 150;
 const MAX_LISTED_FIELDS: usize = 40;
 const MAX_LISTED_ELEMENTS: usize = 4;
 const MAX_LISTED_DEPTH: usize = 5;
-/// Of a name or value.
+/// Limit of a name or value.
 const MAX_TEXT_CHARS: usize = 60;
 
 /// The first line is a digest that is equal for equal values, in any order of fields. The other

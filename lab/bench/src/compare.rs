@@ -32,7 +32,7 @@ pub struct Comparison {
     pub ratio: Option<Interval>,
     pub median: Option<Estimate>,
     pub p95: Option<Estimate>,
-    /// Of the mean difference, multiplied by the number of comparisons (Bonferroni).
+    /// The p-value of the mean difference, multiplied by the number of comparisons (Bonferroni).
     pub p: Option<f64>,
     pub decision: Decision,
 }

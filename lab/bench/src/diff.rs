@@ -144,8 +144,8 @@ fn case_row(
     )
 }
 
-/// Only settings that both runs have. A setting of one run belongs to a case that only this run has,
-/// comes with another difference, or was not stored by an older version.
+/// Compares only settings that both runs have. A setting of one run belongs to a case that only
+/// this run has, comes with another difference, or was not stored by an older version.
 fn setting_mismatches(before: &Results, after: &Results) -> Vec<String> {
     let (a, b) = (&before.header.settings, &after.header.settings);
     if a.is_empty() != b.is_empty() {

@@ -1,8 +1,8 @@
 //! Measures a node's data folder by file type, SQLite table, and level of RocksDB, Pebble and
 //! LevelDB.
 //!
-//! Only reads, has a time limit, and does not follow links. Parses files directly: RocksDB, Pebble
-//! and LevelDB might lock or repair a database.
+//! The measurement only reads, has a time limit, and does not follow links. It parses files
+//! directly, because RocksDB, Pebble and LevelDB might lock or repair a database.
 
 mod lsm;
 mod show;

@@ -157,7 +157,7 @@ struct Row<'a> {
     /// An account, and the link if `--links` is given.
     request_label: &'a str,
     size: Option<u64>,
-    /// Of both arms, in ms.
+    /// Mean or percentile of both arms, in ms.
     times: [Option<f64>; 2],
     /// Empty for percentiles.
     significance: String,

@@ -25,7 +25,7 @@ pub enum Failure {
     /// 5xx, with the delay of `Retry-After`.
     #[error("HTTP {0}")]
     Server(u16, Option<Duration>),
-    /// Not sent in an open loop, because the node had requested a delay.
+    /// The request was not sent in an open loop, because the node had requested a delay.
     #[error("not sent, since Retry-After was not over")]
     NotSent,
     #[error("JSON-RPC {0}{separator}{1}", separator = if .1.is_empty() { "" } else { ": " })]
@@ -35,7 +35,7 @@ pub enum Failure {
     Skipped(i64),
     #[error("wrong id")]
     WrongId,
-    /// Not the expected HTTP or JSON-RPC.
+    /// The answer is not the expected HTTP or JSON-RPC.
     #[error("malformed answer")]
     Malformed,
     #[error("answer too large")]

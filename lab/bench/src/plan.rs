@@ -56,7 +56,7 @@ pub struct Plan {
     pub workers: usize,
     /// Requests a second, sent without waiting for answers; `None` in a closed loop.
     pub rate: Option<f64>,
-    /// Of the order, of requests drawn by weight, and of values drawn for placeholders.
+    /// Decides the order, the requests drawn by weight, and the values drawn for placeholders.
     pub seed: u64,
     pub timeout: Duration,
     pub max_answer_bytes: usize,
@@ -157,7 +157,7 @@ impl Plan {
         Bytes::from(format!(r#"{{"jsonrpc":"2.0","id":{id},{call}}}"#))
     }
 
-    /// With the values of a round. `round` counts from the first warm-up round.
+    /// The call with the values of a round. `round` counts from the first warm-up round.
     pub fn call(&self, case: &Case, round: u64) -> String {
         // All arms get the same texts.
         let offset = (round << 16) ^ case.request_index as u64;
@@ -179,8 +179,8 @@ impl Plan {
         }
     }
 
-    /// For `--dry-run`: at most as many requests as there are cases, which is one round without
-    /// weights.
+    /// Text for `--dry-run`: at most as many requests as there are cases, which is one round
+    /// without weights.
     pub fn first_requests(&self) -> String {
         let request = |scheduled: ScheduledRequest| {
             let case = &self.cases[scheduled.case_index];

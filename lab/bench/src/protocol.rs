@@ -1,7 +1,7 @@
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Protocol {
     Http,
-    /// For each request.
+    /// HTTP/1.1 with a new connection for each request.
     HttpNewConnection,
     Http2,
     WebSocket,

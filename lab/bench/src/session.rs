@@ -290,7 +290,7 @@ fn make_header(subcommand: &str, plan: &Plan, notes: Vec<String>) -> Header {
         .any(|connection| !connection.link_shape.has_no_effect());
     let cases = &plan.cases;
     let url = |connection: &ConnectionConfig| connection.endpoint.redacted_url();
-    // Not in `bench nodes`: there, nodes may have equal texts, because keys are hidden.
+    // Duplicates stay in `bench nodes`: nodes may have equal texts, because keys are hidden.
     let nodes = if subcommand == "run" || is_shaped {
         distinct(cases.iter().map(|case| url(plan.connection(case))))
     } else {

@@ -245,7 +245,7 @@ impl Chain {
         protocol: Protocol,
         (operation, times): Scenario,
     ) -> Result<Timing, Failure> {
-        // Not measured: a busy client already has connections and subscriptions.
+        // Preparation is not measured: a busy client already has connections and subscriptions.
         with_timeout(client.timeout, async {
             match self {
                 Self::Evm(evm) => evm.prepare(client, protocol).await,

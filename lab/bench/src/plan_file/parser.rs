@@ -38,7 +38,7 @@ struct ArmOptions {
 #[derive(Clone, Copy, PartialEq)]
 enum AnswerCheck {
     Same,
-    /// Not compared.
+    /// Answers are not compared.
     Any,
     /// Accounts of the same slot must be equal.
     Account,

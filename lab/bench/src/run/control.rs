@@ -69,7 +69,7 @@ impl RunControl {
         format!("nothing was measured: ended by {by}")
     }
 
-    /// For the progress line; names the limit while a node refuses all requests.
+    /// Text for the progress line; names the limit while a node refuses all requests.
     pub fn refusals_suffix(&self) -> String {
         let count: u64 = self.refusals.borrow().values().sum();
         match count {
