@@ -150,7 +150,7 @@ pub trait TableWriter {
     fn finish(self: Box<Self>) -> Result<()>;
 }
 
-/// As in RFC 4180; a NULL is an empty field, an empty text is `""`.
+/// Writes CSV as in RFC 4180. A NULL is an empty field, an empty text is `""`.
 pub struct CsvWriter<W> {
     out: W,
     layout: Layout,

@@ -163,7 +163,7 @@ pub enum Cell {
         high: f64,
         decimals: u8,
     },
-    /// With the reason.
+    /// Why there is no value, if known.
     Missing(String),
     Linked {
         cell: Box<Self>,

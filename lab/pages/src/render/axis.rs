@@ -29,7 +29,7 @@ pub fn range(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
 
 #[derive(Debug)]
 pub struct Tick {
-    /// From 0 to 1.
+    /// Share of the axis, from 0 to 1.
     pub position: f64,
     pub label: String,
 }

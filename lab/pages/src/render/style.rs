@@ -27,7 +27,7 @@ const PHASE_TINTS: [(&str, usize); TINT_COUNT + 1] = [
     ("absent", 12),
 ];
 
-/// As in `stroke-dasharray`.
+/// Values of `stroke-dasharray`.
 const DASHES: [&str; 5] = ["none", "7 3", "2 2.5", "9 3 2 3", "4 2"];
 
 /// Line widths, thickest first.

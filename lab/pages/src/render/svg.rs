@@ -16,7 +16,7 @@ mod frame;
 mod matrix;
 mod timeline;
 
-/// For files; `report.css` has the same rules for the page.
+/// Style of SVG files; `report.css` has the same rules for the page.
 const STYLE: &str = include_str!("../../assets/figure.css");
 
 const TEXT_SIZE: f64 = 12.0;
@@ -165,7 +165,7 @@ impl Sheet {
     }
 }
 
-/// With at most two decimals, without trailing zeros.
+/// Formats a number with at most two decimals, without trailing zeros.
 pub struct Coordinate(pub f64);
 
 impl fmt::Display for Coordinate {

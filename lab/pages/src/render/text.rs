@@ -137,7 +137,7 @@ pub fn cell_text(cell: &Cell) -> String {
     }
 }
 
-/// Without interval and mark.
+/// The text of a cell without interval and mark.
 pub fn value_text(cell: &Cell) -> String {
     match cell {
         Cell::Linked { cell, .. } => value_text(cell),

@@ -156,7 +156,7 @@ pub enum Swatch {
 pub struct LegendEntry {
     pub swatch: Swatch,
     pub text: String,
-    /// As [`StyledSeries::data_attribute`].
+    /// Same as [`StyledSeries::data_attribute`].
     pub data_attribute: String,
 }
 
