@@ -120,12 +120,15 @@ impl CgroupFiles {
         }
     }
 
-    /// Of the last read. Without one, reads them and the memory settings of all levels.
-    fn limits(&mut self, buffer: &mut Vec<u8>) -> [Result<Limit>; 4] {
+    /// Of the last read, unless `usage` is above `max` or `high`. Without one, reads them and the
+    /// memory settings of all levels.
+    fn limits(&mut self, usage: Option<u64>, buffer: &mut Vec<u8>) -> [Result<Limit>; 4] {
         if let Some(limits) = &self.limits {
-            return limits.clone();
-        }
-        if let Ok(ancestry) = &mut self.ancestry {
+            let mut max_and_high = limits.iter().take(2).flatten();
+            if max_and_high.all(|limit| usage.map(Limit::Bytes) <= Some(*limit)) {
+                return limits.clone();
+            }
+        } else if let Ok(ancestry) = &mut self.ancestry {
             ancestry.read_memory_settings(buffer);
         }
         let files = self.limit_files.each_mut();
@@ -133,8 +136,8 @@ impl CgroupFiles {
         self.limits.insert(limits).clone()
     }
 
-    /// Without `read_limits`, repeats the limits of the last sample while the cgroup exists and
-    /// `hierarchical_memory_limit` of v1 is the same.
+    /// Without `read_limits`, repeats the limits of the last sample while the cgroup exists, its
+    /// usage is not above them, and `hierarchical_memory_limit` of v1 is the same.
     pub fn sample(&mut self, read_limits: bool, buffer: &mut Vec<u8>) -> CgroupSample {
         let memory_usage = self.current.parse(buffer, number);
         let memory_stat = memory_stat(
@@ -149,7 +152,8 @@ impl CgroupFiles {
         if read_limits || memory_usage.is_err() || limit != self.hierarchical_limit {
             (self.limits, self.hierarchical_limit) = (None, limit);
         }
-        let [memory_max, memory_high, swap_max, memory_and_swap_max] = self.limits(buffer);
+        let [memory_max, memory_high, swap_max, memory_and_swap_max] =
+            self.limits(memory_usage.clone().ok(), buffer);
         let [cpu_pressure, memory_pressure, io_pressure] = self
             .pressures
             .each_mut()
