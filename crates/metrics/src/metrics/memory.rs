@@ -8,7 +8,7 @@ section! {
         from "limit minus unreclaimable memory of the level; for the machine, MemAvailable of /proc/meminfo (Linux 3.14) minus cache that memory.min protects";
     LEVEL_LIMIT = Gauge, Bytes, "agave_memory_level_limit_bytes" ["level"]
         "The limit of the level."
-        from "memory.max of the cgroup; v1 memory.limit_in_bytes, memory.memsw.limit_in_bytes, hierarchical_memory_limit of memory.stat; MemTotal of the nodes or the machine; limits of cgroups are read every 15 s, those of one cgroup at each tick while its usage is above its known limit or memory.high, and those of v1 when hierarchical_memory_limit changes";
+        from "memory.max of the cgroup; v1 memory.limit_in_bytes, memory.memsw.limit_in_bytes, hierarchical_memory_limit of memory.stat; MemTotal of the nodes or the machine; limits of cgroups are read every 15 s, those of one cgroup at each tick while its usage is above its known limit or memory.high, and those of v1 when hierarchical_memory_limit or hierarchical_memsw_limit changes";
     LEVEL_UNRECLAIMABLE = Gauge, Bytes, "agave_memory_level_unreclaimable_bytes" ["level"]
         "Usage of the level that cannot be dropped without swap, cache that memory.min protects included."
         from "memory.current minus active_file, inactive_file and slab_reclaimable of memory.stat (v1: memory.usage_in_bytes minus total_active_file and total_inactive_file); MemTotal minus MemFree, file cache and reclaimable kernel memory of nodeN/meminfo, plus the min watermarks of /proc/zoneinfo; MemTotal minus MemAvailable. For a cgroup and the machine, cache that memory.min protects is added";
