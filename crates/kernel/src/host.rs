@@ -57,13 +57,13 @@ impl HostRoot {
         relative: &str,
         parse: impl FnOnce(&[u8]) -> Parsed<T>,
     ) -> Result<T> {
-        open(self.procfs.join(relative), ReadMode::ManyPieces)?.parse(&mut Vec::new(), parse)
+        read(self.procfs.join(relative), parse)
     }
 
     /// Reads a file below `sysfs` once. `Broken` if the read fails because the kernel does not know
     /// the value.
     pub fn read_sys<T>(&self, relative: &str, parse: impl FnOnce(&[u8]) -> Parsed<T>) -> Result<T> {
-        open(self.sysfs.join(relative), ReadMode::ManyPieces)?.parse(&mut Vec::new(), parse)
+        read(self.sysfs.join(relative), parse)
     }
 
     /// Sorted names in a folder below `sysfs`, without those that are not UTF-8.
@@ -104,11 +104,15 @@ impl HostRoot {
     }
 
     /// Whether the unit of systemd-oomd has processes.
-    pub fn runs_systemd_oomd(&self) -> bool {
-        ["", "unified/"].iter().any(|hierarchy| {
+    pub fn runs_systemd_oomd(&self) -> Result<bool> {
+        for hierarchy in ["", "unified/"] {
             let unit = format!("{hierarchy}system.slice/systemd-oomd.service/cgroup.procs");
-            fs::read(self.cgroup.join(unit)).is_ok_and(|pids| !pids.is_empty())
-        })
+            let has_pids = read(self.cgroup.join(unit), |pids| Ok(!pids.is_empty()));
+            if if_present(has_pids)? == Some(true) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// `kernel.task_delayacct` (since Linux 5.14): whether block I/O delay is counted for tasks
@@ -122,6 +126,10 @@ impl HostRoot {
 
 fn open(path: PathBuf, mode: ReadMode) -> Result<OpenFile> {
     OpenFile::open(FileOwner::Host, Arc::from(path), mode)
+}
+
+fn read<T>(path: PathBuf, parse: impl FnOnce(&[u8]) -> Parsed<T>) -> Result<T> {
+    open(path, ReadMode::ManyPieces)?.parse(&mut Vec::new(), parse)
 }
 
 fn list(folder: &Path) -> Result<Vec<OsString>> {

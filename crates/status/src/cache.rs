@@ -9,7 +9,7 @@ use faultline_text::{duration_f64, percent, short};
 use serde::{Deserialize, Serialize};
 
 /// A validator pushes every ten seconds.
-const LATE_PUSH_SECONDS: f64 = 30.0;
+pub const LATE_PUSH_SECONDS: f64 = 30.0;
 
 /// The first evictions begin between the shrink target and a full cache, which is a ninth larger. A
 /// larger difference from the configured capacity means a modified build.

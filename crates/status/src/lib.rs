@@ -18,7 +18,7 @@ pub use answer::{
     Answer, AnswerInputs, CachePrediction, Consensus, LimitForecast, RecentLeaderSlots, Subject,
     Verdict, answers,
 };
-pub use cache::{ProgramCacheStatus, is_modified_capacity};
+pub use cache::{LATE_PUSH_SECONDS, ProgramCacheStatus, is_modified_capacity};
 pub use capacity::MIN_FREE_SHARE;
 pub use evidence::{
     CacheEvidence, Evidence, MAX_EVIDENCE_BYTES, PredictedSize, RamEvidence, StatusConfig,

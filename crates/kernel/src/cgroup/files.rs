@@ -37,7 +37,7 @@ pub struct CgroupFiles {
     /// Files of `max`, of `high`, of the swap limit, and of the limit of memory with swap.
     limit_files: [CgroupFile; 4],
     limits: Option<[Result<Limit>; 4]>,
-    hierarchical_limit: Option<u64>,
+    hierarchical_limits: [Option<u64>; 2],
 }
 
 /// Includes descendants, except for throttling and, on v1, memory events and older kernels' I/O.
@@ -116,16 +116,18 @@ impl CgroupFiles {
                 .map(Ancestry::new)
                 .map_err(Clone::clone),
             limits: None,
-            hierarchical_limit: None,
+            hierarchical_limits: [None; 2],
         }
     }
 
-    /// Of the last read. Without one, reads them and the memory settings of all levels.
-    fn limits(&mut self, buffer: &mut Vec<u8>) -> [Result<Limit>; 4] {
+    /// The last ones, unless `usage` is above one. Without any, reads settings of all levels, too.
+    fn limits(&mut self, usage: Option<u64>, buffer: &mut Vec<u8>) -> [Result<Limit>; 4] {
         if let Some(limits) = &self.limits {
-            return limits.clone();
-        }
-        if let Ok(ancestry) = &mut self.ancestry {
+            let mut max_and_high = limits.iter().take(2).flatten();
+            if max_and_high.all(|limit| usage.map(Limit::Bytes) <= Some(*limit)) {
+                return limits.clone();
+            }
+        } else if let Ok(ancestry) = &mut self.ancestry {
             ancestry.read_memory_settings(buffer);
         }
         let files = self.limit_files.each_mut();
@@ -133,8 +135,8 @@ impl CgroupFiles {
         self.limits.insert(limits).clone()
     }
 
-    /// Without `read_limits`, repeats the limits of the last sample while the cgroup exists and
-    /// `hierarchical_memory_limit` of v1 is the same.
+    /// Without `read_limits`, repeats the last limits while the cgroup exists, its usage is within
+    /// them, and hierarchical limits of v1 are the same.
     pub fn sample(&mut self, read_limits: bool, buffer: &mut Vec<u8>) -> CgroupSample {
         let memory_usage = self.current.parse(buffer, number);
         let memory_stat = memory_stat(
@@ -143,13 +145,15 @@ impl CgroupFiles {
             &mut self.kernel_memory,
             buffer,
         );
-        let limit = memory_stat
-            .as_ref()
-            .map_or(None, |stat| stat.hierarchical_limit);
-        if read_limits || memory_usage.is_err() || limit != self.hierarchical_limit {
-            (self.limits, self.hierarchical_limit) = (None, limit);
+        let limits = memory_stat.as_ref().map_or([None; 2], |stat| {
+            let with_swap = stat.hierarchical_memory_and_swap_limit;
+            [stat.hierarchical_limit, with_swap]
+        });
+        if read_limits || memory_usage.is_err() || limits != self.hierarchical_limits {
+            (self.limits, self.hierarchical_limits) = (None, limits);
         }
-        let [memory_max, memory_high, swap_max, memory_and_swap_max] = self.limits(buffer);
+        let [memory_max, memory_high, swap_max, memory_and_swap_max] =
+            self.limits(memory_usage.clone().ok(), buffer);
         let [cpu_pressure, memory_pressure, io_pressure] = self
             .pressures
             .each_mut()

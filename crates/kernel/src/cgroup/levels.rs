@@ -149,7 +149,7 @@ impl Ancestry {
             });
     }
 
-    /// Uses the last sample of the process's own cgroup instead of reading its files again.
+    /// Takes the own usage from the last sample. Reads a limit below the usage again.
     pub fn levels(
         &mut self,
         own_usage: &Result<u64>,
@@ -164,7 +164,6 @@ impl Ancestry {
         // What `memory.min` of this level's children protects from reclaim at this level.
         let mut protected = 0;
         for (levels_up, files) in self.levels.iter_mut().enumerate() {
-            levels.errors.extend(files.settings.error.clone());
             protected = files
                 .protected_by_children(buffer)
                 .saturating_add(protected);
@@ -173,6 +172,12 @@ impl Ancestry {
                 _ if files.needs_usage() => files.usage(self.own.version, buffer),
                 _ => Ok(None),
             };
+            if let Ok(Some(usage)) = &usage
+                && Limit::Bytes(usage.usage) > files.settings.max.min(files.settings.high)
+            {
+                files.read_memory_settings(buffer);
+            }
+            levels.errors.extend(files.settings.error.clone());
             match usage {
                 Ok(Some(usage)) => {
                     if levels_up == 0 && top > 0 {

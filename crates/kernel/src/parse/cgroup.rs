@@ -226,6 +226,7 @@ counters! {
         swapcached: b"swapcached",
         /// Minimum limit of this cgroup and all ancestors, including invisible ones. v1 only.
         hierarchical_limit: b"hierarchical_memory_limit",
+        hierarchical_memory_and_swap_limit: b"hierarchical_memsw_limit",
         unevictable: b"unevictable",
         /// Since Linux 5.9.
         workingset_refault_anon: b"workingset_refault_anon",
@@ -243,10 +244,10 @@ counters! {
 
 impl MemoryStat {
     /// Reads the `total_` lines, which include the descendants as v2 does, and the hierarchical
-    /// limit.
+    /// limits.
     pub fn parse_v1(text: &[u8]) -> Parsed<Self> {
         fill_by_key(text, b' ', |stat: &mut Self, key| match key {
-            b"hierarchical_memory_limit" => Some(&mut stat.hierarchical_limit),
+            b"hierarchical_memory_limit" | b"hierarchical_memsw_limit" => stat.counter_mut(key),
             _ => stat.counter_mut(key.strip_prefix(b"total_")?),
         })
     }

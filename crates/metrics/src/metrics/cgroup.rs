@@ -11,7 +11,7 @@ section! {
         from "memory.peak (Linux 5.19); v1 memory.max_usage_in_bytes";
     LIMIT = Gauge, Bytes, "agave_cgroup_memory_limit_bytes" ["limit"]
         "The cgroup's own limits; a limit that is not set is absent."
-        from "memory.max, memory.high, memory.swap.max; v1 memory.limit_in_bytes, and for swap_max memory.memsw.limit_in_bytes minus that; read every 15 s, on v1 also when hierarchical_memory_limit of memory.stat changes";
+        from "memory.max, memory.high, memory.swap.max; v1 memory.limit_in_bytes, and for swap_max memory.memsw.limit_in_bytes minus that; read every 15 s, at each tick while the usage is above the known max or high, and on v1 when hierarchical_memory_limit or hierarchical_memsw_limit of memory.stat changes";
     SWAP = Gauge, Bytes, "agave_cgroup_memory_swap_bytes" []
         "Swap charged to the cgroup."
         from "memory.swap.current; v1 total_swap of memory.stat";

@@ -7,7 +7,7 @@ use faultline_metrics::{
     Source, Tick,
     metrics::daemon::{LAST_PUSH, SOURCE_LAST_SUCCESS},
 };
-use faultline_status::{Figure, LastMinute};
+use faultline_status::{Figure, LATE_PUSH_SECONDS, LastMinute};
 use parking_lot::Mutex;
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 use trends::Trends;
@@ -129,7 +129,7 @@ impl History {
             .map(|row| newest.saturating_sub(row.uptime).as_secs_f64());
         let values = figures().enumerate().map(|(i, figure)| {
             let points = rows.iter().map(|row| row.points.get(i).copied().flatten());
-            (figure, figure_values(points, figure.is_counter()))
+            (figure, figure_values(points, figure))
         });
         LastMinute {
             ages: ages.collect(),
@@ -143,18 +143,21 @@ impl History {
     }
 }
 
-fn figure_values(
-    points: impl Iterator<Item = Option<Point>>,
-    is_counter: bool,
-) -> Vec<Option<f64>> {
-    if !is_counter {
+fn figure_values(points: impl Iterator<Item = Option<Point>>, figure: Figure) -> Vec<Option<f64>> {
+    if !figure.is_counter() {
         return points.map(|point| Some(point?.value)).collect();
     }
     let (mut values, mut previous, mut growth) = (Vec::new(), None::<Point>, None);
     for point in points {
         match (previous, point) {
             // The tick repeats the last sample of the source, so the growth stays the same.
-            (Some(earlier), Some(later)) if later.received_unix == earlier.received_unix => {}
+            (Some(earlier), Some(later)) if later.received_unix == earlier.received_unix => {
+                if figure.source() == Source::Datapoints
+                    && later.uptime.saturating_sub(earlier.uptime).as_secs_f64() > LATE_PUSH_SECONDS
+                {
+                    growth = None;
+                }
+            }
             (Some(earlier), Some(later)) => {
                 (previous, growth) = (Some(later), later.growth_per_second(&earlier))
             }
@@ -324,12 +327,14 @@ mod tests {
         assert_eq!(rates, vec![(2.0, 10.0), (0.0, 10.0)]);
     }
 
-    #[test]
-    fn pushed_increments_are_spread_over_the_time_since_the_previous_push() {
-        let push = |second: u64, pushed: u64, misses: u64| {
-            let at = stamp(second);
+    /// (seconds before `last`, misses per second) of a tick each second. `pushed` is the second of the
+    /// last push at a tick; until then there were five misses a second.
+    fn misses_per_second(last: u64, pushed: impl Fn(u64) -> u64) -> Vec<(f64, f64)> {
+        let mut history = History::default();
+        for second in 1..=last {
+            let (at, pushed) = (stamp(second), pushed(second));
             let readings = vec![
-                Reading::integer(&metrics::validator::CACHE_MISSES, [], misses),
+                Reading::integer(&metrics::validator::CACHE_MISSES, [], 5 * pushed),
                 Reading::real(&LAST_PUSH, [], 1_700_000_000.0 + pushed as f64),
             ];
             let batch = Batch {
@@ -337,21 +342,37 @@ mod tests {
                 up: true,
                 ..Batch::empty(Source::Datapoints, at)
             };
-            Arc::new(Tick {
+            history.receive(&Arc::new(Tick {
                 number: second,
                 at,
                 batches: vec![Arc::new(batch)],
-            })
-        };
-        let mut history = History::default();
-        (1..=25)
-            .for_each(|second| history.receive(&push(second, second / 10 * 10, second / 10 * 50)));
+            }));
+        }
         let mut plots = PLOTS.iter().zip(history.plot_series());
         let (_, misses) = plots
             .find(|((title, _), _)| title.contains("misses"))
             .unwrap();
+        misses
+    }
+
+    #[test]
+    fn pushed_increments_are_spread_over_the_time_since_the_previous_push() {
         let expected: Vec<(f64, f64)> = (0..=15).rev().map(|age| (f64::from(age), 5.0)).collect();
-        assert_eq!(misses, expected);
+        assert_eq!(misses_per_second(25, |second| second / 10 * 10), expected);
+    }
+
+    #[test]
+    fn rates_of_pushes_end_30_s_after_the_last_push() {
+        // No push for 40 s, then one with the growth of this time.
+        let last_push = |second| match second {
+            20..60 => 20,
+            _ => second / 10 * 10,
+        };
+        let seconds = (10..=50).chain(60..=65);
+        let expected: Vec<(f64, f64)> = seconds
+            .map(|second| (f64::from(65 - second), 5.0))
+            .collect();
+        assert_eq!(misses_per_second(65, last_push), expected);
     }
 
     #[test]

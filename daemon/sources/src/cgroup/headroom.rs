@@ -16,7 +16,7 @@ pub struct Headroom {
     /// `None` if the process may use all NUMA nodes. An error stays until the next read.
     numa: Result<Option<NumaFiles>, ReadError>,
     is_overcommit_strict: Result<bool, ReadError>,
-    is_oomd_running: bool,
+    is_oomd_running: Result<bool, ReadError>,
     buffer: Vec<u8>,
 }
 
@@ -27,7 +27,7 @@ impl Headroom {
             host_state_throttle: Throttle::every(LIMITS_INTERVAL),
             numa: Ok(None),
             is_overcommit_strict: Ok(false),
-            is_oomd_running: false,
+            is_oomd_running: Ok(false),
             buffer: Vec::new(),
         }
     }
@@ -106,7 +106,8 @@ impl Headroom {
                 .map(|(limit, used)| limit.saturating_sub(used));
             output.integer(&m::COMMIT_HEADROOM, [], commit_headroom);
         }
-        output.flag(&m::OOMD, [], self.is_oomd_running);
+        let is_oomd_running = output.value_or_problem(self.is_oomd_running.clone());
+        output.flag(&m::OOMD, [], is_oomd_running);
     }
 }
 
@@ -165,15 +166,18 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn an_unreadable_overcommit_mode_is_a_problem_until_the_next_read() {
+    fn unreadable_host_state_is_a_problem_until_the_next_read() {
         let host = FakeHost::empty().unwrap();
         let file = "proc/sys/vm/overcommit_memory";
+        let oomd = "sys/fs/cgroup/system.slice/systemd-oomd.service/cgroup.procs";
         host.write(file, "x\n").unwrap();
+        // A folder cannot be read.
+        host.write(&format!("{oomd}/x"), "").unwrap();
         host.write("proc/meminfo", "MemTotal: 9 kB\n").unwrap();
         let root = HostRoot::below(host.root());
         let units = crate::tests::host_constants();
         let mut headroom = Headroom::new(SharedMeminfo::default());
-        let mut has_problem = |seconds| {
+        let mut problems_and_oomd = |seconds| {
             let mut output = SourceOutput::default();
             let context = SampleContext {
                 now: Stamp {
@@ -187,16 +191,35 @@ mod tests {
                 process_state: &ProcessState::default(),
             };
             headroom.add_readings(&context, 77, None, &mut output);
-            let problems = output.problems.iter();
-            problems
-                .filter(|problem| problem.what.contains("overcommit_memory"))
-                .count()
+            let has_problem =
+                |file: &str| output.problems.iter().any(|one| one.what.contains(file));
+            let mut readings = output.readings.iter();
+            let oomd = readings.find(|reading| std::ptr::eq(reading.metric, &m::OOMD));
+            let is_oomd_running = oomd.map(|reading| reading.value.clone());
+            (has_problem(file), has_problem("oomd"), is_oomd_running)
         };
-        assert_eq!([has_problem(0), has_problem(1)], [1, 1]);
-        host.write(file, "2\n").unwrap();
+        let unreadable = (true, true, None);
         assert_eq!(
-            [has_problem(14), has_problem(15), has_problem(16)],
-            [1, 0, 0]
+            [0, 1].map(&mut problems_and_oomd),
+            [unreadable.clone(), unreadable.clone()]
+        );
+        host.write(file, "2\n").unwrap();
+        std::fs::remove_dir_all(host.root().join(oomd)).unwrap();
+        host.write(oomd, "712\n").unwrap();
+        let running = (false, false, Some(Value::Integer(1)));
+        assert_eq!(
+            [14, 15, 16].map(&mut problems_and_oomd),
+            [unreadable, running.clone(), running.clone()]
+        );
+        host.write(oomd, "").unwrap();
+        assert_eq!(
+            problems_and_oomd(30),
+            (false, false, Some(Value::Integer(0)))
+        );
+        std::fs::remove_file(host.root().join(oomd)).unwrap();
+        assert_eq!(
+            problems_and_oomd(45),
+            (false, false, Some(Value::Integer(0)))
         );
     }
 }

@@ -303,6 +303,94 @@ fn a_changed_v1_limit_is_no_limit_above_the_visible_cgroups() {
     assert!(levels.limits.iter().all(|one| one.id != Level::Above));
 }
 
+/// The limits of no level are due to be read when they change.
+#[test]
+fn usage_above_a_known_limit_makes_the_limits_of_that_level_be_read_again() {
+    let tree = v2();
+    tree.write(OWN, &[("memory.high", "5000")]);
+    let (mut files, mut buffer) = (tree.files(OWN), Vec::new());
+    let mut limits = || {
+        let own = files.sample(false, &mut buffer);
+        let levels = files.levels(&own, &mut buffer).unwrap();
+        assert_eq!(levels.errors, []);
+        let limits = |levels: &[LevelMemory]| levels.iter().map(|one| one.limit).collect();
+        let all: [Vec<u64>; 2] = [limits(&levels.limits), limits(&levels.high)];
+        let own = [own.memory_max, own.memory_high].map(|limit| limit.unwrap().bytes().unwrap());
+        (own, all)
+    };
+    let read_first = ([6000, 5000], [vec![6000, 6500], vec![5000]]);
+    assert_eq!(limits(), read_first);
+    tree.write(OWN, &[("memory.max", "8000"), ("memory.high", "7000")]);
+    tree.write("sol.slice", &[("memory.max", "9000")]);
+    tree.write(OWN, &[("memory.current", "5000")]);
+    tree.write("sol.slice", &[("memory.current", "6500")]);
+    assert_eq!(limits(), read_first, "no usage is above a known limit");
+    tree.write("sol.slice", &[("memory.current", "6501")]);
+    assert_eq!(
+        limits(),
+        ([6000, 5000], [vec![6000, 9000], vec![5000]]),
+        "the usage of the slice is above its limit"
+    );
+    tree.write(OWN, &[("memory.current", "5001")]);
+    assert_eq!(
+        limits(),
+        ([8000, 7000], [vec![8000, 9000], vec![7000]]),
+        "the own usage is above memory.high"
+    );
+    tree.write(OWN, &[("memory.max", "9000"), ("memory.high", "max")]);
+    tree.write(OWN, &[("memory.current", "8001")]);
+    tree.write("sol.slice", &[("memory.max", "unclear")]);
+    tree.write("sol.slice", &[("memory.current", "9001")]);
+    let own = files.sample(false, &mut buffer);
+    let levels = files.levels(&own, &mut buffer).unwrap();
+    assert_eq!(own.memory_max, Ok(Limit::Bytes(9000)));
+    assert_eq!(levels.errors[0].kind(), ErrorKind::Broken);
+}
+
+/// The limit of the parent and that of memory with swap are raised, but not the lowest limit.
+#[test]
+fn v1_limits_other_than_the_lowest_are_read_when_usage_exceeds_them_or_swap_changes() {
+    let tree = v1();
+    let set_limits = |own_with_swap: &str, top: &str| {
+        let stat = |memory: &str, with_swap: &str| {
+            let limits =
+                format!("hierarchical_memory_limit {memory}\nhierarchical_memsw_limit {with_swap}");
+            format!("{limits}\ntotal_active_file 100\ntotal_inactive_file 20")
+        };
+        tree.write(
+            "",
+            &[
+                ("memory.limit_in_bytes", top),
+                ("memory.stat", &stat(top, "9223372036854771712")),
+            ],
+        );
+        let own = [
+            ("memory.limit_in_bytes", "4000"),
+            ("memory.memsw.limit_in_bytes", own_with_swap),
+            ("memory.stat", &stat("4000", own_with_swap)),
+        ];
+        tree.write("box", &own);
+    };
+    let (mut files, mut buffer) = (tree.files("box"), Vec::new());
+    let mut limits = || -> Vec<u64> {
+        let own = files.sample(false, &mut buffer);
+        let levels = files.levels(&own, &mut buffer).unwrap();
+        levels.limits.iter().map(|one| one.limit).collect()
+    };
+    set_limits("4400", "5000");
+    assert_eq!(limits(), [4000, 4400, 5000]);
+    set_limits("4400", "6000");
+    assert_eq!(
+        limits(),
+        [4000, 4400, 5000],
+        "no usage exceeds a known limit"
+    );
+    tree.write("", &[("memory.usage_in_bytes", "5001")]);
+    assert_eq!(limits(), [4000, 4400, 6000]);
+    set_limits("5500", "6000");
+    assert_eq!(limits(), [4000, 5500, 6000]);
+}
+
 #[test]
 fn the_path_of_an_ancestor_ends_at_the_root() {
     assert_eq!(ancestor("/a/b/c", 0), "/a/b/c");
