@@ -19,7 +19,7 @@ use crate::{
 use faultline_metrics::{Problem, Source, Stamp, Tick, metrics::process::START_TIME};
 use keyed_samples::{RowCounts, SampledSources, insert_into};
 use rusqlite::{Connection, params};
-use samples::{Samples, phase_name};
+use samples::{Samples, validator_phase};
 use std::{
     mem,
     path::{Path, PathBuf},
@@ -317,7 +317,7 @@ impl Writer {
             unix,
             uptime,
             self.process_id(),
-            phase_name(tick)
+            validator_phase(tick)
         ])?;
         self.current.next_tick += 1;
         let before: u64 = self.current.counts.values().sum();

@@ -171,7 +171,7 @@ impl Samples {
     }
 }
 
-pub fn phase_name(tick: &Tick) -> Option<&str> {
+pub fn validator_phase(tick: &Tick) -> Option<&str> {
     let is_on = |reading: &&Reading| {
         std::ptr::eq(reading.metric, &PHASE) && reading.value == Value::Integer(1)
     };
