@@ -83,7 +83,7 @@ impl Writer {
     }
 
     pub fn begin_process(&mut self, process: &NewProcess) -> Result<()> {
-        self.samples.restart();
+        self.samples.forget_keys();
         self.followed_process = Some(FollowedProcess {
             process: process.clone(),
             id: None,
@@ -108,7 +108,7 @@ impl Writer {
     }
 
     pub fn end_process(&mut self) {
-        self.samples.restart();
+        self.samples.forget_keys();
         self.followed_process = None;
         // After a prune, the next process may get the same id, also after a rollback.
         self.current.last_process_id = None;

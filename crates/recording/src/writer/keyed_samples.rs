@@ -105,7 +105,7 @@ impl KeyedSamples {
     }
 
     /// At the start and the end of a process: nothing carries over.
-    pub fn restart(&mut self) {
+    pub fn forget_keys(&mut self) {
         self.entries.clear();
     }
 
@@ -126,7 +126,7 @@ impl KeyedSamples {
     }
 
     /// Keys may have been removed from the file: the next write finds their ids again.
-    pub fn forget_ids(&mut self) {
+    pub fn forget_key_ids(&mut self) {
         self.entries.values_mut().for_each(|entry| entry.id = None);
     }
 }

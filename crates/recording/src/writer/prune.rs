@@ -29,7 +29,7 @@ impl Writer {
             let count = self.current.counts.entry(table).or_default();
             *count = count.saturating_sub(rows);
         }
-        self.samples.forget_ids();
+        self.samples.forget_key_ids();
         self.commit().map(|_| ())
     }
 }

@@ -51,10 +51,10 @@ impl Samples {
         }
     }
 
-    pub fn restart(&mut self) {
+    pub fn forget_keys(&mut self) {
         self.keyed_samples
             .iter_mut()
-            .for_each(KeyedSamples::restart);
+            .for_each(KeyedSamples::forget_keys);
     }
 
     pub fn invalidate(&mut self) {
@@ -74,10 +74,10 @@ impl Samples {
             .for_each(KeyedSamples::forget_gone_keys);
     }
 
-    pub fn forget_ids(&mut self) {
+    pub fn forget_key_ids(&mut self) {
         self.keyed_samples
             .iter_mut()
-            .for_each(KeyedSamples::forget_ids);
+            .for_each(KeyedSamples::forget_key_ids);
     }
 
     pub fn update_sampled(&mut self, tick: &Tick) -> SampledSources {
