@@ -106,8 +106,8 @@ fn delete_before(retained: &FirstRetained, delete: &mut Delete<'_>) -> rusqlite:
         }
     }
     for (table, columns) in [
-        ("pool_sample", crate::schema::POOL),
-        ("device_sample", crate::schema::DEVICE),
+        ("pool_sample", crate::schema::POOL_COLUMNS),
+        ("device_sample", crate::schema::DEVICE_COLUMNS),
     ] {
         let all_null: Vec<String> = columns
             .iter()

@@ -8,7 +8,9 @@ use rusqlite::Connection;
 use super::keyed_samples::{
     KeyedSamples, Number, RowCounts, SEPARATOR, SampledSources, insert_into,
 };
-use crate::schema::{Column, ColumnKind, DEVICE, POOL, PerTickTable, metrics_without_samples};
+use crate::schema::{
+    Column, ColumnKind, DEVICE_COLUMNS, POOL_COLUMNS, PerTickTable, metrics_without_samples,
+};
 
 #[derive(Debug)]
 struct PerTickRow {
@@ -42,8 +44,8 @@ impl Samples {
             destinations: Destinations::new(),
             per_tick_rows: PerTickTable::ALL.into_iter().map(row).collect(),
             keyed_samples: [
-                KeyedSamples::new(KEYED_TABLES[POOL_TABLES], POOL.len()),
-                KeyedSamples::new(KEYED_TABLES[DEVICE_TABLES], DEVICE.len()),
+                KeyedSamples::new(KEYED_TABLES[POOL_TABLES], POOL_COLUMNS.len()),
+                KeyedSamples::new(KEYED_TABLES[DEVICE_TABLES], DEVICE_COLUMNS.len()),
                 KeyedSamples::new(KEYED_TABLES[SERIES_TABLES], 1),
             ],
             sampled_at: [None; Source::ALL.len()],
@@ -259,7 +261,8 @@ impl Destinations {
                 );
             }
         }
-        for (table_index, columns) in [(POOL_TABLES, POOL), (DEVICE_TABLES, DEVICE)] {
+        for (table_index, columns) in [(POOL_TABLES, POOL_COLUMNS), (DEVICE_TABLES, DEVICE_COLUMNS)]
+        {
             for (index, column) in columns.iter().enumerate() {
                 add(
                     column,
