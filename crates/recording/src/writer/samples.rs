@@ -166,7 +166,7 @@ impl Samples {
         match &reading.value {
             Value::Histogram(histogram) => {
                 put("_count", Number::Real(histogram.count() as f64));
-                put("_sum", Number::real(histogram.sum()));
+                put("_sum", Number::real_or_none(histogram.sum()));
             }
             value => put("", Number::of(value, ColumnKind::Real)),
         }
