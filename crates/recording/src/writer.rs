@@ -268,9 +268,9 @@ impl Writer {
                 manifest
             ],
         )?;
-        let row = self.conn.last_insert_rowid();
-        *id = Some(row);
-        self.current.last_process_id = Some(row);
+        let row_id = self.conn.last_insert_rowid();
+        *id = Some(row_id);
+        self.current.last_process_id = Some(row_id);
         self.add_to_count("process", 1);
         Ok(())
     }
@@ -350,9 +350,9 @@ impl Writer {
                 continue;
             }
             let sql = "INSERT INTO problem(tick, source, status, what) VALUES(?,?,?,?)";
-            let mut row = self.conn.prepare_cached(sql)?;
+            let mut insert = self.conn.prepare_cached(sql)?;
             for problem in &problems {
-                row.execute(params![
+                insert.execute(params![
                     id,
                     source.name(),
                     problem.kind.name(),
@@ -361,7 +361,7 @@ impl Writer {
                 rows += 1;
             }
             if problems.is_empty() {
-                row.execute(params![id, source.name(), None::<&str>, None::<&str>])?;
+                insert.execute(params![id, source.name(), None::<&str>, None::<&str>])?;
                 rows += 1;
             }
             written.problems = problems.into_iter().cloned().collect();
@@ -373,16 +373,16 @@ impl Writer {
 
     fn write_point(&mut self, point: &PointRow) -> rusqlite::Result<()> {
         let last_tick = Some(self.current.next_tick - 1).filter(|tick| *tick > 0);
-        let mut row = self.conn.prepare_cached(insert_into(point.table))?;
-        row.raw_bind_parameter(1, self.session)?;
-        row.raw_bind_parameter(2, last_tick)?;
-        row.raw_bind_parameter(3, point.time_unix_ns)?;
-        row.raw_bind_parameter(4, nanos(point.received))?;
+        let mut insert = self.conn.prepare_cached(insert_into(point.table))?;
+        insert.raw_bind_parameter(1, self.session)?;
+        insert.raw_bind_parameter(2, last_tick)?;
+        insert.raw_bind_parameter(3, point.time_unix_ns)?;
+        insert.raw_bind_parameter(4, nanos(point.received))?;
         for (index, value) in point.fields.iter().enumerate() {
-            row.raw_bind_parameter(index + 5, value)?;
+            insert.raw_bind_parameter(index + 5, value)?;
         }
-        row.raw_execute()?;
-        drop(row);
+        insert.raw_execute()?;
+        drop(insert);
         self.add_to_count(point.table, 1);
         Ok(())
     }
