@@ -1,6 +1,6 @@
-//! Only opening, [`Writer::commit`], [`Writer::checkpoint`], [`Writer::prune`] and
-//! [`Writer::finish`] write to the disk. After an error, [`Writer::rollback`] discards uncommitted
-//! rows, and the writer can continue.
+//! Writes a recording. Rows collect in an open transaction. Only opening, [`Writer::commit`],
+//! [`Writer::checkpoint`], [`Writer::prune`] and [`Writer::finish`] write to the disk. After an
+//! error, [`Writer::rollback`] discards uncommitted rows, and the writer can continue.
 
 mod keyed_samples;
 mod open;
@@ -62,8 +62,9 @@ struct TransactionState {
 /// Owns its connection; used by one thread at a time.
 #[derive(Debug)]
 pub struct Writer {
-    // First, so that it closes before the lock. Except on NFS, the lock has a descriptor of the
-    // same file, and closing that descriptor drops SQLite's locks.
+    // `conn` is first, so it closes before `_lock`. Except on NFS, `_lock` has a descriptor of the
+    // recording. Closing any descriptor of a file drops all POSIX locks of the process on that
+    // file, so also SQLite's.
     conn: Connection,
     _lock: open::WriterLock,
     path: PathBuf,
@@ -110,7 +111,8 @@ impl Writer {
     pub fn end_process(&mut self) {
         self.samples.forget_keys();
         self.followed_process = None;
-        // After a prune, the next process may get the same id, also after a rollback.
+        // A prune may free this row id for the next process. `rollback` would then take that
+        // process's row for a committed one.
         self.current.last_process_id = None;
         self.committed.last_process_id = None;
     }
@@ -119,6 +121,7 @@ impl Writer {
         self.write(|writer| writer.write_tick(tick))
     }
 
+    /// Writes a metrics datapoint of the validator, with its own time.
     pub fn point(&mut self, point: &Point) -> Result<()> {
         self.write(|writer| writer.write_point(&point.row()))
     }
@@ -183,9 +186,9 @@ impl Writer {
             .at(&self.path)
     }
 
-    /// Commits, then moves the WAL into the file as far as readers allow. Unless one prevents it, a
-    /// power cut then loses no earlier data, and the WAL stays bounded. If the WAL is longer than
-    /// 16 MiB, waits up to half a second for readers.
+    /// Commits, then moves the WAL into the file as far as readers allow. If no reader prevents the
+    /// move, a later power cut loses no earlier data, and the WAL stays bounded. If the WAL is
+    /// longer than 16 MiB, waits up to half a second for readers.
     pub fn checkpoint(&mut self) -> Result<()> {
         self.store_row_counts()?;
         self.commit()?;

@@ -25,7 +25,7 @@ struct PerTickRow {
 pub struct Samples {
     destinations: Destinations,
     per_tick_rows: Vec<PerTickRow>,
-    /// In the order of [`KEYED_TABLES`].
+    /// Samples of named things: pools, devices and series. In the order of [`KEYED_TABLES`].
     keyed_samples: [KeyedSamples; 3],
     /// Sample time of each source at the last written tick.
     sampled_at: [Option<Stamp>; Source::ALL.len()],
@@ -59,6 +59,7 @@ impl Samples {
             .for_each(KeyedSamples::forget_keys);
     }
 
+    /// After a rollback or a failed write: the next tick writes all values again.
     pub fn invalidate(&mut self) {
         self.keyed_samples
             .iter_mut()
@@ -156,8 +157,8 @@ impl Samples {
         }
     }
 
-    /// Puts a reading that has no column. JSON of its metric and labels names the series. A histogram
-    /// becomes two series, its count and its sum.
+    /// Puts a reading that has no column. JSON of its metric and labels names the series. A
+    /// histogram becomes two series, its count and its sum.
     fn put_series(&mut self, reading: &Reading, source: Source) {
         let mut put = |suffix, number| {
             write_series_name(reading, suffix, &mut self.series_name_buffer);
