@@ -8,7 +8,7 @@ use std::{
 
 use crate::{
     IgnoredSignals, Parsed, Result,
-    file::{FileOwner, LazyFile, OpenFile, ReadMode},
+    file::{Delivery, FileOwner, LazyFile, OpenFile},
     if_present,
     parse::{
         self,
@@ -49,7 +49,7 @@ impl HostRoot {
     /// Opens a file below `procfs` for repeated reads. The kernel must deliver it in one piece, as
     /// it does `meminfo`. A missing file is `Absent`, never `Gone`.
     pub fn open_proc_one_piece(&self, relative: &str) -> Result<OpenFile> {
-        open(self.procfs.join(relative), ReadMode::OnePiece)
+        open(self.procfs.join(relative), Delivery::OnePiece)
     }
 
     pub fn read_proc<T>(
@@ -57,13 +57,13 @@ impl HostRoot {
         relative: &str,
         parse: impl FnOnce(&[u8]) -> Parsed<T>,
     ) -> Result<T> {
-        open(self.procfs.join(relative), ReadMode::ManyPieces)?.parse(&mut Vec::new(), parse)
+        open(self.procfs.join(relative), Delivery::ManyPieces)?.parse(&mut Vec::new(), parse)
     }
 
     /// Reads a file below `sysfs` once. `Broken` if the read fails because the kernel does not know
     /// the value.
     pub fn read_sys<T>(&self, relative: &str, parse: impl FnOnce(&[u8]) -> Parsed<T>) -> Result<T> {
-        open(self.sysfs.join(relative), ReadMode::ManyPieces)?.parse(&mut Vec::new(), parse)
+        open(self.sysfs.join(relative), Delivery::ManyPieces)?.parse(&mut Vec::new(), parse)
     }
 
     /// Sorted names in a folder below `sysfs`, without those that are not UTF-8.
@@ -120,8 +120,8 @@ impl HostRoot {
     }
 }
 
-fn open(path: PathBuf, mode: ReadMode) -> Result<OpenFile> {
-    OpenFile::open(FileOwner::Host, Arc::from(path), mode)
+fn open(path: PathBuf, delivery: Delivery) -> Result<OpenFile> {
+    OpenFile::open(FileOwner::Host, Arc::from(path), delivery)
 }
 
 fn list(folder: &Path) -> Result<Vec<OsString>> {
@@ -182,15 +182,15 @@ pub struct HostSample {
 
 impl HostFiles {
     pub fn new(root: &HostRoot) -> Self {
-        let lazy_file = |relative: &str, read_mode| {
-            LazyFile::new(FileOwner::Host, root.procfs.join(relative), read_mode)
+        let lazy_file = |relative: &str, delivery| {
+            LazyFile::new(FileOwner::Host, root.procfs.join(relative), delivery)
         };
         Self {
             // The kernel sums over all CPUs at each read. No line after `oom_kill` is used.
-            vmstat: lazy_file("vmstat", ReadMode::LinesUntil(b"oom_kill ")),
+            vmstat: lazy_file("vmstat", Delivery::LinesUntil(b"oom_kill ")),
             pressures: ["pressure/cpu", "pressure/memory", "pressure/io"]
-                .map(|name| lazy_file(name, ReadMode::OnePiece)),
-            max_map_count: lazy_file("sys/vm/max_map_count", ReadMode::OnePiece),
+                .map(|name| lazy_file(name, Delivery::OnePiece)),
+            max_map_count: lazy_file("sys/vm/max_map_count", Delivery::OnePiece),
             last_max_maps: None,
         }
     }
