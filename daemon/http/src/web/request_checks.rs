@@ -3,8 +3,8 @@
 //!
 //! - A page points its own host name at this port (DNS rebinding). So only host names that no other
 //!   site can have are accepted.
-//! - A page sends a form, and the browser adds its stored password. So a POST is rejected if its
-//!   headers name another origin.
+//! - A page sends a form, and the browser adds the password that it has stored for this daemon. So
+//!   a POST is rejected if its headers name another origin.
 
 use faultline_text::is_unsafe_char;
 use hyper::{
@@ -62,7 +62,7 @@ impl AllowedHosts {
             );
         }
         Some(format!(
-            "faultlined has neither TLS nor passwords, so it rejects the unknown host name {name}: a web page could point such a name at this port. \
+            "faultlined runs without TLS and passwords, so it rejects the unknown host name {name}: a web page could point such a name at this port. \
              Use localhost or an IP address, or add the name to metrics.hosts in the daemon's configuration."
         ))
     }
