@@ -9,7 +9,7 @@ use faultline_metrics::{Problem, Stamp};
 use std::time::Duration;
 
 /// Identity and version are requested once in this many answered polls.
-const SLOW_FACTOR: u32 = 5;
+const POLLS_PER_IDENTITY_REQUEST: u32 = 5;
 
 /// The last responses of one process.
 #[derive(Default)]
@@ -50,7 +50,10 @@ impl ResponseCache {
         if !self.is_minimal_api {
             calls.push(Call::MaxShredInsertSlot);
         }
-        if self.answered_polls.is_multiple_of(SLOW_FACTOR.into()) {
+        if self
+            .answered_polls
+            .is_multiple_of(POLLS_PER_IDENTITY_REQUEST.into())
+        {
             calls.extend([Call::Version, Call::Identity]);
         }
         calls
@@ -113,7 +116,7 @@ impl ResponseCache {
     pub fn facts(&self, now: Stamp, interval: Duration) -> RpcFacts {
         let (fast_ttl, slow_ttl) = (
             slot_ttl(interval),
-            response_ttl(interval.saturating_mul(SLOW_FACTOR)),
+            response_ttl(interval.saturating_mul(POLLS_PER_IDENTITY_REQUEST)),
         );
         RpcFacts {
             process: self.process,

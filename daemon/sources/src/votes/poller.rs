@@ -3,7 +3,9 @@
 use super::{
     Handle, OwnVoteAccount, VoteFacts, cluster,
     own_schedule::OwnLeaderSchedule,
-    vote_facts::{SCAN_INTERVAL, SLOW_FACTOR, SLOWEST_FACTOR, first_slot_of_epoch},
+    vote_facts::{
+        ROUNDS_PER_CLUSTER_REQUEST, ROUNDS_PER_NODES_REQUEST, SCAN_INTERVAL, first_slot_of_epoch,
+    },
 };
 use crate::{
     distance::DistanceEvidence,
@@ -176,8 +178,8 @@ impl Round<'_> {
         self.request_alpenglow_genesis().await;
         let mut all_votes = None;
         let protocol = self.poller.handle.protocol(self.facts.process);
-        let is_slow = finished_rounds.is_multiple_of(SLOW_FACTOR);
-        if is_slow || !self.facts.has_all_vote_accounts() || self.facts.is_late(protocol) {
+        let is_cluster_due = finished_rounds.is_multiple_of(ROUNDS_PER_CLUSTER_REQUEST);
+        if is_cluster_due || !self.facts.has_all_vote_accounts() || self.facts.is_late(protocol) {
             all_votes = self.request_all_votes().await;
         }
         self.request_own_votes().await;
@@ -189,10 +191,10 @@ impl Round<'_> {
         }
         self.request_balances().await;
         self.request_schedule().await;
-        if is_slow {
+        if is_cluster_due {
             self.request_production().await;
         }
-        if finished_rounds.is_multiple_of(SLOWEST_FACTOR)
+        if finished_rounds.is_multiple_of(ROUNDS_PER_NODES_REQUEST)
             && let Some(all_votes) = all_votes
         {
             self.request_versions(&all_votes).await;
@@ -334,7 +336,7 @@ impl Round<'_> {
 
     async fn request_own_votes(&mut self) {
         let Some(account) = self.facts.vote_account else {
-            let ttl = self.facts.ttl(SLOW_FACTOR);
+            let ttl = self.facts.ttl(ROUNDS_PER_CLUSTER_REQUEST);
             self.facts.up = self.facts.cluster_votes.fresh(self.now(), ttl).is_some();
             return;
         };

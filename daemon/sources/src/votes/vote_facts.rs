@@ -12,9 +12,9 @@ use faultline_metrics::{ReadingList, Stamp, metrics::votes as m};
 use std::{sync::Arc, time::Duration};
 
 /// Rounds per request of all vote accounts and of block production.
-pub const SLOW_FACTOR: u32 = 5;
-/// Rounds per request of the cluster's nodes, a multiple of [`SLOW_FACTOR`].
-pub const SLOWEST_FACTOR: u32 = 10;
+pub const ROUNDS_PER_CLUSTER_REQUEST: u32 = 5;
+/// Rounds per request of the cluster's nodes, a multiple of [`ROUNDS_PER_CLUSTER_REQUEST`].
+pub const ROUNDS_PER_NODES_REQUEST: u32 = 10;
 /// Between two scans of stake accounts, if enabled.
 pub const SCAN_INTERVAL: Duration = Duration::from_secs(30 * 60);
 
@@ -82,7 +82,9 @@ impl VoteFacts {
     }
 
     pub(crate) fn evidence(&self, now: Stamp) -> ConsensusEvidence<'_> {
-        let votes = self.cluster_votes.fresh(now, self.ttl(SLOW_FACTOR));
+        let votes = self
+            .cluster_votes
+            .fresh(now, self.ttl(ROUNDS_PER_CLUSTER_REQUEST));
         let slots = self
             .epoch_info(now)
             .map(|epoch_info| epoch_info.slots_in_epoch);
@@ -142,7 +144,7 @@ impl VoteFacts {
     pub(super) fn is_late(&self, protocol: Option<Protocol>) -> bool {
         let distance = self
             .cluster_votes
-            .fresh(self.polled_at, self.ttl(SLOW_FACTOR))
+            .fresh(self.polled_at, self.ttl(ROUNDS_PER_CLUSTER_REQUEST))
             .and_then(|votes| votes.slots_behind_newest_vote);
         protocol == Some(Protocol::Alpenglow) && distance > Some(MAX_SLOTS_BEHIND_VOTE)
     }
@@ -168,12 +170,18 @@ impl VoteFacts {
             self.add_vote_readings(&own, context, now, output);
         }
         self.add_balance_readings(now, epoch_info, output);
-        if let Some(votes) = self.cluster_votes.fresh(now, self.ttl(SLOW_FACTOR)) {
+        if let Some(votes) = self
+            .cluster_votes
+            .fresh(now, self.ttl(ROUNDS_PER_CLUSTER_REQUEST))
+        {
             let unit = self.credit_unit(now, context.protocol);
             add_cluster_votes_readings(&votes, unit, context.protocol, output);
         }
         self.add_production_readings(now, epoch_info, output);
-        if let Some(shares) = self.version_shares.fresh(now, self.ttl(SLOWEST_FACTOR)) {
+        if let Some(shares) = self
+            .version_shares
+            .fresh(now, self.ttl(ROUNDS_PER_NODES_REQUEST))
+        {
             for (version, share) in shares.versions {
                 output.real(&m::VERSION_STAKE, [version], share);
             }
@@ -211,7 +219,9 @@ impl VoteFacts {
         epoch_info: Option<EpochInfo>,
         output: &mut SourceOutput,
     ) {
-        let production = self.production.fresh(now, self.ttl(SLOW_FACTOR));
+        let production = self
+            .production
+            .fresh(now, self.ttl(ROUNDS_PER_CLUSTER_REQUEST));
         let Some((first, own, all)) = production else {
             return;
         };
