@@ -179,7 +179,10 @@ impl Round<'_> {
         let mut all_votes = None;
         let protocol = self.poller.handle.protocol(self.facts.process);
         let is_cluster_due = finished_rounds.is_multiple_of(ROUNDS_PER_CLUSTER_REQUEST);
-        if is_cluster_due || !self.facts.has_all_vote_accounts() || self.facts.is_late(protocol) {
+        if is_cluster_due
+            || !self.facts.has_all_vote_accounts()
+            || self.facts.has_late_votes(protocol)
+        {
             all_votes = self.request_all_votes().await;
         }
         self.request_own_votes().await;

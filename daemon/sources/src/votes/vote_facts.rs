@@ -141,7 +141,7 @@ impl VoteFacts {
 
     /// True if the own votes were late in the last response with all accounts. Each round then
     /// requests all accounts.
-    pub(super) fn is_late(&self, protocol: Option<Protocol>) -> bool {
+    pub(super) fn has_late_votes(&self, protocol: Option<Protocol>) -> bool {
         let distance = self
             .cluster_votes
             .fresh(self.polled_at, self.ttl(ROUNDS_PER_CLUSTER_REQUEST))
