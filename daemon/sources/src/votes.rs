@@ -122,7 +122,7 @@ pub struct VoteFacts {
     pending_stake: Timestamped<(u64, PendingStake)>,
     version_shares: Timestamped<VersionShares>,
     /// Uptime from which the next scan of all stake accounts is allowed.
-    scan_due: Option<Duration>,
+    stake_scan_due: Option<Duration>,
 }
 
 #[derive(Clone, Copy, Default)]

@@ -4,7 +4,8 @@ use super::{
     Handle, OwnVoteAccount, VoteFacts, cluster,
     own_schedule::OwnLeaderSchedule,
     vote_facts::{
-        ROUNDS_PER_CLUSTER_REQUEST, ROUNDS_PER_NODES_REQUEST, SCAN_INTERVAL, first_slot_of_epoch,
+        ROUNDS_PER_CLUSTER_REQUEST, ROUNDS_PER_NODES_REQUEST, STAKE_SCAN_INTERVAL,
+        first_slot_of_epoch,
     },
 };
 use crate::{
@@ -32,8 +33,8 @@ use std::{sync::Arc, time::Duration};
 const MAX_ANSWER_BYTES: usize = 16 << 20;
 /// After a failed scan: the node continues a scan even after its request has timed out.
 /// A scan reads stake accounts by `getProgramAccounts`.
-const SCAN_RETRY_INTERVAL: Duration = Duration::from_secs(6 * 3_600);
-const SCAN_TIMEOUT: Duration = Duration::from_secs(60);
+const STAKE_SCAN_RETRY_INTERVAL: Duration = Duration::from_secs(6 * 3_600);
+const STAKE_SCAN_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Methods that older versions, or the minimal API, do not have.
 const OPTIONAL_METHODS: [&str; 2] = ["getAgGenesisCert", "getAccountInfo"];
@@ -119,9 +120,9 @@ impl Poller {
             if !round.publish() {
                 continue;
             }
-            if round.is_scan_due() {
-                round.timeout = SCAN_TIMEOUT;
-                if timer.wait_for(round.scan(), || {}).await.is_none() {
+            if round.is_stake_scan_due() {
+                round.timeout = STAKE_SCAN_TIMEOUT;
+                if timer.wait_for(round.scan_stakes(), || {}).await.is_none() {
                     return;
                 }
                 round.publish();
@@ -208,7 +209,7 @@ impl Round<'_> {
 
     /// True only near the tip. A scan needs the full JSON-RPC API, which also reports the distance,
     /// so no pushed slots are needed. `activating_stake` is the switch of the scan.
-    fn is_scan_due(&self) -> bool {
+    fn is_stake_scan_due(&self) -> bool {
         let rpc_facts = self.poller.endpoint.rpc_facts(self.facts.process);
         let distance = DistanceEvidence::new(
             self.now(),
@@ -217,11 +218,11 @@ impl Round<'_> {
             DEFAULT_HEALTH_DISTANCE,
         );
         self.poller.config.activating_stake
-            && self.facts.needs_scan()
+            && self.facts.needs_stake_scan()
             && distance.is_near_tip() == Some(true)
     }
 
-    async fn scan(&mut self) {
+    async fn scan_stakes(&mut self) {
         let epoch_info = self.facts.epoch_info(self.now());
         let Some((account, epoch_info)) = self.facts.vote_account.zip(epoch_info) else {
             return;
@@ -229,15 +230,15 @@ impl Round<'_> {
         let params = rpc::stake_accounts_params(account);
         let stakes: Option<StakeAccounts> = self.request("getProgramAccounts", params).await;
         let now = self.now();
-        let mut interval = SCAN_RETRY_INTERVAL;
+        let mut interval = STAKE_SCAN_RETRY_INTERVAL;
         if let Some(stakes) = stakes {
             let pending_stake = stakes.pending_stake(epoch_info.epoch);
             self.facts
                 .pending_stake
                 .set((epoch_info.epoch, pending_stake), now);
-            interval = SCAN_INTERVAL;
+            interval = STAKE_SCAN_INTERVAL;
         }
-        self.facts.scan_due = Some(now.uptime + interval);
+        self.facts.stake_scan_due = Some(now.uptime + interval);
     }
 
     async fn call<T: DeserializeOwned>(

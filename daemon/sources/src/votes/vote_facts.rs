@@ -16,7 +16,7 @@ pub const ROUNDS_PER_CLUSTER_REQUEST: u32 = 5;
 /// Rounds per request of the cluster's nodes, a multiple of [`ROUNDS_PER_CLUSTER_REQUEST`].
 pub const ROUNDS_PER_NODES_REQUEST: u32 = 10;
 /// Between two scans of stake accounts, if enabled.
-pub const SCAN_INTERVAL: Duration = Duration::from_secs(30 * 60);
+pub const STAKE_SCAN_INTERVAL: Duration = Duration::from_secs(30 * 60);
 
 /// A vote is late if it is more slots than this behind the newest vote of all accounts. A healthy
 /// validator's vote is in a certificate at most nine slots later.
@@ -58,13 +58,15 @@ impl VoteFacts {
         self.cluster_votes.received_at().is_some()
     }
 
-    pub(super) fn needs_scan(&self) -> bool {
+    pub(super) fn needs_stake_scan(&self) -> bool {
         self.vote_account.is_some()
             && self.epoch_info(self.polled_at).is_some()
-            && self.scan_due.is_none_or(|due| self.polled_at.uptime >= due)
+            && self
+                .stake_scan_due
+                .is_none_or(|due| self.polled_at.uptime >= due)
     }
 
-    /// Drops the values of another account. Keeps `scan_due`: changes cause no extra scans.
+    /// Drops the values of another account. Keeps `stake_scan_due`: changes cause no extra scans.
     pub(super) fn set_vote_account(&mut self, account: Option<PublicKey>) {
         if self.vote_account != account {
             self.vote_account = account;
@@ -204,7 +206,9 @@ impl VoteFacts {
             let balance = balance.fresh(now, self.ttl(1));
             output.real(&m::BALANCE, [account], balance.map(sol));
         }
-        let pending = self.pending_stake.fresh(now, response_ttl(SCAN_INTERVAL));
+        let pending = self
+            .pending_stake
+            .fresh(now, response_ttl(STAKE_SCAN_INTERVAL));
         if let Some((epoch, stake)) = pending
             && epoch_info.is_some_and(|epoch_info| epoch_info.epoch == epoch)
         {
