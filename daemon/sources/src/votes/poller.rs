@@ -217,7 +217,7 @@ impl Round<'_> {
             None,
             DEFAULT_HEALTH_DISTANCE,
         );
-        self.poller.config.activating_stake
+        self.poller.config.scans_stakes
             && self.facts.needs_stake_scan()
             && distance.is_near_tip() == Some(true)
     }

@@ -148,7 +148,7 @@ impl Running {
         let validator = config::Validator {
             enabled: true,
             vote_account,
-            activating_stake: true,
+            scans_stakes: true,
             interval,
             timeout,
         };
