@@ -31,15 +31,16 @@ use std::{sync::Arc, time::Duration};
 
 /// On mainnet-beta the response with all vote accounts has about 1 MB, that with all nodes 2 MB.
 const MAX_ANSWER_BYTES: usize = 16 << 20;
-/// After a failed scan: the node continues a scan even after its request has timed out.
-/// A scan reads stake accounts by `getProgramAccounts`.
+/// Time from a failed stake scan to the next one: the node continues a scan even after its request
+/// has timed out. A stake scan reads stake accounts by `getProgramAccounts`.
 const STAKE_SCAN_RETRY_INTERVAL: Duration = Duration::from_secs(6 * 3_600);
 const STAKE_SCAN_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Methods that older versions, or the minimal API, do not have.
 const OPTIONAL_METHODS: [&str; 2] = ["getAgGenesisCert", "getAccountInfo"];
 
-/// After at most this time, a new process or identity starts a round.
+/// A new process or identity starts a round after at most this time. A round makes all requests
+/// that are due.
 const CHECK_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Every request has this id, because HTTP assigns a response to its request. A problem may quote a
@@ -51,7 +52,8 @@ pub struct Poller {
     clock: Clock,
     endpoint: Endpoint,
     pub handle: Handle,
-    /// Not offered by the current process; not requested again for this identity.
+    /// Methods that the current process does not offer. They are not requested again for this
+    /// process and identity.
     missing_methods: Vec<&'static str>,
     problem_log: ProblemLog,
 }
@@ -105,8 +107,6 @@ impl Poller {
                 vote_account: self.config.vote_account,
                 ..VoteFacts::default()
             };
-            // The sampler checks the age of each value, so a poll that falls due during a round
-            // needs no action.
             let mut round = Round {
                 facts: known.take().unwrap_or_else(new),
                 client: client.clone(),
@@ -114,6 +114,8 @@ impl Poller {
                 timeout: self.config.timeout,
                 poller: &mut self,
             };
+            // No action if the next poll falls due during this round: the sampler checks the age of
+            // each value.
             if timer.wait_for(round.run(), || {}).await.is_none() {
                 return;
             }
@@ -207,13 +209,12 @@ impl Round<'_> {
         self.facts.is_complete = true;
     }
 
-    /// True only near the tip. A scan needs the full JSON-RPC API, which also reports the distance,
-    /// so no pushed slots are needed. `activating_stake` is the switch of the scan.
     fn is_stake_scan_due(&self) -> bool {
         let rpc_facts = self.poller.endpoint.rpc_facts(self.facts.process);
         let distance = DistanceEvidence::new(
             self.now(),
             rpc_facts.as_deref(),
+            // No pushed slots: the scan needs the full JSON-RPC API, which reports the distance.
             None,
             DEFAULT_HEALTH_DISTANCE,
         );
@@ -302,7 +303,8 @@ impl Round<'_> {
         Some(info)
     }
 
-    /// Requested until a certificate exists. A node may lack one of the two methods.
+    /// Requests the genesis certificate and the feature gate until a certificate exists. A node may
+    /// lack one of the two methods.
     async fn request_alpenglow_genesis(&mut self) {
         if self.facts.certified_genesis_slot.is_some() {
             return;
