@@ -23,6 +23,7 @@ const READ_CHUNK_BYTES: usize = 16 << 10;
 
 pub enum Failure {
     Connect(io::Error),
+    /// The call that connects did not start, panicked or timed out.
     FsCall(FsCallError),
     /// Pid of the process that serves the socket.
     WrongPeer(i32),
