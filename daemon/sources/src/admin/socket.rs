@@ -103,7 +103,7 @@ impl Connection {
     ) -> Result<Self, Failure> {
         let path = path.to_owned();
         let stream = fs_calls
-            .call_from_task(timeout, move || connect(&path))
+            .call_async(timeout, move || connect(&path))
             .await
             .map_err(Failure::FsCall)?
             .map_err(io::Error::from)
