@@ -54,7 +54,7 @@ struct Row {
     cache_seconds: Option<f64>,
     replay_seconds: Option<f64>,
     major_faults: Option<f64>,
-    process_number: Option<f64>,
+    process_ordinal: Option<f64>,
     cgroup_stall_seconds: Option<f64>,
     host_stall_seconds: Option<f64>,
     unreclaimable: Option<f64>,
@@ -65,7 +65,7 @@ struct Row {
 }
 
 impl Row {
-    fn from_tick(tick: &Tick, process_number: Option<f64>) -> Self {
+    fn from_tick(tick: &Tick, process_ordinal: Option<f64>) -> Self {
         let number = |metric, labels: &[&str]| tick.value_of(metric, labels);
         let replay = count_and_sum(tick, &v::REPLAY_TIME, "total");
         let stalled = ["memory", "some"];
@@ -85,7 +85,7 @@ impl Row {
             cache_seconds: count_and_sum(tick, &v::CACHE_TIME, "replay").map(|(_, sum)| sum),
             replay_seconds: replay.map(|(_, sum)| sum),
             major_faults: number(&p::PAGE_FAULTS, &["major"]),
-            process_number,
+            process_ordinal,
             cgroup_stall_seconds: number(&cgroup::PRESSURE, &stalled),
             host_stall_seconds: number(&host::PRESSURE, &stalled),
             unreclaimable: number(&memory::UNRECLAIMABLE, &[]),
@@ -96,10 +96,10 @@ impl Row {
     }
 }
 
-/// Numbers the followed processes.
+/// Numbers the followed processes; the ordinal is not the PID.
 #[derive(Debug, Clone, Default)]
 struct ProcessCounter {
-    number: f64,
+    ordinal: f64,
     ends: f64,
     started: f64,
     /// Value of the counter when `started` was first read.
@@ -109,7 +109,7 @@ struct ProcessCounter {
 impl ProcessCounter {
     /// `None` without a process. Another start time is another process, such as a validator that
     /// replaces its wrapper, unless the clock was set.
-    fn number(&mut self, tick: &Tick) -> Option<f64> {
+    fn ordinal(&mut self, tick: &Tick) -> Option<f64> {
         let started = tick.value_of(&p::START_TIME, &[])?;
         let ends = tick
             .readings()
@@ -119,13 +119,13 @@ impl ProcessCounter {
         let clock_steps = tick.value_of(&daemon::CLOCK_STEPS, &[]).unwrap_or(0.0);
         let has_moved = started != self.started;
         if ends != self.ends || (has_moved && clock_steps == self.clock_steps) {
-            self.number += 1.0;
+            self.ordinal += 1.0;
         }
         if has_moved {
             self.clock_steps = clock_steps;
         }
         (self.ends, self.started) = (ends, started);
-        Some(self.number)
+        Some(self.ordinal)
     }
 }
 
@@ -156,7 +156,7 @@ struct MinuteRow {
     late_votes: Option<f64>,
     finalized_slots: Option<f64>,
     slots_since_certified_vote: Option<f64>,
-    process_number: Option<f64>,
+    process_ordinal: Option<f64>,
     is_migrating: bool,
     is_starting: bool,
     unreclaimable: Option<f64>,
@@ -167,7 +167,7 @@ struct MinuteRow {
 }
 
 impl MinuteRow {
-    fn from_tick(tick: &Tick, process_number: Option<f64>) -> Self {
+    fn from_tick(tick: &Tick, process_ordinal: Option<f64>) -> Self {
         let number = |metric, labels: &[&str]| tick.value_of(metric, labels);
         let states = ["passed", "skipped"];
         let finalized = ["fast", "slow"].map(|path| {
@@ -184,7 +184,7 @@ impl MinuteRow {
                 .flatten()
                 .reduce(|sum, more| sum + more),
             slots_since_certified_vote: number(&votes::CERTIFICATE_DISTANCE, &["reward"]),
-            process_number,
+            process_ordinal,
             is_migrating: number(&v::CONSENSUS, &["migrating"]) == Some(1.0),
             is_starting: is_starting(tick),
             unreclaimable: number(&memory::UNRECLAIMABLE, &[]),
@@ -212,12 +212,12 @@ impl Trends {
         };
         let is_row_due = is_due(self.rows.back().map(|row| row.tick_uptime), ROW_INTERVAL);
         let is_minute_due = is_due(self.minute_rows.back().map(|row| row.tick_uptime), MINUTE);
-        let process_number = (is_row_due || is_minute_due)
-            .then(|| self.process_counter.number(tick))
+        let process_ordinal = (is_row_due || is_minute_due)
+            .then(|| self.process_counter.ordinal(tick))
             .flatten();
         if is_row_due {
-            let row = Row::from_tick(tick, process_number);
-            match row.process_number.filter(|_| !row.is_starting) {
+            let row = Row::from_tick(tick, process_ordinal);
+            match row.process_ordinal.filter(|_| !row.is_starting) {
                 None => self.memory_growth = MemoryGrowth::default(),
                 // While a level of memory is unreadable, the binding limit is unknown. That does not
                 // end the growth.
@@ -233,7 +233,7 @@ impl Trends {
         }
         if is_minute_due {
             self.minute_rows
-                .push_back(MinuteRow::from_tick(tick, process_number));
+                .push_back(MinuteRow::from_tick(tick, process_ordinal));
             self.minute_rows
                 .retain(|row| now.saturating_sub(row.tick_uptime) <= MINUTE_ROWS_SPAN);
         }
@@ -341,10 +341,10 @@ impl Trends {
     }
 
     fn rows_of_process(&self) -> impl DoubleEndedIterator<Item = &Row> {
-        let newest = self.rows.back().and_then(|row| row.process_number);
+        let newest = self.rows.back().and_then(|row| row.process_ordinal);
         self.rows
             .iter()
-            .filter(move |row| row.process_number == newest)
+            .filter(move |row| row.process_ordinal == newest)
     }
 
     /// True if the validator was starting at a row of the last five minutes.
@@ -409,7 +409,7 @@ impl Trends {
         let (newest_bytes, limit) = (newest.unreclaimable?, newest.limit?);
         let age = |row: &MinuteRow| newest.tick_uptime.saturating_sub(row.tick_uptime);
         let is_before = |row: &&MinuteRow| {
-            row.process_number == newest.process_number && age(row) >= GROWTH_SPANS[0]
+            row.process_ordinal == newest.process_ordinal && age(row) >= GROWTH_SPANS[0]
         };
         let mut before = self.minute_rows.iter().filter(is_before);
         let used_as_much =
