@@ -45,14 +45,14 @@ static STARTING_PHASES: [&str; 8] = [
     "halted",
 ];
 
-/// Counters and gauges of one tick in ten seconds. Cache and replay times are sums in seconds.
+/// Counters and gauges of one tick in ten seconds. Times are sums in seconds.
 #[derive(Debug, Clone)]
 struct Row {
     tick_uptime: Duration,
-    reloads: Option<f64>,
+    program_cache_reloads: Option<f64>,
     replayed_slots: Option<f64>,
-    cache_seconds: Option<f64>,
-    replay_seconds: Option<f64>,
+    program_cache_time: Option<f64>,
+    replay_time: Option<f64>,
     major_faults: Option<f64>,
     process_ordinal: Option<f64>,
     cgroup_stall_seconds: Option<f64>,
@@ -80,10 +80,10 @@ impl Row {
             });
         Self {
             tick_uptime: tick.at.uptime,
-            reloads: number(&v::CACHE_RELOADS, &[]),
+            program_cache_reloads: number(&v::CACHE_RELOADS, &[]),
             replayed_slots: replay.map(|(count, _)| count),
-            cache_seconds: count_and_sum(tick, &v::CACHE_TIME, "replay").map(|(_, sum)| sum),
-            replay_seconds: replay.map(|(_, sum)| sum),
+            program_cache_time: count_and_sum(tick, &v::CACHE_TIME, "replay").map(|(_, sum)| sum),
+            replay_time: replay.map(|(_, sum)| sum),
             major_faults: number(&p::PAGE_FAULTS, &["major"]),
             process_ordinal,
             cgroup_stall_seconds: number(&cgroup::PRESSURE, &stalled),
@@ -270,9 +270,9 @@ impl Trends {
                 .rate_per_second(|row| row.cgroup_stall_seconds)
                 .or_else(|| self.rate_per_second(|row| row.host_stall_seconds)),
             major_faults_per_second: faults.filter(|_| !self.was_starting_lately()),
-            reloads_per_slot: per_slot(self.rows_of_process(), |row| row.reloads),
-            cache_seconds_per_slot: per_slot(self.rows_of_process(), |row| row.cache_seconds),
-            replay_seconds_per_slot: per_slot(self.rows_of_process(), |row| row.replay_seconds),
+            reloads_per_slot: per_slot(self.rows_of_process(), |row| row.program_cache_reloads),
+            cache_seconds_per_slot: per_slot(self.rows_of_process(), |row| row.program_cache_time),
+            replay_seconds_per_slot: per_slot(self.rows_of_process(), |row| row.replay_time),
             late_votes_share: late.zip(finalized).map(|(late, slots)| late / slots),
             leader_slots: self.leader_slots(),
             ..AnswerInputs::default()
@@ -286,9 +286,9 @@ impl Trends {
             .back()
             .map_or(Duration::ZERO, |row| row.tick_uptime);
         let fields: [fn(&Row) -> Option<f64>; 3] = [
-            |row| row.reloads,
-            |row| row.cache_seconds,
-            |row| row.replay_seconds,
+            |row| row.program_cache_reloads,
+            |row| row.program_cache_time,
+            |row| row.replay_time,
         ];
         fields.map(|field| {
             let mut rows = self.rows.iter();
