@@ -219,8 +219,8 @@ impl Trends {
             let row = Row::from_tick(tick, process_ordinal);
             match row.process_ordinal.filter(|_| !row.is_starting) {
                 None => self.memory_growth = MemoryGrowth::default(),
-                // While a level of memory is unreadable, the binding limit is unknown. That does not
-                // end the growth.
+                // While one limit on the validator's memory is unreadable, the binding limit is
+                // unknown. That does not end the growth.
                 Some(process) => {
                     if let Some((limit, bytes)) = row.limit.zip(row.unreclaimable) {
                         self.memory_growth.add(tick.at, (process, limit), bytes);
@@ -252,7 +252,8 @@ impl Trends {
         let finalized = finalized.filter(|slots| *slots > 0.0);
         let faults = self.rate_per_second(|row| row.major_faults);
         let limit = self.rows.back().and_then(|row| row.limit);
-        // `replayed_slots` outlives the process. The rows of a process count after the first growth.
+        // `replayed_slots` sums datapoints of all processes: a new process begins with the old sum.
+        // So the rows of a process count only after `replayed_slots` has grown.
         let first_slots = self.rows_of_process().find_map(|row| row.replayed_slots);
         AnswerInputs {
             forecast: limit.and(self.memory_growth.forecast()),
