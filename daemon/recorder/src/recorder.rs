@@ -1,4 +1,5 @@
-//! Records ticks, events, and points (datapoints with the validator's time) in files for the lab.
+//! Records ticks, events and points in files for the lab. A point is a datapoint of the validator,
+//! with the time that the validator gave it.
 //!
 //! Ticks, points and marks enter a bounded queue. Once a second, one thread takes them and derives
 //! the events. It passes everything to each [`RecordingSink`], which writes one transaction.
@@ -221,6 +222,7 @@ pub struct Recorder {
     queue: Arc<Queue>,
     event_detector: EventDetector,
     describe: DescribeProcess,
+    /// The newest manifest from `describe`, completed with the facts that came later.
     completed_manifest: Latest<ProcessManifest>,
     last_manifest: Option<Arc<ProcessManifest>>,
     reported_dropped: u64,
