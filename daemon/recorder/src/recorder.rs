@@ -54,7 +54,7 @@ const MAX_POINTS: usize = 8192;
 const MAX_MARKS: usize = 64;
 
 const GAP_REASON: &str =
-    "the recorder did not keep up, or the validator's identity was unknown for too long";
+    "the recorder did not keep up, or too many datapoints waited for the validator's identity";
 
 #[derive(Clone)]
 pub enum RecordingEntry {
