@@ -46,7 +46,7 @@ faultline_metrics::named_enum! {
         CreditsSize = "size of credits",
         /// Tower, or migrating: the feature gate's account.
         FeatureGate = "feature gate account",
-        /// Tower: reports of optimistic confirmation, which ends with the migration.
+        /// Tower: reports of optimistic confirmation, which ends when the migration begins.
         OptimisticSlot = "optimistic_slot",
         /// Tower: finalized slots lag many slots behind confirmed ones, and both advance.
         CommitmentGap = "confirmed ahead of finalized",

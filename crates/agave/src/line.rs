@@ -16,7 +16,7 @@ mod point;
 mod splitter;
 
 pub(crate) use point::quoted_end;
-pub use point::{Field, Fields, Point, Tag, Text, Value, host_id_of, name_of};
+pub use point::{EscapedStr, Field, Fields, Point, Tag, Value, host_id_of, name_of};
 pub use splitter::{DEFAULT_MAX_LINE_BYTES, LineSplitter};
 
 #[cfg(test)]

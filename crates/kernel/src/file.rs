@@ -65,7 +65,7 @@ impl FileOwner {
 }
 
 #[derive(Debug, Clone, Copy)]
-pub enum ReadMode {
+pub enum Delivery {
     /// The kernel delivers the file in one piece. A read that ends in a newline and does not fill
     /// the buffer was complete, which saves a second read.
     OnePiece,
@@ -83,17 +83,17 @@ pub struct OpenFile {
     fd: OwnedFd,
     path: Arc<Path>,
     owner: FileOwner,
-    read_mode: ReadMode,
+    delivery: Delivery,
 }
 
 impl OpenFile {
-    pub(crate) fn open(owner: FileOwner, path: Arc<Path>, read_mode: ReadMode) -> Result<Self> {
+    pub(crate) fn open(owner: FileOwner, path: Arc<Path>, delivery: Delivery) -> Result<Self> {
         match owner.open(&path) {
             Ok(fd) => Ok(Self {
                 fd,
                 path,
                 owner,
-                read_mode,
+                delivery,
             }),
             Err(errno) => Err(owner.error(errno, &path)),
         }
@@ -106,7 +106,7 @@ impl OpenFile {
     /// Replaces the contents of `buffer` with the whole file. Allocates only if the file fills the
     /// buffer. After an error the contents are undefined.
     pub fn read<'b>(&self, buffer: &'b mut Vec<u8>) -> Result<&'b [u8]> {
-        match read_whole(&self.fd, self.read_mode, buffer) {
+        match read_whole(&self.fd, self.delivery, buffer) {
             // Some files of an exiting process are empty instead of failing.
             Ok(()) if buffer.is_empty() && !self.owner.still_exists() => Err(ReadError::Gone {
                 path: Arc::clone(&self.path),
@@ -125,7 +125,7 @@ impl OpenFile {
     }
 }
 
-pub fn read_whole(fd: &OwnedFd, read_mode: ReadMode, buffer: &mut Vec<u8>) -> Result<(), Errno> {
+pub fn read_whole(fd: &OwnedFd, delivery: Delivery, buffer: &mut Vec<u8>) -> Result<(), Errno> {
     buffer.clear();
     buffer.reserve(INITIAL_CAPACITY);
     loop {
@@ -134,16 +134,16 @@ pub fn read_whole(fd: &OwnedFd, read_mode: ReadMode, buffer: &mut Vec<u8>) -> Re
         let bytes_read = rustix::io::retry_on_intr(|| {
             rustix::io::pread(fd, rustix::buffer::spare_capacity(buffer), offset)
         })?;
-        let is_last_piece = match read_mode {
-            ReadMode::OnePiece => bytes_read < free,
-            ReadMode::LinesUntil(_) if bytes_read + MAX_LINE_BYTES <= MIN_PAGE_BYTES => {
+        let is_last_piece = match delivery {
+            Delivery::OnePiece => bytes_read < free,
+            Delivery::LinesUntil(_) if bytes_read + MAX_LINE_BYTES <= MIN_PAGE_BYTES => {
                 bytes_read < free
             }
-            ReadMode::LinesUntil(start) => {
+            Delivery::LinesUntil(start) => {
                 let mut lines = buffer.rsplit(|byte| *byte == b'\n');
                 lines.any(|line| line.starts_with(start))
             }
-            ReadMode::ManyPieces => false,
+            Delivery::ManyPieces => false,
         };
         if bytes_read == 0 || (is_last_piece && buffer.last() == Some(&b'\n')) {
             return Ok(());
@@ -162,16 +162,16 @@ pub fn read_whole(fd: &OwnedFd, read_mode: ReadMode, buffer: &mut Vec<u8>) -> Re
 pub struct LazyFile {
     owner: FileOwner,
     pub path: Arc<Path>,
-    read_mode: ReadMode,
+    delivery: Delivery,
     open: Option<OpenFile>,
 }
 
 impl LazyFile {
-    pub fn new(owner: FileOwner, path: impl Into<Arc<Path>>, read_mode: ReadMode) -> Self {
+    pub fn new(owner: FileOwner, path: impl Into<Arc<Path>>, delivery: Delivery) -> Self {
         Self {
             owner,
             path: path.into(),
-            read_mode,
+            delivery,
             open: None,
         }
     }
@@ -193,7 +193,7 @@ impl LazyFile {
                 Err(error) => return Err(error),
             }
         }
-        let file = OpenFile::open(self.owner.clone(), Arc::clone(&self.path), self.read_mode)?;
+        let file = OpenFile::open(self.owner.clone(), Arc::clone(&self.path), self.delivery)?;
         file.read(buffer)?;
         self.open = Some(file);
         Ok(())

@@ -13,7 +13,7 @@ use rustix::{
 
 use crate::{
     HostRoot, Parsed, ReadError, Result,
-    file::{FileOwner, LazyFile, OpenFile, READ_FILE, ReadMode},
+    file::{Delivery, FileOwner, LazyFile, OpenFile, READ_FILE},
     parse::{
         mountinfo::{self, Mount},
         number,
@@ -70,7 +70,7 @@ impl ProcFolder {
     }
 
     fn file(&self, name: &str) -> LazyFile {
-        LazyFile::new(self.file_owner(), self.path.join(name), ReadMode::OnePiece)
+        LazyFile::new(self.file_owner(), self.path.join(name), Delivery::OnePiece)
     }
 }
 
@@ -282,7 +282,7 @@ impl ProcessFiles {
 
     fn read<T>(&self, name: &str, parse: impl FnOnce(&[u8]) -> Parsed<T>) -> Result<T> {
         let path = Arc::from(self.living_task.path.join(name));
-        OpenFile::open(self.living_task.file_owner(), path, ReadMode::ManyPieces)?
+        OpenFile::open(self.living_task.file_owner(), path, Delivery::ManyPieces)?
             .parse(&mut Vec::new(), parse)
     }
 

@@ -7,7 +7,7 @@ use rustix::{
 
 use crate::{
     Comm, HostRoot, ParseError, ReadError, Result,
-    file::{FileOwner, READ_FILE, ReadMode, read_whole},
+    file::{Delivery, FileOwner, READ_FILE, read_whole},
     parse::{
         pid::PidSchedstat,
         pid_stat,
@@ -380,7 +380,7 @@ impl OpenThread {
         let Some(fd) = &self.schedstat else {
             return Ok(None);
         };
-        read_whole(fd, ReadMode::OnePiece, buffer)?;
+        read_whole(fd, Delivery::OnePiece, buffer)?;
         let now =
             PidSchedstat::parse(buffer).map_err(|error| SampleError::Parse("schedstat", error))?;
         Ok(Some(PidSchedstat {
@@ -399,7 +399,7 @@ impl OpenThread {
         last: Option<&LastRead>,
         buffer: &mut Vec<u8>,
     ) -> Result<ThreadSample, SampleError> {
-        read_whole(&self.stat, ReadMode::OnePiece, buffer)?;
+        read_whole(&self.stat, Delivery::OnePiece, buffer)?;
         let stat = pid_stat::parse(buffer).map_err(|error| SampleError::Parse("stat", error))?;
         if stat.state == pid_stat::State::Dead {
             return Err(SampleError::Ended);
@@ -453,7 +453,7 @@ fn read_switches(
 ) -> Result<Switches, SampleError> {
     read_whole(
         &open_file(folder, tid, "status")?,
-        ReadMode::OnePiece,
+        Delivery::OnePiece,
         buffer,
     )?;
     pid_status::switches(buffer).map_err(|error| SampleError::Parse("status", error))

@@ -1,9 +1,9 @@
 //! The recording of a run: one SQLite file, whose tables docs/RECORDING.md describes.
 //!
-//! [`Writer`] takes ticks, points and events, and commits on request; committed data survives a
-//! kill at any moment. [`Recording`] reads a file that is finished, still being written, or left by
-//! a kill. [`merge`] joins the pieces of a run, [`backup`] copies a live recording. Callers pass
-//! all times: no clock is read.
+//! [`Writer`] takes ticks, events and points (datapoints of the validator), and commits on request;
+//! committed data survives a kill at any moment. [`Recording`] reads a file that is finished, still
+//! being written, or left by a kill. [`merge`] joins the pieces of a run, [`backup`] copies a live
+//! recording. Callers pass all times: no clock is read.
 
 mod error;
 mod file;

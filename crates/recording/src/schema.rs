@@ -5,7 +5,7 @@ mod fixed;
 mod points;
 mod sql;
 
-pub(crate) use columns::{DEVICE, POOL};
+pub(crate) use columns::{DEVICE_COLUMNS, POOL_COLUMNS};
 pub(crate) use fixed::PRIMARY_KEY;
 pub use points::{
     CacheTimes as CacheTimesPoint, CostTracker as CostTrackerPoint, Point,

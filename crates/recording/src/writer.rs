@@ -1,6 +1,6 @@
-//! Only opening, [`Writer::commit`], [`Writer::checkpoint`], [`Writer::prune`] and
-//! [`Writer::finish`] write to the disk. After an error, [`Writer::rollback`] discards uncommitted
-//! rows, and the writer can continue.
+//! Writes a recording. Rows collect in an open transaction. Only opening, [`Writer::commit`],
+//! [`Writer::checkpoint`], [`Writer::prune`] and [`Writer::finish`] write to the disk. After an
+//! error, [`Writer::rollback`] discards uncommitted rows, and the writer can continue.
 
 mod keyed_samples;
 mod open;
@@ -19,7 +19,7 @@ use crate::{
 use faultline_metrics::{Problem, Source, Stamp, Tick, metrics::process::START_TIME};
 use keyed_samples::{RowCounts, SampledSources, insert_into};
 use rusqlite::{Connection, params};
-use samples::{Samples, phase_name};
+use samples::{Samples, validator_phase};
 use std::{
     mem,
     path::{Path, PathBuf},
@@ -62,8 +62,9 @@ struct TransactionState {
 /// Owns its connection; used by one thread at a time.
 #[derive(Debug)]
 pub struct Writer {
-    // First, so that it closes before the lock. Except on NFS, the lock has a descriptor of the
-    // same file, and closing that descriptor drops SQLite's locks.
+    // `conn` is first, so it closes before `_lock`. Except on NFS, `_lock` has a descriptor of the
+    // recording. Closing any descriptor of a file drops all POSIX locks of the process on that
+    // file, so also SQLite's.
     conn: Connection,
     _lock: open::WriterLock,
     path: PathBuf,
@@ -83,7 +84,7 @@ impl Writer {
     }
 
     pub fn begin_process(&mut self, process: &NewProcess) -> Result<()> {
-        self.samples.restart();
+        self.samples.forget_keys();
         self.followed_process = Some(FollowedProcess {
             process: process.clone(),
             id: None,
@@ -108,9 +109,10 @@ impl Writer {
     }
 
     pub fn end_process(&mut self) {
-        self.samples.restart();
+        self.samples.forget_keys();
         self.followed_process = None;
-        // After a prune, the next process may get the same id, also after a rollback.
+        // A prune may free this row id for the next process. `rollback` would then take that
+        // process's row for a committed one.
         self.current.last_process_id = None;
         self.committed.last_process_id = None;
     }
@@ -119,6 +121,7 @@ impl Writer {
         self.write(|writer| writer.write_tick(tick))
     }
 
+    /// Writes a metrics datapoint of the validator, with its own time.
     pub fn point(&mut self, point: &Point) -> Result<()> {
         self.write(|writer| writer.write_point(&point.row()))
     }
@@ -183,9 +186,9 @@ impl Writer {
             .at(&self.path)
     }
 
-    /// Commits, then moves the WAL into the file as far as readers allow. Unless one prevents it, a
-    /// power cut then loses no earlier data, and the WAL stays bounded. If the WAL is longer than
-    /// 16 MiB, waits up to half a second for readers.
+    /// Commits, then moves the WAL into the file as far as readers allow. If no reader prevents the
+    /// move, a later power cut loses no earlier data, and the WAL stays bounded. If the WAL is
+    /// longer than 16 MiB, waits up to half a second for readers.
     pub fn checkpoint(&mut self) -> Result<()> {
         self.store_row_counts()?;
         self.commit()?;
@@ -268,9 +271,9 @@ impl Writer {
                 manifest
             ],
         )?;
-        let row = self.conn.last_insert_rowid();
-        *id = Some(row);
-        self.current.last_process_id = Some(row);
+        let row_id = self.conn.last_insert_rowid();
+        *id = Some(row_id);
+        self.current.last_process_id = Some(row_id);
         self.add_to_count("process", 1);
         Ok(())
     }
@@ -317,7 +320,7 @@ impl Writer {
             unix,
             uptime,
             self.process_id(),
-            phase_name(tick)
+            validator_phase(tick)
         ])?;
         self.current.next_tick += 1;
         let before: u64 = self.current.counts.values().sum();
@@ -350,9 +353,9 @@ impl Writer {
                 continue;
             }
             let sql = "INSERT INTO problem(tick, source, status, what) VALUES(?,?,?,?)";
-            let mut row = self.conn.prepare_cached(sql)?;
+            let mut insert = self.conn.prepare_cached(sql)?;
             for problem in &problems {
-                row.execute(params![
+                insert.execute(params![
                     id,
                     source.name(),
                     problem.kind.name(),
@@ -361,7 +364,7 @@ impl Writer {
                 rows += 1;
             }
             if problems.is_empty() {
-                row.execute(params![id, source.name(), None::<&str>, None::<&str>])?;
+                insert.execute(params![id, source.name(), None::<&str>, None::<&str>])?;
                 rows += 1;
             }
             written.problems = problems.into_iter().cloned().collect();
@@ -373,16 +376,16 @@ impl Writer {
 
     fn write_point(&mut self, point: &PointRow) -> rusqlite::Result<()> {
         let last_tick = Some(self.current.next_tick - 1).filter(|tick| *tick > 0);
-        let mut row = self.conn.prepare_cached(insert_into(point.table))?;
-        row.raw_bind_parameter(1, self.session)?;
-        row.raw_bind_parameter(2, last_tick)?;
-        row.raw_bind_parameter(3, point.time_unix_ns)?;
-        row.raw_bind_parameter(4, nanos(point.received))?;
+        let mut insert = self.conn.prepare_cached(insert_into(point.table))?;
+        insert.raw_bind_parameter(1, self.session)?;
+        insert.raw_bind_parameter(2, last_tick)?;
+        insert.raw_bind_parameter(3, point.time_unix_ns)?;
+        insert.raw_bind_parameter(4, nanos(point.received))?;
         for (index, value) in point.fields.iter().enumerate() {
-            row.raw_bind_parameter(index + 5, value)?;
+            insert.raw_bind_parameter(index + 5, value)?;
         }
-        row.raw_execute()?;
-        drop(row);
+        insert.raw_execute()?;
+        drop(insert);
         self.add_to_count(point.table, 1);
         Ok(())
     }

@@ -194,8 +194,8 @@ fn sources(readings: Readings<'_>, now: Stamp) -> Vec<SourceStatus> {
                 readings.labeled_number(&metrics::daemon::SOURCE_PROBLEMS, &[name, kind.name()])?;
             (count > 0.0).then(|| (kind.name().to_owned(), count))
         });
-        // For datapoints, the last success is a sample up to a minute after a push, perhaps of an
-        // earlier process.
+        // The last success of datapoints is a sample up to a minute after a push, and outlives the
+        // process. So their time is that of the last push.
         let newest_values_at = match batch.source {
             Source::Datapoints => readings.number(&metrics::daemon::LAST_PUSH),
             _ => readings.labeled_number(&metrics::daemon::SOURCE_LAST_SUCCESS, &[name]),

@@ -293,8 +293,8 @@ pub struct Validator {
     pub enabled: bool,
     /// `None`: the identity's vote account.
     pub vote_account: Option<PublicKey>,
-    /// Reads all stake accounts to find stake that activates or deactivates.
-    pub activating_stake: bool,
+    /// `activating_stake`: reads all stake accounts to find stake that activates or deactivates.
+    pub scans_stakes: bool,
     /// At least a second.
     pub interval: Duration,
     pub timeout: Duration,
@@ -305,7 +305,7 @@ impl Default for Validator {
         Self {
             enabled: true,
             vote_account: None,
-            activating_stake: false,
+            scans_stakes: false,
             interval: Duration::from_secs(60),
             timeout: Duration::from_secs(5),
         }

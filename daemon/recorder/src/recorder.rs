@@ -1,4 +1,5 @@
-//! Records ticks, events, and points (datapoints with the validator's time) in files for the lab.
+//! Records ticks, events and points in files for the lab. A point is a datapoint of the validator,
+//! with the time that the validator gave it.
 //!
 //! Ticks, points and marks enter a bounded queue. Once a second, one thread takes them and derives
 //! the events. It passes everything to each [`RecordingSink`], which writes one transaction.
@@ -53,7 +54,7 @@ const MAX_POINTS: usize = 8192;
 const MAX_MARKS: usize = 64;
 
 const GAP_REASON: &str =
-    "the recorder did not keep up, or the validator's identity was unknown for too long";
+    "the recorder did not keep up, or too many datapoints waited for the validator's identity";
 
 #[derive(Clone)]
 pub enum RecordingEntry {
@@ -221,6 +222,7 @@ pub struct Recorder {
     queue: Arc<Queue>,
     event_detector: EventDetector,
     describe: DescribeProcess,
+    /// The newest manifest from `describe`, completed with the facts that came later.
     completed_manifest: Latest<ProcessManifest>,
     last_manifest: Option<Arc<ProcessManifest>>,
     reported_dropped: u64,

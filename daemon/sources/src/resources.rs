@@ -30,7 +30,7 @@ use std::{sync::Arc, time::Duration};
 
 /// Maximum number of file system calls at once. Each folder has one, because all may hang, and some
 /// are for folders of an earlier process.
-pub const MAX_CALLS: usize = filesystems::MAX_FOLDERS + 4;
+pub const MAX_BLOCKING_CALLS: usize = filesystems::MAX_FOLDERS + 4;
 
 pub fn register(registry: &mut Registry, context: &BuildContext<'_>) {
     let config = &context.config.host;
@@ -43,8 +43,9 @@ pub fn register(registry: &mut Registry, context: &BuildContext<'_>) {
         PollResultSampler::new(config.interval, latest.clone()),
     );
     let poller = Poller::new(context, latest);
-    registry
-        .on_start(|workers| workers.task_thread("resources", MAX_CALLS, |stop| poller.run(stop)));
+    registry.on_start(|workers| {
+        workers.task_thread("resources", MAX_BLOCKING_CALLS, |stop| poller.run(stop))
+    });
 }
 
 /// One of this many polls samples the CPUs. On some kernels the sample interrupts each CPU.

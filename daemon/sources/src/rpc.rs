@@ -1,7 +1,8 @@
 //! JSON-RPC: slots, health, identity, version and transaction count.
 //!
 //! Each poll posts one batch, not on the tick's thread. JSON-RPC opens at the end of a validator's
-//! start: until then, a refused connection is no error.
+//! start: until then, a refused connection is no error. The probe measures the response time of a
+//! configured request.
 
 mod cache;
 mod client;

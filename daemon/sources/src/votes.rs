@@ -118,11 +118,11 @@ pub struct VoteFacts {
     feature_gate: Timestamped<FeatureGate>,
     /// The epoch's first slot, own leader slots, and the cluster's.
     production: Timestamped<(u64, Option<LeaderSlots>, LeaderSlots)>,
-    /// The epoch of the scan, and the stake that changes at its end.
+    /// The epoch of the stake scan, and the stake that changes at the end of that epoch.
     pending_stake: Timestamped<(u64, PendingStake)>,
     version_shares: Timestamped<VersionShares>,
     /// Uptime from which the next scan of all stake accounts is allowed.
-    scan_due: Option<Duration>,
+    stake_scan_due: Option<Duration>,
 }
 
 #[derive(Clone, Copy, Default)]

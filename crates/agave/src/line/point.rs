@@ -272,7 +272,7 @@ pub enum Value<'a> {
     Int(i64),
     Float(f64),
     Bool(bool),
-    Str(Text<'a>),
+    Str(EscapedStr<'a>),
 }
 
 impl<'a> Value<'a> {
@@ -281,7 +281,7 @@ impl<'a> Value<'a> {
     pub fn parse(text: &'a str) -> Result<Self, Reason> {
         if let Some(rest) = text.strip_prefix('"') {
             let inner = rest.strip_suffix('"').ok_or(Reason::UnbalancedQuote)?;
-            return Ok(Self::Str(Text(inner)));
+            return Ok(Self::Str(EscapedStr(inner)));
         }
         match text {
             "true" => return Ok(Self::Bool(true)),
@@ -312,9 +312,9 @@ impl<'a> Value<'a> {
 
 /// A string value without its quotes.
 #[derive(Debug, Clone, Copy)]
-pub struct Text<'a>(&'a str);
+pub struct EscapedStr<'a>(&'a str);
 
-impl<'a> Text<'a> {
+impl<'a> EscapedStr<'a> {
     /// With escapes: `\"` stands for `"`.
     pub fn raw(&self) -> &'a str {
         self.0
@@ -330,7 +330,7 @@ impl<'a> Text<'a> {
     }
 }
 
-impl PartialEq for Text<'_> {
+impl PartialEq for EscapedStr<'_> {
     fn eq(&self, other: &Self) -> bool {
         self.decode() == other.decode()
     }

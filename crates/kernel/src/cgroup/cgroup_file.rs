@@ -3,7 +3,7 @@ use std::sync::Arc;
 use super::locate::{CgroupFolder, CgroupVersion};
 use crate::{
     Parsed, ReadError, Result,
-    file::{FileOwner, LazyFile, ReadMode},
+    file::{Delivery, FileOwner, LazyFile},
     parse::{cgroup::MemoryStat, number},
 };
 
@@ -26,7 +26,7 @@ impl CgroupFile {
                 Self::File(LazyFile::new(
                     owner,
                     cgroup.folder.join(name),
-                    ReadMode::OnePiece,
+                    Delivery::OnePiece,
                 ))
             }
             None => {

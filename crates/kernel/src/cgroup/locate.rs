@@ -5,7 +5,7 @@ use std::{
 
 use crate::{
     HostRoot, ReadError, Result,
-    file::{FileOwner, OpenFile, ReadMode},
+    file::{Delivery, FileOwner, OpenFile},
     parse::{
         cgroup::{self, Membership},
         mountinfo::{self, Mount},
@@ -169,7 +169,7 @@ impl TaskCgroupFile {
         let file = OpenFile::open(
             FileOwner::Folder(Arc::from(folder)),
             path,
-            ReadMode::OnePiece,
+            Delivery::OnePiece,
         )?;
         let mut text = Vec::new();
         let memberships = file.parse(&mut text, cgroup::memberships)?;

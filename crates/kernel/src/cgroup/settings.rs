@@ -5,7 +5,7 @@ use std::{path::Path, sync::Arc};
 use super::locate::{CgroupVersion, ProcessCgroups};
 use crate::{
     ErrorKind, ReadError, Result,
-    file::{FileOwner, OpenFile, ReadMode},
+    file::{Delivery, FileOwner, OpenFile},
     parse::cgroup::Limit,
 };
 
@@ -121,7 +121,7 @@ fn read_settings(
 }
 
 fn read_setting(path: &Path, is_amount: bool) -> Result<Setting> {
-    let file = OpenFile::open(FileOwner::Host, Arc::from(path), ReadMode::ManyPieces)?;
+    let file = OpenFile::open(FileOwner::Host, Arc::from(path), Delivery::ManyPieces)?;
     if is_amount {
         return file
             .parse(&mut Vec::new(), Limit::parse)

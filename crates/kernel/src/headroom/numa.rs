@@ -3,7 +3,7 @@ use std::sync::Arc;
 use super::{Level, LevelMemory};
 use crate::{
     HostRoot, ReadError, Result,
-    file::{FileOwner, LazyFile, ReadMode},
+    file::{Delivery, FileOwner, LazyFile},
     if_present,
     parse::{
         cpu,
@@ -51,7 +51,7 @@ impl NumaFiles {
             let path = root
                 .sysfs
                 .join(format!("devices/system/node/node{node}/meminfo"));
-            LazyFile::new(FileOwner::Host, path, ReadMode::OnePiece)
+            LazyFile::new(FileOwner::Host, path, Delivery::OnePiece)
         };
         let numbers: Vec<String> = nodes.iter().map(u32::to_string).collect();
         Ok(Some(Self {

@@ -4,8 +4,8 @@ use crate::{
     file::{self, UntrustedDatabase, duration},
     rows::{Columns, EventRow, PoolRow, ProblemRow, ProcessRow, SeriesRow, SessionRow, TickRow},
     schema::{
-        CacheTimesPoint, CostTrackerPoint, POOL, PerTickTable, PointTable, ProgramCachePoint,
-        ReplaySlotPoint, SetRootPoint,
+        CacheTimesPoint, CostTrackerPoint, POOL_COLUMNS, PerTickTable, PointTable,
+        ProgramCachePoint, ReplaySlotPoint, SetRootPoint,
     },
 };
 use faultline_metrics::Metric;
@@ -126,7 +126,7 @@ impl Recording {
     /// Ordered by time, then name.
     pub fn pools(&self) -> Result<Vec<PoolRow>> {
         let names = self.names("pool")?;
-        let column_names = POOL.iter().map(|column| column.name);
+        let column_names = POOL_COLUMNS.iter().map(|column| column.name);
         let columns = file::column_list(&self.present_tables, "pool_sample", column_names);
         let mut rows = self.query_numbers_if_present(
             "pool_sample",

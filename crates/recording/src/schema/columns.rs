@@ -272,7 +272,7 @@ columns! {
     };
 
     /// Table `pool_sample`. The column `pool` replaces the first label of these metrics.
-    POOL: pools {
+    POOL_COLUMNS: pools {
         threads = THREADS;
         major_faults = PAGE_FAULTS "major";
         minor_faults = PAGE_FAULTS "minor";
@@ -283,7 +283,7 @@ columns! {
     };
 
     /// Table `device_sample`. The column `device` replaces the first label.
-    DEVICE: cgroup {
+    DEVICE_COLUMNS: cgroup {
         read_bytes = IO_BYTES "read";
         write_bytes = IO_BYTES "write";
     };

@@ -1,5 +1,5 @@
 use super::{
-    Column, ColumnKind, DEVICE, POOL, PerTickTable,
+    Column, ColumnKind, DEVICE_COLUMNS, POOL_COLUMNS, PerTickTable,
     fixed::{self, ColumnDeclaration, NOT_NULL, TableDeclaration},
     points::{POINT_TABLES, PointSpec},
 };
@@ -98,14 +98,19 @@ pub static TABLES: LazyLock<Vec<TableSpec>> = LazyLock::new(|| {
             "The names of thread pools.",
             &fixed::NAME_COLUMNS,
         )),
-        keyed_samples_table("pool_sample", "pool", POOL_DESCRIPTION, POOL),
+        keyed_samples_table("pool_sample", "pool", POOL_DESCRIPTION, POOL_COLUMNS),
         fixed_table(&(
             "device",
             "id",
             "The names of block devices.",
             &fixed::NAME_COLUMNS,
         )),
-        keyed_samples_table("device_sample", "device", DEVICE_DESCRIPTION, DEVICE),
+        keyed_samples_table(
+            "device_sample",
+            "device",
+            DEVICE_DESCRIPTION,
+            DEVICE_COLUMNS,
+        ),
     ]);
     tables.extend(fixed::SERIES.iter().map(fixed_table));
     tables.extend(POINT_TABLES.iter().map(point_table));

@@ -6,7 +6,7 @@ fn columns() -> impl Iterator<Item = &'static Column> {
     let wide = PerTickTable::ALL
         .into_iter()
         .flat_map(PerTickTable::columns);
-    wide.chain(POOL).chain(DEVICE)
+    wide.chain(POOL_COLUMNS).chain(DEVICE_COLUMNS)
 }
 
 #[test]
@@ -23,9 +23,9 @@ fn every_column_is_a_series_of_the_catalog() {
             "{} is no metric",
             column.metric.name
         );
-        let keyed = POOL
+        let keyed = POOL_COLUMNS
             .iter()
-            .chain(DEVICE)
+            .chain(DEVICE_COLUMNS)
             .any(|other| std::ptr::eq(other, column));
         assert_eq!(
             column.label_values.len() + usize::from(keyed),

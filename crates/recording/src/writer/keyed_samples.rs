@@ -105,7 +105,7 @@ impl KeyedSamples {
     }
 
     /// At the start and the end of a process: nothing carries over.
-    pub fn restart(&mut self) {
+    pub fn forget_keys(&mut self) {
         self.entries.clear();
     }
 
@@ -126,7 +126,7 @@ impl KeyedSamples {
     }
 
     /// Keys may have been removed from the file: the next write finds their ids again.
-    pub fn forget_ids(&mut self) {
+    pub fn forget_key_ids(&mut self) {
         self.entries.values_mut().for_each(|entry| entry.id = None);
     }
 }
@@ -188,7 +188,7 @@ impl Number {
     /// Converts to the column's kind, but a fraction stays real. `None` for a histogram or NaN.
     pub fn of(value: &Value, kind: ColumnKind) -> Self {
         match *value {
-            Value::Integer(n) if kind == ColumnKind::Real => Self::real(n as f64),
+            Value::Integer(n) if kind == ColumnKind::Real => Self::real_or_none(n as f64),
             Value::Integer(n) => i64::try_from(n).map_or(Self::Real(n as f64), Number::Integer),
             Value::Real(x)
                 if kind == ColumnKind::Integer
@@ -197,12 +197,12 @@ impl Number {
             {
                 Self::Integer(x as i64)
             }
-            Value::Real(x) => Self::real(x),
+            Value::Real(x) => Self::real_or_none(x),
             Value::Histogram(_) => Self::None,
         }
     }
 
-    pub fn real(x: f64) -> Self {
+    pub fn real_or_none(x: f64) -> Self {
         if x.is_nan() {
             Self::None
         } else {

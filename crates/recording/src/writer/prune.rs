@@ -29,7 +29,7 @@ impl Writer {
             let count = self.current.counts.entry(table).or_default();
             *count = count.saturating_sub(rows);
         }
-        self.samples.forget_ids();
+        self.samples.forget_key_ids();
         self.commit().map(|_| ())
     }
 }
@@ -106,8 +106,8 @@ fn delete_before(retained: &FirstRetained, delete: &mut Delete<'_>) -> rusqlite:
         }
     }
     for (table, columns) in [
-        ("pool_sample", crate::schema::POOL),
-        ("device_sample", crate::schema::DEVICE),
+        ("pool_sample", crate::schema::POOL_COLUMNS),
+        ("device_sample", crate::schema::DEVICE_COLUMNS),
     ] {
         let all_null: Vec<String> = columns
             .iter()

@@ -8,7 +8,9 @@ use rusqlite::Connection;
 use super::keyed_samples::{
     KeyedSamples, Number, RowCounts, SEPARATOR, SampledSources, insert_into,
 };
-use crate::schema::{Column, ColumnKind, DEVICE, POOL, PerTickTable, metrics_without_samples};
+use crate::schema::{
+    Column, ColumnKind, DEVICE_COLUMNS, POOL_COLUMNS, PerTickTable, metrics_without_samples,
+};
 
 #[derive(Debug)]
 struct PerTickRow {
@@ -23,7 +25,7 @@ struct PerTickRow {
 pub struct Samples {
     destinations: Destinations,
     per_tick_rows: Vec<PerTickRow>,
-    /// In the order of [`KEYED_TABLES`].
+    /// Samples of named things: pools, devices and series. In the order of [`KEYED_TABLES`].
     keyed_samples: [KeyedSamples; 3],
     /// Sample time of each source at the last written tick.
     sampled_at: [Option<Stamp>; Source::ALL.len()],
@@ -42,8 +44,8 @@ impl Samples {
             destinations: Destinations::new(),
             per_tick_rows: PerTickTable::ALL.into_iter().map(row).collect(),
             keyed_samples: [
-                KeyedSamples::new(KEYED_TABLES[POOL_TABLES], POOL.len()),
-                KeyedSamples::new(KEYED_TABLES[DEVICE_TABLES], DEVICE.len()),
+                KeyedSamples::new(KEYED_TABLES[POOL_TABLES], POOL_COLUMNS.len()),
+                KeyedSamples::new(KEYED_TABLES[DEVICE_TABLES], DEVICE_COLUMNS.len()),
                 KeyedSamples::new(KEYED_TABLES[SERIES_TABLES], 1),
             ],
             sampled_at: [None; Source::ALL.len()],
@@ -51,12 +53,13 @@ impl Samples {
         }
     }
 
-    pub fn restart(&mut self) {
+    pub fn forget_keys(&mut self) {
         self.keyed_samples
             .iter_mut()
-            .for_each(KeyedSamples::restart);
+            .for_each(KeyedSamples::forget_keys);
     }
 
+    /// After a rollback or a failed write: the next tick writes all values again.
     pub fn invalidate(&mut self) {
         self.keyed_samples
             .iter_mut()
@@ -74,10 +77,10 @@ impl Samples {
             .for_each(KeyedSamples::forget_gone_keys);
     }
 
-    pub fn forget_ids(&mut self) {
+    pub fn forget_key_ids(&mut self) {
         self.keyed_samples
             .iter_mut()
-            .for_each(KeyedSamples::forget_ids);
+            .for_each(KeyedSamples::forget_key_ids);
     }
 
     pub fn update_sampled(&mut self, tick: &Tick) -> SampledSources {
@@ -154,8 +157,8 @@ impl Samples {
         }
     }
 
-    /// Puts a reading that has no column. JSON of its metric and labels names the series. A histogram
-    /// becomes two series, its count and its sum.
+    /// Puts a reading that has no column. JSON of its metric and labels names the series. A
+    /// histogram becomes two series, its count and its sum.
     fn put_series(&mut self, reading: &Reading, source: Source) {
         let mut put = |suffix, number| {
             write_series_name(reading, suffix, &mut self.series_name_buffer);
@@ -164,14 +167,14 @@ impl Samples {
         match &reading.value {
             Value::Histogram(histogram) => {
                 put("_count", Number::Real(histogram.count() as f64));
-                put("_sum", Number::real(histogram.sum()));
+                put("_sum", Number::real_or_none(histogram.sum()));
             }
             value => put("", Number::of(value, ColumnKind::Real)),
         }
     }
 }
 
-pub fn phase_name(tick: &Tick) -> Option<&str> {
+pub fn validator_phase(tick: &Tick) -> Option<&str> {
     let is_on = |reading: &&Reading| {
         std::ptr::eq(reading.metric, &PHASE) && reading.value == Value::Integer(1)
     };
@@ -259,7 +262,8 @@ impl Destinations {
                 );
             }
         }
-        for (table_index, columns) in [(POOL_TABLES, POOL), (DEVICE_TABLES, DEVICE)] {
+        for (table_index, columns) in [(POOL_TABLES, POOL_COLUMNS), (DEVICE_TABLES, DEVICE_COLUMNS)]
+        {
             for (index, column) in columns.iter().enumerate() {
                 add(
                     column,

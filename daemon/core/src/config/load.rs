@@ -148,7 +148,7 @@ fn probe(table: &mut Table<'_>, config: &mut Probe) {
 fn validator(table: &mut Table<'_>, config: &mut Validator) {
     table.read_into("enabled", &mut config.enabled, flag);
     config.vote_account = table.read("vote_account", public_key);
-    table.read_into("activating_stake", &mut config.activating_stake, flag);
+    table.read_into("activating_stake", &mut config.scans_stakes, flag);
     interval(table, &mut config.interval, Duration::from_secs(1));
     timeout(table, &mut config.timeout);
 }

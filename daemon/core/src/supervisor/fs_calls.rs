@@ -81,7 +81,7 @@ impl FsCalls {
         })
     }
 
-    pub async fn call_from_task<T: Send + 'static>(
+    pub async fn call_async<T: Send + 'static>(
         &self,
         timeout: Duration,
         call: impl FnOnce() -> T + Send + 'static,
@@ -142,7 +142,7 @@ mod tests {
         let fs_calls = FsCalls::new("test");
         let panics = || -> u8 { panic!("broken") };
         assert_eq!(fs_calls.call(PATIENCE, panics), Err(FsCallError::Panicked));
-        let answer = fs_calls.call_from_task(PATIENCE, panics).await;
+        let answer = fs_calls.call_async(PATIENCE, panics).await;
         assert_eq!(answer, Err(FsCallError::Panicked));
     }
 
@@ -151,9 +151,9 @@ mod tests {
         let fs_calls = FsCalls::new("test");
         let (_release, hangs) = channel::<()>();
         let short = Duration::from_millis(1);
-        let answer = fs_calls.call_from_task(short, move || hangs.recv()).await;
+        let answer = fs_calls.call_async(short, move || hangs.recv()).await;
         assert_eq!(answer.map(drop), Err(FsCallError::TimedOut));
-        let next = fs_calls.call_from_task(PATIENCE, || ()).await;
+        let next = fs_calls.call_async(PATIENCE, || ()).await;
         assert_eq!(next, Err(FsCallError::Busy));
     }
 }

@@ -27,6 +27,7 @@ pub struct PushServers {
     pub forwarder: Option<forward::Forwarder>,
 }
 
+/// The listener takes the pushes that `config.ingest` allows, and passes their lines to `intake`.
 pub fn push_servers(
     config: &Config,
     inherited: Vec<BoundSocket>,

@@ -35,7 +35,7 @@ pub async fn check(config: &Config, inspection: &ProcessInspection, clock: Clock
     let published = result.clone();
     let mut workers = new_worker_group();
     // A dead file server blocks calls forever, so they run on other threads than `once`.
-    let started = workers.task_thread("disk", resources::MAX_CALLS, move |_| async move {
+    let started = workers.task_thread("disk", resources::MAX_BLOCKING_CALLS, move |_| async move {
         published.set(Some(Arc::new(
             resources::inspect(&root, &target, clock).await,
         )));

@@ -3,8 +3,8 @@
 //!
 //! - A page points its own host name at this port (DNS rebinding). So only host names that no other
 //!   site can have are accepted.
-//! - A page sends a form, and the browser adds its stored password. So a POST is rejected if its
-//!   headers name another origin.
+//! - A page sends a form, and the browser adds the password that it has stored for this daemon. So
+//!   a POST is rejected if its headers name another origin.
 
 use faultline_text::is_unsafe_char;
 use hyper::{
@@ -62,7 +62,7 @@ impl AllowedHosts {
             );
         }
         Some(format!(
-            "faultlined has neither TLS nor passwords, so it rejects the unknown host name {name}: a web page could point such a name at this port. \
+            "faultlined runs without TLS and passwords, so it rejects the unknown host name {name}: a web page could point such a name at this port. \
              Use localhost or an IP address, or add the name to metrics.hosts in the daemon's configuration."
         ))
     }
@@ -116,14 +116,14 @@ pub fn decode_query_text(value: &str, what: &str) -> Result<String, String> {
     }
 }
 
-pub fn is_cross_site(request: &Request<()>) -> bool {
+pub fn is_cross_origin(request: &Request<()>) -> bool {
     let headers = request.headers();
     let site = headers.get_all("sec-fetch-site");
-    let another_site = site
+    let is_another_origin = site
         .iter()
         .any(|site| site != "same-origin" && site != "none");
     let origins = headers.get_all(ORIGIN);
-    another_site
+    is_another_origin
         || origins.iter().any(|origin| {
             !origin
                 .to_str()
@@ -212,7 +212,7 @@ mod tests {
     #[test]
     fn an_origin_header_is_same_origin_or_foreign() {
         let foreign = |host: &str, origin: &str| {
-            is_cross_site(&request(&[("host", host), ("origin", origin)]))
+            is_cross_origin(&request(&[("host", host), ("origin", origin)]))
         };
         for (host, origin) in [
             ("localhost:9912", "http://localhost:9912"),
@@ -236,20 +236,20 @@ mod tests {
             assert!(foreign(host, origin), "{host} {origin}");
         }
         assert!(
-            is_cross_site(&request(&[("origin", "http://a")])),
+            is_cross_origin(&request(&[("origin", "http://a")])),
             "no host to compare with"
         );
-        assert!(is_cross_site(&request(&[
+        assert!(is_cross_origin(&request(&[
             ("host", "a"),
             ("host", "b"),
             ("origin", "http://a")
         ])));
-        assert!(is_cross_site(&request(&[
+        assert!(is_cross_origin(&request(&[
             ("host", "a"),
             ("origin", "http://a"),
             ("origin", "http://b")
         ])));
-        assert!(!is_cross_site(&request(&[("host", "a")])), "no browser");
+        assert!(!is_cross_origin(&request(&[("host", "a")])), "no browser");
     }
 
     proptest! {

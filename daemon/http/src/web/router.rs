@@ -309,7 +309,7 @@ fn check_post(request: &Request<()>) -> Option<Response<Body>> {
     if request.method() != Method::POST {
         return Some(wrong_method_response("Only POST is answered here.", "POST"));
     }
-    request_checks::is_cross_site(request).then(|| {
+    request_checks::is_cross_origin(request).then(|| {
         text_response(
             StatusCode::FORBIDDEN,
             "A page of another site may not send this request.",

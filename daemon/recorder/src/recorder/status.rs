@@ -105,7 +105,7 @@ pub struct RecorderSampler {
 impl RecorderSampler {
     /// A problem if the queue dropped entries recently. Its message has no count, because each new
     /// message is logged.
-    fn overrun(&mut self, uptime: Duration) -> Option<Problem> {
+    fn drop_problem(&mut self, uptime: Duration) -> Option<Problem> {
         let dropped = self.handle.queue.dropped();
         if std::mem::replace(&mut self.reported_dropped, dropped) < dropped {
             self.show_drops_until = uptime + PROBLEM_SHOWN_FOR;
@@ -144,7 +144,9 @@ impl Sampler for RecorderSampler {
             repeats_problems: true,
             ..SourceOutput::default()
         };
-        output.problems.extend(self.overrun(context.now.uptime));
+        output
+            .problems
+            .extend(self.drop_problem(context.now.uptime));
         (self.report_flight_recorder)(&mut output);
         output.readings.extend(self.handle.mark_counts.readings());
         let queue_dropped = self.handle.queue.dropped();

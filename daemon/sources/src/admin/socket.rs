@@ -23,6 +23,7 @@ const READ_CHUNK_BYTES: usize = 16 << 10;
 
 pub enum Failure {
     Connect(io::Error),
+    /// The call that connects did not start, panicked or timed out.
     FsCall(FsCallError),
     /// Pid of the process that serves the socket.
     WrongPeer(i32),
@@ -102,7 +103,7 @@ impl Connection {
     ) -> Result<Self, Failure> {
         let path = path.to_owned();
         let stream = fs_calls
-            .call_from_task(timeout, move || connect(&path))
+            .call_async(timeout, move || connect(&path))
             .await
             .map_err(Failure::FsCall)?
             .map_err(io::Error::from)

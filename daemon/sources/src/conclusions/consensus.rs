@@ -17,8 +17,8 @@ const MIN_TOWER_GAP_SLOTS: u64 = 16;
 const MIN_GAP_DURATION: Duration = Duration::from_secs(3);
 /// With a long poll interval, two such gaps may look like one.
 const MIN_GAP_POLLS: u32 = 4;
-/// Lifetime of evidence for Tower: optimistic slots and the commitment gap. Both stop at a
-/// migration.
+/// Lifetime of evidence for Tower: optimistic slots and the commitment gap. Both stop when the
+/// migration begins, in the state [`Protocol::Migrating`] between Tower and Alpenglow.
 const TOWER_MAX_AGE: Duration = Duration::from_secs(60);
 
 #[derive(Clone, Copy, Default)]
@@ -62,8 +62,8 @@ impl CommitmentGap {
 }
 
 /// Exports the SOL that the vote account lacks for the admission ticket. If the validator does not
-/// report it, computes it from the balance and the slot time. The slot time is measured only near
-/// the tip.
+/// report it, computes it from the balance and the slot time, but only near the tip. Elsewhere the
+/// slot time is not measured, and its last value may be outdated.
 pub fn add_admission_shortfall(
     facts: &SourceFacts,
     slot_time: Option<Duration>,
@@ -83,6 +83,7 @@ pub fn add_admission_shortfall(
     output.real(&ADMISSION_SHORTFALL, [], lamports.map(sol));
 }
 
+/// State of one process: it begins anew when another process is followed.
 #[derive(Default)]
 pub struct ConsensusState {
     gap: CommitmentGap,

@@ -9,9 +9,9 @@ use rustix::{
     thread::{CpuSet, sched_getaffinity},
 };
 
-/// A warning if the daemon may run on the CPU to which the thread is pinned.
-/// In another pid namespace the validator's usable CPUs are unknown, so its option counts only as a
-/// CPU number.
+/// A warning if the daemon may run on the CPU to which the thread is pinned. Without an option,
+/// Agave pins the thread to CPU 0 or to the first usable CPU. In another pid namespace the
+/// validator's usable CPUs are unknown, so the number counts only as a CPU number.
 pub fn cpu_warning(target: &Target, shares_pid_namespace: bool) -> Option<String> {
     let poh_cpu = target.validator.as_ref()?.poh_cpu?;
     let usable = if shares_pid_namespace {

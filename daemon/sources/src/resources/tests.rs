@@ -250,7 +250,7 @@ async fn hanging_folders_leave_one_blocking_thread_for_others() {
     let (hang, never) = std::sync::mpsc::channel::<()>();
     let never = Arc::new(std::sync::Mutex::new(never));
     workers
-        .task_thread("resources", MAX_CALLS, move |_| async move {
+        .task_thread("resources", MAX_BLOCKING_CALLS, move |_| async move {
             for _ in 0..filesystems::MAX_FOLDERS {
                 let never = Arc::clone(&never);
                 tokio::task::spawn_blocking(move || drop(never.lock().map(|never| never.recv())));

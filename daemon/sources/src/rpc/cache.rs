@@ -9,7 +9,7 @@ use faultline_metrics::{Problem, Stamp};
 use std::time::Duration;
 
 /// Identity and version are requested once in this many answered polls.
-const SLOW_FACTOR: u32 = 5;
+const POLLS_PER_IDENTITY_REQUEST: u32 = 5;
 
 /// The last responses of one process.
 #[derive(Default)]
@@ -50,7 +50,10 @@ impl ResponseCache {
         if !self.is_minimal_api {
             calls.push(Call::MaxShredInsertSlot);
         }
-        if self.answered_polls.is_multiple_of(SLOW_FACTOR.into()) {
+        if self
+            .answered_polls
+            .is_multiple_of(POLLS_PER_IDENTITY_REQUEST.into())
+        {
             calls.extend([Call::Version, Call::Identity]);
         }
         calls
@@ -111,23 +114,23 @@ impl ResponseCache {
 
     /// Values of expired responses are `None`, times of receipt stay.
     pub fn facts(&self, now: Stamp, interval: Duration) -> RpcFacts {
-        let (fast_ttl, slow_ttl) = (
+        let (poll_ttl, identity_ttl) = (
             slot_ttl(interval),
-            response_ttl(interval.saturating_mul(SLOW_FACTOR)),
+            response_ttl(interval.saturating_mul(POLLS_PER_IDENTITY_REQUEST)),
         );
         RpcFacts {
             process: self.process,
             polled_at: self.polled_at,
-            epoch_info: self.epoch_info.fresh(now, fast_ttl),
-            confirmed: self.confirmed.fresh(now, fast_ttl),
-            finalized: self.finalized.fresh(now, fast_ttl),
-            health: self.health.fresh(now, fast_ttl),
-            max_shred_slot: self.max_shred_slot.fresh(now, fast_ttl),
-            slots_behind: self.slots_behind.fresh(now, fast_ttl),
+            epoch_info: self.epoch_info.fresh(now, poll_ttl),
+            confirmed: self.confirmed.fresh(now, poll_ttl),
+            finalized: self.finalized.fresh(now, poll_ttl),
+            health: self.health.fresh(now, poll_ttl),
+            max_shred_slot: self.max_shred_slot.fresh(now, poll_ttl),
+            slots_behind: self.slots_behind.fresh(now, poll_ttl),
             processed_slot_received_at: self.epoch_info.received_at(),
             slots_behind_received_at: self.slots_behind.received_at(),
-            identity: self.identity.fresh(now, slow_ttl),
-            version: self.version.fresh(now, slow_ttl),
+            identity: self.identity.fresh(now, identity_ttl),
+            version: self.version.fresh(now, identity_ttl),
             problems: self.problems.clone(),
             up: self.up,
         }

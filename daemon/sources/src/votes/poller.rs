@@ -3,7 +3,10 @@
 use super::{
     Handle, OwnVoteAccount, VoteFacts, cluster,
     own_schedule::OwnLeaderSchedule,
-    vote_facts::{SCAN_INTERVAL, SLOW_FACTOR, SLOWEST_FACTOR, first_slot_of_epoch},
+    vote_facts::{
+        ROUNDS_PER_CLUSTER_REQUEST, ROUNDS_PER_NODES_REQUEST, STAKE_SCAN_INTERVAL,
+        first_slot_of_epoch,
+    },
 };
 use crate::{
     distance::DistanceEvidence,
@@ -28,15 +31,16 @@ use std::{sync::Arc, time::Duration};
 
 /// On mainnet-beta the response with all vote accounts has about 1 MB, that with all nodes 2 MB.
 const MAX_ANSWER_BYTES: usize = 16 << 20;
-/// After a failed scan: the node continues a scan even after its request has timed out.
-/// A scan reads stake accounts by `getProgramAccounts`.
-const SCAN_RETRY_INTERVAL: Duration = Duration::from_secs(6 * 3_600);
-const SCAN_TIMEOUT: Duration = Duration::from_secs(60);
+/// Time from a failed stake scan to the next one: the node continues a scan even after its request
+/// has timed out. A stake scan reads stake accounts by `getProgramAccounts`.
+const STAKE_SCAN_RETRY_INTERVAL: Duration = Duration::from_secs(6 * 3_600);
+const STAKE_SCAN_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Methods that older versions, or the minimal API, do not have.
 const OPTIONAL_METHODS: [&str; 2] = ["getAgGenesisCert", "getAccountInfo"];
 
-/// After at most this time, a new process or identity starts a round.
+/// A new process or identity starts a round after at most this time. A round makes all requests
+/// that are due.
 const CHECK_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Every request has this id, because HTTP assigns a response to its request. A problem may quote a
@@ -48,7 +52,8 @@ pub struct Poller {
     clock: Clock,
     endpoint: Endpoint,
     pub handle: Handle,
-    /// Not offered by the current process; not requested again for this identity.
+    /// Methods that the current process does not offer. They are not requested again for this
+    /// process and identity.
     missing_methods: Vec<&'static str>,
     problem_log: ProblemLog,
 }
@@ -102,8 +107,6 @@ impl Poller {
                 vote_account: self.config.vote_account,
                 ..VoteFacts::default()
             };
-            // The sampler checks the age of each value, so a poll that falls due during a round
-            // needs no action.
             let mut round = Round {
                 facts: known.take().unwrap_or_else(new),
                 client: client.clone(),
@@ -111,15 +114,17 @@ impl Poller {
                 timeout: self.config.timeout,
                 poller: &mut self,
             };
+            // No action if the next poll falls due during this round: the sampler checks the age of
+            // each value.
             if timer.wait_for(round.run(), || {}).await.is_none() {
                 return;
             }
             if !round.publish() {
                 continue;
             }
-            if round.is_scan_due() {
-                round.timeout = SCAN_TIMEOUT;
-                if timer.wait_for(round.scan(), || {}).await.is_none() {
+            if round.is_stake_scan_due() {
+                round.timeout = STAKE_SCAN_TIMEOUT;
+                if timer.wait_for(round.scan_stakes(), || {}).await.is_none() {
                     return;
                 }
                 round.publish();
@@ -176,8 +181,11 @@ impl Round<'_> {
         self.request_alpenglow_genesis().await;
         let mut all_votes = None;
         let protocol = self.poller.handle.protocol(self.facts.process);
-        let is_slow = finished_rounds.is_multiple_of(SLOW_FACTOR);
-        if is_slow || !self.facts.has_all_vote_accounts() || self.facts.is_late(protocol) {
+        let is_cluster_due = finished_rounds.is_multiple_of(ROUNDS_PER_CLUSTER_REQUEST);
+        if is_cluster_due
+            || !self.facts.has_all_vote_accounts()
+            || self.facts.has_late_votes(protocol)
+        {
             all_votes = self.request_all_votes().await;
         }
         self.request_own_votes().await;
@@ -189,10 +197,10 @@ impl Round<'_> {
         }
         self.request_balances().await;
         self.request_schedule().await;
-        if is_slow {
+        if is_cluster_due {
             self.request_production().await;
         }
-        if finished_rounds.is_multiple_of(SLOWEST_FACTOR)
+        if finished_rounds.is_multiple_of(ROUNDS_PER_NODES_REQUEST)
             && let Some(all_votes) = all_votes
         {
             self.request_versions(&all_votes).await;
@@ -201,22 +209,21 @@ impl Round<'_> {
         self.facts.is_complete = true;
     }
 
-    /// True only near the tip. A scan needs the full JSON-RPC API, which also reports the distance,
-    /// so no pushed slots are needed. `activating_stake` is the switch of the scan.
-    fn is_scan_due(&self) -> bool {
+    fn is_stake_scan_due(&self) -> bool {
         let rpc_facts = self.poller.endpoint.rpc_facts(self.facts.process);
         let distance = DistanceEvidence::new(
             self.now(),
             rpc_facts.as_deref(),
+            // No pushed slots: the scan needs the full JSON-RPC API, which reports the distance.
             None,
             DEFAULT_HEALTH_DISTANCE,
         );
-        self.poller.config.activating_stake
-            && self.facts.needs_scan()
+        self.poller.config.scans_stakes
+            && self.facts.needs_stake_scan()
             && distance.is_near_tip() == Some(true)
     }
 
-    async fn scan(&mut self) {
+    async fn scan_stakes(&mut self) {
         let epoch_info = self.facts.epoch_info(self.now());
         let Some((account, epoch_info)) = self.facts.vote_account.zip(epoch_info) else {
             return;
@@ -224,15 +231,15 @@ impl Round<'_> {
         let params = rpc::stake_accounts_params(account);
         let stakes: Option<StakeAccounts> = self.request("getProgramAccounts", params).await;
         let now = self.now();
-        let mut interval = SCAN_RETRY_INTERVAL;
+        let mut interval = STAKE_SCAN_RETRY_INTERVAL;
         if let Some(stakes) = stakes {
             let pending_stake = stakes.pending_stake(epoch_info.epoch);
             self.facts
                 .pending_stake
                 .set((epoch_info.epoch, pending_stake), now);
-            interval = SCAN_INTERVAL;
+            interval = STAKE_SCAN_INTERVAL;
         }
-        self.facts.scan_due = Some(now.uptime + interval);
+        self.facts.stake_scan_due = Some(now.uptime + interval);
     }
 
     async fn call<T: DeserializeOwned>(
@@ -296,7 +303,8 @@ impl Round<'_> {
         Some(info)
     }
 
-    /// Requested until a certificate exists. A node may lack one of the two methods.
+    /// Requests the genesis certificate and the feature gate until a certificate exists. A node may
+    /// lack one of the two methods.
     async fn request_alpenglow_genesis(&mut self) {
         if self.facts.certified_genesis_slot.is_some() {
             return;
@@ -334,7 +342,7 @@ impl Round<'_> {
 
     async fn request_own_votes(&mut self) {
         let Some(account) = self.facts.vote_account else {
-            let ttl = self.facts.ttl(SLOW_FACTOR);
+            let ttl = self.facts.ttl(ROUNDS_PER_CLUSTER_REQUEST);
             self.facts.up = self.facts.cluster_votes.fresh(self.now(), ttl).is_some();
             return;
         };

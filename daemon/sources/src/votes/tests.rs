@@ -148,7 +148,7 @@ impl Running {
         let validator = config::Validator {
             enabled: true,
             vote_account,
-            activating_stake: true,
+            scans_stakes: true,
             interval,
             timeout,
         };
@@ -844,7 +844,7 @@ async fn stake_accounts_are_scanned_only_at_tip_and_delayed_after_failures() {
     assert_eq!(scans(&server), 1);
     assert!(
         vote_facts
-            .scan_due
+            .stake_scan_due
             .is_some_and(|due| due > vote_facts.polled_at.uptime + Duration::from_secs(3_600))
     );
     running.end().await;

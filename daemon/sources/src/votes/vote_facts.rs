@@ -12,11 +12,11 @@ use faultline_metrics::{ReadingList, Stamp, metrics::votes as m};
 use std::{sync::Arc, time::Duration};
 
 /// Rounds per request of all vote accounts and of block production.
-pub const SLOW_FACTOR: u32 = 5;
-/// Rounds per request of the cluster's nodes, a multiple of [`SLOW_FACTOR`].
-pub const SLOWEST_FACTOR: u32 = 10;
+pub const ROUNDS_PER_CLUSTER_REQUEST: u32 = 5;
+/// Rounds per request of the cluster's nodes, a multiple of [`ROUNDS_PER_CLUSTER_REQUEST`].
+pub const ROUNDS_PER_NODES_REQUEST: u32 = 10;
 /// Between two scans of stake accounts, if enabled.
-pub const SCAN_INTERVAL: Duration = Duration::from_secs(30 * 60);
+pub const STAKE_SCAN_INTERVAL: Duration = Duration::from_secs(30 * 60);
 
 /// A vote is late if it is more slots than this behind the newest vote of all accounts. A healthy
 /// validator's vote is in a certificate at most nine slots later.
@@ -58,13 +58,15 @@ impl VoteFacts {
         self.cluster_votes.received_at().is_some()
     }
 
-    pub(super) fn needs_scan(&self) -> bool {
+    pub(super) fn needs_stake_scan(&self) -> bool {
         self.vote_account.is_some()
             && self.epoch_info(self.polled_at).is_some()
-            && self.scan_due.is_none_or(|due| self.polled_at.uptime >= due)
+            && self
+                .stake_scan_due
+                .is_none_or(|due| self.polled_at.uptime >= due)
     }
 
-    /// Drops the values of another account. Keeps `scan_due`: changes cause no extra scans.
+    /// Drops the values of another account. Keeps `stake_scan_due`: changes cause no extra scans.
     pub(super) fn set_vote_account(&mut self, account: Option<PublicKey>) {
         if self.vote_account != account {
             self.vote_account = account;
@@ -82,7 +84,9 @@ impl VoteFacts {
     }
 
     pub(crate) fn evidence(&self, now: Stamp) -> ConsensusEvidence<'_> {
-        let votes = self.cluster_votes.fresh(now, self.ttl(SLOW_FACTOR));
+        let votes = self
+            .cluster_votes
+            .fresh(now, self.ttl(ROUNDS_PER_CLUSTER_REQUEST));
         let slots = self
             .epoch_info(now)
             .map(|epoch_info| epoch_info.slots_in_epoch);
@@ -139,10 +143,10 @@ impl VoteFacts {
 
     /// True if the own votes were late in the last response with all accounts. Each round then
     /// requests all accounts.
-    pub(super) fn is_late(&self, protocol: Option<Protocol>) -> bool {
+    pub(super) fn has_late_votes(&self, protocol: Option<Protocol>) -> bool {
         let distance = self
             .cluster_votes
-            .fresh(self.polled_at, self.ttl(SLOW_FACTOR))
+            .fresh(self.polled_at, self.ttl(ROUNDS_PER_CLUSTER_REQUEST))
             .and_then(|votes| votes.slots_behind_newest_vote);
         protocol == Some(Protocol::Alpenglow) && distance > Some(MAX_SLOTS_BEHIND_VOTE)
     }
@@ -168,12 +172,18 @@ impl VoteFacts {
             self.add_vote_readings(&own, context, now, output);
         }
         self.add_balance_readings(now, epoch_info, output);
-        if let Some(votes) = self.cluster_votes.fresh(now, self.ttl(SLOW_FACTOR)) {
+        if let Some(votes) = self
+            .cluster_votes
+            .fresh(now, self.ttl(ROUNDS_PER_CLUSTER_REQUEST))
+        {
             let unit = self.credit_unit(now, context.protocol);
             add_cluster_votes_readings(&votes, unit, context.protocol, output);
         }
         self.add_production_readings(now, epoch_info, output);
-        if let Some(shares) = self.version_shares.fresh(now, self.ttl(SLOWEST_FACTOR)) {
+        if let Some(shares) = self
+            .version_shares
+            .fresh(now, self.ttl(ROUNDS_PER_NODES_REQUEST))
+        {
             for (version, share) in shares.versions {
                 output.real(&m::VERSION_STAKE, [version], share);
             }
@@ -196,7 +206,9 @@ impl VoteFacts {
             let balance = balance.fresh(now, self.ttl(1));
             output.real(&m::BALANCE, [account], balance.map(sol));
         }
-        let pending = self.pending_stake.fresh(now, response_ttl(SCAN_INTERVAL));
+        let pending = self
+            .pending_stake
+            .fresh(now, response_ttl(STAKE_SCAN_INTERVAL));
         if let Some((epoch, stake)) = pending
             && epoch_info.is_some_and(|epoch_info| epoch_info.epoch == epoch)
         {
@@ -211,7 +223,9 @@ impl VoteFacts {
         epoch_info: Option<EpochInfo>,
         output: &mut SourceOutput,
     ) {
-        let production = self.production.fresh(now, self.ttl(SLOW_FACTOR));
+        let production = self
+            .production
+            .fresh(now, self.ttl(ROUNDS_PER_CLUSTER_REQUEST));
         let Some((first, own, all)) = production else {
             return;
         };

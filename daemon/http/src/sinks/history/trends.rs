@@ -45,16 +45,16 @@ static STARTING_PHASES: [&str; 8] = [
     "halted",
 ];
 
-/// Counters and gauges of one tick in ten seconds. Cache and replay times are sums in seconds.
+/// Counters and gauges of one tick in ten seconds. Times are sums in seconds.
 #[derive(Debug, Clone)]
 struct Row {
     tick_uptime: Duration,
-    reloads: Option<f64>,
+    program_cache_reloads: Option<f64>,
     replayed_slots: Option<f64>,
-    cache_seconds: Option<f64>,
-    replay_seconds: Option<f64>,
+    program_cache_time: Option<f64>,
+    replay_time: Option<f64>,
     major_faults: Option<f64>,
-    process_number: Option<f64>,
+    process_ordinal: Option<f64>,
     cgroup_stall_seconds: Option<f64>,
     host_stall_seconds: Option<f64>,
     unreclaimable: Option<f64>,
@@ -65,7 +65,7 @@ struct Row {
 }
 
 impl Row {
-    fn from_tick(tick: &Tick, process_number: Option<f64>) -> Self {
+    fn from_tick(tick: &Tick, process_ordinal: Option<f64>) -> Self {
         let number = |metric, labels: &[&str]| tick.value_of(metric, labels);
         let replay = count_and_sum(tick, &v::REPLAY_TIME, "total");
         let stalled = ["memory", "some"];
@@ -80,12 +80,12 @@ impl Row {
             });
         Self {
             tick_uptime: tick.at.uptime,
-            reloads: number(&v::CACHE_RELOADS, &[]),
+            program_cache_reloads: number(&v::CACHE_RELOADS, &[]),
             replayed_slots: replay.map(|(count, _)| count),
-            cache_seconds: count_and_sum(tick, &v::CACHE_TIME, "replay").map(|(_, sum)| sum),
-            replay_seconds: replay.map(|(_, sum)| sum),
+            program_cache_time: count_and_sum(tick, &v::CACHE_TIME, "replay").map(|(_, sum)| sum),
+            replay_time: replay.map(|(_, sum)| sum),
             major_faults: number(&p::PAGE_FAULTS, &["major"]),
-            process_number,
+            process_ordinal,
             cgroup_stall_seconds: number(&cgroup::PRESSURE, &stalled),
             host_stall_seconds: number(&host::PRESSURE, &stalled),
             unreclaimable: number(&memory::UNRECLAIMABLE, &[]),
@@ -96,10 +96,10 @@ impl Row {
     }
 }
 
-/// Numbers the followed processes.
+/// Numbers the followed processes; the ordinal is not the PID.
 #[derive(Debug, Clone, Default)]
 struct ProcessCounter {
-    number: f64,
+    ordinal: f64,
     ends: f64,
     started: f64,
     /// Value of the counter when `started` was first read.
@@ -109,7 +109,7 @@ struct ProcessCounter {
 impl ProcessCounter {
     /// `None` without a process. Another start time is another process, such as a validator that
     /// replaces its wrapper, unless the clock was set.
-    fn number(&mut self, tick: &Tick) -> Option<f64> {
+    fn ordinal(&mut self, tick: &Tick) -> Option<f64> {
         let started = tick.value_of(&p::START_TIME, &[])?;
         let ends = tick
             .readings()
@@ -119,13 +119,13 @@ impl ProcessCounter {
         let clock_steps = tick.value_of(&daemon::CLOCK_STEPS, &[]).unwrap_or(0.0);
         let has_moved = started != self.started;
         if ends != self.ends || (has_moved && clock_steps == self.clock_steps) {
-            self.number += 1.0;
+            self.ordinal += 1.0;
         }
         if has_moved {
             self.clock_steps = clock_steps;
         }
         (self.ends, self.started) = (ends, started);
-        Some(self.number)
+        Some(self.ordinal)
     }
 }
 
@@ -156,7 +156,7 @@ struct MinuteRow {
     late_votes: Option<f64>,
     finalized_slots: Option<f64>,
     slots_since_certified_vote: Option<f64>,
-    process_number: Option<f64>,
+    process_ordinal: Option<f64>,
     is_migrating: bool,
     is_starting: bool,
     unreclaimable: Option<f64>,
@@ -167,7 +167,7 @@ struct MinuteRow {
 }
 
 impl MinuteRow {
-    fn from_tick(tick: &Tick, process_number: Option<f64>) -> Self {
+    fn from_tick(tick: &Tick, process_ordinal: Option<f64>) -> Self {
         let number = |metric, labels: &[&str]| tick.value_of(metric, labels);
         let states = ["passed", "skipped"];
         let finalized = ["fast", "slow"].map(|path| {
@@ -184,7 +184,7 @@ impl MinuteRow {
                 .flatten()
                 .reduce(|sum, more| sum + more),
             slots_since_certified_vote: number(&votes::CERTIFICATE_DISTANCE, &["reward"]),
-            process_number,
+            process_ordinal,
             is_migrating: number(&v::CONSENSUS, &["migrating"]) == Some(1.0),
             is_starting: is_starting(tick),
             unreclaimable: number(&memory::UNRECLAIMABLE, &[]),
@@ -212,15 +212,15 @@ impl Trends {
         };
         let is_row_due = is_due(self.rows.back().map(|row| row.tick_uptime), ROW_INTERVAL);
         let is_minute_due = is_due(self.minute_rows.back().map(|row| row.tick_uptime), MINUTE);
-        let process_number = (is_row_due || is_minute_due)
-            .then(|| self.process_counter.number(tick))
+        let process_ordinal = (is_row_due || is_minute_due)
+            .then(|| self.process_counter.ordinal(tick))
             .flatten();
         if is_row_due {
-            let row = Row::from_tick(tick, process_number);
-            match row.process_number.filter(|_| !row.is_starting) {
+            let row = Row::from_tick(tick, process_ordinal);
+            match row.process_ordinal.filter(|_| !row.is_starting) {
                 None => self.memory_growth = MemoryGrowth::default(),
-                // While a level of memory is unreadable, the binding limit is unknown. That does not
-                // end the growth.
+                // While one limit on the validator's memory is unreadable, the binding limit is
+                // unknown. That does not end the growth.
                 Some(process) => {
                     if let Some((limit, bytes)) = row.limit.zip(row.unreclaimable) {
                         self.memory_growth.add(tick.at, (process, limit), bytes);
@@ -233,7 +233,7 @@ impl Trends {
         }
         if is_minute_due {
             self.minute_rows
-                .push_back(MinuteRow::from_tick(tick, process_number));
+                .push_back(MinuteRow::from_tick(tick, process_ordinal));
             self.minute_rows
                 .retain(|row| now.saturating_sub(row.tick_uptime) <= MINUTE_ROWS_SPAN);
         }
@@ -252,7 +252,8 @@ impl Trends {
         let finalized = finalized.filter(|slots| *slots > 0.0);
         let faults = self.rate_per_second(|row| row.major_faults);
         let limit = self.rows.back().and_then(|row| row.limit);
-        // `replayed_slots` outlives the process. The rows of a process count after the first growth.
+        // `replayed_slots` sums datapoints of all processes: a new process begins with the old sum.
+        // So the rows of a process count only after `replayed_slots` has grown.
         let first_slots = self.rows_of_process().find_map(|row| row.replayed_slots);
         AnswerInputs {
             forecast: limit.and(self.memory_growth.forecast()),
@@ -270,9 +271,9 @@ impl Trends {
                 .rate_per_second(|row| row.cgroup_stall_seconds)
                 .or_else(|| self.rate_per_second(|row| row.host_stall_seconds)),
             major_faults_per_second: faults.filter(|_| !self.was_starting_lately()),
-            reloads_per_slot: per_slot(self.rows_of_process(), |row| row.reloads),
-            cache_seconds_per_slot: per_slot(self.rows_of_process(), |row| row.cache_seconds),
-            replay_seconds_per_slot: per_slot(self.rows_of_process(), |row| row.replay_seconds),
+            reloads_per_slot: per_slot(self.rows_of_process(), |row| row.program_cache_reloads),
+            cache_seconds_per_slot: per_slot(self.rows_of_process(), |row| row.program_cache_time),
+            replay_seconds_per_slot: per_slot(self.rows_of_process(), |row| row.replay_time),
             late_votes_share: late.zip(finalized).map(|(late, slots)| late / slots),
             leader_slots: self.leader_slots(),
             ..AnswerInputs::default()
@@ -286,9 +287,9 @@ impl Trends {
             .back()
             .map_or(Duration::ZERO, |row| row.tick_uptime);
         let fields: [fn(&Row) -> Option<f64>; 3] = [
-            |row| row.reloads,
-            |row| row.cache_seconds,
-            |row| row.replay_seconds,
+            |row| row.program_cache_reloads,
+            |row| row.program_cache_time,
+            |row| row.replay_time,
         ];
         fields.map(|field| {
             let mut rows = self.rows.iter();
@@ -341,10 +342,10 @@ impl Trends {
     }
 
     fn rows_of_process(&self) -> impl DoubleEndedIterator<Item = &Row> {
-        let newest = self.rows.back().and_then(|row| row.process_number);
+        let newest = self.rows.back().and_then(|row| row.process_ordinal);
         self.rows
             .iter()
-            .filter(move |row| row.process_number == newest)
+            .filter(move |row| row.process_ordinal == newest)
     }
 
     /// True if the validator was starting at a row of the last five minutes.
@@ -409,7 +410,7 @@ impl Trends {
         let (newest_bytes, limit) = (newest.unreclaimable?, newest.limit?);
         let age = |row: &MinuteRow| newest.tick_uptime.saturating_sub(row.tick_uptime);
         let is_before = |row: &&MinuteRow| {
-            row.process_number == newest.process_number && age(row) >= GROWTH_SPANS[0]
+            row.process_ordinal == newest.process_ordinal && age(row) >= GROWTH_SPANS[0]
         };
         let mut before = self.minute_rows.iter().filter(is_before);
         let used_as_much =

@@ -26,7 +26,7 @@ const NORMAL_QUANTILE: f64 = 1.96;
 
 #[derive(Debug, Clone, Default)]
 pub struct MemoryGrowth {
-    /// Number of the process, and the limit. A change discards the means.
+    /// Ordinal of the process, and the limit. A change discards the means.
     process_and_limit: Option<(f64, f64)>,
     /// The current half hour: its start, sum and count.
     current_half_hour: Option<(Duration, f64, f64)>,
