@@ -19,7 +19,8 @@ pub struct PhaseSpan {
 
 #[derive(Debug, Default)]
 pub struct Success {
-    pub answer: Option<bool>,
+    /// Whether the validator kept up with the cluster, or an offline replay did all of its work.
+    pub passed: Option<bool>,
     pub why: String,
     /// Share of time at the tip since the first tick there.
     pub tip_share: Option<f64>,
@@ -96,12 +97,12 @@ pub fn lifecycle(recording: &Run) -> Lifecycle {
     };
     lifecycle.success = success(recording, &lifecycle);
     if lifecycle.end.was_oom_killed {
-        lifecycle.success.answer = Some(false);
+        lifecycle.success.passed = Some(false);
         lifecycle.success.why = "it was killed by the kernel's OOM killer".to_owned();
     }
     if let Some(experiment) = &recording.experiment_outcome {
-        if let Some(answer) = experiment.success {
-            lifecycle.success.answer = Some(answer);
+        if let Some(passed) = experiment.success {
+            lifecycle.success.passed = Some(passed);
             lifecycle.success.why.clone_from(&experiment.success_reason);
         }
         if !experiment.end_text.is_empty() {
@@ -279,7 +280,7 @@ fn end(recording: &Run, noun: &str, last_process_end: Option<f64>) -> End {
 /// hours.
 const CATCH_UP_LIMIT_SECONDS: f64 = 7200.0;
 
-/// Ignores OOM kills. The answer is `None` if a gap in the data could change it.
+/// Ignores OOM kills. `passed` is `None` if a gap in the data could change it.
 fn success(recording: &Run, lifecycle: &Lifecycle) -> Success {
     let from = lifecycle.first_at_tip;
     let Some(time) = from.and_then(|from| tip_time(recording, lifecycle, from)) else {
@@ -290,8 +291,8 @@ fn success(recording: &Run, lifecycle: &Lifecycle) -> Success {
     let measured = time.kept_up();
     // The lost part of a recording may show that the run did not keep up.
     let is_unproven = recording.salvaged.is_some() && measured == Some(true);
-    let answer = measured.filter(|_| !is_unproven);
-    let only = if answer == Some(false) { "only " } else { "" };
+    let passed = measured.filter(|_| !is_unproven);
+    let only = if passed == Some(false) { "only " } else { "" };
     let part = if is_unproven {
         "that was saved of a damaged recording"
     } else {
@@ -309,7 +310,7 @@ fn success(recording: &Run, lifecycle: &Lifecycle) -> Success {
         why += &format!("; {stalls}");
     }
     Success {
-        answer,
+        passed,
         why,
         tip_share: Some(share),
     }
@@ -319,7 +320,7 @@ fn success(recording: &Run, lifecycle: &Lifecycle) -> Success {
 fn success_without_tip_time(recording: &Run, lifecycle: &Lifecycle) -> Success {
     let is_known = lifecycle.phase_by_tick.iter().any(Option::is_some);
     let catching_up_seconds = lifecycle.time_in(recording, Phase::CatchingUp, Span::ALWAYS);
-    let (answer, why) = match lifecycle.first_at_tip {
+    let (passed, why) = match lifecycle.first_at_tip {
         Some(_) => (
             None,
             "it was at the tip, but no recorded time after that counts",
@@ -338,7 +339,7 @@ fn success_without_tip_time(recording: &Run, lifecycle: &Lifecycle) -> Success {
         None => (None, "no phase was recorded"),
     };
     Success {
-        answer,
+        passed,
         why: why.to_owned(),
         ..Success::default()
     }
@@ -441,14 +442,14 @@ mod tests {
 
     #[test]
     fn shutdown_time_after_a_stop_request_does_not_count() {
-        assert_eq!(lifecycle(&slow_to_end(None)).success.answer, None);
+        assert_eq!(lifecycle(&slow_to_end(None)).success.passed, None);
         let experiment_outcome = ExperimentOutcome {
             stopped_unix_ns: Some(79_500_000_000),
             ..ExperimentOutcome::default()
         };
         let success = lifecycle(&slow_to_end(Some(experiment_outcome))).success;
         assert_eq!(
-            (success.answer, success.tip_share),
+            (success.passed, success.tip_share),
             (Some(true), Some(1.0)),
             "{}",
             success.why

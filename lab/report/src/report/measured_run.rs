@@ -127,10 +127,10 @@ impl MeasuredRuns {
     }
 
     /// The runs that kept up (`Some(true)`), did not (`Some(false)`), or may have (`None`).
-    pub fn runs_by_success(&self, answer: Option<bool>) -> impl Iterator<Item = &MeasuredRun> {
+    pub fn runs_by_success(&self, passed: Option<bool>) -> impl Iterator<Item = &MeasuredRun> {
         self.all
             .iter()
-            .filter(move |run| run.lifecycle.success.answer == answer)
+            .filter(move |run| run.lifecycle.success.passed == passed)
     }
 
     pub fn single_run(&self) -> Option<&MeasuredRun> {
