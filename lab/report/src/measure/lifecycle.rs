@@ -32,6 +32,9 @@ pub struct End {
     pub how: String,
     /// `at 80 s: process 7 (agave-validator) ended: oom kill`.
     pub evidence: String,
+    /// By the journal of the experiment. Without an experiment, any OOM kill in the recording
+    /// counts: a recording cannot always distinguish a kill of the validator from one elsewhere on
+    /// the host.
     pub was_oom_killed: bool,
 }
 
@@ -52,8 +55,9 @@ pub struct Lifecycle {
     pub end: End,
     /// End of the last process; `None` if the recording did not see it.
     pub last_process_end: Option<f64>,
-    /// Last moment of the run: just below `last_process_end`, because a [`Span`] includes its ends.
-    /// If a gap follows, `last_process_end`; if no end was recorded, the last tick.
+    /// Last moment of the run. Normally it is just below `last_process_end`, because a [`Span`]
+    /// includes its ends. If the last tick with a process is before a gap, it is that tick. If no end
+    /// was recorded, it is the last tick.
     pub run_end: f64,
     pub restarts: usize,
     /// Whether the recording has anything that only a validator has.
@@ -224,14 +228,12 @@ impl Lifecycle {
 /// `noun` is `validator` or `process`.
 fn end(recording: &Run, noun: &str, last_process_end: Option<f64>) -> End {
     let last_event = |kind, from| {
-        let is_last = |event: &&Event| event.kind == kind && Some(event.at) >= from;
-        let event = recording.events.iter().rfind(is_last)?;
+        let is_wanted = |event: &&Event| event.kind == kind && Some(event.at) >= from;
+        let event = recording.events.iter().rfind(is_wanted)?;
         Some(format!("at {:.0} s: {}", event.at, event.sentence()))
     };
     // Earlier ends are of processes before the last one.
     let oom_kill = last_event("oom_kill", last_process_end);
-    // A recording cannot always distinguish an OOM kill of the validator from one elsewhere on the
-    // host.
     let experiment = recording.experiment_outcome.as_ref();
     let was_oom_killed = experiment.map_or(last_event("oom_kill", None).is_some(), |experiment| {
         experiment.was_oom_killed
@@ -316,7 +318,7 @@ fn success(recording: &Run, lifecycle: &Lifecycle) -> Success {
     }
 }
 
-/// For a run without time that counts after it was first at the tip, or that never was there.
+/// For a run that was never at the tip, or that has no usable samples after it was first there.
 fn success_without_tip_time(recording: &Run, lifecycle: &Lifecycle) -> Success {
     let is_known = lifecycle.phase_by_tick.iter().any(Option::is_some);
     let catching_up_seconds = lifecycle.time_in(recording, Phase::CatchingUp, Span::ALWAYS);
