@@ -246,7 +246,7 @@ fn end(recording: &Run, noun: &str, last_process_end: Option<f64>) -> End {
         ("nothing was recorded".to_owned(), None)
     } else if is_running && let Some(from) = &recording.salvaged {
         (
-            "not known: the part that was saved of a damaged recording ends here".to_owned(),
+            "not known: the recording was damaged, and its salvaged part ends here".to_owned(),
             Some(format!("the recording was salvaged from {from}")),
         )
     } else if is_running && recording.finished {
@@ -296,7 +296,7 @@ fn success(recording: &Run, lifecycle: &Lifecycle) -> Success {
     let passed = measured.filter(|_| !is_unproven);
     let only = if passed == Some(false) { "only " } else { "" };
     let part = if is_unproven {
-        "that was saved of a damaged recording"
+        "in the salvaged part of a damaged recording"
     } else {
         "since it was first there"
     };
@@ -323,10 +323,7 @@ fn success_without_tip_time(recording: &Run, lifecycle: &Lifecycle) -> Success {
     let is_known = lifecycle.phase_by_tick.iter().any(Option::is_some);
     let catching_up_seconds = lifecycle.time_in(recording, Phase::CatchingUp, Span::ALWAYS);
     let (passed, why) = match lifecycle.first_at_tip {
-        Some(_) => (
-            None,
-            "it was at the tip, but no recorded time after that counts",
-        ),
+        Some(_) => (None, "it was at the tip, but no usable samples follow"),
         None if catching_up_seconds > CATCH_UP_LIMIT_SECONDS => (
             Some(false),
             "it ran for more than two hours and was never at the tip",
