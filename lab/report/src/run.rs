@@ -135,8 +135,8 @@ pub struct Points {
 }
 
 impl Points {
-    /// Points that every version sends.
-    pub fn has_standard_points(&self) -> bool {
+    /// Whether there are points that every version sends: not `cache_times`.
+    pub fn has_validator_points(&self) -> bool {
         !self.cache.is_empty()
             || !self.replay.is_empty()
             || !self.costs.is_empty()
