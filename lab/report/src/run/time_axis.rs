@@ -140,8 +140,8 @@ impl TimeAxis {
             .collect();
         macro_rules! remove_clock_steps {
             ($points:expr, $table:literal) => {
-                let written_at = written_at(recording, $table, &tick_times)?;
-                for (point, written_at) in $points.iter_mut().zip(written_at) {
+                let write_times = write_times(recording, $table, &tick_times)?;
+                for (point, written_at) in $points.iter_mut().zip(write_times) {
                     point.time_unix_ns = self.without_clock_steps(point.time_unix_ns, written_at);
                 }
                 $points.sort_by_key(|point| point.time_unix_ns);
@@ -157,7 +157,7 @@ impl TimeAxis {
 }
 
 /// In nanoseconds of the axis, in the order of the points' timestamps.
-fn written_at(
+fn write_times(
     recording: &Recording,
     table: &str,
     tick_times: &HashMap<i64, i64>,
