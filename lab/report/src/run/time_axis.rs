@@ -1,8 +1,8 @@
 //! One time axis for a recording, even if the wall clock was set.
 //!
 //! Within a session, the axis is the daemon's monotonic clock (`uptime`). Between sessions, it is
-//! the wall clock minus all steps so far. Times of datapoints are converted to a wall clock without
-//! steps.
+//! the wall clock minus all steps so far. Datapoints are not moved to the axis: their Unix times are
+//! converted to those of a wall clock without steps.
 
 use super::{ClockStep, Points};
 use faultline_recording::{Cell, Error, Recording, SessionRow, TickRow};
@@ -103,7 +103,8 @@ impl TimeAxis {
             let axis_ns = unix_ns
                 .saturating_sub(period.wall_ahead_ns)
                 .saturating_sub(self.origin_unix_ns);
-            // The tolerance is used for both ends of the period.
+            // The end needs the tolerance, too: the clock steps between two ticks, so a point can be
+            // later than the last tick before the step.
             let beyond_tolerance_ns = period
                 .from_ns
                 .saturating_sub(axis_ns)
