@@ -102,13 +102,16 @@ impl MeasuredRuns {
         }
     }
 
-    /// The reference is the first arm that `has` the values to compare, or the first arm if none
-    /// has.
-    pub fn reference_and_others(&self, has: impl Fn(&str) -> bool) -> Option<(&str, Vec<&str>)> {
+    /// The reference is the first arm for which `can_be_reference` is true, or the first arm if
+    /// there is none. The others are all other arms.
+    pub fn reference_and_others(
+        &self,
+        can_be_reference: impl Fn(&str) -> bool,
+    ) -> Option<(&str, Vec<&str>)> {
         let reference = self
             .arms
             .iter()
-            .find(|arm| has(arm))
+            .find(|arm| can_be_reference(arm))
             .or(self.arms.first())?;
         let others = self.arms.iter().filter(|arm| *arm != reference);
         Some((reference, others.map(String::as_str).collect()))
