@@ -55,18 +55,18 @@ pub struct MeasuredRuns {
 pub const AA_SUFFIX: &str = " (A/A)";
 
 impl MeasuredRuns {
-    /// `order` has the arms in the order of an experiment's plan, or is empty.
+    /// `arm_order` has the arms in the order of an experiment's plan, or is empty.
     pub fn new(
         recordings: impl IntoIterator<Item = Run>,
         bootstrap: &IntervalPlan,
-        order: &[String],
+        arm_order: &[String],
     ) -> Self {
         let recordings = recordings.into_iter().enumerate();
         let by_arm = by_key(
             recordings
                 .map(|(input_index, recording)| (arm_of(&recording), (input_index, recording))),
         );
-        let by_arm = sorted_arms(by_arm, order);
+        let by_arm = sorted_arms(by_arm, arm_order);
         let mut arms = by_arm.iter().map(|(arm, _)| arm.clone()).collect_vec();
         if !arms.iter().all(|arm| arm.ends_with(AA_SUFFIX)) {
             arms.retain(|arm| !arm.ends_with(AA_SUFFIX));
@@ -337,14 +337,14 @@ fn file_stem(file: &str) -> &str {
     }
 }
 
-/// In the planned `order`. Without one, names equal up to their first number (`512 GB`, `1024 GB`)
-/// are sorted by this number, others by the input.
-fn sorted_arms<T>(mut arms: Vec<(String, T)>, order: &[String]) -> Vec<(String, T)> {
-    if !order.is_empty() {
+/// In the planned `arm_order`. Without one, names equal up to their first number (`512 GB`,
+/// `1024 GB`) are sorted by this number, others by the input.
+fn sorted_arms<T>(mut arms: Vec<(String, T)>, arm_order: &[String]) -> Vec<(String, T)> {
+    if !arm_order.is_empty() {
         arms.sort_by_cached_key(|(arm, _)| {
             let name = arm.trim_end_matches(AA_SUFFIX);
-            let index = order.iter().position(|planned| planned == name);
-            (index.unwrap_or(order.len()), arm.ends_with(AA_SUFFIX))
+            let index = arm_order.iter().position(|planned| planned == name);
+            (index.unwrap_or(arm_order.len()), arm.ends_with(AA_SUFFIX))
         });
         return arms;
     }

@@ -36,7 +36,8 @@ pub fn metrics() -> impl Iterator<Item = &'static RunMetric> {
 
 /// For each run, the values of [`metrics`]. All values are from the same part of each run.
 pub fn values(recordings: Vec<Run>) -> Vec<Vec<Option<f64>>> {
-    let mut runs = MeasuredRuns::new(recordings, &IntervalPlan::default(), &[]);
+    let arm_order = [];
+    let mut runs = MeasuredRuns::new(recordings, &IntervalPlan::default(), &arm_order);
     let part = runs.compared_part();
     runs.all.sort_by_key(|run| run.input_index);
     let values = |run| {
