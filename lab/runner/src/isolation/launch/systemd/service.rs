@@ -106,7 +106,7 @@ impl Service {
     fn remove(&mut self) -> Result<()> {
         self.removal_tried = true;
         remove(&self.bus, &self.name, &self.slice)?;
-        self.bus.release(&self.name)?;
+        self.bus.unref_unit(&self.name)?;
         for unit in [&self.name, &self.slice] {
             poll_until(UNIT_TIMEOUT, || {
                 Ok(self.bus.unit(unit)?.is_none().then_some(()))
