@@ -1,5 +1,8 @@
 //! Starts a program in its own cgroup with limits, and ends all its processes. Two backends:
 //! `systemd` (transient units over D-Bus) and `direct` (cgroups v1 or v2).
+//!
+//! A program can wait before its exec: its command then begins with the exec shim
+//! (`faultline hold`), which waits at a FIFO, the exec gate.
 
 mod cgroup;
 mod direct;
@@ -124,8 +127,8 @@ pub struct Job {
     pub limits: Limits,
     /// RLIMIT_NOFILE, soft and hard; `None`: inherited.
     pub open_files: Option<u64>,
-    /// A FIFO that the launcher creates and removes. The command begins with the exec shim
-    /// (`faultline hold`), which reads the FIFO to its end before it executes the program.
+    /// A FIFO that the launcher creates and removes. The exec shim reads the FIFO to its end before
+    /// it executes the program.
     pub exec_gate: Option<PathBuf>,
     /// Maximum run time. Only systemd enforces it, even after the runner was killed.
     pub max_duration: Option<Duration>,
