@@ -127,8 +127,8 @@ impl MemorySearchRules {
 pub struct Concurrent {
     /// Index of the arm that runs twice in a turn: the A/A pair, whose runs should not differ.
     pub repeated_arm: usize,
-    /// If lanes share a device without I/O limits.
-    pub shared_device: Severity,
+    /// Of the finding that lanes share a device without I/O limits.
+    pub shared_device_severity: Severity,
 }
 
 /// Each arm runs once before any arm runs again, except with [`Order::Sequential`].

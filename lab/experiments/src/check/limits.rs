@@ -225,7 +225,7 @@ fn check_shared_devices(plan: &Plan, facts: &HostFacts, findings: &mut Findings)
     let limits_all_arms = plan.arms.iter().all(|arm| !arm.io.is_empty());
     let severity = plan
         .concurrent
-        .map_or(Severity::Note, |rule| rule.shared_device);
+        .map_or(Severity::Note, |rule| rule.shared_device_severity);
     if limits_all_arms || severity == Severity::Note {
         return;
     }
