@@ -91,11 +91,16 @@ fn check_abilities(
     }
 }
 
-fn check_outer_limits(subject: &str, max: u64, facts: &HostFacts, findings: &mut Findings) {
+fn check_outer_limits(
+    subject_and_verb: &str,
+    max: u64,
+    facts: &HostFacts,
+    findings: &mut Findings,
+) {
     let max_text = size(max);
     if let Err(why) = &facts.outer_limits {
         findings.warn(
-            format!("{subject} {max_text}, and a limit around it cannot be read: {why}"),
+            format!("{subject_and_verb} {max_text}, and a limit around it cannot be read: {why}"),
             "make sure that no cgroup above it has a lower limit",
         );
     }
@@ -110,7 +115,7 @@ fn check_outer_limits(subject: &str, max: u64, facts: &HostFacts, findings: &mut
             _ => (format!("cgroup {} around it", limit.path), Severity::Refuse),
         };
         let what = format!(
-            "{subject} {max_text}, and {name} has {} of {} left",
+            "{subject_and_verb} {max_text}, and {name} has {} of {} left",
             bytes(limit.headroom()),
             bytes(limit.limit),
         );
