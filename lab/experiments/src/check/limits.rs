@@ -57,7 +57,7 @@ fn check_abilities(
         );
     }
     match arm.swap_max {
-        Some(bytes) if bytes > 0 && !abilities.swap_max => findings.refuse(
+        Some(swap_max) if swap_max > 0 && !abilities.swap_max => findings.refuse(
             format!("arm {name:?} sets swap_max, and {launcher_name} cannot limit swap here"),
             "leave swap_max out and switch swap off (swapoff -a)",
         ),
