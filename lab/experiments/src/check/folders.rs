@@ -129,7 +129,7 @@ fn check_shared_device(plan: &Plan, facts: &HostFacts, findings: &mut Findings) 
                 plan.folder.display(),
                 path.display()
             ),
-            "put the experiment's folder on another disk, so that recordings take nothing from the runs",
+            "put the experiment's folder on another disk, so that writing recordings does not slow down the runs",
         );
     }
 }

@@ -136,7 +136,7 @@ fn check_memory_max(arm: &Arm, facts: &HostFacts, findings: &mut Findings) {
             format!(
                 "{subject} is {max_text}, and this host has {ram_text}: the arm would have less memory than its limit"
             ),
-            "leave the arm out, or leave memory_max out and name the arm after the memory of this host",
+            "leave the arm out; or leave its memory_max out, so that it gets all memory of this host, and rename it accordingly",
         );
     } else if max >= ram / 100 * 95 {
         findings.warn(
