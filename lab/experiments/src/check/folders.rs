@@ -43,7 +43,7 @@ fn written_folders(plan: &Plan) -> Vec<(String, &Path)> {
 
 pub fn check(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
     let programs = program_files(plan);
-    for (key, path) in work_folders(plan) {
+    for (name, path) in work_folders(plan) {
         let Some(folder) = facts.folders.get(path) else {
             continue;
         };
@@ -54,7 +54,7 @@ pub fn check(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
         if plan.initial_state == InitialState::AsIs {
             if !folder.exists {
                 findings.refuse(
-                    format!("{key} {path_text} is not there, and begin.how is \"as-is\""),
+                    format!("{name} {path_text} is not there, and begin.how is \"as-is\""),
                     "make it, or let runs begin with \"download\" or \"restore\"",
                 );
             }
@@ -62,7 +62,7 @@ pub fn check(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
         }
         if let Some(why) = &folder.why_not_clearable {
             findings.refuse(
-                format!("{key} cannot be cleared before a run: {why}"),
+                format!("{name} cannot be cleared before a run: {why}"),
                 format!("faultline experiment init {}", shell_quoted(path)),
             );
         }
@@ -77,7 +77,7 @@ pub fn check(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
         {
             let program = program.display();
             findings.refuse(
-                format!("{program} is inside {key} {path_text}, which is cleared before a run"),
+                format!("{program} is inside {name} {path_text}, which is cleared before a run"),
                 "keep the program elsewhere",
             );
         }
@@ -88,7 +88,7 @@ pub fn check(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
         {
             findings.refuse(
                 format!(
-                    "{key} {path_text} is the home folder {}, or contains it",
+                    "{name} {path_text} is the home folder {}, or contains it",
                     home.display()
                 ),
                 "give it a folder of its own",
@@ -102,12 +102,12 @@ pub fn check(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
 
 /// Each written folder can be made.
 fn check_paths(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
-    for (key, path) in written_folders(plan) {
+    for (name, path) in written_folders(plan) {
         if let Some(file) = facts.folder(path).non_folder_on_path {
             let (path_text, file) = (path.display(), file.display());
             findings.refuse(
                 format!(
-                    "{key} {path_text} is a folder that cannot be made: {file} exists and is not a folder"
+                    "{name} {path_text} is a folder that cannot be made: {file} exists and is not a folder"
                 ),
                 "name another folder, or move this file away",
             );
@@ -119,13 +119,13 @@ fn check_shared_device(plan: &Plan, facts: &HostFacts, findings: &mut Findings) 
     let Some(device) = facts.folder(&plan.folder).device else {
         return;
     };
-    if let Some((key, path)) = work_folders(plan)
+    if let Some((name, path)) = work_folders(plan)
         .into_iter()
         .find(|(_, path)| facts.folder(path).device == Some(device))
     {
         findings.warn(
             format!(
-                "folder {} is on the same device as {key} {}",
+                "folder {} is on the same device as {name} {}",
                 plan.folder.display(),
                 path.display()
             ),
@@ -138,9 +138,9 @@ fn check_shared_device(plan: &Plan, facts: &HostFacts, findings: &mut Findings) 
 fn check_distinct(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
     let folders = named_folders(plan)
         .into_iter()
-        .filter_map(|(key, path)| {
+        .filter_map(|(name, path)| {
             let real = facts.folder(path).canonical_path?;
-            Some((format!("{key} {}", path.display()), real))
+            Some((format!("{name} {}", path.display()), real))
         })
         .collect_vec();
     for (index, (folder, real)) in folders.iter().enumerate() {
