@@ -26,7 +26,7 @@ pub fn work_folders(plan: &Plan) -> Vec<(String, &Path)> {
         .collect()
 }
 
-pub fn named_folders(plan: &Plan) -> Vec<(String, &Path)> {
+pub fn written_and_read_folders(plan: &Plan) -> Vec<(String, &Path)> {
     let mut all = written_folders(plan);
     all.extend(
         plan.restored_from()
@@ -136,7 +136,7 @@ fn check_shared_device(plan: &Plan, facts: &HostFacts, findings: &mut Findings) 
 
 /// Symbolic links can make two different paths equal.
 fn check_distinct(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
-    let folders = named_folders(plan)
+    let folders = written_and_read_folders(plan)
         .into_iter()
         .filter_map(|(name, path)| {
             let real = facts.folder(path).canonical_path?;
