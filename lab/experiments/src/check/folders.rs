@@ -161,18 +161,20 @@ pub struct SpaceNeed {
     pub bytes: u64,
     /// What needs the space, and how exact the number is.
     pub what: String,
-    /// Too little space is only a warning: `bytes` is an estimate, or a run clears folders first.
-    pub rough: bool,
+    /// Whether a lack of this space is only a warning, because `bytes` is an estimate or a run first
+    /// clears the folder.
+    #[serde(rename = "rough")]
+    pub only_warns: bool,
     pub free: Option<u64>,
 }
 
 /// `runs` is the number of runs whose recordings are written to `plan.folder`.
 pub fn space_needs(plan: &Plan, runs: usize, facts: &HostFacts) -> Vec<SpaceNeed> {
-    let need = |folder: &Path, bytes: u64, what: String, rough: bool| SpaceNeed {
+    let need = |folder: &Path, bytes: u64, what: String, only_warns: bool| SpaceNeed {
         folder: folder.to_owned(),
         bytes,
         what,
-        rough,
+        only_warns,
         free: facts.folder(folder).free,
     };
     let interval_seconds = plan.recorder.interval.as_secs_f64();
@@ -226,18 +228,18 @@ pub fn check_space(plan: &Plan, runs: usize, facts: &HostFacts, findings: &mut F
         let Some(free) = needs.iter().find_map(|need| need.free) else {
             continue;
         };
-        let (mut certain, mut all) = (0_u64, 0_u64);
+        let (mut required, mut all) = (0_u64, 0_u64);
         for need in needs {
             all = all.saturating_add(need.bytes);
-            if !need.rough {
-                certain = certain.saturating_add(need.bytes);
+            if !need.only_warns {
+                required = required.saturating_add(need.bytes);
             }
         }
         let folders = needs.iter().map(|need| need.folder.display()).join(", ");
-        let [certain_text, all_text, free_text] = [certain, all, free].map(bytes);
-        if certain > free {
+        let [required_text, all_text, free_text] = [required, all, free].map(bytes);
+        if required > free {
             findings.refuse(
-                format!("{folders}: {certain_text} are needed, and {free_text} are free"),
+                format!("{folders}: {required_text} are needed, and {free_text} are free"),
                 "free space, or use other disks",
             );
         } else if all > free {
