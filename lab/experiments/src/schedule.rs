@@ -32,10 +32,10 @@ pub struct ScheduledRun {
 }
 
 impl ScheduledRun {
-    /// The name of the arm. For the second run of the A/A pair, adds `second` in parentheses.
-    pub(crate) fn arm_name(&self, second: &str) -> String {
+    /// The name of the arm. For the second run of the A/A pair, adds `suffix` in parentheses.
+    pub(crate) fn arm_name(&self, suffix: &str) -> String {
         if self.is_second_aa_run {
-            format!("{} ({second})", self.arm)
+            format!("{} ({suffix})", self.arm)
         } else {
             self.arm.clone()
         }
