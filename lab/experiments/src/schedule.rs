@@ -45,6 +45,7 @@ impl ScheduledRun {
         let labels = [
             ("experiment", experiment.to_owned()),
             ("arm", self.arm.clone()),
+            // Reports name a run by its arm and this label, as in `512 GB, run 2`.
             ("run", self.replicate.to_string()),
             ("turn", turn.to_string()),
             ("lane", self.lane.clone()),
