@@ -17,8 +17,8 @@ const RECORDING_BYTES_PER_HOUR: u64 = 8 << 20;
 const DOWNLOADED_SNAPSHOT_BYTES: u64 = 100 << 30;
 
 /// Ledger, accounts and snapshots of all lanes. The text, such as `ledger of lane "a"`, names the
-/// folder in messages. A lane has the folders of one run; with `concurrent`, each of the runs that
-/// execute at the same time has its own lane.
+/// folder in messages. A lane is a set of folders for one run at a time. With `concurrent`, each of
+/// the runs that execute at the same time has its own lane.
 pub fn work_folders(plan: &Plan) -> Vec<(String, &Path)> {
     plan.lanes
         .iter()

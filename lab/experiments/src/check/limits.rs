@@ -1,5 +1,7 @@
-//! Checks that this host can give each run its limits. With `concurrent`, all runs of a turn
-//! execute at the same time, and each has a lane: its own folders, ports and CPUs.
+//! Checks that this host can give each run its limits.
+//!
+//! With `concurrent`, one run of each arm and a second run of the repeated arm execute at the same
+//! time. Each of them has a lane: its own folders, ports and CPUs.
 
 use super::{Findings, HostFacts, LauncherFacts};
 use crate::plan::{Arm, Lane, Plan, Severity, WorkloadKind};
