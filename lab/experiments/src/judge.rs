@@ -108,7 +108,7 @@ pub struct ProgramCacheTotals {
     /// Highest number of compiled entries at the start of a pass. A pass follows each load of a
     /// program, even if it evicts nothing.
     pub water_level: u64,
-    /// Only of points with evictions.
+    /// Like `water_level`, but only of points with evictions.
     pub water_level_evicting: u64,
     pub insertions: u64,
     pub evictions: u64,

@@ -31,7 +31,7 @@ pub struct Plan {
     pub order: Order,
     /// For [`Order::Random`].
     pub seed: u64,
-    /// Of one runner. A turn is the runs that execute at the same time: one, or with `concurrent`
+    /// Attempts of one runner. A turn is the runs that execute at the same time: one, or with `concurrent`
     /// one per lane.
     pub attempts_per_turn: u32,
     pub workload: Workload,
@@ -127,8 +127,8 @@ impl MemorySearchRules {
 pub struct Concurrent {
     /// Index of the arm that runs twice in a turn: the A/A pair, whose runs should not differ.
     pub repeated_arm: usize,
-    /// If lanes share a device without I/O limits.
-    pub shared_device: Severity,
+    /// How severe it is that lanes share a device without I/O limits.
+    pub shared_device_severity: Severity,
 }
 
 /// Each arm runs once before any arm runs again, except with [`Order::Sequential`].

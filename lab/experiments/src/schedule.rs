@@ -32,10 +32,10 @@ pub struct ScheduledRun {
 }
 
 impl ScheduledRun {
-    /// The name of the arm. For the second run of the A/A pair, adds `second` in parentheses.
-    pub(crate) fn arm_name(&self, second: &str) -> String {
+    /// The name of the arm. For the second run of the A/A pair, adds `suffix` in parentheses.
+    pub(crate) fn arm_name(&self, suffix: &str) -> String {
         if self.is_second_aa_run {
-            format!("{} ({second})", self.arm)
+            format!("{} ({suffix})", self.arm)
         } else {
             self.arm.clone()
         }
@@ -45,6 +45,7 @@ impl ScheduledRun {
         let labels = [
             ("experiment", experiment.to_owned()),
             ("arm", self.arm.clone()),
+            // Reports name a run by its arm and this label, as in `512 GB, run 2`.
             ("run", self.replicate.to_string()),
             ("turn", turn.to_string()),
             ("lane", self.lane.clone()),

@@ -100,7 +100,7 @@ pub struct SearchMachine {
     startup_peak_bytes: u64,
     dwells_since_reference: usize,
     consecutive_voids: usize,
-    /// Of the next dwell, if it is repeated or waits for a recovery.
+    /// Purpose of the next dwell, if the next dwell is a repetition or waits for a recovery.
     pending_purpose: Option<DwellPurpose>,
     actions: Vec<Action>,
 }
@@ -448,7 +448,7 @@ impl SearchMachine {
         }
     }
 
-    /// Without a reference: whether the validator is at the tip.
+    /// Without a reference, returns whether the validator is at the tip.
     fn is_as_near_as_references(&self, reading: &Reading) -> bool {
         reading.slots_behind.is_some_and(|behind| {
             behind <= self.references.slots_behind().unwrap_or(self.at_tip_slots)

@@ -54,7 +54,7 @@ pub struct Status {
     pub runs_done: usize,
     #[serde(rename = "of")]
     pub run_count: usize,
-    /// Of the turns that are done, with the elapsed share of the open one.
+    /// Share of the turns that are done, plus the elapsed share of the open turn.
     pub percent: f64,
     /// `None` without a runner.
     pub seconds_left: Option<u64>,
@@ -73,7 +73,7 @@ pub struct RunStatus {
     #[serde(flatten)]
     pub scheduled: ScheduledRun,
     pub turn: u32,
-    /// At the turn.
+    /// Attempts at the turn so far.
     pub attempts: u32,
     /// `None` without host blocks.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -9,7 +9,7 @@ pub fn run(args: &MergeArgs) -> anyhow::Result<String> {
     let sessions = counted(merged.sessions as f64, "session");
     let ticks = counted(merged.ticks as f64, "sample");
     Ok(format!(
-        "{}: {sessions} with {ticks}; from one recording's end to the next one's start: {gaps}\n",
+        "{}: {sessions} with {ticks}; gaps between the recordings: {gaps}\n",
         args.out.display()
     ))
 }

@@ -278,7 +278,7 @@ fn run_card(run: &MeasuredRun) -> RunCard {
         .filter(|(key, _)| key != "arm" && key != "run")
         .map(|(key, value)| (key.as_str(), Some(value.clone())));
     let versions = recording.facts.versions.join(", ");
-    let success = match lifecycle.success.answer {
+    let success = match lifecycle.success.passed {
         Some(true) => "yes",
         Some(false) => "no",
         None => "not known",

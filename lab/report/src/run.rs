@@ -135,8 +135,8 @@ pub struct Points {
 }
 
 impl Points {
-    /// Points that every version sends.
-    pub fn has_standard_points(&self) -> bool {
+    /// Whether there are points that every version sends: not `cache_times`.
+    pub fn has_validator_points(&self) -> bool {
         !self.cache.is_empty()
             || !self.replay.is_empty()
             || !self.costs.is_empty()
@@ -149,7 +149,8 @@ impl Points {
 pub struct ExperimentOutcome {
     /// Whether the run replayed a fixed range of slots instead of following a cluster.
     pub is_offline_replay: bool,
-    /// Whether the run kept up. If `None`, the recording decides.
+    /// What the journal says of [`crate::measure::Success::passed`]. If `None`, the recording
+    /// decides.
     pub success: Option<bool>,
     pub success_reason: String,
     /// `killed by the kernel's OOM killer`.

@@ -58,7 +58,7 @@ fn required_access(plan: &Plan) -> Vec<(String, &Path, u32)> {
     };
     let folders = work_folders(plan).into_iter();
     let mut all = folders
-        .map(|(key, path)| (key, path, folder_bits))
+        .map(|(name, path)| (name, path, folder_bits))
         .collect_vec();
     // A lane has the folders and the identity of one run.
     for path in plan.lanes.iter().flat_map(|lane| &lane.identity) {
@@ -71,11 +71,11 @@ fn required_access(plan: &Plan) -> Vec<(String, &Path, u32)> {
 }
 
 pub fn check(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
-    for (key, path, _) in required_access(plan) {
+    for (name, path, _) in required_access(plan) {
         if let Some(why) = facts.inaccessible.get(path) {
             findings.refuse(
                 format!(
-                    "{key} {} {why}: every run would exit immediately, and that would count as a result",
+                    "{name} {} {why}: every run would exit immediately, and that would count as a result",
                     path.display()
                 ),
                 "make this user its owner (chown), permit the access (chmod), or name another workload.user",

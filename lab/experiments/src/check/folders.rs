@@ -17,8 +17,8 @@ const RECORDING_BYTES_PER_HOUR: u64 = 8 << 20;
 const DOWNLOADED_SNAPSHOT_BYTES: u64 = 100 << 30;
 
 /// Ledger, accounts and snapshots of all lanes. The text, such as `ledger of lane "a"`, names the
-/// folder in messages. A lane has the folders of one run; with `concurrent`, each of the runs that
-/// execute at the same time has its own lane.
+/// folder in messages. A lane is a set of folders for one run at a time. With `concurrent`, each of
+/// the runs that execute at the same time has its own lane.
 pub fn work_folders(plan: &Plan) -> Vec<(String, &Path)> {
     plan.lanes
         .iter()
@@ -26,7 +26,7 @@ pub fn work_folders(plan: &Plan) -> Vec<(String, &Path)> {
         .collect()
 }
 
-pub fn named_folders(plan: &Plan) -> Vec<(String, &Path)> {
+pub fn written_and_read_folders(plan: &Plan) -> Vec<(String, &Path)> {
     let mut all = written_folders(plan);
     all.extend(
         plan.restored_from()
@@ -43,7 +43,7 @@ fn written_folders(plan: &Plan) -> Vec<(String, &Path)> {
 
 pub fn check(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
     let programs = program_files(plan);
-    for (key, path) in work_folders(plan) {
+    for (name, path) in work_folders(plan) {
         let Some(folder) = facts.folders.get(path) else {
             continue;
         };
@@ -54,7 +54,7 @@ pub fn check(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
         if plan.initial_state == InitialState::AsIs {
             if !folder.exists {
                 findings.refuse(
-                    format!("{key} {path_text} is not there, and begin.how is \"as-is\""),
+                    format!("{name} {path_text} is not there, and begin.how is \"as-is\""),
                     "make it, or let runs begin with \"download\" or \"restore\"",
                 );
             }
@@ -62,7 +62,7 @@ pub fn check(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
         }
         if let Some(why) = &folder.why_not_clearable {
             findings.refuse(
-                format!("{key} cannot be cleared before a run: {why}"),
+                format!("{name} cannot be cleared before a run: {why}"),
                 format!("faultline experiment init {}", shell_quoted(path)),
             );
         }
@@ -77,7 +77,7 @@ pub fn check(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
         {
             let program = program.display();
             findings.refuse(
-                format!("{program} is inside {key} {path_text}, which is cleared before a run"),
+                format!("{program} is inside {name} {path_text}, which is cleared before a run"),
                 "keep the program elsewhere",
             );
         }
@@ -88,7 +88,7 @@ pub fn check(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
         {
             findings.refuse(
                 format!(
-                    "{key} {path_text} is the home folder {}, or contains it",
+                    "{name} {path_text} is the home folder {}, or contains it",
                     home.display()
                 ),
                 "give it a folder of its own",
@@ -102,12 +102,12 @@ pub fn check(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
 
 /// Each written folder can be made.
 fn check_paths(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
-    for (key, path) in written_folders(plan) {
+    for (name, path) in written_folders(plan) {
         if let Some(file) = facts.folder(path).non_folder_on_path {
             let (path_text, file) = (path.display(), file.display());
             findings.refuse(
                 format!(
-                    "{key} {path_text} is a folder that cannot be made: {file} exists and is not a folder"
+                    "{name} {path_text} is a folder that cannot be made: {file} exists and is not a folder"
                 ),
                 "name another folder, or move this file away",
             );
@@ -119,28 +119,28 @@ fn check_shared_device(plan: &Plan, facts: &HostFacts, findings: &mut Findings) 
     let Some(device) = facts.folder(&plan.folder).device else {
         return;
     };
-    if let Some((key, path)) = work_folders(plan)
+    if let Some((name, path)) = work_folders(plan)
         .into_iter()
         .find(|(_, path)| facts.folder(path).device == Some(device))
     {
         findings.warn(
             format!(
-                "folder {} is on the same device as {key} {}",
+                "folder {} is on the same device as {name} {}",
                 plan.folder.display(),
                 path.display()
             ),
-            "put the experiment's folder on another disk, so that recordings take nothing from the runs",
+            "put the experiment's folder on another disk, so that writing recordings does not slow down the runs",
         );
     }
 }
 
 /// Symbolic links can make two different paths equal.
 fn check_distinct(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
-    let folders = named_folders(plan)
+    let folders = written_and_read_folders(plan)
         .into_iter()
-        .filter_map(|(key, path)| {
+        .filter_map(|(name, path)| {
             let real = facts.folder(path).canonical_path?;
-            Some((format!("{key} {}", path.display()), real))
+            Some((format!("{name} {}", path.display()), real))
         })
         .collect_vec();
     for (index, (folder, real)) in folders.iter().enumerate() {
@@ -161,18 +161,20 @@ pub struct SpaceNeed {
     pub bytes: u64,
     /// What needs the space, and how exact the number is.
     pub what: String,
-    /// Too little space is only a warning: `bytes` is an estimate, or a run clears folders first.
-    pub rough: bool,
+    /// Whether a lack of this space is only a warning, because `bytes` is an estimate or a run first
+    /// clears the folder.
+    #[serde(rename = "rough")]
+    pub only_warns: bool,
     pub free: Option<u64>,
 }
 
 /// `runs` is the number of runs whose recordings are written to `plan.folder`.
 pub fn space_needs(plan: &Plan, runs: usize, facts: &HostFacts) -> Vec<SpaceNeed> {
-    let need = |folder: &Path, bytes: u64, what: String, rough: bool| SpaceNeed {
+    let need = |folder: &Path, bytes: u64, what: String, only_warns: bool| SpaceNeed {
         folder: folder.to_owned(),
         bytes,
         what,
-        rough,
+        only_warns,
         free: facts.folder(folder).free,
     };
     let interval_seconds = plan.recorder.interval.as_secs_f64();
@@ -226,18 +228,18 @@ pub fn check_space(plan: &Plan, runs: usize, facts: &HostFacts, findings: &mut F
         let Some(free) = needs.iter().find_map(|need| need.free) else {
             continue;
         };
-        let (mut certain, mut all) = (0_u64, 0_u64);
+        let (mut required, mut all) = (0_u64, 0_u64);
         for need in needs {
             all = all.saturating_add(need.bytes);
-            if !need.rough {
-                certain = certain.saturating_add(need.bytes);
+            if !need.only_warns {
+                required = required.saturating_add(need.bytes);
             }
         }
         let folders = needs.iter().map(|need| need.folder.display()).join(", ");
-        let [certain_text, all_text, free_text] = [certain, all, free].map(bytes);
-        if certain > free {
+        let [required_text, all_text, free_text] = [required, all, free].map(bytes);
+        if required > free {
             findings.refuse(
-                format!("{folders}: {certain_text} are needed, and {free_text} are free"),
+                format!("{folders}: {required_text} are needed, and {free_text} are free"),
                 "free space, or use other disks",
             );
         } else if all > free {

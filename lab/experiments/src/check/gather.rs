@@ -3,7 +3,7 @@
 
 use super::{
     FolderFacts, HostFacts, LauncherFacts, TOOLS, access,
-    folders::named_folders,
+    folders::written_and_read_folders,
     programs::{command_of, search_program_files},
     vote,
 };
@@ -38,7 +38,7 @@ const MAX_MESSAGE_LINES: usize = 2;
 const MAX_LINE_CHARS: usize = 120;
 
 pub fn gather_facts(plan: &Plan, launcher: Result<LauncherFacts, String>) -> HostFacts {
-    let folders = named_folders(plan);
+    let folders = written_and_read_folders(plan);
     let paths = folders.iter().map(|(_, path)| *path).collect_vec();
     // The facts include no processes of the host.
     let lists_process = |_: &str| false;

@@ -1,5 +1,7 @@
-//! Checks that this host can give each run its limits. With `concurrent`, all runs of a turn
-//! execute at the same time, and each has a lane: its own folders, ports and CPUs.
+//! Checks that this host can give each run its limits.
+//!
+//! With `concurrent`, one run of each arm and a second run of the repeated arm execute at the same
+//! time. Each of them has a lane: its own folders, ports and CPUs.
 
 use super::{Findings, HostFacts, LauncherFacts};
 use crate::plan::{Arm, Lane, Plan, Severity, WorkloadKind};
@@ -57,7 +59,7 @@ fn check_abilities(
         );
     }
     match arm.swap_max {
-        Some(bytes) if bytes > 0 && !abilities.swap_max => findings.refuse(
+        Some(swap_max) if swap_max > 0 && !abilities.swap_max => findings.refuse(
             format!("arm {name:?} sets swap_max, and {launcher_name} cannot limit swap here"),
             "leave swap_max out and switch swap off (swapoff -a)",
         ),
@@ -91,11 +93,16 @@ fn check_abilities(
     }
 }
 
-fn check_outer_limits(subject: &str, max: u64, facts: &HostFacts, findings: &mut Findings) {
+fn check_outer_limits(
+    subject_and_verb: &str,
+    max: u64,
+    facts: &HostFacts,
+    findings: &mut Findings,
+) {
     let max_text = size(max);
     if let Err(why) = &facts.outer_limits {
         findings.warn(
-            format!("{subject} {max_text}, and a limit around it cannot be read: {why}"),
+            format!("{subject_and_verb} {max_text}, and a limit around it cannot be read: {why}"),
             "make sure that no cgroup above it has a lower limit",
         );
     }
@@ -110,7 +117,7 @@ fn check_outer_limits(subject: &str, max: u64, facts: &HostFacts, findings: &mut
             _ => (format!("cgroup {} around it", limit.path), Severity::Refuse),
         };
         let what = format!(
-            "{subject} {max_text}, and {name} has {} of {} left",
+            "{subject_and_verb} {max_text}, and {name} has {} of {} left",
             bytes(limit.headroom()),
             bytes(limit.limit),
         );
@@ -131,7 +138,7 @@ fn check_memory_max(arm: &Arm, facts: &HostFacts, findings: &mut Findings) {
             format!(
                 "{subject} is {max_text}, and this host has {ram_text}: the arm would have less memory than its limit"
             ),
-            "leave the arm out, or leave memory_max out and name the arm after the memory of this host",
+            "leave the arm out; or leave its memory_max out, so that it gets all memory of this host, and rename it accordingly",
         );
     } else if max >= ram / 100 * 95 {
         findings.warn(
@@ -225,7 +232,7 @@ fn check_shared_devices(plan: &Plan, facts: &HostFacts, findings: &mut Findings)
     let limits_all_arms = plan.arms.iter().all(|arm| !arm.io.is_empty());
     let severity = plan
         .concurrent
-        .map_or(Severity::Note, |rule| rule.shared_device);
+        .map_or(Severity::Note, |rule| rule.shared_device_severity);
     if limits_all_arms || severity == Severity::Note {
         return;
     }

@@ -421,7 +421,7 @@ fn read_concurrent(top: &mut Table<'_>, plan: &mut Plan) {
         let shared_device = table.read("shared_device", variant);
         plan.concurrent = Some(Concurrent {
             repeated_arm: repeated_arm.unwrap_or(0),
-            shared_device: shared_device.unwrap_or(Severity::Refuse),
+            shared_device_severity: shared_device.unwrap_or(Severity::Refuse),
         });
     });
 }

@@ -20,7 +20,7 @@ fn concurrent(arms: usize, replicates: u32, repeated_arm: usize) -> Plan {
     let mut plan = plan(arms, replicates, "");
     plan.concurrent = Some(Concurrent {
         repeated_arm,
-        shared_device: Severity::Refuse,
+        shared_device_severity: Severity::Refuse,
     });
     let lane = plan.lanes[0].clone();
     plan.lanes = (0..=arms)

@@ -13,8 +13,9 @@ const RAISE_DIVISOR: u64 = 32;
 const MIN_LOWERED_SHARE: f64 = 0.94;
 /// The next step waits until memory is at most this multiple of the limit.
 const RECLAIMED_RATIO: f64 = 1.005;
-/// If memory exceeds this multiple of the target (unreclaimable memory plus headroom), the limit is
-/// not in effect: it still moves, cgroup v1 refused it, or memory exceeds `memory.high`.
+/// If memory exceeds this multiple of the target (unreclaimable memory plus headroom), the limit
+/// does not hold memory down. The limit is still being lowered, cgroup v1 refused it, or the kernel
+/// lets memory exceed `memory.high`.
 const ABOVE_TARGET_RATIO: f64 = 1.02;
 /// The process that writes the limit (PID 1 under systemd) has to reclaim the excess during the
 /// write.
@@ -22,7 +23,7 @@ const MAX_STEP_BYTES: u64 = 1 << 30;
 const STALL_WINDOW: Duration = Duration::from_secs(10);
 /// Over a shorter time, no average is known.
 const MIN_STALL_WINDOW: Duration = Duration::from_secs(2);
-/// At most the settle time of the search.
+/// A shorter settle time of the search replaces this window.
 const REFAULT_WINDOW: Duration = Duration::from_secs(10);
 const PAGE_BYTES: u64 = 4096;
 
@@ -34,11 +35,13 @@ pub struct LimitControl {
     limit_set_at: Duration,
     /// Time of the last whole step down. Smaller changes only follow unreclaimable memory.
     pub lowered_at: Option<Duration>,
-    /// When unreclaimable memory and slots behind were last read, but not before the limit was set.
+    /// When unreclaimable memory and slots behind were last both read. Starts with the first reading,
+    /// and again when a limit is set after none.
     last_complete_at: Option<Duration>,
     not_silent_at: Duration,
     pub recent_unreclaimable: VecDeque<(Duration, u64)>,
-    /// Of unreclaimable memory within a second. The search resets it after the validator's start.
+    /// Largest rise of unreclaimable memory within a second. The search resets it after the
+    /// validator's start.
     pub max_rise: u64,
     recent_refault_totals: VecDeque<(Duration, u64)>,
     /// Over [`STALL_WINDOW`]. Cleared when the limit changes from or to none.
@@ -117,9 +120,9 @@ impl LimitControl {
         }
     }
 
-    /// Changes the limit once a second, but raises a much too low one at once. Requests an
-    /// unchanged limit again each second while the limit in effect is another one, else every ten
-    /// seconds. Returns whether the limit is at its target.
+    /// Changes the limit at most once a second, but raises a much too low limit at once. Requests an
+    /// unchanged limit again every ten seconds, or every second while the cgroup's limit differs
+    /// from it. Returns whether the limit is at its target.
     pub fn adjust(
         &mut self,
         headroom: Option<u64>,

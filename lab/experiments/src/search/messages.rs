@@ -5,7 +5,7 @@ use itertools::Itertools;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// Of memory that counts as stable, up to the horizon.
+/// Memory is stable if its growth up to the horizon is at most this share of it.
 const MAX_RELATIVE_GROWTH: f64 = 0.05;
 const FORECAST_HOURS: [f64; 3] = [1.0, 12.0, 24.0];
 
@@ -122,7 +122,7 @@ pub struct DwellEvidence {
     #[serde(skip)]
     pub replayed_slots: usize,
     pub replay_p95_us: Option<f64>,
-    /// Of file pages.
+    /// Counts only file pages.
     #[serde(rename = "refaults")]
     pub refaults_per_second: Option<f64>,
     /// In the busiest eighth of the dwell, of the time in which the threads could run.
@@ -228,7 +228,7 @@ impl SearchOutcome {
 }
 
 impl SearchAnswer {
-    /// Of unreclaimable memory, in dwells and in the start.
+    /// Peak of unreclaimable memory, in dwells and in the start.
     pub(crate) fn overall_peak_bytes(&self) -> Option<u64> {
         let peak = self.peak_unreclaimable_bytes.or(self.unreclaimable)?;
         Some(peak.max(self.startup_peak_bytes))
@@ -284,7 +284,7 @@ impl SearchAnswer {
 const MAX_GROWTH_SAMPLES: usize = 256;
 const GROWTH_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Of unreclaimable memory: while this memory grows, no limit is enough forever.
+/// Growth of unreclaimable memory: while this memory grows, no limit is enough forever.
 #[derive(Default)]
 pub struct Growth {
     began: Option<Duration>,
@@ -351,7 +351,7 @@ impl Trend {
     }
 }
 
-/// Of two middle values, the upper one.
+/// Returns the upper of two middle values.
 pub fn median(mut values: Vec<f64>) -> Option<f64> {
     values.sort_unstable_by(f64::total_cmp);
     values.get(values.len() / 2).copied()

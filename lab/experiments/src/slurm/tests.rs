@@ -92,7 +92,7 @@ fn the_sum_of_huge_limits_does_not_overflow() {
     }
     plan.concurrent = Some(Concurrent {
         repeated_arm: 0,
-        shared_device: Severity::Warn,
+        shared_device_severity: Severity::Warn,
     });
     assert_eq!(reserved_bytes(&plan).unwrap(), u64::MAX);
 }

@@ -28,7 +28,7 @@ pub struct SearchStatus {
 
 #[derive(Default, Serialize)]
 pub struct DwellCounts {
-    /// Without a limit.
+    /// Dwells without a limit.
     pub references: u32,
     pub kept_up: u32,
     pub failed: u32,

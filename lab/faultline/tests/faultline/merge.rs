@@ -72,9 +72,7 @@ fn a_run_cut_in_two_is_one_after_merging() {
     let output = merge(&[&second, &first], &whole);
     assert!(output.status.success(), "{}", said(&output));
     assert!(
-        said(&output).contains(
-            "2 sessions with 20 samples; from one recording's end to the next one's start: 50 s"
-        ),
+        said(&output).contains("2 sessions with 20 samples; gaps between the recordings: 50 s"),
         "{}",
         said(&output)
     );

@@ -131,7 +131,7 @@ fn compare_votes(recording: &Recording, expected: &Value) {
 fn compare_phases(page: &Page, run: &Run) {
     let measured = measure(run);
     let success = &measured.lifecycle.success;
-    assert_eq!(success.answer, Some(true), "{}", success.why);
+    assert_eq!(success.passed, Some(true), "{}", success.why);
     assert_eq!(page.get("agave_kept_up", &[]), Some(1.0));
     assert!(
         measured.lifecycle.stalls.is_empty(),

@@ -981,7 +981,7 @@ fn a_salvaged_recording_is_labelled_without_claiming_its_end_or_outcome() {
         report.verdict
     );
     assert!(
-        report.verdict.bullets[0].contains("not known: the part that was saved"),
+        report.verdict.bullets[0].contains("not known: the recording was damaged"),
         "{:#?}",
         report.verdict
     );

@@ -19,7 +19,8 @@ pub struct PhaseSpan {
 
 #[derive(Debug, Default)]
 pub struct Success {
-    pub answer: Option<bool>,
+    /// Whether the validator kept up with the cluster, or an offline replay did all of its work.
+    pub passed: Option<bool>,
     pub why: String,
     /// Share of time at the tip since the first tick there.
     pub tip_share: Option<f64>,
@@ -31,6 +32,9 @@ pub struct End {
     pub how: String,
     /// `at 80 s: process 7 (agave-validator) ended: oom kill`.
     pub evidence: String,
+    /// By the journal of the experiment. Without an experiment, any OOM kill in the recording
+    /// counts: a recording cannot always distinguish a kill of the validator from one elsewhere on
+    /// the host.
     pub was_oom_killed: bool,
 }
 
@@ -51,8 +55,9 @@ pub struct Lifecycle {
     pub end: End,
     /// End of the last process; `None` if the recording did not see it.
     pub last_process_end: Option<f64>,
-    /// Last moment of the run: just below `last_process_end`, because a [`Span`] includes its ends.
-    /// If a gap follows, `last_process_end`; if no end was recorded, the last tick.
+    /// Last moment of the run. Normally it is just below `last_process_end`, because a [`Span`]
+    /// includes its ends. If the last tick with a process is before a gap, it is that tick. If no end
+    /// was recorded, it is the last tick.
     pub run_end: f64,
     pub restarts: usize,
     /// Whether the recording has anything that only a validator has.
@@ -96,12 +101,12 @@ pub fn lifecycle(recording: &Run) -> Lifecycle {
     };
     lifecycle.success = success(recording, &lifecycle);
     if lifecycle.end.was_oom_killed {
-        lifecycle.success.answer = Some(false);
+        lifecycle.success.passed = Some(false);
         lifecycle.success.why = "it was killed by the kernel's OOM killer".to_owned();
     }
     if let Some(experiment) = &recording.experiment_outcome {
-        if let Some(answer) = experiment.success {
-            lifecycle.success.answer = Some(answer);
+        if let Some(passed) = experiment.success {
+            lifecycle.success.passed = Some(passed);
             lifecycle.success.why.clone_from(&experiment.success_reason);
         }
         if !experiment.end_text.is_empty() {
@@ -131,7 +136,7 @@ fn near_tip_since(recording: &Run, tip_tick: usize) -> Option<f64> {
 const PHASES_OF_ANY_PROCESS: [&str; 4] = ["absent", "initializing", "gone", "unknown"];
 
 fn has_validator(recording: &Run, phases: &[PhaseSpan]) -> bool {
-    recording.points.has_standard_points()
+    recording.points.has_validator_points()
         || !recording.offline_replay.slots.is_empty()
         || !recording.facts.versions.is_empty()
         || phases
@@ -223,14 +228,12 @@ impl Lifecycle {
 /// `noun` is `validator` or `process`.
 fn end(recording: &Run, noun: &str, last_process_end: Option<f64>) -> End {
     let last_event = |kind, from| {
-        let is_last = |event: &&Event| event.kind == kind && Some(event.at) >= from;
-        let event = recording.events.iter().rfind(is_last)?;
+        let is_wanted = |event: &&Event| event.kind == kind && Some(event.at) >= from;
+        let event = recording.events.iter().rfind(is_wanted)?;
         Some(format!("at {:.0} s: {}", event.at, event.sentence()))
     };
     // Earlier ends are of processes before the last one.
     let oom_kill = last_event("oom_kill", last_process_end);
-    // A recording cannot always distinguish an OOM kill of the validator from one elsewhere on the
-    // host.
     let experiment = recording.experiment_outcome.as_ref();
     let was_oom_killed = experiment.map_or(last_event("oom_kill", None).is_some(), |experiment| {
         experiment.was_oom_killed
@@ -243,7 +246,7 @@ fn end(recording: &Run, noun: &str, last_process_end: Option<f64>) -> End {
         ("nothing was recorded".to_owned(), None)
     } else if is_running && let Some(from) = &recording.salvaged {
         (
-            "not known: the part that was saved of a damaged recording ends here".to_owned(),
+            "not known: the recording was damaged, and its salvaged part ends here".to_owned(),
             Some(format!("the recording was salvaged from {from}")),
         )
     } else if is_running && recording.finished {
@@ -279,7 +282,7 @@ fn end(recording: &Run, noun: &str, last_process_end: Option<f64>) -> End {
 /// hours.
 const CATCH_UP_LIMIT_SECONDS: f64 = 7200.0;
 
-/// Ignores OOM kills. The answer is `None` if a gap in the data could change it.
+/// Ignores OOM kills. `passed` is `None` if a gap in the data could change it.
 fn success(recording: &Run, lifecycle: &Lifecycle) -> Success {
     let from = lifecycle.first_at_tip;
     let Some(time) = from.and_then(|from| tip_time(recording, lifecycle, from)) else {
@@ -290,10 +293,10 @@ fn success(recording: &Run, lifecycle: &Lifecycle) -> Success {
     let measured = time.kept_up();
     // The lost part of a recording may show that the run did not keep up.
     let is_unproven = recording.salvaged.is_some() && measured == Some(true);
-    let answer = measured.filter(|_| !is_unproven);
-    let only = if answer == Some(false) { "only " } else { "" };
+    let passed = measured.filter(|_| !is_unproven);
+    let only = if passed == Some(false) { "only " } else { "" };
     let part = if is_unproven {
-        "that was saved of a damaged recording"
+        "in the salvaged part of a damaged recording"
     } else {
         "since it was first there"
     };
@@ -309,21 +312,18 @@ fn success(recording: &Run, lifecycle: &Lifecycle) -> Success {
         why += &format!("; {stalls}");
     }
     Success {
-        answer,
+        passed,
         why,
         tip_share: Some(share),
     }
 }
 
-/// For a run without time that counts after it was first at the tip, or that never was there.
+/// For a run that was never at the tip, or that has no usable samples after it was first there.
 fn success_without_tip_time(recording: &Run, lifecycle: &Lifecycle) -> Success {
     let is_known = lifecycle.phase_by_tick.iter().any(Option::is_some);
     let catching_up_seconds = lifecycle.time_in(recording, Phase::CatchingUp, Span::ALWAYS);
-    let (answer, why) = match lifecycle.first_at_tip {
-        Some(_) => (
-            None,
-            "it was at the tip, but no recorded time after that counts",
-        ),
+    let (passed, why) = match lifecycle.first_at_tip {
+        Some(_) => (None, "it was at the tip, but no usable samples follow"),
         None if catching_up_seconds > CATCH_UP_LIMIT_SECONDS => (
             Some(false),
             "it ran for more than two hours and was never at the tip",
@@ -338,7 +338,7 @@ fn success_without_tip_time(recording: &Run, lifecycle: &Lifecycle) -> Success {
         None => (None, "no phase was recorded"),
     };
     Success {
-        answer,
+        passed,
         why: why.to_owned(),
         ..Success::default()
     }
@@ -441,14 +441,14 @@ mod tests {
 
     #[test]
     fn shutdown_time_after_a_stop_request_does_not_count() {
-        assert_eq!(lifecycle(&slow_to_end(None)).success.answer, None);
+        assert_eq!(lifecycle(&slow_to_end(None)).success.passed, None);
         let experiment_outcome = ExperimentOutcome {
             stopped_unix_ns: Some(79_500_000_000),
             ..ExperimentOutcome::default()
         };
         let success = lifecycle(&slow_to_end(Some(experiment_outcome))).success;
         assert_eq!(
-            (success.answer, success.tip_share),
+            (success.passed, success.tip_share),
             (Some(true), Some(1.0)),
             "{}",
             success.why

@@ -33,7 +33,7 @@ pub struct MemoryGauges {
     pub unreclaimable: Summary,
     /// Effective limit minus unreclaimable memory.
     pub headroom: Summary,
-    /// Of the effective limit of the same tick.
+    /// Share of the effective limit of the same tick.
     pub unreclaimable_share: Summary,
 }
 

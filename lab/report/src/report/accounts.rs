@@ -231,8 +231,8 @@ fn cost_of_a_miss(runs: &MeasuredRuns) -> Option<Block> {
             .map(|run| value(run, &run.since_first_transaction));
         summary::summary(&values.collect_vec()).mean
     };
-    let (reference, others) =
-        runs.reference_and_others(|arm| mean(arm, misses_per_slot).is_some())?;
+    let can_be_reference = |arm: &str| mean(arm, misses_per_slot).is_some();
+    let (reference, others) = runs.reference_and_others(can_be_reference)?;
     let mut table = table(
         "read-cache-miss",
         "Cost of a miss of the read cache",

@@ -286,7 +286,7 @@ fn unreliable_intervals_caveat(runs: &MeasuredRuns) -> Option<Caveat> {
 
 fn short_tip_caveat(run: &MeasuredRun) -> Option<WhatAndRemedy> {
     let seconds = run.from_tip.as_ref()?.window.seconds();
-    let kept_up = run.lifecycle.success.answer == Some(true);
+    let kept_up = run.lifecycle.success.passed == Some(true);
     (kept_up && seconds < MIN_TIP_SECONDS).then(|| {
         (
             format!(

@@ -14,7 +14,7 @@ use itertools::Itertools;
 
 pub struct MetricComparison {
     pub run_metric: &'static RunMetric,
-    /// Of the rate if rates are compared.
+    /// Title of the rate if rates are compared.
     pub title: String,
     pub unit: String,
     pub result: Comparison,

@@ -81,8 +81,8 @@ fn forest_plot(primary: &RunMetric, pairs: &[ArmComparison]) -> Option<Block> {
                 Some(row)
             })
         });
-    let caption = "Each run counts once. Lines are 95 % intervals; \u{2713} better and \u{2717} worse: a difference is shown. The \
-                   first metric is the primary one, the others are exploratory.";
+    let caption = "Each run counts once. Lines are 95 % intervals. \u{2713} (better) and \u{2717} (worse) mark a difference that \
+                   the statistical test shows. The first metric is the primary one, the others are exploratory.";
     let x_label = match pairs {
         [pair] => format!("{} against {reference}", pair.other),
         _ => format!("Change against {reference}"),

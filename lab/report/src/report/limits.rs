@@ -29,7 +29,7 @@ pub fn limits(runs: &MeasuredRuns) -> Option<SufficientLimits> {
     let mut replicates = Vec::new();
     let mut unlimited_runs = Vec::new();
     for run in &runs.all {
-        let success = run.lifecycle.success.answer;
+        let success = run.lifecycle.success.passed;
         match (tried_limit(run), &run.recording.experiment_outcome) {
             (Some(limit), _) => replicates.push(Replicate {
                 limit,
@@ -103,9 +103,9 @@ impl SufficientLimits {
                 limit_text(contradiction.failing_limit)
             )
         });
-        let unlimited = self.unlimited_arms.iter().map(|(arm, answers)| {
-            let success = count_answers(answers, Some(true));
-            let runs = counted(answers.len() as f64, "run");
+        let unlimited = self.unlimited_arms.iter().map(|(arm, results)| {
+            let success = count_results(results, Some(true));
+            let runs = counted(results.len() as f64, "run");
             format!("{arm} had no limit, so it is not part of this: {success} of {runs} {did}.")
         });
         contradictions.chain(unlimited).collect()
@@ -144,10 +144,10 @@ impl SufficientLimits {
                 count(limit.unknown),
             ]);
         }
-        for (arm, answers) in &self.unlimited_arms {
+        for (arm, results) in &self.unlimited_arms {
             let mut row = vec![Cell::Missing(format!("{arm} had none"))];
             row.extend(
-                [Some(true), Some(false), None].map(|answer| count(count_answers(answers, answer))),
+                [Some(true), Some(false), None].map(|passed| count(count_results(results, passed))),
             );
             table.rows.push(row);
         }
@@ -157,8 +157,8 @@ impl SufficientLimits {
     }
 }
 
-fn count_answers(answers: &[Option<bool>], answer: Option<bool>) -> usize {
-    answers.iter().filter(|success| **success == answer).count()
+fn count_results(results: &[Option<bool>], passed: Option<bool>) -> usize {
+    results.iter().filter(|success| **success == passed).count()
 }
 
 /// Small limits are in MiB, because they can differ by less than a tenth of a GiB.

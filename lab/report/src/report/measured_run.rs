@@ -55,18 +55,18 @@ pub struct MeasuredRuns {
 pub const AA_SUFFIX: &str = " (A/A)";
 
 impl MeasuredRuns {
-    /// `order` has the arms in the order of an experiment's plan, or is empty.
+    /// `arm_order` has the arms in the order of an experiment's plan, or is empty.
     pub fn new(
         recordings: impl IntoIterator<Item = Run>,
         bootstrap: &IntervalPlan,
-        order: &[String],
+        arm_order: &[String],
     ) -> Self {
         let recordings = recordings.into_iter().enumerate();
         let by_arm = by_key(
             recordings
                 .map(|(input_index, recording)| (arm_of(&recording), (input_index, recording))),
         );
-        let by_arm = sorted_arms(by_arm, order);
+        let by_arm = sorted_arms(by_arm, arm_order);
         let mut arms = by_arm.iter().map(|(arm, _)| arm.clone()).collect_vec();
         if !arms.iter().all(|arm| arm.ends_with(AA_SUFFIX)) {
             arms.retain(|arm| !arm.ends_with(AA_SUFFIX));
@@ -102,13 +102,16 @@ impl MeasuredRuns {
         }
     }
 
-    /// The reference is the first arm that `has` the values to compare, or the first arm if none
-    /// has.
-    pub fn reference_and_others(&self, has: impl Fn(&str) -> bool) -> Option<(&str, Vec<&str>)> {
+    /// The reference is the first arm for which `can_be_reference` is true, or the first arm if
+    /// there is none. The others are all other arms.
+    pub fn reference_and_others(
+        &self,
+        can_be_reference: impl Fn(&str) -> bool,
+    ) -> Option<(&str, Vec<&str>)> {
         let reference = self
             .arms
             .iter()
-            .find(|arm| has(arm))
+            .find(|arm| can_be_reference(arm))
             .or(self.arms.first())?;
         let others = self.arms.iter().filter(|arm| *arm != reference);
         Some((reference, others.map(String::as_str).collect()))
@@ -127,10 +130,10 @@ impl MeasuredRuns {
     }
 
     /// The runs that kept up (`Some(true)`), did not (`Some(false)`), or may have (`None`).
-    pub fn runs_by_success(&self, answer: Option<bool>) -> impl Iterator<Item = &MeasuredRun> {
+    pub fn runs_by_success(&self, passed: Option<bool>) -> impl Iterator<Item = &MeasuredRun> {
         self.all
             .iter()
-            .filter(move |run| run.lifecycle.success.answer == answer)
+            .filter(move |run| run.lifecycle.success.passed == passed)
     }
 
     pub fn single_run(&self) -> Option<&MeasuredRun> {
@@ -279,7 +282,7 @@ impl MeasuredRun {
     }
 
     pub fn why_no_datapoints(&self) -> &'static str {
-        if !self.recording.points.has_standard_points() {
+        if !self.recording.points.has_validator_points() {
             "no datapoints were recorded"
         } else {
             "no such datapoint in this part of the run"
@@ -334,14 +337,14 @@ fn file_stem(file: &str) -> &str {
     }
 }
 
-/// In the planned `order`. Without one, names equal up to their first number (`512 GB`, `1024 GB`)
-/// are sorted by this number, others by the input.
-fn sorted_arms<T>(mut arms: Vec<(String, T)>, order: &[String]) -> Vec<(String, T)> {
-    if !order.is_empty() {
+/// In the planned `arm_order`. Without one, names equal up to their first number (`512 GB`,
+/// `1024 GB`) are sorted by this number, others by the input.
+fn sorted_arms<T>(mut arms: Vec<(String, T)>, arm_order: &[String]) -> Vec<(String, T)> {
+    if !arm_order.is_empty() {
         arms.sort_by_cached_key(|(arm, _)| {
             let name = arm.trim_end_matches(AA_SUFFIX);
-            let index = order.iter().position(|planned| planned == name);
-            (index.unwrap_or(order.len()), arm.ends_with(AA_SUFFIX))
+            let index = arm_order.iter().position(|planned| planned == name);
+            (index.unwrap_or(arm_order.len()), arm.ends_with(AA_SUFFIX))
         });
         return arms;
     }

@@ -7,6 +7,8 @@ use super::{
 use crate::run::Run;
 use faultline_stats::block_bootstrap::IntervalPlan;
 
+/// Ids of metrics. `cache-…` are of the program cache; `read-cache-hits` is the hit ratio of the
+/// accounts read cache.
 const COMPARED_METRICS: &[&str] = &[
     "rss-at-tip",
     "anon-at-tip",
@@ -22,7 +24,8 @@ const COMPARED_METRICS: &[&str] = &[
     LEAST_RAM,
 ];
 
-/// The result of a search for the least RAM. No single run has this metric.
+/// The result of a search: one run whose memory limit is moved. A recording does not show the
+/// result, so the campaign adds it from the search.
 pub const LEAST_RAM: &str = "least-ram";
 
 pub fn metrics() -> impl Iterator<Item = &'static RunMetric> {
@@ -34,9 +37,12 @@ pub fn metrics() -> impl Iterator<Item = &'static RunMetric> {
     })
 }
 
-/// For each run, the values of [`metrics`]. All values are from the same part of each run.
+/// For each run, the values of [`metrics`]. Most are from the part of the runs that
+/// [`MeasuredRuns::compared_part`] chooses. The catch-up time and the metrics at the tip have parts
+/// of their own.
 pub fn values(recordings: Vec<Run>) -> Vec<Vec<Option<f64>>> {
-    let mut runs = MeasuredRuns::new(recordings, &IntervalPlan::default(), &[]);
+    let arm_order = [];
+    let mut runs = MeasuredRuns::new(recordings, &IntervalPlan::default(), &arm_order);
     let part = runs.compared_part();
     runs.all.sort_by_key(|run| run.input_index);
     let values = |run| {

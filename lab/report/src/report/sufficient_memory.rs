@@ -118,7 +118,7 @@ fn sufficient_memory(run: &MeasuredRun) -> Option<SufficientMemory> {
         .into_option();
     let limit = limits.map(|(min, _)| min);
     let limit_changed = limits.is_some_and(|(min, max)| max > MAX_LIMIT_RATIO * min);
-    let kept_up = run.lifecycle.success.answer;
+    let kept_up = run.lifecycle.success.passed;
     let (proven, reason) =
         proven_memory(kept_up, limit_changed, swapped, refaults, peak_sum, limit);
     unproven.extend(reason);

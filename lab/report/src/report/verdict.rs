@@ -44,7 +44,7 @@ fn verdict_of_run(run: &MeasuredRun) -> Verdict {
     let (name, lifecycle) = (&run.name, &run.lifecycle);
     let why = &lifecycle.success.why;
     let is_offline_replay = run.recording.is_offline_replay();
-    let headline = match lifecycle.success.answer {
+    let headline = match lifecycle.success.passed {
         Some(true) if is_offline_replay => format!("{name} did all of its work."),
         Some(false) if is_offline_replay => format!("{name} did not do all of its work: {why}."),
         _ if !lifecycle.has_validator && !run.recording.processes.is_empty() => {

@@ -83,7 +83,7 @@ pub fn lifecycle_sentences(run: &MeasuredRun) -> String {
 
 fn outcome_sentence(run: &MeasuredRun, did: &str, did_not: &str) -> String {
     let success = &run.lifecycle.success;
-    let verdict = match success.answer {
+    let verdict = match success.passed {
         Some(true) => format!("It {did}"),
         Some(false) => format!("It {did_not}"),
         None => format!("Whether it {did} is not known"),
@@ -183,7 +183,7 @@ fn outcome_table(runs: &MeasuredRuns) -> Block {
 
 fn outcome_row(run: &MeasuredRun) -> Vec<Cell> {
     let lifecycle = &run.lifecycle;
-    let success = match lifecycle.success.answer {
+    let success = match lifecycle.success.passed {
         Some(true) => text_cell("yes"),
         Some(false) => Cell::Text(format!("no: {}", lifecycle.success.why)),
         None => missing(&lifecycle.success.why),

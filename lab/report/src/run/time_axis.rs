@@ -1,8 +1,8 @@
 //! One time axis for a recording, even if the wall clock was set.
 //!
 //! Within a session, the axis is the daemon's monotonic clock (`uptime`). Between sessions, it is
-//! the wall clock minus all steps so far. Times of datapoints are converted to a wall clock without
-//! steps.
+//! the wall clock minus all steps so far. Datapoints are not moved to the axis: their Unix times are
+//! converted to those of a wall clock without steps.
 
 use super::{ClockStep, Points};
 use faultline_recording::{Cell, Error, Recording, SessionRow, TickRow};
@@ -103,7 +103,8 @@ impl TimeAxis {
             let axis_ns = unix_ns
                 .saturating_sub(period.wall_ahead_ns)
                 .saturating_sub(self.origin_unix_ns);
-            // The tolerance is used for both ends of the period.
+            // The end needs the tolerance, too: the clock steps between two ticks, so a point can be
+            // later than the last tick before the step.
             let beyond_tolerance_ns = period
                 .from_ns
                 .saturating_sub(axis_ns)
@@ -140,8 +141,8 @@ impl TimeAxis {
             .collect();
         macro_rules! remove_clock_steps {
             ($points:expr, $table:literal) => {
-                let written_at = written_at(recording, $table, &tick_times)?;
-                for (point, written_at) in $points.iter_mut().zip(written_at) {
+                let write_times = write_times(recording, $table, &tick_times)?;
+                for (point, written_at) in $points.iter_mut().zip(write_times) {
                     point.time_unix_ns = self.without_clock_steps(point.time_unix_ns, written_at);
                 }
                 $points.sort_by_key(|point| point.time_unix_ns);
@@ -157,7 +158,7 @@ impl TimeAxis {
 }
 
 /// In nanoseconds of the axis, in the order of the points' timestamps.
-fn written_at(
+fn write_times(
     recording: &Recording,
     table: &str,
     tick_times: &HashMap<i64, i64>,

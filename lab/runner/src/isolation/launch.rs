@@ -1,5 +1,8 @@
 //! Starts a program in its own cgroup with limits, and ends all its processes. Two backends:
 //! `systemd` (transient units over D-Bus) and `direct` (cgroups v1 or v2).
+//!
+//! A program can wait before its exec: its command then begins with the exec shim
+//! (`faultline hold`), which waits at a FIFO, the exec gate.
 
 mod cgroup;
 mod direct;
@@ -64,8 +67,10 @@ pub trait Launched {
     ///
     /// In version 1 this changes the hard limit, not the swap limit. Processes of a full cgroup then
     /// wait instead of being killed. In version 1 the limit also stays unchanged if the memory cannot
-    /// be reclaimed. In both versions, memory above a lower limit is reclaimed before this returns (systemd: within 2 s), so
-    /// use small steps.
+    /// be reclaimed.
+    ///
+    /// In both versions, if the new limit is below the memory in use, the kernel reclaims the excess
+    /// before this returns (with systemd, this waits at most 2 s). So lower the limit in small steps.
     fn set_memory_limit(&mut self, memory: Option<u64>) -> Result<Option<u64>>;
 
     /// How the first process ended; `None` while it runs. Its children may live on (systemd before
@@ -124,8 +129,8 @@ pub struct Job {
     pub limits: Limits,
     /// RLIMIT_NOFILE, soft and hard; `None`: inherited.
     pub open_files: Option<u64>,
-    /// A FIFO that the launcher creates and removes. The command begins with the exec shim
-    /// (`faultline hold`), which reads the FIFO to its end before it executes the program.
+    /// A FIFO that the launcher creates and removes. The exec shim reads the FIFO to its end before
+    /// it executes the program.
     pub exec_gate: Option<PathBuf>,
     /// Maximum run time. Only systemd enforces it, even after the runner was killed.
     pub max_duration: Option<Duration>,
@@ -151,8 +156,8 @@ pub struct CgroupState {
     /// Counts of `memory.events`. Version 1 has other keys:
     ///
     /// * `oom_kill`;
-    /// * `failcnt`: hits of the memory limit. Absent if no swap may be used, because only the
-    ///   combined limit is hit then;
+    /// * `failcnt`: hits of the memory limit. Absent if no swap may be used: the limit of memory and
+    ///   swap is equal then, and the kernel checks it first;
     /// * `memsw_failcnt`: hits of the limit of memory and swap. Absent if 0, because some
     ///   kernels do not count them;
     /// * `under_oom`: the cgroup is full and waits, because [`Launched::set_memory_limit`] has disabled

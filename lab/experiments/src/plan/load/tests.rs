@@ -615,7 +615,7 @@ fn lanes_of_a_concurrent_plan_share_nothing() {
             2,
             Some(Concurrent {
                 repeated_arm: 0,
-                shared_device: Severity::Refuse
+                shared_device_severity: Severity::Refuse
             })
         )
     );

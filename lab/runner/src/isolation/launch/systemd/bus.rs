@@ -156,7 +156,7 @@ impl Bus {
 
     /// A missing reference is no error. An earlier process of ours may have started the unit, and
     /// systemd drops the references of a process that ends.
-    pub fn release(&self, unit: &str) -> Result<()> {
+    pub fn unref_unit(&self, unit: &str) -> Result<()> {
         self.call(unit, async |manager| manager.unref_unit(unit).await)
             .map(drop)
     }

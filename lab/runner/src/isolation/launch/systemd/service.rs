@@ -17,7 +17,7 @@ use std::{
     time::Duration,
 };
 
-/// Time for the kernel to have a limit that systemd has accepted.
+/// How long to wait until the cgroup has a limit that systemd has accepted.
 const APPLY_TIMEOUT: Duration = Duration::from_secs(2);
 /// Interval of kills: a process that starts during one kill gets the next.
 const KILL_INTERVAL: Duration = Duration::from_millis(500);
@@ -73,7 +73,8 @@ impl Service {
 
     pub fn start(&mut self, job: &Job, user: Option<User>, properties: &Properties) -> Result<()> {
         self.exec_gate = ExecGate::create(job, user)?;
-        // If its folder is missing, systemd would report only an exit code.
+        // Fails with the reason if the output file cannot be opened: systemd would report only an
+        // exit code.
         job.open_output()?;
         self.bus.start(&self.name, properties)?;
         let unit = self.wait_until_settled(&self.name)?;
@@ -106,7 +107,7 @@ impl Service {
     fn remove(&mut self) -> Result<()> {
         self.removal_tried = true;
         remove(&self.bus, &self.name, &self.slice)?;
-        self.bus.release(&self.name)?;
+        self.bus.unref_unit(&self.name)?;
         for unit in [&self.name, &self.slice] {
             poll_until(UNIT_TIMEOUT, || {
                 Ok(self.bus.unit(unit)?.is_none().then_some(()))
@@ -230,8 +231,8 @@ pub fn remove(bus: &Bus, service: &str, slice: &str) -> Result<()> {
     Ok(())
 }
 
-/// Sets the service's throttling memory limit until the next boot. Returns false if the service is
-/// down: systemd would reload a missing unit and keep the limit for it.
+/// Sets the service's throttling memory limit until the next boot. Does nothing and returns false if
+/// the service is down: systemd would load a missing unit again and keep the limit for it.
 pub fn set_memory_high(bus: &Bus, service: &str, bytes: Option<u64>) -> Result<bool> {
     if bus.unit(service)?.is_none_or(|unit| unit.is_down()) {
         return Ok(false);
