@@ -2,7 +2,7 @@ use anyhow::{Context, Result};
 use clap::{CommandFactory, Parser};
 use faultline_core::{
     config::{self, ConfigError},
-    limits,
+    resource_limits,
     socket::InheritedSockets,
 };
 use faultline_text::counted;
@@ -72,8 +72,8 @@ fn run(args: RunArgs) -> Result<ExitCode> {
     for what in app::security_warnings(&config) {
         tracing::warn!(what, "insecure configuration");
     }
-    limits::disable_core_dumps();
-    let max_open_files = limits::raise_open_file_limit();
+    resource_limits::disable_core_dumps();
+    let max_open_files = resource_limits::raise_open_file_limit();
     if max_open_files < MIN_OPEN_FILES {
         return Ok(report_config_errors(&[ConfigError::new(format!(
             "the limit of open files is {max_open_files}; set at least {MIN_OPEN_FILES} (ulimit -n, or LimitNOFILE= in the unit)"

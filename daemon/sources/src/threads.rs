@@ -286,7 +286,7 @@ fn block_io_delay(
 pub fn register(registry: &mut Registry, context: &BuildContext<'_>) {
     let config = &context.config.threads;
     if config.enabled {
-        let descriptor_limit = faultline_core::limits::raise_open_file_limit();
+        let descriptor_limit = faultline_core::resource_limits::raise_open_file_limit();
         registry.add_sampler(
             Source::Threads,
             ThreadsSampler::new(config.clone(), descriptor_limit),
