@@ -1,9 +1,10 @@
 //! Cgroups created directly in the file system: version 2 in a delegated folder, version 1 at the
-//! top of a hierarchy. A shell waits until it is in the cgroup, and then executes the program.
+//! top of a hierarchy. Each program of a run has its own. A shell waits on its standard input until
+//! it is in the cgroup, and then executes the program.
 
 mod child;
 mod parent;
-mod run_cgroup;
+mod program_cgroup;
 mod v1;
 
 use super::{
@@ -16,7 +17,7 @@ use anyhow::{Context, Result, bail, ensure};
 use child::Child;
 use faultline_kernel::HostRoot;
 use parent::{Cgroups, move_out_of_leaf};
-use run_cgroup::{RunCgroup, find_by_experiment};
+use program_cgroup::{ProgramCgroup, find_by_experiment};
 use rustix::process::geteuid;
 use std::{ffi::OsString, os::unix::ffi::OsStrExt, path::PathBuf, time::Duration};
 
@@ -116,7 +117,7 @@ impl Launcher for Direct {
         let user = User::of(job, &self.paths.etc)?;
         let user_switch_command = user.map_or(Ok(Vec::new()), build_user_switch_command)?;
         let disk_numbers = self.disk_numbers(&job.limits)?;
-        let cgroup = RunCgroup::create(&self.parents, &job.name, &job.limits, disk_numbers)?;
+        let cgroup = ProgramCgroup::create(&self.parents, &job.name, &job.limits, disk_numbers)?;
         cgroup.set_limits(&job.limits)?;
         let exec_gate = ExecGate::create(job, user)?;
         Ok(Box::new(Child::start(
@@ -137,18 +138,18 @@ impl Launcher for Direct {
     fn sweep(&self, experiment: &str, grace: Duration) -> Result<Vec<String>> {
         let cgroups = find_by_experiment(&self.parents, experiment)?;
         for folders in cgroups.values() {
-            run_cgroup::lift_memory_limits(folders);
-            run_cgroup::terminate(folders)?;
+            program_cgroup::lift_memory_limits(folders);
+            program_cgroup::terminate(folders)?;
         }
         poll_until(grace, || {
             let are_empty = cgroups
                 .values()
-                .all(|folders| run_cgroup::is_empty(folders).unwrap_or(false));
+                .all(|folders| program_cgroup::is_empty(folders).unwrap_or(false));
             Ok(are_empty.then_some(()))
         })?;
         for (name, folders) in &cgroups {
-            run_cgroup::kill(name, folders)?;
-            run_cgroup::remove(folders)?;
+            program_cgroup::kill(name, folders)?;
+            program_cgroup::remove(folders)?;
         }
         Ok(cgroups.into_keys().collect())
     }

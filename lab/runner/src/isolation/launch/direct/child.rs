@@ -1,4 +1,4 @@
-use super::run_cgroup::{self, RunCgroup};
+use super::program_cgroup::{self, ProgramCgroup};
 use crate::isolation::launch::{
     CgroupState, End, Job, Launched, Limits, WithPath, program::ExecGate,
 };
@@ -27,7 +27,7 @@ pub struct Child {
     child: std::process::Child,
     program_name: String,
     output_path: PathBuf,
-    cgroup: RunCgroup,
+    cgroup: ProgramCgroup,
     exec_gate: Option<ExecGate>,
 }
 
@@ -37,7 +37,7 @@ impl Child {
         job: &Job,
         executable: &Path,
         user_switch_command: Vec<OsString>,
-        cgroup: RunCgroup,
+        cgroup: ProgramCgroup,
         exec_gate: Option<ExecGate>,
     ) -> Result<Self> {
         let output = job.open_output()?;
@@ -151,11 +151,11 @@ impl Launched for Child {
     }
 
     fn has_no_process(&mut self) -> Result<bool> {
-        Ok(self.status()?.is_some() && run_cgroup::is_empty(&self.cgroup.folders())?)
+        Ok(self.status()?.is_some() && program_cgroup::is_empty(&self.cgroup.folders())?)
     }
 
     fn terminate(&mut self) -> Result<()> {
-        run_cgroup::terminate(&self.cgroup.folders())
+        program_cgroup::terminate(&self.cgroup.folders())
     }
 
     fn cgroup_state(&mut self) -> Result<CgroupState> {

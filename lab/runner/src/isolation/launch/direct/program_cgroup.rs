@@ -20,7 +20,8 @@ use std::{
 /// Time for a killed process to exit: freeing a validator's memory takes time.
 const KILL_TIMEOUT: Duration = Duration::from_secs(120);
 
-pub struct RunCgroup {
+pub struct ProgramCgroup {
+    /// `faultline.EXPERIMENT.RUN.ROLE`.
     pub name: String,
     cgroups: Cgroups,
     /// Each requested limit, with the `MAJOR:MINOR` of its disk.
@@ -29,7 +30,7 @@ pub struct RunCgroup {
     exists: bool,
 }
 
-impl RunCgroup {
+impl ProgramCgroup {
     pub fn create(
         parents: &Cgroups,
         name: &CgroupName,
@@ -165,7 +166,7 @@ impl RunCgroup {
     }
 }
 
-impl Drop for RunCgroup {
+impl Drop for ProgramCgroup {
     fn drop(&mut self) {
         if self.exists {
             let _ = self.kill().and_then(|()| self.remove());

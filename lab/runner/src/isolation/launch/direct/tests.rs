@@ -1,4 +1,4 @@
-use super::{parent::Unified, run_cgroup::RunCgroup, *};
+use super::{parent::Unified, program_cgroup::ProgramCgroup, *};
 use crate::isolation::{CgroupName, CgroupState, launch::v2};
 use std::{fs, path::Path};
 
@@ -283,7 +283,7 @@ fn a_v1_group_works_without_unavailable_pressure_files() {
             run: run.to_owned(),
             role: "validator".to_owned(),
         };
-        RunCgroup::create(&parents, &name, &Limits::default(), Vec::new()).unwrap()
+        ProgramCgroup::create(&parents, &name, &Limits::default(), Vec::new()).unwrap()
     };
     let entered =
         |run: &str| at(&format!("memory/faultline.x.{run}.validator/cgroup.procs")).exists();
