@@ -8,7 +8,7 @@ use faultline_experiments::folder::digest;
 use faultline_report::report::RunMetric;
 use faultline_text::{number, p_value};
 
-/// A difference or shift that the verdict on a metric confirms, or a release that is not comparable
+/// A difference or shift that a metric shows, confirmed by a second round or not yet; or a release that is not comparable
 /// with its baseline by slot. A release is not comparable by slot if its consensus or slot time
 /// is known to differ from the baseline's, because a slot then holds other work.
 pub struct ReleaseChange {
@@ -96,6 +96,7 @@ pub fn incomparable_releases(groups: &[ReleaseGroup]) -> Vec<ReleaseChange> {
         .collect()
 }
 
+/// `None`, too, if consensus or slot time is unknown.
 pub fn not_comparable_sentence(release: &Release) -> Option<String> {
     let reason = release.comparability.difference_text()?;
     Some(format!(

@@ -102,7 +102,8 @@ impl ReplayLog {
         });
     }
 
-    /// Adds up counts, because a slot with two children, at a fork, is reported twice.
+    /// Adds up counts, because a slot with two children, at a fork, is reported twice. The totals
+    /// have the highest water level.
     fn add_counts(&mut self, counts: &ProgramCache) {
         self.program_cache_totals
             .add(counts.water_level, counts.insertions, counts.evictions);

@@ -70,7 +70,8 @@ pub struct FollowedFile {
     pub splitter: LogSplitter,
     /// Reading started within a line. The rest of that line is skipped.
     skips_rest_of_line: bool,
-    /// Uptime when the file last grew, appeared at the path or left it.
+    /// Uptime when the file last grew, appeared at the path or left it. A file that left the path
+    /// is closed once it has been inactive.
     pub last_active: Duration,
 }
 

@@ -42,7 +42,7 @@ pub struct ProgramCache<'a> {
     loaded: Vec<u32>,
     budget: Budget,
     compile_us: &'a [u64],
-    /// Sum over all loaded entries.
+    /// Sum over all loaded entries, in entries or bytes as the capacity.
     weight: u64,
     /// By program: 1 plus the slot of its last change so far, counted like `Entry::last_slot`; 0
     /// before its first change.

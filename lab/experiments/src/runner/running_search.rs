@@ -2,7 +2,7 @@
 //!
 //! Headroom is the bytes that a limit leaves above memory that cannot be reclaimed. A dwell is the
 //! time for which the search keeps one headroom, and which gets a verdict. A turn is the runs that
-//! execute at the same time; with a search, it has one run.
+//! execute at the same time; with a search, it has one run, which has the host for itself.
 
 use super::{ActiveRun, Observer, Runner, TurnError};
 use crate::{
@@ -60,8 +60,8 @@ pub struct RunningSearch {
 }
 
 impl RunningSearch {
-    /// With `is_hard_limit`, the search sets the hard limit of memory. Otherwise it sets
-    /// `memory.high`, which throttles the cgroup.
+    /// Without `is_hard_limit`, the search sets `memory.high`, which throttles the cgroup. With it
+    /// (cgroup v1), it sets the hard limit; OOM kills are off, so the validator waits for memory.
     fn begin(
         plan: &Plan,
         rules: MemorySearchRules,
