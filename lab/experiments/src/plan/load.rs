@@ -8,6 +8,7 @@ use super::{
 };
 use anyhow::{bail, ensure};
 use clap::ValueEnum;
+use faultline_common::args::percent_within_range;
 use faultline_report::report::{RUN_METRICS, run_metric};
 use faultline_runner::{isolation::CpuSet, record::recorder::DEFAULT_SAMPLING_INTERVAL};
 use faultline_settings::{
@@ -460,12 +461,7 @@ fn target_file(file: PathBuf) -> Result<PathBuf, String> {
 }
 
 fn percent(value: &DeValue<'_>) -> Result<f64, String> {
-    let percentage = number(value)?;
-    if percentage > 0.0 && percentage < 100.0 {
-        Ok(percentage / 100.0)
-    } else {
-        Err(format!("{percentage} is not between 0 and 100"))
-    }
+    Ok(percent_within_range(number(value)?)? / 100.0)
 }
 
 #[cfg(test)]
