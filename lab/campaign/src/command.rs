@@ -127,10 +127,16 @@ struct MetricComparison {
 }
 
 fn check(args: &CheckArgs) -> Result<u8> {
+    if args.release.as_ref() == Some(&args.against) {
+        bail!(UsageError(format!(
+            "--against and --release both name {}: name two versions",
+            args.against
+        )));
+    }
     let (mut campaign, store) = open_campaign(&args.dir)?;
-    campaign.margin = args
-        .margin
-        .map_or(campaign.margin, |percent| percent / 100.0);
+    if let Some(percent) = args.margin {
+        campaign.margin = percent / 100.0;
+    }
     let listed = store.listed_versions()?;
     let current = work::current_conditions(&campaign, &listed);
     let is_other = |group: &&ReleaseGroup| current.as_ref() != Some(&group.conditions);
@@ -163,14 +169,7 @@ fn check(args: &CheckArgs) -> Result<u8> {
         .filter_map(|metric| Some((metric, release.no_ratio_reason(metric)?)))
         .collect_vec();
     let no_ratio_lines = no_ratio_reasons.iter().map(|(metric, reason)| {
-        let baseline = &group.conditions.baseline;
-        let reason = match reason {
-            NoRatioReason::Missing => format!("{version} has no value"),
-            NoRatioReason::Zero { always_worse: true } => {
-                format!("a run has 0, and {version} is worse than {baseline} in every pair")
-            }
-            NoRatioReason::Zero { .. } => "a run has 0".to_owned(),
-        };
+        let reason = no_ratio_text(reason, version, &group.conditions.baseline);
         format!("not comparable: {}: {reason}\n", metric.title)
     });
     print(&format!(
@@ -187,6 +186,16 @@ fn check(args: &CheckArgs) -> Result<u8> {
     let is_worse = comparisons.iter().any(|one| one.verdict.is_worse())
         || no_ratio_reasons.iter().any(|(_, reason)| reason.is_worse());
     Ok(u8::from(is_worse))
+}
+
+fn no_ratio_text(reason: &NoRatioReason, version: &str, baseline: &str) -> String {
+    match reason {
+        NoRatioReason::Missing => format!("{version} has no value"),
+        NoRatioReason::Zero { always_worse: true } => {
+            format!("a run has 0, and {version} is worse than {baseline} in every pair")
+        }
+        NoRatioReason::Zero { .. } => "a run has 0".to_owned(),
+    }
 }
 
 /// Lines on what is not compared by slot, and on releases of unknown consensus.
