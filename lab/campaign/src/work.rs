@@ -55,6 +55,10 @@ pub fn sync_listed_versions(campaign: &Campaign, store: &Store) -> Result<Vec<Li
             store.add(program, FROM_FILE, clock::unix_ns())?;
         }
     }
+    let baseline = find_version(&known, &campaign.baseline.version);
+    if baseline.is_none_or(|listed| listed.removed) {
+        store.add(&campaign.baseline, BASELINE, clock::unix_ns())?;
+    }
     for listed in known {
         let version = &listed.program.version;
         if matches!(listed.source.as_str(), FROM_FILE | BASELINE) && !campaign.configures(version) {
@@ -238,9 +242,6 @@ fn baseline(campaign: &Campaign, store: &Store, signals: &mut Signals) -> Result
     let version = &campaign.baseline.version;
     let same = find_version(&listed, version);
     let obtained = programs::obtain(campaign, &campaign.baseline, same, signals)?;
-    if same.is_none() {
-        store.add(&campaign.baseline, BASELINE, clock::unix_ns())?;
-    }
     store.set_digest(version, &obtained.digest)?;
     store.set_baseline_version(version, &obtained.digest)?;
     Ok(obtained)

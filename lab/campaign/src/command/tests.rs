@@ -207,7 +207,7 @@ fn a_listed_version_keeps_its_program_and_name() {
     let (_, store) = open_campaign(folder.path()).unwrap();
     let listed = store.listed_versions().unwrap();
     let nice = find_version(&listed, "1.2.0").unwrap();
-    assert_eq!((&*nice.program.name, listed.len()), ("nice", 3));
+    assert_eq!((&*nice.program.name, listed.len()), ("nice", 4));
     let none = add("1.4.0", "none", None).unwrap_err();
     assert!(
         format!("{none:#}").ends_with("/none: No such file or directory (os error 2)"),
@@ -283,6 +283,25 @@ fn check_refuses_to_compare_a_version_with_itself() {
             "{error}"
         );
     }
+}
+
+#[test]
+fn the_baseline_is_on_the_list_before_the_first_run() {
+    let folder = campaign_folder("");
+    let (campaign, store) = open_campaign(folder.path()).unwrap();
+    let text = status::status(&campaign, &store, false).unwrap();
+    let row = text.lines().nth(1).unwrap_or_default();
+    assert!(row.starts_with("1.0.0    baseline"), "{text}");
+    let removed = remove(folder.path(), "1.0.0").unwrap_err().to_string();
+    assert_eq!(removed, "1.0.0 is in campaign.toml: take it out there");
+    let added = add(&AddArgs {
+        dir: folder.path().to_owned(),
+        version: "v1.0.0".to_owned(),
+        path: Some(folder.path().join("b")),
+        name: None,
+    });
+    let error = added.unwrap_err().to_string();
+    assert!(error.starts_with("1.0.0 is on the list with"), "{error}");
 }
 
 #[test]
