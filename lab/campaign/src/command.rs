@@ -83,15 +83,18 @@ fn add(args: &AddArgs) -> Result<()> {
         name: args.name.clone().unwrap_or_default(),
         path,
     };
-    for listed in work::sync_listed_versions(&campaign, &store)? {
-        let version = &listed.program.version;
-        if version.trim_start_matches('v') == program.version.trim_start_matches('v') {
-            programs::check_unchanged(&campaign, &program, &listed)?;
-            ensure!(
-                listed.removed || listed.program == program,
-                "{version} is on the list with another program, name or leading `v`: run `faultline campaign remove` first"
-            );
-        }
+    let mut forms = work::sync_listed_versions(&campaign, &store)?;
+    forms.retain(|listed| listed.program.without_v() == program.without_v());
+    if let Some(pair) = work::duplicate(&forms) {
+        bail!(pair);
+    }
+    for listed in forms {
+        programs::check_unchanged(&campaign, &program, &listed)?;
+        ensure!(
+            listed.removed || listed.program == program,
+            "{} is on the list with another program, name or leading `v`: run `faultline campaign remove` first",
+            listed.program.version
+        );
     }
     store.add(&program, FROM_COMMAND, clock::unix_ns())?;
     say(&format!(
@@ -138,6 +141,7 @@ fn check(args: &CheckArgs) -> Result<u8> {
         campaign.margin = percent / 100.0;
     }
     let listed = store.listed_versions()?;
+    work::duplicate(&listed).iter().for_each(|pair| say(pair));
     let current = work::current_conditions(&campaign, &listed);
     let is_other = |group: &&ReleaseGroup| current.as_ref() != Some(&group.conditions);
     let groups = page::shown_groups(&campaign, &store)?;

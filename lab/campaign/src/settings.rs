@@ -46,6 +46,12 @@ pub struct Program {
     pub path: Option<PathBuf>,
 }
 
+impl Program {
+    pub fn without_v(&self) -> &str {
+        self.version.strip_prefix('v').unwrap_or(&self.version)
+    }
+}
+
 #[derive(Debug, Default)]
 pub struct BuildCommand {
     /// Program and arguments, with `{version}` and `{folder}`.

@@ -16,6 +16,7 @@ use faultline_common::{clock, output::say, signals::Signals};
 use faultline_experiments::{command, runner::ExperimentEnd};
 use faultline_runner::isolation::folders::InUse;
 use faultline_text::shell_quoted;
+use itertools::Itertools;
 use std::time::Duration;
 
 /// The second round confirms the findings of the first.
@@ -66,6 +67,19 @@ pub fn sync_listed_versions(campaign: &Campaign, store: &Store) -> Result<Vec<Li
         }
     }
     store.listed_versions()
+}
+
+/// Names a version that is on the list with and without a leading `v`.
+pub fn duplicate(listed: &[ListedVersion]) -> Option<String> {
+    let version = listed
+        .iter()
+        .filter(|listed| !listed.removed)
+        .map(|listed| listed.program.without_v())
+        .duplicates()
+        .next()?;
+    Some(format!(
+        "{version} and v{version} are both on the list, and are measured as two versions: remove one by `faultline campaign remove`, or from campaign.toml if it is there"
+    ))
 }
 
 /// Runs a round, or returns the outcome of a version whose round has no result.

@@ -286,6 +286,36 @@ fn check_refuses_to_compare_a_version_with_itself() {
 }
 
 #[test]
+fn both_forms_of_a_version_on_the_list_are_named_with_a_remedy() {
+    let folder = campaign_folder("[[program]]\nversion = 'v1.3.0'\npath = 'b'\n");
+    let (campaign, store) = open_campaign(folder.path()).unwrap();
+    let program = Program {
+        version: "1.3.0".to_owned(),
+        path: Some(folder.path().join("b")),
+        ..Program::default()
+    };
+    store.add(&program, FROM_COMMAND, 1).unwrap();
+    let add = |version: &str| {
+        add(&AddArgs {
+            dir: folder.path().to_owned(),
+            version: version.to_owned(),
+            path: program.path.clone(),
+            name: None,
+        })
+    };
+    add("1.4.0").unwrap();
+    let wanted =
+        "1.3.0 and v1.3.0 are both on the list, and are measured as two versions: remove one";
+    let error = add("1.3.0").unwrap_err().to_string();
+    assert!(error.starts_with(wanted), "{error}");
+    let text = plan::versions_text(&campaign, &store).unwrap();
+    assert!(text.contains(&format!("\n{wanted}")), "{text}");
+    remove(folder.path(), "1.3.0").unwrap();
+    let text = plan::versions_text(&campaign, &store).unwrap();
+    assert!(!text.contains("both on the list"), "{text}");
+}
+
+#[test]
 fn the_baseline_is_on_the_list_before_the_first_run() {
     let folder = campaign_folder("");
     let (campaign, store) = open_campaign(folder.path()).unwrap();
