@@ -226,7 +226,10 @@ fn add_published_versions(campaign: &Campaign, store: &Store, signals: &mut Sign
     };
     let known = store.listed_versions()?;
     for version in versions {
-        if find_version(&known, &version).is_none() {
+        if known
+            .iter()
+            .all(|listed| listed.program.without_v() != version)
+        {
             say(&format!("{version} was published, and is added"));
             let program = Program {
                 version,
@@ -378,11 +381,11 @@ mod tests {
     use super::*;
     use crate::{
         round::tests::{search_round, write},
-        settings::RESULTS,
+        settings::{RESULTS, Watch},
         store::{RunRow, VOID},
     };
     use faultline_experiments::outcome::Outcome;
-    use std::path::Path;
+    use std::{io::Write as _, net::TcpListener, path::Path};
 
     /// A campaign with the results of its first round.
     fn scene(folder: &Path, outcome: &Outcome) -> (Campaign, Round, Store) {
@@ -456,5 +459,37 @@ mod tests {
         let listed = sync_listed_versions(&campaign, &store).unwrap();
         let earlier = find_version(&listed, &earlier).unwrap();
         assert!(earlier.removed && !is_baseline(&campaign, earlier));
+    }
+
+    #[test]
+    fn a_published_version_is_not_added_beside_its_form_with_a_v() {
+        let root = tempfile::tempdir().unwrap();
+        let (mut campaign, _, store) = scene(root.path(), &Outcome::Completed);
+        let server = TcpListener::bind("127.0.0.1:0").unwrap();
+        campaign.watch = Some(Watch {
+            range: semver::VersionReq::STAR,
+            command: None,
+            package: "agave".to_owned(),
+            index: format!("http://{}", server.local_addr().unwrap()),
+        });
+        let program = Program {
+            version: "v1.3.0".to_owned(),
+            ..Program::default()
+        };
+        store.add(&program, FROM_WATCH, 1).unwrap();
+        let mut signals = Signals::listen().unwrap();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let (mut stream, _) = server.accept().unwrap();
+                let index = "{\"vers\":\"1.3.0\"}\n{\"vers\":\"1.4.0\"}\n";
+                let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}", index.len());
+                write!(stream, "{head}\r\n\r\n{index}").unwrap();
+                std::io::copy(&mut stream, &mut std::io::sink())
+            });
+            add_published_versions(&campaign, &store, &mut signals).unwrap();
+        });
+        let listed = store.listed_versions().unwrap();
+        let versions = listed.iter().map(|listed| &*listed.program.version);
+        assert_eq!(versions.collect_vec(), ["v1.3.0", "1.4.0"]);
     }
 }
