@@ -5,7 +5,7 @@ use crate::{
     page, plan, programs,
     settings::{self, Campaign, Program},
     status,
-    store::{FROM_COMMAND, FROM_FILE, find_version},
+    store::{FROM_COMMAND, find_version},
     tasks::{self, open_campaign},
     verdict::{SIGNIFICANCE_LEVEL, Verdict},
     verify, work,
@@ -107,11 +107,11 @@ fn add(args: &AddArgs) -> Result<()> {
 fn remove(folder: &Path, version: &str) -> Result<()> {
     let (campaign, mut store) = open_campaign(folder)?;
     let versions = work::sync_listed_versions(&campaign, &store)?;
-    let Some(listed) = find_version(&versions, version).filter(|listed| !listed.removed) else {
-        bail!("{version} is not on the list");
-    };
-    if work::is_baseline(&campaign, listed) || listed.source == FROM_FILE {
+    if campaign.configures(version) {
         bail!("{version} is in campaign.toml: take it out there");
+    }
+    if find_version(&versions, version).is_none_or(|listed| listed.removed) {
+        bail!("{version} is not on the list");
     }
     store.remove(version)?;
     page::rewrite_pages(&campaign, &mut store)?;
