@@ -180,7 +180,9 @@ fn read_sections(top: &mut Table<'_>, base_folder: &BaseFolder) -> (Plan, Source
     });
     top.table("report", |table| {
         plan.report.primary = table.read("primary", metric);
-        plan.report.margin = table.read("margin", percent);
+        plan.report.margin = table.read("margin", |value| {
+            Ok(percent_within_range(number(value)?)? / 100.0)
+        });
     });
     top.table("slurm", |table| plan.slurm = workload::read_slurm(table));
     plan.arms = arms::read_arms(top, base_folder);
@@ -458,10 +460,6 @@ fn target_file(file: PathBuf) -> Result<PathBuf, String> {
             file.display()
         )),
     }
-}
-
-fn percent(value: &DeValue<'_>) -> Result<f64, String> {
-    Ok(percent_within_range(number(value)?)? / 100.0)
 }
 
 #[cfg(test)]

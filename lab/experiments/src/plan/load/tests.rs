@@ -827,6 +827,10 @@ fn all_search_errors_are_reported_at_once() {
     }
     refused(&searching(""), "search.from");
     refused(
+        &searching("from = \"24G\"\nwidth = 100\n"),
+        "search.width: a width from 3 to 50 percent is wanted",
+    );
+    refused(
         &searching("from = \"24G\"\nmost = \"30m\"\n"),
         "ten times settle and dwell take",
     );
