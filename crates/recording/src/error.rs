@@ -96,7 +96,9 @@ pub enum Error {
     },
     #[error("{path}: {source}")]
     Io { path: PathBuf, source: io::Error },
-    #[error("{path}: {source}")]
+    #[error(
+        "{path}: {source}; if another program uses it, wait for its end or stop it; otherwise check the rights of the file and its folder"
+    )]
     Sqlite {
         path: PathBuf,
         source: rusqlite::Error,
@@ -137,7 +139,7 @@ impl Error {
         }
     }
 
-    pub(crate) fn sqlite(path: &Path, source: rusqlite::Error) -> Self {
+    pub fn sqlite(path: &Path, source: rusqlite::Error) -> Self {
         use rusqlite::ErrorCode;
         let path = path.to_owned();
         match source.sqlite_error().map(|error| error.extended_code) {

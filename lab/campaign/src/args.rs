@@ -1,4 +1,5 @@
 use clap::{Args, Subcommand};
+use faultline_common::args::parse_percent;
 use faultline_experiments::args::LauncherKind;
 use std::path::PathBuf;
 
@@ -148,30 +149,6 @@ pub struct CheckArgs {
     #[arg(long, value_name = "VERSION")]
     pub release: Option<String>,
     /// Percent; smaller differences do not matter [default: that of campaign.toml].
-    #[arg(long, value_name = "PERCENT", allow_negative_numbers = true, value_parser = percent)]
+    #[arg(long, value_name = "PERCENT", allow_negative_numbers = true, value_parser = parse_percent)]
     pub margin: Option<f64>,
-}
-
-fn percent(text: &str) -> Result<f64, String> {
-    let number: Option<f64> = text.strip_suffix('%').unwrap_or(text).parse().ok();
-    number
-        .filter(|percent| *percent > 0.0 && *percent < 100.0)
-        .ok_or_else(|| format!("{text:?}: a percentage between 0 and 100 is wanted, as in 5"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_margin_has_at_most_one_percent_sign() {
-        assert_eq!(["5", "5%"].map(percent), [Ok(5.0), Ok(5.0)]);
-        for wrong in ["5%%", "%", "0", "100", "nan"] {
-            let error = percent(wrong).unwrap_err();
-            assert!(
-                error.contains("a percentage between 0 and 100 is wanted"),
-                "{error}"
-            );
-        }
-    }
 }

@@ -5,7 +5,7 @@ use crate::{
     page, plan, programs,
     settings::{self, Campaign, Program},
     status,
-    store::{FROM_COMMAND, FROM_FILE, find_version},
+    store::{FROM_COMMAND, find_version},
     tasks::{self, open_campaign},
     verdict::{SIGNIFICANCE_LEVEL, Verdict},
     verify, work,
@@ -83,15 +83,18 @@ fn add(args: &AddArgs) -> Result<()> {
         name: args.name.clone().unwrap_or_default(),
         path,
     };
-    for listed in work::sync_listed_versions(&campaign, &store)? {
-        let version = &listed.program.version;
-        if version.trim_start_matches('v') == program.version.trim_start_matches('v') {
-            programs::check_unchanged(&campaign, &program, &listed)?;
-            ensure!(
-                listed.removed || listed.program == program,
-                "{version} is on the list with another program, name or leading `v`: run `faultline campaign remove` first"
-            );
-        }
+    let mut forms = work::sync_listed_versions(&campaign, &store)?;
+    forms.retain(|listed| listed.program.without_v() == program.without_v());
+    if let Some(pair) = work::duplicate(&forms) {
+        bail!(pair);
+    }
+    for listed in forms {
+        programs::check_unchanged(&campaign, &program, &listed)?;
+        ensure!(
+            listed.removed || listed.program == program,
+            "{} is on the list with another program, name or leading `v`: run `faultline campaign remove` first",
+            listed.program.version
+        );
     }
     store.add(&program, FROM_COMMAND, clock::unix_ns())?;
     say(&format!(
@@ -104,11 +107,11 @@ fn add(args: &AddArgs) -> Result<()> {
 fn remove(folder: &Path, version: &str) -> Result<()> {
     let (campaign, mut store) = open_campaign(folder)?;
     let versions = work::sync_listed_versions(&campaign, &store)?;
-    let Some(listed) = find_version(&versions, version).filter(|listed| !listed.removed) else {
-        bail!("{version} is not on the list");
-    };
-    if work::is_baseline(&campaign, listed) || listed.source == FROM_FILE {
+    if campaign.configures(version) {
         bail!("{version} is in campaign.toml: take it out there");
+    }
+    if find_version(&versions, version).is_none_or(|listed| listed.removed) {
+        bail!("{version} is not on the list");
     }
     store.remove(version)?;
     page::rewrite_pages(&campaign, &mut store)?;
@@ -127,11 +130,18 @@ struct MetricComparison {
 }
 
 fn check(args: &CheckArgs) -> Result<u8> {
+    if args.release.as_ref() == Some(&args.against) {
+        bail!(UsageError(format!(
+            "--against and --release both name {}: name two versions",
+            args.against
+        )));
+    }
     let (mut campaign, store) = open_campaign(&args.dir)?;
-    campaign.margin = args
-        .margin
-        .map_or(campaign.margin, |percent| percent / 100.0);
+    if let Some(percent) = args.margin {
+        campaign.margin = percent / 100.0;
+    }
     let listed = store.listed_versions()?;
+    work::duplicate(&listed).iter().for_each(|pair| say(pair));
     let current = work::current_conditions(&campaign, &listed);
     let is_other = |group: &&ReleaseGroup| current.as_ref() != Some(&group.conditions);
     let groups = page::shown_groups(&campaign, &store)?;
@@ -163,14 +173,7 @@ fn check(args: &CheckArgs) -> Result<u8> {
         .filter_map(|metric| Some((metric, release.no_ratio_reason(metric)?)))
         .collect_vec();
     let no_ratio_lines = no_ratio_reasons.iter().map(|(metric, reason)| {
-        let baseline = &group.conditions.baseline;
-        let reason = match reason {
-            NoRatioReason::Missing => format!("{version} has no value"),
-            NoRatioReason::Zero { always_worse: true } => {
-                format!("a run has 0, and {version} is worse than {baseline} in every pair")
-            }
-            NoRatioReason::Zero { .. } => "a run has 0".to_owned(),
-        };
+        let reason = no_ratio_text(reason, version, &group.conditions.baseline);
         format!("not comparable: {}: {reason}\n", metric.title)
     });
     print(&format!(
@@ -187,6 +190,16 @@ fn check(args: &CheckArgs) -> Result<u8> {
     let is_worse = comparisons.iter().any(|one| one.verdict.is_worse())
         || no_ratio_reasons.iter().any(|(_, reason)| reason.is_worse());
     Ok(u8::from(is_worse))
+}
+
+fn no_ratio_text(reason: &NoRatioReason, version: &str, baseline: &str) -> String {
+    match reason {
+        NoRatioReason::Missing => format!("{version} has no value"),
+        NoRatioReason::Zero { always_worse: true } => {
+            format!("a run has 0, and {version} is worse than {baseline} in every pair")
+        }
+        NoRatioReason::Zero { .. } => "a run has 0".to_owned(),
+    }
 }
 
 /// Lines on what is not compared by slot, and on releases of unknown consensus.

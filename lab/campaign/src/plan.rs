@@ -14,7 +14,7 @@ use fastrand::Rng;
 use faultline_experiments::{plan_command::estimate, schedule::schedule};
 use faultline_report::report::{Better, RunMetric, releases};
 use faultline_stats::summary::mean_and_variance;
-use faultline_text::{counted, duration, number, table};
+use faultline_text::{counted, duration, lines, number, table};
 use itertools::Itertools;
 use std::{
     f64::consts::{SQRT_2, TAU},
@@ -53,7 +53,7 @@ pub fn overview(campaign: &Campaign, store: &Store) -> Result<String> {
     Ok(text)
 }
 
-fn versions_text(campaign: &Campaign, store: &Store) -> Result<String> {
+pub fn versions_text(campaign: &Campaign, store: &Store) -> Result<String> {
     let listed = work::sync_listed_versions(campaign, store)?;
     let under_test = listed
         .iter()
@@ -71,8 +71,10 @@ fn versions_text(campaign: &Campaign, store: &Store) -> Result<String> {
         versions => versions.join(", "),
     };
     Ok(format!(
-        "{}: against {}; still to run: {waiting}\n",
-        campaign.name, campaign.baseline.version
+        "{}: against {}; still to run: {waiting}\n{}",
+        campaign.name,
+        campaign.baseline.version,
+        lines(work::duplicate(&listed).as_slice())
     ))
 }
 

@@ -1,5 +1,8 @@
 use anyhow::{Context as _, Result, bail};
-use faultline_common::{args::UsageError, files::AtPath};
+use faultline_common::{
+    args::{UsageError, percent_within_range},
+    files::AtPath,
+};
 use faultline_experiments::{folder::digest, lock::Lock};
 use faultline_settings::{ConfigError, Table, Unique, array, number, text};
 use itertools::Itertools;
@@ -41,6 +44,12 @@ pub struct Program {
     pub name: String,
     /// Absolute; `None` if [`BuildCommand`] builds the version.
     pub path: Option<PathBuf>,
+}
+
+impl Program {
+    pub fn without_v(&self) -> &str {
+        self.version.strip_prefix('v').unwrap_or(&self.version)
+    }
 }
 
 #[derive(Debug, Default)]
@@ -118,9 +127,8 @@ fn sections(top: &mut Table<'_>, folder: &Path) -> Campaign {
         margin: 0.05,
         ..Campaign::default()
     };
-    top.read_into("margin", &mut campaign.margin, |v| match number(v)? {
-        percent if percent > 0.0 && percent < 100.0 => Ok(percent / 100.0),
-        _ => Err("a percentage between 0 and 100 is wanted".to_owned()),
+    top.read_into("margin", &mut campaign.margin, |v| {
+        Ok(percent_within_range(number(v)?)? / 100.0)
     });
     if !top.has("baseline") {
         top.report_missing(
@@ -290,6 +298,16 @@ mod tests {
             .unwrap_err()
             .to_string();
         assert!(message.contains("[get] is missing"), "{message}");
+    }
+
+    #[test]
+    fn the_error_of_a_margin_names_key_line_and_range() {
+        for margin in ["0", "100"] {
+            let content = WHOLE.replace("margin = 3", &format!("margin = {margin}"));
+            let message = read(&content).unwrap_err().to_string();
+            let wanted = ":2: margin: a percentage above 0 and below 100 is wanted";
+            assert!(message.ends_with(wanted), "{message}");
+        }
     }
 
     #[test]

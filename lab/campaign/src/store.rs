@@ -1,10 +1,10 @@
 //! `results.db`: an SQLite database of versions and runs. docs/CAMPAIGN.md describes it.
 
 use crate::settings::{Program, RESULTS};
-use anyhow::{Result, anyhow, ensure};
+use anyhow::{Context as _, Result, anyhow, ensure};
 use faultline_common::files::AtPath;
 use faultline_pages::export::{Columns, Type, Values};
-use faultline_recording::{DatabaseKind, ForeignDatabase, OlderFormat};
+use faultline_recording::{DatabaseKind, Error, ForeignDatabase, OlderFormat};
 use faultline_report::report::comparability::ClusterConditions;
 use rusqlite::{Connection, Params, Row, params};
 use rustix::fs::{FsWord, NFS_SUPER_MAGIC};
@@ -199,39 +199,32 @@ impl Store {
     pub fn open(path: &Path) -> Result<Self> {
         let opened =
             ForeignDatabase::open_to_write(path, &KIND, &TABLES, &[FORMAT_1], MAX_VALUE_BYTES);
-        let database = opened.map_err(|error| {
-            match error.foreign_database_message(
-                "this is not the database of a campaign (restore it, or move this file away)",
-                REMEDY,
-            ) {
-                Some(text) => anyhow!("{}: {text}", path.display()),
-                None => error.into(),
-            }
-        })?;
+        let database = opened.map_err(|error| with_remedy(error, path))?;
         // A committed row survives a power cut.
         database.pragma_update(None, "synchronous", "FULL")?;
         Ok(Self(database))
     }
 
+    /// Adds the file and a remedy to an error of SQLite.
+    fn access<T>(&self, access: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T> {
+        let path = Path::new(self.0.path().unwrap_or(RESULTS));
+        access(&self.0).map_err(|error| with_remedy(Error::sqlite(path, error), path))
+    }
+
     /// In a transaction, an error undoes it.
     fn write(&self, sql: &str, values: impl Params) -> Result<()> {
-        self.0.execute(sql, values).map_err(|error| {
-            anyhow!(
-                "{}: {error}; this change was not made: check the rights of this file and its folder, and whether another program uses it",
-                self.0.path().unwrap_or(RESULTS)
-            )
-        })?;
+        self.access(|database| database.execute(sql, values))
+            .context("a change was not made")?;
         Ok(())
     }
 
     pub fn listed_versions(&self) -> Result<Vec<ListedVersion>> {
-        let mut select = self.0.prepare(
-            "SELECT *, EXISTS (SELECT 1 FROM run WHERE program.version IN (release, baseline)) AS measured
-             FROM program ORDER BY added_unix_ns, program.rowid",
-        )?;
-        Ok(select
-            .query_map([], listed_version)?
-            .collect::<Result<_, _>>()?)
+        self.access(|database| {
+            let mut select = database.prepare(
+                "SELECT *, EXISTS (SELECT 1 FROM run WHERE program.version IN (release, baseline)) AS measured FROM program ORDER BY added_unix_ns, program.rowid",
+            )?;
+            select.query_map([], listed_version)?.collect()
+        })
     }
 
     /// Adds a version, changes its source, or restores a removed one.
@@ -353,16 +346,17 @@ impl Store {
     }
 
     pub fn runs(&self) -> Result<Vec<RunRow>> {
-        let mut select = self.0.prepare("SELECT * FROM run ORDER BY run")?;
-        let mut values = self
-            .0
-            .prepare("SELECT metric, value FROM value WHERE run = ? ORDER BY rowid")?;
-        let runs = select.query_map([], |row| {
-            let number: i64 = row.get("run")?;
-            let values = values.query_map([number], |row| row.try_into())?;
-            run_row(row, values.collect::<Result<_, _>>()?)
-        })?;
-        Ok(runs.collect::<Result<_, _>>()?)
+        self.access(|database| {
+            let mut select = database.prepare("SELECT * FROM run ORDER BY run")?;
+            let mut values =
+                database.prepare("SELECT metric, value FROM value WHERE run = ? ORDER BY rowid")?;
+            let runs = select.query_map([], |row| {
+                let number: i64 = row.get("run")?;
+                let values = values.query_map([number], |row| row.try_into())?;
+                run_row(row, values.collect::<Result<_, _>>()?)
+            })?;
+            runs.collect()
+        })
     }
 
     pub fn replace_verdicts(&mut self, verdicts: &[VerdictRow]) -> Result<()> {
@@ -394,34 +388,43 @@ impl Store {
     /// Returns the number of rows and the columns; each run and metric has a row. `verdicts` replace
     /// the stored verdicts in a temporary table.
     pub fn export(mut self, verdicts: &[VerdictRow]) -> Result<(usize, Columns)> {
-        self.0
-            .execute(&VERDICT.replace("CREATE TABLE", "CREATE TEMP TABLE"), [])?;
+        self.write(&VERDICT.replace("CREATE TABLE", "CREATE TEMP TABLE"), [])?;
         self.replace_verdicts(verdicts)?;
-        let mut select = self.0.prepare(EXPORT)?;
-        let mut columns: Columns = select
-            .column_names()
-            .map(|name| {
-                let kind = match name {
-                    "round" | "replicate" | "began_unix_ns" => Type::Integer,
-                    "slot_seconds" | "value" => Type::Real,
-                    _ => Type::Text,
-                };
-                (name.to_owned(), Values::of(kind))
-            })
-            .collect();
-        let mut rows = select.query([])?;
-        let mut count = 0;
-        while let Some(row) = rows.next()? {
-            count += 1;
-            for (index, (_, values)) in columns.iter_mut().enumerate() {
-                match values {
-                    Values::Integer(values) => values.push(row.get(index)?),
-                    Values::Real(values) => values.push(row.get(index)?),
-                    Values::Text(values) => values.push(row.get(index)?),
+        self.access(|database| {
+            let mut select = database.prepare(EXPORT)?;
+            let mut columns: Columns = select
+                .column_names()
+                .map(|name| {
+                    let kind = match name {
+                        "round" | "replicate" | "began_unix_ns" => Type::Integer,
+                        "slot_seconds" | "value" => Type::Real,
+                        _ => Type::Text,
+                    };
+                    (name.to_owned(), Values::of(kind))
+                })
+                .collect();
+            let mut rows = select.query([])?;
+            let mut count = 0;
+            while let Some(row) = rows.next()? {
+                count += 1;
+                for (index, (_, values)) in columns.iter_mut().enumerate() {
+                    match values {
+                        Values::Integer(values) => values.push(row.get(index)?),
+                        Values::Real(values) => values.push(row.get(index)?),
+                        Values::Text(values) => values.push(row.get(index)?),
+                    }
                 }
             }
-        }
-        Ok((count, columns))
+            Ok((count, columns))
+        })
+    }
+}
+
+fn with_remedy(error: Error, path: &Path) -> anyhow::Error {
+    let mismatch = "this is not the database of a campaign (restore it, or move this file away)";
+    match error.foreign_database_message(mismatch, REMEDY) {
+        Some(text) => anyhow!("{}: {text}", path.display()),
+        None => anyhow!("{error}"),
     }
 }
 

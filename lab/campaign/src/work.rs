@@ -16,6 +16,7 @@ use faultline_common::{clock, output::say, signals::Signals};
 use faultline_experiments::{command, runner::ExperimentEnd};
 use faultline_runner::isolation::folders::InUse;
 use faultline_text::shell_quoted;
+use itertools::Itertools;
 use std::time::Duration;
 
 /// The second round confirms the findings of the first.
@@ -55,6 +56,10 @@ pub fn sync_listed_versions(campaign: &Campaign, store: &Store) -> Result<Vec<Li
             store.add(program, FROM_FILE, clock::unix_ns())?;
         }
     }
+    let baseline = find_version(&known, &campaign.baseline.version);
+    if baseline.is_none_or(|listed| listed.removed) {
+        store.add(&campaign.baseline, BASELINE, clock::unix_ns())?;
+    }
     for listed in known {
         let version = &listed.program.version;
         if matches!(listed.source.as_str(), FROM_FILE | BASELINE) && !campaign.configures(version) {
@@ -62,6 +67,19 @@ pub fn sync_listed_versions(campaign: &Campaign, store: &Store) -> Result<Vec<Li
         }
     }
     store.listed_versions()
+}
+
+/// Names a version that is on the list with and without a leading `v`.
+pub fn duplicate(listed: &[ListedVersion]) -> Option<String> {
+    let version = listed
+        .iter()
+        .filter(|listed| !listed.removed)
+        .map(|listed| listed.program.without_v())
+        .duplicates()
+        .next()?;
+    Some(format!(
+        "{version} and v{version} are both on the list, and are measured as two versions: remove one by `faultline campaign remove`, or from campaign.toml if it is there"
+    ))
 }
 
 /// Runs a round, or returns the outcome of a version whose round has no result.
@@ -208,7 +226,10 @@ fn add_published_versions(campaign: &Campaign, store: &Store, signals: &mut Sign
     };
     let known = store.listed_versions()?;
     for version in versions {
-        if find_version(&known, &version).is_none() {
+        if known
+            .iter()
+            .all(|listed| listed.program.without_v() != version)
+        {
             say(&format!("{version} was published, and is added"));
             let program = Program {
                 version,
@@ -238,9 +259,6 @@ fn baseline(campaign: &Campaign, store: &Store, signals: &mut Signals) -> Result
     let version = &campaign.baseline.version;
     let same = find_version(&listed, version);
     let obtained = programs::obtain(campaign, &campaign.baseline, same, signals)?;
-    if same.is_none() {
-        store.add(&campaign.baseline, BASELINE, clock::unix_ns())?;
-    }
     store.set_digest(version, &obtained.digest)?;
     store.set_baseline_version(version, &obtained.digest)?;
     Ok(obtained)
@@ -363,11 +381,11 @@ mod tests {
     use super::*;
     use crate::{
         round::tests::{search_round, write},
-        settings::RESULTS,
+        settings::{RESULTS, Watch},
         store::{RunRow, VOID},
     };
     use faultline_experiments::outcome::Outcome;
-    use std::path::Path;
+    use std::{io::Write as _, net::TcpListener, path::Path};
 
     /// A campaign with the results of its first round.
     fn scene(folder: &Path, outcome: &Outcome) -> (Campaign, Round, Store) {
@@ -441,5 +459,37 @@ mod tests {
         let listed = sync_listed_versions(&campaign, &store).unwrap();
         let earlier = find_version(&listed, &earlier).unwrap();
         assert!(earlier.removed && !is_baseline(&campaign, earlier));
+    }
+
+    #[test]
+    fn a_published_version_is_not_added_beside_its_form_with_a_v() {
+        let root = tempfile::tempdir().unwrap();
+        let (mut campaign, _, store) = scene(root.path(), &Outcome::Completed);
+        let server = TcpListener::bind("127.0.0.1:0").unwrap();
+        campaign.watch = Some(Watch {
+            range: semver::VersionReq::STAR,
+            command: None,
+            package: "agave".to_owned(),
+            index: format!("http://{}", server.local_addr().unwrap()),
+        });
+        let program = Program {
+            version: "v1.3.0".to_owned(),
+            ..Program::default()
+        };
+        store.add(&program, FROM_WATCH, 1).unwrap();
+        let mut signals = Signals::listen().unwrap();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let (mut stream, _) = server.accept().unwrap();
+                let index = "{\"vers\":\"1.3.0\"}\n{\"vers\":\"1.4.0\"}\n";
+                let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}", index.len());
+                write!(stream, "{head}\r\n\r\n{index}").unwrap();
+                std::io::copy(&mut stream, &mut std::io::sink())
+            });
+            add_published_versions(&campaign, &store, &mut signals).unwrap();
+        });
+        let listed = store.listed_versions().unwrap();
+        let versions = listed.iter().map(|listed| &*listed.program.version);
+        assert_eq!(versions.collect_vec(), ["v1.3.0", "1.4.0"]);
     }
 }

@@ -15,3 +15,31 @@ pub fn parse_interval(text: &str) -> Result<Duration, String> {
     }
     Ok(interval)
 }
+
+/// Above 0 and below 100, with or without `%`.
+pub fn parse_percent(text: &str) -> Result<f64, String> {
+    let number = text.strip_suffix('%').unwrap_or(text).parse();
+    percent_within_range(number.unwrap_or(f64::NAN))
+}
+
+pub fn percent_within_range(percent: f64) -> Result<f64, String> {
+    if percent > 0.0 && percent < 100.0 {
+        Ok(percent)
+    } else {
+        Err("a percentage above 0 and below 100 is wanted".to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_percentage_has_at_most_one_percent_sign_and_is_within_its_range() {
+        assert_eq!(["5", "5%"].map(parse_percent), [Ok(5.0), Ok(5.0)]);
+        for wrong in ["5%%", "%", "0", "-1", "100", "nan"] {
+            let error = parse_percent(wrong).unwrap_err();
+            assert_eq!(error, "a percentage above 0 and below 100 is wanted");
+        }
+    }
+}

@@ -33,8 +33,8 @@ use faultline_report::{
     run::{self, Run},
 };
 use faultline_status::RamEvidence;
-use faultline_text::clean;
-use headline::{ArmTally, is_invalid, join_first, runs_text};
+use faultline_text::{clean, count};
+use headline::{ArmTally, is_invalid, join_first};
 use itertools::{Itertools, chain};
 use search::SearchReport;
 use std::path::{Path, PathBuf};
@@ -260,7 +260,8 @@ fn context<'e>(
     .join(" ");
     ReportContext {
         title: format!("Experiment {}", plan.name),
-        headline_prefix: headline::unfinished_text(&tallies),
+        headline_prefix: headline::unfinished_count(&tallies)
+            .map(|counted| format!("Not finished: {counted}.")),
         headline: Some(headline).filter(|text| !text.is_empty()),
         bullets: tallies
             .iter()
@@ -362,20 +363,17 @@ fn invalid_or_unproven(completed: &[CompletedRun<'_>]) -> Vec<Caveat> {
 }
 
 fn unfinished(experiment: &Experiment, tallies: &[ArmTally<'_>]) -> Option<Caveat> {
-    let (counted, planned) = headline::counted_and_planned(tallies);
-    if counted >= planned {
-        return None;
-    }
+    let counted = headline::unfinished_count(tallies)?;
     let journal_state = &experiment.journal_state;
     let arms = tallies
         .iter()
         .filter(|tally| tally.counted() < tally.planned)
-        .map(|tally| format!("{} {} of {}", tally.arm, tally.counted(), tally.planned))
+        .map(|tally| {
+            let counted = count(tally.counted() as u64);
+            format!("{} {counted} of {}", tally.arm, count(tally.planned as u64))
+        })
         .join(", ");
-    let mut text = format!(
-        "The experiment is not finished: {counted} of {} count so far ({arms}).",
-        runs_text(planned)
-    );
+    let mut text = format!("The experiment is not finished: {counted} ({arms}).");
     let stopped = journal_state.stopped.as_ref();
     text.extend(stopped.map(|why| format!(" It was stopped: {why}.")));
     // A runner holds the lock of the experiment as long as it runs. Runners of host blocks, each with

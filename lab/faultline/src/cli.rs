@@ -127,9 +127,13 @@ mod tests {
             &["record", "--interval", "99ms", "--pid", "1"],
             "the minimum is 100ms"
         ));
-        assert!(says(&["report", "--margin", "0", "a"], "between 0 and 100"));
-        let negative = ["report", "--margin", "-1", "a"];
-        assert!(says(&negative, "between 0 and 100"));
+        for wrong in ["0", "-1"] {
+            let words = ["report", "--margin", wrong, "a"];
+            assert!(says(
+                &words,
+                "'--margin <PCT>': a percentage above 0 and below 100"
+            ));
+        }
         assert!(says(&["record", "--pid", "-5"], "-5 is not in 1.."));
         let negative = ["bench", "diff", "--margin", "-1", "a", "b"];
         assert!(says(&negative, "from 0 to below 1000"));

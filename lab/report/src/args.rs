@@ -1,5 +1,6 @@
 use crate::report::RUN_METRICS;
 use clap::{Args, ValueEnum, builder::PossibleValuesParser};
+use faultline_common::args::parse_percent;
 use std::path::PathBuf;
 
 #[derive(Debug, Args)]
@@ -112,31 +113,4 @@ pub struct ReportArgs {
 
 fn metric_parser() -> PossibleValuesParser {
     PossibleValuesParser::new(RUN_METRICS.iter().map(|run_metric| run_metric.id))
-}
-
-/// More than 0 and less than 100.
-fn parse_percent(text: &str) -> Result<f64, String> {
-    let number: f64 = text
-        .strip_suffix('%')
-        .unwrap_or(text)
-        .parse()
-        .map_err(|_| format!("{text:?} is not a percentage"))?;
-    if number > 0.0 && number < 100.0 {
-        Ok(number)
-    } else {
-        Err(format!("{text:?} is not between 0 and 100"))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_margin_has_at_most_one_percent_sign() {
-        assert_eq!(["5", "5%"].map(parse_percent), [Ok(5.0), Ok(5.0)]);
-        for wrong in ["5%%", "%", "0", "100", "nan"] {
-            assert!(parse_percent(wrong).is_err(), "{wrong}");
-        }
-    }
 }

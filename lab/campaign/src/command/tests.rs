@@ -207,7 +207,7 @@ fn a_listed_version_keeps_its_program_and_name() {
     let (_, store) = open_campaign(folder.path()).unwrap();
     let listed = store.listed_versions().unwrap();
     let nice = find_version(&listed, "1.2.0").unwrap();
-    assert_eq!((&*nice.program.name, listed.len()), ("nice", 3));
+    assert_eq!((&*nice.program.name, listed.len()), ("nice", 4));
     let none = add("1.4.0", "none", None).unwrap_err();
     assert!(
         format!("{none:#}").ends_with("/none: No such file or directory (os error 2)"),
@@ -253,11 +253,6 @@ fn check_says_why_a_version_has_no_result() {
         };
         check(&args).unwrap_err().to_string()
     };
-    let baseline = error_of("1.0.0", "1.0.0");
-    assert!(
-        baseline.contains("1.0.0 has no result against the baseline 1.0.0"),
-        "{baseline}"
-    );
     let failed = error_of("1.0.0", "1.3.0");
     assert!(
         failed.contains("1.3.0 has no result that can be checked: it did not start"),
@@ -269,6 +264,74 @@ fn check_says_why_a_version_has_no_result() {
         removed.contains("1.3.0 has no result against the baseline 1.0.0"),
         "{removed}"
     );
+}
+
+#[test]
+fn check_refuses_to_compare_a_version_with_itself() {
+    let (folder, _) = measured_campaign();
+    for version in ["1.0.0", "1.1.0"] {
+        let args = CheckArgs {
+            dir: folder.path().to_owned(),
+            against: version.to_owned(),
+            release: Some(version.to_owned()),
+            margin: None,
+        };
+        let error = check(&args).unwrap_err();
+        let wanted = format!("--against and --release both name {version}: ");
+        assert!(
+            error.is::<UsageError>() && error.to_string().starts_with(&wanted),
+            "{error}"
+        );
+    }
+}
+
+#[test]
+fn both_forms_of_a_version_on_the_list_are_named_with_a_remedy() {
+    let folder = campaign_folder("[[program]]\nversion = 'v1.3.0'\npath = 'b'\n");
+    let (campaign, store) = open_campaign(folder.path()).unwrap();
+    let program = Program {
+        version: "1.3.0".to_owned(),
+        path: Some(folder.path().join("b")),
+        ..Program::default()
+    };
+    store.add(&program, FROM_COMMAND, 1).unwrap();
+    let add = |version: &str| {
+        add(&AddArgs {
+            dir: folder.path().to_owned(),
+            version: version.to_owned(),
+            path: program.path.clone(),
+            name: None,
+        })
+    };
+    add("1.4.0").unwrap();
+    let wanted =
+        "1.3.0 and v1.3.0 are both on the list, and are measured as two versions: remove one";
+    let error = add("1.3.0").unwrap_err().to_string();
+    assert!(error.starts_with(wanted), "{error}");
+    let text = plan::versions_text(&campaign, &store).unwrap();
+    assert!(text.contains(&format!("\n{wanted}")), "{text}");
+    remove(folder.path(), "1.3.0").unwrap();
+    let text = plan::versions_text(&campaign, &store).unwrap();
+    assert!(!text.contains("both on the list"), "{text}");
+}
+
+#[test]
+fn the_baseline_is_on_the_list_before_the_first_run() {
+    let folder = campaign_folder("");
+    let (campaign, store) = open_campaign(folder.path()).unwrap();
+    let text = status::status(&campaign, &store, false).unwrap();
+    let row = text.lines().nth(1).unwrap_or_default();
+    assert!(row.starts_with("1.0.0    baseline"), "{text}");
+    let removed = remove(folder.path(), "1.0.0").unwrap_err().to_string();
+    assert_eq!(removed, "1.0.0 is in campaign.toml: take it out there");
+    let added = add(&AddArgs {
+        dir: folder.path().to_owned(),
+        version: "v1.0.0".to_owned(),
+        path: Some(folder.path().join("b")),
+        name: None,
+    });
+    let error = added.unwrap_err().to_string();
+    assert!(error.starts_with("1.0.0 is on the list with"), "{error}");
 }
 
 #[test]

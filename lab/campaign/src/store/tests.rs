@@ -164,7 +164,7 @@ fn a_database_that_cannot_be_written_is_named_with_a_remedy() {
         store.replace_verdicts(&[]),
     ];
     let wanted = format!(
-        "{}: attempt to write a readonly database; this change was not made: ",
+        "a change was not made: {}: attempt to write a readonly database; if another program",
         path.display()
     );
     for result in results {
@@ -183,7 +183,7 @@ fn a_database_that_cannot_be_written_is_named_with_a_remedy() {
         .replace_verdicts(&[VerdictRow::default()])
         .unwrap_err();
     assert!(
-        format!("{error:#}").contains("results.db: database is locked; this change"),
+        format!("{error:#}").contains("results.db: database is locked; if another program uses it"),
         "{error:#}"
     );
     reader.execute_batch("COMMIT").unwrap();
@@ -191,6 +191,37 @@ fn a_database_that_cannot_be_written_is_named_with_a_remedy() {
     drop(store);
     let verdicts = reader.query_row("SELECT count(*) FROM verdict", [], |row| row.get(0));
     assert_eq!(verdicts, Ok(0), "the change that failed is undone");
+}
+
+#[test]
+fn a_database_that_cannot_be_read_is_named_with_a_remedy() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join(RESULTS);
+    let store = Store::open(&path).unwrap();
+    store.0.busy_timeout(std::time::Duration::ZERO).unwrap();
+    let reads = |store: &Store| {
+        let results = [store.listed_versions().err(), store.runs().err()];
+        results.map(|error| format!("{:#}", error.unwrap()))
+    };
+    let other = Connection::open(&path).unwrap();
+    other.execute_batch("BEGIN EXCLUSIVE").unwrap();
+    let locked = "database is locked; if another program uses it, wait for its end or stop it";
+    for error in reads(&store) {
+        let wanted = format!("{}: {locked}; otherwise check", path.display());
+        assert!(error.starts_with(&wanted), "{error}");
+    }
+    other.execute_batch("COMMIT").unwrap();
+    let mut bytes = fs::read(&path).unwrap();
+    bytes[4096..].fill(0xff);
+    fs::write(&path, bytes).unwrap();
+    let wanted = format!(
+        "{}: damaged: database disk image is malformed; {REMEDY}",
+        path.display()
+    );
+    let store = Store(Connection::open(&path).unwrap());
+    assert_eq!(reads(&store), [wanted.clone(), wanted]);
+    let error = store.export(&[]).unwrap_err();
+    assert!(format!("{error:#}").ends_with(REMEDY), "{error:#}");
 }
 
 #[test]

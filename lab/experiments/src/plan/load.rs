@@ -8,6 +8,7 @@ use super::{
 };
 use anyhow::{bail, ensure};
 use clap::ValueEnum;
+use faultline_common::args::percent_within_range;
 use faultline_report::report::{RUN_METRICS, run_metric};
 use faultline_runner::{isolation::CpuSet, record::recorder::DEFAULT_SAMPLING_INTERVAL};
 use faultline_settings::{
@@ -179,7 +180,9 @@ fn read_sections(top: &mut Table<'_>, base_folder: &BaseFolder) -> (Plan, Source
     });
     top.table("report", |table| {
         plan.report.primary = table.read("primary", metric);
-        plan.report.margin = table.read("margin", percent);
+        plan.report.margin = table.read("margin", |value| {
+            Ok(percent_within_range(number(value)?)? / 100.0)
+        });
     });
     top.table("slurm", |table| plan.slurm = workload::read_slurm(table));
     plan.arms = arms::read_arms(top, base_folder);
@@ -456,15 +459,6 @@ fn target_file(file: PathBuf) -> Result<PathBuf, String> {
             "{}: Prometheus reads targets only from files that end in .json, .yml or .yaml",
             file.display()
         )),
-    }
-}
-
-fn percent(value: &DeValue<'_>) -> Result<f64, String> {
-    let percentage = number(value)?;
-    if percentage > 0.0 && percentage < 100.0 {
-        Ok(percentage / 100.0)
-    } else {
-        Err(format!("{percentage} is not between 0 and 100"))
     }
 }
 

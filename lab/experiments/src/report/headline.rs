@@ -9,6 +9,7 @@ use crate::{
 };
 use faultline_report::run::ExperimentOutcome;
 use faultline_runner::isolation::{CgroupState, End};
+use faultline_text::{count, counted};
 use itertools::{Itertools, chain};
 
 const MAX_NAMED: usize = 12;
@@ -57,25 +58,23 @@ pub fn is_invalid(run: &CompletedRun<'_>) -> bool {
     matches!(run.ending.validity, Validity::Invalid(_))
 }
 
-pub fn counted_and_planned(tallies: &[ArmTally<'_>]) -> (usize, usize) {
+/// `None` if the experiment is finished.
+pub fn unfinished_count(tallies: &[ArmTally<'_>]) -> Option<String> {
     let planned = tallies.iter().map(|tally| tally.planned).sum();
-    (tallies.iter().map(ArmTally::counted).sum(), planned)
-}
-
-pub fn unfinished_text(tallies: &[ArmTally<'_>]) -> Option<String> {
-    let (counted, planned) = counted_and_planned(tallies);
-    (counted < planned).then(|| {
-        format!(
-            "Not finished: {counted} of {} count so far.",
-            runs_text(planned)
-        )
-    })
+    let counted = tallies.iter().map(ArmTally::counted).sum();
+    (counted < planned).then(|| format!("{} count so far", of_runs_text(counted, planned)))
 }
 
 /// How many runs of each arm ended early, and by what. `None` if none did.
 pub fn early_end_sentences(tallies: &[ArmTally<'_>], kind: WorkloadKind) -> Option<String> {
-    let arms_sentence =
-        |label: &str, matches: fn(&Outcome) -> bool| sentence(label, &arms_with(tallies, matches));
+    let arms_sentence = |label: &str, matches: fn(&Outcome) -> bool| {
+        let arms = arms_with(tallies, |tally| {
+            let outcomes = tally.outcomes.iter();
+            let count = outcomes.filter(|outcome| matches(outcome)).count();
+            (count, tally.outcomes.len())
+        });
+        sentence(label, &arms)
+    };
     let early = [
         arms_sentence("OOM-killed", |outcome| *outcome == Outcome::OutOfMemory),
         arms_sentence("Ended by itself", |outcome| {
@@ -94,15 +93,8 @@ pub fn early_end_sentences(tallies: &[ArmTally<'_>], kind: WorkloadKind) -> Opti
         WorkloadKind::Validator => ("Ran its whole time", "ran its whole time"),
     };
     let completed_sentence = arms_sentence(done, |outcome| *outcome == Outcome::Completed);
-    let invalid_runs = tallies
-        .iter()
-        .filter(|tally| tally.invalid > 0)
-        .map(|tally| {
-            let all = runs_text(tally.counted());
-            format!("{} ({} of {all})", tally.arm, tally.invalid)
-        })
-        .collect_vec();
-    let is_complete = unfinished_text(tallies).is_none() && invalid_runs.is_empty();
+    let invalid_runs = arms_with(tallies, |tally| (tally.invalid, tally.counted()));
+    let is_complete = unfinished_count(tallies).is_none() && invalid_runs.is_empty();
     let no_success =
         (completed_sentence.is_none() && is_complete).then(|| format!("No run {did}."));
     let without_runs = tallies
@@ -119,12 +111,14 @@ pub fn early_end_sentences(tallies: &[ArmTally<'_>], kind: WorkloadKind) -> Opti
     Some(chain!(early, rest).flatten().join(" "))
 }
 
-/// Names arms that have runs whose outcome `matches`, with the number of these runs.
-fn arms_with(tallies: &[ArmTally<'_>], matches: fn(&Outcome) -> bool) -> Vec<String> {
+/// Names each arm with its `runs`, a part of all, unless the part is 0.
+fn arms_with(
+    tallies: &[ArmTally<'_>],
+    runs: impl Fn(&ArmTally<'_>) -> (usize, usize),
+) -> Vec<String> {
     let arms = tallies.iter().filter_map(|tally| {
-        let outcomes = &tally.outcomes;
-        let count = outcomes.iter().filter(|outcome| matches(outcome)).count();
-        (count > 0).then(|| format!("{} ({count} of {})", tally.arm, runs_text(outcomes.len())))
+        let (part, all) = runs(tally);
+        (part > 0).then(|| format!("{} ({})", tally.arm, of_runs_text(part, all)))
     });
     arms.collect()
 }
@@ -191,12 +185,12 @@ impl ArmTally<'_> {
     }
 }
 
-pub fn runs_text(count: usize) -> String {
-    if count == 1 {
-        "1 run".to_owned()
-    } else {
-        format!("{count} runs")
-    }
+fn runs_text(count: usize) -> String {
+    counted(count as f64, "run")
+}
+
+fn of_runs_text(part: usize, all: usize) -> String {
+    format!("{} of {}", count(part as u64), runs_text(all))
 }
 
 /// Returns the outcome by the journal. The report prefers it to what the recording shows.

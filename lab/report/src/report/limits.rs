@@ -104,7 +104,7 @@ impl SufficientLimits {
             )
         });
         let unlimited = self.unlimited_arms.iter().map(|(arm, results)| {
-            let success = count_results(results, Some(true));
+            let success = number(count_results(results, Some(true)) as f64, 0);
             let runs = counted(results.len() as f64, "run");
             format!("{arm} had no limit, so it is not part of this: {success} of {runs} {did}.")
         });

@@ -64,9 +64,9 @@ signals! {
     /// 1 if the process was suspended. Older recordings lack the three signals of evidence.
     PhaseEvidenceStopped = recorded::PHASE_EVIDENCE, ["stopped"];
     RpcUp = daemon::SOURCE_UP, ["rpc"];
-    /// Seconds for which datapoints arrived, none of them with a transaction.
+    /// Seconds that pushes or the log cover, without a transaction.
     ZeroTpsSeconds = validator::ZERO_TPS, [];
-    /// Seconds for which no datapoint arrived.
+    /// Seconds that neither covers.
     UnknownTpsSeconds = validator::TPS_UNKNOWN, [];
     ReadCacheHits = validator::READ_CACHE_HITS, [];
     ReadCacheMisses = validator::READ_CACHE_MISSES, [];

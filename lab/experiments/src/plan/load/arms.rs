@@ -2,11 +2,13 @@
 
 use super::{
     super::{Arm, MemorySearchRules, Plan},
-    BaseFolder, HOUR, MINUTE, SECOND, at_least, cpus, percent,
+    BaseFolder, HOUR, MINUTE, SECOND, at_least, cpus,
     workload::{argument, check_plain_name, environment, plain_name, variable},
 };
 use faultline_runner::isolation::IoLimit;
-use faultline_settings::{Table, Unique, array, choice, distinct, size, whole_number_within};
+use faultline_settings::{
+    Table, Unique, array, choice, distinct, number, size, whole_number_within,
+};
 use std::collections::BTreeMap;
 use toml::de::DeValue;
 
@@ -304,7 +306,7 @@ fn headroom(value: &DeValue<'_>) -> Result<u64, String> {
 }
 
 fn width(value: &DeValue<'_>) -> Result<f64, String> {
-    let share = percent(value)?;
+    let share = number(value)? / 100.0;
     if (0.03..=0.5).contains(&share) {
         Ok(share)
     } else {

@@ -247,6 +247,10 @@ fn one_plan_error_gives_one_message() {
         ),
         "force_order: true or false",
     );
+    refused_once(
+        &EVERY_KEY.replacen("margin = 5", "margin = 100", 1),
+        "report.margin: a percentage above 0 and below 100 is wanted",
+    );
     let twice = concurrent(&format!("twice = \"all\"\n{TWO_LANES}"));
     refused_once(
         &twice.replace("name = \"all\"", "name = \" all\""),
@@ -822,6 +826,10 @@ fn all_search_errors_are_reported_at_once() {
         );
     }
     refused(&searching(""), "search.from");
+    refused(
+        &searching("from = \"24G\"\nwidth = 100\n"),
+        "search.width: a width from 3 to 50 percent is wanted",
+    );
     refused(
         &searching("from = \"24G\"\nmost = \"30m\"\n"),
         "ten times settle and dwell take",

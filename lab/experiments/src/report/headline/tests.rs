@@ -210,6 +210,24 @@ fn the_headline_is_correct_for_every_experiment_state() {
     }
 }
 
+#[test]
+fn numbers_of_runs_have_grouped_digits() {
+    let arms = format!("a 64M {}{}", "o".repeat(1000), "-".repeat(1000));
+    let report = experiment("validator", &arms).report().unwrap().report;
+    assert_eq!(
+        report.verdict.headline,
+        "Not finished: 1,000 of 2,000 runs count so far. OOM-killed: a (1,000 of 1,000 runs)."
+    );
+    let unfinished =
+        "The experiment is not finished: 1,000 of 2,000 runs count so far (a 1,000 of 2,000).";
+    assert!(
+        report
+            .caveats
+            .iter()
+            .any(|caveat| caveat.what.starts_with(unfinished))
+    );
+}
+
 /// All sentences on the first screen of the report.
 fn sentences(kind: &str, arms: &str) -> Vec<String> {
     let report = experiment(kind, arms).report().unwrap().report;
