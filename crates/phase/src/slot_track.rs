@@ -31,7 +31,8 @@ fn slots_at_rate(duration: Duration, slot_time: Duration, rate: f64) -> u64 {
 #[derive(Debug, Clone, Copy)]
 pub struct SlotTrack {
     pub slot: u64,
-    /// Time of the last report, or of a later tick at which the process was stopped or frozen.
+    /// Time of the last report, or of a later tick at which the process was stopped or frozen: its
+    /// slot then stands still, so the next step is judged by the time since.
     pub known_at: Duration,
     pub advanced_at: Duration,
     /// The last report at which the slot kept pace with the slot time.
@@ -88,7 +89,8 @@ impl SlotTrack {
         (self.slot, self.known_at, self.reported_at) = (slot, at, at);
     }
 
-    /// After this time without new evidence, the phase is unknown.
+    /// The phase is unknown after this time since the last evidence (a report with pace) or, in a
+    /// stall, since `advanced_at`.
     pub fn max_silence(&self) -> Duration {
         self.cadence.map_or(MAX_CADENCE, |cadence| {
             (cadence * 5 / 2).clamp(PACE_WINDOW, MAX_CADENCE)

@@ -1,3 +1,5 @@
+//! Counts of the program cache that are predicted for a run, with their intervals.
+
 use faultline_cache_sim::{
     Counts, Error, Simulation, Trace,
     interval::{HalfRuns, PredictiveInterval, variance},

@@ -19,7 +19,7 @@ use faultline_text::{bytes, duration};
 use std::time::Duration;
 
 pub const READING_INTERVAL: Duration = Duration::from_millis(250);
-/// The daemon's default: a validator is at the tip if it is at most this many slots behind.
+/// The daemon's default of `at_tip_slots`. A search uses at most `search::MAX_SLOTS_BEHIND`.
 const DEFAULT_AT_TIP_SLOTS: u64 = 32;
 /// A restarting systemd does not answer for a while.
 const FAILURE_TIMEOUT: Duration = Duration::from_secs(30);
