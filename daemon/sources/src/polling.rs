@@ -153,9 +153,9 @@ impl Sampler for PollResultSampler {
 /// Logs a source's problems of the kinds `Absent` and `Gone` when their kinds or `up` change, but
 /// not when they end. The ticker logs these two kinds only at level debug.
 #[derive(Default)]
-pub struct ProblemLog(Vec<(bool, ProblemKind)>);
+pub struct AbsenceLog(Vec<(bool, ProblemKind)>);
 
-impl ProblemLog {
+impl AbsenceLog {
     pub fn log_changes(&mut self, source: Source, up: bool, problems: &[Problem]) {
         let Some(texts) = self.change(up, problems) else {
             return;
@@ -213,7 +213,7 @@ mod tests {
     fn a_missing_source_is_logged_once_despite_other_errors() {
         let missing = Problem::absent_data("getBlockProduction is not offered");
         let broken = Problem::broken("no answer");
-        let mut log = ProblemLog::default();
+        let mut log = AbsenceLog::default();
         let both = [missing.clone(), broken];
         assert!(log.change(true, &both).is_some());
         assert_eq!(log.change(true, &both[..1]), None);

@@ -2,7 +2,7 @@ use super::{
     AdminFacts, TargetLookup,
     socket::{Connection, Failure},
 };
-use crate::polling::{PollTimer, ProblemLog, Timestamped, response_ttl};
+use crate::polling::{AbsenceLog, PollTimer, Timestamped, response_ttl};
 use faultline_agave::{
     Error, PublicKey,
     admin::{AdmissionStatus, Answer, ContactInfo, Method, StartProgress},
@@ -49,7 +49,7 @@ pub struct Poller {
     pub latest_config: Latest<Config>,
     facts: Latest<AdminFacts>,
     cache: Option<ProcessCache>,
-    problem_log: ProblemLog,
+    absence_log: AbsenceLog,
     fs_calls: FsCalls,
 }
 
@@ -69,7 +69,7 @@ impl Poller {
             latest_config: Latest::default(),
             facts,
             cache: None,
-            problem_log: ProblemLog::default(),
+            absence_log: AbsenceLog::default(),
             fs_calls: FsCalls::new("admin-path"),
         }
     }
@@ -201,7 +201,7 @@ impl Poller {
     /// Drops the result of a replaced process.
     fn store(&mut self, cache: ProcessCache) {
         if (self.current_target)().is_some_and(|target| target.process == cache.process) {
-            self.problem_log
+            self.absence_log
                 .log_changes(Source::AdminRpc, cache.up, &cache.problems);
             self.cache = Some(cache);
             self.publish();

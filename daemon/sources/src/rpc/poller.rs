@@ -6,7 +6,7 @@ use super::{
 use crate::{
     admin::{AdminFacts, TargetLookup},
     discovery::Target,
-    polling::{PollTimer, ProblemLog},
+    polling::{AbsenceLog, PollTimer},
 };
 use faultline_agave::{
     Error,
@@ -34,7 +34,7 @@ pub struct Poller {
     client: Client,
     cache: Option<ResponseCache>,
     batch: Arc<RequestBatch>,
-    problem_log: ProblemLog,
+    absence_log: AbsenceLog,
 }
 
 impl Poller {
@@ -54,7 +54,7 @@ impl Poller {
             client: Client::new(),
             cache: None,
             batch: Arc::new(RequestBatch::new([])),
-            problem_log: ProblemLog::default(),
+            absence_log: AbsenceLog::default(),
         }
     }
 
@@ -150,7 +150,7 @@ impl Poller {
 
     fn publish_and_log(&mut self) {
         if let Some(facts) = self.publish() {
-            self.problem_log
+            self.absence_log
                 .log_changes(Source::Rpc, facts.up, &facts.problems);
         }
     }

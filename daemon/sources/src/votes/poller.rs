@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     distance::DistanceEvidence,
-    polling::{PollTimer, ProblemLog, Timestamped},
+    polling::{AbsenceLog, PollTimer, Timestamped},
     rpc::{Client, Endpoint, Failure, Readiness, url_origin},
 };
 use faultline_agave::{
@@ -55,7 +55,7 @@ pub struct Poller {
     /// Methods that the current process does not offer. They are not requested again for this
     /// process and identity.
     missing_methods: Vec<&'static str>,
-    problem_log: ProblemLog,
+    absence_log: AbsenceLog,
 }
 
 impl Poller {
@@ -66,7 +66,7 @@ impl Poller {
             endpoint,
             handle: Handle::default(),
             missing_methods: Vec::new(),
-            problem_log: ProblemLog::default(),
+            absence_log: AbsenceLog::default(),
         }
     }
 
@@ -160,7 +160,7 @@ impl Round<'_> {
             .is_some_and(|(process, _)| process == facts.process);
         if is_current {
             poller
-                .problem_log
+                .absence_log
                 .log_changes(Source::Votes, facts.up, &facts.problems);
             poller.handle.publish(facts);
         }
