@@ -133,7 +133,7 @@ impl Cache for PolicyCache<'_> {
     #[inline]
     fn request_programs(&mut self, programs: &[u32], counts: &mut Counts) {
         for program in programs {
-            if !self.trace.had_code(*program) {
+            if !self.trace.ever_had_code(*program) {
                 continue;
             }
             let fits = self.budget.weight_of(*program) <= self.budget.capacity;

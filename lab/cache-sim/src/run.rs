@@ -187,7 +187,7 @@ fn most_used(trace: &Trace) -> Vec<(u32, u32)> {
         }
     }
     let mut ranked: Vec<(u32, u32)> = (0..).zip(uses).collect();
-    ranked.retain(|(program, uses)| *uses > 0 && trace.had_code(*program));
+    ranked.retain(|(program, uses)| *uses > 0 && trace.ever_had_code(*program));
     ranked.sort_by_key(|(program, uses)| (std::cmp::Reverse(*uses), *program));
     ranked
 }

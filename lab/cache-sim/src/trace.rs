@@ -56,7 +56,8 @@ pub struct Program {
     pub loader: Option<Loader>,
     /// Size of its code; `None` if unknown.
     pub bytes: Option<u64>,
-    /// False for program-data and buffer accounts, and for closed programs: see [`Trace::had_code`].
+    /// False for program-data and buffer accounts, and for closed programs: see
+    /// [`Trace::ever_had_code`].
     pub has_code: bool,
 }
 
@@ -130,7 +131,7 @@ pub struct Trace {
     meta: Meta,
     programs: Vec<Program>,
     /// By program.
-    had_code: Vec<bool>,
+    ever_had_code: Vec<bool>,
     /// End of each set in `set_programs`.
     set_ends: Vec<u32>,
     set_programs: Vec<u32>,
@@ -154,7 +155,7 @@ impl Trace {
     pub(crate) fn without_slots(&self) -> Self {
         Self {
             programs: self.programs.clone(),
-            had_code: self.had_code.clone(),
+            ever_had_code: self.ever_had_code.clone(),
             set_ends: self.set_ends.clone(),
             set_programs: self.set_programs.clone(),
             loads: self.loads.clone(),
@@ -166,7 +167,7 @@ impl Trace {
     pub fn add_program(&mut self, program: Program) -> Result<u32, Error> {
         check_value(program.bytes.unwrap_or(0), "bytes of a program")?;
         let number = to_index(self.programs.len(), "programs")?;
-        self.had_code.push(program.has_code);
+        self.ever_had_code.push(program.has_code);
         self.programs.push(program);
         Ok(number)
     }
@@ -270,7 +271,7 @@ impl Trace {
                 change.program
             )));
         }
-        self.had_code[change.program as usize] |= change.kind == ChangeKind::Closed;
+        self.ever_had_code[change.program as usize] |= change.kind == ChangeKind::Closed;
         self.changes.push(change);
         Ok(())
     }
@@ -300,10 +301,11 @@ impl Trace {
         &self.programs
     }
 
-    /// Whether the program has code, or had it until a change of the trace closed it.
+    /// Whether the program had code at any time of the trace: it is recorded with code, or a change
+    /// of the trace closed it.
     #[inline]
-    pub fn had_code(&self, program: u32) -> bool {
-        self.had_code[program as usize]
+    pub fn ever_had_code(&self, program: u32) -> bool {
+        self.ever_had_code[program as usize]
     }
 
     pub fn set_count(&self) -> usize {

@@ -217,7 +217,7 @@ fn a_program_that_the_trace_closes_had_code_before() {
     }
     // A half may lack the slot of the change.
     for seed in 0..8 {
-        assert!(trace.half(seed).unwrap().had_code(program), "{seed}");
+        assert!(trace.half(seed).unwrap().ever_had_code(program), "{seed}");
     }
 }
 

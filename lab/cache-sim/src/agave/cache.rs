@@ -174,7 +174,7 @@ impl<'a> ProgramCache<'a> {
         let is_new = entry.position == NEW;
         entry.uses = entry.uses.saturating_add(self.rules.uses_per_load);
         entry.last_slot = load_slot;
-        if !self.trace.had_code(program) && self.change_slots[program as usize] == 0 {
+        if !self.trace.ever_had_code(program) && self.change_slots[program as usize] == 0 {
             entry.position = TOMBSTONE;
             counts.insertions += 1;
             return true;
@@ -330,7 +330,7 @@ impl Cache for ProgramCache<'_> {
             if entry.position < LOADED_BELOW {
                 entry.uses = entry.uses.saturating_add(1);
                 entry.last_slot = entry.last_slot.max(use_slot);
-            } else if self.rules.has_tombstones || self.trace.had_code(*program) {
+            } else if self.rules.has_tombstones || self.trace.ever_had_code(*program) {
                 evicts |= self.miss(*program, counts);
             }
         }

@@ -232,7 +232,7 @@ fn for_each_lookup(trace: &Trace, includes_fees_only: bool, mut each: impl FnMut
         trace
             .programs_of_set(call.set_number())
             .iter()
-            .filter(|program| trace.had_code(**program))
+            .filter(|program| trace.ever_had_code(**program))
             .for_each(|program| each(transaction, *program));
     }
 }
