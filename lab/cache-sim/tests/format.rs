@@ -178,7 +178,10 @@ fn trace_damage_is_reported_with_its_position_and_a_remedy() {
     );
     for (at, what) in [
         (0, "it is not a trace file of this format; name"),
-        (7, "it is not a trace file of this format; name"),
+        (
+            7,
+            "its format is 17, and this version reads format 1; use a newer faultline",
+        ),
         (12, "byte 8: the checksum of the record is wrong; copy"),
         (whole.len() - 3, "the checksum of the record is wrong; run"),
     ] {

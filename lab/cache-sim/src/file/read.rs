@@ -32,7 +32,10 @@ pub fn read_whole_records(input: impl BufRead) -> Result<PartialRead, Error> {
     };
     let magic = file.read_exactly(MAGIC.len() as u64);
     if !MAGIC.starts_with(&file.content) {
-        return Err(Error::NotATrace);
+        return Err(match file.content.strip_prefix(b"FLTRACE") {
+            Some(&[found @ 2..=u8::MAX]) => Error::Newer { found },
+            _ => Error::NotATrace,
+        });
     }
     magic?;
     let meta = match file.record()? {
