@@ -70,7 +70,7 @@ impl Evidence {
         let Format { version } = serde_json::from_slice(json).map_err(broken)?;
         if version > FORMAT {
             return Err(format!(
-                "its format {version} is of a newer release; this release reads up to {FORMAT}"
+                "its format {version} is of a newer release; this release reads up to {FORMAT}: use the newer one"
             ));
         }
         serde_json::from_slice(json).map_err(broken)

@@ -63,5 +63,10 @@ pub fn list_unmatched(before: &[String], after: &[String]) -> Vec<String> {
 }
 
 pub fn setting_mismatch(name: &str, before: &str, after: &str) -> Option<String> {
-    (before != after).then(|| format!("SETTINGS DIFFER: {name}: {before} before, {after} after"))
+    // Older versions wrote a timeout of `1 min` as `1 min 0 s`.
+    let [a, b] = [before, after].map(|text| match name {
+        "timeout" => text.trim_end_matches(" 0 s").trim_end_matches(" 0 min"),
+        _ => text,
+    });
+    (a != b).then(|| format!("SETTINGS DIFFER: {name}: {before} before, {after} after"))
 }

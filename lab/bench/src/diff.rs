@@ -277,6 +277,24 @@ mod tests {
     }
 
     #[test]
+    fn settings_with_the_words_of_older_versions_are_equal() {
+        let (mut before, mut after) = (run(20), run(20));
+        let timeout = |value: &str| BTreeMap::from([("timeout".to_owned(), value.to_owned())]);
+        for (old, new) in [("1 min 0 s", "1 min"), ("1 h 0 min", "1 h")] {
+            (before.header.settings, after.header.settings) = (timeout(old), timeout(new));
+            let (out, worse) = changes(&before, &after, 5.0).unwrap();
+            assert!(!worse && !out.contains("SETTINGS DIFFER"), "{out}");
+        }
+        after.header.settings = timeout("1 min 10 s");
+        before.header.settings = timeout("1 min 0 s");
+        let (out, worse) = changes(&before, &after, 5.0).unwrap();
+        assert!(
+            worse && out.contains("timeout: 1 min 0 s before, 1 min 10 s after"),
+            "{out}"
+        );
+    }
+
+    #[test]
     fn unmatched_requests_and_differing_settings_fail_the_diff() {
         let (mut before, mut after) = (run(20), run(20));
         let setting = |value: &str| BTreeMap::from([("loop".to_owned(), value.to_owned())]);

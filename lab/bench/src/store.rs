@@ -48,7 +48,12 @@ pub fn read<C: DeserializeOwned>(path: &Path) -> Result<Stored<C>> {
         if matches!(error, Error::Missing { .. }) {
             return anyhow!(files::missing_file_error(path));
         }
-        match error.foreign_database_message("these are no results of bench", "copy it again") {
+        // A copy would be refused, too.
+        let remedy = match error {
+            Error::Refused { .. } => "measure again with this version",
+            _ => "copy it again",
+        };
+        match error.foreign_database_message("these are no results of bench", remedy) {
             Some(message) => anyhow!("{}: {message}", path.display()),
             None => error.into(),
         }

@@ -28,6 +28,8 @@ pub enum Error {
         "it is not a trace file of this format; name the run's trace with `faultline cache predict --trace` or `cache fetch --out`"
     )]
     NotATrace,
+    #[error("it has {found}, which this version does not know; use a newer faultline")]
+    Newer { found: String },
     // A file can be continued if its metadata are whole.
     #[error(
         "the trace file is damaged at byte {offset}: {problem}; {}",

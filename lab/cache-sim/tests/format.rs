@@ -178,7 +178,10 @@ fn trace_damage_is_reported_with_its_position_and_a_remedy() {
     );
     for (at, what) in [
         (0, "it is not a trace file of this format; name"),
-        (7, "it is not a trace file of this format; name"),
+        (
+            7,
+            "it has format 17, which this version does not know; use a newer faultline",
+        ),
         (12, "byte 8: the checksum of the record is wrong; copy"),
         (whole.len() - 3, "the checksum of the record is wrong; run"),
     ] {
@@ -197,6 +200,20 @@ fn trace_damage_is_reported_with_its_position_and_a_remedy() {
         let error = read(short.as_bytes()).unwrap_err().to_string();
         assert!(error.contains(what), "{short}: {error}");
     }
+}
+
+/// To continue a file, a fetch removes what follows a damage.
+#[test]
+fn a_record_of_a_newer_version_is_no_damage() {
+    let mut newer = bytes(&everything());
+    append(&mut newer, 7, b"x");
+    let error = read_whole_records(newer.as_slice())
+        .unwrap_err()
+        .to_string();
+    assert_eq!(
+        error,
+        "it has records of kind 7, which this version does not know; use a newer faultline"
+    );
 }
 
 #[test]

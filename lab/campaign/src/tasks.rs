@@ -139,10 +139,17 @@ fn job_scripts(campaign: &Campaign) -> JobScripts {
 pub fn open_campaign(folder: &Path) -> Result<(Campaign, Store)> {
     let campaign = Campaign::read(folder)?;
     require_results(&campaign, campaign.folder.join(EXPERIMENTS).exists())?;
-    let _lock = Store::needs_upgrade(&campaign.results)?
-        .then(|| campaign.lock())
-        .transpose()?;
-    let store = Store::open(&campaign.results)?;
+    let path = &campaign.results;
+    if Store::needs_upgrade(path)? {
+        let upgraded = campaign.lock().and_then(|_lock| Store::open(path));
+        upgraded.with_context(|| {
+            format!(
+                "{}: it has the format of an older version: run this command as a user who may write it and the campaign's folder, while nothing else runs the campaign",
+                path.display()
+            )
+        })?;
+    }
+    let store = Store::open(path)?;
     Ok((campaign, store))
 }
 

@@ -18,7 +18,7 @@ use std::{
 pub fn update(path: &Path, change: impl FnOnce(&mut Evidence)) -> Result<()> {
     let mut evidence = match fs::read(path) {
         Ok(json) => Evidence::parse(&json)
-            .map_err(|why| anyhow!("{}: {why}; remove it to begin anew", path.display()))?,
+            .map_err(|why| anyhow!("{}: {why}; to begin anew, remove it", path.display()))?,
         Err(error) if error.kind() == ErrorKind::NotFound => Evidence::default(),
         Err(error) => return Err(error).at(path),
     };
@@ -63,10 +63,17 @@ mod tests {
         .unwrap();
         let read = Evidence::parse(&fs::read(&path).unwrap()).unwrap();
         assert_eq!((read.ram, read.program_cache), (Some(ram), Some(cache)));
+        let newer = "{\"version\":2}";
+        fs::write(&path, newer).unwrap();
+        let error = update(&path, |_| ()).unwrap_err().to_string();
+        assert!(
+            error.ends_with("reads up to 1: use the newer one; to begin anew, remove it"),
+            "{error}"
+        );
         fs::write(&path, "{").unwrap();
         let error = update(&path, |_| ()).unwrap_err().to_string();
         assert!(
-            error.contains("it is broken") && error.ends_with("remove it to begin anew"),
+            error.contains("it is broken") && error.ends_with("; to begin anew, remove it"),
             "{error}"
         );
     }

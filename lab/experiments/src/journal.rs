@@ -1,5 +1,5 @@
-//! One JSON object per line. Each line is synced before the next step. Readers ignore invalid lines
-//! at the end.
+//! One JSON object per line. Each line is synced before the next step. Readers ignore an incomplete
+//! last line.
 //!
 //! A turn is the runs that execute at the same time: one, or with `concurrent` one per lane. An
 //! attempt is one execution of a turn.
@@ -14,7 +14,7 @@ use super::{
     search,
 };
 use anyhow::{Context, Result};
-use faultline_common::files::AtPath;
+use faultline_common::{files::AtPath, output::say};
 use serde::{Deserialize, Serialize};
 pub use state::{Attempt, CompletedRun, JournalState, NextAttempt, RunAttempt, SearchLog};
 use std::{
@@ -177,13 +177,20 @@ impl Journal {
         })
     }
 
-    /// Removes invalid lines at the end.
+    /// Removes an incomplete last line.
     pub fn open(path: &Path) -> Result<(Self, Vec<JournalLine>)> {
         let (lines, length) = read_lines(path)?;
         let mut file = OpenOptions::new().write(true).open(path).at(path)?;
+        let removed = file.metadata().at(path)?.len().saturating_sub(length);
         file.set_len(length)
             .and_then(|()| file.sync_all())
             .at(path)?;
+        if removed > 0 {
+            say(&format!(
+                "{}: removed the last line, which is incomplete (bytes: {removed})",
+                path.display()
+            ));
+        }
         file.seek(SeekFrom::Start(length)).at(path)?;
         let path = path.to_owned();
         Ok((Self { file, path, length }, lines))
@@ -207,12 +214,12 @@ impl Journal {
     }
 }
 
-/// Fails if a valid line follows an invalid one.
+/// Ignores an incomplete last line. Fails on any other line that this version cannot read.
 pub fn read(path: &Path) -> Result<Vec<JournalLine>> {
     read_lines(path).map(|(lines, _)| lines)
 }
 
-/// Also returns the valid lines' length in bytes.
+/// Also returns the complete lines' length in bytes.
 fn read_lines(path: &Path) -> Result<(Vec<JournalLine>, u64)> {
     let bytes = match std::fs::read(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => {
@@ -225,28 +232,70 @@ fn read_lines(path: &Path) -> Result<(Vec<JournalLine>, u64)> {
         read => read.at(path)?,
     };
     let (mut lines, mut length) = (Vec::new(), 0);
-    let mut first_invalid = None;
     for (number, text) in (1..).zip(bytes.split_inclusive(|byte| *byte == b'\n')) {
-        match (parse(text), &first_invalid) {
-            (Ok(line), None) => {
+        let end = length + text.len();
+        let (is_whole, is_last) = (text.ends_with(b"\n"), end == bytes.len());
+        match serde_json::from_slice(text) {
+            Ok(line) if is_whole => {
                 lines.push(line);
-                length += text.len() as u64;
+                length = end;
             }
-            // A power cut damages only the end.
-            (Ok(_), Some((number, why))) => anyhow::bail!(
-                "{}:{number}: this is no line of a journal: {why}",
+            Err(why) if !is_last || is_whole && why.is_data() => anyhow::bail!(
+                "{}:{number}: this is no line of a journal of this version: {why}; if a newer faultline wrote it, use that one",
                 path.display()
             ),
-            (Err(why), None) => first_invalid = Some((number, why)),
-            (Err(_), Some(_)) => {}
+            // A power cut damages only the end.
+            _ => {}
         }
     }
-    Ok((lines, length))
+    Ok((lines, length as u64))
 }
 
-fn parse(text: &[u8]) -> Result<JournalLine, String> {
-    let text = text
-        .strip_suffix(b"\n")
-        .ok_or("it has no line break at its end")?;
-    serde_json::from_slice(text).map_err(|error| error.to_string())
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RUNNER: &str = "{\"unix_ns\":1,\"entry\":\"runner\",\"pid\":1,\"boot\":\"b\"}\n";
+
+    #[test]
+    fn an_entry_of_a_newer_version_is_refused_and_not_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(JOURNAL);
+        let newer = "{\"unix_ns\":2,\"entry\":\"void_newer\",\"run\":1}\n";
+        for text in [
+            format!("{RUNNER}{newer}"),
+            format!("{RUNNER}{newer}{RUNNER}"),
+        ] {
+            std::fs::write(&path, &text).unwrap();
+            for error in [read(&path).unwrap_err(), Journal::open(&path).unwrap_err()] {
+                let error = error.to_string();
+                for words in [
+                    "journal.jsonl:2: this is no line of a journal of this version: ",
+                    "unknown variant `void_newer`",
+                    "; if a newer faultline wrote it, use that one",
+                ] {
+                    assert!(error.contains(words), "{words}: {error}");
+                }
+            }
+            assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
+        }
+    }
+
+    #[test]
+    fn only_an_incomplete_last_line_is_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(JOURNAL);
+        for end in [&RUNNER[..RUNNER.len() - 1], "{\"unix_ns\":2,\n", "\0\0"] {
+            std::fs::write(&path, format!("{RUNNER}{end}")).unwrap();
+            assert_eq!(read(&path).unwrap().len(), 1);
+            assert_eq!(Journal::open(&path).unwrap().1.len(), 1);
+            assert_eq!(std::fs::read_to_string(&path).unwrap(), RUNNER);
+        }
+        std::fs::write(&path, format!("{RUNNER}broken\nbroken\n")).unwrap();
+        let error = Journal::open(&path).unwrap_err().to_string();
+        assert!(
+            error.contains("journal.jsonl:2: this is no line of a journal"),
+            "{error}"
+        );
+    }
 }

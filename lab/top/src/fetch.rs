@@ -7,7 +7,7 @@ use faultline_client::http;
 use faultline_common::clock;
 use faultline_net::unrequested_content_encoding;
 use faultline_status::{JSON_VERSION, Status};
-use serde::Deserialize;
+use serde::{Deserialize, de::Error as _};
 use serde_json::Value;
 use std::{
     path::Path,
@@ -55,6 +55,7 @@ impl Fetcher {
     }
 }
 
+const VERSION: &str = env!("CARGO_PKG_VERSION");
 const MAX_ANSWER_BYTES: u64 = 16 << 20;
 /// A request may take this long, or one interval if that is longer.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(3);
@@ -131,34 +132,26 @@ fn refusal(status: u16, sent_credentials: bool) -> String {
         503 => "it has no sample yet",
         300..=399 => "the page has moved; name its new address",
         404 => &format!(
-            "it has no page /status. If a proxy is in front of the daemon, let the proxy pass this page; else {OTHER_RELEASE}"
+            "it has no page /status. If a proxy is in front of the daemon, let the proxy pass this page; else install faultlined {VERSION}, the release of this faultline"
         ),
         _ => return format!("it answers with HTTP {status}, not with the status of a faultlined"),
     };
     format!("{status}: {reason}")
 }
 
-const OTHER_RELEASE: &str = concat!(
-    "faultline top ",
-    env!("CARGO_PKG_VERSION"),
-    " needs a faultlined of the same release; install the same release of both"
-);
-
 fn parse_status(text: &str) -> FetchResult {
-    let json: Value = serde_json::from_str(text)
-        .map_err(|_| "it answers, but not with the status of a faultlined")?;
-    let version = json.get("version").and_then(Value::as_u64);
-    if version != Some(JSON_VERSION.into()) {
-        let version = version.map_or("no version".to_owned(), |version| {
-            format!("version {version}")
-        });
-        return Err(format!(
-            "its status should have version {JSON_VERSION}, but has {version}: {OTHER_RELEASE}"
-        ));
-    }
-    Status::deserialize(json)
-        .map(Box::new)
-        .map_err(|error| format!("its status is not understood ({error}): {OTHER_RELEASE}"))
+    const FOREIGN: &str = "it answers, but not with the status of a faultlined";
+    let json: Value = serde_json::from_str(text).map_err(|_| FOREIGN)?;
+    let status = match json["version"].as_u64().ok_or(FOREIGN)? {
+        version if version == u64::from(JSON_VERSION) => Status::deserialize(&json),
+        version => Err(serde_json::Error::custom(format!("version {version}"))),
+    };
+    status.map(Box::new).map_err(|error| {
+        format!(
+            "its status is not understood ({error}): it comes from faultlined {}, and this is faultline {VERSION:?}; install the newer release for both",
+            json["faultlined"]
+        )
+    })
 }
 
 fn authorization(user: &str, file: &Path) -> Result<String> {
@@ -203,19 +196,29 @@ mod tests {
     #[test]
     fn a_status_of_another_release_is_refused_with_a_remedy() {
         let refused = |text: &str| parse_status(text).unwrap_err();
-        for text in ["", "# HELP agave_up x", "<html>"] {
+        for text in [
+            "",
+            "# HELP agave_up x",
+            "<html>",
+            "{}",
+            "{\"faultlined\": \"1\"}",
+        ] {
             assert!(refused(text).contains("not with the status of a faultlined"));
         }
+        let versions = format!(
+            ": it comes from faultlined \"9.8.7\", and this is faultline {VERSION:?}; install the newer release for both"
+        );
         for (text, words) in [
-            ("{}", "no version"),
-            ("{\"version\": 99}", "version 99"),
-            ("{\"version\": 1, \"votes\": 7}", "invalid type"),
+            ("\"version\": 99", "(version 99)"),
+            ("\"version\": 1, \"votes\": 7", "(invalid type"),
         ] {
-            let refused = refused(text);
+            let refused = refused(&format!("{{\"faultlined\": \"9.8.7\", {text}}}"));
             assert!(
-                refused.contains(words) && refused.contains("install the same release of both"),
+                refused.contains(words) && refused.contains(&versions),
                 "{refused}"
             );
         }
+        let other_release = "{\"faultlined\": \"9.8.7\", \"version\": 1}";
+        assert_eq!(parse_status(other_release).unwrap().faultlined, "9.8.7");
     }
 }

@@ -167,6 +167,12 @@ fn a_damaged_or_foreign_results_file_is_refused_by_name() {
             .unwrap();
         let refused = format!("{:#}", read(&path).unwrap_err());
         assert!(refused.contains("run.flb"), "{damage}: {refused}");
+        assert_eq!(
+            refused.contains("no table made by")
+                && refused.ends_with("; measure again with this version"),
+            damage == "DROP TABLE cell",
+            "{damage}: {refused}"
+        );
     }
 }
 

@@ -32,7 +32,12 @@ pub fn read_whole_records(input: impl BufRead) -> Result<PartialRead, Error> {
     };
     let magic = file.read_exactly(MAGIC.len() as u64);
     if !MAGIC.starts_with(&file.content) {
-        return Err(Error::NotATrace);
+        return Err(match file.content.strip_prefix(b"FLTRACE") {
+            Some(&[format @ 2..=u8::MAX]) => Error::Newer {
+                found: format!("format {format}"),
+            },
+            _ => Error::NotATrace,
+        });
     }
     magic?;
     let meta = match file.record()? {
@@ -48,6 +53,10 @@ pub fn read_whole_records(input: impl BufRead) -> Result<PartialRead, Error> {
     loop {
         let result = match file.record() {
             Ok(None) => return Ok(partial),
+            Ok(Some(kind)) if kind > LOADS => {
+                let found = format!("records of kind {kind}");
+                return Err(Error::Newer { found });
+            }
             Ok(Some(kind)) => add_record(&mut partial.trace, kind, &file.content)
                 .map_err(|problem| damaged(partial.end, problem)),
             Err(error @ Error::Io(_)) => return Err(error),

@@ -77,11 +77,15 @@ fn an_older_database_is_not_upgraded_while_its_campaign_runs() {
     let folder = campaign_folder("");
     make_format_1(folder.path());
     let run = Campaign::read(folder.path()).unwrap().lock().unwrap();
-    let error = open_campaign(folder.path())
-        .map(|_| ())
-        .unwrap_err()
-        .to_string();
-    assert!(error.contains("is being run already"), "{error}");
+    let error = open_campaign(folder.path()).map(|_| ()).unwrap_err();
+    let error = format!("{error:#}");
+    for words in [
+        "results.db: ",
+        "the format of an older version",
+        "is being run already",
+    ] {
+        assert!(error.contains(words), "{words}: {error}");
+    }
     assert!(Store::needs_upgrade(&folder.path().join(RESULTS)).unwrap());
     drop(run);
     open_campaign(folder.path()).unwrap();
