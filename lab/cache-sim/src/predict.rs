@@ -12,6 +12,7 @@ use crate::{
     trace::Trace,
 };
 use serde::Serialize;
+use std::collections::BTreeMap;
 
 /// Relative difference between the misses of runs from an empty and from a full cache.
 const MAX_START_DIFFERENCE: f64 = 0.01;
@@ -316,8 +317,8 @@ pub struct Coverage {
 }
 
 impl Coverage {
-    /// `recorded` has (slot, transactions), in any order.
-    pub fn of(trace: &Trace, recorded: &[(u64, u64)]) -> Self {
+    /// `recorded` has the transactions by slot.
+    pub fn of(trace: &Trace, recorded: &BTreeMap<u64, u64>) -> Self {
         let mut coverage = Self::default();
         for (slot, transactions) in recorded {
             coverage.recorded = coverage.recorded.saturating_add(*transactions);
@@ -327,7 +328,6 @@ impl Coverage {
                 coverage.missing_slots.push(*slot);
             }
         }
-        coverage.missing_slots.sort_unstable();
         coverage
     }
 

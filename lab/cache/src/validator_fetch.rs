@@ -68,13 +68,13 @@ fn convert(validator_trace: &ValidatorTrace, recorded: &Recorded) -> Result<Trac
     for program in &validator_trace.programs {
         trace.add_program(*program)?;
     }
-    let transactions: BTreeMap<u64, u64> = recorded.transactions_by_slot.iter().copied().collect();
+    let transactions = &recorded.transactions_by_slot;
     let empty = SlotLookups::default();
     // Slots after the last recorded one would be predicted but not compared.
     let last = transactions.keys().next_back().copied().unwrap_or(u64::MAX);
     let mut slots: BTreeMap<_, _> = validator_trace.slots.range(..=last).collect();
-    for (slot, transactions) in &recorded.transactions_by_slot {
-        if *transactions == 0 {
+    for (slot, count) in transactions {
+        if *count == 0 {
             slots.entry(slot).or_insert(&empty);
         }
     }
