@@ -8,7 +8,7 @@ use crate::{
 use anyhow::{Context, Result, ensure};
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
-    fmt::Write as _,
+    fmt::Write,
     fs,
     path::{Component, Path, PathBuf},
 };

@@ -4,7 +4,7 @@ use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, Seq
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt,
-    hash::{DefaultHasher, Hash, Hasher as _},
+    hash::{DefaultHasher, Hash, Hasher},
 };
 
 pub const COMPARABLE_TEXT_PREFIX: &str = "json ";

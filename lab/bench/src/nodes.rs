@@ -15,7 +15,7 @@ use crate::{
     run::Engine,
     session,
 };
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Context, Result, bail, ensure};
 pub use chain::version;
 use chain::{CHAINS, Chain, RpcCall, call_json};
 use faultline_common::{args::UsageError, output::say};

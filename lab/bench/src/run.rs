@@ -17,7 +17,7 @@ use crate::{
     stream,
     verify::AnswerVerifier,
 };
-use anyhow::{Context as _, Result, anyhow};
+use anyhow::{Context, Result, anyhow};
 use control::{END_CHECK_INTERVAL, LastAttempt, RetryPolicy, RunControl};
 use exchange::Connections;
 use faultline_common::{clock, progress::Progress, signals::Signals};

@@ -10,7 +10,7 @@ use crate::{
 };
 use anyhow::{Result, bail};
 use std::{
-    io::{self, BufRead as _, BufReader, Read as _, Write as _},
+    io::{self, BufRead, BufReader, Read, Write},
     net::{SocketAddr, TcpListener, TcpStream},
     rc::Rc,
     sync::atomic::{AtomicBool, Ordering},

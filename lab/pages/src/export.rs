@@ -1,6 +1,6 @@
 use anyhow::{Context, Result};
 use chrono::{DateTime, SecondsFormat};
-use faultline_common::files::{AtPath as _, TempFile};
+use faultline_common::files::{AtPath, TempFile};
 use itertools::Itertools;
 use parquet::{
     basic::{Compression, Encoding, LogicalType, Repetition, TimeUnit, Type as PhysicalType},

@@ -3,7 +3,7 @@ use crate::{
     args::CompressionArgs,
     codec::{Codec, Coder},
 };
-use anyhow::{Context as _, Result};
+use anyhow::{Context, Result};
 use faultline_common::clock;
 use faultline_stats::block_bootstrap;
 use itertools::Itertools;

@@ -6,7 +6,7 @@
 //! Pebble. The last edit may be incomplete.
 
 use super::{Database, DatabasePart, IsOver, merge_smallest};
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs::{self, File},

@@ -1,6 +1,6 @@
 use std::collections::BTreeMap;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context, Result};
 use minijinja::{AutoEscape, Environment, UndefinedBehavior, escape_formatter, value::Serde};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Value, json};
