@@ -19,6 +19,7 @@ use faultline_cache_sim::{
 };
 use faultline_common::{files::AtPath, output::json};
 use faultline_text::{count, counted, number, table};
+use itertools::Itertools;
 use serde::Serialize;
 use std::{ops::RangeInclusive, path::Path};
 
@@ -86,10 +87,9 @@ pub fn run(args: &CheckArgs) -> Result<(String, u8)> {
         json(&runs)?
     } else {
         let inside = judged().filter(|value| value.is_in_interval).count();
-        let texts: Vec<String> = runs.iter().map(CheckReport::text).collect();
         format!(
             "{}\n{inside} of {} values are inside their interval.\n",
-            texts.join("\n"),
+            runs.iter().map(CheckReport::text).join("\n"),
             judged().count()
         )
     };

@@ -14,6 +14,7 @@ use faultline_cache_sim::trace::{Meta, Source};
 use faultline_client::rpc::{RetryPolicy, Rpc, RpcError};
 use faultline_common::progress::Progress;
 use faultline_text::{bytes, count, counted};
+use itertools::Itertools;
 use serde_json::json;
 use std::{path::Path, time::Duration};
 
@@ -125,14 +126,14 @@ impl Fetcher<'_> {
         let mut done = 0;
         for chunk in slots.chunks(requests.max(1)) {
             let fetched = std::thread::scope(|scope| {
-                let threads: Vec<_> = chunk
+                let threads = chunk
                     .iter()
                     .map(|slot| scope.spawn(|| fetch_block(self.rpc, *slot)))
-                    .collect();
+                    .collect_vec();
                 threads
                     .into_iter()
                     .map(|thread| thread.join().ok())
-                    .collect::<Vec<_>>()
+                    .collect_vec()
             });
             let mut blocks = Vec::new();
             for (slot, fetched) in chunk.iter().zip(fetched) {

@@ -10,6 +10,7 @@ use faultline_common::{
 };
 use faultline_status::{CacheEvidence, PredictedSize};
 use faultline_text::{bytes, count, number, table};
+use itertools::Itertools;
 use std::path::Path;
 
 pub fn run(args: &PredictArgs) -> Result<(String, u8)> {
@@ -34,7 +35,7 @@ fn write_evidence(path: &Path, prediction: &Prediction, slots: f64) -> Result<()
             seconds_per_slot: size.seconds?.mean / slots,
         })
     });
-    let sizes: Vec<_> = sizes.collect();
+    let sizes = sizes.collect_vec();
     if sizes.is_empty() {
         bail!(
             "{} is not written: no size has a predicted time; leave out --evidence to see the table",
@@ -97,11 +98,10 @@ fn other_sizes(prediction: &Prediction) -> String {
     );
     text += &size_table(prediction);
     if !prediction.sizes_with_unknown_start.is_empty() {
-        let sizes: Vec<String> = prediction
+        let mut sizes = prediction
             .sizes_with_unknown_start
             .iter()
-            .map(|entries| count(*entries))
-            .collect();
+            .map(|entries| count(*entries));
         text += &format!(
             "Nothing can be predicted for {} entries: their misses depend on the cache's unknown content when the recording began.\n",
             sizes.join(", ")

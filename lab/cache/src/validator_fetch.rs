@@ -15,6 +15,7 @@ use faultline_cache_sim::{
 };
 use faultline_common::files::AtPath;
 use faultline_text::{count, counted};
+use itertools::Itertools;
 use std::{collections::BTreeMap, fs::File, io::BufReader, path::Path};
 
 const LEDGER_TOOL: &str = "agave-ledger-tool";
@@ -153,7 +154,7 @@ fn summary(
         .loads
         .iter()
         .fold(0_u64, |sum, (_, _, us)| sum.saturating_add(*us));
-    let pools = validator_trace
+    let mut pools = validator_trace
         .batches_by_pool
         .iter()
         .map(|(pool, batches)| format!("{pool} {}", count(*batches)));
@@ -167,10 +168,7 @@ fn summary(
             count(load_us / 1_000),
             count(validator_trace.evictions)
         ),
-        format!(
-            "batches by thread pool: {}",
-            pools.collect::<Vec<_>>().join(", ")
-        ),
+        format!("batches by thread pool: {}", pools.join(", ")),
     ];
     lines.extend((validator_trace.dropped_lines > 0).then(|| {
         format!(
