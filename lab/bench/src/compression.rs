@@ -197,7 +197,7 @@ pub struct Outcome {
     version: String,
     started_unix_ns: i64,
     source: String,
-    #[serde(default, rename = "kind")]
+    #[serde(rename = "kind")]
     record_kind: Option<String>,
     notes: Vec<String>,
     records: u64,
