@@ -22,7 +22,7 @@ pub const RUNBOOK_URL: &str = "https://faultline.example/docs/runbooks/";
 
 const SEVERITIES: [&str; 3] = ["page", "ticket", "info"];
 
-#[derive(Debug, Deserialize)]
+#[derive(Deserialize)]
 struct RuleFile {
     groups: Vec<Group>,
 }
@@ -33,12 +33,12 @@ impl RuleFile {
     }
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Deserialize)]
 struct Group {
     rules: Vec<Rule>,
 }
 
-#[derive(Debug, Default, Deserialize)]
+#[derive(Default, Deserialize)]
 struct Rule {
     record: Option<String>,
     alert: Option<String>,
@@ -51,12 +51,12 @@ struct Rule {
     annotations: BTreeMap<String, String>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Deserialize)]
 struct TestFile {
     tests: Vec<Test>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Deserialize)]
 struct Test {
     #[serde(default)]
     alert_rule_test: Vec<Case>,

@@ -16,7 +16,7 @@ use std::{
     time::Duration,
 };
 
-#[derive(Debug, Args)]
+#[derive(Args)]
 pub struct BenchArgs {
     #[command(subcommand)]
     pub command: Bench,

@@ -154,7 +154,7 @@ impl Header {
     }
 }
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, PartialEq)]
 pub struct Results {
     pub header: Header,
     pub cases: Vec<CaseInfo>,

@@ -37,7 +37,7 @@ const MIN_SIMULATED_RUNS: u64 = 8;
 /// Simulated lookups, over all runs.
 const LOOKUP_BUDGET: u64 = 10_000_000_000;
 
-#[derive(Debug, Default, Args)]
+#[derive(Default, Args)]
 pub struct PredictionInputArgs {
     /// The trace [default: RUN with the extension .trace].
     #[arg(long, value_name = "FILE")]

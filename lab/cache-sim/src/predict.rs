@@ -19,7 +19,6 @@ const MAX_START_DIFFERENCE: f64 = 0.01;
 /// Share of the replay time, for [`Curve::enough_entries`].
 const MIN_SAVING: f64 = 0.01;
 
-#[derive(Clone, Copy)]
 pub struct PredictionPlan<'a> {
     pub trace: &'a Trace,
     pub rules: CacheRules,
@@ -243,7 +242,7 @@ pub const COUNTERS: [CounterSpec; 4] = [
     ("insertions", |slot| slot.insertions, |sum| sum.insertions),
 ];
 
-#[derive(Debug, Clone, Copy, Serialize)]
+#[derive(Debug, Clone, Serialize)]
 pub struct CounterPrediction {
     pub name: &'static str,
     pub recorded: u64,

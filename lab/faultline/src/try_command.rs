@@ -25,7 +25,7 @@ const CACHE_ENTRIES: [u32; 6] = [512, 1024, 1024, 512, 512, 1024];
 const OVERHEAD_SECONDS: u64 = 3;
 
 /// `try`.
-#[derive(Debug, Args)]
+#[derive(Args)]
 #[command(after_help = "\
 Example:
   faultline try --seconds 30 --out cache-sizes

@@ -40,7 +40,7 @@ pub struct Verdict {
     pub kind: VerdictKind,
 }
 
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum VerdictKind {
     /// One run, or one run per arm: not tested.
@@ -56,13 +56,13 @@ pub enum VerdictKind {
 }
 
 /// Findings on the node of one run or arm.
-#[derive(Debug, Clone, Default, Serialize)]
+#[derive(Debug, Clone, Serialize)]
 pub struct Answers {
     pub name: String,
     pub findings: Vec<Finding>,
 }
 
-#[derive(Debug, Clone, Default, Serialize)]
+#[derive(Debug, Clone, Serialize)]
 pub struct Finding {
     /// `fine`, `look`, `act` or `unknown`.
     pub verdict: String,
@@ -124,7 +124,7 @@ pub struct Table {
     pub rows: Vec<Vec<Cell>>,
 }
 
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Column {
     pub title: String,
     pub unit: String,
@@ -364,7 +364,7 @@ pub struct ForestRow {
     pub tone: Tone,
 }
 
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub enum Tone {
     /// Neither better nor worse, or not shown to be.
     #[default]

@@ -24,7 +24,7 @@ const FALSE_CHANGE_PROBABILITY: f64 = 0.006;
 const SIMULATED_HISTORIES: u32 = 1999;
 const SEED: u64 = 1;
 
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, PartialEq)]
 pub struct Change {
     pub first_release_after: usize,
     pub before: f64,

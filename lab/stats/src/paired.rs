@@ -107,7 +107,7 @@ pub fn nonnegative_mean_over_pairs(values: &[f64], level: f64) -> Option<Interva
     })
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct RatioTest {
     pub pairs: usize,
     pub ratio: Interval,

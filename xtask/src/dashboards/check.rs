@@ -35,7 +35,7 @@ const MIN_WORDS: usize = 6;
 
 const ACTION_SEPARATOR: &str = "\n\n**What to do:** ";
 
-#[derive(Debug, Deserialize)]
+#[derive(Deserialize)]
 pub struct Dashboard {
     pub uid: String,
     title: String,
@@ -46,12 +46,12 @@ pub struct Dashboard {
     panels: Vec<Panel>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Deserialize)]
 struct Templating {
     list: Vec<Variable>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Deserialize)]
 struct Variable {
     name: String,
     #[serde(rename = "type")]
@@ -63,13 +63,13 @@ struct Variable {
     include_all: bool,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 struct Link {
     title: String,
     url: String,
 }
 
-#[derive(Debug, Default, Deserialize)]
+#[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Panel {
     #[serde(rename = "type")]
@@ -84,7 +84,7 @@ struct Panel {
     transformations: Vec<Value>,
 }
 
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Query {
     ref_id: String,

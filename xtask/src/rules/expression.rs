@@ -31,16 +31,14 @@ const PROMETHEUS_METRICS: [(&str, &[&str]); 6] = [
 ];
 
 /// Labels by metric; `None` if the labels are unknown.
-#[derive(Debug)]
 pub struct KnownMetrics(BTreeMap<String, Option<BTreeSet<&'static str>>>);
 
-#[derive(Debug)]
 struct UsedMetric {
     name: String,
     labels: Vec<String>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct UsedNames {
     metrics: Vec<UsedMetric>,
     modifier_labels: Vec<String>,

@@ -26,7 +26,7 @@ const LABELS_BY_PREFIX: [(&str, &[&str]); 2] = [
 ];
 
 /// The labels of the series of an expression. `key` has those that identify a series.
-#[derive(Debug, Clone, Default)]
+#[derive(Default)]
 struct VectorLabels {
     labels: LabelSet,
     key: LabelSet,
@@ -90,7 +90,7 @@ pub fn labels_of_record(name: &str) -> Option<LabelSet> {
     Some(labels.iter().map(|label| (*label).to_owned()).collect())
 }
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct LabelChecker {
     errors: Vec<String>,
 }

@@ -8,7 +8,6 @@ use crate::{
 };
 use std::io::{BufRead, Read};
 
-#[derive(Debug)]
 pub struct PartialRead {
     pub trace: Trace,
     /// Bytes up to the end of the last whole record. To continue the file, truncate it here.

@@ -53,7 +53,7 @@ struct Marker {
     inode: u64,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, PartialEq)]
 pub enum InitResult {
     Created,
     Marked,
@@ -255,7 +255,6 @@ fn lock_ledger(folder: &Folder) -> Result<Option<OwnedFd>> {
     }
 }
 
-#[derive(Clone, Copy)]
 pub enum Purpose {
     /// Exclusive: to clear, fill and run in the folder.
     Work,

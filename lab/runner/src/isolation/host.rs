@@ -39,7 +39,7 @@ pub struct ListedProcess {
     pub name: String,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, PartialEq)]
 pub struct BusyTime(Duration);
 
 /// `is_listed_name` selects the processes to list by `comm` (at most 15 bytes).
