@@ -281,7 +281,7 @@ fn measure(args: &CompressionArgs, records: Records) -> Result<Outcome> {
         ));
     }
     problems.extend(records.save_error);
-    let all: Vec<&[u8]> = records.all.iter().map(Vec::as_slice).collect();
+    let all = Vec::from_iter(records.all.iter().map(Vec::as_slice));
     let (dictionary, tested) = dictionary_and_tested(args, &all, &mut problems);
     let mut checked = Vec::new();
     for codec in &args.codecs {

@@ -121,7 +121,7 @@ pub fn fit(
             (slot.transactions as f64, slot.misses as f64, rest_us),
         ])
     };
-    let rows: Vec<SlotEquations> = recorded.iter().filter_map(equations).collect();
+    let rows = Vec::from_iter(recorded.iter().filter_map(equations));
     if rows.len() < 2 {
         return None;
     }

@@ -167,7 +167,7 @@ fn outcomes(
 
 fn predicted_size(plan: &PredictionPlan, entries: u64, runs: &[Outcome]) -> Option<SizePrediction> {
     let interval = |counter: fn(&Outcome) -> u64| {
-        let values: Vec<f64> = runs.iter().map(|run| counter(run) as f64).collect();
+        let values = Vec::from_iter(runs.iter().map(|run| counter(run) as f64));
         PredictiveInterval::of_runs(&values)
     };
     let time_us = plan.fit.and_then(|fit| {
@@ -276,7 +276,7 @@ pub fn self_test(
     recorded: &[RecordedSlot],
 ) -> Result<Vec<CounterPrediction>, Error> {
     let simulated = counts_by_slot(plan, entries)?;
-    let pairs: Vec<(&RecordedSlot, &Counts)> = recorded
+    let pairs: Vec<_> = recorded
         .iter()
         .filter_map(|slot| {
             let index = simulated.binary_search_by_key(&slot.slot, |(number, _)| *number);

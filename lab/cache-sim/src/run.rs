@@ -185,7 +185,7 @@ fn most_used(trace: &Trace) -> Vec<(u32, u32)> {
             uses[*program as usize] += 1;
         }
     }
-    let mut ranked: Vec<(u32, u32)> = (0..).zip(uses).collect();
+    let mut ranked = Vec::from_iter((0..).zip(uses));
     ranked.retain(|(program, uses)| *uses > 0 && trace.had_code(*program));
     ranked.sort_by_key(|(program, uses)| (std::cmp::Reverse(*uses), *program));
     ranked

@@ -132,7 +132,7 @@ fn selected_policies(names: &[String], input: &PredictionInput) -> Result<Vec<(S
         let others = NAMED_POLICIES.map(|(name, policy)| (name.to_owned(), policy));
         return Ok(chain!([recorded_policy()], others).collect());
     }
-    let mut policies: Vec<(String, Policy)> = Vec::new();
+    let mut policies = Vec::new();
     for name in names {
         let policy = if name == AGAVE {
             recorded_policy()

@@ -62,7 +62,7 @@ pub fn run(args: &TryArgs) -> Result<u8> {
         args.out.display(),
         CACHE_ENTRIES.len() as u64 * (args.seconds + OVERHEAD_SECONDS)
     ));
-    let mut recorded: Vec<PathBuf> = Vec::new();
+    let mut recorded = Vec::new();
     for entries in CACHE_ENTRIES {
         match record_run(&program, args, entries, &recorded, &mut signals) {
             Ok(Some(out)) => recorded.push(out),

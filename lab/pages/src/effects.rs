@@ -98,7 +98,7 @@ pub fn forest(
     };
     // NaN is dropped. 0 and infinity are drawn at the ends of the axis.
     let rows = rows.into_iter().filter(|row| row.ratio.0 >= 0.0);
-    let mut rows: Vec<ForestRow> = rows.map(with_sign).collect();
+    let mut rows = Vec::from_iter(rows.map(with_sign));
     let mut caption = caption.to_owned();
     if rows.len() > MAX_ROWS {
         caption += &format!(" The first {MAX_ROWS} of {}.", rows.len());

@@ -49,7 +49,7 @@ pub fn bracket(replicates: &[Replicate]) -> Bracket {
             None => results.unknown += 1,
         }
     }
-    let limits: Vec<LimitResults> = limits.into_values().collect();
+    let limits = Vec::from_iter(limits.into_values());
     let sufficient = limits
         .iter()
         .filter(|results| results.passed > 0 && results.failed == 0 && results.unknown == 0);

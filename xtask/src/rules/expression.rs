@@ -48,7 +48,7 @@ impl KnownMetrics {
     pub fn from_catalog() -> Self {
         let mut names = BTreeMap::new();
         for metric in metrics::exported() {
-            let labels: BTreeSet<&'static str> = metric.label_names.iter().copied().collect();
+            let labels = BTreeSet::from_iter(metric.label_names.iter().copied());
             if let Kind::Histogram(_) = metric.kind {
                 for suffix in ["sum", "count"] {
                     names.insert(format!("{}_{suffix}", metric.name), Some(labels.clone()));

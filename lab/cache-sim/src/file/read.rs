@@ -161,7 +161,7 @@ impl<R: BufRead> RecordReader<R> {
             ));
         }
         self.read_exactly(length + 4)?;
-        let sum: Vec<u8> = self.content.split_off(length as usize);
+        let sum = self.content.split_off(length as usize);
         if sum != checksum(kind, &self.content).to_le_bytes() {
             return Err(damaged(self.begin, "the checksum of the record is wrong"));
         }

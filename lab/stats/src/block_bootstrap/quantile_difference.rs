@@ -105,7 +105,7 @@ fn common_part(a: &[f64], b: &[f64]) -> (Vec<f64>, f64) {
     let correlation = product(a, b) / (product(a, a) * product(b, b)).sqrt();
     // `max` turns NaN into 0.
     let weight = correlation.max(0.0) / 2.0;
-    let common: Vec<f64> = a.iter().zip(b).map(|(a, b)| weight * (a + b)).collect();
+    let common = Vec::from_iter(a.iter().zip(b).map(|(a, b)| weight * (a + b)));
     let width = 2.0 * (product(&common, &common) / common.len() as f64).sqrt();
     (common, width)
 }
