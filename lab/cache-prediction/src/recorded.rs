@@ -133,10 +133,8 @@ impl Recorded {
 /// The manifest of the validator, or else of the last process. Null if there is no process.
 fn manifest(recording: &Recording, path: &Path) -> Result<Value> {
     let processes = recording.processes()?;
-    let validators: Vec<_> = processes
-        .iter()
-        .filter(|process| process.manifest["validator"].is_object())
-        .collect();
+    let is_validator = |process: &&ProcessRow| process.manifest["validator"].is_object();
+    let validators = Vec::from_iter(processes.iter().filter(is_validator));
     let restarts = count_restarts(&validators);
     ensure!(
         restarts == 0,

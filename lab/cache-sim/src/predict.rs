@@ -158,9 +158,9 @@ fn outcomes(
     initial_content: InitialContent,
 ) -> Result<Vec<Outcome>, Error> {
     run_all(
-        &(0..plan.simulated_runs)
-            .map(|seed| simulation(plan, entries, seed, initial_content))
-            .collect::<Vec<_>>(),
+        &Vec::from_iter(
+            (0..plan.simulated_runs).map(|seed| simulation(plan, entries, seed, initial_content)),
+        ),
         plan.threads,
     )
 }

@@ -73,7 +73,7 @@ fn convert(validator_trace: &ValidatorTrace, recorded: &Recorded) -> Result<Trac
     let empty = SlotLookups::default();
     // Slots after the last recorded one would be predicted but not compared.
     let last = transactions.keys().next_back().copied().unwrap_or(u64::MAX);
-    let mut slots: BTreeMap<_, _> = validator_trace.slots.range(..=last).collect();
+    let mut slots = BTreeMap::from_iter(validator_trace.slots.range(..=last));
     for (slot, count) in transactions {
         if *count == 0 {
             slots.entry(slot).or_insert(&empty);

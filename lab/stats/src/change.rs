@@ -8,7 +8,7 @@
 
 use crate::{distribution::normal_quantile, summary::total};
 use fastrand::Rng;
-use itertools::Itertools;
+use itertools::{Itertools, chain};
 use std::collections::BTreeMap;
 
 /// Histories with fewer releases have no change.
@@ -73,10 +73,7 @@ impl Detector {
             &sums,
             required_gain * squares_within / degrees_of_freedom as f64,
         );
-        let boundaries = std::iter::once(0)
-            .chain(starts)
-            .chain([newest.len()])
-            .collect_vec();
+        let boundaries = chain!([0], starts, [newest.len()]).collect_vec();
         boundaries
             .windows(3)
             .map(|window| Change {

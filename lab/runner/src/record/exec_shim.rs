@@ -346,7 +346,7 @@ pub fn redact_password(config: &str) -> String {
             pair
         }
     });
-    pairs.collect::<Vec<_>>().join(",")
+    Vec::from_iter(pairs).join(",")
 }
 
 #[cfg(test)]

@@ -183,7 +183,7 @@ impl fmt::Display for CpuSet {
                 (first, last) => Some(format!("{first}-{last}")),
             }
         });
-        f.write_str(&ranges.collect::<Vec<_>>().join(","))
+        f.write_str(&Vec::from_iter(ranges).join(","))
     }
 }
 

@@ -35,7 +35,8 @@ impl Folders {
     }
 
     pub fn all(&self) -> Vec<PathBuf> {
-        std::iter::once(&self.memory)
+        [&self.memory]
+            .into_iter()
             .chain(&self.cpuset)
             .chain(&self.blkio)
             .cloned()
