@@ -132,7 +132,7 @@ pub fn mean(runs: &[Counts], value: impl Fn(&Counts) -> f64) -> f64 {
 }
 
 pub fn number_or_dash(value: Option<f64>, decimals: usize) -> String {
-    value.map_or_else(|| "-".to_owned(), |value| number(value, decimals))
+    value.map_or("-".to_owned(), |value| number(value, decimals))
 }
 
 /// `3,580 (3,507 to 3,653)`.
