@@ -6,9 +6,10 @@ use crate::{
     run::{files_below, has_extension, output, read},
 };
 use anyhow::{Context, Result, ensure};
+use itertools::Itertools;
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
-    fmt::Write as _,
+    fmt::Write,
     fs,
     path::{Component, Path, PathBuf},
 };
@@ -310,7 +311,7 @@ fn relative(folder: &Path, file: &Path) -> String {
         .components()
         .skip(shared)
         .map(|part| part.as_os_str().to_string_lossy().into_owned());
-    up.chain(down).collect::<Vec<_>>().join("/")
+    up.chain(down).join("/")
 }
 
 /// Counts the links. Fails if a file or anchor of a link is missing, or if a page loads from

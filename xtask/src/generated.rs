@@ -6,6 +6,7 @@ use crate::{
 };
 use anyhow::{Context, Result, ensure};
 use faultline_metrics::{Kind, Metric, Section, metrics};
+use itertools::Itertools;
 use std::{
     fmt::Write,
     path::{Path, PathBuf},
@@ -95,8 +96,7 @@ fn push_chapter(section: &Section, out: &mut String) {
 fn origin_text(metric: &Metric) -> String {
     match metric.kind {
         Kind::Histogram(bounds) => {
-            let bounds: Vec<String> = bounds.iter().map(ToString::to_string).collect();
-            format!("{}; buckets {}", metric.origin, bounds.join(", "))
+            format!("{}; buckets {}", metric.origin, bounds.iter().join(", "))
         }
         _ => metric.origin.to_owned(),
     }

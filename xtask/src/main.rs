@@ -12,6 +12,7 @@ mod sbom;
 mod tidy;
 mod words;
 
+use itertools::Itertools;
 use std::{
     path::{Path, PathBuf},
     process::ExitCode,
@@ -31,8 +32,8 @@ cargo run -p xtask -- COMMAND
 ";
 
 fn main() -> ExitCode {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let arguments = std::env::args().skip(1).collect_vec();
+    let arguments = arguments.iter().map(String::as_str).collect_vec();
     let root = root();
     let result = match arguments.as_slice() {
         ["metrics-doc"] => generated::write(&root, generated::metrics_page()),

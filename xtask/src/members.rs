@@ -10,7 +10,7 @@ use std::{
 const PAGE: &str = "ARCHITECTURE.md";
 const TABLE_HEAD: &str = "| folder | package | uses | what |\n";
 
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq)]
 pub struct Member {
     pub folder: String,
     package: String,

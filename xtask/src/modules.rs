@@ -2,6 +2,7 @@
 
 use crate::run::{is_production_file, read, tokens, without_tests};
 use anyhow::{Context, Result};
+use itertools::Itertools;
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -60,7 +61,7 @@ fn module_of_file(source: &Path, file: &Path) -> Option<ModulePath> {
 
 /// Adds every path that begins with `crate`, `super` or `self`, as a path from the crate's root.
 fn collect_paths(tokens: TokenStream, module: &ModulePath, paths: &mut Vec<ModulePath>) {
-    let tokens: Vec<TokenTree> = tokens.into_iter().collect();
+    let tokens = tokens.into_iter().collect_vec();
     let mut at = 0;
     while let Some(token) = tokens.get(at) {
         match token {
@@ -95,7 +96,7 @@ fn read_path(
                 segment => path.push(segment.to_owned()),
             },
             Some(TokenTree::Group(group)) if group.delimiter() == Delimiter::Brace => {
-                let inside: Vec<TokenTree> = group.stream().into_iter().collect();
+                let inside = group.stream().into_iter().collect_vec();
                 let parts = inside.split(|token| is_mark(token, ','));
                 for part in parts.filter(|part| !part.is_empty()) {
                     read_path(part, 0, path.clone(), paths);
@@ -169,7 +170,7 @@ fn reachable_from<'a>(
         unvisited.extend(
             next.filter(|next| seen.insert(*next))
                 .map(str::to_owned)
-                .collect::<Vec<_>>(),
+                .collect_vec(),
         );
     }
     seen

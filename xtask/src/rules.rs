@@ -7,6 +7,7 @@ pub mod vector_labels;
 use crate::run::{files_below, has_extension, read};
 use anyhow::{Context, Result};
 use expression::{KnownMetrics, result_labels};
+use itertools::Itertools;
 use serde::Deserialize;
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -21,7 +22,7 @@ pub const RUNBOOK_URL: &str = "https://faultline.example/docs/runbooks/";
 
 const SEVERITIES: [&str; 3] = ["page", "ticket", "info"];
 
-#[derive(Debug, Deserialize)]
+#[derive(Deserialize)]
 struct RuleFile {
     groups: Vec<Group>,
 }
@@ -32,12 +33,12 @@ impl RuleFile {
     }
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Deserialize)]
 struct Group {
     rules: Vec<Rule>,
 }
 
-#[derive(Debug, Default, Deserialize)]
+#[derive(Default, Deserialize)]
 struct Rule {
     record: Option<String>,
     alert: Option<String>,
@@ -50,12 +51,12 @@ struct Rule {
     annotations: BTreeMap<String, String>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Deserialize)]
 struct TestFile {
     tests: Vec<Test>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Deserialize)]
 struct Test {
     #[serde(default)]
     alert_rule_test: Vec<Case>,
@@ -75,11 +76,11 @@ struct Expected {
 
 pub fn check(root: &Path, violations: &mut Vec<String>) -> Result<()> {
     let rules = all_rules(root)?;
-    let cases: Vec<Case> = parse_all::<TestFile>(root, TESTS)?
+    let cases = parse_all::<TestFile>(root, TESTS)?
         .into_iter()
         .flat_map(|file| file.tests)
         .flat_map(|test| test.alert_rule_test)
-        .collect();
+        .collect_vec();
     let metrics = known_metrics_with(&rules);
     for rule in &rules {
         check_rule(rule, &metrics, violations);
@@ -161,7 +162,7 @@ fn check_record_labels(name: &str, rule: &Rule) -> Option<String> {
     };
     let mut result = result_labels(&rule.expr)?;
     result.extend(rule.labels.keys().cloned());
-    let list = |labels: &BTreeSet<String>| labels.iter().cloned().collect::<Vec<_>>().join(", ");
+    let list = |labels: &BTreeSet<String>| labels.iter().join(", ");
     (implied != result).then(|| {
         format!(
             "{name}: the labels are {}, but the name implies {}",

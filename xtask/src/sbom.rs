@@ -2,6 +2,7 @@
 //! scripts, macros or tests. The same tree gives the same bytes.
 
 use anyhow::{Context, Result, bail};
+use itertools::Itertools;
 use serde_json::{Value, json};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -62,8 +63,8 @@ fn document(root: &Path, program: &str, target: &str) -> Result<Value> {
         "components": components,
         "dependencies": depends.iter().map(|(id, on)| json!({
             "ref": reference(id),
-            "dependsOn": on.iter().map(reference).collect::<Vec<_>>(),
-        })).collect::<Vec<_>>(),
+            "dependsOn": on.iter().map(reference).collect_vec(),
+        })).collect_vec(),
     }))
 }
 

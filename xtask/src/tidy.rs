@@ -117,7 +117,7 @@ const STORY_WORDS: [&str; 42] = [
     "whence", "whose",
 ];
 
-#[derive(Debug, Default, Deserialize, PartialEq, Eq)]
+#[derive(Debug, Default, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields)]
 struct Amount {
     tokens: usize,

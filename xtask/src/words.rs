@@ -37,7 +37,10 @@ pub fn check(root: &Path, files: &[PathBuf], violations: &mut Vec<String>) -> Re
 
 fn user_texts(root: &Path, file: &Path) -> Result<Vec<String>> {
     let is_in = |folders: &[&str]| folders.iter().any(|folder| file.starts_with(folder));
-    if is_page(file) {
+    let is_documentation = file.starts_with("docs")
+        && !file.starts_with("docs/decisions")
+        && !file.ends_with("GLOSSARY.md");
+    if (is_documentation || file == Path::new("README.md")) && has_extension(file, "md") {
         return Ok(prose(&read(root, file)?)
             .lines()
             .map(str::to_owned)
@@ -94,13 +97,6 @@ fn words_to_avoid(page: &str) -> Result<Vec<String>> {
         .flat_map(|cell| cell.split(','))
         .map(|word| word.trim().to_lowercase())
         .collect())
-}
-
-fn is_page(file: &Path) -> bool {
-    let is_documentation = file.starts_with("docs")
-        && !file.starts_with("docs/decisions")
-        && !file.ends_with("GLOSSARY.md");
-    (is_documentation || file == Path::new("README.md")) && has_extension(file, "md")
 }
 
 fn prose(page: &str) -> String {

@@ -1,7 +1,7 @@
 //! Decodes answers. The decoding time is part of a request's latency.
 
 use crate::{canonical, failure::Failure, protocol::Named};
-use base64::{Engine as _, engine::general_purpose::STANDARD};
+use base64::{Engine, engine::general_purpose::STANDARD};
 use serde::{Deserialize, Deserializer, de::IgnoredAny};
 use serde_json::{Value, value::RawValue};
 use std::{borrow::Cow, collections::BTreeMap};

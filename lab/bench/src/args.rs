@@ -16,7 +16,7 @@ use std::{
     time::Duration,
 };
 
-#[derive(Debug, Args)]
+#[derive(Args)]
 pub struct BenchArgs {
     #[command(subcommand)]
     pub command: Bench,
@@ -59,7 +59,7 @@ pub struct ReportArgs {
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
     /// How to show the results.
-    #[arg(long, value_enum, default_value = "table")]
+    #[arg(long, default_value = "table")]
     pub format: Format,
     /// Write a Parquet table to this new file instead, with every request. Results of
     /// `bench compression`: with every codec and size class.
@@ -92,7 +92,7 @@ pub struct OutArgs {
     #[arg(long, short, value_name = "FILE")]
     pub out: Option<PathBuf>,
     /// How to show the results.
-    #[arg(long, value_enum, default_value = "table")]
+    #[arg(long, default_value = "table")]
     pub format: Format,
     /// Print the first requests instead of sending any; of `bench compression`, with placeholders
     /// as in SLOT.

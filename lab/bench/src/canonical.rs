@@ -4,7 +4,7 @@ use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, Seq
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt,
-    hash::{DefaultHasher, Hash, Hasher as _},
+    hash::{DefaultHasher, Hash, Hasher},
 };
 
 pub const COMPARABLE_TEXT_PREFIX: &str = "json ";
@@ -53,7 +53,7 @@ pub fn difference(reference: &str, other: &str) -> String {
             .collect()
     };
     let (a, b) = (parts(reference), parts(other));
-    let paths: BTreeSet<&str> = a.keys().chain(b.keys()).copied().collect();
+    let paths = BTreeSet::from_iter(a.keys().chain(b.keys()).copied());
     let mut differing = paths
         .into_iter()
         .filter(|path| a.get(path).map(|part| part.0) != b.get(path).map(|part| part.0));

@@ -1,4 +1,4 @@
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context, Result, ensure};
 use brotli::enc::BrotliEncoderParams;
 use faultline_zlib::{Compressor, Decompressor};
 use lzokay::compress::{Dict, compress_no_alloc, compress_worst_size};

@@ -197,7 +197,7 @@ pub struct Outcome {
     version: String,
     started_unix_ns: i64,
     source: String,
-    #[serde(default, rename = "kind")]
+    #[serde(rename = "kind")]
     record_kind: Option<String>,
     notes: Vec<String>,
     records: u64,
@@ -281,7 +281,7 @@ fn measure(args: &CompressionArgs, records: Records) -> Result<Outcome> {
         ));
     }
     problems.extend(records.save_error);
-    let all: Vec<&[u8]> = records.all.iter().map(Vec::as_slice).collect();
+    let all = Vec::from_iter(records.all.iter().map(Vec::as_slice));
     let (dictionary, tested) = dictionary_and_tested(args, &all, &mut problems);
     let mut checked = Vec::new();
     for codec in &args.codecs {

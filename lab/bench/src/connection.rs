@@ -6,13 +6,11 @@ use crate::{
     protocol::Protocol,
     stream::{self, CountedStream, RawAnswer, Traffic},
 };
-use base64::{Engine as _, engine::general_purpose::STANDARD};
+use base64::{Engine, engine::general_purpose::STANDARD};
 use faultline_common::clock;
 use faultline_net::{retry_after, unrequested_content_encoding};
-use futures_util::{
-    FutureExt as _, SinkExt as _, StreamExt as _, TryFutureExt as _, future::try_join,
-};
-use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
+use futures_util::{FutureExt, SinkExt, StreamExt, TryFutureExt, future::try_join};
+use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper::{
     Request, Response, StatusCode, Uri,
     body::{Bytes, Incoming},

@@ -126,7 +126,7 @@ fn case_row(
     let mut row = vec![
         case.arm.clone(),
         case.request_label.clone(),
-        case.answer_bytes.map_or_else(|| "-".to_owned(), count),
+        case.answer_bytes.map_or("-".to_owned(), count),
     ];
     match (means, ratio) {
         ([Some(before), Some(after)], Some(ratio)) => {

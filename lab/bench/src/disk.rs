@@ -10,7 +10,7 @@ mod sqlite;
 
 pub use show::{page, text};
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context, Result, ensure};
 use faultline_common::clock;
 use serde::{Deserialize, Serialize};
 use std::{
@@ -18,7 +18,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     fs::{self, Metadata},
     io,
-    os::unix::fs::MetadataExt as _,
+    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     time::Duration,
 };

@@ -219,10 +219,9 @@ fn text_table(table: &PairTable<'_>) -> String {
     } else {
         ("P95", "")
     };
-    let over = match table.link {
-        Some(_) => link_shape_suffix(table.link) + " ",
-        None => String::new(),
-    };
+    let over = table
+        .link
+        .map_or_else(String::new, |shape| format!(" over {shape} "));
     let [a, b] = table.arms.map(|arm| format!("{} (ms)", arm_label(arm)));
     let mut out = format!("=== SUMMARY ANALYSIS ({kind}) - getAccountInfo{over}===\n\n");
     out += &line("Size (B)", [&a, &b, "Diff (ms)"], p_value, "Winner");

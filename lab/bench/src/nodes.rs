@@ -15,14 +15,14 @@ use crate::{
     run::Engine,
     session,
 };
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Context, Result, bail, ensure};
 pub use chain::version;
 use chain::{CHAINS, Chain, RpcCall, call_json};
 use faultline_common::{args::UsageError, output::say};
 use faultline_text::{clean, count, counted};
 use itertools::{Itertools, chain};
 use serde_json::Value;
-use std::{cell::Cell, path::PathBuf};
+use std::{cell::Cell, iter::zip, path::PathBuf};
 pub use study::{page, study_text};
 
 /// A slot may be skipped, so several heights are tried.
@@ -165,9 +165,9 @@ fn first_common_hash(
     let answers = engine.probe(&plan)?;
     let mut why = "the nodes gave no answer".to_owned();
     let nodes = &node_plan.arms;
-    for (height, height_answers) in heights.iter().zip(answers.chunks(nodes.len().max(1))) {
+    for (height, height_answers) in zip(heights, answers.chunks(nodes.len().max(1))) {
         let (mut hashes, mut failure) = (Vec::new(), None);
-        for (node, answer) in nodes.iter().zip(height_answers) {
+        for (node, answer) in zip(nodes, height_answers) {
             match hash_of_answer(chain, answer) {
                 Ok(hash) => hashes.push((node, hash)),
                 Err(reason) => failure = failure.or(Some(format!("{node}: {reason}"))),
@@ -215,7 +215,7 @@ fn check_in_sync(
                 )
             })
         };
-        nodes.iter().zip(answers.by_ref()).map(height).collect()
+        zip(nodes, answers.by_ref()).map(height).collect()
     };
     let heads = next_heights(chain.newest_call)?;
     let newest_common = next_heights(chain.random_range_end_call)?.into_iter().min();
@@ -229,7 +229,7 @@ fn check_in_sync(
     ensure!(answers.len() == nodes.len(), "a node does not answer");
     let newest = heads.iter().copied().max().unwrap_or(0);
     let mut notes = Vec::new();
-    for (name, head) in nodes.iter().zip(&heads) {
+    for (name, head) in zip(nodes, &heads) {
         let version = answers.next().and_then(version);
         let (version, behind) = (version.map_or("unknown".to_owned(), clean), newest - head);
         notes.push(format!(

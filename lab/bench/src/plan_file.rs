@@ -105,7 +105,7 @@ fn with_requests_merged(results: &Results) -> Option<Results> {
     let case_info = |sample: &Sample| &results.cases[sample.case_index];
     let round_and_request =
         |sample: &Sample| (sample.round, case_info(sample).request_label.as_str());
-    let keys: BTreeSet<_> = results.samples.iter().map(round_and_request).collect();
+    let keys = BTreeSet::from_iter(results.samples.iter().map(round_and_request));
     let rounds: BTreeMap<_, u32> = keys.into_iter().zip(0..).collect();
     let merged_sample = |sample: &Sample| {
         Some(Sample {

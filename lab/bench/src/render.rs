@@ -31,10 +31,8 @@ pub fn problems(results: &Results) -> Vec<String> {
         .filter(|(_, answers)| answers.different > 0)
     {
         let different = count(answers.different);
-        let first = match answers.first_differences.first() {
-            None => String::new(),
-            Some(first) => format!("; the first: {first}"),
-        };
+        let first = answers.first_differences.first();
+        let first = first.map_or_else(String::new, |first| format!("; the first: {first}"));
         let what = if arm == results.reference_arm() {
             "slots were skipped that another arm has"
         } else {
@@ -45,10 +43,9 @@ pub fn problems(results: &Results) -> Vec<String> {
     for (index, (case, summary)) in results.summaries().enumerate() {
         if summary.successes == 0 && !summary.failures.is_empty() {
             let failures = failure_counts(&summary);
-            let message = match results.header.messages.get(&index) {
-                None => String::new(),
-                Some(text) => format!("; the node says {text:?}"),
-            };
+            let message = results.header.messages.get(&index);
+            let message =
+                message.map_or_else(String::new, |text| format!("; the node says {text:?}"));
             problems.push(format!(
                 "{} FAILED: no good answer about {} ({failures}{message})",
                 case.arm, case.request_label

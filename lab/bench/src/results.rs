@@ -109,14 +109,14 @@ pub struct Header {
     /// First JSON-RPC error message, by index of the case.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub messages: BTreeMap<usize, String>,
-    #[serde(default, rename = "max_failures")]
+    #[serde(rename = "max_failures")]
     pub max_failure_percent: Option<f64>,
     /// Why the run is incomplete: a signal, a node that refused, or a run not yet ended.
     pub stopped_by: Option<String>,
     #[serde(rename = "own_cpu_ns")]
     pub tool_cpu_per_request_ns: Option<u64>,
     /// Measured before the run.
-    #[serde(default, rename = "own_cost")]
+    #[serde(rename = "own_cost")]
     pub loopback_cost: Option<LoopbackCost>,
     /// Length of the measured part.
     pub length_ns: u64,
@@ -154,7 +154,7 @@ impl Header {
     }
 }
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, PartialEq)]
 pub struct Results {
     pub header: Header,
     pub cases: Vec<CaseInfo>,

@@ -17,7 +17,7 @@ use crate::{
     stream,
     verify::AnswerVerifier,
 };
-use anyhow::{Context as _, Result, anyhow};
+use anyhow::{Context, Result, anyhow};
 use control::{END_CHECK_INTERVAL, LastAttempt, RetryPolicy, RunControl};
 use exchange::Connections;
 use faultline_common::{clock, progress::Progress, signals::Signals};
@@ -167,7 +167,7 @@ impl Engine {
         let control = &RunControl::default();
         let work = async {
             let connections = |_| Connections::new(plan, self.tls.clone());
-            let mut by_arm: Vec<_> = plan.arms.iter().map(connections).collect();
+            let mut by_arm = Vec::from_iter(plan.arms.iter().map(connections));
             let mut answers = BTreeMap::new();
             for request_index in 0..plan.request_labels.len() {
                 let by_arm = by_arm.iter_mut().enumerate();

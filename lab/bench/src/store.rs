@@ -6,7 +6,7 @@ use crate::{
     plan::MAX_REQUESTS,
     results::{CaseInfo, Header, PHASES, Results, Sample, Timing},
 };
-use anyhow::{Context as _, Result, anyhow, ensure};
+use anyhow::{Context, Result, anyhow, ensure};
 use faultline_common::files::{self, AtPath};
 use faultline_recording::{DatabaseKind, Error, ForeignDatabase};
 use rusqlite::Row;

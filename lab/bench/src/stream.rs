@@ -8,7 +8,7 @@ use faultline_common::clock;
 use hyper::{StatusCode, body::Bytes};
 use rustls::{
     ClientConfig, RootCertStore,
-    pki_types::{CertificateDer, ServerName, pem::PemObject as _},
+    pki_types::{CertificateDer, ServerName, pem::PemObject},
 };
 use shape::ShapedStream;
 pub use shape::{LinkShape, TIMER_PRECISION};

@@ -10,7 +10,7 @@ use crate::{
 };
 use anyhow::{Result, bail};
 use std::{
-    io::{self, BufRead as _, BufReader, Read as _, Write as _},
+    io::{self, BufRead, BufReader, Read, Write},
     net::{SocketAddr, TcpListener, TcpStream},
     rc::Rc,
     sync::atomic::{AtomicBool, Ordering},
@@ -42,7 +42,7 @@ pub fn measure(engine: &Engine) -> Result<Option<LoopbackCost>> {
     if let Some(signal) = run.state.stopped_by {
         bail!("nothing was measured: ended by {signal}");
     }
-    let mut latencies: Vec<u64> = run.samples.iter().filter_map(Sample::latency_ns).collect();
+    let mut latencies = Vec::from_iter(run.samples.iter().filter_map(Sample::latency_ns));
     latencies.sort_unstable();
     let median = latencies.get(latencies.len() / 2);
     Ok(run

@@ -25,6 +25,7 @@ use solana::Solana;
 use std::rc::Rc;
 pub use study::{page, study_text};
 
+/// Limit of an answer, and of all notifications that wait.
 const MAX_ANSWER_BYTES: usize = 16 << 20;
 
 #[derive(Clone, Copy, PartialEq)]
@@ -117,7 +118,6 @@ fn measure(
     let mut client = NodeClient::new(
         [http.clone(), websocket.clone()],
         engine.tls.clone(),
-        MAX_ANSWER_BYTES,
         args.timeout,
         args.poll,
     );

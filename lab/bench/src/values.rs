@@ -4,13 +4,13 @@ use faultline_text::count;
 use ring::digest::{SHA256, digest};
 use std::{borrow::Cow, rc::Rc};
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub struct Placeholder {
     pub name: String,
     pub source: ValueSource,
 }
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub enum ValueSource {
     /// Both ends included.
     Range { from: u64, to: u64, is_hex: bool },

@@ -4,7 +4,7 @@ use crate::{answer::SKIPPED_PREFIX, canonical, plan::Plan};
 use serde::{Deserialize, Serialize};
 use std::{
     collections::BTreeMap,
-    hash::{DefaultHasher, Hash as _, Hasher as _},
+    hash::{DefaultHasher, Hash, Hasher},
 };
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]

@@ -37,7 +37,7 @@ const MIN_SIMULATED_RUNS: u64 = 8;
 /// Simulated lookups, over all runs.
 const LOOKUP_BUDGET: u64 = 10_000_000_000;
 
-#[derive(Debug, Default, Args)]
+#[derive(Default, Args)]
 pub struct PredictionInputArgs {
     /// The trace [default: RUN with the extension .trace].
     #[arg(long, value_name = "FILE")]
@@ -133,10 +133,7 @@ impl PredictionInput {
         let coverage = Coverage::of(&trace, &recorded.transactions_by_slot);
         coverage.require().at(&path)?;
         let known_entries = args.entries.or(recorded.entries);
-        let first_slot = recorded
-            .transactions_by_slot
-            .first()
-            .map_or(0, |(slot, _)| *slot);
+        let first_slot = recorded.transactions_by_slot.keys().next().copied();
         let simulated_runs = args
             .seeds
             .unwrap_or_else(|| default_simulated_runs(trace.lookup_count(), recorded.from_start));
@@ -147,7 +144,7 @@ impl PredictionInput {
             version,
             rules,
             entries: known_entries.unwrap_or(rules.stock_entries),
-            first_slot,
+            first_slot: first_slot.unwrap_or(0),
             has_assumed_entries: known_entries.is_none(),
             simulated_runs,
         })
@@ -225,8 +222,8 @@ impl PredictionInput {
             );
         }
         let cluster = (self.recorded.genesis_hash.as_ref()).unwrap_or(&self.trace.meta().cluster);
-        let last_slot = self.recorded.transactions_by_slot.last();
-        let last_slot = last_slot.map_or(0, |(slot, _)| *slot);
+        let last_slot = self.recorded.transactions_by_slot.keys().next_back();
+        let last_slot = last_slot.copied().unwrap_or(0);
         if epoch(cluster, self.first_slot) != epoch(cluster, last_slot) {
             weaknesses.push(
                 "an epoch begins within the recording; programs may be compiled again before it"

@@ -25,8 +25,8 @@ pub struct Recorded {
     pub from_start: bool,
     /// Slots with counters of the cache and of the replay, in order.
     pub counter_slots: Vec<RecordedSlot>,
-    /// (slot, transactions) of all replayed slots, in order.
-    pub transactions_by_slot: Vec<(u64, u64)>,
+    /// Transactions of all replayed slots.
+    pub transactions_by_slot: BTreeMap<u64, u64>,
     /// Slots of the blocks that the validator produced.
     pub own_slots: BTreeSet<u64>,
     /// Replay time, summed over threads. `None` if a part of it is unknown. An unknown
@@ -68,10 +68,6 @@ impl Recorded {
         let phase = ticks
             .iter()
             .find_map(|tick| tick.process.and(tick.phase.as_deref()));
-        let slots: BTreeMap<u64, u64> = replay
-            .iter()
-            .filter_map(|point| Some((point.slot?, point.total_transactions?)))
-            .collect();
         let arguments: Vec<&str> = manifest["arguments"]
             .as_array()
             .into_iter()
@@ -83,7 +79,10 @@ impl Recorded {
             entries,
             from_start: phase.is_some_and(|phase| !PHASES_AFTER_STARTUP.contains(&phase)),
             counter_slots: join_replays(&cache, &replay),
-            transactions_by_slot: slots.into_iter().collect(),
+            transactions_by_slot: replay
+                .iter()
+                .filter_map(|point| Some((point.slot?, point.total_transactions?)))
+                .collect(),
             own_slots: recording
                 .cost_tracker_points()?
                 .iter()
@@ -134,10 +133,8 @@ impl Recorded {
 /// The manifest of the validator, or else of the last process. Null if there is no process.
 fn manifest(recording: &Recording, path: &Path) -> Result<Value> {
     let processes = recording.processes()?;
-    let validators: Vec<_> = processes
-        .iter()
-        .filter(|process| process.manifest["validator"].is_object())
-        .collect();
+    let is_validator = |process: &&ProcessRow| process.manifest["validator"].is_object();
+    let validators = Vec::from_iter(processes.iter().filter(is_validator));
     let restarts = count_restarts(&validators);
     ensure!(
         restarts == 0,

@@ -124,10 +124,9 @@ pub fn summary(
     more: impl IntoIterator<Item = String>,
 ) -> String {
     let coverage = Coverage::of(trace, &recorded.transactions_by_slot);
-    let percent = coverage.percent().map_or_else(
-        || "nothing".to_owned(),
-        |percent| format!("{} %", number(percent, 2)),
-    );
+    let percent = coverage.percent().map_or("nothing".to_owned(), |percent| {
+        format!("{} %", number(percent, 2))
+    });
     let mut lines = vec![
         format!(
             "{}: {}, {} transactions with programs, {} programs",

@@ -12,7 +12,7 @@ pub(crate) use cache::ProgramCache;
 
 const STALE_AFTER_SLOTS: u64 = 2_250;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Eviction {
     /// Draws two programs at random and evicts the one with fewer uses. Uses are halved for each
     /// slot since the last use. Up to 4.0.
@@ -23,7 +23,7 @@ pub enum Eviction {
 }
 
 /// Accesses that set an entry's last slot to the older slot of the root, not to the current slot.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub enum RootClamp {
     /// Up to 4.3.
     Nothing,
@@ -34,7 +34,7 @@ pub enum RootClamp {
 }
 
 /// The entry of a program that a transaction has just deployed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Deployment {
     /// The transaction compiles it. Up to 4.2.
     Loaded,
@@ -45,7 +45,7 @@ pub enum Deployment {
     Absent,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CacheRules {
     /// Size of the cache in a build without patches.
     pub stock_entries: u64,

@@ -4,7 +4,7 @@ use crate::{
 };
 use std::ops::AddAssign;
 
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Counts {
     /// Including votes.
     pub transactions: u64,
@@ -54,7 +54,7 @@ impl AddAssign for Counts {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy)]
 pub enum Limit {
     Entries(u64),
     /// Total bytes of the programs' code.

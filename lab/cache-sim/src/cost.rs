@@ -121,7 +121,7 @@ pub fn fit(
             (slot.transactions as f64, slot.misses as f64, rest_us),
         ])
     };
-    let rows: Vec<SlotEquations> = recorded.iter().filter_map(equations).collect();
+    let rows = Vec::from_iter(recorded.iter().filter_map(equations));
     if rows.len() < 2 {
         return None;
     }
@@ -162,7 +162,7 @@ pub fn ratio_or_zero(dividend: f64, divisor: f64) -> f64 {
 
 fn fit_model(rows: &[SlotEquations]) -> CostModel {
     let fit_equation =
-        |index: usize| fit_two_costs(&rows.iter().map(|row| row[index]).collect::<Vec<_>>());
+        |index: usize| fit_two_costs(&Vec::from_iter(rows.iter().map(|row| row[index])));
     let (per_load, per_byte) = fit_equation(0);
     let (per_transaction, per_miss) = fit_equation(1);
     CostModel {

@@ -21,7 +21,7 @@ pub(crate) use heap::{Gdsf, Lfu, Min};
 pub(crate) use queues::{QueuePolicy, Sieve};
 pub(crate) use segmented::{Arc, S3Fifo, WTinyLfu};
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Policy {
     Agave(CacheRules),
     Lru,
@@ -74,7 +74,7 @@ impl FromStr for Policy {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy)]
 pub struct Setting {
     pub policy: Policy,
     pub limit: Limit,

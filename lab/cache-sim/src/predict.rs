@@ -12,13 +12,13 @@ use crate::{
     trace::Trace,
 };
 use serde::Serialize;
+use std::collections::BTreeMap;
 
 /// Relative difference between the misses of runs from an empty and from a full cache.
 const MAX_START_DIFFERENCE: f64 = 0.01;
 /// Share of the replay time, for [`Curve::enough_entries`].
 const MIN_SAVING: f64 = 0.01;
 
-#[derive(Clone, Copy)]
 pub struct PredictionPlan<'a> {
     pub trace: &'a Trace,
     pub rules: CacheRules,
@@ -158,16 +158,16 @@ fn outcomes(
     initial_content: InitialContent,
 ) -> Result<Vec<Outcome>, Error> {
     run_all(
-        &(0..plan.simulated_runs)
-            .map(|seed| simulation(plan, entries, seed, initial_content))
-            .collect::<Vec<_>>(),
+        &Vec::from_iter(
+            (0..plan.simulated_runs).map(|seed| simulation(plan, entries, seed, initial_content)),
+        ),
         plan.threads,
     )
 }
 
 fn predicted_size(plan: &PredictionPlan, entries: u64, runs: &[Outcome]) -> Option<SizePrediction> {
     let interval = |counter: fn(&Outcome) -> u64| {
-        let values: Vec<f64> = runs.iter().map(|run| counter(run) as f64).collect();
+        let values = Vec::from_iter(runs.iter().map(|run| counter(run) as f64));
         PredictiveInterval::of_runs(&values)
     };
     let time_us = plan.fit.and_then(|fit| {
@@ -242,7 +242,7 @@ pub const COUNTERS: [CounterSpec; 4] = [
     ("insertions", |slot| slot.insertions, |sum| sum.insertions),
 ];
 
-#[derive(Debug, Clone, Copy, Serialize)]
+#[derive(Debug, Clone, Serialize)]
 pub struct CounterPrediction {
     pub name: &'static str,
     pub recorded: u64,
@@ -276,7 +276,7 @@ pub fn self_test(
     recorded: &[RecordedSlot],
 ) -> Result<Vec<CounterPrediction>, Error> {
     let simulated = counts_by_slot(plan, entries)?;
-    let pairs: Vec<(&RecordedSlot, &Counts)> = recorded
+    let pairs: Vec<_> = recorded
         .iter()
         .filter_map(|slot| {
             let index = simulated.binary_search_by_key(&slot.slot, |(number, _)| *number);
@@ -316,8 +316,8 @@ pub struct Coverage {
 }
 
 impl Coverage {
-    /// `recorded` has (slot, transactions), in any order.
-    pub fn of(trace: &Trace, recorded: &[(u64, u64)]) -> Self {
+    /// `recorded` has the transactions by slot.
+    pub fn of(trace: &Trace, recorded: &BTreeMap<u64, u64>) -> Self {
         let mut coverage = Self::default();
         for (slot, transactions) in recorded {
             coverage.recorded = coverage.recorded.saturating_add(*transactions);
@@ -327,7 +327,6 @@ impl Coverage {
                 coverage.missing_slots.push(*slot);
             }
         }
-        coverage.missing_slots.sort_unstable();
         coverage
     }
 

@@ -14,14 +14,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 const ROOT_DEPTH: usize = 32;
 
 /// What the simulated cache contains before the trace.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq)]
 pub enum InitialContent {
     Empty,
     /// Full of the most used programs of the trace.
     Full,
 }
 
-#[derive(Debug, Clone, Copy)]
 pub struct Simulation<'a> {
     pub trace: &'a Trace,
     pub setting: Setting,
@@ -34,7 +33,7 @@ pub struct Simulation<'a> {
     pub seed: u64,
 }
 
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Outcome {
     pub counts: Counts,
     /// Loaded programs at the end.
@@ -186,7 +185,7 @@ fn most_used(trace: &Trace) -> Vec<(u32, u32)> {
             uses[*program as usize] += 1;
         }
     }
-    let mut ranked: Vec<(u32, u32)> = (0..).zip(uses).collect();
+    let mut ranked = Vec::from_iter((0..).zip(uses));
     ranked.retain(|(program, uses)| *uses > 0 && trace.ever_had_code(*program));
     ranked.sort_by_key(|(program, uses)| (std::cmp::Reverse(*uses), *program));
     ranked

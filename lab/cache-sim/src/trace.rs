@@ -18,7 +18,7 @@ pub const MAX_LOOKUPS: u64 = 1 << 29;
 /// Flag of fees-only transactions, in the same integer as the number of the set.
 const FEES_ONLY: u32 = 1 << 31;
 
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub enum Source {
     #[default]
     Validator,
@@ -30,7 +30,7 @@ pub enum Source {
     Plain,
 }
 
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Meta {
     pub source: Source,
     /// Genesis hash; empty if unknown.
@@ -39,7 +39,7 @@ pub struct Meta {
     pub version: String,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Loader {
     V1,
     /// The loader of programs that cannot be upgraded.
@@ -48,7 +48,7 @@ pub enum Loader {
     V4,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Program {
     /// Public key; `None` in a plain trace.
     pub address: Option<[u8; 32]>,
@@ -62,7 +62,7 @@ pub struct Program {
 }
 
 /// One transaction's lookups: the number of its set of programs, and the fees-only flag.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TransactionCall(u32);
 
 impl TransactionCall {
@@ -81,7 +81,7 @@ impl TransactionCall {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub enum SlotKind {
     /// Replayed, and rooted as far as is known.
     Replayed,
@@ -91,7 +91,7 @@ pub enum SlotKind {
     Own,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Slot {
     pub slot: u64,
     /// The parent's slot, which is lower except at slot 0.
@@ -101,14 +101,14 @@ pub struct Slot {
     pub kind: SlotKind,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub enum ChangeKind {
     /// Deployed or upgraded: it has new code from the next slot on.
     Deployed,
     Closed,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TraceChange {
     pub slot_index: u32,
     /// Calls of the slot up to and including the changing one.
@@ -118,7 +118,7 @@ pub struct TraceChange {
 }
 
 /// A compilation that a lookup caused, with its recorded time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct MeasuredLoad {
     pub slot: u64,
     pub program: u32,
@@ -126,7 +126,7 @@ pub struct MeasuredLoad {
 }
 
 /// A trace grows record by record. Each record must agree with the earlier ones.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Trace {
     meta: Meta,
     programs: Vec<Program>,
@@ -386,7 +386,7 @@ fn to_index(number: usize, unit: &str) -> Result<u32, Error> {
 }
 
 /// Adds equal sets to a trace once.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct SetInterner {
     number_by_set: HashMap<Box<[u32]>, u32>,
 }

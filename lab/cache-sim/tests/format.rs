@@ -287,7 +287,7 @@ fn changes_that_contradict_the_trace_are_refused() {
 #[test]
 fn a_trace_missing_five_percent_of_slots_is_refused() {
     let trace = load();
-    let recorded: Vec<(u64, u64)> = trace
+    let recorded = trace
         .slots()
         .iter()
         .map(|slot| (slot.slot, slot.transactions))
@@ -317,7 +317,9 @@ fn a_trace_missing_five_percent_of_slots_is_refused() {
         error.contains("missing slots: 7, the first is 991") && error.contains("below 98 %"),
         "{error}"
     );
-    let nothing = Coverage::of(&trace, &[(7, 0)]).require().unwrap_err();
+    let nothing = Coverage::of(&trace, &[(7, 0)].into())
+        .require()
+        .unwrap_err();
     assert_eq!(nothing.to_string(), "no transactions were recorded");
 }
 

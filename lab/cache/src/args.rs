@@ -7,7 +7,7 @@ use std::path::PathBuf;
 /// Name of the policy of the recorded Agave version.
 pub(crate) const AGAVE: &str = "agave";
 
-#[derive(Debug, Args)]
+#[derive(Args)]
 #[command(after_help = "Exit codes: 0 success, 1 failure or refused, 64 wrong usage.")]
 pub struct CacheArgs {
     #[command(subcommand)]
@@ -15,7 +15,7 @@ pub struct CacheArgs {
 }
 
 /// What can be done with a recording and the blocks of its slots.
-#[derive(Debug, Subcommand)]
+#[derive(Subcommand)]
 pub enum CacheCommand {
     /// Read the blocks of a recording's slots from a JSON-RPC node.
     Fetch(FetchArgs),
@@ -27,7 +27,7 @@ pub enum CacheCommand {
     Check(CheckArgs),
 }
 
-#[derive(Debug, Args)]
+#[derive(Args)]
 #[command(after_help = "Examples:
   faultline cache predict run.fltl
   faultline cache predict run.fltl --sizes 512,1024,2048 --json
@@ -55,7 +55,7 @@ pub struct PredictArgs {
     pub csv: bool,
 }
 
-#[derive(Debug, Args)]
+#[derive(Args)]
 #[command(after_help = "Examples:
   faultline cache policies run.fltl
   faultline cache policies run.fltl --size 1024 --attack 20 --json
@@ -97,7 +97,7 @@ pub struct PoliciesArgs {
     pub csv: bool,
 }
 
-#[derive(Debug, Args)]
+#[derive(Args)]
 #[command(after_help = "Example:
   faultline cache check 512.fltl 256.fltl 1024.fltl
 
@@ -121,7 +121,7 @@ pub struct CheckArgs {
     pub json: bool,
 }
 
-#[derive(Debug, Args)]
+#[derive(Args)]
 #[command(after_help = "Examples:
   faultline cache fetch run.fltl --rpc http://127.0.0.1:8899
   faultline cache fetch run.fltl --rpc https://rpc.example.org/?api-key=KEY

@@ -19,8 +19,9 @@ use faultline_cache_sim::{
 };
 use faultline_common::{files::AtPath, output::json};
 use faultline_text::{count, counted, number, table};
+use itertools::Itertools;
 use serde::Serialize;
-use std::{collections::BTreeMap, ops::RangeInclusive, path::Path};
+use std::{ops::RangeInclusive, path::Path};
 
 /// If common slots have at least this percentage of the other run's transactions, only common slots
 /// are compared.
@@ -86,10 +87,9 @@ pub fn run(args: &CheckArgs) -> Result<(String, u8)> {
         json(&runs)?
     } else {
         let inside = judged().filter(|value| value.is_in_interval).count();
-        let texts: Vec<String> = runs.iter().map(CheckReport::text).collect();
         format!(
             "{}\n{inside} of {} values are inside their interval.\n",
-            texts.join("\n"),
+            runs.iter().map(CheckReport::text).join("\n"),
             judged().count()
         )
     };
@@ -278,12 +278,7 @@ fn read_other_trace(recorded: &Recorded, other: &Path) -> Result<Option<Trace>> 
 /// Slots with counters that both runs replayed with equal transaction counts, and that are in the
 /// first trace. Empty if the runs are of two clusters.
 fn common_slots(input: &PredictionInput, recorded: &Recorded) -> Vec<RecordedSlot> {
-    let first_run: BTreeMap<u64, u64> = input
-        .recorded
-        .transactions_by_slot
-        .iter()
-        .copied()
-        .collect();
+    let first_run = &input.recorded.transactions_by_slot;
     let (shared, equal) = recorded
         .transactions_by_slot
         .iter()

@@ -14,8 +14,9 @@ use faultline_cache_sim::trace::{Meta, Source};
 use faultline_client::rpc::{RetryPolicy, Rpc, RpcError};
 use faultline_common::progress::Progress;
 use faultline_text::{bytes, count, counted};
+use itertools::Itertools;
 use serde_json::json;
-use std::{collections::BTreeMap, path::Path, time::Duration};
+use std::{path::Path, time::Duration};
 
 /// The waits add up to about 1 min, or 5 min if the node never begins to answer.
 pub const RETRIES: RetryPolicy = RetryPolicy {
@@ -67,7 +68,7 @@ pub fn fetch(args: &FetchArgs, retry_policy: RetryPolicy) -> Result<(String, u8)
     let fetched = trace_file.trace.slots();
     let before_trace =
         slots.partition_point(|slot| fetched.first().is_some_and(|first| *slot < first.slot));
-    slots.extend(recorded.transactions_by_slot.iter().map(|(slot, _)| *slot));
+    slots.extend(recorded.transactions_by_slot.keys());
     let last = fetched.last().map(|slot| slot.slot);
     slots.retain(|slot| last.is_none_or(|last| *slot > last));
     let unfinalized = slots.iter().filter(|slot| **slot > finalized).count();
@@ -76,7 +77,6 @@ pub fn fetch(args: &FetchArgs, retry_policy: RetryPolicy) -> Result<(String, u8)
         program_index: ProgramIndex::of(&trace_file.trace),
         trace_file,
         rpc: &rpc,
-        transactions: recorded.transactions_by_slot.iter().copied().collect(),
         recorded: &recorded,
         skipped: 0,
         unavailable: 0,
@@ -93,7 +93,8 @@ fn warmup_slots(args: &FetchArgs, recorded: &Recorded, rpc: &Rpc) -> Result<Vec<
     } else {
         DEFAULT_WARMUP_SLOTS
     });
-    let Some((first, _)) = recorded.transactions_by_slot.first().filter(|_| before > 0) else {
+    let first = recorded.transactions_by_slot.keys().next();
+    let Some(first) = first.filter(|_| before > 0) else {
         return Ok(Vec::new());
     };
     let from = first.saturating_sub(before);
@@ -111,8 +112,6 @@ struct Fetcher<'a> {
     recorded: &'a Recorded,
     trace_file: TraceFile,
     program_index: ProgramIndex,
-    /// Recorded number of transactions by slot.
-    transactions: BTreeMap<u64, u64>,
     skipped: u64,
     unavailable: u64,
     /// Blocks whose number of transactions was compared with the recorded number.
@@ -127,14 +126,14 @@ impl Fetcher<'_> {
         let mut done = 0;
         for chunk in slots.chunks(requests.max(1)) {
             let fetched = std::thread::scope(|scope| {
-                let threads: Vec<_> = chunk
+                let threads = chunk
                     .iter()
                     .map(|slot| scope.spawn(|| fetch_block(self.rpc, *slot)))
-                    .collect();
+                    .collect_vec();
                 threads
                     .into_iter()
                     .map(|thread| thread.join().ok())
-                    .collect::<Vec<_>>()
+                    .collect_vec()
             });
             let mut blocks = Vec::new();
             for (slot, fetched) in chunk.iter().zip(fetched) {
@@ -176,7 +175,7 @@ impl Fetcher<'_> {
 
     /// Fails if most of the first blocks differ.
     fn compare(&mut self, block: &Block) -> Result<()> {
-        let Some(recorded) = self.transactions.get(&block.slot) else {
+        let Some(recorded) = self.recorded.transactions_by_slot.get(&block.slot) else {
             return Ok(());
         };
         self.compared += 1;

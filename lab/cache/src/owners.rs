@@ -11,6 +11,7 @@ use faultline_cache_sim::trace::{
     ChangeKind, Loader, Program, Slot, SlotKind, Trace, TraceChange, TransactionCall,
 };
 use faultline_client::rpc::Rpc;
+use itertools::Itertools;
 use serde::Deserialize;
 use serde_json::json;
 use std::collections::{HashMap, HashSet};
@@ -85,19 +86,19 @@ impl ProgramIndex {
                     .chain(transaction.possibly_changed.iter().copied())
             });
         let mut seen = HashSet::new();
-        let new: Vec<Address> = possible_programs
+        let new = possible_programs
             .filter(|key| {
                 let is_known = self.program_by_address.contains_key(key);
                 (!is_known || self.resumed.contains(key)) && seen.insert(*key)
             })
-            .collect();
+            .collect_vec();
         for batch in new.chunks(MAX_ACCOUNTS_PER_REQUEST) {
             let accounts = fetch_accounts(rpc, batch)?;
-            let code_addresses: Vec<Option<Address>> = accounts
+            let code_addresses = accounts
                 .iter()
                 .map(|account| account.as_ref().and_then(code_address))
-                .collect();
-            let requested_code: Vec<Address> = code_addresses.iter().flatten().copied().collect();
+                .collect_vec();
+            let requested_code = code_addresses.iter().flatten().copied().collect_vec();
             let mut code = if requested_code.is_empty() {
                 Vec::new()
             } else {
@@ -167,12 +168,12 @@ impl ProgramIndex {
         for transaction in &block.transactions {
             self.add_missing_loader_accounts(transaction, trace)?;
             let created = self.created_code_account(transaction);
-            let programs: Vec<u32> = transaction
+            let programs = transaction
                 .non_signers
                 .iter()
                 .filter_map(|(key, _)| self.program_number(key))
                 .filter(|program| Some(*program) != created)
-                .collect();
+                .collect_vec();
             if programs.is_empty() {
                 continue;
             }
@@ -288,7 +289,7 @@ fn code_address(account: &Account) -> Option<Address> {
 }
 
 fn fetch_accounts(rpc: &Rpc, keys: &[Address]) -> Result<Vec<Option<Account>>> {
-    let texts: Vec<String> = keys.iter().map(address::text).collect();
+    let texts = keys.iter().map(address::text).collect_vec();
     let options = json!({
         "encoding": "base64",
         "dataSlice": {"offset": 4, "length": 32},

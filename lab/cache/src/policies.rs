@@ -13,6 +13,7 @@ use faultline_cache_sim::{
 };
 use faultline_common::{output::json, progress::Progress};
 use faultline_text::{count, number, size, table};
+use itertools::{Itertools, chain};
 use serde::Serialize;
 use std::collections::HashMap;
 
@@ -129,9 +130,9 @@ fn selected_policies(names: &[String], input: &PredictionInput) -> Result<Vec<(S
     };
     if names.is_empty() {
         let others = NAMED_POLICIES.map(|(name, policy)| (name.to_owned(), policy));
-        return Ok(std::iter::once(recorded_policy()).chain(others).collect());
+        return Ok(chain!([recorded_policy()], others).collect());
     }
-    let mut policies: Vec<(String, Policy)> = Vec::new();
+    let mut policies = Vec::new();
     for name in names {
         let policy = if name == AGAVE {
             recorded_policy()
@@ -230,7 +231,7 @@ impl<'a> PolicyComparison<'a> {
         setting: Setting,
         seeds: u64,
     ) -> Result<Vec<Counts>> {
-        let simulations: Vec<Simulation> = (1..=seeds)
+        let simulations = (1..=seeds)
             .map(|seed| Simulation {
                 trace,
                 setting,
@@ -239,7 +240,7 @@ impl<'a> PolicyComparison<'a> {
                 compile_us,
                 seed,
             })
-            .collect();
+            .collect_vec();
         Ok(run_all(&simulations, threads())?
             .into_iter()
             .map(|outcome| outcome.counts)
@@ -289,11 +290,11 @@ fn rows_of<'a>(report: &'a PolicyReport, name: &'a str) -> impl Iterator<Item = 
 }
 
 fn text_table(report: &PolicyReport, fills: &[u64]) -> String {
-    let mut names: Vec<&str> = report
+    let mut names = report
         .policies
         .iter()
         .map(|row| row.policy.as_str())
-        .collect();
+        .collect_vec();
     names.dedup();
     let least = match report.bytes {
         Some(_) => LOWER_BOUND,
@@ -305,7 +306,7 @@ fn text_table(report: &PolicyReport, fills: &[u64]) -> String {
         .filter(|min_misses| *min_misses > 0.0);
     let rows = names.iter().map(|name| cells(report, name, min_misses));
     let column_heads = column_heads(report.bytes.is_some(), fills);
-    let column_heads: Vec<&str> = column_heads.iter().map(String::as_str).collect();
+    let column_heads = column_heads.iter().map(String::as_str).collect_vec();
     let limit = match (report.entries, report.bytes) {
         (_, Some(bytes)) => format!("{} of code", size(bytes)),
         (entries, _) => format!("{} entries", count(entries.unwrap_or(0))),
@@ -342,8 +343,10 @@ fn cells(report: &PolicyReport, name: &str, min_misses: Option<f64>) -> Vec<Stri
 
 fn column_heads(in_bytes: bool, fills: &[u64]) -> Vec<String> {
     let at_each_fill = |prefix: &str| {
-        let mut column_heads: Vec<String> =
-            fills.iter().map(|fill| format!("at {fill} %")).collect();
+        let mut column_heads = fills
+            .iter()
+            .map(|fill| format!("at {fill} %"))
+            .collect_vec();
         if let Some(first) = column_heads.first_mut() {
             first.insert_str(0, prefix);
         }

@@ -10,6 +10,7 @@ use faultline_common::{
 };
 use faultline_status::{CacheEvidence, PredictedSize};
 use faultline_text::{bytes, count, number, table};
+use itertools::Itertools;
 use std::path::Path;
 
 pub fn run(args: &PredictArgs) -> Result<(String, u8)> {
@@ -34,7 +35,7 @@ fn write_evidence(path: &Path, prediction: &Prediction, slots: f64) -> Result<()
             seconds_per_slot: size.seconds?.mean / slots,
         })
     });
-    let sizes: Vec<_> = sizes.collect();
+    let sizes = sizes.collect_vec();
     if sizes.is_empty() {
         bail!(
             "{} is not written: no size has a predicted time; leave out --evidence to see the table",
@@ -51,10 +52,11 @@ fn write_evidence(path: &Path, prediction: &Prediction, slots: f64) -> Result<()
 }
 
 fn text_report(prediction: &Prediction) -> String {
-    let coverage = prediction.coverage_percent.map_or_else(
-        || "an unknown share".to_owned(),
-        |percent| format!("{} %", number(percent, 2)),
-    );
+    let coverage = prediction
+        .coverage_percent
+        .map_or("an unknown share".to_owned(), |percent| {
+            format!("{} %", number(percent, 2))
+        });
     let mut text = format!(
         "Agave {}, recorded with a cache of {} entries; the trace covers {coverage} of the recorded transactions\n\nThe recorded size, predicted:\n",
         prediction.version,
@@ -97,11 +99,10 @@ fn other_sizes(prediction: &Prediction) -> String {
     );
     text += &size_table(prediction);
     if !prediction.sizes_with_unknown_start.is_empty() {
-        let sizes: Vec<String> = prediction
+        let mut sizes = prediction
             .sizes_with_unknown_start
             .iter()
-            .map(|entries| count(*entries))
-            .collect();
+            .map(|entries| count(*entries));
         text += &format!(
             "Nothing can be predicted for {} entries: their misses depend on the cache's unknown content when the recording began.\n",
             sizes.join(", ")
@@ -132,9 +133,9 @@ fn size_table(prediction: &Prediction) -> String {
             interval_text(size.reloads, 0),
             interval_text(size.evictions, 0),
             size.seconds
-                .map_or_else(|| "-".to_owned(), |seconds| interval_text(seconds, 2)),
+                .map_or("-".to_owned(), |seconds| interval_text(seconds, 2)),
             size.code_bytes
-                .map_or_else(|| "-".to_owned(), |code| bytes(code.mean.round() as u64)),
+                .map_or("-".to_owned(), |code| bytes(code.mean.round() as u64)),
         ]
     };
     let heads = [
@@ -168,10 +169,9 @@ fn csv(prediction: &Prediction) -> String {
             .into_iter()
             .chain([size.seconds, size.code_bytes])
         {
-            text += &range.map_or_else(
-                || ",,,".to_owned(),
-                |r| format!(",{},{},{}", r.mean, r.low, r.high),
-            );
+            text += &range.map_or(",,,".to_owned(), |r| {
+                format!(",{},{},{}", r.mean, r.low, r.high)
+            });
         }
         text += "\n";
     }

@@ -5,6 +5,7 @@ use faultline_cache_sim::{
     interval::{HalfRuns, PredictiveInterval, variance},
 };
 use faultline_text::number;
+use itertools::Itertools;
 use std::collections::BTreeSet;
 
 const RUNS_PER_HALF: u64 = 4;
@@ -85,19 +86,22 @@ impl PredictedRuns {
         value: impl Fn(&Counts, Option<usize>) -> f64,
         unit_factor: f64,
     ) -> Option<PredictiveInterval> {
-        let values: Vec<f64> = self
+        let values = self
             .simulated_runs
             .iter()
             .enumerate()
             .map(|(index, run)| value(run, Some(index)))
-            .collect();
+            .collect_vec();
         let at_fitted_costs = |run: &Counts| value(run, None);
         let (interval, transaction_ratio) = match &self.other_blocks {
             None => (PredictiveInterval::of_runs(&values)?, 1.0),
             Some(other) => {
                 let lookups = |run: &Counts| run.lookups as f64;
-                let fitted_values: Vec<f64> =
-                    self.simulated_runs.iter().map(at_fitted_costs).collect();
+                let fitted_values = self
+                    .simulated_runs
+                    .iter()
+                    .map(at_fitted_costs)
+                    .collect_vec();
                 let halves = HalfRuns {
                     means: other
                         .runs_by_half
@@ -130,7 +134,7 @@ pub fn mean(runs: &[Counts], value: impl Fn(&Counts) -> f64) -> f64 {
 }
 
 pub fn number_or_dash(value: Option<f64>, decimals: usize) -> String {
-    value.map_or_else(|| "-".to_owned(), |value| number(value, decimals))
+    value.map_or("-".to_owned(), |value| number(value, decimals))
 }
 
 /// `3,580 (3,507 to 3,653)`.

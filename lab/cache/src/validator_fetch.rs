@@ -15,6 +15,7 @@ use faultline_cache_sim::{
 };
 use faultline_common::files::AtPath;
 use faultline_text::{count, counted};
+use itertools::Itertools;
 use std::{collections::BTreeMap, fs::File, io::BufReader, path::Path};
 
 const LEDGER_TOOL: &str = "agave-ledger-tool";
@@ -68,13 +69,13 @@ fn convert(validator_trace: &ValidatorTrace, recorded: &Recorded) -> Result<Trac
     for program in &validator_trace.programs {
         trace.add_program(*program)?;
     }
-    let transactions: BTreeMap<u64, u64> = recorded.transactions_by_slot.iter().copied().collect();
+    let transactions = &recorded.transactions_by_slot;
     let empty = SlotLookups::default();
     // Slots after the last recorded one would be predicted but not compared.
     let last = transactions.keys().next_back().copied().unwrap_or(u64::MAX);
-    let mut slots: BTreeMap<_, _> = validator_trace.slots.range(..=last).collect();
-    for (slot, transactions) in &recorded.transactions_by_slot {
-        if *transactions == 0 {
+    let mut slots = BTreeMap::from_iter(validator_trace.slots.range(..=last));
+    for (slot, count) in transactions {
+        if *count == 0 {
             slots.entry(slot).or_insert(&empty);
         }
     }
@@ -153,7 +154,7 @@ fn summary(
         .loads
         .iter()
         .fold(0_u64, |sum, (_, _, us)| sum.saturating_add(*us));
-    let pools = validator_trace
+    let mut pools = validator_trace
         .batches_by_pool
         .iter()
         .map(|(pool, batches)| format!("{pool} {}", count(*batches)));
@@ -167,10 +168,7 @@ fn summary(
             count(load_us / 1_000),
             count(validator_trace.evictions)
         ),
-        format!(
-            "batches by thread pool: {}",
-            pools.collect::<Vec<_>>().join(", ")
-        ),
+        format!("batches by thread pool: {}", pools.join(", ")),
     ];
     lines.extend((validator_trace.dropped_lines > 0).then(|| {
         format!(

@@ -1,9 +1,9 @@
 //! Replaces files in folders where others may write, too. Never writes through a symbolic link.
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context, Result, bail};
 use std::{
     fs::{self, File},
-    io::{self, Write as _},
+    io::{self, Write},
     path::{Path, PathBuf},
 };
 

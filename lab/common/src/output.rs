@@ -46,7 +46,7 @@ pub fn json(value: &impl Serialize) -> serde_json::Result<String> {
 }
 
 fn clean_lines(text: &str) -> String {
-    text.split('\n').map(clean).collect::<Vec<_>>().join("\n")
+    Vec::from_iter(text.split('\n').map(clean)).join("\n")
 }
 
 #[cfg(test)]

@@ -10,7 +10,6 @@ use std::{io::IsTerminal, time::Duration};
 const LINE_INTERVAL: Duration = Duration::from_secs(30);
 const REDRAW_HZ: u8 = 5;
 
-#[derive(Debug)]
 pub struct Progress {
     unit: &'static str,
     total: u64,

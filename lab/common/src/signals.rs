@@ -24,7 +24,7 @@ use std::{
 /// Signals that would end this program or are forwarded to a command, and SIGCHLD.
 const HANDLED: [i32; 7] = [SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2];
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 pub struct ReceivedSignal {
     pub number: i32,
     /// Sent by the kernel to all foreground processes, after a key or a hang-up of the terminal.

@@ -10,7 +10,7 @@ use faultline_top::args::TopArgs;
 use std::path::PathBuf;
 
 /// Records, inspects, compares and reports runs of a Solana validator.
-#[derive(Debug, Parser)]
+#[derive(Parser)]
 #[command(name = "faultline", version, max_term_width = 110)]
 #[command(
     after_help = "Exit codes: 0 success, 1 failure, 64 wrong usage. `record -- COMMAND` exits with the command's exit code."
@@ -22,7 +22,7 @@ pub struct Cli {
 }
 
 /// The lab's commands.
-#[derive(Debug, Subcommand)]
+#[derive(Subcommand)]
 pub enum Command {
     /// Compare two cache sizes of a simulated validator, on this machine in three minutes.
     Try(TryArgs),
@@ -58,7 +58,7 @@ pub enum Command {
 }
 
 /// `manual`.
-#[derive(Debug, Args)]
+#[derive(Args)]
 pub struct ManualArgs {
     /// The folder.
     pub folder: PathBuf,

@@ -25,7 +25,7 @@ const CACHE_ENTRIES: [u32; 6] = [512, 1024, 1024, 512, 512, 1024];
 const OVERHEAD_SECONDS: u64 = 3;
 
 /// `try`.
-#[derive(Debug, Args)]
+#[derive(Args)]
 #[command(after_help = "\
 Example:
   faultline try --seconds 30 --out cache-sizes
@@ -62,7 +62,7 @@ pub fn run(args: &TryArgs) -> Result<u8> {
         args.out.display(),
         CACHE_ENTRIES.len() as u64 * (args.seconds + OVERHEAD_SECONDS)
     ));
-    let mut recorded: Vec<PathBuf> = Vec::new();
+    let mut recorded = Vec::new();
     for entries in CACHE_ENTRIES {
         match record_run(&program, args, entries, &recorded, &mut signals) {
             Ok(Some(out)) => recorded.push(out),

@@ -63,19 +63,15 @@ pub fn means_text(
 /// `Cache time per slot is 85 % lower (73 to 93 %) with B than with A: 0.9 instead of 5.9 ms.`
 pub fn sentence(title: &str, effect: &str, [reference, other]: [&str; 2], means: &str) -> String {
     let comma = if title.contains(", ") { "," } else { "" };
-    let is = if is_plural(title) { "are" } else { "is" };
+    // `Misses per batch`, not `Replay time per slot`.
+    let per = title.split_once(" per ");
+    let is_plural = per.is_some_and(|(what, _)| what.ends_with('s'));
+    let is = if is_plural { "are" } else { "is" };
     let colon = if means.is_empty() { "" } else { ": " };
     format!(
         "{title}{comma} {is} {effect} with {other} {} with {reference}{colon}{means}.",
         than_or_as(effect)
     )
-}
-
-/// `Misses per batch`, not `Replay time per slot`.
-fn is_plural(title: &str) -> bool {
-    title
-        .split_once(" per ")
-        .is_some_and(|(what, _)| what.ends_with('s'))
 }
 
 /// The first rows with a ratio, each with a sign for its tone; `None` if no row has one.
@@ -98,7 +94,7 @@ pub fn forest(
     };
     // NaN is dropped. 0 and infinity are drawn at the ends of the axis.
     let rows = rows.into_iter().filter(|row| row.ratio.0 >= 0.0);
-    let mut rows: Vec<ForestRow> = rows.map(with_sign).collect();
+    let mut rows = Vec::from_iter(rows.map(with_sign));
     let mut caption = caption.to_owned();
     if rows.len() > MAX_ROWS {
         caption += &format!(" The first {MAX_ROWS} of {}.", rows.len());

@@ -1,6 +1,6 @@
 use anyhow::{Context, Result};
 use chrono::{DateTime, SecondsFormat};
-use faultline_common::files::{AtPath as _, TempFile};
+use faultline_common::files::{AtPath, TempFile};
 use itertools::Itertools;
 use parquet::{
     basic::{Compression, Encoding, LogicalType, Repetition, TimeUnit, Type as PhysicalType},
@@ -47,14 +47,13 @@ pub fn write_columns(path: &Path, table: &str, columns: Columns) -> Result<()> {
     write().at(path)
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Type {
     Integer,
     Real,
     Text,
 }
 
-#[derive(Debug)]
 struct Field {
     name: String,
     kind: Type,
@@ -106,7 +105,6 @@ impl Values {
 }
 
 /// The columns of a file. A column `*unix_ns` is followed by the same time as a date, `*time`.
-#[derive(Debug)]
 pub struct Layout {
     fields: Vec<Field>,
 }

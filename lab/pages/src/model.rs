@@ -3,7 +3,7 @@
 use itertools::Itertools;
 use serde::Serialize;
 
-#[derive(Debug, Clone, Default, Serialize)]
+#[derive(Debug, Clone, Default)]
 pub struct Report {
     pub title: String,
     pub subtitle: String,
@@ -40,7 +40,7 @@ pub struct Verdict {
     pub kind: VerdictKind,
 }
 
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum VerdictKind {
     /// One run, or one run per arm: not tested.
@@ -56,13 +56,13 @@ pub enum VerdictKind {
 }
 
 /// Findings on the node of one run or arm.
-#[derive(Debug, Clone, Default, Serialize)]
+#[derive(Debug, Clone, Serialize)]
 pub struct Answers {
     pub name: String,
     pub findings: Vec<Finding>,
 }
 
-#[derive(Debug, Clone, Default, Serialize)]
+#[derive(Debug, Clone, Serialize)]
 pub struct Finding {
     /// `fine`, `look`, `act` or `unknown`.
     pub verdict: String,
@@ -95,15 +95,14 @@ impl Caveat {
     }
 }
 
-#[derive(Debug, Clone, Default, Serialize)]
+#[derive(Debug, Clone, Default)]
 pub struct Section {
     pub id: String,
     pub title: String,
     pub blocks: Vec<Block>,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Block {
     Text(String),
     Table(Table),
@@ -113,7 +112,7 @@ pub enum Block {
 }
 
 /// Every row has as many cells as there are columns.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Table {
     /// Anchor and file name, `[a-z0-9-]+`.
     pub id: String,
@@ -125,7 +124,7 @@ pub struct Table {
     pub rows: Vec<Vec<Cell>>,
 }
 
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Column {
     pub title: String,
     pub unit: String,
@@ -148,8 +147,7 @@ impl From<&str> for Column {
     }
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Cell {
     Text(String),
     /// Shown with `decimals`; CSV has all digits.
@@ -183,7 +181,7 @@ impl Cell {
     }
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Figure {
     pub id: String,
     pub title: String,
@@ -191,8 +189,7 @@ pub struct Figure {
     pub chart: Chart,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Chart {
     Timeline(Timeline),
     Histogram(Histogram),
@@ -202,7 +199,7 @@ pub enum Chart {
     Matrix(Matrix),
 }
 
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Timeline {
     pub x_label: String,
     pub y_label: String,
@@ -216,7 +213,7 @@ pub struct Timeline {
     pub log: bool,
 }
 
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Line {
     pub name: String,
     /// The [`RunCard::id`]; empty for a line of no run, for example a limit.
@@ -277,7 +274,7 @@ fn seven_digits(value: f64) -> f64 {
 }
 
 /// A phase, or a gap in the samples with the name `gap`.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Band {
     pub from: f64,
     pub to: f64,
@@ -286,14 +283,14 @@ pub struct Band {
 }
 
 /// An event.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Mark {
     pub at: f64,
     pub name: String,
     pub run: String,
 }
 
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Histogram {
     pub x_label: String,
     pub y_label: String,
@@ -302,7 +299,7 @@ pub struct Histogram {
     pub log: bool,
 }
 
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Counts {
     pub name: String,
     /// The [`RunCard::id`], or empty.
@@ -312,7 +309,7 @@ pub struct Counts {
     pub above: f64,
 }
 
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Bars {
     pub y_label: String,
     pub categories: Vec<String>,
@@ -320,7 +317,7 @@ pub struct Bars {
     pub log: bool,
 }
 
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct BarSeries {
     pub name: String,
     pub values: Vec<Option<ValueWithInterval>>,
@@ -329,7 +326,7 @@ pub struct BarSeries {
 /// A value, and the ends of its interval.
 pub type ValueWithInterval = (f64, Option<(f64, f64)>);
 
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Curves {
     pub x_label: String,
     pub y_label: String,
@@ -340,7 +337,7 @@ pub struct Curves {
     pub highlight_label: String,
 }
 
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Curve {
     pub name: String,
     /// The [`RunCard::id`], or empty.
@@ -352,13 +349,13 @@ pub struct Curve {
 }
 
 /// Effects with their intervals, around the line of no effect.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Forest {
     pub x_label: String,
     pub rows: Vec<ForestRow>,
 }
 
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct ForestRow {
     pub name: String,
     /// 1 is no effect.
@@ -367,8 +364,7 @@ pub struct ForestRow {
     pub tone: Tone,
 }
 
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub enum Tone {
     /// Neither better nor worse, or not shown to be.
     #[default]
@@ -377,7 +373,7 @@ pub enum Tone {
     Worse,
 }
 
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Matrix {
     pub names: Vec<String>,
     /// `None` without a correlation, for example with a constant.

@@ -41,7 +41,7 @@ pub fn write(report: &Report, out: &Path, force: bool) -> Result<WrittenFiles> {
         .and_then(|(page, _)| page.parent())
         .unwrap_or(out);
     write_report_files(folder, &files, force)?;
-    let files: Vec<PathBuf> = files.into_iter().map(|(path, _)| path).collect();
+    let files = Vec::from_iter(files.into_iter().map(|(path, _)| path));
     Ok(WrittenFiles {
         page: files.first().cloned().unwrap_or_default(),
         files,

@@ -18,7 +18,7 @@ pub const RUNS_FOR_A_TEST: usize = 3;
 /// The significance level of tests is 1 minus this.
 pub const CONFIDENCE_LEVEL: f64 = 0.95;
 
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct ArmSummary {
     pub runs: usize,
     /// `None` if the arm has no run.

@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 
-#[derive(Clone, Copy)]
 pub struct Replicate {
     pub limit: u64,
     /// Whether the validator kept up with the tip, or finished its replay. `None` if unknown: the
@@ -11,7 +10,7 @@ pub struct Replicate {
     pub passed: Option<bool>,
 }
 
-#[derive(Clone, Copy, Default)]
+#[derive(Default)]
 pub struct LimitResults {
     pub limit: u64,
     pub passed: usize,
@@ -20,7 +19,7 @@ pub struct LimitResults {
 }
 
 /// Every replicate passed under a smaller limit, but one failed under a larger limit.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, PartialEq)]
 pub struct Contradiction {
     pub passing_limit: u64,
     pub failing_limit: u64,
@@ -50,7 +49,7 @@ pub fn bracket(replicates: &[Replicate]) -> Bracket {
             None => results.unknown += 1,
         }
     }
-    let limits: Vec<LimitResults> = limits.into_values().collect();
+    let limits = Vec::from_iter(limits.into_values());
     let sufficient = limits
         .iter()
         .filter(|results| results.passed > 0 && results.failed == 0 && results.unknown == 0);

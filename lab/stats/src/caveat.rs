@@ -66,7 +66,7 @@ fn is_distant(value: f64, median: f64) -> bool {
 }
 
 fn median(values: impl Iterator<Item = f64>) -> f64 {
-    quantile(&values.map(Some).collect::<Vec<_>>(), 0.5).unwrap_or(0.0)
+    quantile(&Vec::from_iter(values.map(Some)), 0.5).unwrap_or(0.0)
 }
 
 fn indices_where(values: &[f64], matches: impl Fn(f64) -> bool) -> Vec<usize> {

@@ -8,7 +8,7 @@
 
 use crate::{distribution::normal_quantile, summary::total};
 use fastrand::Rng;
-use itertools::Itertools;
+use itertools::{Itertools, chain};
 use std::collections::BTreeMap;
 
 /// Histories with fewer releases have no change.
@@ -24,7 +24,7 @@ const FALSE_CHANGE_PROBABILITY: f64 = 0.006;
 const SIMULATED_HISTORIES: u32 = 1999;
 const SEED: u64 = 1;
 
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, PartialEq)]
 pub struct Change {
     pub first_release_after: usize,
     pub before: f64,
@@ -73,10 +73,7 @@ impl Detector {
             &sums,
             required_gain * squares_within / degrees_of_freedom as f64,
         );
-        let boundaries = std::iter::once(0)
-            .chain(starts)
-            .chain([newest.len()])
-            .collect_vec();
+        let boundaries = chain!([0], starts, [newest.len()]).collect_vec();
         boundaries
             .windows(3)
             .map(|window| Change {

@@ -47,7 +47,7 @@ pub fn matrix(series: &[&[Option<f64>]]) -> Vec<Vec<Option<f64>>> {
 
 /// Ranks from 1. Equal values all get the mean of their ranks.
 pub(crate) fn ranks(values: &[f64]) -> Vec<f64> {
-    let mut order: Vec<usize> = (0..values.len()).collect();
+    let mut order = Vec::from_iter(0..values.len());
     order.sort_unstable_by(|i, j| values[*i].total_cmp(&values[*j]));
     let mut ranks = vec![0.0; values.len()];
     let mut from = 0;

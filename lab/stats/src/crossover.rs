@@ -16,7 +16,7 @@ use crate::{
 use itertools::Itertools;
 use serde::Serialize;
 
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, PartialEq, Serialize)]
 pub struct Crossover {
     /// Where the mean difference over all rounds changes from positive to negative. `None` without
     /// exactly one such change, or with an opposite change.
@@ -43,7 +43,7 @@ pub struct Crossover {
 
 pub const MIN_CROSSOVER_BLOCKS: usize = 12;
 
-#[derive(Clone, Copy, PartialEq)]
+#[derive(PartialEq)]
 enum Crossing {
     AtSize(f64),
     ReferenceBetter,

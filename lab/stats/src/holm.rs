@@ -2,7 +2,7 @@
 /// any false finding is at most `alpha`, even for dependent tests. `None` stands for an impossible
 /// test.
 pub fn adjust(p: &[Option<f64>]) -> Vec<Option<f64>> {
-    let mut known: Vec<(usize, f64)> = p
+    let mut known: Vec<_> = p
         .iter()
         .enumerate()
         .filter_map(|(i, p)| Some((i, (*p)?)))

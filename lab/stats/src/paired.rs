@@ -54,11 +54,8 @@ pub fn join(
     reference: impl IntoIterator<Item = (u64, f64)>,
     other: impl IntoIterator<Item = (u64, f64)>,
 ) -> Pairs {
-    let reference: BTreeMap<u64, f64> = reference
-        .into_iter()
-        .filter(|(_, v)| v.is_finite())
-        .collect();
-    let other: BTreeMap<u64, f64> = other.into_iter().filter(|(_, v)| v.is_finite()).collect();
+    let reference = BTreeMap::from_iter(reference.into_iter().filter(|(_, v)| v.is_finite()));
+    let other = BTreeMap::from_iter(other.into_iter().filter(|(_, v)| v.is_finite()));
     let mut pairs = Pairs::default();
     for (slot, a) in &reference {
         if let Some(b) = other.get(slot) {
@@ -107,7 +104,7 @@ pub fn nonnegative_mean_over_pairs(values: &[f64], level: f64) -> Option<Interva
     })
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct RatioTest {
     pub pairs: usize,
     pub ratio: Interval,

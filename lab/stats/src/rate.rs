@@ -10,7 +10,7 @@ pub struct Reading {
     pub incarnation: u64,
 }
 
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Default)]
 pub struct Rates {
     /// By reading; never negative. `None` for a reading without a total, for the first total of a
     /// counter, at a reset, and across a gap.

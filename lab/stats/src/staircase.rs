@@ -51,7 +51,6 @@ pub struct Interval {
     pub high: f64,
 }
 
-#[derive(Clone, Copy)]
 pub enum Next {
     Try(f64),
     /// Try an end of the interval again.
@@ -62,7 +61,7 @@ pub enum Next {
     Over(Outcome),
 }
 
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Outcome {
     Found(Interval),
     /// Results at the same value differ too much, there were too few trials, or the ends of the

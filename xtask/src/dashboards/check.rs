@@ -4,6 +4,7 @@ use crate::{
     run::read,
 };
 use anyhow::{Context, Result};
+use itertools::Itertools;
 use serde::Deserialize;
 use serde_json::Value;
 use std::{collections::BTreeSet, path::Path};
@@ -34,7 +35,7 @@ const MIN_WORDS: usize = 6;
 
 const ACTION_SEPARATOR: &str = "\n\n**What to do:** ";
 
-#[derive(Debug, Deserialize)]
+#[derive(Deserialize)]
 pub struct Dashboard {
     pub uid: String,
     title: String,
@@ -45,12 +46,12 @@ pub struct Dashboard {
     panels: Vec<Panel>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Deserialize)]
 struct Templating {
     list: Vec<Variable>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Deserialize)]
 struct Variable {
     name: String,
     #[serde(rename = "type")]
@@ -62,13 +63,13 @@ struct Variable {
     include_all: bool,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 struct Link {
     title: String,
     url: String,
 }
 
-#[derive(Debug, Default, Deserialize)]
+#[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Panel {
     #[serde(rename = "type")]
@@ -83,7 +84,7 @@ struct Panel {
     transformations: Vec<Value>,
 }
 
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Query {
     ref_id: String,
@@ -427,12 +428,12 @@ fn check_panel(panel: &Panel, metrics: &KnownMetrics) -> Vec<String> {
 
 /// Grafana ignores an override of a field that does not exist.
 fn check_overrides(panel: &Panel) -> Vec<String> {
-    let columns: Vec<&str> = panel
+    let columns = panel
         .transformations
         .iter()
         .filter_map(|transformation| transformation["options"]["renameByName"].as_object())
         .flat_map(|names| names.values().filter_map(Value::as_str))
-        .collect();
+        .collect_vec();
     let mut violations = Vec::new();
     for field_override in elements(&panel.field_config["overrides"]) {
         let matcher = &field_override["matcher"];
@@ -465,7 +466,7 @@ fn can_match_legend(name: &str, legend: &str) -> bool {
 
 /// Whether the words name a threshold for action: `Above 80 %`.
 fn names_threshold(words: &str) -> bool {
-    let words: Vec<&str> = words.split_whitespace().collect();
+    let words = words.split_whitespace().collect_vec();
     words.windows(2).any(|pair| {
         let [before, number] = pair else { return false };
         ["above", "below", "than"].contains(&before.to_ascii_lowercase().as_str())

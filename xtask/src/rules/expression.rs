@@ -31,16 +31,14 @@ const PROMETHEUS_METRICS: [(&str, &[&str]); 6] = [
 ];
 
 /// Labels by metric; `None` if the labels are unknown.
-#[derive(Debug)]
 pub struct KnownMetrics(BTreeMap<String, Option<BTreeSet<&'static str>>>);
 
-#[derive(Debug)]
 struct UsedMetric {
     name: String,
     labels: Vec<String>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct UsedNames {
     metrics: Vec<UsedMetric>,
     modifier_labels: Vec<String>,
@@ -50,7 +48,7 @@ impl KnownMetrics {
     pub fn from_catalog() -> Self {
         let mut names = BTreeMap::new();
         for metric in metrics::exported() {
-            let labels: BTreeSet<&'static str> = metric.label_names.iter().copied().collect();
+            let labels = BTreeSet::from_iter(metric.label_names.iter().copied());
             if let Kind::Histogram(_) = metric.kind {
                 for suffix in ["sum", "count"] {
                     names.insert(format!("{}_{suffix}", metric.name), Some(labels.clone()));

@@ -4,6 +4,7 @@
 //! break a binary operation for all instances, fire an alert twice, and draw a second line. So
 //! operands and results must be aggregated by named labels.
 
+use itertools::Itertools;
 use promql_parser::{
     label::{Labels, MatchOp},
     parser::{
@@ -25,7 +26,7 @@ const LABELS_BY_PREFIX: [(&str, &[&str]); 2] = [
 ];
 
 /// The labels of the series of an expression. `key` has those that identify a series.
-#[derive(Debug, Clone, Default)]
+#[derive(Default)]
 struct VectorLabels {
     labels: LabelSet,
     key: LabelSet,
@@ -89,7 +90,7 @@ pub fn labels_of_record(name: &str) -> Option<LabelSet> {
     Some(labels.iter().map(|label| (*label).to_owned()).collect())
 }
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct LabelChecker {
     errors: Vec<String>,
 }
@@ -114,12 +115,12 @@ impl LabelChecker {
     }
 
     fn call_labels(&mut self, call: &Call) -> Option<VectorLabels> {
-        let vectors: Vec<Option<VectorLabels>> = call
+        let vectors = call
             .args
             .args
             .iter()
             .map(|argument| self.vector_labels(argument))
-            .collect();
+            .collect_vec();
         let vector = vectors.into_iter().flatten().next();
         match call.func.name {
             name if name.starts_with("absent") => Some(absent_labels(call)),
@@ -259,11 +260,10 @@ impl LabelChecker {
             Some(LabelModifier::Exclude(ignoring)) => ignoring.labels.contains(label),
             None => false,
         };
-        let unmatched: Vec<&str> = key.iter().filter(unmatched).map(String::as_str).collect();
+        let unmatched = key.iter().filter(unmatched).join(", ");
         if !unmatched.is_empty() {
             self.errors.push(format!(
-                "an operand is not aggregated by the labels that are matched ({} differs): {side}",
-                unmatched.join(", ")
+                "an operand is not aggregated by the labels that are matched ({unmatched} differs): {side}"
             ));
         }
     }

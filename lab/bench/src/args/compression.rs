@@ -34,7 +34,7 @@ pub struct CompressionArgs {
     #[arg(long, value_name = "PATHS", num_args = 1.., conflicts_with_all = ["url", "kind", "accounts", "ca", "save"])]
     pub files: Vec<PathBuf>,
     /// What to request from the node.
-    #[arg(long, value_enum, default_value = "transactions")]
+    #[arg(long, default_value = "transactions")]
     pub kind: RecordKind,
     /// Accounts to request, instead of those of the newest transactions.
     #[arg(long, value_name = "ADDRESSES", value_delimiter = ',')]

@@ -70,7 +70,7 @@ pub fn changes(before: &Outcome, after: &Outcome, margin: f64) -> Result<(String
         ],
         rows,
     );
-    let names = |run: &Outcome| run.classes.iter().map(class_name).collect::<Vec<_>>();
+    let names = |run: &Outcome| Vec::from_iter(run.classes.iter().map(class_name));
     mismatches.extend(list_unmatched(&names(before), &names(after)));
     mismatches.extend(setting_mismatches(before, after));
     Ok(finish_report(

@@ -6,7 +6,7 @@ use crate::{
     args::CompressionArgs,
     codec::{Codec, Coder},
 };
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context, Result, ensure};
 use faultline_common::{clock, output::say};
 use faultline_stats::block_bootstrap;
 use faultline_text::counted;

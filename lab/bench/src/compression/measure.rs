@@ -3,11 +3,11 @@ use crate::{
     args::CompressionArgs,
     codec::{Codec, Coder},
 };
-use anyhow::{Context as _, Result};
+use anyhow::{Context, Result};
 use faultline_common::clock;
 use faultline_stats::block_bootstrap;
 use itertools::Itertools;
-use std::time::Duration;
+use std::{iter::zip, time::Duration};
 
 /// More bytes would not make a speed more precise.
 const MAX_PASS_BYTES: usize = 1 << 20;
@@ -54,7 +54,7 @@ pub fn class_rows(
     let mut rows = Vec::new();
     for (range, indices) in classes {
         let speeds = measure_speeds(codecs, records, &indices, args.seed);
-        for (checked, speeds) in codecs.iter().zip(speeds) {
+        for (checked, speeds) in zip(codecs.iter(), speeds) {
             let sizes = indices.iter().map(|index| {
                 let (original, compressed) =
                     (records[*index].len(), checked.compressed_sizes[*index]);
@@ -170,16 +170,11 @@ impl Speeds {
         let mut compressed = vec![Vec::new(); records.len()];
         let compress = measure_speed(&records, || {
             // Cannot fail: `CheckedCodec::new` restored every record.
-            records
-                .iter()
-                .zip(&mut compressed)
-                .all(|(record, out)| coder.compress(record, out).is_ok())
+            zip(&records, &mut compressed).all(|(record, out)| coder.compress(record, out).is_ok())
         });
         let mut restored = Vec::new();
         let decompress = measure_speed(&records, || {
-            records
-                .iter()
-                .zip(&compressed)
+            zip(&records, &compressed)
                 .all(|(record, bytes)| coder.decompress(bytes, record.len(), &mut restored).is_ok())
         });
         self.compress.push(compress);
@@ -278,7 +273,7 @@ fn measure_bundle(
             .round_trip(&encode_blob(&batch), &mut compressed)
             .context("a blob")?;
         blobs.push((batch.concat().len() as f64, compressed.len() as f64));
-        for (index, record) in indices.iter().zip(batch) {
+        for (index, record) in zip(indices, batch) {
             alone_bytes +=
                 checked.compressed_sizes[*index].min(record.len()) as f64 + message_overhead;
         }

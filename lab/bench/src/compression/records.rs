@@ -3,8 +3,8 @@ use crate::{
     endpoint::Endpoint,
     run::wait_for_end_signal,
 };
-use anyhow::{Context as _, Result, ensure};
-use base64::{Engine as _, engine::general_purpose::STANDARD};
+use anyhow::{Context, Result, ensure};
+use base64::{Engine, engine::general_purpose::STANDARD};
 use faultline_client::rpc::{RetryPolicy, Rpc, RpcError};
 use faultline_common::{
     args::UsageError,
@@ -20,7 +20,7 @@ use serde_json::{Value, json, value::RawValue};
 use std::{
     collections::BTreeSet,
     fs,
-    io::{BufWriter, Write as _},
+    io::{BufWriter, Write},
     path::{Path, PathBuf},
     time::Duration,
 };

@@ -6,7 +6,7 @@
 //! Pebble. The last edit may be incomplete.
 
 use super::{Database, DatabasePart, IsOver, merge_smallest};
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs::{self, File},
@@ -161,7 +161,7 @@ fn list_parts(version: &Version, files: &BTreeMap<String, u64>) -> Vec<DatabaseP
 
 /// Table files that the manifest does not name, because they are new or will be deleted.
 fn unplaced_tables(version: &Version, files: &BTreeMap<String, u64>) -> Option<DatabasePart> {
-    let placed: BTreeSet<u64> = version.tables.values().map(|table| table.file).collect();
+    let placed = BTreeSet::from_iter(version.tables.values().map(|table| table.file));
     let unplaced = files.iter().filter(|(name, _)| {
         name.split_once('.').is_some_and(|(number, extension)| {
             ["sst", "ldb"].contains(&extension)

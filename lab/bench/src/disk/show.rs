@@ -211,7 +211,7 @@ fn levels_figure(usages: &[FolderUsage]) -> Option<Block> {
                 .sum();
             (bytes > 0.0).then_some((bytes / f64::from(1 << 20), None))
         };
-        let values: Vec<_> = levels.clone().map(mebibytes).collect();
+        let values = Vec::from_iter(levels.clone().map(mebibytes));
         if values.iter().any(Option::is_some) {
             series.push(BarSeries {
                 name: usage.node.clone(),

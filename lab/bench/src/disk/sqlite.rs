@@ -4,14 +4,14 @@
 //! read is reported.
 
 use super::{Database, DatabasePart, IsOver, merge_smallest};
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context, Result, ensure};
 use faultline_kernel::FileVersion;
 use faultline_recording::{open_immutable, with_suffix};
 use rusqlite::Connection;
 use std::{
     collections::BTreeMap,
     fs::{self, File},
-    io::Read as _,
+    io::Read,
     path::Path,
 };
 

@@ -283,7 +283,7 @@ fn read_requests(top: &mut Table<'_>, plan: &mut Plan, arms: &[ArmOptions]) {
         let Some((name, method)) = name.zip(method) else {
             return;
         };
-        let params = params.unwrap_or_else(|| "[]".to_owned());
+        let params = params.unwrap_or("[]".to_owned());
         let cases = cases_of_request(arms, plan, &method, &params, check);
         plan.cases.extend(cases);
         plan.request_labels.push(name);

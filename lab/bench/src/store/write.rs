@@ -2,7 +2,7 @@
 
 use super::{APPLICATION_ID, FORMAT, TABLES};
 use crate::results::{CaseInfo, Header, Results, RunState, Sample, Timing};
-use anyhow::{Context as _, Result};
+use anyhow::{Context, Result};
 use faultline_common::{args::UsageError, files, output::say};
 use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, params};
 use serde::Serialize;

@@ -1,3 +1,4 @@
+use super::MAX_ANSWER_BYTES;
 use crate::{
     answer::parse_result,
     connection::{HttpConnection, WebSocket},
@@ -36,8 +37,6 @@ pub struct NodeClient {
     http: ConnectionConfig,
     websocket: ConnectionConfig,
     tls: Option<TlsConnector>,
-    /// Bytes of an answer, and of all `notifications`.
-    max_bytes: usize,
     /// Limit of a call, and of a write or read, which may need several calls.
     pub timeout: Duration,
     pub poll_interval: Duration,
@@ -56,7 +55,6 @@ impl NodeClient {
     pub fn new(
         [http, websocket]: [ConnectionConfig; 2],
         tls: Option<TlsConnector>,
-        max_bytes: usize,
         timeout: Duration,
         poll_interval: Duration,
     ) -> Self {
@@ -64,7 +62,6 @@ impl NodeClient {
             http,
             websocket,
             tls,
-            max_bytes,
             timeout,
             poll_interval,
             effect_unknown: false,
@@ -103,7 +100,7 @@ impl NodeClient {
                         self.notifications.clear();
                         let tls = self.tls.as_ref();
                         let socket =
-                            WebSocket::open(&self.websocket, tls, self.max_bytes, self.timeout);
+                            WebSocket::open(&self.websocket, tls, MAX_ANSWER_BYTES, self.timeout);
                         self.socket = Some(socket.await?);
                         return Ok(true);
                     }
@@ -163,7 +160,7 @@ impl NodeClient {
                 connection
             }
         };
-        let raw = connection.request(body.into(), self.max_bytes).await?;
+        let raw = connection.request(body.into(), MAX_ANSWER_BYTES).await?;
         if raw.status != StatusCode::OK {
             return Err(Failure::of_status(raw.status, raw.retry_after));
         }
@@ -195,7 +192,7 @@ impl NodeClient {
             let Some(answer) = answer else {
                 socket.traffic.decrypted.first_read_at.set(None);
                 let queued: usize = self.notifications.iter().map(|text| text.len()).sum();
-                if queued + message.text.len() > self.max_bytes {
+                if queued + message.text.len() > MAX_ANSWER_BYTES {
                     return Err(Failure::TooLarge);
                 }
                 self.notifications.push_back(message.text);
@@ -287,7 +284,7 @@ mod tests {
         let mut builder = Builder::new_current_thread();
         let runtime = builder.enable_io().enable_time().build().unwrap();
         let limit = Duration::from_secs(60);
-        let mut client = NodeClient::new([config(), config()], None, 1 << 20, limit, limit);
+        let mut client = NodeClient::new([config(), config()], None, limit, limit);
         let opened = LocalSet::new().block_on(&runtime, async {
             let first = client.connect(Protocol::WebSocket).await;
             let second = client.connect(Protocol::WebSocket).await;
@@ -325,7 +322,7 @@ mod tests {
             .unwrap();
         let found = LocalSet::new().block_on(&runtime, async {
             let limit = Duration::from_millis(200);
-            let mut client = NodeClient::new([config(), config()], None, 1 << 20, limit, limit);
+            let mut client = NodeClient::new([config(), config()], None, limit, limit);
             let both = async {
                 let called = client
                     .call(Protocol::Http, "eth_chainId", json!([]))

@@ -2,11 +2,11 @@
 
 use super::node_client::{NodeClient, with_timeout};
 use crate::{failure::Failure, protocol::Protocol};
-use base64::{Engine as _, engine::general_purpose::STANDARD};
+use base64::{Engine, engine::general_purpose::STANDARD};
 use faultline_common::clock;
 use ring::{
     rand::SystemRandom,
-    signature::{Ed25519KeyPair, KeyPair as _},
+    signature::{Ed25519KeyPair, KeyPair},
 };
 use serde_json::{Value, json};
 use std::time::Duration;

@@ -97,8 +97,7 @@ impl<'a> ProgramCache<'a> {
         for (program, uses) in most_used {
             is_full =
                 is_full || self.weight + self.budget.weight_of(*program) > self.budget.capacity;
-            let entry = &mut self.entries[*program as usize];
-            *entry = Entry {
+            self.entries[*program as usize] = Entry {
                 uses: *uses,
                 last_slot: FIRST_SLOT,
                 position: UNLOADED,
@@ -352,7 +351,11 @@ impl Cache for ProgramCache<'_> {
                 ChangeKind::Deployed => NEW,
                 ChangeKind::Closed => CLOSED,
             };
-            (entry.uses, entry.last_slot, entry.position) = (0, 0, position);
+            *entry = Entry {
+                uses: 0,
+                last_slot: 0,
+                position,
+            };
             return;
         }
         counts.insertions += 1;

@@ -8,7 +8,6 @@ use crate::{
 };
 use std::io::{BufRead, Read};
 
-#[derive(Debug)]
 pub struct PartialRead {
     pub trace: Trace,
     /// Bytes up to the end of the last whole record. To continue the file, truncate it here.
@@ -171,7 +170,7 @@ impl<R: BufRead> RecordReader<R> {
             ));
         }
         self.read_exactly(length + 4)?;
-        let sum: Vec<u8> = self.content.split_off(length as usize);
+        let sum = self.content.split_off(length as usize);
         if sum != checksum(kind, &self.content).to_le_bytes() {
             return Err(damaged(self.begin, "the checksum of the record is wrong"));
         }

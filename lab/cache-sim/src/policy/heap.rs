@@ -238,8 +238,8 @@ fn for_each_lookup(trace: &Trace, includes_fees_only: bool, mut each: impl FnMut
 }
 
 fn next_uses(trace: &Trace, includes_fees_only: bool, budget: &Budget) -> Vec<u32> {
-    let mut next_uses: Vec<u32> = Vec::new();
-    let mut last: Vec<Option<usize>> = vec![None; trace.programs().len()];
+    let mut next_uses = Vec::new();
+    let mut last = vec![None; trace.programs().len()];
     for_each_lookup(trace, includes_fees_only, |transaction, program| {
         // `access` is not called for a program that never fits.
         if budget.weight_of(program) > budget.capacity {
@@ -280,8 +280,8 @@ pub fn least_misses_by_bytes(
     // Hits may be due to programs cached after the last uncounted transaction, so the capacity
     // counts since then.
     let begin = first_counted.saturating_sub(1);
-    let mut last: Vec<Option<u32>> = vec![None; trace.programs().len()];
-    let mut hit_costs: Vec<u128> = Vec::new();
+    let mut last = vec![None; trace.programs().len()];
+    let mut hit_costs = Vec::new();
     let mut counted_lookups = 0_u64;
     let mut end = begin;
     for_each_lookup(trace, includes_fees_only, |transaction, program| {

@@ -23,7 +23,7 @@ impl Trace {
     pub fn half(&self, seed: u64) -> Result<Self, Error> {
         let slots = self.slots.len();
         let group_length = self.group_length();
-        let mut groups: Vec<usize> = (0..self.group_count()).collect();
+        let mut groups = Vec::from_iter(0..self.group_count());
         Rng::with_seed(seed).shuffle(&mut groups);
         groups.truncate(groups.len().div_ceil(2));
         groups.sort_unstable();

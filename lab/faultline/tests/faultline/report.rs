@@ -605,16 +605,6 @@ fn columns_without_any_value_are_omitted_with_a_note() {
     }
 }
 
-/// Every text of a value, however deep.
-fn texts(value: &Value, all: &mut Vec<String>) {
-    match value {
-        Value::String(text) => all.push(text.clone()),
-        Value::Array(values) => values.iter().for_each(|value| texts(value, all)),
-        Value::Object(map) => map.values().for_each(|value| texts(value, all)),
-        _ => {}
-    }
-}
-
 #[test]
 fn report_texts_contain_no_unrendered_code_marks() {
     for names in [
@@ -855,10 +845,10 @@ fn runs_without_points_report_why_numbers_are_missing() {
     }
 }
 
+/// Every text of the report, however deep. The names of fields are between them.
 fn all_texts(report: &Report) -> Vec<String> {
-    let mut all = Vec::new();
-    texts(&serde_json::to_value(report).unwrap(), &mut all);
-    all
+    let debug = format!("{report:?}");
+    debug.split('"').map(str::to_owned).collect()
 }
 
 #[test]
@@ -1093,7 +1083,7 @@ fn report_tables_are_rectangular_with_unique_ids_and_number_notes() {
 
 #[test]
 fn the_same_runs_give_the_same_report() {
-    let once = || serde_json::to_string(&report(&["arm-512-1.fltl", "arm-1024-1.fltl"])).unwrap();
+    let once = || format!("{:?}", report(&["arm-512-1.fltl", "arm-1024-1.fltl"]));
     assert_eq!(once(), once());
 }
 

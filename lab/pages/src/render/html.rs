@@ -1,6 +1,7 @@
 use std::collections::BTreeMap;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context, Result};
+use itertools::Itertools;
 use minijinja::{AutoEscape, Environment, UndefinedBehavior, escape_formatter, value::Serde};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Value, json};
@@ -35,10 +36,9 @@ pub fn page(report: &Report) -> Result<String> {
     let arm = |(index, arm)| json!({ "name": arm, "style": style(SeriesStyle::nth(index)) });
     let arms = styles.arms.iter().enumerate().map(arm);
     let runs = report.runs.iter();
-    let names: BTreeMap<_, _> = runs.clone().map(|run| (&run.id, &run.name)).collect();
-    let run_styles: BTreeMap<_, _> = runs
-        .map(|run| (&run.id, style(styles.run_style(&run.id))))
-        .collect();
+    let names = BTreeMap::from_iter(runs.clone().map(|run| (&run.id, &run.name)));
+    let run_styles =
+        BTreeMap::from_iter(runs.map(|run| (&run.id, style(styles.run_style(&run.id)))));
     let page = json!({
         "title": report.title,
         "subtitle": report.subtitle,
@@ -50,11 +50,11 @@ pub fn page(report: &Report) -> Result<String> {
         "caveats": report.caveats,
         "runs_heading": runs_heading(report),
         "runs": report.runs,
-        "arms": arms.collect::<Value>(),
+        "arms": arms.collect_vec(),
         "styles": run_styles,
         "names": names,
         "common": common_facts(&report.runs),
-        "sections": sections.collect::<Value>(),
+        "sections": sections.collect_vec(),
         "made_by": report.made_by,
         "style": format!("{UPLOT_STYLE}\n{STYLE}"),
         // The license must go with every copy.
@@ -114,7 +114,7 @@ fn blocks(blocks: &[Block], styles: &SeriesStyles) -> Vec<Value> {
         Block::Table(table) => json!({ "table": self::table(table) }),
         Block::Figure(figure) => json!({ "figure": self::figure(figure, styles) }),
         Block::Fold(title) => {
-            let titles: Vec<&str> = blocks
+            let titles = blocks
                 .iter()
                 .skip(next)
                 .take_while(|block| !matches!(block, Block::Fold(_)))
@@ -123,8 +123,8 @@ fn blocks(blocks: &[Block], styles: &SeriesStyles) -> Vec<Value> {
                     Block::Figure(figure) => Some(figure.title.as_str()),
                     Block::Text(_) | Block::Fold(_) => None,
                 })
-                .collect();
-            json!({ "fold": title, "titles": titles.join("; ") })
+                .join("; ");
+            json!({ "fold": title, "titles": titles })
         }
     };
     (1..).zip(blocks).map(block_value).collect()
@@ -141,7 +141,7 @@ fn figure(figure: &Figure, styles: &SeriesStyles) -> Value {
     let events = timeline.map(|timeline| {
         events(timeline)
             .map(|(at, mark)| json!({ "at": at, "name": mark.name, "run": mark.run }))
-            .collect::<Value>()
+            .collect_vec()
     });
     json!({
         "id": figure.id,
@@ -170,7 +170,7 @@ fn table(table: &Table) -> Value {
         "note": table.note,
         "columns": table.columns,
         "numeric": numeric,
-        "rows": table.rows.iter().map(row).collect::<Value>(),
+        "rows": table.rows.iter().map(row).collect_vec(),
         // A `data:` address needs no server.
         "csv": format!("data:text/csv;charset=utf-8,{}", utf8_percent_encode(&csv, PERCENT_ENCODED)),
         "long": table.rows.len() > MAX_SHORT_TABLE_ROWS,
@@ -198,14 +198,14 @@ const MAX_POINTS: usize = 6_000;
 
 /// JSON without `<`, `>` or `&`, so that no text can end the script element.
 fn data_json(report: &Report, styles: &SeriesStyles) -> Result<String> {
-    let runs: Value = report
+    let runs = report
         .runs
         .iter()
         .map(|run| json!({ "id": run.id, "arm": clean(&run.arm), "name": clean(&run.name) }))
-        .collect();
-    let charts: Value = super::figures(report)
+        .collect_vec();
+    let charts = super::figures(report)
         .filter_map(|one| chart(one, styles))
-        .collect();
+        .collect_vec();
     let mut text = serde_json::to_string(&json!({ "runs": runs, "charts": charts }))
         .context("the page's data")?;
     for letter in ['<', '>', '&', '\u{2028}', '\u{2029}'] {
@@ -257,10 +257,10 @@ fn chart(figure: &Figure, styles: &SeriesStyles) -> Option<Value> {
         "log": timeline.log,
         "span": [from, if to > from { to } else { from + 1.0 }],
         "one_line_a_run": one_line_per_run(&timeline.series),
-        "lines": timeline.series.iter().zip(line_styles).map(line).collect::<Value>(),
-        "bands": bands.collect::<Value>(),
-        "lanes": strip_runs.iter().map(strip).collect::<Value>(),
-        "marks": marks.collect::<Value>(),
+        "lines": timeline.series.iter().zip(line_styles).map(line).collect_vec(),
+        "bands": bands.collect_vec(),
+        "lanes": strip_runs.iter().map(strip).collect_vec(),
+        "marks": marks.collect_vec(),
     }))
 }
 

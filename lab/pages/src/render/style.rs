@@ -33,7 +33,7 @@ const DASHES: [&str; 5] = ["none", "7 3", "2 2.5", "9 3 2 3", "4 2"];
 /// Line widths, thickest first.
 const WEIGHTS: [f64; 3] = [1.9, 1.4, 1.0];
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 pub struct SeriesStyle {
     /// Index of a CSS class; `None` is gray, for lines of no run.
     pub color: Option<usize>,
@@ -83,7 +83,7 @@ pub struct StyledSeries {
     pub data_attribute: String,
 }
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct SeriesStyles {
     /// By id.
     runs: BTreeMap<String, SeriesStyle>,

@@ -24,7 +24,7 @@ const TITLE_SIZE: f64 = 15.0;
 const BOLD_WIDTH_FACTOR: f64 = 1.08;
 
 /// A file, or the page in a wide or narrow window.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(PartialEq)]
 pub enum Surface {
     File,
     Wide,

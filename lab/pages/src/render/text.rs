@@ -4,7 +4,7 @@ pub use faultline_text::{clean, escaped, number};
 
 use crate::model::{Cell, Mark, Report, Table, Timeline, VerdictKind};
 
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, PartialEq)]
 pub struct DisplayUnit {
     /// Size of this unit in base units.
     pub size: f64,
@@ -41,7 +41,7 @@ pub fn display_unit(unit: &str, largest: f64) -> DisplayUnit {
     DisplayUnit { size, suffix }
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 pub enum ClockFormat {
     Hours,
     Minutes,

@@ -29,7 +29,7 @@ pub struct Dropped {
     pub skipped: Vec<SkippedEntry>,
 }
 
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
+#[derive(Debug, Default, PartialEq)]
 pub struct Residency {
     pub files: u64,
     /// Pages of the files, without holes; too few if the file system compresses.

@@ -53,7 +53,7 @@ struct Marker {
     inode: u64,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, PartialEq)]
 pub enum InitResult {
     Created,
     Marked,
@@ -255,7 +255,6 @@ fn lock_ledger(folder: &Folder) -> Result<Option<OwnedFd>> {
     }
 }
 
-#[derive(Clone, Copy)]
 pub enum Purpose {
     /// Exclusive: to clear, fill and run in the folder.
     Work,
@@ -283,7 +282,7 @@ pub fn lock_folder(folder: &Path, purpose: Purpose, root: &HostRoot) -> Result<F
     match flock_with_retries(&file, operation) {
         Err(Errno::WOULDBLOCK) => {
             let holder = lock_holder(root, folder)
-                .unwrap_or_else(|| "a process that cannot be seen from here".to_owned());
+                .unwrap_or("a process that cannot be seen from here".to_owned());
             let folder = folder.display();
             let text = format!("{folder} is in use by another experiment: {holder}; wait for it");
             Err(InUse(text).into())

@@ -39,10 +39,8 @@ pub struct ListedProcess {
     pub name: String,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct BusyTime {
-    busy: Duration,
-}
+#[derive(Debug, PartialEq)]
+pub struct BusyTime(Duration);
 
 /// `is_listed_name` selects the processes to list by `comm` (at most 15 bytes).
 pub fn inspect(
@@ -75,16 +73,15 @@ pub fn busy_time(root: &HostRoot) -> Option<BusyTime> {
         .ok()?
         .clock_ticks_per_second
         .max(1);
-    Some(BusyTime {
-        busy: Duration::from_millis(ticks.saturating_mul(1000) / ticks_per_second),
-    })
+    let milliseconds = ticks.saturating_mul(1000) / ticks_per_second;
+    Some(BusyTime(Duration::from_millis(milliseconds)))
 }
 
 impl BusyTime {
     /// Mean number of busy CPUs between this sample and `later`, which was read after `elapsed`.
     /// The resolution is 0.01 s of CPU time. `None` if `elapsed` is 0 or `later` is smaller.
     pub fn mean_busy_cpus(&self, later: &Self, elapsed: Duration) -> Option<f64> {
-        let used = later.busy.checked_sub(self.busy)?;
+        let used = later.0.checked_sub(self.0)?;
         (!elapsed.is_zero()).then(|| used.as_secs_f64() / elapsed.as_secs_f64())
     }
 }

@@ -174,7 +174,7 @@ pub struct CgroupState {
     pub pressure: BTreeMap<String, Pressure>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Pressure {
     /// Time in which at least one task waited.
     pub some_us: u64,

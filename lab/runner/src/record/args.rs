@@ -49,7 +49,7 @@ pub struct RecordArgs {
     pub command: Vec<OsString>,
 }
 
-#[derive(Debug, Args)]
+#[derive(Args)]
 pub struct HoldArgs {
     /// End with this parent process.
     #[arg(long)]
@@ -65,7 +65,7 @@ pub struct HoldArgs {
     pub command: Vec<OsString>,
 }
 
-#[derive(Debug, Args)]
+#[derive(Args)]
 #[command(disable_help_flag = true)]
 #[command(
     after_help = "Every argument goes to `faultlined once`: `faultline doctor --help` shows its options, such as --config FILE, \

@@ -221,7 +221,7 @@ fn set_affinity(cpus: &CpuSet) -> rustix::io::Result<()> {
 fn read_exec_gate(gate: &Path) -> Option<Vec<(Vec<u8>, Vec<u8>)>> {
     let mut text = Vec::new();
     File::open(gate).ok()?.read_to_end(&mut text).ok()?;
-    let mut parts: Vec<&[u8]> = text.split(|byte| *byte == 0).collect();
+    let mut parts = Vec::from_iter(text.split(|byte| *byte == 0));
     if parts.pop() != Some(MESSAGE_END) {
         return None;
     }
@@ -346,7 +346,7 @@ pub fn redact_password(config: &str) -> String {
             pair
         }
     });
-    pairs.collect::<Vec<_>>().join(",")
+    Vec::from_iter(pairs).join(",")
 }
 
 #[cfg(test)]

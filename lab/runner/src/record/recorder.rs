@@ -57,7 +57,7 @@ pub struct RecordingTask<'a> {
 
 impl RecordingTask<'_> {
     pub fn arguments(&self) -> Vec<OsString> {
-        let mut arguments: Vec<OsString> = vec!["run".into()];
+        let mut arguments = vec!["run".into()];
         if self.target == RecordingTarget::Demo {
             arguments.push("--demo".into());
         }

@@ -8,6 +8,7 @@ use crate::{
     correlation::ranks,
     summary::{ascending, quantile_sorted},
 };
+use std::iter::zip;
 
 /// The `p`-quantile of `other` minus that of `reference`. Both are measured at the same times, and
 /// resamples draw the same blocks of both. The share of values below each quantile is resampled.
@@ -61,7 +62,7 @@ pub fn difference_of_quantiles(
         }
     };
     let slope_difference = slope(b) - slope(a);
-    let deviations = deviations_a.iter().zip(deviations_b).zip(&common);
+    let deviations = zip(deviations_a, deviations_b).zip(&common);
     let differences = ascending(
         deviations
             .map(|((deviation_a, deviation_b), common)| {
@@ -95,17 +96,17 @@ pub fn difference_of_quantiles(
 
 fn rank_difference(reference: &[f64], other: &[f64]) -> Vec<f64> {
     let [a, b] = [reference, other].map(ranks);
-    a.iter().zip(&b).map(|(a, b)| b - a).collect()
+    zip(a, b).map(|(a, b)| b - a).collect()
 }
 
 /// The common part of the deviations `a` and `b`, and twice its standard deviation. The common part
 /// is `r / 2 (a + b)`, where `r` is their correlation, or 0 if that is negative.
 fn common_part(a: &[f64], b: &[f64]) -> (Vec<f64>, f64) {
-    let product = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
+    let product = |a: &[f64], b: &[f64]| zip(a, b).map(|(a, b)| a * b).sum::<f64>();
     let correlation = product(a, b) / (product(a, a) * product(b, b)).sqrt();
     // `max` turns NaN into 0.
     let weight = correlation.max(0.0) / 2.0;
-    let common: Vec<f64> = a.iter().zip(b).map(|(a, b)| weight * (a + b)).collect();
+    let common = Vec::from_iter(zip(a, b).map(|(a, b)| weight * (a + b)));
     let width = 2.0 * (product(&common, &common) / common.len() as f64).sqrt();
     (common, width)
 }

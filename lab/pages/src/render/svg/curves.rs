@@ -25,7 +25,7 @@ pub fn draw(sheet: &mut Sheet, chart: &Curves, styles: &SeriesStyles) {
     );
     let mut frame = Frame::for_axis(&y, sheet);
     frame.draw_vertical_axis(sheet, &y, &chart.y_label, 0.0, CHART_HEIGHT);
-    let highlighted: Vec<f64> = highlights.map(|(size, _)| size).collect();
+    let highlighted = Vec::from_iter(highlights.map(|(size, _)| size));
     let x = Axis::with_logarithmic_ticks(
         points
             .map(|(size, _)| *size)

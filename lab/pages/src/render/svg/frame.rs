@@ -12,7 +12,7 @@ use crate::model::ValueWithInterval;
 pub const CHART_HEIGHT: f64 = 220.0;
 
 /// The box of a chart, and its scales.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 pub struct Frame {
     pub left: f64,
     pub right: f64,

@@ -23,7 +23,7 @@ use std::{
     path::{Component, Path},
 };
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Owner {
     pub uid: u32,
     pub gid: u32,

@@ -21,7 +21,7 @@ pub struct Limits {
 }
 
 /// CPU numbers, ascending and distinct. The text has the kernel's format (`0-3,8`).
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(into = "String")]
 pub struct CpuSet(Vec<u32>);
 
@@ -183,7 +183,7 @@ impl fmt::Display for CpuSet {
                 (first, last) => Some(format!("{first}-{last}")),
             }
         });
-        f.write_str(&ranges.collect::<Vec<_>>().join(","))
+        f.write_str(&Vec::from_iter(ranges).join(","))
     }
 }
 

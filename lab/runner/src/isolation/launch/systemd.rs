@@ -184,7 +184,7 @@ fn property(
 }
 
 fn slice_properties(description: String, limits: &Limits) -> Result<Properties> {
-    let mut properties: Properties = vec![property("Description", description)];
+    let mut properties = vec![property("Description", description)];
     let accounting = [
         "CPUAccounting",
         "MemoryAccounting",
@@ -254,7 +254,7 @@ fn service_properties(
         .folder
         .as_deref()
         .map_or(Ok("/".to_owned()), |folder| utf8(folder.as_os_str()))?;
-    let mut properties: Properties = vec![
+    let mut properties = vec![
         property("Description", arguments.join(" ")),
         property("Slice", slice.to_owned()),
         property("Type", "exec"),

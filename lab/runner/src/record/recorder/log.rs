@@ -80,7 +80,7 @@ impl Log {
 
     pub fn tail(&self) -> String {
         let text = self.text(self.length().saturating_sub(TAIL_BYTES));
-        let lines: Vec<&str> = text.lines().collect();
+        let lines = Vec::from_iter(text.lines());
         lines[lines.len().saturating_sub(TAIL_LINES)..].join("\n")
     }
 

@@ -253,7 +253,7 @@ pub fn kill(name: &str, folders: &[PathBuf]) -> Result<()> {
     if emptied.is_some() {
         return Ok(());
     }
-    let survivors: Vec<String> = all_processes(folders)?.iter().map(i32::to_string).collect();
+    let survivors = Vec::from_iter(all_processes(folders)?.iter().map(i32::to_string));
     bail!(
         "{name}: these processes do not end: {}",
         survivors.join(", ")

@@ -12,6 +12,7 @@ use faultline_kernel::parse::{
 use std::{
     collections::BTreeMap,
     fs,
+    iter::zip,
     path::{Path, PathBuf},
 };
 
@@ -35,7 +36,8 @@ impl Folders {
     }
 
     pub fn all(&self) -> Vec<PathBuf> {
-        std::iter::once(&self.memory)
+        [&self.memory]
+            .into_iter()
             .chain(&self.cpuset)
             .chain(&self.blkio)
             .cloned()
@@ -68,7 +70,7 @@ pub fn set_limits(folders: &Folders, limits: &Limits, io: &[(String, IoLimit)]) 
         return Ok(());
     };
     for (disk_number, limit) in io {
-        for (file, value) in THROTTLES.iter().zip(limit.amounts()) {
+        for (file, value) in zip(THROTTLES, limit.amounts()) {
             if let Some(value) = value {
                 write(folder, file, format!("{disk_number} {value}"))?;
             }
@@ -140,7 +142,7 @@ pub fn limits(folders: &Folders, requested: &[(String, IoLimit)]) -> Result<Limi
     if let Some(folder) = &folders.blkio {
         for (disk_number, limit) in requested {
             let mut amounts = [None; 4];
-            for (file, amount) in THROTTLES.iter().zip(&mut amounts) {
+            for (file, amount) in zip(THROTTLES, &mut amounts) {
                 let text = read(folder, file)?;
                 *amount =
                     value_after(&text, disk_number).and_then(|value| value.trim().parse().ok());
