@@ -208,7 +208,8 @@ fn a_record_of_a_newer_version_is_no_damage() {
     let mut newer = bytes(&everything());
     append(&mut newer, 7, b"x");
     let error = read_whole_records(newer.as_slice())
-        .unwrap_err()
+        .err()
+        .unwrap()
         .to_string();
     assert_eq!(
         error,
