@@ -10,7 +10,8 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 pub enum Error {
     #[error("{path}: exists already; give another name, or remove it first")]
     Exists { path: PathBuf },
-    /// A WAL or journal without its recording, or a link, folder or device in its place.
+    /// A WAL or journal without its recording, next to an empty file or to another recording, or a
+    /// link, folder or device in its place.
     #[error("{path}: {what}; writing could destroy this file: move it away, or remove it")]
     LeftoverJournal { path: PathBuf, what: &'static str },
     #[error("{path}: no such file or folder")]

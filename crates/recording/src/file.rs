@@ -9,11 +9,11 @@ use crate::{
     error::{AttachPath, Error, Result},
     schema::{APPLICATION_ID, FORMAT},
 };
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::{Connection, OpenFlags, config::DbConfig};
 use std::{
     ffi::OsString,
     fs,
-    io::ErrorKind,
+    io::{ErrorKind, Read},
     os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
     time::Duration,
@@ -55,6 +55,27 @@ fn opened_path(conn: &Connection, path: &Path) -> PathBuf {
     conn.path().map_or_else(|| path.to_owned(), PathBuf::from)
 }
 
+/// Fails if the WAL next to `path` is of another file: SQLite would apply it, or delete it next to
+/// an empty file.
+///
+/// Opens and closes the file itself, which drops SQLite's locks of this process on it.
+pub fn check_wal(path: &Path) -> Result<()> {
+    // SQLite follows links.
+    let wal = with_suffix(&fs::canonicalize(path).at(path)?, "-wal");
+    if length(&wal) == 0 {
+        return Ok(());
+    }
+    let mut header = [0; 20];
+    let mut file = fs::File::open(path).at(path)?;
+    let what = match file.read(&mut header).at(path)? {
+        0 => "belongs to a recording that is not here: the file next to it is empty",
+        // Not in WAL mode.
+        _ if header[18..] == [1, 1] => "is of another recording: the one next to it is finished",
+        _ => return Ok(()),
+    };
+    Err(Error::LeftoverJournal { path: wal, what })
+}
+
 /// Opens one of this program's own files for writing.
 pub fn open_to_write(path: &Path, kind: &DatabaseKind) -> Result<Connection> {
     let conn = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE, path, kind)?;
@@ -83,6 +104,9 @@ fn open_untrusted(
     kind: &DatabaseKind,
 ) -> Result<UntrustedDatabase> {
     let conn = connect(path, flags, error_path, kind)?;
+    // A file that is then refused must stay as it is.
+    conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)
+        .at(error_path)?;
     let database = UntrustedDatabase::new(conn, error_path, length(path))?;
     tune(database.connection()).at(error_path)?;
     Ok(database)

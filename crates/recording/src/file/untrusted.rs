@@ -116,13 +116,17 @@ impl UntrustedDatabase {
         Ok(rows.and_then(|rows| u64::try_from(rows).ok()).unwrap_or(0))
     }
 
-    /// Removes the limits of work and length, for a file that was found to be a recording.
+    /// Removes the limits of work and length, for a file that was found to be a recording. Closing
+    /// then checkpoints it.
     pub fn remove_limits(mut self) -> Result<Connection> {
         self.conn
             .progress_handler(0, None::<fn() -> bool>)
             .at(&self.path)?;
         self.conn
             .set_limit(Limit::SQLITE_LIMIT_LENGTH, i32::MAX)
+            .at(&self.path)?;
+        self.conn
+            .set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false)
             .at(&self.path)?;
         Ok(self.conn)
     }

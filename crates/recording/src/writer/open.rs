@@ -44,7 +44,8 @@ impl Writer {
     /// daemon.
     ///
     /// # Errors
-    /// [`Error::OtherLabels`], [`Error::InUse`], and the errors of a reader.
+    /// [`Error::OtherLabels`], [`Error::InUse`], and the errors of a reader. They change neither the
+    /// file nor its WAL.
     pub fn append(path: &Path, new_recording: &NewRecording) -> Result<Self> {
         if !path.exists() {
             return Self::create(path, new_recording);
@@ -61,6 +62,7 @@ impl Writer {
             .open(path)
             .at(path)?;
         let lock = lock(file, path)?;
+        file::check_wal(path)?;
         let mut connection = file::open_to_recover(path, path, &RECORDING_KIND)
             .map_err(|error| file::detect_truncation(path, error))?;
         match connection.check_not_truncated().and_then(|()| {
@@ -76,7 +78,6 @@ impl Writer {
         let present_tables = file::check_recording_tables(&connection, path)?;
         let counts = count_present_rows(&connection, &present_tables)?;
         let known_labels = crate::reader::read_labels(&connection)?;
-        let conn = connection.remove_limits()?;
         let new_labels = labels(new_recording);
         if known_labels != new_labels {
             return Err(Error::OtherLabels {
@@ -85,6 +86,7 @@ impl Writer {
                 wanted: label_list(&new_labels),
             });
         }
+        let conn = connection.remove_limits()?;
         upgrade_tables(&conn, &present_tables).at(path)?;
         begin_session(lock, conn, path, &new_recording.session, counts)
     }
