@@ -9,7 +9,7 @@ use crate::{
     error::{AttachPath, Error, Result},
     schema::{APPLICATION_ID, FORMAT},
 };
-use rusqlite::{Connection, OpenFlags, config::DbConfig};
+use rusqlite::{Connection, OpenFlags};
 use std::{
     ffi::OsString,
     fs,
@@ -104,9 +104,6 @@ fn open_untrusted(
     kind: &DatabaseKind,
 ) -> Result<UntrustedDatabase> {
     let conn = connect(path, flags, error_path, kind)?;
-    // A file that is then refused must stay as it is.
-    conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)
-        .at(error_path)?;
     let database = UntrustedDatabase::new(conn, error_path, length(path))?;
     tune(database.connection()).at(error_path)?;
     Ok(database)

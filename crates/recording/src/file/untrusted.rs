@@ -92,6 +92,11 @@ impl UntrustedDatabase {
             .conn
             .pragma_update(None, "cell_size_check", true)
             .at(path)?;
+        // A file that is then refused must stay as it is.
+        database
+            .conn
+            .set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)
+            .at(path)?;
         Ok(database)
     }
 

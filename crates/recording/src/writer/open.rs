@@ -5,6 +5,7 @@ use crate::{
         self, PresentTables, RECORDING_KIND, SIDE_FILE_SUFFIXES, UntrustedDatabase, nanos,
         with_suffix,
     },
+    reader::{Recording, read_labels},
     rows::{NewRecording, NewSession},
     schema::{APPLICATION_ID, FORMAT, TABLES},
 };
@@ -31,7 +32,7 @@ impl Writer {
         let file = File::create_new(path).at(path)?;
         let created = lock(file, path).and_then(|lock| {
             let conn = file::open_to_write(path, &file::RECORDING_KIND)?;
-            make_tables(&conn, &labels(new_recording)).at(path)?;
+            make_tables(&conn, &sorted(&new_recording.labels)).at(path)?;
             begin_session(lock, conn, path, &new_recording.session, RowCounts::new())
         });
         if created.is_err() {
@@ -77,18 +78,16 @@ impl Writer {
         }
         let present_tables = file::check_recording_tables(&connection, path)?;
         let counts = count_present_rows(&connection, &present_tables)?;
-        let known_labels = crate::reader::read_labels(&connection)?;
-        let new_labels = labels(new_recording);
-        if known_labels != new_labels {
-            return Err(Error::OtherLabels {
-                path: path.to_owned(),
-                found: label_list(&known_labels),
-                wanted: label_list(&new_labels),
-            });
-        }
+        let known_labels = read_labels(&connection)?;
+        check_labels(path, &known_labels, &new_recording.labels)?;
         let conn = connection.remove_limits()?;
         upgrade_tables(&conn, &present_tables).at(path)?;
         begin_session(lock, conn, path, &new_recording.session, counts)
+    }
+
+    /// Fails if [`Self::append`] would refuse the content or labels of the existing file. Only reads.
+    pub fn check(path: &Path, labels: &[(String, String)]) -> Result<()> {
+        check_labels(path, Recording::open(path)?.labels(), labels)
     }
 }
 
@@ -205,9 +204,25 @@ fn begin_session(
     })
 }
 
-fn labels(new_recording: &NewRecording) -> Vec<(String, String)> {
-    let labels: BTreeMap<_, _> = new_recording.labels.iter().cloned().collect();
+fn sorted(labels: &[(String, String)]) -> Vec<(String, String)> {
+    let labels: BTreeMap<_, _> = labels.iter().cloned().collect();
     labels.into_iter().collect()
+}
+
+fn check_labels(
+    path: &Path,
+    found: &[(String, String)],
+    wanted: &[(String, String)],
+) -> Result<()> {
+    let wanted = sorted(wanted);
+    if found == wanted {
+        return Ok(());
+    }
+    Err(Error::OtherLabels {
+        path: path.to_owned(),
+        found: label_list(found),
+        wanted: label_list(&wanted),
+    })
 }
 
 pub fn label_list(labels: &[(String, String)]) -> String {

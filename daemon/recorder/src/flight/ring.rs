@@ -6,7 +6,7 @@ use super::{
 };
 use crate::recorder::{FollowedProcess, RecordingEntry, RecordingFile, RecordingSink};
 use faultline_metrics::{Problem, Stamp};
-use faultline_recording::{Error, Event, EventKind, NewRecording};
+use faultline_recording::{Event, EventKind, NewRecording};
 use serde_json::json;
 use std::{
     path::Path,
@@ -99,7 +99,7 @@ impl Ring {
         let open = || RecordingFile::open(path, &self.new_recording, Arc::clone(status));
         let mut opened = open();
         if let Err(error) = &opened
-            && needs_new_file(error)
+            && error.is_permanent()
         {
             let to = set_aside(&self.context.folder, &self.context.host_name, now)
                 .map_err(|why| format!("{error}; it cannot be set aside: {why}"))?;
@@ -205,22 +205,6 @@ impl Ring {
             }
         }
     }
-}
-
-/// True if the file cannot be continued: it is damaged, of a newer version, no recording, or has
-/// other labels.
-fn needs_new_file(error: &Error) -> bool {
-    matches!(
-        error,
-        Error::WrongKind { .. }
-            | Error::Empty { .. }
-            | Error::Newer { .. }
-            | Error::Truncated { .. }
-            | Error::Damaged { .. }
-            | Error::OtherLabels { .. }
-            | Error::BadRow { .. }
-            | Error::LeftoverJournal { .. }
-    )
 }
 
 impl RecordingSink for Ring {
