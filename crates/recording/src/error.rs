@@ -19,7 +19,9 @@ pub enum Error {
     Missing { path: PathBuf },
     /// Not the expected kind of database. [`Error::foreign_database_message`] replaces the message for
     /// other kinds than recordings.
-    #[error("{path}: not a recording of faultlined: {found}")]
+    #[error(
+        "{path}: not a recording of faultlined: {found}; name another file, or copy the recording again"
+    )]
     WrongKind { path: PathBuf, found: String },
     #[error(
         "{path}: nothing was recorded: the writer was stopped while it made the file; remove it"
