@@ -22,13 +22,7 @@ const AUTOCHECKPOINT_PAGES: i64 = 4096;
 
 impl Writer {
     pub fn create(path: &Path, new_recording: &NewRecording) -> Result<Self> {
-        // SQLite would overwrite or delete such a file.
-        if let Some((path, _)) = side_files(path).next().filter(|_| !path.exists()) {
-            return Err(Error::LeftoverJournal {
-                path,
-                what: "belongs to a recording that is not here",
-            });
-        }
+        check_side_files(path)?;
         let file = File::create_new(path).at(path)?;
         let created = lock(file, path).and_then(|lock| {
             let conn = file::open_to_write(path, &file::RECORDING_KIND)?;
@@ -51,12 +45,7 @@ impl Writer {
         if !path.exists() {
             return Self::create(path, new_recording);
         }
-        if let Some((path, _)) = side_files(path).find(|(_, metadata)| !metadata.is_file()) {
-            return Err(Error::LeftoverJournal {
-                path,
-                what: "is a link, folder or device, not a WAL or journal of SQLite",
-            });
-        }
+        check_side_files(path)?;
         let file = OpenOptions::new()
             .read(true)
             .write(true)
@@ -91,12 +80,23 @@ impl Writer {
     }
 }
 
-/// Those of the WAL, shared memory and journal of `path` that exist, with their metadata.
-fn side_files(path: &Path) -> impl Iterator<Item = (PathBuf, Metadata)> {
-    let names = SIDE_FILE_SUFFIXES
-        .iter()
-        .map(|suffix| with_suffix(path, suffix));
-    names.filter_map(|name| Some((name.clone(), name.symlink_metadata().ok()?)))
+/// SQLite would overwrite or delete a side file of a missing recording, and follow a link.
+fn check_side_files(path: &Path) -> Result<()> {
+    let exists = path.exists();
+    for side_file in SIDE_FILE_SUFFIXES.map(|suffix| with_suffix(path, suffix)) {
+        let what = match side_file.symlink_metadata() {
+            Ok(_) if !exists => "belongs to a recording that is not here",
+            Ok(metadata) if !metadata.is_file() => {
+                "is a link, folder or device, not a WAL or journal of SQLite"
+            }
+            _ => continue,
+        };
+        return Err(Error::LeftoverJournal {
+            path: side_file,
+            what,
+        });
+    }
+    Ok(())
 }
 
 /// Moves the WAL into the recording and removes it. No transaction may be open.
