@@ -4,7 +4,9 @@ use super::{
     FlightContext, SaveJob, SaveOrigin, SaveReason,
     folder::{RING_FILE, prepare, remove_interrupted_saves, set_aside},
 };
-use crate::recorder::{FollowedProcess, RecordingEntry, RecordingFile, RecordingSink};
+use crate::recorder::{
+    FollowedProcess, MAX_RETRY_DELAY, MIN_RETRY_DELAY, RecordingEntry, RecordingFile, RecordingSink,
+};
 use faultline_metrics::{Problem, Stamp};
 use faultline_recording::{Event, EventKind, NewRecording};
 use serde_json::json;
@@ -16,10 +18,6 @@ use std::{
     },
     time::Duration,
 };
-
-const MIN_RETRY_DELAY: Duration = Duration::from_secs(1);
-
-const MAX_RETRY_DELAY: Duration = Duration::from_secs(10);
 
 const LAST_SAVES_TIMEOUT: Duration = Duration::from_secs(5);
 
