@@ -1,3 +1,4 @@
+use crate::file::{length, with_suffix};
 use std::{
     io,
     path::{Path, PathBuf},
@@ -10,14 +11,17 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 pub enum Error {
     #[error("{path}: exists already; give another name, or remove it first")]
     Exists { path: PathBuf },
-    /// A WAL or journal without its recording, or a link, folder or device in its place.
+    /// A WAL or journal without its recording, next to an empty file or to another recording, or a
+    /// link, folder or device in its place.
     #[error("{path}: {what}; writing could destroy this file: move it away, or remove it")]
     LeftoverJournal { path: PathBuf, what: &'static str },
     #[error("{path}: no such file or folder")]
     Missing { path: PathBuf },
     /// Not the expected kind of database. [`Error::foreign_database_message`] replaces the message for
     /// other kinds than recordings.
-    #[error("{path}: not a recording of faultlined: {found}")]
+    #[error(
+        "{path}: not a recording of faultlined: {found}; name another file, or copy the recording again"
+    )]
     WrongKind { path: PathBuf, found: String },
     #[error(
         "{path}: nothing was recorded: the writer was stopped while it made the file; remove it"
@@ -115,6 +119,33 @@ impl Error {
         }
     }
 
+    /// True if another try fails, too: an operator must first move or replace the file, or change
+    /// rights.
+    pub fn is_permanent(&self) -> bool {
+        use Error::*;
+        use io::ErrorKind::*;
+        use rusqlite::ErrorCode;
+        match self {
+            WrongKind { .. }
+            | Newer { .. }
+            | Truncated { .. }
+            | Damaged { .. }
+            | Refused { .. }
+            | OtherLabels { .. }
+            | BadRow { .. }
+            | LeftoverJournal { .. } => true,
+            Io { source, .. } => matches!(
+                source.kind(),
+                PermissionDenied | ReadOnlyFilesystem | NotADirectory | InvalidInput
+            ),
+            Sqlite { source, .. } => matches!(
+                source.sqlite_error_code(),
+                Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly)
+            ),
+            _ => false,
+        }
+    }
+
     pub(crate) fn refused(path: &Path, what: impl Into<String>) -> Self {
         Self::Refused {
             path: path.to_owned(),
@@ -161,18 +192,16 @@ impl Error {
                 path,
             },
             // Readers limit length and work, writers of foreign databases only length.
-            Some(ErrorCode::TooBig) => Self::Refused {
-                path,
-                what: "one of its values is longer than any that faultline writes".into(),
-            },
-            Some(ErrorCode::OperationInterrupted) => Self::Refused {
-                path,
-                what: "it takes more work to read than its size explains".into(),
-            },
-            Some(ErrorCode::NotADatabase) => Self::WrongKind {
-                path,
-                found: "not an SQLite database, or its beginning is damaged".into(),
-            },
+            Some(ErrorCode::TooBig) => Self::refused(
+                &path,
+                "one of its values is longer than any that faultline writes",
+            ),
+            Some(ErrorCode::OperationInterrupted) => {
+                Self::refused(&path, "it takes more work to read than its size explains")
+            }
+            Some(ErrorCode::NotADatabase) => {
+                Self::wrong_kind(&path, "not an SQLite database, or its beginning is damaged")
+            }
             _ => Self::Sqlite { path, source },
         }
     }
@@ -180,14 +209,12 @@ impl Error {
 
 /// Mentions a WAL, because that of another recording makes a sound file seem damaged.
 fn damage(path: &Path, source: &rusqlite::Error) -> String {
-    let mut log = path.as_os_str().to_owned();
-    log.push("-wal");
-    if std::fs::metadata(&log).is_ok_and(|metadata| metadata.len() > 0) {
-        let log = log.display();
-        format!("{source} (if {log} is of another recording, move it away)")
-    } else {
-        source.to_string()
+    let wal = with_suffix(path, "-wal");
+    if length(&wal) == 0 {
+        return source.to_string();
     }
+    let wal = wal.display();
+    format!("{source} (if {wal} is of another recording, move it away)")
 }
 
 fn is_disk_full(error: &io::Error) -> bool {

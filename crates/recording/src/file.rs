@@ -13,7 +13,7 @@ use rusqlite::{Connection, OpenFlags};
 use std::{
     ffi::OsString,
     fs,
-    io::ErrorKind,
+    io::{ErrorKind, Read},
     os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
     time::Duration,
@@ -53,6 +53,27 @@ pub fn length(path: &Path) -> u64 {
 /// The connection's file, which may be a copy of `path`.
 fn opened_path(conn: &Connection, path: &Path) -> PathBuf {
     conn.path().map_or_else(|| path.to_owned(), PathBuf::from)
+}
+
+/// Fails if the WAL next to `path` is of another file: SQLite would apply it, or delete it next to
+/// an empty file.
+///
+/// Opens and closes the file itself, which drops SQLite's locks of this process on it.
+pub fn check_wal(path: &Path) -> Result<()> {
+    // SQLite follows links.
+    let wal = with_suffix(&fs::canonicalize(path).at(path)?, "-wal");
+    if length(&wal) == 0 {
+        return Ok(());
+    }
+    let mut header = [0; 20];
+    let mut file = fs::File::open(path).at(path)?;
+    let what = match file.read(&mut header).at(path)? {
+        0 => "belongs to a recording that is not here: the file next to it is empty",
+        // Not in WAL mode.
+        _ if header[18..] == [1, 1] => "is of another recording: the one next to it is finished",
+        _ => return Ok(()),
+    };
+    Err(Error::LeftoverJournal { path: wal, what })
 }
 
 /// Opens one of this program's own files for writing.

@@ -15,7 +15,7 @@ pub mod schema;
 mod writer;
 
 pub use error::Error;
-pub use file::{DatabaseKind, open_immutable, with_suffix};
+pub use file::{DatabaseKind, length, open_immutable, with_suffix};
 pub use foreign::{ForeignDatabase, OlderFormat};
 pub use merge::{MergeSummary, backup, merge};
 pub use reader::{Cell, LiveStatus, Progress, Recording, RecordingInfo, Row, TableInfo};

@@ -264,7 +264,7 @@ pub fn backup(
     meta: &[(&str, &str)],
     mut progress: impl FnMut(u64, u64),
 ) -> Result<()> {
-    let source = Recording::open(from)?;
+    let source = Recording::open_own(from)?;
     let (output, mut copy) = TempFile::create(to)?;
     {
         // `open` began a read transaction, so that writes do not restart the copy.

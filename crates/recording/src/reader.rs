@@ -9,7 +9,7 @@ pub use rows::read_labels;
 
 use crate::{
     error::Result,
-    file::{PresentTables, RECORDING_KIND, UntrustedDatabase, check_recording_tables},
+    file::{PresentTables, RECORDING_KIND, UntrustedDatabase, check_recording_tables, check_wal},
 };
 use rusqlite::Connection;
 use std::path::{Path, PathBuf};
@@ -36,6 +36,12 @@ impl Recording {
     /// may be untrusted: its size limits time and memory, and a method that exceeds a limit returns
     /// `Refused`.
     pub fn open(path: &Path) -> Result<Self> {
+        check_wal(path)?;
+        Self::open_own(path)
+    }
+
+    /// Opens a file that this process may be writing: keeps SQLite's locks.
+    pub(crate) fn open_own(path: &Path) -> Result<Self> {
         let (conn, present_tables, copied) =
             open::open(path, &RECORDING_KIND, check_recording_tables)?;
         let labels = read_labels(&conn)?;

@@ -37,7 +37,7 @@ use faultline_sources::{
 pub use live::LiveConfig;
 use sd_notify::NotifyState;
 use signals::Signals;
-use std::{env, io, path::PathBuf, time::Duration};
+use std::{env, path::PathBuf, time::Duration};
 
 const WORKER_END_TIMEOUT: Duration = Duration::from_secs(7);
 const MAX_BLOCKING_CALLS: usize = 4;
@@ -268,6 +268,8 @@ pub fn find_config_errors(config: &Config, known: &[ConfigError]) -> Vec<ConfigE
         .collect()
 }
 
+pub use recording::content_error;
+
 pub fn warnings(config: &Config) -> Vec<String> {
     let file_problem = live::read_status_config(config).evidence_file_problem;
     config_paths::path_warnings(config)
@@ -321,7 +323,9 @@ fn start_demo(config: &mut Config, ingest: Option<&Listener<Intake>>) -> Result<
 /// file must be changed first.
 pub fn is_permanent(error: &anyhow::Error) -> bool {
     error.chain().any(|cause| {
-        is_permanent_recording_error(cause)
+        cause
+            .downcast_ref()
+            .is_some_and(RecordingError::is_permanent)
             || matches!(cause.downcast_ref(), Some(ingest::Error::NotLoopback(_)))
             || matches!(
                 cause.downcast_ref(),
@@ -332,28 +336,4 @@ pub fn is_permanent(error: &anyhow::Error) -> bool {
                 .downcast_ref()
                 .is_some_and(ready_file::Error::is_permanent)
     })
-}
-
-fn is_permanent_recording_error(cause: &(dyn std::error::Error + 'static)) -> bool {
-    use RecordingError::{Damaged, Io, LeftoverJournal, Newer, OtherLabels, Truncated, WrongKind};
-    match cause.downcast_ref() {
-        Some(
-            WrongKind { .. }
-            | Newer { .. }
-            | OtherLabels { .. }
-            | Truncated { .. }
-            | Damaged { .. }
-            | LeftoverJournal { .. },
-        ) => true,
-        Some(Io { source, .. }) => {
-            matches!(
-                source.kind(),
-                io::ErrorKind::PermissionDenied
-                    | io::ErrorKind::ReadOnlyFilesystem
-                    | io::ErrorKind::NotADirectory
-                    | io::ErrorKind::InvalidInput
-            )
-        }
-        _ => false,
-    }
 }

@@ -14,7 +14,7 @@ pub use ring::Ring;
 use crate::recorder::RecorderStatus;
 use faultline_core::{clock::Clock, config};
 use faultline_metrics::{Problem, ReadingList, Stamp, metrics::daemon as d};
-use faultline_recording::{Error, EventKind, NewRecording};
+use faultline_recording::{Error, EventKind, NewRecording, length, with_suffix};
 use faultline_sources::tick::SourceOutput;
 use parking_lot::{Condvar, Mutex};
 use std::{
@@ -106,10 +106,8 @@ impl Saver {
             ..
         } = &self.context;
         let ring = folder.join(RING_FILE);
-        let length = |suffix: &str| {
-            fs::metadata(format!("{}{suffix}", ring.display())).map_or(0, |meta| meta.len())
-        };
-        folder::make_space(folder, config, length("") + length("-wal"), job.origin)?;
+        let bytes = length(&ring) + length(&with_suffix(&ring, "-wal"));
+        folder::make_space(folder, config, bytes, job.origin)?;
         let path = folder::unused_path(folder, host_name, reason, job.queued_at)
             .ok_or("too many saves in one second")?;
         let at = job.queued_at.unix.as_nanos().to_string();

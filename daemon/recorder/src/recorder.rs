@@ -10,7 +10,7 @@ mod events;
 mod recording_file;
 mod status;
 
-pub use recording_file::RecordingFile;
+pub use recording_file::{MAX_RETRY_DELAY, MIN_RETRY_DELAY, RecordingFile};
 pub use status::RecorderStatus;
 
 use crate::manifest::ProcessManifest;

@@ -115,8 +115,8 @@ pub fn excerpt(text: &str) -> String {
 }
 
 /// Returns the columns' names. A primary key must be declared as in the format. The format's
-/// other columns may lack their constraint; those without one may be missing. Columns that the
-/// format does not have are allowed if their type is known or absent.
+/// other columns may lack their constraint; those without one may be missing if the table may be.
+/// Columns that the format does not have are allowed if their type is known or absent.
 fn check_columns(sql: &str, spec: &TableSpec) -> Result<HashSet<String>, String> {
     let declared = parse_declarations(sql, spec);
     let declared = declared
@@ -153,11 +153,10 @@ fn check_columns(sql: &str, spec: &TableSpec) -> Result<HashSet<String>, String>
         .iter()
         .map(|(name, _)| (*name).to_owned())
         .collect();
-    match spec
-        .columns
-        .iter()
-        .find(|column| !column.constraint.is_empty() && !names.contains(column.name))
-    {
+    let may_be_missing = spec.may_be_missing();
+    match spec.columns.iter().find(|column| {
+        !(names.contains(column.name) || may_be_missing && column.constraint.is_empty())
+    }) {
         Some(column) => Err(format!("`{}` has no column `{}`", spec.name, column.name)),
         None => Ok(names),
     }

@@ -92,6 +92,11 @@ impl UntrustedDatabase {
             .conn
             .pragma_update(None, "cell_size_check", true)
             .at(path)?;
+        // A file that is then refused must stay as it is.
+        database
+            .conn
+            .set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)
+            .at(path)?;
         Ok(database)
     }
 
@@ -116,13 +121,17 @@ impl UntrustedDatabase {
         Ok(rows.and_then(|rows| u64::try_from(rows).ok()).unwrap_or(0))
     }
 
-    /// Removes the limits of work and length, for a file that was found to be a recording.
+    /// Removes the limits of work and length, for a file that was found to be a recording. Closing
+    /// then checkpoints it.
     pub fn remove_limits(mut self) -> Result<Connection> {
         self.conn
             .progress_handler(0, None::<fn() -> bool>)
             .at(&self.path)?;
         self.conn
             .set_limit(Limit::SQLITE_LIMIT_LENGTH, i32::MAX)
+            .at(&self.path)?;
+        self.conn
+            .set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false)
             .at(&self.path)?;
         Ok(self.conn)
     }

@@ -5,6 +5,7 @@ use crate::{
         self, PresentTables, RECORDING_KIND, SIDE_FILE_SUFFIXES, UntrustedDatabase, nanos,
         with_suffix,
     },
+    reader::{Recording, read_labels},
     rows::{NewRecording, NewSession},
     schema::{APPLICATION_ID, FORMAT, TABLES},
 };
@@ -21,17 +22,11 @@ const AUTOCHECKPOINT_PAGES: i64 = 4096;
 
 impl Writer {
     pub fn create(path: &Path, new_recording: &NewRecording) -> Result<Self> {
-        // SQLite would overwrite or delete such a file.
-        if let Some((path, _)) = side_files(path).next().filter(|_| !path.exists()) {
-            return Err(Error::LeftoverJournal {
-                path,
-                what: "belongs to a recording that is not here",
-            });
-        }
+        check_side_files(path)?;
         let file = File::create_new(path).at(path)?;
         let created = lock(file, path).and_then(|lock| {
             let conn = file::open_to_write(path, &file::RECORDING_KIND)?;
-            make_tables(&conn, &labels(new_recording)).at(path)?;
+            make_tables(&conn, &sorted(&new_recording.labels)).at(path)?;
             begin_session(lock, conn, path, &new_recording.session, RowCounts::new())
         });
         if created.is_err() {
@@ -44,23 +39,20 @@ impl Writer {
     /// daemon.
     ///
     /// # Errors
-    /// [`Error::OtherLabels`], [`Error::InUse`], and the errors of a reader.
+    /// [`Error::OtherLabels`], [`Error::InUse`], and the errors of a reader. They change neither the
+    /// file nor its WAL.
     pub fn append(path: &Path, new_recording: &NewRecording) -> Result<Self> {
         if !path.exists() {
             return Self::create(path, new_recording);
         }
-        if let Some((path, _)) = side_files(path).find(|(_, metadata)| !metadata.is_file()) {
-            return Err(Error::LeftoverJournal {
-                path,
-                what: "is a link, folder or device, not a WAL or journal of SQLite",
-            });
-        }
+        check_side_files(path)?;
         let file = OpenOptions::new()
             .read(true)
             .write(true)
             .open(path)
             .at(path)?;
         let lock = lock(file, path)?;
+        file::check_wal(path)?;
         let mut connection = file::open_to_recover(path, path, &RECORDING_KIND)
             .map_err(|error| file::detect_truncation(path, error))?;
         match connection.check_not_truncated().and_then(|()| {
@@ -75,27 +67,36 @@ impl Writer {
         }
         let present_tables = file::check_recording_tables(&connection, path)?;
         let counts = count_present_rows(&connection, &present_tables)?;
-        let known_labels = crate::reader::read_labels(&connection)?;
+        let known_labels = read_labels(&connection)?;
+        check_labels(path, &known_labels, &new_recording.labels)?;
         let conn = connection.remove_limits()?;
-        let new_labels = labels(new_recording);
-        if known_labels != new_labels {
-            return Err(Error::OtherLabels {
-                path: path.to_owned(),
-                found: label_list(&known_labels),
-                wanted: label_list(&new_labels),
-            });
-        }
         upgrade_tables(&conn, &present_tables).at(path)?;
         begin_session(lock, conn, path, &new_recording.session, counts)
     }
+
+    /// Fails if [`Self::append`] would refuse the content or labels of the existing file. Only reads.
+    pub fn check(path: &Path, labels: &[(String, String)]) -> Result<()> {
+        check_labels(path, Recording::open(path)?.labels(), labels)
+    }
 }
 
-/// Those of the WAL, shared memory and journal of `path` that exist, with their metadata.
-fn side_files(path: &Path) -> impl Iterator<Item = (PathBuf, Metadata)> {
-    let names = SIDE_FILE_SUFFIXES
-        .iter()
-        .map(|suffix| with_suffix(path, suffix));
-    names.filter_map(|name| Some((name.clone(), name.symlink_metadata().ok()?)))
+/// SQLite would overwrite or delete a side file of a missing recording, and follow a link.
+fn check_side_files(path: &Path) -> Result<()> {
+    let exists = path.exists();
+    for side_file in SIDE_FILE_SUFFIXES.map(|suffix| with_suffix(path, suffix)) {
+        let what = match side_file.symlink_metadata() {
+            Ok(_) if !exists => "belongs to a recording that is not here",
+            Ok(metadata) if !metadata.is_file() => {
+                "is a link, folder or device, not a WAL or journal of SQLite"
+            }
+            _ => continue,
+        };
+        return Err(Error::LeftoverJournal {
+            path: side_file,
+            what,
+        });
+    }
+    Ok(())
 }
 
 /// Moves the WAL into the recording and removes it. No transaction may be open.
@@ -203,9 +204,25 @@ fn begin_session(
     })
 }
 
-fn labels(new_recording: &NewRecording) -> Vec<(String, String)> {
-    let labels: BTreeMap<_, _> = new_recording.labels.iter().cloned().collect();
+fn sorted(labels: &[(String, String)]) -> Vec<(String, String)> {
+    let labels: BTreeMap<_, _> = labels.iter().cloned().collect();
     labels.into_iter().collect()
+}
+
+fn check_labels(
+    path: &Path,
+    found: &[(String, String)],
+    wanted: &[(String, String)],
+) -> Result<()> {
+    let wanted = sorted(wanted);
+    if found == wanted {
+        return Ok(());
+    }
+    Err(Error::OtherLabels {
+        path: path.to_owned(),
+        found: label_list(found),
+        wanted: label_list(&wanted),
+    })
 }
 
 pub fn label_list(labels: &[(String, String)]) -> String {

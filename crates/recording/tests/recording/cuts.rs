@@ -7,7 +7,7 @@ use faultline_recording::{Error, Recording, Writer};
 use std::{fs, iter, mem, path::Path, process::Command};
 
 /// What a killed writer leaves: the database, its log, and how long the log was after each commit.
-fn left_by_a_kill(folder: &Path, seconds: usize) -> (Vec<u8>, Vec<u8>, Vec<usize>) {
+pub fn left_by_a_kill(folder: &Path, seconds: usize) -> (Vec<u8>, Vec<u8>, Vec<usize>) {
     let path = folder.join("run.db");
     let log = folder.join("run.db-wal");
     let mut synthetic = SyntheticRun::new(arm(seconds as u64));
@@ -208,7 +208,9 @@ fn a_log_from_another_recording_is_named_in_the_read_error() {
     let folder = crate::made_up::folder();
     let path = folder.path().join("copy.db");
     finished(&path, arm(40));
-    let whole = fs::read(&path).unwrap();
+    let mut whole = fs::read(&path).unwrap();
+    // As an unfinished recording, to which a WAL may belong.
+    whole[18..20].fill(2);
     let (_, log, lengths) = left_by_a_kill(folder.path(), 12);
     open_copy(folder.path(), &whole, Some(&log[..lengths[1]])).ok();
     let text = count_rows(&path).unwrap_err().to_string();

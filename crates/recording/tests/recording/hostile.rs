@@ -103,7 +103,7 @@ fn views_and_triggers_in_a_recording_are_refused_by_name() {
 }
 
 /// SQL that changes a recording, and a part of the error.
-const NO_PLAIN_TABLES: [(&str, &str); 15] = [
+const NO_PLAIN_TABLES: [(&str, &str); 18] = [
     (
         ENDLESS,
         "`event` is a view; a recording has only tables and indexes",
@@ -155,6 +155,18 @@ const NO_PLAIN_TABLES: [(&str, &str); 15] = [
     (
         "ALTER TABLE event DROP COLUMN unix_ns",
         "`event` has no column `unix_ns`",
+    ),
+    (
+        "ALTER TABLE event DROP COLUMN process",
+        "`event` has no column `process`",
+    ),
+    (
+        "ALTER TABLE tick DROP COLUMN phase",
+        "`tick` has no column `phase`",
+    ),
+    (
+        "ALTER TABLE session DROP COLUMN ended_unix_ns",
+        "`session` has no column `ended_unix_ns`",
     ),
     ("DROP TABLE event", "its table `event` is missing"),
     (

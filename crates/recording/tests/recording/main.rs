@@ -10,6 +10,7 @@
 mod cuts;
 mod document;
 mod fixture;
+mod foreign_wal;
 mod full;
 mod garbage;
 mod hostile;

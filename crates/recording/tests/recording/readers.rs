@@ -264,7 +264,8 @@ fn a_non_recording_is_refused_with_the_reason() {
     drop(newer);
     let words = |name: &str| Recording::open(&path(name)).unwrap_err().to_string();
     assert!(
-        words("text").contains("not a recording of faultlined"),
+        words("text").contains("not a recording of faultlined")
+            && words("text").ends_with("; name another file, or copy the recording again"),
         "{}",
         words("text")
     );

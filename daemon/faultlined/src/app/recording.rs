@@ -12,7 +12,7 @@ use faultline_recorder::{
     manifest::{self, ManifestCollector, ReportedFacts},
     recorder::{Recorder, RecorderHandle, RecorderStatus, RecordingFile, disks},
 };
-use faultline_recording::{Error, NewRecording, NewSession, Recording};
+use faultline_recording::{Error, NewRecording, NewSession, Recording, Writer, with_suffix};
 use faultline_sources::{
     discovery::{Finder, Target},
     host::host_name,
@@ -196,12 +196,12 @@ pub fn last_push(config: &Config, clock: Clock) -> Option<LastPush> {
         .into_iter()
         .filter(|file| file.is_file());
     existing
-        .filter_map(|file| match last_push_in(&file, clock) {
-            Ok(push) => push,
-            Err(error) => {
-                tracing::debug!(%error, "the last push of the previous run is not known");
-                None
-            }
+        .filter_map(|file| {
+            last_push_in(&file, clock)
+                .inspect_err(
+                    |error| tracing::debug!(%error, "the last push of the previous run is not known"),
+                )
+                .ok()?
         })
         .max_by_key(|push| push.times.arrived)
 }
@@ -274,23 +274,30 @@ fn file_error(config: &Config) -> Option<ConfigError> {
         .parent()
         .filter(|folder| !folder.as_os_str().is_empty())
         .unwrap_or(Path::new("."));
-    let message = match (file.is_dir(), folder.is_dir()) {
-        (true, _) => format!(
-            "record.file: {} is a folder; name a file in it",
-            file.display()
-        ),
-        (false, false) => format!(
-            "record.file: there is no folder {}, or this user may not see it; make it, or give the right",
+    let what = if file.is_dir() {
+        format!("{} is a folder; name a file in it", file.display())
+    } else if !folder.is_dir() {
+        format!(
+            "there is no folder {}, or this user may not see it; make it, or give the right",
             folder.display()
-        ),
-        (false, true) => {
-            let existing = Some(file.as_path()).filter(|file| file.exists());
-            let mut paths = [folder].into_iter().chain(existing);
-            let what = paths.find_map(|path| flight::check_writable(path).err())?;
-            format!("record.file: {what}")
-        }
+        )
+    } else {
+        let files = ["", "-wal", "-shm"].map(|suffix| with_suffix(file, suffix));
+        let existing = files.iter().filter(|file| file.exists());
+        let mut paths = [folder].into_iter().chain(existing.map(PathBuf::as_path));
+        paths.find_map(|path| flight::check_writable(path).err())?
     };
-    Some(ConfigError::new(message))
+    Some(ConfigError::new(format!("record.file: {what}")))
+}
+
+/// Says why the existing recording cannot be continued. Not for a daemon that is writing it, because
+/// reading would drop its locks.
+pub fn content_error(config: &Config) -> Option<ConfigError> {
+    let file = config.record.file.as_ref().filter(|file| file.is_file())?;
+    let error = Writer::check(file, &labels(config))
+        .err()
+        .filter(Error::is_permanent)?;
+    Some(ConfigError::new(format!("record.file: {error}")))
 }
 
 /// Warns if the recording shares a disk with the running validator or the configured ledger.
@@ -363,9 +370,15 @@ mod tests {
             fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
         };
         set_mode(&existing, 0o444);
+        let [killed, wal] = ["killed.fltl", "killed.fltl-wal"].map(|name| folder.path().join(name));
+        for (path, mode) in [(&killed, 0o666), (&wal, 0o644)] {
+            fs::write(path, "x").unwrap();
+            set_mode(path, mode);
+        }
         for (mode, name, path) in [
             (0o555, "new.fltl", folder.path()),
             (0o777, "run.fltl", existing.as_path()),
+            (0o777, "killed.fltl", wal.as_path()),
         ] {
             set_mode(folder.path(), mode);
             let mut config = Config::default();
@@ -389,6 +402,75 @@ mod tests {
                 "{what}"
             );
         }
+    }
+
+    fn replace_all(bytes: &[u8], from: &[u8; 7], to: &[u8; 7]) -> Vec<u8> {
+        let mut bytes = bytes.to_vec();
+        while let Some(at) = bytes.windows(7).position(|window| window == from) {
+            bytes[at..at + 7].copy_from_slice(to);
+        }
+        bytes
+    }
+
+    #[test]
+    fn a_recording_that_cannot_be_continued_is_a_permanent_error_and_a_config_error() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("run.fltl");
+        let mut config = Config::default();
+        config.record.file = Some(file.clone());
+        let clock = Clock::start();
+        let open = |config: &Config| {
+            let facts = ReportedFacts {
+                rpc: faultline_sources::rpc::Handle::default(),
+                admin: faultline_core::publish::Latest::default(),
+            };
+            let recorder = prepare(config, clock).unwrap();
+            recorder.open(config, clock, facts, false).map(drop)
+        };
+        open(&config).unwrap();
+        assert!(content_error(&config).is_none());
+        let mut other = config.clone();
+        other.record.labels = [("arm".to_owned(), "B".to_owned())].into();
+        let original = std::fs::read(&file).unwrap();
+        let with_byte = |at: usize, byte| {
+            let mut bytes = original.clone();
+            bytes[at] = byte;
+            bytes
+        };
+        let renamed = replace_all(&original, b"problem", b"xroblem");
+        for (config, bytes, expected) in [
+            (
+                &other,
+                original.clone(),
+                "was recorded with the labels (none), not arm=B",
+            ),
+            (&config, renamed, "its table `problem` is missing"),
+            (
+                &config,
+                with_byte(63, 9),
+                "format 9, and this version reads up to",
+            ),
+            (
+                &config,
+                with_byte(71, 9),
+                "another program's SQLite database",
+            ),
+            (&config, original[..9000].to_vec(), "cut off: 9000 bytes of"),
+        ] {
+            std::fs::write(&file, bytes).unwrap();
+            let error = open(config).unwrap_err();
+            let what = content_error(config).unwrap().what;
+            assert!(crate::app::is_permanent(&error), "{error:#}");
+            assert!(
+                what.starts_with("record.file: ") && what.contains(expected),
+                "{what}"
+            );
+        }
+        std::fs::write(&file, "").unwrap();
+        assert!(
+            content_error(&config).is_none(),
+            "an empty file is made again"
+        );
     }
 
     #[test]

@@ -4,9 +4,11 @@ use super::{
     FlightContext, SaveJob, SaveOrigin, SaveReason,
     folder::{RING_FILE, prepare, remove_interrupted_saves, set_aside},
 };
-use crate::recorder::{FollowedProcess, RecordingEntry, RecordingFile, RecordingSink};
+use crate::recorder::{
+    FollowedProcess, MAX_RETRY_DELAY, MIN_RETRY_DELAY, RecordingEntry, RecordingFile, RecordingSink,
+};
 use faultline_metrics::{Problem, Stamp};
-use faultline_recording::{Error, Event, EventKind, NewRecording};
+use faultline_recording::{Event, EventKind, NewRecording};
 use serde_json::json;
 use std::{
     path::Path,
@@ -16,10 +18,6 @@ use std::{
     },
     time::Duration,
 };
-
-const MIN_RETRY_DELAY: Duration = Duration::from_secs(1);
-
-const MAX_RETRY_DELAY: Duration = Duration::from_secs(10);
 
 const LAST_SAVES_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -99,7 +97,7 @@ impl Ring {
         let open = || RecordingFile::open(path, &self.new_recording, Arc::clone(status));
         let mut opened = open();
         if let Err(error) = &opened
-            && needs_new_file(error)
+            && error.is_permanent()
         {
             let to = set_aside(&self.context.folder, &self.context.host_name, now)
                 .map_err(|why| format!("{error}; it cannot be set aside: {why}"))?;
@@ -113,16 +111,21 @@ impl Ring {
         opened.map_err(|error| error.to_string())
     }
 
-    /// Deletes old rows at intervals of a tenth of the configured length (1 s to 60 s), as
-    /// [`Writer::prune`] does. Before each deletion the ring is longer than configured.
-    fn prune(&mut self, now: Stamp) {
-        let history = self.context.config.history;
-        let prune_interval = (history / 10).clamp(Duration::from_secs(1), Duration::from_secs(60));
-        if now.since(self.last_prune) < prune_interval {
-            return;
+    /// Prunes at intervals of a tenth of the configured length (1 s to 60 s).
+    fn prune_if_due(&mut self, now: Stamp) {
+        let interval = self.context.config.history / 10;
+        if now.since(self.last_prune)
+            >= interval.clamp(Duration::from_secs(1), Duration::from_secs(60))
+        {
+            self.prune(now);
         }
+    }
+
+    /// Deletes old rows, as [`Writer::prune`] does. Between two deletions the ring is longer than
+    /// configured.
+    fn prune(&mut self, now: Stamp) {
         self.last_prune = now;
-        let before = now.unix.saturating_sub(history);
+        let before = now.unix.saturating_sub(self.context.config.history);
         let Some(writer) = self.file.as_mut().and_then(RecordingFile::writer) else {
             // On a full disk or after the file was removed or replaced. `open` renames a
             // replacement that is no ring.
@@ -159,7 +162,7 @@ impl Ring {
         }
     }
 
-    fn save_automatically(&self, reason: SaveReason, now: Stamp) {
+    fn save_automatically(&mut self, reason: SaveReason, now: Stamp) {
         self.save(SaveJob {
             reason,
             origin: SaveOrigin::Automatic,
@@ -169,7 +172,9 @@ impl Ring {
         });
     }
 
-    fn save(&self, job: SaveJob) {
+    fn save(&mut self, job: SaveJob) {
+        // After a restart, the ring may have rows of long ago.
+        self.prune(job.queued_at);
         self.context.handle.0.state.lock().saves_in_progress += 1;
         let (job, why) = if self.file.is_none() {
             let why = "there is no ring; see faultline_source_up{source=\"recorder\"}";
@@ -207,22 +212,6 @@ impl Ring {
     }
 }
 
-/// True if the file cannot be continued: it is damaged, of a newer version, no recording, or has
-/// other labels.
-fn needs_new_file(error: &Error) -> bool {
-    matches!(
-        error,
-        Error::WrongKind { .. }
-            | Error::Empty { .. }
-            | Error::Newer { .. }
-            | Error::Truncated { .. }
-            | Error::Damaged { .. }
-            | Error::OtherLabels { .. }
-            | Error::BadRow { .. }
-            | Error::LeftoverJournal { .. }
-    )
-}
-
 impl RecordingSink for Ring {
     fn write_entries(&mut self, entries: &[RecordingEntry], now: Stamp) {
         if self.file.is_none() && self.next_attempt <= now.uptime {
@@ -242,7 +231,7 @@ impl RecordingSink for Ring {
         if let Some(reason) = self.save_scheduler.take_due(now.uptime) {
             self.save_automatically(reason, now);
         }
-        self.prune(now);
+        self.prune_if_due(now);
     }
 
     fn finish(mut self: Box<Self>, now: Stamp) {

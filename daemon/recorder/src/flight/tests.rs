@@ -198,6 +198,32 @@ fn saving_fifteen_minutes_during_ring_writes_loses_no_row() {
 }
 
 #[test]
+fn a_save_soon_after_a_start_has_no_rows_of_long_ago() {
+    let scene = Scene::new();
+    let (mut ring, _saver) = scene.build(&[], config::Flight::default());
+    (1..=6).for_each(|number| ring.write_entries(&second(number), at(number)));
+    ring.finish(at(7));
+    let (mut ring, saver) = scene.build(&[], config::Flight::default());
+    let answer = scene.handle.request_save("early", SaveOrigin::Http);
+    // A new process: its uptime begins again.
+    let now = Stamp {
+        uptime: Duration::from_secs(11),
+        ..at(70 * 86_400)
+    };
+    let tick = Tick {
+        number: 11,
+        at: now,
+        batches: Vec::new(),
+    };
+    ring.write_entries(&[RecordingEntry::Tick(Arc::new(tick))], now);
+    drop(ring);
+    saver.run();
+    let path = answer.unwrap().blocking_recv().unwrap().unwrap();
+    assert_eq!(ticks(&path), [11]);
+    assert_eq!(Recording::open(&path).unwrap().sessions().unwrap().len(), 1);
+}
+
+#[test]
 fn a_flight_ring_continues_only_with_unchanged_labels() {
     let scene = Scene::new();
     for (labels, sessions, aside) in [("A", 1, 0), ("A", 2, 0), ("B", 1, 1)] {
@@ -218,6 +244,34 @@ fn a_flight_ring_continues_only_with_unchanged_labels() {
             "{labels}"
         );
     }
+}
+
+#[test]
+fn a_flight_ring_next_to_the_wal_of_another_recording_is_set_aside_unchanged() {
+    let [finished, killed] = [Scene::new(), Scene::new()].map(|scene| {
+        let (mut ring, _saver) = scene.build(&[], config::Flight::default());
+        (1..=6).for_each(|number| ring.write_entries(&second(number), at(number)));
+        (scene, ring)
+    });
+    finished.1.finish(at(7));
+    let (path, wal) = (finished.0.folder().join(RING_FILE), "ring.fltl-wal");
+    fs::copy(killed.0.folder().join(wal), finished.0.folder().join(wal)).unwrap();
+    let read = |path: &Path| {
+        [path, &faultline_recording::with_suffix(path, "-wal")].map(|path| fs::read(path).unwrap())
+    };
+    let files = read(&path);
+    let (mut ring, _saver) = finished.0.build(&[], config::Flight::default());
+    ring.write_entries(&second(8), at(8));
+    ring.finish(at(9));
+    assert_eq!(ticks(&path), [8]);
+    let mut names = fs::read_dir(finished.0.folder())
+        .unwrap()
+        .flatten()
+        .map(|entry| entry.path());
+    let aside = names.find(|path| {
+        path.to_string_lossy().contains("-set_aside-") && path.extension().unwrap() == "fltl"
+    });
+    assert!(read(&aside.unwrap()) == files, "a file was changed");
 }
 
 #[test]

@@ -19,9 +19,9 @@ use std::{
 /// Checkpoint interval, and the maximum loss in a power cut.
 const CHECKPOINT_INTERVAL: Duration = Duration::from_secs(60);
 
-const MIN_RETRY_DELAY: Duration = Duration::from_secs(1);
+pub const MIN_RETRY_DELAY: Duration = Duration::from_secs(1);
 
-const MAX_RETRY_DELAY: Duration = Duration::from_secs(10);
+pub const MAX_RETRY_DELAY: Duration = Duration::from_secs(10);
 
 /// A recording being written. During a failure it drops and counts ticks and points, retains
 /// events, and retries after growing delays. After recovery it writes the retained events, and a

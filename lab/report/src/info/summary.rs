@@ -165,9 +165,15 @@ fn missing(summary: &RecordingSummary) -> Vec<String> {
         all.push(
             "the end: the recording is still being written, or its daemon was killed".to_owned(),
         );
+        if summary.log_bytes == 0 {
+            let file = summary.file.display();
+            all.push(format!(
+                "the newest samples: {file}-wal is missing or empty; copy it with the recording"
+            ));
+        }
     }
     if summary.first_unix_ns.is_none() {
-        all.push("samples: nothing was measured".to_owned());
+        all.push("samples: the file has none".to_owned());
         return all;
     }
     all.extend(missed_ticks(&summary.gaps));
@@ -290,6 +296,40 @@ fn times(ticks: &[TickRow], sessions: &[SessionRow], phases: &[Option<Phase>]) -
 mod tests {
     use super::*;
     use faultline_recording::{NewRecording, NewSession, Writer};
+
+    #[test]
+    fn a_copy_without_its_wal_may_have_lost_its_samples() {
+        let folder = tempfile::tempdir().unwrap();
+        let [path, copy] = ["run.fltl", "copy.fltl"].map(|name| folder.path().join(name));
+        let session = NewSession {
+            started: faultline_metrics::Stamp::default(),
+            interval: Duration::from_secs(1),
+            version: String::new(),
+            manifest: Value::Null,
+        };
+        let labels = Vec::new();
+        let writer = Writer::create(&path, &NewRecording { labels, session }).unwrap();
+        std::fs::copy(&path, &copy).unwrap();
+        for (path, expected) in [(path, 0), (copy, 1)] {
+            let summary = RecordingSummary::of(&Recording::open(&path).unwrap()).unwrap();
+            let remark = format!(
+                "the newest samples: {}-wal is missing or empty",
+                path.display()
+            );
+            let found = summary
+                .missing
+                .iter()
+                .filter(|text| text.starts_with(&remark));
+            assert_eq!(found.count(), expected, "{:?}", summary.missing);
+            assert!(
+                !summary
+                    .missing
+                    .iter()
+                    .any(|text| text.contains("nothing was measured"))
+            );
+        }
+        drop(writer);
+    }
 
     #[test]
     fn events_of_an_unknown_kind_are_reported_once() {

@@ -335,7 +335,7 @@ fn success_without_tip_time(recording: &Run, lifecycle: &Lifecycle) -> Success {
             (None, "it was still catching up when the recording ended")
         }
         None if is_known => (None, "its distance to the tip was never known"),
-        None => (None, "no phase was recorded"),
+        None => (None, "no phase that this version knows was recorded"),
     };
     Success {
         passed,
