@@ -1,4 +1,4 @@
-use crate::file::{length, with_suffix};
+use crate::side_files::{length, with_suffix};
 use std::{
     io,
     path::{Path, PathBuf},

@@ -8,10 +8,10 @@ pub use untrusted::{UntrustedDatabase, detect_truncation};
 use crate::{
     error::{AttachPath, Error, Result},
     schema::{APPLICATION_ID, FORMAT},
+    side_files::{SIDE_FILE_SUFFIXES, length, with_suffix},
 };
 use rusqlite::{Connection, OpenFlags};
 use std::{
-    ffi::OsString,
     fs,
     io::{ErrorKind, Read},
     os::unix::ffi::OsStrExt,
@@ -36,19 +36,6 @@ pub const RECORDING_KIND: DatabaseKind = DatabaseKind {
 const CACHE_KIB: i64 = 512;
 
 pub const LOCK_TIMEOUT: Duration = Duration::from_secs(2);
-
-pub const SIDE_FILE_SUFFIXES: [&str; 3] = ["-wal", "-shm", "-journal"];
-
-/// `path` with a suffix after its file name, as in SQLite's `-wal` next to a database.
-pub fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
-    let mut name = OsString::from(path);
-    name.push(suffix);
-    name.into()
-}
-
-pub fn length(path: &Path) -> u64 {
-    fs::metadata(path).map_or(0, |meta| meta.len())
-}
 
 /// The connection's file, which may be a copy of `path`.
 fn opened_path(conn: &Connection, path: &Path) -> PathBuf {

@@ -4,6 +4,7 @@ use crate::{
     error::{AttachPath, Error, Result},
     file::{self, DatabaseKind, UntrustedDatabase, excerpt, schema_objects},
     reader::open::{self, TempCopy},
+    side_files,
 };
 use rusqlite::{Connection, Params, Row, TransactionBehavior, limits::Limit};
 use std::{fs::File, path::Path};
@@ -40,7 +41,10 @@ impl ForeignDatabase {
     }
 
     pub fn is_older(path: &Path, kind: &DatabaseKind) -> Result<bool> {
-        Ok(file::length(path) > 0 && Self::open(path, kind, &[])?.format(path)? < kind.format)
+        Ok(
+            side_files::length(path) > 0
+                && Self::open(path, kind, &[])?.format(path)? < kind.format,
+        )
     }
 
     /// Opens for writing, and creates the tables if the file is new or empty. Upgrades a file of
@@ -52,7 +56,7 @@ impl ForeignDatabase {
         older: &[OlderFormat<'_>],
         longest_value: i32,
     ) -> Result<Connection> {
-        let is_new = file::length(path) == 0;
+        let is_new = side_files::length(path) == 0;
         let mut older_format = None;
         if is_new {
             let file = File::options().create(true).append(true).open(path);

@@ -12,10 +12,11 @@ mod merge;
 mod reader;
 mod rows;
 pub mod schema;
+mod side_files;
 mod writer;
 
 pub use error::Error;
-pub use file::{DatabaseKind, length, open_immutable, with_suffix};
+pub use file::{DatabaseKind, open_immutable};
 pub use foreign::{ForeignDatabase, OlderFormat};
 pub use merge::{MergeSummary, backup, merge};
 pub use reader::{Cell, LiveStatus, Progress, Recording, RecordingInfo, Row, TableInfo};
@@ -27,4 +28,5 @@ pub use schema::{
     CacheTimesPoint, CostTrackerPoint, PerTickTable, Point, ProgramCachePoint, ReplaySlotPoint,
     SetRootPoint,
 };
+pub use side_files::{length, with_suffix};
 pub use writer::Writer;

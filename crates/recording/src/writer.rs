@@ -15,6 +15,7 @@ use crate::{
     file::{self, nanos},
     rows::{Event, NewProcess},
     schema::{Point, PointRow},
+    side_files,
 };
 use faultline_metrics::{Problem, Source, Stamp, Tick, metrics::process::START_TIME};
 use keyed_samples::{RowCounts, SampledSources, insert_into};
@@ -193,7 +194,7 @@ impl Writer {
         self.store_row_counts()?;
         self.commit()?;
         self.checkpoint_wal("PASSIVE")?;
-        let wal_bytes = file::length(&file::with_suffix(&self.path, "-wal"));
+        let wal_bytes = side_files::length(&side_files::with_suffix(&self.path, "-wal"));
         if wal_bytes > LONG_WAL_BYTES {
             let lock_timeout = if wal_bytes > VERY_LONG_WAL_BYTES {
                 WAIT_FOR_READERS

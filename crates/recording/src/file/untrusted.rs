@@ -11,8 +11,9 @@ use std::{
 
 use rusqlite::{Connection, Params, Row, config::DbConfig, limits::Limit, types::ValueRef};
 
-use super::{length, opened_path, with_suffix};
+use super::opened_path;
 use crate::error::{AttachPath, Error, Result};
+use crate::side_files::{length, with_suffix};
 
 /// Enough for a manifest with 512 arguments of 4,096 bytes, all escaped in JSON.
 const MAX_VALUE_BYTES: usize = 16 << 20;

@@ -1,6 +1,7 @@
 use crate::{
     error::{AttachPath, Error, Result},
-    file::{self, DatabaseKind, UntrustedDatabase, length, with_suffix},
+    file::{self, DatabaseKind, UntrustedDatabase},
+    side_files::{length, with_suffix},
 };
 use rusqlite::ErrorCode;
 use std::{

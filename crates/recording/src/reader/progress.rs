@@ -3,9 +3,10 @@ use std::{collections::BTreeMap, time::Duration};
 use super::{Recording, TableInfo};
 use crate::{
     error::{AttachPath, Result},
-    file::{self, duration, length, with_suffix},
+    file::{self, duration},
     rows::{EventKind, ProcessRow, SessionRow, TickRow},
     schema::POINT_TABLES,
+    side_files::{length, with_suffix},
 };
 
 /// Progress of a run. Values are `None` or false until they are recorded.

@@ -1,13 +1,11 @@
 use super::{TransactionState, Writer, keyed_samples::RowCounts, samples::Samples};
 use crate::{
     error::{AttachPath, Error, Result},
-    file::{
-        self, PresentTables, RECORDING_KIND, SIDE_FILE_SUFFIXES, UntrustedDatabase, nanos,
-        with_suffix,
-    },
+    file::{self, PresentTables, RECORDING_KIND, UntrustedDatabase, nanos},
     reader::{Recording, read_labels},
     rows::{NewRecording, NewSession},
     schema::{APPLICATION_ID, FORMAT, TABLES},
+    side_files::{SIDE_FILE_SUFFIXES, with_suffix},
 };
 use rusqlite::{Connection, params};
 use std::{
