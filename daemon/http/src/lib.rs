@@ -1,4 +1,5 @@
-//! Serves metrics and the landing page.
+//! [`sinks`] receive each tick and keep what pages need; [`web`] serves the pages: metrics, landing
+//! page, status.
 
 pub mod sinks;
 pub mod web;
