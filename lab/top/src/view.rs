@@ -127,7 +127,7 @@ fn events(scene: &Scene<'_>, area: Rect, buffer: &mut Buffer) {
     let (head, rest) = split_top(area, 1);
     let width = usize::from(area.width);
     let title = format!("{:<width$}", " What happened");
-    Span::styled(title, scene.theme.reversed()).render(head, buffer);
+    Span::styled(title, scene.theme.title_bar()).render(head, buffer);
     let lines = events.iter().map(|event| {
         let time = faultline_text::utc(event.time.unix_ns);
         format!(" {time}  {}", event.text)

@@ -43,7 +43,11 @@ pub fn head(scene: &Scene<'_>, area: Rect, buffer: &mut Buffer) {
         .unwrap_or_else(|| left_and_right("", time_of_day(&time)));
     let available = width.saturating_sub(right.len());
     let left: String = left.chars().take(available).collect();
-    Span::styled(format!("{left:<available$}{right}"), scene.theme.reversed()).render(area, buffer);
+    Span::styled(
+        format!("{left:<available$}{right}"),
+        scene.theme.title_bar(),
+    )
+    .render(area, buffer);
 }
 
 /// `14:52:50` of `2026-11-21 14:52:50 UTC`.
@@ -63,7 +67,7 @@ pub fn foot(scene: &Scene<'_>, area: Rect, buffer: &mut Buffer) {
     let available = usize::from(area.width).saturating_sub(FOOT_KEYS.len() + 2);
     let newest_event: String = newest_event.chars().take(available).collect();
     let line = format!("{FOOT_KEYS}  {newest_event:>available$}");
-    Span::styled(line, scene.theme.reversed()).render(keys, buffer);
+    Span::styled(line, scene.theme.title_bar()).render(keys, buffer);
 }
 
 fn health(scene: &Scene<'_>, width: usize) -> (String, Style) {
@@ -210,7 +214,7 @@ pub fn pools(scene: &Scene<'_>, area: Rect, buffer: &mut Buffer) -> Rect {
     let width = usize::from(area.width);
     let title = format!(" Pools by {}", scene.session.order.name());
     let titles = ["threads", "major/s", "minor/s", "CPU", "waiting"].map(str::to_owned);
-    Span::styled(line(&title, &titles, width), scene.theme.reversed()).render(head, buffer);
+    Span::styled(line(&title, &titles, width), scene.theme.title_bar()).render(head, buffer);
     let pools = scene.state().thread_pools(scene.session.order);
     if pools.is_empty() {
         let reason = match scene.state().status.source(Source::Threads) {

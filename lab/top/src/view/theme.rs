@@ -114,7 +114,7 @@ impl Theme {
         self.colored(Color::DarkGray)
     }
 
-    pub fn reversed(self) -> Style {
+    pub fn title_bar(self) -> Style {
         Style::new().add_modifier(Modifier::REVERSED)
     }
 
