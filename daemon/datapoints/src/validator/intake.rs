@@ -175,8 +175,9 @@ impl Intake {
         state.total.forget_process();
         state.total.coverage.forget_process();
         if mem::replace(&mut state.has_followed_validator, true) {
-            // Pushes of pending senders may be those of the previous validator. Pushes before the
-            // first validator was found may be its own.
+            // What pending senders reported may describe the previous validator: their coverage,
+            // gauges and slots go, and their counts stay. Pushes before the first validator was
+            // found may be its own.
             state.senders.forget_process();
         }
         state.last_push = None;
@@ -273,7 +274,8 @@ impl State {
             let coverage = mem::take(&mut sums.coverage);
             self.total.coverage.merge_pending(coverage);
         }
-        // Outward from the last push: newer gauges replace, and older ones only fill gaps.
+        // From the last push outward, so that the newest gauges win: newer ones replace, and older
+        // ones only fill gaps.
         let last = self.last_push.unwrap_or_default().uptime;
         outcome
             .merge_sums
@@ -376,7 +378,7 @@ impl State {
             .unwrap_or_else(|| i64::try_from(now.unix.as_nanos()).unwrap_or(i64::MAX));
         if let Some(known) = &known {
             let is_plausible = match sender_state {
-                SenderState::Pending => slots::accepts_pending(&mut sums.slots, known, now),
+                SenderState::Pending => slots::add_if_possible(&mut sums.slots, known, now),
                 _ => slot_plausibility.accepts(known, now),
             };
             if !is_plausible {

@@ -448,7 +448,7 @@ impl Senders {
             if sender.state == SenderState::Pending && sender_state == SenderState::Foreign {
                 sender.become_foreign(&mut outcome);
             }
-            // Once the start-up id is ours or foreign, that is final.
+            // The start-up id is never pending again once it was ours or foreign.
             if sender_state != SenderState::Pending {
                 sender.state = sender_state;
             }

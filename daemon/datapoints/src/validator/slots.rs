@@ -136,9 +136,9 @@ impl SlotPlausibility {
     }
 }
 
-/// Accepts a point of a sender that may be the validator: with a slot that a cluster can have by
-/// now, or without a slot. Adds the slot to `slots`.
-pub fn accepts_pending(slots: &mut Option<(Stamp, Slots)>, known: &KnownPoint, now: Stamp) -> bool {
+/// Accepts a point of a pending sender if it has no slot, or one that a cluster can have by now.
+/// Adds the slot to `slots`, which it is not compared with.
+pub fn add_if_possible(slots: &mut Option<(Stamp, Slots)>, known: &KnownPoint, now: Stamp) -> bool {
     let Some((_, slot)) = slot_of(known) else {
         return true;
     };
