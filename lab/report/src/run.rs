@@ -180,7 +180,8 @@ pub struct OfflineReplay {
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct OfflineReplaySlot {
     pub slot: u64,
-    /// From the previous bank's freezing to this one's; `None` for the first.
+    /// From the previous bank's freezing, or the start of the replay, to this one's. `None` if the
+    /// log lacks one of the times.
     pub elapsed_ms: Option<f64>,
     /// Fingerprint of the bank hash: equal for equal replays.
     pub bank_fingerprint: Option<u64>,
@@ -192,7 +193,7 @@ pub struct OfflineReplaySlot {
     pub insertions: Option<u64>,
 }
 
-/// A datapoint of the validator. Its time is by the validator's clock.
+/// A datapoint of the validator. `TimeAxis` has converted its time to a clock without steps.
 pub(crate) trait Point {
     fn time_unix_ns(&self) -> i64;
 }

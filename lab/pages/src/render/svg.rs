@@ -23,7 +23,7 @@ const TEXT_SIZE: f64 = 12.0;
 const TITLE_SIZE: f64 = 15.0;
 const BOLD_WIDTH_FACTOR: f64 = 1.08;
 
-/// A file, or the page in a wide or narrow window.
+/// A file, or the page in a wide or narrow window. A timeline has no narrow drawing.
 #[derive(PartialEq)]
 pub enum Surface {
     File,
