@@ -48,9 +48,8 @@ pub fn read<C: DeserializeOwned>(path: &Path) -> Result<Stored<C>> {
         if matches!(error, Error::Missing { .. }) {
             return anyhow!(files::missing_file_error(path));
         }
-        // A copy would be refused, too.
         let remedy = match error {
-            Error::Refused { .. } => "measure again with this version",
+            Error::Refused { .. } => "copy it again, or measure again with this version",
             _ => "copy it again",
         };
         match error.foreign_database_message("these are no results of bench", remedy) {

@@ -7,7 +7,7 @@
 //!
 //! | kind | content |
 //! | --- | --- |
-//! | 1 meta, the first record | source (0 validator, 1 replay, 2 blocks, 3 numbers), cluster, version |
+//! | 1 meta, the first record | source (0 validator, 1 replay, 2 blocks, 3 plain numbers), cluster, version |
 //! | 2 programs | each: flags (1 has address, 2 has bytes, 4 has code, plus 8 times the loader, 0 if unknown), 32 bytes of address, bytes |
 //! | 3 sets | each: number of programs, numbers of the programs |
 //! | 4 slot | slot, slot - parent, transactions, kind of slot (0 replayed, 1 fork, 2 own); for each call the number of its set times 2, plus 1 if it only paid fees |

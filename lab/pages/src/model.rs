@@ -203,7 +203,7 @@ pub enum Chart {
 pub struct Timeline {
     pub x_label: String,
     pub y_label: String,
-    /// Of the values. Labels have multiples of `B`, `B/s` and `s`, and T, G or M for large values of other units.
+    /// Unit of the values. Labels have multiples of `B`, `B/s` and `s`, and T, G or M for large values of other units.
     pub unit: String,
     pub series: Vec<Line>,
     /// Drawn as shading for one run, and as a strip per run for several, so that no two overlap.
@@ -330,7 +330,7 @@ pub type ValueWithInterval = (f64, Option<(f64, f64)>);
 pub struct Curves {
     pub x_label: String,
     pub y_label: String,
-    /// Of the values: `B`, or empty.
+    /// Unit of the values: `B`, or empty.
     pub unit: String,
     pub series: Vec<Curve>,
     /// Legend text for [`Curve::highlight`]; `recorded` if empty.

@@ -169,7 +169,7 @@ fn a_damaged_or_foreign_results_file_is_refused_by_name() {
         assert!(refused.contains("run.flb"), "{damage}: {refused}");
         assert_eq!(
             refused.contains("no table made by")
-                && refused.ends_with("; measure again with this version"),
+                && refused.ends_with("; copy it again, or measure again with this version"),
             damage == "DROP TABLE cell",
             "{damage}: {refused}"
         );

@@ -165,10 +165,10 @@ fn missing(summary: &RecordingSummary) -> Vec<String> {
         all.push(
             "the end: the recording is still being written, or its daemon was killed".to_owned(),
         );
-        if summary.log_bytes == 0 {
+        if summary.log_bytes == 0 && !summary.meta.contains_key("salvaged_from") {
             let file = summary.file.display();
             all.push(format!(
-                "the newest samples: {file}-wal is missing or empty; copy it with the recording"
+                "perhaps the newest samples: if the recording was copied without {file}-wal, copy it again with it"
             ));
         }
     }
@@ -313,7 +313,7 @@ mod tests {
         for (path, expected) in [(path, 0), (copy, 1)] {
             let summary = RecordingSummary::of(&Recording::open(&path).unwrap()).unwrap();
             let remark = format!(
-                "the newest samples: {}-wal is missing or empty",
+                "perhaps the newest samples: if the recording was copied without {}-wal",
                 path.display()
             );
             let found = summary
