@@ -149,17 +149,25 @@ pub(crate) fn refusal(
     ))
 }
 
-/// In the compared part of the run. With `--per-second`, a count per slot becomes a rate, and a
-/// distance in slots a time.
+/// In the compared part of the run. With `--per-second`, a mean per slot or batch becomes the sum
+/// divided by the seconds, a quantile is divided by the slot time, and a distance in slots becomes
+/// a time.
 pub(crate) fn compared_value(
     runs: &MeasuredRuns,
     run_metric: &RunMetric,
     run: &MeasuredRun,
 ) -> Option<f64> {
-    let value = run_metric.value(run, runs.compared_part().numbers(run)?)?;
+    let numbers = runs.compared_part().numbers(run)?;
+    let value = run_metric.value(run, numbers)?;
     let slot_seconds = run.lifecycle.slot_seconds;
+    let rate = |count: usize| Some(value * count as f64 / numbers.window.seconds());
     match run_metric.scales_with {
-        ScalesWith::Slot if runs.compare_rates => slot_seconds.map(|seconds| value / seconds),
+        ScalesWith::Slot if runs.compare_rates => match run_metric.id {
+            "cache-misses" | "cache-evictions" | "cache-reloads" => rate(numbers.cache.misses.n),
+            "cache-time" => rate(numbers.cache.time_us.n),
+            "read-cache-misses" | "account-load" => rate(numbers.replay_ms.len()),
+            _ => slot_seconds.map(|seconds| value / seconds),
+        },
         ScalesWith::SlotDistance if runs.compare_rates => {
             slot_seconds.map(|seconds| value * seconds)
         }
@@ -237,14 +245,18 @@ pub(crate) fn caveats(runs: &MeasuredRuns) -> Vec<Caveat> {
 
 #[cfg(test)]
 mod tests {
+    use super::compared_value;
     use crate::{
         report::{
             Options, build,
+            measured_run::MeasuredRuns,
             model::{Block, Cell, Report},
+            run_metric,
         },
         run::{Run, Signal, Tick},
     };
-    use faultline_recording::ReplaySlotPoint;
+    use faultline_recording::{ProgramCachePoint, ReplaySlotPoint};
+    use faultline_stats::block_bootstrap::IntervalPlan;
 
     const SECONDS: usize = 120;
 
@@ -327,6 +339,47 @@ mod tests {
         };
         assert!(has_caveat("A slot took 0.40 s with old, 0.20 s with new."));
         assert!(!format!("{report:?}").contains("runs in each arm, and a spread"));
+    }
+
+    #[test]
+    fn a_rate_is_the_sum_divided_by_the_time_though_slots_are_skipped() {
+        let mut run = recording("old", 1, 400);
+        // Four of five slots have a bank; half of these have a transaction.
+        let banks = run.points.replay.drain(..).enumerate();
+        run.points.replay = banks
+            .filter(|(index, _)| index % 5 != 0)
+            .map(|(index, point)| ReplaySlotPoint {
+                total_transactions: Some(index as u64 % 2),
+                program_cache_us: Some(1_000 * (index as u64 % 2)),
+                load_us: Some(100),
+                ..point
+            })
+            .collect();
+        run.points.cache = run.points.replay.iter().map(batch).collect();
+        let mut runs = MeasuredRuns::new([run], &IntervalPlan::default(), &[]);
+        runs.compare_rates = true;
+        let run = &runs.all[0];
+        let seconds = runs.compared_part().numbers(run).unwrap().window.seconds();
+        for (id, sum) in [
+            ("cache-misses", 2_400.0),
+            ("cache-time", 120_000.0),
+            ("account-load", 24_000.0),
+        ] {
+            let rate = compared_value(&runs, run_metric(id).unwrap(), run).unwrap();
+            assert!(
+                (rate * seconds / sum - 1.0).abs() < 0.02,
+                "{id}: {rate} for {sum} in {seconds} s"
+            );
+        }
+    }
+
+    fn batch(replayed: &ReplaySlotPoint) -> ProgramCachePoint {
+        ProgramCachePoint {
+            time_unix_ns: replayed.time_unix_ns,
+            slot: replayed.slot,
+            misses: Some(10),
+            ..ProgramCachePoint::default()
+        }
     }
 
     #[test]

@@ -325,7 +325,11 @@ fn secondary_table(pairs: &[ArmComparison]) -> Block {
 }
 
 fn definitions(runs: &MeasuredRuns) -> Block {
-    let note = "Each metric is one number per run.";
+    let note = if runs.compare_rates {
+        "Each metric is one number per run. A mean becomes the sum divided by the compared seconds, a quantile is divided by the slot time."
+    } else {
+        "Each metric is one number per run."
+    };
     let mut table = table(
         "metrics",
         "What the metrics are",
