@@ -383,6 +383,25 @@ mod tests {
     }
 
     #[test]
+    fn without_a_slot_time_a_metric_is_not_said_to_be_missing() {
+        let arms = ["old", "new"].into_iter();
+        let mut recordings: Vec<Run> = arms
+            .flat_map(|arm| (1..=3).map(move |number| recording(arm, number, 400)))
+            .collect();
+        for run in &mut recordings[3..] {
+            run.signals = vec![vec![None; SECONDS]; Signal::ALL.len()];
+        }
+        let report = report_of(&recordings, true);
+        let headline = &report.verdict.headline;
+        assert!(
+            headline.contains("it or the slot time, which --per-second needs, is not known"),
+            "{headline}"
+        );
+        let by_slot = report_of(&recordings, false).verdict.headline;
+        assert!(by_slot.contains("equivalent"), "{by_slot}");
+    }
+
+    #[test]
     fn arms_of_different_slot_times_are_compared_by_second() {
         let report = report([400, 200], true);
         let headline = &report.verdict.headline;

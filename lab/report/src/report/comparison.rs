@@ -134,7 +134,7 @@ fn arms_without_values(runs: &MeasuredRuns, pair: &ArmComparison) -> String {
     if before.is_empty() {
         return before;
     }
-    let title = lowercase_first(pair.primary.run_metric.title);
+    let title = lowercase_first(&pair.primary.title);
     format!(", the first that has values of {title}: no run of {before} has any")
 }
 
