@@ -166,11 +166,9 @@ pub(crate) fn compared_value(
             "cache-misses" | "cache-evictions" | "cache-reloads" => rate(numbers.cache.misses.n),
             "cache-time" => rate(numbers.cache.time_us.n),
             "read-cache-misses" | "account-load" => rate(numbers.replay_ms.len()),
-            _ => slot_seconds.map(|seconds| value / seconds),
+            _ => Some(value / slot_seconds?),
         },
-        ScalesWith::SlotDistance if runs.compare_rates => {
-            slot_seconds.map(|seconds| value * seconds)
-        }
+        ScalesWith::SlotDistance if runs.compare_rates => Some(value * slot_seconds?),
         _ => Some(value),
     }
 }
@@ -563,6 +561,19 @@ mod tests {
             facts.contains(&("Slot time".to_owned(), "0.40 s".to_owned())),
             "{facts:?}"
         );
+    }
+
+    #[test]
+    fn an_outlier_is_described_by_its_rate() {
+        let mut recordings: Vec<Run> = (1..=8)
+            .map(|number| recording("old", number, 400))
+            .collect();
+        for point in &mut recordings[7].points.replay {
+            point.replay_total_elapsed_us = Some(300_000);
+        }
+        let caveats = format!("{:?}", report_of(&recordings, true).caveats);
+        let wanted = "replay time per second, p95 750.0 ms/s where";
+        assert!(caveats.contains(wanted), "{caveats}");
     }
 
     #[test]
