@@ -98,6 +98,10 @@ def p95(db):
 for arm in sorted(set(arm_of)):
     expected = mean([p95(db) for of, db in zip(arm_of, recordings) if of == arm])
     compare(f"replay_p95_ms of {arm}", answers[4].get(arm, {}).get("replay_p95_ms"), expected)
+SUM = "resident_anon_bytes + resident_file_bytes + resident_shmem_bytes"
+totals, samples = (by_arm(f"SELECT {of}({SUM}) FROM process_sample", sum) for of in ("sum", "count"))
+for arm, total in totals.items():
+    compare(f"resident_gib of {arm}", answers[1].get(arm, {}).get("resident_gib"), total / samples[arm] / 2**30)
 span = "SELECT max(uptime_ns) - min(uptime_ns) AS d FROM tick WHERE process IS NOT NULL GROUP BY session, process"
 SUMS = [
     (1, "faults_per_second", "major_faults"),
