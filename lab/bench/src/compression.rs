@@ -131,7 +131,7 @@ struct BundleRow {
     /// Percent saved of all bytes, including headers and ACKs.
     #[serde(rename = "saved")]
     saved_with_overhead: Option<StoredEstimate>,
-    /// The same if every record is sent alone, compressed if that is smaller.
+    /// The same if every record is sent alone, always compressed.
     saved_alone: f64,
 }
 

@@ -18,7 +18,7 @@ use faultline_pages::{model::Table, render::plain_table};
 use faultline_settings::ConfigError;
 use itertools::Itertools;
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeMap,
     fs,
     path::{Path, PathBuf},
 };
@@ -86,9 +86,15 @@ pub fn all_requests_tables(results: &Results) -> Vec<Table> {
     let Some(all) = with_requests_merged(results) else {
         return Vec::new();
     };
-    let title = "Latency of all requests";
-    let mut tables = vec![latency_table(&all, "study-latencies", title)];
-    let compared = comparisons(&all);
+    let mut tables = vec![latency_table(
+        &all,
+        "study-latencies",
+        "Latency of all requests",
+    )];
+    let mut compared = comparisons(&all);
+    for one in &mut compared {
+        one.rounds = one.rounds.min(results.rounds());
+    }
     if !compared.is_empty() {
         tables.push(difference_table(&all, &compared, "study-differences"));
     }
@@ -105,8 +111,14 @@ fn with_requests_merged(results: &Results) -> Option<Results> {
     let case_info = |sample: &Sample| &results.cases[sample.case_index];
     let round_and_request =
         |sample: &Sample| (sample.round, case_info(sample).request_label.as_str());
-    let keys = BTreeSet::from_iter(results.samples.iter().map(round_and_request));
-    let rounds: BTreeMap<_, u32> = keys.into_iter().zip(0..).collect();
+    let rounds: BTreeMap<_, u32> = results
+        .samples
+        .iter()
+        .map(round_and_request)
+        .sorted()
+        .dedup()
+        .zip(0..)
+        .collect();
     let merged_sample = |sample: &Sample| {
         Some(Sample {
             case_index: arms.iter().position(|arm| *arm == case_info(sample).arm)?,

@@ -252,7 +252,7 @@ pub fn bundle_table(outcome: &Outcome) -> Table {
         ],
         &format!(
             "Records below {} bytes. \"Saved of all\" also counts {} bytes of header and {} of ACK for each message. Overhead saved: bytes of headers \
-             and ACKs that a blob avoids. Alone: what \"saved of all\" would be with each record in a message of its own.",
+             and ACKs that a blob avoids. Alone: \"saved of all\" with each record compressed in a message of its own, even if it grows.",
             count(outcome.bundle_below),
             outcome.overhead.header,
             outcome.overhead.ack

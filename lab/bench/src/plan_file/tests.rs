@@ -1,6 +1,8 @@
 //! Plans such as users write, with and without mistakes.
 
-use super::{all_requests_text, comparisons, parser::parse, with_requests_merged};
+use super::{
+    all_requests_tables, all_requests_text, comparisons, parser::parse, with_requests_merged,
+};
 use crate::{
     answer::{Encoding, Expected},
     plan::{Order, Plan},
@@ -346,6 +348,20 @@ fn an_arms_requests_are_pooled_and_arms_compared_per_request() {
         .iter_mut()
         .for_each(|case| case.request_label = "one".to_owned());
     assert_eq!(all_requests_text(&results), "");
+}
+
+#[test]
+fn a_round_of_several_requests_counts_once() {
+    let noise = |round: u64| 2_000_000 + round * 7919 % 100_000;
+    let arms = [("a", 1), ("a", 2), ("b", 1), ("b", 2)];
+    let cases = arms.map(|(arm, request)| (arm, request, &noise as &dyn Fn(u64) -> u64));
+    let results = results(300, &cases);
+    let tables = all_requests_tables(&results);
+    let table = format!("{:?}", tables[1].rows);
+    assert!(
+        table.contains("300.0") && !table.contains("600.0"),
+        "{table}"
+    );
 }
 
 #[test]

@@ -70,19 +70,45 @@ for question, sql in queries:
     compare(f"{question} columns without a value", missing, [])
     answers.append(rows)
 
+# As in the report: no transaction, entry or shred.
+OWN_SLOT = "(total_transactions = 0 AND total_entries = 0 AND total_shreds = 0)"
 EXPECTED = [
     (0, "needed_gib", "SELECT max(unreclaimable_bytes) / 1073741824.0 FROM cgroup_sample", max),
     (2, "anon_gib", "SELECT max(resident_anon_bytes) / 1073741824.0 FROM process_sample", max),
     (3, "runs", "SELECT 1", sum),
     (3, "oom_killed", "SELECT count(*) > 0 FROM event WHERE kind = 'oom_kill'", sum),
     (4, "misses_per_batch", "SELECT avg(misses) FROM program_cache_point", mean),
-    (4, "cache_ms_per_slot", "SELECT avg(program_cache_us) / 1000.0 FROM replay_slot_point", mean),
+    (4, "cache_ms_per_slot", f"SELECT avg(program_cache_us) / 1000.0 FROM replay_slot_point WHERE NOT {OWN_SLOT}", mean),
 ]
 for query, column, sql, merge in EXPECTED:
     for arm, expected in by_arm(sql, merge).items():
         compare(f"{queries[query][0]} {column} of {arm}", answers[query].get(arm, {}).get(column), expected)
+for db in recordings:
+    compare("recordings with own slots", db.execute(f"SELECT count(*) > 0 FROM replay_slot_point WHERE {OWN_SLOT}").fetchone()[0], 1)
+
+
+def p95(db):
+    """By linear interpolation, as in the report."""
+    us = f"SELECT replay_total_elapsed_us FROM replay_slot_point WHERE NOT {OWN_SLOT} ORDER BY 1"
+    values = [us for us, in db.execute(us)]
+    below, share = divmod(0.95 * (len(values) - 1), 1)
+    return (values[int(below)] * (1 - share) + values[int(below) + 1] * share) / 1000
+
+
+for arm in sorted(set(arm_of)):
+    expected = mean([p95(db) for of, db in zip(arm_of, recordings) if of == arm])
+    compare(f"replay_p95_ms of {arm}", answers[4].get(arm, {}).get("replay_p95_ms"), expected)
+SUM = "resident_anon_bytes + resident_file_bytes + resident_shmem_bytes"
+totals, samples = (by_arm(f"SELECT {of}({SUM}) FROM process_sample", sum) for of in ("sum", "count"))
+for arm, total in totals.items():
+    compare(f"resident_gib of {arm}", answers[1].get(arm, {}).get("resident_gib"), total / samples[arm] / 2**30)
 span = "SELECT max(uptime_ns) - min(uptime_ns) AS d FROM tick WHERE process IS NOT NULL GROUP BY session, process"
-for column, name in [("faults_per_second", "major_faults")]:
+SUMS = [
+    (1, "faults_per_second", "major_faults"),
+    (2, "cpus", "cpu_user_seconds + cpu_system_seconds"),
+    (2, "read_bytes_per_second", "io_read_bytes"),
+]
+for query, column, name in SUMS:
     pairs = [
         (arm, db.execute(f"SELECT sum(d) FROM ({span})").fetchone()[0], sum(
             high - low for low, high in db.execute(
@@ -92,7 +118,7 @@ for column, name in [("faults_per_second", "major_faults")]:
     ]
     for arm in sorted(set(arm_of)):
         ns, total = (sum(pair[i] for pair in pairs if pair[0] == arm) for i in (1, 2))
-        compare(f"{column} of {arm}", answers[1].get(arm, {}).get(column), 1e9 * total / ns)
+        compare(f"{column} of {arm}", answers[query].get(arm, {}).get(column), 1e9 * total / ns)
 
 print(f"{len(tables)} tables, {len(differences)} differences")
 print("\n".join(differences[:40]))

@@ -77,11 +77,9 @@ fn inputs(runs: &[&MeasuredRun], can_change_capacity: Option<bool>) -> AnswerInp
     let average = |value| mean(&values(value));
     let smallest = |value| values(value).into_iter().reduce(f64::min);
     let installed = smallest(|run, _| run.recording.facts.memory_bytes.map(|bytes| bytes as f64));
+    let proven = runs.iter().map(|run| sufficient_memory::proven_bytes(run));
     // `None` if any run proves nothing.
-    let proven: Option<Vec<f64>> = runs
-        .iter()
-        .map(|run| sufficient_memory::proven_bytes(run))
-        .collect();
+    let proven: Option<Vec<f64>> = proven.collect();
     let first = runs.first();
     let why_unknown = |why: fn(&MeasuredRun) -> &'static str| {
         let none = "no executed transaction was recorded, so the runs of this arm do not count";
@@ -105,12 +103,14 @@ fn inputs(runs: &[&MeasuredRun], can_change_capacity: Option<bool>) -> AnswerInp
         why_headroom_unknown: why_unknown(MeasuredRun::why_no_samples),
         reloads_per_slot: average(|run, _| run.since_first_transaction.cache.reloads.mean),
         cache_seconds_per_slot: average(|run, _| {
-            Some(run.since_first_transaction.cache.time_us.mean? / 1e6)
+            let numbers = &run.since_first_transaction;
+            let time = numbers.cache.time_us;
+            // Replay and saved time are per slot, too. `time` leaves out slots without transactions.
+            let us = time.mean? * (time.n + time.missing) as f64;
+            Some(us / 1e6 / numbers.replay_ms.len() as f64)
         }),
         replay_seconds_per_slot: average(|run, _| {
-            summary(&run.since_first_transaction.replay_ms)
-                .mean
-                .map(|ms| ms / 1e3)
+            Some(summary(&run.since_first_transaction.replay_ms).mean? / 1e3)
         }),
         cache_capacity: average(|run, _| {
             last_capacity(&run.recording, Signal::ProgramCacheCapacityConfigured)
@@ -170,6 +170,7 @@ mod tests {
     use crate::measure::{self, Span};
     use crate::run::{ExperimentOutcome, Run, Tick};
     use faultline_cache_prediction::prediction::{Prediction, PredictiveInterval, SizePrediction};
+    use faultline_recording::ReplaySlotPoint;
     use faultline_stats::block_bootstrap::IntervalPlan;
 
     #[test]
@@ -217,17 +218,30 @@ mod tests {
         }
     }
 
+    /// Without transactions, a slot takes 4 ms and none of it in the program cache. Otherwise, 40
+    /// ms and 4 ms of these in the program cache.
+    fn replay_point(transactions: u64) -> ReplaySlotPoint {
+        let has_any = transactions > 0;
+        ReplaySlotPoint {
+            total_transactions: Some(transactions),
+            total_entries: Some(64),
+            total_shreds: Some(900),
+            replay_total_elapsed_us: Some(if has_any { 40_000 } else { 4_000 }),
+            program_cache_us: Some(if has_any { 4_000 } else { 0 }),
+            ..ReplaySlotPoint::default()
+        }
+    }
+
     #[test]
-    fn the_cache_is_judged_by_the_slots_that_its_trace_covers() {
-        let mut runs = MeasuredRuns::new([Run::default()], &IntervalPlan::default(), &[]);
+    fn the_cache_is_judged_by_all_slots_that_its_trace_covers() {
+        let mut recording = Run::default();
+        recording.points.replay = [1, 0, 0, 1].map(replay_point).to_vec();
+        let mut runs = MeasuredRuns::new([recording], &IntervalPlan::default(), &[]);
         let run = &mut runs.all[0];
         let mut idle_at_tip = measure::numbers(&run.recording, &run.tps, Span::ALWAYS);
         idle_at_tip.cache.reloads.mean = Some(0.0);
         run.from_tip = Some(idle_at_tip);
-        let loaded = &mut run.since_first_transaction;
-        loaded.cache.reloads.mean = Some(7.9);
-        loaded.cache.time_us.mean = Some(2e3);
-        loaded.replay_ms = vec![Some(20.0)];
+        run.since_first_transaction.cache.reloads.mean = Some(7.9);
         let inputs = inputs(&[run], None);
         assert_eq!(
             (
@@ -235,7 +249,7 @@ mod tests {
                 inputs.cache_seconds_per_slot,
                 inputs.replay_seconds_per_slot
             ),
-            (Some(7.9), Some(0.002), Some(0.02))
+            (Some(7.9), Some(0.002), Some(0.022))
         );
     }
 

@@ -455,7 +455,10 @@ fn describe_outliers<'s>(
         .minmax()
         .into_option()
         .unwrap_or_default();
-    let title = lowercase_first(run_metric.title);
+    let title = lowercase_first(&comparability::compared_title(
+        run_metric,
+        runs.compare_rates,
+    ));
     let unit = comparability::compared_unit(run_metric, runs.compare_rates);
     let sentences = outlying.into_iter().map(|(_, (run, value))| {
         let [value, low, high] =

@@ -149,20 +149,26 @@ pub(crate) fn refusal(
     ))
 }
 
-/// In the compared part of the run. With `--per-second`, a count per slot becomes a rate, and a
-/// distance in slots a time.
+/// In the compared part of the run. With `--per-second`, a mean per slot or batch becomes the sum
+/// divided by the seconds, a quantile is divided by the slot time, and a distance in slots becomes
+/// a time.
 pub(crate) fn compared_value(
     runs: &MeasuredRuns,
     run_metric: &RunMetric,
     run: &MeasuredRun,
 ) -> Option<f64> {
-    let value = run_metric.value(run, runs.compared_part().numbers(run)?)?;
+    let numbers = runs.compared_part().numbers(run)?;
+    let value = run_metric.value(run, numbers)?;
     let slot_seconds = run.lifecycle.slot_seconds;
+    let rate = |count: usize| Some(value * count as f64 / numbers.window.seconds());
     match run_metric.scales_with {
-        ScalesWith::Slot if runs.compare_rates => slot_seconds.map(|seconds| value / seconds),
-        ScalesWith::SlotDistance if runs.compare_rates => {
-            slot_seconds.map(|seconds| value * seconds)
-        }
+        ScalesWith::Slot if runs.compare_rates => match run_metric.id {
+            "cache-misses" | "cache-evictions" | "cache-reloads" => rate(numbers.cache.misses.n),
+            "cache-time" => rate(numbers.cache.time_us.n),
+            "read-cache-misses" | "account-load" => rate(numbers.replay_ms.len()),
+            _ => Some(value / slot_seconds?),
+        },
+        ScalesWith::SlotDistance if runs.compare_rates => Some(value * slot_seconds?),
         _ => Some(value),
     }
 }
@@ -237,14 +243,18 @@ pub(crate) fn caveats(runs: &MeasuredRuns) -> Vec<Caveat> {
 
 #[cfg(test)]
 mod tests {
+    use super::compared_value;
     use crate::{
         report::{
             Options, build,
+            measured_run::MeasuredRuns,
             model::{Block, Cell, Report},
+            run_metric,
         },
         run::{Run, Signal, Tick},
     };
-    use faultline_recording::ReplaySlotPoint;
+    use faultline_recording::{ProgramCachePoint, ReplaySlotPoint};
+    use faultline_stats::block_bootstrap::IntervalPlan;
 
     const SECONDS: usize = 120;
 
@@ -327,6 +337,66 @@ mod tests {
         };
         assert!(has_caveat("A slot took 0.40 s with old, 0.20 s with new."));
         assert!(!format!("{report:?}").contains("runs in each arm, and a spread"));
+    }
+
+    #[test]
+    fn a_rate_is_the_sum_divided_by_the_time_though_slots_are_skipped() {
+        let mut run = recording("old", 1, 400);
+        // Four of five slots have a bank; half of these have a transaction.
+        let banks = run.points.replay.drain(..).enumerate();
+        run.points.replay = banks
+            .filter(|(index, _)| index % 5 != 0)
+            .map(|(index, point)| ReplaySlotPoint {
+                total_transactions: Some(index as u64 % 2),
+                program_cache_us: Some(1_000 * (index as u64 % 2)),
+                load_us: Some(100),
+                ..point
+            })
+            .collect();
+        run.points.cache = run.points.replay.iter().map(batch).collect();
+        let mut runs = MeasuredRuns::new([run], &IntervalPlan::default(), &[]);
+        runs.compare_rates = true;
+        let run = &runs.all[0];
+        let seconds = runs.compared_part().numbers(run).unwrap().window.seconds();
+        for (id, sum) in [
+            ("cache-misses", 2_400.0),
+            ("cache-time", 120_000.0),
+            ("account-load", 24_000.0),
+        ] {
+            let rate = compared_value(&runs, run_metric(id).unwrap(), run).unwrap();
+            assert!(
+                (rate * seconds / sum - 1.0).abs() < 0.02,
+                "{id}: {rate} for {sum} in {seconds} s"
+            );
+        }
+    }
+
+    fn batch(replayed: &ReplaySlotPoint) -> ProgramCachePoint {
+        ProgramCachePoint {
+            time_unix_ns: replayed.time_unix_ns,
+            slot: replayed.slot,
+            misses: Some(10),
+            ..ProgramCachePoint::default()
+        }
+    }
+
+    #[test]
+    fn without_a_slot_time_a_metric_is_not_said_to_be_missing() {
+        let arms = ["old", "new"].into_iter();
+        let mut recordings: Vec<Run> = arms
+            .flat_map(|arm| (1..=3).map(move |number| recording(arm, number, 400)))
+            .collect();
+        for run in &mut recordings[3..] {
+            run.signals = vec![vec![None; SECONDS]; Signal::ALL.len()];
+        }
+        let report = report_of(&recordings, true);
+        let headline = &report.verdict.headline;
+        assert!(
+            headline.contains("it or the slot time, which --per-second needs, is not known"),
+            "{headline}"
+        );
+        let by_slot = report_of(&recordings, false).verdict.headline;
+        assert!(by_slot.contains("equivalent"), "{by_slot}");
     }
 
     #[test]
@@ -491,6 +561,19 @@ mod tests {
             facts.contains(&("Slot time".to_owned(), "0.40 s".to_owned())),
             "{facts:?}"
         );
+    }
+
+    #[test]
+    fn an_outlier_is_described_by_its_rate() {
+        let mut recordings: Vec<Run> = (1..=8)
+            .map(|number| recording("old", number, 400))
+            .collect();
+        for point in &mut recordings[7].points.replay {
+            point.replay_total_elapsed_us = Some(300_000);
+        }
+        let caveats = format!("{:?}", report_of(&recordings, true).caveats);
+        let wanted = "replay time per second, p95 750.0 ms/s where";
+        assert!(caveats.contains(wanted), "{caveats}");
     }
 
     #[test]

@@ -134,7 +134,7 @@ fn arms_without_values(runs: &MeasuredRuns, pair: &ArmComparison) -> String {
     if before.is_empty() {
         return before;
     }
-    let title = lowercase_first(pair.primary.run_metric.title);
+    let title = lowercase_first(&pair.primary.title);
     format!(", the first that has values of {title}: no run of {before} has any")
 }
 
@@ -325,7 +325,11 @@ fn secondary_table(pairs: &[ArmComparison]) -> Block {
 }
 
 fn definitions(runs: &MeasuredRuns) -> Block {
-    let note = "Each metric is one number per run.";
+    let note = if runs.compare_rates {
+        "Each metric is one number per run. A mean becomes the sum divided by the compared seconds, a quantile is divided by the slot time."
+    } else {
+        "Each metric is one number per run."
+    };
     let mut table = table(
         "metrics",
         "What the metrics are",

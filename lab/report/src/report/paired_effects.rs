@@ -388,7 +388,8 @@ impl PairedEffects {
     }
 
     /// Makes a difference inconclusive if it is not beyond the floor by slots, or not larger than
-    /// the largest difference between A/A runs in the same metric.
+    /// the largest difference between A/A runs in the same metric. Equivalent arms stay so, but
+    /// without a direction.
     pub fn withdraw_differences(&self, comparisons: &mut [ArmComparison], runs: &MeasuredRuns) {
         for arms in comparisons {
             let is_compared_within_hosts = arms.primary.is_compared_within_hosts;
@@ -397,8 +398,13 @@ impl PairedEffects {
             }
             for comparison in std::iter::once(&mut arms.primary).chain(&mut arms.secondary) {
                 let (run_metric, result) = (comparison.run_metric, &mut comparison.result);
-                let Conclusion::Differs { p, .. } = result.conclusion else {
-                    continue;
+                let withdrawn = match result.conclusion {
+                    Conclusion::Differs { p, .. } => Conclusion::Inconclusive {
+                        p: Some(p),
+                        equivalence_p: result.equivalence_p,
+                    },
+                    Conclusion::Equivalent { p, .. } => Conclusion::Equivalent { p, differs: None },
+                    _ => continue,
                 };
                 let effect = self.effects.iter().find(|effect| {
                     effect.reference == arms.reference
@@ -417,10 +423,7 @@ impl PairedEffects {
                     .zip(ends)
                     .map(|(floor, [low, high])| low > floor || high < -floor);
                 if is_beyond_slots == Some(false) || is_beyond_runs == Some(false) {
-                    result.conclusion = Conclusion::Inconclusive {
-                        p: Some(p),
-                        equivalence_p: result.equivalence_p,
-                    };
+                    result.conclusion = withdrawn;
                 }
             }
         }

@@ -262,9 +262,16 @@ fn pair_headline(pair: &ArmComparison, margin: f64) -> String {
         }
         Conclusion::NoValues => match &metric.refusal {
             Some(why) => format!("{title} of {other} and {reference} is {why}."),
-            None => format!(
-                "{other} and {reference} cannot be compared by {lowercase_title}: it was not recorded in both."
-            ),
+            None => {
+                let missing = if metric.unit == metric.run_metric.unit {
+                    "it was not recorded"
+                } else {
+                    "it or the slot time, which --per-second needs, is not known"
+                };
+                format!(
+                    "{other} and {reference} cannot be compared by {lowercase_title}: {missing} in both."
+                )
+            }
         },
     }
 }

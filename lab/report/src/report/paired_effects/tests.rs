@@ -199,6 +199,23 @@ fn a_difference_within_the_a_a_pairs_is_not_called_real() {
 }
 
 #[test]
+fn equivalent_arms_within_the_floor_have_no_direction() {
+    let report = report(&turns(4, -0.4, 0.6));
+    let table = table(&report, "primary");
+    let row = &table.rows[0];
+    let found = table
+        .columns
+        .iter()
+        .position(|column| column.title == "Conclusion")
+        .unwrap();
+    let conclusion = words(&row[found]);
+    assert!(
+        conclusion.starts_with("equivalent within the margin") && !conclusion.contains("though"),
+        "{row:#?}"
+    );
+}
+
+#[test]
 fn a_differing_a_a_pair_is_not_called_equivalent() {
     let report = report(&turns(3, 0.0, 6.0));
     let floor = table(&report, "bias-floor");
