@@ -44,7 +44,7 @@ pub struct TpsNumbers {
     /// Known seconds without a transaction; `None` if the recording cannot tell them from unknown
     /// ones.
     pub zero_seconds: Option<usize>,
-    /// Seconds without data; `None` as for `zero_seconds`.
+    /// Seconds without data; `None` if no transaction was recorded and nothing was counted.
     pub unknown_seconds: Option<usize>,
     /// Over the known seconds, zeros included. The study leaves out the peaks.
     pub over_known_seconds: Option<MeansAndPeaks>,
@@ -172,7 +172,7 @@ fn tps_numbers(recording: &Run, tps: &Tps, window: Span) -> TpsNumbers {
     TpsNumbers {
         known_seconds: known.len(),
         zero_seconds: tps.distinguishes_zeros.then_some(zero),
-        unknown_seconds: tps.distinguishes_zeros.then_some(unknown),
+        unknown_seconds: (tps.distinguishes_zeros || !counts.is_empty()).then_some(unknown),
         over_known_seconds: means_and_peaks(&known),
         over_active_seconds: means_and_peaks(&active),
         per_thread_second: means_and_peaks(&per_thread_second),

@@ -45,8 +45,8 @@ impl Second {
 pub struct Tps {
     /// Of each process, from its first executed transaction to its end.
     pub seconds: Vec<Second>,
-    /// Whether the recording distinguishes zero and unknown seconds. If not, unknown seconds count
-    /// as zero.
+    /// Whether the daemon counted zero and unknown seconds. If not, every second without a point is
+    /// unknown.
     pub distinguishes_zeros: bool,
 }
 
@@ -98,10 +98,13 @@ pub fn tps(recording: &Run, lifecycle: &Lifecycle) -> Tps {
             }
         }));
     }
-    if distinguishes_zeros {
+    let gaps: &[Span] = if distinguishes_zeros {
         mark_unknown(recording, &mut seconds);
-    }
-    mark_gaps(recording, &lifecycle.gaps, &mut seconds);
+        &lifecycle.gaps
+    } else {
+        &[Span::ALWAYS]
+    };
+    mark_gaps(recording, gaps, &mut seconds);
     Tps {
         seconds,
         distinguishes_zeros,
@@ -345,5 +348,17 @@ mod tests {
             run.ticks.pop();
             assert_eq!(of(&run), (known, Some(0), Some(unknown), 100.0));
         }
+    }
+
+    #[test]
+    fn without_counters_seconds_without_a_datapoint_are_in_no_average() {
+        let mut run = recording(&[(0..60, 0..60)], false);
+        run.points
+            .costs
+            .retain(|point| !(1020..1050).contains(&(point.time_unix_ns / SECOND_NS)));
+        assert_eq!(of(&run), (30, None, Some(30), 100.0));
+        // A bank without transactions.
+        run.points.costs[5].transaction_count = Some(0);
+        assert_eq!(of(&run), (30, None, Some(30), 2900.0 / 30.0));
     }
 }
