@@ -35,6 +35,8 @@ pub struct MemoryGauges {
     pub headroom: Summary,
     /// Share of the effective limit of the same tick.
     pub unreclaimable_share: Summary,
+    /// Both files of the accounts index.
+    pub index_on_disk: Summary,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -150,6 +152,11 @@ fn memory_gauges(recording: &Run, window: Span) -> MemoryGauges {
         unreclaimable: gauge(unreclaimable),
         headroom: gauge(&combine(limit, unreclaimable, f64::sub)),
         unreclaimable_share: gauge(&combine(unreclaimable, limit, f64::div)),
+        index_on_disk: gauge(&combine(
+            recording.signal(Signal::IndexDiskIndex),
+            recording.signal(Signal::IndexDiskData),
+            f64::add,
+        )),
     }
 }
 
