@@ -8,7 +8,7 @@
 
 mod cache;
 pub mod inputs;
-mod ram;
+pub mod ram;
 mod rewards;
 
 use faultline_text::duration_f64;

@@ -16,7 +16,7 @@ mod votes;
 
 pub use answer::{
     Answer, AnswerInputs, CachePrediction, Consensus, LimitForecast, RecentLeaderSlots, Subject,
-    Verdict, answers,
+    Verdict, answers, ram::size,
 };
 pub use cache::{LATE_PUSH_SECONDS, ProgramCacheStatus, is_modified_capacity};
 pub use capacity::MIN_FREE_SHARE;

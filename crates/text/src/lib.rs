@@ -158,7 +158,7 @@ mod tests {
                 "250 ms",
                 "1 s",
                 "3.5 s",
-                "60 s",
+                "1 min",
                 "1 min 5 s",
                 "12 h",
                 "1 d 1 h"
@@ -194,6 +194,24 @@ mod tests {
                 "20000229T123456Z".to_owned()
             )
         );
+    }
+
+    #[test]
+    fn lengths_are_rounded_also_into_the_next_unit() {
+        for (seconds, text) in [
+            (59.94, "59.9 s"),
+            (59.98, "1 min"),
+            (314.995, "5 min 15 s"),
+            (3599.4, "59 min 59 s"),
+            (3599.6, "1 h"),
+            (5429.0, "1 h 30 min"),
+            (5430.0, "1 h 31 min"),
+            (86_369.0, "23 h 59 min"),
+            (86_370.0, "1 d"),
+            (171_000.0, "2 d"),
+        ] {
+            assert_eq!(duration_f64(seconds), text, "{seconds}");
+        }
     }
 
     #[test]

@@ -22,28 +22,28 @@ fn in_utc(unix_ns: i64, format: &str) -> String {
     time.format(format).to_string()
 }
 
-/// `0.34 ms`, `250 ms`, `3.5 s`, `4 min 5 s`, `12 h`, `3 d 4 h`.
+/// `0.34 ms`, `250 ms`, `3.5 s`, `4 min 5 s`, `12 h`, `3 d 4 h`; rounded in the smaller unit.
 pub fn duration(length: Duration) -> String {
-    let seconds = length.as_secs();
+    let seconds = length.as_secs_f64();
+    let rounded = |unit: f64| (seconds / unit).round() as u64;
     match seconds {
         // From 999.5 ms on, milliseconds round to 1,000.
-        _ if length < Duration::from_micros(999_500) => {
-            format!("{} ms", short(length.as_secs_f64() * 1e3))
-        }
-        0..60 => {
-            let text = format!("{:.1}", length.as_secs_f64());
+        ..0.9995 => format!("{} ms", short(seconds * 1e3)),
+        ..59.95 => {
+            let text = format!("{seconds:.1}");
             format!("{} s", text.trim_end_matches(".0"))
         }
-        60..3600 => two_units((seconds / 60, "min"), (seconds % 60, "s")),
-        3600..86_400 => two_units((seconds / 3600, "h"), (seconds / 60 % 60, "min")),
-        _ => two_units((seconds / 86_400, "d"), (seconds / 3600 % 24, "h")),
+        ..3599.5 => two_units(rounded(1.0), 60, ["min", "s"]),
+        ..86_370.0 => two_units(rounded(60.0), 60, ["h", "min"]),
+        _ => two_units(rounded(3600.0), 24, ["d", "h"]),
     }
 }
 
-fn two_units((large, large_unit): (u64, &str), (small, small_unit): (u64, &str)) -> String {
-    match small {
+fn two_units(count: u64, per_large: u64, [large_unit, small_unit]: [&str; 2]) -> String {
+    let large = count / per_large;
+    match count % per_large {
         0 => format!("{large} {large_unit}"),
-        _ => format!("{large} {large_unit} {small} {small_unit}"),
+        small => format!("{large} {large_unit} {small} {small_unit}"),
     }
 }
 

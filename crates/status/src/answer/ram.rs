@@ -128,7 +128,7 @@ fn forecast_clause(forecast: &LimitForecast) -> String {
 }
 
 /// `412 GiB`, `1.9 GiB`, `640.0 MiB`. `round` makes the last digit.
-fn size(bytes: f64, round: fn(f64) -> f64) -> String {
+pub fn size(bytes: f64, round: fn(f64) -> f64) -> String {
     let gib = bytes / GIB;
     if gib < 1.0 {
         return bytes_f64(round(gib * 10240.0) / 10240.0 * GIB);

@@ -35,6 +35,8 @@ pub struct MemoryGauges {
     pub headroom: Summary,
     /// Share of the effective limit of the same tick.
     pub unreclaimable_share: Summary,
+    /// Both files of the accounts index.
+    pub index_on_disk: Summary,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -44,7 +46,7 @@ pub struct TpsNumbers {
     /// Known seconds without a transaction; `None` if the recording cannot tell them from unknown
     /// ones.
     pub zero_seconds: Option<usize>,
-    /// Seconds without data; `None` as for `zero_seconds`.
+    /// Seconds without data; `None` if no transaction was recorded and nothing was counted.
     pub unknown_seconds: Option<usize>,
     /// Over the known seconds, zeros included. The study leaves out the peaks.
     pub over_known_seconds: Option<MeansAndPeaks>,
@@ -150,6 +152,11 @@ fn memory_gauges(recording: &Run, window: Span) -> MemoryGauges {
         unreclaimable: gauge(unreclaimable),
         headroom: gauge(&combine(limit, unreclaimable, f64::sub)),
         unreclaimable_share: gauge(&combine(unreclaimable, limit, f64::div)),
+        index_on_disk: gauge(&combine(
+            recording.signal(Signal::IndexDiskIndex),
+            recording.signal(Signal::IndexDiskData),
+            f64::add,
+        )),
     }
 }
 
@@ -172,7 +179,7 @@ fn tps_numbers(recording: &Run, tps: &Tps, window: Span) -> TpsNumbers {
     TpsNumbers {
         known_seconds: known.len(),
         zero_seconds: tps.distinguishes_zeros.then_some(zero),
-        unknown_seconds: tps.distinguishes_zeros.then_some(unknown),
+        unknown_seconds: (tps.distinguishes_zeros || !counts.is_empty()).then_some(unknown),
         over_known_seconds: means_and_peaks(&known),
         over_active_seconds: means_and_peaks(&active),
         per_thread_second: means_and_peaks(&per_thread_second),
@@ -319,14 +326,19 @@ pub fn thread_pool_use(recording: &Run, window: Span) -> Vec<ThreadPoolUse> {
     pools
 }
 
-/// Between the first and the last reading of the pools in the window.
+/// After the first reading of the pools in the window. Each incarnation begins anew, as its counts
+/// do. A pool that does not change has no later row.
 pub fn thread_pool_seconds(recording: &Run, window: Span) -> f64 {
-    let rows = recording.thread_pools.iter().flat_map(|pool| &pool.rows);
-    let times = rows.filter_map(|row| Some(recording.ticks.get(row.tick_index)?.at));
-    let ends = times
-        .filter(|at| window.includes(*at))
-        .minmax_by(f64::total_cmp);
-    ends.into_option().map_or(0.0, |(first, last)| last - first)
+    let first_tick_indices = first_tick_indices(recording, window);
+    { recording.tick_pairs().enumerate() }
+        .filter_map(|(index, (before, after))| {
+            let incarnation = counter_incarnation(after);
+            let is_counted = *first_tick_indices.get(&incarnation)? <= index
+                && counter_incarnation(before) == incarnation
+                && window.includes(after.at);
+            is_counted.then_some(after.at - before.at)
+        })
+        .sum()
 }
 
 /// The first tick with pool data in the window, by incarnation: what was counted before it may be
@@ -490,6 +502,37 @@ mod tests {
         };
         assert_eq!(threads_until(1.0), [Some(4.0), Some(4.0)]);
         assert_eq!(threads_until(2.0), [None, Some(4.0)]);
+    }
+
+    #[test]
+    fn time_of_pools_goes_on_without_a_change_and_not_between_processes() {
+        let tick = |second: u32| Tick {
+            at: f64::from(second),
+            session: i64::from(second >= 40) + 1,
+            process: Some(i64::from(second >= 60)),
+            ..Tick::default()
+        };
+        let row = |tick_index| ThreadPoolRow {
+            tick_index,
+            threads: Some(1.0),
+            major_faults: Some(0.0),
+            minor_faults: Some(tick_index as f64),
+            cpu_seconds: None,
+        };
+        let seconds = |rows: &[usize], to| {
+            let recording = Run {
+                ticks: (0..100).map(tick).collect(),
+                thread_pools: vec![ThreadPool {
+                    name: "solReplay".to_owned(),
+                    rows: rows.iter().copied().map(row).collect(),
+                }],
+                ..Run::default()
+            };
+            thread_pool_seconds(&recording, Span { from: 3.0, to })
+        };
+        assert_eq!(seconds(&[0, 5, 10], 20.0), 15.0);
+        // Of two sessions, and of two processes.
+        assert_eq!(seconds(&[5, 45, 65], 99.0), 34.0 + 14.0 + 34.0);
     }
 
     #[test]

@@ -45,8 +45,8 @@ impl Second {
 pub struct Tps {
     /// Of each process, from its first executed transaction to its end.
     pub seconds: Vec<Second>,
-    /// Whether the recording distinguishes zero and unknown seconds. If not, unknown seconds count
-    /// as zero.
+    /// Whether the daemon counted zero and unknown seconds. If not, every second without a point is
+    /// unknown.
     pub distinguishes_zeros: bool,
 }
 
@@ -71,29 +71,40 @@ pub fn tps(recording: &Run, lifecycle: &Lifecycle) -> Tps {
     let mut seconds = Vec::new();
     for (from, until) in process_spans(recording) {
         let first = counts.range(from..until).next();
-        let last = last_known_second(recording, from, until);
-        let (Some((&first, _)), Some(last)) = (first, last) else {
+        let last_known = last_known_second(recording, from, until);
+        let (Some((&first, _)), Some(last_known)) = (first, last_known) else {
             continue;
         };
-        let last = lifecycle.last_process_end.map_or(last, |ended| {
+        let last_known = lifecycle.last_process_end.map_or(last_known, |ended| {
             // The second in which the run ended counts only with transactions.
             let end = second_of(recording, ended);
-            last.min(end - i64::from(!counts.contains_key(&end)))
+            last_known.min(end - i64::from(!counts.contains_key(&end)))
         });
+        // The next push may still have been due. If it was overdue, these seconds are unknown.
+        let last = recording
+            .ticks
+            .iter()
+            .filter(|tick| tick.process.is_some() && tick.at < MAX_RUN_SECONDS)
+            .map(|tick| second_of(recording, tick.at))
+            .rfind(|last| *last < until && last - last_known > MAX_SETTLE_SECONDS)
+            .unwrap_or(last_known);
         seconds.extend((first..=last.max(first)).map(|unix| {
             let count = counts.get(&unix).copied();
             Second {
                 at: recording.at(unix * SECOND_NS),
                 unix,
-                transactions: count.or(Some(0)),
+                transactions: count.or((unix <= last_known).then_some(0)),
                 had_execution: count.is_some(),
             }
         }));
     }
-    if distinguishes_zeros {
+    let gaps: &[Span] = if distinguishes_zeros {
         mark_unknown(recording, &mut seconds);
-    }
-    mark_gaps(recording, &lifecycle.gaps, &mut seconds);
+        &lifecycle.gaps
+    } else {
+        &[Span::ALWAYS]
+    };
+    mark_gaps(recording, gaps, &mut seconds);
     Tps {
         seconds,
         distinguishes_zeros,
@@ -258,4 +269,96 @@ fn point_times(recording: &Run) -> impl Iterator<Item = i64> {
         points.cache.iter().map(Point::time_unix_ns),
         points.roots.iter().map(Point::time_unix_ns),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        measure::{Measured, measure, numbers},
+        run::Process,
+    };
+    use faultline_recording::CostTrackerPoint;
+    use std::ops::Range;
+
+    /// One tick and 100 transactions per second, from second 1000 on. Each process is (its ticks,
+    /// its points); a tick without a process follows the last.
+    fn recording(processes: &[(Range<i64>, Range<i64>)], has_counters: bool) -> Run {
+        let mut run = Run {
+            origin_unix_ns: 1000 * SECOND_NS,
+            signals: vec![Vec::new(); Signal::ALL.len()],
+            ..Run::default()
+        };
+        for (id, (ticks, points)) in (0..).zip(processes) {
+            run.processes.push(Process {
+                first_seen_at: ticks.start as f64,
+                ..Process::default()
+            });
+            run.ticks.extend(ticks.clone().map(|at| Tick {
+                at: at as f64 + 0.9,
+                process: Some(id),
+                ..Tick::default()
+            }));
+            run.points
+                .costs
+                .extend(points.clone().map(|at| CostTrackerPoint {
+                    time_unix_ns: (1000 + at) * SECOND_NS,
+                    transaction_count: Some(100),
+                    ..CostTrackerPoint::default()
+                }));
+        }
+        run.ticks.push(Tick {
+            at: run.end_seconds() + 1.0,
+            ..Tick::default()
+        });
+        for signal in [Signal::ZeroTpsSeconds, Signal::UnknownTpsSeconds] {
+            run.signals[signal as usize] = vec![has_counters.then_some(0.0); run.ticks.len()];
+        }
+        run
+    }
+
+    /// Known, zero and unknown seconds, and the mean of the known ones.
+    fn of(run: &Run) -> (usize, Option<usize>, Option<usize>, f64) {
+        let Measured { tps, all, .. } = measure(run);
+        let tps = numbers(run, &tps, all).tps;
+        let mean = tps
+            .over_known_seconds
+            .map_or(0.0, |tps| tps.mean_with_peaks);
+        (
+            tps.known_seconds,
+            tps.zero_seconds,
+            tps.unknown_seconds,
+            mean,
+        )
+    }
+
+    #[test]
+    fn seconds_after_the_last_datapoint_are_unknown_if_a_push_is_missing() {
+        for (processes, unknown) in [
+            // The next push may still come.
+            (vec![(0..34, 0..20)], 0),
+            // The process hangs, and then ends.
+            (vec![(0..98, 0..20)], 78),
+            (vec![(0..98, 0..20), (120..140, 120..140)], 78),
+        ] {
+            let mut run = recording(&processes, true);
+            let known = 20 * processes.len();
+            assert_eq!(of(&run), (known, Some(0), Some(unknown), 100.0));
+            // The recording ends while the process runs.
+            run.ticks.pop();
+            assert_eq!(of(&run), (known, Some(0), Some(unknown), 100.0));
+        }
+    }
+
+    #[test]
+    fn without_counters_seconds_without_a_datapoint_are_in_no_average() {
+        let mut run = recording(&[(0..60, 0..60)], false);
+        run.points
+            .costs
+            .retain(|point| !(1020..1050).contains(&(point.time_unix_ns / SECOND_NS)));
+        assert_eq!(of(&run), (30, None, Some(30), 100.0));
+        // A bank without transactions.
+        run.points.costs[5].transaction_count = Some(0);
+        assert_eq!(of(&run), (30, None, Some(30), 2900.0 / 30.0));
+    }
 }

@@ -88,11 +88,8 @@ const INDEX: &[NumberColumn] = &[
     gauge!("Accounts, max", 0, IndexEntries, max, 1.0),
     gauge!("In memory, mean", 0, IndexInMemory, mean, 1.0),
     gauge!("Memory, max [GiB]", 3, IndexBytes, max, GIB),
-    ("On disk, max [GiB]", 3, |run, numbers| {
-        let [index, data] = [Signal::IndexDiskIndex, Signal::IndexDiskData];
-        Some(gib(
-            gauge(run, numbers, index).max? + gauge(run, numbers, data).max?
-        ))
+    ("On disk, max [GiB]", 3, |_, numbers| {
+        numbers.gauges.index_on_disk.max.map(gib)
     }),
     ("Accesses found in memory [%]", 3, |run, numbers| {
         percent_of_increases(
@@ -326,4 +323,32 @@ fn add_timelines(section: &mut SectionBuilder<'_>) {
             ]
         },
     );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::run::{Run, Tick};
+    use faultline_stats::IntervalPlan;
+
+    #[test]
+    fn the_largest_index_on_disk_is_of_one_sample() {
+        let tick = |at| Tick {
+            at,
+            ..Tick::default()
+        };
+        let mut run = Run {
+            ticks: [0.0, 1.0, 2.0].map(tick).to_vec(),
+            signals: vec![vec![None; 3]; Signal::ALL.len()],
+            ..Run::default()
+        };
+        let sizes = |sizes: [f64; 3]| sizes.map(|gib| Some(gib * GIB)).to_vec();
+        run.signals[Signal::IndexDiskIndex as usize] = sizes([1.0, 3.0, 2.0]);
+        run.signals[Signal::IndexDiskData as usize] = sizes([5.0, 1.0, 2.0]);
+        let runs = MeasuredRuns::new([run], &IntervalPlan::default(), &[]);
+        let mut columns = INDEX.iter();
+        let on_disk = columns.find(|(title, ..)| title.starts_with("On disk"));
+        let (_, _, max) = on_disk.unwrap();
+        assert_eq!(max(&runs.all[0], &runs.all[0].whole_run), Some(6.0));
+    }
 }

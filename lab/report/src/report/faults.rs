@@ -157,7 +157,7 @@ fn add_thread_pools(section: &mut SectionBuilder<'_>) {
     ];
     for (kind, label, value) in kinds {
         let (id, title) = (format!("pools-{kind}"), format!("Who takes {kind} faults"));
-        let caption = "Faults of each pool, divided by the seconds between the first and the last reading of the threads after the \
+        let caption = "Faults of each pool, divided by the seconds of each process from the first reading of its threads after the \
                        first executed transaction. The figure shows the pools with most faults.";
         section.add_figure(&id, &title, caption, pool_bars(&pools, label, value));
     }

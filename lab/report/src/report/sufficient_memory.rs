@@ -11,6 +11,7 @@ use crate::{
     measure::{self, Span, values_within},
     run::{Process, Run, Signal},
 };
+use faultline_status::size;
 use itertools::Itertools;
 
 /// A process followed within this many seconds counts as recorded from its start.
@@ -228,7 +229,7 @@ fn proof_sentence(memory: &SufficientMemory) -> String {
         if less > 0.0 {
             format!(
                 ", {} ({share} %) less than the {} that are installed",
-                bytes(less),
+                size(less, f64::floor),
                 bytes(installed)
             )
         } else {
@@ -237,7 +238,7 @@ fn proof_sentence(memory: &SufficientMemory) -> String {
     });
     format!(
         "{} of memory are proven enough for what was recorded{installed}. Less was not tried, and may be enough.{unproven}",
-        bytes(proven)
+        size(proven, f64::ceil)
     )
 }
 

@@ -85,7 +85,8 @@ pub fn section(runs: &MeasuredRuns) -> Section {
                 replayed again with another block, only the transactions beyond those already counted for the slot are added. 3x rule: \
                 samples above three times the average of all samples are left out of the average, once, but not of the \
                 maximum. 0 TPS time: seconds that pushes or the log cover, without an executed transaction. Unknown: other \
-                seconds without one; they are in no average.";
+                seconds without one (in older recordings, without a datapoint); they are in no average. Up to 14 s after the last \
+                datapoint may be in no column: the next push was not yet due.";
     section.add_tables_with_tip("tps", "Transactions per second", note, TPS);
     let note = "What the study's scripts compute: total_transactions divided by execute_us of a replay-slot-stats point, one \
                 sample per slot. execute_us is summed over threads, so this is transactions per second of one thread's time: it rises \

@@ -94,7 +94,11 @@ fn metric_sentences(run: &MeasuredRun) -> impl Iterator<Item = String> + use<> {
         )
     });
     let rss = numbers.gauges.rss.max.map(|rss| {
-        let headroom = numbers.gauges.headroom.min.map(bytes);
+        let headroom = numbers
+            .gauges
+            .headroom
+            .min
+            .map(|min| faultline_status::size(min, f64::floor));
         let headroom = headroom.map_or_else(String::new, |headroom| {
             format!("; the smallest headroom was {headroom}")
         });
@@ -469,7 +473,7 @@ fn mean_sentence(pair: &ArmComparison, metric: &MetricComparison) -> Option<Stri
 mod tests {
     use crate::{
         report::{Options, build},
-        run::Run,
+        run::{Run, Signal, Tick},
     };
 
     #[test]
@@ -485,6 +489,21 @@ mod tests {
         assert!(
             headline.starts_with("2 runs of one arm, 512:"),
             "{headline}"
+        );
+    }
+
+    #[test]
+    fn the_smallest_headroom_is_not_rounded_up() {
+        let mut run = Run {
+            ticks: vec![Tick::default()],
+            signals: vec![vec![Some(0.0)]; Signal::ALL.len()],
+            ..Run::default()
+        };
+        run.signals[Signal::Limit as usize] = vec![Some(251.678 * 1_073_741_824.0)];
+        let bullets = build([run], &Options::default()).verdict.bullets.join(" ");
+        assert!(
+            bullets.contains("the smallest headroom was 251 GiB."),
+            "{bullets}"
         );
     }
 }

@@ -221,7 +221,7 @@ fn the_landing_page_describes_the_followed_validator() {
         "<span class=\"badge good\">at tip</span>",
         "4.0.2",
         "7Np41oeYqPefeNQEHSv1UDhYrehxin3NStELsSKCT4K2",
-        "<dt>Running for</dt><dd>2 d 3 h</dd>",
+        "<dt>Running for</dt><dd>2 d 4 h</dd>",
         "<dt>Started</dt><dd>2026-11-16",
         "<strong>153.0 GiB of 384.0 GiB are left in its cgroup /validator.slice</strong>",
         "<p class=\"quiet\">200.0 GiB of 512.0 GiB are left in this machine.</p>",
@@ -367,7 +367,7 @@ fn the_process_age_is_right_before_a_tick_notices_a_clock_step() {
         let html = show(Some(&tick), &History::default(), now);
         assert!(
             html.contains("<dt>Started</dt><dd>2026-11-16")
-                && html.contains("<dt>Running for</dt><dd>2 d 3 h</dd>"),
+                && html.contains("<dt>Running for</dt><dd>2 d 4 h</dd>"),
             "{html}"
         );
     }

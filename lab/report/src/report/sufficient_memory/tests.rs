@@ -76,6 +76,19 @@ fn without_refaults_memory_use_is_proven_sufficient_but_not_minimal() {
 }
 
 #[test]
+fn a_proven_size_is_not_rounded_down() {
+    let mut recording = recording();
+    set(&mut recording, Signal::Unreclaimable, |_| 300.4 * GIB);
+    let text = sentences(recording);
+    assert!(
+        text.starts_with(
+            "421 GiB of memory are proven enough for what was recorded, 91 GiB (18 %)"
+        ),
+        "{text}"
+    );
+}
+
+#[test]
 fn with_refaults_only_the_limit_is_proven_sufficient() {
     let mut refaulting = recording();
     set(&mut refaulting, Signal::RefaultFile, |second| {
