@@ -37,6 +37,16 @@ fn missing_folder(path: &Path) -> Option<String> {
         .then(|| folder.display().to_string())
 }
 
+/// For reading. Fails on another kind of file: a pipe or a device may never end.
+pub fn open_regular(path: &Path) -> io::Result<File> {
+    if !fs::metadata(path)?.is_file() {
+        return Err(io::Error::other(
+            "is not a regular file: name or restore the file itself",
+        ));
+    }
+    File::open(path)
+}
+
 pub trait AtPath<T> {
     /// Adds the path to an error.
     fn at(self, path: &Path) -> Result<T>;
@@ -169,6 +179,22 @@ pub struct NotOverwritten(pub PathBuf);
 mod tests {
     use super::*;
     use std::os::unix::fs::symlink;
+
+    #[test]
+    fn only_a_regular_file_is_opened() {
+        use rustix::fs::{CWD, Mode, mkfifoat};
+        let folder = tempfile::tempdir().unwrap();
+        let [file, pipe] = ["file", "pipe"].map(|name| folder.path().join(name));
+        fs::write(&file, "x").unwrap();
+        mkfifoat(CWD, &pipe, Mode::RUSR).unwrap();
+        open_regular(&file).unwrap();
+        for path in [pipe.as_path(), folder.path(), Path::new("/dev/zero")] {
+            let error = open_regular(path).unwrap_err().to_string();
+            assert!(error.starts_with("is not a regular file"), "{error}");
+        }
+        let missing = open_regular(&folder.path().join("none")).unwrap_err();
+        assert_eq!(missing.kind(), io::ErrorKind::NotFound);
+    }
 
     #[test]
     fn an_output_link_is_replaced_and_its_target_unchanged() {
