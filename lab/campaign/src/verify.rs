@@ -135,9 +135,11 @@ mod tests {
     #[test]
     fn a_damaged_run_is_repeated_if_the_campaigns_path_has_a_symbolic_link() {
         let root = tempfile::tempdir().unwrap();
-        let [real, link] = ["real", "link"].map(|name| root.path().join(name));
+        let [real, link, disk] = ["real", "link", "disk"].map(|name| root.path().join(name));
         std::fs::create_dir(&real).unwrap();
+        std::fs::create_dir(&disk).unwrap();
         std::os::unix::fs::symlink(&real, &link).unwrap();
+        std::os::unix::fs::symlink(&disk, real.join("experiments")).unwrap();
         let (campaign, round) = search_round(&link);
         let experiments = round.experiments(&campaign).unwrap();
         for experiment in &experiments {
