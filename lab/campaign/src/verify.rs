@@ -171,6 +171,36 @@ mod tests {
     }
 
     #[test]
+    fn only_regular_files_of_the_campaign_are_read() {
+        let root = tempfile::tempdir().unwrap();
+        let folder = root.path().join("campaign");
+        std::fs::create_dir(&folder).unwrap();
+        let foreign = root.path().join("foreign");
+        std::fs::write(&foreign, "secret").unwrap();
+        std::os::unix::fs::symlink("/dev/null", folder.join("device")).unwrap();
+        let (campaign, _) = search_round(&folder);
+        let compare = |recording: &str| {
+            let results = folder.join(RESULTS);
+            let mut store = Store::open(&results).unwrap();
+            let row = RunRow {
+                recording: recording.to_owned(),
+                recording_digest: Some("digest".to_owned()),
+                ..RunRow::default()
+            };
+            store.add_runs(&[row]).unwrap();
+            let compared = compare(&campaign, &store);
+            std::fs::remove_file(results).unwrap();
+            compared.map(|(_, mut damaged)| damaged.remove(0).error)
+        };
+        let error = compare("device").unwrap();
+        assert!(error.starts_with("is not a regular file"), "{error}");
+        for recording in ["../foreign", &foreign.display().to_string()] {
+            let error = compare(recording).unwrap_err().to_string();
+            assert!(error.starts_with("results.db: not read"), "{error}");
+        }
+    }
+
+    #[test]
     fn damaged_results_that_no_run_repeats_are_named() {
         let root = tempfile::tempdir().unwrap();
         let (campaign, _) = search_round(root.path());
