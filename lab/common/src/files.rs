@@ -139,12 +139,13 @@ pub fn write_report_files(out: &Path, files: &[(PathBuf, String)], force: bool) 
                 folder.display()
             );
         }
-        let is_folder = path.symlink_metadata().is_ok_and(|found| found.is_dir());
-        if is_folder {
-            bail!("cannot write {}: it is a folder: remove it", path.display());
-        }
-        if !force && path.symlink_metadata().is_ok() {
-            bail!(NotOverwritten(path.clone()));
+        if let Ok(found) = path.symlink_metadata() {
+            if found.is_dir() {
+                bail!("cannot write {}: it is a folder: remove it", path.display());
+            }
+            if !force {
+                bail!(NotOverwritten(path.clone()));
+            }
         }
     }
     let mut parts = Vec::new();
