@@ -5,7 +5,7 @@ use faultline_cache_sim::{
     predict::Coverage,
     trace::{Meta, SetInterner, Trace},
 };
-use faultline_common::files::AtPath;
+use faultline_common::files::{AtPath, open_regular};
 use faultline_text::{count, counted, number};
 use std::{
     fs::{File, OpenOptions, TryLockError},
@@ -23,7 +23,7 @@ pub fn trace_path(run: &Path, given: Option<&Path>) -> PathBuf {
 /// Fails if the trace is of another cluster than the recording.
 pub fn read(run: &Path, path: &Path, recorded: &Recorded) -> Result<Trace> {
     let shown = path.display();
-    let file = match File::open(path) {
+    let file = match open_regular(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => {
             let run = run.display();
             bail!(
@@ -169,6 +169,28 @@ fn lock_error(error: TryLockError) -> anyhow::Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_device_in_place_of_a_trace_is_not_read() {
+        let recorded = Recorded {
+            version: None,
+            entries: None,
+            from_start: true,
+            counter_slots: Vec::new(),
+            transactions_by_slot: Default::default(),
+            own_slots: Default::default(),
+            replay_us: None,
+            genesis_hash: None,
+            has_full_rpc_api: true,
+            is_demo: false,
+        };
+        let error = read(Path::new("run.fltl"), Path::new("/dev/null"), &recorded);
+        let error = format!("{:#}", error.err().unwrap());
+        assert!(
+            error.starts_with("/dev/null: is not a regular file"),
+            "{error}"
+        );
+    }
 
     #[test]
     fn only_a_full_disk_is_reported_as_one() {

@@ -3,7 +3,7 @@
 use crate::{
     page,
     programs::sha256,
-    round::{CampaignExperiment, Round, void_runs},
+    round::{CampaignExperiment, EXPERIMENTS, Round, void_runs},
     settings::Campaign,
     store::{Conditions, RunRow, VOID},
 };
@@ -223,7 +223,11 @@ fn run_row(
 ) -> RunRow {
     let recording = results.recording(completed);
     // The path of the recording has no symbolic links.
-    let campaign_folder = campaign.folder.canonicalize().unwrap_or_default();
+    let experiments = campaign
+        .folder
+        .join(EXPERIMENTS)
+        .canonicalize()
+        .unwrap_or_default();
     let baseline_arm = results.plan.arms.first();
     let is_baseline = baseline_arm.is_some_and(|arm| arm.name == completed.scheduled.arm);
     let mut row = RunRow {
@@ -246,9 +250,8 @@ fn run_row(
             Validity::Invalid(_) => "invalid",
         }
         .to_owned(),
-        recording: recording
-            .strip_prefix(&campaign_folder)
-            .unwrap_or(&recording)
+        recording: Path::new(EXPERIMENTS)
+            .join(recording.strip_prefix(experiments).unwrap_or(&recording))
             .display()
             .to_string(),
         recording_digest: sha256(&recording).ok(),

@@ -14,7 +14,7 @@ use anyhow::{Context as _, Result, bail, ensure};
 use faultline_common::{
     args::UsageError,
     clock,
-    files::AtPath,
+    files::{AtPath, open_regular},
     output::{print, say},
 };
 use faultline_report::report::{RunMetric, releases};
@@ -72,11 +72,7 @@ fn add(args: &AddArgs) -> Result<()> {
     }
     let path = args.path.as_ref().map(std::path::absolute).transpose()?;
     if let Some(path) = &path {
-        ensure!(
-            path.metadata().at(path)?.is_file(),
-            "{}: this is not a regular file",
-            path.display()
-        );
+        open_regular(path).at(path)?;
     }
     let program = Program {
         version,

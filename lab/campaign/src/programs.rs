@@ -7,7 +7,11 @@ use crate::{
 };
 use anyhow::{Context as _, Result, anyhow, ensure};
 use faultline_client::http;
-use faultline_common::{files::AtPath, output::say, signals::Signals};
+use faultline_common::{
+    files::{AtPath, open_regular},
+    output::say,
+    signals::Signals,
+};
 use faultline_experiments::folder::to_hexadecimal;
 use faultline_runner::record::run_to_end;
 use itertools::Itertools;
@@ -161,7 +165,7 @@ fn build(
 }
 
 pub fn sha256(path: &Path) -> Result<String> {
-    let file = File::open(path).at(path)?;
+    let file = open_regular(path).at(path)?;
     let mut digest = Sha256::new();
     io::copy(&mut BufReader::with_capacity(1 << 20, file), &mut digest).at(path)?;
     Ok(to_hexadecimal(&digest.finalize()))

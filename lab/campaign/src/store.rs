@@ -57,6 +57,9 @@ const EXPORT: &str = "SELECT release, arm, round, replicate, began_unix_ns, outc
   FROM run JOIN value USING (run) LEFT JOIN verdict USING (plan_digest, baseline_digest, machine, release, metric)
   ORDER BY run, value.rowid";
 
+/// Paths that may lead out of their folder, or may be a script as a link of a page.
+const UNSAFE_PATHS: &str = "SELECT path FROM (SELECT recording AS path FROM run UNION ALL SELECT report FROM run) WHERE path GLOB '*[^a-zA-Z0-9/+._-]*' OR path GLOB '/*' OR '/' || path || '/' GLOB '*/../*' OR instr(path, char(0))";
+
 const REMEDY: &str = "restore a copy; without Slurm, you can move it away, and `faultline campaign run` reads the results of the current plan and the versions of campaign.toml again";
 
 /// The longest text is an error with the last line of a program's output.
@@ -345,7 +348,13 @@ impl Store {
         self.write("COMMIT", [])
     }
 
+    /// Fails if `recording` or `report` of a run may lead out of its folder.
     pub fn runs(&self) -> Result<Vec<RunRow>> {
+        let has_unsafe_path = self.access(|database| database.prepare(UNSAFE_PATHS)?.exists([]))?;
+        ensure!(
+            !has_unsafe_path,
+            "{RESULTS}: not read: a path in column recording or report is not plain and relative; {REMEDY}"
+        );
         self.access(|database| {
             let mut select = database.prepare("SELECT * FROM run ORDER BY run")?;
             let mut values =

@@ -135,9 +135,11 @@ mod tests {
     #[test]
     fn a_damaged_run_is_repeated_if_the_campaigns_path_has_a_symbolic_link() {
         let root = tempfile::tempdir().unwrap();
-        let [real, link] = ["real", "link"].map(|name| root.path().join(name));
+        let [real, link, disk] = ["real", "link", "disk"].map(|name| root.path().join(name));
         std::fs::create_dir(&real).unwrap();
+        std::fs::create_dir(&disk).unwrap();
         std::os::unix::fs::symlink(&real, &link).unwrap();
+        std::os::unix::fs::symlink(&disk, real.join("experiments")).unwrap();
         let (campaign, round) = search_round(&link);
         let experiments = round.experiments(&campaign).unwrap();
         for experiment in &experiments {
@@ -166,6 +168,36 @@ mod tests {
             !results.journal_state.completed_runs().is_empty()
         });
         assert_eq!(completed.count(), 4, "the pair has no result");
+    }
+
+    #[test]
+    fn only_regular_files_of_the_campaign_are_read() {
+        let root = tempfile::tempdir().unwrap();
+        let folder = root.path().join("campaign");
+        std::fs::create_dir(&folder).unwrap();
+        let foreign = root.path().join("foreign");
+        std::fs::write(&foreign, "secret").unwrap();
+        std::os::unix::fs::symlink("/dev/null", folder.join("device")).unwrap();
+        let (campaign, _) = search_round(&folder);
+        let compare = |recording: &str| {
+            let results = folder.join(RESULTS);
+            let mut store = Store::open(&results).unwrap();
+            let row = RunRow {
+                recording: recording.to_owned(),
+                recording_digest: Some("digest".to_owned()),
+                ..RunRow::default()
+            };
+            store.add_runs(&[row]).unwrap();
+            let compared = compare(&campaign, &store);
+            std::fs::remove_file(results).unwrap();
+            compared.map(|(_, mut damaged)| damaged.remove(0).error)
+        };
+        let error = compare("device").unwrap();
+        assert!(error.starts_with("is not a regular file"), "{error}");
+        for recording in ["../foreign", &foreign.display().to_string()] {
+            let error = compare(recording).unwrap_err().to_string();
+            assert!(error.starts_with("results.db: not read"), "{error}");
+        }
     }
 
     #[test]

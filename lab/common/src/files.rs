@@ -37,6 +37,16 @@ fn missing_folder(path: &Path) -> Option<String> {
         .then(|| folder.display().to_string())
 }
 
+/// For reading. Fails on another kind of file: a pipe or a device may never end.
+pub fn open_regular(path: &Path) -> io::Result<File> {
+    if !fs::metadata(path)?.is_file() {
+        return Err(io::Error::other(
+            "is not a regular file: name or restore the file itself",
+        ));
+    }
+    File::open(path)
+}
+
 pub trait AtPath<T> {
     /// Adds the path to an error.
     fn at(self, path: &Path) -> Result<T>;
@@ -129,12 +139,13 @@ pub fn write_report_files(out: &Path, files: &[(PathBuf, String)], force: bool) 
                 folder.display()
             );
         }
-        let is_folder = path.symlink_metadata().is_ok_and(|found| found.is_dir());
-        if is_folder {
-            bail!("cannot write {}: it is a folder: remove it", path.display());
-        }
-        if !force && path.symlink_metadata().is_ok() {
-            bail!(NotOverwritten(path.clone()));
+        if let Ok(found) = path.symlink_metadata() {
+            if found.is_dir() {
+                bail!("cannot write {}: it is a folder: remove it", path.display());
+            }
+            if !force {
+                bail!(NotOverwritten(path.clone()));
+            }
         }
     }
     let mut parts = Vec::new();
@@ -169,6 +180,22 @@ pub struct NotOverwritten(pub PathBuf);
 mod tests {
     use super::*;
     use std::os::unix::fs::symlink;
+
+    #[test]
+    fn only_a_regular_file_is_opened() {
+        use rustix::fs::{CWD, Mode, mkfifoat};
+        let folder = tempfile::tempdir().unwrap();
+        let [file, pipe] = ["file", "pipe"].map(|name| folder.path().join(name));
+        fs::write(&file, "x").unwrap();
+        mkfifoat(CWD, &pipe, Mode::RUSR).unwrap();
+        open_regular(&file).unwrap();
+        for path in [pipe.as_path(), folder.path(), Path::new("/dev/zero")] {
+            let error = open_regular(path).unwrap_err().to_string();
+            assert!(error.starts_with("is not a regular file"), "{error}");
+        }
+        let missing = open_regular(&folder.path().join("none")).unwrap_err();
+        assert_eq!(missing.kind(), io::ErrorKind::NotFound);
+    }
 
     #[test]
     fn an_output_link_is_replaced_and_its_target_unchanged() {

@@ -14,12 +14,15 @@ use super::{
     search,
 };
 use anyhow::{Context, Result};
-use faultline_common::{files::AtPath, output::say};
+use faultline_common::{
+    files::{AtPath, open_regular},
+    output::say,
+};
 use serde::{Deserialize, Serialize};
 pub use state::{Attempt, CompletedRun, JournalState, NextAttempt, RunAttempt, SearchLog};
 use std::{
     fs::{File, OpenOptions},
-    io::{ErrorKind, Seek, SeekFrom, Write},
+    io::{ErrorKind, Read, Seek, SeekFrom, Write},
     path::{Path, PathBuf},
 };
 
@@ -221,7 +224,8 @@ pub fn read(path: &Path) -> Result<Vec<JournalLine>> {
 
 /// Also returns the complete lines' length in bytes.
 fn read_lines(path: &Path) -> Result<(Vec<JournalLine>, u64)> {
-    let bytes = match std::fs::read(path) {
+    let mut bytes = Vec::new();
+    match open_regular(path).and_then(|mut file| file.read_to_end(&mut bytes)) {
         Err(error) if error.kind() == ErrorKind::NotFound => {
             let folder = path.parent().unwrap_or(path);
             anyhow::bail!(

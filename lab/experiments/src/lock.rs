@@ -3,7 +3,10 @@
 
 use super::plan::Plan;
 use anyhow::{Context, Result};
-use faultline_common::{files::AtPath, lock::flock_with_retries};
+use faultline_common::{
+    files::{AtPath, open_regular},
+    lock::flock_with_retries,
+};
 use faultline_kernel::{
     HostRoot,
     parse::pid_stat::{self, State},
@@ -89,7 +92,7 @@ pub fn lock_folders(plan: &Plan) -> Result<Vec<FolderLock>> {
 }
 
 pub fn holder(path: &Path) -> Result<Holder> {
-    let file = match File::open(path) {
+    let file = match open_regular(path) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Holder::Free),
         open => open.at(path)?,
     };
@@ -173,6 +176,15 @@ mod tests {
         assert!(terminate_holder(&path, pid).unwrap());
         assert!(!other.wait().unwrap().success());
         assert!(!terminate_holder(&path, pid).unwrap(), "it has ended");
+    }
+
+    #[test]
+    fn a_device_in_place_of_the_lock_is_not_opened() {
+        let error = format!("{:#}", holder(Path::new("/dev/null")).unwrap_err());
+        assert!(
+            error.starts_with("/dev/null: is not a regular file"),
+            "{error}"
+        );
     }
 
     #[test]

@@ -11,11 +11,11 @@ use faultline_agave::{
     log::{FrozenBank, LogLine, LogSplitter, Progress},
     points::{KnownPoint, ProgramCache},
 };
+use faultline_common::files::open_regular;
 use faultline_report::run::{OfflineReplay, OfflineReplaySlot};
 use itertools::{Itertools, chain};
 use std::{
     collections::HashMap,
-    fs::File,
     io::{self, Read},
     mem,
     path::Path,
@@ -28,7 +28,7 @@ const MAX_SLOTS: usize = 2_000_000;
 const MAX_LINE_BYTES: usize = 4 << 20;
 
 pub fn read(path: &Path) -> io::Result<ReplayLog> {
-    let mut file = File::open(path)?;
+    let mut file = open_regular(path)?;
     let mut log = ReplayLog::default();
     let mut splitter = LogSplitter::with_max_line(MAX_LINE_BYTES);
     let mut chunk = vec![0; 1 << 16];

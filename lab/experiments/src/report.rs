@@ -21,7 +21,7 @@ use super::{
     search::SearchAnswer,
 };
 use crate::args::ExperimentReportArgs;
-use anyhow::{Result, anyhow};
+use anyhow::{Result, anyhow, ensure};
 use faultline_common::{evidence::update, files::write_report_file};
 use faultline_pages::{
     groups::by_key,
@@ -76,6 +76,11 @@ pub fn report_command(args: &ExperimentReportArgs) -> Result<String> {
     let force = args.force || args.out.is_none();
     let default = experiment.folder.path().join(REPORT);
     let out = args.out.as_ref().unwrap_or(&default);
+    ensure!(
+        args.out.is_some() || !out.is_symlink(),
+        "{} is a symbolic link: remove it, or choose another folder with --out",
+        out.display()
+    );
     let written = render::write(&report, out, force)?;
     if !out
         .extension()

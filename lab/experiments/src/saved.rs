@@ -8,14 +8,17 @@ use crate::{
     plan_command,
 };
 use anyhow::{Context, Result, bail};
-use faultline_common::{args::UsageError, files::AtPath};
+use faultline_common::{
+    args::UsageError,
+    files::{AtPath, open_regular},
+};
 use itertools::Itertools;
-use std::{fs, path::Path};
+use std::{io, path::Path};
 use toml::{Table, Value};
 
 /// `path` is the experiment's folder, or its plan.
 pub fn find_folder(path: &Path) -> Result<ExperimentFolder> {
-    if fs::metadata(path).at(path)?.is_dir() {
+    if path.metadata().at(path)?.is_dir() {
         return Ok(ExperimentFolder::new(&path.canonicalize().at(path)?));
     }
     Ok(ExperimentFolder::new(&plan_command::read(path)?.folder))
@@ -64,7 +67,7 @@ fn read_copy(
     expected_digest: Option<&str>,
 ) -> Result<Plan> {
     let copy = folder.plan();
-    let text = fs::read_to_string(&copy).at(&copy)?;
+    let text = open_regular(&copy).and_then(io::read_to_string).at(&copy)?;
     if expected_digest.is_some_and(|expected| folder::digest(&text) != expected) {
         bail!(
             "{}: this is not the plan that the experiment was begun with: put the old one back",
@@ -137,6 +140,23 @@ mod tests {
             (plan.name.as_str(), plan.folder.as_path()),
             ("b", root.path())
         );
+    }
+
+    #[test]
+    fn a_device_in_place_of_the_journal_or_the_plan_is_not_read() {
+        let root = tempfile::tempdir().unwrap();
+        let folder = ExperimentFolder::new(root.path());
+        let link = |path: &Path| std::os::unix::fs::symlink("/dev/null", path).unwrap();
+        let error = |folder| format!("{:#}", read_for_report(folder).err().unwrap());
+        link(&folder.journal());
+        let refused = |path: &Path| format!("{}: is not a regular file", path.display());
+        let text = error(&folder);
+        assert!(text.starts_with(&refused(&folder.journal())), "{text}");
+        std::fs::remove_file(folder.journal()).unwrap();
+        Journal::create(&folder.journal()).unwrap();
+        link(&folder.plan());
+        let text = error(&folder);
+        assert!(text.starts_with(&refused(&folder.plan())), "{text}");
     }
 
     #[test]

@@ -254,6 +254,39 @@ fn a_void_run_loses_its_values_with_its_pair_and_is_replaced() {
 }
 
 #[test]
+fn a_path_that_may_lead_out_of_the_campaign_is_refused() {
+    for path in [
+        "javascript:alert(1)",
+        "\0javascript:alert(1)",
+        "reports/../../x.html",
+        "..",
+        "/dev/zero",
+        "//host/x",
+        "a\\b",
+        "%2e%2e/a",
+        "a\nb",
+    ] {
+        for [recording, report] in [["a/run.fltl", path], [path, "reports/a.html"]] {
+            let folder = tempfile::tempdir().unwrap();
+            let mut store = Store::open(&folder.path().join(RESULTS)).unwrap();
+            let row = RunRow {
+                recording: recording.into(),
+                report: report.into(),
+                ..RunRow::default()
+            };
+            store.add_runs(&[row]).unwrap();
+            let read = store.runs().map_err(|error| error.to_string());
+            let error = read.expect_err(path);
+            assert!(
+                error.starts_with("results.db: not read: a path in column recording or report"),
+                "{error}"
+            );
+            assert!(error.ends_with(REMEDY), "{error}");
+        }
+    }
+}
+
+#[test]
 fn an_export_has_a_row_for_each_value_with_its_verdict() {
     let folder = tempfile::tempdir().unwrap();
     let mut store = Store::open(&folder.path().join(RESULTS)).unwrap();

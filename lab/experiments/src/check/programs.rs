@@ -7,9 +7,9 @@ use crate::{
     plan::{Arm, Lane, PageCache, Plan, Severity, WorkloadKind, expand},
 };
 use faultline_agave::identify::Program;
+use faultline_common::files::open_regular;
 use memchr::memmem;
 use std::{
-    fs::{self, File},
     io::{self, Read},
     path::{Path, PathBuf},
 };
@@ -275,10 +275,7 @@ const CHUNK_BYTES: usize = 1 << 18;
 /// `excluded_suffix` must not follow `name`.
 fn search_program_file(file: &Path, name: &str, excluded_suffix: &str) -> TextPresence {
     let search = || {
-        if !fs::metadata(file)?.is_file() {
-            return Err(io::Error::other("is not a regular file"));
-        }
-        let mut program = File::open(file)?;
+        let mut program = open_regular(file)?;
         let mut start = Vec::new();
         program
             .by_ref()
@@ -292,7 +289,7 @@ fn search_program_file(file: &Path, name: &str, excluded_suffix: &str) -> TextPr
             TextPresence::Missing
         })
     };
-    search().unwrap_or_else(|error| TextPresence::Unreadable(error.to_string()))
+    search().unwrap_or_else(|error: io::Error| TextPresence::Unreadable(error.to_string()))
 }
 
 /// Reads in chunks: memory does not grow with the file.

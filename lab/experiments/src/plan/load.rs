@@ -8,7 +8,7 @@ use super::{
 };
 use anyhow::{bail, ensure};
 use clap::ValueEnum;
-use faultline_common::args::percent_within_range;
+use faultline_common::{args::percent_within_range, files::open_regular};
 use faultline_report::report::{RUN_METRICS, run_metric};
 use faultline_runner::{isolation::CpuSet, record::recorder::DEFAULT_SAMPLING_INTERVAL};
 use faultline_settings::{
@@ -16,8 +16,7 @@ use faultline_settings::{
 };
 use itertools::Itertools;
 use std::{
-    fs,
-    io::ErrorKind,
+    io::{self, ErrorKind},
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -61,22 +60,17 @@ fn refuse_own_deletion(plan: Plan) -> Result<Plan, Vec<ConfigError>> {
 
 fn read_text(file: &Path) -> anyhow::Result<(String, PathBuf)> {
     let absolute = std::path::absolute(file)?;
-    if let Ok(meta) = fs::metadata(file) {
-        ensure!(
-            meta.is_file(),
-            "is not a regular file: name the plan's own file"
-        );
-        ensure!(
-            meta.len() <= MAX_PLAN_BYTES,
-            "is larger than 1 MiB, so it is no plan"
-        );
-    }
-    match fs::read_to_string(file) {
+    let opened = match open_regular(file) {
         Err(error) if error.kind() == ErrorKind::NotFound => {
             bail!("is not there; {EXAMPLE_PLANS_HINT}")
         }
-        text => Ok((text?, absolute)),
-    }
+        opened => opened?,
+    };
+    ensure!(
+        opened.metadata()?.len() <= MAX_PLAN_BYTES,
+        "is larger than 1 MiB, so it is no plan"
+    );
+    Ok((io::read_to_string(opened)?, absolute))
 }
 
 /// `file` is absolute and need not exist. Returns all mistakes.

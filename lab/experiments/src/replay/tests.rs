@@ -190,3 +190,9 @@ proptest! {
         prop_assert!(replayed.slots.iter().all(|slot| slot.elapsed_ms.is_none_or(|ms| ms >= 0.0)));
     }
 }
+
+#[test]
+fn a_log_that_is_a_device_is_not_read() {
+    let error = read(Path::new("/dev/null")).err().unwrap().to_string();
+    assert!(error.starts_with("is not a regular file"), "{error}");
+}

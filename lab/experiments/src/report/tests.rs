@@ -1,6 +1,6 @@
 use super::*;
 use crate::{
-    journal::{Entry, JournalLine, Planned, Step},
+    journal::{Entry, Journal, JournalLine, Planned, Step},
     outcome::{Ending, Outcome},
     plan,
     schedule::{ScheduledRun, Turn},
@@ -557,4 +557,30 @@ fn every_journal_prefix_can_be_reported_without_counting_runs_twice() {
             "{end}"
         );
     }
+}
+
+#[test]
+fn a_default_folder_that_is_a_link_is_not_written_through() {
+    let root = tempfile::tempdir().unwrap();
+    let [folder, other, out] = ["experiment", "other", "out"].map(|name| root.path().join(name));
+    std::fs::create_dir_all(&other).unwrap();
+    std::fs::create_dir_all(&folder).unwrap();
+    let experiment = experiment(&folder, Vec::new());
+    std::fs::write(experiment.folder.plan(), &experiment.plan.text).unwrap();
+    Journal::create(&experiment.folder.journal()).unwrap();
+    std::os::unix::fs::symlink(&other, folder.join(REPORT)).unwrap();
+    let report = |out| {
+        report_command(&ExperimentReportArgs {
+            experiment: folder.clone(),
+            out,
+            force: false,
+            status_evidence: None,
+        })
+    };
+    let error = report(None).unwrap_err().to_string();
+    let wanted =
+        "experiment/report is a symbolic link: remove it, or choose another folder with --out";
+    assert!(error.ends_with(wanted), "{error}");
+    assert_eq!(std::fs::read_dir(&other).unwrap().count(), 0);
+    report(Some(out)).unwrap();
 }

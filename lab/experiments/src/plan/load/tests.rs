@@ -573,7 +573,7 @@ fn plan_folders_must_not_overlap_and_keys_not_be_in_cleared_ones() {
     let file = folder.path().join("plan.toml");
     let text = cleared(SMALL).replace("\"state\"", "\"/state\"");
     let text = text.replace("/mnt/ledger", folder.path().to_str().unwrap());
-    fs::write(&file, &text).unwrap();
+    std::fs::write(&file, &text).unwrap();
     let errors = load(&file).unwrap_err();
     assert!(
         errors[0].to_string().contains("the plan is inside"),
