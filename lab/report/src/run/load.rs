@@ -43,6 +43,7 @@ const PHASE_EVIDENCE_SIGNALS: [Signal; 6] = [
 
 pub fn load(path: &Path) -> Result<Run, Error> {
     let recording = Recording::open(path)?;
+    let salvaged = recording.info()?.meta.remove("salvaged_from");
     let loader = Loader::new(&recording)?;
     let Loader {
         sessions,
@@ -69,7 +70,7 @@ pub fn load(path: &Path) -> Result<Run, Error> {
         finished: sessions
             .last()
             .is_some_and(|session| session.ended.is_some()),
-        salvaged: recording.info()?.meta.remove("salvaged_from"),
+        salvaged,
         processes: loader.processes(&run),
         target_problems: loader.target_problems()?,
         clock_steps: clock_steps(time_axis, &events),
