@@ -104,17 +104,22 @@ fn formula_safe(text: &str) -> String {
     }
 }
 
+/// A field with untrusted text.
+pub fn text_field(text: &str) -> String {
+    quoted(formula_safe(text))
+}
+
+fn quoted(field: String) -> String {
+    let needs_quotes =
+        field.contains([',', '"', '\r', '\n']) || field.starts_with(' ') || field.ends_with(' ');
+    if needs_quotes {
+        format!("\"{}\"", field.replace('"', "\"\""))
+    } else {
+        field
+    }
+}
+
 fn line(fields: impl Iterator<Item = String>) -> String {
-    let quoted = |field: String| {
-        let needs_quotes = field.contains([',', '"', '\r', '\n'])
-            || field.starts_with(' ')
-            || field.ends_with(' ');
-        if needs_quotes {
-            format!("\"{}\"", field.replace('"', "\"\""))
-        } else {
-            field
-        }
-    };
     fields.map(quoted).join(",") + "\r\n"
 }
 
