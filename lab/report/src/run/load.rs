@@ -373,18 +373,18 @@ fn first_row_ids(processes: &[ProcessRow]) -> HashMap<i64, i64> {
 /// Steps between ticks, and steps that only events report.
 fn clock_steps(time_axis: &TimeAxis, events: &[Event]) -> Vec<ClockStep> {
     let mut steps = time_axis.steps();
+    steps.sort_by(|a, b| a.at.total_cmp(&b.at));
     for event in events {
         let at = event.at;
+        let index = steps.partition_point(|step| step.at < at);
+        let mut neighbors = steps.iter().skip(index.saturating_sub(1)).take(2);
         if event.kind == "clock_step"
             && let Some(seconds) = event.detail["seconds"].as_f64()
-            && !steps
-                .iter()
-                .any(|step| (step.at - at).abs() < MAX_STEP_TO_EVENT_SECONDS)
+            && !neighbors.any(|step| (step.at - at).abs() < MAX_STEP_TO_EVENT_SECONDS)
         {
-            steps.push(ClockStep { at, seconds });
+            steps.insert(index, ClockStep { at, seconds });
         }
     }
-    steps.sort_by(|a, b| a.at.total_cmp(&b.at));
     steps
 }
 
@@ -501,6 +501,7 @@ mod tests {
     }
 
     #[test]
+    #[expect(clippy::disallowed_methods, reason = "a test measures the time")]
     fn the_time_for_many_process_rows_grows_with_their_number() {
         for pids in [1, 100_000] {
             let rows = (0..100_000).map(|id| {
@@ -517,5 +518,25 @@ mod tests {
             let took = began.elapsed();
             assert!(took < Duration::from_secs(5), "{pids} pids: {took:?}");
         }
+    }
+
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "a test measures the time")]
+    fn each_step_of_the_clock_is_listed_once_in_linear_time() {
+        let time_axis = TimeAxis::new(&[], &[]);
+        let event = |at: u32| Event {
+            at: f64::from(at),
+            kind: "clock_step".to_owned(),
+            detail: serde_json::json!({ "seconds": 5.0 }),
+        };
+        let far = MAX_STEP_TO_EVENT_SECONDS as u32 + 1;
+        let mut events = (0..100_000).map(|i| event(far * i)).collect_vec();
+        events.extend([event(far * 500), event(far * 500 + 1)]);
+        let began = std::time::Instant::now();
+        let steps = clock_steps(&time_axis, &events);
+        let took = began.elapsed();
+        assert_eq!(steps.len(), 100_000);
+        assert!(steps.is_sorted_by(|a, b| a.at < b.at));
+        assert!(took < Duration::from_secs(5), "{took:?}");
     }
 }
