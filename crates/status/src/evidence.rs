@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 /// It changes when a field changes its meaning. Readers ignore unknown fields.
 const FORMAT: u32 = 1;
 
-pub const MAX_EVIDENCE_BYTES: u64 = 64 << 10;
+const MAX_EVIDENCE_BYTES: u64 = 64 << 10;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Evidence {

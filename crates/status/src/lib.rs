@@ -20,9 +20,7 @@ pub use answer::{
 };
 pub use cache::{LATE_PUSH_SECONDS, ProgramCacheStatus, is_modified_capacity};
 pub use capacity::MIN_FREE_SHARE;
-pub use evidence::{
-    CacheEvidence, Evidence, MAX_EVIDENCE_BYTES, PredictedSize, RamEvidence, StatusConfig,
-};
+pub use evidence::{CacheEvidence, Evidence, PredictedSize, RamEvidence, StatusConfig};
 pub use figures::{Figure, LastMinute};
 pub use memory::{LevelStatus, MemoryStatus};
 pub use pools::{PerSlot, SlotTimes, ThreadPool, TimeHistogram};

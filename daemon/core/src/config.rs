@@ -11,7 +11,7 @@ pub use datapoints::{AllowedDatapoint, DatapointKind, Datapoints, label_name};
 pub use faultline_settings::ConfigError;
 pub use flight::Flight;
 pub use ingest::ENV_VARIABLE as INGEST_ENV_VARIABLE;
-pub use load::{load, parse, rpc_url};
+pub use load::{load, parse, read_file, rpc_url};
 
 use faultline_agave::{PublicKey, config::MetricsConfig};
 use faultline_kernel::HostRoot;

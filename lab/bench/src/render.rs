@@ -10,7 +10,7 @@ use faultline_common::output;
 use faultline_pages::{
     cells::{estimate_or, number_cell, number_or, table, text_cell},
     model::{Block, Cell, Table},
-    render::plain_table,
+    render::{csv::text_field, plain_table},
 };
 use faultline_stats::{
     block_bootstrap::Estimate,
@@ -462,7 +462,7 @@ pub fn csv(results: &Results) -> String {
             summary.phases(),
             [summary.decode_cpu_ms, summary.received]
         );
-        let mut row = vec![csv_quoted(&case.arm), csv_quoted(&case.request_label)];
+        let mut row = vec![text_field(&case.arm), text_field(&case.request_label)];
         row.push(
             case.answer_bytes
                 .map_or_else(String::new, |size| size.to_string()),
@@ -472,13 +472,6 @@ pub fn csv(results: &Results) -> String {
         out += &(row.join(",") + "\n");
     }
     out
-}
-
-pub fn csv_quoted(text: &str) -> String {
-    if !text.contains([',', '"', '\n', '\r']) {
-        return text.to_owned();
-    }
-    format!("\"{}\"", text.replace('"', "\"\""))
 }
 
 #[cfg(test)]
@@ -527,13 +520,13 @@ mod tests {
             100,
             &[
                 ("a,b", 904, &|round| 1_000_000 + round % 3),
-                ("c", 904, &|round| 2_000_000 + round % 5),
+                ("=c\u{1b}", 904, &|round| 2_000_000 + round % 5),
             ],
         );
         let value: serde_json::Value = serde_json::from_str(&json(&results).unwrap()).unwrap();
         assert_eq!(
             (&value["cells"][1]["arm"], &value["cells"][1]["successes"]),
-            (&"c".into(), &100.into())
+            (&"=c\u{1b}".into(), &100.into())
         );
         let difference = value["compared"][0]["mean"]["value"].as_f64().unwrap();
         assert!((difference - 1.0).abs() < 1e-5, "{value}");
@@ -543,6 +536,7 @@ mod tests {
             lines[1].starts_with("\"a,b\",account of 904,904,100,0,0,1.00000"),
             "{csv}"
         );
+        assert!(lines[2].starts_with("'=c[U+001B],"), "{csv}");
         assert_eq!(lines[0].split(',').count(), lines[2].split(',').count());
     }
 

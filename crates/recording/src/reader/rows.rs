@@ -11,10 +11,7 @@ use crate::{
 use faultline_metrics::Metric;
 use rusqlite::types::ValueRef;
 use serde_json::Value;
-use std::{
-    collections::{BTreeMap, HashMap},
-    sync::Arc,
-};
+use std::{collections::HashMap, sync::Arc};
 
 /// Limit in bytes for an event's detail and a problem. The daemon writes some hundred.
 const MAX_TEXT_BYTES: usize = 64 << 10;
@@ -210,17 +207,15 @@ impl Recording {
         };
         let sql = format!("SELECT min(id) FROM tick WHERE session = {}", tick.session);
         let first_tick = self.query_integer(&sql)?;
-        let mut last: BTreeMap<String, Vec<ProblemRow>> = BTreeMap::new();
-        let problems = self.problems()?.into_iter();
-        for row in problems.filter(|row| Some(row.tick) >= first_tick) {
-            let rows = last.entry(row.source.clone()).or_default();
-            if rows.first().is_some_and(|first| first.tick != row.tick) {
-                rows.clear();
-            }
-            rows.push(row);
-        }
-        let rows = last.into_values().flatten();
-        Ok(rows.filter(|row| row.status.is_some()).collect())
+        let mut rows = self.problems()?;
+        rows.retain(|row| Some(row.tick) >= first_tick);
+        let last_ticks: HashMap<String, i64> = rows
+            .iter()
+            .map(|row| (row.source.clone(), row.tick))
+            .collect();
+        rows.retain(|row| row.status.is_some() && last_ticks.get(&row.source) == Some(&row.tick));
+        rows.sort_by(|a, b| a.source.cmp(&b.source));
+        Ok(rows)
     }
 
     pub fn program_cache_points(&self) -> Result<Vec<ProgramCachePoint>> {

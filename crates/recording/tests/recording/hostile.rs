@@ -50,6 +50,7 @@ fn read_all(path: &Path) -> Result<(), Error> {
     note(recording.ticks().map(drop));
     note(recording.events().map(drop));
     note(recording.problems().map(drop));
+    note(recording.last_problems().map(drop));
     note(recording.pools().map(drop));
     note(recording.series().map(drop));
     note(recording.replay_slot_points().map(drop));
@@ -386,6 +387,43 @@ fn a_hostile_recording_uses_bounded_memory() {
             more < 64 << 10,
             "{more} KiB more than for a sound recording"
         );
+    }
+}
+
+/// With the numbers of SECURITY-FILES.
+#[test]
+fn many_short_rows_and_json_objects_use_memory_in_proportion_to_the_file() {
+    let (_folder, sound) = changed("SELECT 1");
+    let usual = peak(&sound);
+    let numbers = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 300000)";
+    let event = "INSERT INTO event(session, unix_ns, uptime_ns, kind, process, detail)";
+    let objects = "'[' || replace(hex(zeroblob(8000)), '00', '{\"\":0},') || '0]'";
+    for (times, rows) in [
+        (
+            20,
+            format!("INSERT INTO problem {numbers} SELECT 1, printf('%x', i), 'x', '' FROM n"),
+        ),
+        (
+            20,
+            format!("INSERT INTO problem {numbers} SELECT i % 60, 's', 'x', '' FROM n"),
+        ),
+        (
+            20,
+            format!("{event} {numbers} SELECT 1, 1, 1, 'x', 1, '' FROM n"),
+        ),
+        (
+            100,
+            format!("{event} {numbers} SELECT 1, 1, 1, 'x', 1, '{{\"\":0}}' FROM n"),
+        ),
+        (
+            100,
+            format!("{event} {numbers} SELECT 1, 1, 1, 'x', 1, {objects} FROM n LIMIT 100"),
+        ),
+    ] {
+        let (_folder, path) = changed(&rows);
+        let more = 1024 * peak(&path).saturating_sub(usual);
+        let bytes = path.metadata().unwrap().len();
+        assert!(more < times * bytes, "{more} for {bytes} of: {rows}");
     }
 }
 

@@ -9,10 +9,16 @@ use faultline_settings::{
     ConfigError, Table, choice, distinct, flag, text, time, whole_number, whole_number_within,
 };
 use std::{
+    fs::{self, File},
+    io::{self, Read},
     path::{Path, PathBuf},
     time::Duration,
 };
 use toml::de::DeValue;
+
+/// Limit for the configuration and each file that it names. A bundle of certificate authorities
+/// has some hundred KiB.
+const MAX_FILE_BYTES: u64 = 4 << 20;
 
 /// Returns every error, or a single one if the file cannot be read. Replaces invalid values by
 /// their defaults. Without a file, this is the default. `selector` replaces that of the file.
@@ -416,8 +422,23 @@ fn parent_folder_exists(path: &Path) -> bool {
 }
 
 fn read(path: &Path) -> Result<String, String> {
-    std::fs::read_to_string(path)
-        .map_err(|error| format!("{} cannot be read: {error}", path.display()))
+    let text = read_file(path).and_then(|bytes| String::from_utf8(bytes).map_err(io::Error::other));
+    text.map_err(|error| format!("{} cannot be read: {error}", path.display()))
+}
+
+/// Fails for a file of more than [`MAX_FILE_BYTES`], and for a named pipe, whose writer may never
+/// come. The pipes of `/dev/stdin`, `/dev/fd` and `/proc/self/fd` are read.
+pub fn read_file(path: &Path) -> io::Result<Vec<u8>> {
+    let may_be_pipe = path.starts_with("/dev") || path.starts_with("/proc");
+    if !may_be_pipe && !fs::metadata(path)?.is_file() {
+        return Err(io::Error::other("it is not a regular file"));
+    }
+    let mut bytes = Vec::new();
+    let mut file = File::open(path)?.take(MAX_FILE_BYTES + 1);
+    if file.read_to_end(&mut bytes)? as u64 > MAX_FILE_BYTES {
+        return Err(io::Error::other("it is larger than 4 MiB"));
+    }
+    Ok(bytes)
 }
 
 #[cfg(test)]

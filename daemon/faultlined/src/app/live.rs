@@ -4,20 +4,15 @@
 
 use super::ConfigLoader;
 use faultline_core::{
-    config::{Config, ConfigError},
+    config::{Config, ConfigError, read_file},
     publish::Latest,
     supervisor::{FS_CALL_TIMEOUT, FsCalls},
 };
 use faultline_datapoints::validator::intake::Intake;
 use faultline_http::sinks::prometheus::ConstantLabels;
 use faultline_metrics::LabelText;
-use faultline_status::{Evidence, MAX_EVIDENCE_BYTES, StatusConfig};
-use std::{
-    fs::{self, File},
-    io::{self, Read},
-    path::Path,
-    sync::Arc,
-};
+use faultline_status::{Evidence, StatusConfig};
+use std::{path::Path, sync::Arc};
 
 pub struct LiveConfig {
     pub config: Latest<Config>,
@@ -88,7 +83,7 @@ impl LiveConfig {
 
 /// Without the certificates that the file names: the server reads them again without a restart.
 fn read_web_config(config: &Config) -> Option<Vec<u8>> {
-    fs::read(config.metrics.web_config.as_ref()?).ok()
+    read_file(config.metrics.web_config.as_ref()?).ok()
 }
 
 fn read_status_config_with_warning(config: &Config) -> Arc<StatusConfig> {
@@ -162,20 +157,11 @@ pub fn read_status_config(config: &Config) -> StatusConfig {
     }
 }
 
-/// Has a timeout and refuses pipes: a file system can hang, and a pipe might never end.
+/// Has a timeout: a file system can hang.
 fn read_evidence(path: &Path) -> Result<Evidence, String> {
     let shown = faultline_text::path(path);
     let path = path.to_owned();
-    let text = FsCalls::new("evidence").call(FS_CALL_TIMEOUT, move || {
-        if !fs::metadata(&path)?.is_file() {
-            return Err(io::Error::other("it is not a regular file"));
-        }
-        let mut text = Vec::new();
-        File::open(path)?
-            .take(MAX_EVIDENCE_BYTES + 1)
-            .read_to_end(&mut text)?;
-        Ok(text)
-    });
+    let text = FsCalls::new("evidence").call(FS_CALL_TIMEOUT, move || read_file(&path));
     let text = match text {
         Ok(Ok(text)) => text,
         Ok(Err(error)) => return Err(format!("{shown} cannot be read: {error}")),
@@ -188,6 +174,7 @@ fn read_evidence(path: &Path) -> Result<Evidence, String> {
 mod tests {
     use super::*;
     use faultline_core::config::parse;
+    use std::fs;
 
     #[test]
     fn reload_applies_changeable_keys_and_names_the_others() {

@@ -4,7 +4,7 @@
 use super::{
     WebError,
     auth::{Users, bcrypt_cost},
-    tls::{ClientCertificates, TlsFiles},
+    tls::{ClientCertificates, TlsFiles, read},
 };
 use hyper::header::{HeaderName, HeaderValue};
 use rustls::{
@@ -119,12 +119,8 @@ impl WebConfig {
             errors: Vec::new(),
         };
         let options = serde_saphyr::options! { with_snippet: false };
-        let file = std::fs::read_to_string(path).map_err(|source| WebError::Read {
-            path: path.to_owned(),
-            source,
-        });
-        let file = file.and_then(|text| {
-            let read = serde_saphyr::from_str_with_options::<Option<File>>(&text, options);
+        let file = read(path).and_then(|bytes| {
+            let read = serde_saphyr::from_slice_with_options::<Option<File>>(&bytes, options);
             read.map_err(|error| WebError::Yaml {
                 path: path.to_owned(),
                 what: error.to_string(),

@@ -1,7 +1,7 @@
 //! TLS. Certificates are reloaded when their files change, so that a renewal needs no restart.
 
 use super::WebError;
-use faultline_core::socket::Stream;
+use faultline_core::{config::read_file, socket::Stream};
 use faultline_kernel::FileVersion;
 use parking_lot::Mutex;
 use rustls::{
@@ -319,8 +319,8 @@ impl TlsFiles {
     }
 }
 
-fn read(path: &Path) -> Result<Vec<u8>, WebError> {
-    std::fs::read(path).map_err(|source| WebError::Read {
+pub(super) fn read(path: &Path) -> Result<Vec<u8>, WebError> {
+    read_file(path).map_err(|source| WebError::Read {
         path: path.to_owned(),
         source,
     })

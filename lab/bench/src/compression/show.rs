@@ -1,12 +1,12 @@
 use super::{FetchTable, Outcome, StoredEstimate};
-use crate::{args::Format, parquet, render::csv_quoted};
+use crate::{args::Format, parquet};
 use anyhow::Result;
 use faultline_common::output;
 use faultline_pages::{
     cells::{self, estimate_or, number_cell, number_or, text_cell},
     export::{Columns, Values, named_columns},
     model::{Cell, Table},
-    render::plain_table,
+    render::{csv::text_field, plain_table},
 };
 use faultline_text::{bytes, count, counted, lines, utc};
 use itertools::Itertools;
@@ -121,7 +121,7 @@ fn csv(outcome: &Outcome) -> String {
         let mut cells = columns.iter().map(|(_, values)| match values {
             Values::Integer(values) => cell_text(&values[row]),
             Values::Real(values) => cell_text(&values[row]),
-            Values::Text(values) => csv_quoted(&cell_text(&values[row])),
+            Values::Text(values) => text_field(&cell_text(&values[row])),
         });
         out += &(cells.join(",") + "\n");
     }

@@ -3,9 +3,11 @@
 //! - The unit follows the title: `RSS mean [GiB]`.
 //! - A column with estimates becomes `X`, `X low` and `X high`.
 //! - A column with missing values is followed by `X missing because`.
-//! - A leading `'` protects text that a spreadsheet would take for a formula.
+//! - Text is clean, as on the page. A leading `'` protects text that a spreadsheet would take for a
+//!   formula.
 
 use crate::model::{Cell, Column, Table};
+use faultline_text::clean;
 use itertools::Itertools;
 
 pub fn csv(table: &Table) -> String {
@@ -89,27 +91,73 @@ fn digits(value: f64) -> String {
     }
 }
 
+/// [`clean`] text that no spreadsheet takes for a formula.
 fn formula_safe(text: &str) -> String {
-    let looks_like_formula = text.starts_with(['=', '+', '-', '@', '\t', '\r'])
+    let text = clean(text);
+    let looks_like_formula = text.trim_start().starts_with(['=', '+', '-', '@'])
         && text.len() > 1
         && text.parse::<f64>().is_err();
     if looks_like_formula {
         format!("'{text}")
     } else {
-        text.to_owned()
+        text
+    }
+}
+
+/// A field with untrusted text.
+pub fn text_field(text: &str) -> String {
+    quoted(formula_safe(text))
+}
+
+fn quoted(field: String) -> String {
+    let needs_quotes =
+        field.contains([',', '"', '\r', '\n']) || field.starts_with(' ') || field.ends_with(' ');
+    if needs_quotes {
+        format!("\"{}\"", field.replace('"', "\"\""))
+    } else {
+        field
     }
 }
 
 fn line(fields: impl Iterator<Item = String>) -> String {
-    let quoted = |field: String| {
-        let needs_quotes = field.contains([',', '"', '\r', '\n'])
-            || field.starts_with(' ')
-            || field.ends_with(' ');
-        if needs_quotes {
-            format!("\"{}\"", field.replace('"', "\"\""))
-        } else {
-            field
-        }
-    };
     fields.map(quoted).join(",") + "\r\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_controls_neither_a_terminal_nor_a_spreadsheet() {
+        let texts = [
+            "a\u{1b}]0;x\u{7}",
+            "\u{202e}txt.exe",
+            "=1+1",
+            "\t@SUM(A1)",
+            "\r\n+cmd|' /C calc'!A0",
+            "-1.5",
+            "-",
+        ];
+        let rows = texts.map(|text| vec![Cell::Text(text.to_owned())]);
+        let table = Table {
+            columns: vec![Column {
+                title: "=arm\u{9b}2J".to_owned(),
+                unit: String::new(),
+            }],
+            rows: rows.into(),
+            ..Table::default()
+        };
+        let expected = [
+            "'=arm[U+009B]2J",
+            "a[U+001B]]0;x[U+0007]",
+            "[U+202E]txt.exe",
+            "'=1+1",
+            "' @SUM(A1)",
+            "'  +cmd|' /C calc'!A0",
+            "-1.5",
+            "-",
+            "",
+        ];
+        assert_eq!(csv(&table).split("\r\n").collect_vec(), expected);
+    }
 }

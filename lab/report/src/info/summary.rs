@@ -87,9 +87,10 @@ pub struct Problem {
 
 impl RecordingSummary {
     pub fn of(recording: &Recording) -> Result<Self, Error> {
+        // First, because it reads manifests, too, and drops them.
+        let phases = timeline(&load_run_for_phases(recording)?).phases;
         let info = recording.info()?;
         let ticks = recording.ticks()?;
-        let phases = timeline(&load_run_for_phases(recording)?).phases;
         let times = times(&ticks, &info.sessions, &phases);
         let phases = times.phases.into_iter().map(|(phase, sum)| PhaseTime {
             phase: phase.map(|phase| phase.name().to_owned()),

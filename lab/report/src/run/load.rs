@@ -43,6 +43,7 @@ const PHASE_EVIDENCE_SIGNALS: [Signal; 6] = [
 
 pub fn load(path: &Path) -> Result<Run, Error> {
     let recording = Recording::open(path)?;
+    let salvaged = recording.info()?.meta.remove("salvaged_from");
     let loader = Loader::new(&recording)?;
     let Loader {
         sessions,
@@ -69,7 +70,7 @@ pub fn load(path: &Path) -> Result<Run, Error> {
         finished: sessions
             .last()
             .is_some_and(|session| session.ended.is_some()),
-        salvaged: recording.info()?.meta.remove("salvaged_from"),
+        salvaged,
         processes: loader.processes(&run),
         target_problems: loader.target_problems()?,
         clock_steps: clock_steps(time_axis, &events),
@@ -159,32 +160,27 @@ impl<'r> Loader<'r> {
     }
 
     fn processes(&self, run: &Run) -> Vec<Process> {
-        let listed = self.processes.iter().filter(|row| {
-            self.first_row_ids.get(&row.id) == Some(&row.id) && !self.is_wrapper(row)
+        let ticks = run.ticks.iter().rev();
+        let first_ticks: HashMap<_, _> = ticks.map(|tick| (tick.process, tick.at)).collect();
+        let mut next_rows = HashMap::new();
+        let listed = self.processes.iter().rev().filter(|row| {
+            let next = next_rows.insert(row.session, *row);
+            self.first_row_ids.get(&row.id) == Some(&row.id) && !is_wrapper(row, next)
         });
         let processes = listed.map(|row| {
             let started = row.started.map(nanoseconds);
-            let first_tick = run.ticks.iter().find(|tick| tick.process == Some(row.id));
+            let first_tick = first_ticks.get(&Some(row.id));
             Process {
                 pid: i64::from(row.pid),
                 first_seen_at: first_tick
-                    .map_or_else(|| run.at(nanoseconds(row.seen)), |tick| tick.at),
+                    .map_or_else(|| run.at(nanoseconds(row.seen)), |first_tick| *first_tick),
                 started_at: started
                     .map(|started| run.at(self.time_axis.without_clock_steps(started, None))),
             }
         });
-        processes.collect()
-    }
-
-    /// Whether the process is a command that started the validator. The daemon follows the command
-    /// until the validator is found.
-    fn is_wrapper(&self, process: &ProcessRow) -> bool {
-        let next = self
-            .processes
-            .iter()
-            .find(|other| other.session == process.session && other.id > process.id);
-        !process.manifest["validator"].is_object()
-            && next.is_some_and(|next| next.manifest["found_by"] == "descendant")
+        let mut processes = processes.collect_vec();
+        processes.reverse();
+        processes
     }
 
     /// At the last tick that has a process and such problems.
@@ -350,38 +346,45 @@ impl<'r> Loader<'r> {
     }
 }
 
-/// A restart of the daemon or a merge adds another row for a process.
+/// Whether the process is a command that started the validator. The daemon follows the command
+/// until the validator is found. `next` is the next process of its session.
+fn is_wrapper(process: &ProcessRow, next: Option<&ProcessRow>) -> bool {
+    !process.manifest["validator"].is_object()
+        && next.is_some_and(|next| next.manifest["found_by"] == "descendant")
+}
+
+/// A restart of the daemon or a merge adds another row for a process. Compares with the last row of
+/// the pid only: while the process lives, no other has its pid.
 fn first_row_ids(processes: &[ProcessRow]) -> HashMap<i64, i64> {
-    let is_same_process = |a: &ProcessRow, b: &ProcessRow| {
-        a.pid == b.pid
-            && match (a.started, b.started) {
-                (Some(a), Some(b)) => a.abs_diff(b) < MAX_START_TIME_DIFFERENCE,
-                _ => a.session != b.session,
-            }
+    let is_same_process = |a: &ProcessRow, b: &ProcessRow| match (a.started, b.started) {
+        (Some(a), Some(b)) => a.abs_diff(b) < MAX_START_TIME_DIFFERENCE,
+        _ => a.session != b.session,
     };
-    let first_row = |(index, row)| {
-        let mut earlier = processes.iter().take(index);
-        let first = earlier.find(|first| is_same_process(first, row));
-        (row.id, first.map_or(row.id, |first| first.id))
-    };
-    processes.iter().enumerate().map(first_row).collect()
+    let (mut first_ids, mut last_rows) = (HashMap::new(), HashMap::new());
+    for row in processes {
+        let last = last_rows.insert(row.pid, row);
+        let last = last.filter(|last| is_same_process(last, row));
+        let first_id = last.and_then(|last| first_ids.get(&last.id).copied());
+        first_ids.insert(row.id, first_id.unwrap_or(row.id));
+    }
+    first_ids
 }
 
 /// Steps between ticks, and steps that only events report.
 fn clock_steps(time_axis: &TimeAxis, events: &[Event]) -> Vec<ClockStep> {
     let mut steps = time_axis.steps();
+    steps.sort_by(|a, b| a.at.total_cmp(&b.at));
     for event in events {
         let at = event.at;
+        let index = steps.partition_point(|step| step.at < at);
+        let mut neighbors = steps.iter().skip(index.saturating_sub(1)).take(2);
         if event.kind == "clock_step"
             && let Some(seconds) = event.detail["seconds"].as_f64()
-            && !steps
-                .iter()
-                .any(|step| (step.at - at).abs() < MAX_STEP_TO_EVENT_SECONDS)
+            && !neighbors.any(|step| (step.at - at).abs() < MAX_STEP_TO_EVENT_SECONDS)
         {
-            steps.push(ClockStep { at, seconds });
+            steps.insert(index, ClockStep { at, seconds });
         }
     }
-    steps.sort_by(|a, b| a.at.total_cmp(&b.at));
     steps
 }
 
@@ -468,17 +471,72 @@ mod tests {
         assert_eq!(run.is_suspended, [true, true, false, false]);
     }
 
-    #[test]
-    fn a_process_without_start_time_is_listed_once_over_sessions() {
-        let row = |id, session| ProcessRow {
+    fn process_row(id: i64, session: i64, pid: u32, started: Option<Duration>) -> ProcessRow {
+        ProcessRow {
             id,
             session,
-            pid: 7,
-            started: None,
+            pid,
+            started,
             seen: Duration::ZERO,
             manifest: Value::Null,
-        };
-        let rows = first_row_ids(&[row(1, 1), row(2, 2), row(3, 3)]);
+        }
+    }
+
+    #[test]
+    fn a_process_without_start_time_is_listed_once_over_sessions() {
+        let rows = [1, 2, 3].map(|id| process_row(id, id, 7, None));
+        let rows = first_row_ids(&rows);
         assert_eq!(rows, HashMap::from([(1, 1), (2, 1), (3, 1)]));
+    }
+
+    #[test]
+    fn a_later_process_with_the_same_pid_is_another_one() {
+        let rows = [(7, 10), (8, 10), (7, 10), (7, 90), (7, 91), (8, 10)];
+        let rows = (1..)
+            .zip(rows)
+            .map(|(id, (pid, second))| process_row(id, id, pid, Some(Duration::from_secs(second))));
+        let ids = first_row_ids(&rows.collect_vec());
+        let expected = [(1, 1), (2, 2), (3, 1), (4, 4), (5, 4), (6, 2)];
+        assert_eq!(ids, HashMap::from(expected));
+    }
+
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "a test measures the time")]
+    fn the_time_for_many_process_rows_grows_with_their_number() {
+        for pids in [1, 100_000] {
+            let rows = (0..100_000).map(|id| {
+                process_row(
+                    id,
+                    1,
+                    id as u32 % pids,
+                    Some(Duration::from_secs(60 * id as u64)),
+                )
+            });
+            let rows = rows.collect_vec();
+            let began = std::time::Instant::now();
+            assert!(first_row_ids(&rows).iter().all(|(id, first)| id == first));
+            let took = began.elapsed();
+            assert!(took < Duration::from_secs(5), "{pids} pids: {took:?}");
+        }
+    }
+
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "a test measures the time")]
+    fn each_step_of_the_clock_is_listed_once_in_linear_time() {
+        let time_axis = TimeAxis::new(&[], &[]);
+        let event = |at: u32| Event {
+            at: f64::from(at),
+            kind: "clock_step".to_owned(),
+            detail: serde_json::json!({ "seconds": 5.0 }),
+        };
+        let far = MAX_STEP_TO_EVENT_SECONDS as u32 + 1;
+        let mut events = (0..100_000).map(|i| event(far * i)).collect_vec();
+        events.extend([event(far * 500), event(far * 500 + 1)]);
+        let began = std::time::Instant::now();
+        let steps = clock_steps(&time_axis, &events);
+        let took = began.elapsed();
+        assert_eq!(steps.len(), 100_000);
+        assert!(steps.is_sorted_by(|a, b| a.at < b.at));
+        assert!(took < Duration::from_secs(5), "{took:?}");
     }
 }

@@ -558,3 +558,46 @@ fn a_host_that_is_named_twice_is_refused() {
         ]
     );
 }
+
+#[test]
+#[expect(clippy::disallowed_methods, reason = "a test starts programs itself")]
+fn files_without_an_end_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let pipe = folder.path().join("pipe");
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+    assert!(made.unwrap().success());
+    let too_large = "/dev/zero cannot be read: it is larger than 4 MiB";
+    let no_file = format!(
+        "{} cannot be read: it is not a regular file",
+        pipe.display()
+    );
+    for (path, wanted) in [(Path::new("/dev/zero"), too_large), (&pipe, &no_file)] {
+        let shown = path.display();
+        let (_, errors) = load(Some(path), None);
+        assert_eq!(
+            errors.iter().map(|error| &error.what).collect::<Vec<_>>(),
+            [wanted]
+        );
+        for text in [
+            format!("[ingest]\ndb = \"d\"\nuser = \"u\"\npassword_file = \"{shown}\"\n"),
+            format!("[forward]\nmetrics_config_file = \"{shown}\"\n"),
+        ] {
+            let found = error_texts(&text);
+            assert!(found.len() == 1 && found[0].contains(wanted), "{found:?}");
+        }
+    }
+}
+
+/// The Ansible role passes the configuration through `/dev/stdin`, shells through `/dev/fd`.
+#[test]
+fn a_pipe_of_the_own_process_can_be_the_configuration() {
+    let (reader, mut writer) = std::io::pipe().unwrap();
+    std::io::Write::write_all(&mut writer, b"[labels]\narm = \"A\"\n").unwrap();
+    drop(writer);
+    let number = std::os::fd::AsRawFd::as_raw_fd(&reader);
+    for path in [format!("/dev/fd/{number}"), "/dev/null".to_owned()] {
+        let (config, errors) = load(Some(Path::new(&path)), None);
+        assert_eq!(errors, []);
+        assert_eq!(config.labels.arm.is_some(), path != "/dev/null");
+    }
+}

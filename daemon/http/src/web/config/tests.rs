@@ -184,3 +184,23 @@ fn a_malformed_web_config_is_reported_with_its_line() {
         );
     }
 }
+
+#[test]
+#[expect(clippy::disallowed_methods, reason = "a test starts programs itself")]
+fn a_web_config_without_an_end_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let pipe = folder.path().join("pipe");
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+    assert!(made.unwrap().success());
+    for (path, wanted) in [
+        (Path::new("/dev/zero"), "it is larger than 4 MiB"),
+        (&pipe, "it is not a regular file"),
+    ] {
+        let error = WebConfig::load(path).unwrap_err().to_string();
+        let expected = format!(
+            "metrics.web_config: {} cannot be read: {wanted}",
+            path.display()
+        );
+        assert_eq!(error, expected);
+    }
+}
