@@ -47,6 +47,21 @@ pub fn shell_quoted(path: &Path) -> String {
     format!("'{}'", text.replace('\'', "'\\''"))
 }
 
+/// Replaces what a server's message repeats of the words in path and query of `url`, also words cut
+/// at their end: each may be a key.
+pub fn without_address(message: &str, url: &str) -> String {
+    let target = url.splitn(4, ['/', '?']).nth(3).unwrap_or_default();
+    let mut hidden = message.to_owned();
+    for chars in (4..=target.len()).rev() {
+        for word in target.split(|c: char| !c.is_ascii_alphanumeric()) {
+            if let Some(start) = word.get(..chars) {
+                hidden = hidden.replace(start, "***");
+            }
+        }
+    }
+    hidden
+}
+
 pub fn is_unsafe_char(character: char) -> bool {
     character.is_control()
         || matches!(character,
@@ -102,6 +117,24 @@ mod tests {
             shown("/mnt/l\u{e4}\u{202e}".as_bytes()),
             "/mnt/l\u{e4}[U+202E]"
         );
+    }
+
+    #[test]
+    fn a_message_repeats_no_key_of_an_address() {
+        let url = "https://node:8899/v2/SECpath-SECpathLONG/?api-key=SECquery%3D&x=1";
+        for (message, shown) in [
+            (
+                "node:8899 exceeded /v2/SECpath-SECpathLONG/?api-key=SECquery=",
+                "node:8899 exceeded /v2/***-***/?api-key=***=",
+            ),
+            ("https: no api-key SECqu", "https: no api-key ***"),
+            ("behind by 1000 slots", "behind by 1000 slots"),
+        ] {
+            assert_eq!(without_address(message, url), shown);
+        }
+        let shown = without_address("no SECquery", "http://[::1]?key=SECquery");
+        assert_eq!(shown, "no ***");
+        assert_eq!(without_address("any", "http://node"), "any");
     }
 
     #[test]

@@ -79,13 +79,6 @@ impl Failure {
         }
     }
 
-    pub fn message(&self) -> Option<&str> {
-        match self {
-            Self::Rpc(_, message) if !message.is_empty() => Some(message),
-            _ => None,
-        }
-    }
-
     /// After a refusal, the next request must wait.
     pub fn is_refusal(&self) -> bool {
         matches!(

@@ -400,7 +400,9 @@ impl Shared {
             comparable_answer,
         );
         recording.completed += 1;
-        if let Some(message) = attempt.answer.as_ref().err().and_then(Failure::message) {
+        if let Err(Failure::Rpc(_, message)) = &attempt.answer
+            && !message.is_empty()
+        {
             let first_messages = &mut recording.first_messages;
             first_messages
                 .entry(scheduled.case_index)

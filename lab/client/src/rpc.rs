@@ -4,6 +4,7 @@ use crate::http::{self, CONNECT_TIMEOUT};
 use anyhow::{Context, Result};
 use faultline_common::{clock, output::say};
 use faultline_net::{retry_after, unrequested_content_encoding};
+use faultline_text::{clean, without_address};
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 use std::{
@@ -308,10 +309,13 @@ impl Rpc {
         }
         self.bytes.fetch_add(text.len() as u64, Ordering::Relaxed);
         match serde_json::from_slice::<Envelope<T>>(&text) {
-            Ok(envelope) => answer_of(envelope, id, method),
+            Ok(envelope) => answer_of(envelope, id, method, &self.url),
             Err(_) if !response.status().is_success() => Attempt::GiveUp(by_status()),
             Err(error) => Attempt::Retry(
-                failed(format!("the answer is not as expected: {error}")),
+                failed(format!(
+                    "the answer is not as expected: {}",
+                    without_address(&error.to_string(), &self.url)
+                )),
                 None,
             ),
         }
@@ -341,9 +345,10 @@ fn pause(retry_after: Option<Duration>, min_wait: Duration) -> Result<Duration, 
     }
 }
 
-fn answer_of<T>(envelope: Envelope<T>, id: u64, method: &str) -> Attempt<Option<T>> {
+fn answer_of<T>(envelope: Envelope<T>, id: u64, method: &str, url: &str) -> Attempt<Option<T>> {
     if let Some(Refusal { code, message }) = envelope.error {
-        let message = faultline_text::clean(&message.chars().take(200).collect::<String>());
+        let message = message.chars().take(200).collect::<String>();
+        let message = clean(&without_address(&message, url));
         let error = RpcError::Refused { code, message };
         return if RETRYABLE_CODES.contains(&code) {
             Attempt::Retry(error, None)
@@ -367,10 +372,7 @@ fn address(url: &str) -> Option<(String, u16)> {
         "https" => 443,
         _ => return None,
     };
-    Some((
-        faultline_text::clean(uri.host()?),
-        uri.port_u16().unwrap_or(default_port),
-    ))
+    Some((clean(uri.host()?), uri.port_u16().unwrap_or(default_port)))
 }
 
 fn describe_error(error: &ureq::Error, answer_timeout: Duration) -> String {
@@ -439,6 +441,36 @@ mod tests {
         let said = said.to_string();
         assert!(said.contains("breaks off: "), "{said}");
         server.unwrap().join().unwrap();
+    }
+
+    #[test]
+    fn a_message_of_the_node_is_shown_without_the_keys_of_the_address() {
+        for error in [
+            r#"{"code":-32000,"message":"exceeded for /SECpath12/?api-key=SECquery34"}"#,
+            r#""exceeded for /SECpath12/?api-key=SECquery34""#,
+        ] {
+            let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+            let address = listener.local_addr().unwrap();
+            let url = format!("http://{address}/SECpath12/?api-key=SECquery34");
+            let server = std::thread::Builder::new().spawn(move || {
+                let (mut client, _) = listener.accept().unwrap();
+                assert!(client.read(&mut [0; 4096]).unwrap() > 0);
+                let body = format!(r#"{{"id":0,"error":{error}}}"#);
+                let length = body.len();
+                let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n{body}");
+                std::io::Write::write_all(&mut client, answer.as_bytes()).unwrap();
+            });
+            let once = RetryPolicy {
+                max_tries: 1,
+                first_wait: Duration::ZERO,
+                answer_timeout: Duration::from_secs(60),
+            };
+            let rpc = Rpc::new(&url, None, once).unwrap();
+            let said = rpc.call::<u64>("getSlot", &json!([])).unwrap_err();
+            let said = said.to_string();
+            assert!(said.contains("exceeded for /***/?api-key=***"), "{said}");
+            server.unwrap().join().unwrap();
+        }
     }
 
     #[test]

@@ -215,10 +215,9 @@ impl RecordRequest<'_> {
                 recorder::METRICS_CONFIG
             )),
             (None, Err(_)) if !self.args.no_metrics => {}
-            (None, Ok(set)) if !self.args.no_metrics => say(&format!(
-                "{} is set already ({:?}): the command's datapoints are not recorded",
-                recorder::METRICS_CONFIG,
-                exec_shim::redact_password(&set),
+            (None, Ok(_)) if !self.args.no_metrics => say(&format!(
+                "{} is set already: the command's datapoints are not recorded",
+                recorder::METRICS_CONFIG
             )),
             (None, _) => say(&format!(
                 "datapoints are not recorded, unless the command sends them with {}=\"{value}\"",

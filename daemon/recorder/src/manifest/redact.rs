@@ -1,43 +1,45 @@
 //! Removes secrets from arguments and settings. In doubt it hides too much.
 
 use itertools::Itertools;
+use std::iter;
 
 pub const HIDDEN: &str = "***";
 
-/// A name that contains one of these has a secret value.
-const SECRET_NAME_PARTS: [&str; 8] = [
+/// A name that contains one of these has a secret value, as has one that ends with `key`.
+const SECRET_NAME_PARTS: [&str; 16] = [
+    "api-key",
+    "api_key",
     "apikey",
-    "credential",
-    "mnemonic",
-    "passphrase",
-    "passwd",
-    "password",
-    "secret",
-    "token",
-];
-
-/// A name with one of these as a whole word has a secret value.
-const SECRET_WORDS: [&str; 10] = [
     "auth",
-    "authorization",
     "bearer",
     "cookie",
+    "credential",
     "dsn",
     "jwt",
+    "mnemonic",
     "pass",
     "privkey",
     "pwd",
+    "secret",
     "seed",
+    "token",
 ];
 
-/// Authorization schemes, which precede the secret.
-const AUTH_SCHEMES: [&str; 4] = ["basic", "bearer", "digest", "token"];
-
-/// Option names that look secret, but whose values are public.
-const PUBLIC_NAMES: [&str; 2] = ["account-index-include-key", "account-index-exclude-key"];
-
-/// A name whose last word is one of these is the path of a secret.
-const PATH_WORDS: [&str; 5] = ["file", "path", "dir", "directory", "folder"];
+/// A name that ends with one of these has a public value, or the path of a secret.
+const PUBLIC_NAME_ENDS: [&str; 12] = [
+    "account-index-exclude-key",
+    "account-index-include-key",
+    "authority",
+    "authorized-voter",
+    "authorized_default",
+    "dir",
+    "directory",
+    "file",
+    "folder",
+    "passthrough",
+    "path",
+    "pubkey",
+];
 
 const MAX_PAIRS_PER_WORD: usize = 32;
 
@@ -49,44 +51,58 @@ const MIN_PRIVATE_KEY_LENGTH: usize = 80;
 
 /// Redacts arguments. Keeps their number and order.
 pub fn arguments<S: AsRef<str>>(arguments: &[S]) -> Vec<String> {
-    redact_words(arguments.iter().map(AsRef::as_ref))
+    redact_words(arguments.iter().map(AsRef::as_ref), line).collect()
 }
 
-/// Redacts a line of text. Whitespace between words becomes one space.
+/// Redacts a line of text. The first word that ends hidden ends the line, because a secret may
+/// contain spaces. Whitespace between words becomes one space.
 pub fn line(text: &str) -> String {
-    redact_words(text.split_whitespace()).join(" ")
+    // In a keypair file, `]` follows the last number.
+    let is_key_list = |list: &str| {
+        let numbers = list
+            .split(',')
+            .take_while(|number| number.trim().parse::<u8>().is_ok());
+        numbers.count() > 30
+    };
+    // `user:pass word@host`.
+    let is_spaced_url = |url: &str| {
+        url.split_whitespace()
+            .skip(1)
+            .any(|word| word.contains('@'))
+    };
+    if text.split('[').any(is_key_list) || text.split("://").skip(1).any(is_spaced_url) {
+        return HIDDEN.to_owned();
+    }
+    redact_words(text.split_whitespace(), redact_word)
+        .take_while_inclusive(|word| !word.ends_with(HIDDEN))
+        .join(" ")
 }
 
-fn redact_words<'a>(all: impl Iterator<Item = &'a str>) -> Vec<String> {
-    let mut hide_next = false;
-    all.map(|word| {
-        let is_option = word.starts_with("--") && word.len() > 2;
-        let name = word.trim_matches(|c: char| !c.is_ascii_alphanumeric());
-        if std::mem::take(&mut hide_next) && !is_option {
-            // `Authorization: Bearer abc`: the secret follows the scheme.
-            hide_next = AUTH_SCHEMES
-                .iter()
-                .any(|scheme| name.eq_ignore_ascii_case(scheme));
-            return HIDDEN.to_owned();
-        }
-        // The secret follows `Authorization:`, `Bearer`, or an option without `=`.
-        hide_next =
-            (word.starts_with('-') || word.ends_with(':') || name.eq_ignore_ascii_case("bearer"))
-                && !word.contains('=')
-                && is_secret_name(name);
-        if word.contains(char::is_whitespace) {
-            line(word)
+fn redact_words<'a>(
+    words: impl Iterator<Item = &'a str>,
+    redact: fn(&str) -> String,
+) -> impl Iterator<Item = String> {
+    let words = iter::repeat_n("", 2).chain(words).tuple_windows();
+    words.map(move |(header, name, word)| {
+        // The secret follows `Authorization: Basic`, `password =`, or an option without `=`.
+        let is_value = name.starts_with('-') && !name.contains('=')
+            || name.ends_with([':', '='])
+            || word.starts_with([':', '='])
+            || name.eq_ignore_ascii_case("bearer");
+        let is_secret =
+            is_value && is_secret_name(name) || header.ends_with(':') && is_secret_name(header);
+        if is_secret && !word.starts_with("--") {
+            HIDDEN.to_owned()
         } else {
-            redact_word(word)
+            redact(word)
         }
     })
-    .collect()
 }
 
 fn redact_word(word: &str) -> String {
     let (mut shown, mut rest) = (String::new(), word);
     for _ in 0..MAX_PAIRS_PER_WORD {
-        if is_private_key(rest) {
+        if is_private_key(bare(rest)) {
             return shown + HIDDEN;
         }
         if let Some(pairs) = redact_metrics_config(rest) {
@@ -118,82 +134,70 @@ fn redact_url(text: &str) -> String {
     let Some((scheme, rest)) = text.split_once("://") else {
         return text.to_owned();
     };
-    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
-    let (server, rest) = rest.split_at_checked(end).unwrap_or((rest, ""));
+    let end = rest.find(['/', '?', '#', ';']).unwrap_or(rest.len());
+    let (server, rest) = rest.split_at_checked(end).unwrap_or_default();
     let server = match server.rsplit_once('@') {
         Some((_, host)) => format!("{HIDDEN}@{host}"),
         None => server.to_owned(),
     };
-    let (path, query) = match rest
-        .find(['?', '#'])
-        .and_then(|end| rest.split_at_checked(end))
-    {
-        Some((path, query)) => (path, Some(query)),
-        None => (rest, None),
-    };
+    let end = rest.find(['?', '#', ';']).unwrap_or(rest.len());
+    let (path, query) = rest.split_at_checked(end).unwrap_or_default();
     // In `https://a,https://user:password@b`, the second server is a part of the first path.
     let is_secret = |part: &str| part.contains('@') || is_key_in_path(part);
     let path = path
         .split('/')
         .map(|part| if is_secret(part) { HIDDEN } else { part })
         .join("/");
-    let query = query.map(|query| {
-        let (mark, pairs) = query.split_at_checked(1).unwrap_or(("?", ""));
-        let hide = |pair: &str| match pair.split_once('=') {
-            Some((name, _)) => format!("{name}={HIDDEN}"),
-            None => HIDDEN.to_owned(),
-        };
-        format!("{mark}{}", pairs.split('&').map(hide).join("&"))
-    });
-    format!("{scheme}://{server}{path}{}", query.unwrap_or_default())
+    let hide = |pair: &str| match pair.split_once('=') {
+        Some((name, _)) => format!("{name}={HIDDEN}"),
+        None if pair.is_empty() => String::new(),
+        None => HIDDEN.to_owned(),
+    };
+    let (mark, pairs) = query.split_at_checked(1).unwrap_or_default();
+    let pairs = pairs.split('&').map(hide).join("&");
+    format!("{scheme}://{server}{path}{mark}{pairs}")
 }
 
-/// Redacts user and password of `host=...,db=...,u=...,p=...`, also after `SOLANA_METRICS_CONFIG=`.
-/// `None` for other words.
+/// Redacts user and password of `host=...,db=...,u=...,p=...`, in any order. `None` for other
+/// words.
 fn redact_metrics_config(word: &str) -> Option<String> {
-    let (before, pairs) = word.split_at_checked(word.find("host=")?)?;
-    if !pairs.contains(',') {
-        return None;
-    }
+    let pairs = bare(word);
     let hide = |pair: &str| match pair.split_once('=') {
         Some((key @ ("host" | "db"), value)) => format!("{key}={}", redact_word(value)),
         Some((key, _)) => format!("{key}={HIDDEN}"),
         None => HIDDEN.to_owned(),
     };
-    Some(format!("{before}{}", pairs.split(',').map(hide).join(",")))
+    let is_config = |key| pairs.starts_with(key) && pairs.contains(',');
+    ["host=", "db=", "u=", "p="]
+        .into_iter()
+        .any(is_config)
+        .then(|| pairs.split(',').map(hide).join(","))
 }
 
 fn is_secret_name(name: &str) -> bool {
-    let name = name
-        .trim_matches(|c: char| !c.is_ascii_alphanumeric())
-        .to_ascii_lowercase();
-    let parts: Vec<&str> = name.split(|c: char| !c.is_ascii_alphanumeric()).collect();
-    let last = parts.last().copied().unwrap_or_default();
-    if PUBLIC_NAMES.contains(&name.as_str()) || PATH_WORDS.contains(&last) {
-        return false;
-    }
-    let joined = parts.concat();
-    matches!(last, "key" | "keys")
-        || SECRET_NAME_PARTS.iter().any(|word| joined.contains(word))
-        || parts.iter().any(|part| SECRET_WORDS.contains(part))
+    let name = bare(name).to_ascii_lowercase();
+    !PUBLIC_NAME_ENDS.iter().any(|end| name.ends_with(end))
+        && (name.trim_end_matches('s').ends_with("key")
+            || SECRET_NAME_PARTS.iter().any(|part| name.contains(part)))
 }
 
-/// A private key: 64 bytes in base 58, or the number list of a keypair file.
+/// 64 bytes in base 58.
 fn is_private_key(word: &str) -> bool {
-    let is_number_list = word.starts_with('[')
-        && word.matches(',').count() >= 31
-        && word.chars().any(|c| c.is_ascii_digit());
-    is_number_list
-        || (word.len() >= MIN_PRIVATE_KEY_LENGTH && word.chars().all(|c| c.is_ascii_alphanumeric()))
+    word.len() >= MIN_PRIVATE_KEY_LENGTH && word.chars().all(|c| c.is_ascii_alphanumeric())
+}
+
+fn bare(word: &str) -> &str {
+    word.trim_matches(|c: char| !c.is_ascii_alphanumeric())
 }
 
 fn is_key_in_path(part: &str) -> bool {
     let is_key_char = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
-    let (digits, letters) = (
-        part.chars().any(|c| c.is_ascii_digit()),
-        part.chars().any(char::is_alphabetic),
-    );
-    part.len() >= MIN_PATH_KEY_LENGTH && part.chars().all(is_key_char) && digits && letters
+    // `eyJ` begins a JSON Web Token.
+    part.starts_with("eyJ")
+        || part.len() >= MIN_PATH_KEY_LENGTH
+            && part.chars().all(is_key_char)
+            && part.contains(char::is_numeric)
+            && part.contains(char::is_alphabetic)
 }
 
 #[cfg(test)]

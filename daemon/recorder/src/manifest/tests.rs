@@ -96,7 +96,7 @@ fn the_session_manifest_describes_the_machine() {
     );
     assert_eq!(
         all["host"]["kernel"]["command_line"],
-        "BOOT_IMAGE=/vmlinuz root=UUID=1 mitigations=off rd.luks.key=*** quiet"
+        "BOOT_IMAGE=/vmlinuz root=UUID=1 mitigations=off rd.luks.key=***"
     );
     assert_eq!(
         all["host"]["memory"]["swaps"][0]["bytes"],

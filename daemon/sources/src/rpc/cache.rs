@@ -24,7 +24,7 @@ pub struct ResponseCache {
     slots_behind: Timestamped<u64>,
     identity: Timestamped<PublicKey>,
     version: Timestamped<NodeVersion>,
-    problems: Vec<Problem>,
+    pub problems: Vec<Problem>,
     up: bool,
     answered_polls: u64,
     /// The node does not offer `getMaxShredInsertSlot`.

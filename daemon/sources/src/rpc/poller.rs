@@ -17,6 +17,7 @@ use faultline_agave::{
 use faultline_core::{clock::Clock, config, publish::Latest, supervisor::Stop};
 use faultline_kernel::ProcessId;
 use faultline_metrics::{Problem, Source};
+use faultline_text::without_address;
 use hyper::Uri;
 use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
@@ -144,6 +145,9 @@ impl Poller {
                 let readiness = cache.readiness(has_started);
                 cache.set_problem(failure.problem(&url_origin(&request.url), readiness), at);
             }
+        }
+        for problem in &mut cache.problems {
+            problem.what = without_address(&problem.what, &request.url.to_string());
         }
         self.publish_and_log();
     }

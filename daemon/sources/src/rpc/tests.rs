@@ -38,9 +38,14 @@ struct Running {
 
 impl Running {
     fn start(port: Option<u16>, timeout: Duration) -> Self {
+        Self::start_with_url(port, timeout, None)
+    }
+
+    fn start_with_url(port: Option<u16>, timeout: Duration, url: Option<String>) -> Self {
         let config = config::Rpc {
             interval: Duration::from_millis(20),
             timeout,
+            url,
             ..config::Rpc::default()
         };
         let target = Arc::new(Mutex::new(Some(target(ME, port))));
@@ -322,6 +327,33 @@ async fn being_behind_is_unhealthy_and_one_failed_request_affects_nothing_else()
     );
     assert_eq!(number(&running.handle, ME, "agave_healthy"), Some(0.0));
     running.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_problem_repeats_no_key_of_the_configured_address() {
+    let echo = "exceeded for /SECpath12/?api-key=SECquery34";
+    let error = json!({"code": -32000, "message": echo});
+    for is_batch in [true, false] {
+        let error = error.clone();
+        let server = MockNode::start(move |_, body| match is_batch {
+            true => batch(body, |request| json!({"id": request["id"], "error": error})),
+            false => Reply::status(403, &[], echo),
+        })
+        .unwrap();
+        let origin = format!("http://127.0.0.1:{}", server.port());
+        let url = format!("{origin}/SECpath12/?api-key=SECquery34");
+        let running = Running::start_with_url(None, Duration::from_secs(20), Some(url));
+        let facts = running
+            .facts("a problem", |facts| !facts.problems.is_empty())
+            .await;
+        for problem in &facts.problems {
+            assert!(
+                problem.what.contains("exceeded for /***/?api-key=***"),
+                "{problem:?}"
+            );
+        }
+        running.end().await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]

@@ -24,6 +24,7 @@ use faultline_agave::{
 };
 use faultline_core::{clock::Clock, config, supervisor::Stop};
 use faultline_metrics::{Problem, Source, Stamp};
+use faultline_text::without_address;
 use hyper::Uri;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -277,7 +278,8 @@ impl Round<'_> {
             Err(failure) => {
                 let mut problem =
                     failure.problem(&url_origin(&self.url), Readiness::RespondedBefore);
-                problem.what = format!("{method}: {}", problem.what);
+                let what = without_address(&problem.what, &self.url.to_string());
+                problem.what = format!("{method}: {what}");
                 if !self.facts.problems.contains(&problem) {
                     self.facts.problems.push(problem);
                 }

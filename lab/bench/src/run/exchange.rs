@@ -8,6 +8,7 @@ use crate::{
     stream::RawAnswer,
 };
 use faultline_common::clock;
+use faultline_text::without_address;
 use hyper::StatusCode;
 use std::time::Duration;
 use tokio::time::timeout;
@@ -74,7 +75,7 @@ impl Connections {
             requested.inspect_err(|_| self.opened[case.connection_index] = None)?;
         // Reading the CPU clock costs more than decoding a small answer.
         let cpu = (raw.body.len() >= MIN_BYTES_FOR_CPU_CLOCK).then(clock::thread_cpu);
-        let decoded = match raw.status {
+        let mut decoded = match raw.status {
             StatusCode::OK => decoder.decode(&raw.body, id, case.expected),
             status => Err(Failure::of_status(status, raw.retry_after)),
         };
@@ -85,6 +86,9 @@ impl Connections {
             // On an open socket, a late answer could be taken for that to the next request.
             self.opened[case.connection_index]
                 .take_if(|open| matches!(open, Connection::WebSocket(_)));
+        }
+        if let Err(Failure::Rpc(_, message)) = &mut decoded {
+            *message = without_address(message, &plan.connection(case).endpoint.full_url());
         }
         decoded?;
         let queued = begun.saturating_sub(counted_from);

@@ -67,3 +67,27 @@ fn a_refused_method_is_shown_with_the_nodes_message() {
     assert!(code == 1 && output.contains(line), "{output}");
     assert_eq!(output.matches("invalid length").count(), 1, "{output}");
 }
+
+#[test]
+fn a_message_that_repeats_the_address_is_stored_without_its_keys() {
+    let node = start(|method, _| match method {
+        "getSlot" => Ok(json!(7)),
+        _ => Err((-32000, "exceeded for /SECpath12/?api-key=SECquery34")),
+    });
+    let folder = tempfile::tempdir().unwrap();
+    let [plan, results] = ["plan.toml", "results.flb"].map(|name| folder.path().join(name));
+    let text = format!(
+        "rounds = 5\nwarm_up = 0\n[[arm]]\nname = 'node'\nurl = '{node}/SECpath12/?api-key=SECquery34'\n\
+         [[request]]\nmethod = 'getSlot'\nanswer = 'any'\n[[request]]\nmethod = 'getBlock'\nanswer = 'any'\n"
+    );
+    std::fs::write(&plan, text).unwrap();
+    let [plan, results] = [plan, results].map(|path| path.display().to_string());
+    let (output, _) = bench(&["run", &plan, "--out", &results]).unwrap();
+    let line = "the node says \"exceeded for /***/?api-key=***\"";
+    assert!(output.contains(line) && !output.contains("SEC"), "{output}");
+    let stored = String::from_utf8_lossy(&std::fs::read(&results).unwrap()).into_owned();
+    assert!(
+        stored.contains("exceeded") && !stored.contains("SEC"),
+        "{stored}"
+    );
+}

@@ -337,18 +337,6 @@ fn exit_code(status: ExitStatus) -> u8 {
         .unwrap_or(u8::MAX)
 }
 
-/// Replaces the value of `p=` in `host=...,db=...,u=...,p=...`.
-pub fn redact_password(config: &str) -> String {
-    let pairs = config.split(',').map(|pair| {
-        if pair.starts_with("p=") {
-            "p=..."
-        } else {
-            pair
-        }
-    });
-    Vec::from_iter(pairs).join(",")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -402,13 +390,5 @@ mod tests {
     fn the_exit_code_follows_shell_convention() {
         assert_eq!(exit_code(ExitStatus::from_raw(7 << 8)), 7);
         assert_eq!(exit_code(ExitStatus::from_raw(9)), 137);
-    }
-
-    #[test]
-    fn a_password_is_not_shown() {
-        assert_eq!(
-            redact_password("host=http://h:1,db=d,u=u,p=secret"),
-            "host=http://h:1,db=d,u=u,p=..."
-        );
     }
 }

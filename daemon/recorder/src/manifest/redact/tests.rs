@@ -37,8 +37,14 @@ fn usual_validator_arguments_are_not_redacted() {
         "https://frankfurt.mainnet.block-engine.jito.wtf",
         "--log",
         "-",
+        "--no-voting",
+        "--keyfile",
+        "/etc/solana/id.json",
+        "--stake-authority=/etc/solana/stake.json",
     ];
     assert_eq!(arguments(&usual), usual);
+    let kernel = "root=/dev/md0 iommu.passthrough=1 usbcore.authorized_default=0 isolcpus=2,3";
+    assert_eq!(line(kernel), kernel);
 }
 
 #[test]
@@ -109,22 +115,44 @@ fn only_user_and_password_of_the_metrics_variable_are_redacted() {
         line("host=http://h,db=d,u=me,p=geheim"),
         "host=http://h,db=d,u=***,p=***"
     );
+    assert_eq!(
+        line("SOLANA_METRICS_CONFIG=db=d,p=geheim,u=me,host=http://h:1"),
+        "SOLANA_METRICS_CONFIG=db=d,p=***,u=***,host=http://h:1"
+    );
+    assert_eq!(shown(&["--password=x,host=h"]), "--password=***");
 }
 
 #[test]
 fn secrets_in_a_shell_command_argument_are_redacted() {
     let script = "exec agave-validator --x-token abc  --rpc https://h/?k=abc -H 'Authorization: Bearer abc' --ledger /l";
-    let expected = "exec agave-validator --x-token *** --rpc https://h/?k=*** -H 'Authorization: *** *** --ledger /l";
     assert_eq!(
         shown(&["bash", "-c", script]),
-        format!("bash -c {expected}")
+        "bash -c exec agave-validator --x-token ***"
     );
+    assert_eq!(
+        line("curl -H 'Authorization: Bearer abc' https://h"),
+        "curl -H 'Authorization: ***"
+    );
+    assert_eq!(line("curl https://h/?k=two words"), "curl https://h/?k=***");
 }
 
 #[test]
 fn a_private_key_is_redacted_in_any_argument_position() {
     let numbers = format!("[{}]", vec!["7"; 64].join(","));
     let base58 = "5".repeat(88);
+    let spaced = numbers.replace(',', ", ");
+    for text in [
+        spaced.clone(),
+        format!("--identity={spaced}"),
+        format!("sh {{\"id\": {spaced}}}"),
+        format!("[[{spaced}]]"),
+        spaced.replace(' ', "\n"),
+    ] {
+        assert_eq!(line(&text), HIDDEN, "{text}");
+    }
+    assert_eq!(line(&format!("x --id '{base58}'")), "x --id ***");
+    let cpus = format!("isolcpus={}", vec!["7"; 64].join(","));
+    assert_eq!(line(&cpus), cpus);
     assert_eq!(
         shown(&[
             "--identity",
@@ -163,8 +191,34 @@ proptest! {
             vec![format!("--x={name}:{secret}@{host}")],
             vec![format!("host=http://{host},db={name},u={secret},p={secret}")],
             vec!["sh".to_owned(), "-c".to_owned(), format!("x --{name}-token {secret} y")],
+            vec!["--accessKey".to_owned(), secret.clone()],
+            vec!["--userpass".to_owned(), secret.clone()],
+            vec!["Authorization:".to_owned(), "Basic".to_owned(), secret.clone()],
+            vec!["Bearer".to_owned(), secret.clone()],
         ];
-        for form in forms {
+        let in_one_argument = [
+            format!("SOLANA_METRICS_CONFIG=db={name},u={secret},p={secret},host=http://{host}"),
+            format!("SOLANA_METRICS_CONFIG=db={name},p={secret} {secret},u={secret},host={host}"),
+            format!("Authorization:Bearer {secret}"),
+            format!("authorization=Bearer {secret}"),
+            format!("Authorization: ApiKey {secret}"),
+            format!("Authorization: Negotiate {secret}"),
+            format!("Authorization: AWS4-HMAC-SHA256 Credential={name}/x, Signature={secret}"),
+            format!("Authorization: Digest username=\"{name}\", response=\"{secret}\""),
+            format!("Cookie: a={name}; b={secret}"),
+            format!("--db-password={name} {secret}"),
+            format!("{{\"password\": \"{name} {secret}\"}}"),
+            format!("{{\"password\" : \"{secret}\"}}"),
+            format!("password = \"{secret}\""),
+            format!("--{name}PrivateKey={secret}"),
+            format!("--seedPhrase={secret}"),
+            format!("--basicauth={name}:{secret}"),
+            format!("https://{host}/v1/eyJ{name}.{secret}.{name}/x"),
+            format!("https://{host}/{name};token={secret}"),
+            format!("https://{name}:{name} {secret}@{host}"),
+            format!("https://{name}:{secret} {name}@{host}"),
+        ];
+        for form in forms.into_iter().chain(in_one_argument.map(|argument| vec![argument])) {
             let shown = arguments(&form);
             prop_assert_eq!(shown.len(), form.len());
             prop_assert!(!shown.join(" ").contains(&secret), "{:?}", shown);
