@@ -51,7 +51,6 @@ pub enum Failure {
     /// The WebSocket's chain is not that of HTTP.
     #[error("WebSocket of another chain")]
     OtherChain,
-    /// Names the node.
     #[error("hostile: {0} sends control frames without an answer")]
     Flooded(String),
 }

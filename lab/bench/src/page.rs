@@ -118,7 +118,6 @@ pub fn report(results: &Results) -> Report {
     }
 }
 
-/// The first point becomes the headline. Without any point, the headline is `default`.
 pub fn verdict_with_headline(default: &str, mut points: Vec<String>, kind: VerdictKind) -> Verdict {
     let headline = if points.is_empty() {
         default.to_owned()

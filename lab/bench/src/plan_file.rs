@@ -26,7 +26,6 @@ use std::{
 const MAX_FILE_BYTES: u64 = 64 << 20;
 const ALL_REQUESTS: &str = "all requests";
 
-/// The text to print and the exit code.
 pub fn run(args: &RunArgs) -> Result<(String, u8)> {
     let (mut plan, ca_file) = read(&args.plan)?;
     plan.max_failure_percent = args.max_failures;

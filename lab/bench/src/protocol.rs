@@ -25,7 +25,6 @@ pub trait Named: Copy + PartialEq + 'static {
             .find_map(|(other, value)| (*other == name).then_some(*value))
     }
 
-    /// Empty if the value is not among [`Named::ALL`].
     fn name(self) -> &'static str {
         Self::ALL
             .iter()

@@ -46,7 +46,6 @@ impl Sample {
     }
 }
 
-/// Times and bytes of a good answer.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Timing {
     /// By [`PHASES`], in ns.

@@ -33,7 +33,6 @@ const CONNECT_MARGIN: Duration = Duration::from_millis(10);
 const HTTP_1: &[u8] = b"http/1.1";
 const HTTP_2: &[u8] = b"h2";
 
-/// Trusts the certificates of `ca_file`, or the system's.
 pub fn tls_connector(ca_file: Option<&Path>) -> Result<TlsConnector> {
     let mut roots = RootCertStore::empty();
     match ca_file {

@@ -21,7 +21,6 @@ pub struct InfoArgs {
     pub manifest: bool,
 }
 
-/// The file format of exported tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Format {
     /// Apache Parquet, compressed with Snappy.

@@ -13,7 +13,6 @@ use files::{DatasetRun, RecordingExport, TableFiles, table_path};
 use itertools::Itertools;
 use std::path::{Path, PathBuf};
 
-/// The table that joins a tick with its samples.
 const WIDE: &str = "wide";
 
 /// Exported table, and recorded table with its rows: `tick` for [`WIDE`].

@@ -83,7 +83,6 @@ pub struct ReportContext {
     pub arms: Vec<String>,
 }
 
-/// The primary metric unless the user chooses one.
 pub fn default_metric(recordings: &[Run]) -> &'static RunMetric {
     let has_process = recordings
         .iter()

@@ -258,7 +258,6 @@ impl Run {
             .map(|(_, value)| value.as_str())
     }
 
-    /// The label `host`, else the name in the manifest.
     pub fn host(&self) -> Option<&str> {
         self.label("host")
             .filter(|host| !host.is_empty())
@@ -272,7 +271,6 @@ impl Run {
         self.ticks.iter().tuple_windows()
     }
 
-    /// Time of the last tick since `origin_unix_ns`.
     pub fn end_seconds(&self) -> f64 {
         self.ticks.last().map_or(0.0, |tick| tick.at)
     }

@@ -219,13 +219,11 @@ fn list_item(value: &DeValue<'_>) -> Result<String, String> {
         .map_err(|why| format!("a string or {why}"))
 }
 
-/// The result has no quotes around it.
 fn json_escaped(text: &str) -> String {
     let json = Json::from(text).to_string();
     json[1..json.len() - 1].to_owned()
 }
 
-/// Lines that are not blank, escaped for a JSON string.
 fn read_lines(file: &Path) -> Result<Vec<String>, String> {
     let text = super::read_file(file).map_err(|why| format!("{}: {why}", file.display()))?;
     let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
@@ -395,7 +393,6 @@ fn check_params(
     check_json(params)
 }
 
-/// Fails unless the parameters are an array or object.
 fn check_json(params: &str) -> Result<(), String> {
     let excerpt: String = params.chars().take(120).collect();
     match serde_json::from_str(params) {

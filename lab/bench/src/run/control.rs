@@ -22,7 +22,6 @@ const MAX_BACKOFF: Duration = Duration::from_secs(60);
 /// A longer `Retry-After` ends the run.
 const MAX_RETRY_AFTER: Duration = Duration::from_secs(300);
 const MIN_REPORTED_PAUSE: Duration = Duration::from_secs(2);
-/// Longest sleep before an end of the run is noticed.
 pub const END_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
 #[derive(Default)]

@@ -25,7 +25,6 @@ pub const TIMER_PRECISION: Duration = Duration::from_millis(2);
 /// The payload of a TCP segment.
 const PIECE_BYTES: usize = 1448;
 
-/// The delay and bandwidth that this tool imposes on a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct LinkShape {
     pub added_rtt: Duration,

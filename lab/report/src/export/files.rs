@@ -301,7 +301,6 @@ fn remove_other_files(paths: &[PathBuf]) -> Result<()> {
                 fs::remove_file(&path).at(&path)?;
             }
         }
-        // Fails if the folder still has files.
         let _ = fs::remove_dir(&day);
     }
     Ok(())

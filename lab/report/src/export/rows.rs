@@ -129,7 +129,6 @@ fn push_row(columns: &mut [Values], row: &[Cell]) {
             (Values::Real(values), Cell::Real(value)) => values.push(Some(*value)),
             (Values::Real(values), Cell::Integer(value)) => values.push(Some(*value as f64)),
             (Values::Text(values), Cell::Text(value)) => values.push(Some(value.clone())),
-            // A value of another type becomes NULL.
             (values, _) => values.push_null(),
         }
     }

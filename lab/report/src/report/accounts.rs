@@ -21,7 +21,6 @@ const MIN_MISS_DIFFERENCE: f64 = 1.0;
 
 const MIB: f64 = 1_048_576.0;
 
-/// The increase of a counter in a part of the run.
 macro_rules! increase {
     ($title:literal, $decimals:literal, $signal:ident) => {
         ($title, $decimals, |run, numbers| {

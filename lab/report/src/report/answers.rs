@@ -78,7 +78,6 @@ fn inputs(runs: &[&MeasuredRun], can_change_capacity: Option<bool>) -> AnswerInp
     let smallest = |value| values(value).into_iter().reduce(f64::min);
     let installed = smallest(|run, _| run.recording.facts.memory_bytes.map(|bytes| bytes as f64));
     let proven = runs.iter().map(|run| sufficient_memory::proven_bytes(run));
-    // `None` if any run proves nothing.
     let proven: Option<Vec<f64>> = proven.collect();
     let first = runs.first();
     let why_unknown = |why: fn(&MeasuredRun) -> &'static str| {

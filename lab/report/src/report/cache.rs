@@ -17,7 +17,6 @@ use faultline_stats::{
 
 const AVERAGED_SLOTS: usize = 25;
 
-/// A column with a statistic of a field of the run's cache numbers.
 macro_rules! cache_quantity {
     ($title:literal, $decimals:literal, $field:ident, sum) => {
         ($title, $decimals, |_, numbers| {

@@ -255,7 +255,6 @@ fn cache_capacity_caveat(run: &MeasuredRun) -> Option<WhatAndRemedy> {
     ))
 }
 
-/// One caveat for all. The section on replay times shows the reasons.
 fn unreliable_intervals_caveat(runs: &MeasuredRuns) -> Option<Caveat> {
     let metrics = by_key(runs.all.iter().flat_map(|run| {
         run.unreliable_estimates()

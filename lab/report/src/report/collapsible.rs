@@ -31,7 +31,6 @@ impl CollapsedGroup {
     }
 }
 
-/// A section without data becomes one sentence that says why.
 pub fn collapse_section(section: Section) -> Section {
     let blocks = match why_no_data(&section.blocks) {
         Some(why) => vec![Block::Text(format!("{}.", uppercase_first(&why)))],

@@ -24,12 +24,10 @@ pub struct MetricComparison {
 }
 
 impl MetricComparison {
-    /// Of the reference and the other arm; `None` if one of them has no value.
     pub fn means(&self) -> Option<[f64; 2]> {
         Some([self.result.reference.mean?, self.result.other.mean?])
     }
 
-    /// `None` unless a difference is shown.
     pub fn tone(&self) -> Option<Tone> {
         match self.result.conclusion {
             Conclusion::Differs { direction, .. } => Some(tone(direction, self.run_metric.better)),
@@ -392,7 +390,6 @@ pub fn direction_in_every_block(comparison: &MetricComparison) -> Option<String>
     Some(format!("{direction} in every block, not tested"))
 }
 
-/// Says "better" or "worse" only if a difference is shown.
 fn conclusion_words(result: &Comparison, run_metric: &RunMetric) -> String {
     match result.conclusion {
         Conclusion::NoValues => "no value in an arm".to_owned(),

@@ -117,7 +117,6 @@ impl MeasuredRuns {
         Some((reference, others.map(String::as_str).collect()))
     }
 
-    /// Whether the recordings have processes, but no validator and no offline replay.
     pub fn has_no_validator(&self) -> bool {
         let runs = || self.all.iter();
         runs().any(|run| !run.recording.processes.is_empty())

@@ -205,7 +205,6 @@ fn table_by_arm(
     Block::Table(table)
 }
 
-/// The caption of a moving average, without a full stop: `Moving average over 6 slots, centred`.
 pub fn averaging_caption(size: usize, sample: &str, samples: &str) -> String {
     match size {
         1 => format!("One value for each {sample}"),

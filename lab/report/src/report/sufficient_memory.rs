@@ -83,7 +83,6 @@ pub fn proven_bytes(run: &MeasuredRun) -> Option<f64> {
     })
 }
 
-/// `None` if the run was never at the tip.
 fn sufficient_memory(run: &MeasuredRun) -> Option<SufficientMemory> {
     let recording = &run.recording;
     let at_tip = run.from_tip.as_ref()?.window;

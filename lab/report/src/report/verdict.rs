@@ -457,7 +457,6 @@ fn secondary_sentences(
     })
 }
 
-/// The means of both arms. `None` if the primary metric is tested, or the metric is not listed.
 fn mean_sentence(pair: &ArmComparison, metric: &MetricComparison) -> Option<String> {
     if !is_described(pair.conclusion())
         || !METRICS_LISTED_IF_UNTESTED.contains(&metric.run_metric.id)

@@ -108,7 +108,6 @@ fn end_sentence(run: &MeasuredRun) -> String {
         duration_f64(lifecycle.last_process_end.unwrap_or(lifecycle.run_end)),
         lifecycle.end.how
     );
-    // The run ends with its last process. The recording may continue.
     let after_end = run.recording.end_seconds() - lifecycle.run_end;
     let interval = run
         .recording

@@ -270,7 +270,6 @@ impl<'r> Loader<'r> {
         Ok(by_tick.collect())
     }
 
-    /// Per tick: suspended by a stop signal or a frozen cgroup.
     fn is_suspended(&self) -> Result<Vec<bool>, Error> {
         let mut changes = self.recording.series_of(&STATE)?;
         changes.retain(|row| row.labels.contains("stop"));
@@ -388,7 +387,6 @@ fn clock_steps(time_axis: &TimeAxis, events: &[Event]) -> Vec<ClockStep> {
     steps
 }
 
-/// Missing fields of the manifest have defaults.
 fn phase_rules(row: &SessionRow) -> Rules {
     let (phase, default) = (&row.manifest["daemon"]["phase"], Rules::default());
     let slots = |key, default| phase[key].as_u64().unwrap_or(default);
@@ -405,7 +403,6 @@ fn phase_rules(row: &SessionRow) -> Rules {
     }
 }
 
-/// Empty if the series does not have the label.
 fn label(row: &SeriesRow, name: &str) -> String {
     let labels: Value = serde_json::from_str(&row.labels).unwrap_or_default();
     labels[name].as_str().unwrap_or_default().to_owned()
