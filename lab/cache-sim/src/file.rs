@@ -26,7 +26,6 @@ use crate::{
 pub use read::{PartialRead, read, read_whole_records};
 use std::io::Write;
 
-/// The metadata follow.
 pub(crate) const MAGIC: &[u8; 8] = b"FLTRACE\x01";
 /// A longer record is damage: the largest block has far fewer calls.
 const MAX_RECORD_BYTES: u64 = 1 << 26;

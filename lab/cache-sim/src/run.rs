@@ -13,7 +13,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// Number of blocks from the root to the replayed block, if the validator votes normally.
 const ROOT_DEPTH: usize = 32;
 
-/// What the simulated cache contains before the trace.
 #[derive(Clone, Copy, PartialEq)]
 pub enum InitialContent {
     Empty,

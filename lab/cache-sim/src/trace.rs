@@ -334,7 +334,6 @@ impl Trace {
         self.slots.binary_search_by_key(&slot, |s| s.slot).ok()
     }
 
-    /// The calls of all slots, in order.
     pub(crate) fn calls(&self) -> &[TransactionCall] {
         &self.calls
     }

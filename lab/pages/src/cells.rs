@@ -12,7 +12,6 @@ pub fn gib(bytes: f64) -> f64 {
     bytes / GIB
 }
 
-/// `why` explains a missing value.
 pub fn number_or(value: Option<f64>, decimals: u8, why: &str) -> Cell {
     match value.filter(|value| value.is_finite()) {
         // An empty sum is -0, and -0 + 0 is 0.
@@ -36,7 +35,6 @@ pub fn missing(why: &str) -> Cell {
     Cell::Missing(why.to_owned())
 }
 
-/// A value with the ends of its interval.
 pub fn estimate([value, low, high]: [f64; 3], decimals: u8) -> Cell {
     Cell::Estimate {
         value,

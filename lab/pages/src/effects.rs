@@ -30,7 +30,6 @@ pub fn effect_text(ratio: [f64; 3]) -> String {
     format!("{value} % {direction} ({low} to {high} %)")
 }
 
-/// The word before the reference: `as` after a multiple, else `than`.
 pub fn than_or_as(effect: &str) -> &'static str {
     if effect.contains("times as high") {
         "as"

@@ -51,7 +51,6 @@ impl Rates {
         (self.seconds > 0.0).then_some(self.increase)
     }
 
-    /// `None` if no step has a rate.
     pub fn mean(&self) -> Option<f64> {
         Some(self.known_increase()? / self.seconds)
     }

@@ -11,7 +11,6 @@ impl Trace {
         (self.slots.len() as f64).cbrt().ceil().max(1.0) as usize
     }
 
-    /// Number of groups of neighboring slots.
     pub fn group_count(&self) -> usize {
         self.slots.len().div_ceil(self.group_length())
     }

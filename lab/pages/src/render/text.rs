@@ -151,7 +151,6 @@ pub fn value_text(cell: &Cell) -> String {
     }
 }
 
-/// `[low, high]` of an estimate.
 pub fn interval_text(cell: &Cell) -> Option<String> {
     Some(format!("[{}]", interval_ends(cell)?.join(", ")))
 }

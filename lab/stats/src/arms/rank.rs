@@ -6,7 +6,6 @@ use crate::{
 };
 use itertools::Itertools;
 
-/// Maximum runs of both arms for the exact distribution.
 const MAX_EXACT_RUNS: usize = 60;
 
 /// Two-sided p-value of Mann and Whitney's test (1947): whether runs of one arm tend to be higher.

@@ -66,7 +66,6 @@ impl Frame {
         self.y(value).unwrap_or(self.bottom)
     }
 
-    /// Width of a label on the horizontal axis, as a share of the axis.
     pub fn label_width_share(&self, label: &str) -> f64 {
         (width_in_ems(label) + 1.0) * TEXT_SIZE / self.width().max(1.0)
     }

@@ -226,7 +226,6 @@ fn legend_entries(chart: &Timeline, styles: &SeriesStyles) -> Vec<LegendEntry> {
 }
 
 impl Timeline {
-    /// The runs with bands, if there are several.
     pub(in crate::render) fn strip_runs(&self) -> Vec<&str> {
         let runs = distinct(self.bands.iter().map(|band| band.run.as_str()));
         if runs.len() > 1 { runs } else { Vec::new() }

@@ -49,7 +49,6 @@ pub fn write(folder: &Path, file: &str, value: impl Display) -> Result<()> {
     fs::write(&path, value.to_string()).with_path(&path)
 }
 
-/// Whether a file such as `cgroup.controllers` has this word; false without the file.
 pub fn has_word(folder: &Path, file: &str, word: &str) -> bool {
     fs::read_to_string(folder.join(file))
         .unwrap_or_default()

@@ -45,7 +45,6 @@ impl IoLimit {
         "write_operations",
     ];
 
-    /// The amounts are in the order of the fields.
     pub(crate) fn new(device: PathBuf, amounts: [Option<u64>; 4]) -> Self {
         let [read_bytes, write_bytes, read_operations, write_operations] = amounts;
         Self {

@@ -259,7 +259,6 @@ impl Unit {
         self.get(name).filter(|text: &&str| !text.is_empty())
     }
 
-    /// `None` if the value has another type.
     fn get<'v, T>(&'v self, name: &str) -> Option<T>
     where
         T: TryFrom<&'v Variant<'v>, Error: Into<Error>>,
