@@ -16,8 +16,8 @@ use std::{
 };
 use toml::de::DeValue;
 
-/// Limit for the configuration and each file that it names. A bundle of certificate authorities
-/// has some hundred KiB.
+/// Limit for the configuration, and for each file of secrets or certificates that it names. A bundle
+/// of certificate authorities has some hundred KiB.
 const MAX_FILE_BYTES: u64 = 4 << 20;
 
 /// Returns every error, or a single one if the file cannot be read. Replaces invalid values by
