@@ -6,8 +6,9 @@ use std::iter;
 pub const HIDDEN: &str = "***";
 
 /// A name that contains one of these has a secret value, as has one that ends with `key`.
-const SECRET_NAME_PARTS: [&str; 16] = [
+const SECRET_NAME_PARTS: [&str; 17] = [
     "api-key",
+    "api.key",
     "api_key",
     "apikey",
     "auth",
@@ -25,13 +26,15 @@ const SECRET_NAME_PARTS: [&str; 16] = [
     "token",
 ];
 
-/// A name that ends with one of these has a public value, or the path of a secret.
-const PUBLIC_NAME_ENDS: [&str; 12] = [
+/// A name whose last words are one of these has a public value, or the path of a secret.
+const PUBLIC_NAME_ENDS: [&str; 14] = [
     "account-index-exclude-key",
     "account-index-include-key",
+    "auth_hashtable_size",
     "authority",
     "authorized-voter",
     "authorized_default",
+    "bypass_disable",
     "dir",
     "directory",
     "file",
@@ -40,6 +43,9 @@ const PUBLIC_NAME_ENDS: [&str; 12] = [
     "path",
     "pubkey",
 ];
+
+/// Authorization schemes, which precede the secret.
+const AUTH_SCHEMES: [&str; 5] = ["basic", "bearer", "digest", "negotiate", "token"];
 
 const MAX_PAIRS_PER_WORD: usize = 32;
 
@@ -84,13 +90,16 @@ fn redact_words<'a>(
 ) -> impl Iterator<Item = String> {
     let words = iter::repeat_n("", 2).chain(words).tuple_windows();
     words.map(move |(header, name, word)| {
-        // The secret follows `Authorization: Basic`, `password =`, or an option without `=`.
+        // The secret follows `Authorization: Basic`, `--auth Basic`, `password =`, or an option
+        // without `=`.
+        let scheme = bare(name).to_ascii_lowercase();
         let is_value = name.starts_with('-') && !name.contains('=')
             || name.ends_with([':', '='])
             || word.starts_with([':', '='])
-            || name.eq_ignore_ascii_case("bearer");
-        let is_secret =
-            is_value && is_secret_name(name) || header.ends_with(':') && is_secret_name(header);
+            || scheme == "bearer";
+        let has_scheme = header.starts_with('-') && AUTH_SCHEMES.contains(&scheme.as_str());
+        let is_secret = is_value && is_secret_name(name)
+            || (header.ends_with(':') || has_scheme) && is_secret_name(header);
         if is_secret && !word.starts_with("--") {
             HIDDEN.to_owned()
         } else {
@@ -134,11 +143,12 @@ fn redact_url(text: &str) -> String {
     let Some((scheme, rest)) = text.split_once("://") else {
         return text.to_owned();
     };
-    let end = rest.find(['/', '?', '#', ';']).unwrap_or(rest.len());
+    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
     let (server, rest) = rest.split_at_checked(end).unwrap_or_default();
-    let server = match server.rsplit_once('@') {
-        Some((_, host)) => format!("{HIDDEN}@{host}"),
-        None => server.to_owned(),
+    let server = match (server.rsplit_once('@'), server.split_once(';')) {
+        (Some((_, host)), _) => format!("{HIDDEN}@{host}"),
+        (None, Some((host, _))) => format!("{host};{HIDDEN}"),
+        (None, None) => server.to_owned(),
     };
     let end = rest.find(['?', '#', ';']).unwrap_or(rest.len());
     let (path, query) = rest.split_at_checked(end).unwrap_or_default();
@@ -161,24 +171,34 @@ fn redact_url(text: &str) -> String {
 /// Redacts user and password of `host=...,db=...,u=...,p=...`, in any order. `None` for other
 /// words.
 fn redact_metrics_config(word: &str) -> Option<String> {
-    let pairs = bare(word);
+    let is_start = |at: &usize| {
+        word.get(..*at)
+            .is_some_and(|before| !before.ends_with(char::is_alphanumeric))
+    };
+    let starts = ["host=", "db=", "u=", "p="]
+        .into_iter()
+        .filter_map(|key| word.match_indices(key).map(|(at, _)| at).find(is_start));
+    let (before, pairs) = word.split_at_checked(starts.min()?)?;
     let hide = |pair: &str| match pair.split_once('=') {
         Some((key @ ("host" | "db"), value)) => format!("{key}={}", redact_word(value)),
         Some((key, _)) => format!("{key}={HIDDEN}"),
         None => HIDDEN.to_owned(),
     };
-    let is_config = |key| pairs.starts_with(key) && pairs.contains(',');
-    ["host=", "db=", "u=", "p="]
-        .into_iter()
-        .any(is_config)
-        .then(|| pairs.split(',').map(hide).join(","))
+    pairs
+        .contains(',')
+        .then(|| redact_word(before) + &pairs.split(',').map(hide).join(","))
 }
 
 fn is_secret_name(name: &str) -> bool {
     let name = bare(name).to_ascii_lowercase();
-    !PUBLIC_NAME_ENDS.iter().any(|end| name.ends_with(end))
-        && (name.trim_end_matches('s').ends_with("key")
-            || SECRET_NAME_PARTS.iter().any(|part| name.contains(part)))
+    let singular = name.trim_end_matches('s');
+    let is_public = |end: &&str| {
+        singular
+            .strip_suffix(*end)
+            .is_some_and(|before| !before.ends_with(char::is_alphanumeric))
+    };
+    !PUBLIC_NAME_ENDS.iter().any(is_public)
+        && (singular.ends_with("key") || SECRET_NAME_PARTS.iter().any(|part| name.contains(part)))
 }
 
 /// 64 bytes in base 58.

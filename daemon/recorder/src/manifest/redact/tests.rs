@@ -41,10 +41,16 @@ fn usual_validator_arguments_are_not_redacted() {
         "--keyfile",
         "/etc/solana/id.json",
         "--stake-authority=/etc/solana/stake.json",
+        "--pubkeys",
+        "7Np41oeYqPefeNQEHSv1UDhYrehxin3NStELsSKCT4K2",
     ];
     assert_eq!(arguments(&usual), usual);
-    let kernel = "root=/dev/md0 iommu.passthrough=1 usbcore.authorized_default=0 isolcpus=2,3";
-    assert_eq!(line(kernel), kernel);
+    for kernel in [
+        "root=/dev/md0 iommu.passthrough=1 usbcore.authorized_default=0 isolcpus=2,3",
+        "spec_store_bypass_disable=prctl sunrpc.auth_hashtable_size=16 isolcpus=2-5 quiet",
+    ] {
+        assert_eq!(line(kernel), kernel);
+    }
 }
 
 #[test]
@@ -195,6 +201,8 @@ proptest! {
             vec!["--userpass".to_owned(), secret.clone()],
             vec!["Authorization:".to_owned(), "Basic".to_owned(), secret.clone()],
             vec!["Bearer".to_owned(), secret.clone()],
+            vec!["--auth".to_owned(), "Basic".to_owned(), secret.clone()],
+            vec!["--api.key.value".to_owned(), secret.clone()],
         ];
         let in_one_argument = [
             format!("SOLANA_METRICS_CONFIG=db={name},u={secret},p={secret},host=http://{host}"),
@@ -216,6 +224,15 @@ proptest! {
             format!("https://{host}/v1/eyJ{name}.{secret}.{name}/x"),
             format!("https://{host}/{name};token={secret}"),
             format!("https://{name}:{name} {secret}@{host}"),
+            format!("https://{name}:{secret};{name}@{host}/x"),
+            format!("https://{name}:{name};{secret}@{host}/x"),
+            format!("https://{host};token={secret}"),
+            format!("-H 'Bearer {secret}' {host}"),
+            format!("{{\"header\": \"Bearer {secret}\"}}"),
+            format!("X={name},host=http://{host},u={secret},p={secret}"),
+            format!("export 'A=1;host=http://{host},u={name},p={secret}'"),
+            format!("--token={secret},host=http://{host},u={name},p={name}"),
+            format!("auth-profile={secret}"),
             format!("https://{name}:{secret} {name}@{host}"),
         ];
         for form in forms.into_iter().chain(in_one_argument.map(|argument| vec![argument])) {
