@@ -138,10 +138,8 @@ impl Error {
                 source.kind(),
                 PermissionDenied | ReadOnlyFilesystem | NotADirectory | InvalidInput
             ),
-            Sqlite { source, .. } => matches!(
-                source.sqlite_error_code(),
-                Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly)
-            ),
+            // `CannotOpen` may be a lack of inodes, quota or file descriptors.
+            Sqlite { source, .. } => source.sqlite_error_code() == Some(ErrorCode::ReadOnly),
             _ => false,
         }
     }
@@ -235,5 +233,22 @@ impl<T> AttachPath<T> for rusqlite::Result<T> {
 impl<T> AttachPath<T> for io::Result<T> {
     fn at(self, path: &Path) -> Result<T> {
         self.map_err(|source| Error::io(path, source))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rusqlite::ffi;
+
+    fn sqlite_error(code: i32) -> Error {
+        let source = rusqlite::Error::SqliteFailure(ffi::Error::new(code), None);
+        Error::sqlite(Path::new("run.fltl"), source)
+    }
+
+    #[test]
+    fn a_file_that_sqlite_cannot_open_may_be_opened_later() {
+        assert!(!sqlite_error(ffi::SQLITE_CANTOPEN).is_permanent());
+        assert!(sqlite_error(ffi::SQLITE_READONLY).is_permanent());
     }
 }
