@@ -72,8 +72,9 @@ impl Writer {
         begin_session(lock, conn, path, &new_recording.session, counts)
     }
 
-    /// Fails if [`Self::append`] would refuse the file with its labels. Only reads.
+    /// Fails if [`Self::append`] would refuse the file with its labels, or a side file. Only reads.
     pub fn check(path: &Path) -> Result<()> {
+        check_side_files(path)?;
         Recording::open(path).map(drop)
     }
 }

@@ -293,7 +293,7 @@ fn file_error(config: &Config) -> Option<ConfigError> {
 /// Says why the existing recording cannot be continued. Accepts any labels, because `run --label`
 /// may set them. Not for a daemon that is writing it, because reading would drop its locks.
 pub fn content_error(config: &Config) -> Option<ConfigError> {
-    let file = config.record.file.as_ref().filter(|file| file.is_file())?;
+    let file = config.record.file.as_ref()?;
     let error = Writer::check(file).err().filter(Error::is_permanent)?;
     Some(ConfigError::new(format!("record.file: {error}")))
 }
@@ -468,6 +468,26 @@ mod tests {
             content_error(&config).is_none(),
             "an empty file is made again"
         );
+    }
+
+    #[test]
+    fn a_wal_or_journal_that_a_start_refuses_is_a_config_error() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("run.fltl");
+        let mut config = Config::default();
+        config.record.file = Some(file.clone());
+        for suffix in ["-wal", "-journal"] {
+            let side_file = with_suffix(&file, suffix);
+            std::fs::write(&side_file, "x").unwrap();
+            let error = format!("{:?}", content_error(&config));
+            assert!(error.contains("a recording that is not here"), "{error}");
+            std::fs::remove_file(side_file).unwrap();
+        }
+        assert_eq!(content_error(&config), None);
+        std::fs::write(&file, "").unwrap();
+        std::fs::create_dir(with_suffix(&file, "-wal")).unwrap();
+        let error = format!("{:?}", content_error(&config));
+        assert!(error.contains("is a link, folder or device"), "{error}");
     }
 
     #[test]
