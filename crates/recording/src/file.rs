@@ -57,7 +57,7 @@ pub fn check_wal(path: &Path) -> Result<()> {
     let what = match file.read(&mut header).at(path)? {
         0 => "belongs to a recording that is not here: the file next to it is empty",
         // Not in WAL mode.
-        _ if header[18..] == [1, 1] => "is of another recording: the one next to it is finished",
+        _ if header[18..] == [1, 1] => "does not belong to this finished recording",
         _ => return Ok(()),
     };
     // A writer may have finished meanwhile: it removes the WAL first.
