@@ -123,8 +123,8 @@ impl Ring {
         }
     }
 
-    /// Deletes old rows, as [`Writer::prune`] does. Between two deletions the ring is longer than
-    /// configured.
+    /// Deletes old rows, as [`faultline_recording::Writer::prune`] does. Between two deletions the
+    /// ring is longer than configured.
     fn prune(&mut self, now: Stamp) {
         self.last_prune = now;
         let before = now.unix.saturating_sub(self.context.config.history);
