@@ -1,4 +1,5 @@
 use crate::side_files::{length, with_suffix};
+use rusqlite::ErrorCode;
 use std::{
     io,
     path::{Path, PathBuf},
@@ -100,9 +101,7 @@ pub enum Error {
     },
     #[error("{path}: {source}")]
     Io { path: PathBuf, source: io::Error },
-    #[error(
-        "{path}: {source}; if another program uses it, wait for its end or stop it; otherwise check the rights of the file and its folder"
-    )]
+    #[error("{path}: {source}{}", sqlite_remedy(source))]
     Sqlite {
         path: PathBuf,
         source: rusqlite::Error,
@@ -124,7 +123,6 @@ impl Error {
     pub fn is_permanent(&self) -> bool {
         use Error::*;
         use io::ErrorKind::*;
-        use rusqlite::ErrorCode;
         match self {
             WrongKind { .. }
             | Newer { .. }
@@ -138,10 +136,8 @@ impl Error {
                 source.kind(),
                 PermissionDenied | ReadOnlyFilesystem | NotADirectory | InvalidInput
             ),
-            Sqlite { source, .. } => matches!(
-                source.sqlite_error_code(),
-                Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly)
-            ),
+            // `CannotOpen` may be a lack of inodes, quota or file descriptors.
+            Sqlite { source, .. } => source.sqlite_error_code() == Some(ErrorCode::ReadOnly),
             _ => false,
         }
     }
@@ -171,7 +167,6 @@ impl Error {
     }
 
     pub fn sqlite(path: &Path, source: rusqlite::Error) -> Self {
-        use rusqlite::ErrorCode;
         let path = path.to_owned();
         match source.sqlite_error().map(|error| error.extended_code) {
             // The WAL's index could not grow, which only lack of space causes.
@@ -207,6 +202,17 @@ impl Error {
     }
 }
 
+fn sqlite_remedy(source: &rusqlite::Error) -> &'static str {
+    use ErrorCode::*;
+    match source.sqlite_error_code() {
+        Some(DatabaseBusy | DatabaseLocked | CannotOpen | ReadOnly | PermissionDenied) => {
+            "; if another program uses it, wait for its end or stop it; otherwise check the rights of the file and its folder"
+        }
+        Some(SystemIoFailure) => "; check the disk of the file",
+        _ => "",
+    }
+}
+
 /// Mentions a WAL, because that of another recording makes a sound file seem damaged.
 fn damage(path: &Path, source: &rusqlite::Error) -> String {
     let wal = with_suffix(path, "-wal");
@@ -235,5 +241,38 @@ impl<T> AttachPath<T> for rusqlite::Result<T> {
 impl<T> AttachPath<T> for io::Result<T> {
     fn at(self, path: &Path) -> Result<T> {
         self.map_err(|source| Error::io(path, source))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rusqlite::ffi;
+
+    fn sqlite_error(code: i32) -> Error {
+        let source = rusqlite::Error::SqliteFailure(ffi::Error::new(code), None);
+        Error::sqlite(Path::new("run.fltl"), source)
+    }
+
+    #[test]
+    fn a_file_that_sqlite_cannot_open_may_be_opened_later() {
+        assert!(!sqlite_error(ffi::SQLITE_CANTOPEN).is_permanent());
+        assert!(sqlite_error(ffi::SQLITE_READONLY).is_permanent());
+    }
+
+    #[test]
+    fn the_remedy_of_an_sqlite_error_fits_its_cause() {
+        let rights = Some("otherwise check the rights of the file and its folder");
+        for (code, remedy) in [
+            (ffi::SQLITE_BUSY, rights),
+            (ffi::SQLITE_CANTOPEN, rights),
+            (ffi::SQLITE_READONLY, rights),
+            (ffi::SQLITE_IOERR_READ, Some("check the disk of the file")),
+            (ffi::SQLITE_ERROR, None),
+        ] {
+            let text = sqlite_error(code).to_string();
+            let found = text.rsplit_once("; ").map(|(_, found)| found);
+            assert_eq!(found, remedy, "{text}");
+        }
     }
 }

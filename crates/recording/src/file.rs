@@ -57,9 +57,13 @@ pub fn check_wal(path: &Path) -> Result<()> {
     let what = match file.read(&mut header).at(path)? {
         0 => "belongs to a recording that is not here: the file next to it is empty",
         // Not in WAL mode.
-        _ if header[18..] == [1, 1] => "is of another recording: the one next to it is finished",
+        _ if header[18..] == [1, 1] => "does not belong to this finished recording",
         _ => return Ok(()),
     };
+    // A writer may have finished meanwhile: it removes the WAL first.
+    if length(&wal) == 0 {
+        return Ok(());
+    }
     Err(Error::LeftoverJournal { path: wal, what })
 }
 
@@ -300,6 +304,25 @@ mod tests {
         std::fs::write(&copy, [1; 200]).unwrap();
         let error = open_to_recover(&copy, original, &RECORDING_KIND).unwrap_err();
         assert!(error.to_string().starts_with("run.fltl: "), "{error}");
+    }
+
+    #[test]
+    fn a_writer_that_finishes_during_the_check_of_the_wal_is_no_error() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("run.fltl");
+        let wal = with_suffix(&path, "-wal");
+        fs::write(&wal, "x").unwrap();
+        let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+        let fifo = rustix::fs::FileType::Fifo;
+        rustix::fs::mknodat(rustix::fs::CWD, &path, fifo, mode, 0).unwrap();
+        std::thread::scope(|scope| {
+            let check = scope.spawn(|| check_wal(&path));
+            // Waits for the reader, which has measured the WAL before.
+            let mut header = fs::OpenOptions::new().write(true).open(&path).unwrap();
+            fs::remove_file(&wal).unwrap();
+            std::io::Write::write_all(&mut header, &[1; 20]).unwrap();
+            check.join().unwrap().unwrap();
+        });
     }
 
     #[test]

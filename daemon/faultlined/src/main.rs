@@ -129,7 +129,10 @@ fn run_once(args: &OnceArgs) -> Result<ExitCode> {
 fn check(args: &ConfigArgs) -> Result<ExitCode> {
     let (config, mut config_errors) = args.read();
     config_errors.extend(app::find_config_errors(&config, &config_errors));
-    config_errors.extend(app::content_error(&config));
+    // Another error may have the same cause.
+    if config_errors.is_empty() {
+        config_errors.extend(app::content_error(&config));
+    }
     let error_exit_code = report_config_errors(&config_errors);
     let warnings = app::warnings(&config);
     for warning in &warnings {

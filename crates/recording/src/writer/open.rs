@@ -72,9 +72,10 @@ impl Writer {
         begin_session(lock, conn, path, &new_recording.session, counts)
     }
 
-    /// Fails if [`Self::append`] would refuse the content or labels of the existing file. Only reads.
-    pub fn check(path: &Path, labels: &[(String, String)]) -> Result<()> {
-        check_labels(path, Recording::open(path)?.labels(), labels)
+    /// Fails if [`Self::append`] would refuse the file with its labels, or a side file. Only reads.
+    pub fn check(path: &Path) -> Result<()> {
+        check_side_files(path)?;
+        Recording::open(path).map(drop)
     }
 }
 

@@ -51,7 +51,7 @@ fn a_wal_next_to_a_finished_recording_is_refused_and_nothing_changed() {
         );
         let words = [
             &shown,
-            "is of another recording: the one next to it is finished",
+            "does not belong to this finished recording",
             "move it away",
         ];
         assert_refused(&path, &[whole.clone(), wal], &words);

@@ -290,13 +290,11 @@ fn file_error(config: &Config) -> Option<ConfigError> {
     Some(ConfigError::new(format!("record.file: {what}")))
 }
 
-/// Says why the existing recording cannot be continued. Not for a daemon that is writing it, because
-/// reading would drop its locks.
+/// Says why the existing recording cannot be continued. Accepts any labels, because `run --label`
+/// may set them. Not for a daemon that is writing it, because reading would drop its locks.
 pub fn content_error(config: &Config) -> Option<ConfigError> {
-    let file = config.record.file.as_ref().filter(|file| file.is_file())?;
-    let error = Writer::check(file, &labels(config))
-        .err()
-        .filter(Error::is_permanent)?;
+    let file = config.record.file.as_ref()?;
+    let error = Writer::check(file).err().filter(Error::is_permanent)?;
     Some(ConfigError::new(format!("record.file: {error}")))
 }
 
@@ -438,12 +436,11 @@ mod tests {
             bytes
         };
         let renamed = replace_all(&original, b"problem", b"xroblem");
+        let error = open(&other).unwrap_err();
+        assert!(crate::app::is_permanent(&error), "{error:#}");
+        let found = content_error(&other);
+        assert_eq!(found, None, "`run --label` may set the label");
         for (config, bytes, expected) in [
-            (
-                &other,
-                original.clone(),
-                "was recorded with the labels (none), not arm=B",
-            ),
             (&config, renamed, "its table `problem` is missing"),
             (
                 &config,
@@ -471,6 +468,26 @@ mod tests {
             content_error(&config).is_none(),
             "an empty file is made again"
         );
+    }
+
+    #[test]
+    fn a_wal_or_journal_that_a_start_refuses_is_a_config_error() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("run.fltl");
+        let mut config = Config::default();
+        config.record.file = Some(file.clone());
+        for suffix in ["-wal", "-journal"] {
+            let side_file = with_suffix(&file, suffix);
+            std::fs::write(&side_file, "x").unwrap();
+            let error = format!("{:?}", content_error(&config));
+            assert!(error.contains("a recording that is not here"), "{error}");
+            std::fs::remove_file(side_file).unwrap();
+        }
+        assert_eq!(content_error(&config), None);
+        std::fs::write(&file, "").unwrap();
+        std::fs::create_dir(with_suffix(&file, "-wal")).unwrap();
+        let error = format!("{:?}", content_error(&config));
+        assert!(error.contains("is a link, folder or device"), "{error}");
     }
 
     #[test]

@@ -169,6 +169,22 @@ fn check_config(folder: &Path, config: &str) -> (Option<i32>, String, String) {
 }
 
 #[test]
+fn config_check_reads_a_recording_only_without_other_errors() {
+    let folder = folder();
+    let file = folder.path().join("run.fltl");
+    fs::write(&file, [1; 200]).expect("a file");
+    let record = format!("[record]\nfile = {file:?}\n");
+    for (more, error) in [
+        ("", "not a recording of faultlined"),
+        ("[labels]\narm = 7\n", "labels.arm"),
+    ] {
+        let (code, _, log) = check_config(folder.path(), &format!("{record}{more}"));
+        assert_eq!(code, Some(64), "{log}");
+        assert!(log.contains(error) && log.contains(": 1 error, "), "{log}");
+    }
+}
+
+#[test]
 fn config_check_accepts_warnings_and_counts_them() {
     let folder = folder();
     let check = |config: &str| check_config(folder.path(), config);

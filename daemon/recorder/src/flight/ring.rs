@@ -8,7 +8,7 @@ use crate::recorder::{
     FollowedProcess, MAX_RETRY_DELAY, MIN_RETRY_DELAY, RecordingEntry, RecordingFile, RecordingSink,
 };
 use faultline_metrics::{Problem, Stamp};
-use faultline_recording::{Event, EventKind, NewRecording};
+use faultline_recording::{Error, Event, EventKind, NewRecording};
 use serde_json::json;
 use std::{
     path::Path,
@@ -98,6 +98,8 @@ impl Ring {
         let mut opened = open();
         if let Err(error) = &opened
             && error.is_permanent()
+            // Missing rights are no fault of the ring.
+            && !matches!(error, Error::Io { .. } | Error::Sqlite { .. })
         {
             let to = set_aside(&self.context.folder, &self.context.host_name, now)
                 .map_err(|why| format!("{error}; it cannot be set aside: {why}"))?;
@@ -121,8 +123,8 @@ impl Ring {
         }
     }
 
-    /// Deletes old rows, as [`Writer::prune`] does. Between two deletions the ring is longer than
-    /// configured.
+    /// Deletes old rows, as [`faultline_recording::Writer::prune`] does. Between two deletions the
+    /// ring is longer than configured.
     fn prune(&mut self, now: Stamp) {
         self.last_prune = now;
         let before = now.unix.saturating_sub(self.context.config.history);

@@ -275,6 +275,39 @@ fn a_flight_ring_next_to_the_wal_of_another_recording_is_set_aside_unchanged() {
 }
 
 #[test]
+fn a_flight_ring_that_this_user_cannot_write_stays_in_its_place() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let scene = Scene::new();
+    let (mut ring, _saver) = scene.build(&[], config::Flight::default());
+    ring.write_entries(&second(1), at(1));
+    ring.finish(at(2));
+    let path = scene.folder().join(RING_FILE);
+    for (path, mode) in [
+        (scene.folder.path(), 0o755),
+        (&scene.folder(), 0o777),
+        (&path, 0o444),
+    ] {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    }
+    let try_to_write = || {
+        // Only this thread changes its user.
+        if rustix::process::geteuid().is_root() {
+            let nobody = rustix::process::Uid::from_raw(65534);
+            rustix::thread::set_thread_res_uid(nobody, nobody, nobody).unwrap();
+        }
+        let (mut ring, _saver) = scene.build(&[], config::Flight::default());
+        ring.write_entries(&second(3), at(3));
+    };
+    std::thread::scope(|scope| scope.spawn(try_to_write).join().unwrap());
+    let problem = scene.status.problem();
+    assert!(
+        format!("{problem:?}").contains("Permission denied"),
+        "{problem:?}"
+    );
+    assert_eq!(ticks(&path), [1]);
+}
+
+#[test]
 fn a_removed_flight_ring_is_recreated() {
     let scene = Scene::new();
     let (mut ring, _saver) = scene.build(&[], config::Flight::default());

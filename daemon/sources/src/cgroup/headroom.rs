@@ -191,14 +191,16 @@ mod tests {
                 process_state: &ProcessState::default(),
             };
             headroom.add_readings(&context, 77, None, &mut output);
-            let has_problem =
-                |file: &str| output.problems.iter().any(|one| one.what.contains(file));
+            let problem_count = |file: &str| {
+                let problems = output.problems.iter();
+                problems.filter(|one| one.what.contains(file)).count()
+            };
             let mut readings = output.readings.iter();
             let oomd = readings.find(|reading| std::ptr::eq(reading.metric, &m::OOMD));
             let is_oomd_running = oomd.map(|reading| reading.value.clone());
-            (has_problem(file), has_problem("oomd"), is_oomd_running)
+            (problem_count(file), problem_count("oomd"), is_oomd_running)
         };
-        let unreadable = (true, true, None);
+        let unreadable = (1, 1, None);
         assert_eq!(
             [0, 1].map(&mut problems_and_oomd),
             [unreadable.clone(), unreadable.clone()]
@@ -206,20 +208,14 @@ mod tests {
         host.write(file, "2\n").unwrap();
         std::fs::remove_dir_all(host.root().join(oomd)).unwrap();
         host.write(oomd, "712\n").unwrap();
-        let running = (false, false, Some(Value::Integer(1)));
+        let running = (0, 0, Some(Value::Integer(1)));
         assert_eq!(
             [14, 15, 16].map(&mut problems_and_oomd),
             [unreadable, running.clone(), running.clone()]
         );
         host.write(oomd, "").unwrap();
-        assert_eq!(
-            problems_and_oomd(30),
-            (false, false, Some(Value::Integer(0)))
-        );
+        assert_eq!(problems_and_oomd(30), (0, 0, Some(Value::Integer(0))));
         std::fs::remove_file(host.root().join(oomd)).unwrap();
-        assert_eq!(
-            problems_and_oomd(45),
-            (false, false, Some(Value::Integer(0)))
-        );
+        assert_eq!(problems_and_oomd(45), (0, 0, Some(Value::Integer(0))));
     }
 }
