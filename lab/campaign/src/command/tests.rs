@@ -197,7 +197,6 @@ fn a_listed_version_keeps_its_program_and_name() {
         ("1.2.0", "b", Some("nice")),
         ("1.2.0", "a", None),
         ("v1.2.0", "a", Some("nice")),
-        ("3.0.0", "b", None),
     ];
     for (version, file, name) in again {
         let error = add(version, file, name).unwrap_err().to_string();
@@ -206,8 +205,10 @@ fn a_listed_version_keeps_its_program_and_name() {
             "{error}"
         );
     }
-    let error = add("v2.0.0", "b", None).unwrap_err().to_string();
-    assert_eq!(error, "v2.0.0 is in campaign.toml already");
+    for (version, known) in [("v2.0.0", "v2.0.0"), ("3.0.0", "v3.0.0")] {
+        let error = add(version, "b", None).unwrap_err().to_string();
+        assert_eq!(error, format!("{known} is in campaign.toml already"));
+    }
     let (_, store) = open_campaign(folder.path()).unwrap();
     let listed = store.listed_versions().unwrap();
     let nice = find_version(&listed, "1.2.0").unwrap();
@@ -335,7 +336,7 @@ fn the_baseline_is_on_the_list_before_the_first_run() {
         name: None,
     });
     let error = added.unwrap_err().to_string();
-    assert!(error.starts_with("1.0.0 is on the list with"), "{error}");
+    assert_eq!(error, "1.0.0 is in campaign.toml already");
 }
 
 #[test]
