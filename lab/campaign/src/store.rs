@@ -218,10 +218,11 @@ impl Store {
         Ok(())
     }
 
+    /// Without a baseline that was replaced before its program was known.
     pub fn listed_versions(&self) -> Result<Vec<ListedVersion>> {
         self.access(|database| {
             let mut select = database.prepare(
-                "SELECT *, EXISTS (SELECT 1 FROM run WHERE program.version IN (release, baseline)) AS measured FROM program ORDER BY added_unix_ns, program.rowid",
+                "SELECT *, EXISTS (SELECT 1 FROM run WHERE program.version IN (release, baseline)) AS measured FROM program WHERE NOT removed OR source <> 'baseline' OR digest IS NOT NULL OR measured ORDER BY added_unix_ns, program.rowid",
             )?;
             select.query_map([], listed_version)?.collect()
         })
