@@ -425,6 +425,10 @@ fn with_remedy(error: Error, path: &Path) -> anyhow::Error {
     let mismatch = "this is not the database of a campaign (restore it, or move this file away)";
     match error.foreign_database_message(mismatch, REMEDY) {
         Some(text) => anyhow!("{}: {text}", path.display()),
+        None if error.is_full() => anyhow!(
+            "{}: not written: no space is left, a quota or a limit of file sizes is reached, or the disk is broken; free space",
+            path.display()
+        ),
         None => anyhow!("{error}"),
     }
 }
