@@ -93,6 +93,23 @@ fn an_older_database_is_not_upgraded_while_its_campaign_runs() {
 }
 
 #[test]
+fn damage_of_an_older_database_is_not_called_a_matter_of_rights() {
+    let folder = campaign_folder("");
+    make_format_1(folder.path());
+    let path = folder.path().join(RESULTS);
+    let mut bytes = fs::read(&path).unwrap();
+    bytes[4096..].fill(0xff);
+    fs::write(&path, bytes).unwrap();
+    assert!(Store::needs_upgrade(&path).unwrap());
+    let error = open_campaign(folder.path()).map(|_| ()).unwrap_err();
+    let error = format!("{error:#}");
+    assert!(
+        error.starts_with(&format!("{}: damaged: ", path.display())),
+        "{error}"
+    );
+}
+
+#[test]
 fn releases_of_different_consensus_are_not_compared_by_their_ratios() {
     let of = |version: &str, times: f64, name: &str| {
         let mut rows = runs(version, times, 2);
