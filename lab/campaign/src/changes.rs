@@ -8,9 +8,10 @@ use faultline_experiments::folder::digest;
 use faultline_report::report::RunMetric;
 use faultline_text::{number, p_value};
 
-/// A difference or shift that a metric shows, confirmed by a second round or not yet; or a release that is not comparable
-/// with its baseline by slot. A release is not comparable by slot if its consensus or slot time
-/// is known to differ from the baseline's, because a slot then holds other work.
+/// A difference or shift that a metric shows, confirmed by a second round or not yet; or a release
+/// that is not comparable with its baseline by slot. A release is not comparable by slot if its
+/// consensus or slot time is known to differ from the baseline's, because a slot then holds other
+/// work.
 pub struct ReleaseChange {
     pub id: String,
     pub version: String,

@@ -62,9 +62,6 @@ pub fn run(args: &CampaignArgs) -> Result<u8> {
 fn add(args: &AddArgs) -> Result<()> {
     let (campaign, store) = open_campaign(&args.dir)?;
     let version = settings::checked_version(args.version.clone()).map_err(UsageError)?;
-    if campaign.configures(&version) {
-        bail!("{version} is in campaign.toml already");
-    }
     if args.path.is_none() && campaign.build.is_none() {
         bail!(UsageError(format!(
             "{version}: name its program with --path, or say in [get] of campaign.toml how versions are built"
@@ -85,11 +82,15 @@ fn add(args: &AddArgs) -> Result<()> {
         bail!(pair);
     }
     for listed in forms {
+        let form = &listed.program.version;
+        ensure!(
+            !campaign.configures(form),
+            "{form} is in campaign.toml already"
+        );
         programs::check_unchanged(&campaign, &program, &listed)?;
         ensure!(
             listed.removed || listed.program == program,
-            "{} is on the list with another program, name or leading `v`: run `faultline campaign remove` first",
-            listed.program.version
+            "{form} is on the list with another program, name or leading `v`: run `faultline campaign remove` first"
         );
     }
     store.add(&program, FROM_COMMAND, clock::unix_ns())?;

@@ -221,10 +221,11 @@ impl Store {
         Ok(())
     }
 
+    /// Without a baseline that was replaced before its program was known.
     pub fn listed_versions(&self) -> Result<Vec<ListedVersion>> {
         self.access(|database| {
             let mut select = database.prepare(
-                "SELECT *, EXISTS (SELECT 1 FROM run WHERE program.version IN (release, baseline)) AS measured FROM program ORDER BY added_unix_ns, program.rowid",
+                "SELECT *, EXISTS (SELECT 1 FROM run WHERE program.version IN (release, baseline)) AS measured FROM program WHERE NOT removed OR source <> 'baseline' OR digest IS NOT NULL OR measured ORDER BY added_unix_ns, program.rowid",
             )?;
             select.query_map([], listed_version)?.collect()
         })
@@ -433,6 +434,10 @@ fn with_remedy(error: Error, path: &Path) -> anyhow::Error {
     let mismatch = "this is not the database of a campaign (restore it, or move this file away)";
     match error.foreign_database_message(mismatch, REMEDY) {
         Some(text) => anyhow!("{}: {text}", path.display()),
+        None if error.is_full() => anyhow!(
+            "{}: not written: no space is left, a quota or a limit of file sizes is reached, or the disk is broken; free space",
+            path.display()
+        ),
         None => anyhow!("{error}"),
     }
 }

@@ -140,9 +140,9 @@ pub fn open_campaign(folder: &Path) -> Result<(Campaign, Store)> {
     let campaign = Campaign::read(folder)?;
     require_results(&campaign, campaign.folder.join(EXPERIMENTS).exists())?;
     let path = &campaign.results;
+    let _lock;
     if Store::needs_upgrade(path)? {
-        let upgraded = campaign.lock().and_then(|_lock| Store::open(path));
-        upgraded.with_context(|| {
+        _lock = campaign.lock().with_context(|| {
             format!(
                 "{}: it has the format of an older version: run this command as a user who may write it and the campaign's folder, while nothing else runs the campaign",
                 path.display()

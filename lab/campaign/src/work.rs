@@ -57,7 +57,7 @@ pub fn sync_listed_versions(campaign: &Campaign, store: &Store) -> Result<Vec<Li
         }
     }
     let baseline = find_version(&known, &campaign.baseline.version);
-    if baseline.is_none_or(|listed| listed.removed) {
+    if baseline.is_none_or(|listed| listed.removed || listed.program != campaign.baseline) {
         store.add(&campaign.baseline, BASELINE, clock::unix_ns())?;
     }
     for listed in known {
@@ -455,10 +455,27 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let (mut campaign, _, store) = scene(root.path(), &Outcome::Completed);
         store.add(&campaign.baseline, BASELINE, 1).unwrap();
+        let version = &campaign.baseline.version;
+        store.set_digest(version, "beef").unwrap();
         let earlier = std::mem::replace(&mut campaign.baseline.version, "3.0.0".to_owned());
         let listed = sync_listed_versions(&campaign, &store).unwrap();
         let earlier = find_version(&listed, &earlier).unwrap();
         assert!(earlier.removed && !is_baseline(&campaign, earlier));
+    }
+
+    #[test]
+    fn the_list_follows_a_baseline_that_changes_before_the_first_run() {
+        let root = tempfile::tempdir().unwrap();
+        let (mut campaign, _, store) = scene(root.path(), &Outcome::Completed);
+        sync_listed_versions(&campaign, &store).unwrap();
+        campaign.baseline.name = "nice".to_owned();
+        campaign.baseline.path = Some("other".into());
+        let listed = sync_listed_versions(&campaign, &store).unwrap();
+        let same = find_version(&listed, &campaign.baseline.version).unwrap();
+        assert_eq!(same.program, campaign.baseline);
+        let earlier = std::mem::replace(&mut campaign.baseline.version, "3.0.0".to_owned());
+        let listed = sync_listed_versions(&campaign, &store).unwrap();
+        assert!(find_version(&listed, &earlier).is_none());
     }
 
     #[test]

@@ -87,7 +87,7 @@ pub fn env_var(name: &str) -> Option<String> {
 
 pub struct BlockAttempt {
     pub folder: ExperimentFolder,
-    /// The folder's name, such as `n1-0`.
+    /// The folder's name, such as `n1-0`. Empty if the block's folder cannot be read.
     pub name: String,
     pub number: u32,
     /// The default if the journal cannot be used.
@@ -121,7 +121,8 @@ pub fn block_attempt_name(host: &str, number: u32) -> String {
 }
 
 /// Sorted by number, then by the time of the first line: hosts without a common file system may use
-/// the same number. With `only_host`, journals of other hosts are not read.
+/// the same number. With `only_host`, journals of other hosts are not read. Fails if a newer version
+/// wrote a journal: without it, runs would be repeated.
 pub fn read_block_attempts(
     folder: &ExperimentFolder,
     plan_digest: &str,
@@ -129,7 +130,18 @@ pub fn read_block_attempts(
     only_host: Option<&str>,
 ) -> Result<Vec<BlockAttempt>> {
     let path = folder.host_block(replicate);
-    let mut names = block_attempt_names(&path)?;
+    let mut names = match block_attempt_names(&path) {
+        Err(error) => {
+            return Ok(vec![BlockAttempt {
+                folder: ExperimentFolder::new(&path),
+                name: String::new(),
+                number: 0,
+                journal_state: JournalState::default(),
+                problem: Some(format!("block {replicate}: {error:#}")),
+            }]);
+        }
+        names => names?,
+    };
     if let Some(host) = only_host {
         names.retain(|(number, name)| *name == block_attempt_name(host, *number));
     }
@@ -137,10 +149,13 @@ pub fn read_block_attempts(
     for (number, name) in names {
         let folder = ExperimentFolder::new(&path.join(&name));
         let mut problem = None;
-        let journal_state = read_journal(&folder.journal(), plan_digest).unwrap_or_else(|error| {
-            problem = Some(format!("block {replicate}: {error:#}"));
-            JournalState::default()
-        });
+        let journal_state = match read_journal(&folder.journal(), plan_digest) {
+            Err(error) if !error.downcast_ref().is_some_and(serde_json::Error::is_data) => {
+                problem = Some(format!("block {replicate}: {error:#}"));
+                JournalState::default()
+            }
+            read => read?,
+        };
         block_attempts.push(BlockAttempt {
             folder,
             name,
@@ -192,25 +207,18 @@ fn read_journal(path: &Path, plan_digest: &str) -> Result<JournalState> {
 /// One block attempt of each block counts: the first with all results, else the first that runs,
 /// else the one whose runner started last. Its number need not be the highest: a host continues its
 /// own earlier attempt.
-pub fn merge_host_blocks(folder: &ExperimentFolder, merged: &mut JournalState) {
+pub fn merge_host_blocks(folder: &ExperimentFolder, merged: &mut JournalState) -> Result<()> {
     if !folder.has_host_blocks() {
-        return;
+        return Ok(());
     }
-    let planned = merged.planned.as_ref();
-    let digest = planned.map(|planned| planned.plan_digest.clone());
-    let digest = digest.unwrap_or_default();
+    let digest = merged.planned.clone().unwrap_or_default().plan_digest;
     for replicate in host_block_replicates(&merged.turns) {
-        let read = read_block_attempts(folder, &digest, replicate, None);
-        let mut block_attempts = read.unwrap_or_else(|error| {
-            merged
-                .unreadable_journals
-                .push(format!("block {replicate}: {error:#}"));
-            Vec::new()
-        });
-        let problems = block_attempts
-            .iter()
-            .filter_map(|attempt| attempt.problem.clone());
-        merged.unreadable_journals.extend(problems);
+        let mut block_attempts = read_block_attempts(folder, &digest, replicate, None)?;
+        merged.unreadable_journals.extend(
+            block_attempts
+                .iter()
+                .filter_map(|attempt| attempt.problem.clone()),
+        );
         block_attempts.retain(|attempt| attempt.journal_state.planned.is_some());
         let index_of =
             |condition: fn(&BlockAttempt) -> bool| block_attempts.iter().position(condition);
@@ -219,8 +227,7 @@ pub fn merge_host_blocks(folder: &ExperimentFolder, merged: &mut JournalState) {
             .or_else(|| {
                 block_attempts
                     .iter()
-                    .map(|attempt| &attempt.journal_state)
-                    .map(|state| state.runner_began_unix_ns)
+                    .map(|attempt| attempt.journal_state.runner_began_unix_ns)
                     .position_max()
             });
         let Some(counted) = counted_index.map(|index| block_attempts.remove(index)) else {
@@ -240,6 +247,7 @@ pub fn merge_host_blocks(folder: &ExperimentFolder, merged: &mut JournalState) {
     if merged.attempts.is_empty() {
         merged.stopped = Some("no block has begun".to_owned());
     }
+    Ok(())
 }
 
 pub fn warn_unreadable(problem: &str) {

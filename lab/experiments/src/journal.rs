@@ -217,7 +217,8 @@ impl Journal {
     }
 }
 
-/// Ignores an incomplete last line. Fails on any other line that this version cannot read.
+/// Ignores an incomplete last line. Fails on any other line that this version cannot read, with
+/// [`serde_json::Error::is_data`] if a newer one can have written it.
 pub fn read(path: &Path) -> Result<Vec<JournalLine>> {
     read_lines(path).map(|(lines, _)| lines)
 }
@@ -244,10 +245,12 @@ fn read_lines(path: &Path) -> Result<(Vec<JournalLine>, u64)> {
                 lines.push(line);
                 length = end;
             }
-            Err(why) if !is_last || is_whole && why.is_data() => anyhow::bail!(
-                "{}:{number}: this is no line of a journal of this version: {why}; if a newer faultline wrote it, use that one",
-                path.display()
-            ),
+            Err(why) if !is_last || is_whole && why.is_data() => Err(why).with_context(|| {
+                format!(
+                    "{}:{number}: this is no line of a journal of this version; if a newer faultline wrote it, use that one",
+                    path.display()
+                )
+            })?,
             // A power cut damages only the end.
             _ => {}
         }
@@ -272,11 +275,10 @@ mod tests {
         ] {
             std::fs::write(&path, &text).unwrap();
             for error in [read(&path).unwrap_err(), Journal::open(&path).unwrap_err()] {
-                let error = error.to_string();
+                let error = format!("{error:#}");
                 for words in [
-                    "journal.jsonl:2: this is no line of a journal of this version: ",
-                    "unknown variant `void_newer`",
-                    "; if a newer faultline wrote it, use that one",
+                    "journal.jsonl:2: this is no line of a journal of this version; ",
+                    "if a newer faultline wrote it, use that one: unknown variant `void_newer`",
                 ] {
                     assert!(error.contains(words), "{words}: {error}");
                 }

@@ -31,8 +31,8 @@ pub struct Plan {
     pub order: Order,
     /// For [`Order::Random`].
     pub seed: u64,
-    /// Attempts of one runner. A turn is the runs that execute at the same time: one, or with `concurrent`
-    /// one per lane.
+    /// Attempts of one runner. A turn is the runs that execute at the same time: one, or with
+    /// `concurrent` one per lane.
     pub attempts_per_turn: u32,
     pub workload: Workload,
     /// Section `[begin]`.

@@ -29,7 +29,7 @@ pub fn find_folder(path: &Path) -> Result<ExperimentFolder> {
 /// or if the copy of the plan in the folder has changed since.
 pub fn read_with_host_blocks(folder: &ExperimentFolder) -> Result<(Plan, JournalState)> {
     let (plan, mut journal_state) = read_without_host_blocks(folder)?;
-    blocks::merge_host_blocks(folder, &mut journal_state);
+    blocks::merge_host_blocks(folder, &mut journal_state)?;
     for problem in &journal_state.unreadable_journals {
         blocks::warn_unreadable(problem);
     }

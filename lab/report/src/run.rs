@@ -181,7 +181,7 @@ pub struct OfflineReplay {
 pub struct OfflineReplaySlot {
     pub slot: u64,
     /// From the previous bank's freezing, or the start of the replay, to this one's. `None` if the
-    /// log lacks one of the times.
+    /// log lacks one of the times, or its clock stepped back.
     pub elapsed_ms: Option<f64>,
     /// Fingerprint of the bank hash: equal for equal replays.
     pub bank_fingerprint: Option<u64>,

@@ -146,12 +146,14 @@ fn parse_status(text: &str) -> FetchResult {
         version if version == u64::from(JSON_VERSION) => Status::deserialize(&json),
         version => Err(serde_json::Error::custom(format!("version {version}"))),
     };
-    status.map(Box::new).map_err(|error| {
-        format!(
-            "its status is not understood ({error}): it comes from faultlined {}, and this is faultline {VERSION:?}; install the newer release for both",
-            json["faultlined"]
-        )
-    })
+    status
+        .map(Box::new)
+        .map_err(|error| match json["faultlined"].as_str() {
+            Some(other) if other != VERSION => format!(
+                "its status is not understood ({error}): it comes from faultlined {other:?}, and this is faultline {VERSION:?}; install the newer release for both"
+            ),
+            _ => format!("its status is not understood ({error})"),
+        })
 }
 
 fn authorization(user: &str, file: &Path) -> Result<String> {
@@ -217,6 +219,10 @@ mod tests {
                 refused.contains(words) && refused.contains(&versions),
                 "{refused}"
             );
+        }
+        for known in [String::new(), format!("\"faultlined\": {VERSION:?}, ")] {
+            let refused = refused(&format!("{{{known}\"version\": 99}}"));
+            assert_eq!(refused, "its status is not understood (version 99)");
         }
         let other_release = "{\"faultlined\": \"9.8.7\", \"version\": 1}";
         assert_eq!(parse_status(other_release).unwrap().faultlined, "9.8.7");

@@ -194,6 +194,23 @@ fn a_database_that_cannot_be_written_is_named_with_a_remedy() {
 }
 
 #[test]
+fn a_full_disk_and_a_failed_write_say_to_free_space() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join(RESULTS);
+    let store = Store::open(&path).unwrap();
+    store.add(&Program::default(), FROM_FILE, 1).unwrap();
+    store.0.pragma_update(None, "max_page_count", 1).unwrap();
+    let full = store.set_error("", Some(&"x".repeat(1 << 19))).unwrap_err();
+    let failed = with_remedy(Error::WriteFailed { path: path.clone() }, &path);
+    for error in [full, failed] {
+        let error = format!("{error:#}");
+        let wanted = format!("{}: not written: no space is left, ", path.display());
+        assert!(error.contains(&wanted), "{error}");
+        assert!(error.ends_with("; free space"), "{error}");
+    }
+}
+
+#[test]
 fn a_database_that_cannot_be_read_is_named_with_a_remedy() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join(RESULTS);

@@ -70,13 +70,17 @@ fn write(folder: &ExperimentFolder, name: &str, host: &str, outcomes: &[Option<O
 }
 
 fn merged(folder: &ExperimentFolder) -> JournalState {
+    try_merged(folder).unwrap()
+}
+
+fn try_merged(folder: &ExperimentFolder) -> Result<JournalState> {
     let planned = Entry::Planned(Planned::new(&plan(), String::new(), schedule(&plan())));
     let mut state = JournalState::of(&[JournalLine {
         unix_ns: 0,
         entry: planned,
     }]);
-    merge_host_blocks(folder, &mut state);
-    state
+    merge_host_blocks(folder, &mut state)?;
+    Ok(state)
 }
 
 #[test]
@@ -195,4 +199,27 @@ fn unreadable_journals_are_named_and_other_attempts_count() {
             .len(),
         1
     );
+}
+
+#[test]
+fn an_entry_of_a_newer_version_in_a_host_block_is_refused() {
+    let root = tempfile::tempdir().unwrap();
+    let folder = ExperimentFolder::new(root.path());
+    write(&folder, "n1-0", "n1", &[Some(Outcome::Completed), None]);
+    let journal = ExperimentFolder::new(&folder.host_block(1).join("n1-0")).journal();
+    let lines = fs::read_to_string(&journal).unwrap();
+    let newer = "{\"unix_ns\":2,\"entry\":\"void_newer\",\"run\":1}\n";
+    for text in [format!("{lines}{newer}"), format!("{newer}{lines}")] {
+        fs::write(&journal, text).unwrap();
+        let digest = crate::folder::digest(PLAN);
+        let read = read_block_attempts(&folder, &digest, 1, Some("n1"));
+        for error in [read.err(), try_merged(&folder).err()] {
+            let error = format!("{:#}", error.unwrap());
+            assert!(
+                error.contains("/blocks/001/n1-0/journal.jsonl:")
+                    && error.contains("; if a newer faultline wrote it, use that one: unknown"),
+                "{error}"
+            );
+        }
+    }
 }

@@ -117,7 +117,7 @@ pub fn run(args: &BlockArgs) -> Result<ExperimentEnd> {
         |attempt| attempt.folder.path().to_owned(),
     );
     let host_block = HostBlock {
-        last_end_unix_ns: last_end_unix_ns(&folder, &plan, &host),
+        last_end_unix_ns: last_end_unix_ns(&folder, &plan, &host)?,
         how_to_resume: blocks::how_to_resume(&folder, replicate),
         replicate: Some(replicate),
     };
@@ -142,21 +142,16 @@ fn next_attempt_number(block_attempts: &[BlockAttempt]) -> u32 {
         .max(restarts.unwrap_or(0))
 }
 
-fn last_end_unix_ns(folder: &ExperimentFolder, plan: &Plan, host: &str) -> Option<i64> {
+fn last_end_unix_ns(folder: &ExperimentFolder, plan: &Plan, host: &str) -> Result<Option<i64>> {
     let digest = digest(&plan.text);
     let mut last_end = None;
     for replicate in 1..=plan.replicates {
-        let block_attempts = blocks::read_block_attempts(folder, &digest, replicate, Some(host))
-            .unwrap_or_else(|error| {
-                blocks::warn_unreadable(&format!("block {replicate}: {error:#}"));
-                Vec::new()
-            });
-        for attempt in block_attempts {
+        for attempt in blocks::read_block_attempts(folder, &digest, replicate, Some(host))? {
             attempt.warn_if_unreadable();
             last_end = last_end.max(attempt.journal_state.last_end_unix_ns);
         }
     }
-    last_end
+    Ok(last_end)
 }
 
 pub fn submit(args: &SlurmArgs) -> Result<u8> {

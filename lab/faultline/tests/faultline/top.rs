@@ -354,7 +354,11 @@ fn top_reads_a_unix_socket_and_refuses_a_foreign_page() {
     assert!(
         output.status.code() == Some(1)
             && said.contains("404: it has no page /status")
-            && said.contains("else install faultlined 0."),
+            && said.contains(concat!(
+                "else install faultlined ",
+                env!("CARGO_PKG_VERSION"),
+                ", the release of this faultline"
+            )),
         "{said}"
     );
 }

@@ -312,22 +312,24 @@ mod tests {
         let writer = Writer::create(&path, &NewRecording { labels, session }).unwrap();
         std::fs::copy(&path, &copy).unwrap();
         for (path, expected) in [(path, 0), (copy, 1)] {
-            let summary = RecordingSummary::of(&Recording::open(&path).unwrap()).unwrap();
+            let mut summary = RecordingSummary::of(&Recording::open(&path).unwrap()).unwrap();
             let remark = format!(
                 "perhaps the newest samples: if the recording was copied without {}-wal",
                 path.display()
             );
-            let found = summary
-                .missing
-                .iter()
-                .filter(|text| text.starts_with(&remark));
-            assert_eq!(found.count(), expected, "{:?}", summary.missing);
+            let count = |missing: &[String]| {
+                let found = missing.iter().filter(|text| text.starts_with(&remark));
+                found.count()
+            };
+            let all = &summary.missing;
+            assert_eq!(count(all), expected, "{all:?}");
             assert!(
-                !summary
-                    .missing
-                    .iter()
-                    .any(|text| text.contains("nothing was measured"))
+                all.iter().any(|text| text == "samples: the file has none"),
+                "{all:?}"
             );
+            let key = "salvaged_from".to_owned();
+            summary.meta.insert(key, "damaged.fltl".to_owned());
+            assert_eq!(count(&missing(&summary)), 0);
         }
         drop(writer);
     }
