@@ -79,9 +79,13 @@ impl Writer {
     }
 }
 
-/// SQLite would overwrite or delete a side file of a missing recording, and follow a link.
+/// Refuses a device, which would be replaced as an empty recording. SQLite would overwrite or delete
+/// a side file of a missing recording, and follow a link.
 fn check_side_files(path: &Path) -> Result<()> {
     let exists = path.exists();
+    if exists && !path.is_file() {
+        return Err(Error::wrong_kind(path, "a folder or a device"));
+    }
     for side_file in SIDE_FILE_SUFFIXES.map(|suffix| with_suffix(path, suffix)) {
         let what = match side_file.symlink_metadata() {
             Ok(_) if !exists => "belongs to a recording that is not here",

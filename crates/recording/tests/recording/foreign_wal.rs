@@ -124,3 +124,14 @@ fn a_wal_of_another_killed_recording_damages_neither_file() {
     let wal = short.1[..short.2[0] / 2].to_vec();
     assert_refused(&path, &[database, wal], &["mixed.db"]);
 }
+
+#[test]
+fn what_is_no_file_is_not_replaced_by_a_recording() {
+    let folder = crate::made_up::folder();
+    let path = folder.path().join("socket");
+    let _socket = std::os::unix::net::UnixListener::bind(&path).unwrap();
+    let error = Writer::append(&path, &SyntheticRun::new(arm(1)).header()).map(drop);
+    let error = error.unwrap_err().to_string();
+    assert!(error.contains("a folder or a device"), "{error}");
+    assert!(!path.is_file(), "it was replaced");
+}
