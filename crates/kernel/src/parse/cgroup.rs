@@ -270,22 +270,21 @@ pub struct CpuStat {
     pub usage: Option<Duration>,
 }
 
+counters! {
+    CpuCounters by b' ' {
+        throttled_micros: b"throttled_usec",
+        throttled_nanos: b"throttled_time",
+        usage_micros: b"usage_usec",
+    }
+}
+
 impl CpuStat {
     pub fn parse(text: &[u8]) -> Parsed<Self> {
-        let [micros, nanos, usage] =
-            fill_by_key(text, b' ', |values: &mut [Option<u64>; 3], key| {
-                let [micros, nanos, usage] = values;
-                Some(match key {
-                    b"throttled_usec" => micros,
-                    b"throttled_time" => nanos,
-                    b"usage_usec" => usage,
-                    _ => return None,
-                })
-            })?;
-        let throttled = micros.map(Duration::from_micros);
+        let counters = CpuCounters::parse(text)?;
+        let throttled = counters.throttled_micros.map(Duration::from_micros);
         Ok(Self {
-            throttled: throttled.or(nanos.map(Duration::from_nanos)),
-            usage: usage.map(Duration::from_micros),
+            throttled: throttled.or(counters.throttled_nanos.map(Duration::from_nanos)),
+            usage: counters.usage_micros.map(Duration::from_micros),
         })
     }
 }
