@@ -49,15 +49,11 @@ named_enum! {
 impl Precision {
     /// The percent-decoded precision of a query; `None` if Influx does not know it.
     pub fn parse(text: &str) -> Option<Self> {
-        Some(match text {
-            "" | "n" | "ns" => Self::Nanoseconds,
-            "u" | "us" | "µ" => Self::Microseconds,
-            "ms" => Self::Milliseconds,
-            "s" => Self::Seconds,
-            "m" => Self::Minutes,
-            "h" => Self::Hours,
-            _ => return None,
-        })
+        match text {
+            "" | "ns" => Some(Self::Nanoseconds),
+            "us" | "µ" => Some(Self::Microseconds),
+            name => Self::named(name),
+        }
     }
 }
 
