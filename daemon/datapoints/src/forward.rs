@@ -144,16 +144,15 @@ impl Handle {
 
     pub fn problems(&self) -> Vec<(ProblemKind, String)> {
         let result = self.0.last_result.lock().clone();
-        match result {
-            None | Some(AttemptResult::Sent) => Vec::new(),
-            Some(AttemptResult::Failed { reason, .. }) => vec![(
+        let (kind, what) = match result {
+            None | Some(AttemptResult::Sent) => return Vec::new(),
+            Some(AttemptResult::Failed { reason, .. }) => (
                 ProblemKind::Broken,
                 format!(
-                    "upstream {} does not accept pushes: {reason}; they are queued for about {} s",
-                    self.0.upstream_origin,
+                    "does not accept pushes: {reason}; they are queued for about {} s",
                     self.0.give_up_after.as_secs()
                 ),
-            )],
+            ),
             Some(AttemptResult::Refused { code, excerpt }) => {
                 let (kind, remedy) = match code {
                     401 | 403 => (
@@ -163,15 +162,14 @@ impl Handle {
                     404 => (ProblemKind::Broken, "; check url and db in [forward]"),
                     _ => (ProblemKind::Broken, ""),
                 };
-                vec![(
+                (
                     kind,
-                    format!(
-                        "upstream {} refuses pushes with {code}: {excerpt}{remedy}",
-                        self.0.upstream_origin
-                    ),
-                )]
+                    format!("refuses pushes with {code}: {excerpt}{remedy}"),
+                )
             }
-        }
+        };
+        let origin = &self.0.upstream_origin;
+        vec![(kind, format!("upstream {origin} {what}"))]
     }
 }
 
