@@ -426,8 +426,7 @@ fn list_numbers(folder: &OwnedFd, numbers: &mut Vec<u32>) -> Result<(), Errno> {
     let mut space = [MaybeUninit::uninit(); 16 * 1024];
     let mut entries = RawDir::new(folder, &mut space);
     while let Some(entry) = entries.next() {
-        let name = number(entry?.file_name().to_bytes());
-        numbers.extend(name.and_then(|name| u32::try_from(name).ok()));
+        numbers.extend(number::<u32>(entry?.file_name().to_bytes()));
     }
     numbers.sort_unstable();
     Ok(())

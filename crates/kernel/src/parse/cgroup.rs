@@ -58,9 +58,7 @@ pub struct Device {
 
 impl Device {
     pub(crate) fn parse(word: &[u8]) -> Option<Self> {
-        let mut numbers = word
-            .splitn(2, |&b| b == b':')
-            .map(|digits| u32::try_from(number(digits)?).ok());
+        let mut numbers = word.splitn(2, |&b| b == b':').map(number);
         Some(Self {
             major: numbers.next()??,
             minor: numbers.next()??,

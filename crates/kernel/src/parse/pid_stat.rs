@@ -111,13 +111,12 @@ pub fn parse(text: &[u8]) -> Parsed<PidStat> {
 
 fn parse_fields(text: &[u8]) -> Option<PidStat> {
     let mut line = Fields::of(text)?;
-    let pid = text.get(..memchr::memchr(b' ', text)?).and_then(number)?;
     Some(PidStat {
-        pid: u32::try_from(pid).ok()?,
+        pid: number(text.get(..memchr::memchr(b' ', text)?)?)?,
         comm: line.comm,
         state: line.state,
-        ppid: u32::try_from(line.number(4)?).ok()?,
-        is_exiting: line.number(9)? & PF_EXITING != 0,
+        ppid: line.number(4)?,
+        is_exiting: line.number::<u64>(9)? & PF_EXITING != 0,
         minflt: line.count_or_underflow(10)?,
         majflt: line.count_or_underflow(12)?,
         utime_ticks: line.count_or_underflow(14)?,
@@ -163,7 +162,7 @@ impl<'a> Fields<'a> {
         Some(field)
     }
 
-    fn number(&mut self, field_number: usize) -> Option<u64> {
+    fn number<T: TryFrom<u64>>(&mut self, field_number: usize) -> Option<T> {
         number(self.field(field_number)?)
     }
 
