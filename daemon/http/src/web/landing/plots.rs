@@ -4,7 +4,7 @@ use super::{View, bar};
 use crate::sinks::history::{HISTORY_SPAN, History, PLOTS, TREND_SPAN};
 use faultline_metrics::{Source, Unit};
 use faultline_status::{Figure, PerSlot, ProgramCacheStatus, Status, Tone};
-use faultline_text::{bytes_f64, counted, duration_f64, escaped, short};
+use faultline_text::{bytes_f64, counted, duration_f64, escaped, ms, short};
 use itertools::Itertools;
 use std::{fmt::Write, time::Duration};
 
@@ -135,10 +135,6 @@ fn trend_plots(history: &History) -> String {
         });
     }
     format!("<div class=\"plots trends\">\n{figures}</div>\n")
-}
-
-fn ms(seconds: f64) -> String {
-    format!("{} ms", short(seconds * 1e3))
 }
 
 fn plot_figure(curve: &Curve<'_>) -> String {
