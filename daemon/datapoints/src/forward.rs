@@ -23,7 +23,7 @@ pub use queue::PushCopy;
 use client::{AttemptResult, Upstream};
 use faultline_core::{clock::Clock, config, push_memory::PushMemoryBudget, supervisor::Stop};
 use faultline_metrics::{
-    ProblemKind, Reading, ReadingList,
+    Problem, ProblemKind, Reading, ReadingList,
     metrics::daemon::{FORWARD_BYTES, FORWARD_QUEUE, FORWARD_REQUESTS},
     named_enum,
 };
@@ -142,18 +142,18 @@ impl Handle {
         out.integer(&FORWARD_QUEUE, [], queue.bytes());
     }
 
-    pub fn problems(&self) -> Vec<(ProblemKind, String)> {
+    pub fn problem(&self) -> Option<Problem> {
         let result = self.0.last_result.lock().clone();
-        let (kind, what) = match result {
-            None | Some(AttemptResult::Sent) => return Vec::new(),
-            Some(AttemptResult::Failed { reason, .. }) => (
+        let (kind, what) = match result? {
+            AttemptResult::Sent => return None,
+            AttemptResult::Failed { reason, .. } => (
                 ProblemKind::Broken,
                 format!(
                     "does not accept pushes: {reason}; they are queued for about {} s",
                     self.0.give_up_after.as_secs()
                 ),
             ),
-            Some(AttemptResult::Refused { code, excerpt }) => {
+            AttemptResult::Refused { code, excerpt } => {
                 let (kind, remedy) = match code {
                     401 | 403 => (
                         ProblemKind::Forbidden,
@@ -169,7 +169,10 @@ impl Handle {
             }
         };
         let origin = &self.0.upstream_origin;
-        vec![(kind, format!("upstream {origin} {what}"))]
+        Some(Problem {
+            kind,
+            what: format!("upstream {origin} {what}"),
+        })
     }
 }
 
