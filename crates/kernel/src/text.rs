@@ -50,16 +50,16 @@ pub struct Line<'a> {
     pub number: usize,
 }
 
-impl<'a> Line<'a> {
+impl Line<'_> {
     pub fn error(self, expected: &'static str) -> ParseError {
         ParseError::new(self.number, self.text, expected)
     }
+}
 
-    pub fn split_at_byte(self, separator: u8) -> Option<(&'a [u8], &'a [u8])> {
-        let position = self.text.iter().position(|&b| b == separator)?;
-        let (key, rest) = self.text.split_at_checked(position)?;
-        Some((key, rest.get(1..)?))
-    }
+pub fn split_at_byte(text: &[u8], separator: u8) -> Option<(&[u8], &[u8])> {
+    let position = text.iter().position(|&b| b == separator)?;
+    let (key, rest) = text.split_at_checked(position)?;
+    Some((key, rest.get(1..)?))
 }
 
 /// Skips empty lines, but counts them.
@@ -138,7 +138,7 @@ pub fn fill_by_key<T: Default>(
     let mut parsed = T::default();
     let mut empty = true;
     for line in lines(text) {
-        let Some((key, value)) = line.split_at_byte(separator) else {
+        let Some((key, value)) = split_at_byte(line.text, separator) else {
             return Err(line.error("expected a key and a value"));
         };
         if let Some(field) = field(&mut parsed, key) {

@@ -8,7 +8,8 @@ use procfs::{FromRead, ProcessCGroups};
 use crate::{
     ParseError, Parsed,
     text::{
-        Line, count_or_underflow, counters, fill_by_key, lines, number, rows, single_value, words,
+        Line, count_or_underflow, counters, fill_by_key, lines, number, rows, single_value,
+        split_at_byte, words,
     },
 };
 
@@ -58,10 +59,10 @@ pub struct Device {
 
 impl Device {
     pub(crate) fn parse(word: &[u8]) -> Option<Self> {
-        let mut numbers = word.splitn(2, |&b| b == b':').map(number);
+        let (major, minor) = split_at_byte(word, b':')?;
         Some(Self {
-            major: numbers.next()??,
-            minor: numbers.next()??,
+            major: number(major)?,
+            minor: number(minor)?,
         })
     }
 }

@@ -4,7 +4,7 @@
 
 use crate::{
     ParseError, Parsed,
-    text::{Line, lines, number, words},
+    text::{Line, lines, number, split_at_byte, words},
 };
 
 /// The kernel's counters have 32 bits and wrap. So do these sums.
@@ -67,7 +67,7 @@ impl CpuTable {
     /// A counter of the whole machine (`ERR`, `MIS`) is skipped.
     fn add(&mut self, line: Line<'_>) -> Parsed<()> {
         let expected = || line.error("expected a name and a count for each CPU");
-        let (name, rest) = line.split_at_byte(b':').ok_or_else(expected)?;
+        let (name, rest) = split_at_byte(line.text, b':').ok_or_else(expected)?;
         let name = name.trim_ascii();
         let has_single_count = number::<u64>(rest.trim_ascii()).is_some();
         if has_single_count && (self.cpus.len() > 1 || matches!(name, b"ERR" | b"Err" | b"MIS")) {
