@@ -171,7 +171,7 @@ fn value_text(x: f64, figure: Figure) -> String {
     let number = match figure.metric().unit {
         Unit::Bytes => bytes_f64(x),
         Unit::Seconds => format!("{} s", short(x)),
-        Unit::Count | Unit::Ratio | Unit::Sol | Unit::Flag | Unit::AsReported => short(x),
+        _ => short(x),
     };
     if figure.is_counter() {
         format!("{number}/s")
