@@ -38,10 +38,8 @@ impl MetricsConfig {
         for (position, pair) in (1..).zip(text.split(',')) {
             let (key, value) = pair
                 .split_once('=')
+                .filter(|(_, value)| !value.contains('='))
                 .ok_or(MetricsConfigError::NotAPair { position })?;
-            if value.contains('=') {
-                return Err(MetricsConfigError::NotAPair { position });
-            }
             let field = match key {
                 "host" => &mut config.host,
                 "db" => &mut config.db,

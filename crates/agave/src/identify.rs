@@ -161,11 +161,7 @@ pub fn identify<S: AsRef<OsStr>>(comm: &str, args: &[S]) -> Process {
             health_distance: text(&["--health-check-slot-distance"])
                 .and_then(|slots| slots.parse().ok())
                 .unwrap_or(DEFAULT_HEALTH_DISTANCE),
-            log: if program == Program::TestValidator {
-                None
-            } else {
-                path(&["--log", "-o"])
-            },
+            log: path(&["--log", "-o"]).filter(|_| program != Program::TestValidator),
         }),
     }
 }

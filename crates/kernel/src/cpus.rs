@@ -54,9 +54,10 @@ impl CpuSpeeds {
             }
         }
         speeds.hertz = spread(&hertz);
-        speeds.core_throttles = (!core_counts.is_empty()).then(|| core_counts.values().sum());
-        speeds.package_throttles =
-            (!package_counts.is_empty()).then(|| package_counts.values().sum());
+        speeds.core_throttles = core_counts.into_values().reduce(|sum, count| sum + count);
+        speeds.package_throttles = package_counts
+            .into_values()
+            .reduce(|sum, count| sum + count);
         speeds
     }
 }

@@ -88,15 +88,15 @@ pub struct OpenFile {
 
 impl OpenFile {
     pub(crate) fn open(owner: FileOwner, path: Arc<Path>, delivery: Delivery) -> Result<Self> {
-        match owner.open(&path) {
-            Ok(fd) => Ok(Self {
-                fd,
-                path,
-                owner,
-                delivery,
-            }),
-            Err(errno) => Err(owner.error(errno, &path)),
-        }
+        let fd = owner
+            .open(&path)
+            .map_err(|errno| owner.error(errno, &path))?;
+        Ok(Self {
+            fd,
+            path,
+            owner,
+            delivery,
+        })
     }
 
     pub fn path(&self) -> &Path {

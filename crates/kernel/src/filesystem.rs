@@ -109,12 +109,10 @@ pub fn location_of(root: &HostRoot, pid: u32, folder: &Path, mounts: &Mounts) ->
     if process_view.space.is_some() {
         return Some(process_view);
     }
-    let reader_view =
-        locate_folder(&root_of("self"), folder, &mounts.reader).filter(|view| view.space.is_some());
-    let reader_view = reader_view.and_then(|view| {
+    let reader_view = locate_folder(&root_of("self"), folder, &mounts.reader).and_then(|view| {
         Some(Location {
+            space: Some(view.space?),
             mount: process_mount_of(&view.mount, folder, mounts)?,
-            space: view.space,
         })
     });
     Some(reader_view.unwrap_or(process_view))

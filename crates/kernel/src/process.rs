@@ -252,19 +252,17 @@ impl ProcessFiles {
 
     fn link(&self, name: &str) -> Result<PathBuf> {
         let ProcFolder { descriptor, path } = &self.living_task;
-        match rustix::fs::readlinkat(descriptor, name, Vec::new()) {
-            Ok(target) => Ok(PathBuf::from(OsString::from_vec(target.into_bytes()))),
-            Err(errno) => Err(self.error(errno, &Arc::from(path.join(name)))),
-        }
+        let target = rustix::fs::readlinkat(descriptor, name, Vec::new())
+            .map_err(|errno| self.error(errno, &Arc::from(path.join(name))))?;
+        Ok(OsString::from_vec(target.into_bytes()).into())
     }
 
     /// Opens the running program's file, even if it was replaced or removed on disk.
     pub fn open_exe(&self) -> Result<fs::File> {
         let ProcFolder { descriptor, path } = &self.living_task;
-        match rustix::fs::openat(descriptor, "exe", READ_FILE, Mode::empty()) {
-            Ok(file) => Ok(file.into()),
-            Err(errno) => Err(self.error(errno, &Arc::from(path.join("exe")))),
-        }
+        rustix::fs::openat(descriptor, "exe", READ_FILE, Mode::empty())
+            .map(fs::File::from)
+            .map_err(|errno| self.error(errno, &Arc::from(path.join("exe"))))
     }
 
     /// `keeps_value` gets a variable's name. `Forbidden` to other users.

@@ -50,16 +50,16 @@ pub struct Line<'a> {
     pub number: usize,
 }
 
-impl<'a> Line<'a> {
+impl Line<'_> {
     pub fn error(self, expected: &'static str) -> ParseError {
         ParseError::new(self.number, self.text, expected)
     }
+}
 
-    pub fn split_at_byte(self, separator: u8) -> Option<(&'a [u8], &'a [u8])> {
-        let position = self.text.iter().position(|&b| b == separator)?;
-        let (key, rest) = self.text.split_at_checked(position)?;
-        Some((key, rest.get(1..)?))
-    }
+pub fn split_at_byte(text: &[u8], separator: u8) -> Option<(&[u8], &[u8])> {
+    let position = text.iter().position(|&b| b == separator)?;
+    let (key, rest) = text.split_at_checked(position)?;
+    Some((key, rest.get(1..)?))
 }
 
 /// Skips empty lines, but counts them.
@@ -79,23 +79,24 @@ pub fn words(text: &[u8]) -> impl Iterator<Item = &[u8]> {
         .filter(|word| !word.is_empty())
 }
 
-pub fn number(digits: &[u8]) -> Option<u64> {
+pub fn number<T: TryFrom<u64>>(digits: &[u8]) -> Option<T> {
     if digits.is_empty() {
         return None;
     }
-    digits.iter().try_fold(0u64, |value, &byte| {
+    let number = digits.iter().try_fold(0u64, |value, &byte| {
         let digit = byte.wrapping_sub(b'0');
         if digit > 9 {
             return None;
         }
         value.checked_mul(10)?.checked_add(u64::from(digit))
-    })
+    })?;
+    T::try_from(number).ok()
 }
 
 pub fn signed(text: &[u8]) -> Option<i64> {
     match text.strip_prefix(b"-") {
         Some(digits) => 0i64.checked_sub_unsigned(number(digits)?),
-        None => i64::try_from(number(text)?).ok(),
+        None => number(text),
     }
 }
 
@@ -103,7 +104,7 @@ pub fn signed(text: &[u8]) -> Option<i64> {
 /// near 2^64.
 pub fn count_or_underflow(text: &[u8]) -> Option<Option<u64>> {
     match text.strip_prefix(b"-") {
-        Some(digits) => number(digits).map(|_| None),
+        Some(digits) => number::<u64>(digits).map(|_| None),
         None => number(text).map(not_underflowed),
     }
 }
@@ -137,7 +138,7 @@ pub fn fill_by_key<T: Default>(
     let mut parsed = T::default();
     let mut empty = true;
     for line in lines(text) {
-        let Some((key, value)) = line.split_at_byte(separator) else {
+        let Some((key, value)) = split_at_byte(line.text, separator) else {
             return Err(line.error("expected a key and a value"));
         };
         if let Some(field) = field(&mut parsed, key) {
@@ -223,9 +224,9 @@ mod tests {
     #[test]
     fn a_number_is_digits_only_and_never_overflows() {
         assert_eq!(number(b"18446744073709551615"), Some(u64::MAX));
-        assert_eq!(number(b"18446744073709551616"), None);
+        assert_eq!(number::<u64>(b"18446744073709551616"), None);
         for bad in [&b""[..], b"-1", b"+1", b" 1", b"1 ", b"1.5", b"0x1"] {
-            assert_eq!(number(bad), None, "{bad:?}");
+            assert_eq!(number::<u64>(bad), None, "{bad:?}");
         }
     }
 

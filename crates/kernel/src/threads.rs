@@ -136,10 +136,6 @@ impl LastRead {
         }
     }
 
-    fn are_switches_current(&self, now: Option<Activity>) -> bool {
-        now.is_some() && now == self.activity_at_switches
-    }
-
     fn sample(&self, depth: ReadDepth) -> ThreadSample {
         match depth {
             ReadDepth::AllWithSwitches => self.sample,
@@ -196,12 +192,12 @@ impl Threads {
     ) -> Result<impl Iterator<Item = ThreadSample> + Clone> {
         let was_listed = !self.has_same_count().map_err(|errno| self.error(errno))?;
         if was_listed {
-            self.list_threads().map_err(|errno| self.error(errno))?;
+            self.list_threads()?;
         }
         let all_alive = self.read_tracked(depth)?;
         if !all_alive && !was_listed {
             // The count matched, so new threads have replaced the ended ones.
-            self.list_threads().map_err(|errno| self.error(errno))?;
+            self.list_threads()?;
             self.read_tracked(depth)?;
         }
         let last = self
@@ -217,6 +213,8 @@ impl Threads {
         let mut failure = None;
         let Self {
             folder,
+            owner,
+            path,
             free_descriptors,
             threads,
             buffer,
@@ -226,24 +224,20 @@ impl Threads {
             if failure.is_some() {
                 return true;
             }
-            match thread.read(folder, depth, buffer) {
-                Ok(()) => {}
+            failure = match thread.read(folder, depth, buffer) {
+                Ok(()) => None,
                 Err(SampleError::Ended) => {
                     *free_descriptors += thread.open.take().map_or(0, |_| DESCRIPTORS_PER_THREAD);
                     return false;
                 }
-                Err(failed) => failure = Some((thread.tid, failed)),
-            }
+                Err(SampleError::Read(errno)) => Some(owner.error(errno, path)),
+                Err(SampleError::Parse(name, error)) => {
+                    Some(error.at(path.join(format!("{}/{name}", thread.tid))))
+                }
+            };
             true
         });
-        match failure {
-            None => Ok(self.threads.len() == before),
-            Some((tid, SampleError::Parse(name, error))) => {
-                Err(error.at(self.path.join(format!("{tid}/{name}"))))
-            }
-            Some((_, SampleError::Read(errno))) => Err(self.error(errno)),
-            Some((_, SampleError::Ended)) => Err(self.error(Errno::SRCH)),
-        }
+        failure.map_or(Ok(threads.len() == before), Err)
     }
 
     /// Compares the number of threads by the folder's link count, which is two higher.
@@ -253,8 +247,8 @@ impl Threads {
         Ok(!self.threads.is_empty() && links.checked_sub(2) == Some(self.threads.len()))
     }
 
-    fn list_threads(&mut self) -> Result<(), Errno> {
-        list_numbers(&self.folder, &mut self.listed)?;
+    fn list_threads(&mut self) -> Result<()> {
+        list_numbers(&self.folder, &mut self.listed).map_err(|errno| self.error(errno))?;
         let mut before = std::mem::take(&mut self.threads).into_iter().peekable();
         self.threads.reserve_exact(self.listed.len());
         for &tid in &self.listed {
@@ -293,22 +287,19 @@ impl TrackedThread {
         buffer: &mut Vec<u8>,
     ) -> Result<(), SampleError> {
         let tid = self.tid;
-        let Some(open) = &self.open else {
-            let open = OpenThread::open(folder, tid)?;
-            self.last = Some(open.read(folder, tid, None, depth, buffer)?);
-            return Ok(());
-        };
-        let read = match open.read(folder, tid, self.last.take(), depth, buffer) {
-            Err(SampleError::Ended) => {
+        let known = self.open.as_ref();
+        let read = match known.map(|open| open.read(folder, tid, self.last.take(), depth, buffer)) {
+            None => OpenThread::open(folder, tid)?.read(folder, tid, None, depth, buffer),
+            Some(Err(SampleError::Ended)) => {
                 // Another thread may have this tid already.
                 let successor = OpenThread::open(folder, tid)?;
                 let read = successor.read(folder, tid, None, depth, buffer)?;
                 self.open = Some(successor);
-                read
+                Ok(read)
             }
-            result => result?,
+            Some(result) => result,
         };
-        self.last = Some(read);
+        self.last = Some(read?);
         Ok(())
     }
 }
@@ -361,7 +352,8 @@ impl OpenThread {
         };
         read.sample.on_cpu = activity.map(|now| now.on_cpu);
         read.sample.run_queue_delay = schedstat.and_then(|now| now.run_queue_delay);
-        if depth == ReadDepth::AllWithSwitches && !read.are_switches_current(activity) {
+        let are_switches_current = activity.is_some() && activity == read.activity_at_switches;
+        if depth == ReadDepth::AllWithSwitches && !are_switches_current {
             [
                 read.sample.voluntary_switches,
                 read.sample.involuntary_switches,
@@ -434,8 +426,7 @@ fn list_numbers(folder: &OwnedFd, numbers: &mut Vec<u32>) -> Result<(), Errno> {
     let mut space = [MaybeUninit::uninit(); 16 * 1024];
     let mut entries = RawDir::new(folder, &mut space);
     while let Some(entry) = entries.next() {
-        let name = number(entry?.file_name().to_bytes());
-        numbers.extend(name.and_then(|name| u32::try_from(name).ok()));
+        numbers.extend(number::<u32>(entry?.file_name().to_bytes()));
     }
     numbers.sort_unstable();
     Ok(())

@@ -27,9 +27,7 @@ pub static SECTIONS: [&Section; 10] = [
 ];
 
 pub fn exported() -> impl Iterator<Item = &'static Metric> {
-    SECTIONS
-        .iter()
-        .flat_map(|section| section.metrics.iter().copied())
+    SECTIONS.iter().flat_map(|section| section.metrics).copied()
 }
 
 #[cfg(test)]

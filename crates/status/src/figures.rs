@@ -138,6 +138,8 @@ impl Figure {
 }
 
 pub fn values(tick: &Tick) -> BTreeMap<Figure, f64> {
-    let known = { Figure::ALL.iter() }.filter_map(|figure| Some((*figure, figure.of(tick)?)));
-    known.collect()
+    Figure::ALL
+        .iter()
+        .filter_map(|figure| Some((*figure, figure.of(tick)?)))
+        .collect()
 }

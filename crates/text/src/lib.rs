@@ -3,7 +3,7 @@ mod time;
 mod untrusted;
 
 pub use parse::{parse_size, parse_time};
-pub use time::{date, duration, duration_f64, file_time, utc};
+pub use time::{date, duration, duration_f64, file_time, ms, utc};
 pub use untrusted::{clean, escaped, is_unsafe_char, path, shell_quoted, without_address};
 
 /// `12,345`.

@@ -28,7 +28,7 @@ pub fn duration(length: Duration) -> String {
     let rounded = |unit: f64| (seconds / unit).round() as u64;
     match seconds {
         // From 999.5 ms on, milliseconds round to 1,000.
-        ..0.9995 => format!("{} ms", short(seconds * 1e3)),
+        ..0.9995 => ms(seconds),
         ..59.95 => {
             let text = format!("{seconds:.1}");
             format!("{} s", text.trim_end_matches(".0"))
@@ -45,6 +45,10 @@ fn two_units(count: u64, per_large: u64, [large_unit, small_unit]: [&str; 2]) ->
         0 => format!("{large} {large_unit}"),
         small => format!("{large} {large_unit} {small} {small_unit}"),
     }
+}
+
+pub fn ms(seconds: f64) -> String {
+    format!("{} ms", short(seconds * 1e3))
 }
 
 /// [`duration`] of seconds; `0 ms` if they are negative or not finite.

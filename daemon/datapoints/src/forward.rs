@@ -23,7 +23,7 @@ pub use queue::PushCopy;
 use client::{AttemptResult, Upstream};
 use faultline_core::{clock::Clock, config, push_memory::PushMemoryBudget, supervisor::Stop};
 use faultline_metrics::{
-    ProblemKind, Reading, ReadingList,
+    Problem, ProblemKind, Reading, ReadingList,
     metrics::daemon::{FORWARD_BYTES, FORWARD_QUEUE, FORWARD_REQUESTS},
     named_enum,
 };
@@ -49,15 +49,11 @@ named_enum! {
 impl Precision {
     /// The percent-decoded precision of a query; `None` if Influx does not know it.
     pub fn parse(text: &str) -> Option<Self> {
-        Some(match text {
-            "" | "n" | "ns" => Self::Nanoseconds,
-            "u" | "us" | "µ" => Self::Microseconds,
-            "ms" => Self::Milliseconds,
-            "s" => Self::Seconds,
-            "m" => Self::Minutes,
-            "h" => Self::Hours,
-            _ => return None,
-        })
+        match text {
+            "" | "ns" => Some(Self::Nanoseconds),
+            "us" | "µ" => Some(Self::Microseconds),
+            name => Self::named(name),
+        }
     }
 }
 
@@ -146,19 +142,18 @@ impl Handle {
         out.integer(&FORWARD_QUEUE, [], queue.bytes());
     }
 
-    pub fn problems(&self) -> Vec<(ProblemKind, String)> {
+    pub fn problem(&self) -> Option<Problem> {
         let result = self.0.last_result.lock().clone();
-        match result {
-            None | Some(AttemptResult::Sent) => Vec::new(),
-            Some(AttemptResult::Failed { reason, .. }) => vec![(
+        let (kind, what) = match result? {
+            AttemptResult::Sent => return None,
+            AttemptResult::Failed { reason, .. } => (
                 ProblemKind::Broken,
                 format!(
-                    "upstream {} does not accept pushes: {reason}; they are queued for about {} s",
-                    self.0.upstream_origin,
+                    "does not accept pushes: {reason}; they are queued for about {} s",
                     self.0.give_up_after.as_secs()
                 ),
-            )],
-            Some(AttemptResult::Refused { code, excerpt }) => {
+            ),
+            AttemptResult::Refused { code, excerpt } => {
                 let (kind, remedy) = match code {
                     401 | 403 => (
                         ProblemKind::Forbidden,
@@ -167,15 +162,17 @@ impl Handle {
                     404 => (ProblemKind::Broken, "; check url and db in [forward]"),
                     _ => (ProblemKind::Broken, ""),
                 };
-                vec![(
+                (
                     kind,
-                    format!(
-                        "upstream {} refuses pushes with {code}: {excerpt}{remedy}",
-                        self.0.upstream_origin
-                    ),
-                )]
+                    format!("refuses pushes with {code}: {excerpt}{remedy}"),
+                )
             }
-        }
+        };
+        let origin = &self.0.upstream_origin;
+        Some(Problem {
+            kind,
+            what: format!("upstream {origin} {what}"),
+        })
     }
 }
 

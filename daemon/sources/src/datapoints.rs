@@ -13,7 +13,7 @@ use faultline_datapoints::{
     validator::intake::Intake,
 };
 use faultline_kernel::HostRoot;
-use faultline_metrics::{Problem, Source};
+use faultline_metrics::Source;
 
 struct DatapointsSampler {
     intake: Intake,
@@ -63,10 +63,7 @@ impl Sampler for DatapointsSampler {
         }
         if let Some(forward) = &self.forward {
             forward.add_readings(&mut output.readings);
-            let problems = forward.problems().into_iter();
-            output
-                .problems
-                .extend(problems.map(|(kind, what)| Problem { kind, what }));
+            output.problems.extend(forward.problem());
         }
         output
     }

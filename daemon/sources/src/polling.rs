@@ -137,11 +137,8 @@ impl Sampler for PollResultSampler {
         });
         let Some(result) = result else { return output };
         output.readings.clone_from(&result.output.readings);
-        let process = context.process();
-        if let Some((_, readings)) = result
-            .process_readings
-            .as_ref()
-            .filter(|(owner, _)| Some(*owner) == process)
+        if let Some((owner, readings)) = &result.process_readings
+            && context.process() == Some(*owner)
         {
             output.readings.extend_from_slice(readings);
         }

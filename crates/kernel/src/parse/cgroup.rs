@@ -8,7 +8,8 @@ use procfs::{FromRead, ProcessCGroups};
 use crate::{
     ParseError, Parsed,
     text::{
-        Line, count_or_underflow, counters, fill_by_key, lines, number, rows, single_value, words,
+        Line, count_or_underflow, counters, fill_by_key, lines, number, rows, single_value,
+        split_at_byte, words,
     },
 };
 
@@ -58,12 +59,10 @@ pub struct Device {
 
 impl Device {
     pub(crate) fn parse(word: &[u8]) -> Option<Self> {
-        let mut numbers = word
-            .splitn(2, |&b| b == b':')
-            .map(|digits| u32::try_from(number(digits)?).ok());
+        let (major, minor) = split_at_byte(word, b':')?;
         Some(Self {
-            major: numbers.next()??,
-            minor: numbers.next()??,
+            major: number(major)?,
+            minor: number(minor)?,
         })
     }
 }
@@ -270,22 +269,21 @@ pub struct CpuStat {
     pub usage: Option<Duration>,
 }
 
+counters! {
+    CpuCounters by b' ' {
+        throttled_micros: b"throttled_usec",
+        throttled_nanos: b"throttled_time",
+        usage_micros: b"usage_usec",
+    }
+}
+
 impl CpuStat {
     pub fn parse(text: &[u8]) -> Parsed<Self> {
-        let [micros, nanos, usage] =
-            fill_by_key(text, b' ', |values: &mut [Option<u64>; 3], key| {
-                let [micros, nanos, usage] = values;
-                Some(match key {
-                    b"throttled_usec" => micros,
-                    b"throttled_time" => nanos,
-                    b"usage_usec" => usage,
-                    _ => return None,
-                })
-            })?;
-        let throttled = micros.map(Duration::from_micros);
+        let counters = CpuCounters::parse(text)?;
+        let throttled = counters.throttled_micros.map(Duration::from_micros);
         Ok(Self {
-            throttled: throttled.or(nanos.map(Duration::from_nanos)),
-            usage: usage.map(Duration::from_micros),
+            throttled: throttled.or(counters.throttled_nanos.map(Duration::from_nanos)),
+            usage: counters.usage_micros.map(Duration::from_micros),
         })
     }
 }

@@ -31,8 +31,7 @@ pub(super) fn id_ranges(text: &[u8]) -> Option<Vec<u32>> {
 }
 
 fn bounded(digits: &[u8]) -> Option<u32> {
-    let number = u32::try_from(number(digits)?).ok()?;
-    (number <= MAX_NUMBER).then_some(number)
+    number(digits).filter(|number| *number <= MAX_NUMBER)
 }
 
 /// User, guest and kernel time of `/proc/stat` in clock ticks (`USER_HZ`), summed over all CPUs.

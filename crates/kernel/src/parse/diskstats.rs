@@ -37,7 +37,7 @@ pub fn parse(text: &[u8]) -> Parsed<Vec<DiskIo>> {
 /// The inner `None` is a device with a counter that went below zero.
 fn disk(line: &[u8]) -> Option<Option<DiskIo>> {
     let mut words = words(line);
-    let mut next = || u32::try_from(number(words.next()?)?).ok();
+    let mut next = || number(words.next()?);
     let device = Device {
         major: next()?,
         minor: next()?,

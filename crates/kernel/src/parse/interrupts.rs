@@ -4,7 +4,7 @@
 
 use crate::{
     ParseError, Parsed,
-    text::{Line, lines, number, words},
+    text::{Line, lines, number, split_at_byte, words},
 };
 
 /// The kernel's counters have 32 bits and wrap. So do these sums.
@@ -60,20 +60,20 @@ pub fn parse(text: &[u8]) -> Parsed<Option<CpuTable>> {
 }
 
 fn cpu(word: &[u8]) -> Option<u32> {
-    u32::try_from(number(word.strip_prefix(b"CPU")?)?).ok()
+    number(word.strip_prefix(b"CPU")?)
 }
 
 impl CpuTable {
     /// A counter of the whole machine (`ERR`, `MIS`) is skipped.
     fn add(&mut self, line: Line<'_>) -> Parsed<()> {
         let expected = || line.error("expected a name and a count for each CPU");
-        let (name, rest) = line.split_at_byte(b':').ok_or_else(expected)?;
+        let (name, rest) = split_at_byte(line.text, b':').ok_or_else(expected)?;
         let name = name.trim_ascii();
-        let has_single_count = number(rest.trim_ascii()).is_some();
+        let has_single_count = number::<u64>(rest.trim_ascii()).is_some();
         if has_single_count && (self.cpus.len() > 1 || matches!(name, b"ERR" | b"Err" | b"MIS")) {
             return Ok(());
         }
-        let is_device = number(name).is_some();
+        let is_device = number::<u64>(name).is_some();
         let sums = if is_device {
             &mut self.devices
         } else {
@@ -87,7 +87,11 @@ impl CpuTable {
             sum = sum.wrapping_add(count);
         }
         // A device's line goes on with its chip, whose name may be a number.
-        if !is_device && words.next().is_some_and(|word| number(word).is_some()) {
+        if !is_device
+            && words
+                .next()
+                .is_some_and(|word| number::<u64>(word).is_some())
+        {
             return Err(expected());
         }
         let name = String::from_utf8_lossy(name).into_owned();
@@ -97,7 +101,7 @@ impl CpuTable {
 }
 
 fn wrapped_count(word: &[u8]) -> Option<u32> {
-    u32::try_from(number(word)? & u64::from(u32::MAX)).ok()
+    u32::try_from(number::<u64>(word)? & u64::from(u32::MAX)).ok()
 }
 
 #[cfg(test)]

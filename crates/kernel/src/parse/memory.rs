@@ -122,8 +122,7 @@ pub fn zone_watermarks(text: &[u8]) -> Parsed<Vec<Watermark>> {
     for line in lines(text) {
         if let Some(rest) = line.text.strip_prefix(b"Node ") {
             let digits = rest.split(|&byte| byte == b',').next().unwrap_or_default();
-            let number = number(digits).and_then(|number| u32::try_from(number).ok());
-            node = Some(number.ok_or_else(|| line.error("expected a node number"))?);
+            node = Some(number(digits).ok_or_else(|| line.error("expected a node number"))?);
             continue;
         }
         let mut parts = words(line.text);

@@ -80,26 +80,18 @@ fn mount(line: &[u8]) -> Option<Mount> {
     // A lone hyphen ends the optional fields.
     let hyphen = memchr::memmem::find(line, b" - ")?;
     let mut words = words(line.get(..hyphen)?);
-    let (id, parent) = (number(words.next()?)?, number(words.next()?)?);
-    let device = Device::parse(words.next()?)?;
-    let root = unescape(words.next()?);
-    let mount_point = unescape(words.next()?);
-    let options = String::from_utf8_lossy(words.next()?).into_owned();
     // Two spaces are an empty field: the source may be empty.
     let mut rest = line.get(hyphen + 3..)?.split(|&byte| byte == b' ');
-    let fs_type = String::from_utf8_lossy(rest.next()?).into_owned();
-    let source = unescape(rest.next()?).to_string_lossy().into_owned();
-    let super_options = String::from_utf8_lossy(rest.next()?).into_owned();
     Some(Mount {
-        id,
-        parent,
-        device,
-        root,
-        mount_point,
-        options,
-        fs_type,
-        source,
-        super_options,
+        id: number(words.next()?)?,
+        parent: number(words.next()?)?,
+        device: Device::parse(words.next()?)?,
+        root: unescape(words.next()?),
+        mount_point: unescape(words.next()?),
+        options: String::from_utf8_lossy(words.next()?).into_owned(),
+        fs_type: String::from_utf8_lossy(rest.next()?).into_owned(),
+        source: unescape(rest.next()?).to_string_lossy().into_owned(),
+        super_options: String::from_utf8_lossy(rest.next()?).into_owned(),
     })
 }
 

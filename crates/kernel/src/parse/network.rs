@@ -102,7 +102,7 @@ fn socket(line: &[u8]) -> Option<Option<UdpSocket>> {
     let mut words = words(line);
     let local = words.nth(1)?;
     let queues = words.nth(2)?;
-    let uid = u32::try_from(number(words.nth(2)?)?).ok()?;
+    let uid = number(words.nth(2)?)?;
     let inode = number(words.nth(1)?)?;
     let drops = count_or_underflow(words.nth(2)?)?;
     let port = u16::try_from(number_after_colon(local)?).ok()?;

@@ -6,7 +6,7 @@ use procfs::process::LimitValue;
 
 use crate::{
     ParseError, Parsed,
-    text::{count_or_underflow, counters, fill_by_key, lines, rows, words},
+    text::{count_or_underflow, counters, fill_by_key, lines, rows, split_at_byte, words},
 };
 
 /// Program first; empty for kernel threads and zombies. A process may overwrite its arguments.
@@ -32,11 +32,9 @@ impl Environment {
     /// than `NAME=value`, because a program may overwrite its environment.
     pub fn parse(text: &[u8], keeps_value: impl Fn(&str) -> bool) -> Parsed<Self> {
         let pairs = text.split(|&byte| byte == 0).filter_map(|entry| {
-            let separator = entry.iter().position(|&byte| byte == b'=')?;
-            let (name, value) = entry.split_at_checked(separator)?;
+            let (name, value) = split_at_byte(entry, b'=')?;
             let name = str::from_utf8(name).ok().filter(|name| is_name(name))?;
-            let value = keeps_value(name)
-                .then(|| String::from_utf8_lossy(value.get(1..).unwrap_or_default()).into_owned());
+            let value = keeps_value(name).then(|| String::from_utf8_lossy(value).into_owned());
             Some((name.to_owned(), value))
         });
         Ok(Self {

@@ -111,27 +111,20 @@ pub fn parse(text: &[u8]) -> Parsed<PidStat> {
 
 fn parse_fields(text: &[u8]) -> Option<PidStat> {
     let mut line = Fields::of(text)?;
-    let pid = text.get(..memchr::memchr(b' ', text)?).and_then(number)?;
-    let [ppid, flags] = [line.number(4)?, line.number(9)?];
-    let [minflt, majflt] = [line.count_or_underflow(10)?, line.count_or_underflow(12)?];
-    let [utime_ticks, stime_ticks] = [line.count_or_underflow(14)?, line.count_or_underflow(15)?];
-    let [num_threads, start_ticks] = [line.number(20)?, line.number(22)?];
-    let [vsize, delayacct_blkio_ticks] =
-        [line.count_or_underflow(23)?, line.count_or_underflow(42)?];
     Some(PidStat {
-        pid: u32::try_from(pid).ok()?,
+        pid: number(text.get(..memchr::memchr(b' ', text)?)?)?,
         comm: line.comm,
         state: line.state,
-        ppid: u32::try_from(ppid).ok()?,
-        is_exiting: flags & PF_EXITING != 0,
-        minflt,
-        majflt,
-        utime_ticks,
-        stime_ticks,
-        num_threads,
-        start_ticks,
-        vsize: vsize.filter(|bytes| *bytes > 0),
-        delayacct_blkio_ticks,
+        ppid: line.number(4)?,
+        is_exiting: line.number::<u64>(9)? & PF_EXITING != 0,
+        minflt: line.count_or_underflow(10)?,
+        majflt: line.count_or_underflow(12)?,
+        utime_ticks: line.count_or_underflow(14)?,
+        stime_ticks: line.count_or_underflow(15)?,
+        num_threads: line.number(20)?,
+        start_ticks: line.number(22)?,
+        vsize: line.count_or_underflow(23)?.filter(|bytes| *bytes > 0),
+        delayacct_blkio_ticks: line.count_or_underflow(42)?,
     })
 }
 
@@ -169,7 +162,7 @@ impl<'a> Fields<'a> {
         Some(field)
     }
 
-    fn number(&mut self, field_number: usize) -> Option<u64> {
+    fn number<T: TryFrom<u64>>(&mut self, field_number: usize) -> Option<T> {
         number(self.field(field_number)?)
     }
 

@@ -41,7 +41,7 @@ fn value<T>(
 
 pub fn effective_uid(text: &[u8]) -> Parsed<Option<u32>> {
     value(text, b"Uid:", "expected user ids", |ids| {
-        u32::try_from(number(words(ids).nth(1)?)?).ok()
+        number(words(ids).nth(1)?)
     })
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::{
     ParseError, Parsed,
-    text::{count_or_underflow, lines, words},
+    text::{count_or_underflow, lines, split_at_byte, words},
 };
 
 /// Stall time since the start of the host or cgroup.
@@ -21,7 +21,7 @@ pub struct Pressure {
 pub fn parse(text: &[u8]) -> Parsed<Pressure> {
     let (mut some, mut full) = (None, None);
     for line in lines(text) {
-        let Some((kind, values)) = line.split_at_byte(b' ') else {
+        let Some((kind, values)) = split_at_byte(line.text, b' ') else {
             continue;
         };
         let field = match kind {

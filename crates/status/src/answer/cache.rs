@@ -2,7 +2,7 @@ use super::{
     Answer, AnswerInputs, Subject, Verdict, measured_on, missing_evidence_text, too_early_text,
 };
 use crate::thresholds::RELOADS_PER_SLOT;
-use faultline_text::{counted, percent, short};
+use faultline_text::{counted, ms, percent, short};
 
 const HOW_TO_MEASURE: &str = "what another size saves is not predicted: a prediction needs the blocks of an hour, about 80 GB \
     (`faultline cache fetch RUN.fltl --rpc URL`)";
@@ -82,8 +82,4 @@ fn prediction_clause(inputs: &AnswerInputs) -> String {
     }
     let (entries, saved) = (short(prediction.entries), ms(prediction.saved_seconds));
     format!("{entries} entries would save {saved} per slot{measured}")
-}
-
-fn ms(seconds: f64) -> String {
-    format!("{} ms", short(seconds * 1e3))
 }

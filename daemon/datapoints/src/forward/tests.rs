@@ -166,10 +166,10 @@ async fn pushes_during_upstream_downtime_arrive_once_in_order() {
     let bodies: Vec<Vec<u8>> = (0..20).map(|number| body(number, 1000)).collect();
     bodies.iter().for_each(|body| forwarding.add(body));
     until("it is seen to fail", || {
-        !forwarding.handle.problems().is_empty()
+        forwarding.handle.problem().is_some()
     })
     .await;
-    let (kind, text) = forwarding.handle.problems().remove(0);
+    let Problem { kind, what: text } = forwarding.handle.problem().unwrap();
     assert_eq!(kind, ProblemKind::Broken);
     assert!(
         text.contains("refused") && text.contains("are queued"),
@@ -185,7 +185,7 @@ async fn pushes_during_upstream_downtime_arrive_once_in_order() {
             .map(|push| &push.body)
             .eq(&bodies)
     );
-    assert_eq!(forwarding.handle.problems(), []);
+    assert_eq!(forwarding.handle.problem(), None);
     assert_eq!(forwarding.end().await, [20_000, 0, 0, 0]);
 }
 
@@ -197,7 +197,7 @@ async fn on_queue_overflow_the_oldest_pushes_are_dropped_and_counted() {
         if forwarding.bytes()[3] == 0 {
             forwarding.add(&body(0, 1000));
         }
-        !forwarding.handle.problems().is_empty()
+        forwarding.handle.problem().is_some()
     })
     .await;
     (1..100).for_each(|number| forwarding.add(&body(number, 1000)));
@@ -225,7 +225,7 @@ async fn a_push_the_upstream_refuses_is_dropped_and_the_next_is_sent() {
     let forwarding = Forwarding::start(&config(server.url(), 100_000), QUICK);
     forwarding.add(&body(0, 100));
     until("it is refused", || forwarding.bytes()[2] == 100).await;
-    let (kind, text) = forwarding.handle.problems().remove(0);
+    let Problem { kind, what: text } = forwarding.handle.problem().unwrap();
     assert_eq!(kind, ProblemKind::Broken);
     assert!(
         text.contains("400: {\"error\":\"no db for (hidden)\"} xxx") && text.len() < 350,
@@ -233,12 +233,12 @@ async fn a_push_the_upstream_refuses_is_dropped_and_the_next_is_sent() {
     );
     forwarding.add(&body(1, 100));
     until("the next is sent", || forwarding.bytes()[0] == 100).await;
-    assert_eq!(forwarding.handle.problems(), []);
+    assert_eq!(forwarding.handle.problem(), None);
     server.add_reply(Reply::Answer(401, None, String::new()));
     forwarding.add(&body(2, 100));
     until("it is refused", || forwarding.bytes()[2] == 200).await;
     assert_eq!(
-        forwarding.handle.problems().remove(0).0,
+        forwarding.handle.problem().unwrap().kind,
         ProblemKind::Forbidden
     );
     assert_eq!(forwarding.end().await, [100, 0, 200, 0]);
@@ -253,12 +253,15 @@ async fn an_upstreams_retry_after_is_honoured() {
     let forwarding = Forwarding::start(&config(server.url(), 100_000), QUICK);
     forwarding.add(&body(0, 100));
     until("it is seen to fail", || {
-        !forwarding.handle.problems().is_empty()
+        forwarding.handle.problem().is_some()
     })
     .await;
     assert!(
-        forwarding.handle.problems()[0]
-            .1
+        forwarding
+            .handle
+            .problem()
+            .unwrap()
+            .what
             .contains("it answers 503 Service Unavailable busy")
     );
     until("it is sent", || forwarding.bytes()[0] == 100).await;
@@ -274,9 +277,9 @@ async fn a_long_or_dated_retry_after_is_bounded_and_logged() {
         server.add_reply(Reply::Answer(503, Some(pause), "busy".into()));
         let forwarding = Forwarding::start(&config(server.url(), 100_000), QUICK);
         forwarding.add(&body(0, 100));
-        let problem = || forwarding.handle.problems().into_iter().next();
+        let problem = || forwarding.handle.problem();
         until("it is seen to fail", || problem().is_some()).await;
-        let problem_text = problem().unwrap().1;
+        let problem_text = problem().unwrap().what;
         assert!(
             problem_text.contains("busy; it asks for a pause of ")
                 && problem_text.contains("but is tried again in 10 min"),
@@ -334,7 +337,7 @@ async fn a_slow_upstream_gets_each_push_once_and_overflow_is_counted() {
         tokio::time::sleep(Duration::from_millis(10)).await;
         assert!(forwarding.bytes()[3] <= 5000);
     }
-    assert_eq!(forwarding.handle.problems(), [], "slow is no failure");
+    assert_eq!(forwarding.handle.problem(), None, "slow is no failure");
     let [sent, lost, refused, waiting] = forwarding.end().await;
     assert_eq!((sent + lost, refused, waiting), (100_000, 0, 0));
     assert!(lost > 0, "the queue was meant to overflow");

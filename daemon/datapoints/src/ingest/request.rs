@@ -68,9 +68,7 @@ impl<'q> Query<'q> {
     fn value(&self, name: &str) -> Option<&'q str> {
         self.0
             .split('&')
-            .filter_map(|pair| pair.split_once('='))
-            .find(|(key, _)| *key == name)
-            .map(|(_, value)| value)
+            .find_map(|pair| pair.strip_prefix(name)?.strip_prefix('='))
     }
 
     /// Constant-time, so that the duration does not reveal which part is wrong.

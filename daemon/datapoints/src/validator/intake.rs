@@ -27,7 +27,7 @@ use std::{
 
 /// Collects the datapoints that validators push to the daemon or write to their log. The listener
 /// or the log follower writes it, and the sampling thread reads it. Clones share it.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub struct Intake {
     state: Arc<Mutex<State>>,
     allow_list: Latest<AllowList>,
@@ -74,12 +74,7 @@ pub struct PushFacts {
 
 impl Intake {
     pub fn new(datapoints: &Datapoints) -> Self {
-        let intake = Self {
-            state: Arc::default(),
-            allow_list: Latest::default(),
-            recorder: Arc::default(),
-            user_lookup: Arc::default(),
-        };
+        let intake = Self::default();
         intake.reconfigure(datapoints);
         intake
     }

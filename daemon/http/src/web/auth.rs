@@ -4,6 +4,7 @@
 use super::WebError;
 use base64::{Engine, engine::general_purpose::STANDARD_PAD_INDIFFERENT as BASE64};
 use faultline_core::{rate_limit::RateLimit, socket::Peer};
+use itertools::Itertools;
 use parking_lot::Mutex;
 use ring::hmac;
 use std::{
@@ -80,15 +81,15 @@ impl Users {
     }
 
     pub fn hash_cost_warnings(&self) -> Vec<String> {
-        let costs: Vec<u32> = self.hashes.values().map(|hash| bcrypt_cost(hash)).collect();
-        let (min_cost, max_cost) = (costs.iter().min().copied(), costs.iter().max().copied());
+        let mut costs = self.hashes.values().map(|hash| bcrypt_cost(hash));
+        let max_cost = costs.clone().max();
         let slow = max_cost.filter(|cost| *cost > MAX_USUAL_COST).map(|max_cost| {
             format!(
                 "basic_auth_users: a hash of cost {max_cost} takes seconds to check on the half CPU of the systemd unit, and a \
                  scraper's first request waits for it: cost 10 will do for a long random password"
             )
         });
-        let differ = (min_cost != max_cost).then(|| {
+        let differ = (!costs.all_equal()).then(|| {
             "basic_auth_users: hashes of different costs reveal by timing which users exist: use the same cost for all"
                 .to_owned()
         });

@@ -97,8 +97,7 @@ pub fn query_values<'q>(
     key: &'static str,
 ) -> impl Iterator<Item = &'q str> {
     let pairs = query.unwrap_or_default().split('&');
-    let pairs = pairs.filter_map(|pair| pair.split_once('='));
-    pairs.filter(move |pair| pair.0 == key).map(|pair| pair.1)
+    pairs.filter_map(move |pair| pair.strip_prefix(key)?.strip_prefix('='))
 }
 
 /// Decodes a value of a query. `what` names the value in the error.

@@ -344,8 +344,9 @@ fn too_many_attempts_response(wait: Duration) -> Response<Body> {
     let seconds = wait.as_secs() + 1;
     let text = format!("Too many wrong passwords; try again in {seconds} s.");
     let mut response = text_response(StatusCode::TOO_MANY_REQUESTS, text);
-    let headers = response.headers_mut();
-    headers.insert(header::RETRY_AFTER, seconds.into());
+    response
+        .headers_mut()
+        .insert(header::RETRY_AFTER, seconds.into());
     response
 }
 

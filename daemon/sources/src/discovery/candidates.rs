@@ -203,10 +203,9 @@ fn names_ledger_of_other_user(context: &SearchContext<'_>, target: &Target) -> b
         let owner = move || fs::metadata(ledger).ok().map(|folder| folder.uid());
         context.fs_calls.call(FS_CALL_TIMEOUT, owner).ok()?
     });
-    match (process_uid(context.root, target.process), owner) {
-        (Some(uid), Some(owner)) => uid != 0 && uid != owner,
-        _ => false,
-    }
+    process_uid(context.root, target.process)
+        .zip(owner)
+        .is_some_and(|(uid, owner)| uid != 0 && uid != owner)
 }
 
 /// Drops candidates that name a ledger of another user, unless all do.

@@ -57,6 +57,7 @@ struct Shared {
     searched: Condvar,
 }
 
+#[derive(Default)]
 pub(super) struct State {
     pub current: Option<Arc<Target>>,
     /// The process of `current`, for tasks that wait for a change.
@@ -68,13 +69,11 @@ pub(super) struct State {
 impl TargetHandle {
     pub(super) fn new(looking_for: String) -> Self {
         let state = State {
-            current: None,
-            process: watch::Sender::new(None),
-            oom_kills: OomKillCounts::default(),
             report: SearchReport {
                 looking_for,
                 ..SearchReport::default()
             },
+            ..State::default()
         };
         Self(Arc::new(Shared {
             state: Mutex::new(state),

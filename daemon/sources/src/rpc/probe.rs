@@ -45,10 +45,9 @@ impl ProbeCounters {
             Ok(()) => self.response_times.observe(took.as_secs_f64()),
             Err(failure) => {
                 let kind = failure_kind(failure);
-                let counts = FAILURE_KINDS.into_iter().zip(&mut self.failures);
-                counts
-                    .filter(|(known, _)| *known == kind)
-                    .for_each(|(_, count)| *count += 1);
+                for (known, count) in FAILURE_KINDS.into_iter().zip(&mut self.failures) {
+                    *count += u64::from(known == kind);
+                }
             }
         }
     }

@@ -136,10 +136,8 @@ fn is_starting(tick: &Tick) -> bool {
 
 fn count_and_sum(tick: &Tick, metric: &'static Metric, label: &str) -> Option<(f64, f64)> {
     let mut readings = tick.readings();
-    let reading = readings.find(|reading| {
-        let first = reading.label_values.first();
-        std::ptr::eq(reading.metric, metric) && first.is_some_and(|value| value.as_str() == label)
-    })?;
+    let reading = readings
+        .find(|reading| std::ptr::eq(reading.metric, metric) && reading.first_label() == label)?;
     match &reading.value {
         Value::Histogram(histogram) => Some((histogram.count() as f64, histogram.sum())),
         _ => None,

@@ -131,7 +131,7 @@ fn name_and_unit(metric: &Metric) -> (&'static str, Option<registry::Unit>) {
             name.trim_end_matches("_seconds"),
             Some(registry::Unit::Seconds),
         ),
-        Unit::Count | Unit::Ratio | Unit::Sol | Unit::Flag | Unit::AsReported => (name, None),
+        _ => (name, None),
     }
 }
 

@@ -3,7 +3,7 @@
 
 use super::{ConstantLabels, ExpositionFormat, classic, collector, labels};
 use faultline_metrics::{
-    Metric, Reading, Tick, Value,
+    Metric, Reading, ReadingList, Tick, Value,
     metrics::{self, daemon::SERIES_DROPPED},
 };
 use foldhash::{HashMap, HashMapExt, HashSet, HashSetExt};
@@ -180,13 +180,14 @@ fn families(
 
 /// True if both ticks have the same series at the same positions.
 fn have_same_series(a: &Tick, b: &Tick) -> bool {
-    let is_same_metric = |a: &Reading, b: &Reading| std::ptr::eq(a.metric, b.metric);
     a.batches.len() == b.batches.len()
         && a.batches.iter().zip(&b.batches).all(|(a, b)| {
-            let pairs = || a.readings.iter().zip(&b.readings);
             Arc::ptr_eq(a, b)
                 || a.readings.len() == b.readings.len()
-                    && pairs().all(|(a, b)| is_same_metric(a, b) && is_same_series(a, b))
+                    && a.readings
+                        .iter()
+                        .zip(&b.readings)
+                        .all(|(a, b)| std::ptr::eq(a.metric, b.metric) && is_same_series(a, b))
         })
 }
 
@@ -301,11 +302,9 @@ impl DroppedSeries {
     }
 
     pub fn add_readings(&self, out: &mut Vec<Reading>) {
-        let counts = self.0.lock();
-        let readings = counts
-            .iter()
-            .map(|(metric, count)| Reading::integer(&SERIES_DROPPED, [(*metric).into()], *count));
-        out.extend(readings);
+        for (metric, count) in &*self.0.lock() {
+            out.integer(&SERIES_DROPPED, [(*metric).into()], *count);
+        }
     }
 }
 

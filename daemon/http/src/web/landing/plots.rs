@@ -4,7 +4,7 @@ use super::{View, bar};
 use crate::sinks::history::{HISTORY_SPAN, History, PLOTS, TREND_SPAN};
 use faultline_metrics::{Source, Unit};
 use faultline_status::{Figure, PerSlot, ProgramCacheStatus, Status, Tone};
-use faultline_text::{bytes_f64, counted, duration_f64, escaped, short};
+use faultline_text::{bytes_f64, counted, duration_f64, escaped, ms, short};
 use itertools::Itertools;
 use std::{fmt::Write, time::Duration};
 
@@ -137,10 +137,6 @@ fn trend_plots(history: &History) -> String {
     format!("<div class=\"plots trends\">\n{figures}</div>\n")
 }
 
-fn ms(seconds: f64) -> String {
-    format!("{} ms", short(seconds * 1e3))
-}
-
 fn plot_figure(curve: &Curve<'_>) -> String {
     let (title, points, format) = (curve.title, curve.points, curve.format);
     let caption = format!("<figure class=\"card\"><figcaption>{title}</figcaption>\n");
@@ -175,7 +171,7 @@ fn value_text(x: f64, figure: Figure) -> String {
     let number = match figure.metric().unit {
         Unit::Bytes => bytes_f64(x),
         Unit::Seconds => format!("{} s", short(x)),
-        Unit::Count | Unit::Ratio | Unit::Sol | Unit::Flag | Unit::AsReported => short(x),
+        _ => short(x),
     };
     if figure.is_counter() {
         format!("{number}/s")
