@@ -176,7 +176,8 @@ fn gauge(run: &MeasuredRun, numbers: &WindowNumbers, signal: Signal) -> Summary 
     ))
 }
 
-fn ratio(part: f64, whole: f64) -> Option<f64> {
+/// `None` unless `whole` is positive.
+pub fn ratio(part: f64, whole: f64) -> Option<f64> {
     (whole > 0.0).then(|| part / whole)
 }
 

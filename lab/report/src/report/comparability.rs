@@ -3,12 +3,16 @@
 //! not: votes of Alpenglow are no transactions.
 
 use super::{
+    accounts,
     groups::distinct,
     measured_run::{MeasuredRun, MeasuredRuns},
     model::Caveat,
     run_metrics::{RunMetric, ScalesWith},
 };
-use crate::{measure::lifecycle::lifecycle, run::Run};
+use crate::{
+    measure::{lifecycle::lifecycle, signal_rates},
+    run::{Run, Signal},
+};
 use faultline_text::number;
 use itertools::Itertools;
 
@@ -150,8 +154,8 @@ pub(crate) fn refusal(
 }
 
 /// In the compared part of the run. With `--per-second`, a mean per slot or batch becomes the sum
-/// divided by the seconds, a quantile is divided by the slot time, and a distance in slots becomes
-/// a time.
+/// divided by the known seconds, a quantile is divided by the slot time, and a distance in slots
+/// becomes a time.
 pub(crate) fn compared_value(
     runs: &MeasuredRuns,
     run_metric: &RunMetric,
@@ -160,12 +164,18 @@ pub(crate) fn compared_value(
     let numbers = runs.compared_part().numbers(run)?;
     let value = run_metric.value(run, numbers)?;
     let slot_seconds = run.lifecycle.slot_seconds;
-    let rate = |count: usize| Some(value * count as f64 / numbers.window.seconds());
+    let rate = |count: usize| {
+        // Neither faults nor datapoints are known in gaps and between processes.
+        accounts::ratio(value * count as f64, numbers.minor_faults.seconds)
+    };
     match run_metric.scales_with {
         ScalesWith::Slot if runs.compare_rates => match run_metric.id {
             "cache-misses" | "cache-evictions" | "cache-reloads" => rate(numbers.cache.misses.n),
             "cache-time" => rate(numbers.cache.time_us.n),
-            "read-cache-misses" | "account-load" => rate(numbers.replay_ms.len()),
+            "read-cache-misses" => {
+                signal_rates(&run.recording, Signal::ReadCacheMisses, numbers.window).mean()
+            }
+            "account-load" => rate(numbers.replay_ms.len()),
             _ => Some(value / slot_seconds?),
         },
         ScalesWith::SlotDistance if runs.compare_rates => Some(value * slot_seconds?),
@@ -267,6 +277,7 @@ mod tests {
             signals[Signal::PhaseEvidenceSlot as usize][second] = slot;
             signals[Signal::PhaseEvidenceTip as usize][second] = slot;
             signals[Signal::PhaseEvidenceStopped as usize][second] = Some(0.0);
+            signals[Signal::MinorFaults as usize][second] = Some(at as f64);
         }
         let mut recording = Run {
             file: format!("{arm}-{number}.fltl"),
@@ -368,6 +379,41 @@ mod tests {
                 (rate * seconds / sum - 1.0).abs() < 0.02,
                 "{id}: {rate} for {sum} in {seconds} s"
             );
+        }
+    }
+
+    #[test]
+    fn a_rate_has_neither_gaps_nor_the_time_between_processes() {
+        let is_known = |second: usize| !(30..60).contains(&second) && !(70..90).contains(&second);
+        let mut run = recording("old", 1, 400);
+        let origin = run.origin_unix_ns;
+        let second = |time: i64| ((time - origin) / 1_000_000_000) as usize;
+        let points = &mut run.points.replay;
+        points.retain(|point| is_known(second(point.time_unix_ns)));
+        let loads = points.iter_mut().map(|point| &mut point.load_us);
+        loads.for_each(|load| *load = Some(100));
+        run.points.cache = points.iter().map(batch).collect();
+        run.signals[Signal::ReadCacheMisses as usize] = (0..SECONDS)
+            .map(|at| is_known(at).then_some(7.0 * at as f64))
+            .collect();
+        // The daemon misses ticks from 30 s on. The first process ends at 70 s.
+        for (at, tick) in run.ticks.iter_mut().enumerate().skip(70) {
+            tick.process = is_known(at).then_some(2);
+            run.signals[Signal::MinorFaults as usize][at] = tick.process.map(|_| at as f64);
+        }
+        run.ticks.drain(30..60);
+        for column in &mut run.signals {
+            column.drain(30..60);
+        }
+        let mut runs = MeasuredRuns::new([run], &IntervalPlan::default(), &[]);
+        runs.compare_rates = true;
+        for (id, expected) in [
+            ("cache-misses", 25.0),
+            ("account-load", 250.0),
+            ("read-cache-misses", 7.0),
+        ] {
+            let rate = compared_value(&runs, run_metric(id).unwrap(), &runs.all[0]).unwrap();
+            assert!((rate / expected - 1.0).abs() < 0.06, "{id}: {rate}");
         }
     }
 
