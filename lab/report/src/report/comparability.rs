@@ -102,6 +102,11 @@ impl FromIterator<Self> for ClusterConditions {
 }
 
 impl RunMetric {
+    /// With `--per-second`, quantiles (`replay-p95`, `behind-p95`) do: they have no sum.
+    pub fn needs_slot_time(&self) -> bool {
+        self.id.contains("-p")
+    }
+
     pub fn is_affected_by(&self, difference: Difference) -> bool {
         match self.scales_with {
             ScalesWith::Nothing => false,
@@ -170,13 +175,13 @@ pub(crate) fn compared_value(
     };
     match run_metric.scales_with {
         ScalesWith::Slot if runs.compare_rates => match run_metric.id {
-            "cache-misses" | "cache-evictions" | "cache-reloads" => rate(numbers.cache.misses.n),
+            _ if run_metric.needs_slot_time() => Some(value / slot_seconds?),
             "cache-time" => rate(numbers.cache.time_us.n),
             "read-cache-misses" => {
                 signal_rates(&run.recording, Signal::ReadCacheMisses, numbers.window).mean()
             }
             "account-load" => rate(numbers.replay_ms.len()),
-            _ => Some(value / slot_seconds?),
+            _ => rate(numbers.cache.misses.n),
         },
         ScalesWith::SlotDistance if runs.compare_rates => Some(value * slot_seconds?),
         _ => Some(value),
@@ -253,13 +258,14 @@ pub(crate) fn caveats(runs: &MeasuredRuns) -> Vec<Caveat> {
 
 #[cfg(test)]
 mod tests {
-    use super::compared_value;
+    use super::{Itertools, compared_value};
     use crate::{
         report::{
             Options, build,
             measured_run::MeasuredRuns,
             model::{Block, Cell, Report},
             run_metric,
+            run_metrics::RUN_METRICS,
         },
         run::{Run, Signal, Tick},
     };
@@ -443,6 +449,31 @@ mod tests {
         );
         let by_slot = report_of(&recordings, false).verdict.headline;
         assert!(by_slot.contains("equivalent"), "{by_slot}");
+    }
+
+    #[test]
+    fn a_rate_of_sums_that_was_not_recorded_is_not_said_to_need_the_slot_time() {
+        let mut recordings = [("old", 1), ("old", 2), ("new", 3)]
+            .map(|(arm, number)| recording(arm, number, 400))
+            .to_vec();
+        for run in &mut recordings[..2] {
+            run.points.cache = run.points.replay.iter().map(batch).collect();
+        }
+        let options = Options {
+            compare_rates: true,
+            primary: run_metric("cache-misses").unwrap(),
+            ..Options::default()
+        };
+        let slot_time_metrics = RUN_METRICS.iter().filter(|metric| metric.needs_slot_time());
+        assert_eq!(
+            slot_time_metrics.map(|metric| metric.id).collect_vec(),
+            ["replay-p95", "replay-p50", "replay-p99", "behind-p95"]
+        );
+        let headline = build(recordings, &options).verdict.headline;
+        assert!(
+            headline.ends_with("misses per second: it was not recorded in both."),
+            "{headline}"
+        );
     }
 
     #[test]
