@@ -134,9 +134,9 @@ pub(crate) fn refusal(
 ) -> Option<String> {
     let [reference_cluster, other_cluster] =
         [reference, other].map(|arm| ClusterConditions::of_arm(runs, arm));
-    let is_rate = run_metric.scales_with != ScalesWith::Transaction && runs.compare_rates;
+    let has_rate = run_metric.scales_with != ScalesWith::Transaction;
     let difference = reference_cluster.difference(&other_cluster)?;
-    if is_rate || !run_metric.is_affected_by(difference) {
+    if has_rate && runs.compare_rates || !run_metric.is_affected_by(difference) {
         return None;
     }
     let (with_other, with_reference) = match difference {
@@ -149,9 +149,10 @@ pub(crate) fn refusal(
             format!("of {}", reference_cluster.slot_time()?),
         ),
     };
-    let remedy = match run_metric.scales_with {
-        ScalesWith::Transaction => "",
-        _ => "; --per-second compares rates",
+    let remedy = if has_rate {
+        "; --per-second compares rates"
+    } else {
+        ""
     };
     Some(format!(
         "not compared: {with_other} with {other} and {with_reference} with {reference}{remedy}"
@@ -169,10 +170,8 @@ pub(crate) fn compared_value(
     let numbers = runs.compared_part().numbers(run)?;
     let value = run_metric.value(run, numbers)?;
     let slot_seconds = run.lifecycle.slot_seconds;
-    let rate = |count: usize| {
-        // Neither faults nor datapoints are known in gaps and between processes.
-        accounts::ratio(value * count as f64, numbers.minor_faults.seconds)
-    };
+    // Neither faults nor datapoints are known in gaps and between processes.
+    let rate = |count: usize| accounts::ratio(value * count as f64, numbers.minor_faults.seconds);
     match run_metric.scales_with {
         ScalesWith::Slot if runs.compare_rates => match run_metric.id {
             _ if run_metric.needs_slot_time() => Some(value / slot_seconds?),
