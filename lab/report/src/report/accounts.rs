@@ -176,8 +176,7 @@ fn gauge(run: &MeasuredRun, numbers: &WindowNumbers, signal: Signal) -> Summary 
     ))
 }
 
-/// `None` unless `whole` is positive.
-pub fn ratio(part: f64, whole: f64) -> Option<f64> {
+fn ratio(part: f64, whole: f64) -> Option<f64> {
     (whole > 0.0).then(|| part / whole)
 }
 

@@ -3,16 +3,12 @@
 //! not: votes of Alpenglow are no transactions.
 
 use super::{
-    accounts,
     groups::distinct,
     measured_run::{MeasuredRun, MeasuredRuns},
     model::Caveat,
     run_metrics::{RunMetric, ScalesWith},
 };
-use crate::{
-    measure::{lifecycle::lifecycle, signal_rates},
-    run::{Run, Signal},
-};
+use crate::{measure::lifecycle::lifecycle, run::Run};
 use faultline_text::number;
 use itertools::Itertools;
 
@@ -171,15 +167,18 @@ pub(crate) fn compared_value(
     let value = run_metric.value(run, numbers)?;
     let slot_seconds = run.lifecycle.slot_seconds;
     // Neither faults nor datapoints are known in gaps and between processes.
-    let rate = |count: usize| accounts::ratio(value * count as f64, numbers.minor_faults.seconds);
+    let known = numbers.minor_faults.seconds;
+    let seconds = if known > 0.0 {
+        known
+    } else {
+        numbers.window.seconds()
+    };
+    let rate = |count: usize| Some(value * count as f64 / seconds);
     match run_metric.scales_with {
         ScalesWith::Slot if runs.compare_rates => match run_metric.id {
             _ if run_metric.needs_slot_time() => Some(value / slot_seconds?),
             "cache-time" => rate(numbers.cache.time_us.n),
-            "read-cache-misses" => {
-                signal_rates(&run.recording, Signal::ReadCacheMisses, numbers.window).mean()
-            }
-            "account-load" => rate(numbers.replay_ms.len()),
+            "read-cache-misses" | "account-load" => rate(numbers.replay_ms.len()),
             _ => rate(numbers.cache.misses.n),
         },
         ScalesWith::SlotDistance if runs.compare_rates => Some(value * slot_seconds?),
@@ -420,6 +419,21 @@ mod tests {
             let rate = compared_value(&runs, run_metric(id).unwrap(), &runs.all[0]).unwrap();
             assert!((rate / expected - 1.0).abs() < 0.06, "{id}: {rate}");
         }
+    }
+
+    #[test]
+    fn a_recording_without_samples_of_the_process_has_rates() {
+        let mut run = recording("old", 1, 400);
+        run.signals[Signal::MinorFaults as usize].fill(None);
+        run.points.cache = run.points.replay.iter().map(batch).collect();
+        let mut runs = MeasuredRuns::new([run], &IntervalPlan::default(), &[]);
+        runs.compare_rates = true;
+        let misses = run_metric("cache-misses").unwrap();
+        let rate = compared_value(&runs, misses, &runs.all[0]);
+        assert!(
+            rate.is_some_and(|rate| (rate / 25.0 - 1.0).abs() < 0.02),
+            "{rate:?}"
+        );
     }
 
     fn batch(replayed: &ReplaySlotPoint) -> ProgramCachePoint {
