@@ -98,6 +98,11 @@ impl FromIterator<Self> for ClusterConditions {
 }
 
 impl RunMetric {
+    /// With `--per-second`, quantiles (`replay-p95`, `behind-p95`) do: they have no sum.
+    pub fn needs_slot_time(&self) -> bool {
+        self.id.contains("-p")
+    }
+
     pub fn is_affected_by(&self, difference: Difference) -> bool {
         match self.scales_with {
             ScalesWith::Nothing => false,
@@ -125,9 +130,9 @@ pub(crate) fn refusal(
 ) -> Option<String> {
     let [reference_cluster, other_cluster] =
         [reference, other].map(|arm| ClusterConditions::of_arm(runs, arm));
-    let is_rate = run_metric.scales_with != ScalesWith::Transaction && runs.compare_rates;
+    let has_rate = run_metric.scales_with != ScalesWith::Transaction;
     let difference = reference_cluster.difference(&other_cluster)?;
-    if is_rate || !run_metric.is_affected_by(difference) {
+    if has_rate && runs.compare_rates || !run_metric.is_affected_by(difference) {
         return None;
     }
     let (with_other, with_reference) = match difference {
@@ -140,9 +145,10 @@ pub(crate) fn refusal(
             format!("of {}", reference_cluster.slot_time()?),
         ),
     };
-    let remedy = match run_metric.scales_with {
-        ScalesWith::Transaction => "",
-        _ => "; --per-second compares rates",
+    let remedy = if has_rate {
+        "; --per-second compares rates"
+    } else {
+        ""
     };
     Some(format!(
         "not compared: {with_other} with {other} and {with_reference} with {reference}{remedy}"
@@ -150,8 +156,8 @@ pub(crate) fn refusal(
 }
 
 /// In the compared part of the run. With `--per-second`, a mean per slot or batch becomes the sum
-/// divided by the seconds, a quantile is divided by the slot time, and a distance in slots becomes
-/// a time.
+/// divided by the known seconds, a quantile is divided by the slot time, and a distance in slots
+/// becomes a time.
 pub(crate) fn compared_value(
     runs: &MeasuredRuns,
     run_metric: &RunMetric,
@@ -160,13 +166,20 @@ pub(crate) fn compared_value(
     let numbers = runs.compared_part().numbers(run)?;
     let value = run_metric.value(run, numbers)?;
     let slot_seconds = run.lifecycle.slot_seconds;
-    let rate = |count: usize| Some(value * count as f64 / numbers.window.seconds());
+    // Neither faults nor datapoints are known in gaps and between processes.
+    let known = numbers.minor_faults.seconds;
+    let seconds = if known > 0.0 {
+        known
+    } else {
+        numbers.window.seconds()
+    };
+    let rate = |count: usize| Some(value * count as f64 / seconds);
     match run_metric.scales_with {
         ScalesWith::Slot if runs.compare_rates => match run_metric.id {
-            "cache-misses" | "cache-evictions" | "cache-reloads" => rate(numbers.cache.misses.n),
+            _ if run_metric.needs_slot_time() => Some(value / slot_seconds?),
             "cache-time" => rate(numbers.cache.time_us.n),
             "read-cache-misses" | "account-load" => rate(numbers.replay_ms.len()),
-            _ => Some(value / slot_seconds?),
+            _ => rate(numbers.cache.misses.n),
         },
         ScalesWith::SlotDistance if runs.compare_rates => Some(value * slot_seconds?),
         _ => Some(value),
@@ -243,13 +256,14 @@ pub(crate) fn caveats(runs: &MeasuredRuns) -> Vec<Caveat> {
 
 #[cfg(test)]
 mod tests {
-    use super::compared_value;
+    use super::{Itertools, compared_value};
     use crate::{
         report::{
             Options, build,
             measured_run::MeasuredRuns,
             model::{Block, Cell, Report},
             run_metric,
+            run_metrics::RUN_METRICS,
         },
         run::{Run, Signal, Tick},
     };
@@ -267,6 +281,7 @@ mod tests {
             signals[Signal::PhaseEvidenceSlot as usize][second] = slot;
             signals[Signal::PhaseEvidenceTip as usize][second] = slot;
             signals[Signal::PhaseEvidenceStopped as usize][second] = Some(0.0);
+            signals[Signal::MinorFaults as usize][second] = Some(at as f64);
         }
         let mut recording = Run {
             file: format!("{arm}-{number}.fltl"),
@@ -371,6 +386,56 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_rate_has_neither_gaps_nor_the_time_between_processes() {
+        let is_known = |second: usize| !(30..60).contains(&second) && !(70..90).contains(&second);
+        let mut run = recording("old", 1, 400);
+        let origin = run.origin_unix_ns;
+        let second = |time: i64| ((time - origin) / 1_000_000_000) as usize;
+        let points = &mut run.points.replay;
+        points.retain(|point| is_known(second(point.time_unix_ns)));
+        let loads = points.iter_mut().map(|point| &mut point.load_us);
+        loads.for_each(|load| *load = Some(100));
+        run.points.cache = points.iter().map(batch).collect();
+        run.signals[Signal::ReadCacheMisses as usize] = (0..SECONDS)
+            .map(|at| is_known(at).then_some(7.0 * at as f64))
+            .collect();
+        // The daemon misses ticks from 30 s on. The first process ends at 70 s.
+        for (at, tick) in run.ticks.iter_mut().enumerate().skip(70) {
+            tick.process = is_known(at).then_some(2);
+            run.signals[Signal::MinorFaults as usize][at] = tick.process.map(|_| at as f64);
+        }
+        run.ticks.drain(30..60);
+        for column in &mut run.signals {
+            column.drain(30..60);
+        }
+        let mut runs = MeasuredRuns::new([run], &IntervalPlan::default(), &[]);
+        runs.compare_rates = true;
+        for (id, expected) in [
+            ("cache-misses", 25.0),
+            ("account-load", 250.0),
+            ("read-cache-misses", 7.0),
+        ] {
+            let rate = compared_value(&runs, run_metric(id).unwrap(), &runs.all[0]).unwrap();
+            assert!((rate / expected - 1.0).abs() < 0.06, "{id}: {rate}");
+        }
+    }
+
+    #[test]
+    fn a_recording_without_samples_of_the_process_has_rates() {
+        let mut run = recording("old", 1, 400);
+        run.signals[Signal::MinorFaults as usize].fill(None);
+        run.points.cache = run.points.replay.iter().map(batch).collect();
+        let mut runs = MeasuredRuns::new([run], &IntervalPlan::default(), &[]);
+        runs.compare_rates = true;
+        let misses = run_metric("cache-misses").unwrap();
+        let rate = compared_value(&runs, misses, &runs.all[0]);
+        assert!(
+            rate.is_some_and(|rate| (rate / 25.0 - 1.0).abs() < 0.02),
+            "{rate:?}"
+        );
+    }
+
     fn batch(replayed: &ReplaySlotPoint) -> ProgramCachePoint {
         ProgramCachePoint {
             time_unix_ns: replayed.time_unix_ns,
@@ -397,6 +462,31 @@ mod tests {
         );
         let by_slot = report_of(&recordings, false).verdict.headline;
         assert!(by_slot.contains("equivalent"), "{by_slot}");
+    }
+
+    #[test]
+    fn a_rate_of_sums_that_was_not_recorded_is_not_said_to_need_the_slot_time() {
+        let mut recordings = [("old", 1), ("old", 2), ("new", 3)]
+            .map(|(arm, number)| recording(arm, number, 400))
+            .to_vec();
+        for run in &mut recordings[..2] {
+            run.points.cache = run.points.replay.iter().map(batch).collect();
+        }
+        let options = Options {
+            compare_rates: true,
+            primary: run_metric("cache-misses").unwrap(),
+            ..Options::default()
+        };
+        let slot_time_metrics = RUN_METRICS.iter().filter(|metric| metric.needs_slot_time());
+        assert_eq!(
+            slot_time_metrics.map(|metric| metric.id).collect_vec(),
+            ["replay-p95", "replay-p50", "replay-p99", "behind-p95"]
+        );
+        let headline = build(recordings, &options).verdict.headline;
+        assert!(
+            headline.ends_with("misses per second: it was not recorded in both."),
+            "{headline}"
+        );
     }
 
     #[test]

@@ -324,7 +324,7 @@ fn secondary_table(pairs: &[ArmComparison]) -> Block {
 
 fn definitions(runs: &MeasuredRuns) -> Block {
     let note = if runs.compare_rates {
-        "Each metric is one number per run. A mean becomes the sum divided by the compared seconds, a quantile is divided by the slot time."
+        "Each metric is one number per run. A mean becomes the sum divided by the known seconds, a quantile is divided by the slot time."
     } else {
         "Each metric is one number per run."
     };

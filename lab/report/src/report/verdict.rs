@@ -267,7 +267,9 @@ fn pair_headline(pair: &ArmComparison, margin: f64) -> String {
         Conclusion::NoValues => match &metric.refusal {
             Some(why) => format!("{title} of {other} and {reference} is {why}."),
             None => {
-                let missing = if metric.unit == metric.run_metric.unit {
+                let missing = if metric.unit == metric.run_metric.unit
+                    || !metric.run_metric.needs_slot_time()
+                {
                     "it was not recorded"
                 } else {
                     "it or the slot time, which --per-second needs, is not known"
