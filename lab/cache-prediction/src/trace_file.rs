@@ -48,7 +48,8 @@ impl TraceFile {
     /// Creates the file, or continues it at its first damage or end. Fails if it is locked, or not a
     /// trace from blocks of this cluster.
     pub fn open(path: &Path, meta: Meta) -> Result<Self> {
-        match OpenOptions::new().read(true).write(true).open(path) {
+        match open_regular(path).and_then(|_| OpenOptions::new().read(true).write(true).open(path))
+        {
             Ok(file) => Self::resume(file, &meta, path).at(path),
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 Self::create(path, Trace::new(meta))
@@ -185,6 +186,21 @@ mod tests {
             is_demo: false,
         };
         let error = read(Path::new("run.fltl"), Path::new("/dev/null"), &recorded);
+        let error = format!("{:#}", error.err().unwrap());
+        assert!(
+            error.starts_with("/dev/null: is not a regular file"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn a_device_in_place_of_a_trace_is_not_continued() {
+        let meta = Meta {
+            source: faultline_cache_sim::trace::Source::Blocks,
+            cluster: String::new(),
+            version: String::new(),
+        };
+        let error = TraceFile::open(Path::new("/dev/null"), meta);
         let error = format!("{:#}", error.err().unwrap());
         assert!(
             error.starts_with("/dev/null: is not a regular file"),

@@ -10,7 +10,7 @@ use crate::{
 use anyhow::{Result, ensure};
 use faultline_common::files::AtPath;
 use faultline_experiments::{
-    folder::OUTPUT,
+    folder::{ExperimentFolder, OUTPUT},
     outcome::{Outcome as RunOutcome, Validity},
     report::{CompletedRun, Experiment},
     search::{SearchAnswer, SearchOutcome},
@@ -163,7 +163,6 @@ fn collect_experiment(
         let run = results.load(completed_run);
         let is_viable = is_viable(&completed_run.ending.outcome, run.as_ref());
         let mut row = run_row(
-            campaign,
             row_template,
             experiment,
             (&results, completed_run, run.as_ref()),
@@ -216,18 +215,18 @@ fn is_viable(outcome: &RunOutcome, run: Option<&Run>) -> bool {
 
 /// The row of a run, without its values. A completed run is void if its recording cannot be read.
 fn run_row(
-    campaign: &Campaign,
     row_template: &RunRow,
     experiment: &CampaignExperiment,
     (results, completed, run): (&Experiment, &CompletedRun<'_>, Option<&Run>),
 ) -> RunRow {
-    let recording = results.recording(completed);
-    // The path of the recording has no symbolic links.
-    let experiments = campaign
-        .folder
-        .join(EXPERIMENTS)
-        .canonicalize()
-        .unwrap_or_default();
+    // Symbolic links are not resolved: the stored path must not lead out of the campaign's folder.
+    let recording = ExperimentFolder::new(&experiment.plan.folder)
+        .recording(completed.scheduled, completed.attempt);
+    let campaign_folder = recording
+        .ancestors()
+        .find(|folder| folder.ends_with(EXPERIMENTS))
+        .and_then(Path::parent)
+        .unwrap_or(&recording);
     let baseline_arm = results.plan.arms.first();
     let is_baseline = baseline_arm.is_some_and(|arm| arm.name == completed.scheduled.arm);
     let mut row = RunRow {
@@ -250,8 +249,9 @@ fn run_row(
             Validity::Invalid(_) => "invalid",
         }
         .to_owned(),
-        recording: Path::new(EXPERIMENTS)
-            .join(recording.strip_prefix(experiments).unwrap_or(&recording))
+        recording: recording
+            .strip_prefix(campaign_folder)
+            .unwrap_or(&recording)
             .display()
             .to_string(),
         recording_digest: sha256(&recording).ok(),
@@ -303,7 +303,11 @@ fn machine(run: &Run) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::round::tests::{search_round, write};
+    use crate::{
+        round::tests::{search_round, write},
+        settings::RESULTS,
+        store::Store,
+    };
     use faultline_recording::{NewRecording, NewSession, Writer};
     use serde_json::json;
 
@@ -337,5 +341,34 @@ mod tests {
             runs.iter().all(|run| run.machine == "a processor"),
             "{runs:?}"
         );
+    }
+
+    #[test]
+    fn the_runs_of_a_link_below_experiments_are_stored_and_read() {
+        let root = tempfile::tempdir().unwrap();
+        let disk = root.path().join("disk");
+        fs::create_dir(&disk).unwrap();
+        let (campaign, round) = search_round(&disk.join(".."));
+        let experiments = round.experiments(&campaign).unwrap();
+        for experiment in &experiments {
+            let (folder, target) = (&experiment.plan.folder, disk.join(&experiment.name));
+            fs::create_dir(&target).unwrap();
+            fs::create_dir_all(folder.parent().unwrap()).unwrap();
+            std::os::unix::fs::symlink(&target, folder).unwrap();
+            write(experiment, RunOutcome::OutOfMemory);
+        }
+        let conditions = Conditions::default();
+        let outcome = collect_round(&campaign, &round, &conditions, &experiments).unwrap();
+        let RoundOutcome::Rows(runs) = outcome else {
+            panic!("a round of results has rows");
+        };
+        let mut store = Store::open(&root.path().join(RESULTS)).unwrap();
+        store.add_runs(&runs).unwrap();
+        let stored = store.runs().unwrap();
+        assert_eq!(stored.len(), experiments.len());
+        for (run, experiment) in stored.iter().zip(&experiments) {
+            let path = root.path().join(&run.recording);
+            assert!(path.starts_with(&experiment.plan.folder), "{path:?}");
+        }
     }
 }

@@ -24,6 +24,8 @@ use std::{
 
 /// Start times of one process differ by up to this: they come from the wall clock.
 const MAX_START_TIME_DIFFERENCE: Duration = Duration::from_secs(2);
+/// For each pid.
+const MAX_START_TIMES: usize = 8;
 
 /// A recording from elsewhere may have any number of problems.
 const MAX_TARGET_PROBLEMS: usize = 4;
@@ -352,19 +354,22 @@ fn is_wrapper(process: &ProcessRow, next: Option<&ProcessRow>) -> bool {
         && next.is_some_and(|next| next.manifest["found_by"] == "descendant")
 }
 
-/// A restart of the daemon or a merge adds another row for a process. Compares with the last row of
-/// the pid only: while the process lives, no other has its pid.
+/// A restart of the daemon or a merge adds another row for a process. Compares with the last rows
+/// of the pid that differ in start time: the clock may have been stepped and stepped back.
 fn first_row_ids(processes: &[ProcessRow]) -> HashMap<i64, i64> {
-    let is_same_process = |a: &ProcessRow, b: &ProcessRow| match (a.started, b.started) {
-        (Some(a), Some(b)) => a.abs_diff(b) < MAX_START_TIME_DIFFERENCE,
-        _ => a.session != b.session,
-    };
-    let (mut first_ids, mut last_rows) = (HashMap::new(), HashMap::new());
+    let (mut first_ids, mut rows_by_pid) = (HashMap::new(), HashMap::<_, Vec<&ProcessRow>>::new());
     for row in processes {
-        let last = last_rows.insert(row.pid, row);
-        let last = last.filter(|last| is_same_process(last, row));
-        let first_id = last.and_then(|last| first_ids.get(&last.id).copied());
-        first_ids.insert(row.id, first_id.unwrap_or(row.id));
+        let rows = rows_by_pid.entry(row.pid).or_default();
+        let same = rows.iter().enumerate().position(|(index, other)| {
+            match other.started.zip(row.started) {
+                Some((a, b)) => a.abs_diff(b) < MAX_START_TIME_DIFFERENCE,
+                None => index == 0 && other.session != row.session,
+            }
+        });
+        let first_id = same.map_or(row.id, |index| first_ids[&rows.remove(index).id]);
+        first_ids.insert(row.id, first_id);
+        rows.insert(0, row);
+        rows.truncate(MAX_START_TIMES);
     }
     first_ids
 }
@@ -495,6 +500,25 @@ mod tests {
         let ids = first_row_ids(&rows.collect_vec());
         let expected = [(1, 1), (2, 2), (3, 1), (4, 4), (5, 4), (6, 2)];
         assert_eq!(ids, HashMap::from(expected));
+    }
+
+    #[test]
+    fn a_process_is_found_again_after_the_clock_was_stepped_and_stepped_back() {
+        let rows = [10, 4_000, 10, 9_000, 4_001].map(Duration::from_secs);
+        let rows = (1..)
+            .zip(rows)
+            .map(|(id, started)| process_row(id, id, 7, Some(started)));
+        let ids = first_row_ids(&rows.collect_vec());
+        let expected = [(1, 1), (2, 2), (3, 1), (4, 4), (5, 2)];
+        assert_eq!(ids, HashMap::from(expected));
+    }
+
+    #[test]
+    fn without_start_times_only_the_last_row_of_a_pid_is_compared() {
+        let rows = [(1, 1), (2, 1), (3, 2), (4, 2)];
+        let rows = rows.map(|(id, session)| process_row(id, session, 7, None));
+        let expected = [(1, 1), (2, 2), (3, 2), (4, 4)];
+        assert_eq!(first_row_ids(&rows), HashMap::from(expected));
     }
 
     #[test]
