@@ -217,8 +217,8 @@ impl Store {
     /// In a transaction, an error undoes it.
     fn write(&self, sql: &str, values: impl Params) -> Result<()> {
         self.access(|database| database.execute(sql, values))
-            .context("a change was not made")?;
-        Ok(())
+            .context("a change was not made")
+            .map(drop)
     }
 
     /// Without a baseline that was replaced before its program was known.
