@@ -65,8 +65,7 @@ const REMEDY: &str = "restore a copy; without Slurm, you can move it away, and `
 /// The longest text is an error with the last line of a program's output.
 const MAX_VALUE_BYTES: i32 = 1 << 20;
 
-/// Separates the protocols of a run.
-const SEPARATOR: &str = ", ";
+const PROTOCOL_SEPARATOR: &str = ", ";
 
 pub const FROM_FILE: &str = "campaign.toml";
 pub const FROM_COMMAND: &str = "add";
@@ -142,7 +141,7 @@ impl RunRow {
     /// Protocols in order, as in `tower, migrating, alpenglow`; `None` without evidence.
     pub fn consensus(&self) -> Option<String> {
         let protocols = &self.cluster.consensus;
-        (!protocols.is_empty()).then(|| protocols.join(SEPARATOR))
+        (!protocols.is_empty()).then(|| protocols.join(PROTOCOL_SEPARATOR))
     }
 
     pub fn slot_seconds(&self) -> Option<f64> {
@@ -470,7 +469,9 @@ fn listed_version(row: &Row<'_>) -> rusqlite::Result<ListedVersion> {
 
 fn run_row(row: &Row<'_>, values: Vec<(String, f64)>) -> rusqlite::Result<RunRow> {
     let consensus: Option<String> = row.get("consensus")?;
-    let protocols = consensus.iter().flat_map(|names| names.split(SEPARATOR));
+    let protocols = consensus
+        .iter()
+        .flat_map(|names| names.split(PROTOCOL_SEPARATOR));
     let slot_seconds: Option<f64> = row.get("slot_seconds")?;
     Ok(RunRow {
         version: row.get("release")?,
