@@ -157,13 +157,9 @@ impl RunRow {
     }
 
     pub fn is_in_same_pair(&self, other: &Self) -> bool {
-        (&self.version, self.round, self.replicate, &self.conditions)
-            == (
-                &other.version,
-                other.round,
-                other.replicate,
-                &other.conditions,
-            )
+        let [pair, other_pair] =
+            [self, other].map(|row| (&row.version, row.round, row.replicate, &row.conditions));
+        pair == other_pair
     }
 }
 
