@@ -141,5 +141,5 @@ pub trait Cache {
     fn begin_slot(&mut self, slot: u64, root: u64);
     fn request_programs(&mut self, programs: &[u32], counts: &mut Counts);
     fn change(&mut self, program: u32, kind: ChangeKind, counts: &mut Counts);
-    fn for_each_resident(&self, each: &mut dyn FnMut(u32));
+    fn for_each_resident_program(&self, each: &mut dyn FnMut(u32));
 }

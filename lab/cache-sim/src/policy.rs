@@ -156,7 +156,7 @@ impl Cache for PolicyCache<'_> {
 
     fn change(&mut self, _: u32, _: ChangeKind, _: &mut Counts) {}
 
-    fn for_each_resident(&self, each: &mut dyn FnMut(u32)) {
+    fn for_each_resident_program(&self, each: &mut dyn FnMut(u32)) {
         (0..)
             .take(self.loaded_before.len())
             .filter(|program| self.policy.contains(*program))

@@ -111,7 +111,7 @@ impl Simulation<'_> {
                 on_counted_slot(slot.slot, counts);
             }
         }
-        cache.for_each_resident(&mut |program| {
+        cache.for_each_resident_program(&mut |program| {
             outcome.entries += 1;
             outcome.bytes += trace
                 .programs()

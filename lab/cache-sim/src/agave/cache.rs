@@ -372,7 +372,7 @@ impl Cache for ProgramCache<'_> {
         }
     }
 
-    fn for_each_resident(&self, each: &mut dyn FnMut(u32)) {
+    fn for_each_resident_program(&self, each: &mut dyn FnMut(u32)) {
         self.loaded
             .iter()
             .for_each(|entry| each(self.budget.program_of(*entry)));

@@ -111,7 +111,7 @@ fn resident(trace: &Trace, version: &str, entries: u64, compile_us: &[u64], seed
     };
     simulation.drive(&mut cache, true, |_, _| {});
     let mut left = Vec::new();
-    cache.for_each_resident(&mut |program| left.push(program));
+    cache.for_each_resident_program(&mut |program| left.push(program));
     left.sort_unstable();
     left
 }
