@@ -8,7 +8,7 @@
 //! | kind | content |
 //! | --- | --- |
 //! | 1 meta, the first record | source (0 validator, 1 replay, 2 blocks, 3 plain numbers), cluster, version |
-//! | 2 programs | each: flags (1 has address, 2 has bytes, 4 has code, plus 8 times the loader, 0 if unknown), 32 bytes of address, bytes |
+//! | 2 programs | each: flags (1 has address, 2 has size, 4 has code, plus 8 times the loader, 0 if unknown), 32 bytes of address, size in bytes |
 //! | 3 sets | each: number of programs, numbers of the programs |
 //! | 4 slot | slot, slot - parent, transactions, kind of slot (0 replayed, 1 fork, 2 own); for each call the number of its set times 2, plus 1 if it only paid fees |
 //! | 5 change in the slot of the previous slot record | position, program, kind of change (0 deployed, 1 closed) |
@@ -38,7 +38,7 @@ const CHANGE: u8 = 5;
 const LOADS: u8 = 6;
 
 const HAS_ADDRESS: u8 = 1;
-const HAS_BYTES: u8 = 2;
+const HAS_SIZE: u8 = 2;
 const HAS_CODE: u8 = 4;
 const LOADER_SHIFT: u32 = 3;
 
@@ -185,10 +185,10 @@ fn push_program(content: &mut Vec<u8>, program: &Program) {
     let loader = index_of(&LOADERS, &program.loader);
     let flag = |is_set: bool, flag: u8| if is_set { flag } else { 0 };
     let address = program.address.is_some();
-    let bytes = program.bytes.is_some();
+    let size = program.bytes.is_some();
     content.push(
         flag(address, HAS_ADDRESS)
-            | flag(bytes, HAS_BYTES)
+            | flag(size, HAS_SIZE)
             | flag(program.has_code, HAS_CODE)
             | loader << LOADER_SHIFT,
     );

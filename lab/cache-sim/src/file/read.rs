@@ -1,5 +1,5 @@
 use super::{
-    CHANGE, CHANGE_KINDS, HAS_ADDRESS, HAS_BYTES, HAS_CODE, LOADER_SHIFT, LOADERS, LOADS, MAGIC,
+    CHANGE, CHANGE_KINDS, HAS_ADDRESS, HAS_CODE, HAS_SIZE, LOADER_SHIFT, LOADERS, LOADS, MAGIC,
     MAX_RECORD_BYTES, META, PROGRAMS, SETS, SLOT, SLOT_KINDS, SOURCES, checksum,
 };
 use crate::{
@@ -269,7 +269,7 @@ fn program(content: &mut RecordContent) -> Result<Program, String> {
     } else {
         content.take(32)?.try_into().ok()
     };
-    let bytes = if flags & HAS_BYTES == 0 {
+    let bytes = if flags & HAS_SIZE == 0 {
         None
     } else {
         Some(content.number()?)
