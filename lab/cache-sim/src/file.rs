@@ -103,7 +103,7 @@ impl<W: Write> Writer<W> {
     pub fn write(&mut self, trace: &Trace) -> Result<(), Error> {
         let programs = trace.programs().len();
         if programs > MAX_PROGRAMS {
-            return Err(Error::Contradiction(format!(
+            return Err(Error::InvalidTrace(format!(
                 "{programs} programs, and the maximum is {MAX_PROGRAMS}"
             )));
         }

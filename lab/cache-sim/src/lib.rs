@@ -45,7 +45,7 @@ pub enum Error {
         problem: String,
     },
     #[error("the trace is invalid: {0}")]
-    Contradiction(String),
+    InvalidTrace(String),
     #[error(
         "program cache rules are known for Agave 2.0 to 2.3, 3.0, 3.1, and 4.0 to 4.5, but not for version {version:?}"
     )]

@@ -176,7 +176,7 @@ impl Trace {
     pub fn add_set(&mut self, programs: &[u32]) -> Result<u32, Error> {
         let number = to_index(self.set_ends.len(), "sets")?;
         if programs.len() > MAX_KEYS {
-            return Err(Error::Contradiction(format!(
+            return Err(Error::InvalidTrace(format!(
                 "set {number} has {} programs, and a transaction has at most {MAX_KEYS} keys",
                 programs.len()
             )));
@@ -188,7 +188,7 @@ impl Trace {
                 .take(index)
                 .any(|earlier| earlier == program)
             {
-                return Err(Error::Contradiction(format!(
+                return Err(Error::InvalidTrace(format!(
                     "set {number} has program {program} twice"
                 )));
             }
@@ -207,12 +207,12 @@ impl Trace {
     pub fn add_slot(&mut self, slot: Slot, calls: &[TransactionCall]) -> Result<(), Error> {
         let number = slot.slot;
         if self.slots.last().is_some_and(|last| last.slot >= number) {
-            return Err(Error::Contradiction(format!(
+            return Err(Error::InvalidTrace(format!(
                 "slot {number} is not after the slot before it"
             )));
         }
         if slot.parent >= number && number > 0 {
-            return Err(Error::Contradiction(format!(
+            return Err(Error::InvalidTrace(format!(
                 "slot {number} has the parent {}",
                 slot.parent
             )));
@@ -220,7 +220,7 @@ impl Trace {
         if calls.len() as u64 > slot.transactions {
             let calls = calls.len();
             let all = slot.transactions;
-            return Err(Error::Contradiction(format!(
+            return Err(Error::InvalidTrace(format!(
                 "slot {number} has {calls} calls but {all} transactions"
             )));
         }
@@ -228,7 +228,7 @@ impl Trace {
             .iter()
             .find(|call| call.set_number() as usize >= self.set_ends.len())
         {
-            return Err(Error::Contradiction(format!(
+            return Err(Error::InvalidTrace(format!(
                 "slot {number} uses the unknown set {}",
                 call.set_number()
             )));
@@ -241,7 +241,7 @@ impl Trace {
                 .map(|call| self.programs_of_set(call.set_number()).len() as u64)
                 .sum::<u64>();
         if lookups > MAX_LOOKUPS {
-            return Err(Error::Contradiction(format!(
+            return Err(Error::InvalidTrace(format!(
                 "with slot {number} it has {lookups} lookups, and the maximum is {MAX_LOOKUPS}"
             )));
         }
@@ -266,7 +266,7 @@ impl Trace {
                 .last()
                 .is_some_and(|last| order(last) > order(&change))
         {
-            return Err(Error::Contradiction(format!(
+            return Err(Error::InvalidTrace(format!(
                 "a change of program {} is not in the last slot, or is out of order",
                 change.program
             )));
@@ -288,9 +288,7 @@ impl Trace {
         if (program as usize) < self.programs.len() {
             return Ok(());
         }
-        Err(Error::Contradiction(format!(
-            "program {program} is unknown"
-        )))
+        Err(Error::InvalidTrace(format!("program {program} is unknown")))
     }
 
     pub fn meta(&self) -> &Meta {
@@ -370,7 +368,7 @@ fn check_value(number: u64, unit: &str) -> Result<(), Error> {
     if number < VALUE_LIMIT {
         Ok(())
     } else {
-        Err(Error::Contradiction(format!(
+        Err(Error::InvalidTrace(format!(
             "{number} {unit}, and they must be below {VALUE_LIMIT}"
         )))
     }
@@ -381,7 +379,7 @@ fn to_index(number: usize, unit: &str) -> Result<u32, Error> {
     u32::try_from(number)
         .ok()
         .filter(|number| number & FEES_ONLY == 0)
-        .ok_or_else(|| Error::Contradiction(format!("more than {} {unit}", FEES_ONLY)))
+        .ok_or_else(|| Error::InvalidTrace(format!("more than {} {unit}", FEES_ONLY)))
 }
 
 /// Adds equal sets to a trace once.
