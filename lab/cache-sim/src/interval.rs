@@ -59,7 +59,7 @@ impl PredictiveInterval {
             + halves.seed_variance / size_ratio
             + halves.variance()? * (1.0 + 1.0 / size_ratio);
         // The degrees of freedom cannot exceed the number of groups.
-        let n = (values.len() as f64).min(halves.slot_groups);
+        let n = (values.len() as f64).min(halves.slot_group_count);
         Some(Self::from_moments(mean(values), variance, n.max(2.0)))
     }
 
@@ -96,7 +96,7 @@ pub struct HalfRuns {
     pub means: Vec<(f64, f64)>,
     pub runs_per_half: f64,
     /// [`crate::Trace::group_count`] of the whole trace.
-    pub slot_groups: f64,
+    pub slot_group_count: f64,
     /// Variance between runs over the whole trace that differ only in their seed.
     pub seed_variance: f64,
     /// Lookups in the slots over which the value is summed. These slots have recorded counters.
@@ -186,7 +186,7 @@ mod tests {
         let halves = |seed_variance| HalfRuns {
             means: vec![(6.0, 50.0); 4],
             runs_per_half: 4.0,
-            slot_groups: 8.0,
+            slot_group_count: 8.0,
             seed_variance,
             lookups_in_summed_slots: 100.0,
             lookups_in_all_slots: 100.0,

@@ -87,7 +87,7 @@ fn count_inside(burst_share: f64) -> (u64, u64) {
         let halves = HalfRuns {
             means,
             runs_per_half: RUNS as f64,
-            slot_groups: known.group_count() as f64,
+            slot_group_count: known.group_count() as f64,
             seed_variance,
             lookups_in_summed_slots: all,
             lookups_in_all_slots: all,

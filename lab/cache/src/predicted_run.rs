@@ -27,7 +27,7 @@ struct OtherBlocks {
     /// Simulated lookups in all slots of the trace.
     lookups: f64,
     /// Groups of neighboring slots in the trace.
-    slot_groups: f64,
+    slot_group_count: f64,
 }
 
 impl PredictedRuns {
@@ -67,7 +67,7 @@ impl PredictedRuns {
                     .map(runs_of_half)
                     .collect::<Result<_, Error>>()?,
                 lookups: simulation.run(|_, _| {})?.counts.lookups as f64,
-                slot_groups: whole_trace.group_count() as f64,
+                slot_group_count: whole_trace.group_count() as f64,
             })
         };
         Ok(Self {
@@ -109,7 +109,7 @@ impl PredictedRuns {
                         .map(|runs| (mean(runs, at_fitted_costs), mean(runs, lookups)))
                         .collect(),
                     runs_per_half: RUNS_PER_HALF as f64,
-                    slot_groups: other.slot_groups,
+                    slot_group_count: other.slot_group_count,
                     seed_variance: variance(&fitted_values)?,
                     lookups_in_summed_slots: mean(&self.simulated_runs, lookups),
                     lookups_in_all_slots: other.lookups,
