@@ -171,7 +171,7 @@ impl PredictionInput {
     }
 
     pub fn calibrate(&self) -> Result<Calibration> {
-        let recorded = &self.recorded.counter_slots;
+        let recorded = &self.recorded.slots_with_counters;
         // Some releases evict by compile time, which is fitted only after a simulation. So the
         // first simulation uses the mean of all loads.
         let mean_us = cost::compile_times(&self.trace, &mean_load_model(recorded));
@@ -348,7 +348,7 @@ impl Prediction {
             Curve::default()
         };
         drop(progress);
-        let slots: Vec<_> = (input.recorded.counter_slots.iter())
+        let slots: Vec<_> = (input.recorded.slots_with_counters.iter())
             .filter(|slot| input.trace.slot_index(slot.slot).is_some())
             .collect();
         let recorded_seconds = (slots.iter())

@@ -24,7 +24,7 @@ pub struct Recorded {
     /// Whether the recording began at the validator's start, when the cache was empty.
     pub from_start: bool,
     /// Slots with counters of the cache and of the replay, in order.
-    pub counter_slots: Vec<RecordedSlot>,
+    pub slots_with_counters: Vec<RecordedSlot>,
     /// Transactions of all replayed slots.
     pub transactions_by_slot: BTreeMap<u64, u64>,
     /// Slots of the blocks that the validator produced.
@@ -78,7 +78,7 @@ impl Recorded {
             version: manifest["validator"]["version"].as_str().map(str::to_owned),
             entries,
             from_start: phase.is_some_and(|phase| !PHASES_AFTER_STARTUP.contains(&phase)),
-            counter_slots: join_replays(&cache, &replay),
+            slots_with_counters: join_replays(&cache, &replay),
             transactions_by_slot: replay
                 .iter()
                 .filter_map(|point| Some((point.slot?, point.total_transactions?)))

@@ -177,7 +177,7 @@ mod tests {
             version: None,
             entries: None,
             from_start: true,
-            counter_slots: Vec::new(),
+            slots_with_counters: Vec::new(),
             transactions_by_slot: Default::default(),
             own_slots: Default::default(),
             replay_us: None,

@@ -114,11 +114,14 @@ fn compare(
     let trace = other_trace.as_ref().unwrap_or(&input.trace);
     let (compared_slots, simulated_slots) = match &slots_to_compare {
         Some(slots) => (slots, slots),
-        None => (&other_recorded.counter_slots, &input.recorded.counter_slots),
+        None => (
+            &other_recorded.slots_with_counters,
+            &input.recorded.slots_with_counters,
+        ),
     };
     // The other trace numbers programs differently, so its compile times are indexed differently.
     let model = calibration.fit.as_ref().map_or_else(
-        || mean_load_model(&other_recorded.counter_slots),
+        || mean_load_model(&other_recorded.slots_with_counters),
         |fit| fit.model,
     );
     let other_compile_us = other_trace
@@ -139,7 +142,7 @@ fn compare(
     let predicted = PredictedRuns::of(&simulation, &slots, input.simulated_runs, scale)?;
     let mut counters = counter_checks(compared_slots, &predicted);
     let us_per_load =
-        mean_us_per_load(&input.recorded.counter_slots).zip(mean_us_per_load(compared_slots));
+        mean_us_per_load(&input.recorded.slots_with_counters).zip(mean_us_per_load(compared_slots));
     if let Some(fit) = &calibration.fit {
         counters.extend(cache_time_checks(
             compared_slots,
@@ -167,7 +170,7 @@ fn comparison_basis(
     recorded: &Recorded,
     other: &Path,
 ) -> Result<(Option<Trace>, Option<Vec<RecordedSlot>>)> {
-    let transactions = total_transactions(&recorded.counter_slots);
+    let transactions = total_transactions(&recorded.slots_with_counters);
     ensure!(
         transactions > 0.0,
         "no slot has both counters of the program cache and counters of the replay"
@@ -179,7 +182,7 @@ fn comparison_basis(
     let other_trace = read_other_trace(recorded, other)?;
     let common = other_trace
         .as_ref()
-        .map(|trace| slots_in_trace(trace, recorded.counter_slots.iter()));
+        .map(|trace| slots_in_trace(trace, recorded.slots_with_counters.iter()));
     Ok((other_trace, common))
 }
 
@@ -298,7 +301,7 @@ fn common_slots(input: &PredictionInput, recorded: &Recorded) -> Vec<RecordedSlo
     slots_in_trace(
         &input.trace,
         recorded
-            .counter_slots
+            .slots_with_counters
             .iter()
             .filter(|slot| first_run.get(&slot.slot) == Some(&slot.transactions)),
     )
