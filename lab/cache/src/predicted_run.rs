@@ -15,11 +15,11 @@ const MIN_HALF_SAMPLES: u64 = 8;
 
 pub struct PredictedRuns {
     simulated_runs: Vec<Counts>,
-    other_blocks: Option<OtherBlocks>,
+    block_variation: Option<BlockVariation>,
 }
 
 /// For a prediction of a run whose slots are not in the trace.
-struct OtherBlocks {
+struct BlockVariation {
     /// Transactions with programs in the predicted run, divided by those in the trace.
     transaction_ratio: f64,
     /// For each random half of the trace ([`Trace::half`]), simulations with several seeds.
@@ -60,8 +60,8 @@ impl PredictedRuns {
                 .map(|index| run(&half, RUNS_PER_HALF * seed + index))
                 .collect()
         };
-        let other_blocks = |transaction_ratio| {
-            Ok::<_, Error>(OtherBlocks {
+        let block_variation = |transaction_ratio| {
+            Ok::<_, Error>(BlockVariation {
                 transaction_ratio,
                 runs_by_half: (1..=seeds.max(MIN_HALF_SAMPLES))
                     .map(runs_of_half)
@@ -74,7 +74,7 @@ impl PredictedRuns {
             simulated_runs: (1..=seeds)
                 .map(|seed| run(whole_trace, seed))
                 .collect::<Result<_, Error>>()?,
-            other_blocks: transaction_ratio.map(other_blocks).transpose()?,
+            block_variation: transaction_ratio.map(block_variation).transpose()?,
         })
     }
 
@@ -93,7 +93,7 @@ impl PredictedRuns {
             .map(|(index, run)| value(run, Some(index)))
             .collect_vec();
         let at_fitted_costs = |run: &Counts| value(run, None);
-        let (interval, transaction_ratio) = match &self.other_blocks {
+        let (interval, transaction_ratio) = match &self.block_variation {
             None => (PredictiveInterval::of_runs(&values)?, 1.0),
             Some(other) => {
                 let lookups = |run: &Counts| run.lookups as f64;
