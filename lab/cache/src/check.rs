@@ -167,22 +167,22 @@ fn compare(
 /// (`None`: whole runs).
 fn comparison_basis(
     input: &PredictionInput,
-    recorded: &Recorded,
+    other_recorded: &Recorded,
     other: &Path,
 ) -> Result<(Option<Trace>, Option<Vec<RecordedSlot>>)> {
-    let transactions = total_transactions(&recorded.slots_with_counters);
+    let transactions = total_transactions(&other_recorded.slots_with_counters);
     ensure!(
         transactions > 0.0,
         "no slot has both counters of the program cache and counters of the replay"
     );
-    let common = common_slots(input, recorded);
+    let common = common_slots(input, other_recorded);
     if 100.0 * total_transactions(&common) / transactions >= MIN_COMMON_PERCENT {
         return Ok((None, Some(common)));
     }
-    let other_trace = read_other_trace(recorded, other)?;
+    let other_trace = read_other_trace(other_recorded, other)?;
     let common = other_trace
         .as_ref()
-        .map(|trace| slots_in_trace(trace, recorded.slots_with_counters.iter()));
+        .map(|trace| slots_in_trace(trace, other_recorded.slots_with_counters.iter()));
     Ok((other_trace, common))
 }
 
@@ -266,13 +266,13 @@ fn transaction_ratio(trace: &Trace, other: &[RecordedSlot], first: &[RecordedSlo
     }
 }
 
-fn read_other_trace(recorded: &Recorded, other: &Path) -> Result<Option<Trace>> {
+fn read_other_trace(other_recorded: &Recorded, other: &Path) -> Result<Option<Trace>> {
     let path = trace_path(other, None);
     if !path.exists() {
         return Ok(None);
     }
-    let trace = trace_file::read(other, &path, recorded)?;
-    Coverage::of(&trace, &recorded.transactions_by_slot)
+    let trace = trace_file::read(other, &path, other_recorded)?;
+    Coverage::of(&trace, &other_recorded.transactions_by_slot)
         .require()
         .at(&path)?;
     Ok(Some(trace))
@@ -280,9 +280,9 @@ fn read_other_trace(recorded: &Recorded, other: &Path) -> Result<Option<Trace>> 
 
 /// Slots with counters that both runs replayed with equal transaction counts, and that are in the
 /// first trace. Empty if the runs are of two clusters.
-fn common_slots(input: &PredictionInput, recorded: &Recorded) -> Vec<RecordedSlot> {
+fn common_slots(input: &PredictionInput, other_recorded: &Recorded) -> Vec<RecordedSlot> {
     let first_run = &input.recorded.transactions_by_slot;
-    let (shared, equal) = recorded
+    let (shared, equal) = other_recorded
         .transactions_by_slot
         .iter()
         .filter_map(|(slot, transactions)| Some(first_run.get(slot)? == transactions))
@@ -293,14 +293,14 @@ fn common_slots(input: &PredictionInput, recorded: &Recorded) -> Vec<RecordedSlo
         .recorded
         .genesis_hash
         .as_ref()
-        .zip(recorded.genesis_hash.as_ref())
+        .zip(other_recorded.genesis_hash.as_ref())
         .is_some_and(|(a, b)| a != b);
     if is_other_cluster || 100 * equal < MIN_EQUAL_PERCENT * shared {
         return Vec::new();
     }
     slots_in_trace(
         &input.trace,
-        recorded
+        other_recorded
             .slots_with_counters
             .iter()
             .filter(|slot| first_run.get(&slot.slot) == Some(&slot.transactions)),
