@@ -112,7 +112,7 @@ fn compare(
     let cache_capacity = other_recorded.entries.unwrap_or(input.rules.stock_entries);
     let (other_trace, slots_to_compare) = comparison_basis(input, &other_recorded, other)?;
     let trace = other_trace.as_ref().unwrap_or(&input.trace);
-    let (compared_slots, simulated_slots) = match &slots_to_compare {
+    let (other_slots, simulated_slots) = match &slots_to_compare {
         Some(slots) => (slots, slots),
         None => (
             &other_recorded.slots_with_counters,
@@ -129,7 +129,7 @@ fn compare(
         .map(|trace| compile_times(trace, &model));
     let scale = slots_to_compare
         .is_none()
-        .then(|| transaction_ratio(trace, compared_slots, simulated_slots));
+        .then(|| transaction_ratio(trace, other_slots, simulated_slots));
     let simulation = Simulation {
         trace,
         setting: Setting::agave(input.rules, cache_capacity),
@@ -140,12 +140,12 @@ fn compare(
     };
     let slots = simulated_slots.iter().map(|slot| slot.slot).collect();
     let predicted = PredictedRuns::of(&simulation, &slots, input.simulated_runs, scale)?;
-    let mut counters = counter_checks(compared_slots, &predicted);
+    let mut counters = counter_checks(other_slots, &predicted);
     let us_per_load =
-        mean_us_per_load(&input.recorded.slots_with_counters).zip(mean_us_per_load(compared_slots));
+        mean_us_per_load(&input.recorded.slots_with_counters).zip(mean_us_per_load(other_slots));
     if let Some(fit) = &calibration.fit {
         counters.extend(cache_time_checks(
-            compared_slots,
+            other_slots,
             &predicted,
             (fit, trace),
             us_per_load,
@@ -157,7 +157,7 @@ fn compare(
         same_slots: other_trace.is_none() && slots_to_compare.is_some(),
         uses_other_trace: other_trace.is_some(),
         scale,
-        slots: compared_slots.len(),
+        slots: other_slots.len(),
         us_per_load,
         counters,
     })
