@@ -50,7 +50,7 @@ struct CheckReport {
     /// The other run's transactions with programs, divided by the first run's. `None` unless whole
     /// runs are compared.
     #[serde(rename = "times")]
-    scale: Option<f64>,
+    transaction_ratio: Option<f64>,
     slots: usize,
     /// Mean compile time in the first run and in the other run.
     #[serde(rename = "us_of_a_load")]
@@ -127,7 +127,7 @@ fn compare(
     let other_compile_us = other_trace
         .as_ref()
         .map(|trace| compile_times(trace, &model));
-    let scale = slots_to_compare
+    let transaction_ratio = slots_to_compare
         .is_none()
         .then(|| transaction_ratio(trace, other_slots, simulated_slots));
     let simulation = Simulation {
@@ -139,7 +139,8 @@ fn compare(
         seed: 0,
     };
     let slots = simulated_slots.iter().map(|slot| slot.slot).collect();
-    let predicted = PredictedRuns::of(&simulation, &slots, input.simulated_runs, scale)?;
+    let predicted =
+        PredictedRuns::of(&simulation, &slots, input.simulated_runs, transaction_ratio)?;
     let mut counters = counter_checks(other_slots, &predicted);
     let us_per_load =
         mean_us_per_load(&input.recorded.slots_with_counters).zip(mean_us_per_load(other_slots));
@@ -156,7 +157,7 @@ fn compare(
         cache_capacity,
         same_slots: other_trace.is_none() && slots_to_compare.is_some(),
         uses_other_trace: other_trace.is_some(),
-        scale,
+        transaction_ratio,
         slots: other_slots.len(),
         us_per_load,
         counters,
@@ -217,10 +218,10 @@ fn cache_time_checks(
     let model = |resample: Option<usize>| {
         resample.map_or(&fit.model, |resample| fit.resampled_model(resample))
     };
-    let time_check = |name, scale: f64| {
+    let time_check = |name, time_factor: f64| {
         let interval = predicted.interval(
             |counts, resample| model(resample).time_us(trace, counts),
-            scale * 1e-3,
+            time_factor * 1e-3,
         )?;
         Some(value_check(name, recorded_us as f64 * 1e-3, interval))
     };
@@ -371,18 +372,18 @@ impl CheckReport {
                 &["value", "recorded", "predicted", "off by %", "interval"],
                 self.counters.iter().map(row).collect()
             ),
-            self.scale.map(scale_text).unwrap_or_default(),
+            self.transaction_ratio.map(scale_text).unwrap_or_default(),
             load_time_text.unwrap_or_default()
         )
     }
 }
 
-fn scale_text(scale: f64) -> String {
+fn scale_text(transaction_ratio: f64) -> String {
     let text = format!(
         "scaled by {}: this run's transactions with programs, divided by the first run's\n",
-        number(scale, 2)
+        number(transaction_ratio, 2)
     );
-    if RELIABLE_SCALES.contains(&scale) {
+    if RELIABLE_SCALES.contains(&transaction_ratio) {
         return text;
     }
     let [lowest, highest] =
