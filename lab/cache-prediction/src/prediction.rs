@@ -64,7 +64,7 @@ pub struct PredictionInput {
     pub first_slot: u64,
     /// Whether `entries` is unknown, and a stock build's is assumed.
     has_assumed_entries: bool,
-    pub simulated_runs: u64,
+    pub simulated_run_count: u64,
 }
 
 pub struct Calibration {
@@ -99,7 +99,7 @@ pub fn threads() -> usize {
 }
 
 /// [`LOOKUP_BUDGET`] limits the runs, not a clock, so that the same files give the same report.
-fn default_simulated_runs(lookups: u64, starts_empty: bool) -> u64 {
+fn default_run_count(lookups: u64, starts_empty: bool) -> u64 {
     (LOOKUP_BUDGET / (lookups.max(1) * simulations_per_seed(starts_empty)))
         .clamp(MIN_SIMULATED_RUNS, MAX_SIMULATED_RUNS)
 }
@@ -134,9 +134,9 @@ impl PredictionInput {
         coverage.require().at(&path)?;
         let known_entries = args.entries.or(recorded.entries);
         let first_slot = recorded.transactions_by_slot.keys().next().copied();
-        let simulated_runs = args
+        let simulated_run_count = args
             .seeds
-            .unwrap_or_else(|| default_simulated_runs(trace.lookup_count(), recorded.from_start));
+            .unwrap_or_else(|| default_run_count(trace.lookup_count(), recorded.from_start));
         Ok(Self {
             recorded,
             trace,
@@ -146,7 +146,7 @@ impl PredictionInput {
             entries: known_entries.unwrap_or(rules.stock_entries),
             first_slot: first_slot.unwrap_or(0),
             has_assumed_entries: known_entries.is_none(),
-            simulated_runs,
+            simulated_run_count,
         })
     }
 
@@ -160,7 +160,7 @@ impl PredictionInput {
             trace: &self.trace,
             rules: self.rules,
             sizes,
-            simulated_runs: self.simulated_runs,
+            simulated_run_count: self.simulated_run_count,
             base_seed: SEED,
             threads: threads(),
             first_slot: self.first_slot,
@@ -270,7 +270,7 @@ pub struct Prediction {
     pub recorded_entries: u64,
     pub coverage_percent: Option<f64>,
     #[serde(rename = "seeds")]
-    pub simulated_runs: u64,
+    pub simulated_run_count: u64,
     pub self_test: Vec<CounterPrediction>,
     /// Whether all counters are close ([`CounterPrediction::is_close`]). If not, `sizes` is empty.
     pub self_test_passed: bool,
@@ -303,7 +303,7 @@ pub fn predict_from_adjacent_trace(run: &Path) -> Option<Result<Prediction>> {
             "{}: predicting the program cache at {} sizes from its trace, {} simulated runs each",
             run.display(),
             sizes.len(),
-            input.simulated_runs
+            input.simulated_run_count
         ));
         let prediction = Prediction::of(&input, &sizes)?;
         say(&format!(
@@ -359,7 +359,7 @@ impl Prediction {
             version: input.version.clone(),
             recorded_entries: input.entries,
             coverage_percent: input.coverage.percent(),
-            simulated_runs: input.simulated_runs,
+            simulated_run_count: input.simulated_run_count,
             self_test: calibration.self_test,
             self_test_passed,
             weaknesses: input.weaknesses(),
@@ -391,7 +391,7 @@ mod tests {
 
     #[test]
     fn a_long_trace_has_fewer_runs_and_never_less_than_a_few() {
-        let of = |lookups: u64| default_simulated_runs(lookups, true);
+        let of = |lookups: u64| default_run_count(lookups, true);
         let runs = [of(0), of(18_000), of(20_000_000), of(500_000_000)];
         assert_eq!(runs, [64, 64, 35, 8]);
     }
@@ -399,7 +399,7 @@ mod tests {
     #[test]
     fn the_longest_accepted_trace_needs_under_112_billion_lookups() {
         let lookups = |of_trace: u64| {
-            of_trace * simulations_per_seed(false) * default_simulated_runs(of_trace, false)
+            of_trace * simulations_per_seed(false) * default_run_count(of_trace, false)
         };
         let most = (0..=29).map(|bits| lookups(1 << bits)).max();
         assert_eq!(most, Some(lookups(MAX_LOOKUPS)));

@@ -24,7 +24,7 @@ pub struct PredictionPlan<'a> {
     pub rules: CacheRules,
     pub sizes: &'a [u64],
     /// Runs of each size, at least 2, with different seeds.
-    pub simulated_runs: u64,
+    pub simulated_run_count: u64,
     pub base_seed: u64,
     pub threads: usize,
     /// The first recorded slot. Earlier slots of the trace only warm the cache.
@@ -60,7 +60,7 @@ pub struct Curve {
 
 /// Fails with [`Error::StartUnknown`] if no size can be predicted.
 pub fn predict(plan: &PredictionPlan, mut on_size_done: impl FnMut(u64)) -> Result<Curve, Error> {
-    if plan.simulated_runs < 2 || plan.sizes.is_empty() {
+    if plan.simulated_run_count < 2 || plan.sizes.is_empty() {
         return Err(Error::Impossible(
             "a prediction needs a size and at least 2 seeds".to_owned(),
         ));
@@ -105,7 +105,7 @@ pub fn predict(plan: &PredictionPlan, mut on_size_done: impl FnMut(u64)) -> Resu
 /// For each slot, the sum of the counts of all simulated runs.
 fn counts_by_slot(plan: &PredictionPlan, entries: u64) -> Result<Vec<(u64, Counts)>, Error> {
     let mut sums: Vec<(u64, Counts)> = Vec::new();
-    for seed in 0..plan.simulated_runs {
+    for seed in 0..plan.simulated_run_count {
         let mut index = 0;
         simulation(plan, entries, seed, InitialContent::Empty).run(|slot, counts| {
             match sums.get_mut(index) {
@@ -123,7 +123,7 @@ pub fn mean_loads_by_slot(
     plan: &PredictionPlan,
     entries: u64,
 ) -> Result<Vec<(u64, f64, f64)>, Error> {
-    let runs = plan.simulated_runs.max(1) as f64;
+    let runs = plan.simulated_run_count.max(1) as f64;
     Ok(counts_by_slot(plan, entries)?
         .into_iter()
         .map(|(slot, sum)| {
@@ -159,7 +159,8 @@ fn outcomes(
 ) -> Result<Vec<Outcome>, Error> {
     run_all(
         &Vec::from_iter(
-            (0..plan.simulated_runs).map(|seed| simulation(plan, entries, seed, initial_content)),
+            (0..plan.simulated_run_count)
+                .map(|seed| simulation(plan, entries, seed, initial_content)),
         ),
         plan.threads,
     )
@@ -288,7 +289,7 @@ pub fn self_test(
             "the trace has no slot with recorded counters of the program cache".to_owned(),
         ));
     }
-    let runs = plan.simulated_runs.max(1) as f64;
+    let runs = plan.simulated_run_count.max(1) as f64;
     let counter = |(name, recorded_value, simulated_value): CounterSpec| {
         let recorded = pairs.iter().fold(0, |sum: u64, (slot, _)| {
             sum.saturating_add(recorded_value(slot))

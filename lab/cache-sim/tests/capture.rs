@@ -21,7 +21,7 @@ fn plan<'a>(trace: &'a Trace, version: &str, sizes: &'a [u64]) -> PredictionPlan
         trace,
         rules,
         sizes,
-        simulated_runs: SEEDS,
+        simulated_run_count: SEEDS,
         base_seed: 1,
         threads: 2,
         first_slot: 0,

@@ -24,7 +24,7 @@ fn plan<'a>(trace: &'a Trace, sizes: &'a [u64], begins: Option<u64>) -> Predicti
         trace,
         rules,
         sizes,
-        simulated_runs: 8,
+        simulated_run_count: 8,
         base_seed: 1,
         threads: 2,
         first_slot: begins.unwrap_or(0),
@@ -58,7 +58,7 @@ fn a_recording_started_midway_is_refused_unless_earlier_blocks_are_given() {
             .contains("began after the validator's start")
     );
     let warmed = PredictionPlan {
-        simulated_runs: 64,
+        simulated_run_count: 64,
         ..plan(&trace, &sizes, Some(40))
     };
     let curve = predict(&warmed).unwrap();
@@ -165,7 +165,7 @@ fn an_impossible_simulation_plan_is_refused() {
     for plan in [
         plan(&trace, &[], None),
         PredictionPlan {
-            simulated_runs: 1,
+            simulated_run_count: 1,
             ..plan(&trace, &[512], None)
         },
     ] {

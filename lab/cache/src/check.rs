@@ -139,8 +139,12 @@ fn compare(
         seed: 0,
     };
     let slots = simulated_slots.iter().map(|slot| slot.slot).collect();
-    let predicted =
-        PredictedRuns::of(&simulation, &slots, input.simulated_runs, transaction_ratio)?;
+    let predicted = PredictedRuns::of(
+        &simulation,
+        &slots,
+        input.simulated_run_count,
+        transaction_ratio,
+    )?;
     let mut counters = counter_checks(other_slots, &predicted);
     let us_per_load =
         mean_us_per_load(&input.recorded.slots_with_counters).zip(mean_us_per_load(other_slots));

@@ -71,7 +71,7 @@ pub fn run(args: &PoliciesArgs) -> Result<(String, u8)> {
     let mut rows = Vec::new();
     for (name, policy) in &policies {
         let seeds = match policy {
-            Policy::Agave(_) => input.simulated_runs,
+            Policy::Agave(_) => input.simulated_run_count,
             _ => 1,
         };
         for fill in &fills {

@@ -95,7 +95,7 @@ fn text_report(prediction: &Prediction) -> String {
 fn other_sizes(prediction: &Prediction) -> String {
     let mut text = format!(
         "\nMean of {} simulated runs (a further run is inside the interval with a probability of 95 %):\n",
-        count(prediction.simulated_runs)
+        count(prediction.simulated_run_count)
     );
     text += &size_table(prediction);
     if !prediction.sizes_with_unknown_start.is_empty() {

@@ -192,7 +192,7 @@ mod tests {
             version: String::new(),
             recorded_entries: 512,
             coverage_percent: None,
-            simulated_runs: 1,
+            simulated_run_count: 1,
             self_test: Vec::new(),
             self_test_passed: true,
             weaknesses: Vec::new(),

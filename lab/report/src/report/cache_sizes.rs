@@ -150,7 +150,7 @@ fn sentences((run, prediction): &PredictedRun<'_>, several: bool) -> Vec<String>
 fn sizes_table(with_sizes: &[PredictedRun<'_>]) -> Block {
     let run_counts = with_sizes
         .iter()
-        .map(|(_, prediction)| count(prediction.simulated_runs));
+        .map(|(_, prediction)| count(prediction.simulated_run_count));
     let shown_counts = if run_counts.clone().all_equal() {
         1
     } else {
@@ -340,7 +340,7 @@ mod tests {
             version: "2.1.14".to_owned(),
             recorded_entries: 512,
             coverage_percent: Some(99.0),
-            simulated_runs: 8,
+            simulated_run_count: 8,
             self_test: vec![counter],
             self_test_passed: true,
             weaknesses: vec!["it began after the start".to_owned()],
