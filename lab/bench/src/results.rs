@@ -127,7 +127,7 @@ pub struct Header {
 pub struct RunState {
     pub answer_comparisons: Vec<AnswerComparison>,
     pub refusals: BTreeMap<String, u64>,
-    pub first_messages: BTreeMap<usize, String>,
+    pub first_error_by_case: BTreeMap<usize, String>,
     pub stopped_by: Option<String>,
     pub tool_cpu_per_request: Option<Duration>,
     /// Time since the first measured request.
@@ -146,7 +146,7 @@ impl Header {
     pub fn take_state(&mut self, state: RunState) {
         self.answer_comparisons = state.answer_comparisons;
         self.refusals = state.refusals;
-        self.messages = state.first_messages;
+        self.messages = state.first_error_by_case;
         self.stopped_by = state.stopped_by.or(self.stopped_by.take());
         self.tool_cpu_per_request_ns = state.tool_cpu_per_request.map(ns);
         self.length_ns = ns(state.length);

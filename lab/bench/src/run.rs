@@ -319,7 +319,7 @@ struct Recording {
     flushed: usize,
     completed: u64,
     verifier: AnswerVerifier,
-    first_messages: BTreeMap<usize, String>,
+    first_error_by_case: BTreeMap<usize, String>,
 }
 
 impl Shared {
@@ -336,7 +336,7 @@ impl Shared {
                 flushed: 0,
                 completed: 0,
                 verifier: AnswerVerifier::new(&plan),
-                first_messages: BTreeMap::new(),
+                first_error_by_case: BTreeMap::new(),
             }),
             plan,
             tls,
@@ -350,7 +350,7 @@ impl Shared {
         let state = RunState {
             answer_comparisons: recording.verifier.answer_comparisons.clone(),
             refusals: self.control.refusals.borrow().clone(),
-            first_messages: recording.first_messages.clone(),
+            first_error_by_case: recording.first_error_by_case.clone(),
             stopped_by: self.control.ended_by(),
             tool_cpu_per_request: None,
             length: recording.started_at.map_or(Duration::ZERO, |started_at| {
@@ -403,8 +403,8 @@ impl Shared {
         if let Err(Failure::Rpc(_, message)) = &attempt.answer
             && !message.is_empty()
         {
-            let first_messages = &mut recording.first_messages;
-            first_messages
+            let first_error_by_case = &mut recording.first_error_by_case;
+            first_error_by_case
                 .entry(scheduled.case_index)
                 .or_insert_with(|| message.to_owned());
         }

@@ -25,7 +25,7 @@ fn state(run: &Results) -> RunState {
     RunState {
         answer_comparisons: run.header.answer_comparisons.clone(),
         refusals: BTreeMap::new(),
-        first_messages: BTreeMap::new(),
+        first_error_by_case: BTreeMap::new(),
         stopped_by: None,
         tool_cpu_per_request: None,
         length: Duration::from_secs(1),
