@@ -47,7 +47,7 @@ pub enum Failure {
     #[error("no such account or block")]
     Missing,
     #[error("not what was written, or the write was rejected")]
-    Wrong,
+    WrongResult,
     /// The WebSocket's chain is not that of HTTP.
     #[error("WebSocket of another chain")]
     OtherChain,

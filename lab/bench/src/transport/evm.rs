@@ -63,7 +63,9 @@ pub async fn deploy(client: &mut NodeClient, payer: &str) -> Result<String, Fail
         }
     });
     let receipt = receipt.await?;
-    let address = receipt["contractAddress"].as_str().ok_or(Failure::Wrong)?;
+    let address = receipt["contractAddress"]
+        .as_str()
+        .ok_or(Failure::WrongResult)?;
     Ok(address.to_owned())
 }
 
@@ -80,11 +82,12 @@ impl Evm {
                     .await?
                     .as_str()
                     .and_then(|word| u64::from_str_radix(word.trim_start_matches("0x"), 16).ok());
-                self.value = number.ok_or(Failure::Wrong)?;
+                self.value = number.ok_or(Failure::WrongResult)?;
                 client.effect_unknown = false;
             }
             // A node may have the receipt before `latest` has the new state.
-            while self.read(client, Protocol::HttpNewConnection).await == Err(Failure::Wrong) {
+            while self.read(client, Protocol::HttpNewConnection).await == Err(Failure::WrongResult)
+            {
                 sleep(STATE_POLL_INTERVAL).await;
             }
         }
@@ -110,7 +113,7 @@ impl Evm {
         protocol: Protocol,
     ) -> Result<(), Failure> {
         let (payer, contract) = self.payer_and_contract.as_ref().ok_or(Failure::Missing)?;
-        let next = self.value.checked_add(1).ok_or(Failure::Wrong)?;
+        let next = self.value.checked_add(1).ok_or(Failure::WrongResult)?;
         let data = format!("0x{next:064x}");
         let transaction = json!([{"from": payer, "to": contract, "data": data, "gas": GAS}]);
         let hash = client
@@ -119,7 +122,7 @@ impl Evm {
         loop {
             match client.call(protocol, RECEIPT, json!([&hash])).await {
                 Ok(receipt) if receipt["status"] == "0x1" => break,
-                Ok(_) => return Err(Failure::Wrong),
+                Ok(_) => return Err(Failure::WrongResult),
                 Err(Failure::Missing) if protocol == Protocol::WebSocket => {
                     if let Ok(message) = timeout(MAX_HEAD_WAIT, client.next_notification()).await {
                         message?;
@@ -137,7 +140,7 @@ impl Evm {
     pub async fn read(&self, client: &mut NodeClient, protocol: Protocol) -> Result<(), Failure> {
         let stored = self.fetch_value_or_block(client, protocol).await?;
         if self.payer_and_contract.is_some() && stored != format!("0x{:064x}", self.value) {
-            return Err(Failure::Wrong);
+            return Err(Failure::WrongResult);
         }
         Ok(())
     }

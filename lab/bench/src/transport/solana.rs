@@ -43,10 +43,11 @@ impl Solana {
         let seed = || {
             ring::rand::generate::<[u8; 32]>(&random)
                 .map(|seed| seed.expose())
-                .map_err(|_| Failure::Wrong)
+                .map_err(|_| Failure::WrongResult)
         };
         let mut solana = Self {
-            payer: Ed25519KeyPair::from_seed_unchecked(&seed()?).map_err(|_| Failure::Wrong)?,
+            payer: Ed25519KeyPair::from_seed_unchecked(&seed()?)
+                .map_err(|_| Failure::WrongResult)?,
             target: seed()?,
             target_balance: 0,
             transfers: 0,
@@ -77,10 +78,10 @@ impl Solana {
                 .await?;
             let text = latest["value"]["blockhash"]
                 .as_str()
-                .ok_or(Failure::Wrong)?;
+                .ok_or(Failure::WrongResult)?;
             bs58::decode(text)
                 .onto(&mut self.blockhash)
-                .map_err(|_| Failure::Wrong)?;
+                .map_err(|_| Failure::WrongResult)?;
             self.blockhash_at = now;
         }
         Ok(())
@@ -97,7 +98,7 @@ impl Solana {
             let balance = client
                 .call(Protocol::HttpNewConnection, "getBalance", options)
                 .await?;
-            self.target_balance = balance["value"].as_u64().ok_or(Failure::Wrong)?;
+            self.target_balance = balance["value"].as_u64().ok_or(Failure::WrongResult)?;
             client.effect_unknown = false;
         }
         if protocol == Protocol::WebSocket {
@@ -129,7 +130,7 @@ impl Solana {
             send(client, Protocol::Http, &transaction).await?;
             let result = wait_for_notification(client, &subscription, |_| true).await?;
             if !result["value"]["err"].is_null() {
-                return Err(Failure::Wrong);
+                return Err(Failure::WrongResult);
             }
         }
         self.target_balance = balance;
@@ -175,7 +176,7 @@ impl Solana {
         let balance = self.target_balance.checked_add(self.transfers);
         Ok((
             self.sign_transfer(self.transfers),
-            balance.ok_or(Failure::Wrong)?,
+            balance.ok_or(Failure::WrongResult)?,
         ))
     }
 
@@ -209,7 +210,7 @@ async fn wait_until_processed(
             let status = &statuses["value"][0];
             if status.is_object() {
                 let succeeded = status["err"].is_null();
-                return succeeded.then_some(()).ok_or(Failure::Wrong);
+                return succeeded.then_some(()).ok_or(Failure::WrongResult);
             }
             sleep(client.poll_interval).await;
         }
