@@ -19,25 +19,25 @@ pub const PUBLIC_GENESIS_HASHES: [&str; 3] = [
     "EtWTRABZaYq6iMfeYKouRu166VU2xqa1wcaWoxPkrZBG",
 ];
 const AIRDROP_LAMPORTS: u64 = 10_000_000_000;
-/// The target's initial balance, above the rent-exempt minimum.
+/// The recipient's initial balance, above the rent-exempt minimum.
 const INITIAL_LAMPORTS: u64 = 1_000_000_000;
 /// A blockhash is valid for about a minute.
 const MAX_BLOCKHASH_AGE: Duration = Duration::from_secs(20);
 
 pub struct Solana {
     payer: Ed25519KeyPair,
-    target: [u8; 32],
-    target_balance: u64,
+    recipient: [u8; 32],
+    recipient_balance: u64,
     /// Number of transfers; also the lamports of the last one.
     transfers: u64,
     blockhash: [u8; 32],
     blockhash_at: Duration,
-    /// Id of the subscription to the target.
+    /// Id of the subscription to the recipient.
     subscription: Value,
 }
 
 impl Solana {
-    /// Funds a payer by an airdrop, and makes the first transfer to the target.
+    /// Funds a payer by an airdrop, and makes the first transfer to the recipient.
     pub async fn fund_new_account(client: &mut NodeClient) -> Result<Self, Failure> {
         let random = SystemRandom::new();
         let seed = || {
@@ -48,8 +48,8 @@ impl Solana {
         let mut solana = Self {
             payer: Ed25519KeyPair::from_seed_unchecked(&seed()?)
                 .map_err(|_| Failure::WrongResult)?,
-            target: seed()?,
-            target_balance: 0,
+            recipient: seed()?,
+            recipient_balance: 0,
             transfers: 0,
             blockhash: [0; 32],
             blockhash_at: Duration::ZERO,
@@ -65,7 +65,7 @@ impl Solana {
         let transfer = solana.sign_transfer(INITIAL_LAMPORTS);
         let signature = send(client, Protocol::Http, &transfer).await?;
         wait_until_processed(client, Protocol::Http, &signature).await?;
-        solana.target_balance = INITIAL_LAMPORTS;
+        solana.recipient_balance = INITIAL_LAMPORTS;
         Ok(solana)
     }
 
@@ -94,11 +94,11 @@ impl Solana {
     ) -> Result<(), Failure> {
         self.renew_blockhash(client).await?;
         if client.effect_unknown {
-            let options = json!([self.target_address(), {"commitment": "processed"}]);
+            let options = json!([self.recipient_address(), {"commitment": "processed"}]);
             let balance = client
                 .call(Protocol::HttpNewConnection, "getBalance", options)
                 .await?;
-            self.target_balance = balance["value"].as_u64().ok_or(Failure::WrongResult)?;
+            self.recipient_balance = balance["value"].as_u64().ok_or(Failure::WrongResult)?;
             client.effect_unknown = false;
         }
         if protocol == Protocol::WebSocket {
@@ -133,7 +133,7 @@ impl Solana {
                 return Err(Failure::WrongResult);
             }
         }
-        self.target_balance = balance;
+        self.recipient_balance = balance;
         Ok(())
     }
 
@@ -157,23 +157,23 @@ impl Solana {
                 sleep(client.poll_interval).await;
             }
         }
-        self.target_balance = balance;
+        self.recipient_balance = balance;
         Ok(())
     }
 
-    fn target_address(&self) -> String {
-        bs58::encode(self.target).into_string()
+    fn recipient_address(&self) -> String {
+        bs58::encode(self.recipient).into_string()
     }
 
     fn account_params(&self) -> Value {
-        json!([self.target_address(), {"encoding": "base64", "commitment": "processed"}])
+        json!([self.recipient_address(), {"encoding": "base64", "commitment": "processed"}])
     }
 
-    /// The transaction, and the target's balance after it. Different amounts make different
+    /// The transaction, and the recipient's balance after it. Different amounts make different
     /// signatures.
     fn next_transfer(&mut self) -> Result<(Vec<u8>, u64), Failure> {
         self.transfers += 1;
-        let balance = self.target_balance.checked_add(self.transfers);
+        let balance = self.recipient_balance.checked_add(self.transfers);
         Ok((
             self.sign_transfer(self.transfers),
             balance.ok_or(Failure::WrongResult)?,
@@ -186,7 +186,7 @@ impl Solana {
         let message = [
             &[1, 0, 1, 3],
             self.payer.public_key().as_ref(),
-            &self.target,
+            &self.recipient,
             &[0; 32],
             &self.blockhash,
             &[1, 2, 2, 0, 1, 12, 2, 0, 0, 0],
