@@ -234,7 +234,7 @@ impl Chain {
         let timed = self.time_operation(client, protocol, scenario).await;
         if timed.is_err() {
             client.drop_connections();
-            client.effect_unknown = true;
+            client.must_refetch_state = true;
         }
         timed
     }

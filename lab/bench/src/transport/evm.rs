@@ -76,14 +76,14 @@ impl Evm {
         protocol: Protocol,
     ) -> Result<(), Failure> {
         if self.payer_and_contract.is_some() {
-            if client.effect_unknown {
+            if client.must_refetch_state {
                 let number = self
                     .fetch_value_or_block(client, Protocol::HttpNewConnection)
                     .await?
                     .as_str()
                     .and_then(|word| u64::from_str_radix(word.trim_start_matches("0x"), 16).ok());
                 self.value = number.ok_or(Failure::WrongResult)?;
-                client.effect_unknown = false;
+                client.must_refetch_state = false;
             }
             // A node may have the receipt before `latest` has the new state.
             while self.read(client, Protocol::HttpNewConnection).await == Err(Failure::WrongResult)

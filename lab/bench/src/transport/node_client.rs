@@ -41,7 +41,7 @@ pub struct NodeClient {
     pub timeout: Duration,
     pub poll_interval: Duration,
     /// The last write or read failed, and may have had an effect.
-    pub effect_unknown: bool,
+    pub must_refetch_state: bool,
     /// Sums of the calls since they were last cleared. The first phase, queued, is 0.
     pub sums: Timing,
     http_connections: BTreeMap<Protocol, HttpConnection>,
@@ -64,7 +64,7 @@ impl NodeClient {
             tls,
             timeout,
             poll_interval,
-            effect_unknown: false,
+            must_refetch_state: false,
             sums: Timing::default(),
             http_connections: BTreeMap::new(),
             socket: None,

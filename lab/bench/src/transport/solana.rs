@@ -93,13 +93,13 @@ impl Solana {
         protocol: Protocol,
     ) -> Result<(), Failure> {
         self.renew_blockhash(client).await?;
-        if client.effect_unknown {
+        if client.must_refetch_state {
             let options = json!([self.recipient_address(), {"commitment": "processed"}]);
             let balance = client
                 .call(Protocol::HttpNewConnection, "getBalance", options)
                 .await?;
             self.recipient_balance = balance["value"].as_u64().ok_or(Failure::WrongResult)?;
-            client.effect_unknown = false;
+            client.must_refetch_state = false;
         }
         if protocol == Protocol::WebSocket {
             // Transactions are sent over HTTP, so it must be connected before the timing.
