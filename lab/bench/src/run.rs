@@ -372,7 +372,7 @@ impl Shared {
             let start = recording.schedule_start.get_or_insert_with(clock::uptime);
             *start + Duration::from_secs_f64(scheduled.number as f64 / rate)
         });
-        let send_at = due.unwrap_or_else(|| self.control.all_paused_until.get());
+        let send_at = due.unwrap_or_else(|| self.control.refusal_pause_end.get());
         if !self.control.wait_until(send_at).await {
             return None;
         }
@@ -430,7 +430,10 @@ async fn worker(shared: Rc<Shared>, mut decoder: Decoder) {
     while let Some((scheduled, counted_from)) = shared.next_request().await {
         let case = &shared.plan.cases[scheduled.case_index];
         let node_index = shared.plan.node_index(case);
-        if shared.control.is_node_paused(node_index, counted_from) {
+        if shared
+            .control
+            .is_within_retry_after(node_index, counted_from)
+        {
             shared.record_answer(
                 &scheduled,
                 LastAttempt {

@@ -27,7 +27,7 @@ pub const END_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 #[derive(Default)]
 pub struct RunControl {
     /// In a closed loop.
-    pub all_paused_until: Cell<Duration>,
+    pub refusal_pause_end: Cell<Duration>,
     /// In an open loop. By `Plan::node_index`.
     node_paused_until: RefCell<BTreeMap<usize, Duration>>,
     /// Time since which every request was refused, by node index.
@@ -86,7 +86,7 @@ impl RunControl {
     }
 
     /// Whether the delay that the node requested is not over at `time`.
-    pub fn is_node_paused(&self, node_index: usize, time: Duration) -> bool {
+    pub fn is_within_retry_after(&self, node_index: usize, time: Duration) -> bool {
         self.node_paused_until
             .borrow()
             .get(&node_index)
@@ -133,10 +133,10 @@ impl RunControl {
             {
                 let backoff = (FIRST_BACKOFF * 2_u32.pow(retries)).min(MAX_BACKOFF);
                 let wait = failure.retry_after().unwrap_or_default().max(backoff);
-                let all_paused_until = extend_pause(self.all_paused_until.get(), wait, failure);
-                self.all_paused_until.set(all_paused_until);
+                let refusal_pause_end = extend_pause(self.refusal_pause_end.get(), wait, failure);
+                self.refusal_pause_end.set(refusal_pause_end);
                 retries += 1;
-                if !self.wait_until(all_paused_until).await {
+                if !self.wait_until(refusal_pause_end).await {
                     return None;
                 }
                 counted_from = clock::uptime();
