@@ -178,11 +178,12 @@ impl Engine {
                     let case_index = plan.cases.iter().position(is_sent_now)?;
                     Some(async move {
                         let case = &plan.cases[case_index];
+                        let request_id = case_index as u64;
                         let mut decoder = Decoder::new()?;
                         connections.open(plan, case).await;
-                        let send = async |at| {
+                        let send = async |counted_from| {
                             connections
-                                .exchange(plan, case, case_index as u64, &mut decoder, at)
+                                .exchange(plan, case, request_id, &mut decoder, counted_from)
                                 .await
                         };
                         let node_index = plan.node_index(case);
@@ -445,12 +446,13 @@ async fn worker(shared: Rc<Shared>, mut decoder: Decoder) {
             );
             continue;
         }
+        let request_id = scheduled.number;
         let idle = shared.idle.borrow_mut().pop();
         let mut connections =
             idle.unwrap_or_else(|| Connections::new(&shared.plan, shared.tls.clone()));
-        let send = async |at| {
+        let send = async |counted_from| {
             connections
-                .exchange(&shared.plan, case, scheduled.number, &mut decoder, at)
+                .exchange(&shared.plan, case, request_id, &mut decoder, counted_from)
                 .await
         };
         let attempt = shared
