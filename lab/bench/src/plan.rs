@@ -203,7 +203,7 @@ impl Plan {
 #[derive(PartialEq)]
 pub struct ScheduledRequest {
     pub number: u64,
-    /// `None` during warm-up.
+    /// Counted from the first round after the warm-up; `None` during it.
     pub measured_round: Option<u32>,
     /// In [`Plan::cases`].
     pub case_index: usize,

@@ -393,11 +393,11 @@ impl Shared {
         comparable_answer: Option<(Option<u64>, &[u8])>,
     ) {
         let mut recording = self.recording.borrow_mut();
-        let round = self.plan.round_of(scheduled.number);
+        let round_with_warm_up = self.plan.round_of(scheduled.number);
         let case = &self.plan.cases[scheduled.case_index];
         recording.verifier.record_answer(
             (case.arm_index, case.request_index),
-            round,
+            round_with_warm_up,
             comparable_answer,
         );
         recording.completed += 1;
