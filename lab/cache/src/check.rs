@@ -112,22 +112,19 @@ fn compare(
     let cache_capacity = other_recorded.entries.unwrap_or(input.rules.stock_entries);
     let (other_trace, slots_to_compare) = comparison_basis(input, &other_recorded, other)?;
     let trace = other_trace.as_ref().unwrap_or(&input.trace);
+    let first_run = &input.recorded.slots_with_counters;
+    let other_run = &other_recorded.slots_with_counters;
     let (other_slots, simulated_slots) = match &slots_to_compare {
         Some(slots) => (slots, slots),
-        None => (
-            &other_recorded.slots_with_counters,
-            &input.recorded.slots_with_counters,
-        ),
+        None => (other_run, first_run),
     };
     // The other trace numbers programs differently, so its compile times are indexed differently.
-    let model = calibration.fit.as_ref().map_or_else(
-        || mean_load_model(&other_recorded.slots_with_counters),
-        |fit| fit.model,
-    );
+    let fit = calibration.fit.as_ref();
+    let model = fit.map_or_else(|| mean_load_model(other_run), |fit| fit.model);
     let other_compile_us = other_trace
         .as_ref()
         .map(|trace| compile_times(trace, &model));
-    let transaction_ratio = slots_to_compare
+    let ratio = slots_to_compare
         .is_none()
         .then(|| transaction_ratio(trace, other_slots, simulated_slots));
     let simulation = Simulation {
@@ -139,29 +136,19 @@ fn compare(
         seed: 0,
     };
     let slots = simulated_slots.iter().map(|slot| slot.slot).collect();
-    let predicted = PredictedRuns::of(
-        &simulation,
-        &slots,
-        input.simulated_run_count,
-        transaction_ratio,
-    )?;
+    let predicted = PredictedRuns::of(&simulation, &slots, input.simulated_run_count, ratio)?;
     let mut counters = counter_checks(other_slots, &predicted);
-    let us_per_load =
-        mean_us_per_load(&input.recorded.slots_with_counters).zip(mean_us_per_load(other_slots));
-    if let Some(fit) = &calibration.fit {
-        counters.extend(cache_time_checks(
-            other_slots,
-            &predicted,
-            (fit, trace),
-            us_per_load,
-        ));
+    let us_per_load = mean_us_per_load(first_run).zip(mean_us_per_load(other_slots));
+    if let Some(fit) = fit {
+        let checks = cache_time_checks(other_slots, &predicted, (fit, trace), us_per_load);
+        counters.extend(checks);
     }
     Ok(CheckReport {
         run: other.display().to_string(),
         cache_capacity,
         same_slots: other_trace.is_none() && slots_to_compare.is_some(),
         uses_other_trace: other_trace.is_some(),
-        transaction_ratio,
+        transaction_ratio: ratio,
         slots: other_slots.len(),
         us_per_load,
         counters,
