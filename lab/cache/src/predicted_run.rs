@@ -95,7 +95,7 @@ impl PredictedRuns {
         let at_fitted_costs = |run: &Counts| value(run, None);
         let (interval, transaction_ratio) = match &self.block_variation {
             None => (PredictiveInterval::of_runs(&values)?, 1.0),
-            Some(other) => {
+            Some(variation) => {
                 let lookups = |run: &Counts| run.lookups as f64;
                 let fitted_values = self
                     .simulated_runs
@@ -103,18 +103,18 @@ impl PredictedRuns {
                     .map(at_fitted_costs)
                     .collect_vec();
                 let halves = HalfRuns {
-                    means: other
+                    means: variation
                         .runs_by_half
                         .iter()
                         .map(|runs| (mean(runs, at_fitted_costs), mean(runs, lookups)))
                         .collect(),
                     runs_per_half: RUNS_PER_HALF as f64,
-                    slot_group_count: other.slot_group_count,
+                    slot_group_count: variation.slot_group_count,
                     seed_variance: variance(&fitted_values)?,
                     lookups_in_summed_slots: mean(&self.simulated_runs, lookups),
-                    lookups_in_all_slots: other.lookups,
+                    lookups_in_all_slots: variation.lookups,
                 };
-                let ratio = other.transaction_ratio;
+                let ratio = variation.transaction_ratio;
                 (
                     PredictiveInterval::of_other_blocks(&values, &halves, ratio)?,
                     ratio,
