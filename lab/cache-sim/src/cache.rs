@@ -19,7 +19,7 @@ pub struct Counts {
     pub evictions: u64,
     /// Evicted programs with a single use.
     pub one_hit_wonders: u64,
-    /// Code that loads compiled. An unknown size counts as 0.
+    /// Bytes of the code that the loads compiled. An unknown size counts as 0.
     pub loaded_bytes: u64,
     pub compile_us: u64,
 }
@@ -66,10 +66,10 @@ const MAX_LIMIT: u64 = 1 << 57;
 
 /// The usable part of a limit, and the weight of each entry.
 pub struct Budget {
-    /// The filled part of the limit, in entries or bytes.
+    /// The cache is filled up to this part of its limit, in entries or bytes.
     pub capacity: u64,
-    /// By entry: programs, then superseded versions. 1 under a limit in entries, else
-    /// [`program_bytes`].
+    /// By entry: first all programs, then superseded versions. A weight is 1 under a limit in
+    /// entries, else that of [`program_bytes`].
     pub weights: Vec<u64>,
     programs: usize,
     /// Program of each superseded version.
@@ -119,8 +119,8 @@ impl Budget {
     }
 }
 
-/// By program. A program that was closed before `fetch` has an unknown size and counts as one byte.
-/// Fails if the size of a program with code is unknown.
+/// By program. If a program was closed before `faultline cache fetch` read its size, it counts as
+/// one byte. Fails if the size of a program with code is unknown.
 pub fn program_bytes(trace: &Trace) -> Result<Vec<u64>, Error> {
     let unknown = trace
         .programs()

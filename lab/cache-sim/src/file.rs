@@ -7,11 +7,11 @@
 //!
 //! | kind | content |
 //! | --- | --- |
-//! | 1 meta, the first record | source (0 validator, 1 replay, 2 blocks, 3 plain numbers), cluster, version |
+//! | 1 meta, the first record | source (0 validator, 1 replay, 2 blocks, 3 plain: for tests, no addresses), cluster, version |
 //! | 2 programs | each: flags (1 has address, 2 has size, 4 has code, plus 8 times the loader, 0 if unknown), 32 bytes of address, size in bytes |
 //! | 3 sets | each: number of programs, numbers of the programs |
-//! | 4 slot | slot, slot - parent, transactions, kind of slot (0 replayed, 1 fork, 2 own); for each call the number of its set times 2, plus 1 if it only paid fees |
-//! | 5 change in the slot of the previous slot record | position, program, kind of change (0 deployed, 1 closed) |
+//! | 4 slot | slot, slot - parent, transactions, kind of slot (0 replayed, 1 fork, 2 own); for each transaction with programs (a call) the number of its set times 2, plus 1 if it only paid fees |
+//! | 5 change in the slot of the previous slot record | position (calls of the slot up to and including the changing one), program, kind of change (0 deployed, 1 closed) |
 //! | 6 loads | each: slot, program, microseconds |
 //!
 //! There are at most 2^20 programs, 256 programs in a set, and 2^29 lookups in all calls. Programs

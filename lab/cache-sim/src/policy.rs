@@ -78,7 +78,7 @@ impl FromStr for Policy {
 pub struct Setting {
     pub policy: Policy,
     pub limit: Limit,
-    /// Share of the limit up to which the cache is filled, in percent: 90 in Agave.
+    /// The cache is filled up to this percentage of its limit: 90 in Agave.
     pub fill_percent: u64,
     /// Whether fees-only transactions look programs up. Ignored with Agave's rules, which decide.
     pub includes_fees_only: bool,

@@ -37,7 +37,7 @@ pub struct ProgramCache<'a> {
     rules: CacheRules,
     trace: &'a Trace,
     rng: Rng,
-    /// By program number, then superseded versions of programs.
+    /// First all programs, by number, then their superseded versions.
     entries: Vec<Entry>,
     loaded: Vec<u32>,
     budget: Budget,
