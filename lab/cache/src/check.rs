@@ -27,8 +27,8 @@ use std::{ops::RangeInclusive, path::Path};
 /// are compared.
 const MIN_COMMON_PERCENT: f64 = 50.0;
 /// Two clusters may have the same slot numbers and, by chance, many equal transaction counts. Two
-/// runs of one cluster have equal counts in at least this percentage of the slots of both. In the
-/// other slots they may have replayed different forks.
+/// runs are taken to be of one cluster if at least this percentage of their shared slots have equal
+/// counts. The rest may be of different forks.
 const MIN_EQUAL_PERCENT: usize = 90;
 /// The predicted time, scaled to the mean load time of the other run. It is shown but not judged,
 /// because it uses a result of the run that it predicts.

@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 
 const RUNS_PER_HALF: u64 = 4;
 
-/// For the variance between random halves of the trace.
+/// Random halves of the trace, for the variance between them.
 const MIN_HALF_SAMPLES: u64 = 8;
 
 pub struct PredictedRuns {
@@ -18,7 +18,7 @@ pub struct PredictedRuns {
     block_variation: Option<BlockVariation>,
 }
 
-/// For a prediction of a run whose slots are not in the trace.
+/// This widens the interval of a run whose slots are not in the trace.
 struct BlockVariation {
     /// Transactions with programs in the predicted run, divided by those in the trace.
     transaction_ratio: f64,
@@ -26,7 +26,7 @@ struct BlockVariation {
     runs_by_half: Vec<Vec<Counts>>,
     /// Simulated lookups in all slots of the trace.
     lookups: f64,
-    /// Groups of neighboring slots in the trace.
+    /// [`Trace::group_count`].
     slot_group_count: f64,
 }
 
@@ -78,8 +78,8 @@ impl PredictedRuns {
         })
     }
 
-    /// `value` computes a result from a simulation's counts. With an index, it uses the cost model
-    /// that the caller resampled for this simulation; with `None`, the fitted one. The interval is
+    /// `value` computes a result from a simulation's counts. It also gets the simulation's index,
+    /// to use the cost model resampled for it, or `None`, to use the fitted model. The interval is
     /// multiplied by `unit_factor`. Returns `None` for fewer than two simulations.
     pub fn interval(
         &self,
