@@ -26,7 +26,7 @@ use std::{
 /// The size of a larger folder is unknown.
 const MAX_ENTRIES: u64 = 4_000_000;
 const MAX_DATABASES: usize = 100;
-/// In the results; the smallest are merged into one.
+/// Results merge the smallest types beyond this number into one.
 const MAX_FILE_TYPES: usize = 24;
 const MAX_FILE_TYPES_IN_MEMORY: usize = 10_000;
 /// A longer extension is not a file type.

@@ -43,10 +43,10 @@ pub struct Plan {
     /// Names; the first is the reference.
     pub arms: Vec<String>,
     pub connections: Vec<ConnectionConfig>,
-    /// By which results name a request: an account, a method, or a text such as `single read`.
+    /// Results name a request by its label: an account, a method, or a text such as `single read`.
     pub request_labels: Vec<String>,
     pub cases: Vec<Case>,
-    /// By request. With weights, a round has one request, drawn by weight. If empty, it has all.
+    /// By request. With weights, a round has one request, drawn by weight; else it has all.
     pub weights: Vec<u32>,
     pub placeholders: Vec<Placeholder>,
     /// Measured passes over all cases.

@@ -1,8 +1,9 @@
 //! Sends the requests of a plan.
 //!
 //! One thread does everything, so that latency includes no switch between threads. In a closed
-//! loop, each worker sends its next request after the last answer. In an open loop, latency counts
-//! from the scheduled time, so that it includes waiting for a free worker.
+//! loop, each worker sends its next request after the last answer, and repeats refused requests
+//! ([`Failure::is_refusal`]). In an open loop, latency counts from the scheduled time, so that it
+//! includes waiting for a free worker.
 
 mod control;
 mod exchange;
@@ -147,7 +148,7 @@ impl Engine {
         wait_for_end_signal(&mut self.signals.borrow_mut(), Duration::ZERO)
     }
 
-    /// Runs `work` before any measurement, and ends the tasks of its connections.
+    /// Runs `work` before any measurement. The tasks that `work` spawned end with this call.
     pub fn run_preparation<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
         let control = RunControl::default();
         let work = async {
@@ -311,7 +312,7 @@ struct Shared {
 }
 
 struct Recording {
-    /// Open loop: when the first request was due.
+    /// When the first request of an open loop was due.
     schedule_start: Option<Duration>,
     /// When the first measured request was sent or, in an open loop, due.
     started_at: Option<Duration>,

@@ -274,7 +274,7 @@ fn list_load_settings(plan: &Plan) -> BTreeMap<String, String> {
             placeholder.description(),
         );
     }
-    // Otherwise the seed only decides the order, so another one is no other setting.
+    // Otherwise the seed only decides the order, so another seed is no other setting.
     if !plan.placeholders.is_empty() || !plan.weights.is_empty() {
         settings.insert("seed".to_owned(), plan.seed.to_string());
     }

@@ -12,7 +12,7 @@ use std::{
 use tokio::time::sleep;
 
 const MAX_RATE_LIMIT_RETRIES: u32 = 8;
-/// After other refusals: fewer, because the request itself may cause them.
+/// Other refusals get fewer retries, because the request itself may cause them.
 const MAX_ERROR_RETRIES: u32 = 3;
 /// After the last retry, a node that has refused everything for this long ends the run.
 const MAX_REFUSAL_TIME: Duration = Duration::from_secs(60);
@@ -26,9 +26,10 @@ pub const END_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
 #[derive(Default)]
 pub struct RunControl {
-    /// In a closed loop.
+    /// In a closed loop, a refusal pauses all requests until this time.
     pub refusal_pause_end: Cell<Duration>,
-    /// In an open loop. By `Plan::node_index`.
+    /// In an open loop, `Retry-After` pauses a node's requests until this time. By
+    /// `Plan::node_index`.
     node_paused_until: RefCell<BTreeMap<usize, Duration>>,
     /// Time since which every request was refused, by node index.
     refusing_since: RefCell<BTreeMap<usize, Duration>>,

@@ -40,7 +40,7 @@ pub struct NodeClient {
     /// Limit of a call, and of a write or read, which may need several calls.
     pub timeout: Duration,
     pub poll_interval: Duration,
-    /// The last write or read failed, and may have had an effect.
+    /// The last write or read failed, and may have changed the chain's state.
     pub must_refetch_state: bool,
     /// Sums of the calls since they were last cleared. The first phase, queued, is 0.
     pub sums: Timing,

@@ -113,7 +113,7 @@ impl Solana {
         Ok(())
     }
 
-    /// Over HTTP, polls the status. Over a WebSocket, waits for a notification.
+    /// Sends a transfer. Over HTTP, polls its status. Over a WebSocket, waits for a notification.
     pub async fn write(
         &mut self,
         client: &mut NodeClient,
@@ -137,6 +137,7 @@ impl Solana {
         Ok(())
     }
 
+    /// Sends a transfer and waits until the recipient's account shows it.
     pub async fn read(
         &mut self,
         client: &mut NodeClient,

@@ -1,5 +1,5 @@
-//! As in the study "RPC vs WebSocket Performance" of 51nodes, which `bench transport` repeats:
-//! times of single and repeated writes and reads.
+//! Times of single and repeated writes and reads, as in the study "RPC vs WebSocket Performance" of
+//! 51nodes. `bench transport` repeats this study.
 
 use crate::{
     compare::{Comparison, absolute_bounds, compare_arms, comparison_count, interval_label},
