@@ -19,7 +19,7 @@ pub use programs::TOOLS;
 use super::plan::{Arm, InitialState, Order, PageCache, Plan, Severity, WorkloadKind};
 use crate::host::HostFinding;
 use faultline_kernel::LevelMemory;
-use faultline_runner::isolation::{Abilities, CpuSet};
+use faultline_runner::isolation::{CpuSet, LauncherAbilities};
 use faultline_text::duration;
 use serde::Serialize;
 use std::{
@@ -83,7 +83,7 @@ impl HostFacts {
 #[derive(Clone)]
 pub struct LauncherFacts {
     pub name: String,
-    pub abilities: Abilities,
+    pub abilities: LauncherAbilities,
 }
 
 impl LauncherFacts {

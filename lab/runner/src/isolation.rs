@@ -7,6 +7,6 @@ mod launch;
 mod tree;
 
 pub use launch::{
-    Abilities, CgroupName, CgroupState, CpuSet, Direct, DirectPaths, End, IoLimit, Job, Launched,
-    Launcher, Limits, Pressure, Systemd,
+    CgroupName, CgroupState, CpuSet, DirectLauncher, DirectLauncherPaths, End, IoLimit, Job,
+    Launched, Launcher, LauncherAbilities, Limits, Pressure, SystemdLauncher,
 };
