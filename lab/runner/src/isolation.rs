@@ -1,10 +1,10 @@
 //! Prepares the host for a run: cgroups with limits, folders, page cache, host state.
 
 pub mod cold;
+mod file_tree;
 pub mod folders;
 pub mod host;
 mod launch;
-mod tree;
 
 pub use launch::{
     CgroupName, CgroupState, CpuSet, DirectLauncher, DirectLauncherPaths, End, IoLimit, Job,

@@ -3,8 +3,8 @@ use super::{
     names_without_marker_and_lock, open_marked,
 };
 use crate::isolation::{
+    file_tree::{Folder, MAX_DEPTH, OpenResult, allocated_bytes, canonical_or_same, kind, os_str},
     launch::WithPath,
-    tree::{Folder, MAX_DEPTH, OpenResult, allocated_bytes, canonical_or_same, kind, os_str},
 };
 use anyhow::{Result, anyhow, bail};
 use faultline_kernel::FileVersion;
