@@ -63,7 +63,7 @@ pub fn gather_facts(plan: &Plan, launcher: Result<LauncherFacts, String>) -> Hos
         path_checks: path_checks(plan),
         inaccessible: access::find_inaccessible(plan),
         runs_as_other_user: match &account {
-            Ok(account) => account.iter().any(|account| account.owner.uid != own_uid),
+            Ok(account) => account.iter().any(|account| account.ids.uid != own_uid),
             Err(_) => true,
         },
         user: account
