@@ -237,7 +237,7 @@ pub struct HostRules {
     pub busy_cpus: Rule<f64>,
     /// Free bytes on each disk that is written to.
     pub free_disk: Rule<u64>,
-    pub swap: Severity,
+    pub swap_enabled: Severity,
     /// Transparent huge pages are `always`.
     pub huge_pages: Severity,
     /// A CPU governor other than `performance`.
@@ -378,7 +378,7 @@ pub struct SlurmOptions {
 
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ReportRules {
-    pub primary: Option<String>,
+    pub primary_metric: Option<String>,
     /// Smaller relative differences do not matter.
     pub margin: Option<f64>,
 }
