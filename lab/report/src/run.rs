@@ -53,7 +53,7 @@ pub struct Run {
     /// (since when, consensus protocol), in order. Empty if none was reported.
     pub consensus: Vec<(f64, String)>,
     /// Measured by the daemon. Each is valid from its index in [`Run::ticks`] on.
-    pub recorded_slot_times: BTreeMap<usize, Duration>,
+    pub recorded_slot_durations: BTreeMap<usize, Duration>,
     pub facts: SystemFacts,
     pub offline_replay: OfflineReplay,
     pub experiment_outcome: Option<ExperimentOutcome>,
@@ -136,7 +136,7 @@ pub struct Points {
 
 impl Points {
     /// Whether there are points that every version sends: not `cache_times`.
-    pub fn has_validator_points(&self) -> bool {
+    pub fn has_standard_points(&self) -> bool {
         !self.cache.is_empty()
             || !self.replay.is_empty()
             || !self.costs.is_empty()

@@ -136,7 +136,7 @@ fn near_tip_since(recording: &Run, tip_tick: usize) -> Option<f64> {
 const PHASES_OF_ANY_PROCESS: [&str; 4] = ["absent", "initializing", "gone", "unknown"];
 
 fn has_validator(recording: &Run, phases: &[PhaseSpan]) -> bool {
-    recording.points.has_validator_points()
+    recording.points.has_standard_points()
         || !recording.offline_replay.slots.is_empty()
         || !recording.facts.versions.is_empty()
         || phases
