@@ -195,13 +195,13 @@ pub struct OfflineReplaySlot {
 
 /// A datapoint of the validator. `TimeAxis` has converted its time to a clock without steps.
 pub(crate) trait Point {
-    fn time_unix_ns(&self) -> i64;
+    fn steady_unix_ns(&self) -> i64;
 }
 
 macro_rules! point {
     ($($kind:ty),*) => {
         $(impl Point for $kind {
-            fn time_unix_ns(&self) -> i64 {
+            fn steady_unix_ns(&self) -> i64 {
                 self.time_unix_ns
             }
         })*
@@ -242,12 +242,12 @@ impl Run {
         self.signals.get(signal as usize).map_or(&[], Vec::as_slice)
     }
 
-    /// Seconds since the origin. `unix_ns` is from `TimeAxis::without_clock_steps`.
-    pub fn at(&self, unix_ns: i64) -> f64 {
-        unix_ns.saturating_sub(self.origin_unix_ns) as f64 / 1e9
+    /// Seconds since the origin. `steady_unix_ns` is from `TimeAxis::without_clock_steps`.
+    pub fn at(&self, steady_unix_ns: i64) -> f64 {
+        steady_unix_ns.saturating_sub(self.origin_unix_ns) as f64 / 1e9
     }
 
-    pub(crate) fn unix_ns(&self, at: f64) -> i64 {
+    pub(crate) fn steady_unix_ns(&self, at: f64) -> i64 {
         self.origin_unix_ns.saturating_add((at * 1e9) as i64)
     }
 

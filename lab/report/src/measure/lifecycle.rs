@@ -380,7 +380,7 @@ fn stalls_text(recording: &Run, stalls: &[Stall]) -> Option<String> {
         2 => "; there was 1 other stall".to_owned(),
         n => format!("; there were {} other stalls", n - 1),
     };
-    let start = utc(recording.unix_ns(longest.span.from));
+    let start = utc(recording.steady_unix_ns(longest.span.from));
     let time_of_day: String = start.chars().skip("2025-01-31 ".len()).collect();
     let length = Duration::try_from_secs_f64(longest.span.seconds().round()).unwrap_or_default();
     Some(format!(

@@ -153,7 +153,7 @@ fn plausible_range(recording: &Run) -> Span {
 }
 
 fn second_of(recording: &Run, at: f64) -> i64 {
-    recording.unix_ns(at).div_euclid(SECOND_NS)
+    recording.steady_unix_ns(at).div_euclid(SECOND_NS)
 }
 
 /// For each process, its first Unix second, and that of the next process. The first begins and the
@@ -265,9 +265,9 @@ fn point_times(recording: &Run) -> impl Iterator<Item = i64> {
     let points = &recording.points;
     chain!(
         points.costs.iter().map(|point| point.time_unix_ns),
-        points.replay.iter().map(Point::time_unix_ns),
-        points.cache.iter().map(Point::time_unix_ns),
-        points.roots.iter().map(Point::time_unix_ns),
+        points.replay.iter().map(Point::steady_unix_ns),
+        points.cache.iter().map(Point::steady_unix_ns),
+        points.roots.iter().map(Point::steady_unix_ns),
     )
 }
 

@@ -326,7 +326,7 @@ fn no_execution_caveat(runs: &MeasuredRuns, run: &MeasuredRun) -> Option<WhatAnd
 fn clock_step_caveat(run: &MeasuredRun) -> Option<WhatAndRemedy> {
     let recording = &run.recording;
     let step = |step: &ClockStep| {
-        let at = utc(recording.unix_ns(step.at));
+        let at = utc(recording.steady_unix_ns(step.at));
         format!("{} at {at}", super::timeline::clock_step(step))
     };
     let steps = recording.clock_steps.iter().map(step).collect_vec();
