@@ -91,7 +91,7 @@ pub struct Tick {
     pub at: f64,
     /// [`Session::id`].
     pub session: i64,
-    /// Id of the first row of the process in the recording, not its pid.
+    /// Row id of the process in the recording's table `process`: the first, if it has several.
     pub process: Option<i64>,
     pub phase: Option<Arc<str>>,
 }
@@ -149,15 +149,16 @@ impl Points {
 pub struct ExperimentOutcome {
     /// Whether the run replayed a fixed range of slots instead of following a cluster.
     pub is_offline_replay: bool,
-    /// What the journal says of [`crate::measure::Success::passed`]. If `None`, the recording
-    /// decides.
+    /// Whether the run succeeded, by the journal. If `None`, the report decides this by the
+    /// recording.
     pub success: Option<bool>,
     pub success_reason: String,
     /// `killed by the kernel's OOM killer`.
     pub end_text: String,
     /// `exit code 1, oom_kill 0`.
     pub end_evidence: String,
-    /// When a stop was requested or the end was seen.
+    /// The wall clock at the start of the run, plus the time until a stop was requested or the end
+    /// was seen.
     pub stopped_unix_ns: Option<i64>,
     pub was_oom_killed: bool,
     /// In bytes: `memory.max`, else `memory.high`.
@@ -186,7 +187,7 @@ pub struct OfflineReplaySlot {
     /// Fingerprint of the bank hash: equal for equal replays.
     pub bank_fingerprint: Option<u64>,
     pub signatures: Option<u64>,
-    /// Programs that the first lookup did not find usable in the cache.
+    /// Programs that were not usable in the cache at the first lookup for a transaction or batch.
     pub misses: Option<u64>,
     pub reloads: Option<u64>,
     pub evictions: Option<u64>,
@@ -301,8 +302,8 @@ impl Run {
             && self.shares_replay_points(other)
     }
 
-    /// Whether more than half of the common points (same time and slot) are equal. Without any:
-    /// whether a recording has no replay points.
+    /// Whether more than half of the common points (same time and slot) are equal. If no points are
+    /// common: whether one of the recordings has no replay points.
     fn shares_replay_points(&self, other: &Self) -> bool {
         let theirs = &other.points.replay;
         let (mut equal, mut common) = (0usize, 0usize);
