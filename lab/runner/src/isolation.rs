@@ -1,4 +1,4 @@
-//! Prepares the host for a run: cgroups with limits, folders, page cache, host state.
+//! Prepares the host for a run, and launches the run's programs in cgroups with limits.
 
 pub mod cold;
 mod file_tree;
