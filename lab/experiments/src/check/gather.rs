@@ -117,7 +117,7 @@ fn io_device_numbers(plan: &Plan) -> BTreeMap<PathBuf, Result<u64, String>> {
         .collect()
 }
 
-/// Of the machine and the cgroups of this program. With systemd, runs are not below these cgroups.
+/// Memory of the machine and this program's cgroups. With systemd, runs are in others.
 fn read_outer_limits(
     launcher: &Result<LauncherFacts, String>,
 ) -> Result<Vec<LevelMemory>, ReadError> {
