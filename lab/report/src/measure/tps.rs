@@ -43,7 +43,7 @@ impl Second {
 
 #[derive(Debug)]
 pub struct Tps {
-    /// Of each process, from its first executed transaction to its end.
+    /// Seconds of each process, from its first executed transaction to its end.
     pub seconds: Vec<Second>,
     /// Whether the daemon counted zero and unknown seconds. If not, every second without a point is
     /// unknown.

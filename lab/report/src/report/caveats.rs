@@ -47,7 +47,7 @@ pub fn caveats(runs: &MeasuredRuns, primary: &RunMetric, all_are_paired: bool) -
     .collect()
 }
 
-/// Of one run's caveat. [`merged_caveats`] adds the run's name and the full stop to the text.
+/// Texts of one run's caveat. [`merged_caveats`] adds the run's name and the full stop to the text.
 type WhatAndRemedy = (String, &'static str);
 
 const MAX_NAMED: usize = 6;

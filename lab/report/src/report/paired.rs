@@ -20,16 +20,16 @@ use faultline_stats::{
 };
 use itertools::Itertools;
 
-/// Of two runs that no plan made a pair.
+/// Slots that two runs need in common if no plan made them a pair.
 const MIN_COMMON_SLOTS: usize = 100;
 
-/// Of two runs in the same turn or, for offline replays, the same replicate.
+/// Slots for two runs in the same turn or, for offline replays, the same replicate.
 const MIN_COMMON_SLOTS_OF_A_TURN: usize = 30;
 
 /// The note of a table names this number and [`MAX_PAIRS`].
 const MAX_TABLE_ROWS: usize = 24;
 
-/// Of A/A pairs, and of other pairs. Later pairs are not compared.
+/// Counts A/A pairs and other pairs apart. Later pairs are not compared.
 const MAX_PAIRS: usize = 60;
 
 /// Share of common slots with equal contents. If fewer are equal, the runs were on different
