@@ -64,6 +64,7 @@ pub struct Run {
 #[derive(Debug, Clone, Default)]
 pub struct Session {
     pub id: i64,
+    /// By the wall clock, also after a step of it.
     pub from: f64,
     pub interval_seconds: f64,
     pub phase_rules: Rules,
