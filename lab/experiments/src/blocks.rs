@@ -25,7 +25,7 @@ pub struct HostBlock {
     /// From 1 on. `None` in a campaign, where a host block has all replicates.
     pub replicate: Option<u32>,
     pub how_to_resume: String,
-    /// Of the last run on this host, in any block.
+    /// End of the last run on this host, in any block.
     pub last_end_unix_ns: Option<i64>,
 }
 

@@ -19,7 +19,7 @@ pub use programs::TOOLS;
 use super::plan::{Arm, InitialState, Order, PageCache, Plan, Severity, WorkloadKind};
 use crate::host::HostFinding;
 use faultline_kernel::LevelMemory;
-use faultline_runner::isolation::{Abilities, CpuSet};
+use faultline_runner::isolation::{CpuSet, LauncherAbilities};
 use faultline_text::duration;
 use serde::Serialize;
 use std::{
@@ -37,16 +37,16 @@ pub type TextPresences = BTreeMap<(PathBuf, String), TextPresence>;
 pub struct HostFacts {
     pub launcher: Result<LauncherFacts, String>,
     pub ram: Option<u64>,
-    /// Of the cgroups above a run, and of the machine.
+    /// Memory of the cgroups above a run, and of the machine.
     pub outer_limits: Result<Vec<LevelMemory>, String>,
     pub swap: Option<u64>,
     pub cpus: Option<CpuSet>,
-    /// By the first word of each arm's command.
+    /// The key is the first word of an arm's command.
     pub programs: BTreeMap<String, Result<PathBuf, String>>,
     pub text_presences: TextPresences,
-    /// Of all lanes and of the experiment, and the source of the snapshot.
+    /// Folders of all lanes and of the experiment, and the source of the snapshot.
     pub folders: BTreeMap<PathBuf, FolderFacts>,
-    /// Of the arms' I/O limits, by the path in the plan.
+    /// Devices with I/O limits, by their paths in the plan.
     pub io_device_numbers: BTreeMap<PathBuf, Result<u64, String>>,
     pub path_checks: BTreeMap<PathBuf, Result<(), String>>,
     /// For the plan's user, with reasons.
@@ -61,12 +61,12 @@ pub struct HostFacts {
     pub recorder_config: Option<Result<(), String>>,
     /// How long a validator must be near the tip until the recorder reports it at the tip.
     pub at_tip_delay: Option<Duration>,
-    /// By the name of the lane.
+    /// The key is the lane's name.
     pub stakes: BTreeMap<String, Stake>,
     pub snapshot_bytes: Option<Result<u64, String>>,
     /// Rules of `[host]` that this host violates now.
     pub host_violations: Vec<HostFinding>,
-    /// Of all users of this host.
+    /// Home folders of all users.
     pub home_folders: Vec<PathBuf>,
 }
 
@@ -83,7 +83,7 @@ impl HostFacts {
 #[derive(Clone)]
 pub struct LauncherFacts {
     pub name: String,
-    pub abilities: Abilities,
+    pub abilities: LauncherAbilities,
 }
 
 impl LauncherFacts {

@@ -25,7 +25,7 @@ use faultline_common::{
 };
 use faultline_kernel::HostRoot;
 use faultline_runner::isolation::{
-    Direct, DirectPaths, Launcher, Systemd,
+    DirectLauncher, DirectLauncherPaths, Launcher, SystemdLauncher,
     folders::{self, ClearSummary, InitResult, MAX_LISTED, Purpose},
 };
 use faultline_text::{bytes, count, counted, duration};
@@ -366,10 +366,10 @@ fn stop_holder(path: &Path) -> Result<()> {
 pub fn create_launcher(kind: LauncherKind) -> Result<Box<dyn Launcher>> {
     match kind {
         LauncherKind::Auto if Path::new(SYSTEMD).is_dir() => create_launcher(LauncherKind::Systemd),
-        LauncherKind::Systemd => Ok(Box::new(Systemd::connect(&HostRoot::default())?)),
-        LauncherKind::Auto | LauncherKind::Direct => {
-            Ok(Box::new(Direct::new(&DirectPaths::default())?))
-        }
+        LauncherKind::Systemd => Ok(Box::new(SystemdLauncher::connect(&HostRoot::default())?)),
+        LauncherKind::Auto | LauncherKind::Direct => Ok(Box::new(DirectLauncher::new(
+            &DirectLauncherPaths::default(),
+        )?)),
     }
 }
 

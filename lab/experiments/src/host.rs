@@ -128,7 +128,7 @@ fn state_findings(
     }
     if let Some(swap) = state.swap_total.filter(|swap| *swap > 0) {
         let what = format!("swap is on ({}): `swapoff -a` switches it off", bytes(swap));
-        add_finding(rules.swap, what);
+        add_finding(rules.swap_enabled, what);
     }
     if state.huge_pages.as_deref() == Some("always") {
         let what = "transparent huge pages are `always`: choose `madvise`";
@@ -215,7 +215,7 @@ mod tests {
                 bound: 900 << 30,
                 severity,
             },
-            swap: severity,
+            swap_enabled: severity,
             huge_pages: severity,
             governor: severity,
             leftovers: severity,

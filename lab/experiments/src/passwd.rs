@@ -1,6 +1,6 @@
 use anyhow::{Context, Result};
 use faultline_common::files::AtPath;
-use faultline_runner::isolation::folders::Owner;
+use faultline_runner::isolation::folders::UserAndGroup;
 use itertools::Itertools;
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,7 @@ const FILE: &str = "/etc/passwd";
 #[derive(Debug, PartialEq)]
 pub struct Account {
     pub name: String,
-    pub owner: Owner,
+    pub ids: UserAndGroup,
     pub home: PathBuf,
 }
 
@@ -29,7 +29,7 @@ pub fn parse(text: &str) -> Vec<Account> {
         let (name, _, uid, gid, _, home) = line.split(':').next_tuple()?;
         Some(Account {
             name: name.to_owned(),
-            owner: Owner {
+            ids: UserAndGroup {
                 uid: uid.parse().ok()?,
                 gid: gid.parse().ok()?,
             },
@@ -51,7 +51,7 @@ mod tests {
         assert_eq!(accounts.len(), 2);
         let sol = Account {
             name: "sol".to_owned(),
-            owner: Owner {
+            ids: UserAndGroup {
                 uid: 1000,
                 gid: 1001,
             },

@@ -31,8 +31,8 @@ pub struct Plan {
     pub order: Order,
     /// For [`Order::Random`].
     pub seed: u64,
-    /// Attempts of one runner. A turn is the runs that execute at the same time: one, or with
-    /// `concurrent` one per lane.
+    /// Attempts at a turn after each start of `experiment run` or `resume`. A turn is the runs that
+    /// execute at the same time: one, or with `concurrent` one per lane.
     pub attempts_per_turn: u32,
     pub workload: Workload,
     /// Section `[begin]`.
@@ -41,7 +41,7 @@ pub struct Plan {
     pub stop: StopRules,
     pub host: HostRules,
     pub recorder: RecorderOptions,
-    /// Of `[[arm]]` and the crossed `[factors]`.
+    /// From `[[arm]]` and the crossed `[factors]`.
     pub arms: Vec<Arm>,
     /// One; with `concurrent`, one for each arm and one for the second run of the A/A pair.
     pub lanes: Vec<Lane>,
@@ -96,21 +96,22 @@ impl Plan {
 pub struct MemorySearchRules {
     /// Bytes.
     pub first_headroom: u64,
-    /// Minimum time from a new limit to its dwell. A danger meanwhile ends the trial.
+    /// Minimum time from a new limit to its dwell. If the validator meanwhile stalls or lacks
+    /// memory, the search lifts the limit instead.
     pub settle_time: Duration,
     /// A dwell that confirms the answer takes twice as long.
     pub dwell: Duration,
-    /// Of the 90 % confidence interval of the answer, as a share of the answer.
+    /// Width of the answer's 90 % confidence interval, as a share of the answer.
     pub max_interval_width: f64,
-    /// From when the validator has reached the tip of the chain.
+    /// Counts from the time when the validator reaches the tip of the chain.
     pub max_duration: Duration,
     /// Time for which the growth of unreclaimable memory is extrapolated.
     pub growth_horizon: Duration,
 }
 
 impl MemorySearchRules {
-    /// Estimate for few trials: 8, and 3 confirmations at each end of the interval. References have
-    /// no limit: 2 first, then 1 after every 3 dwells with a limit.
+    /// Estimate for a short search: 8 trials, and 3 confirmations at each end of the interval.
+    /// References are dwells without a limit: 2 first, then 1 after every 3 dwells with a limit.
     pub fn min_duration(&self) -> Duration {
         let (trials, confirmations) = (8, 6);
         let references = 2 + (trials + confirmations) / 3;
@@ -156,8 +157,8 @@ pub struct Workload {
     /// With placeholders. May replace `PATH`, `HOME` and `LANG`.
     pub environment: BTreeMap<String, String>,
     pub open_files: Option<u64>,
-    /// Run by a start script. If the file does not contain the name in `program_cache_variable`, it
-    /// would ignore that variable.
+    /// The program that a start script runs. It must contain the name in `program_cache_variable`
+    /// if an arm has `program_cache_entries`.
     pub binary: Option<PathBuf>,
     /// Sets the capacity of the validator's program cache.
     pub program_cache_variable: String,
@@ -231,19 +232,19 @@ pub enum CountedFrom {
 pub struct HostRules {
     /// Minimum time between two turns.
     pub cool_down: Duration,
-    /// Before a turn, until temporary problems of the host end. Key `patience`.
+    /// Time before a turn for temporary problems of the host to end. Key `patience`.
     pub max_host_wait: Duration,
     /// CPUs that other programs use.
     pub busy_cpus: Rule<f64>,
     /// Free bytes on each disk that is written to.
     pub free_disk: Rule<u64>,
-    pub swap: Severity,
+    pub swap_enabled: Severity,
     /// Transparent huge pages are `always`.
     pub huge_pages: Severity,
     /// A CPU governor other than `performance`.
     pub governor: Severity,
-    /// Cgroups of this experiment and processes that use its work folders. Another validator is at
-    /// most a warning.
+    /// Cgroups of this experiment and processes that use its work folders. Other validators on the
+    /// host count too, but as a warning at most.
     pub leftovers: Severity,
 }
 
@@ -372,13 +373,13 @@ pub struct SlurmOptions {
     pub memory: Option<u64>,
     pub constraint: Option<String>,
     pub exclude: Option<String>,
-    /// Of `sbatch`, such as `--partition=lab`.
+    /// For `sbatch`, such as `--partition=lab`.
     pub options: Vec<String>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ReportRules {
-    pub primary: Option<String>,
+    pub primary_metric: Option<String>,
     /// Smaller relative differences do not matter.
     pub margin: Option<f64>,
 }

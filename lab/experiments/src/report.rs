@@ -162,7 +162,7 @@ impl Experiment {
 
     fn options(&self) -> Options {
         let (rules, default) = (&self.plan.report, Options::default());
-        let primary = rules.primary.as_deref().and_then(report::run_metric);
+        let primary = rules.primary_metric.as_deref().and_then(report::run_metric);
         Options {
             primary: primary.unwrap_or(default.primary),
             margin: rules.margin.unwrap_or(default.margin),

@@ -58,7 +58,7 @@ pub struct Status {
     pub percent: f64,
     /// `None` without a runner.
     pub seconds_left: Option<u64>,
-    /// Of Slurm, waiting or running.
+    /// Waiting or running jobs of Slurm.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub jobs: Vec<Job>,
     /// Journals of host blocks, with reasons. A host block is turns that one host executes with its

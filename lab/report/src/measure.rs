@@ -125,7 +125,7 @@ pub(crate) fn points_within<'p, P: Point>(
 ) -> impl Iterator<Item = &'p P> {
     points
         .iter()
-        .filter(move |point| span.includes(recording.at(point.time_unix_ns())))
+        .filter(move |point| span.includes(recording.at(point.steady_unix_ns())))
 }
 
 pub(crate) fn point_values<P: Point>(

@@ -53,7 +53,7 @@ pub struct Run {
     /// (since when, consensus protocol), in order. Empty if none was reported.
     pub consensus: Vec<(f64, String)>,
     /// Measured by the daemon. Each is valid from its index in [`Run::ticks`] on.
-    pub recorded_slot_times: BTreeMap<usize, Duration>,
+    pub recorded_slot_durations: BTreeMap<usize, Duration>,
     pub facts: SystemFacts,
     pub offline_replay: OfflineReplay,
     pub experiment_outcome: Option<ExperimentOutcome>,
@@ -64,6 +64,7 @@ pub struct Run {
 #[derive(Debug, Clone, Default)]
 pub struct Session {
     pub id: i64,
+    /// By the wall clock, also after a step of it.
     pub from: f64,
     pub interval_seconds: f64,
     pub phase_rules: Rules,
@@ -91,7 +92,7 @@ pub struct Tick {
     pub at: f64,
     /// [`Session::id`].
     pub session: i64,
-    /// Id of the first row of the process in the recording, not its pid.
+    /// Row id of the process in the recording's table `process`: the first, if it has several.
     pub process: Option<i64>,
     pub phase: Option<Arc<str>>,
 }
@@ -136,7 +137,7 @@ pub struct Points {
 
 impl Points {
     /// Whether there are points that every version sends: not `cache_times`.
-    pub fn has_validator_points(&self) -> bool {
+    pub fn has_standard_points(&self) -> bool {
         !self.cache.is_empty()
             || !self.replay.is_empty()
             || !self.costs.is_empty()
@@ -149,15 +150,16 @@ impl Points {
 pub struct ExperimentOutcome {
     /// Whether the run replayed a fixed range of slots instead of following a cluster.
     pub is_offline_replay: bool,
-    /// What the journal says of [`crate::measure::Success::passed`]. If `None`, the recording
-    /// decides.
+    /// Whether the run succeeded, by the journal. If `None`, the report decides this by the
+    /// recording.
     pub success: Option<bool>,
     pub success_reason: String,
     /// `killed by the kernel's OOM killer`.
     pub end_text: String,
     /// `exit code 1, oom_kill 0`.
     pub end_evidence: String,
-    /// When a stop was requested or the end was seen.
+    /// The wall clock at the start of the run, plus the time until a stop was requested or the end
+    /// was seen.
     pub stopped_unix_ns: Option<i64>,
     pub was_oom_killed: bool,
     /// In bytes: `memory.max`, else `memory.high`.
@@ -186,7 +188,7 @@ pub struct OfflineReplaySlot {
     /// Fingerprint of the bank hash: equal for equal replays.
     pub bank_fingerprint: Option<u64>,
     pub signatures: Option<u64>,
-    /// Programs that the first lookup did not find usable in the cache.
+    /// Programs that were not usable in the cache at the first lookup for a transaction or batch.
     pub misses: Option<u64>,
     pub reloads: Option<u64>,
     pub evictions: Option<u64>,
@@ -195,13 +197,13 @@ pub struct OfflineReplaySlot {
 
 /// A datapoint of the validator. `TimeAxis` has converted its time to a clock without steps.
 pub(crate) trait Point {
-    fn time_unix_ns(&self) -> i64;
+    fn steady_unix_ns(&self) -> i64;
 }
 
 macro_rules! point {
     ($($kind:ty),*) => {
         $(impl Point for $kind {
-            fn time_unix_ns(&self) -> i64 {
+            fn steady_unix_ns(&self) -> i64 {
                 self.time_unix_ns
             }
         })*
@@ -242,12 +244,12 @@ impl Run {
         self.signals.get(signal as usize).map_or(&[], Vec::as_slice)
     }
 
-    /// Seconds since the origin. `unix_ns` is from `TimeAxis::without_clock_steps`.
-    pub fn at(&self, unix_ns: i64) -> f64 {
-        unix_ns.saturating_sub(self.origin_unix_ns) as f64 / 1e9
+    /// Seconds since the origin. `steady_unix_ns` is from `TimeAxis::without_clock_steps`.
+    pub fn at(&self, steady_unix_ns: i64) -> f64 {
+        steady_unix_ns.saturating_sub(self.origin_unix_ns) as f64 / 1e9
     }
 
-    pub(crate) fn unix_ns(&self, at: f64) -> i64 {
+    pub(crate) fn steady_unix_ns(&self, at: f64) -> i64 {
         self.origin_unix_ns.saturating_add((at * 1e9) as i64)
     }
 
@@ -301,8 +303,8 @@ impl Run {
             && self.shares_replay_points(other)
     }
 
-    /// Whether more than half of the common points (same time and slot) are equal. Without any:
-    /// whether a recording has no replay points.
+    /// Whether more than half of the common points (same time and slot) are equal. If no points are
+    /// common: whether one of the recordings has no replay points.
     fn shares_replay_points(&self, other: &Self) -> bool {
         let theirs = &other.points.replay;
         let (mut equal, mut common) = (0usize, 0usize);

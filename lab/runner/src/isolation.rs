@@ -1,12 +1,12 @@
-//! Prepares the host for a run: cgroups with limits, folders, page cache, host state.
+//! Prepares the host for a run, and launches the run's programs in cgroups with limits.
 
 pub mod cold;
+mod file_tree;
 pub mod folders;
 pub mod host;
 mod launch;
-mod tree;
 
 pub use launch::{
-    Abilities, CgroupName, CgroupState, CpuSet, Direct, DirectPaths, End, IoLimit, Job, Launched,
-    Launcher, Limits, Pressure, Systemd,
+    CgroupName, CgroupState, CpuSet, DirectLauncher, DirectLauncherPaths, End, IoLimit, Job,
+    Launched, Launcher, LauncherAbilities, Limits, Pressure, SystemdLauncher,
 };

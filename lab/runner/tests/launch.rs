@@ -22,7 +22,7 @@ mod scene;
 mod systemd;
 
 use faultline_kernel::HostRoot;
-use faultline_runner::isolation::{Direct, DirectPaths, Launcher, Systemd};
+use faultline_runner::isolation::{DirectLauncher, DirectLauncherPaths, Launcher, SystemdLauncher};
 use scene::Scene;
 use std::env;
 
@@ -164,11 +164,11 @@ fn keeps_the_contract(launcher: &dyn Launcher) {
     }
 }
 
-fn direct() -> anyhow::Result<Direct> {
+fn direct() -> anyhow::Result<DirectLauncher> {
     let delegated = env::var_os("FAULTLINE_TEST_CGROUP").map(Into::into);
-    Direct::new(&DirectPaths {
+    DirectLauncher::new(&DirectLauncherPaths {
         delegated,
-        ..DirectPaths::default()
+        ..DirectLauncherPaths::default()
     })
 }
 
@@ -193,7 +193,7 @@ fn the_direct_launcher_fulfils_the_launcher_contract() {
 
 #[test]
 fn the_systemd_launcher_fulfils_the_launcher_contract() {
-    match Systemd::connect(&HostRoot::default()) {
+    match SystemdLauncher::connect(&HostRoot::default()) {
         Ok(launcher) if rustix::process::geteuid().is_root() => {
             keeps_the_contract(&launcher);
             systemd::longest(&launcher);
@@ -211,7 +211,9 @@ fn helper() {
     if let Some(name) = env::var_os(ending::HELPER) {
         let launcher: Box<dyn Launcher> = match name.to_str() {
             Some("cgroup v1" | "cgroup v2") => Box::new(direct().expect("as before")),
-            Some("systemd") => Box::new(Systemd::connect(&HostRoot::default()).expect("as before")),
+            Some("systemd") => {
+                Box::new(SystemdLauncher::connect(&HostRoot::default()).expect("as before"))
+            }
             name => unreachable!("no launcher {name:?}"),
         };
         ending::launch_and_wait_for_the_end(&*launcher);

@@ -89,7 +89,7 @@ impl UserIds {
         let ids = passwd::parse(passwd)
             .into_iter()
             .find(|account| account.name == name)?
-            .owner;
+            .ids;
         let mut groups = vec![ids.gid];
         for line in group.lines() {
             if let Some((before, members)) = line.rsplit_once(':')

@@ -63,7 +63,7 @@ pub fn gather_facts(plan: &Plan, launcher: Result<LauncherFacts, String>) -> Hos
         path_checks: path_checks(plan),
         inaccessible: access::find_inaccessible(plan),
         runs_as_other_user: match &account {
-            Ok(account) => account.iter().any(|account| account.owner.uid != own_uid),
+            Ok(account) => account.iter().any(|account| account.ids.uid != own_uid),
             Err(_) => true,
         },
         user: account
@@ -117,7 +117,7 @@ fn io_device_numbers(plan: &Plan) -> BTreeMap<PathBuf, Result<u64, String>> {
         .collect()
 }
 
-/// Of the machine and the cgroups of this program. With systemd, runs are not below these cgroups.
+/// Memory of the machine and this program's cgroups. With systemd, runs are in others.
 fn read_outer_limits(
     launcher: &Result<LauncherFacts, String>,
 ) -> Result<Vec<LevelMemory>, ReadError> {

@@ -6,7 +6,7 @@ use crate::{
 };
 use faultline_agave::identify::Program;
 use faultline_kernel::{Level, LevelMemory};
-use faultline_runner::isolation::{Abilities, CpuSet};
+use faultline_runner::isolation::{CpuSet, LauncherAbilities};
 use std::{
     collections::BTreeMap,
     fs,
@@ -71,7 +71,7 @@ fn plan(text: &str) -> Plan {
 /// Facts of a host without any finding about the plan.
 fn fit_host(plan: &Plan) -> HostFacts {
     let open_files = Some(1_048_576);
-    let abilities = Abilities {
+    let abilities = LauncherAbilities {
         memory_high: true,
         swap_max: true,
         cpus: true,

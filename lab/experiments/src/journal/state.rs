@@ -15,16 +15,16 @@ pub struct JournalState {
     /// 0 without a first line.
     pub began_unix_ns: i64,
     pub turns: Vec<Turn>,
-    /// By number of the turn.
+    /// The key is the number of a turn.
     pub attempts: BTreeMap<u32, Vec<Attempt>>,
     pub runner_starts: u32,
-    /// Of the last runner; empty in journals of older versions.
+    /// Host of the last runner; empty in journals of older versions.
     pub host: String,
-    /// Of the last runner; 0 without one.
+    /// Start of the last runner; 0 without one.
     pub runner_began_unix_ns: i64,
     /// A host block is turns that one host executes with a separate journal.
     pub running_host_blocks: usize,
-    /// Of host blocks: path and reason.
+    /// Journals of host blocks: path and reason.
     pub unreadable_journals: Vec<String>,
     /// Reason, if the last runner was stopped.
     pub stopped: Option<String>,
@@ -43,7 +43,7 @@ pub struct Attempt {
     pub host: String,
     /// With host blocks: the folder whose journal has this attempt, and the number in that journal.
     pub origin: Option<(PathBuf, u32)>,
-    /// By number. Only runs about which the journal has a line.
+    /// By number of the run. Has only runs about which the journal has a line.
     pub runs: BTreeMap<u32, RunAttempt>,
 }
 

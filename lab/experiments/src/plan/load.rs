@@ -173,7 +173,7 @@ fn read_sections(top: &mut Table<'_>, base_folder: &BaseFolder) -> (Plan, Source
         plan.recorder = read_recorder(table, base_folder)
     });
     top.table("report", |table| {
-        plan.report.primary = table.read("primary", metric);
+        plan.report.primary_metric = table.read("primary", metric);
         plan.report.margin = table.read("margin", |value| {
             Ok(percent_within_range(number(value)?)? / 100.0)
         });
@@ -241,7 +241,7 @@ fn default_host_rules() -> HostRules {
             bound: 100 << 30,
             severity: Severity::Refuse,
         },
-        swap: Severity::Warn,
+        swap_enabled: Severity::Warn,
         huge_pages: Severity::Warn,
         governor: Severity::Warn,
         leftovers: Severity::Refuse,
@@ -364,7 +364,7 @@ fn read_host_rules(table: &mut Table<'_>, rules: &mut HostRules) {
         table.read_into("at_least", &mut rules.free_disk.bound, size);
         table.read_into("otherwise", &mut rules.free_disk.severity, variant);
     });
-    table.read_into("swap", &mut rules.swap, variant);
+    table.read_into("swap", &mut rules.swap_enabled, variant);
     table.read_into("huge_pages", &mut rules.huge_pages, variant);
     table.read_into("governor", &mut rules.governor, variant);
     table.read_into("leftovers", &mut rules.leftovers, variant);

@@ -6,7 +6,7 @@ use crate::{
 };
 use anyhow::{Context, Result};
 use faultline_common::files::AtPath;
-use faultline_runner::isolation::{CpuSet, Job, Launcher, folders::Owner};
+use faultline_runner::isolation::{CpuSet, Job, Launcher, folders::UserAndGroup};
 use itertools::Itertools;
 use std::{collections::BTreeMap, env, ffi::OsString, path::Path, time::Duration};
 
@@ -94,17 +94,17 @@ fn environment(user: Option<&str>, planned: BTreeMap<String, String>) -> Vec<(Os
     variables.into_iter().collect()
 }
 
-pub fn owner(user: Option<&str>) -> Result<Option<Owner>> {
+pub fn user_and_group(user: Option<&str>) -> Result<Option<UserAndGroup>> {
     let account = user.map(passwd::account).transpose()?;
-    Ok(account.map(|account| account.owner))
+    Ok(account.map(|account| account.ids))
 }
 
 /// Makes the run's folder. With a `user`, the workload may write only in [`PROGRAM_FOLDER`].
 pub fn make_folder(folder: &Path, user: Option<&str>) -> Result<()> {
     let program_folder = folder.join(PROGRAM_FOLDER);
     std::fs::create_dir_all(&program_folder).at(&program_folder)?;
-    match owner(user)? {
-        Some(Owner { uid, gid }) => {
+    match user_and_group(user)? {
+        Some(UserAndGroup { uid, gid }) => {
             std::os::unix::fs::chown(&program_folder, Some(uid), Some(gid)).at(&program_folder)
         }
         None => Ok(()),

@@ -2,7 +2,7 @@ mod observer;
 mod recorder;
 
 use super::{
-    Observer, PageCacheDropped, Recorder, RecorderRequest, StopRequest, System, job::owner,
+    Observer, PageCacheDropped, Recorder, RecorderRequest, StopRequest, System, job::user_and_group,
 };
 use crate::{
     check::program_files,
@@ -135,7 +135,7 @@ impl System for RealSystem {
     }
 
     fn clear_folders(&mut self, plan: &Plan, lane: &Lane) -> Result<Vec<String>> {
-        let owner = owner(plan.workload.user.as_deref())?;
+        let owner = user_and_group(plan.workload.user.as_deref())?;
         let mut notes = Vec::new();
         for folder in lane.folders() {
             let shown = folder.display();
@@ -160,7 +160,7 @@ impl System for RealSystem {
     }
 
     fn restore_folders(&mut self, plan: &Plan, lane: &Lane, from: &Path) -> Result<Vec<String>> {
-        let owner = owner(plan.workload.user.as_deref())?;
+        let owner = user_and_group(plan.workload.user.as_deref())?;
         let restored = folders::restore(from, &lane.ledger, lane.snapshots.as_deref(), owner)?;
         Ok(vec![format!(
             "restored {}, {}{}",

@@ -12,11 +12,10 @@ use std::{collections::VecDeque, time::Duration};
 const PARTS_OF_DWELL: u32 = 8;
 /// In a shorter part, a single poll or late wake-up is a large share.
 const MIN_PART_LENGTH: Duration = Duration::from_secs(1);
-/// Of replay times, to compare with the references.
-const REPLAY_QUANTILE: f64 = 0.95;
+const REPLAY_TIME_QUANTILE: f64 = 0.95;
 /// A dwell's quantile may be this multiple of that of the reference dwells.
 const MAX_REPLAY_RATIO: f64 = 1.2;
-/// Of the mean of slots behind, from the first part to the last.
+/// Slots by which the mean distance to the tip may grow from the first part to the last.
 const MAX_BEHIND_INCREASE: f64 = 1.0;
 /// On a busy host, replay threads wait for a CPU for more than this share of their runnable time,
 /// or of the elapsed time if that is longer.
@@ -235,7 +234,7 @@ impl Dwell {
         let is_slow = |slot_us: &&f64| **slot_us > MAX_REPLAY_RATIO * us;
         let slow = self.replay_times_us.iter().filter(is_slow).count() as f64;
         let expected = (rate * self.length.as_secs_f64()).max(self.replay_times_us.len() as f64);
-        slow > (1.0 - REPLAY_QUANTILE) * expected + 1.0
+        slow > (1.0 - REPLAY_TIME_QUANTILE) * expected + 1.0
     }
 
     fn elapsed(&self) -> Duration {
@@ -251,7 +250,7 @@ impl Dwell {
         let mean = |sum: u64, count: u64| (count > 0).then(|| sum as f64 / count as f64);
         self.replay_times_us.sort_unstable_by(f64::total_cmp);
         // By the nearest-rank method.
-        let rank = (REPLAY_QUANTILE * self.replay_times_us.len() as f64).ceil() as usize;
+        let rank = (REPLAY_TIME_QUANTILE * self.replay_times_us.len() as f64).ceil() as usize;
         DwellEvidence {
             seconds,
             replayed_slots: self.replay_times_us.len(),
@@ -281,7 +280,7 @@ impl Dwell {
         }
     }
 
-    /// Of a dwell under a limit. `danger` is why the limit was lifted.
+    /// Judges a dwell under a limit. `danger` is why the limit was lifted.
     pub fn verdict(
         mut self,
         at_tip_slots: u64,

@@ -16,7 +16,7 @@ pub struct Reading {
     pub at: Duration,
     /// Memory of the cgroup, in bytes.
     pub unreclaimable: Option<u64>,
-    /// Of the cgroup, with page cache, in bytes.
+    /// Memory of the cgroup with page cache, in bytes.
     pub memory: Option<u64>,
     /// Read back from the kernel, in bytes.
     pub applied_limit: Option<u64>,
@@ -24,7 +24,7 @@ pub struct Reading {
     pub has_recent_sample: bool,
     pub slots_behind: Option<u64>,
     pub tip_slot: Option<u64>,
-    /// Total, of file pages.
+    /// Total refaults of file pages.
     pub refaults: Option<u64>,
     /// PSI `full` of memory.
     pub stalled: Option<Duration>,

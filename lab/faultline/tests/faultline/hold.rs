@@ -7,7 +7,9 @@
 )]
 #![expect(clippy::disallowed_methods, reason = "a test starts programs itself")]
 
-use faultline_runner::isolation::{CgroupName, Direct, DirectPaths, End, Job, Launcher, Limits};
+use faultline_runner::isolation::{
+    CgroupName, DirectLauncher, DirectLauncherPaths, End, Job, Launcher, Limits,
+};
 use faultline_testkit::{eventually::eventually, proc::is_alive};
 use std::{
     ffi::OsString,
@@ -37,7 +39,7 @@ fn hold_execs_the_program_as_another_user_in_a_limited_group() {
     if !rustix::process::geteuid().is_root() {
         return eprintln!("SKIPPED: only root can make cgroups here");
     }
-    let launcher = match Direct::new(&DirectPaths::default()) {
+    let launcher = match DirectLauncher::new(&DirectLauncherPaths::default()) {
         Ok(launcher) => launcher,
         Err(error) => return eprintln!("SKIPPED: no cgroups can be made by hand: {error}"),
     };

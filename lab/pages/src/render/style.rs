@@ -191,8 +191,9 @@ impl SeriesStyles {
         }
     }
 
-    /// If each run has one line, lines have the styles of the runs. Lines of a single run have a
-    /// style each. Otherwise a line has its run's color, and a dash by its position in the run.
+    /// Lines of no run are gray if other lines have runs. If each run has one line, lines have the
+    /// styles of the runs. Otherwise, lines of several runs have the run's color and a dash by
+    /// position. Lines of a single run, or all lines without any run, have a style each.
     pub fn line_styles(&self, lines: &[Line]) -> Vec<SeriesStyle> {
         let is_one_per_run = one_line_per_run(lines);
         let runs = line_counts_by_run(lines).len();

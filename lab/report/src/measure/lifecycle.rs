@@ -136,7 +136,7 @@ fn near_tip_since(recording: &Run, tip_tick: usize) -> Option<f64> {
 const PHASES_OF_ANY_PROCESS: [&str; 4] = ["absent", "initializing", "gone", "unknown"];
 
 fn has_validator(recording: &Run, phases: &[PhaseSpan]) -> bool {
-    recording.points.has_validator_points()
+    recording.points.has_standard_points()
         || !recording.offline_replay.slots.is_empty()
         || !recording.facts.versions.is_empty()
         || phases
@@ -380,7 +380,7 @@ fn stalls_text(recording: &Run, stalls: &[Stall]) -> Option<String> {
         2 => "; there was 1 other stall".to_owned(),
         n => format!("; there were {} other stalls", n - 1),
     };
-    let start = utc(recording.unix_ns(longest.span.from));
+    let start = utc(recording.steady_unix_ns(longest.span.from));
     let time_of_day: String = start.chars().skip("2025-01-31 ".len()).collect();
     let length = Duration::try_from_secs_f64(longest.span.seconds().round()).unwrap_or_default();
     Some(format!(

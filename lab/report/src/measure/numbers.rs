@@ -29,7 +29,7 @@ pub struct MemoryGauges {
     pub vsz_less_rss: Summary,
     /// RSS plus VSZ: the study's total.
     pub rss_and_vsz: Summary,
-    /// Of the cgroup, machine or NUMA nodes with the effective limit.
+    /// Memory of the cgroup, machine or NUMA nodes with the effective limit.
     pub unreclaimable: Summary,
     /// Effective limit minus unreclaimable memory.
     pub headroom: Summary,

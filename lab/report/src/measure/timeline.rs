@@ -139,7 +139,7 @@ fn track_session(
         process = tick.process;
         // The tracker cannot measure this slot time again. The daemon used data before the first
         // tick, or the slots of a healthy validator without a tip. Health is not recorded.
-        if let Some(slot_time) = recording.recorded_slot_times.get(&index)
+        if let Some(slot_time) = recording.recorded_slot_durations.get(&index)
             && (index == start || evidence.tip.is_none())
         {
             tracker.set_slot_time(*slot_time);

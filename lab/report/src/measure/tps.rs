@@ -43,7 +43,7 @@ impl Second {
 
 #[derive(Debug)]
 pub struct Tps {
-    /// Of each process, from its first executed transaction to its end.
+    /// Seconds of each process, from its first executed transaction to its end.
     pub seconds: Vec<Second>,
     /// Whether the daemon counted zero and unknown seconds. If not, every second without a point is
     /// unknown.
@@ -153,7 +153,7 @@ fn plausible_range(recording: &Run) -> Span {
 }
 
 fn second_of(recording: &Run, at: f64) -> i64 {
-    recording.unix_ns(at).div_euclid(SECOND_NS)
+    recording.steady_unix_ns(at).div_euclid(SECOND_NS)
 }
 
 /// For each process, its first Unix second, and that of the next process. The first begins and the
@@ -265,9 +265,9 @@ fn point_times(recording: &Run) -> impl Iterator<Item = i64> {
     let points = &recording.points;
     chain!(
         points.costs.iter().map(|point| point.time_unix_ns),
-        points.replay.iter().map(Point::time_unix_ns),
-        points.cache.iter().map(Point::time_unix_ns),
-        points.roots.iter().map(Point::time_unix_ns),
+        points.replay.iter().map(Point::steady_unix_ns),
+        points.cache.iter().map(Point::steady_unix_ns),
+        points.roots.iter().map(Point::steady_unix_ns),
     )
 }
 

@@ -43,7 +43,7 @@ macro_rules! gauge {
 const READ_CACHE: &[NumberColumn] = &[
     increase!("Hits", 0, ReadCacheHits),
     increase!("Misses", 0, ReadCacheMisses),
-    ("Hit ratio [%]", 3, hit_ratio),
+    ("Hit ratio [%]", 3, read_cache_hit_percent),
     increase!("Evictions", 0, ReadCacheEvictions),
     ("Misses per slot", 3, misses_per_slot),
     ("Evictions per slot", 3, |run, numbers| {
@@ -198,8 +198,7 @@ fn percent_of_increases(
     ratio(100.0 * part, part + others.sum::<Option<f64>>()?)
 }
 
-/// Of the read cache, in percent.
-pub fn hit_ratio(run: &MeasuredRun, numbers: &WindowNumbers) -> Option<f64> {
+pub fn read_cache_hit_percent(run: &MeasuredRun, numbers: &WindowNumbers) -> Option<f64> {
     let misses = &[Signal::ReadCacheMisses];
     percent_of_increases(run, numbers, Signal::ReadCacheHits, misses)
 }
@@ -269,13 +268,13 @@ fn chart_size_against_hits(runs: &MeasuredRuns) -> Option<Chart> {
         let size = gauge(run, numbers, Signal::ReadCacheBytes)
             .mean
             .filter(|bytes| *bytes > 0.0)?;
-        let hit_ratio = hit_ratio(run, numbers)?;
+        let hit_percent = read_cache_hit_percent(run, numbers)?;
         Some(Curve {
             name: run.name.clone(),
             run: run.id.clone(),
             // A curve of one point, which is also its marker.
-            points: vec![(size, (hit_ratio, None))],
-            highlight: Some((size, hit_ratio)),
+            points: vec![(size, (hit_percent, None))],
+            highlight: Some((size, hit_percent)),
         })
     });
     let chart = Curves {

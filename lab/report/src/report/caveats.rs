@@ -47,7 +47,7 @@ pub fn caveats(runs: &MeasuredRuns, primary: &RunMetric, all_are_paired: bool) -
     .collect()
 }
 
-/// Of one run's caveat. [`merged_caveats`] adds the run's name and the full stop to the text.
+/// Texts of one run's caveat. [`merged_caveats`] adds the run's name and the full stop to the text.
 type WhatAndRemedy = (String, &'static str);
 
 const MAX_NAMED: usize = 6;
@@ -326,7 +326,7 @@ fn no_execution_caveat(runs: &MeasuredRuns, run: &MeasuredRun) -> Option<WhatAnd
 fn clock_step_caveat(run: &MeasuredRun) -> Option<WhatAndRemedy> {
     let recording = &run.recording;
     let step = |step: &ClockStep| {
-        let at = utc(recording.unix_ns(step.at));
+        let at = utc(recording.steady_unix_ns(step.at));
         format!("{} at {at}", super::timeline::clock_step(step))
     };
     let steps = recording.clock_steps.iter().map(step).collect_vec();

@@ -281,7 +281,7 @@ impl MeasuredRun {
     }
 
     pub fn why_no_datapoints(&self) -> &'static str {
-        if !self.recording.points.has_validator_points() {
+        if !self.recording.points.has_standard_points() {
             "no datapoints were recorded"
         } else {
             "no such datapoint in this part of the run"

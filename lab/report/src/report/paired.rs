@@ -20,16 +20,16 @@ use faultline_stats::{
 };
 use itertools::Itertools;
 
-/// Of two runs that no plan made a pair.
+/// Slots that two runs need in common if no plan made them a pair.
 const MIN_COMMON_SLOTS: usize = 100;
 
-/// Of two runs in the same turn or, for offline replays, the same replicate.
+/// Slots for two runs in the same turn or, for offline replays, the same replicate.
 const MIN_COMMON_SLOTS_OF_A_TURN: usize = 30;
 
-/// Of each table. The note names this number and the next.
-const MAX_ROWS: usize = 24;
+/// The note of a table names this number and [`MAX_PAIRS`].
+const MAX_TABLE_ROWS: usize = 24;
 
-/// Of A/A pairs, and of other pairs. Later pairs are not compared.
+/// Counts A/A pairs and other pairs apart. Later pairs are not compared.
 const MAX_PAIRS: usize = 60;
 
 /// Share of common slots with equal contents. If fewer are equal, the runs were on different
@@ -43,8 +43,7 @@ pub struct Quantity {
     by_slot: fn(&MeasuredRun) -> Vec<(u64, f64)>,
 }
 
-/// Of every quantity.
-pub const DECIMALS: u8 = 3;
+pub const QUANTITY_DECIMALS: u8 = 3;
 
 pub static QUANTITIES: [Quantity; 6] = [
     quantity("Replay time", "ms", &["replay-"], |run| {
@@ -141,7 +140,7 @@ impl PairedRuns {
             } else {
                 &mut self.times
             };
-            if table.rows.len() < MAX_ROWS {
+            if table.rows.len() < MAX_TABLE_ROWS {
                 let row = pair_row(&run_names, quantity, &slot_pairs, &effect, bootstrap);
                 table.rows.push(row);
             }
@@ -310,10 +309,10 @@ fn pair_row(
     vec![
         text_cell(run_names),
         text_cell(quantity.name),
-        estimate_cell(Some(effect.mean_difference), DECIMALS),
-        estimate_cell(Some(effect.median_difference), DECIMALS),
+        estimate_cell(Some(effect.mean_difference), QUANTITY_DECIMALS),
+        estimate_cell(Some(effect.median_difference), QUANTITY_DECIMALS),
         estimate_cell(effect.ratio_of_sums, 3),
-        estimate_cell(quantile, DECIMALS),
+        estimate_cell(quantile, QUANTITY_DECIMALS),
         estimate_cell(Some(share), 1),
         count(effect.slots),
         count(slot_pairs.only_reference),

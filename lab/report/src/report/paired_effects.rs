@@ -9,7 +9,7 @@ use super::{
     groups::by_key,
     measured_run::{AA_SUFFIX, MeasuredRuns},
     model::{Block, Cell, VerdictKind},
-    paired::{DECIMALS, PairedRuns, QUANTITIES, Quantity, RunPairEffect, is_same_turn},
+    paired::{PairedRuns, QUANTITIES, QUANTITY_DECIMALS, Quantity, RunPairEffect, is_same_turn},
     run_metrics::RunMetric,
 };
 use faultline_stats::{
@@ -99,7 +99,7 @@ pub struct PairedEffects {
     /// By quantity; A/A pairs first.
     effects: Vec<ArmEffect>,
     margin: f64,
-    /// If so, there is no floor by slots: differences in ms depend on the host's speed.
+    /// If true, there is no floor by slots: differences in ms depend on the host's speed.
     is_compared_within_hosts: bool,
 }
 
@@ -376,11 +376,11 @@ impl PairedEffects {
             Cell::Text(arms),
             text_cell(unit(effect.quantity)),
             count(effect.run_pairs),
-            estimate(effect.difference, DECIMALS),
+            estimate(effect.difference, QUANTITY_DECIMALS),
             estimate_or(effect.ratio, 3, "the reference's value is 0"),
             number_or(
                 self.floor(effect.quantity_index),
-                DECIMALS,
+                QUANTITY_DECIMALS,
                 "the A/A runs share no slot with this value",
             ),
             Cell::Text(self.verdict_text(effect)),
@@ -493,7 +493,7 @@ fn with_unit(value: f64, quantity: &Quantity) -> String {
 }
 
 fn without_unit(value: f64) -> String {
-    number(value, usize::from(DECIMALS))
+    number(value, usize::from(QUANTITY_DECIMALS))
 }
 
 #[cfg(test)]

@@ -121,7 +121,7 @@ run_metrics! {
         = |_, numbers| numbers.cache.time_us.mean;
     "read-cache-hits" "Read cache hit ratio" in "%", 3, Higher, Nothing:
         "accounts found in the read cache, of those looked up in it"
-        = accounts::hit_ratio;
+        = accounts::read_cache_hit_percent;
     "read-cache-misses" "Read cache misses per slot" in "", 3, Lower, Slot:
         "accounts not found in the read cache, divided by replayed slots"
         = accounts::misses_per_slot;

@@ -106,8 +106,8 @@ impl<'s> SectionBuilder<'s> {
         self.add_figure(id, title, caption, chart);
     }
 
-    /// Of the time from the first executed transaction on; for processes that are no validators, of
-    /// the whole run.
+    /// Covers the time from the first executed transaction on, or the whole run if the process
+    /// is no validator.
     pub fn add_table(
         &mut self,
         id: &str,

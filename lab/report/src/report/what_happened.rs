@@ -333,7 +333,7 @@ fn stall_table(runs: &MeasuredRuns) -> Table {
     for run in &runs.all {
         let all = run.lifecycle.stalls.iter();
         add_rows(&mut stalls, run, MAX_ROWS_PER_RUN, all, |stall| {
-            let began = utc(run.recording.unix_ns(stall.span.from));
+            let began = utc(run.recording.steady_unix_ns(stall.span.from));
             let phase = text_cell(phase_name(stall.phase));
             chain!(span_cells(stall.span), [Cell::Text(began), phase])
         });

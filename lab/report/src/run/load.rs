@@ -127,7 +127,7 @@ impl<'r> Loader<'r> {
             ticks: self.ticks(),
             is_suspended: self.is_suspended()?,
             signals: self.signals(signals)?,
-            recorded_slot_times: self.recorded_slot_times()?,
+            recorded_slot_durations: self.recorded_slot_durations()?,
             ..Run::default()
         };
         let sessions = self.sessions.iter().map(|row| Session {
@@ -263,7 +263,7 @@ impl<'r> Loader<'r> {
         Ok(protocols)
     }
 
-    fn recorded_slot_times(&self) -> Result<BTreeMap<usize, Duration>, Error> {
+    fn recorded_slot_durations(&self) -> Result<BTreeMap<usize, Duration>, Error> {
         let rows = self.recording.series_of(&SLOT_SECONDS)?;
         let by_tick = rows.iter().filter_map(|row| {
             let slot_time = Duration::try_from_secs_f64(row.value?).ok()?;

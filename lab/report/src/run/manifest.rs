@@ -8,7 +8,7 @@ use serde_json::Value;
 /// process that the daemon identified as a validator. Without one, they come from the last process.
 #[derive(Debug, Clone, Default)]
 pub struct SystemFacts {
-    /// If so, the numbers of the recording mean nothing.
+    /// The numbers of a demo mean nothing.
     pub is_demo: bool,
     /// In the order of the report.
     pub host: Vec<(&'static str, String)>,
@@ -20,7 +20,7 @@ pub struct SystemFacts {
     pub drives: Vec<Value>,
     pub folders: Vec<Value>,
     pub interfaces: Vec<Value>,
-    /// Of all processes, in order.
+    /// Versions of all processes, in order.
     pub versions: Vec<String>,
 }
 

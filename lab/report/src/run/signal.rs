@@ -36,7 +36,7 @@ signals! {
     MinorFaults = process::PAGE_FAULTS, ["minor"];
     CpuUser = process::CPU, ["user"];
     CpuSystem = process::CPU, ["system"];
-    /// Of the cgroup, machine or NUMA nodes with the least headroom. In older recordings, the
+    /// Limit of the cgroup, machine or NUMA nodes with the least headroom. In older recordings, the
     /// smallest limit.
     Limit = memory::EFFECTIVE_LIMIT, [];
     Unreclaimable = memory::UNRECLAIMABLE, [];

@@ -2,9 +2,9 @@
 //! before, so a run with such pages would have more memory than its limit.
 
 use crate::isolation::{
+    file_tree::{Folder, WalkEntry, allocated_bytes, walk_files},
     folders::SkippedEntry,
     launch::WithPath,
-    tree::{Folder, WalkEntry, allocated_bytes, walk_files},
 };
 use anyhow::{Result, anyhow};
 use faultline_kernel::HostRoot;

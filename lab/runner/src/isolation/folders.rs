@@ -5,11 +5,11 @@ mod clear;
 mod restore;
 
 pub use clear::{ClearSummary, MAX_LISTED, SkippedEntry, clear, would_clear};
-pub use restore::{Owner, Restored, SourceSize, measure, restore, set_folder_owner};
+pub use restore::{Restored, SourceSize, UserAndGroup, measure, restore, set_folder_owner};
 
 use super::{
+    file_tree::{Folder, OpenResult, canonical_or_same},
     launch::WithPath,
-    tree::{Folder, OpenResult, canonical_or_same},
 };
 use anyhow::{Result, anyhow, bail};
 use faultline_common::lock::flock_with_retries;

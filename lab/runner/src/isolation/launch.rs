@@ -11,9 +11,9 @@ mod program;
 mod systemd;
 mod v2;
 
-pub use direct::{Direct, DirectPaths};
+pub use direct::{DirectLauncher, DirectLauncherPaths};
 pub use limits::{CpuSet, IoLimit, Limits};
-pub use systemd::Systemd;
+pub use systemd::SystemdLauncher;
 
 use anyhow::{Result, bail};
 use serde::{Deserialize, Serialize};
@@ -30,7 +30,7 @@ pub trait Launcher {
     /// `systemd`, `cgroup v2` or `cgroup v1`.
     fn name(&self) -> &'static str;
 
-    fn abilities(&self) -> &Abilities;
+    fn abilities(&self) -> &LauncherAbilities;
 
     /// Whether launched programs are children of the calling thread, so that the exec shim can use
     /// the parent-death signal ([`Job::exec_gate`]).
@@ -91,7 +91,7 @@ pub trait Launched {
 
 /// What a launcher can do besides a hard limit of memory.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Abilities {
+pub struct LauncherAbilities {
     /// Throttling limit: cgroup version 2 only.
     pub memory_high: bool,
     pub swap_max: bool,

@@ -29,8 +29,7 @@ pub struct Daemon {
     pub log: Log,
     pub out: PathBuf,
     ready_file: ReadyFile,
-    /// Of the command line.
-    interval: Option<Duration>,
+    requested_interval: Option<Duration>,
 }
 
 impl Daemon {
@@ -55,7 +54,7 @@ impl Daemon {
             log,
             out: task.out.to_owned(),
             ready_file,
-            interval: task.interval,
+            requested_interval: task.interval,
         })
     }
 
@@ -133,7 +132,7 @@ impl Daemon {
     }
 
     fn polls_to_write(&self) -> u32 {
-        let interval = recorded_interval(&self.out).or(self.interval);
+        let interval = recorded_interval(&self.out).or(self.requested_interval);
         polls_to_write(interval.unwrap_or(DEFAULT_SAMPLING_INTERVAL))
     }
 

@@ -233,7 +233,7 @@ fn a_folder_passed_to_a_new_owner_belongs_to_it() {
         return;
     }
     let scene = Scene::new();
-    let owner = folders::Owner {
+    let owner = folders::UserAndGroup {
         uid: 65_534,
         gid: 65_533,
     };

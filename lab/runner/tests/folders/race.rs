@@ -11,7 +11,7 @@ use std::{
 };
 
 /// Number of clearings. If the walk followed links, about every second run of this test would fail, and every run of the
-/// tests of `tree`. This test shows that no other part of a clearing follows a link.
+/// tests of `file_tree`. This test shows that no other part of a clearing follows a link.
 const ROUNDS: usize = 400;
 
 /// Folders in the ledger, each with a link that takes turns with it.

@@ -1,7 +1,7 @@
 //! What is copied, and what is not.
 
 use super::{Scene, is_root, mount::Mount, names, seen};
-use faultline_runner::isolation::folders::{self, Owner, restore};
+use faultline_runner::isolation::folders::{self, UserAndGroup, restore};
 use std::{
     fs,
     io::{Seek, SeekFrom, Write},
@@ -241,7 +241,7 @@ fn all_restored_files_belong_to_the_named_user() {
         &from,
         &scene.path("ledger"),
         None,
-        Some(Owner {
+        Some(UserAndGroup {
             uid: 65_534,
             gid: 65_533,
         }),

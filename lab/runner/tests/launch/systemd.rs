@@ -1,7 +1,7 @@
 //! Behavior of the launcher of systemd alone.
 
 use crate::scene::{PATIENCE, Scene, end_of};
-use faultline_runner::isolation::{End, Job, Limits, Systemd};
+use faultline_runner::isolation::{End, Job, Limits, SystemdLauncher};
 use faultline_testkit::eventually::eventually;
 use std::{process::Command, time::Duration};
 
@@ -17,7 +17,7 @@ fn units(experiment: &str) -> String {
 }
 
 /// systemd ends a run after its maximum duration, even if its launcher has exited.
-pub fn longest(launcher: &Systemd) {
+pub fn longest(launcher: &SystemdLauncher) {
     let scene = Scene::new(launcher);
     let job = Job {
         max_duration: Some(Duration::from_secs(1)),
@@ -33,7 +33,7 @@ pub fn longest(launcher: &Systemd) {
 }
 
 /// The slice has the limits, so that limits and counters outlive the service.
-pub fn slice_and_service(launcher: &Systemd) {
+pub fn slice_and_service(launcher: &SystemdLauncher) {
     let scene = Scene::new(launcher);
     let limits = Limits {
         memory_max: Some(64 << 20),
@@ -64,7 +64,7 @@ pub fn slice_and_service(launcher: &Systemd) {
 }
 
 /// An upgrade may make systemd reload its units, or execute itself again, during a run.
-pub fn outlives_reloads(launcher: &Systemd) {
+pub fn outlives_reloads(launcher: &SystemdLauncher) {
     let scene = Scene::new(launcher);
     let limits = Limits {
         memory_max: Some(64 << 20),
@@ -97,7 +97,7 @@ pub fn outlives_reloads(launcher: &Systemd) {
 }
 
 /// The error for a user who may not start units.
-pub fn refused(launcher: &Systemd) {
+pub fn refused(launcher: &SystemdLauncher) {
     let scene = Scene::new(launcher);
     let error = scene.refused(&scene.job(&["true"]));
     assert!(error.contains("run this as root"), "{error}");

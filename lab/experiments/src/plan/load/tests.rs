@@ -122,7 +122,7 @@ fn every_key_is_read() {
     assert_eq!(
         plan.report,
         ReportRules {
-            primary: Some("cache-time".to_owned()),
+            primary_metric: Some("cache-time".to_owned()),
             margin: Some(0.05)
         }
     );

@@ -15,7 +15,7 @@ use faultline_experiments::{
 };
 use faultline_recording::{ProcessRow, Progress, TickRow};
 use faultline_runner::{
-    isolation::{Abilities, CgroupName, CgroupState, End, Job, Launched, Launcher, Limits},
+    isolation::{CgroupName, CgroupState, End, Job, Launched, Launcher, LauncherAbilities, Limits},
     record::recorder::Addresses,
 };
 use std::{
@@ -166,7 +166,7 @@ impl Pretended {
         let state = Rc::new(RefCell::new(state));
         let launcher = Pretender {
             state: Rc::clone(&state),
-            can: Abilities::default(),
+            can: LauncherAbilities::default(),
         };
         Self { state, launcher }
     }
@@ -442,7 +442,7 @@ impl System for Pretended {
 
 struct Pretender {
     state: Rc<RefCell<State>>,
-    can: Abilities,
+    can: LauncherAbilities,
 }
 
 impl Launcher for Pretender {
@@ -450,7 +450,7 @@ impl Launcher for Pretender {
         "pretended"
     }
 
-    fn abilities(&self) -> &Abilities {
+    fn abilities(&self) -> &LauncherAbilities {
         &self.can
     }
 

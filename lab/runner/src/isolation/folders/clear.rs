@@ -3,8 +3,8 @@ use super::{
     processes_using,
 };
 use crate::isolation::{
+    file_tree::{Folder, MAX_DEPTH, OTHER_MOUNT, OpenResult, disk_bytes, kind},
     launch::WithPath,
-    tree::{Folder, MAX_DEPTH, OTHER_MOUNT, OpenResult, disk_bytes, kind},
 };
 use anyhow::{Result, bail};
 use faultline_kernel::HostRoot;

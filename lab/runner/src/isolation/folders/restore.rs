@@ -3,8 +3,8 @@ use super::{
     names_without_marker_and_lock, open_marked,
 };
 use crate::isolation::{
+    file_tree::{Folder, MAX_DEPTH, OpenResult, allocated_bytes, canonical_or_same, kind, os_str},
     launch::WithPath,
-    tree::{Folder, MAX_DEPTH, OpenResult, allocated_bytes, canonical_or_same, kind, os_str},
 };
 use anyhow::{Result, anyhow, bail};
 use faultline_kernel::FileVersion;
@@ -24,12 +24,12 @@ use std::{
 };
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Owner {
+pub struct UserAndGroup {
     pub uid: u32,
     pub gid: u32,
 }
 
-impl Owner {
+impl UserAndGroup {
     fn ids(self) -> (Option<Uid>, Option<Gid>) {
         (Some(Uid::from_raw(self.uid)), Some(Gid::from_raw(self.gid)))
     }
@@ -61,7 +61,7 @@ pub fn measure(from: &Path) -> Result<SourceSize> {
 }
 
 /// Changes the owner of a marked folder, but not of its contents.
-pub fn set_folder_owner(folder: &Path, owner: Owner) -> Result<()> {
+pub fn set_folder_owner(folder: &Path, owner: UserAndGroup) -> Result<()> {
     change_owner(&open_marked(folder)?, owner)
 }
 
@@ -74,7 +74,7 @@ pub fn restore(
     from: &Path,
     ledger: &Path,
     snapshots: Option<&Path>,
-    owner: Option<Owner>,
+    owner: Option<UserAndGroup>,
 ) -> Result<Restored> {
     let source = Folder::open(from)?;
     let measured = measure_source(&source)?;
@@ -219,14 +219,14 @@ fn is_archive(name: &CStr) -> bool {
         && name.contains(".tar")
 }
 
-fn change_owner(folder: &Folder, owner: Owner) -> Result<()> {
+fn change_owner(folder: &Folder, owner: UserAndGroup) -> Result<()> {
     let (user, group) = owner.ids();
     fchown(&folder.fd, user, group).with_path(&folder.path)
 }
 
 struct Copier<'a> {
     snapshots: Option<&'a Folder>,
-    owner: Option<Owner>,
+    owner: Option<UserAndGroup>,
     restored: Restored,
 }
 
@@ -297,7 +297,7 @@ impl Copier<'_> {
         }
         let target = link_target(from, name, depth)?;
         symlinkat(&target, &to.fd, name).with_path(&to.join(name))?;
-        let Some((user, group)) = self.owner.map(Owner::ids) else {
+        let Some((user, group)) = self.owner.map(UserAndGroup::ids) else {
             return Ok(());
         };
         let flags = AtFlags::SYMLINK_NOFOLLOW;
@@ -321,7 +321,12 @@ impl Copier<'_> {
     }
 }
 
-fn copy_new_file(from: &Folder, to: &Folder, name: &CStr, owner: Option<Owner>) -> Result<u64> {
+fn copy_new_file(
+    from: &Folder,
+    to: &Folder,
+    name: &CStr,
+    owner: Option<UserAndGroup>,
+) -> Result<u64> {
     let path = to.join(name);
     let changed = || {
         anyhow!(
@@ -397,8 +402,8 @@ fn copy_range(source: &File, target: &File, start: u64, end: u64) -> Result<(), 
 }
 
 /// Sets the owner first, because `chown` clears mode bits.
-fn set_metadata(target: &File, source: &Metadata, owner: Option<Owner>) -> io::Result<()> {
-    if let Some((user, group)) = owner.map(Owner::ids) {
+fn set_metadata(target: &File, source: &Metadata, owner: Option<UserAndGroup>) -> io::Result<()> {
+    if let Some((user, group)) = owner.map(UserAndGroup::ids) {
         fchown(target, user, group)?;
     }
     target.set_permissions(source.permissions())?;

@@ -8,7 +8,7 @@ mod program_cgroup;
 mod v1;
 
 use super::{
-    Abilities, Job, Launched, Launcher, Limits,
+    Job, Launched, Launcher, LauncherAbilities, Limits,
     limits::disk_number,
     poll_until,
     program::{self, ExecGate, User},
@@ -22,7 +22,7 @@ use rustix::process::geteuid;
 use std::{ffi::OsString, os::unix::ffi::OsStrExt, path::PathBuf, time::Duration};
 
 #[derive(Debug, Clone)]
-pub struct DirectPaths {
+pub struct DirectLauncherPaths {
     pub host: HostRoot,
     /// The folder of `passwd`.
     pub etc: PathBuf,
@@ -31,7 +31,7 @@ pub struct DirectPaths {
     pub delegated: Option<PathBuf>,
 }
 
-impl Default for DirectPaths {
+impl Default for DirectLauncherPaths {
     fn default() -> Self {
         Self {
             host: HostRoot::default(),
@@ -44,16 +44,16 @@ impl Default for DirectPaths {
 /// Creates cgroups itself. It cannot enforce [`Job::max_duration`]. Other users' programs need
 /// `setpriv`.
 #[derive(Debug)]
-pub struct Direct {
-    paths: DirectPaths,
+pub struct DirectLauncher {
+    paths: DirectLauncherPaths,
     parents: Cgroups,
-    abilities: Abilities,
+    abilities: LauncherAbilities,
 }
 
-impl Direct {
+impl DirectLauncher {
     /// Changes nothing before the first [`launch`](Launcher::launch). Fails if no cgroup version
     /// limits memory, or if the parent of new cgroups is not writable or has other processes.
-    pub fn new(paths: &DirectPaths) -> Result<Self> {
+    pub fn new(paths: &DirectLauncherPaths) -> Result<Self> {
         let parents = Cgroups::find_parents(paths)?;
         Ok(Self {
             paths: paths.clone(),
@@ -79,7 +79,7 @@ impl Direct {
     }
 }
 
-impl Drop for Direct {
+impl Drop for DirectLauncher {
     fn drop(&mut self) {
         if let Cgroups::V2(parent) = &self.parents {
             let _ = move_out_of_leaf(&parent.folder);
@@ -87,7 +87,7 @@ impl Drop for Direct {
     }
 }
 
-impl Launcher for Direct {
+impl Launcher for DirectLauncher {
     fn name(&self) -> &'static str {
         match self.parents {
             Cgroups::V1 { .. } => "cgroup v1",
@@ -95,7 +95,7 @@ impl Launcher for Direct {
         }
     }
 
-    fn abilities(&self) -> &Abilities {
+    fn abilities(&self) -> &LauncherAbilities {
         &self.abilities
     }
 
@@ -184,7 +184,7 @@ fn build_user_switch_command(user: User) -> Result<Vec<OsString>> {
     ])
 }
 
-fn refuse_unsupported(job: &Job, abilities: &Abilities) -> Result<()> {
+fn refuse_unsupported(job: &Job, abilities: &LauncherAbilities) -> Result<()> {
     let limits = &job.limits;
     let requested = [
         (

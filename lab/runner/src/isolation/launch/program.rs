@@ -1,4 +1,4 @@
-use super::{Abilities, Job, WithPath, poll_until};
+use super::{Job, LauncherAbilities, WithPath, poll_until};
 use anyhow::{Result, anyhow, bail, ensure};
 use faultline_kernel::HostRoot;
 use rustix::{
@@ -113,7 +113,7 @@ pub fn system_max_open_files(host: &HostRoot) -> Option<u64> {
         .ok()
 }
 
-pub fn check_open_files(job: &Job, abilities: &Abilities) -> Result<()> {
+pub fn check_open_files(job: &Job, abilities: &LauncherAbilities) -> Result<()> {
     match (job.open_files, abilities.open_files) {
         (Some(requested), Some(maximum)) if requested > maximum => bail!(
             "{requested} open files: at most {maximum} are possible here (fs.nr_open; with neither systemd nor CAP_SYS_RESOURCE, also the \

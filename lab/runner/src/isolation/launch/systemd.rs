@@ -6,7 +6,7 @@ mod bus;
 mod service;
 
 use super::{
-    Abilities, CgroupName, Job, Launched, Launcher, Limits, NAME_PREFIX,
+    CgroupName, Job, Launched, Launcher, LauncherAbilities, Limits, NAME_PREFIX,
     cgroup::has_word,
     limits::disk_node,
     poll_until,
@@ -28,16 +28,16 @@ use zbus::Variant;
 
 const UNIT_TIMEOUT: Duration = Duration::from_secs(120);
 
-pub struct Systemd {
+pub struct SystemdLauncher {
     bus: Bus,
     cgroup_root: PathBuf,
-    abilities: Abilities,
+    abilities: LauncherAbilities,
     has_exit_type: bool,
 }
 
 const EXIT_TYPE_VERSION: u32 = 250;
 
-impl Systemd {
+impl SystemdLauncher {
     /// Changes nothing before the first [`launch`](Launcher::launch). Fails if the memory
     /// controller is not in cgroup version 2.
     pub fn connect(host: &HostRoot) -> Result<Self> {
@@ -52,7 +52,7 @@ impl Systemd {
                           systemd.unified_cgroup_hierarchy=1";
             bail!("{}: {advice}", path.display());
         }
-        let abilities = Abilities {
+        let abilities = LauncherAbilities {
             memory_high: true,
             swap_max: true,
             cpus: has("cpuset"),
@@ -98,12 +98,12 @@ impl Systemd {
     }
 }
 
-impl Launcher for Systemd {
+impl Launcher for SystemdLauncher {
     fn name(&self) -> &'static str {
         "systemd"
     }
 
-    fn abilities(&self) -> &Abilities {
+    fn abilities(&self) -> &LauncherAbilities {
         &self.abilities
     }
 

@@ -1,6 +1,6 @@
-use super::{DirectPaths, v1};
+use super::{DirectLauncherPaths, v1};
 use crate::isolation::launch::{
-    Abilities, Limits, WithPath,
+    LauncherAbilities, Limits, WithPath,
     cgroup::{has_word, read, subfolders, write},
     program::max_open_files,
 };
@@ -50,7 +50,7 @@ impl Unified {
 
 impl Cgroups {
     /// Uses version 1 if it has the memory controller, because only one version can have it.
-    pub fn find_parents(paths: &DirectPaths) -> Result<Self> {
+    pub fn find_parents(paths: &DirectLauncherPaths) -> Result<Self> {
         let host = &paths.host;
         let mounts = host.read_proc("self/mountinfo", mountinfo::parse)?;
         let v1 = |controller: &str| {
@@ -103,13 +103,13 @@ impl Cgroups {
         }
     }
 
-    pub fn abilities(&self, host: &HostRoot) -> Abilities {
+    pub fn abilities(&self, host: &HostRoot) -> LauncherAbilities {
         let open_files = max_open_files(host);
         match self {
             Self::V1 {
                 folders,
                 pressure_cgroup,
-            } => Abilities {
+            } => LauncherAbilities {
                 memory_high: false,
                 swap_max: folders.memory.join("memory.memsw.limit_in_bytes").exists(),
                 cpus: folders.cpuset.is_some(),
@@ -124,7 +124,7 @@ impl Cgroups {
                 let has = |name: &str| has_word(folder, "cgroup.controllers", name);
                 // The root cgroup has no limit files.
                 let is_root = !folder.join("memory.max").exists();
-                Abilities {
+                LauncherAbilities {
                     memory_high: true,
                     swap_max: folder.join("memory.swap.max").exists()
                         || is_root && host.procfs.join("swaps").exists(),

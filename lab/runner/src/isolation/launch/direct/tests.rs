@@ -3,7 +3,7 @@ use crate::isolation::{CgroupName, CgroupState, launch::v2};
 use std::{fs, path::Path};
 
 /// A host with these files below `proc` and `sys/fs/cgroup`.
-fn host(files: &[(&str, &str)]) -> (tempfile::TempDir, DirectPaths) {
+fn host(files: &[(&str, &str)]) -> (tempfile::TempDir, DirectLauncherPaths) {
     let folder = tempfile::tempdir().unwrap();
     for (name, text) in files {
         let path = folder.path().join(name);
@@ -14,9 +14,9 @@ fn host(files: &[(&str, &str)]) -> (tempfile::TempDir, DirectPaths) {
         )
         .unwrap();
     }
-    let paths = DirectPaths {
+    let paths = DirectLauncherPaths {
         host: HostRoot::below(folder.path()),
-        ..DirectPaths::default()
+        ..DirectLauncherPaths::default()
     };
     (folder, paths)
 }
@@ -40,7 +40,7 @@ fn on_a_hybrid_host_groups_use_the_memory_hierarchy() {
         ),
         ("sys/fs/cgroup/blkio/blkio.throttle.read_bps_device", ""),
     ]);
-    let direct = Direct::new(&paths).unwrap();
+    let direct = DirectLauncher::new(&paths).unwrap();
     assert_eq!(direct.name(), "cgroup v1");
     let Cgroups::V1 { folders, .. } = &direct.parents else {
         panic!("{direct:?}")
@@ -49,9 +49,9 @@ fn on_a_hybrid_host_groups_use_the_memory_hierarchy() {
         (folders.memory.as_path(), &folders.cpuset),
         (folder.path().join("sys/fs/cgroup/memory").as_path(), &None)
     );
-    let expected = Abilities {
+    let expected = LauncherAbilities {
         io: true,
-        ..Abilities::default()
+        ..LauncherAbilities::default()
     };
     assert_eq!(
         direct.abilities(),
@@ -73,17 +73,17 @@ fn cgroup_v2_uses_the_own_or_the_configured_parent() {
         ("sys/fs/cgroup/a.slice/b.service/memory.swap.max", "max\n"),
         ("sys/fs/cgroup/given/cgroup.controllers", "memory io\n"),
     ]);
-    let direct = Direct::new(&paths).unwrap();
+    let direct = DirectLauncher::new(&paths).unwrap();
     assert_eq!(direct.name(), "cgroup v2");
-    let expected = Abilities {
+    let expected = LauncherAbilities {
         memory_high: true,
         swap_max: true,
         cpus: true,
-        ..Abilities::default()
+        ..LauncherAbilities::default()
     };
     assert_eq!(direct.abilities(), &expected);
     paths.delegated = Some(folder.path().join("sys/fs/cgroup/given"));
-    let direct = Direct::new(&paths).unwrap();
+    let direct = DirectLauncher::new(&paths).unwrap();
     assert!(
         direct.abilities().io && !direct.abilities().cpus,
         "{direct:?}"
@@ -97,7 +97,7 @@ fn a_missing_memory_controller_is_reported_with_a_remedy() {
         (&own("cgroup"), "0::/a.slice\n"),
         ("sys/fs/cgroup/a.slice/cgroup.controllers", "cpu pids\n"),
     ]);
-    let error = Direct::new(&paths).unwrap_err().to_string();
+    let error = DirectLauncher::new(&paths).unwrap_err().to_string();
     assert!(
         error.contains("no memory controller") && error.contains("cpu pids"),
         "{error}"
@@ -114,14 +114,14 @@ fn a_non_empty_parent_cgroup_is_refused_immediately() {
         ("sys/fs/cgroup/a.scope/cgroup.subtree_control", "\n"),
         ("sys/fs/cgroup/a.scope/cgroup.procs", "1\n"),
     ]);
-    let error = Direct::new(&paths).unwrap_err().to_string();
+    let error = DirectLauncher::new(&paths).unwrap_err().to_string();
     assert!(
         error.contains("a.scope") && error.contains("Delegate=yes"),
         "{error}"
     );
     let procs = folder.path().join("sys/fs/cgroup/a.scope/cgroup.procs");
     fs::write(procs, format!("{}\n", std::process::id())).unwrap();
-    Direct::new(&paths).unwrap();
+    DirectLauncher::new(&paths).unwrap();
 }
 
 #[test]
@@ -144,7 +144,7 @@ fn leftover_groups_are_found_by_their_full_experiment_name() {
         ),
         ("sys/fs/cgroup/faultline.own/cgroup.procs", ""),
     ]);
-    let mut found = Direct::new(&paths).unwrap().leftovers("x").unwrap();
+    let mut found = DirectLauncher::new(&paths).unwrap().leftovers("x").unwrap();
     found.sort();
     assert_eq!(
         found,
