@@ -12,7 +12,7 @@ pub mod votes;
 
 use crate::{Metric, Section};
 
-/// Chapters of docs/METRICS.md. Metrics of [`recorded`] are in none.
+/// Chapters of docs/METRICS.md. Metrics of [`recorded`] are only in recordings.
 pub static SECTIONS: [&Section; 10] = [
     &process::SECTION,
     &pools::SECTION,

@@ -68,6 +68,7 @@ pub struct Status {
     pub figures: BTreeMap<Figure, f64>,
     /// Empty unless [`Status::of`]'s caller fills it in.
     pub last_minute: LastMinute,
+    /// Since the daemon's start.
     pub slots: SlotTimes,
     /// Cache reloads, cache time and replay time, over the last five minutes.
     pub per_slot: PerSlot,

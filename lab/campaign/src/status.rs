@@ -104,7 +104,7 @@ fn state(
     })
 }
 
-/// Writes one row for each run and metric; returns their number. Fails if the file exists.
+/// Writes Parquet with one row for each run and metric; returns their number. Fails if the file exists.
 pub fn export(campaign: &Campaign, store: Store, out: &Path) -> Result<usize> {
     anyhow::ensure!(
         out.symlink_metadata().is_err(),

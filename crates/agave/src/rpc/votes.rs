@@ -98,8 +98,8 @@ impl VoteAccounts {
 pub enum CreditUnit {
     Unknown,
     Credits,
-    /// Vote credits up to this epoch, lamports later. `None`: lamports in all epochs, because the
-    /// migration was at least five epochs ago.
+    /// Vote credits up to this epoch, lamports later. `None`: lamports in all epochs, or the epoch of
+    /// the migration is not known.
     Lamports {
         migration_epoch: Option<u64>,
     },

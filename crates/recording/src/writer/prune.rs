@@ -13,8 +13,8 @@ impl Writer {
     /// Removes everything older than `before_unix`: ticks with their rows, points, events, and
     /// unreferenced sessions, processes and names. Free space is reused, so the file stops growing.
     ///
-    /// The last earlier row of each pool, device, series and problem source moves to the first tick
-    /// that stays. In the newest session, age is relative to the newest tick by the monotonic
+    /// The last earlier row of each pool, device and series moves to the first tick that stays, as do
+    /// all rows of a problem source's newest earlier tick. In the newest session, age is relative to the newest tick by the monotonic
     /// clock, so a changed wall clock has no effect. Commits before and after.
     pub fn prune(&mut self, before_unix: Duration) -> Result<()> {
         self.commit()?;

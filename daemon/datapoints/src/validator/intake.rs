@@ -40,6 +40,7 @@ struct State {
     senders: Senders,
     /// All sums of the followed validator's processes since the daemon's start.
     total: Sums,
+    /// Of the validator that is followed now.
     last_push: Option<Stamp>,
     /// The validator has ended, or another program is followed.
     is_validator_gone: bool,

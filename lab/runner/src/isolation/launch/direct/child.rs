@@ -176,6 +176,7 @@ impl Launched for Child {
 
 impl Drop for Child {
     fn drop(&mut self) {
+        // Dropping `cgroup` then removes it.
         let _ = self.kill_and_wait();
     }
 }
