@@ -13,7 +13,7 @@ pub use flight::Flight;
 pub use ingest::ENV_VARIABLE as INGEST_ENV_VARIABLE;
 pub use load::{load, parse, read_file, rpc_url};
 
-use faultline_agave::{PublicKey, config::MetricsConfig};
+use faultline_agave::{PublicKey, config::SolanaMetricsConfig};
 use faultline_kernel::HostRoot;
 use std::{
     collections::BTreeMap,
@@ -209,8 +209,8 @@ pub struct Credentials {
     pub password: String,
 }
 
-impl From<MetricsConfig> for Credentials {
-    fn from(config: MetricsConfig) -> Self {
+impl From<SolanaMetricsConfig> for Credentials {
+    fn from(config: SolanaMetricsConfig) -> Self {
         Self {
             db: config.db,
             user: config.username,

@@ -3,7 +3,7 @@ use super::{
     Rpc, Target, TargetSelector, Threads, Validator, datapoints,
     values::{address, checked_label, user_id},
 };
-use faultline_agave::{PublicKey, config::MetricsConfig, rpc::PROBE_METHODS};
+use faultline_agave::{PublicKey, config::SolanaMetricsConfig, rpc::PROBE_METHODS};
 use faultline_kernel::HostRoot;
 use faultline_settings::{
     ConfigError, Table, choice, distinct, flag, text, time, whole_number, whole_number_within,
@@ -263,7 +263,7 @@ fn forward(table: &mut Table<'_>, files: &mut Vec<PathBuf>) -> Option<Forward> {
     let queue_bytes = table.read("queue_bytes", |v| whole_number_within(v, 0..=24_000_000));
     let give_up_after = table.read("give_up_after", time);
     let metrics_config = table.read("metrics_config_file", |v| {
-        MetricsConfig::parse(&secret(v, files)?).map_err(|error| error.to_string())
+        SolanaMetricsConfig::parse(&secret(v, files)?).map_err(|error| error.to_string())
     });
     let (url, credentials) = (table.read("url", http_url), credentials(table, files));
     let missing = table.missing(&["url", "db", "user", "password_file"]);
