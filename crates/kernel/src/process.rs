@@ -13,7 +13,7 @@ use rustix::{
 
 use crate::{
     HostRoot, Parsed, ReadError, Result,
-    file::{Delivery, FileOwner, LazyFile, OpenFile, READ_FILE},
+    file::{FileOwner, LazyFile, OpenFile, READ_FILE, ReadUntil},
     parse::{
         mountinfo::{self, Mount},
         number,
@@ -70,7 +70,11 @@ impl ProcFolder {
     }
 
     fn file(&self, name: &str) -> LazyFile {
-        LazyFile::new(self.file_owner(), self.path.join(name), Delivery::OnePiece)
+        LazyFile::new(
+            self.file_owner(),
+            self.path.join(name),
+            ReadUntil::ShortRead,
+        )
     }
 }
 
@@ -280,7 +284,7 @@ impl ProcessFiles {
 
     fn read<T>(&self, name: &str, parse: impl FnOnce(&[u8]) -> Parsed<T>) -> Result<T> {
         let path = Arc::from(self.living_task.path.join(name));
-        OpenFile::open(self.living_task.file_owner(), path, Delivery::ManyPieces)?
+        OpenFile::open(self.living_task.file_owner(), path, ReadUntil::EmptyRead)?
             .parse(&mut Vec::new(), parse)
     }
 
