@@ -39,7 +39,7 @@ pub struct Config {
     pub forward: Option<Forward>,
     pub rpc: Rpc,
     pub probe: Probe,
-    pub validator: Validator,
+    pub validator: Votes,
     pub admin: Admin,
     pub host: Host,
     pub phase: Phase,
@@ -289,7 +289,7 @@ impl Default for Probe {
 
 /// Votes, stake, rewards and leader slots from JSON-RPC.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Validator {
+pub struct Votes {
     pub enabled: bool,
     /// `None`: the identity's vote account.
     pub vote_account: Option<PublicKey>,
@@ -300,7 +300,7 @@ pub struct Validator {
     pub timeout: Duration,
 }
 
-impl Default for Validator {
+impl Default for Votes {
     fn default() -> Self {
         Self {
             enabled: true,

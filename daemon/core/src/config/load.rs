@@ -1,6 +1,6 @@
 use super::{
     Admin, Config, Credentials, Flight, Forward, Labels, Log, MIN_INTERVAL, Metrics, Phase, Probe,
-    Rpc, Target, TargetSelector, Threads, Validator, datapoints,
+    Rpc, Target, TargetSelector, Threads, Votes, datapoints,
     values::{address, checked_label, user_id},
 };
 use faultline_agave::{PublicKey, config::SolanaMetricsConfig, rpc::PROBE_METHODS};
@@ -65,7 +65,7 @@ fn read_sections(mut top: Table<'_>, selector: Option<TargetSelector>) -> Config
     });
     top.table("rpc", |table| rpc(table, &mut config.rpc));
     top.table("probe", |table| probe(table, &mut config.probe));
-    top.table("validator", |table| validator(table, &mut config.validator));
+    top.table("validator", |table| votes(table, &mut config.validator));
     top.table("admin", |table| admin(table, &mut config.admin));
     top.table("host", |table| {
         table.read_into("enabled", &mut config.host.enabled, flag);
@@ -151,7 +151,7 @@ fn probe(table: &mut Table<'_>, config: &mut Probe) {
     timeout(table, &mut config.timeout);
 }
 
-fn validator(table: &mut Table<'_>, config: &mut Validator) {
+fn votes(table: &mut Table<'_>, config: &mut Votes) {
     table.read_into("enabled", &mut config.enabled, flag);
     config.vote_account = table.read("vote_account", public_key);
     table.read_into("activating_stake", &mut config.scans_stakes, flag);
