@@ -41,7 +41,7 @@ pub struct Config {
     pub probe: Probe,
     pub validator: Votes,
     pub admin: Admin,
-    pub host: Host,
+    pub host: HostResources,
     pub phase: Phase,
     pub datapoints: Datapoints,
     pub record: Record,
@@ -312,16 +312,15 @@ impl Default for Votes {
     }
 }
 
-/// File systems, disks, network and processors: the sources `resources` and `interrupts`. The source
-/// `host` is always on.
+/// The TOML table `host`: the sources `resources` and `interrupts`. The source `host` is always on.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Host {
+pub struct HostResources {
     pub enabled: bool,
     /// At least a second.
     pub interval: Duration,
 }
 
-impl Default for Host {
+impl Default for HostResources {
     fn default() -> Self {
         Self {
             enabled: true,
