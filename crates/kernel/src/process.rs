@@ -96,7 +96,7 @@ pub fn is_exiting(root: &HostRoot, task: &str) -> bool {
 }
 
 fn only_main_thread_ended(stat: &PidStat) -> bool {
-    stat.state == State::Zombie && !stat.has_ended()
+    stat.state == State::Zombie && !stat.all_threads_ended()
 }
 
 /// Has at most eight open descriptors.
@@ -197,7 +197,7 @@ impl ProcessFiles {
             self.living_task = living;
             status = self.status(buffer);
         }
-        let has_ended = stat.as_ref().map_or(true, PidStat::has_ended);
+        let has_ended = stat.as_ref().map_or(true, PidStat::all_threads_ended);
         let renew = read_oom_and_fds || has_ended;
         let oom_and_fds = match self.last_oom_and_fds.take().filter(|_| !renew) {
             Some(last) => last,
