@@ -17,8 +17,8 @@ const SECOND: i128 = 1_000_000_000;
 /// Points are written shortly after their creation.
 const SETTLE_SECONDS: i128 = 2;
 
-/// In nanoseconds. A gap that exceeds the reported age by more than this is a missed push. The
-/// validator reports whole seconds, and does not push exactly every ten.
+/// In nanoseconds. A push is missed if two pushes are further apart than the reported age plus
+/// this time. The validator reports whole seconds, and does not push exactly every ten.
 const MAX_INTERVAL_ERROR: i128 = 3 * SECOND;
 
 /// Maximum delay of a push in nanoseconds. The validator gives up a push that takes longer.
@@ -72,8 +72,8 @@ pub struct Coverage {
     /// `None` before the first push of this process.
     first_push: Option<PushEnd>,
     newest: Option<PushTimes>,
-    /// Minimum of arrival minus creation, in nanoseconds. A much smaller value means that the wall
-    /// clock was set.
+    /// Minimum of arrival minus creation, in nanoseconds. A push with a much smaller difference
+    /// shows that the wall clock was set forward.
     min_offset: Option<i128>,
     /// Transactions by unsettled second.
     unsettled: BTreeMap<i128, u64>,
@@ -169,8 +169,8 @@ impl Coverage {
         self.advance_to(last);
     }
 
-    /// Merges data of a pending sender, if it is newer. Seconds without transactions before the
-    /// first pending transaction do not count.
+    /// Merges data of a sender that was pending (see [`super::senders`]), if it is newer. Seconds
+    /// without transactions before the first pending transaction do not count.
     pub fn merge_pending(&mut self, pending: Self) {
         let follows = |first: &PushEnd| {
             self.newest
