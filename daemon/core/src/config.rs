@@ -177,6 +177,7 @@ impl Labels {
     }
 }
 
+/// Receives the datapoints that the validator pushes as to an InfluxDB.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ingest {
     pub enabled: bool,
@@ -236,6 +237,7 @@ pub enum Log {
     Journal(String),
 }
 
+/// Forwards the received datapoints to an InfluxDB.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Forward {
     /// Without `/write`.
@@ -265,7 +267,7 @@ impl Default for Rpc {
     }
 }
 
-/// A JSON-RPC request at each interval, to measure the response time of a client.
+/// A JSON-RPC request at each interval, to measure the response time that a client sees.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Probe {
     pub enabled: bool,
@@ -287,13 +289,14 @@ impl Default for Probe {
     }
 }
 
-/// Votes, stake, rewards and leader slots from JSON-RPC.
+/// The TOML table `validator`: votes, stake, rewards and leader slots from JSON-RPC.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Votes {
     pub enabled: bool,
     /// `None`: the identity's vote account.
     pub vote_account: Option<PublicKey>,
-    /// `activating_stake`: reads all stake accounts to find stake that activates or deactivates.
+    /// The key is `activating_stake`. Reads all stake accounts to find stake that activates or
+    /// deactivates.
     pub scans_stakes: bool,
     /// At least a second.
     pub interval: Duration,
