@@ -29,7 +29,7 @@ pub fn session(
     is_demo: bool,
 ) -> Value {
     let mut hardware = Hardware::read(root);
-    host::prefer_sysinfo_crate(root, &mut hardware);
+    host::replace_with_sysinfo(root, &mut hardware);
     without_nulls(json!({
         "host": host::describe(root, &hardware),
         "clock": without_nulls(json!({
