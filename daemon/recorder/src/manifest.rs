@@ -90,9 +90,9 @@ fn insert_some(to: &mut Value, key: &str, value: Option<impl Into<Value>>) {
     }
 }
 
-fn shortened(text: &str, max_bytes: usize) -> String {
+fn shortened(text: &str, cut_after_bytes: usize) -> String {
     let mut ends = text.char_indices().map(|(index, _)| index);
-    match ends.find(|end| *end >= max_bytes) {
+    match ends.find(|end| *end >= cut_after_bytes) {
         Some(end) => format!("{}...", &text[..end]),
         None => text.to_owned(),
     }
