@@ -32,7 +32,7 @@ pub struct ProcessId {
     pub start_ticks: u64,
 }
 
-/// Why a count of 0 means that the kernel does not know it.
+/// The reason in the error if the kernel reports 0 open descriptors.
 const NO_FD_COUNT: &str = "not counted before Linux 6.2, nor for a kernel thread or a zombie";
 
 /// `/proc/PID` or `/proc/PID/task/TID`. Files opened through the descriptor belong to this process
@@ -54,6 +54,7 @@ impl ProcFolder {
                 path,
             }),
             Err(errno) => {
+                // A missing folder means that the task is `Gone`.
                 let task_exists = || false;
                 Err(ReadError::from_errno(errno, &Arc::from(path), task_exists))
             }
@@ -99,7 +100,7 @@ fn only_main_thread_ended(stat: &PidStat) -> bool {
     stat.state == State::Zombie && !stat.all_threads_ended()
 }
 
-/// Has at most eight open descriptors.
+/// The `/proc` files of one process. They need at most eight descriptors of our own.
 #[derive(Debug)]
 pub struct ProcessFiles {
     root: HostRoot,
@@ -181,8 +182,8 @@ impl ProcessFiles {
         self.id
     }
 
-    /// Each result is `Gone` after the process was reaped. A zombie still has its files, but no
-    /// memory and no count of descriptors.
+    /// Each result is `Gone` after the process was reaped. The `/proc` files of a zombie are
+    /// readable, but lack memory and the count of descriptors.
     /// Without `read_oom_and_fds`, repeats these values of the last sample until the process ends.
     pub fn sample(&mut self, read_oom_and_fds: bool, buffer: &mut Vec<u8>) -> ProcessSample {
         let stat = self.stat(buffer);

@@ -15,8 +15,8 @@ pub struct Mount {
     pub id: u64,
     /// Id of the parent mount. The parent of the topmost mount is not in the list.
     pub parent: u64,
-    /// Major 0 if this is no block device: tmpfs, overlay, btrfs. Of btrfs, `source` names the
-    /// disk.
+    /// Major 0 if the file system has no block device number: tmpfs, overlay, btrfs. The
+    /// `source` of a btrfs names its disk.
     pub device: Device,
     /// The mounted folder of the file system: `/`, except for bind mounts, subvolumes and mounted
     /// namespaces.
