@@ -7,7 +7,7 @@ use std::{
 use super::cgroup::Device;
 use crate::{
     Parsed,
-    text::{number, rows, words},
+    text::{number, rows_after_headings, words},
 };
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,7 +44,7 @@ impl Mount {
 }
 
 pub fn parse(text: &[u8]) -> Parsed<Vec<Mount>> {
-    rows(text, 0, "expected a mount", |line| mount(line).map(Some))
+    rows_after_headings(text, 0, "expected a mount", |line| mount(line).map(Some))
 }
 
 /// The mount of `path`, which must be absolute and without links. `None` if the list has no topmost
