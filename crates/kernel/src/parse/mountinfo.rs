@@ -22,12 +22,12 @@ pub struct Mount {
     /// namespaces.
     pub root: PathBuf,
     pub mount_point: PathBuf,
-    /// Of this mount, such as `rw,noatime`.
+    /// The options of this mount, such as `rw,noatime`.
     pub options: String,
     pub fs_type: String,
     /// Such as `/dev/nvme0n1p1`; any word for file systems without a device.
     pub source: String,
-    /// Of the file system, such as `rw,memory`.
+    /// The options of the file system, such as `rw,memory`.
     pub super_options: String,
 }
 
