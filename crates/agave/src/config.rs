@@ -5,7 +5,7 @@ use thiserror::Error;
 /// `SOLANA_METRICS_CONFIG`: `host=<scheme://host:port[/prefix]>,db=<db>,u=<user>,p=<password>`. The
 /// `Debug` form hides the password.
 #[derive(Default, PartialEq)]
-pub struct MetricsConfig {
+pub struct SolanaMetricsConfig {
     pub host: String,
     pub db: String,
     pub username: String,
@@ -14,7 +14,7 @@ pub struct MetricsConfig {
 
 /// Why Agave would refuse the value. Never contains the password.
 #[derive(Debug, PartialEq, Error)]
-pub enum MetricsConfigError {
+pub enum SolanaMetricsConfigError {
     /// Unset or empty: Agave takes it as "metrics disabled", not as an error.
     #[error("empty")]
     Empty,
@@ -28,24 +28,24 @@ pub enum MetricsConfigError {
     Missing { key: &'static str },
 }
 
-impl MetricsConfig {
+impl SolanaMetricsConfig {
     /// Accepts exactly what Agave accepts. If a key occurs twice, the last one counts.
-    pub fn parse(text: &str) -> Result<Self, MetricsConfigError> {
+    pub fn parse(text: &str) -> Result<Self, SolanaMetricsConfigError> {
         if text.is_empty() {
-            return Err(MetricsConfigError::Empty);
+            return Err(SolanaMetricsConfigError::Empty);
         }
         let mut config = Self::default();
         for (position, pair) in (1..).zip(text.split(',')) {
             let (key, value) = pair
                 .split_once('=')
                 .filter(|(_, value)| !value.contains('='))
-                .ok_or(MetricsConfigError::NotAPair { position })?;
+                .ok_or(SolanaMetricsConfigError::NotAPair { position })?;
             let field = match key {
                 "host" => &mut config.host,
                 "db" => &mut config.db,
                 "u" => &mut config.username,
                 "p" => &mut config.password,
-                _ => return Err(MetricsConfigError::UnknownKey { position }),
+                _ => return Err(SolanaMetricsConfigError::UnknownKey { position }),
             };
             value.clone_into(field);
         }
@@ -56,7 +56,7 @@ impl MetricsConfig {
             ("p", &config.password),
         ] {
             if value.is_empty() {
-                return Err(MetricsConfigError::Missing { key });
+                return Err(SolanaMetricsConfigError::Missing { key });
             }
         }
         Ok(config)
@@ -74,9 +74,9 @@ impl MetricsConfig {
     }
 }
 
-impl fmt::Debug for MetricsConfig {
+impl fmt::Debug for SolanaMetricsConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MetricsConfig")
+        f.debug_struct("SolanaMetricsConfig")
             .field("host", &hide_userinfo(&self.host))
             .field("db", &self.db)
             .field("username", &self.username)

@@ -102,7 +102,7 @@ pub enum Error {
         text: Excerpt,
     },
     #[error("metrics configuration: {0}")]
-    MetricsConfig(#[from] crate::config::MetricsConfigError),
+    SolanaMetricsConfig(#[from] crate::config::SolanaMetricsConfigError),
     #[error("not a version: `{text}`")]
     Version { text: Excerpt },
 }

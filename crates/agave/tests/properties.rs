@@ -157,7 +157,7 @@ proptest! {
         let _ = (line.progress(), line.frozen_bank(), line.replay_timings());
         let _ = line.point().map(|point| point.map(|point| point.check()));
         drop(version::Version::parse(&text).map(|version| (version.agave_number(), version.to_string())));
-        let _ = config::MetricsConfig::parse(&text).is_ok();
+        let _ = config::SolanaMetricsConfig::parse(&text).is_ok();
         let _ = (text.parse::<faultline_agave::PublicKey>(), identify::identify("agave-validator", &[&*text, &*text]));
         prop_assert!(!threads::pool_name(&bytes).is_empty());
         prop_assert!(!threads::pool_name(&bytes).chars().any(char::is_control));

@@ -65,16 +65,16 @@ impl FileOwner {
 }
 
 #[derive(Debug, Clone, Copy)]
-pub enum Delivery {
+pub enum ReadUntil {
     /// The kernel delivers the file in one piece. A read that ends in a newline and does not fill
     /// the buffer was complete, which saves a second read.
-    OnePiece,
+    ShortRead,
     /// The kernel delivers pieces. Only an empty read is the end.
-    ManyPieces,
+    EmptyRead,
     /// The kernel delivers pieces of whole lines, at most a page each. A line is shorter than
     /// [`MAX_LINE_BYTES`], so a piece that leaves at least that much space in its page is the last.
     /// Reading stops after the piece that contains a line with this prefix.
-    LinesUntil(&'static [u8]),
+    Line(&'static [u8]),
 }
 
 /// A file that is opened once and re-read from its beginning with `pread`.
@@ -83,11 +83,11 @@ pub struct OpenFile {
     fd: OwnedFd,
     path: Arc<Path>,
     owner: FileOwner,
-    delivery: Delivery,
+    until: ReadUntil,
 }
 
 impl OpenFile {
-    pub(crate) fn open(owner: FileOwner, path: Arc<Path>, delivery: Delivery) -> Result<Self> {
+    pub(crate) fn open(owner: FileOwner, path: Arc<Path>, until: ReadUntil) -> Result<Self> {
         let fd = owner
             .open(&path)
             .map_err(|errno| owner.error(errno, &path))?;
@@ -95,7 +95,7 @@ impl OpenFile {
             fd,
             path,
             owner,
-            delivery,
+            until,
         })
     }
 
@@ -106,7 +106,7 @@ impl OpenFile {
     /// Replaces the contents of `buffer` with the whole file. Allocates only if the file fills the
     /// buffer. After an error the contents are undefined.
     pub fn read<'b>(&self, buffer: &'b mut Vec<u8>) -> Result<&'b [u8]> {
-        match read_whole(&self.fd, self.delivery, buffer) {
+        match read_whole(&self.fd, self.until, buffer) {
             // Some files of an exiting process are empty instead of failing.
             Ok(()) if buffer.is_empty() && !self.owner.still_exists() => Err(ReadError::Gone {
                 path: Arc::clone(&self.path),
@@ -125,7 +125,7 @@ impl OpenFile {
     }
 }
 
-pub fn read_whole(fd: &OwnedFd, delivery: Delivery, buffer: &mut Vec<u8>) -> Result<(), Errno> {
+pub fn read_whole(fd: &OwnedFd, until: ReadUntil, buffer: &mut Vec<u8>) -> Result<(), Errno> {
     buffer.clear();
     buffer.reserve(INITIAL_CAPACITY);
     loop {
@@ -134,16 +134,16 @@ pub fn read_whole(fd: &OwnedFd, delivery: Delivery, buffer: &mut Vec<u8>) -> Res
         let bytes_read = rustix::io::retry_on_intr(|| {
             rustix::io::pread(fd, rustix::buffer::spare_capacity(buffer), offset)
         })?;
-        let is_last_piece = match delivery {
-            Delivery::OnePiece => bytes_read < free,
-            Delivery::LinesUntil(_) if bytes_read + MAX_LINE_BYTES <= MIN_PAGE_BYTES => {
+        let is_last_piece = match until {
+            ReadUntil::ShortRead => bytes_read < free,
+            ReadUntil::Line(_) if bytes_read + MAX_LINE_BYTES <= MIN_PAGE_BYTES => {
                 bytes_read < free
             }
-            Delivery::LinesUntil(start) => {
+            ReadUntil::Line(start) => {
                 let mut lines = buffer.rsplit(|byte| *byte == b'\n');
                 lines.any(|line| line.starts_with(start))
             }
-            Delivery::ManyPieces => false,
+            ReadUntil::EmptyRead => false,
         };
         if bytes_read == 0 || (is_last_piece && buffer.last() == Some(&b'\n')) {
             return Ok(());
@@ -162,16 +162,16 @@ pub fn read_whole(fd: &OwnedFd, delivery: Delivery, buffer: &mut Vec<u8>) -> Res
 pub struct LazyFile {
     owner: FileOwner,
     pub path: Arc<Path>,
-    delivery: Delivery,
+    until: ReadUntil,
     open: Option<OpenFile>,
 }
 
 impl LazyFile {
-    pub fn new(owner: FileOwner, path: impl Into<Arc<Path>>, delivery: Delivery) -> Self {
+    pub fn new(owner: FileOwner, path: impl Into<Arc<Path>>, until: ReadUntil) -> Self {
         Self {
             owner,
             path: path.into(),
-            delivery,
+            until,
             open: None,
         }
     }
@@ -193,7 +193,7 @@ impl LazyFile {
                 Err(error) => return Err(error),
             }
         }
-        let file = OpenFile::open(self.owner.clone(), Arc::clone(&self.path), self.delivery)?;
+        let file = OpenFile::open(self.owner.clone(), Arc::clone(&self.path), self.until)?;
         file.read(buffer)?;
         self.open = Some(file);
         Ok(())

@@ -213,7 +213,7 @@ mod tests {
             let stat = ProcessFiles::open(&root, pid)
                 .unwrap()
                 .stat(&mut Vec::new());
-            stat.unwrap().has_ended()
+            stat.unwrap().all_threads_ended()
         };
         while !is_zombie() {
             std::thread::yield_now();

@@ -8,7 +8,7 @@ use std::{
 
 use crate::{
     IgnoredSignals, Parsed, Result,
-    file::{Delivery, FileOwner, LazyFile, OpenFile},
+    file::{FileOwner, LazyFile, OpenFile, ReadUntil},
     if_present,
     parse::{
         self,
@@ -49,7 +49,7 @@ impl HostRoot {
     /// Opens a file below `procfs` for repeated reads. The kernel must deliver it in one piece, as
     /// it does `meminfo`. A missing file is `Absent`, never `Gone`.
     pub fn open_proc_one_piece(&self, relative: &str) -> Result<OpenFile> {
-        open(self.procfs.join(relative), Delivery::OnePiece)
+        open(self.procfs.join(relative), ReadUntil::ShortRead)
     }
 
     pub fn read_proc<T>(
@@ -124,12 +124,12 @@ impl HostRoot {
     }
 }
 
-fn open(path: PathBuf, delivery: Delivery) -> Result<OpenFile> {
-    OpenFile::open(FileOwner::Host, Arc::from(path), delivery)
+fn open(path: PathBuf, until: ReadUntil) -> Result<OpenFile> {
+    OpenFile::open(FileOwner::Host, Arc::from(path), until)
 }
 
 fn read<T>(path: PathBuf, parse: impl FnOnce(&[u8]) -> Parsed<T>) -> Result<T> {
-    open(path, Delivery::ManyPieces)?.parse(&mut Vec::new(), parse)
+    open(path, ReadUntil::EmptyRead)?.parse(&mut Vec::new(), parse)
 }
 
 fn list(folder: &Path) -> Result<Vec<OsString>> {
@@ -190,15 +190,15 @@ pub struct HostSample {
 
 impl HostFiles {
     pub fn new(root: &HostRoot) -> Self {
-        let lazy_file = |relative: &str, delivery| {
-            LazyFile::new(FileOwner::Host, root.procfs.join(relative), delivery)
+        let lazy_file = |relative: &str, until| {
+            LazyFile::new(FileOwner::Host, root.procfs.join(relative), until)
         };
         Self {
             // The kernel sums over all CPUs at each read. No line after `oom_kill` is used.
-            vmstat: lazy_file("vmstat", Delivery::LinesUntil(b"oom_kill ")),
+            vmstat: lazy_file("vmstat", ReadUntil::Line(b"oom_kill ")),
             pressures: ["pressure/cpu", "pressure/memory", "pressure/io"]
-                .map(|name| lazy_file(name, Delivery::OnePiece)),
-            max_map_count: lazy_file("sys/vm/max_map_count", Delivery::OnePiece),
+                .map(|name| lazy_file(name, ReadUntil::ShortRead)),
+            max_map_count: lazy_file("sys/vm/max_map_count", ReadUntil::ShortRead),
             last_max_maps: None,
         }
     }

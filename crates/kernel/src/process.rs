@@ -13,7 +13,7 @@ use rustix::{
 
 use crate::{
     HostRoot, Parsed, ReadError, Result,
-    file::{Delivery, FileOwner, LazyFile, OpenFile, READ_FILE},
+    file::{FileOwner, LazyFile, OpenFile, READ_FILE, ReadUntil},
     parse::{
         mountinfo::{self, Mount},
         number,
@@ -32,7 +32,7 @@ pub struct ProcessId {
     pub start_ticks: u64,
 }
 
-/// Why a count of 0 means that the kernel does not know it.
+/// The reason in the error if the kernel reports 0 open descriptors.
 const NO_FD_COUNT: &str = "not counted before Linux 6.2, nor for a kernel thread or a zombie";
 
 /// `/proc/PID` or `/proc/PID/task/TID`. Files opened through the descriptor belong to this process
@@ -54,6 +54,7 @@ impl ProcFolder {
                 path,
             }),
             Err(errno) => {
+                // A missing folder means that the task is `Gone`.
                 let task_exists = || false;
                 Err(ReadError::from_errno(errno, &Arc::from(path), task_exists))
             }
@@ -70,7 +71,11 @@ impl ProcFolder {
     }
 
     fn file(&self, name: &str) -> LazyFile {
-        LazyFile::new(self.file_owner(), self.path.join(name), Delivery::OnePiece)
+        LazyFile::new(
+            self.file_owner(),
+            self.path.join(name),
+            ReadUntil::ShortRead,
+        )
     }
 }
 
@@ -92,10 +97,10 @@ pub fn is_exiting(root: &HostRoot, task: &str) -> bool {
 }
 
 fn only_main_thread_ended(stat: &PidStat) -> bool {
-    stat.state == State::Zombie && !stat.has_ended()
+    stat.state == State::Zombie && !stat.all_threads_ended()
 }
 
-/// Has at most eight open descriptors.
+/// The `/proc` files of one process. They need at most eight descriptors of our own.
 #[derive(Debug)]
 pub struct ProcessFiles {
     root: HostRoot,
@@ -177,8 +182,8 @@ impl ProcessFiles {
         self.id
     }
 
-    /// Each result is `Gone` after the process was reaped. A zombie still has its files, but no
-    /// memory and no count of descriptors.
+    /// Each result is `Gone` after the process was reaped. The `/proc` files of a zombie are
+    /// readable, but lack memory and the count of descriptors.
     /// Without `read_oom_and_fds`, repeats these values of the last sample until the process ends.
     pub fn sample(&mut self, read_oom_and_fds: bool, buffer: &mut Vec<u8>) -> ProcessSample {
         let stat = self.stat(buffer);
@@ -193,7 +198,7 @@ impl ProcessFiles {
             self.living_task = living;
             status = self.status(buffer);
         }
-        let has_ended = stat.as_ref().map_or(true, PidStat::has_ended);
+        let has_ended = stat.as_ref().map_or(true, PidStat::all_threads_ended);
         let renew = read_oom_and_fds || has_ended;
         let oom_and_fds = match self.last_oom_and_fds.take().filter(|_| !renew) {
             Some(last) => last,
@@ -280,7 +285,7 @@ impl ProcessFiles {
 
     fn read<T>(&self, name: &str, parse: impl FnOnce(&[u8]) -> Parsed<T>) -> Result<T> {
         let path = Arc::from(self.living_task.path.join(name));
-        OpenFile::open(self.living_task.file_owner(), path, Delivery::ManyPieces)?
+        OpenFile::open(self.living_task.file_owner(), path, ReadUntil::EmptyRead)?
             .parse(&mut Vec::new(), parse)
     }
 

@@ -189,7 +189,7 @@ macro_rules! counters {
 pub(crate) use counters;
 
 /// Parses the lines after the header. Leaves out an inner `None` of `read`.
-pub fn rows<T>(
+pub fn rows_after_headings<T>(
     text: &[u8],
     heading_lines: usize,
     expected: &'static str,

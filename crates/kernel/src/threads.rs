@@ -7,7 +7,7 @@ use rustix::{
 
 use crate::{
     Comm, HostRoot, ParseError, ReadError, Result,
-    file::{Delivery, FileOwner, READ_FILE, read_whole},
+    file::{FileOwner, READ_FILE, ReadUntil, read_whole},
     parse::{
         pid::PidSchedstat,
         pid_stat,
@@ -372,7 +372,7 @@ impl OpenThread {
         let Some(fd) = &self.schedstat else {
             return Ok(None);
         };
-        read_whole(fd, Delivery::OnePiece, buffer)?;
+        read_whole(fd, ReadUntil::ShortRead, buffer)?;
         let now =
             PidSchedstat::parse(buffer).map_err(|error| SampleError::Parse("schedstat", error))?;
         Ok(Some(PidSchedstat {
@@ -391,7 +391,7 @@ impl OpenThread {
         last: Option<&LastRead>,
         buffer: &mut Vec<u8>,
     ) -> Result<ThreadSample, SampleError> {
-        read_whole(&self.stat, Delivery::OnePiece, buffer)?;
+        read_whole(&self.stat, ReadUntil::ShortRead, buffer)?;
         let stat = pid_stat::parse(buffer).map_err(|error| SampleError::Parse("stat", error))?;
         if stat.state == pid_stat::State::Dead {
             return Err(SampleError::Ended);
@@ -444,7 +444,7 @@ fn read_switches(
 ) -> Result<Switches, SampleError> {
     read_whole(
         &open_file(folder, tid, "status")?,
-        Delivery::OnePiece,
+        ReadUntil::ShortRead,
         buffer,
     )?;
     pid_status::switches(buffer).map_err(|error| SampleError::Parse("status", error))

@@ -13,7 +13,7 @@ pub use flight::Flight;
 pub use ingest::ENV_VARIABLE as INGEST_ENV_VARIABLE;
 pub use load::{load, parse, read_file, rpc_url};
 
-use faultline_agave::{PublicKey, config::MetricsConfig};
+use faultline_agave::{PublicKey, config::SolanaMetricsConfig};
 use faultline_kernel::HostRoot;
 use std::{
     collections::BTreeMap,
@@ -39,9 +39,9 @@ pub struct Config {
     pub forward: Option<Forward>,
     pub rpc: Rpc,
     pub probe: Probe,
-    pub validator: Validator,
+    pub validator: Votes,
     pub admin: Admin,
-    pub host: Host,
+    pub host: HostResources,
     pub phase: Phase,
     pub datapoints: Datapoints,
     pub record: Record,
@@ -177,6 +177,7 @@ impl Labels {
     }
 }
 
+/// Receives the datapoints that the validator pushes as to an InfluxDB.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ingest {
     pub enabled: bool,
@@ -209,8 +210,8 @@ pub struct Credentials {
     pub password: String,
 }
 
-impl From<MetricsConfig> for Credentials {
-    fn from(config: MetricsConfig) -> Self {
+impl From<SolanaMetricsConfig> for Credentials {
+    fn from(config: SolanaMetricsConfig) -> Self {
         Self {
             db: config.db,
             user: config.username,
@@ -236,6 +237,7 @@ pub enum Log {
     Journal(String),
 }
 
+/// Forwards the received datapoints to an InfluxDB.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Forward {
     /// Without `/write`.
@@ -265,7 +267,7 @@ impl Default for Rpc {
     }
 }
 
-/// A JSON-RPC request at each interval, to measure the response time of a client.
+/// A JSON-RPC request at each interval, to measure the response time that a client sees.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Probe {
     pub enabled: bool,
@@ -287,20 +289,21 @@ impl Default for Probe {
     }
 }
 
-/// Votes, stake, rewards and leader slots from JSON-RPC.
+/// The TOML table `validator`: votes, stake, rewards and leader slots from JSON-RPC.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Validator {
+pub struct Votes {
     pub enabled: bool,
     /// `None`: the identity's vote account.
     pub vote_account: Option<PublicKey>,
-    /// `activating_stake`: reads all stake accounts to find stake that activates or deactivates.
+    /// The key is `activating_stake`. Reads all stake accounts to find stake that activates or
+    /// deactivates.
     pub scans_stakes: bool,
     /// At least a second.
     pub interval: Duration,
     pub timeout: Duration,
 }
 
-impl Default for Validator {
+impl Default for Votes {
     fn default() -> Self {
         Self {
             enabled: true,
@@ -312,16 +315,15 @@ impl Default for Validator {
     }
 }
 
-/// File systems, disks, network and processors: the sources `resources` and `interrupts`. The source
-/// `host` is always on.
+/// The TOML table `host`: the sources `resources` and `interrupts`. The source `host` is always on.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Host {
+pub struct HostResources {
     pub enabled: bool,
     /// At least a second.
     pub interval: Duration,
 }
 
-impl Default for Host {
+impl Default for HostResources {
     fn default() -> Self {
         Self {
             enabled: true,

@@ -32,7 +32,7 @@ mod request;
 pub use counters::IngestCounters;
 
 use crate::{forward, validator::intake};
-use faultline_agave::config::MetricsConfig;
+use faultline_agave::config::SolanaMetricsConfig;
 use faultline_core::{
     clock::Clock,
     config::{self, Credentials},
@@ -195,7 +195,7 @@ pub fn check(config: &config::Ingest) -> Result<(), Error> {
 }
 
 /// True if a validator with this `SOLANA_METRICS_CONFIG` sends the required credentials.
-pub fn has_credentials(metrics_config: &MetricsConfig, required: &Credentials) -> bool {
+pub fn has_credentials(metrics_config: &SolanaMetricsConfig, required: &Credentials) -> bool {
     metrics_config
         .write_url()
         .rsplit_once('?')

@@ -62,7 +62,7 @@ pub fn build(context: FlightContext, new_recording: NewRecording) -> Result<(Rin
     Ok((Ring::new(context, new_recording, jobs), saver))
 }
 
-fn reason_in_file_name(job: &SaveJob) -> String {
+fn reason_with_text(job: &SaveJob) -> String {
     match folder::file_name_part(&job.request_text).as_str() {
         "" => job.reason.name().to_owned(),
         text => format!("{}_{text}", job.reason.name()),
@@ -85,7 +85,7 @@ impl Saver {
     /// Returns after the ring is dropped and the queued saves are done.
     pub fn run(self) {
         while let Ok(job) = self.jobs.recv() {
-            let (started, reason) = (self.context.clock.now(), reason_in_file_name(&job));
+            let (started, reason) = (self.context.clock.now(), reason_with_text(&job));
             let result = self.save(&job, &reason);
             let took = self.context.clock.now().since(started);
             match &result {
@@ -98,7 +98,7 @@ impl Saver {
         }
     }
 
-    fn save(&self, job: &SaveJob, reason: &str) -> SaveResult {
+    fn save(&self, job: &SaveJob, reason_with_text: &str) -> SaveResult {
         let FlightContext {
             folder,
             host_name,
@@ -108,11 +108,11 @@ impl Saver {
         let ring = folder.join(RING_FILE);
         let bytes = length(&ring) + length(&with_suffix(&ring, "-wal"));
         folder::make_space(folder, config, bytes, job.origin)?;
-        let path = folder::unused_path(folder, host_name, reason, job.queued_at)
+        let path = folder::unused_path(folder, host_name, reason_with_text, job.queued_at)
             .ok_or("too many saves in one second")?;
         let at = job.queued_at.unix.as_nanos().to_string();
         let meta = [
-            ("saved_reason", reason),
+            ("saved_reason", reason_with_text),
             ("saved_text", job.request_text.as_str()),
             ("saved_unix_ns", at.as_str()),
         ];

@@ -29,7 +29,7 @@ pub fn session(
     is_demo: bool,
 ) -> Value {
     let mut hardware = Hardware::read(root);
-    host::prefer_sysinfo_crate(root, &mut hardware);
+    host::replace_with_sysinfo(root, &mut hardware);
     without_nulls(json!({
         "host": host::describe(root, &hardware),
         "clock": without_nulls(json!({
@@ -90,9 +90,9 @@ fn insert_some(to: &mut Value, key: &str, value: Option<impl Into<Value>>) {
     }
 }
 
-fn shortened(text: &str, max_bytes: usize) -> String {
+fn shortened(text: &str, cut_after_bytes: usize) -> String {
     let mut ends = text.char_indices().map(|(index, _)| index);
-    match ends.find(|end| *end >= max_bytes) {
+    match ends.find(|end| *end >= cut_after_bytes) {
         Some(end) => format!("{}...", &text[..end]),
         None => text.to_owned(),
     }

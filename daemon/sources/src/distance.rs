@@ -17,7 +17,7 @@ const MAX_NEAR_TIP_SLOTS: u64 = 128;
 
 #[derive(Debug, Clone, Copy)]
 pub struct DistanceEvidence {
-    /// [`RpcFacts::slots_behind`].
+    /// [`RpcFacts::slots_behind`]: `None` soon after JSON-RPC fails.
     pub(super) by_rpc: Option<u64>,
     /// A JSON-RPC response with a distance arrived within [`RPC_PRECEDENCE_TIME`].
     has_recent_rpc_distance: bool,
@@ -46,8 +46,9 @@ impl DistanceEvidence {
         }
     }
 
-    /// The pushed distance. `getHealth` has priority over pushes that any program may have sent.
-    /// Proven pushes have priority over `getHealth`, which may know an old state of the cluster.
+    /// The pushed distance. `getHealth` has priority over unproven pushes: any program may send
+    /// them. Proven pushes have priority over `getHealth`, which may know an old state of the
+    /// cluster.
     pub(super) fn trusted_push(&self) -> Option<u64> {
         let (behind, is_proven) = self.pushed?;
         let contradicts = |(healthy, limit): (bool, u64)| healthy != (behind <= limit);

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use super::locate::{CgroupFolder, CgroupVersion};
 use crate::{
     Parsed, ReadError, Result,
-    file::{Delivery, FileOwner, LazyFile},
+    file::{FileOwner, LazyFile, ReadUntil},
     parse::{cgroup::MemoryStat, number},
 };
 
@@ -26,7 +26,7 @@ impl CgroupFile {
                 Self::File(LazyFile::new(
                     owner,
                     cgroup.folder.join(name),
-                    Delivery::OnePiece,
+                    ReadUntil::ShortRead,
                 ))
             }
             None => {

@@ -5,7 +5,7 @@ use std::{
 
 use crate::{
     HostRoot, ReadError, Result,
-    file::{Delivery, FileOwner, OpenFile},
+    file::{FileOwner, OpenFile, ReadUntil},
     parse::{
         cgroup::{self, Membership},
         mountinfo::{self, Mount},
@@ -169,7 +169,7 @@ impl TaskCgroupFile {
         let file = OpenFile::open(
             FileOwner::Folder(Arc::from(folder)),
             path,
-            Delivery::OnePiece,
+            ReadUntil::ShortRead,
         )?;
         let mut text = Vec::new();
         let memberships = file.parse(&mut text, cgroup::memberships)?;

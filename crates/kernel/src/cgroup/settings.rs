@@ -5,7 +5,7 @@ use std::{path::Path, sync::Arc};
 use super::locate::{CgroupVersion, ProcessCgroups};
 use crate::{
     ErrorKind, ReadError, Result,
-    file::{Delivery, FileOwner, OpenFile},
+    file::{FileOwner, OpenFile, ReadUntil},
     parse::cgroup::Limit,
 };
 
@@ -121,7 +121,7 @@ fn read_settings(
 }
 
 fn read_setting(path: &Path, is_amount: bool) -> Result<Setting> {
-    let file = OpenFile::open(FileOwner::Host, Arc::from(path), Delivery::ManyPieces)?;
+    let file = OpenFile::open(FileOwner::Host, Arc::from(path), ReadUntil::EmptyRead)?;
     if is_amount {
         return file
             .parse(&mut Vec::new(), Limit::parse)

@@ -2,9 +2,9 @@ use super::*;
 use crate::ErrorKind;
 use std::fs;
 
-fn open(path: &Path, delivery: Delivery) -> OpenFile {
+fn open(path: &Path, until: ReadUntil) -> OpenFile {
     let folder = FileOwner::Folder(Arc::from(path.parent().unwrap()));
-    OpenFile::open(folder, Arc::from(path), delivery).unwrap()
+    OpenFile::open(folder, Arc::from(path), until).unwrap()
 }
 
 #[test]
@@ -15,13 +15,13 @@ fn a_file_larger_than_the_buffer_is_read_whole() {
         .flat_map(|n| format!("key{n} {n}\n").into_bytes())
         .collect();
     fs::write(&path, &text).unwrap();
-    for delivery in [
-        Delivery::OnePiece,
-        Delivery::ManyPieces,
-        Delivery::LinesUntil(b"none "),
+    for until in [
+        ReadUntil::ShortRead,
+        ReadUntil::EmptyRead,
+        ReadUntil::Line(b"none "),
     ] {
         let mut buffer = Vec::new();
-        assert_eq!(open(&path, delivery).read(&mut buffer).unwrap(), text);
+        assert_eq!(open(&path, until).read(&mut buffer).unwrap(), text);
     }
 }
 
@@ -38,10 +38,10 @@ fn no_piece_is_read_after_the_last_wanted_line() {
     let padding = INITIAL_CAPACITY - first.len();
     first += &format!("{}\n", "x".repeat(padding - 1));
     fs::write(&path, first.clone() + &lines(2000, 3000)).unwrap();
-    let delivery = Delivery::LinesUntil(b"wanted ");
+    let until = ReadUntil::Line(b"wanted ");
     let mut buffer = Vec::with_capacity(INITIAL_CAPACITY);
     assert_eq!(
-        open(&path, delivery).read(&mut buffer).unwrap(),
+        open(&path, until).read(&mut buffer).unwrap(),
         first.as_bytes()
     );
 }
@@ -51,7 +51,7 @@ fn a_large_enough_buffer_is_reused_without_allocation() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("file");
     fs::write(&path, vec![b'x'; 10_000]).unwrap();
-    let file = open(&path, Delivery::ManyPieces);
+    let file = open(&path, ReadUntil::EmptyRead);
     let mut buffer = Vec::new();
     file.read(&mut buffer).unwrap();
     let (address, capacity) = (buffer.as_ptr(), buffer.capacity());
@@ -67,7 +67,7 @@ fn a_second_read_returns_the_current_file_content() {
     let path = folder.path().join("file");
     let mut buffer = Vec::new();
     fs::write(&path, "a longer text\n").unwrap();
-    let file = open(&path, Delivery::OnePiece);
+    let file = open(&path, ReadUntil::ShortRead);
     assert_eq!(file.read(&mut buffer).unwrap(), b"a longer text\n");
     fs::write(&path, "short\n").unwrap();
     assert_eq!(file.read(&mut buffer).unwrap(), b"short\n");
@@ -79,7 +79,7 @@ fn an_empty_file_is_read_as_empty_text() {
     let path = folder.path().join("empty");
     fs::write(&path, "").unwrap();
     assert_eq!(
-        open(&path, Delivery::OnePiece)
+        open(&path, ReadUntil::ShortRead)
             .read(&mut Vec::new())
             .unwrap(),
         b""
@@ -93,7 +93,7 @@ fn a_file_created_later_is_found_by_the_next_read() {
     let mut slot = LazyFile::new(
         FileOwner::Folder(Arc::from(folder.path())),
         path.clone(),
-        Delivery::OnePiece,
+        ReadUntil::ShortRead,
     );
     let mut buffer = Vec::new();
     assert_eq!(
@@ -111,7 +111,7 @@ fn a_file_whose_folder_was_removed_is_gone() {
     let mut slot = LazyFile::new(
         FileOwner::Folder(Arc::from(home.as_path())),
         home.join("file"),
-        Delivery::OnePiece,
+        ReadUntil::ShortRead,
     );
     assert_eq!(
         slot.parse(&mut Vec::new(), |_| Ok(())).unwrap_err().kind(),
@@ -124,7 +124,7 @@ fn a_parse_error_names_the_file() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("oom_score");
     fs::write(&path, "many\n").unwrap();
-    let error = open(&path, Delivery::OnePiece)
+    let error = open(&path, ReadUntil::ShortRead)
         .parse(&mut Vec::new(), crate::parse::number)
         .unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Broken);

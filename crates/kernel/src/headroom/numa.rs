@@ -3,7 +3,7 @@ use std::sync::Arc;
 use super::{Level, LevelMemory};
 use crate::{
     HostRoot, ReadError, Result,
-    file::{Delivery, FileOwner, LazyFile},
+    file::{FileOwner, LazyFile, ReadUntil},
     if_present,
     parse::{
         cpu,
@@ -51,7 +51,7 @@ impl NumaFiles {
             let path = root
                 .sysfs
                 .join(format!("devices/system/node/node{node}/meminfo"));
-            LazyFile::new(FileOwner::Host, path, Delivery::OnePiece)
+            LazyFile::new(FileOwner::Host, path, ReadUntil::ShortRead)
         };
         let numbers: Vec<String> = nodes.iter().map(u32::to_string).collect();
         Ok(Some(Self {

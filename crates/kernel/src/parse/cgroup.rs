@@ -8,8 +8,8 @@ use procfs::{FromRead, ProcessCGroups};
 use crate::{
     ParseError, Parsed,
     text::{
-        Line, count_or_underflow, counters, fill_by_key, lines, number, rows, single_value,
-        split_at_byte, words,
+        Line, count_or_underflow, counters, fill_by_key, lines, number, rows_after_headings,
+        single_value, split_at_byte, words,
     },
 };
 
@@ -302,7 +302,7 @@ pub struct Membership {
 
 pub fn memberships(text: &[u8]) -> Parsed<Vec<Membership>> {
     // Parses line by line, because procfs-core's errors have no line number.
-    rows(text, 0, "expected three fields", |line| {
+    rows_after_headings(text, 0, "expected three fields", |line| {
         // procfs-core requires UTF-8, folder names do not.
         let text = String::from_utf8_lossy(line);
         let cgroup = ProcessCGroups::from_read(text.as_bytes()).ok()?.0.pop()?;

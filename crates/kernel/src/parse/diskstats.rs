@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::cgroup::Device;
 use crate::{
     Parsed,
-    text::{count_or_underflow, number, rows, words},
+    text::{count_or_underflow, number, rows_after_headings, words},
 };
 
 /// The kernel counts sectors of 512 bytes, whatever the sector size of the device is.
@@ -31,7 +31,7 @@ pub struct Requests {
 }
 
 pub fn parse(text: &[u8]) -> Parsed<Vec<DiskIo>> {
-    rows(text, 0, "expected a block device's counters", disk)
+    rows_after_headings(text, 0, "expected a block device's counters", disk)
 }
 
 /// The inner `None` is a device with a counter that went below zero.

@@ -5,7 +5,10 @@ use std::path::PathBuf;
 use super::mountinfo::unescape;
 use crate::{
     Parsed,
-    text::{count_or_underflow, counters, fill_by_key, lines, number, rows, signed, words},
+    text::{
+        count_or_underflow, counters, fill_by_key, lines, number, rows_after_headings, signed,
+        words,
+    },
 };
 
 counters! {
@@ -90,7 +93,7 @@ pub struct Swap {
 }
 
 pub fn swaps(text: &[u8]) -> Parsed<Vec<Swap>> {
-    rows(text, 1, "expected a swap device", |line| {
+    rows_after_headings(text, 1, "expected a swap device", |line| {
         let mut words = words(line);
         let device = unescape(words.next()?);
         let kind = String::from_utf8_lossy(words.next()?).into_owned();

@@ -7,7 +7,7 @@ use std::{
 use super::cgroup::Device;
 use crate::{
     Parsed,
-    text::{number, rows, words},
+    text::{number, rows_after_headings, words},
 };
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,19 +15,19 @@ pub struct Mount {
     pub id: u64,
     /// Id of the parent mount. The parent of the topmost mount is not in the list.
     pub parent: u64,
-    /// Major 0 if this is no block device: tmpfs, overlay, btrfs. Of btrfs, `source` names the
-    /// disk.
+    /// Major 0 if the file system has no block device number: tmpfs, overlay, btrfs. The
+    /// `source` of a btrfs names its disk.
     pub device: Device,
     /// The mounted folder of the file system: `/`, except for bind mounts, subvolumes and mounted
     /// namespaces.
     pub root: PathBuf,
     pub mount_point: PathBuf,
-    /// Of this mount, such as `rw,noatime`.
+    /// The options of this mount, such as `rw,noatime`.
     pub options: String,
     pub fs_type: String,
     /// Such as `/dev/nvme0n1p1`; any word for file systems without a device.
     pub source: String,
-    /// Of the file system, such as `rw,memory`.
+    /// The options of the file system, such as `rw,memory`.
     pub super_options: String,
 }
 
@@ -44,7 +44,7 @@ impl Mount {
 }
 
 pub fn parse(text: &[u8]) -> Parsed<Vec<Mount>> {
-    rows(text, 0, "expected a mount", |line| mount(line).map(Some))
+    rows_after_headings(text, 0, "expected a mount", |line| mount(line).map(Some))
 }
 
 /// The mount of `path`, which must be absolute and without links. `None` if the list has no topmost

@@ -2,7 +2,7 @@
 
 use crate::{
     ParseError, Parsed,
-    text::{count_or_underflow, counters, lines, number, rows, words},
+    text::{count_or_underflow, counters, lines, number, rows_after_headings, words},
 };
 
 #[derive(Debug)]
@@ -16,7 +16,7 @@ pub struct InterfaceTraffic {
 
 /// The file `dev`, sorted by name.
 pub fn interfaces(text: &[u8]) -> Parsed<Vec<InterfaceTraffic>> {
-    let mut list = rows(text, 2, "expected a network interface", interface)?;
+    let mut list = rows_after_headings(text, 2, "expected a network interface", interface)?;
     list.sort_unstable_by(|a, b| a.name.cmp(&b.name));
     Ok(list)
 }
@@ -93,7 +93,7 @@ pub struct UdpSocket {
 
 /// The files `udp` and `udp6`. procfs-core does not read the drops.
 pub fn udp_sockets(text: &[u8]) -> Parsed<Vec<UdpSocket>> {
-    rows(text, 1, "expected a UDP socket", socket)
+    rows_after_headings(text, 1, "expected a UDP socket", socket)
 }
 
 /// `sl local remote st tx:rx tr:when retrnsmt uid timeout inode ref pointer drops`. The inner

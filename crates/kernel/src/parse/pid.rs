@@ -6,7 +6,9 @@ use procfs::process::LimitValue;
 
 use crate::{
     ParseError, Parsed,
-    text::{count_or_underflow, counters, fill_by_key, lines, rows, split_at_byte, words},
+    text::{
+        count_or_underflow, counters, fill_by_key, lines, rows_after_headings, split_at_byte, words,
+    },
 };
 
 /// Program first; empty for kernel threads and zombies. A process may overwrite its arguments.
@@ -71,7 +73,7 @@ pub struct ProcessLimit {
 }
 
 pub fn limits(text: &[u8]) -> Parsed<Vec<ProcessLimit>> {
-    rows(text, 1, "expected a limit", |line| {
+    rows_after_headings(text, 1, "expected a limit", |line| {
         process_limit(line).map(Some)
     })
 }

@@ -37,7 +37,7 @@ pub struct PidStat {
 
 impl PidStat {
     /// Whether all threads have ended. A main thread that has ended is a zombie while others run.
-    pub fn has_ended(&self) -> bool {
+    pub fn all_threads_ended(&self) -> bool {
         match self.state {
             State::Zombie => self.num_threads <= 1,
             state => state == State::Dead,

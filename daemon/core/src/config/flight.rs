@@ -12,7 +12,7 @@ pub struct Flight {
     pub enabled: Option<bool>,
     /// `None`: the flight recorder is off.
     pub folder: Option<PathBuf>,
-    /// The key is `keep`.
+    /// How long the ring keeps its ticks. The key is `keep`.
     pub history: Duration,
     /// Time from an event to the save that it triggers.
     pub after: Duration,

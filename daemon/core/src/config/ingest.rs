@@ -1,5 +1,5 @@
 use super::Ingest;
-use faultline_agave::config::MetricsConfig;
+use faultline_agave::config::SolanaMetricsConfig;
 use std::ffi::OsStr;
 
 /// Set by the service unit, in the format of the validator's `SOLANA_METRICS_CONFIG`.
@@ -18,7 +18,7 @@ impl Ingest {
         let config = value
             .to_str()
             .ok_or_else(|| format!("{ENV_VARIABLE}: not UTF-8; see /etc/faultline/ingest.env"))?;
-        let config = MetricsConfig::parse(config)
+        let config = SolanaMetricsConfig::parse(config)
             .map_err(|error| format!("{ENV_VARIABLE}: {error}; see /etc/faultline/ingest.env"))?;
         self.credentials = Some(config.into());
         Ok(())

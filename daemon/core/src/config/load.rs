@@ -1,9 +1,9 @@
 use super::{
     Admin, Config, Credentials, Flight, Forward, Labels, Log, MIN_INTERVAL, Metrics, Phase, Probe,
-    Rpc, Target, TargetSelector, Threads, Validator, datapoints,
+    Rpc, Target, TargetSelector, Threads, Votes, datapoints,
     values::{address, checked_label, user_id},
 };
-use faultline_agave::{PublicKey, config::MetricsConfig, rpc::PROBE_METHODS};
+use faultline_agave::{PublicKey, config::SolanaMetricsConfig, rpc::PROBE_METHODS};
 use faultline_kernel::HostRoot;
 use faultline_settings::{
     ConfigError, Table, choice, distinct, flag, text, time, whole_number, whole_number_within,
@@ -65,7 +65,7 @@ fn read_sections(mut top: Table<'_>, selector: Option<TargetSelector>) -> Config
     });
     top.table("rpc", |table| rpc(table, &mut config.rpc));
     top.table("probe", |table| probe(table, &mut config.probe));
-    top.table("validator", |table| validator(table, &mut config.validator));
+    top.table("validator", |table| votes(table, &mut config.validator));
     top.table("admin", |table| admin(table, &mut config.admin));
     top.table("host", |table| {
         table.read_into("enabled", &mut config.host.enabled, flag);
@@ -151,7 +151,7 @@ fn probe(table: &mut Table<'_>, config: &mut Probe) {
     timeout(table, &mut config.timeout);
 }
 
-fn validator(table: &mut Table<'_>, config: &mut Validator) {
+fn votes(table: &mut Table<'_>, config: &mut Votes) {
     table.read_into("enabled", &mut config.enabled, flag);
     config.vote_account = table.read("vote_account", public_key);
     table.read_into("activating_stake", &mut config.scans_stakes, flag);
@@ -263,7 +263,7 @@ fn forward(table: &mut Table<'_>, files: &mut Vec<PathBuf>) -> Option<Forward> {
     let queue_bytes = table.read("queue_bytes", |v| whole_number_within(v, 0..=24_000_000));
     let give_up_after = table.read("give_up_after", time);
     let metrics_config = table.read("metrics_config_file", |v| {
-        MetricsConfig::parse(&secret(v, files)?).map_err(|error| error.to_string())
+        SolanaMetricsConfig::parse(&secret(v, files)?).map_err(|error| error.to_string())
     });
     let (url, credentials) = (table.read("url", http_url), credentials(table, files));
     let missing = table.missing(&["url", "db", "user", "password_file"]);

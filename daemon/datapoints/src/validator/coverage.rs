@@ -4,7 +4,7 @@
 //! between two pushes: the validator reports the age of its previous push, and the daemon stamps
 //! each arrival. If the wall clock disagrees, it was set: counting restarts.
 
-use super::tally::{add, delta};
+use super::tally::{add, plausible_count};
 use faultline_agave::points::KnownPoint;
 use faultline_kernel::ProcessId;
 use faultline_metrics::Stamp;
@@ -17,8 +17,8 @@ const SECOND: i128 = 1_000_000_000;
 /// Points are written shortly after their creation.
 const SETTLE_SECONDS: i128 = 2;
 
-/// In nanoseconds. A gap that exceeds the reported age by more than this is a missed push. The
-/// validator reports whole seconds, and does not push exactly every ten.
+/// In nanoseconds. A push is missed if two pushes are further apart than the reported age plus
+/// this time. The validator reports whole seconds, and does not push exactly every ten.
 const MAX_INTERVAL_ERROR: i128 = 3 * SECOND;
 
 /// Maximum delay of a push in nanoseconds. The validator gives up a push that takes longer.
@@ -71,10 +71,10 @@ pub struct PushEnd {
 pub struct Coverage {
     /// `None` before the first push of this process.
     first_push: Option<PushEnd>,
-    newest_push: Option<PushTimes>,
-    /// Minimum of arrival minus creation, in nanoseconds. A much smaller value means that the wall
-    /// clock was set.
-    min_delay: Option<i128>,
+    newest: Option<PushTimes>,
+    /// Minimum of arrival minus creation, in nanoseconds. A push with a much smaller difference
+    /// shows that the wall clock was set forward.
+    min_offset: Option<i128>,
     /// Transactions by unsettled second.
     unsettled: BTreeMap<i128, u64>,
     /// The next second to settle; `None` before the first transaction.
@@ -94,7 +94,7 @@ impl Coverage {
             KnownPoint::ReplaySlot(replay) => replay.total_transactions,
             _ => return,
         };
-        self.add_transactions(time.into(), delta(transactions));
+        self.add_transactions(time.into(), plausible_count(transactions));
     }
 
     pub fn add_transactions(&mut self, time: i128, count: u64) {
@@ -111,14 +111,14 @@ impl Coverage {
     pub fn add_push(&mut self, push: PushEnd) {
         self.first_push.get_or_insert(push);
         let (times, age) = (push.times, i128::from(push.seconds_since_previous) * SECOND);
-        let Some(previous) = self.newest_push else {
+        let Some(previous) = self.newest else {
             self.advance_to(times);
             return self.settle_seconds(times.created, times.created, push.unfiltered);
         };
         if self.clock_was_set(previous, times, age) {
-            let elapsed = times.arrived - previous.arrived - age;
-            if elapsed > MAX_PUSH_DELAY {
-                self.count_missed_pushes(elapsed);
+            let missing_time = times.arrived - previous.arrived - age;
+            if missing_time > MAX_PUSH_DELAY {
+                self.count_missed_pushes(missing_time);
             }
             return self.restart_counting(times);
         }
@@ -127,9 +127,9 @@ impl Coverage {
         }
         self.advance_to(times);
         let interval_start = times.created - age;
-        let gap = interval_start - previous.created;
-        if gap > MAX_INTERVAL_ERROR {
-            self.count_missed_pushes(gap);
+        let missing_time = interval_start - previous.created;
+        if missing_time > MAX_INTERVAL_ERROR {
+            self.count_missed_pushes(missing_time);
             self.settle_seconds(previous.created, times.created, push.unfiltered);
             // Seconds up to `interval_start` are unknown, unless points arrived for them.
             let until = interval_start + SETTLE_SECONDS * SECOND;
@@ -140,7 +140,7 @@ impl Coverage {
 
     /// The log was read up to `times`. Assumes that no line is missing.
     pub fn add_log_time(&mut self, times: PushTimes) {
-        if let Some(previous) = self.newest_push {
+        if let Some(previous) = self.newest {
             if self.clock_was_set(previous, times, 0) {
                 return self.restart_counting(times);
             }
@@ -169,11 +169,11 @@ impl Coverage {
         self.advance_to(last);
     }
 
-    /// Merges data of a pending sender, if it is newer. Seconds without transactions before the
-    /// first pending transaction do not count.
+    /// Merges data of a sender that was pending (see [`super::senders`]), if it is newer. Seconds
+    /// without transactions before the first pending transaction do not count.
     pub fn merge_pending(&mut self, pending: Self) {
         let follows = |first: &PushEnd| {
-            self.newest_push
+            self.newest
                 .is_none_or(|newest| newest.created < first.times.created)
         };
         let Some(first) = pending.first_push.filter(follows) else {
@@ -196,33 +196,33 @@ impl Coverage {
 
     /// True if the clock was set between two moments that are at least `age` nanoseconds apart.
     fn clock_was_set(&self, previous: PushTimes, times: PushTimes, age: i128) -> bool {
-        let passed = times.created - previous.created - age;
+        let excess = times.created - previous.created - age;
         // Two pushes that are read together, as after a stall, may be read in the wrong order.
         let in_order = times.arrived - previous.arrived + MAX_PUSH_DELAY >= age;
-        let set_back = passed < -MAX_INTERVAL_ERROR && in_order;
-        let delay = times.arrived - times.created;
-        let set_forward = passed > MAX_INTERVAL_ERROR
+        let set_back = excess < -MAX_INTERVAL_ERROR && in_order;
+        let offset = times.arrived - times.created;
+        let set_forward = excess > MAX_INTERVAL_ERROR
             && self
-                .min_delay
-                .is_some_and(|min_delay| delay - min_delay < -MAX_INTERVAL_ERROR);
+                .min_offset
+                .is_some_and(|min_offset| offset - min_offset < -MAX_INTERVAL_ERROR);
         set_back || set_forward
     }
 
-    fn count_missed_pushes(&mut self, gap: i128) {
-        let missed = u64::try_from((gap + PUSH_INTERVAL / 2) / PUSH_INTERVAL);
+    fn count_missed_pushes(&mut self, missing_time: i128) {
+        let missed = u64::try_from((missing_time + PUSH_INTERVAL / 2) / PUSH_INTERVAL);
         add(&mut self.pushes_missed, missed.unwrap_or(0).max(1));
     }
 
     fn advance_to(&mut self, times: PushTimes) {
-        let delay = times.arrived - times.created;
+        let offset = times.arrived - times.created;
         let elapsed = self
-            .newest_push
+            .newest
             .map_or(0, |previous| (times.arrived - previous.arrived).max(0));
         // The minimum may grow slowly, because the wall clock may be slewed.
-        self.min_delay = Some(self.min_delay.map_or(delay, |min_delay| {
-            delay.min(min_delay + elapsed / MAX_DRIFT_DIVISOR)
+        self.min_offset = Some(self.min_offset.map_or(offset, |min_offset| {
+            offset.min(min_offset + elapsed / MAX_DRIFT_DIVISOR)
         }));
-        self.newest_push = Some(times);
+        self.newest = Some(times);
     }
 
     /// Restarts counting after the clock was set: skipped seconds may not have existed, and others
@@ -231,17 +231,17 @@ impl Coverage {
         let has_transactions = self.next_second.is_some() || !self.unsettled.is_empty();
         self.unsettled.clear();
         self.next_second = has_transactions.then(|| times.created.div_euclid(SECOND) + 1);
-        (self.newest_push, self.min_delay) = (None, None);
+        (self.newest, self.min_offset) = (None, None);
         self.advance_to(times);
     }
 
-    /// Settles the seconds that end [`SETTLE_SECONDS`] before `until`. Begins at the first
-    /// transaction, unless it is later than `now`. Both are Unix nanoseconds.
-    fn settle_seconds(&mut self, until: i128, now: i128, unfiltered: bool) {
+    /// Settles all seconds up to [`SETTLE_SECONDS`] before `until`. Nothing is settled until the
+    /// first transaction is not later than `begin_by`. Both are Unix nanoseconds.
+    fn settle_seconds(&mut self, until: i128, begin_by: i128, unfiltered: bool) {
         let end = until.div_euclid(SECOND) - SETTLE_SECONDS;
         if self.next_second.is_none() {
             let first = self.unsettled.keys().next().copied();
-            self.next_second = first.filter(|first| *first <= now.div_euclid(SECOND));
+            self.next_second = first.filter(|first| *first <= begin_by.div_euclid(SECOND));
         }
         let Some(next) = self.next_second else { return };
         if end <= next {

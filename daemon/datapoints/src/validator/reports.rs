@@ -1,6 +1,6 @@
 //! Lost points, the version and the migration.
 
-use super::tally::{add, delta};
+use super::tally::{add, plausible_count};
 use faultline_agave::{log::Migration, points::KnownPoint, version::is_printable_version};
 use faultline_metrics::Stamp;
 
@@ -16,7 +16,9 @@ impl ValidatorReports {
     pub fn add(&mut self, known: &KnownPoint, now: Stamp) {
         self.migration.add(known, now);
         match known {
-            KnownPoint::AgentStats(agent) => add(&mut self.points_lost, delta(agent.points_lost)),
+            KnownPoint::AgentStats(agent) => {
+                add(&mut self.points_lost, plausible_count(agent.points_lost))
+            }
             KnownPoint::ValidatorNew(new) => self.set_version(new.version.as_ref()),
             KnownPoint::SetIdentity(set) => self.set_version(set.version.as_ref()),
             _ => {}

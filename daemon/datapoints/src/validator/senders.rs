@@ -76,7 +76,7 @@ pub struct Sums {
     pub slots: Option<(Stamp, Slots)>,
     pub allow_list_series: AllowListSeries,
     pub line_counts: LineCounts,
-    /// Of a pending sender only.
+    /// Empty unless the sender is pending.
     pub points: PendingPoints,
     pub coverage: Coverage,
     pub reports: ValidatorReports,

@@ -9,7 +9,7 @@ use super::{
 use crate::METRICS_CONFIG;
 use anyhow::{Context, Result};
 use faultline_agave::{
-    config::MetricsConfig,
+    config::SolanaMetricsConfig,
     identify::{Process, identify},
 };
 use faultline_core::{
@@ -111,7 +111,7 @@ pub fn run() -> Result<()> {
         )
     };
     let ledger = validator.ledger.context("no --ledger")?;
-    let config = MetricsConfig::parse(
+    let config = SolanaMetricsConfig::parse(
         &env::var(METRICS_CONFIG)
             .ok()
             .context("no SOLANA_METRICS_CONFIG")?,
@@ -174,7 +174,7 @@ fn rpc_runtime() -> Result<tokio::runtime::Runtime> {
 fn start_threads(
     demo_state: &Arc<DemoState>,
     ledger: Ledger,
-    config: MetricsConfig,
+    config: SolanaMetricsConfig,
     runtime: &tokio::runtime::Handle,
 ) -> Result<WorkerGroup> {
     let mut workers = WorkerGroup::new("demo", runtime);
@@ -236,7 +236,7 @@ fn read_cold_file(demo_state: &DemoState, stop: Stop) {
     idle(stop);
 }
 
-fn push_until_stopped(demo_state: &DemoState, config: &MetricsConfig, stop: &Stop) {
+fn push_until_stopped(demo_state: &DemoState, config: &SolanaMetricsConfig, stop: &Stop) {
     let mut pushes =
         RecordedPushes::new(Arc::clone(&demo_state.recording), demo_state.timeline_start);
     let mut due = Duration::from_secs(1);
@@ -256,7 +256,7 @@ fn push_until_stopped(demo_state: &DemoState, config: &MetricsConfig, stop: &Sto
 }
 
 /// Uses a new connection for each push, as validators before 4.x do.
-fn post(config: &MetricsConfig, body: &str) -> Result<()> {
+fn post(config: &SolanaMetricsConfig, body: &str) -> Result<()> {
     let url = config.write_url();
     let (host, path) = url
         .strip_prefix("http://")

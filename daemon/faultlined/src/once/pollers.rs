@@ -344,7 +344,7 @@ pub async fn check_votes(
         return Check::off("not asked: no answer from JSON-RPC, see the line \"rpc\"");
     };
     let timeout = config.validator.timeout.min(MAX_RESPONSE_TIMEOUT);
-    let quick = config::Validator {
+    let quick = config::Votes {
         interval: MIN_INTERVAL,
         timeout,
         ..config.validator.clone()

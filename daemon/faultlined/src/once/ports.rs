@@ -4,7 +4,7 @@
 use super::{process::ProcessInspection, report::Check};
 use crate::{METRICS_CONFIG, app::config_paths::collide};
 use faultline_agave::{
-    config::{MetricsConfig, MetricsConfigError},
+    config::{SolanaMetricsConfig, SolanaMetricsConfigError},
     identify::Program,
 };
 use faultline_core::config::Config;
@@ -191,12 +191,14 @@ pub async fn check_push(config: &Config, inspection: &ProcessInspection) -> Chec
         .variables
         .get(METRICS_CONFIG)
         .and_then(Option::as_deref)
-        .map(MetricsConfig::parse)
+        .map(SolanaMetricsConfig::parse)
     {
-        None | Some(Err(MetricsConfigError::Empty)) if validator.program == Program::Fdctl => {
+        None | Some(Err(SolanaMetricsConfigError::Empty))
+            if validator.program == Program::Fdctl =>
+        {
             Check::off("not known: Frankendancer reads it from its configuration file")
         }
-        None | Some(Err(MetricsConfigError::Empty)) => Check::attention(
+        None | Some(Err(SolanaMetricsConfigError::Empty)) => Check::attention(
             format!("the validator pushes nothing: it has no {METRICS_CONFIG}"),
             remedy,
         ),
@@ -205,7 +207,11 @@ pub async fn check_push(config: &Config, inspection: &ProcessInspection) -> Chec
     }
 }
 
-async fn judge_push(config: &Config, metrics_config: &MetricsConfig, remedy: String) -> Check {
+async fn judge_push(
+    config: &Config,
+    metrics_config: &SolanaMetricsConfig,
+    remedy: String,
+) -> Check {
     let listen = config.ingest.listen;
     let destination = push_destination(&metrics_config.host, listen);
     let port_elsewhere = match destination {
@@ -348,7 +354,7 @@ mod tests {
         };
         std::thread::Builder::new().spawn(serve).unwrap();
         let pushes = format!("host=http://{address},db=d,u=u,p=p");
-        let pushes = MetricsConfig::parse(&pushes).unwrap();
+        let pushes = SolanaMetricsConfig::parse(&pushes).unwrap();
         let check = judge_push(&Config::default(), &pushes, String::new()).await;
         let attention = Check::attention(
             format!(

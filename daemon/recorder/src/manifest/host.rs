@@ -189,7 +189,7 @@ fn options(text: &str) -> String {
 ///
 /// Does not query processes, because that raises the limit of open descriptors. Does not query file
 /// system sizes, because that blocks on network mounts.
-pub fn prefer_sysinfo_crate(root: &HostRoot, hardware: &mut Hardware) {
+pub fn replace_with_sysinfo(root: &HostRoot, hardware: &mut Hardware) {
     let default_root = HostRoot::default();
     if (&root.procfs, &root.sysfs) != (&default_root.procfs, &default_root.sysfs) {
         return;
@@ -268,7 +268,7 @@ mod tests {
             .disks
             .iter_mut()
             .for_each(|disk| disk.rotational = None);
-        prefer_sysinfo_crate(&root, &mut reported);
+        replace_with_sysinfo(&root, &mut reported);
         assert_eq!(
             (&reported.host_name, &reported.kernel_release),
             (&files.host_name, &files.kernel_release)
@@ -293,7 +293,7 @@ mod tests {
     #[test]
     fn for_another_root_only_its_files_describe_the_machine() {
         let mut hardware = Hardware::default();
-        prefer_sysinfo_crate(&HostRoot::below("/host".as_ref()), &mut hardware);
+        replace_with_sysinfo(&HostRoot::below("/host".as_ref()), &mut hardware);
         assert_eq!(
             (
                 hardware.host_name,

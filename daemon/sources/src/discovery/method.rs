@@ -242,7 +242,7 @@ impl PidSearch {
         let stat = context
             .root
             .read_proc(&format!("{pid}/stat"), pid_stat::parse);
-        let message = if stat.is_ok_and(|stat| stat.has_ended()) {
+        let message = if stat.is_ok_and(|stat| stat.all_threads_ended()) {
             format!("process {pid} has ended; it is a zombie until its parent waits for it")
         } else {
             format!("there is no process {pid}")

@@ -104,7 +104,7 @@ pub fn live_stat(root: &HostRoot, id: ProcessId) -> Result<PidStat, ReadError> {
     };
     let file = root.open_proc_one_piece(&relative);
     match file.and_then(|file| file.parse(&mut Vec::new(), pid_stat::parse)) {
-        Ok(stat) if stat.start_ticks != id.start_ticks || stat.has_ended() => Err(gone()),
+        Ok(stat) if stat.start_ticks != id.start_ticks || stat.all_threads_ended() => Err(gone()),
         Err(ReadError::Absent { .. }) => Err(gone()),
         other => other,
     }
@@ -158,7 +158,7 @@ impl NameAndExeReader {
         let file = self.stat.take().or_else(open)?;
         let stat = file.parse(&mut self.buffer, pid_stat::parse).ok()?;
         self.stat = Some(file);
-        (stat.start_ticks == self.id.start_ticks && !stat.has_ended()).then_some(stat.comm)
+        (stat.start_ticks == self.id.start_ticks && !stat.all_threads_ended()).then_some(stat.comm)
     }
 }
 

@@ -49,7 +49,7 @@ const CHECK_INTERVAL: Duration = Duration::from_secs(5);
 const ID: u64 = 1;
 
 pub struct Poller {
-    config: config::Validator,
+    config: config::Votes,
     clock: Clock,
     endpoint: Endpoint,
     pub handle: Handle,
@@ -60,7 +60,7 @@ pub struct Poller {
 }
 
 impl Poller {
-    pub fn new(config: &config::Validator, clock: Clock, endpoint: Endpoint) -> Self {
+    pub fn new(config: &config::Votes, clock: Clock, endpoint: Endpoint) -> Self {
         Self {
             config: config.clone(),
             clock,

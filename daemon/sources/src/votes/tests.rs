@@ -145,7 +145,7 @@ impl Running {
             url: Some(format!("http://127.0.0.1:{port}")),
             ..Default::default()
         };
-        let validator = config::Validator {
+        let config = config::Votes {
             enabled: true,
             vote_account,
             scans_stakes: true,
@@ -162,7 +162,7 @@ impl Running {
         let clock = Clock::start();
         let poller = rpc::Poller::new(&rpc, clock, lookup(), Latest::default());
         let votes = Poller::new(
-            &validator,
+            &config,
             clock,
             Endpoint::new(&rpc, lookup(), Latest::default(), poller.handle.clone()),
         );

@@ -94,7 +94,7 @@ fn listed_processes(root: &HostRoot, is_listed_name: &dyn Fn(&str) -> bool) -> V
             .read_proc(&format!("{pid}/stat"), pid_stat::parse)
             .ok()?;
         let name = stat.comm.to_str_lossy().into_owned();
-        (!stat.has_ended() && is_listed_name(&name)).then_some(ListedProcess { pid, name })
+        (!stat.all_threads_ended() && is_listed_name(&name)).then_some(ListedProcess { pid, name })
     };
     pids.into_iter().filter_map(listed_process).collect()
 }

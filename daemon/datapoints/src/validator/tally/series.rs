@@ -85,7 +85,7 @@ impl FieldCounts {
         self.datapoint.is_some()
     }
 
-    /// Of a repeated key, the last value counts.
+    /// If a key is repeated, the last value counts.
     pub fn add(&mut self, field: &Field<'_>) {
         let index = self
             .datapoint

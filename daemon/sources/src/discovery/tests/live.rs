@@ -268,7 +268,9 @@ fn a_validator_without_main_thread_is_found_and_followed_until_exit() {
                 &format!("{pid}/stat"),
                 faultline_kernel::parse::pid_stat::parse,
             );
-            let state = stat.ok().map(|stat| (stat.state.name(), stat.has_ended()));
+            let state = stat
+                .ok()
+                .map(|stat| (stat.state.name(), stat.all_threads_ended()));
             (state == Some((Some("zombie"), false))).then_some(())
         },
     );
