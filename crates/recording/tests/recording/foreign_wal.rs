@@ -135,3 +135,15 @@ fn what_is_no_file_is_not_replaced_by_a_recording() {
     assert!(error.contains("a folder or a device"), "{error}");
     assert!(!path.is_file(), "it was replaced");
 }
+
+#[test]
+fn a_pipe_next_to_a_wal_is_refused_without_waiting_for_its_writer() {
+    let folder = crate::made_up::folder();
+    let path = folder.path().join("pipe");
+    let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+    let fifo = rustix::fs::FileType::Fifo;
+    rustix::fs::mknodat(rustix::fs::CWD, &path, fifo, mode, 0).unwrap();
+    fs::write(folder.path().join("pipe-wal"), "x").unwrap();
+    let error = Recording::open(&path).map(drop).unwrap_err().to_string();
+    assert!(error.contains("a folder or a device"), "{error}");
+}
