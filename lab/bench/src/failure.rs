@@ -1,6 +1,6 @@
 //! Failures of requests, counted by kind and never averaged into latencies.
 
-use faultline_text::clean;
+use faultline_text::{clean, without_address};
 use hyper::StatusCode;
 use std::time::Duration;
 use thiserror::Error;
@@ -69,6 +69,14 @@ impl Failure {
     pub fn rpc(code: i64, message: &str) -> Self {
         let message: String = message.chars().take(MAX_MESSAGE_CHARS).collect();
         Self::Rpc(code, clean(&message))
+    }
+
+    /// A node may repeat the key of its address in a message.
+    pub fn without_address(self, url: &str) -> Self {
+        match self {
+            Self::Rpc(code, message) => Self::Rpc(code, without_address(&message, url)),
+            other => other,
+        }
     }
 
     pub fn kind(&self) -> String {

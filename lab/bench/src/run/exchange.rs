@@ -8,7 +8,6 @@ use crate::{
     stream::RawAnswer,
 };
 use faultline_common::clock;
-use faultline_text::without_address;
 use hyper::StatusCode;
 use std::time::Duration;
 use tokio::time::timeout;
@@ -75,7 +74,7 @@ impl Connections {
             requested.inspect_err(|_| self.opened[case.connection_index] = None)?;
         // Reading the CPU clock costs more than decoding a small answer.
         let cpu = (raw.body.len() >= MIN_BYTES_FOR_CPU_CLOCK).then(clock::thread_cpu);
-        let mut decoded = match raw.status {
+        let decoded = match raw.status {
             StatusCode::OK => decoder.decode(&raw.body, id, case.expected),
             status => Err(Failure::of_status(status, raw.retry_after)),
         };
@@ -87,10 +86,9 @@ impl Connections {
             self.opened[case.connection_index]
                 .take_if(|open| matches!(open, Connection::WebSocket(_)));
         }
-        if let Err(Failure::Rpc(_, message)) = &mut decoded {
-            *message = without_address(message, &plan.connection(case).endpoint.full_url());
-        }
-        decoded?;
+        decoded.map_err(|failure| {
+            failure.without_address(&plan.connection(case).endpoint.full_url())
+        })?;
         let queued = begun.saturating_sub(counted_from);
         Ok(Timing {
             phases: [queued, connect, tls, first_byte, transfer, decode].map(ns),

@@ -42,7 +42,7 @@ pub struct NodeClient {
     pub poll_interval: Duration,
     /// The last write or read failed, and may have changed the chain's state.
     pub must_refetch_state: bool,
-    /// Sums of the calls since they were last cleared. The first phase, queued, is 0.
+    /// Sums of the calls since they were last cleared. The caller sets the first phase, queued.
     pub sums: Timing,
     http_connections: BTreeMap<Protocol, HttpConnection>,
     socket: Option<WebSocket>,
@@ -140,11 +140,12 @@ impl NodeClient {
             json!({"jsonrpc": "2.0", "id": self.last_id, "method": method, "params": params})
                 .to_string();
         with_timeout(self.timeout, async {
-            if protocol == Protocol::WebSocket {
-                self.call_over_socket(body).await
+            let (answer, config) = if protocol == Protocol::WebSocket {
+                (self.call_over_socket(body).await, &self.websocket)
             } else {
-                self.call_over_http(protocol, body).await
-            }
+                (self.call_over_http(protocol, body).await, &self.http)
+            };
+            answer.map_err(|failure| failure.without_address(&config.endpoint.full_url()))
         })
         .await
     }
@@ -303,6 +304,34 @@ mod tests {
         });
         assert_eq!(opened, [Ok(true), Ok(false), Ok(true)]);
         close.send(()).unwrap();
+        node.join().unwrap();
+    }
+
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "a node has a thread of its own")]
+    fn a_message_does_not_contain_the_key_of_the_address() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}/SECRETKEY", listener.local_addr().unwrap());
+        let node = thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut body = BufReader::new(&stream).lines().map(Result::unwrap);
+            body.find(String::is_empty);
+            let answer = r#"{"id": null, "error": {"code": 1, "message": "limit of /SECRETKEY"}}"#;
+            let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}", answer.len());
+            write!(stream, "{head}\r\n\r\n{answer}").unwrap();
+        });
+        let config = || ConnectionConfig {
+            endpoint: Endpoint::parse(&url).unwrap(),
+            link_shape: LinkShape::default(),
+            protocol: Protocol::Http,
+        };
+        let mut builder = Builder::new_current_thread();
+        let runtime = builder.enable_io().enable_time().build().unwrap();
+        let limit = Duration::from_secs(60);
+        let mut client = NodeClient::new([config(), config()], None, limit, limit);
+        let call = client.call(Protocol::Http, "eth_chainId", json!([]));
+        let called = LocalSet::new().block_on(&runtime, call);
+        assert_eq!(called, Err(Failure::rpc(1, "limit of /***")));
         node.join().unwrap();
     }
 
