@@ -98,16 +98,26 @@ impl FromIterator<Self> for ClusterConditions {
 }
 
 impl RunMetric {
-    /// With `--per-second`, quantiles (`replay-p95`, `behind-p95`) do: they have no sum.
+    /// With `--per-second`.
     pub fn needs_slot_time(&self) -> bool {
-        self.id.contains("-p")
+        matches!(
+            self.scales_with,
+            ScalesWith::SlotQuantile | ScalesWith::SlotDistance
+        )
+    }
+
+    fn is_per_slot(&self) -> bool {
+        !matches!(
+            self.scales_with,
+            ScalesWith::SlotDistance | ScalesWith::Transaction | ScalesWith::Nothing
+        )
     }
 
     pub fn is_affected_by(&self, difference: Difference) -> bool {
         match self.scales_with {
             ScalesWith::Nothing => false,
             ScalesWith::Transaction => difference == Difference::Consensus,
-            ScalesWith::Slot | ScalesWith::SlotDistance => true,
+            _ => true,
         }
     }
 }
@@ -165,6 +175,9 @@ pub(crate) fn compared_value(
 ) -> Option<f64> {
     let numbers = runs.compared_part().numbers(run)?;
     let value = run_metric.value(run, numbers)?;
+    if !runs.compare_rates {
+        return Some(value);
+    }
     let slot_seconds = run.lifecycle.slot_seconds;
     // Neither faults nor datapoints are known in gaps and between processes.
     let known = numbers.minor_faults.seconds;
@@ -175,31 +188,27 @@ pub(crate) fn compared_value(
     };
     let rate = |count: usize| Some(value * count as f64 / seconds);
     match run_metric.scales_with {
-        ScalesWith::Slot if runs.compare_rates => match run_metric.id {
-            _ if run_metric.needs_slot_time() => Some(value / slot_seconds?),
-            "cache-time" => rate(numbers.cache.time_us.n),
-            "read-cache-misses" | "account-load" => rate(numbers.replay_ms.len()),
-            _ => rate(numbers.cache.misses.n),
-        },
-        ScalesWith::SlotDistance if runs.compare_rates => Some(value * slot_seconds?),
-        _ => Some(value),
+        ScalesWith::Batch => rate(numbers.cache.misses.n),
+        ScalesWith::ReplayedSlot => rate(numbers.replay_ms.len()),
+        ScalesWith::ReplayedSlotWithTransactions => rate(numbers.cache.time_us.n),
+        ScalesWith::SlotQuantile => Some(value / slot_seconds?),
+        ScalesWith::SlotDistance => Some(value * slot_seconds?),
+        ScalesWith::Transaction | ScalesWith::Nothing => Some(value),
     }
 }
 
 pub(crate) fn compared_title(run_metric: &RunMetric, compare_rates: bool) -> String {
-    match run_metric.scales_with {
-        ScalesWith::Slot if compare_rates => run_metric
-            .title
-            .replace(" per slot", " per second")
-            .replace(" per batch", " per second"),
-        _ => run_metric.title.to_owned(),
+    if !compare_rates || !run_metric.is_per_slot() {
+        return run_metric.title.to_owned();
     }
+    let title = run_metric.title.replace(" per slot", " per second");
+    title.replace(" per batch", " per second")
 }
 
 pub(crate) fn compared_unit(run_metric: &RunMetric, compare_rates: bool) -> String {
     match run_metric.scales_with {
-        ScalesWith::Slot if compare_rates => format!("{}/s", run_metric.unit),
         ScalesWith::SlotDistance if compare_rates => "s".to_owned(),
+        _ if compare_rates && run_metric.is_per_slot() => format!("{}/s", run_metric.unit),
         _ => run_metric.unit.to_owned(),
     }
 }

@@ -19,9 +19,13 @@ pub enum Better {
 /// Decides whether a metric may compare arms whose slot times or consensus differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ScalesWith {
-    /// A value per slot, or per batch: the validator sends one datapoint of the program cache (a
-    /// batch) for each bank, so for each slot.
-    Slot,
+    /// A mean over batches: the validator sends one datapoint of the program cache (a batch) for
+    /// each bank, so for each slot.
+    Batch,
+    ReplayedSlot,
+    ReplayedSlotWithTransactions,
+    /// A quantile of one value per slot, which has no sum.
+    SlotQuantile,
     SlotDistance,
     /// Depends on the number of transactions, votes included.
     Transaction,
@@ -98,34 +102,34 @@ macro_rules! run_metrics {
 
 run_metrics! {
     RUN_METRICS:
-    "replay-p95" "Replay time per slot, p95" in "ms", 1, Lower, Slot:
+    "replay-p95" "Replay time per slot, p95" in "ms", 1, Lower, SlotQuantile:
         "replay_total_elapsed of replay-slot-stats, own leader slots left out; needs 20 slots"
         = |_, numbers| numbers.replay_quantile(0.95);
-    "replay-p50" "Replay time per slot, median" in "ms", 1, Lower, Slot:
+    "replay-p50" "Replay time per slot, median" in "ms", 1, Lower, SlotQuantile:
         "replay_total_elapsed of replay-slot-stats, own leader slots left out"
         = |_, numbers| numbers.replay_quantile(0.5);
-    "replay-p99" "Replay time per slot, p99" in "ms", 1, Lower, Slot:
+    "replay-p99" "Replay time per slot, p99" in "ms", 1, Lower, SlotQuantile:
         "replay_total_elapsed of replay-slot-stats, own leader slots left out; needs 100 slots"
         = |_, numbers| numbers.replay_quantile(0.99);
-    "cache-misses" "Program cache misses per batch" in "", 4, Lower, Slot:
+    "cache-misses" "Program cache misses per batch" in "", 4, Lower, Batch:
         "mean of misses over the points of loaded-programs-cache-stats, which are the batches: about one per slot"
         = |_, numbers| numbers.cache.misses.mean;
-    "cache-evictions" "Program cache evictions per batch" in "", 4, Lower, Slot:
+    "cache-evictions" "Program cache evictions per batch" in "", 4, Lower, Batch:
         "mean of evictions over the points of loaded-programs-cache-stats, which are the batches"
         = |_, numbers| numbers.cache.evictions.mean;
-    "cache-reloads" "Program cache reloads per batch" in "", 4, Lower, Slot:
+    "cache-reloads" "Program cache reloads per batch" in "", 4, Lower, Batch:
         "mean of reloads over the points of loaded-programs-cache-stats, which are the batches"
         = |_, numbers| numbers.cache.reloads.mean;
-    "cache-time" "Program cache time per slot" in "µs", 1, Lower, Slot:
+    "cache-time" "Program cache time per slot" in "µs", 1, Lower, ReplayedSlotWithTransactions:
         "program_cache_us (a sum over threads), mean over replayed slots with transactions"
         = |_, numbers| numbers.cache.time_us.mean;
     "read-cache-hits" "Read cache hit ratio" in "%", 3, Higher, Nothing:
         "accounts found in the read cache, of those looked up in it"
         = accounts::read_cache_hit_percent;
-    "read-cache-misses" "Read cache misses per slot" in "", 3, Lower, Slot:
+    "read-cache-misses" "Read cache misses per slot" in "", 3, Lower, ReplayedSlot:
         "accounts not found in the read cache, divided by replayed slots"
         = accounts::misses_per_slot;
-    "account-load" "Account load time per slot" in "µs", 1, Lower, Slot:
+    "account-load" "Account load time per slot" in "µs", 1, Lower, ReplayedSlot:
         "load_us of replay-slot-stats (a sum over threads), mean over replayed slots"
         = accounts::load_time_per_slot;
     "tps" "Transactions per second" in "/s", 1, Higher, Transaction:
