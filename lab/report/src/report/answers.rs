@@ -58,9 +58,10 @@ fn can_change_capacity(runs: &MeasuredRuns) -> Option<bool> {
 }
 
 /// Averages over an arm's runs. RAM, limit, headroom, unreclaimable share and proven memory come
-/// from the worst run. The program cache's values are from the first transaction on, because the
-/// prediction is not only of the tip. Prediction, consensus, whether the validator is at the tip,
-/// and reasons for unknown values come from the first run.
+/// from the worst run. Headroom and the program cache's values are from the first transaction on,
+/// because the RAM must also be enough to catch up, and the prediction is not only of the tip.
+/// Prediction, consensus, whether the validator is at the tip, and reasons for unknown values come
+/// from the first run.
 fn inputs(runs: &[&MeasuredRun], can_change_capacity: Option<bool>) -> AnswerInputs {
     let values = |value: fn(&MeasuredRun, &WindowNumbers) -> Option<f64>| {
         runs.iter()
@@ -89,7 +90,7 @@ fn inputs(runs: &[&MeasuredRun], can_change_capacity: Option<bool>) -> AnswerInp
         installed,
         limit: smallest(|run, _| run.limit())
             .filter(|limit| installed.is_none_or(|installed| *limit < installed)),
-        headroom: smallest(|_, numbers| numbers.gauges.headroom.min),
+        headroom: smallest(|run, _| run.since_first_transaction.gauges.headroom.min),
         unreclaimable_share: values(|_, numbers| numbers.gauges.unreclaimable_share.max)
             .into_iter()
             .reduce(f64::max),

@@ -348,7 +348,11 @@ fn tip_share_caveat(run: &MeasuredRun, part: Option<RunPart>) -> Option<WhatAndR
     }
     let has_phases = run.recording.ticks.iter().any(|tick| tick.phase.is_some());
     let tip_seconds = lifecycle.time_in(&run.recording, Phase::AtTip, window);
-    let what = time_at_tip_text(has_phases.then_some(tip_seconds), window.seconds());
+    let what = if has_phases && tip_seconds <= 0.0 && lifecycle.first_at_tip.is_some() {
+        "it was at the tip, but for no measured time".to_owned()
+    } else {
+        time_at_tip_text(has_phases.then_some(tip_seconds), window.seconds())
+    };
     let remedy = match part {
         Some(RunPart::FromTip) => {
             "Read the averages together with the outcome of each run: they include the time after it fell behind."
