@@ -37,10 +37,15 @@ pub fn run(args: &VerifyArgs) -> Result<u8> {
         }
         text += "\n";
     }
-    text += &format!(
-        "{} of {compared} recordings are unchanged\n",
-        compared - damaged.len()
-    );
+    text += &match compared {
+        0 => {
+            "nothing to compare: no result in results.db has a recording with a digest\n".to_owned()
+        }
+        _ => format!(
+            "{} of {compared} recordings are unchanged\n",
+            compared - damaged.len()
+        ),
+    };
     print(&text)?;
     if damaged.is_empty() {
         return Ok(0);
