@@ -562,7 +562,7 @@
   const dress = (theme) => {
     if (theme === "auto") delete root.dataset.theme;
     else root.dataset.theme = theme;
-    button.textContent = `Colours: ${theme}`;
+    button.textContent = `Theme: ${theme}`;
     for (const one of charts.values()) one.u.redraw(false, false);
   };
   let theme = "auto";
