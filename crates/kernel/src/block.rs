@@ -21,7 +21,7 @@ pub struct BlockDevice {
     /// `nvme`, `disk`, `lvm`, `crypt`, a RAID level such as `raid0`, or `device_mapper` for other
     /// mapped devices.
     pub kind: String,
-    pub mapped_name: Option<String>,
+    pub device_mapper_name: Option<String>,
     /// Consumed lifetime in tenths. Only eMMC and UFS devices report it in sysfs.
     pub used_tenths_of_life: Option<u64>,
     /// Missing members of a redundant array; `None` for other devices.
@@ -92,7 +92,7 @@ fn read_device(folder: &Path) -> Option<BlockDevice> {
         kind: kind(folder, &name),
         name,
         device,
-        mapped_name: read_text(&folder.join("dm/name")),
+        device_mapper_name: read_text(&folder.join("dm/name")),
         used_tenths_of_life: used_tenths_of_life(folder),
         missing_members: read(&folder.join("md/degraded"), number),
     })

@@ -112,7 +112,10 @@ fn a_volume_is_listed_with_its_underlying_devices() {
         ]
     );
     assert_eq!(
-        (found[0].mapped_name.as_deref(), found[0].missing_members),
+        (
+            found[0].device_mapper_name.as_deref(),
+            found[0].missing_members
+        ),
         (Some("vg-ledger"), None)
     );
     assert_eq!(found[1].missing_members, Some(1));

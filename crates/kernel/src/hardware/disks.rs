@@ -12,7 +12,7 @@ pub struct Disk {
     pub device: Option<Device>,
     /// `None` for virtual, device mapper and RAID disks.
     pub model: Option<String>,
-    pub mapped_name: Option<String>,
+    pub device_mapper_name: Option<String>,
     /// In bytes.
     pub size: u64,
     /// Virtual disks often report true.
@@ -45,8 +45,8 @@ impl Disk {
                 false => mount.source.strip_prefix("/dev/") == Some(name),
             })
             || (!has_device_number
-                && self.mapped_name.is_some()
-                && mount.source.strip_prefix("/dev/mapper/") == self.mapped_name.as_deref())
+                && self.device_mapper_name.is_some()
+                && mount.source.strip_prefix("/dev/mapper/") == self.device_mapper_name.as_deref())
     }
 }
 
@@ -81,7 +81,7 @@ fn disk(reader: &mut HardwareReader<'_>, name: String) -> Option<Disk> {
         model: reader
             .sys(&file(&name, "device/model"), trimmed_text)
             .filter(|model| !model.is_empty()),
-        mapped_name: reader.sys(&file(&name, "dm/name"), trimmed_text),
+        device_mapper_name: reader.sys(&file(&name, "dm/name"), trimmed_text),
         rotational: reader
             .sys(&file(&name, "queue/rotational"), number)
             .map(|value| value != 0),

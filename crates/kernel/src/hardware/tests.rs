@@ -154,7 +154,10 @@ fn disks_have_model_size_partitions_and_underlying_devices() {
         }]
     );
     assert_eq!(
-        (mapped.mapped_name.as_deref(), &mapped.member_devices[..]),
+        (
+            mapped.device_mapper_name.as_deref(),
+            &mapped.member_devices[..]
+        ),
         (Some("vg-data"), &["nvme0n1p1".to_owned()][..])
     );
     let speeds: Vec<_> = found

@@ -112,7 +112,7 @@ fn disk(disk: &Disk) -> Value {
         "name": disk.name,
         "device": disk.device.map(|device| device.to_string()),
         "model": disk.model,
-        "mapped_name": disk.mapped_name,
+        "mapped_name": disk.device_mapper_name,
         "bytes": disk.size,
         "rotational": disk.rotational,
         "scheduler": disk.scheduler,

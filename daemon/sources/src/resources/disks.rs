@@ -136,7 +136,7 @@ fn left_out_problem(left_out: &[&BlockDevice]) -> Option<Problem> {
 
 fn add_disk_readings(disk: &BlockDevice, out: &mut Vec<Reading>) {
     let device = LabelText::from(disk.name.clone());
-    let mapped = disk.mapped_name.clone().unwrap_or_default();
+    let mapped = disk.device_mapper_name.clone().unwrap_or_default();
     let labels = [device.clone(), disk.kind.clone().into(), mapped.into()];
     out.flag(&m::DISK, labels, true);
     let wear_ratio = disk.used_tenths_of_life.map(|tenths| tenths as f64 / 10.0);
@@ -213,7 +213,7 @@ mod tests {
             name: format!("{kind}{minor}"),
             device: Device { major: 259, minor },
             kind: kind.to_owned(),
-            mapped_name: None,
+            device_mapper_name: None,
             used_tenths_of_life: None,
             missing_members: None,
         };
