@@ -90,7 +90,7 @@ impl RecordSink for IntakeSink {
 }
 
 fn record_writer(intake: Intake) -> RecordWriter {
-    intake.expect_log();
+    intake.set_reads_log();
     RecordWriter::new(Box::new(IntakeSink { intake, push: None }))
 }
 

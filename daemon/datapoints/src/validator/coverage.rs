@@ -4,7 +4,7 @@
 //! between two pushes: the validator reports the age of its previous push, and the daemon stamps
 //! each arrival. If the wall clock disagrees, it was set: counting restarts.
 
-use super::tally::{add, plausible_count};
+use super::tally::{add, delta_or_zero};
 use faultline_agave::points::KnownPoint;
 use faultline_kernel::ProcessId;
 use faultline_metrics::Stamp;
@@ -94,7 +94,7 @@ impl Coverage {
             KnownPoint::ReplaySlot(replay) => replay.total_transactions,
             _ => return,
         };
-        self.add_transactions(time.into(), plausible_count(transactions));
+        self.add_transactions(time.into(), delta_or_zero(transactions));
     }
 
     pub fn add_transactions(&mut self, time: i128, count: u64) {

@@ -99,8 +99,8 @@ impl Intake {
         self.state.lock()
     }
 
-    /// Call it if the log is read instead of pushes.
-    pub fn expect_log(&self) {
+    /// The log is read instead of pushes.
+    pub fn set_reads_log(&self) {
         self.lock().reads_log = true;
     }
 

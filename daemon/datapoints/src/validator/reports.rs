@@ -1,6 +1,6 @@
 //! Lost points, the version and the migration.
 
-use super::tally::{add, plausible_count};
+use super::tally::{add, delta_or_zero};
 use faultline_agave::{log::Migration, points::KnownPoint, version::is_printable_version};
 use faultline_metrics::Stamp;
 
@@ -17,7 +17,7 @@ impl ValidatorReports {
         self.migration.add(known, now);
         match known {
             KnownPoint::AgentStats(agent) => {
-                add(&mut self.points_lost, plausible_count(agent.points_lost))
+                add(&mut self.points_lost, delta_or_zero(agent.points_lost))
             }
             KnownPoint::ValidatorNew(new) => self.set_version(new.version.as_ref()),
             KnownPoint::SetIdentity(set) => self.set_version(set.version.as_ref()),

@@ -23,7 +23,7 @@ use votor::Votor;
 /// floats.
 pub(super) const MAX_DELTA: u64 = 1 << 53;
 
-pub(super) fn plausible_count(field: Option<u64>) -> u64 {
+pub(super) fn delta_or_zero(field: Option<u64>) -> u64 {
     field.filter(|count| *count <= MAX_DELTA).unwrap_or(0)
 }
 

@@ -333,7 +333,7 @@ fn a_responding_validator_without_pushes_for_a_minute_is_reported() {
 #[test]
 fn a_log_without_datapoints_for_a_minute_is_reported_without_advice_on_pushes() {
     let intake = intake();
-    intake.expect_log();
+    intake.set_reads_log();
     (1..=61).for_each(|second| intake.set_rpc_slots(second, None, at(second)));
     let problem = intake.problems(at(61)).pop().unwrap().what;
     assert!(
