@@ -294,10 +294,10 @@ impl Finder {
         if descendants.validator(&self.root).is_some() {
             return true;
         }
-        if !descendants_timer.is_memory_reported
+        if !descendants_timer.is_memory_problem_reported
             && let Some(problem) = descendants.memory_problem(&self.root)
         {
-            descendants_timer.is_memory_reported = true;
+            descendants_timer.is_memory_problem_reported = true;
             self.target_handle.state().report.problems.push(problem);
         }
         false

@@ -33,7 +33,7 @@ const MIN_EXCESS_BYTES: u64 = 32 << 20;
 pub struct DescendantsTimer {
     started_at: Stamp,
     last_inspected_at: Option<Stamp>,
-    pub is_memory_reported: bool,
+    pub is_memory_problem_reported: bool,
 }
 
 impl DescendantsTimer {
@@ -41,7 +41,7 @@ impl DescendantsTimer {
         Self {
             started_at,
             last_inspected_at: None,
-            is_memory_reported: false,
+            is_memory_problem_reported: false,
         }
     }
 
