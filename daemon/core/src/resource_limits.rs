@@ -1,7 +1,7 @@
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// Raises the soft limit of open files to the hard one and returns the limit. Each thread of the
-/// validator needs two open files.
+/// validator needs two open files in `/proc`.
 pub fn raise_open_file_limit() -> u64 {
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit {

@@ -11,10 +11,10 @@ const LOADERS: [(&str, Loader); 4] = [
 /// Loader v3 takes this account only to deploy or upgrade a program.
 pub const CLOCK: &str = "SysvarC1ock11111111111111111111111111111111";
 
-pub fn loader(owner: &str) -> Option<Loader> {
+pub fn loader(account: &str) -> Option<Loader> {
     LOADERS
         .iter()
-        .find(|(key, _)| *key == owner)
+        .find(|(key, _)| *key == account)
         .map(|(_, loader)| *loader)
 }
 

@@ -74,7 +74,7 @@ pub enum Entry {
         attempt: u32,
         answer: Box<search::SearchAnswer>,
     },
-    /// All data of the run is on disk.
+    /// The processes of the run and its recorder have ended.
     RunEnded {
         run: u32,
         attempt: u32,

@@ -68,7 +68,8 @@ fn describe_experiment(experiment: &Experiment) -> String {
         ),
         (Some(_), 1) => "One run was planned, which searches the least memory.".to_owned(),
         (Some(_), _) => format!(
-            "{runs} runs were planned, one after the other; each searches the least memory."
+            "{} were planned, one after the other; each searches the least memory.",
+            counted(runs as f64, "run")
         ),
     };
     if let Some(arm) = plan

@@ -125,7 +125,8 @@ pub struct DwellEvidence {
     /// Counts only file pages.
     #[serde(rename = "refaults")]
     pub refaults_per_second: Option<f64>,
-    /// In the busiest eighth of the dwell, of the time in which the threads could run.
+    /// In the busiest eighth of the dwell, of the time in which the threads ran or waited, or of
+    /// the elapsed time if that is longer.
     #[serde(rename = "waited")]
     pub replay_cpu_wait_share: Option<f64>,
     #[serde(rename = "cluster")]

@@ -65,8 +65,8 @@ pub trait Launched {
     /// Sets or lifts the throttling memory limit of the running cgroup, and returns the value read
     /// back.
     ///
-    /// In version 1 this changes the hard limit, not the swap limit. Processes of a full cgroup then
-    /// wait instead of being killed. In version 1 the limit also stays unchanged if the memory cannot
+    /// In version 1 this changes the hard limit, and with it that of memory and swap. Processes of a
+    /// full cgroup then wait instead of being killed. The limit stays unchanged if the memory cannot
     /// be reclaimed.
     ///
     /// In both versions, if the new limit is below the memory in use, the kernel reclaims the excess

@@ -1,6 +1,6 @@
 //! Starts programs. Most start as the exec shim, `faultline hold`: a process that ends with its
 //! parent, and executes the program under the same pid. With a gate, which is a pipe, the shim
-//! first waits until the daemon follows its pid.
+//! first waits, for example until the daemon follows its pid.
 
 use super::{
     args::{DoctorArgs, HoldArgs},
@@ -63,7 +63,7 @@ pub fn exec_gate_message(variables: &[(String, String)]) -> Vec<u8> {
 
 #[expect(
     clippy::disallowed_methods,
-    reason = "the function with which the lab starts programs"
+    reason = "most programs of the lab start here"
 )]
 fn new_command(program: impl AsRef<OsStr>) -> Command {
     Command::new(program)
