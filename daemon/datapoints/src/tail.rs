@@ -1,7 +1,8 @@
 //! The validator's log, an input in place of pushes: a file followed over rotation, or a unit's
 //! journal.
 //!
-//! The log contains the same datapoints as the pushes. Reading starts at the log's end. Then every
+//! The log contains the same datapoints as the pushes, and in other records the steps of the
+//! migration to Alpenglow. Reading starts at the log's end. Then every
 //! line counts once, over rotations and restarts of `journalctl`. `faultline_log_tail` and
 //! `journal` list the exceptions.
 

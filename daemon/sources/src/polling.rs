@@ -153,7 +153,7 @@ impl Sampler for PollResultSampler {
 pub struct AbsenceLog(Vec<(bool, ProblemKind)>);
 
 impl AbsenceLog {
-    pub fn log_changes(&mut self, source: Source, up: bool, problems: &[Problem]) {
+    pub fn log_new_absences(&mut self, source: Source, up: bool, problems: &[Problem]) {
         let Some(texts) = self.change(up, problems) else {
             return;
         };

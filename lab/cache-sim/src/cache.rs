@@ -79,7 +79,7 @@ pub struct Budget {
 impl Budget {
     pub fn new(trace: &Trace, limit: Limit, fill_percent: u64) -> Result<Self, Error> {
         if !(1..=100).contains(&fill_percent) {
-            return Err(Error::Impossible(format!(
+            return Err(Error::CannotSimulate(format!(
                 "a fill of {fill_percent} % is not between 1 and 100"
             )));
         }
@@ -90,7 +90,7 @@ impl Budget {
             Limit::Bytes(bytes) => (filled(bytes), program_bytes(trace)?),
         };
         if capacity == 0 {
-            return Err(Error::Impossible(
+            return Err(Error::CannotSimulate(
                 "a cache of this size holds nothing".to_owned(),
             ));
         }

@@ -78,7 +78,7 @@ pub enum Error {
     )]
     SizesUnknown { programs: usize },
     #[error("{0}")]
-    Impossible(String),
+    CannotSimulate(String),
 }
 
 impl Error {

@@ -69,7 +69,7 @@ impl FromStr for Policy {
             .find(|(known, _)| *known == name)
             .map(|(_, policy)| *policy)
             .ok_or_else(|| {
-                Error::Impossible(format!("there is no policy {:?}", Error::excerpt(name)))
+                Error::CannotSimulate(format!("there is no policy {:?}", Error::excerpt(name)))
             })
     }
 }

@@ -61,7 +61,7 @@ pub struct Curve {
 /// Fails with [`Error::StartUnknown`] if no size can be predicted.
 pub fn predict(plan: &PredictionPlan, mut on_size_done: impl FnMut(u64)) -> Result<Curve, Error> {
     if plan.simulated_run_count < 2 || plan.sizes.is_empty() {
-        return Err(Error::Impossible(
+        return Err(Error::CannotSimulate(
             "a prediction needs a size and at least 2 seeds".to_owned(),
         ));
     }
@@ -285,7 +285,7 @@ pub fn self_test(
         })
         .collect();
     if pairs.is_empty() {
-        return Err(Error::Impossible(
+        return Err(Error::CannotSimulate(
             "the trace has no slot with recorded counters of the program cache".to_owned(),
         ));
     }
@@ -339,7 +339,7 @@ impl Coverage {
     pub fn require(&self) -> Result<(), Error> {
         let percent = self
             .percent()
-            .ok_or_else(|| Error::Impossible("no transactions were recorded".to_owned()))?;
+            .ok_or_else(|| Error::CannotSimulate("no transactions were recorded".to_owned()))?;
         if percent >= MIN_COVERAGE_PERCENT {
             return Ok(());
         }

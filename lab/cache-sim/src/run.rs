@@ -168,7 +168,7 @@ pub fn run_all(simulations: &[Simulation], threads: usize) -> Result<Vec<Outcome
         outcomes
     });
     if outcomes.len() < simulations.len() {
-        return Err(Error::Impossible(
+        return Err(Error::CannotSimulate(
             "a simulation ended without an outcome".to_owned(),
         ));
     }

@@ -169,7 +169,7 @@ fn an_impossible_simulation_plan_is_refused() {
             ..plan(&trace, &[512], None)
         },
     ] {
-        assert!(matches!(predict(&plan), Err(Error::Impossible(_))));
+        assert!(matches!(predict(&plan), Err(Error::CannotSimulate(_))));
     }
     assert!(
         predict(&plan(&trace, &[1], None))

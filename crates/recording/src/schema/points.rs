@@ -1,4 +1,4 @@
-//! Point tables have one row for each datapoint, where other tables have sums of datapoints.
+//! Tables with one row for each datapoint. Tables with one row per tick have sums of datapoints.
 
 use faultline_agave::points::KnownPoint;
 use std::time::Duration;

@@ -202,7 +202,7 @@ impl Poller {
     fn store(&mut self, cache: ProcessCache) {
         if (self.current_target)().is_some_and(|target| target.process == cache.process) {
             self.absence_log
-                .log_changes(Source::AdminRpc, cache.up, &cache.problems);
+                .log_new_absences(Source::AdminRpc, cache.up, &cache.problems);
             self.cache = Some(cache);
             self.publish();
         }

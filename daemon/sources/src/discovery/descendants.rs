@@ -1,5 +1,5 @@
-//! Finds the validator below a wrapper such as `timeout` or `runuser`, or a start script without
-//! `exec`.
+//! For `--process-tree`: finds the validator below a wrapper such as `timeout` or `runuser`, or a
+//! start script without `exec`.
 
 use super::{
     Target,

@@ -155,7 +155,7 @@ impl Poller {
     fn publish_and_log(&mut self) {
         if let Some(facts) = self.publish() {
             self.absence_log
-                .log_changes(Source::Rpc, facts.up, &facts.problems);
+                .log_new_absences(Source::Rpc, facts.up, &facts.problems);
         }
     }
 

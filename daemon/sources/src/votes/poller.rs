@@ -162,7 +162,7 @@ impl Round<'_> {
         if is_current {
             poller
                 .absence_log
-                .log_changes(Source::Votes, facts.up, &facts.problems);
+                .log_new_absences(Source::Votes, facts.up, &facts.problems);
             poller.handle.publish(facts);
         }
         is_current
