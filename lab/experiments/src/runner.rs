@@ -48,7 +48,7 @@ pub enum ExperimentEnd {
     Finished,
     /// By a request or a full disk. All texts say why, and how to resume.
     Stopped(String),
-    /// Too many attempts at a turn failed.
+    /// Too many attempts at a turn failed since this runner began.
     GaveUp(String),
     /// The host is not fit for its host block. Another host may be.
     UnfitHost(String),
@@ -199,8 +199,8 @@ pub struct Runner<'w> {
     journal: Journal,
     journal_state: JournalState,
     system: &'w mut dyn System,
-    /// Uptime at the end of the last run on this host.
-    last_run_ended: Option<Duration>,
+    /// Uptime at the end of the cool-down after the last run on this host.
+    cool_down_over_at: Duration,
     host_block: Option<HostBlock>,
     /// Entries of the Prometheus target file, by run.
     scrape_targets: BTreeMap<u32, ScrapeTarget>,
@@ -222,16 +222,16 @@ impl<'w> Runner<'w> {
         let (journal, lines) = Journal::open(&folder.journal())?;
         let mut runner = Runner::new(plan, folder, journal, system);
         runner.journal_state = JournalState::of(&lines);
-        runner.update_last_run_ended(runner.journal_state.last_end_unix_ns);
+        if let Some(ended) = runner.journal_state.last_end_unix_ns {
+            runner.begin_cool_down(ended);
+        }
         Ok(runner)
     }
 
     pub fn in_host_block(mut self, host_block: Option<HostBlock>) -> Self {
-        self.update_last_run_ended(
-            host_block
-                .as_ref()
-                .and_then(|host_block| host_block.last_end_unix_ns),
-        );
+        if let Some(ended) = host_block.as_ref().and_then(|block| block.last_end_unix_ns) {
+            self.begin_cool_down(ended);
+        }
         // Simultaneous host blocks cannot share a targets file. `None` is a file in `folder`.
         if host_block.is_some() {
             self.plan.recorder.targets = None;
@@ -240,14 +240,12 @@ impl<'w> Runner<'w> {
         self
     }
 
-    /// The cool-down begins when the last run on this host ended.
-    fn update_last_run_ended(&mut self, ended_unix_ns: Option<i64>) {
-        if let Some(ended_unix_ns) = ended_unix_ns {
-            let now = self.system.now();
-            let ago = from_nanoseconds(now.unix_ns.saturating_sub(ended_unix_ns));
-            let ended = now.uptime.saturating_sub(ago);
-            self.last_run_ended = self.last_run_ended.max(Some(ended));
-        }
+    /// The run may have ended before this process began.
+    fn begin_cool_down(&mut self, run_ended_unix_ns: i64) {
+        let now = self.system.now();
+        let passed = from_nanoseconds(now.unix_ns.saturating_sub(run_ended_unix_ns));
+        let remaining = self.plan.host.cool_down.saturating_sub(passed);
+        self.cool_down_over_at = self.cool_down_over_at.max(now.uptime + remaining);
     }
 
     fn new(
@@ -264,7 +262,7 @@ impl<'w> Runner<'w> {
             journal,
             journal_state: JournalState::default(),
             system,
-            last_run_ended: None,
+            cool_down_over_at: Duration::ZERO,
             host_block: None,
             scrape_targets: BTreeMap::new(),
         }
@@ -325,7 +323,7 @@ impl<'w> Runner<'w> {
                 }),
             })?;
             // It may have executed until now.
-            self.last_run_ended = Some(self.system.now().uptime);
+            self.begin_cool_down(self.system.now().unix_ns);
         }
         for name in ended_leftovers {
             self.system.print(&format!(

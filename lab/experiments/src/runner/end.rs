@@ -255,7 +255,7 @@ impl Runner<'_> {
             ending: Box::new(ending),
         })?;
         run.end_journaled = true;
-        self.last_run_ended = Some(self.system.now().uptime);
+        self.begin_cool_down(self.system.now().unix_ns);
         match failure {
             // A turn of several runs is repeated as a whole, so its other runs can stop.
             Some(why)

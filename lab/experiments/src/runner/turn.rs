@@ -257,9 +257,10 @@ impl Runner<'_> {
 
     /// Waits until the cool-down is over and the host is fit. Returns warnings about the host.
     fn wait_for_host(&mut self, runs: &[ActiveRun]) -> Result<Vec<String>, TurnError> {
-        while let Some(last_run_ended) = self.last_run_ended {
-            let waited = self.system.now().uptime.saturating_sub(last_run_ended);
-            let remaining = self.plan.host.cool_down.saturating_sub(waited);
+        loop {
+            let remaining = self
+                .cool_down_over_at
+                .saturating_sub(self.system.now().uptime);
             if remaining.is_zero() {
                 break;
             }

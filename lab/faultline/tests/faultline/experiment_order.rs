@@ -203,6 +203,23 @@ fn a_run_that_was_cut_off_is_repeated_after_the_cool_down() {
 }
 
 #[test]
+fn a_cool_down_that_was_over_before_the_runner_began_is_not_repeated() {
+    let (_folder, plan) = plan(&folder_of_cases().join("left-behind"));
+    run(&plan, &Script::default(), 0);
+    let path = ExperimentFolder::new(&plan.folder).journal();
+    let text = fs::read_to_string(&path).unwrap();
+    let mut lines: Vec<&str> = text.split_inclusive('\n').collect();
+    let end = lines.iter().position(|line| line.contains("run_ended"));
+    lines.truncate(end.unwrap() + 1);
+    // The pretended clock begins at 0 s.
+    let ended_before = lines[end.unwrap()].replace("\"unix_ns\":", "\"unix_ns\":-");
+    *lines.last_mut().unwrap() = &ended_before;
+    fs::write(&path, lines.concat()).unwrap();
+    let log = run(&plan, &Script::default(), 0);
+    assert!(log.contains("    0.0  > run 2: Clear\n"), "{log}");
+}
+
+#[test]
 fn from_any_journal_prefix_the_experiment_resumes_without_repetition() {
     let (folder, plan, bytes) = whole_journal();
     let path = ExperimentFolder::new(&plan.folder).journal();
