@@ -7,7 +7,7 @@ pub static TIME_BOUNDS: [f64; 16] = [
 ];
 
 /// Upper bounds in seconds for delays of votes and finalizations. A slot lasts 0.2 to 0.4 s.
-pub static SLOT_BOUNDS: [f64; 9] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6];
+pub static SLOT_DELAY_BOUNDS: [f64; 9] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6];
 
 /// [`TIME_BOUNDS`] up to 1 s, for the lateness of a tick.
 pub static LATENESS_BOUNDS: [f64; 13] = [

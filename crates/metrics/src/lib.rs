@@ -22,9 +22,9 @@ mod native;
 mod reading;
 mod tick;
 
-pub use histogram::{Histogram, LATENESS_BOUNDS, SLOT_BOUNDS, TIME_BOUNDS};
+pub use histogram::{Histogram, LATENESS_BOUNDS, SLOT_DELAY_BOUNDS, TIME_BOUNDS};
 
 pub use metric::{Amount, Datapoint, Kind, Metric, Section, SeriesInput, Unit};
 pub use native::NativeBuckets;
-pub use reading::{LabelText, LabelValues, Reading, ReadingList, Value};
+pub use reading::{AddReadings, LabelText, LabelValues, Reading, Value};
 pub use tick::{AMBIGUOUS_PREFIX, Batch, Problem, ProblemKind, Source, Stamp, Tick};

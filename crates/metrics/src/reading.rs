@@ -146,7 +146,7 @@ impl Reading {
 }
 
 /// Adds readings to a list. A value of `None` adds no reading.
-pub trait ReadingList: Extend<Reading> {
+pub trait AddReadings: Extend<Reading> {
     fn integer<const N: usize>(
         &mut self,
         metric: &'static Metric,
@@ -177,4 +177,4 @@ pub trait ReadingList: Extend<Reading> {
     }
 }
 
-impl ReadingList for Vec<Reading> {}
+impl AddReadings for Vec<Reading> {}

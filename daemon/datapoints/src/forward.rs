@@ -23,7 +23,7 @@ pub use queue::PushCopy;
 use client::{AttemptResult, Upstream};
 use faultline_core::{clock::Clock, config, push_memory::PushMemoryBudget, supervisor::Stop};
 use faultline_metrics::{
-    Problem, ProblemKind, Reading, ReadingList,
+    AddReadings, Problem, ProblemKind, Reading,
     metrics::daemon::{FORWARD_BYTES, FORWARD_QUEUE, FORWARD_REQUESTS},
     named_enum,
 };

@@ -13,7 +13,7 @@ pub use ring::Ring;
 
 use crate::recorder::RecorderStatus;
 use faultline_core::{clock::Clock, config};
-use faultline_metrics::{Problem, ReadingList, Stamp, metrics::daemon as d};
+use faultline_metrics::{AddReadings, Problem, Stamp, metrics::daemon as d};
 use faultline_recording::{Error, EventKind, NewRecording, length, with_suffix};
 use faultline_sources::tick::SourceOutput;
 use parking_lot::{Condvar, Mutex};

@@ -15,7 +15,7 @@ use faultline_kernel::{
     parse::cgroup::{Device, MemoryStat},
 };
 use faultline_metrics::{
-    Kind, LabelText, Problem, Reading, ReadingList, Source, Stamp, Value, metrics::cgroup as c,
+    AddReadings, Kind, LabelText, Problem, Reading, Source, Stamp, Value, metrics::cgroup as c,
 };
 use headroom::Headroom;
 use std::{collections::HashMap, path::Path, sync::Arc, time::Duration};

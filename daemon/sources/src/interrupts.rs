@@ -16,7 +16,7 @@ use faultline_kernel::{
         pid_status,
     },
 };
-use faultline_metrics::{Problem, Reading, ReadingList, Source, Stamp, metrics::host as h};
+use faultline_metrics::{AddReadings, Problem, Reading, Source, Stamp, metrics::host as h};
 use parking_lot::Mutex;
 use std::{
     collections::{BTreeMap, HashMap},

@@ -22,7 +22,7 @@ use faultline_kernel::{
     parse::mountinfo::Mount,
 };
 use faultline_metrics::{
-    LabelText, Problem, ProblemKind, Reading, ReadingList, Source, metrics::resources as m,
+    AddReadings, LabelText, Problem, ProblemKind, Reading, Source, metrics::resources as m,
 };
 use filesystems::{FileSystems, FoldersAndPorts};
 use network::Network;

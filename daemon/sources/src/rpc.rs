@@ -26,7 +26,7 @@ use faultline_agave::{
 use faultline_core::{config, publish::Latest};
 use faultline_kernel::ProcessId;
 use faultline_metrics::{
-    Problem, Reading, ReadingList, Source, Stamp,
+    AddReadings, Problem, Reading, Source, Stamp,
     metrics::validator::{BANK_TRANSACTIONS, HEALTHY, TRANSACTIONS},
 };
 use hyper::Uri;

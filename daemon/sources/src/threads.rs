@@ -16,7 +16,7 @@ use faultline_kernel::{
     HostConstants, HostRoot, ProcessFiles, ProcessId, ReadDepth, ReadError, Threads as ThreadReader,
 };
 use faultline_metrics::{
-    LabelText, Problem, ReadingList, Source, Stamp,
+    AddReadings, LabelText, Problem, Source, Stamp,
     metrics::{daemon as d, pools as pool_metrics, process as p},
 };
 use pools::{Pool, Pools, ThreadTotals};

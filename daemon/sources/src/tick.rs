@@ -12,7 +12,7 @@ use faultline_core::{
     supervisor::Stop,
 };
 use faultline_kernel::{HostConstants, HostRoot, ProcessId, ReadError, parse::pid_stat::State};
-use faultline_metrics::{Batch, Metric, Problem, Reading, ReadingList, Source, Stamp, Tick};
+use faultline_metrics::{AddReadings, Batch, Metric, Problem, Reading, Source, Stamp, Tick};
 use std::{
     cell::{Cell, OnceCell},
     sync::Arc,

@@ -1,15 +1,15 @@
-use crate::{SLOT_BOUNDS, metric::section};
+use crate::{SLOT_DELAY_BOUNDS, metric::section};
 
 section! {
     "Consensus",
     "What Votor, the consensus of Alpenglow, reports in the validator's own datapoints: sums about every 10 s, a point for each slot once the root has passed it, a point for each led slot. All are absent with Tower.";
-    VOTE_LATENESS = Histogram(&SLOT_BOUNDS), Seconds, "agave_vote_lateness_seconds" []
+    VOTE_LATENESS = Histogram(&SLOT_DELAY_BOUNDS), Seconds, "agave_vote_lateness_seconds" []
         "How long after the finalization of a slot this validator sent its notarize vote; 0 if it voted first. Only slots with both."
         from "vote_notarize minus finalized of event_handler_slot_tracking";
     VOTES_MISSED = Counter, Count, "agave_votes_missed_total" ["reason"]
         "Finalized slots in which this validator's notarize vote did not help: late (sent after the finalization), skipped (it voted to skip), none (it sent neither). Without any votes, all slots are in none."
         from "finalized, vote_notarize, vote_skip of event_handler_slot_tracking";
-    FINALIZATION = Histogram(&SLOT_BOUNDS), Seconds, "agave_finalization_seconds" ["path"]
+    FINALIZATION = Histogram(&SLOT_DELAY_BOUNDS), Seconds, "agave_finalization_seconds" ["path"]
         "Time from the first event of a slot that this validator saw to its finalization: fast (one round of votes), slow (two). In the first slot of a leader window the first event is a shred or the parent. In the other slots it is this validator's vote, or the finalization itself (0)."
         from "finalized and is_fast_finalization of event_handler_slot_tracking";
     VOTES_SENT = Counter, Count, "agave_votes_sent_total" ["kind"]

@@ -1,6 +1,6 @@
 use faultline_core::auth_failures::AuthFailures;
 use faultline_metrics::{
-    Reading, ReadingList,
+    AddReadings, Reading,
     metrics::daemon::{INGEST_BYTES, INGEST_CONNECTIONS, INGEST_REQUESTS},
     named_enum,
 };

@@ -12,7 +12,7 @@ use faultline_agave::{
     points::{CacheTimes, KnownPoint, ProgramCache},
 };
 use faultline_metrics::{
-    Histogram, LabelText, Metric, Reading, ReadingList, TIME_BOUNDS, Value, metrics::validator as v,
+    AddReadings, Histogram, LabelText, Metric, Reading, TIME_BOUNDS, Value, metrics::validator as v,
 };
 use jobs::Jobs;
 use series::SeriesList;

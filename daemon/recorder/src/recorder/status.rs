@@ -3,7 +3,7 @@
 
 use super::RecorderHandle;
 use faultline_metrics::{
-    LabelText, Problem, ProblemKind, Reading, ReadingList, metrics::daemon as d,
+    AddReadings, LabelText, Problem, ProblemKind, Reading, metrics::daemon as d,
 };
 use faultline_sources::{
     discovery::TargetHandle,

@@ -7,7 +7,7 @@ use faultline_kernel::{
     parse::memory::Meminfo,
 };
 use faultline_metrics::{
-    LabelText, Metric, Problem, ProblemKind, Reading, ReadingList, Value, metrics::memory as m,
+    AddReadings, LabelText, Metric, Problem, ProblemKind, Reading, Value, metrics::memory as m,
 };
 
 pub struct Headroom {

@@ -2,7 +2,7 @@
 
 use super::Target;
 use faultline_kernel::{CgroupFolder, ProcessId};
-use faultline_metrics::{Problem, Reading, ReadingList, Stamp, metrics};
+use faultline_metrics::{AddReadings, Problem, Reading, Stamp, metrics};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::{sync::Arc, time::Duration};
 use tokio::sync::watch;

@@ -8,7 +8,7 @@ use faultline_kernel::{
         diskstats::{self, DiskIo},
     },
 };
-use faultline_metrics::{LabelText, Problem, Reading, ReadingList, metrics::resources as m};
+use faultline_metrics::{AddReadings, LabelText, Problem, Reading, metrics::resources as m};
 use itertools::Itertools;
 use std::{
     collections::{HashMap, HashSet},

@@ -15,7 +15,7 @@ use faultline_kernel::{
     parse::cgroup::Device,
 };
 use faultline_metrics::{
-    LabelText, Problem, ProblemKind, Reading, ReadingList, Stamp, metrics::resources as m,
+    AddReadings, LabelText, Problem, ProblemKind, Reading, Stamp, metrics::resources as m,
 };
 use itertools::Itertools;
 use std::{

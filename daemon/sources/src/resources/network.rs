@@ -8,7 +8,7 @@ use faultline_kernel::{
     HostRoot, ProcessId, if_present,
     parse::network::{self, InterfaceTraffic, UdpCounters, UdpSocket},
 };
-use faultline_metrics::{LabelText, Reading, ReadingList, metrics::resources as m};
+use faultline_metrics::{AddReadings, LabelText, Reading, metrics::resources as m};
 use std::{collections::HashMap, ops::RangeInclusive};
 
 /// Each costs four series.

@@ -13,7 +13,7 @@ use faultline_agave::{Error, rpc};
 use faultline_core::{clock::Clock, config, supervisor::Stop};
 use faultline_kernel::ProcessId;
 use faultline_metrics::{
-    Histogram, Reading, ReadingList, TIME_BOUNDS, Value,
+    AddReadings, Histogram, Reading, TIME_BOUNDS, Value,
     metrics::validator::{PROBE_FAILURES, PROBE_TIME},
 };
 use serde_json::json;

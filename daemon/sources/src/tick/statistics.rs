@@ -2,7 +2,7 @@
 
 use faultline_core::clock::{ClockStepDetector, DueTick};
 use faultline_metrics::{
-    Batch, Histogram, LATENESS_BOUNDS, Problem, ProblemKind, Reading, ReadingList, Source, Stamp,
+    AddReadings, Batch, Histogram, LATENESS_BOUNDS, Problem, ProblemKind, Reading, Source, Stamp,
     Value, metrics::daemon as d,
 };
 use std::{collections::BTreeMap, sync::Arc, time::Duration};

@@ -8,7 +8,7 @@ use faultline_agave::{
     consensus::{Consensus, ConsensusEvidence, MAX_CREDITS_PER_SLOT, Protocol},
     rpc::{CreditUnit, EpochInfo, LAMPORTS_PER_SOL, VoteAccounts},
 };
-use faultline_metrics::{ReadingList, Stamp, metrics::votes as m};
+use faultline_metrics::{AddReadings, Stamp, metrics::votes as m};
 use std::{sync::Arc, time::Duration};
 
 /// Rounds per request of all vote accounts and of block production.

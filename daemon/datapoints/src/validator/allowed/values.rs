@@ -3,7 +3,7 @@ use crate::validator::tally::MAX_DELTA;
 use faultline_agave::line::Point;
 use faultline_core::config::DatapointKind;
 use faultline_metrics::{
-    LabelText, Reading, ReadingList,
+    AddReadings, LabelText, Reading,
     metrics::{daemon, validator as v},
 };
 use itertools::Itertools;

@@ -1,6 +1,6 @@
 use super::{Intake, NO_ID, SenderState, State};
 use faultline_metrics::{
-    Problem, ProblemKind, Reading, ReadingList, Stamp,
+    AddReadings, Problem, ProblemKind, Reading, Stamp,
     metrics::{daemon as d, validator as v},
 };
 use itertools::Itertools;

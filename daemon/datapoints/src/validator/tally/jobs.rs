@@ -2,7 +2,7 @@
 //! least one of them ran.
 
 use faultline_agave::points::AccountsActive;
-use faultline_metrics::{Reading, ReadingList, metrics::validator as v};
+use faultline_metrics::{AddReadings, Reading, metrics::validator as v};
 use std::time::Duration;
 
 /// Reads a field of `accounts_db_active`: the number of running jobs.

@@ -3,7 +3,9 @@
 
 use super::OptionalHistogram;
 use faultline_agave::points::{KnownPoint, SlotTracking};
-use faultline_metrics::{Reading, ReadingList, SLOT_BOUNDS, metrics::consensus as m, named_enum};
+use faultline_metrics::{
+    AddReadings, Reading, SLOT_DELAY_BOUNDS, metrics::consensus as m, named_enum,
+};
 
 /// A point without a newer slot is ignored: times of a repeated slot count from another start. A
 /// slot that is further back than this shows that the newest slot was wrong.
@@ -57,12 +59,13 @@ impl Votor {
             return;
         };
         if let Some(is_fast) = point.is_fast_finalization {
-            self.finalizations[usize::from(!is_fast)].observe_us(finalized_us, &SLOT_BOUNDS);
+            self.finalizations[usize::from(!is_fast)].observe_us(finalized_us, &SLOT_DELAY_BOUNDS);
         }
         let missed = match (point.vote_notarize_us, point.vote_skip_us) {
             (Some(vote_us), _) => {
                 let lateness_us = vote_us.saturating_sub(finalized_us);
-                self.vote_lateness.observe_us(lateness_us, &SLOT_BOUNDS);
+                self.vote_lateness
+                    .observe_us(lateness_us, &SLOT_DELAY_BOUNDS);
                 if lateness_us == 0 {
                     return;
                 }

@@ -3,7 +3,7 @@
 
 use super::{ConstantLabels, ExpositionFormat, classic, collector, labels};
 use faultline_metrics::{
-    Metric, Reading, ReadingList, Tick, Value,
+    AddReadings, Metric, Reading, Tick, Value,
     metrics::{self, daemon::SERIES_DROPPED},
 };
 use foldhash::{HashMap, HashMapExt, HashSet, HashSetExt};
