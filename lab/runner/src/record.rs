@@ -306,7 +306,7 @@ impl Monitor {
 /// Empty also if the recording cannot be read, because the daemon reports that error.
 fn recorded_problems(out: &Path) -> Vec<String> {
     Recording::open(out)
-        .and_then(|recording| recording.last_problems())
+        .and_then(|recording| recording.problems_at_end())
         .unwrap_or_default()
         .into_iter()
         .filter(|row| Monitor::SOURCES.contains(&row.source.as_str()))

@@ -201,7 +201,7 @@ impl Recording {
 
     /// The last problems of each source in the session of the last tick. A row without a status
     /// says that the problems of its source are over.
-    pub fn last_problems(&self) -> Result<Vec<ProblemRow>> {
+    pub fn problems_at_end(&self) -> Result<Vec<ProblemRow>> {
         let Some(tick) = self.last_tick()? else {
             return Ok(Vec::new());
         };

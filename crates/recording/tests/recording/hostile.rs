@@ -50,7 +50,7 @@ fn read_all(path: &Path) -> Result<(), Error> {
     note(recording.ticks().map(drop));
     note(recording.events().map(drop));
     note(recording.problems().map(drop));
-    note(recording.last_problems().map(drop));
+    note(recording.problems_at_end().map(drop));
     note(recording.pools().map(drop));
     note(recording.series().map(drop));
     note(recording.replay_slot_points().map(drop));

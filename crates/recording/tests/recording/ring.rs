@@ -287,7 +287,7 @@ fn the_newest_problems_of_each_source_replace_its_earlier_ones() {
     }
     writer.commit().unwrap();
     drop(writer);
-    let rows = Recording::open(&path).unwrap().last_problems().unwrap();
+    let rows = Recording::open(&path).unwrap().problems_at_end().unwrap();
     let found: Vec<_> = rows
         .iter()
         .map(|row| (row.source.as_str(), row.what.as_deref().unwrap_or_default()))
@@ -298,7 +298,7 @@ fn the_newest_problems_of_each_source_replace_its_earlier_ones() {
     );
     let mut writer = Writer::append(&path, &SyntheticRun::new(arm(1)).header()).unwrap();
     write_one(&mut writer, 1);
-    let rows = Recording::open(&path).unwrap().last_problems().unwrap();
+    let rows = Recording::open(&path).unwrap().problems_at_end().unwrap();
     assert!(rows.is_empty(), "of an earlier session: {rows:?}");
 }
 

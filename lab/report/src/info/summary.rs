@@ -15,6 +15,7 @@ use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 pub struct RecordingSummary {
     pub file: PathBuf,
     pub format: i32,
+    /// Copies and merges are finished.
     pub finished: bool,
     pub bytes: u64,
     /// Size of the write-ahead log of SQLite.
@@ -109,7 +110,7 @@ impl RecordingSummary {
             name: table.name,
             rows: table.rows,
         });
-        let problems = recording.last_problems()?.into_iter();
+        let problems = recording.problems_at_end()?.into_iter();
         let problems = problems.map(|row| Problem {
             source: row.source,
             status: row.status.unwrap_or_default(),
