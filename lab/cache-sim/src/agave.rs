@@ -57,7 +57,7 @@ pub struct CacheRules {
     /// finds an entry that cannot run yet. Since 3.0.
     pub counts_delayed_uses: bool,
     pub eviction: Eviction,
-    /// Whether accounts without code are looked up and leave tombstones. Up to 4.3.
+    /// Whether accounts without code are looked up: a miss and an insertion, but no entry. Up to 4.3.
     pub has_tombstones: bool,
     pub deployment: Deployment,
     /// Slots after which unused entries without compiled code are dropped. Since 4.4.

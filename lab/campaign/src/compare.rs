@@ -16,7 +16,7 @@ use std::cmp::{Ordering, Reverse};
 #[derive(Debug, Clone)]
 pub struct MetricTest {
     pub metric: &'static RunMetric,
-    /// Has no p if the metric is not comparable.
+    /// Has no p if the metric is not comparable or no test is possible.
     pub ratio_test: RatioTest,
     /// p, adjusted by Holm over the metrics of the release.
     pub adjusted_p: Option<f64>,

@@ -238,7 +238,7 @@ struct NodeReader<'a> {
     end_signal: Option<&'static str>,
 }
 
-/// The signal handlers must stay until the records are saved.
+/// Without the signal handlers, a signal is lost: they must stay until the records are saved.
 fn read_from_node(url: &str, args: &CompressionArgs) -> Result<(Records, Signals)> {
     let node = Endpoint::parse(url).map_err(UsageError)?.redacted_url();
     let signals = Signals::listen().context("signals")?;

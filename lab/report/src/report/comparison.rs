@@ -40,7 +40,7 @@ pub struct ArmComparison {
     pub reference: String,
     pub other: String,
     pub primary: MetricComparison,
-    /// By the other metrics, with p-values adjusted by Holm.
+    /// By the other metrics. Only their conclusions use p-values adjusted by Holm.
     pub secondary: Vec<MetricComparison>,
 }
 
@@ -54,7 +54,7 @@ impl ArmComparison {
     }
 }
 
-/// The first arm with values of the primary metric, and the other arms.
+/// The first arm with values of the primary metric, or else the first arm, and the other arms.
 pub fn reference_and_others<'a>(
     runs: &'a MeasuredRuns,
     primary: &RunMetric,

@@ -24,7 +24,7 @@ pub fn section(runs: &MeasuredRuns) -> Section {
             runs,
             "validator",
             "Validator",
-            "Of the first process that was followed. Secrets are left out of arguments.",
+            "Of the first process that is a validator, otherwise of the last one. Secrets are left out of arguments.",
             |facts| &facts.validator,
         ),
         rows_by_distinct_values(

@@ -382,7 +382,7 @@ fn per_second(rate: f64) -> String {
     format!("{}/s", short(rate))
 }
 
-/// Also removes control characters.
+/// Also escapes control characters.
 fn truncated(text: &str, max_letters: usize) -> String {
     let text = clean(text);
     let mut first: String = text.chars().take(max_letters).collect();

@@ -89,8 +89,9 @@ pub fn processes(folder: &Path) -> Result<BTreeSet<i32>> {
     Ok(all)
 }
 
-/// Signals every process of the cgroup but `skipped`; returns the signalled ones. A pid may be
-/// reused before its pidfd is open, so the cgroup must still list the pid afterwards.
+/// Signals every process of the cgroup but `skipped`, since several v1 cgroups list a process;
+/// returns the signalled ones. A pid may be reused before its pidfd is open, so the cgroup must
+/// still list the pid afterwards.
 pub fn signal(folder: &Path, signal: Signal, skipped: &BTreeSet<i32>) -> Result<BTreeSet<i32>> {
     let open = |pid: i32| {
         let process = pidfd_open(Pid::from_raw(pid)?, PidfdFlags::empty());
