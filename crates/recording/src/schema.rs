@@ -149,8 +149,12 @@ static METRICS_WITHOUT_SAMPLES: &[(&[&Metric], &str)] = &[
     (&[&p::TARGET_INFO], "in process.manifest"),
     (&[&p::START_TIME], "process.started_unix_ns"),
     (
-        &[&m::HEADROOM, &m::LEVEL_UNRECLAIMABLE, &m::LEVEL_DIRTY],
+        &[&m::HEADROOM, &m::LEVEL_UNRECLAIMABLE],
         "effective_limit_bytes and unreclaimable_bytes, only for the binding level",
+    ),
+    (
+        &[&m::LEVEL_DIRTY],
+        "memory_dirty_bytes of host_sample, only for the machine",
     ),
     (
         &[&m::HIGH_HEADROOM],

@@ -1,4 +1,4 @@
-//! The datapoints that a recording stores with all their fields.
+//! The datapoints that a recording stores, with the fields that it stores.
 
 /// Calls the macro `$types` with the declarations below, followed by `$more`.
 ///

@@ -53,7 +53,8 @@ pub static MAIN_TABLES: &[TableDeclaration] = tables! {
         value Text NOT_NULL;
     }
 
-    label by key "What the run is called: `--label KEY=VALUE`." {
+    label by key "What the run is called: `--label KEY=VALUE`, and `labels` and `record.labels` \
+        of the configuration." {
         key Text PRIMARY_KEY;
         value Text NOT_NULL;
     }

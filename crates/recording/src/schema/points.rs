@@ -107,8 +107,7 @@ macro_rules! points {
 
         impl Point {
             /// A point that the validator sent at `time_unix_ns` and the daemon received at
-            /// `received`, both since 1970. `None` if recordings do not store this point
-            /// completely.
+            /// `received`, both since 1970. `None` if recordings have no table for this point.
             pub fn new(known: &KnownPoint, time_unix_ns: i64, received: Duration) -> Option<Self> {
                 match known {
                     $(KnownPoint::$kind(point) => Some(Point::$kind($kind {
