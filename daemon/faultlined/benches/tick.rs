@@ -8,7 +8,7 @@
 //!
 //! Then measures what `[validator]` and `[host]` add to a tick, with a mock node of 2,000 vote
 //! accounts. Ticks with and without their results alternate. `[host]` results are taken at every
-//! tick here, every 15 s by default.
+//! tick here, every 5 s by default.
 #![expect(
     clippy::disallowed_methods,
     clippy::expect_used,
