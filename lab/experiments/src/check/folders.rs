@@ -11,7 +11,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// At one sample per second: 84 MiB in twelve hours (docs/PERFORMANCE.md), plus a margin.
+/// At one sample per second: 94 MiB in twelve hours (docs/PERFORMANCE.md), plus a margin.
 const RECORDING_BYTES_PER_HOUR: u64 = 8 << 20;
 /// A full and an incremental snapshot of mainnet-beta.
 const DOWNLOADED_SNAPSHOT_BYTES: u64 = 100 << 30;

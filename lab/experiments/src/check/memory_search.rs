@@ -9,7 +9,7 @@ use std::time::Duration;
 /// In a shorter dwell, a validator replays too few slots and sends too few metrics (every 10 s).
 const MIN_DWELL: Duration = Duration::from_secs(60);
 
-/// A search lifts its limit after 5 s without a sample.
+/// A search lifts its limit after 8 s without a sample.
 const MAX_SAMPLING_INTERVAL: Duration = Duration::from_secs(2);
 
 /// With this option, the validator reports the tip on every request.
