@@ -76,7 +76,7 @@ section! {
         "The cluster: mainnet-beta, testnet or devnet by its genesis hash, else that hash."
         from "getGenesisHash, once";
     VERSION_STAKE = Gauge, Ratio, "agave_cluster_version_stake_ratio" ["version"]
-        "Share of the cluster's active stake on a version that is newer than this node's, the same, older, or unknown. A prerelease is older than its release. Frankendancer is the Agave that it embeds; other clients' versions (Firedancer, Sig) are unknown, as they cannot be compared."
+        "Share of the cluster's active stake on a version that is newer than this node's, the same, older, or unknown. A prerelease is older than its release. Frankendancer is the Agave that it embeds; versions of nodes that report another client (Firedancer, Sig) are unknown, as they cannot be compared."
         from "getClusterNodes and getVoteAccounts, every ten minutes (needs --full-rpc-api)";
     FEATURE_SET_STAKE = Gauge, Ratio, "agave_cluster_feature_set_stake_ratio" ["feature_set"]
         "Share of the cluster's active stake on the same feature set as this node, on another, or unknown."
