@@ -24,7 +24,8 @@ impl LabelText {
 
 impl PartialEq for LabelText {
     fn eq(&self, other: &Self) -> bool {
-        self.as_str() == other.as_str()
+        let (own, other) = (self.as_str(), other.as_str());
+        std::ptr::eq(own, other) || own == other
     }
 }
 

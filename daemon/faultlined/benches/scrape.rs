@@ -23,15 +23,21 @@ use faultline_metrics::{Batch, LabelText, Reading, Source, Stamp, Tick, metrics}
 use std::{
     io::{Read, Write},
     net::TcpStream,
-    sync::Arc,
+    sync::{Arc, LazyLock},
     time::{Duration, Instant},
 };
 
 const SERIES: u64 = 1500;
 const ROUNDS: u64 = 2000;
 
+/// Ticks share the names of pools, as in the daemon.
+static POOL_NAMES: LazyLock<Vec<LabelText>> = LazyLock::new(|| {
+    let name = |i| format!("solPohTickProd{i}").into();
+    (0..SERIES).map(name).collect()
+});
+
 fn tick(number: u64) -> Arc<Tick> {
-    let pool = |i: u64| -> LabelText { format!("solPohTickProd{i}").into() };
+    let pool = |i: u64| POOL_NAMES[i as usize].clone();
     let readings = (0..SERIES)
         .map(|i| match i / 150 {
             0 => Reading::integer(&metrics::pools::THREADS, [pool(i)], i),

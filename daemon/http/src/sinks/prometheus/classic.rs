@@ -19,26 +19,24 @@ pub fn encode<'a>(
     };
     let _ = writeln!(out, "# HELP {name} {}\n# TYPE {name} {kind}", metric.help);
     for reading in readings {
-        let mut write_sample = |suffix, bound, value: fmt::Arguments<'_>| {
+        let mut write_sample = |suffix, bound, value: &dyn fmt::Display| {
             out.push_str(name);
             out.push_str(suffix);
             write_labels(out, labels(reading, constant_labels), bound);
-            let _ = writeln!(out, " {value}");
+            out.push(' ');
+            let _ = write!(out, "{value}");
+            out.push('\n');
         };
         match &reading.value {
             Value::Histogram(histogram) => {
                 for (bound, count) in histogram.cumulative() {
-                    write_sample("_bucket", Some(bound), format_args!("{count}"));
+                    write_sample("_bucket", Some(bound), &count);
                 }
-                write_sample("_sum", None, format_args!("{}", Number(histogram.sum())));
-                write_sample(
-                    "_count",
-                    None,
-                    format_args!("{}", Number(histogram.count() as f64)),
-                );
+                write_sample("_sum", None, &Number(histogram.sum()));
+                write_sample("_count", None, &Number(histogram.count() as f64));
             }
-            Value::Integer(n) => write_sample("", None, format_args!("{n}")),
-            Value::Real(x) => write_sample("", None, format_args!("{}", Number(*x))),
+            Value::Integer(n) => write_sample("", None, n),
+            Value::Real(x) => write_sample("", None, &Number(*x)),
         }
     }
 }
@@ -100,7 +98,7 @@ impl fmt::Display for Number {
             x if x.is_nan() => f.write_str("NaN"),
             f64::INFINITY => f.write_str("+Inf"),
             f64::NEG_INFINITY => f.write_str("-Inf"),
-            x => write!(f, "{x}"),
+            x => x.fmt(f),
         }
     }
 }

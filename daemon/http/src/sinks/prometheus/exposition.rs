@@ -266,7 +266,8 @@ impl Family {
     /// same label twice. Tags are sorted and non-empty ([`Reading::tags`]), so series are equal exactly
     /// if their labels and tags are.
     fn drop_collisions(&mut self, tick: &Tick, constant_labels: &ConstantLabels) {
-        let (mut seen, before) = (HashSet::new(), self.positions.len());
+        let before = self.positions.len();
+        let mut seen = HashSet::with_capacity(before);
         self.positions.retain(|position| {
             position.reading(tick).is_some_and(|reading| {
                 seen.insert((&*reading.label_values, &*reading.tags))
