@@ -18,7 +18,6 @@ use crate::{
 pub struct Mounts {
     /// The process's mounts, perhaps from before the process ended; empty if unknown.
     pub process: Vec<Mount>,
-    /// The reader's mounts.
     pub reader: Vec<Mount>,
 }
 

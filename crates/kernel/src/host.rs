@@ -103,7 +103,6 @@ impl HostRoot {
         Ok(if_present(mode)? == Some(2))
     }
 
-    /// Whether the unit of systemd-oomd has processes.
     pub fn runs_systemd_oomd(&self) -> Result<bool> {
         for hierarchy in ["", "unified/"] {
             let unit = format!("{hierarchy}system.slice/systemd-oomd.service/cgroup.procs");

@@ -10,7 +10,6 @@ use crate::{
 #[derive(Debug)]
 pub enum CgroupFile {
     File(LazyFile),
-    /// The reason why there is no file.
     Missing(ReadError),
 }
 

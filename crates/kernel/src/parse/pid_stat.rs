@@ -62,7 +62,6 @@ pub enum State {
 }
 
 impl State {
-    /// Each has a metric series.
     pub const NAMED: [Self; 8] = [
         Self::Running,
         Self::Sleeping,
