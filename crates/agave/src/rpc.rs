@@ -104,7 +104,6 @@ impl Call {
 pub enum Answer {
     EpochInfo(EpochInfo),
     Slot(u64),
-    /// An unhealthy node is an answer, not an error.
     Health(Health),
     Version(NodeVersion),
     Identity(PublicKey),

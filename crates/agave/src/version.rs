@@ -64,7 +64,6 @@ pub enum Maturity {
 /// Ordered from old to new: a prerelease comes before its release.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Release {
-    /// Major, minor, patch.
     pub number: (u32, u32, u32),
     pub maturity: Maturity,
     /// 0 for a stable release.

@@ -232,7 +232,6 @@ pub struct TempFile {
 }
 
 impl TempFile {
-    /// Also returns a connection that writes the file.
     pub fn create(path: &Path) -> Result<(Self, Connection)> {
         if path.exists() {
             return Err(Error::Exists {

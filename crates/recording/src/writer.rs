@@ -122,7 +122,6 @@ impl Writer {
         self.write(|writer| writer.write_tick(tick))
     }
 
-    /// Writes a metrics datapoint of the validator, with its own time.
     pub fn point(&mut self, point: &Point) -> Result<()> {
         self.write(|writer| writer.write_point(&point.row()))
     }

@@ -65,7 +65,6 @@ figures! {
         HostSwap = host::MEMORY "swap_total";
         HostSwapFree = host::MEMORY "swap_free";
     }
-    // Derived by the daemon from its other sources.
     Conclusions {
         Slot = v::SLOT "processed";
         SlotsBehind = v::SLOTS_BEHIND;

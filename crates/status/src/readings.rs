@@ -3,7 +3,6 @@ use faultline_metrics::{
     metrics::{process::START_TIME, validator::PHASE},
 };
 
-/// Queries over the readings of a tick.
 #[derive(Debug, Clone, Copy)]
 pub struct Readings<'a> {
     pub tick: &'a Tick,

@@ -59,7 +59,6 @@ impl Samples {
             .for_each(KeyedSamples::forget_keys);
     }
 
-    /// After a rollback or a failed write: the next tick writes all values again.
     pub fn invalidate(&mut self) {
         self.keyed_samples
             .iter_mut()
