@@ -368,7 +368,6 @@ impl Default for Phase {
 
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Record {
-    /// `None`: nothing is recorded.
     pub file: Option<PathBuf>,
     pub labels: BTreeMap<String, String>,
 }

@@ -142,9 +142,6 @@ struct AcceptingSocket {
 
 impl AcceptingSockets {
     /// Needs a runtime with I/O.
-    ///
-    /// # Errors
-    /// The runtime cannot watch a socket.
     pub fn register(bound: Vec<BoundSocket>) -> io::Result<Self> {
         let register = |bound: BoundSocket| {
             let listener = match bound.socket {

@@ -167,9 +167,6 @@ impl WorkerGroup {
 
     /// Runs a task on its own thread. On the shared runtime each of its wake-ups would wake another
     /// worker too.
-    ///
-    /// # Errors
-    /// The system cannot start a thread or its event loop.
     pub fn task_thread<F>(
         &mut self,
         name: &'static str,

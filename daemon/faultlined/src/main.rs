@@ -209,7 +209,6 @@ fn log_to_stderr() {
 
 fn print(text: &str) -> Result<ExitCode> {
     match io::stdout().write_all(text.as_bytes()) {
-        // A closed pipe, as with `| head`, is not an error.
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {
             Err(error).context("standard output")
         }

@@ -21,10 +21,8 @@ pub enum FsCallError {
     TimedOut,
     #[error("the call on it panicked; please report this with the log")]
     Panicked,
-    /// Not called: the previous call has not returned.
     #[error("its file system does not answer an earlier request yet; is its mount dead?")]
     Busy,
-    /// Not called: no thread could start.
     #[error("the system starts no thread for it; is a limit of tasks or memory reached?")]
     NoThread,
 }

@@ -42,9 +42,6 @@ impl ExpositionCache {
     }
 
     /// Returns the encoded exposition, and whether it is compressed. Small ones are not compressed.
-    ///
-    /// # Errors
-    /// Those of [`Exposition::encode`].
     pub fn get(
         &self,
         tick: &Arc<Tick>,
