@@ -131,7 +131,6 @@ faultline_metrics::named_enum! {
         OomKill = "oom_kill",
         Exit = "exit",
         Behind = "behind",
-        /// The validator was at the tip, and its slot does not advance.
         Stall = "stall",
         Request = "request",
     }

@@ -74,8 +74,6 @@ impl Registry {
             .push(Box::new(|stop| run(stop).boxed()));
     }
 
-    /// # Errors
-    /// The system cannot start a thread.
     pub fn start(self, workers: &mut WorkerGroup) -> io::Result<()> {
         for start in self.start_hooks {
             start(workers)?;

@@ -238,7 +238,6 @@ impl<'s, I: PushSink> BodyReader<'s, I> {
         }
     }
 
-    /// Forwards only an accepted body.
     fn finish(mut self, code: ResultCode) {
         self.code = code;
         if let Some(copy) = self.copy.take()
@@ -274,7 +273,6 @@ fn line_receiver<P: LineSink>(
     }
 }
 
-/// Reads what the sender still writes.
 async fn discard_body(mut body: Incoming) {
     let read = async {
         let mut bytes = 0;

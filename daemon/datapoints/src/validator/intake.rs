@@ -67,7 +67,6 @@ pub struct PushFacts {
     pub slots: Option<(Stamp, Slots)>,
     /// From `validator-new`.
     pub version: Option<String>,
-    /// `None` until it is known.
     pub identity: Option<String>,
     pub last_push: Option<Stamp>,
     pub migration: MigrationReports,

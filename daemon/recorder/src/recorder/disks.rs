@@ -64,7 +64,6 @@ fn folders(
         .collect()
 }
 
-/// The comma-separated folders of `--accounts`.
 fn accounts_paths<S: AsRef<OsStr>>(arguments: &[S]) -> Vec<&Path> {
     option_values(arguments, &["--accounts"])
         .into_iter()
