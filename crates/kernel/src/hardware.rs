@@ -40,6 +40,7 @@ pub struct Hardware {
     pub interfaces: Vec<Interface>,
     /// Mounted hierarchies: `v1`, `v2` or `hybrid`.
     pub cgroup_hierarchies: Option<&'static str>,
+    /// Whether the kernel reports pressure (PSI).
     pub has_pressure: Option<bool>,
     pub task_delayacct: Option<bool>,
     pub clock_source: Option<String>,
@@ -113,6 +114,7 @@ impl HardwareReader<'_> {
     }
 }
 
+/// Name of the OS in the root of pid 1, which is the host's; else in the reader's root.
 fn os(reader: &mut HardwareReader<'_>) -> Option<String> {
     let paths = [
         "1/root/etc/os-release",

@@ -76,6 +76,7 @@ impl ProgramCacheStatus {
         )
     }
 
+    /// Share of the capacity that is used, at most 1.
     pub fn share(&self) -> Option<f64> {
         let (loaded, capacity) = self.loaded.zip(self.capacity)?;
         Some((loaded / capacity).clamp(0.0, 1.0))

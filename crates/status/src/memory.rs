@@ -40,6 +40,7 @@ pub struct LevelStatus {
 }
 
 impl LevelStatus {
+    /// Share of the limit that cannot be dropped, at most 1.
     pub fn share(&self) -> f64 {
         if self.limit > 0.0 {
             (self.unreclaimable / self.limit).clamp(0.0, 1.0)

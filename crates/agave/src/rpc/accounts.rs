@@ -52,7 +52,9 @@ struct Delegation {
 /// Lamports that activate or deactivate at the end of an epoch.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct PendingStake {
+    /// Becomes active in the next epoch.
     pub activating: u64,
+    /// Is active until the end of this epoch.
     pub deactivating: u64,
 }
 
