@@ -33,7 +33,7 @@ pub enum Command {
         after_help = "Takes a few seconds, listens on no port and writes no file. Run it as the daemon's user and with its \
         configuration: it checks the rights of the user who runs it. It also connects to the daemon's ports. If systemd \
         listens on them for a stopped daemon, this starts the daemon.\n\n\
-        Exit codes: 0 all checks are OK, 1 a line says FIX or the checks failed, 64 wrong usage or configuration."
+        Exit codes: 0 no line says FIX, 1 a line says FIX or the checks failed, 64 wrong usage or configuration."
     )]
     Once(OnceArgs),
     /// Check the configuration and report all errors and warnings.
@@ -287,6 +287,8 @@ mod tests {
         assert!(config::DEFAULT_TEXT.contains(default));
         let once = command.find_subcommand_mut("once").unwrap();
         let rpc = once.get_arguments().find(|one| one.get_id() == "rpc");
+        let exit_codes = once.get_after_help().unwrap().to_string();
+        assert!(exit_codes.contains("0 no line says FIX, 1 a line says FIX"));
         let help = rpc.unwrap().get_help().unwrap().to_string();
         assert!(help.contains(&format!("[default: {default}]")), "{help}");
     }
