@@ -63,11 +63,11 @@ struct TransactionState {
 /// Owns its connection; used by one thread at a time.
 #[derive(Debug)]
 pub struct Writer {
-    // `conn` is first, so it closes before `_lock`. Except on NFS, `_lock` has a descriptor of the
+    // `conn` is first, so it closes before `lock`. Except on NFS, `lock` has a descriptor of the
     // recording. Closing any descriptor of a file drops all POSIX locks of the process on that
     // file, so also SQLite's.
     conn: Connection,
-    _lock: open::WriterLock,
+    lock: open::WriterLock,
     path: PathBuf,
     session: i64,
     followed_process: Option<FollowedProcess>,

@@ -15,8 +15,8 @@ use std::{collections::BTreeMap, env, net::SocketAddr, path::PathBuf, time::Dura
 #[command(
     after_help = "Without a validator: `faultlined run --demo --record demo.fltl`, then `faultline report demo.fltl`. `faultline try` \
          compares two program cache sizes of the simulated validator in three minutes.\n\n\
-         Exit codes: 0 success, 1 failure, 2 forced exit, or a task ended unexpectedly, 64 wrong usage or configuration, \
-         or a file or socket that an operator must fix first."
+         Exit codes: 0 success, 1 failure, 2 forced exit, or a task ended unexpectedly or did not end in time, \
+         64 wrong usage or configuration, or a file or socket that an operator must fix first."
 )]
 pub struct Cli {
     #[command(subcommand)]
@@ -33,7 +33,7 @@ pub enum Command {
         after_help = "Takes a few seconds, listens on no port and writes no file. Run it as the daemon's user and with its \
         configuration: it checks the rights of the user who runs it. It also connects to the daemon's ports. If systemd \
         listens on them for a stopped daemon, this starts the daemon.\n\n\
-        Exit codes: 0 all checks are OK, 1 a line says FIX or the checks failed, 64 wrong usage or configuration."
+        Exit codes: 0 no line says FIX, 1 a line says FIX or the checks failed, 64 wrong usage or configuration."
     )]
     Once(OnceArgs),
     /// Check the configuration and report all errors and warnings.
@@ -74,7 +74,8 @@ pub struct TargetArgs {
     /// Follow any other process by name. Sources that only a validator has are disabled.
     #[arg(long, value_name = "NAME", group = "target")]
     pub process_name: Option<String>,
-    /// JSON-RPC URL of the validator [default: 127.0.0.1 and its --rpc-port].
+    /// JSON-RPC URL of the validator
+    /// [default: the address from the admin socket, else the validator's --rpc-port].
     #[arg(long, value_name = "URL")]
     pub rpc: Option<String>,
     /// Capacity of the validator's program cache, for builds that changed it. With `run --demo`,
@@ -266,6 +267,30 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn the_help_agrees_with_the_documents() {
+        let mut command = Cli::command();
+        let exit_codes = command.get_after_help().unwrap().to_string();
+        let reference = include_str!("../../../docs/OPERATIONS-REFERENCE.md");
+        for code in ["0", "2", "64"] {
+            let row = format!("| {code} | ");
+            let line = reference.lines().find_map(|line| line.strip_prefix(&row));
+            let meaning = line.unwrap().trim_end_matches(" |");
+            assert!(
+                exit_codes.contains(&format!("{code} {meaning}")),
+                "{meaning}"
+            );
+        }
+        let default = "the address from the admin socket, else the validator's --rpc-port";
+        assert!(config::DEFAULT_TEXT.contains(default));
+        let once = command.find_subcommand_mut("once").unwrap();
+        let rpc = once.get_arguments().find(|one| one.get_id() == "rpc");
+        let exit_codes = once.get_after_help().unwrap().to_string();
+        assert!(exit_codes.contains("0 no line says FIX, 1 a line says FIX"));
+        let help = rpc.unwrap().get_help().unwrap().to_string();
+        assert!(help.contains(&format!("[default: {default}]")), "{help}");
     }
 
     #[test]

@@ -77,6 +77,11 @@ impl Writer {
         check_side_files(path)?;
         Recording::open(path).map(drop)
     }
+
+    /// The recording; on NFS, a file next to it.
+    pub fn locked_file(&self) -> &File {
+        &self.lock.file
+    }
 }
 
 /// Refuses a device, which would be replaced as an empty recording. SQLite would overwrite or delete
@@ -194,7 +199,7 @@ fn begin_session(
     *current.counts.entry("session").or_default() += 1;
     Ok(Writer {
         conn,
-        _lock: lock,
+        lock,
         path: path.to_owned(),
         session: id,
         followed_process: None,

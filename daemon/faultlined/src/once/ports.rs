@@ -148,8 +148,9 @@ pub async fn check_metrics(config: &Config) -> Check {
 }
 
 fn judge_port(key: &str, listen: SocketAddr, state: PortState) -> Check {
-    let remedy =
-        format!("see which program it is (ss -ltnp), and stop it or set {key} to a free port");
+    let remedy = format!(
+        "see which program it is (ss -ltnp), and stop it or set {key} to a free port or the address of the socket unit"
+    );
     match state {
         _ if listen.port() == 0 => Check::ok("the system chooses a free port (port 0)"),
         PortState::Closed => {
@@ -163,7 +164,7 @@ fn judge_port(key: &str, listen: SocketAddr, state: PortState) -> Check {
         PortState::Silent => Check::attention(
             format!("{listen} gives no answer within 1 s"),
             format!(
-                "see systemctl status faultlined; if this machine does not have the address, correct {key}; else {remedy}"
+                "see systemctl status 'faultlined*'; if this machine does not have the address, correct {key}; else {remedy}"
             ),
         ),
     }
@@ -214,11 +215,11 @@ async fn judge_push(
 ) -> Check {
     let listen = config.ingest.listen;
     let destination = push_destination(&metrics_config.host, listen);
-    let port_elsewhere = match destination {
+    let is_faultlined = match destination {
         PushDestination::Elsewhere(Some(address)) if address.ip().is_loopback() => {
-            probe_ingest(address).await
+            probe_ingest(address).await == PortState::Faultlined
         }
-        _ => PortState::Closed,
+        _ => false,
     };
     let accepted = config
         .ingest
@@ -226,28 +227,35 @@ async fn judge_push(
         .as_ref()
         .is_none_or(|required| ingest::has_credentials(metrics_config, required));
     let host = public_address(&metrics_config.host);
-    match (destination, port_elsewhere) {
-        (PushDestination::Here, _) if config.ingest.credentials.is_none() => Check::ok(format!(
+    match destination {
+        PushDestination::Here if config.ingest.credentials.is_none() => Check::ok(format!(
             "the validator pushes to {host}; its db, u and p are not compared, since [ingest] has none"
         )),
-        (PushDestination::Here, _) if accepted => Check::ok(format!(
+        PushDestination::Here if accepted => Check::ok(format!(
             "the validator pushes to {host}, with the credentials of [ingest]"
         )),
-        (PushDestination::Here, _) => Check::attention(
+        PushDestination::Here => Check::attention(
             format!(
                 "the validator's pushes to {host} are refused (401): db, u or p differs from [ingest]"
             ),
             remedy,
         ),
-        (PushDestination::Elsewhere(_), PortState::Faultlined) => Check::attention(
+        PushDestination::Elsewhere(_)
+            if is_faultlined && listen == Config::default().ingest.listen =>
+        {
+            Check::off(format!(
+                "the validator pushes to {host}, where a faultlined listens; to check whether it is the daemon of this configuration, set ingest.listen to the address of its socket unit"
+            ))
+        }
+        PushDestination::Elsewhere(_) if is_faultlined => Check::attention(
             format!("the validator pushes to {host}, where a faultlined listens, not to {listen}"),
             format!("check with --config FILE of that faultlined; else {remedy}"),
         ),
-        (PushDestination::Elsewhere(_), _) => Check::attention(
+        PushDestination::Elsewhere(_) => Check::attention(
             format!("the validator pushes to {host}, not to {listen}"),
             remedy + "; [forward] can send the same pushes on to the present server",
         ),
-        (PushDestination::Unknown, _) => Check::off(format!(
+        PushDestination::Unknown => Check::off(format!(
             "the validator pushes to {host}; whether that is {listen} is not known"
         )),
     }
@@ -256,9 +264,9 @@ async fn judge_push(
 fn push_remedy(config: &Config) -> String {
     let listen = connect_address(config.ingest.listen);
     let values = match &config.ingest.credentials {
-        Some(_) => "db=...,u=...,p=... as in [ingest]".to_owned(),
+        Some(_) => "db=...,u=...,p=... as in [ingest]",
         None => {
-            "db=faultline,u=any,p=any, or the credentials that the daemon's unit sets".to_owned()
+            "db=faultline,u=any,p=any, or the address and credentials that the daemon's units set"
         }
     };
     format!("start the validator with {METRICS_CONFIG}=host=http://{listen},{values}")
@@ -338,7 +346,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn pushes_to_another_faultlined_need_attention() {
+    async fn pushes_to_another_faultlined_need_attention_only_if_the_listener_is_configured() {
         use std::io::{Read as _, Write as _};
         let other = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let address = other.local_addr().unwrap();
@@ -355,14 +363,38 @@ mod tests {
         std::thread::Builder::new().spawn(serve).unwrap();
         let pushes = format!("host=http://{address},db=d,u=u,p=p");
         let pushes = SolanaMetricsConfig::parse(&pushes).unwrap();
-        let check = judge_push(&Config::default(), &pushes, String::new()).await;
+        let mut config = Config::default();
+        let check = judge_push(&config, &pushes, String::new()).await;
+        let unknown = Check::off(format!(
+            "the validator pushes to http://{address}, where a faultlined listens; to check whether it is the daemon of \
+             this configuration, set ingest.listen to the address of its socket unit"
+        ));
+        assert_eq!(check, unknown);
+        config.ingest.listen = "127.0.0.2:9913".parse().unwrap();
+        let check = judge_push(&config, &pushes, String::new()).await;
         let attention = Check::attention(
             format!(
-                "the validator pushes to http://{address}, where a faultlined listens, not to 127.0.0.1:9913"
+                "the validator pushes to http://{address}, where a faultlined listens, not to 127.0.0.2:9913"
             ),
             "check with --config FILE of that faultlined; else ",
         );
         assert_eq!(check, attention);
+    }
+
+    #[test]
+    fn remedies_name_the_socket_units_that_may_set_the_addresses() {
+        let config = Config::default();
+        assert_eq!(
+            push_remedy(&config),
+            "start the validator with SOLANA_METRICS_CONFIG=host=http://127.0.0.1:9913,db=faultline,u=any,p=any, or the \
+             address and credentials that the daemon's units set"
+        );
+        let check = judge_port("metrics.listen", config.metrics.listen, PortState::Other);
+        let remedy = check.remedy.unwrap();
+        assert!(
+            remedy.ends_with("set metrics.listen to a free port or the address of the socket unit"),
+            "{remedy}"
+        );
     }
 
     #[test]

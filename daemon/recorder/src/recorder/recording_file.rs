@@ -10,7 +10,7 @@ use serde_json::json;
 use std::{
     fs,
     io::ErrorKind,
-    os::unix::fs::MetadataExt,
+    os::{fd::AsRawFd, unix::fs::MetadataExt},
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
@@ -133,16 +133,22 @@ impl RecordingFile {
             why,
             "the recording is not at its path any more"
         );
+        let descriptor = writer.locked_file().as_raw_fd();
+        let moved_to = fs::read_link(format!("/proc/self/fd/{descriptor}")).unwrap_or_default();
         // Completes the moved file, so that it stays usable at its new path.
         let closed = if self.file_identity.wal_belongs_to_replacement() {
             writer.checkpoint()
         } else {
             writer.finish(now)
         };
+        let end = if self.file_identity.move_wal(&moved_to) {
+            "in its -wal file next to it; keep both together"
+        } else {
+            "lost, unless its -wal file was moved with it"
+        };
         if let Err(error) = closed {
-            tracing::warn!(%error, "the end of the old recording may be lost");
+            tracing::warn!(?error, ?moved_to, "the end of the old recording is {end}");
         }
-        self.file_identity.remove_wal();
         self.retained.prepend_process(self.process.as_ref());
         self.status
             .set_problem(Some(Problem::new(ProblemKind::Gone, why.clone())));
@@ -271,10 +277,9 @@ impl RecordingFile {
             return;
         }
         self.last_checkpoint = now;
-        let Some(writer) = &mut self.writer else {
-            return;
-        };
-        if let Err(error) = writer.checkpoint() {
+        if let Some(writer) = &mut self.writer
+            && let Err(error) = writer.checkpoint()
+        {
             // The write-ahead log keeps the data. The next commit shows whether it accepts more.
             writer.rollback();
             tracing::warn!(recorder = self.status.name, %error, "cannot checkpoint the recording");
@@ -383,14 +388,22 @@ impl FileIdentity {
     }
 
     /// Removes the rest of our write-ahead log, because SQLite would apply it to the file that
-    /// replaced ours. Close the writer first.
-    fn remove_wal(&self) {
-        if !self.wal_belongs_to_replacement() {
-            for suffix in ["-wal", "-shm"] {
-                // Usually SQLite has removed them.
-                let _ = fs::remove_file(with_suffix(&self.path, suffix));
-            }
+    /// replaced ours. Close the writer first. True if it is now next to our file at `moved_to`.
+    fn move_wal(&self, moved_to: &Path) -> bool {
+        if self.wal_belongs_to_replacement() {
+            return false;
         }
+        let is_moved = inode(moved_to).is_ok_and(|now| Some(now) == self.file)
+            && fs::hard_link(
+                with_suffix(&self.path, "-wal"),
+                with_suffix(moved_to, "-wal"),
+            )
+            .is_ok();
+        for suffix in ["-wal", "-shm"] {
+            // Usually SQLite has removed them.
+            let _ = fs::remove_file(with_suffix(&self.path, suffix));
+        }
+        is_moved
     }
 }
 

@@ -71,7 +71,7 @@ pub struct HoldArgs {
     after_help = "Every argument goes to `faultlined once`: `faultline doctor --help` shows its options, such as --config FILE, \
 --ledger DIR, --unit NAME, --json.
 
-Exit codes, as of `faultlined once`: 0 all checks are OK, 1 a line says FIX or the checks failed, 64 wrong usage or \
+Exit codes, as of `faultlined once`: 0 no line says FIX, 1 a line says FIX or the checks failed, 64 wrong usage or \
 configuration."
 )]
 pub struct DoctorArgs {

@@ -382,6 +382,57 @@ fn a_moved_deleted_or_replaced_recording_is_reported_and_restarted() {
     }
 }
 
+fn numbers(path: &Path) -> Vec<u64> {
+    let ticks = Recording::open(path).unwrap().ticks().unwrap();
+    ticks.iter().map(|tick| tick.number).collect()
+}
+
+/// Moves the sides with the recording while another connection reads it, and writes a tick.
+fn move_while_it_is_read(folder: &Path, sides: &[&str]) -> (PathBuf, PathBuf) {
+    let (path, moved) = (folder.join("run.fltl"), folder.join("old.fltl"));
+    let (mut file, status) = file(&path);
+    file.write_entries(&[tick(1)], at(1));
+    let reader = Connection::open(&path).unwrap();
+    let read = "BEGIN; SELECT count(*) FROM tick";
+    reader.execute_batch(read).unwrap();
+    file.write_entries(&[tick(2)], at(2));
+    for side in sides {
+        fs::rename(with_suffix(&path, side), with_suffix(&moved, side)).unwrap();
+    }
+    file.write_entries(&[tick(3)], at(3));
+    assert_eq!(status.counts().1, 0);
+    let count = reader.query_row("SELECT count(*) FROM tick", [], |row| row.get::<_, i64>(0));
+    assert_eq!(count, Ok(1), "the reader's snapshot stays");
+    drop(reader);
+    file.finish(at(4));
+    assert_eq!(numbers(&path), [3], "{sides:?}");
+    (path, moved)
+}
+
+#[test]
+fn a_recording_moved_while_it_is_read_keeps_its_end_in_its_wal() {
+    for sides in [&[""][..], &["", "-wal", "-shm"]] {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, moved) = move_while_it_is_read(folder.path(), sides);
+        assert!(!with_suffix(&path, "-wal").exists());
+        assert_eq!(numbers(&moved), [1, 2], "{sides:?}");
+        let file = file(&moved).0;
+        file.finish(at(5));
+        assert_eq!(numbers(&moved), [1, 2], "{sides:?}: in one file");
+        assert!(!with_suffix(&moved, "-wal").exists(), "{sides:?}");
+    }
+}
+
+#[test]
+fn the_wal_of_a_moved_recording_overwrites_no_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let foreign = folder.path().join("old.fltl-wal");
+    fs::write(&foreign, "somebody's notes").unwrap();
+    let (path, _) = move_while_it_is_read(folder.path(), &[""]);
+    assert_eq!(fs::read_to_string(&foreign).unwrap(), "somebody's notes");
+    assert!(!with_suffix(&path, "-wal").exists());
+}
+
 #[test]
 fn a_foreign_file_replacing_the_recording_is_untouched_and_reported() {
     let folder = tempfile::tempdir().unwrap();
