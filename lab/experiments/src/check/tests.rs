@@ -229,6 +229,41 @@ fn a_limit_near_total_memory_warns_and_a_larger_one_is_refused() {
 }
 
 #[test]
+fn a_throttling_limit_is_compared_with_the_memory_around_it_too() {
+    let plan = plan_with(TWO_ARMS, "memory_max = \"8G\"", "memory_high = \"8G\"");
+    let mut facts = fit_host(&plan);
+    facts.ram = Some(7 * GIB);
+    assert_only_finding(
+        &plan,
+        &facts,
+        Refuse,
+        "memory_high of arm \"large\" is 8 GiB, and this host has 7 GiB",
+    );
+    facts = fit_host(&plan);
+    facts.outer_limits = Err("no access".to_owned());
+    let unreadable = shown_findings(&plan, &facts);
+    assert!(
+        unreadable
+            .iter()
+            .any(|(_, what)| what.starts_with("memory_high of arm \"large\" is 8 GiB, and a limit")),
+        "{unreadable:#?}"
+    );
+    let both = plan_with(
+        TWO_ARMS,
+        "memory_max = \"8G\"",
+        "memory_max = \"8G\"\nmemory_high = \"7G\"",
+    );
+    facts = fit_host(&both);
+    facts.ram = Some(6 * GIB);
+    assert_only_finding(
+        &both,
+        &facts,
+        Refuse,
+        "memory_max of arm \"large\" is 8 GiB",
+    );
+}
+
+#[test]
 fn a_limit_beyond_a_parent_cgroup_is_refused_beyond_the_host_warned() {
     let plan = plan(TWO_ARMS);
     let with = |level, path: &str, left: u64| HostFacts {
