@@ -956,17 +956,20 @@ fn two_names_of_one_folder_are_refused() {
 fn recordings_require_free_space_and_downloads_an_estimate() {
     let plan = plan(TWO_ARMS);
     let mut facts = fit_host(&plan);
-    // Two arms, four times, an hour each.
+    // Two arms, four times: up to 6 h of start, an hour, and 2 min of grace.
+    let recordings = &space_needs(&plan, plan.run_count(), &facts)[0];
+    let bytes_per_run = (8 << 20) * (6 * 60 + 60 + 2) / 60;
+    assert_eq!(recordings.bytes, 8 * bytes_per_run);
     assert_eq!(
-        space_needs(&plan, plan.run_count(), &facts)[0].bytes,
-        8 * (8 << 20)
+        recordings.what,
+        "recordings of 8 runs of up to 7 h 2 min; logs come on top"
     );
-    folder_mut(&mut facts, "/state").free = Some(63 << 20);
+    folder_mut(&mut facts, "/state").free = Some(450 << 20);
     assert_only_finding(
         &plan,
         &facts,
         Refuse,
-        "/state: 64.0 MiB are needed, and 63.0 MiB are free",
+        "/state: 450.1 MiB are needed, and 450.0 MiB are free",
     );
     // A host block has one replicate.
     let host_block = HostBlock {
@@ -996,7 +999,7 @@ fn recordings_require_free_space_and_downloads_an_estimate() {
     assert!(
         shown_findings(&mainnet, &facts)
             .iter()
-            .any(|(_, what)| what.contains("roughly 100.1 GiB are needed"))
+            .any(|(_, what)| what.contains("roughly 100.4 GiB are needed"))
     );
 }
 

@@ -101,6 +101,10 @@ fn the_search_plan_page_states_procedure_duration_and_unknowns() {
         preview.estimate.longest_seconds,
         (8 * 60 + 8 * 60 + 30 + 2) * 60
     );
+    assert_eq!(
+        preview.disk[0].bytes,
+        (8 << 20) * (8 * 60 + 8 * 60 + 2) / 60
+    );
     let page = render_page(&preview);
     for message in [
         "It tries a headroom of 24 GiB, then 8 % less",
