@@ -257,7 +257,7 @@ fn search_steps(search: &SearchPreview) -> String {
          3. It tries headrooms between those that kept up and those that failed, until the 90 % interval is at most {max_width:.0} % wide, or for 50 dwells.\n\
          4. It tries each end of the interval three times, in dwells of twice the length.\n\
          The limit is removed after each failure, and immediately if the validator is in danger. A search lasts at most {max_duration} from the tip.\n\
-         If unreclaimable memory would grow by more than 5 % in {horizon}, the answer is the memory for 1, 12 and 24 h.\n"
+         If unreclaimable memory would grow by more than 5 % in {horizon}, the report has the memory for 1, 12 and 24 h.\n"
     )
 }
 
