@@ -30,6 +30,9 @@ pub fn check(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
     for arm in &plan.arms {
         check_memory_limit(arm, facts, findings);
     }
+    if let Some(search) = &plan.memory_search {
+        check_outer_limits("search.from is", search.first_headroom, facts, findings);
+    }
     check_cpus(plan, facts, findings);
     if plan.concurrent.is_some() {
         check_concurrent(plan, facts, findings);
@@ -121,7 +124,8 @@ fn check_outer_limits(
             bytes(limit.headroom()),
             bytes(limit.limit),
         );
-        let remedy = "a run reaches that limit first: free memory there, or set lower limits";
+        let remedy =
+            "a run reaches that limit first: free memory there, or set lower values in the plan";
         findings.add(severity, what, remedy);
     }
 }

@@ -1239,6 +1239,31 @@ fn a_search_with_a_validator_not_reporting_its_tip_gives_a_warning() {
 }
 
 #[test]
+fn a_first_headroom_beyond_a_parent_cgroup_is_refused() {
+    let (head, _) = TWO_ARMS.split_once("[stop]").unwrap();
+    let text =
+        head.replace("replicates = 4\n", "") + "[search]\nwhat = \"memory\"\nfrom = \"8G\"\n";
+    let plan = plan(&text);
+    let facts = HostFacts {
+        outer_limits: Ok(vec![LevelMemory {
+            id: Level::Cgroup(1),
+            path: "/sol.slice".into(),
+            limit: 7 * GIB,
+            unreclaimable: 0,
+            dirty: None,
+        }]),
+        ..fit_host(&plan)
+    };
+    let expected =
+        "search.from is 8 GiB, and cgroup /sol.slice around it has 7.0 GiB of 7.0 GiB left";
+    let findings = shown_findings(&plan, &facts);
+    assert!(
+        findings.contains(&(Refuse, expected.to_owned())),
+        "{findings:#?}"
+    );
+}
+
+#[test]
 fn a_validator_whose_name_the_daemon_does_not_know_is_a_warning() {
     let expected = "faultlined does not know /b/stv-2.1.14 as a validator";
     for unknown in [
