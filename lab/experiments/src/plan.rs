@@ -88,6 +88,21 @@ impl Plan {
     pub(crate) fn run_count(&self) -> usize {
         (self.arms.len() + usize::from(self.concurrent.is_some())) * self.replicates as usize
     }
+
+    /// Until the first transaction or, in a search, the tip. `None` if unlimited.
+    pub(crate) fn max_start_time(&self) -> Option<Duration> {
+        match (&self.memory_search, self.stop.counted_from) {
+            // The time of a search counts from the tip. To reach the tip may take as long again.
+            (Some(search), _) => Some(search.max_duration),
+            (None, CountedFrom::Start) => Some(Duration::ZERO),
+            (None, CountedFrom::FirstTransaction) => self.stop.first_transaction_within,
+        }
+    }
+
+    /// `None` if unlimited.
+    pub(crate) fn max_run_time(&self) -> Option<Duration> {
+        Some(self.max_start_time()? + self.stop.duration + self.stop.grace)
+    }
 }
 
 /// A search finds the least sufficient headroom: what a memory limit leaves above unreclaimable
@@ -382,4 +397,22 @@ pub struct ReportRules {
     pub primary_metric: Option<String>,
     /// Smaller relative differences do not matter.
     pub margin: Option<f64>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_search_may_spend_its_maximum_duration_again_reaching_the_tip() {
+        let text = "name = \"s\"\nfolder = \"/f\"\n[workload]\ncommand = [\"v\"]\nledger = \"/l\"\n\
+                    [begin]\nhow = \"download\"\n\
+                    [stop]\nfirst_transaction_within = \"1h\"\ngrace = \"1m\"\n\
+                    [search]\nwhat = \"memory\"\nfrom = \"1G\"\nmost = \"20h\"\n";
+        let plan = parse(text, Path::new("/plan.toml")).unwrap();
+        assert_eq!(
+            plan.max_run_time(),
+            Some(Duration::from_secs(40 * 3600 + 60))
+        );
+    }
 }

@@ -5,7 +5,7 @@
 
 use super::{
     check::{self, Finding, HostFacts, LauncherFacts, SpaceNeed},
-    plan::{self, Arm, CountedFrom, Plan, Severity, WorkloadKind},
+    plan::{self, Arm, Plan, Severity, WorkloadKind},
     schedule::{Turn, schedule},
 };
 use crate::args::PlanArgs;
@@ -163,16 +163,11 @@ pub fn estimate(plan: &Plan, turns: usize) -> Estimate {
     let shortest_run = plan.memory_search.as_ref().map_or(stop.duration, |search| {
         search.min_duration().min(stop.duration)
     });
-    let (max_wait, awaited) = match (
-        &plan.memory_search,
-        stop.counted_from,
-        stop.first_transaction_within,
-    ) {
-        // The time of a search counts from the tip. To reach the tip may take as long again.
-        (Some(search), ..) => (search.max_duration, "the tip"),
-        (None, CountedFrom::Start, _) => (Duration::ZERO, ""),
-        // A plan that does not limit this wait is refused.
-        (None, _, within) => (within.unwrap_or_default(), "its first transaction"),
+    // A plan that does not limit this wait is refused.
+    let max_wait = plan.max_start_time().unwrap_or_default();
+    let awaited = match &plan.memory_search {
+        Some(_) => "the tip",
+        None => "its first transaction",
     };
     let waits = [plan.host.max_host_wait, stop.grace, stop.duration];
     let longest = all_turns(waits.into_iter().fold(max_wait, Duration::saturating_add));
@@ -262,7 +257,7 @@ fn search_steps(search: &SearchPreview) -> String {
          3. It tries headrooms between those that kept up and those that failed, until the 90 % interval is at most {max_width:.0} % wide, or for 50 dwells.\n\
          4. It tries each end of the interval three times, in dwells of twice the length.\n\
          The limit is removed after each failure, and immediately if the validator is in danger. A search lasts at most {max_duration} from the tip.\n\
-         If unreclaimable memory would grow by more than 5 % in {horizon}, the answer is the memory for 1, 12 and 24 h.\n"
+         If unreclaimable memory would grow by more than 5 % in {horizon}, the report has the memory for 1, 12 and 24 h.\n"
     )
 }
 

@@ -15,7 +15,7 @@ use super::{
     journal::JournalState,
     lock::{self, Holder},
     outcome::{Outcome, Validity},
-    plan::{Plan, WorkloadKind},
+    plan::{PageCache, Plan, WorkloadKind},
     replay,
     saved::{find_folder, read_for_report},
     search::SearchAnswer,
@@ -308,6 +308,12 @@ fn caveats(
         ));
     }
     caveats.extend(invalid_or_unproven(completed));
+    if experiment.plan.page_cache == PageCache::Leave && !completed.is_empty() {
+        caveats.push(Caveat::new(
+            "No run is proven to have begun cold, because begin.page_cache is \"leave\": no limit accounts for files that were in the page cache already.",
+            "To compare memory, set begin.page_cache = \"drop-files\" in a new experiment.",
+        ));
+    }
     let early = completed
         .iter()
         .filter(|run| run.ending.outcome != Outcome::Completed && !is_invalid(run))

@@ -326,20 +326,23 @@ fn program_exists(program: &OsStr) -> bool {
 fn default_name(args: &RecordArgs, now_ns: i64) -> PathBuf {
     // Characters with a meaning for shells are replaced.
     let is_plain = |letter: char| letter.is_alphanumeric() || "._+=-".contains(letter);
+    let plain = |text: &str| {
+        let text = text.replace(|letter| !is_plain(letter), "_");
+        let text = text.trim_start_matches(['-', '.']);
+        (!text.is_empty()).then(|| text.to_owned())
+    };
     let arm = args
         .labels
         .iter()
         .find(|(key, _)| key == "arm")
-        .map(|(_, arm)| arm.replace(|letter| !is_plain(letter), "_"))
-        .map(|arm| arm.trim_start_matches(['-', '.']).to_owned())
-        .filter(|arm| !arm.is_empty());
+        .and_then(|(_, arm)| plain(arm));
     let program = args
         .command
         .first()
-        .and_then(|program| Path::new(program).file_name());
+        .and_then(|program| Path::new(program).file_name())
+        .and_then(|program| plain(&program.to_string_lossy()));
     let name = match (arm, program, args.pid) {
-        (Some(arm), ..) => arm,
-        (None, Some(program), _) => program.to_string_lossy().into_owned(),
+        (Some(name), ..) | (None, Some(name), _) => name,
         (None, None, Some(pid)) => format!("pid-{pid}"),
         (None, None, None) => "run".to_owned(),
     };
@@ -367,6 +370,9 @@ mod tests {
         assert_eq!(labelled("arm=-a/b $c-1"), "a_b__c-1");
         assert_eq!(labelled("arm="), "true");
         assert_eq!(labelled("host=h"), "true");
+        assert_eq!(named(&["--", "./a $b"]), "a__b");
+        assert_eq!(named(&["--", "./-a"]), "a");
+        assert_eq!(named(&["--label", "arm=-", "--", "./-"]), "run");
         assert_eq!(named(&["--label", "arm=A", "--pid", "7"]), "A");
         assert_eq!(named(&["--pid", "7"]), "pid-7");
     }

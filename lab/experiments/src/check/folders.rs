@@ -3,7 +3,7 @@
 
 use super::{Findings, HostFacts, program_files};
 use crate::plan::{Cluster, InitialState, Plan, WorkloadKind};
-use faultline_text::{bytes, counted, shell_quoted};
+use faultline_text::{bytes, counted, duration, shell_quoted};
 use itertools::Itertools;
 use serde::Serialize;
 use std::{
@@ -179,13 +179,15 @@ pub fn space_needs(plan: &Plan, runs: usize, facts: &HostFacts) -> Vec<SpaceNeed
     };
     let interval_seconds = plan.recorder.interval.as_secs_f64();
     let bytes_per_hour = RECORDING_BYTES_PER_HOUR as f64 / interval_seconds;
-    let bytes_per_run = (bytes_per_hour * plan.stop.duration.as_secs_f64() / 3600.0) as u64;
+    let run_time = plan.max_run_time().unwrap_or(plan.stop.duration);
+    let bytes_per_run = (bytes_per_hour * run_time.as_secs_f64() / 3600.0) as u64;
     let mut needs = vec![need(
         &plan.folder,
         bytes_per_run.max(1 << 20).saturating_mul(runs as u64),
         format!(
-            "recordings of {}; logs come on top",
-            counted(runs as f64, "run")
+            "recordings of {} of up to {}; logs come on top",
+            counted(runs as f64, "run"),
+            duration(run_time)
         ),
         false,
     )];

@@ -28,7 +28,10 @@ pub fn check(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
         ),
     }
     for arm in &plan.arms {
-        check_memory_max(arm, facts, findings);
+        check_memory_limit(arm, facts, findings);
+    }
+    if let Some(search) = &plan.memory_search {
+        check_outer_limits("search.from is", search.first_headroom, facts, findings);
     }
     check_cpus(plan, facts, findings);
     if plan.concurrent.is_some() {
@@ -121,14 +124,20 @@ fn check_outer_limits(
             bytes(limit.headroom()),
             bytes(limit.limit),
         );
-        let remedy = "a run reaches that limit first: free memory there, or lower memory_max";
+        let remedy =
+            "a run reaches that limit first: free memory there, or set lower values in the plan";
         findings.add(severity, what, remedy);
     }
 }
 
-fn check_memory_max(arm: &Arm, facts: &HostFacts, findings: &mut Findings) {
-    let Some(max) = arm.memory_max else { return };
-    let subject = format!("memory_max of arm {:?}", arm.name);
+fn check_memory_limit(arm: &Arm, facts: &HostFacts, findings: &mut Findings) {
+    let (key, max) = match (arm.memory_max, arm.memory_high) {
+        // `memory_high` is at most `memory_max`.
+        (Some(max), _) => ("memory_max", max),
+        (None, Some(high)) => ("memory_high", high),
+        (None, None) => return,
+    };
+    let subject = format!("{key} of arm {:?}", arm.name);
     check_outer_limits(&format!("{subject} is"), max, facts, findings);
     let Some(ram) = facts.ram else { return };
     let (max_text, ram_text) = (size(max), size(ram));
@@ -138,12 +147,16 @@ fn check_memory_max(arm: &Arm, facts: &HostFacts, findings: &mut Findings) {
             format!(
                 "{subject} is {max_text}, and this host has {ram_text}: the arm would have less memory than its limit"
             ),
-            "leave the arm out; or leave its memory_max out, so that it gets all memory of this host, and rename it accordingly",
+            format!(
+                "leave the arm out; or leave its {key} out, so that it gets all memory of this host, and rename it accordingly"
+            ),
         );
     } else if max >= ram / 100 * 95 {
         findings.warn(
             format!("{subject}, {max_text}, is 95 % or more of the host's {ram_text}"),
-            "the host runs out of memory before the arm reaches its limit: lower memory_max, or treat the arm as one without a limit",
+            format!(
+                "the host runs out of memory before the arm reaches its limit: lower {key}, or treat the arm as one without a limit"
+            ),
         );
     }
 }

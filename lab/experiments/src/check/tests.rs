@@ -229,6 +229,41 @@ fn a_limit_near_total_memory_warns_and_a_larger_one_is_refused() {
 }
 
 #[test]
+fn a_throttling_limit_is_compared_with_the_memory_around_it_too() {
+    let plan = plan_with(TWO_ARMS, "memory_max = \"8G\"", "memory_high = \"8G\"");
+    let mut facts = fit_host(&plan);
+    facts.ram = Some(7 * GIB);
+    assert_only_finding(
+        &plan,
+        &facts,
+        Refuse,
+        "memory_high of arm \"large\" is 8 GiB, and this host has 7 GiB",
+    );
+    facts = fit_host(&plan);
+    facts.outer_limits = Err("no access".to_owned());
+    let unreadable = shown_findings(&plan, &facts);
+    assert!(
+        unreadable
+            .iter()
+            .any(|(_, what)| what.starts_with("memory_high of arm \"large\" is 8 GiB, and a limit")),
+        "{unreadable:#?}"
+    );
+    let both = plan_with(
+        TWO_ARMS,
+        "memory_max = \"8G\"",
+        "memory_max = \"8G\"\nmemory_high = \"7G\"",
+    );
+    facts = fit_host(&both);
+    facts.ram = Some(6 * GIB);
+    assert_only_finding(
+        &both,
+        &facts,
+        Refuse,
+        "memory_max of arm \"large\" is 8 GiB",
+    );
+}
+
+#[test]
 fn a_limit_beyond_a_parent_cgroup_is_refused_beyond_the_host_warned() {
     let plan = plan(TWO_ARMS);
     let with = |level, path: &str, left: u64| HostFacts {
@@ -921,17 +956,20 @@ fn two_names_of_one_folder_are_refused() {
 fn recordings_require_free_space_and_downloads_an_estimate() {
     let plan = plan(TWO_ARMS);
     let mut facts = fit_host(&plan);
-    // Two arms, four times, an hour each.
+    // Two arms, four times: up to 6 h of start, an hour, and 2 min of grace.
+    let recordings = &space_needs(&plan, plan.run_count(), &facts)[0];
+    let bytes_per_run = (8 << 20) * (6 * 60 + 60 + 2) / 60;
+    assert_eq!(recordings.bytes, 8 * bytes_per_run);
     assert_eq!(
-        space_needs(&plan, plan.run_count(), &facts)[0].bytes,
-        8 * (8 << 20)
+        recordings.what,
+        "recordings of 8 runs of up to 7 h 2 min; logs come on top"
     );
-    folder_mut(&mut facts, "/state").free = Some(63 << 20);
+    folder_mut(&mut facts, "/state").free = Some(450 << 20);
     assert_only_finding(
         &plan,
         &facts,
         Refuse,
-        "/state: 64.0 MiB are needed, and 63.0 MiB are free",
+        "/state: 450.1 MiB are needed, and 450.0 MiB are free",
     );
     // A host block has one replicate.
     let host_block = HostBlock {
@@ -961,7 +999,7 @@ fn recordings_require_free_space_and_downloads_an_estimate() {
     assert!(
         shown_findings(&mainnet, &facts)
             .iter()
-            .any(|(_, what)| what.contains("roughly 100.1 GiB are needed"))
+            .any(|(_, what)| what.contains("roughly 100.4 GiB are needed"))
     );
 }
 
@@ -1198,6 +1236,31 @@ fn a_search_with_a_validator_not_reporting_its_tip_gives_a_warning() {
     assert!(!warned(&plan(
         &text.replace("\"{ledger}\"]", "\"{ledger}\", \"--full-rpc-api\"]")
     )));
+}
+
+#[test]
+fn a_first_headroom_beyond_a_parent_cgroup_is_refused() {
+    let (head, _) = TWO_ARMS.split_once("[stop]").unwrap();
+    let text =
+        head.replace("replicates = 4\n", "") + "[search]\nwhat = \"memory\"\nfrom = \"8G\"\n";
+    let plan = plan(&text);
+    let facts = HostFacts {
+        outer_limits: Ok(vec![LevelMemory {
+            id: Level::Cgroup(1),
+            path: "/sol.slice".into(),
+            limit: 7 * GIB,
+            unreclaimable: 0,
+            dirty: None,
+        }]),
+        ..fit_host(&plan)
+    };
+    let expected =
+        "search.from is 8 GiB, and cgroup /sol.slice around it has 7.0 GiB of 7.0 GiB left";
+    let findings = shown_findings(&plan, &facts);
+    assert!(
+        findings.contains(&(Refuse, expected.to_owned())),
+        "{findings:#?}"
+    );
 }
 
 #[test]

@@ -101,10 +101,15 @@ fn the_search_plan_page_states_procedure_duration_and_unknowns() {
         preview.estimate.longest_seconds,
         (8 * 60 + 8 * 60 + 30 + 2) * 60
     );
+    assert_eq!(
+        preview.disk[0].bytes,
+        (8 << 20) * (8 * 60 + 8 * 60 + 2) / 60
+    );
     let page = render_page(&preview);
     for message in [
         "It tries a headroom of 24 GiB, then 8 % less",
         "until the 90 % interval is at most 10 % wide, or for 50 dwells",
+        "by more than 5 % in 1 d, the report has the memory for 1, 12 and 24 h",
         "note     the search begins when the validator is at the tip",
         "note     the answer does not cover events",
     ] {

@@ -47,14 +47,12 @@ fn describe_experiment(experiment: &Experiment) -> String {
         ..
     } = experiment;
     let runs = journal_state.scheduled().count();
+    let planned_seed = journal_state.planned.as_ref().map(|planned| planned.seed);
     let order = match plan.order {
         Order::Abba => "forwards and backwards in turn".to_owned(),
         Order::LatinSquare => "each replicate beginning with the next arm".to_owned(),
         Order::Random => {
-            format!(
-                "drawn by lot with seed {}",
-                journal_state.planned.as_ref().map_or(plan.seed, |planned| planned.seed)
-            )
+            format!("drawn by lot with seed {}", planned_seed.unwrap_or(plan.seed))
         }
         Order::Sequential => {
             "one arm after the other, as the plan forces: a change of the host in the meantime looks like an effect of an arm".to_owned()

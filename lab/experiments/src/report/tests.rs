@@ -221,6 +221,24 @@ fn a_missing_recording_is_to_be_copied_back() {
 }
 
 #[test]
+fn a_page_cache_that_was_left_is_a_caveat() {
+    let folder = tempfile::tempdir().unwrap();
+    let lines = tried(1, 1, Outcome::Completed, Validity::Valid);
+    let mut experiment = experiment(folder.path(), lines);
+    let has_caveat = |experiment: &Experiment| {
+        let report = experiment.report().unwrap().report;
+        let what = "No run is proven to have begun cold, because begin.page_cache is \"leave\"";
+        report
+            .caveats
+            .iter()
+            .any(|caveat| caveat.what.starts_with(what))
+    };
+    assert!(!has_caveat(&experiment));
+    experiment.plan.page_cache = plan::PageCache::Leave;
+    assert!(has_caveat(&experiment));
+}
+
+#[test]
 fn a_throttling_limit_is_shown_as_the_memory_limit() {
     let folder = tempfile::tempdir().unwrap();
     let lines = tried(1, 1, Outcome::Completed, Validity::Valid);

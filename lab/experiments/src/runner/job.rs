@@ -2,7 +2,7 @@ use super::ActiveRun;
 use crate::{
     folder::{self, EXEC_GATE, OUTPUT, PROGRAM_FOLDER},
     passwd,
-    plan::{CountedFrom, Plan, WorkloadKind, expand},
+    plan::{Plan, expand},
 };
 use anyhow::{Context, Result};
 use faultline_common::files::AtPath;
@@ -37,7 +37,7 @@ pub fn job(
         limits: run.arm.limits(&run.lane),
         open_files: plan.workload.open_files,
         exec_gate: Some(exec_gate),
-        max_duration: max_run_time(plan),
+        max_duration: plan.max_run_time().map(|time| time + KILL_MARGIN),
         grace: plan.stop.grace,
     })
 }
@@ -108,38 +108,5 @@ pub fn make_folder(folder: &Path, user: Option<&str>) -> Result<()> {
             std::os::unix::fs::chown(&program_folder, Some(uid), Some(gid)).at(&program_folder)
         }
         None => Ok(()),
-    }
-}
-
-/// Maximum run time; `None` if the wait for the first transaction is unlimited.
-fn max_run_time(plan: &Plan) -> Option<Duration> {
-    let stop = &plan.stop;
-    let lead_time = match (plan.workload.kind, stop.counted_from) {
-        (WorkloadKind::Validator, CountedFrom::FirstTransaction) => stop.first_transaction_within?,
-        (WorkloadKind::Replay, _) | (_, CountedFrom::Start) => Duration::ZERO,
-    };
-    // `search.max_duration` begins at the tip. Reaching the tip may take the same time.
-    let (lead_time, length) = match &plan.memory_search {
-        Some(search) => (lead_time.max(search.max_duration), search.max_duration),
-        None => (lead_time, stop.duration),
-    };
-    Some(lead_time + length + stop.grace + KILL_MARGIN)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_search_may_spend_its_maximum_duration_again_reaching_the_tip() {
-        let text = "name = \"s\"\nfolder = \"/f\"\n[workload]\ncommand = [\"v\"]\nledger = \"/l\"\n\
-                    [begin]\nhow = \"download\"\n\
-                    [stop]\nfirst_transaction_within = \"1h\"\ngrace = \"1m\"\n\
-                    [search]\nwhat = \"memory\"\nfrom = \"1G\"\nmost = \"20h\"\n";
-        let plan = crate::plan::parse(text, Path::new("/plan.toml")).unwrap();
-        assert_eq!(
-            max_run_time(&plan),
-            Some(Duration::from_secs(40 * 3600 + 60) + KILL_MARGIN)
-        );
     }
 }

@@ -57,8 +57,12 @@ impl SearchStatus {
                     (current_headroom, changed_at) = (*headroom, Some(*unix_ns));
                 }
                 SearchEvent::Dwell(dwell) if dwell.verdict == Verdict::Void => dwells.void += 1,
-                // The search knew that this end of the interval fails.
-                SearchEvent::Dwell(dwell) if dwell.confirms && dwell.evidence.seconds <= 0.0 => {}
+                // Not tried: this end of the interval is not above the floor of the search.
+                SearchEvent::Dwell(dwell) if dwell.confirms && dwell.evidence.seconds <= 0.0 => {
+                    if let (Some(staircase), Some(end)) = (&mut staircase, dwell.headroom) {
+                        staircase.raise_floor(end as f64);
+                    }
+                }
                 SearchEvent::Dwell(dwell) => {
                     let Some(headroom) = dwell.headroom else {
                         dwells.references += 1;
@@ -182,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn an_untried_end_of_the_interval_is_not_counted() {
+    fn an_untried_end_of_the_interval_is_not_counted_and_begins_the_interval() {
         let mut events = vec![
             dwell(Some(24 * GIB), Verdict::KeptUp),
             dwell(Some(20 * GIB), Verdict::Failed),
@@ -192,16 +196,23 @@ mod tests {
                 events: events.iter().map(|event| (event.clone(), 1)).collect(),
                 answer: None,
             };
-            SearchStatus::of(&search(), &search_log, 0, None).in_words()
+            let status = SearchStatus::of(&search(), &search_log, 0, None);
+            let DwellCounts {
+                kept_up, failed, ..
+            } = status.dwells;
+            let (low, high) = status.headroom_interval.unwrap();
+            assert!(low < high, "{low} {high}");
+            (kept_up, failed, low)
         };
-        let before = status(&events);
+        let (kept_up, failed, low) = status(&events);
+        assert!(low < 22 * GIB, "{low}");
         events.push(SearchEvent::Dwell(DwellResult {
-            headroom: Some(20 * GIB),
+            headroom: Some(22 * GIB),
             confirms: true,
             verdict: Verdict::Failed,
             evidence: Box::default(),
         }));
-        assert_eq!(status(&events), before);
+        assert_eq!(status(&events), (kept_up, failed, 22 * GIB));
     }
 
     #[test]
