@@ -13,6 +13,7 @@ mod killed;
 mod mock_node;
 mod page;
 mod starknet;
+mod young_chain;
 
 use clap::Parser;
 use faultline_bench::args::BenchArgs;
