@@ -35,7 +35,13 @@ pub fn run(args: &NodesArgs) -> Result<(String, u8)> {
     let chain = requested_chain(args)?;
     let folders = data_folders(args, &node_plan)?;
     let (mut notes, range, newest_final) = if args.output.dry_run {
-        (Vec::new(), args.slots.unwrap_or((0, 0)), u64::MAX)
+        let draw_later = || {
+            say(
+                "{random} and {hex} stand for a slot or block: a run draws it from those that all nodes have",
+            );
+            (1, 0)
+        };
+        (Vec::new(), args.slots.unwrap_or_else(draw_later), u64::MAX)
     } else {
         check_chain_and_lag(args, chain, &node_plan)?
     };
@@ -288,7 +294,9 @@ fn add_requests(
             }
             last_height = to.min(newest_final - SLOTS_OF_LIMITED_BLOCKS);
         }
-        let has_height = params.contains(RANDOM_HEIGHT) || params.contains(RANDOM_HEX_HEIGHT);
+        // With an empty range the placeholders stay.
+        let has_height =
+            from <= to && (params.contains(RANDOM_HEIGHT) || params.contains(RANDOM_HEX_HEIGHT));
         plan.add_request(
             (*name).to_owned(),
             call_json((name, params)),

@@ -8,6 +8,7 @@
 )]
 
 mod compression;
+mod dry_run;
 mod failures;
 mod killed;
 mod mock_node;
