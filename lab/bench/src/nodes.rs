@@ -69,11 +69,12 @@ fn measure_data_folders(
     for (node, folder) in folders {
         if header.stopped_by.is_none() {
             say(&format!("measuring the size of {}", folder.display()));
-            let usage = disk::measure(node, folder, args.data_time, &is_stopped);
-            header.folder_usages.push(usage);
-            let signal = signal.get();
-            header.stopped_by =
-                signal.map(|signal| format!("{signal} while folders were measured"));
+            header
+                .folder_usages
+                .push(disk::measure(node, folder, args.data_time, &is_stopped));
+            header.stopped_by = signal
+                .get()
+                .map(|signal| format!("{signal} while folders were measured"));
         }
     }
 }
@@ -203,8 +204,8 @@ fn hash_of_answer(chain: &Chain, answer: &Result<Vec<u8>, Failure>) -> Result<St
     let bytes = answer.as_ref().map_err(ToString::to_string)?;
     let value = serde_json::from_slice(bytes).ok();
     let hash = value.and_then(|value| chain::hash(chain, &value));
-    let hash = hash.map(|hash| clean(&hash.chars().take(100).collect::<String>()));
-    hash.ok_or_else(|| "an answer without a hash".to_owned())
+    hash.map(|hash| clean(&hash.chars().take(100).collect::<String>()))
+        .ok_or_else(|| "an answer without a hash".to_owned())
 }
 
 /// `answers` of all nodes, call by call: newest height, end of the random range, oldest height (if
@@ -227,8 +228,9 @@ fn check_in_sync(
         zip(nodes, answers.by_ref()).map(height).collect()
     };
     let heads = next_heights(chain.newest_call)?;
-    let newest_common = next_heights(chain.random_range_end_call)?.into_iter().min();
-    let range_end = newest_common
+    let range_end = next_heights(chain.random_range_end_call)?
+        .into_iter()
+        .min()
         .unwrap_or(0)
         .saturating_sub(chain.unfinalized_margin);
     let oldest = match chain.oldest_call {
