@@ -94,8 +94,8 @@ pub struct OutArgs {
     /// How to show the results.
     #[arg(long, default_value = "table")]
     pub format: Format,
-    /// Print the first requests instead of sending any; of `bench compression`, with placeholders
-    /// as in SLOT.
+    /// Print the first requests instead of sending any. {random}, {hex}, SLOT and ADDRESS stand for
+    /// values from the nodes. `bench transport` prints its tasks instead.
     #[arg(long, conflicts_with_all = ["out", "format"])]
     pub dry_run: bool,
 }

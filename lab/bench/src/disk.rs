@@ -86,6 +86,7 @@ pub struct FolderUsage {
     folder: String,
     /// `None` if some files could not be counted.
     total: Option<Space>,
+    /// Not valid without `total`.
     #[serde(rename = "kinds")]
     file_types: Vec<(String, Space)>,
     databases: Vec<Database>,
@@ -196,7 +197,11 @@ pub fn measure(
         node: node.to_owned(),
         folder: folder.display().to_string(),
         total: is_complete.then_some(walk.total),
-        file_types: walk.file_types.largest_first(),
+        file_types: if is_complete {
+            walk.file_types.largest_first()
+        } else {
+            Vec::new()
+        },
         databases,
         problems: walk.problems,
     }
@@ -256,7 +261,7 @@ impl Walk {
         }
         if unreadable > 0 {
             self.problems.push(format!(
-                "{unreadable} files and folders could not be read, and are not counted"
+                "the folder's size is not known: {unreadable} files and folders could not be read"
             ));
         }
         let is_complete = early_end.is_none() && unreadable == 0;
@@ -404,7 +409,12 @@ mod tests {
             "it was to stop"
         );
         let usage = measure("a", folder.path(), Duration::ZERO, &|| false);
-        assert_eq!(usage.total, None);
+        assert_eq!((usage.total, usage.file_types.len()), (None, 0));
+        let printed = text(std::slice::from_ref(&usage));
+        assert!(
+            printed.contains("a: by type of file\nnot known\n"),
+            "{printed}"
+        );
         assert!(usage.problems[0].contains("--data-time"), "{usage:?}");
         assert!(
             super::data_folder(&folder.path().join("7")).is_err(),
@@ -432,7 +442,7 @@ mod tests {
                 .is_none()
                 && !walk.walk(folder.path(), &|| false)
         );
-        let message = "1 files and folders could not be read, and are not counted";
+        let message = "the folder's size is not known: 1 files and folders could not be read";
         assert!(
             walk.problems.iter().any(|problem| problem == message),
             "{:?}",

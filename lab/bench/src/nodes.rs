@@ -27,17 +27,25 @@ pub use study::{page, study_text};
 
 /// A slot may be skipped, so several heights are tried.
 const TRIED_HEIGHTS: u64 = 4;
+/// `getBlocksWithLimit` asks for 100 final blocks, which may have 50 skipped slots between them.
+const SLOTS_OF_LIMITED_BLOCKS: u64 = 150;
 
 pub fn run(args: &NodesArgs) -> Result<(String, u8)> {
     let node_plan = nodes_as_arms(args)?;
     let chain = requested_chain(args)?;
     let folders = data_folders(args, &node_plan)?;
-    let (notes, range) = if args.output.dry_run {
-        (Vec::new(), args.slots.unwrap_or((0, 0)))
+    let (mut notes, range, newest_final) = if args.output.dry_run {
+        let draw_later = || {
+            say(
+                "{random} and {hex} stand for a slot or block: a run draws it from those that all nodes have",
+            );
+            (1, 0)
+        };
+        (Vec::new(), args.slots.unwrap_or_else(draw_later), u64::MAX)
     } else {
         check_chain_and_lag(args, chain, &node_plan)?
     };
-    let plan = add_requests(args, chain, node_plan, range)?;
+    let plan = add_requests(args, chain, node_plan, range, newest_final, &mut notes)?;
     let ca_file = args.ca.as_deref();
     session::run_subcommand("nodes", &plan, &args.output, ca_file, |session| {
         let mut results = session.measure(&plan, &[], notes)?;
@@ -61,11 +69,12 @@ fn measure_data_folders(
     for (node, folder) in folders {
         if header.stopped_by.is_none() {
             say(&format!("measuring the size of {}", folder.display()));
-            let usage = disk::measure(node, folder, args.data_time, &is_stopped);
-            header.folder_usages.push(usage);
-            let signal = signal.get();
-            header.stopped_by =
-                signal.map(|signal| format!("{signal} while folders were measured"));
+            header
+                .folder_usages
+                .push(disk::measure(node, folder, args.data_time, &is_stopped));
+            header.stopped_by = signal
+                .get()
+                .map(|signal| format!("{signal} while folders were measured"));
         }
     }
 }
@@ -116,13 +125,13 @@ fn data_folders(args: &NodesArgs, node_plan: &Plan) -> Result<Vec<(String, PathB
         .collect()
 }
 
-/// Fails if nodes are of different chains or not in sync. Returns notes, and the first and last
-/// slot or block to request.
+/// Fails if nodes are of different chains or not in sync. Returns notes, the first and last slot or
+/// block to request, and the newest final one.
 fn check_chain_and_lag(
     args: &NodesArgs,
     chain: &Chain,
     node_plan: &Plan,
-) -> Result<(Vec<String>, (u64, u64))> {
+) -> Result<(Vec<String>, (u64, u64), u64)> {
     let mut status_plan = node_plan.clone();
     let height_calls = [chain.newest_call, chain.random_range_end_call];
     for call in chain!(height_calls, chain.oldest_call, [chain.version_call]) {
@@ -134,7 +143,8 @@ fn check_chain_and_lag(
         Err(why) => format!("the genesis of the nodes could not be compared: {why}"),
     };
     let answers = engine.probe_json(&status_plan)?;
-    let (mut notes, (from, to)) = check_in_sync(args, chain, &node_plan.arms, &answers)?;
+    let (mut notes, (from, to), newest_final) =
+        check_in_sync(args, chain, &node_plan.arms, &answers)?;
     let lowest = from.max(to.saturating_sub(TRIED_HEIGHTS - 1));
     let heights = (lowest..=to).rev().collect_vec();
     let block = match first_common_hash(&engine, chain, node_plan, chain.block_call, &heights)? {
@@ -145,7 +155,7 @@ fn check_chain_and_lag(
         Err(why) => format!("no block of the nodes could be compared: {why}"),
     };
     notes.extend([genesis, block]);
-    Ok((notes, (from, to)))
+    Ok((notes, (from, to), newest_final))
 }
 
 /// Height and hash of the first block whose hash all nodes report. Fails if two hashes differ; the
@@ -194,8 +204,8 @@ fn hash_of_answer(chain: &Chain, answer: &Result<Vec<u8>, Failure>) -> Result<St
     let bytes = answer.as_ref().map_err(ToString::to_string)?;
     let value = serde_json::from_slice(bytes).ok();
     let hash = value.and_then(|value| chain::hash(chain, &value));
-    let hash = hash.map(|hash| clean(&hash.chars().take(100).collect::<String>()));
-    hash.ok_or_else(|| "an answer without a hash".to_owned())
+    hash.map(|hash| clean(&hash.chars().take(100).collect::<String>()))
+        .ok_or_else(|| "an answer without a hash".to_owned())
 }
 
 /// `answers` of all nodes, call by call: newest height, end of the random range, oldest height (if
@@ -205,7 +215,7 @@ fn check_in_sync(
     chain: &Chain,
     nodes: &[String],
     answers: &[Value],
-) -> Result<(Vec<String>, (u64, u64))> {
+) -> Result<(Vec<String>, (u64, u64), u64)> {
     let (mut answers, unit) = (answers.iter(), chain.height_unit);
     let mut next_heights = |(method, _)| -> Result<Vec<u64>> {
         let height = |(node, answer)| {
@@ -218,8 +228,9 @@ fn check_in_sync(
         zip(nodes, answers.by_ref()).map(height).collect()
     };
     let heads = next_heights(chain.newest_call)?;
-    let newest_common = next_heights(chain.random_range_end_call)?.into_iter().min();
-    let range_end = newest_common
+    let range_end = next_heights(chain.random_range_end_call)?
+        .into_iter()
+        .min()
         .unwrap_or(0)
         .saturating_sub(chain.unfinalized_margin);
     let oldest = match chain.oldest_call {
@@ -247,7 +258,7 @@ fn check_in_sync(
     ensure!(from <= to, "the nodes have no finalized block in common");
     let range = [from, to].map(count).join(" to ");
     notes.push(format!("random {unit}s from {range}"));
-    Ok((notes, (from, to)))
+    Ok((notes, (from, to), range_end))
 }
 
 fn add_requests(
@@ -255,6 +266,8 @@ fn add_requests(
     chain: &Chain,
     mut plan: Plan,
     (from, to): (u64, u64),
+    newest_final: u64,
+    notes: &mut Vec<String>,
 ) -> Result<Plan> {
     let methods = match args.methods.as_slice() {
         [] => chain.default_methods.to_vec(),
@@ -270,13 +283,22 @@ fn add_requests(
                 chain.name
             )));
         };
-        // `getBlocksWithLimit` asks for 100 final blocks, which may have 50 skipped slots between them.
-        let margin = match *name {
-            "getBlocksWithLimit" => 150,
-            _ => 0,
-        };
-        let last_height = to.saturating_sub(margin).max(from);
-        let has_height = params.contains(RANDOM_HEIGHT) || params.contains(RANDOM_HEX_HEIGHT);
+        let mut last_height = to;
+        if *name == "getBlocksWithLimit" {
+            if newest_final.saturating_sub(from) < SLOTS_OF_LIMITED_BLOCKS {
+                let note = format!(
+                    "{name} is left out: no slot of the range is at least {SLOTS_OF_LIMITED_BLOCKS} below {}, the newest finalized slot that all nodes have; repeat it later, or with earlier --slots",
+                    count(newest_final)
+                );
+                ensure!(methods.len() > 1, "nothing was measured: {note}");
+                notes.push(note);
+                continue;
+            }
+            last_height = to.min(newest_final - SLOTS_OF_LIMITED_BLOCKS);
+        }
+        // With an empty range the placeholders stay.
+        let has_height =
+            from <= to && (params.contains(RANDOM_HEIGHT) || params.contains(RANDOM_HEX_HEIGHT));
         plan.add_request(
             (*name).to_owned(),
             call_json((name, params)),
@@ -335,14 +357,14 @@ mod tests {
             nodes.arms,
             ["http://one:1", "http://two:2/...", "http://two:2/... (2)"]
         );
-        let (notes, range) =
+        let (mut notes, range, newest_final) =
             check_in_sync(&args, &CHAINS[0], &nodes.arms, &answers([100, 98, 92])).unwrap();
-        assert_eq!((range, notes.len()), ((9, 60), 4));
+        assert_eq!((range, newest_final, notes.len()), ((9, 60), 60, 4));
         assert!(
             notes[1].contains("version 2.0.0") && notes[1].contains("2 behind"),
             "{notes:?}"
         );
-        let plan = add_requests(&args, &CHAINS[0], nodes, range).unwrap();
+        let plan = add_requests(&args, &CHAINS[0], nodes, range, newest_final, &mut notes).unwrap();
         assert_eq!(
             (
                 plan.cases.len(),
@@ -351,19 +373,24 @@ mod tests {
             ),
             (9, Some((9, 60)), None)
         );
-        let limited = super::tests::args(&["--methods", "getBlocksWithLimit"]);
-        let of = |range| {
-            super::add_requests(
-                &limited,
-                &CHAINS[0],
-                super::nodes_as_arms(&limited).unwrap(),
-                range,
-            )
-            .unwrap()
-            .cases[0]
-                .random_range
+    }
+
+    #[test]
+    fn blocks_with_limit_start_where_all_their_blocks_are_final() {
+        let args = args(&["--methods", "getBlocksWithLimit,getSlot"]);
+        let of = |range, newest_final| {
+            let nodes = nodes_as_arms(&args).unwrap();
+            let mut notes = Vec::new();
+            let plan =
+                add_requests(&args, &CHAINS[0], nodes, range, newest_final, &mut notes).unwrap();
+            (plan.cases[0].random_range, notes.len())
         };
-        assert_eq!((of((9, 1000)), of((9, 60))), (Some((9, 850)), Some((9, 9))));
+        assert_eq!(of((9, 1000), 1000), (Some((9, 850)), 0));
+        assert_eq!(of((9, 60), 1000), (Some((9, 60)), 0));
+        assert_eq!(of((9, 2000), 159), (Some((9, 9)), 0));
+        for (range, newest_final) in [((9, 60), 158), ((0, 60), 60), ((90, 2000), 60)] {
+            assert_eq!(of(range, newest_final), (None, 1), "only getSlot is left");
+        }
     }
 
     #[test]
@@ -404,6 +431,8 @@ mod tests {
                 &CHAINS[0],
                 nodes.clone(),
                 (0, 1),
+                1,
+                &mut Vec::new(),
             )
             .unwrap_err();
             assert!(refused.is::<UsageError>(), "{bad}");
@@ -420,13 +449,13 @@ mod tests {
         let mut answers: Vec<Value> = ["0x88", "0x87", "0x88"].map(Value::from).into();
         answers.extend(answers.clone());
         answers.extend(["Geth/v1", "Geth/v2", "Other"].map(Value::from));
-        let (notes, range) = check_in_sync(&args, chain, &nodes.arms, &answers).unwrap();
+        let (mut notes, range, _) = check_in_sync(&args, chain, &nodes.arms, &answers).unwrap();
         assert_eq!(range, (0, 0x87 - 64));
         assert!(
             notes[1].contains("version Geth/v2") && notes[1].contains("1 behind"),
             "{notes:?}"
         );
-        let plan = add_requests(&args, chain, nodes, range).unwrap();
+        let plan = add_requests(&args, chain, nodes, range, range.1, &mut notes).unwrap();
         let method = plan.call(&plan.cases[0], 0);
         assert!(
             method.contains(r#""eth_getBlockByNumber","params":["0x"#),

@@ -275,13 +275,13 @@ fn caveats(results: &Results, compared: &[Comparison]) -> Vec<Caveat> {
                 "{unreliable} of {} intervals may be too narrow, so they establish no difference: the column \"caveat\" of the differences says why.",
                 compared.len()
             ),
-            "Repeat with more rounds (--rounds), at a quieter time.",
+            "Repeat with more rounds (--rounds; in a plan: rounds), at a quieter time.",
         ));
     }
     if results.header.rate.is_none() && results.header.subcommand != "transport" {
         caveats.push(Caveat::new(
             "A closed loop sends nothing while it waits: a stall of the node is one slow request for each worker.",
-            "Send at a steady rate (--rate): then every request that had to wait counts.",
+            "Send at a steady rate (--rate; in a plan: rate): then every request that had to wait counts.",
         ));
     }
     caveats
@@ -329,6 +329,22 @@ mod tests {
         );
         assert_eq!(page.verdict.kind, VerdictKind::Better);
         assert!(matches!(&page.overview[0], Block::Figure(figure) if figure.id == "effects"));
+    }
+
+    #[test]
+    fn caveats_also_name_the_keys_of_a_plan() {
+        let remedies = |run: &Results| {
+            let caveats = caveats(run, &comparisons(run)).into_iter();
+            caveats.map(|caveat| caveat.remedy).join("\n")
+        };
+        let run = results(2, &[("a", 1, &|_| 5), ("b", 1, &|_| 6)]);
+        for option_and_key in ["(--rounds; in a plan: rounds)", "(--rate; in a plan: rate)"] {
+            assert!(
+                remedies(&run).contains(option_and_key),
+                "{}",
+                remedies(&run)
+            );
+        }
     }
 
     #[test]

@@ -31,7 +31,7 @@ pub struct Case {
     pub connection_index: usize,
     /// Method and parameters, as in JSON. Placeholders are [`RANDOM_HEIGHT`] and
     /// [`RANDOM_HEX_HEIGHT`] with a `random_range`, else `{name}` for each of
-    /// [`Plan::placeholders`]. For `bench transport`, a text for `--dry-run`.
+    /// [`Plan::placeholders`]. For `bench transport`, a text for the settings.
     pub call: String,
     /// Both ends included.
     pub random_range: Option<(u64, u64)>,

@@ -17,7 +17,7 @@ use crate::{
 };
 use anyhow::{Result, anyhow, bail, ensure};
 use evm::Evm;
-use faultline_common::{args::UsageError, clock};
+use faultline_common::{args::UsageError, clock, output::say};
 use faultline_text::{clean, duration};
 use node_client::{NodeClient, with_timeout};
 use serde_json::{Value, json};
@@ -51,7 +51,10 @@ pub fn run(args: &TransportArgs) -> Result<(String, u8)> {
     ];
     let plan = make_plan(args, &scenarios)?;
     if args.output.dry_run {
-        let line = |case| format!("{}: {}\n", plan.arm_name(case), case.call);
+        say(
+            "these are the tasks of each round; the node's chain decides their requests, and whether any are writes",
+        );
+        let line = |case| format!("{}: {}\n", plan.arm_name(case), plan.request_label(case));
         return Ok((plan.cases.iter().map(line).collect(), 0));
     }
     let ca_file = args.node.ca.as_deref();

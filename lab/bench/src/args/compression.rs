@@ -52,7 +52,7 @@ pub struct CompressionArgs {
     /// Write the records of the node to this new file, which must end in .b64, for --files.
     #[arg(long, value_name = "FILE")]
     pub save: Option<PathBuf>,
-    /// Codecs to compare; the tables of the published study, the blobs and the fetch use only the first.
+    /// Codecs to compare. The tables of the published study and the fetch use only the first.
     #[arg(
         long, value_name = "LIST", value_delimiter = ',', value_parser = parse_codec,
         default_value = "zlib-6,zstd-3,zstd-3+dict,lz4,snappy,brotli-5,lzo"

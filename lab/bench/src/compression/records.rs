@@ -98,7 +98,14 @@ pub fn dry_run(args: &CompressionArgs) -> Result<String> {
         RecordKind::Accounts if args.accounts.is_empty() => {
             block(address_options()) + "\n" + &accounts(json!(["ADDRESS"]))
         }
-        RecordKind::Accounts => accounts(json!(args.accounts)),
+        RecordKind::Accounts => accounts(json!(
+            args.accounts
+                .iter()
+                .sorted()
+                .dedup()
+                .take(ACCOUNTS_PER_REQUEST)
+                .collect_vec()
+        )),
         kind => block(request_options(kind)),
     };
     Ok(format!(

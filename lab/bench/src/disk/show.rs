@@ -37,10 +37,14 @@ pub fn text(usages: &[FolderUsage]) -> String {
                 count(space.allocated),
             ]
         };
-        out += &table(
-            &["type", "files", "bytes", "on disk"],
-            usage.file_types.iter().map(row).collect(),
-        );
+        if usage.total.is_none() {
+            out += "not known\n";
+        } else {
+            out += &table(
+                &["type", "files", "bytes", "on disk"],
+                usage.file_types.iter().map(row).collect(),
+            );
+        }
         out += &lines(&usage.problems);
         for database in &usage.databases {
             out += &database_text(&usage.node, database);
@@ -109,7 +113,7 @@ pub fn page(usages: &[FolderUsage]) -> Vec<Block> {
             "size [bytes]",
             "on disk [bytes]",
         ],
-        "",
+        "If a folder could not be counted completely, its types are not known.",
     );
     for usage in usages {
         let node = &usage.node;
@@ -148,12 +152,12 @@ fn count_cell(count: Option<u64>, missing: &str) -> Cell {
 
 fn space_row(node: &str, name: &str, space: Option<Space>) -> Vec<Cell> {
     let counts = [
-        space.map(|space| space.files),
-        space.map(|space| space.bytes),
-        space.map(|space| space.allocated),
+        |space: Space| space.files,
+        |space: Space| space.bytes,
+        |space: Space| space.allocated,
     ];
     let mut row = vec![text_cell(node), text_cell(name)];
-    row.extend(counts.map(|count| count_cell(count, "not known")));
+    row.extend(counts.map(|count| count_cell(space.map(count), "not known")));
     row
 }
 
@@ -225,7 +229,7 @@ fn levels_figure(usages: &[FolderUsage]) -> Option<Block> {
     Some(figure(
         "storage-by-level",
         "Storage space by level",
-        "All databases of a node that have levels, together.",
+        "All databases of a node whose levels are known, together.",
         Chart::Bars(Bars {
             y_label: "MiB".to_owned(),
             categories: levels.map(|level| format!("level {level}")).collect(),

@@ -8,11 +8,13 @@
 )]
 
 mod compression;
+mod dry_run;
 mod failures;
 mod killed;
 mod mock_node;
 mod page;
 mod starknet;
+mod young_chain;
 
 use clap::Parser;
 use faultline_bench::args::BenchArgs;
