@@ -74,6 +74,11 @@ struct ValueCheck {
 pub fn run(args: &CheckArgs) -> Result<(String, u8)> {
     let input = PredictionInput::read(&args.run, &args.input)?;
     let calibration = input.calibrate()?;
+    ensure!(
+        calibration.passes_self_test(),
+        "{}: its own counters are not predicted within 10 %, so nothing is predicted from it: `faultline cache predict` shows the reasons",
+        args.run.display()
+    );
     let mut runs = Vec::new();
     for other in &args.others {
         runs.push(compare(&input, &calibration, other).at(other)?);

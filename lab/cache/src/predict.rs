@@ -2,11 +2,11 @@ use crate::{
     args::PredictArgs,
     predicted_run::{interval_text, number_or_dash},
 };
-use anyhow::{Result, bail};
+use anyhow::{Result, ensure};
 use faultline_cache_prediction::prediction::{Prediction, PredictionInput, SizePrediction, sizes};
 use faultline_common::{
     evidence::{today, update},
-    output::json,
+    output::{json, print},
 };
 use faultline_status::{CacheEvidence, PredictedSize};
 use faultline_text::{bytes, count, number, table};
@@ -16,32 +16,35 @@ use std::path::Path;
 pub fn run(args: &PredictArgs) -> Result<(String, u8)> {
     let input = PredictionInput::read(&args.run, &args.input)?;
     let prediction = Prediction::of(&input, &sizes(&args.sizes, input.entries))?;
-    if let Some(path) = &args.evidence {
-        write_evidence(path, &prediction, input.counted_slots() as f64)?;
-    }
     let text = match (args.json, args.csv) {
         (true, _) => json(&prediction)?,
         (_, true) => csv(&prediction),
         _ => text_report(&prediction),
     };
+    if let Some(path) = &args.evidence
+        && let Err(error) = write_evidence(path, &prediction, input.counted_slots() as f64)
+    {
+        print(&text)?;
+        return Err(error);
+    }
     Ok((text, u8::from(!prediction.self_test_passed)))
 }
 
 /// The predicted times are sums over `slots`, also over those without recorded counters.
 fn write_evidence(path: &Path, prediction: &Prediction, slots: f64) -> Result<()> {
-    let sizes = prediction.sizes.iter().filter_map(|size| {
-        Some(PredictedSize {
-            entries: size.entries,
-            seconds_per_slot: size.seconds?.mean / slots,
+    let sizes = (prediction.sizes.iter())
+        .filter_map(|size| {
+            Some(PredictedSize {
+                entries: size.entries,
+                seconds_per_slot: size.seconds?.mean / slots,
+            })
         })
-    });
-    let sizes = sizes.collect_vec();
-    if sizes.is_empty() {
-        bail!(
-            "{} is not written: no size has a predicted time; leave out --evidence to see the table",
-            path.display()
-        );
-    }
+        .collect_vec();
+    ensure!(
+        !sizes.is_empty(),
+        "{} is not written: no size has a predicted time",
+        path.display()
+    );
     let cache = CacheEvidence {
         sizes,
         enough_entries: prediction.enough_entries,

@@ -282,6 +282,14 @@ fn no_extrapolation_under_another_versions_eviction_rule() {
 }
 
 #[test]
+fn a_run_that_fails_its_self_test_predicts_no_other_run() {
+    let (_folder, small, _) = runs();
+    let output = refused(&["check", "--entries", "256"], &[&small, &small]);
+    let reason = "512.fltl: its own counters are not predicted within 10 %";
+    assert!(output.contains(reason), "{output}");
+}
+
+#[test]
 fn another_run_of_the_same_slots_is_checked_counter_by_counter() {
     let (folder, small, large) = runs();
     let (output, code) = run(&["check"], &[&small, &small]).unwrap();

@@ -116,7 +116,7 @@ fn not_viable(campaign: &Campaign, row_template: &RunRow, runs: &[CollectedRun])
             .with_file_name(OUTPUT);
         let output_note = match last_line(&output) {
             Some(line) => format!("its last line: {line}"),
-            None => "it printed nothing".to_owned(),
+            None => "it has no output that can be read".to_owned(),
         };
         Some(format!(
             "{version} did not reach the tip in any of its {} runs: {}; {output_note} ({})",
@@ -341,6 +341,23 @@ mod tests {
             runs.iter().all(|run| run.machine == "a processor"),
             "{runs:?}"
         );
+    }
+
+    #[test]
+    fn output_that_cannot_be_read_is_not_called_empty() {
+        let root = tempfile::tempdir().unwrap();
+        let (campaign, round) = search_round(root.path());
+        let experiments = round.experiments(&campaign).unwrap();
+        for experiment in &experiments {
+            write(experiment, RunOutcome::NeverExecuted);
+        }
+        let conditions = Conditions::default();
+        let outcome = collect_round(&campaign, &round, &conditions, &experiments).unwrap();
+        let RoundOutcome::NotViable(why) = outcome else {
+            panic!("no run is viable");
+        };
+        let unread = "; it has no output that can be read (";
+        assert!(why.contains(unread), "{why}");
     }
 
     #[test]

@@ -26,6 +26,7 @@ use std::{
     fs,
     path::{Path, PathBuf},
 };
+use toml::de::DeTable;
 
 pub const EXPERIMENTS: &str = "experiments";
 const CAMPAIGN_KEYS: [&str; 6] = ["folder", "arm", "factors", "concurrent", "lane", "order"];
@@ -211,20 +212,15 @@ fn arm_table(name: &str, program: &ResolvedProgram) -> String {
     format!("[[arm]]\nname = {}\nbinary = {binary}\n", quoted(name))
 }
 
-/// Returns the plan's text with a line for the program, and the number of this line. The line with
-/// `replicates` becomes empty.
+/// Returns the plan's text with a line for the program, and the number of this line. The key
+/// `replicates` is removed, but not its line.
 fn search_plan_text(campaign: &Campaign, program: &ResolvedProgram) -> Result<(String, usize)> {
-    let mut lines = campaign
-        .plan_text
-        .lines()
-        .map(|line| {
-            if line.trim_start().starts_with("replicates") {
-                ""
-            } else {
-                line
-            }
-        })
-        .collect_vec();
+    let mut text = campaign.plan_text.clone();
+    let table = DeTable::parse(&campaign.plan_text)?;
+    if let Some((key, value)) = table.get_ref().get_key_value("replicates") {
+        text.replace_range(key.span().start..value.span().end, "");
+    }
+    let mut lines = text.lines().collect_vec();
     let Some(workload_line) = lines.iter().position(|line| line.trim() == WORKLOAD) else {
         let file = campaign.plan.display();
         bail!(UsageError(format!(

@@ -243,10 +243,9 @@ impl Store {
         )
     }
 
-    /// Also clears the error of the version.
     pub fn set_digest(&self, version: &str, digest: &str) -> Result<()> {
         self.write(
-            "UPDATE program SET digest = ?, trouble = NULL WHERE version = ?",
+            "UPDATE program SET digest = ? WHERE version = ?",
             [digest, version],
         )
     }

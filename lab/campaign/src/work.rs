@@ -142,8 +142,7 @@ pub fn advance(
             run_round,
             &mut signals,
         )? {
-            VersionOutcome::Done => store.set_error(&version, None)?,
-            VersionOutcome::Pending => {}
+            VersionOutcome::Done | VersionOutcome::Pending => store.set_error(&version, None)?,
             VersionOutcome::Stopped(why) => bail!(Stopped(why)),
             VersionOutcome::Failed(why) => {
                 // `only` is set by `campaign slurm --follow-up`. It runs no round, so the error that
@@ -260,6 +259,7 @@ fn baseline(campaign: &Campaign, store: &Store, signals: &mut Signals) -> Result
     let same = find_version(&listed, version);
     let obtained = programs::obtain(campaign, &campaign.baseline, same, signals)?;
     store.set_digest(version, &obtained.digest)?;
+    store.set_error(version, None)?;
     store.set_baseline_version(version, &obtained.digest)?;
     Ok(obtained)
 }
@@ -308,6 +308,7 @@ fn advance_version(
         match collect_round(campaign, &round, &conditions, &experiments) {
             Ok(RoundOutcome::Rows(runs)) => {
                 store.add_runs(&runs)?;
+                store.set_error(version, None)?;
                 damage.clear();
                 page::rewrite_pages(campaign, store)?;
             }
@@ -427,9 +428,13 @@ mod tests {
     }
 
     #[test]
-    fn the_pages_have_the_first_round_before_the_second_runs() {
+    fn the_first_round_is_on_the_pages_and_clears_errors_before_the_second_runs() {
         let root = tempfile::tempdir().unwrap();
         let (campaign, round, mut store) = scene(root.path(), &Outcome::OutOfMemory);
+        for listed in sync_listed_versions(&campaign, &store).unwrap() {
+            let version = &listed.program.version;
+            store.set_error(version, Some("why")).unwrap();
+        }
         let void = |number| RunRow {
             version: round.version.clone(),
             conditions: conditions(&campaign, &round.baseline.digest),
@@ -448,6 +453,30 @@ mod tests {
         });
         assert!(end.is_err_and(|error| error.is::<Stopped>()));
         assert_eq!(shown, Some((2, 6)));
+        let mut listed = store.listed_versions().unwrap().into_iter();
+        assert!(listed.all(|listed| listed.error.is_none()));
+    }
+
+    #[test]
+    fn a_stop_keeps_the_error_of_the_last_run() {
+        let root = tempfile::tempdir().unwrap();
+        let (campaign, round, mut store) = scene(root.path(), &Outcome::OutOfMemory);
+        for experiment in &round.experiments(&campaign).unwrap() {
+            std::fs::remove_dir_all(&experiment.plan.folder).unwrap();
+        }
+        let mut ends_with = |outcome: fn(String) -> VersionOutcome| {
+            let _ = advance(&campaign, &mut store, None, &mut |_, _| {
+                Err(outcome("why".to_owned()))
+            });
+            let listed = store.listed_versions().unwrap();
+            let listed = find_version(&listed, &round.version).unwrap();
+            listed.error.clone()
+        };
+        let failed = Some("why".to_owned());
+        assert_eq!(ends_with(VersionOutcome::Failed), failed);
+        assert_eq!(ends_with(VersionOutcome::Stopped), failed);
+        // `campaign slurm` has submitted the round.
+        assert_eq!(ends_with(|_| VersionOutcome::Pending), None);
     }
 
     #[test]

@@ -137,6 +137,32 @@ fn a_search_campaign_alternates_between_its_programs() {
     );
 }
 
+#[test]
+fn a_search_plan_loses_only_its_own_replicates() {
+    let mut campaign = example();
+    let program = round(&campaign, 1).program;
+    let mut lines_of = |text: &str| {
+        campaign.plan_text = text.to_owned();
+        let (text, line) = search_plan_text(&campaign, &program).unwrap();
+        (text.lines().map(str::to_owned).collect_vec(), line)
+    };
+    for key in ["replicates = 3", "\"replicates\"=3", "'replicates' = 0b11"] {
+        let (lines, line) = lines_of(&format!(
+            "about = \"\"\"\nreplicates of a day\n\"\"\"\n{key} # two\n[workload]\nreplicates = 4\n"
+        ));
+        let expected = [
+            "about = \"\"\"",
+            "replicates of a day",
+            "\"\"\"",
+            " # two",
+            "[workload]",
+            "binary = \"/new\"",
+            "replicates = 4",
+        ];
+        assert_eq!((lines, line), (expected.map(str::to_owned).to_vec(), 6));
+    }
+}
+
 /// Writes all results of an experiment that searches.
 pub fn write(experiment: &CampaignExperiment, outcome: Outcome) {
     let plan = &experiment.plan;

@@ -46,6 +46,21 @@ fn fails(output: &Output, code: i32, what: &str) {
 }
 
 #[test]
+fn the_reasons_of_a_failed_self_test_are_printed_although_no_evidence_is_written() {
+    let (folder, small, _) = common::runs();
+    let evidence = folder.path().join("evidence.json");
+    let words = ["predict", "--entries", "256", "--evidence"];
+    let output = cache(&words, &[&evidence, &small]);
+    let [text, said] = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text));
+    assert!(
+        text.contains("no other size is predicted")
+            && said.contains("evidence.json is not written: no size has a predicted time"),
+        "{output:?}"
+    );
+    assert_eq!((output.status.code(), evidence.exists()), (Some(1), false));
+}
+
+#[test]
 fn an_unusable_prediction_input_is_refused_on_stderr_with_a_remedy() {
     let folder = tempfile::tempdir().unwrap();
     let run = folder.path().join("run.fltl");

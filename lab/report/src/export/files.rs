@@ -291,7 +291,8 @@ fn remove_other_files(paths: &[PathBuf]) -> Result<()> {
     };
     for day in fs::read_dir(run).at(run)? {
         let day = day.at(run)?.path();
-        if !day.is_dir() {
+        let shape = day.to_string_lossy().replace(char::is_numeric, "0");
+        if !day.is_dir() || !shape.ends_with("/day=0000-00-00") {
             continue;
         }
         for file in fs::read_dir(&day).at(&day)? {
@@ -313,4 +314,24 @@ fn is_part(path: &Path, table_file: &OsStr) -> bool {
         .zip(table_file.to_str())
         .and_then(|(name, table_file)| name.strip_prefix(table_file));
     rest.is_some_and(|rest| rest.starts_with('.') && rest.ends_with(".part"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_folders_of_days_lose_files_of_an_earlier_export() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |day: &str| folder.path().join(day).join("tick.parquet");
+        let days = ["day=2027-01-15", "day=2027-01-16"].map(path);
+        let others = ["copy", "day=2027-01-15-copy", "day=", "day=2027-1-15 b"].map(path);
+        for path in days.iter().chain(&others) {
+            fs::create_dir(path.parent().unwrap()).unwrap();
+            fs::write(path, "x").unwrap();
+        }
+        remove_other_files(&days[..1]).unwrap();
+        assert_eq!(days.map(|path| path.exists()), [true, false]);
+        assert_eq!(others.map(|path| path.exists()), [true; 4]);
+    }
 }
