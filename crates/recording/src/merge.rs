@@ -245,7 +245,7 @@ fn insert_gap_event(
             detail.to_string()
         ],
     )
-    .map(|_| ())
+    .map(drop)
 }
 
 /// 256 KiB per step, so that others can use the disk in between.

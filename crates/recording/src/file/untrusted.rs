@@ -215,7 +215,7 @@ impl UntrustedDatabase {
         let bytes = i32::try_from(bytes).unwrap_or(i32::MAX);
         self.conn
             .set_limit(Limit::SQLITE_LIMIT_LENGTH, bytes)
-            .map(|_| ())
+            .map(drop)
             .at(&self.path)
     }
 }
