@@ -191,7 +191,7 @@ impl PreviousUids {
     /// Updates `last_followed`.
     fn previous_uid(&mut self, context: &SearchContext<'_>) -> Option<u32> {
         let previous = context.previous_target.map(|target| target.process);
-        let mut known = [self.last_found, self.last_followed].into_iter().flatten();
+        let mut known = chain!(self.last_found, self.last_followed);
         self.last_followed = known.find(|(process, _)| Some(*process) == previous);
         self.last_followed.map(|(_, uid)| uid)
     }
