@@ -76,15 +76,9 @@ impl Sampler for HostSampler {
         let sample = self.files.sample(read_max_map_count, &mut self.buffer);
         output.up = meminfo.is_ok();
         if let Some(meminfo) = output.value_or_problem(meminfo) {
-            for (kind, bytes) in [
-                ("total", meminfo.total),
-                ("available", meminfo.available),
-                ("free", meminfo.free),
-                ("cached", meminfo.cached),
-                ("dirty", meminfo.dirty),
-                ("swap_total", meminfo.swap_total),
-                ("swap_free", meminfo.swap_free),
-            ] {
+            for (kind, bytes) in named_fields!(
+                meminfo: total, available, free, cached, dirty, swap_total, swap_free
+            ) {
                 output.integer(&h::MEMORY, [kind], bytes);
             }
         }
