@@ -269,11 +269,8 @@ fn program(content: &mut RecordContent) -> Result<Program, String> {
     } else {
         content.take(32)?.try_into().ok()
     };
-    let bytes = if flags & HAS_SIZE == 0 {
-        None
-    } else {
-        Some(content.number()?)
-    };
+    let has_size = flags & HAS_SIZE != 0;
+    let bytes = has_size.then(|| content.number()).transpose()?;
     Ok(Program {
         address,
         loader,
