@@ -317,7 +317,7 @@ impl TlsFiles {
     }
 }
 
-pub(super) fn read(path: &Path) -> Result<Vec<u8>, WebError> {
+pub fn read(path: &Path) -> Result<Vec<u8>, WebError> {
     read_file(path).map_err(|source| WebError::Read {
         path: path.to_owned(),
         source,
