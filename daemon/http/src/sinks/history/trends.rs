@@ -67,7 +67,6 @@ struct Row {
 
 impl Row {
     fn from_tick(tick: &Tick, process_ordinal: Option<f64>) -> Self {
-        let number = |metric, labels: &[&str]| tick.value_of(metric, labels);
         let replay = count_and_sum(tick, &v::REPLAY_TIME, "total");
         let stalled = ["memory", "some"];
         let faults = tick
@@ -81,16 +80,16 @@ impl Row {
             });
         Self {
             tick_uptime: tick.at.uptime,
-            program_cache_reloads: number(&v::CACHE_RELOADS, &[]),
+            program_cache_reloads: tick.value_of(&v::CACHE_RELOADS, &[]),
             replayed_slots: replay.map(|(count, _)| count),
             program_cache_time: count_and_sum(tick, &v::CACHE_TIME, "replay").map(|(_, sum)| sum),
             replay_time: replay.map(|(_, sum)| sum),
-            major_faults: number(&p::PAGE_FAULTS, &["major"]),
+            major_faults: tick.value_of(&p::PAGE_FAULTS, &["major"]),
             process_ordinal,
-            cgroup_stall_seconds: number(&cgroup::PRESSURE, &stalled),
-            host_stall_seconds: number(&host::PRESSURE, &stalled),
-            unreclaimable: number(&memory::UNRECLAIMABLE, &[]),
-            limit: number(&memory::EFFECTIVE_LIMIT, &[]),
+            cgroup_stall_seconds: tick.value_of(&cgroup::PRESSURE, &stalled),
+            host_stall_seconds: tick.value_of(&host::PRESSURE, &stalled),
+            unreclaimable: tick.value_of(&memory::UNRECLAIMABLE, &[]),
+            limit: tick.value_of(&memory::EFFECTIVE_LIMIT, &[]),
             is_starting: is_starting(tick),
             pool_faults: faults.collect(),
         }
