@@ -23,7 +23,7 @@ impl Writer {
         check_side_files(path)?;
         let file = File::create_new(path).at(path)?;
         let created = lock(file, path).and_then(|lock| {
-            let conn = file::open_to_write(path, &file::RECORDING_KIND)?;
+            let conn = file::open_to_write(path, &RECORDING_KIND)?;
             make_tables(&conn, &sorted(&new_recording.labels)).at(path)?;
             begin_session(lock, conn, path, &new_recording.session, RowCounts::new())
         });
