@@ -25,7 +25,7 @@ pub struct ThreadPool {
 
 /// Sorted by name.
 pub fn thread_pools(readings: Readings<'_>) -> Vec<ThreadPool> {
-    let mut pools: BTreeMap<&str, ThreadPool> = BTreeMap::new();
+    let mut pools = BTreeMap::new();
     for reading in readings.tick.readings() {
         let is = |metric: &'static Metric| std::ptr::eq(reading.metric, metric);
         let kind = reading.label_values.get(1).map(LabelText::as_str);

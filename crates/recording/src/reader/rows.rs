@@ -76,7 +76,7 @@ impl Recording {
         let sql = format!(
             "SELECT id, session, number, unix_ns, uptime_ns, process, phase FROM tick {clause}"
         );
-        let mut last_phase: Option<Arc<str>> = None;
+        let mut last_phase = None;
         self.query_rows(&sql, |row| {
             let phase = row.get_ref(6)?.as_str_or_null()?;
             if last_phase.as_deref() != phase {

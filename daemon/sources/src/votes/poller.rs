@@ -75,7 +75,7 @@ impl Poller {
         let interval = self.config.interval;
         let check_interval = interval.min(CHECK_INTERVAL);
         let mut timer = PollTimer::new(self.clock, check_interval, stop);
-        let mut round_started_at: Option<Stamp> = None;
+        let mut round_started_at = None;
         let mut client = Client::with_limit(MAX_ANSWER_BYTES);
         let mut known: Option<VoteFacts> = None;
         while timer.next().await {
