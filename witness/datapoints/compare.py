@@ -45,7 +45,7 @@ def fields_of_known():
             if token == "=>" and tokens[at - 1].kind == "string":
                 begin = tokens.index("{", at)
                 for member in split(tokens[begin + 1 : pairs[begin]]):
-                    keys = [key.strip('"') for key in member[4::2]]
+                    keys = [key.strip('"') for key in member[4::2] or member[:1]]
                     yield from ((tokens[at - 1].strip('"'), key, keys) for key in keys)
 
 

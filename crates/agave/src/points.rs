@@ -119,7 +119,7 @@ macro_rules! datapoints {
     ($(
         $(#[$doc:meta])*
         $name:literal => $kind:ident $(in $table:literal)? {
-            $($(#[$field_doc:meta])* $field:ident: $ty:ty = $($key:literal)|+,)*
+            $($(#[$field_doc:meta])* $field:ident: $ty:ty $(= $($key:literal)|+)?,)*
         }
     )*) => {
         $(
@@ -134,7 +134,7 @@ macro_rules! datapoints {
                 #[inline]
                 fn set_field<'v>(&mut self, key: &str, value: impl FnOnce() -> Option<Value<'v>>) {
                     match key {
-                        $($($key)|+ => self.$field = value().and_then(FromValue::from_value),)*
+                        $(key!($field $($($key)|+)?) => self.$field = value().and_then(FromValue::from_value),)*
                         _ => {}
                     }
                 }
@@ -174,6 +174,15 @@ macro_rules! datapoints {
                 }
             }
         }
+    };
+}
+
+macro_rules! key {
+    ($field:ident) => {
+        stringify!($field)
+    };
+    ($field:ident $($key:literal)|+) => {
+        $($key)|+
     };
 }
 

@@ -1,6 +1,9 @@
 //! CPU frequencies, governors and thermal throttling.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ops::Add,
+};
 
 use crate::{HostRoot, parse::number, text::trimmed_text};
 
@@ -54,10 +57,8 @@ impl CpuSpeeds {
             }
         }
         speeds.hertz = spread(&hertz);
-        speeds.core_throttles = core_counts.into_values().reduce(|sum, count| sum + count);
-        speeds.package_throttles = package_counts
-            .into_values()
-            .reduce(|sum, count| sum + count);
+        speeds.core_throttles = core_counts.into_values().reduce(u64::add);
+        speeds.package_throttles = package_counts.into_values().reduce(u64::add);
         speeds
     }
 }

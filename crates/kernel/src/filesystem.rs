@@ -63,7 +63,6 @@ pub fn find_file_system(
     folder: &Path,
     mounts: &Mounts,
 ) -> Result<FileSystem, FileSystemError> {
-    let root_of = |process: &str| root.procfs.join(process).join("root");
     let with_space = |mount, opened| {
         Ok(FileSystem {
             mount,
@@ -72,12 +71,12 @@ pub fn find_file_system(
         })
     };
     let process_view = pid.map_or(Err(FileSystemError::Absent), |pid| {
-        open_folder(&root_of(&pid.to_string()), folder, &mounts.process)
+        open_folder(&root_of(root, &pid.to_string()), folder, &mounts.process)
     });
     if let Ok((mount, opened)) = process_view {
         return with_space(mount, opened);
     }
-    let reader_view = open_folder(&root_of("self"), folder, &mounts.reader);
+    let reader_view = open_folder(&root_of(root, "self"), folder, &mounts.reader);
     let is_forbidden = [&process_view, &reader_view]
         .into_iter()
         .any(|result| matches!(result, Err(FileSystemError::Forbidden)));
@@ -96,25 +95,29 @@ pub fn find_file_system(
     if is_forbidden && mount_by_name.mount_point != folder {
         return Err(FileSystemError::Forbidden);
     }
-    let (mount, opened) =
-        open_by_name(&root_of("self"), mount_by_name, mounts).ok_or(FileSystemError::Absent)?;
+    let (mount, opened) = open_by_name(&root_of(root, "self"), mount_by_name, mounts)
+        .ok_or(FileSystemError::Absent)?;
     with_space(mount, opened)
 }
 
 /// Mount and free space of a process's folder, through the roots that [`find_file_system`] tries.
 pub fn location_of(root: &HostRoot, pid: u32, folder: &Path, mounts: &Mounts) -> Option<Location> {
-    let root_of = |process: &str| root.procfs.join(process).join("root");
-    let process_view = locate_folder(&root_of(&pid.to_string()), folder, &mounts.process)?;
+    let process_view = locate_folder(&root_of(root, &pid.to_string()), folder, &mounts.process)?;
     if process_view.space.is_some() {
         return Some(process_view);
     }
-    let reader_view = locate_folder(&root_of("self"), folder, &mounts.reader).and_then(|view| {
-        Some(Location {
-            space: Some(view.space?),
-            mount: process_mount_of(&view.mount, folder, mounts)?,
-        })
-    });
+    let reader_view =
+        locate_folder(&root_of(root, "self"), folder, &mounts.reader).and_then(|view| {
+            Some(Location {
+                space: Some(view.space?),
+                mount: process_mount_of(&view.mount, folder, mounts)?,
+            })
+        });
     Some(reader_view.unwrap_or(process_view))
+}
+
+fn root_of(root: &HostRoot, process: &str) -> PathBuf {
+    root.procfs.join(process).join("root")
 }
 
 fn open_folder(

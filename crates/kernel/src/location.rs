@@ -109,7 +109,7 @@ fn open_at_once(top: &OwnedFd, path: &Path) -> rustix::io::Result<OwnedFd> {
 /// Never opens through a link: walks the text of each link from the folder that contains the link.
 /// `..` leads to the previously entered folder, and stays in `top` at `top`.
 fn open_by_steps(top: &OwnedFd, path: &Path) -> rustix::io::Result<OwnedFd> {
-    let mut entered: Vec<OwnedFd> = Vec::new();
+    let mut entered = Vec::new();
     let mut remaining = path.to_owned();
     let mut links = 0;
     loop {

@@ -57,7 +57,7 @@ pub fn merge(from: &[PathBuf], to: &Path) -> Result<MergeSummary> {
     conn.execute_batch("PRAGMA synchronous = OFF; BEGIN")
         .at(to)?;
     let mut gaps = Vec::new();
-    let mut last_end: Option<Duration> = None;
+    let mut last_end = None;
     for piece in &pieces {
         let offsets = highest_ids(&conn).at(to)?;
         append_piece(&conn, piece, &offsets, to)?;
@@ -245,7 +245,7 @@ fn insert_gap_event(
             detail.to_string()
         ],
     )
-    .map(|_| ())
+    .map(drop)
 }
 
 /// 256 KiB per step, so that others can use the disk in between.

@@ -17,7 +17,7 @@ pub struct NewSession {
     pub interval: Duration,
     pub version: String,
     /// Host, kernel, disks, configuration: a JSON object.
-    pub manifest: serde_json::Value,
+    pub manifest: Value,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -27,7 +27,7 @@ pub struct NewProcess {
     pub started_unix: Option<Duration>,
     pub seen: Stamp,
     /// Version, binary, arguments without secrets, limits: a JSON object.
-    pub manifest: serde_json::Value,
+    pub manifest: Value,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -218,7 +218,7 @@ impl Writer {
             writer
                 .conn
                 .execute(sql, params![writer.session, nanos(ended.unix)])
-                .map(|_| ())
+                .map(drop)
         })?;
         self.store_row_counts()?;
         self.commit()?;

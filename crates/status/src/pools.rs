@@ -2,7 +2,7 @@
 
 use crate::{answer::AnswerInputs, readings::Readings};
 use faultline_metrics::{
-    Metric, Value,
+    LabelText, Metric, Value,
     metrics::{pools as m, validator as v},
 };
 use serde::{Deserialize, Serialize};
@@ -25,10 +25,10 @@ pub struct ThreadPool {
 
 /// Sorted by name.
 pub fn thread_pools(readings: Readings<'_>) -> Vec<ThreadPool> {
-    let mut pools: BTreeMap<&str, ThreadPool> = BTreeMap::new();
+    let mut pools = BTreeMap::new();
     for reading in readings.tick.readings() {
         let is = |metric: &'static Metric| std::ptr::eq(reading.metric, metric);
-        let kind = reading.label_values.get(1).map(|label| label.as_str());
+        let kind = reading.label_values.get(1).map(LabelText::as_str);
         let field: fn(&mut ThreadPool) -> &mut Option<f64> = match kind {
             _ if is(&m::THREADS) => |pool| &mut pool.threads,
             _ if is(&m::CPU) => |pool| &mut pool.cpu,

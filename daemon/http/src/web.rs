@@ -33,7 +33,7 @@ use faultline_core::{
 use faultline_metrics::Tick;
 use faultline_recorder::{flight, recorder};
 use faultline_status::StatusConfig;
-use hyper::{Request, Response, body::Incoming, service::service_fn};
+use hyper::{Request, body::Incoming, service::service_fn};
 use hyper_util::rt::TokioIo;
 use request_checks::AllowedHosts;
 use router::Router;
@@ -362,8 +362,7 @@ async fn serve_http(
     }));
     let service = service_fn(|request: Request<Incoming>| async move {
         connection.begin_serving();
-        let response: Response<router::Body> =
-            router.respond(request.map(|_| ()), connection.peer).await;
+        let response = router.respond(request.map(drop), connection.peer).await;
         connection.finish_request(!response.status().is_client_error());
         Ok::<_, Infallible>(response)
     });

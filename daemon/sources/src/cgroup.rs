@@ -220,13 +220,9 @@ fn add_readings(sample: CgroupSample, has_own_pressure: bool, output: &mut Sourc
         add_stat_readings(&stat, output);
     }
     if let Some(events) = output.value_or_problem(sample.memory_events) {
-        for (event, count) in [
-            ("low", events.low),
-            ("high", events.high),
-            ("max", events.max),
-            ("oom", events.oom),
-            ("oom_kill", events.oom_kill),
-        ] {
+        for (event, count) in named_fields!(
+            events: low, high, max, oom, oom_kill
+        ) {
             output.integer(&c::EVENTS, [event], count);
         }
     }
@@ -237,23 +233,9 @@ fn add_readings(sample: CgroupSample, has_own_pressure: bool, output: &mut Sourc
 }
 
 fn add_stat_readings(stat: &MemoryStat, output: &mut SourceOutput) {
-    for (kind, bytes) in [
-        ("anon", stat.anon),
-        ("file", stat.file),
-        ("file_mapped", stat.file_mapped),
-        ("shmem", stat.shmem),
-        ("kernel", stat.kernel),
-        ("kernel_stack", stat.kernel_stack),
-        ("pagetables", stat.pagetables),
-        ("percpu", stat.percpu),
-        ("vmalloc", stat.vmalloc),
-        ("sock", stat.sock),
-        ("slab", stat.slab),
-        ("slab_reclaimable", stat.slab_reclaimable),
-        ("slab_unreclaimable", stat.slab_unreclaimable),
-        ("unevictable", stat.unevictable),
-        ("swapcached", stat.swapcached),
-    ] {
+    for (kind, bytes) in named_fields!(
+        stat: anon, file, file_mapped, shmem, kernel, kernel_stack, pagetables, percpu, vmalloc, sock, slab, slab_reclaimable, slab_unreclaimable, unevictable, swapcached
+    ) {
         output.integer(&c::STAT, [kind], bytes);
     }
     output.integer(&c::REFAULTS, ["anon"], stat.workingset_refault_anon);

@@ -4,7 +4,7 @@ use crate::{
     tick::{BuildContext, LIMITS_INTERVAL, SampleContext, Sampler, SourceOutput, Throttle},
 };
 use faultline_kernel::{
-    HostFiles, HostRoot, OpenFile, ReadError,
+    HostFiles, HostRoot, OpenFile, Result,
     parse::{memory::Meminfo, pressure::Pressure},
 };
 use faultline_metrics::{Metric, Source, Stamp, metrics::host as h};
@@ -19,7 +19,7 @@ pub struct SharedMeminfo(Arc<Mutex<CachedMeminfo>>);
 struct CachedMeminfo {
     file: Option<OpenFile>,
     buffer: Vec<u8>,
-    last_read: Option<(Stamp, Result<Meminfo, ReadError>)>,
+    last_read: Option<(Stamp, Result<Meminfo>)>,
 }
 
 impl SharedMeminfo {
@@ -27,7 +27,7 @@ impl SharedMeminfo {
     ///
     /// # Errors
     /// The read failed. All callers of a tick get the same error.
-    pub fn read(&self, context: &SampleContext<'_>) -> Result<Meminfo, ReadError> {
+    pub fn read(&self, context: &SampleContext<'_>) -> Result<Meminfo> {
         let CachedMeminfo {
             file,
             buffer,
@@ -76,15 +76,9 @@ impl Sampler for HostSampler {
         let sample = self.files.sample(read_max_map_count, &mut self.buffer);
         output.up = meminfo.is_ok();
         if let Some(meminfo) = output.value_or_problem(meminfo) {
-            for (kind, bytes) in [
-                ("total", meminfo.total),
-                ("available", meminfo.available),
-                ("free", meminfo.free),
-                ("cached", meminfo.cached),
-                ("dirty", meminfo.dirty),
-                ("swap_total", meminfo.swap_total),
-                ("swap_free", meminfo.swap_free),
-            ] {
+            for (kind, bytes) in named_fields!(
+                meminfo: total, available, free, cached, dirty, swap_total, swap_free
+            ) {
                 output.integer(&h::MEMORY, [kind], bytes);
             }
         }
@@ -127,7 +121,7 @@ pub(super) fn minor_faults(all: Option<u64>, major: Option<u64>) -> Option<u64> 
 pub(super) fn pressure(
     metric: &'static Metric,
     resource: &'static str,
-    result: Result<Pressure, ReadError>,
+    result: Result<Pressure>,
     output: &mut SourceOutput,
 ) {
     if let Some(pressure) = output.value_or_problem(result) {

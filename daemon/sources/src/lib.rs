@@ -3,6 +3,12 @@
 //! Some samplers read kernel files within the tick. The other sources also have a poller: a task or
 //! thread that publishes its latest result. So a slow response delays no tick.
 
+macro_rules! named_fields {
+    ($value:ident: $($field:ident),*) => {
+        [$((stringify!($field), $value.$field)),*]
+    };
+}
+
 pub mod admin;
 mod cgroup;
 pub mod conclusions;

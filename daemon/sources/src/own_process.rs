@@ -5,7 +5,7 @@ use crate::{
     discovery::own_pid,
     tick::{SampleContext, Sampler, SourceOutput},
 };
-use faultline_kernel::{HostRoot, ProcessFiles, ReadError};
+use faultline_kernel::{HostRoot, ProcessFiles, ReadError, Result};
 use faultline_metrics::{Reading, Source, metrics::daemon as d};
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ const INTERVAL: Duration = Duration::from_secs(5);
 type ExtraReadings = Box<dyn Fn(&mut Vec<Reading>) + Send>;
 
 struct DaemonSampler {
-    files: Result<ProcessFiles, ReadError>,
+    files: Result<ProcessFiles>,
     version: &'static str,
     is_demo: bool,
     extra_readings: ExtraReadings,

@@ -171,7 +171,7 @@ impl AbsenceLog {
     fn change(&mut self, up: bool, problems: &[Problem]) -> Option<String> {
         let is_missing =
             |problem: &&Problem| matches!(problem.kind, ProblemKind::Absent | ProblemKind::Gone);
-        let missing: Vec<&Problem> = problems.iter().filter(is_missing).collect();
+        let missing = problems.iter().filter(is_missing).collect_vec();
         let now = missing.iter().map(|problem| (up, problem.kind)).collect();
         let is_new = std::mem::replace(&mut self.0, now) != self.0;
         (is_new && !missing.is_empty()).then(|| missing.iter().join("; "))

@@ -18,7 +18,7 @@ use crate::{
 use disks::BusyTimes;
 use faultline_core::{clock::Clock, publish::Latest, supervisor::Stop};
 use faultline_kernel::{
-    HostRoot, ProcessId, ReadError, block, cpus::CpuSpeeds, filesystem::Mounts,
+    HostRoot, ProcessId, Result, block, cpus::CpuSpeeds, filesystem::Mounts,
     parse::mountinfo::Mount,
 };
 use faultline_metrics::{
@@ -177,7 +177,7 @@ struct MountCache(Option<(ProcessId, Vec<Mount>)>);
 impl MountCache {
     /// The mounts of the process, current or last known, and of the daemon.
     /// An error if the daemon's own mounts are unreadable.
-    fn read(&mut self, root: &HostRoot, process: Option<ProcessId>) -> Result<Mounts, ReadError> {
+    fn read(&mut self, root: &HostRoot, process: Option<ProcessId>) -> Result<Mounts> {
         let pid = process.map(|process| process.pid);
         let mut mounts = Mounts::read(root, pid).or_else(|_| Mounts::read(root, None))?;
         if !mounts.process.is_empty() {

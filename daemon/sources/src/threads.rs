@@ -13,7 +13,7 @@ use crate::{
 };
 use faultline_core::config;
 use faultline_kernel::{
-    HostConstants, HostRoot, ProcessFiles, ProcessId, ReadDepth, ReadError, Threads as ThreadReader,
+    HostConstants, HostRoot, ProcessFiles, ProcessId, ReadDepth, Result, Threads as ThreadReader,
 };
 use faultline_metrics::{
     AddReadings, LabelText, Problem, Source, Stamp,
@@ -51,13 +51,13 @@ struct FollowedThreads {
     complete_read_at: Option<Stamp>,
     major_faults: Option<u64>,
     /// Whether the kernel counts block I/O delay, at `complete_read_at`.
-    delayacct: Result<bool, ReadError>,
+    delayacct: Result<bool>,
     files: ProcessFiles,
     pools: Pools,
 }
 
 impl FollowedThreads {
-    fn open(root: &HostRoot, process: ProcessId) -> Result<Self, ReadError> {
+    fn open(root: &HostRoot, process: ProcessId) -> Result<Self> {
         let files = ProcessFiles::open(root, process.pid)?;
         live_stat(root, process)?;
         Ok(Self {
@@ -93,7 +93,7 @@ impl FollowedThreads {
         max_descriptors: usize,
         depth: ReadDepth,
         buffer: &mut Vec<u8>,
-    ) -> Result<(), ReadError> {
+    ) -> Result<()> {
         let mut reader = match self.reader.take() {
             Some(reader) => reader,
             None => ThreadReader::open(context.root, self.process.pid, max_descriptors)?,
@@ -143,7 +143,7 @@ impl ThreadsSampler {
         context: &SampleContext<'_>,
         process: ProcessId,
         output: &mut SourceOutput,
-    ) -> Result<(), ReadError> {
+    ) -> Result<()> {
         self.followed
             .take_if(|followed| followed.process != process);
         let followed = match &mut self.followed {

@@ -11,7 +11,9 @@ use faultline_core::{
     publish::Sink,
     supervisor::Stop,
 };
-use faultline_kernel::{HostConstants, HostRoot, ProcessId, ReadError, parse::pid_stat::State};
+use faultline_kernel::{
+    HostConstants, HostRoot, ProcessId, ReadError, Result, parse::pid_stat::State,
+};
 use faultline_metrics::{AddReadings, Batch, Metric, Problem, Reading, Source, Stamp, Tick};
 use std::{
     cell::{Cell, OnceCell},
@@ -41,7 +43,7 @@ pub struct Ticker {
     sinks: Vec<Box<dyn Sink>>,
     followed_process: Option<ProcessId>,
     /// Cached: `/proc/stat` is slow to read on a machine with many processors.
-    boot_time: Option<Result<u64, ReadError>>,
+    boot_time: Option<Result<u64>>,
 }
 
 impl Ticker {
@@ -189,7 +191,7 @@ pub struct SampleContext<'a> {
     pub root: &'a HostRoot,
     pub host: &'a HostConstants,
     /// By the current wall clock, in Unix seconds.
-    pub boot_time: &'a Result<u64, ReadError>,
+    pub boot_time: &'a Result<u64>,
     pub process_state: &'a ProcessState,
 }
 
@@ -279,7 +281,7 @@ impl SourceOutput {
         self.problems = problems.to_vec();
     }
 
-    pub fn value_or_problem<T>(&mut self, result: Result<T, ReadError>) -> Option<T> {
+    pub fn value_or_problem<T>(&mut self, result: Result<T>) -> Option<T> {
         result.map_err(|error| self.add_problem(&error)).ok()
     }
 
@@ -301,7 +303,7 @@ impl SourceOutput {
         &mut self,
         metric: &'static Metric,
         labels: [&'static str; N],
-        result: Result<impl Into<Option<u64>>, ReadError>,
+        result: Result<impl Into<Option<u64>>>,
     ) {
         let value = self.value_or_problem(result).and_then(Into::into);
         self.integer(metric, labels, value);

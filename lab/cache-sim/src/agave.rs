@@ -6,7 +6,7 @@
 
 mod cache;
 
-use crate::Error;
+use crate::{Error, Result};
 
 pub(crate) use cache::ProgramCache;
 
@@ -128,7 +128,7 @@ const KNOWN_VERSIONS: [(u32, u32); 3] = [(2, 3), (3, 1), (4, 5)];
 impl CacheRules {
     /// `version` is Agave's, such as `2.1.14` or `2.1.14-jito`. Frankendancer embeds an Agave.
     /// Fails for releases with unknown rules.
-    pub fn of(version: &str) -> Result<Self, Error> {
+    pub fn of(version: &str) -> Result<Self> {
         let unknown = || Error::UnknownVersion {
             version: Error::excerpt(version),
         };

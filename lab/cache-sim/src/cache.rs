@@ -1,5 +1,5 @@
 use crate::{
-    Error,
+    Error, Result,
     trace::{ChangeKind, Trace},
 };
 use std::ops::AddAssign;
@@ -77,7 +77,7 @@ pub struct Budget {
 }
 
 impl Budget {
-    pub fn new(trace: &Trace, limit: Limit, fill_percent: u64) -> Result<Self, Error> {
+    pub fn new(trace: &Trace, limit: Limit, fill_percent: u64) -> Result<Self> {
         if !(1..=100).contains(&fill_percent) {
             return Err(Error::CannotSimulate(format!(
                 "a fill of {fill_percent} % is not between 1 and 100"
@@ -121,7 +121,7 @@ impl Budget {
 
 /// By program. If a program was closed before `faultline cache fetch` read its size, it counts as
 /// one byte. Fails if the size of a program with code is unknown.
-pub fn program_bytes(trace: &Trace) -> Result<Vec<u64>, Error> {
+pub fn program_bytes(trace: &Trace) -> Result<Vec<u64>> {
     let unknown = trace
         .programs()
         .iter()

@@ -20,7 +20,7 @@
 mod read;
 
 use crate::{
-    Error,
+    Error, Result,
     trace::{ChangeKind, Loader, MAX_PROGRAMS, Program, SlotKind, Source, Trace},
 };
 pub use read::{PartialRead, read, read_whole_records};
@@ -73,7 +73,7 @@ pub struct Writer<W> {
 }
 
 impl<W: Write> Writer<W> {
-    pub fn new(mut out: W, trace: &Trace) -> Result<Self, Error> {
+    pub fn new(mut out: W, trace: &Trace) -> Result<Self> {
         out.write_all(MAGIC)?;
         let meta = trace.meta();
         let mut writer = Self::resume(out, &Trace::new(meta.clone()));
@@ -100,7 +100,7 @@ impl<W: Write> Writer<W> {
 
     /// Writes and flushes new records. After [`Error::Io`] the file may end within a record. Fails
     /// beyond [`MAX_PROGRAMS`].
-    pub fn write(&mut self, trace: &Trace) -> Result<(), Error> {
+    pub fn write(&mut self, trace: &Trace) -> Result<()> {
         let programs = trace.programs().len();
         if programs > MAX_PROGRAMS {
             return Err(Error::InvalidTrace(format!(
@@ -152,7 +152,7 @@ impl<W: Write> Writer<W> {
         Ok(())
     }
 
-    fn write_changes(&mut self, trace: &Trace, slot_index: Option<usize>) -> Result<(), Error> {
+    fn write_changes(&mut self, trace: &Trace, slot_index: Option<usize>) -> Result<()> {
         while let Some(change) = trace.changes().get(self.changes) {
             if Some(change.slot_index as usize) != slot_index {
                 break;
@@ -167,7 +167,7 @@ impl<W: Write> Writer<W> {
         Ok(())
     }
 
-    fn write_record(&mut self, kind: u8, content: &[u8]) -> Result<(), Error> {
+    fn write_record(&mut self, kind: u8, content: &[u8]) -> Result<()> {
         let mut header = vec![kind];
         push_varint(&mut header, content.len() as u64);
         self.out.write_all(&header)?;

@@ -20,6 +20,8 @@ pub use policy::{Policy, Setting};
 pub use run::Simulation;
 pub use trace::{Trace, with_attack};
 
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("the trace cannot be read or written: {0}")]

@@ -9,7 +9,7 @@ mod queues;
 mod segmented;
 
 use crate::{
-    Error,
+    Error, Result,
     agave::CacheRules,
     cache::{Budget, Cache, Counts, Limit},
     trace::{ChangeKind, Trace},
@@ -60,7 +60,7 @@ pub const NAMED_POLICIES: [(&str, Policy); 9] = [
 impl FromStr for Policy {
     type Err = Error;
 
-    fn from_str(name: &str) -> Result<Self, Error> {
+    fn from_str(name: &str) -> Result<Self> {
         if let Some(version) = name.strip_prefix("agave-") {
             return CacheRules::of(version).map(Policy::Agave);
         }

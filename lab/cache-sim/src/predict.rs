@@ -2,7 +2,7 @@
 //! recorded size.
 
 use crate::{
-    Error,
+    Error, Result,
     agave::CacheRules,
     cache::Counts,
     cost::{Fit, RecordedSlot},
@@ -59,7 +59,7 @@ pub struct Curve {
 }
 
 /// Fails with [`Error::StartUnknown`] if no size can be predicted.
-pub fn predict(plan: &PredictionPlan, mut on_size_done: impl FnMut(u64)) -> Result<Curve, Error> {
+pub fn predict(plan: &PredictionPlan, mut on_size_done: impl FnMut(u64)) -> Result<Curve> {
     if plan.simulated_run_count < 2 || plan.sizes.is_empty() {
         return Err(Error::CannotSimulate(
             "a prediction needs a size and at least 2 seeds".to_owned(),
@@ -103,8 +103,8 @@ pub fn predict(plan: &PredictionPlan, mut on_size_done: impl FnMut(u64)) -> Resu
 }
 
 /// For each slot, the sum of the counts of all simulated runs.
-fn counts_by_slot(plan: &PredictionPlan, entries: u64) -> Result<Vec<(u64, Counts)>, Error> {
-    let mut sums: Vec<(u64, Counts)> = Vec::new();
+fn counts_by_slot(plan: &PredictionPlan, entries: u64) -> Result<Vec<(u64, Counts)>> {
+    let mut sums = Vec::new();
     for seed in 0..plan.simulated_run_count {
         let mut index = 0;
         simulation(plan, entries, seed, InitialContent::Empty).run(|slot, counts| {
@@ -119,10 +119,7 @@ fn counts_by_slot(plan: &PredictionPlan, entries: u64) -> Result<Vec<(u64, Count
 }
 
 /// (slot, mean loads, mean loaded bytes), for [`crate::cost::fit`].
-pub fn mean_loads_by_slot(
-    plan: &PredictionPlan,
-    entries: u64,
-) -> Result<Vec<(u64, f64, f64)>, Error> {
+pub fn mean_loads_by_slot(plan: &PredictionPlan, entries: u64) -> Result<Vec<(u64, f64, f64)>> {
     let runs = plan.simulated_run_count.max(1) as f64;
     Ok(counts_by_slot(plan, entries)?
         .into_iter()
@@ -156,7 +153,7 @@ fn outcomes(
     plan: &PredictionPlan,
     entries: u64,
     initial_content: InitialContent,
-) -> Result<Vec<Outcome>, Error> {
+) -> Result<Vec<Outcome>> {
     run_all(
         &Vec::from_iter(
             (0..plan.simulated_run_count)
@@ -275,7 +272,7 @@ pub fn self_test(
     plan: &PredictionPlan,
     entries: u64,
     recorded: &[RecordedSlot],
-) -> Result<Vec<CounterPrediction>, Error> {
+) -> Result<Vec<CounterPrediction>> {
     let simulated = counts_by_slot(plan, entries)?;
     let pairs: Vec<_> = recorded
         .iter()
@@ -336,7 +333,7 @@ impl Coverage {
     }
 
     /// Fails below [`MIN_COVERAGE_PERCENT`], or if no transactions were recorded.
-    pub fn require(&self) -> Result<(), Error> {
+    pub fn require(&self) -> Result<()> {
         let percent = self
             .percent()
             .ok_or_else(|| Error::CannotSimulate("no transactions were recorded".to_owned()))?;

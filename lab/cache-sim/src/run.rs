@@ -1,5 +1,5 @@
 use crate::{
-    Error,
+    Error, Result,
     agave::ProgramCache,
     cache::{Budget, Cache, Counts},
     policy::{
@@ -42,7 +42,7 @@ pub struct Outcome {
 }
 
 impl Simulation<'_> {
-    pub fn run(&self, on_counted_slot: impl FnMut(u64, Counts)) -> Result<Outcome, Error> {
+    pub fn run(&self, on_counted_slot: impl FnMut(u64, Counts)) -> Result<Outcome> {
         let budget = Budget::new(self.trace, self.setting.limit, self.setting.fill_percent)?;
         let trace = self.trace;
         let compile_us = self.compile_us;
@@ -141,7 +141,7 @@ fn look_up<C: Cache>(
 }
 
 /// Returns the outcomes in the order of `simulations`.
-pub fn run_all(simulations: &[Simulation], threads: usize) -> Result<Vec<Outcome>, Error> {
+pub fn run_all(simulations: &[Simulation], threads: usize) -> Result<Vec<Outcome>> {
     let next = AtomicUsize::new(0);
     let run_remaining = || {
         let mut outcomes = Vec::new();

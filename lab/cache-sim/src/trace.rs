@@ -2,7 +2,7 @@
 
 mod variants;
 
-use crate::Error;
+use crate::{Error, Result};
 use std::collections::HashMap;
 pub use variants::with_attack;
 
@@ -164,7 +164,7 @@ impl Trace {
     }
 
     /// Fails beyond 2^31 programs, and for a program of 2^32 bytes.
-    pub fn add_program(&mut self, program: Program) -> Result<u32, Error> {
+    pub fn add_program(&mut self, program: Program) -> Result<u32> {
         check_value(program.bytes.unwrap_or(0), "bytes of a program")?;
         let number = to_index(self.programs.len(), "programs")?;
         self.ever_had_code.push(program.has_code);
@@ -173,13 +173,13 @@ impl Trace {
     }
 
     /// Fails for unknown or repeated programs, for more than [`MAX_KEYS`], and beyond 2^31 sets.
-    pub fn add_set(&mut self, programs: &[u32]) -> Result<u32, Error> {
+    pub fn add_set(&mut self, programs: &[u32]) -> Result<u32> {
         let number = to_index(self.set_ends.len(), "sets")?;
         if programs.len() > MAX_KEYS {
-            return Err(Error::InvalidTrace(format!(
+            return invalid(format!(
                 "set {number} has {} programs, and a transaction has at most {MAX_KEYS} keys",
                 programs.len()
-            )));
+            ));
         }
         for (index, program) in programs.iter().enumerate() {
             self.check_program(*program)?;
@@ -188,9 +188,7 @@ impl Trace {
                 .take(index)
                 .any(|earlier| earlier == program)
             {
-                return Err(Error::InvalidTrace(format!(
-                    "set {number} has program {program} twice"
-                )));
+                return invalid(format!("set {number} has program {program} twice"));
             }
         }
         self.set_ends.push(to_index(
@@ -204,34 +202,29 @@ impl Trace {
     /// `calls` are in block order. The slot must be after the last slot and after its parent. Fails
     /// otherwise, and for more calls than transactions, 2^32 transactions, an unknown set, and beyond
     /// [`MAX_LOOKUPS`].
-    pub fn add_slot(&mut self, slot: Slot, calls: &[TransactionCall]) -> Result<(), Error> {
+    pub fn add_slot(&mut self, slot: Slot, calls: &[TransactionCall]) -> Result<()> {
         let number = slot.slot;
         if self.slots.last().is_some_and(|last| last.slot >= number) {
-            return Err(Error::InvalidTrace(format!(
-                "slot {number} is not after the slot before it"
-            )));
+            return invalid(format!("slot {number} is not after the slot before it"));
         }
         if slot.parent >= number && number > 0 {
-            return Err(Error::InvalidTrace(format!(
-                "slot {number} has the parent {}",
-                slot.parent
-            )));
+            return invalid(format!("slot {number} has the parent {}", slot.parent));
         }
         if calls.len() as u64 > slot.transactions {
             let calls = calls.len();
             let all = slot.transactions;
-            return Err(Error::InvalidTrace(format!(
+            return invalid(format!(
                 "slot {number} has {calls} calls but {all} transactions"
-            )));
+            ));
         }
         if let Some(call) = calls
             .iter()
             .find(|call| call.set_number() as usize >= self.set_ends.len())
         {
-            return Err(Error::InvalidTrace(format!(
+            return invalid(format!(
                 "slot {number} uses the unknown set {}",
                 call.set_number()
-            )));
+            ));
         }
         check_value(slot.transactions, "transactions of a slot")?;
         to_index(self.slots.len(), "slots")?;
@@ -241,9 +234,9 @@ impl Trace {
                 .map(|call| self.programs_of_set(call.set_number()).len() as u64)
                 .sum::<u64>();
         if lookups > MAX_LOOKUPS {
-            return Err(Error::InvalidTrace(format!(
+            return invalid(format!(
                 "with slot {number} it has {lookups} lookups, and the maximum is {MAX_LOOKUPS}"
-            )));
+            ));
         }
         self.lookups = lookups;
         self.slots.push(slot);
@@ -254,7 +247,7 @@ impl Trace {
 
     /// Adds a change in the last slot. Fails if the program is unknown, or the position is outside
     /// the slot or before an earlier change.
-    pub fn add_change(&mut self, change: TraceChange) -> Result<(), Error> {
+    pub fn add_change(&mut self, change: TraceChange) -> Result<()> {
         self.check_program(change.program)?;
         let is_last = self.slots.len().checked_sub(1) == Some(change.slot_index as usize);
         let in_slot = is_last
@@ -266,10 +259,10 @@ impl Trace {
                 .last()
                 .is_some_and(|last| order(last) > order(&change))
         {
-            return Err(Error::InvalidTrace(format!(
+            return invalid(format!(
                 "a change of program {} is not in the last slot, or is out of order",
                 change.program
-            )));
+            ));
         }
         self.ever_had_code[change.program as usize] |= change.kind == ChangeKind::Closed;
         self.changes.push(change);
@@ -277,18 +270,18 @@ impl Trace {
     }
 
     /// Fails if the program is unknown or took 2^32 microseconds.
-    pub fn add_measured_load(&mut self, load: MeasuredLoad) -> Result<(), Error> {
+    pub fn add_measured_load(&mut self, load: MeasuredLoad) -> Result<()> {
         check_value(load.compile_us, "microseconds of a load")?;
         self.check_program(load.program)?;
         self.loads.push(load);
         Ok(())
     }
 
-    fn check_program(&self, program: u32) -> Result<(), Error> {
+    fn check_program(&self, program: u32) -> Result<()> {
         if (program as usize) < self.programs.len() {
             return Ok(());
         }
-        Err(Error::InvalidTrace(format!("program {program} is unknown")))
+        invalid(format!("program {program} is unknown"))
     }
 
     pub fn meta(&self) -> &Meta {
@@ -364,18 +357,22 @@ fn bounds_of<T: Copy + Default>(ends: &[T], part: usize) -> (T, T) {
     (begin, ends.get(part).copied().unwrap_or(begin))
 }
 
-fn check_value(number: u64, unit: &str) -> Result<(), Error> {
+fn check_value(number: u64, unit: &str) -> Result<()> {
     if number < VALUE_LIMIT {
         Ok(())
     } else {
-        Err(Error::InvalidTrace(format!(
+        invalid(format!(
             "{number} {unit}, and they must be below {VALUE_LIMIT}"
-        )))
+        ))
     }
 }
 
+fn invalid<T>(problem: String) -> Result<T> {
+    Err(Error::InvalidTrace(problem))
+}
+
 /// Fails from [`FEES_ONLY`] on, because the flag shares its integer with the number of a set.
-fn to_index(number: usize, unit: &str) -> Result<u32, Error> {
+fn to_index(number: usize, unit: &str) -> Result<u32> {
     u32::try_from(number)
         .ok()
         .filter(|number| number & FEES_ONLY == 0)
@@ -400,7 +397,7 @@ impl SetInterner {
 
     /// The number of a set, which is added if new. The order of programs and repeated programs do
     /// not matter.
-    pub fn intern(&mut self, trace: &mut Trace, programs: &[u32]) -> Result<u32, Error> {
+    pub fn intern(&mut self, trace: &mut Trace, programs: &[u32]) -> Result<u32> {
         let mut sorted = programs.to_vec();
         sorted.sort_unstable();
         sorted.dedup();

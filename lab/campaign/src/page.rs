@@ -26,7 +26,7 @@ use faultline_pages::{
 };
 use faultline_report::report::releases;
 use faultline_stats::change::MIN_RELEASES;
-use itertools::Itertools;
+use itertools::{Itertools, chain};
 
 pub const FOLDER: &str = "page";
 
@@ -113,16 +113,17 @@ fn report(campaign: &Campaign, groups: &[ReleaseGroup], failed: &[FailedVersion]
     let not_comparable = versions_sentence(versions, "not comparable by slot", ["is", "are"]);
     let versions = failed.iter().map(|failed| failed.version.as_str());
     let no_result = versions_sentence(versions, "no result", ["has", "have"]);
-    let bullets = changes.into_iter().chain(incomparable);
-    let mut sections = groups
+    let group_sections = groups
         .iter()
         .enumerate()
-        .map(|(index, group)| group_section(index, group))
-        .collect_vec();
-    sections.extend(groups.first().and_then(trends));
-    sections.extend((releases > 0).then(|| recordings(groups)));
-    sections.extend((!failed.is_empty()).then(|| without_a_result(failed)));
-    sections.push(method(campaign));
+        .map(|(index, group)| group_section(index, group));
+    let sections = chain!(
+        group_sections,
+        groups.first().and_then(trends),
+        (releases > 0).then(|| recordings(groups)),
+        (!failed.is_empty()).then(|| without_a_result(failed)),
+        [method(campaign)],
+    );
     Report {
         title: campaign.name.clone(),
         subtitle: format!(
@@ -131,11 +132,13 @@ fn report(campaign: &Campaign, groups: &[ReleaseGroup], failed: &[FailedVersion]
         ),
         verdict: Verdict {
             headline: headline + &ended_early(groups) + &not_comparable + &no_result,
-            bullets: bullets.map(|change| change.sentence).collect(),
+            bullets: chain!(changes, incomparable)
+                .map(|change| change.sentence)
+                .collect(),
             kind,
         },
         overview: head::effects(groups).into_iter().collect(),
-        sections,
+        sections: sections.collect(),
         made_by: format!("faultline {}", env!("CARGO_PKG_VERSION")),
         ..Report::default()
     }
@@ -170,10 +173,12 @@ fn ended_early(groups: &[ReleaseGroup]) -> String {
 }
 
 fn group_section(index: usize, group: &ReleaseGroup) -> Section {
-    let mut columns = vec![("Release", ""), ("What it is", ""), ("Runs completed", "")];
-    columns.extend(releases::metrics().map(|metric| (metric.title, "% against the baseline")));
-    columns.push(("Consensus and slot time", ""));
-    columns.push(("Kernel", ""));
+    let columns = chain!(
+        [("Release", ""), ("What it is", ""), ("Runs completed", "")],
+        releases::metrics().map(|metric| (metric.title, "% against the baseline")),
+        [("Consensus and slot time", ""), ("Kernel", "")],
+    )
+    .collect_vec();
     let note = format!(
         "How much each release differs from {}, with 95 % intervals: the geometric mean of the ratios of pairs of runs. A release and its \
          differences link to the report of its newest runs. The table of recordings links to the report of each round. A mark says \
@@ -211,30 +216,33 @@ fn release_row(release: &Release) -> Vec<Cell> {
         mark: mark.to_owned(),
     };
     let (completed, runs) = release.completed_and_all_runs();
-    let mut cells = vec![
-        linked(text_cell(&release.version), ""),
-        text_or(Some(release.name.as_str()), "not said"),
-        Cell::Text(format!("{completed} of {runs}")),
-    ];
-    cells.extend(
-        releases::metrics().map(|metric| match release.test(metric) {
-            Some(test) if test.verdict == verdict::Verdict::NotComparable => {
-                linked(text_cell(test.verdict.label()), "")
+    let differences = releases::metrics().map(|metric| match release.test(metric) {
+        Some(test) if test.verdict == verdict::Verdict::NotComparable => {
+            linked(text_cell(test.verdict.label()), "")
+        }
+        Some(test) => linked(estimate(percents(test), 1), test.verdict.label()),
+        None => match release.no_ratio_reason(metric) {
+            Some(NoRatioReason::Zero { .. }) => linked(text_cell("a run has 0"), ""),
+            Some(NoRatioReason::Missing) => {
+                missing("the baseline has values, the release has none")
             }
-            Some(test) => linked(estimate(percents(test), 1), test.verdict.label()),
-            None => match release.no_ratio_reason(metric) {
-                Some(NoRatioReason::Zero { .. }) => linked(text_cell("a run has 0"), ""),
-                Some(NoRatioReason::Missing) => {
-                    missing("the baseline has values, the release has none")
-                }
-                None => missing("no two pairs of runs have a value above 0"),
-            },
-        }),
-    );
-    cells.push(text_cell(&release.comparability.text()));
+            None => missing("no two pairs of runs have a value above 0"),
+        },
+    });
     let kernels = release.runs.iter().map(|run| &run.kernel);
-    cells.push(Cell::Text(kernels.sorted().dedup().join(", ")));
-    cells
+    chain!(
+        [
+            linked(text_cell(&release.version), ""),
+            text_or(Some(release.name.as_str()), "not said"),
+            Cell::Text(format!("{completed} of {runs}")),
+        ],
+        differences,
+        [
+            text_cell(&release.comparability.text()),
+            Cell::Text(kernels.sorted().dedup().join(", ")),
+        ],
+    )
+    .collect()
 }
 
 fn percents(test: &MetricTest) -> [f64; 3] {

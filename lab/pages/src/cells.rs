@@ -3,7 +3,7 @@ use super::{
     model::{Block, Cell, Column, Figure, Section, Table},
 };
 use faultline_text::number;
-use itertools::Itertools;
+use itertools::{Itertools, chain};
 use std::collections::BTreeSet;
 
 pub const GIB: f64 = 1_073_741_824.0;
@@ -53,7 +53,7 @@ pub fn text_cell(text: &str) -> Cell {
 }
 
 pub fn row(name: &str, cells: impl IntoIterator<Item = Cell>) -> Vec<Cell> {
-    std::iter::once(text_cell(name)).chain(cells).collect()
+    chain!([text_cell(name)], cells).collect()
 }
 
 pub fn section(id: &str, title: &str, blocks: Vec<Block>) -> Section {

@@ -12,8 +12,11 @@ pub fn by_key<K: PartialEq, V>(pairs: impl IntoIterator<Item = (K, V)>) -> Vec<(
 }
 
 pub fn distinct<T: PartialEq>(values: impl IntoIterator<Item = T>) -> Vec<T> {
-    by_key(values.into_iter().map(|value| (value, ())))
-        .into_iter()
-        .map(|(value, _)| value)
-        .collect()
+    let mut distinct = Vec::new();
+    for value in values {
+        if !distinct.contains(&value) {
+            distinct.push(value);
+        }
+    }
+    distinct
 }

@@ -139,18 +139,20 @@ fn metric_sections(runs: &MeasuredRuns) -> Vec<Section> {
             hardware::section(runs),
         ];
     }
-    let mut sections = vec![
-        what_happened::section(runs),
-        tps::section(runs),
-        slots::section(runs),
-        memory::section(runs),
-        faults::section(runs),
-        cache::section(runs),
-    ];
-    sections.extend(cache_sizes::section(runs));
-    sections.extend(accounts::section(runs));
-    sections.push(hardware::section(runs));
-    sections
+    chain!(
+        [
+            what_happened::section(runs),
+            tps::section(runs),
+            slots::section(runs),
+            memory::section(runs),
+            faults::section(runs),
+            cache::section(runs),
+        ],
+        cache_sizes::section(runs),
+        accounts::section(runs),
+        [hardware::section(runs)],
+    )
+    .collect()
 }
 
 fn build_report(
@@ -173,15 +175,18 @@ fn build_report(
         .iter()
         .find(|comparison| comparison.primary.is_compared_within_hosts);
     let paired_effects = PairedEffects::new(&paired_runs, margin, host_comparison.is_some());
-    let mut comparison_blocks = paired_effects.blocks();
-    comparison_blocks.extend(host_comparison.and_then(|comparison| {
+    let table_of_hosts = host_comparison.and_then(|comparison| {
         let arms = [&*comparison.reference, &*comparison.other];
         hosts::table_of_hosts(&runs, arms, options.primary, margin)
-    }));
+    });
     paired_effects.withdraw_differences(&mut comparisons, &runs);
-    comparison_blocks.extend(limits.iter().flat_map(SufficientLimits::blocks));
-    comparison_blocks.extend(paired_runs.blocks());
-    let comparison = comparison_section(&runs, &comparisons, comparison_blocks, margin);
+    let comparison_blocks = chain!(
+        paired_effects.blocks(),
+        table_of_hosts,
+        limits.iter().flat_map(SufficientLimits::blocks),
+        paired_runs.blocks(),
+    );
+    let comparison = comparison_section(&runs, &comparisons, comparison_blocks.collect(), margin);
     let mut sections = chain!(comparison, metric_sections(&runs)).collect_vec();
     let overview = effect::take_overview(options.primary, &comparisons, &mut sections);
     let verdict = verdict::verdict(
@@ -192,8 +197,10 @@ fn build_report(
         &paired_effects,
         margin,
     );
-    let mut caveats = caveats::caveats(&runs, options.primary, all_are_paired);
-    caveats.extend(hosts::io_pressure_caveats(&runs));
+    let caveats = chain!(
+        caveats::caveats(&runs, options.primary, all_are_paired),
+        hosts::io_pressure_caveats(&runs),
+    );
     Report {
         title: title(&runs),
         subtitle: subtitle(&runs),
@@ -201,7 +208,7 @@ fn build_report(
         answers: answers::answers_by_arm(&runs),
         overview,
         runs: runs.all.iter().map(run_card).collect(),
-        caveats,
+        caveats: caveats.collect(),
         sections: sections.into_iter().map(collapse_section).collect(),
         made_by: format!("faultline {}", env!("CARGO_PKG_VERSION")),
         ..Report::default()

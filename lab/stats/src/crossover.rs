@@ -154,16 +154,9 @@ fn series_of_complete_rounds(size_count: usize, differences: &[Vec<Option<f64>>]
     let mut series_by_size = vec![Vec::new(); size_count];
     let round_count = differences.iter().map(Vec::len).max().unwrap_or(0);
     for round in 0..round_count {
-        let values: Option<Vec<f64>> = differences
-            .iter()
-            .map(|series| {
-                series
-                    .get(round)
-                    .copied()
-                    .flatten()
-                    .filter(|value| value.is_finite())
-            })
-            .collect();
+        let value_of =
+            |series: &Vec<Option<f64>>| (*series.get(round)?).filter(|value| value.is_finite());
+        let values: Option<Vec<f64>> = differences.iter().map(value_of).collect();
         for (series, value) in series_by_size.iter_mut().zip(values.into_iter().flatten()) {
             series.push(value);
         }

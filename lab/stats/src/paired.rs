@@ -12,7 +12,7 @@ use crate::{
     summary::{finite, largest_magnitude, mean_and_variance, total, varies},
 };
 use itertools::Itertools;
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, iter::zip};
 
 #[derive(Default)]
 pub struct Pairs {
@@ -145,9 +145,8 @@ pub fn ratio_test(logarithms: &[f64], level: f64) -> Option<RatioTest> {
 
 impl Pairs {
     pub fn effect(&self, plan: &IntervalPlan) -> Option<Effect> {
-        let both = || self.reference.iter().zip(&self.other);
-        let differences = both().map(|(a, b)| Some(b - a)).collect_vec();
-        let lower = both()
+        let differences = as_some(&self.differences());
+        let lower = zip(&self.reference, &self.other)
             .map(|(a, b)| {
                 Some(if b < a {
                     1.0
@@ -178,24 +177,22 @@ impl Pairs {
         block_bootstrap::difference_of_quantiles(&self.reference, &self.other, p, plan)
     }
 
+    fn differences(&self) -> Vec<f64> {
+        zip(&self.reference, &self.other)
+            .map(|(a, b)| b - a)
+            .collect()
+    }
+
     /// `None` with fewer than two slots.
     pub fn mean_difference(&self, plan: &IntervalPlan) -> Option<MeanDifference> {
-        let differences = self
-            .reference
-            .iter()
-            .zip(&self.other)
-            .map(|(a, b)| b - a)
-            .collect_vec();
+        let differences = self.differences();
         let block_length = block_bootstrap::block_length([differences.as_slice()]);
         let halves = RandomHalves::new(differences.len(), block_length, plan);
         // If both runs drift by the same factor, their difference drifts, but not the relative
         // difference.
         let relative_difference =
             |(a, b): (&f64, &f64)| (b - a) / (a.abs() + b.abs()).max(f64::MIN_POSITIVE);
-        let relative_differences = self
-            .reference
-            .iter()
-            .zip(&self.other)
+        let relative_differences = zip(&self.reference, &self.other)
             .map(relative_difference)
             .collect_vec();
         let half_means = HalfMeans::of(
@@ -221,10 +218,7 @@ impl Pairs {
         plan: &IntervalPlan,
     ) -> Option<Interval> {
         let mean = total(&self.reference) / self.reference.len() as f64;
-        let ratios: Option<Vec<f64>> = halves
-            .means(&self.reference)
-            .into_iter()
-            .zip(&half_means.means)
+        let ratios: Option<Vec<f64>> = zip(halves.means(&self.reference), &half_means.means)
             .map(|(reference, difference)| {
                 let reference = mean + half_means.widening * (reference - mean);
                 (reference > 0.0).then(|| 1.0 + difference / reference)

@@ -22,6 +22,7 @@ use faultline_common::{
 use faultline_metrics::Source;
 use faultline_status::Status;
 use fetch::{Client, Fetcher};
+use itertools::Itertools;
 use rustix::termios::{isatty, tcgetwinsize};
 use session::Session;
 use state::State;
@@ -100,18 +101,17 @@ fn sample_twice(
         if request == 1 {
             first_samples = times;
         } else {
-            let names: Vec<&str> = first_samples
+            let names = first_samples
                 .iter()
                 .filter(|sample| times.contains(sample))
                 .map(|(source, _)| source.name())
-                .collect();
+                .join(", ");
             if names.is_empty() || request == MAX_REQUESTS {
                 break;
             }
             let waited = clock::uptime().saturating_sub(start);
             if !is_reported && waited >= REPORT_AFTER && isatty(io::stderr()) {
                 is_reported = true;
-                let names = names.join(", ");
                 let max_seconds = (interval * MAX_REQUESTS).as_secs();
                 say(&format!(
                     "waiting for the next sample of {names}, {max_seconds} s at most"

@@ -11,7 +11,7 @@ use crate::{
 };
 use ratatui::{
     buffer::Buffer,
-    layout::Rect,
+    layout::{Constraint, Layout, Rect},
     text::{Line, Span, Text},
     widgets::Widget,
 };
@@ -52,9 +52,9 @@ fn draw_with_plots(scene: &Scene<'_>, area: Rect, max_plot_height: u16, buffer: 
         Line::from(text).render(area, buffer);
         return;
     }
-    let (head, rest) = split_top(area, 1);
+    let [head, rest] = split_top(area, 1);
     panels::head(scene, head, buffer);
-    let (body, foot) = split_top(rest, rest.height.saturating_sub(FOOT_HEIGHT));
+    let [body, foot] = split_top(rest, rest.height.saturating_sub(FOOT_HEIGHT));
     if scene.session.shows_help {
         panels::help(scene, body, buffer);
     } else {
@@ -103,14 +103,14 @@ fn figures_and_pools(scene: &Scene<'_>, body: Rect, max_plot_height: u16, buffer
     }
     let plot_height = row::height_of_plots(&rows, available, max_plot_height);
     let heights: u16 = rows.iter().map(|row| row.height(plot_height)).sum();
-    let (figures_area, pools_area) = if is_wide {
+    let [figures_area, pools_area] = if is_wide {
         split_left(body, width)
     } else {
         split_top(body, heights.min(body.height))
     };
     row::draw(&rows, plot_height, scene.theme, figures_area, buffer);
     let below_pools = panels::pools(scene, pools_area, buffer);
-    let (_, below_figures) = split_top(figures_area, heights);
+    let [_, below_figures] = split_top(figures_area, heights);
     events(
         scene,
         if is_wide { below_figures } else { below_pools },
@@ -123,8 +123,8 @@ fn events(scene: &Scene<'_>, area: Rect, buffer: &mut Buffer) {
     if area.height < 3 || events.is_empty() {
         return;
     }
-    let (_, area) = split_top(area, 1);
-    let (head, rest) = split_top(area, 1);
+    let [_, area] = split_top(area, 1);
+    let [head, rest] = split_top(area, 1);
     let width = usize::from(area.width);
     let title = format!("{:<width$}", " What happened");
     Span::styled(title, scene.theme.title_bar()).render(head, buffer);
@@ -150,24 +150,12 @@ fn width_of_figures(width: u16) -> u16 {
     }
 }
 
-fn split_top(area: Rect, height: u16) -> (Rect, Rect) {
-    let height = height.min(area.height);
-    let rest = Rect {
-        y: area.y + height,
-        height: area.height - height,
-        ..area
-    };
-    (Rect { height, ..area }, rest)
+fn split_top(area: Rect, height: u16) -> [Rect; 2] {
+    Layout::vertical([Constraint::Length(height), Constraint::Fill(1)]).areas(area)
 }
 
-fn split_left(area: Rect, width: u16) -> (Rect, Rect) {
-    let width = width.min(area.width);
-    let rest = Rect {
-        x: area.x + width,
-        width: area.width - width,
-        ..area
-    };
-    (Rect { width, ..area }, rest)
+fn split_left(area: Rect, width: u16) -> [Rect; 2] {
+    Layout::horizontal([Constraint::Length(width), Constraint::Fill(1)]).areas(area)
 }
 
 pub fn render_as_text(scene: &Scene<'_>, width: u16) -> String {

@@ -7,57 +7,57 @@ use crate::{
 // The recorded datapoints, and those below that are not recorded.
 crate::recorded_datapoints! { datapoints
     "bank_frozen" => BankFrozen {
-        slot: u64 = "slot",
+        slot: u64,
     }
 
     /// A slot that the cluster confirmed optimistically, from gossip votes; also on nodes that do
     /// not vote.
     "optimistic_slot" => OptimisticSlot {
-        slot: u64 = "slot",
+        slot: u64,
     }
 
     "shred_insert_is_full" => ShredInsertIsFull {
-        slot: u64 = "slot",
+        slot: u64,
     }
 
     /// The point of the metrics agent itself: the last of every push.
     "metrics" => AgentStats {
-        points_written: u64 = "points_written",
-        points_lost: u64 = "points_lost",
-        secs_since_last_write: u64 = "secs_since_last_write",
+        points_written: u64,
+        points_lost: u64,
+        secs_since_last_write: u64,
     }
 
     "validator-new" => ValidatorNew {
-        version: String = "version",
+        version: String,
     }
 
     /// The identity was changed at run time. The push already has the new identity as `host_id`.
     "validator-set_identity" => SetIdentity {
         /// Since 4.2.
-        old_id: String = "old_id",
+        old_id: String,
         /// Versions without `old_id` name it `id`.
         new_id: String = "new_id" | "id",
-        version: String = "version",
+        version: String,
     }
 
     /// A background job of the accounts database began or ended. The point has one field: the
     /// number of running jobs of that kind.
     "accounts_db_active" => AccountsActive {
         /// Cleaning of old versions.
-        clean: u64 = "clean",
+        clean: u64,
         /// Shrinking of files that are mostly dead.
-        shrink: u64 = "shrink",
+        shrink: u64,
         /// Squashing of old files into one.
-        squash_ancient: u64 = "squash_ancient",
+        squash_ancient: u64,
         /// Flushing of the write cache.
-        flush: u64 = "flush",
+        flush: u64,
         /// Calculation of the accounts hash. Until 2.3.
-        hash: u64 = "hash",
+        hash: u64,
     }
 
     "tower-vote" => TowerVote {
-        latest: u64 = "latest",
-        root: u64 = "root",
+        latest: u64,
+        root: u64,
     }
 
     "block-commitment-cache" => BlockCommitmentCache {
@@ -67,18 +67,18 @@ crate::recorded_datapoints! { datapoints
 
     /// The event loop of Votor, every 10 s, once the migration is complete. Since 4.2.2.
     "event_handler_stats" => EventHandlerStats {
-        ignored: u64 = "ignored",
+        ignored: u64,
     }
 
     /// A slot below the root. Times are microseconds since the slot's first event. If the slot has
     /// another event later, a second point follows, with times since that event. Since 4.2.2.
     "event_handler_slot_tracking" => SlotTracking {
-        slot: u64 = "slot",
+        slot: u64,
         /// This validator sent its notarize vote.
         vote_notarize_us: u64 = "vote_notarize",
         vote_skip_us: u64 = "vote_skip",
         finalized_us: u64 = "finalized",
-        is_fast_finalization: bool = "is_fast_finalization",
+        is_fast_finalization: bool,
     }
 
     /// Every 10 s. Since 4.2.2.
@@ -90,12 +90,12 @@ crate::recorded_datapoints! { datapoints
     /// Reported once. Since 4.2.2.
     "migration-started" => MigrationStarted {
         /// From this slot on, blocks contain only votes.
-        migration_slot: u64 = "migration_slot",
+        migration_slot: u64,
     }
 
     /// The cluster uses Alpenglow from now on. Reported once. Since 4.2.2.
     "migration-complete" => MigrationComplete {
-        genesis_slot: u64 = "genesis_slot",
+        genesis_slot: u64,
     }
 }
 

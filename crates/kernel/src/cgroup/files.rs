@@ -184,12 +184,8 @@ impl CgroupFiles {
         own_sample: &CgroupSample,
         buffer: &mut Vec<u8>,
     ) -> Result<CgroupLevels> {
-        match &mut self.ancestry {
-            Ok(ancestry) => {
-                Ok(ancestry.levels(&own_sample.memory_usage, &own_sample.memory_stat, buffer))
-            }
-            Err(error) => Err(error.clone()),
-        }
+        let ancestry = self.ancestry.as_mut().map_err(|error| error.clone())?;
+        Ok(ancestry.levels(&own_sample.memory_usage, &own_sample.memory_stat, buffer))
     }
 
     fn swap_usage(&mut self, stat: &Result<MemoryStat>, buffer: &mut Vec<u8>) -> Result<u64> {

@@ -85,18 +85,11 @@ impl UntrustedDatabase {
             bytes,
         };
         database.limit_value_bytes(MAX_STATEMENT_BYTES)?;
-        database
-            .conn
-            .set_limit(Limit::SQLITE_LIMIT_ATTACHED, 0)
-            .at(path)?;
-        database
-            .conn
-            .pragma_update(None, "cell_size_check", true)
-            .at(path)?;
+        let conn = &database.conn;
+        conn.set_limit(Limit::SQLITE_LIMIT_ATTACHED, 0).at(path)?;
+        conn.pragma_update(None, "cell_size_check", true).at(path)?;
         // A file that is then refused must stay as it is.
-        database
-            .conn
-            .set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)
+        conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)
             .at(path)?;
         Ok(database)
     }
@@ -215,7 +208,7 @@ impl UntrustedDatabase {
         let bytes = i32::try_from(bytes).unwrap_or(i32::MAX);
         self.conn
             .set_limit(Limit::SQLITE_LIMIT_LENGTH, bytes)
-            .map(|_| ())
+            .map(drop)
             .at(&self.path)
     }
 }

@@ -159,7 +159,7 @@ impl Recording {
         let sessions = self.sessions()?;
         // `rows`, the row counts at the last checkpoint, is for repairs.
         let sql = "SELECT key, value FROM meta WHERE key <> 'rows'";
-        let meta: Vec<(String, String)> = self.query_rows(sql, |row| row.try_into())?;
+        let meta = self.query_rows(sql, |row| row.try_into())?;
         Ok(RecordingInfo {
             format: self
                 .connection()

@@ -76,7 +76,7 @@ impl Recording {
         let sql = format!(
             "SELECT id, session, number, unix_ns, uptime_ns, process, phase FROM tick {clause}"
         );
-        let mut last_phase: Option<Arc<str>> = None;
+        let mut last_phase = None;
         self.query_rows(&sql, |row| {
             let phase = row.get_ref(6)?.as_str_or_null()?;
             if last_phase.as_deref() != phase {
@@ -157,8 +157,7 @@ impl Recording {
 
     fn series_where(&self, clause: &str) -> Result<Vec<SeriesRow>> {
         let names = self.query_rows("SELECT id, metric, labels FROM series", |row| {
-            let text = |i| row.get::<_, String>(i).map(Arc::<str>::from);
-            Ok((row.get::<_, i64>(0)?, (text(1)?, text(2)?)))
+            Ok((row.get(0)?, (row.get(1)?, row.get(2)?)))
         })?;
         let names: HashMap<i64, (Arc<str>, Arc<str>)> = names.into_iter().collect();
         let mut rows = self.conn.collect_numbers(
@@ -265,12 +264,8 @@ impl Recording {
         if !self.has(table) {
             return Ok(HashMap::new());
         }
-        let names = self.query_rows(&format!("SELECT id, name FROM {table}"), |row| {
-            Ok((
-                row.get::<_, i64>(0)?,
-                Arc::<str>::from(row.get::<_, String>(1)?),
-            ))
-        })?;
+        let sql = format!("SELECT id, name FROM {table}");
+        let names = self.query_rows(&sql, |row| row.try_into())?;
         Ok(names.into_iter().collect())
     }
 

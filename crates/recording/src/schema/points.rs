@@ -62,7 +62,7 @@ macro_rules! points {
         $name:literal => $kind:ident in $table:literal { $(
             #[doc = $doc:literal]
             $(#[doc = $detail:literal])*
-            $field:ident: $type:ty = $key:literal,
+            $field:ident: $type:ty $(= $key:literal)?,
         )* }
     )*) => {
         $(

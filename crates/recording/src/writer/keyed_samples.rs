@@ -142,7 +142,7 @@ fn insert_row(
     for (i, value) in values.iter().enumerate() {
         insert.raw_bind_parameter(i + 3, value)?;
     }
-    insert.raw_execute().map(|_| ())
+    insert.raw_execute().map(drop)
 }
 
 /// Adds the key if it is new. Returns its id, and whether it is new.

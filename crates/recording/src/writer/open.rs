@@ -23,7 +23,7 @@ impl Writer {
         check_side_files(path)?;
         let file = File::create_new(path).at(path)?;
         let created = lock(file, path).and_then(|lock| {
-            let conn = file::open_to_write(path, &file::RECORDING_KIND)?;
+            let conn = file::open_to_write(path, &RECORDING_KIND)?;
             make_tables(&conn, &sorted(&new_recording.labels)).at(path)?;
             begin_session(lock, conn, path, &new_recording.session, RowCounts::new())
         });
@@ -213,8 +213,9 @@ fn begin_session(
 }
 
 fn sorted(labels: &[(String, String)]) -> Vec<(String, String)> {
-    let labels: BTreeMap<_, _> = labels.iter().cloned().collect();
-    labels.into_iter().collect()
+    BTreeMap::from_iter(labels.iter().cloned())
+        .into_iter()
+        .collect()
 }
 
 fn check_labels(
@@ -345,7 +346,7 @@ pub fn finish_recording(conn: &Connection, meta: &[(&str, &str)]) -> rusqlite::R
 pub fn put_meta(conn: &Connection, key: &str, value: &str) -> rusqlite::Result<()> {
     let sql = "INSERT INTO meta(key, value) VALUES(?1, ?2)
                ON CONFLICT(key) DO UPDATE SET value = excluded.value";
-    conn.prepare_cached(sql)?.execute([key, value]).map(|_| ())
+    conn.prepare_cached(sql)?.execute([key, value]).map(drop)
 }
 
 fn count_rows(conn: &Connection) -> rusqlite::Result<RowCounts> {

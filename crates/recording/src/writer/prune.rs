@@ -30,7 +30,7 @@ impl Writer {
             *count = count.saturating_sub(rows);
         }
         self.samples.forget_key_ids();
-        self.commit().map(|_| ())
+        self.commit().map(drop)
     }
 }
 
@@ -168,7 +168,7 @@ fn carry_forward(
     );
     conn.prepare_cached(&sql)?
         .execute(params![retained.tick, retained.session, retained.process])
-        .map(|_| ())
+        .map(drop)
 }
 
 fn carry_problems(conn: &Connection, retained: &FirstRetained) -> rusqlite::Result<()> {
@@ -178,5 +178,5 @@ fn carry_problems(conn: &Connection, retained: &FirstRetained) -> rusqlite::Resu
                AND source NOT IN (SELECT source FROM problem WHERE tick = ?1)";
     conn.prepare_cached(sql)?
         .execute(params![retained.tick, retained.session])
-        .map(|_| ())
+        .map(drop)
 }

@@ -1,7 +1,7 @@
 use std::{collections::HashMap, fmt::Write};
 
 use faultline_metrics::{
-    Batch, Metric, Reading, Source, Stamp, Tick, Value, metrics::validator::PHASE,
+    Batch, LabelText, Metric, Reading, Source, Stamp, Tick, Value, metrics::validator::PHASE,
 };
 use rusqlite::Connection;
 
@@ -189,7 +189,7 @@ fn write_series_name(reading: &Reading, suffix: &str, out: &mut String) {
         .label_names
         .iter()
         .copied()
-        .zip(reading.label_values.iter().map(|value| value.as_str()));
+        .zip(reading.label_values.iter().map(LabelText::as_str));
     let tags = reading
         .tags
         .iter()
@@ -293,7 +293,7 @@ impl Destinations {
             reading.tags.is_empty()
                 && values
                     .iter()
-                    .map(|text| text.as_str())
+                    .map(LabelText::as_str)
                     .eq(label_values.iter().copied())
         };
         candidates

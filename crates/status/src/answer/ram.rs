@@ -72,12 +72,11 @@ fn findings(inputs: &AnswerInputs) -> Vec<Finding> {
         above(inputs.major_faults_per_second, t::MAJOR_FAULTS_PER_SECOND)
             .map(|rate| format!("{} major faults per second", short(rate))),
     ];
-    let page_findings = page_alert_texts.into_iter().flatten().map(Finding::page);
-    let ticket_findings = ticket_alert_texts
-        .into_iter()
+    let page_findings = page_alert_texts.map(|text| text.map(Finding::page));
+    let ticket_findings = ticket_alert_texts.map(|text| text.map(Finding::ticket));
+    { page_findings.into_iter().chain(ticket_findings) }
         .flatten()
-        .map(Finding::ticket);
-    page_findings.chain(ticket_findings).collect()
+        .collect()
 }
 
 fn proven_clause(inputs: &AnswerInputs) -> Option<String> {

@@ -122,8 +122,8 @@ impl History {
     }
 
     pub fn last_minute(&self) -> LastMinute {
-        let rows: Vec<Row> = self.rows.lock().iter().copied().collect();
-        let newest = rows.last().map_or(Duration::ZERO, |row| row.uptime);
+        let rows = self.rows.lock().clone();
+        let newest = rows.back().map_or(Duration::ZERO, |row| row.uptime);
         let ages = rows
             .iter()
             .map(|row| newest.saturating_sub(row.uptime).as_secs_f64());

@@ -4,7 +4,7 @@
 use super::WebError;
 use base64::{Engine, engine::general_purpose::STANDARD_PAD_INDIFFERENT as BASE64};
 use faultline_core::{rate_limit::RateLimit, socket::Peer};
-use itertools::Itertools;
+use itertools::{Itertools, chain};
 use parking_lot::Mutex;
 use ring::hmac;
 use std::{
@@ -57,7 +57,7 @@ impl fmt::Debug for Users {
         write!(
             f,
             "Users {{ names: {:?}, .. }}",
-            self.hashes.keys().collect::<Vec<_>>()
+            self.hashes.keys().collect_vec()
         )
     }
 }
@@ -93,7 +93,7 @@ impl Users {
             "basic_auth_users: hashes of different costs reveal by timing which users exist: use the same cost for all"
                 .to_owned()
         });
-        slow.into_iter().chain(differ).collect()
+        chain!(slow, differ).collect()
     }
 
     /// Checks an Authorization header. If all hashes have the same cost, an unknown user takes as

@@ -8,7 +8,7 @@ use crate::sinks::history::History;
 use faultline_metrics::AMBIGUOUS_PREFIX;
 use faultline_status::{Figure, MemoryStatus, SourceStatus, Status, StatusItem, Tone};
 use faultline_text::{bytes_f64, count, counted, duration_f64, escaped, short, utc};
-use itertools::Itertools;
+use itertools::{Itertools, chain};
 use std::time::Duration;
 
 pub use answers::status_svg;
@@ -71,8 +71,7 @@ fn banners(view: &View<'_>) -> String {
             "<p class=\"banner stale\"><strong>STALE</strong> Sampling has stopped: {stale}.</p>\n"
         )
     });
-    let banners = [is_demo.then(|| demo.to_owned()), stale];
-    banners.into_iter().flatten().collect()
+    chain!(is_demo.then(|| demo.to_owned()), stale).collect()
 }
 
 fn target_section(view: &View<'_>, status: &Status) -> String {
@@ -155,10 +154,10 @@ fn memory_section(status: &Status) -> String {
         ("file", Figure::File),
         ("shared", Figure::Shared),
     ];
-    let resident: Vec<(&str, f64)> = types
+    let resident = types
         .into_iter()
         .filter_map(|(title, figure)| Some((title, status.figure(figure)?)))
-        .collect();
+        .collect_vec();
     if status.memory.is_none() && resident.is_empty() {
         return String::new();
     }

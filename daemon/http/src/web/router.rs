@@ -12,7 +12,7 @@ use faultline_core::{rate_limit::RateLimit, socket::Peer};
 use faultline_status::Status;
 use http_body_util::Full;
 use hyper::{
-    Method, Request, Response, StatusCode,
+    Method, Request, StatusCode,
     body::Bytes,
     header::{self, HeaderMap, HeaderName, HeaderValue},
 };
@@ -20,7 +20,7 @@ use parking_lot::Mutex;
 use std::time::Duration;
 
 /// Each response is complete in memory before its first byte is sent.
-pub type Body = Full<Bytes>;
+pub type Response = hyper::Response<Full<Bytes>>;
 
 const TEXT: &str = "text/plain; charset=utf-8";
 const HTML: &str = "text/html; charset=utf-8";
@@ -71,7 +71,7 @@ impl Router {
 
     /// Never fails. hyper omits the body of a response to HEAD. Unix sockets accept any host
     /// name, because no browser uses them.
-    pub async fn respond(&self, request: Request<()>, peer: Peer) -> Response<Body> {
+    pub async fn respond(&self, request: Request<()>, peer: Peer) -> Response {
         let host_error = self
             .allowed_hosts
             .as_ref()
@@ -95,11 +95,7 @@ impl Router {
     }
 
     /// `None` if the request is authenticated or needs no password.
-    async fn reject_unauthenticated(
-        &self,
-        request: &Request<()>,
-        peer: Peer,
-    ) -> Option<Response<Body>> {
+    async fn reject_unauthenticated(&self, request: &Request<()>, peer: Peer) -> Option<Response> {
         let (users, now) = (self.users.as_ref()?, self.state.clock.now().uptime);
         let auth_result = users
             .authenticate(
@@ -118,7 +114,7 @@ impl Router {
         Some(rejection)
     }
 
-    fn route(&self, request: &Request<()>, peer: Peer) -> Response<Body> {
+    fn route(&self, request: &Request<()>, peer: Peer) -> Response {
         match request.uri().path() {
             "/mark" => check_post(request).unwrap_or_else(|| self.mark(request.uri().query())),
             "/metrics" | "/healthz" | "/readyz" | "/status" | "/status.svg" | "/"
@@ -140,7 +136,7 @@ impl Router {
     }
 
     /// Responds when the recording is saved, or after a timeout.
-    async fn save_flight_recording(&self, request: &Request<()>) -> Response<Body> {
+    async fn save_flight_recording(&self, request: &Request<()>) -> Response {
         if let Some(response) = check_post(request) {
             return response;
         }
@@ -154,7 +150,7 @@ impl Router {
         text_response(status, text)
     }
 
-    fn mark(&self, query: Option<&str>) -> Response<Body> {
+    fn mark(&self, query: Option<&str>) -> Response {
         let Some(recorder) = &self.state.recorder else {
             return text_response(
                 StatusCode::NOT_FOUND,
@@ -182,7 +178,7 @@ impl Router {
         }
     }
 
-    fn metrics(&self, headers: &HeaderMap, peer: Peer) -> Response<Body> {
+    fn metrics(&self, headers: &HeaderMap, peer: Peer) -> Response {
         // Compression costs more CPU than a copy within the host.
         let use_gzip = !peer.is_same_host()
             && accepts_gzip(header_text(headers, header::ACCEPT_ENCODING).as_deref());
@@ -212,7 +208,7 @@ impl Router {
         }
     }
 
-    fn healthz(&self) -> Response<Body> {
+    fn healthz(&self) -> Response {
         match self.stale_reason() {
             None => text_response(StatusCode::OK, "ok"),
             Some(stale) => text_response(
@@ -240,7 +236,7 @@ impl Router {
         ))
     }
 
-    fn status(&self) -> Response<Body> {
+    fn status(&self) -> Response {
         let Some(mut status) = self.newest_status() else {
             return no_tick_response();
         };
@@ -259,7 +255,7 @@ impl Router {
 
     /// Ready after the first tick, which includes one search for the validator. The validator need
     /// not be found, because the daemon repeats the search.
-    fn readyz(&self) -> Response<Body> {
+    fn readyz(&self) -> Response {
         match self.state.newest_tick.get() {
             Some(_) => text_response(StatusCode::OK, "ready"),
             None => text_response(
@@ -269,7 +265,7 @@ impl Router {
         }
     }
 
-    fn status_svg(&self) -> Response<Body> {
+    fn status_svg(&self) -> Response {
         let Some(status) = self.newest_status() else {
             return no_tick_response();
         };
@@ -280,7 +276,7 @@ impl Router {
         )
     }
 
-    fn landing(&self) -> Response<Body> {
+    fn landing(&self) -> Response {
         let view = landing::View {
             status: self.newest_status(),
             stale_reason: self.stale_reason(),
@@ -297,7 +293,7 @@ impl Router {
     }
 }
 
-fn no_tick_response() -> Response<Body> {
+fn no_tick_response() -> Response {
     text_response(
         StatusCode::SERVICE_UNAVAILABLE,
         "No tick yet: the first one comes after the first search for the validator.",
@@ -305,7 +301,7 @@ fn no_tick_response() -> Response<Body> {
 }
 
 /// Rejects requests that are not POST, or that a browser sends for a page of another site.
-fn check_post(request: &Request<()>) -> Option<Response<Body>> {
+fn check_post(request: &Request<()>) -> Option<Response> {
     if request.method() != Method::POST {
         return Some(wrong_method_response("Only POST is answered here.", "POST"));
     }
@@ -317,22 +313,21 @@ fn check_post(request: &Request<()>) -> Option<Response<Body>> {
     })
 }
 
-fn wrong_method_response(text: &str, allowed: &'static str) -> Response<Body> {
+fn wrong_method_response(text: &str, allowed: &'static str) -> Response {
     let response = text_response(StatusCode::METHOD_NOT_ALLOWED, text);
     with_header(response, header::ALLOW, allowed)
 }
 
 /// Joins the ASCII values of a repeated header; `None` without any.
 fn header_text(headers: &HeaderMap, name: HeaderName) -> Option<String> {
-    let values: Vec<&str> = headers
-        .get_all(name)
-        .iter()
-        .filter_map(|value| value.to_str().ok())
-        .collect();
-    (!values.is_empty()).then(|| values.join(","))
+    let values = headers.get_all(name).iter();
+    let texts = values.filter_map(|value| value.to_str().ok());
+    texts
+        .map(str::to_owned)
+        .reduce(|all, text| all + "," + &text)
 }
 
-fn unauthorized_response() -> Response<Body> {
+fn unauthorized_response() -> Response {
     let response = text_response(
         StatusCode::UNAUTHORIZED,
         "A user and a password are needed; they are missing or wrong.",
@@ -340,7 +335,7 @@ fn unauthorized_response() -> Response<Body> {
     with_header(response, header::WWW_AUTHENTICATE, BASIC_AUTH_CHALLENGE)
 }
 
-fn too_many_attempts_response(wait: Duration) -> Response<Body> {
+fn too_many_attempts_response(wait: Duration) -> Response {
     let seconds = wait.as_secs() + 1;
     let text = format!("Too many wrong passwords; try again in {seconds} s.");
     let mut response = text_response(StatusCode::TOO_MANY_REQUESTS, text);
@@ -350,25 +345,17 @@ fn too_many_attempts_response(wait: Duration) -> Response<Body> {
     response
 }
 
-fn text_response(status: StatusCode, text: impl Into<String>) -> Response<Body> {
+fn text_response(status: StatusCode, text: impl Into<String>) -> Response {
     response(status, TEXT, text.into() + "\n")
 }
 
-fn response(
-    status: StatusCode,
-    content_type: &'static str,
-    body: impl Into<Bytes>,
-) -> Response<Body> {
+fn response(status: StatusCode, content_type: &'static str, body: impl Into<Bytes>) -> Response {
     let mut response = Response::new(Full::new(body.into()));
     *response.status_mut() = status;
     with_header(response, header::CONTENT_TYPE, content_type)
 }
 
-fn with_header(
-    mut response: Response<Body>,
-    name: HeaderName,
-    value: &'static str,
-) -> Response<Body> {
+fn with_header(mut response: Response, name: HeaderName, value: &'static str) -> Response {
     let value = HeaderValue::from_static(value);
     response.headers_mut().insert(name, value);
     response

@@ -3,6 +3,7 @@
 use super::WebError;
 use faultline_core::{config::read_file, socket::Stream};
 use faultline_kernel::FileVersion;
+use itertools::{Itertools, chain};
 use parking_lot::Mutex;
 use rustls::{
     CertificateError, Error, RootCertStore, ServerConfig, SupportedProtocolVersion,
@@ -148,9 +149,7 @@ impl Acceptor {
 
 impl TlsFiles {
     fn file_versions(&self) -> FileVersions {
-        [&*self.cert, &self.key]
-            .into_iter()
-            .chain(self.client_certificates.ca_file())
+        chain!([&*self.cert, &self.key], self.client_certificates.ca_file())
             .map(|path| FileVersion::of_path(path).ok())
             .collect()
     }
@@ -187,12 +186,12 @@ impl TlsFiles {
 
     pub fn errors(&self) -> Vec<WebError> {
         let ca = self.client_certificates.ca_file();
-        let errors = [
+        let mut errors = chain!(
             self.certificates(&self.cert, "cert_file").err(),
             self.private_key().err(),
             ca.and_then(|ca| self.client_authorities(ca).err()),
-        ];
-        let mut errors: Vec<_> = errors.into_iter().flatten().collect();
+        )
+        .collect_vec();
         if errors.is_empty() {
             errors.extend(self.load().err());
         }
@@ -293,10 +292,9 @@ impl TlsFiles {
         setting: &str,
     ) -> Result<Vec<CertificateDer<'static>>, WebError> {
         let text = read(path)?;
-        let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
-        let certificates = match read {
-            Ok(certificates) if certificates.is_empty() => Err(pem::Error::NoItemsFound),
-            other => other,
+        let certificates = match CertificateDer::pem_slice_iter(&text).collect() {
+            Ok(certificates) if Vec::is_empty(&certificates) => Err(pem::Error::NoItemsFound),
+            read => read,
         };
         certificates.map_err(|error| self.pem_error(setting, path, "certificate", &error))
     }
@@ -319,7 +317,7 @@ impl TlsFiles {
     }
 }
 
-pub(super) fn read(path: &Path) -> Result<Vec<u8>, WebError> {
+pub fn read(path: &Path) -> Result<Vec<u8>, WebError> {
     read_file(path).map_err(|source| WebError::Read {
         path: path.to_owned(),
         source,

@@ -29,7 +29,7 @@ const INVALID_PARAMS: i64 = -32602;
 const ADMISSION_INTERVAL: Duration = Duration::from_secs(60);
 
 #[derive(Clone, Copy)]
-pub(super) struct PollIntervals {
+pub struct PollIntervals {
     /// Used until the start is over. A new process is noticed after at most this time.
     pub starting: Duration,
     pub running: Duration,

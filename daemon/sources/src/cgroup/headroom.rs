@@ -3,7 +3,7 @@ use crate::{
     tick::{LIMITS_INTERVAL, SampleContext, SourceOutput, Throttle},
 };
 use faultline_kernel::{
-    CgroupLevels, Level, LevelMemory, Limit, NumaFiles, ReadError, headroom::binding_level,
+    CgroupLevels, Level, LevelMemory, Limit, NumaFiles, Result, headroom::binding_level,
     parse::memory::Meminfo,
 };
 use faultline_metrics::{
@@ -14,9 +14,9 @@ pub struct Headroom {
     meminfo: SharedMeminfo,
     host_state_throttle: Throttle,
     /// `None` if the process may use all NUMA nodes. An error stays until the next read.
-    numa: Result<Option<NumaFiles>, ReadError>,
-    is_overcommit_strict: Result<bool, ReadError>,
-    is_oomd_running: Result<bool, ReadError>,
+    numa: Result<Option<NumaFiles>>,
+    is_overcommit_strict: Result<bool>,
+    is_oomd_running: Result<bool>,
     buffer: Vec<u8>,
 }
 

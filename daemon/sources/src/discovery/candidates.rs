@@ -9,7 +9,9 @@ use super::{
 };
 use faultline_agave::identify::Program;
 use faultline_core::supervisor::FS_CALL_TIMEOUT;
-use faultline_kernel::{Comm, ErrorKind, HostRoot, ProcessId, ReadError, parse::pid_status};
+use faultline_kernel::{
+    Comm, ErrorKind, HostRoot, ProcessId, ReadError, Result, parse::pid_status,
+};
 use faultline_metrics::{AMBIGUOUS_PREFIX, Problem, ProblemKind};
 use itertools::{Itertools, chain};
 use rustix::{
@@ -96,10 +98,7 @@ pub fn validator_candidates(
 
 /// # Errors
 /// The processes cannot be listed.
-pub fn candidates_by_name(
-    root: &HostRoot,
-    problems: &mut Vec<Problem>,
-) -> Result<Vec<Candidate>, ReadError> {
+pub fn candidates_by_name(root: &HostRoot, problems: &mut Vec<Problem>) -> Result<Vec<Candidate>> {
     let is_validator = |comm: Comm| Program::of_comm(&comm.to_str_lossy()).is_some();
     let pids = pids_by_name(root, is_validator, problems)?;
     Ok(validator_candidates(root, pids, "scan", problems))
@@ -191,7 +190,7 @@ impl PreviousUids {
     /// Updates `last_followed`.
     fn previous_uid(&mut self, context: &SearchContext<'_>) -> Option<u32> {
         let previous = context.previous_target.map(|target| target.process);
-        let mut known = [self.last_found, self.last_followed].into_iter().flatten();
+        let mut known = chain!(self.last_found, self.last_followed);
         self.last_followed = known.find(|(process, _)| Some(*process) == previous);
         self.last_followed.map(|(_, uid)| uid)
     }
@@ -244,7 +243,7 @@ pub fn pids_by_name(
     root: &HostRoot,
     is_wanted: impl Fn(Comm) -> bool,
     problems: &mut Vec<Problem>,
-) -> Result<Vec<u32>, ReadError> {
+) -> Result<Vec<u32>> {
     let mut pids = root.pids()?;
     pids.sort_unstable();
     let mut is_any_hidden = pids.first().is_some_and(|&first| first != 1);

@@ -14,6 +14,7 @@ use super::{
 use faultline_core::config::TargetSelector;
 use faultline_kernel::{Comm, ErrorKind, ProcessId, ReadError, parse::pid_stat};
 use faultline_metrics::{Problem, ProblemKind, Stamp};
+use itertools::{Itertools, chain};
 use std::{path::Path, time::Duration};
 
 /// A lone candidate without a validator's threads is accepted after this time.
@@ -287,10 +288,10 @@ impl NameSearch {
                 .iter()
                 .any(|other| other.target.process.pid == process.parent)
         };
-        let roots: Vec<_> = processes
+        let roots = processes
             .iter()
             .filter(|process| !has_parent(process))
-            .collect();
+            .collect_vec();
         problems.push(match roots.as_slice() {
             [process] => return Ok(process.target.clone()),
             [] => Problem::absent_data(format!("no process is called {}", self.name)),
@@ -298,7 +299,7 @@ impl NameSearch {
                 &processes
                     .into_iter()
                     .map(|process| process.target)
-                    .collect::<Vec<_>>(),
+                    .collect_vec(),
             ),
         });
         Err(problems)
@@ -317,7 +318,7 @@ impl NameSearch {
         let argv0 = inspected.argv0.as_deref().map(Path::new);
         let exe = inspected.target.exe.as_deref();
         // A program's own name may end in ` (deleted)`, so both forms are compared.
-        let paths = [argv0, exe, exe.map(process::program_file)];
-        self.name.len() <= self.comm().as_bytes().len() || paths.into_iter().flatten().any(is_name)
+        let mut paths = chain!(argv0, exe, exe.map(process::program_file));
+        self.name.len() <= self.comm().as_bytes().len() || paths.any(is_name)
     }
 }

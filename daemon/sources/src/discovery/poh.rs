@@ -3,7 +3,7 @@
 
 use super::Target;
 use faultline_agave::identify::PohCpu;
-use itertools::Itertools;
+use itertools::{Itertools, chain};
 use rustix::{
     process::Pid,
     thread::{CpuSet, sched_getaffinity},
@@ -33,9 +33,7 @@ fn pinned_cpus(poh_cpu: PohCpu, usable: &CpuSet) -> Vec<usize> {
         PohCpu::NumberOrIndex(number) => (number, all.nth(number)),
     };
     let by_number = Some(number).filter(|number| *number < CpuSet::MAX_CPU);
-    let mut cpus: Vec<usize> = by_index.into_iter().chain(by_number).collect();
-    cpus.dedup();
-    cpus
+    chain!(by_index, by_number).dedup().collect()
 }
 
 fn overlap_warning(pinned: &[usize], allowed: &CpuSet) -> Option<String> {

@@ -2,7 +2,7 @@ use super::{SearchContext, Target};
 use faultline_agave::identify::{self, Validator};
 use faultline_core::supervisor::FS_CALL_TIMEOUT;
 use faultline_kernel::{
-    Comm, ErrorKind, HostRoot, OpenFile, ProcessFiles, ProcessId, ReadError,
+    Comm, ErrorKind, HostRoot, OpenFile, ProcessFiles, ProcessId, ReadError, Result,
     parse::pid_stat::{self, PidStat},
 };
 use faultline_metrics::{Problem, ProblemKind};
@@ -35,11 +35,7 @@ pub struct InspectedProcess {
 /// # Errors
 /// `Gone` if there is no such process, all its threads have ended, or another process replaced it
 /// meanwhile. Any error of `stat` and `cmdline`.
-pub fn inspect(
-    root: &HostRoot,
-    pid: u32,
-    found_by: &'static str,
-) -> Result<InspectedProcess, ReadError> {
+pub fn inspect(root: &HostRoot, pid: u32, found_by: &'static str) -> Result<InspectedProcess> {
     let files = ProcessFiles::open(root, pid)?;
     let stat = live_stat(root, files.id())?;
     let argv = files.cmdline()?;
@@ -97,7 +93,7 @@ fn script<'a>(comm: &str, arguments: &'a [String]) -> Option<&'a String> {
 }
 
 /// `Gone` if the process was replaced, or if all its threads have ended.
-pub fn live_stat(root: &HostRoot, id: ProcessId) -> Result<PidStat, ReadError> {
+pub fn live_stat(root: &HostRoot, id: ProcessId) -> Result<PidStat> {
     let relative = format!("{}/stat", id.pid);
     let gone = || ReadError::Gone {
         path: Arc::from(root.procfs.join(&relative)),

@@ -35,7 +35,7 @@ pub struct SearchReport {
 
 /// OOM kill counts that ticks read; that of the host is of the last tick.
 #[derive(Clone, Default)]
-pub(super) struct OomKillCounts {
+pub struct OomKillCounts {
     pub host: Option<u64>,
     pub found_cgroup: Option<FoundCgroup>,
 }
@@ -58,7 +58,7 @@ struct Shared {
 }
 
 #[derive(Default)]
-pub(super) struct State {
+pub struct State {
     pub current: Option<Arc<Target>>,
     /// The process of `current`, for tasks that wait for a change.
     pub process: watch::Sender<Option<ProcessId>>,

@@ -207,11 +207,11 @@ fn may_contain_units(name: &str) -> bool {
 /// Includes descendants. A pid outside of the reader's namespace reads 0.
 fn cgroup_pids(folder: &Path, depth: u32) -> Vec<u32> {
     let text = fs::read_to_string(folder.join("cgroup.procs")).unwrap_or_default();
-    let mut pids: Vec<u32> = text
+    let mut pids = text
         .lines()
         .filter_map(|line| line.parse().ok())
         .filter(|&pid| pid != 0)
-        .collect();
+        .collect_vec();
     if depth > 0
         && let Ok(entries) = fs::read_dir(folder)
     {

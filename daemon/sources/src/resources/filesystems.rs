@@ -9,7 +9,7 @@ use crate::{
 use faultline_agave::arguments;
 use faultline_core::{clock::Clock, supervisor::UNRESPONSIVE_FILE_SYSTEM};
 use faultline_kernel::{
-    HostRoot, ProcessFiles, ReadError,
+    HostRoot, ProcessFiles, Result,
     block::BlockDevice,
     filesystem::{self, FileSystem, FileSystemError, Mounts},
     parse::cgroup::Device,
@@ -50,7 +50,7 @@ pub struct FoldersAndPorts {
 impl FoldersAndPorts {
     /// # Errors
     /// The arguments are unreadable, as after the process's end.
-    pub fn of(root: &HostRoot, target: &Target) -> Result<Self, ReadError> {
+    pub fn of(root: &HostRoot, target: &Target) -> Result<Self> {
         let Some(validator) = &target.validator else {
             return Ok(Self::default());
         };
@@ -334,7 +334,7 @@ pub async fn inspect(
     root: &HostRoot,
     target: &Target,
     clock: Clock,
-) -> Result<(Vec<FileSystemUsage>, Vec<UnavailableFolder>), ReadError> {
+) -> Result<(Vec<FileSystemUsage>, Vec<UnavailableFolder>)> {
     let pid = Some(target.process.pid);
     let (folders_and_ports, mounts) =
         (FoldersAndPorts::of(root, target)?, Mounts::read(root, pid)?);

@@ -9,6 +9,7 @@ use faultline_kernel::{
     parse::network::{self, InterfaceTraffic, UdpCounters, UdpSocket},
 };
 use faultline_metrics::{AddReadings, LabelText, Reading, metrics::resources as m};
+use itertools::Itertools;
 use std::{collections::HashMap, ops::RangeInclusive};
 
 /// Each costs four series.
@@ -78,20 +79,17 @@ impl Network {
     fn busiest<'a>(&mut self, interfaces: &'a [InterfaceTraffic]) -> Vec<&'a InterfaceTraffic> {
         let by_name = |name: &String| interfaces.iter().find(|interface| interface.name == *name);
         self.interfaces.retain(|name| by_name(name).is_some());
-        let mut unselected: Vec<_> = interfaces
+        let unselected = interfaces
             .iter()
             .filter(|interface| !self.interfaces.contains(&interface.name))
-            .collect();
-        // Stable: equal traffic keeps the kernel's order.
-        unselected.sort_by_key(|interface| {
-            std::cmp::Reverse(
-                interface
-                    .received_bytes
-                    .saturating_add(interface.sent_bytes),
-            )
-        });
-        let unselected = unselected
-            .into_iter()
+            // Stable: equal traffic keeps the kernel's order.
+            .sorted_by_key(|interface| {
+                std::cmp::Reverse(
+                    interface
+                        .received_bytes
+                        .saturating_add(interface.sent_bytes),
+                )
+            })
             .map(|interface| interface.name.clone());
         self.interfaces.extend(unselected);
         self.interfaces.truncate(MAX_INTERFACES);

@@ -4,6 +4,7 @@ use faultline_agave::{
     PublicKey,
     rpc::{CreditUnit, VoteAccount, VoteAccounts},
 };
+use itertools::Itertools;
 
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ClusterVotes {
@@ -98,12 +99,11 @@ fn reward_vs_best(
         Some(lamports as f64 / stake as f64)
     };
     let accounts = || votes.all().map(|(account, _)| account);
-    let mut stakes: Vec<u64> = accounts()
+    let mut stakes = accounts()
         .filter_map(|account| account.activated_stake)
         .filter(|stake| *stake > 0)
-        .collect();
-    stakes.sort_unstable();
-    let median = *stakes.get(stakes.len() / 2)?;
+        .sorted_unstable();
+    let median = stakes.nth(stakes.len() / 2)?;
     let best = accounts()
         .filter(|account| account.activated_stake >= Some(median))
         .filter_map(per_stake)

@@ -1,3 +1,5 @@
+use itertools::Itertools;
+
 #[derive(Debug)]
 pub struct OwnLeaderSchedule {
     pub epoch: u64,
@@ -17,15 +19,13 @@ pub struct RestartWindow {
 impl OwnLeaderSchedule {
     /// `indices` count from the epoch's first slot.
     pub fn new(epoch: u64, first: u64, length: u64, indices: &[u32]) -> Self {
-        let mut slots: Vec<u64> = indices
+        let slots = indices
             .iter()
-            .map(|index| first.saturating_add((*index).into()))
-            .collect();
-        slots.sort_unstable();
+            .map(|index| first.saturating_add((*index).into()));
         Self {
             epoch,
             end_slot: first.saturating_add(length),
-            slots,
+            slots: slots.sorted_unstable().collect(),
         }
     }
 

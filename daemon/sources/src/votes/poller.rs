@@ -75,7 +75,7 @@ impl Poller {
         let interval = self.config.interval;
         let check_interval = interval.min(CHECK_INTERVAL);
         let mut timer = PollTimer::new(self.clock, check_interval, stop);
-        let mut round_started_at: Option<Stamp> = None;
+        let mut round_started_at = None;
         let mut client = Client::with_limit(MAX_ANSWER_BYTES);
         let mut known: Option<VoteFacts> = None;
         while timer.next().await {
@@ -349,8 +349,10 @@ impl Round<'_> {
             return;
         };
         let params = json!([{"commitment": "processed", "votePubkey": account.to_string(), "keepUnstakedDelinquents": true}]);
-        let votes: Option<VoteAccounts> = self.request("getVoteAccounts", params).await;
-        let Some(votes) = votes else {
+        let Some(votes) = self
+            .request::<VoteAccounts>("getVoteAccounts", params)
+            .await
+        else {
             return;
         };
         let mut accounts = votes.all();
@@ -398,8 +400,8 @@ impl Round<'_> {
 
     async fn request_balance(&mut self, account: PublicKey) -> Option<u64> {
         let params = json!([account.to_string(), {"commitment": "processed"}]);
-        let balance: Option<ResultWithContext<u64>> = self.request("getBalance", params).await;
-        balance.map(|balance| balance.value)
+        let ResultWithContext { value } = self.request("getBalance", params).await?;
+        Some(value)
     }
 
     async fn request_schedule(&mut self) {
@@ -439,9 +441,9 @@ impl Round<'_> {
     /// on this fork may have a block on the final one: the count of skipped slots would fall.
     async fn request_production(&mut self) {
         let params = json!([{"commitment": "confirmed"}]);
-        let produced: Option<ResultWithContext<BlockProduction>> =
-            self.request("getBlockProduction", params).await;
-        if let Some(ResultWithContext { value }) = produced {
+        if let Some(ResultWithContext::<BlockProduction> { value }) =
+            self.request("getBlockProduction", params).await
+        {
             let own = value.slot_counts_of(self.facts.identity);
             let production = (value.range.first_slot, own, value.slot_counts_of_all());
             self.facts.production.set(production, self.now());
@@ -453,8 +455,7 @@ impl Round<'_> {
         let Some(version) = rpc_facts.as_ref().and_then(|facts| facts.version.as_ref()) else {
             return;
         };
-        let nodes: Option<ClusterNodes> = self.request("getClusterNodes", json!([])).await;
-        if let Some(ClusterNodes(nodes)) = nodes
+        if let Some(ClusterNodes(nodes)) = self.request("getClusterNodes", json!([])).await
             && let Some(shares) =
                 cluster::version_shares(votes, &nodes, self.facts.identity, version)
         {

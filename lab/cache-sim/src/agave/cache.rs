@@ -32,6 +32,16 @@ struct Entry {
     position: u32,
 }
 
+impl Entry {
+    fn unused(position: u32) -> Self {
+        Self {
+            uses: 0,
+            last_slot: 0,
+            position,
+        }
+    }
+}
+
 /// Transactions run one after the other: waits between threads are not simulated.
 pub struct ProgramCache<'a> {
     rules: CacheRules,
@@ -69,14 +79,7 @@ impl<'a> ProgramCache<'a> {
             rules,
             trace,
             rng: Rng::with_seed(seed),
-            entries: vec![
-                Entry {
-                    uses: 0,
-                    last_slot: 0,
-                    position: NEW
-                };
-                programs
-            ],
+            entries: vec![Entry::unused(NEW); programs],
             loaded: Vec::new(),
             budget,
             compile_us,
@@ -163,11 +166,7 @@ impl<'a> ProgramCache<'a> {
         let is_stale = stale_after
             .is_some_and(|slots| u64::from(entry.last_slot) + slots < u64::from(self.root));
         if is_stale {
-            *entry = Entry {
-                uses: 0,
-                last_slot: 0,
-                position: NEW,
-            };
+            *entry = Entry::unused(NEW);
         }
         counts.misses += 1;
         let is_new = entry.position == NEW;
@@ -347,15 +346,10 @@ impl Cache for ProgramCache<'_> {
         self.has_delayed |= kind == ChangeKind::Deployed;
         let deployment = self.rules.deployment;
         if deployment == Deployment::Absent {
-            let position = match kind {
+            *entry = Entry::unused(match kind {
                 ChangeKind::Deployed => NEW,
                 ChangeKind::Closed => CLOSED,
-            };
-            *entry = Entry {
-                uses: 0,
-                last_slot: 0,
-                position,
-            };
+            });
             return;
         }
         counts.insertions += 1;

@@ -3,7 +3,7 @@ use super::{
     MAX_RECORD_BYTES, META, PROGRAMS, SETS, SLOT, SLOT_KINDS, SOURCES, checksum,
 };
 use crate::{
-    Error,
+    Error, Result,
     trace::{MAX_PROGRAMS, MeasuredLoad, Meta, Program, Slot, Trace, TraceChange, TransactionCall},
 };
 use std::io::{BufRead, Read};
@@ -16,13 +16,13 @@ pub struct PartialRead {
     pub damage: Option<Error>,
 }
 
-pub fn read(input: impl BufRead) -> Result<Trace, Error> {
+pub fn read(input: impl BufRead) -> Result<Trace> {
     let partial = read_whole_records(input)?;
     partial.damage.map_or(Ok(partial.trace), Err)
 }
 
 /// Reads a file up to its end or its first damage: a killed writer leaves half a record.
-pub fn read_whole_records(input: impl BufRead) -> Result<PartialRead, Error> {
+pub fn read_whole_records(input: impl BufRead) -> Result<PartialRead> {
     let mut file = RecordReader {
         input,
         begin: 0,
@@ -140,7 +140,7 @@ struct RecordReader<R> {
 
 impl<R: BufRead> RecordReader<R> {
     /// Memory grows with the bytes that arrive, not with `length`.
-    fn read_exactly(&mut self, length: u64) -> Result<(), Error> {
+    fn read_exactly(&mut self, length: u64) -> Result<()> {
         self.content.clear();
         let read = self
             .input
@@ -155,7 +155,7 @@ impl<R: BufRead> RecordReader<R> {
     }
 
     /// Reads the next record into `content`, and returns its kind; `None` at the end.
-    fn record(&mut self) -> Result<Option<u8>, Error> {
+    fn record(&mut self) -> Result<Option<u8>> {
         self.begin = self.offset;
         if self.input.fill_buf()?.is_empty() {
             return Ok(None);
@@ -177,7 +177,7 @@ impl<R: BufRead> RecordReader<R> {
         Ok(Some(kind))
     }
 
-    fn length(&mut self) -> Result<u64, Error> {
+    fn length(&mut self) -> Result<u64> {
         let mut bytes = Vec::new();
         loop {
             self.read_exactly(1)?;
@@ -269,11 +269,8 @@ fn program(content: &mut RecordContent) -> Result<Program, String> {
     } else {
         content.take(32)?.try_into().ok()
     };
-    let bytes = if flags & HAS_SIZE == 0 {
-        None
-    } else {
-        Some(content.number()?)
-    };
+    let has_size = flags & HAS_SIZE != 0;
+    let bytes = has_size.then(|| content.number()).transpose()?;
     Ok(Program {
         address,
         loader,

@@ -1,6 +1,6 @@
 use super::Replacement;
 use crate::{
-    Error,
+    Result,
     cache::{Budget, program_bytes},
     trace::Trace,
 };
@@ -265,7 +265,7 @@ pub fn least_misses_by_bytes(
     bytes: u64,
     first_slot: u64,
     includes_fees_only: bool,
-) -> Result<u64, Error> {
+) -> Result<u64> {
     let sizes = program_bytes(trace)?;
     let first_counted: u32 = (0..trace.slots().len())
         .take_while(|index| trace.slots()[*index].slot < first_slot)

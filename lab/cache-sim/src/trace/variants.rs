@@ -1,7 +1,7 @@
 //! Traces made from another trace: random halves, and traces with an attack.
 
 use super::{Program, Slot, Trace, TraceChange, TransactionCall};
-use crate::Error;
+use crate::Result;
 use fastrand::Rng;
 
 impl Trace {
@@ -19,7 +19,7 @@ impl Trace {
     /// The slots of the half get the numbers of the trace's last slots, because missing numbers
     /// would age programs. No group is drawn twice, because its programs would still be cached the
     /// second time.
-    pub fn half(&self, seed: u64) -> Result<Self, Error> {
+    pub fn half(&self, seed: u64) -> Result<Self> {
         let slots = self.slots.len();
         let group_length = self.group_length();
         let mut groups = Vec::from_iter(0..self.group_count());
@@ -63,7 +63,7 @@ impl Trace {
 
 /// Adds `per_slot` transactions to every slot, evenly spread. Each calls a new program of median
 /// size: the worst case for a cache that admits everything. Fails beyond 2^31 programs.
-pub fn with_attack(trace: &Trace, per_slot: usize) -> Result<Trace, Error> {
+pub fn with_attack(trace: &Trace, per_slot: usize) -> Result<Trace> {
     let mut attacked = trace.without_slots();
     let attacker = Program {
         address: None,

@@ -1,13 +1,14 @@
 //! The headline's sentence and the first figure.
 
 use crate::{
-    compare::{MetricTest, Release, ReleaseGroup},
+    compare::{Release, ReleaseGroup},
     verdict::Verdict,
 };
 use faultline_pages::{
     effects,
     model::{Block, ForestRow, Tone},
 };
+use itertools::Itertools;
 
 /// The first difference of the newest release that has one; differences for the worse come first.
 pub fn sentence(groups: &[ReleaseGroup]) -> Option<String> {
@@ -39,13 +40,12 @@ pub fn effects(groups: &[ReleaseGroup]) -> Option<Block> {
 }
 
 fn forest(group: &ReleaseGroup, release: &Release) -> Option<Block> {
-    let mut rows: Vec<&MetricTest> = release
+    let tests = release
         .tests
         .iter()
         .filter(|test| test.verdict != Verdict::NotComparable)
-        .collect();
-    rows.sort_by_key(|test| !test.verdict.is_difference());
-    let rows = rows.into_iter().map(|test| {
+        .sorted_by_key(|test| !test.verdict.is_difference());
+    let rows = tests.map(|test| {
         let [value, low, high] = test.ratio_test.ratio.value_and_ends();
         ForestRow {
             name: test.metric.title.to_owned(),

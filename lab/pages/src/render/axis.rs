@@ -1,4 +1,5 @@
 use super::text::{ClockFormat, DisplayUnit, display_unit, duration, number};
+use itertools::Itertools;
 
 /// Maps values to shares of an axis.
 #[derive(Debug, Clone, Copy)]
@@ -110,11 +111,11 @@ impl Axis {
         label: impl Fn(f64) -> String,
         width_of: impl Fn(&str) -> f64,
     ) -> Self {
-        let mut sizes: Vec<f64> = sizes
+        let mut sizes = sizes
             .filter(|size| size.is_finite() && *size > 0.0)
-            .collect();
-        sizes.sort_by(f64::total_cmp);
-        sizes.dedup();
+            .sorted_by(f64::total_cmp)
+            .dedup()
+            .collect_vec();
         let low = sizes.first().copied().unwrap_or(1.0);
         let high = sizes.last().copied().filter(|high| *high > low);
         let high = high.unwrap_or(low * 2.0);

@@ -239,7 +239,7 @@ fn chart(figure: &Figure, styles: &SeriesStyles) -> Option<Value> {
         })
     });
     let strip = |run: &&str| json!({ "run": run, "colour": styles.run_style(run).class() });
-    let marks = sorted_marks(timeline).into_iter().map(|mark| {
+    let marks = sorted_marks(timeline).map(|mark| {
         let colour = styles.mark_style(timeline, &mark.run).class();
         json!({
             "at": mark.at,

@@ -3,6 +3,7 @@
 pub use faultline_text::{clean, escaped, number};
 
 use crate::model::{Cell, Mark, Report, Table, Timeline, VerdictKind};
+use itertools::Itertools;
 
 #[derive(Debug, PartialEq)]
 pub struct DisplayUnit {
@@ -185,19 +186,15 @@ pub fn numeric_columns(table: &Table) -> Vec<bool> {
 
 /// Times are clock texts.
 pub fn events(timeline: &Timeline) -> impl Iterator<Item = (String, &Mark)> {
-    sorted_marks(timeline)
-        .into_iter()
-        .map(|mark| (duration(mark.at, ClockFormat::Full), mark))
+    sorted_marks(timeline).map(|mark| (duration(mark.at, ClockFormat::Full), mark))
 }
 
-pub fn sorted_marks(timeline: &Timeline) -> Vec<&Mark> {
-    let mut marks: Vec<&Mark> = timeline
+pub fn sorted_marks(timeline: &Timeline) -> impl Iterator<Item = &Mark> {
+    timeline
         .marks
         .iter()
         .filter(|mark| mark.at.is_finite())
-        .collect();
-    marks.sort_by(|a, b| a.at.total_cmp(&b.at));
-    marks
+        .sorted_by(|a, b| a.at.total_cmp(&b.at))
 }
 
 /// A plain table shows smaller p-values as `< 0.001`.

@@ -243,12 +243,6 @@ pub struct Gap {
     pub missed: Option<u64>,
 }
 
-impl Gap {
-    pub fn length(&self) -> Duration {
-        Duration::try_from_secs_f64(self.seconds).unwrap_or_default()
-    }
-}
-
 #[derive(Debug, Default, PartialEq)]
 struct Times {
     /// In order of first appearance; `None` if not known. Gaps belong to no phase.
@@ -414,7 +408,7 @@ mod tests {
         let gaps: Vec<_> = found
             .gaps
             .iter()
-            .map(|gap| (gap.length().as_secs(), gap.missed))
+            .map(|gap| (gap.seconds as u64, gap.missed))
             .collect();
         assert_eq!(gaps, [(3, Some(2)), (994, None)]);
         assert_eq!(
@@ -433,7 +427,7 @@ mod tests {
                 .for_each(|tick| tick.unix_ns += jump * SECOND);
             let found = times(&ticks, &[session(1)], &[None; 5]);
             assert_eq!(
-                (found.gaps[0].length().as_secs(), found.length.as_secs()),
+                (found.gaps[0].seconds as u64, found.length.as_secs()),
                 (4, 7),
                 "{jump}"
             );

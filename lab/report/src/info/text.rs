@@ -1,8 +1,8 @@
 use super::summary::RecordingSummary;
-use faultline_text::{bytes, clean, count, counted, duration, utc};
+use faultline_text::{bytes, clean, count, counted, duration_f64, utc};
 use itertools::Itertools;
 use serde_json::Value;
-use std::{fmt::Write, time::Duration};
+use std::fmt::Write;
 
 /// If there are more, half of this number is shown from each end.
 const MAX_EVENTS: usize = 60;
@@ -34,7 +34,7 @@ pub fn describe(summary: &RecordingSummary, all_fields: bool) -> String {
     let phases = summary.phases.iter().map(|phase| {
         (
             phase.phase.as_deref().unwrap_or("not known"),
-            duration(Duration::from_secs_f64(phase.seconds)),
+            duration_f64(phase.seconds),
         )
     });
     write_list(&mut out, "phases", phases);
@@ -95,11 +95,15 @@ fn write_recording(out: &mut String, summary: &RecordingSummary) {
         write_line(out, key, value);
     }
     if let (Some(first), Some(last)) = (summary.first_unix_ns, summary.last_unix_ns) {
-        let length = Duration::try_from_secs_f64(summary.seconds).unwrap_or_default();
         write_line(
             out,
             "time",
-            &format!("{} to {}, {}", utc(first), utc(last), duration(length)),
+            &format!(
+                "{} to {}, {}",
+                utc(first),
+                utc(last),
+                duration_f64(summary.seconds)
+            ),
         );
     }
 }
@@ -140,7 +144,7 @@ fn write_sessions(out: &mut String, summary: &RecordingSummary, all_fields: bool
             "{}: faultlined {}, every {}, {}, began {}, {end}",
             session.id,
             session.version,
-            duration(Duration::from_secs_f64(session.interval_seconds)),
+            duration_f64(session.interval_seconds),
             counted(session.ticks as f64, "sample"),
             utc(session.started_unix_ns),
         );
@@ -178,7 +182,7 @@ fn write_gaps(out: &mut String, summary: &RecordingSummary) {
             });
         (
             utc(gap.from_unix_ns),
-            format!("{}, {missed}", duration(gap.length())),
+            format!("{}, {missed}", duration_f64(gap.seconds)),
         )
     });
     write_list(out, "gaps", shown);

@@ -10,7 +10,7 @@ use faultline_stats::{
     rate::Rates,
     summary::{MeansAndPeaks, Summary, means_and_peaks, quantile_if_enough, summary},
 };
-use itertools::Itertools;
+use itertools::{Itertools, chain};
 use std::{
     collections::HashMap,
     ops::{Add, Div, Sub},
@@ -107,17 +107,14 @@ impl WindowNumbers {
 
 pub fn numbers(recording: &Run, tps: &Tps, window: Span) -> WindowNumbers {
     let rates = |signal| super::signal_rates(recording, signal, window);
-    let (cpu_user, cpu_system) = (
-        rates(Signal::CpuUser).mean(),
-        rates(Signal::CpuSystem).mean(),
-    );
+    let cpu_cores = [Signal::CpuUser, Signal::CpuSystem].map(|signal| rates(signal).mean());
     WindowNumbers {
         window,
         tps: tps_numbers(recording, tps, window),
         gauges: memory_gauges(recording, window),
         major_faults: rates(Signal::MajorFaults),
         minor_faults: rates(Signal::MinorFaults),
-        cpu_cores: cpu_user.zip(cpu_system).map(|(user, system)| user + system),
+        cpu_cores: cpu_cores.into_iter().sum(),
         cache: if recording.offline_replay.slots.is_empty() {
             cache(recording, window)
         } else {
@@ -385,10 +382,7 @@ fn use_of_pool(
         // Counters do not change until the next row of the pool.
         let earlier_threads = threads.filter(|_| tick.at >= window.from);
         let threads_now = row.threads.filter(|_| first_tick == last_first_tick);
-        threads = threads_now
-            .into_iter()
-            .chain(earlier_threads)
-            .reduce(f64::max);
+        threads = chain!(threads_now, earlier_threads).reduce(f64::max);
         for ((sum, earlier), total) in sums.iter_mut().zip(earlier).zip(totals) {
             let Some(total) = total else { continue };
             let sum = sum.get_or_insert(0.0);

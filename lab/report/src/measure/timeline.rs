@@ -25,8 +25,7 @@ pub struct Timeline {
 pub(crate) fn timeline(recording: &Run) -> Timeline {
     let mut timeline = Timeline {
         phases: recording.ticks.iter().map(recorded_phase).collect(),
-        stalls: Vec::new(),
-        slot_seconds: None,
+        ..Timeline::default()
     };
     let mut tracker_slot_times = Vec::new();
     for ticks in chunks(&recording.ticks, |tick| tick.session) {

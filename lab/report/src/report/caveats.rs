@@ -37,7 +37,7 @@ pub fn caveats(runs: &MeasuredRuns, primary: &RunMetric, all_are_paired: bool) -
         merged_caveats(runs, recording_caveat),
         merged_caveats(runs, clock_step_caveat),
         outlier_caveats,
-        arm_caveats.into_iter().flatten(),
+        arm_caveats.unwrap_or_default(),
         merged_caveats(runs, |run| run_caveats(run, part)),
         merged_caveats(runs, short_tip_caveat),
         merged_caveats(runs, few_slots_caveat),
@@ -116,7 +116,13 @@ fn arm_caveats(runs: &MeasuredRuns, all_are_paired: bool) -> Vec<Caveat> {
     let begun = all()
         .map(|run| (run.recording.origin_unix_ns as f64, run.arm.as_str()))
         .collect_vec();
-    let caveats = [
+    let in_order = find_separate_arms(&begun).map(|(first, then)| Caveat::new(
+        format!(
+            "All runs of {first} came before all of {then}: whatever changed meanwhile looks like an effect."
+        ),
+        "Alternate the arms (A B B A), or randomize their order.",
+    ));
+    chain!(
         arms_with(1).map(|arms| Caveat::new(
             format!(
                 "Arms with a single run ({arms}): the variation between runs is unknown, so they are not tested."
@@ -141,21 +147,11 @@ fn arm_caveats(runs: &MeasuredRuns, all_are_paired: bool) -> Vec<Caveat> {
             ),
             "Compare misses, evictions and times, or use 4.4 or later in all arms.",
         )),
-    ];
-    let in_order = find_separate_arms(&begun).map(|(first, then)| Caveat::new(
-        format!(
-            "All runs of {first} came before all of {then}: whatever changed meanwhile looks like an effect."
-        ),
-        "Alternate the arms (A B B A), or randomize their order.",
-    ));
-    let caveats = caveats
-        .into_iter()
-        .flatten()
-        .chain(comparability::caveats(runs));
-    caveats
-        .chain(hosts::caveats(runs))
-        .chain(in_order)
-        .collect()
+        comparability::caveats(runs),
+        hosts::caveats(runs),
+        in_order,
+    )
+    .collect()
 }
 
 fn different_loads_caveat(runs: &MeasuredRuns) -> Caveat {
@@ -191,7 +187,7 @@ fn run_caveats(
         .collect_vec();
     let tps = &run.since_first_transaction.tps;
     let unknown = tps.unknown_seconds.filter(|unknown| *unknown > 0);
-    let caveats = [
+    chain!(
         (!gaps.is_empty()).then(|| {
             (
                 format!(
@@ -224,8 +220,7 @@ fn run_caveats(
             )
         }),
         cache_capacity_caveat(run),
-    ];
-    caveats.into_iter().flatten()
+    )
 }
 
 fn consensus_change_caveat(run: &MeasuredRun) -> Option<WhatAndRemedy> {

@@ -10,7 +10,7 @@ use super::{
 };
 use faultline_stats::arms::{self, Comparison, Conclusion, Direction, Interval};
 use faultline_text::{number, p_value};
-use itertools::Itertools;
+use itertools::{Itertools, chain};
 
 pub struct MetricComparison {
     pub run_metric: &'static RunMetric,
@@ -162,13 +162,13 @@ pub fn section(
              ten minutes or half of its time."
         }
     );
-    let mut blocks = vec![
+    let tables = [
         Block::Text(text),
         primary_table(&first.primary, pairs, margin),
         secondary_table(pairs),
         definitions(runs),
     ];
-    blocks.extend(more_blocks);
+    let blocks = chain!(tables, more_blocks).collect();
     cells::section("comparison", "Comparison of the arms", blocks)
 }
 
@@ -235,9 +235,7 @@ fn primary_row(pair: &ArmComparison) -> Vec<Cell> {
         untested
     };
     let runs_needed = result.runs_needed.map(|runs| runs as f64);
-    let mut cells = vec![pair.arms_cell()];
-    cells.extend(mean_cells(comparison));
-    cells.extend([
+    let test_cells = [
         count(result.reference.runs),
         count(result.other.runs),
         interval_cell(result.shift, comparison.run_metric.decimals, no_ranks),
@@ -250,8 +248,8 @@ fn primary_row(pair: &ArmComparison) -> Vec<Cell> {
             0,
             or_refusal("needs two runs in each arm, a spread, a margin, and values above 0"),
         ),
-    ]);
-    cells
+    ];
+    chain!([pair.arms_cell()], mean_cells(comparison), test_cells).collect()
 }
 
 /// Difference, ratio, conclusion and means.
@@ -310,13 +308,13 @@ fn secondary_table(pairs: &[ArmComparison]) -> Block {
             let Some(comparison) = pair.secondary.get(index) else {
                 continue;
             };
-            let mut cells = vec![
+            let names = [
                 text_cell(&comparison.title),
                 text_cell(&comparison.unit),
                 pair.arms_cell(),
             ];
-            cells.extend(mean_cells(comparison));
-            table.rows.push(cells);
+            let cells = chain!(names, mean_cells(comparison));
+            table.rows.push(cells.collect());
         }
     }
     Block::Table(without_missing_columns(table))

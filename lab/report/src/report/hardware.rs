@@ -7,7 +7,7 @@ use super::{
     model::{Block, Cell, Section, Table},
 };
 use crate::run::{SystemFacts, json_text};
-use itertools::Itertools;
+use itertools::{Itertools, chain};
 use serde_json::Value;
 
 pub fn section(runs: &MeasuredRuns) -> Section {
@@ -72,8 +72,8 @@ fn facts_table(
     facts_of: fn(&SystemFacts) -> &[(&'static str, String)],
 ) -> Block {
     let all = || runs.all.iter();
-    let mut columns = vec![("", "")];
-    columns.extend(all().map(|run| (run.name.as_str(), "")));
+    let names = all().map(|run| (run.name.as_str(), ""));
+    let columns = chain!([("", "")], names).collect_vec();
     let mut table = table(id, title, &columns, note);
     let names = all().flat_map(|run| facts_of(&run.recording.facts));
     for name in distinct(names.map(|(name, _)| *name)) {

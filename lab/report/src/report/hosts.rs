@@ -15,7 +15,7 @@ use crate::{
     run::{Signal, SystemFacts},
 };
 use faultline_stats::{arms::RUNS_FOR_A_TEST, hosts as host_stats, summary::mean};
-use itertools::Itertools;
+use itertools::{Itertools, chain};
 
 pub enum ComparisonDesign {
     ByRun,
@@ -178,10 +178,7 @@ pub fn caveats(runs: &MeasuredRuns) -> Vec<Caveat> {
             "Boot the same kernel for all arms.",
         )
     });
-    [runs_without_host_block(runs), machines, kernels]
-        .into_iter()
-        .flatten()
-        .collect()
+    chain!(runs_without_host_block(runs), machines, kernels).collect()
 }
 
 fn runs_without_host_block(runs: &MeasuredRuns) -> Option<Caveat> {
@@ -267,7 +264,7 @@ pub fn io_pressure_caveats(runs: &MeasuredRuns) -> Vec<Caveat> {
             "Use a host with cgroup v2: its kernel reports pressure per cgroup.",
         )
     });
-    [unequal, unknown].into_iter().flatten().collect()
+    chain!(unequal, unknown).collect()
 }
 
 fn io_wait_share(run: &MeasuredRun) -> Option<f64> {

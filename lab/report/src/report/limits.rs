@@ -9,7 +9,7 @@ use super::{
 };
 use faultline_stats::bracket::{Bracket, Replicate, bracket};
 use faultline_text::{counted, number};
-use itertools::Itertools;
+use itertools::{Itertools, chain};
 
 /// If all limits are within this ratio, the runs count as having had the same limit: a planned limit
 /// differs slightly between machines.
@@ -145,15 +145,13 @@ impl SufficientLimits {
             ]);
         }
         for (arm, results) in &self.unlimited_arms {
-            let mut row = vec![Cell::Missing(format!("{arm} had none"))];
-            row.extend(
-                [Some(true), Some(false), None].map(|passed| count(count_results(results, passed))),
-            );
-            table.rows.push(row);
+            let counts =
+                [Some(true), Some(false), None].map(|passed| count(count_results(results, passed)));
+            let cells = chain!([Cell::Missing(format!("{arm} had none"))], counts);
+            table.rows.push(cells.collect());
         }
-        let mut sentences = vec![self.headline()];
-        sentences.extend(self.verdict_bullets());
-        vec![Block::Text(sentences.join(" ")), Block::Table(table)]
+        let text = chain!([self.headline()], self.verdict_bullets()).join(" ");
+        vec![Block::Text(text), Block::Table(table)]
     }
 }
 

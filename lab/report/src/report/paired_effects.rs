@@ -21,7 +21,7 @@ use faultline_stats::{
     summary::mean,
 };
 use faultline_text::{counted, number};
-use itertools::Itertools;
+use itertools::{Itertools, chain};
 
 /// `[value, low, high]`.
 type ValueAndInterval = [f64; 3];
@@ -396,7 +396,7 @@ impl PairedEffects {
             if !self.has_floor() && !is_compared_within_hosts {
                 continue;
             }
-            for comparison in std::iter::once(&mut arms.primary).chain(&mut arms.secondary) {
+            for comparison in chain!([&mut arms.primary], &mut arms.secondary) {
                 let (run_metric, result) = (comparison.run_metric, &mut comparison.result);
                 let withdrawn = match result.conclusion {
                     Conclusion::Differs { p, .. } => Conclusion::Inconclusive {

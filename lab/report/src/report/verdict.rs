@@ -18,7 +18,7 @@ use super::{
 use faultline_pages::effects;
 use faultline_stats::arms::{Conclusion, Direction};
 use faultline_text::{counted, number};
-use itertools::Itertools;
+use itertools::{Itertools, chain};
 
 /// `pairs` compare an arm with the reference. `limits` is set if runs had different memory limits.
 pub fn verdict(
@@ -54,12 +54,15 @@ fn verdict_of_run(run: &MeasuredRun) -> Verdict {
         Some(false) => format!("{name} did not keep up: {why}."),
         None => format!("Whether {name} kept up is not known: {why}."),
     };
-    let mut bullets = vec![lifecycle_sentences(run)];
-    bullets.extend(metric_sentences(run));
-    bullets.push("This is one run: it is described, and nothing is tested.".to_owned());
+    let note = "This is one run: it is described, and nothing is tested.";
+    let bullets = chain!(
+        [lifecycle_sentences(run)],
+        metric_sentences(run),
+        [note.to_owned()],
+    );
     Verdict {
         headline,
-        bullets,
+        bullets: bullets.collect(),
         kind: VerdictKind::Described,
     }
 }
@@ -104,7 +107,7 @@ fn metric_sentences(run: &MeasuredRun) -> impl Iterator<Item = String> + use<> {
         });
         format!("RSS was at most {}{headroom}.", bytes(rss))
     });
-    [replay, tps, misses, rss].into_iter().flatten()
+    chain!(replay, tps, misses, rss)
 }
 
 fn verdict_of_arm(
@@ -154,13 +157,10 @@ fn verdict_of_arms(
     paired_effects: &PairedEffects,
     margin: f64,
 ) -> Verdict {
-    let mut bullets = paired_effects.verdict_bullets();
-    bullets.extend(pairs.iter().map(pair_sentence));
     let (headline, kind) = match limits {
         // The headline says between which limits runs begin to fail, which is no statistical test.
         // Comparisons of the primary metric are bullets below it.
         Some(limits) => {
-            bullets.splice(0..0, limits.verdict_bullets());
             let tested = pairs.iter().filter(|pair| {
                 matches!(
                     pair.conclusion(),
@@ -184,30 +184,27 @@ fn verdict_of_arms(
             (headline(&pairs, margin), verdict_kind(&pairs))
         }),
     };
-    bullets.extend(paired_effects.paired_sentences());
-    if !runs.has_no_validator() {
-        bullets.extend(outcome_sentences(runs));
-    }
-    bullets.extend(secondary_sentences(
-        pairs,
-        "Other means, not tested",
-        mean_sentence,
-    ));
-    bullets.extend(secondary_sentences(
-        pairs,
-        "Other metrics that differ",
-        |_, metric| match metric.result.conclusion {
-            Conclusion::Differs { direction, .. } => Some(format!(
-                "{} ({})",
-                lowercase_first(&metric.title),
-                direction_word(direction)
-            )),
-            _ => None,
-        },
-    ));
+    let outcomes = (!runs.has_no_validator()).then(|| outcome_sentences(runs));
+    let difference = |_: &_, metric: &MetricComparison| match metric.result.conclusion {
+        Conclusion::Differs { direction, .. } => Some(format!(
+            "{} ({})",
+            lowercase_first(&metric.title),
+            direction_word(direction)
+        )),
+        _ => None,
+    };
+    let bullets = chain!(
+        limits.map_or_else(Vec::new, SufficientLimits::verdict_bullets),
+        paired_effects.verdict_bullets(),
+        pairs.iter().map(pair_sentence),
+        paired_effects.paired_sentences(),
+        outcomes.unwrap_or_default(),
+        secondary_sentences(pairs, "Other means, not tested", mean_sentence),
+        secondary_sentences(pairs, "Other metrics that differ", difference),
+    );
     Verdict {
         headline,
-        bullets,
+        bullets: bullets.collect(),
         kind,
     }
 }
@@ -338,7 +335,7 @@ fn pairs_headline(first: &ArmComparison, pairs: &[&ArmComparison], margin: f64) 
         .filter_map(|pair| pair.primary.refusal.as_ref())
         .dedup()
         .join("; ");
-    let parts = [
+    let parts = chain!(
         arms_that_differ(Direction::Lower),
         arms_that_differ(Direction::Higher),
         arms_where(|_, conclusion| matches!(conclusion, Conclusion::Equivalent { .. }))
@@ -352,7 +349,7 @@ fn pairs_headline(first: &ArmComparison, pairs: &[&ArmComparison], margin: f64) 
                 "no test is possible with {arms} and {reference}, because their values do not vary"
             )
         }),
-        Some(same_direction_in_every_block.format("; ").to_string()),
+        [same_direction_in_every_block.format("; ").to_string()],
         arms_where(|_, conclusion| matches!(conclusion, Conclusion::Inconclusive { p: Some(_), .. }))
             .map(|arms| format!("neither a difference nor equivalence is shown between {arms} and {reference}")),
         arms_where(|_, conclusion| is_described(conclusion)).map(|arms| {
@@ -364,9 +361,9 @@ fn pairs_headline(first: &ArmComparison, pairs: &[&ArmComparison], margin: f64) 
             metric.refusal.is_none() && matches!(conclusion, Conclusion::NoValues)
         })
             .map(|arms| format!("no values to compare {arms} with {reference}")),
-        Some(refusals),
-    ];
-    let parts = parts.into_iter().flatten().filter(|part| !part.is_empty());
+        [refusals],
+    );
+    let parts = parts.filter(|part| !part.is_empty());
     format!("{}: {}.", first.primary.title, parts.format("; "))
 }
 
@@ -420,16 +417,16 @@ fn outcome_sentences(runs: &MeasuredRuns) -> Vec<String> {
     } else {
         ("are known to have kept up with the tip", "Did not keep up")
     };
-    let mut sentences = vec![format!(
+    let successes = format!(
         "{} of {} {did}.",
         success_count(runs, Some(true)),
         counted(runs.all.len() as f64, "run")
-    )];
-    sentences.extend(reasons.iter().map(|(why, names)| {
+    );
+    let failures = reasons.iter().map(|(why, names)| {
         let why = why.strip_prefix("it ").unwrap_or(why);
         format!("{did_not} ({why}): {}.", names.join("; "))
-    }));
-    sentences
+    });
+    chain!([successes], failures).collect()
 }
 
 /// With too few runs for a test of the primary metric, the verdict lists the means of these.

@@ -20,19 +20,16 @@ const MAX_ROWS_PER_RUN: usize = 200;
 const MAX_PHASES: usize = 100;
 
 pub fn section(runs: &MeasuredRuns) -> Section {
-    let mut blocks = Vec::new();
-    if let Some(run) = runs.single_run() {
-        blocks.push(Block::Text(lifecycle_sentences(run)));
-    }
-    blocks.push(outcome_table(runs));
-    if !runs.has_no_validator() {
-        blocks.push(phase_table(runs));
-    }
+    let sentences = runs
+        .single_run()
+        .map(|run| Block::Text(lifecycle_sentences(run)));
+    let phases = (!runs.has_no_validator()).then(|| phase_table(runs));
     let tables = [stall_table(runs), event_table(runs), gap_table(runs)]
         .into_iter()
-        .filter(|table| !table.rows.is_empty());
-    blocks.extend(tables.map(Block::Table));
-    cells::section("what-happened", "What happened", blocks)
+        .filter(|table| !table.rows.is_empty())
+        .map(Block::Table);
+    let blocks = chain!(sentences, [outcome_table(runs)], phases, tables);
+    cells::section("what-happened", "What happened", blocks.collect())
 }
 
 pub fn lifecycle_sentences(run: &MeasuredRun) -> String {

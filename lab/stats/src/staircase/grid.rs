@@ -1,7 +1,7 @@
 //! A distribution over thresholds, scales and lapses, as a grid of weights. Values and thresholds
 //! are logarithms.
 
-use std::sync::LazyLock;
+use std::{iter::zip, sync::LazyLock};
 
 /// Distance of neighboring thresholds in the logarithm: about 1 %.
 const STEP: f64 = 0.01;
@@ -71,9 +71,9 @@ impl Grid {
         let mut sum = 0.0;
         for (row, weights) in self.weights.iter_mut().enumerate() {
             let distance = lowest_threshold + row as f64 * STEP - value;
-            for (cells, scale) in weights.chunks_exact_mut(LAPSES.len()).zip(SCALES) {
+            for (cells, scale) in zip(weights.chunks_exact_mut(LAPSES.len()), SCALES) {
                 let failure_without_lapse = logistic(distance / scale);
-                for (weight, lapse) in cells.iter_mut().zip(LAPSES) {
+                for (weight, lapse) in zip(cells, LAPSES) {
                     let failure = lapse + (1.0 - 2.0 * lapse) * failure_without_lapse;
                     *weight *= if failed { failure } else { 1.0 - failure };
                     sum += *weight;
@@ -81,7 +81,7 @@ impl Grid {
             }
         }
         // Cells with a lapse keep the sum above 0.
-        for (weights, row_weight) in self.weights.iter_mut().zip(&mut self.row_weights) {
+        for (weights, row_weight) in zip(&mut self.weights, &mut self.row_weights) {
             weights.iter_mut().for_each(|weight| *weight /= sum);
             *row_weight = weights.iter().sum();
         }
@@ -117,9 +117,7 @@ impl Grid {
         self.weights
             .iter()
             .map(|weights| {
-                weights
-                    .chunks_exact(LAPSES.len())
-                    .zip(SCALES)
+                zip(weights.chunks_exact(LAPSES.len()), SCALES)
                     .filter(|(_, cell_scale)| *cell_scale > scale)
                     .flat_map(|(cells, _)| cells)
                     .sum::<f64>()
@@ -128,10 +126,7 @@ impl Grid {
     }
 
     pub fn most_informative_trial(&self, low: f64, high: f64) -> f64 {
-        let likely: Vec<LikelyThreshold> = self
-            .weights
-            .iter()
-            .zip(&self.row_weights)
+        let likely: Vec<LikelyThreshold> = zip(&self.weights, &self.row_weights)
             .enumerate()
             .filter(|(_, (_, weight))| **weight > MIN_WEIGHT)
             .map(|(row, (weights, weight))| LikelyThreshold {
@@ -176,9 +171,7 @@ fn expected_information(likely: &[LikelyThreshold], trial_row: usize) -> f64 {
         let Some(failure_without_lapse) = FAILURE_TABLE.get(row + ROWS - trial_row) else {
             continue;
         };
-        let joint: f64 = failure_terms
-            .iter()
-            .zip(failure_without_lapse)
+        let joint: f64 = zip(failure_terms, failure_without_lapse)
             .map(|([constant_term, logistic_term], failure_without_lapse)| {
                 constant_term + logistic_term * failure_without_lapse
             })
@@ -193,8 +186,8 @@ fn expected_information(likely: &[LikelyThreshold], trial_row: usize) -> f64 {
 /// is the probability of a failure without a lapse. `a` and `b` are weighted sums over lapses.
 fn terms_by_scale(weights: &[f64; CELLS_PER_ROW]) -> [[f64; 2]; SCALES.len()] {
     let mut terms = [[0.0; 2]; SCALES.len()];
-    for (sums, cells) in terms.iter_mut().zip(weights.chunks_exact(LAPSES.len())) {
-        for (weight, lapse) in cells.iter().zip(LAPSES) {
+    for (sums, cells) in zip(&mut terms, weights.chunks_exact(LAPSES.len())) {
+        for (weight, lapse) in zip(cells, LAPSES) {
             sums[0] += weight * lapse;
             sums[1] += weight * (1.0 - 2.0 * lapse);
         }

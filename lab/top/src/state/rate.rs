@@ -65,9 +65,9 @@ impl TimePerSlot {
         self.buckets.resize(times.buckets.len(), Meter::default());
         let meters = self.buckets.iter_mut().zip(&times.buckets);
         // Every meter must take its total, even if the rate of another one is missing.
-        let rates: Vec<Option<(f64, f64)>> = meters
+        let rates = meters
             .map(|(meter, (bound, total))| Some((*bound, rate(meter, *total)?)))
-            .collect();
+            .collect_vec();
         let buckets: Option<Vec<_>> = rates.into_iter().collect();
         self.mean = count.and_then(|count| Some(sum? / count));
         self.p95 = count.and_then(|count| quantile(&buckets?, count, 0.95));

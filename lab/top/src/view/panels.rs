@@ -4,7 +4,7 @@ use super::{Scene, split_top};
 use faultline_metrics::{ProblemKind, Source};
 use faultline_status::{Figure, SourceStatus, ThreadPool};
 use faultline_text::{bytes_f64, clean, counted, percent, short};
-use itertools::Itertools;
+use itertools::{Itertools, chain};
 use ratatui::{
     buffer::Buffer,
     layout::Rect,
@@ -56,7 +56,7 @@ fn time_of_day(time: &str) -> &str {
 }
 
 pub fn foot(scene: &Scene<'_>, area: Rect, buffer: &mut Buffer) {
-    let (health_area, keys) = split_top(area, 1);
+    let [health_area, keys] = split_top(area, 1);
     let (text, style) = health(scene, usize::from(area.width));
     Span::styled(format!(" {text}"), style).render(health_area, buffer);
     let newest_event = scene.state().events.front().map(|event| {
@@ -100,7 +100,7 @@ fn source_summary(scene: &Scene<'_>, width: usize) -> (String, Style) {
         .copied()
         .filter(|source| needs_attention(source))
         .collect_vec();
-    let cost = [
+    let cost = chain!(
         scene
             .state()
             .value(Figure::DaemonCpu)
@@ -108,7 +108,7 @@ fn source_summary(scene: &Scene<'_>, width: usize) -> (String, Style) {
         status
             .figure(Figure::DaemonResident)
             .map(|resident| format!("RSS {}", bytes_f64(resident))),
-    ];
+    );
     let mut text = format!(
         "faultlined {}: {} up",
         status.faultlined,
@@ -121,7 +121,7 @@ fn source_summary(scene: &Scene<'_>, width: usize) -> (String, Style) {
         }
     }
     // A truncated figure would be a wrong one, so it is left out.
-    for part in cost.into_iter().flatten() {
+    for part in cost {
         if text.len() + part.len() + 4 <= width {
             text += &format!("; {part}");
         }
@@ -201,8 +201,7 @@ pub fn help(scene: &Scene<'_>, area: Rect, buffer: &mut Buffer) {
     let figures = HELP_ON_FIGURES
         .iter()
         .map(|line| Line::from(format!(" {line}")));
-    let lines = keys.chain([Line::default()]).chain(figures);
-    Text::from_iter(lines).render(area, buffer);
+    Text::from_iter(chain!(keys, [Line::default()], figures)).render(area, buffer);
 }
 
 const FIGURE_WIDTH: usize = 10;
@@ -210,7 +209,7 @@ const MIN_NAME_WIDTH: usize = 16;
 
 /// Returns the area below the pools.
 pub fn pools(scene: &Scene<'_>, area: Rect, buffer: &mut Buffer) -> Rect {
-    let (head, below) = split_top(area, 1);
+    let [head, below] = split_top(area, 1);
     let width = usize::from(area.width);
     let title = format!(" Pools by {}", scene.session.order.name());
     let titles = ["threads", "major/s", "minor/s", "CPU", "waiting"].map(str::to_owned);
@@ -222,7 +221,7 @@ pub fn pools(scene: &Scene<'_>, area: Rect, buffer: &mut Buffer) -> Rect {
             None => " the source threads is disabled",
             Some(_) => " none reported",
         };
-        let (line_area, after) = split_top(below, 1);
+        let [line_area, after] = split_top(below, 1);
         Line::from(reason).render(line_area, buffer);
         return after;
     }
@@ -231,7 +230,7 @@ pub fn pools(scene: &Scene<'_>, area: Rect, buffer: &mut Buffer) -> Rect {
         .skip(scene.session.first_pool.min(pools.len() - 1))
         .map(|pool| line(&format!(" {}", pool.name), &figures(scene, pool), width));
     let lines = Text::from_iter(lines);
-    let (pools, rest) = split_top(below, u16::try_from(lines.height()).unwrap_or(u16::MAX));
+    let [pools, rest] = split_top(below, u16::try_from(lines.height()).unwrap_or(u16::MAX));
     lines.render(pools, buffer);
     rest
 }

@@ -55,14 +55,14 @@ pub fn draw(rows: &[Row], plot_height: u16, theme: Theme, area: Rect, buffer: &m
         if rest.is_empty() {
             return;
         }
-        let (row_area, below) = split_top(rest, row.height(plot_height));
+        let [row_area, below] = split_top(rest, row.height(plot_height));
         draw_row(row, theme, row_area, buffer);
         rest = below;
     }
 }
 
 fn draw_row(row: &Row, theme: Theme, area: Rect, buffer: &mut Buffer) {
-    let (name, right) = split_left(area, NAME_WIDTH);
+    let [name, right] = split_left(area, NAME_WIDTH);
     let style = theme.label().patch(row.name.style);
     Span::styled(format!(" {}", row.name.content), style).render(name, buffer);
     let min_width = MIN_TEXT_WIDTH.min(right.width).max(right.width * 2 / 3);
@@ -76,7 +76,7 @@ fn draw_row(row: &Row, theme: Theme, area: Rect, buffer: &mut Buffer) {
             full_width.min(max_width).max(min_width)
         }
     };
-    let (text, graphic) = split_left(right, text_width);
+    let [text, graphic] = split_left(right, text_width);
     let blank = u16::from(graphic.width > 0);
     fitting_parts(&row.text, text.width.saturating_sub(blank)).render(text, buffer);
     match &row.graphic {

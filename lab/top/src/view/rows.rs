@@ -7,7 +7,7 @@ use crate::state::MAX_HISTORY;
 use faultline_metrics::Source;
 use faultline_status::{Answer, Figure, LevelStatus, StatusItem, Tone};
 use faultline_text::{bytes_f64, clean, counted, duration_f64, percent, short};
-use itertools::Itertools;
+use itertools::{Itertools, chain};
 use ratatui::{style::Style, text::Span};
 
 const MAX_REASON_LINES: usize = 3;
@@ -23,29 +23,29 @@ impl Scene<'_> {
         let theme = self.theme;
         let width = usize::from(width.saturating_sub(NAME_WIDTH));
         let wrap_at = wraps.then_some(width);
-        let mut rows = status
-            .answers
-            .iter()
-            .flat_map(|answer| answer_rows(answer, theme, wrap_at))
-            .chain(self.validator_rows(width))
-            .collect_vec();
+        let answers = status.answers.iter();
         let named_items = [
             ("Phase", &self.phase_items()),
             ("Votes", &status.votes),
             ("Capacity", &status.capacity),
         ];
-        for (name, items) in named_items {
+        let item_rows = |(name, items): (&'static str, &Vec<StatusItem>)| {
             let spans = items
                 .iter()
                 .map(|item| Span::styled(clean(&item.text), theme.tone(item.tone)));
             let lines = wrap(spans, ", ", wrap_at.unwrap_or(usize::MAX));
-            rows.extend(wrapped_rows(name.into(), lines));
-        }
-        rows.extend([self.behind_row(), self.tps_row()]);
-        rows.extend(self.memory_rows());
-        rows.extend(self.fault_rows());
-        rows.extend(self.cache_rows(width));
-        rows
+            wrapped_rows(name.into(), lines)
+        };
+        chain!(
+            answers.flat_map(|answer| answer_rows(answer, theme, wrap_at)),
+            self.validator_rows(width),
+            named_items.into_iter().flat_map(item_rows),
+            [self.behind_row(), self.tps_row()],
+            self.memory_rows(),
+            self.fault_rows(),
+            self.cache_rows(width),
+        )
+        .collect()
     }
 
     /// Rows for terminals that have the space.
@@ -127,9 +127,7 @@ impl Scene<'_> {
             spans.push(Span::raw(self.missing_value(Source::Target)));
         }
         let fact = |name| target.fact(name).map(|value| truncated(value, 60));
-        let program = { [fact("Client"), fact("Version")].into_iter() }
-            .flatten()
-            .collect_vec();
+        let program = chain!(fact("Client"), fact("Version")).collect_vec();
         let program = match program.as_slice() {
             [] => target.name.as_ref().map(|name| truncated(name, 60)),
             program => Some(program.join(" ")),
@@ -138,9 +136,7 @@ impl Scene<'_> {
         let identity = target
             .fact("Identity")
             .map(|identity| truncated(identity, 8));
-        let parts = [program, age, fact("Cluster"), identity]
-            .into_iter()
-            .flatten();
+        let parts = chain!(program, age, fact("Cluster"), identity);
         spans.extend(parts.map(|part| Span::raw(part + "  ")));
         vec![row("Who", spans, Graphic::Nothing)]
     }
@@ -155,19 +151,17 @@ impl Scene<'_> {
             tone: Tone::Plain,
         });
         let state = status.target.state.iter().cloned();
-        unknown.into_iter().chain(state).collect()
+        chain!(unknown, state).collect()
     }
 
     fn behind_row(&self) -> Row {
         let status = &self.state().status;
         let text = self.value_or_reason(Figure::SlotsBehind, |slots| counted(slots, "slot"));
         let style = self.threshold_style(status.figure(Figure::SlotsBehind), BEHIND_THRESHOLDS);
-        let mut spans = vec![Span::styled(text, style)];
-        spans.extend(
-            status
-                .figure(Figure::Slot)
-                .map(|slot| Span::raw(format!(", at {}", short(slot)))),
-        );
+        let slot = status
+            .figure(Figure::Slot)
+            .map(|slot| Span::raw(format!(", at {}", short(slot))));
+        let spans = chain!([Span::styled(text, style)], slot).collect();
         row("Behind", spans, self.plot(Figure::SlotsBehind))
     }
 
@@ -218,12 +212,12 @@ impl Scene<'_> {
         let binding = status.memory.as_ref().and_then(|memory| memory.binding());
         let used = self.value_or_reason(Figure::Unreclaimable, bytes_f64);
         let parts = match (share, limit) {
-            (Some(share), Some(limit)) => {
-                std::iter::once(format!("{used} of {}", bytes_f64(limit)))
-                    .chain(binding.map(limit_owner).unwrap_or_default())
-                    .chain([format!(", {}", percent(share)), " unreclaimable".to_owned()])
-                    .collect()
-            }
+            (Some(share), Some(limit)) => chain!(
+                [format!("{used} of {}", bytes_f64(limit))],
+                binding.map(limit_owner).unwrap_or_default(),
+                [format!(", {}", percent(share)), " unreclaimable".to_owned()],
+            )
+            .collect(),
             _ => vec![
                 format!("unreclaimable {used}"),
                 format!(", limit {}", self.value_or_dash(limit, bytes_f64)),
@@ -294,7 +288,7 @@ impl Scene<'_> {
         vec![
             row(
                 "Cache",
-                warning.into_iter().chain(clauses(&summary)).collect(),
+                chain!(warning, clauses(&summary)).collect(),
                 cache
                     .share()
                     .map_or(Graphic::Nothing, |share| Graphic::Bar(share, 0.0)),
@@ -370,11 +364,9 @@ fn paragraph(name: impl Into<Span<'static>>, text: &str, style: Style, width: us
 }
 
 fn wrapped_rows(name: Span<'static>, lines: Vec<Vec<Span<'static>>>) -> Vec<Row> {
-    let rows = [name]
-        .into_iter()
-        .chain(std::iter::repeat(Span::raw("")))
-        .zip(lines);
-    rows.map(|(name, line)| row(name, line, Graphic::Nothing))
+    chain!([name], std::iter::repeat(Span::raw("")))
+        .zip(lines)
+        .map(|(name, line)| row(name, line, Graphic::Nothing))
         .collect()
 }
 
@@ -403,8 +395,5 @@ fn limit_owner(level: &LevelStatus) -> Vec<String> {
         .others
         .filter(|others| *others > 0.0)
         .map(|others| format!(", others {}", bytes_f64(others)));
-    [Some(format!(" of {owner}")), others]
-        .into_iter()
-        .flatten()
-        .collect()
+    chain!([format!(" of {owner}")], others).collect()
 }

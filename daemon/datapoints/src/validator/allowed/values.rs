@@ -127,11 +127,11 @@ impl AllowListSeries {
         point: &Point<'_>,
         field_values: &[FieldValue],
     ) {
-        let tag_values: Vec<&str> = group
+        let tag_values = group
             .label_names
             .iter()
             .map(|label| tag_value(point, label))
-            .collect();
+            .collect_vec();
         let rows = &mut self.rows[group.index];
         let known = rows.binary_search_by(|row| {
             row.tag_values

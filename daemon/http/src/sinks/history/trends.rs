@@ -10,7 +10,8 @@ use faultline_metrics::{
 };
 use faultline_status::{AnswerInputs, RecentLeaderSlots};
 use growth::MemoryGrowth;
-use std::{collections::VecDeque, time::Duration};
+use itertools::{Itertools, chain};
+use std::{collections::VecDeque, ops::Add, time::Duration};
 
 pub const TREND_SPAN: Duration = Duration::from_secs(300);
 const ROW_INTERVAL: Duration = Duration::from_secs(10);
@@ -66,7 +67,6 @@ struct Row {
 
 impl Row {
     fn from_tick(tick: &Tick, process_ordinal: Option<f64>) -> Self {
-        let number = |metric, labels: &[&str]| tick.value_of(metric, labels);
         let replay = count_and_sum(tick, &v::REPLAY_TIME, "total");
         let stalled = ["memory", "some"];
         let faults = tick
@@ -80,16 +80,16 @@ impl Row {
             });
         Self {
             tick_uptime: tick.at.uptime,
-            program_cache_reloads: number(&v::CACHE_RELOADS, &[]),
+            program_cache_reloads: tick.value_of(&v::CACHE_RELOADS, &[]),
             replayed_slots: replay.map(|(count, _)| count),
             program_cache_time: count_and_sum(tick, &v::CACHE_TIME, "replay").map(|(_, sum)| sum),
             replay_time: replay.map(|(_, sum)| sum),
-            major_faults: number(&p::PAGE_FAULTS, &["major"]),
+            major_faults: tick.value_of(&p::PAGE_FAULTS, &["major"]),
             process_ordinal,
-            cgroup_stall_seconds: number(&cgroup::PRESSURE, &stalled),
-            host_stall_seconds: number(&host::PRESSURE, &stalled),
-            unreclaimable: number(&memory::UNRECLAIMABLE, &[]),
-            limit: number(&memory::EFFECTIVE_LIMIT, &[]),
+            cgroup_stall_seconds: tick.value_of(&cgroup::PRESSURE, &stalled),
+            host_stall_seconds: tick.value_of(&host::PRESSURE, &stalled),
+            unreclaimable: tick.value_of(&memory::UNRECLAIMABLE, &[]),
+            limit: tick.value_of(&memory::EFFECTIVE_LIMIT, &[]),
             is_starting: is_starting(tick),
             pool_faults: faults.collect(),
         }
@@ -177,10 +177,7 @@ impl MinuteRow {
             cgroup_oom_kills: number(&cgroup::EVENTS, &["oom_kill"]),
             host_oom_kills: number(&host::OOM_KILLS, &[]),
             late_votes: number(&consensus::VOTES_MISSED, &["late"]),
-            finalized_slots: finalized
-                .into_iter()
-                .flatten()
-                .reduce(|sum, more| sum + more),
+            finalized_slots: finalized.into_iter().flatten().reduce(Add::add),
             slots_since_certified_vote: number(&votes::CERTIFICATE_DISTANCE, &["reward"]),
             process_ordinal,
             is_migrating: number(&v::CONSENSUS, &["migrating"]) == Some(1.0),
@@ -264,7 +261,7 @@ impl Trends {
                 .minute_rows_within(SETTLING_SPAN)
                 .any(|row| row.is_migrating),
             fewest_slots_since_certified_vote: self.fewest_slots_since_certified_vote(),
-            oom_kills: [kills, in_cgroup].into_iter().flatten().reduce(f64::max),
+            oom_kills: chain!(kills, in_cgroup).reduce(f64::max),
             memory_stalled_share: self
                 .rate_per_second(|row| row.cgroup_stall_seconds)
                 .or_else(|| self.rate_per_second(|row| row.host_stall_seconds)),
@@ -294,7 +291,7 @@ impl Trends {
             let first = rows.find(|row| row.replayed_slots.and(field(row)).is_some());
             let (mut points, mut before) = (Vec::new(), first);
             for row in rows {
-                let pair = before.into_iter().chain([row]);
+                let pair = chain!(before, [row]);
                 if let Some(mean) = per_slot(pair, field) {
                     points.push((newest.saturating_sub(row.tick_uptime).as_secs_f64(), mean));
                     before = Some(row);
@@ -315,17 +312,15 @@ impl Trends {
             .tick_uptime
             .saturating_sub(first.tick_uptime)
             .as_secs_f64();
-        let mut rates: Vec<_> = last
-            .pool_faults
+        last.pool_faults
             .iter()
             .filter_map(|(name, faults)| {
                 let before = first.pool_faults.iter().find(|(pool, _)| pool == name);
                 let growth = faults - before.map_or(0.0, |(_, faults)| *faults);
                 (growth > 0.0).then(|| (name.to_string(), growth / seconds))
             })
-            .collect();
-        rates.sort_by(|a, b| b.1.total_cmp(&a.1));
-        rates
+            .sorted_by(|a, b| b.1.total_cmp(&a.1))
+            .collect()
     }
 
     /// Seconds until this process's rows with `is_counted` span [`MIN_RATE_SPAN`]; `None` when they
@@ -424,9 +419,9 @@ impl Trends {
             let rows = self
                 .minute_rows_within(span)
                 .filter(|row| row.limit == Some(limit));
-            let points: Vec<(f64, f64)> = rows
+            let points = rows
                 .filter_map(|row| Some((-age(row).as_secs_f64(), row.unreclaimable?)))
-                .collect();
+                .collect_vec();
             let slope = slope(&points).filter(|slope| *slope > 0.0)?;
             Some((limit - newest_bytes).max(0.0) / slope)
         });

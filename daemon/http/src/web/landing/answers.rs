@@ -46,11 +46,11 @@ fn code(text: &str) -> String {
 
 /// The answers as an SVG to share. Its colors are fixed: the page around it is unknown.
 pub fn status_svg(status: &Status) -> String {
-    let lines: Vec<Vec<String>> = status
+    let lines = status
         .answers
         .iter()
         .map(|answer| wrapped(&answer.line()))
-        .collect();
+        .collect_vec();
     let rows_height: usize = lines
         .iter()
         .map(|lines| lines.len() * LINE_HEIGHT + LINE_HEIGHT / 2)

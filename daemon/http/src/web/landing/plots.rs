@@ -5,7 +5,7 @@ use crate::sinks::history::{HISTORY_SPAN, History, PLOTS, TREND_SPAN};
 use faultline_metrics::{Source, Unit};
 use faultline_status::{Figure, PerSlot, ProgramCacheStatus, Status, Tone};
 use faultline_text::{bytes_f64, counted, duration_f64, escaped, ms, short};
-use itertools::Itertools;
+use itertools::{Itertools, chain};
 use std::{fmt::Write, time::Duration};
 
 const WIDTH: f64 = 240.0;
@@ -81,7 +81,7 @@ pub fn cache_section(status: &Status, history: &History) -> String {
         .summary()
         .filter(|words| Some(words) != headline.as_ref());
     let level = level.map(|words| format!("{words}."));
-    for note in level.iter().chain(&cache.warning).chain(&cache.notes) {
+    for note in chain!(&level, &cache.warning, &cache.notes) {
         out += &format!("<p class=\"quiet\">{}</p>\n", escaped(note));
     }
     let (pool_faults, trends) = (pool_faults_line(history), trend_plots(history));
@@ -96,7 +96,7 @@ fn per_slot_summary(per_slot: PerSlot) -> Option<String> {
         (" of replay", per_slot.replay_seconds),
     ];
     let times = times.map(|(what, time)| Some(format!("{}{what}", ms(time?))));
-    let known = [reloads].into_iter().chain(times).flatten().join(", ");
+    let known = chain!([reloads], times).flatten().join(", ");
     (!known.is_empty()).then(|| format!("{known} per slot"))
 }
 
