@@ -41,7 +41,7 @@ def fields_of_known():
         tokens = tokens_of(path.read_text(), path.name)
         pairs = pairs_of(tokens, path.name)
         for at, token in enumerate(tokens):
-            # "name" => Type { member: type = "key" | "key", }, or Type in "table"
+            # "name" => Type { member: type = "key" | "key", member: type, }, or Type in "table"
             if token == "=>" and tokens[at - 1].kind == "string":
                 begin = tokens.index("{", at)
                 for member in split(tokens[begin + 1 : pairs[begin]]):

@@ -113,8 +113,8 @@ fn decode<T: Datapoint>(
 }
 
 /// Declares each datapoint once: documentation, name, type, and its members with documentation,
-/// name, type and key. A member is a field or a tag. `in TABLE` names the table in a recording: only
-/// the macro of the recording's crate uses it.
+/// name, type and key; without a key, its name is the key. A member is a field or a tag. `in TABLE`
+/// names the table in a recording: only the macro of the recording's crate uses it.
 macro_rules! datapoints {
     ($(
         $(#[$doc:meta])*
