@@ -8,8 +8,8 @@ use faultline_recording::{Error, EventKind, NewProcess, NewRecording, Writer, wi
 use retained::RetainedEntries;
 use serde_json::json;
 use std::{
-    fs,
-    io::ErrorKind,
+    fs::{self, File},
+    io::{self, ErrorKind},
     os::{fd::AsRawFd, unix::fs::MetadataExt},
     path::{Path, PathBuf},
     sync::Arc,
@@ -133,22 +133,22 @@ impl RecordingFile {
             why,
             "the recording is not at its path any more"
         );
-        let descriptor = writer.locked_file().as_raw_fd();
-        let moved_to = fs::read_link(format!("/proc/self/fd/{descriptor}")).unwrap_or_default();
+        let moved_file = writer.locked_file().try_clone();
         // Completes the moved file, so that it stays usable at its new path.
         let closed = if self.file_identity.wal_belongs_to_replacement() {
             writer.checkpoint()
         } else {
             writer.finish(now)
         };
-        let end = if self.file_identity.move_wal(&moved_to) {
-            "in its -wal file next to it; keep both together"
-        } else {
-            "lost, unless its -wal file was moved with it"
-        };
         if let Err(error) = closed {
-            tracing::warn!(?error, ?moved_to, "the end of the old recording is {end}");
+            let kept = moved_file.and_then(|file| self.file_identity.keep_wal(&file, now));
+            let end = kept.map_or_else(
+                |why| format!("lost, unless its -wal file was moved with it: {why}"),
+                |wal| format!("in {}: keep it as its -wal file", wal.display()),
+            );
+            tracing::warn!(%error, "the end of the old recording is {end}");
         }
+        self.file_identity.remove_wal();
         self.retained.prepend_process(self.process.as_ref());
         self.status
             .set_problem(Some(Problem::new(ProblemKind::Gone, why.clone())));
@@ -387,27 +387,36 @@ impl FileIdentity {
         inode(&with_suffix(&self.path, "-wal")).is_ok_and(|now| Some(now) != self.wal)
     }
 
+    /// Keeps our write-ahead log for the moved file: next to it, or under another name in its own
+    /// folder if it cannot be linked there, as from the daemon's mount namespace. Returns its path.
+    fn keep_wal(&self, moved_file: &File, now: Stamp) -> io::Result<PathBuf> {
+        let wal = with_suffix(&self.path, "-wal");
+        if moved_file.metadata()?.nlink() == 0 || self.wal_belongs_to_replacement() {
+            return Err(ErrorKind::NotFound.into());
+        }
+        let moved_to = fs::read_link(format!("/proc/self/fd/{}", moved_file.as_raw_fd()))?;
+        let next_to_it = with_suffix(&moved_to, "-wal");
+        let is_its_path = inode(&moved_to).is_ok_and(|now| Some(now) == self.file);
+        if is_its_path && fs::hard_link(&wal, &next_to_it).is_ok() {
+            return Ok(next_to_it);
+        }
+        let kept = with_suffix(&wal, &format!(".{}", now.unix.as_secs()));
+        fs::hard_link(&wal, &kept).map(|()| kept)
+    }
+
     /// Removes the rest of our write-ahead log, because SQLite would apply it to the file that
-    /// replaced ours. Close the writer first. True if it is now next to our file at `moved_to`.
-    fn move_wal(&self, moved_to: &Path) -> bool {
-        if self.wal_belongs_to_replacement() {
-            return false;
+    /// replaced ours. Close the writer first. Keeps it if our file is at its path again.
+    fn remove_wal(&self) {
+        if self.change().is_some() && !self.wal_belongs_to_replacement() {
+            for suffix in ["-wal", "-shm"] {
+                // Usually SQLite has removed them.
+                let _ = fs::remove_file(with_suffix(&self.path, suffix));
+            }
         }
-        let is_moved = inode(moved_to).is_ok_and(|now| Some(now) == self.file)
-            && fs::hard_link(
-                with_suffix(&self.path, "-wal"),
-                with_suffix(moved_to, "-wal"),
-            )
-            .is_ok();
-        for suffix in ["-wal", "-shm"] {
-            // Usually SQLite has removed them.
-            let _ = fs::remove_file(with_suffix(&self.path, suffix));
-        }
-        is_moved
     }
 }
 
-fn inode(path: &Path) -> std::io::Result<Inode> {
+fn inode(path: &Path) -> io::Result<Inode> {
     fs::metadata(path).map(|meta| (meta.dev(), meta.ino()))
 }
 

@@ -428,9 +428,12 @@ fn the_wal_of_a_moved_recording_overwrites_no_file() {
     let folder = tempfile::tempdir().unwrap();
     let foreign = folder.path().join("old.fltl-wal");
     fs::write(&foreign, "somebody's notes").unwrap();
-    let (path, _) = move_while_it_is_read(folder.path(), &[""]);
+    let (path, moved) = move_while_it_is_read(folder.path(), &[""]);
     assert_eq!(fs::read_to_string(&foreign).unwrap(), "somebody's notes");
     assert!(!with_suffix(&path, "-wal").exists());
+    let kept = with_suffix(&path, &format!("-wal.{}", at(3).unix.as_secs()));
+    fs::rename(kept, foreign).unwrap();
+    assert_eq!(numbers(&moved), [1, 2]);
 }
 
 #[test]
