@@ -4,6 +4,7 @@
 
 use crate::{
     args::{RoundArgs, SlurmArgs},
+    page,
     programs::Stopped,
     round::{self, CampaignExperiment, EXPERIMENTS, Round},
     settings::Campaign,
@@ -25,6 +26,7 @@ use faultline_experiments::{
     slurm::{self, JobScripts},
 };
 use faultline_text::{counted, shell_quoted};
+use itertools::Itertools;
 use serde::{Deserialize, Serialize};
 use std::{
     collections::BTreeSet,
@@ -286,7 +288,13 @@ pub fn slurm(args: &SlurmArgs) -> Result<()> {
             "campaign slurm {} --follow-up{voting_option}",
             shell_quoted(&campaign.folder)
         );
+        let versions = pending.iter().map(|round| round.version.clone());
+        let versions = versions.collect_vec();
         submitted.submit(&campaign, pending, plan, [&script, &follow_up_command])?;
+        for version in &versions {
+            store.set_error(version, None)?;
+        }
+        page::rewrite_pages(&campaign, &mut store)?;
     }
     ensure!(failed.is_empty(), work::without_result(&failed));
     if is_done {

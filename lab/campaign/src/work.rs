@@ -142,7 +142,8 @@ pub fn advance(
             run_round,
             &mut signals,
         )? {
-            VersionOutcome::Done | VersionOutcome::Pending => store.set_error(&version, None)?,
+            VersionOutcome::Done => store.set_error(&version, None)?,
+            VersionOutcome::Pending => {}
             VersionOutcome::Stopped(why) => bail!(Stopped(why)),
             VersionOutcome::Failed(why) => {
                 // `only` is set by `campaign slurm --follow-up`. It runs no round, so the error that
@@ -475,8 +476,7 @@ mod tests {
         let failed = Some("why".to_owned());
         assert_eq!(ends_with(VersionOutcome::Failed), failed);
         assert_eq!(ends_with(VersionOutcome::Stopped), failed);
-        // `campaign slurm` has submitted the round.
-        assert_eq!(ends_with(|_| VersionOutcome::Pending), None);
+        assert_eq!(ends_with(|_| VersionOutcome::Pending), failed);
     }
 
     #[test]
