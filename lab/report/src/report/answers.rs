@@ -288,6 +288,27 @@ mod tests {
     }
 
     #[test]
+    fn the_headroom_is_also_that_before_the_tip() {
+        let phases = ["catching_up", "at_tip", "at_tip"];
+        let ticks = phases.iter().zip([0.0, 1.0, 2.0]).map(|(phase, at)| Tick {
+            phase: Some((*phase).into()),
+            ..tick(at)
+        });
+        let mut run = Run {
+            ticks: ticks.collect(),
+            signals: vec![vec![None; 3]; Signal::ALL.len()],
+            ..Run::default()
+        };
+        let gib = |values: [f64; 3]| values.map(|gib| Some(gib * f64::from(1 << 30))).to_vec();
+        run.signals[Signal::Limit as usize] = gib([24.0; 3]);
+        run.signals[Signal::Unreclaimable as usize] = gib([20.0, 4.0, 4.0]);
+        let runs = MeasuredRuns::new([run], &IntervalPlan::default(), &[]);
+        assert!(runs.all[0].from_tip.is_some());
+        let ram = &answers_by_arm(&runs)[0].findings[0];
+        assert!(ram.text.contains("at least 4.0 GiB of headroom"), "{ram:?}");
+    }
+
+    #[test]
     fn an_arm_without_a_counted_run_says_why_it_has_no_values() {
         let recordings = ["good", "dead"].map(|arm| Run {
             labels: vec![("arm".to_owned(), arm.to_owned())],

@@ -331,7 +331,7 @@ fn clock_step_caveat(run: &MeasuredRun) -> Option<WhatAndRemedy> {
             "the wall clock was {steps}; durations and rates are by the monotonic clock, and times of day are shown as if it \
              had not been set"
         ),
-        "Synchronise the clock (NTP) before a recording, and let it only slew afterwards.",
+        "Synchronize the clock (NTP) before a recording, and let it only slew afterwards.",
     ))
 }
 
@@ -343,11 +343,11 @@ fn tip_share_caveat(run: &MeasuredRun, part: Option<RunPart>) -> Option<WhatAndR
     }
     let has_phases = run.recording.ticks.iter().any(|tick| tick.phase.is_some());
     let tip_seconds = lifecycle.time_in(&run.recording, Phase::AtTip, window);
-    let what = if has_phases && tip_seconds <= 0.0 && lifecycle.first_at_tip.is_some() {
-        "it was at the tip, but for no measured time".to_owned()
-    } else {
-        time_at_tip_text(has_phases.then_some(tip_seconds), window.seconds())
-    };
+    if has_phases && tip_seconds <= 0.0 && lifecycle.first_at_tip.is_some() {
+        let what = "it was at the tip, but for no measured time".to_owned();
+        return Some((what, "Record for longer after it gets to the tip."));
+    }
+    let what = time_at_tip_text(has_phases.then_some(tip_seconds), window.seconds());
     let remedy = match part {
         Some(RunPart::FromTip) => {
             "Read the averages together with the outcome of each run: they include the time after it fell behind."

@@ -117,6 +117,15 @@ fn capacities_of_two_processes_are_not_compared() {
 }
 
 #[test]
+fn a_run_at_the_tip_only_at_its_last_sample_got_there() {
+    let mut run = run("512", "4.4.0", 1_800_000_000);
+    run.ticks[2].phase = Some("at_tip".into());
+    let runs = MeasuredRuns::new([run], &IntervalPlan::default(), &[]);
+    let (what, _) = tip_share_caveat(&runs.all[0], None).unwrap();
+    assert_eq!(what, "it was at the tip, but for no measured time");
+}
+
+#[test]
 fn time_at_the_tip_is_reported_or_unknown() {
     for (seconds_at_tip, fact) in [
         (Some(600.0), "10 min of 12 h"),
