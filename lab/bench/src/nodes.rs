@@ -36,9 +36,7 @@ pub fn run(args: &NodesArgs) -> Result<(String, u8)> {
     let folders = data_folders(args, &node_plan)?;
     let (mut notes, range, newest_final) = if args.output.dry_run {
         let draw_later = || {
-            say(
-                "{random} and {hex} stand for a slot or block: a run draws it from those that all nodes have",
-            );
+            say("a run replaces {random} and {hex} by a slot or block that all nodes have");
             (1, 0)
         };
         (Vec::new(), args.slots.unwrap_or_else(draw_later), u64::MAX)

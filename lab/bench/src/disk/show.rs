@@ -120,7 +120,9 @@ pub fn page(usages: &[FolderUsage]) -> Vec<Block> {
         totals
             .rows
             .push(space_row(node, &usage.folder, usage.total));
-        for (file_type, space) in &usage.file_types {
+        // Results of older versions have incomplete sizes.
+        let complete = usage.total.iter().flat_map(|_| &usage.file_types);
+        for (file_type, space) in complete {
             file_types
                 .rows
                 .push(space_row(node, file_type, Some(*space)));
