@@ -76,7 +76,7 @@ pub fn run(args: &CheckArgs) -> Result<(String, u8)> {
     let calibration = input.calibrate()?;
     ensure!(
         calibration.passes_self_test(),
-        "{}: its own counters are not predicted within 10 %, so nothing is predicted from it: `faultline cache predict` shows the reasons",
+        "{}: it fails its self-test, so nothing is predicted from it: `faultline cache predict` shows the reasons",
         args.run.display()
     );
     let mut runs = Vec::new();
