@@ -90,8 +90,8 @@ impl Stop {
         *stopped
     }
 
-    /// Blocks until `fd` is readable or the signal is set, for at most `duration`, or
-    /// [`STOP_POLL_INTERVAL`] without a stop descriptor; true if `fd` is readable.
+    /// Blocks until `fd` is readable or the signal is set, for at most `duration`; true if `fd` is
+    /// readable. Without a stop descriptor, returns after [`STOP_POLL_INTERVAL`] at the latest.
     pub fn wait_readable(&self, fd: BorrowedFd<'_>, duration: Duration) -> Result<bool, Errno> {
         let stop_descriptor = self.0.descriptor.as_ref();
         let mut poll_fds = vec![PollFd::new(&fd, PollFlags::IN)];

@@ -2,9 +2,8 @@
 //! journal.
 //!
 //! The log contains the same datapoints as the pushes, and in other records the steps of the
-//! migration to Alpenglow. Reading starts at the log's end. Then every
-//! line counts once, over rotations and restarts of `journalctl`. `faultline_log_tail` and
-//! `journal` list the exceptions.
+//! migration to Alpenglow. Reading starts at the log's end. Then every line counts once, over
+//! rotations and restarts of `journalctl`. `faultline_log_tail` and `journal` list the exceptions.
 
 mod journal;
 #[cfg(test)]

@@ -120,7 +120,8 @@ impl CgroupFiles {
         }
     }
 
-    /// The last ones, unless `usage` is above `max` or `high`. Without any, reads settings of all levels, too.
+    /// The last ones, unless `usage` is above `max` or `high`. Without any, reads settings of all
+    /// levels, too.
     fn limits(&mut self, usage: Option<u64>, buffer: &mut Vec<u8>) -> [Result<Limit>; 4] {
         if let Some(limits) = &self.limits {
             let mut max_and_high = limits.iter().take(2).flatten();

@@ -74,9 +74,8 @@ fn findings(inputs: &AnswerInputs) -> Vec<Finding> {
     ];
     let page_findings = page_alert_texts.map(|text| text.map(Finding::page));
     let ticket_findings = ticket_alert_texts.map(|text| text.map(Finding::ticket));
-    { page_findings.into_iter().chain(ticket_findings) }
-        .flatten()
-        .collect()
+    let findings = page_findings.into_iter().chain(ticket_findings);
+    findings.flatten().collect()
 }
 
 fn proven_clause(inputs: &AnswerInputs) -> Option<String> {
