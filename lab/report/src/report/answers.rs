@@ -305,7 +305,7 @@ mod tests {
         let runs = MeasuredRuns::new([run], &IntervalPlan::default(), &[]);
         assert!(runs.all[0].from_tip.is_some());
         let ram = &answers_by_arm(&runs)[0].findings[0];
-        assert!(ram.text.contains("at least 4.0 GiB of headroom"), "{ram:?}");
+        assert!(ram.text.contains("at least 4 GiB of headroom"), "{ram:?}");
     }
 
     #[test]

@@ -119,7 +119,11 @@ fn capacities_of_two_processes_are_not_compared() {
 #[test]
 fn a_run_at_the_tip_only_at_its_last_sample_got_there() {
     let mut run = run("512", "4.4.0", 1_800_000_000);
-    run.ticks[2].phase = Some("at_tip".into());
+    run.ticks[2] = Tick {
+        at: 2.0,
+        phase: Some("at_tip".into()),
+        ..run.ticks[1].clone()
+    };
     let runs = MeasuredRuns::new([run], &IntervalPlan::default(), &[]);
     let (what, _) = tip_share_caveat(&runs.all[0], None).unwrap();
     assert_eq!(what, "it was at the tip, but for no measured time");
