@@ -26,7 +26,6 @@ use faultline_experiments::{
     slurm::{self, JobScripts},
 };
 use faultline_text::{counted, shell_quoted};
-use itertools::Itertools;
 use serde::{Deserialize, Serialize};
 use std::{
     collections::BTreeSet,
@@ -78,7 +77,8 @@ impl SubmittedRounds {
     fn submit(
         &mut self,
         campaign: &Campaign,
-        pending: Vec<Round>,
+        store: &mut Store,
+        pending: &[Round],
         plan: &Plan,
         [script, follow_up_command]: [&str; 2],
     ) -> Result<()> {
@@ -86,8 +86,8 @@ impl SubmittedRounds {
         fs::create_dir_all(&job_scripts.output_folder).at(&job_scripts.output_folder)?;
         self.results_inode = fs::metadata(&campaign.results).at(&campaign.results)?.ino();
         let tasks: BTreeSet<u32> = pending
-            .into_iter()
-            .map(|round| self.add(round))
+            .iter()
+            .map(|round| self.add(round.clone()))
             .collect::<Result<_>>()?;
         let text = serde_json::to_vec_pretty(self)?;
         write_synced(&slurm_file(campaign, ROUNDS), &text)?;
@@ -101,7 +101,10 @@ impl SubmittedRounds {
             "job {job} has {}; a job that collects the results follows it",
             counted(tasks.len() as f64, "round")
         ));
-        Ok(())
+        for round in pending {
+            store.set_error(&round.version, None)?;
+        }
+        page::rewrite_pages(campaign, store)
     }
 
     /// Fails if the follow-up runs on a host without the database, or after a change of the plan.
@@ -288,13 +291,8 @@ pub fn slurm(args: &SlurmArgs) -> Result<()> {
             "campaign slurm {} --follow-up{voting_option}",
             shell_quoted(&campaign.folder)
         );
-        let versions = pending.iter().map(|round| round.version.clone());
-        let versions = versions.collect_vec();
-        submitted.submit(&campaign, pending, plan, [&script, &follow_up_command])?;
-        for version in &versions {
-            store.set_error(version, None)?;
-        }
-        page::rewrite_pages(&campaign, &mut store)?;
+        let scripts = [&*script, &follow_up_command];
+        submitted.submit(&campaign, &mut store, &pending, plan, scripts)?;
     }
     ensure!(failed.is_empty(), work::without_result(&failed));
     if is_done {
