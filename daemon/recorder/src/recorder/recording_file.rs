@@ -141,8 +141,8 @@ impl RecordingFile {
             writer.finish(now)
         };
         if let Err(error) = closed {
-            let kept = moved_file.and_then(|file| self.file_identity.keep_wal(&file, now));
-            let end = kept.map_or_else(
+            let preserved = moved_file.and_then(|file| self.file_identity.preserve_wal(&file, now));
+            let end = preserved.map_or_else(
                 |why| format!("lost, unless its -wal file was moved with it: {why}"),
                 |wal| format!("in {}: keep it as its -wal file", wal.display()),
             );
@@ -389,7 +389,7 @@ impl FileIdentity {
 
     /// Keeps our write-ahead log for the moved file: next to it, or under another name in its own
     /// folder if it cannot be linked there, as from the daemon's mount namespace. Returns its path.
-    fn keep_wal(&self, moved_file: &File, now: Stamp) -> io::Result<PathBuf> {
+    fn preserve_wal(&self, moved_file: &File, now: Stamp) -> io::Result<PathBuf> {
         let wal = with_suffix(&self.path, "-wal");
         if moved_file.metadata()?.nlink() == 0 || self.wal_belongs_to_replacement() {
             return Err(ErrorKind::NotFound.into());
@@ -400,8 +400,8 @@ impl FileIdentity {
         if is_its_path && fs::hard_link(&wal, &next_to_it).is_ok() {
             return Ok(next_to_it);
         }
-        let kept = with_suffix(&wal, &format!(".{}", now.unix.as_secs()));
-        fs::hard_link(&wal, &kept).map(|()| kept)
+        let renamed = with_suffix(&wal, &format!(".{}", now.unix.as_secs()));
+        fs::hard_link(&wal, &renamed).map(|()| renamed)
     }
 
     /// Removes the rest of our write-ahead log, because SQLite would apply it to the file that
