@@ -31,7 +31,7 @@ const PHASE_TINTS: [(&str, usize); TINT_COUNT + 1] = [
 const DASHES: [&str; 5] = ["none", "7 3", "2 2.5", "9 3 2 3", "4 2"];
 
 /// Line widths, thickest first.
-const WEIGHTS: [f64; 3] = [1.9, 1.4, 1.0];
+const LINE_WIDTHS: [f64; 3] = [1.9, 1.4, 1.0];
 
 #[derive(Clone, Copy)]
 pub struct SeriesStyle {
@@ -39,22 +39,22 @@ pub struct SeriesStyle {
     pub color: Option<usize>,
     /// Index in [`DASHES`].
     pub dash: usize,
-    /// Index in [`WEIGHTS`].
-    pub weight: usize,
+    /// Index in [`LINE_WIDTHS`].
+    pub width_index: usize,
 }
 
 impl SeriesStyle {
     pub const NEUTRAL: Self = Self {
         color: None,
         dash: 4,
-        weight: 1,
+        width_index: 1,
     };
 
     pub const fn nth(index: usize) -> Self {
         Self {
             color: Some(index % COLOR_COUNT),
             dash: index % DASHES.len(),
-            weight: 0,
+            width_index: 0,
         }
     }
 
@@ -72,7 +72,7 @@ impl SeriesStyle {
     }
 
     pub fn thickness(self) -> f64 {
-        WEIGHTS[self.weight % WEIGHTS.len()]
+        LINE_WIDTHS[self.width_index % LINE_WIDTHS.len()]
     }
 }
 
@@ -108,7 +108,7 @@ impl SeriesStyles {
                 .take(index)
                 .filter(|earlier| earlier.arm == run.arm);
             let style = SeriesStyle {
-                weight: earlier.count().min(WEIGHTS.len() - 1),
+                width_index: earlier.count().min(LINE_WIDTHS.len() - 1),
                 ..SeriesStyle::nth(arm.unwrap_or_default())
             };
             styles.runs.insert(run.id.clone(), style);

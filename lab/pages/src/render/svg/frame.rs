@@ -8,7 +8,7 @@ use super::{
 };
 use crate::model::ValueWithInterval;
 
-/// Height of the box of charts other than timelines.
+/// Height of the box of a chart, unless its kind has its own.
 pub const CHART_HEIGHT: f64 = 220.0;
 
 /// The box of a chart, and its scales.
@@ -183,7 +183,7 @@ impl Sheet {
             self.begin(&entry.data_attribute);
             match entry.swatch {
                 Swatch::Line(mut style) => {
-                    style.weight = style.weight.min(1);
+                    style.width_index = style.width_index.min(1);
                     let path = format!("M{} {}h{SWATCH_WIDTH}", Coordinate(x), Coordinate(y));
                     self.stroke(style, "", &path, "");
                 }
