@@ -270,7 +270,7 @@ fn context<'e>(
         headline: Some(headline).filter(|text| !text.is_empty()),
         bullets: tallies
             .iter()
-            .filter_map(|tally| headline::failure_sentence(tally, kind))
+            .filter_map(|tally| headline::no_completed_run_sentence(tally, kind))
             .collect(),
         caveats: caveats(experiment, &tallies, completed, read_errors),
         sections: chain!(

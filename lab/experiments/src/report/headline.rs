@@ -145,7 +145,7 @@ pub fn is_ended_by_rule(outcome: &Outcome) -> bool {
 }
 
 /// For an arm without a run to compare, or whose compared runs all ended early.
-pub fn failure_sentence(tally: &ArmTally<'_>, kind: WorkloadKind) -> Option<String> {
+pub fn no_completed_run_sentence(tally: &ArmTally<'_>, kind: WorkloadKind) -> Option<String> {
     let arm = tally.arm;
     if tally.outcomes.is_empty() {
         return Some(match (tally.invalid, tally.begun) {
