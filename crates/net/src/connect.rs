@@ -90,7 +90,7 @@ pub async fn connect(
 }
 
 /// Connects to one of a host's addresses within `connect_timeout`, on a thread without a runtime.
-pub fn connect_blocking(
+pub fn connect_resolved_blocking(
     addresses: &[SocketAddr],
     connect_timeout: Duration,
 ) -> Result<std::net::TcpStream, ConnectError> {
@@ -206,7 +206,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let ipv4 = listener.local_addr().unwrap();
         let ipv6 = SocketAddr::new("::1".parse().unwrap(), ipv4.port());
-        let stream = connect_blocking(&[ipv6, ipv4], LIMIT).unwrap();
+        let stream = connect_resolved_blocking(&[ipv6, ipv4], LIMIT).unwrap();
         assert_eq!(stream.peer_addr().unwrap(), ipv4);
         let named = runtime()
             .block_on(connect("localhost", ipv4.port(), LIMIT))
@@ -278,7 +278,7 @@ mod tests {
         let foreign: SocketAddr = format!("[fe80::1%4000000000]:{}", open.port())
             .parse()
             .unwrap();
-        let stream = connect_blocking(&[foreign, open], LIMIT).unwrap();
+        let stream = connect_resolved_blocking(&[foreign, open], LIMIT).unwrap();
         assert_eq!(stream.peer_addr().unwrap(), open);
     }
 

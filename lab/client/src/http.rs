@@ -1,7 +1,7 @@
 //! Agents of ureq that try every address of a host, or use one Unix socket, and texts of errors.
 
 use anyhow::{Context, Result};
-use faultline_net::connect_blocking;
+use faultline_net::connect_resolved_blocking;
 use rustls::{CertificateError, InvalidMessage};
 use socket2::{Domain, SockAddr, Socket, Type};
 use std::{
@@ -104,7 +104,7 @@ impl<In: Transport> Connector<In> for TcpConnector {
             return Ok(Some(Either::A(to_proxy)));
         }
         let transport = SocketTransport::new(
-            connect_blocking(
+            connect_resolved_blocking(
                 &details.addrs,
                 limit(&details.timeout).unwrap_or(CONNECT_TIMEOUT),
             )
