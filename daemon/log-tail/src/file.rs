@@ -8,7 +8,7 @@
 //!
 //! **Rename**: the validator writes to the old file until it has handled SIGUSR1, which Agave 4.2
 //! and later do only after the start-up. So the old file is read until the new one has data and the
-//! old one was quiet for [`CLOSE_OLD_FILE_AFTER`].
+//! old one was quiet for [`CLOSE_QUIET_FILE_AFTER`].
 //!
 //! **Truncation** (`copytruncate`): detected by the size or, if the file has grown beyond the
 //! offset again, by the last KiB before the offset. Each read first compares that KiB.
@@ -40,7 +40,7 @@ use std::{
 pub const POLL_INTERVAL: Duration = Duration::from_millis(250);
 
 /// An old file is closed once it has not grown for this long and the new file has data.
-pub const CLOSE_OLD_FILE_AFTER: Duration = Duration::from_secs(5);
+pub const CLOSE_QUIET_FILE_AFTER: Duration = Duration::from_secs(5);
 
 /// A deleted file that has not grown for this long is closed, to free its space.
 const CLOSE_DELETED_FILE_AFTER: Duration = Duration::from_secs(60);
@@ -252,7 +252,7 @@ impl Follower {
         let finished = old.into_iter().enumerate().filter(|(index, file)| {
             let quiet = now.uptime.saturating_sub(file.last_active);
             *index < surplus
-                || (current_has_data && quiet >= CLOSE_OLD_FILE_AFTER)
+                || (current_has_data && quiet >= CLOSE_QUIET_FILE_AFTER)
                 || (quiet >= CLOSE_DELETED_FILE_AFTER && file.is_unlinked())
         });
         let finished: Vec<FileId> = finished.map(|(_, file)| file.position.id).collect();

@@ -7,5 +7,5 @@
 mod file;
 mod records;
 
-pub use file::{CLOSE_OLD_FILE_AFTER, Follower, MAX_FILES, POLL_INTERVAL};
+pub use file::{CLOSE_QUIET_FILE_AFTER, Follower, MAX_FILES, POLL_INTERVAL};
 pub use records::{LogStatus, RecordBatch, RecordSink, RecordWriter, StartupStep, StatusHandle};

@@ -10,7 +10,7 @@ mod model;
 mod probe;
 
 use faultline_agave::log::Progress;
-use faultline_log_tail::{CLOSE_OLD_FILE_AFTER, Follower};
+use faultline_log_tail::{CLOSE_QUIET_FILE_AFTER, Follower};
 use faultline_metrics::{Problem, ProblemKind, Stamp};
 use model::{Model, Step};
 use probe::{append, numbered};
@@ -178,7 +178,7 @@ fn a_rotated_log_is_read_until_idle_and_its_successor_has_data() {
     rig.poll();
     rig.assert_all_once();
     assert_eq!(rig.tail.open_file_count(), 2);
-    rig.poll_after(CLOSE_OLD_FILE_AFTER);
+    rig.poll_after(CLOSE_QUIET_FILE_AFTER);
     assert_eq!(rig.tail.open_file_count(), 1);
     rig.write(&mut new, 1);
     rig.poll();
@@ -250,7 +250,7 @@ fn a_closed_rotated_log_that_returns_is_continued_not_reread() {
     let mut new = append(&rig.path("log"));
     rig.write(&mut new, 1);
     rig.poll();
-    rig.poll_after(CLOSE_OLD_FILE_AFTER);
+    rig.poll_after(CLOSE_QUIET_FILE_AFTER);
     assert_eq!(rig.tail.open_file_count(), 1);
     fs::rename(rig.path("log.1"), rig.path("log")).unwrap();
     rig.write(&mut old, 1);
@@ -270,7 +270,7 @@ fn a_truncated_log_that_is_closed_and_returns_is_read_from_its_beginning() {
     rig.poll();
     rig.write(&mut new, 1);
     rig.poll();
-    rig.poll_after(CLOSE_OLD_FILE_AFTER);
+    rig.poll_after(CLOSE_QUIET_FILE_AFTER);
     assert_eq!(rig.tail.open_file_count(), 1);
     fs::rename(rig.path("log.1"), rig.path("log")).unwrap();
     rig.write(&mut old, 2);
