@@ -1,4 +1,4 @@
-//! Tables with fixed columns, and the first columns of the tables of samples, points and names.
+//! Tables with fixed columns, and the first columns of tables per tick, of points and of names.
 
 use super::ColumnKind::{self, Integer, Real, Text};
 

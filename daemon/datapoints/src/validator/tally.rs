@@ -155,7 +155,7 @@ impl Tally {
     }
 
     /// The size to which evictions shrink the cache, as observed; `None` before an eviction.
-    pub fn observed_shrink_target(&self) -> Option<u64> {
+    fn observed_shrink_target(&self) -> Option<u64> {
         self.entries_at_evictions
             .iter()
             .min()

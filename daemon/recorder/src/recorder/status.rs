@@ -1,5 +1,4 @@
-//! The state of each recorder (rows, dropped entries, problem) and the count of marks, for the tick
-//! and the web server.
+//! The state of each recorder (rows, dropped entries, problem), and the count of marks by kind.
 
 use super::RecorderHandle;
 use faultline_metrics::{
