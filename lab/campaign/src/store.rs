@@ -1,4 +1,4 @@
-//! `results.db`: an SQLite database of versions and runs. docs/CAMPAIGN.md describes it.
+//! `results.db`: an SQLite database of versions and runs. docs/CAMPAIGN-KEYS.md describes it.
 
 use crate::settings::{Program, RESULTS};
 use anyhow::{Context as _, Result, anyhow, ensure};
