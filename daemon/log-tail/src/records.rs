@@ -11,6 +11,7 @@ const POLL_TIMEOUT: Duration = Duration::from_secs(5);
 
 pub trait RecordSink: Send {
     fn begin(&mut self, now: Stamp);
+    /// A line, or a datapoint joined from several lines.
     fn record(&mut self, record: &str);
     fn count_bad_record(&mut self);
     fn commit(&mut self, at: Stamp);

@@ -396,8 +396,10 @@ impl FileIdentity {
         }
         let moved_to = fs::read_link(format!("/proc/self/fd/{}", moved_file.as_raw_fd()))?;
         let next_to_it = with_suffix(&moved_to, "-wal");
-        let is_its_path = inode(&moved_to).is_ok_and(|now| Some(now) == self.file);
-        if is_its_path && fs::hard_link(&wal, &next_to_it).is_ok() {
+        let has_inode = |path, wanted| inode(path).is_ok_and(|now| Some(now) == wanted);
+        if has_inode(&moved_to, self.file)
+            && (has_inode(&next_to_it, self.wal) || fs::hard_link(&wal, &next_to_it).is_ok())
+        {
             return Ok(next_to_it);
         }
         let renamed = with_suffix(&wal, &format!(".{}", now.unix.as_secs()));

@@ -424,6 +424,21 @@ fn a_recording_moved_while_it_is_read_keeps_its_end_in_its_wal() {
 }
 
 #[test]
+fn a_recording_that_is_at_its_path_again_keeps_its_wal_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("run.fltl");
+    let wal = with_suffix(&path, "-wal");
+    fs::write(&path, "recording").unwrap();
+    fs::write(&wal, "log").unwrap();
+    let identity = FileIdentity::read(&path);
+    let file = fs::File::open(&path).unwrap();
+    assert_eq!(identity.preserve_wal(&file, at(1)).unwrap(), wal);
+    identity.remove_wal();
+    assert!(wal.exists());
+    assert_eq!(folder.path().read_dir().unwrap().count(), 2);
+}
+
+#[test]
 fn the_wal_of_a_moved_recording_overwrites_no_file() {
     let folder = tempfile::tempdir().unwrap();
     let foreign = folder.path().join("old.fltl-wal");
