@@ -141,11 +141,12 @@ impl RecordingFile {
             writer.finish(now)
         };
         if let Err(error) = closed {
-            let preserved = moved_file.and_then(|file| self.file_identity.preserve_wal(&file, now));
-            let end = preserved.map_or_else(
-                |why| format!("lost, unless its -wal file was moved with it: {why}"),
-                |wal| format!("in {}: keep it as its -wal file", wal.display()),
-            );
+            let end = moved_file
+                .and_then(|file| self.file_identity.preserve_wal(&file, now))
+                .map_or_else(
+                    |why| format!("lost, unless its -wal file was moved with it: {why}"),
+                    |wal| format!("in {}: keep it as its -wal file", wal.display()),
+                );
             tracing::warn!(%error, "the end of the old recording is {end}");
         }
         self.file_identity.remove_wal();

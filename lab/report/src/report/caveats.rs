@@ -344,8 +344,10 @@ fn tip_share_caveat(run: &MeasuredRun, part: Option<RunPart>) -> Option<WhatAndR
     let has_phases = run.recording.ticks.iter().any(|tick| tick.phase.is_some());
     let tip_seconds = lifecycle.time_in(&run.recording, Phase::AtTip, window);
     if has_phases && tip_seconds <= 0.0 && lifecycle.first_at_tip.is_some() {
-        let what = "it was at the tip, but for no measured time".to_owned();
-        return Some((what, "Record for longer after it gets to the tip."));
+        return Some((
+            "it was at the tip, but for no measured time".to_owned(),
+            "Record for longer after it gets to the tip.",
+        ));
     }
     let what = time_at_tip_text(has_phases.then_some(tip_seconds), window.seconds());
     let remedy = match part {
