@@ -244,7 +244,7 @@ async fn judge_push(
             if is_faultlined && listen == Config::default().ingest.listen =>
         {
             Check::off(format!(
-                "the validator pushes to {host}, where a faultlined listens. If that is the daemon of this configuration, set ingest.listen to the address of its socket unit; otherwise the pushes go to the wrong one"
+                "the validator pushes to {host}, where a faultlined listens. If that is the daemon of this configuration, set ingest.listen to the address of its socket unit; otherwise let the validator push to {listen}"
             ))
         }
         PushDestination::Elsewhere(_) if is_faultlined => Check::attention(
@@ -366,7 +366,7 @@ mod tests {
         let mut config = Config::default();
         let check = judge_push(&config, &pushes, String::new()).await;
         let unknown = Check::off(format!(
-            "the validator pushes to http://{address}, where a faultlined listens. If that is the daemon of this configuration, set ingest.listen to the address of its socket unit; otherwise the pushes go to the wrong one"
+            "the validator pushes to http://{address}, where a faultlined listens. If that is the daemon of this configuration, set ingest.listen to the address of its socket unit; otherwise let the validator push to 127.0.0.1:9913"
         ));
         assert_eq!(check, unknown);
         config.ingest.listen = "127.0.0.2:9913".parse().unwrap();

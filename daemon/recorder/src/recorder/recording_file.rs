@@ -145,7 +145,12 @@ impl RecordingFile {
                 .and_then(|file| self.file_identity.preserve_wal(&file, now))
                 .map_or_else(
                     |why| format!("lost, unless its -wal file was moved with it: {why}"),
-                    |wal| format!("in {}: keep it as its -wal file", wal.display()),
+                    |wal| {
+                        format!(
+                            "in {}: it belongs next to the recording, named RECORDING-wal",
+                            wal.display()
+                        )
+                    },
                 );
             tracing::warn!(%error, "the end of the old recording is {end}");
         }
