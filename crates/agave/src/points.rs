@@ -4,52 +4,46 @@
 //! field with an unusable value (wrong type, or a wrapped `u64` that arrives as a negative number)
 //! is `None`.
 
-use foldhash::HashMap;
-use std::collections::VecDeque;
-
 use crate::{
     BadLine,
     line::{Field, Point, Value},
 };
 
-/// Covers 14 minutes with slots of 0.2 s. An older slot that is reported again counts in full.
+/// Covers 14 minutes with slots of 0.2 s.
 const MAX_SLOTS: usize = 4096;
 
 /// The highest count of each slot, for a sum over slots that never falls. A slot is reported again
 /// if its block or an ancestor is replaced. Then the sum grows by the excess over the peak.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct SlotPeaks {
-    peaks: HashMap<u64, u64>,
-    /// In the order of their first counts.
-    slots: VecDeque<u64>,
+    /// Slots and their peaks, by the slot modulo [`MAX_SLOTS`]; empty entries are zeros. A slot whose
+    /// entry another slot took counts in full if it is reported again.
+    peaks: Vec<(u64, u64)>,
 }
 
 impl SlotPeaks {
     /// Returns the growth of the sum.
     pub fn add(&mut self, slot: u64, count: u64) -> u64 {
-        if let Some(peak) = self.peaks.get_mut(&slot) {
-            let excess = count.saturating_sub(*peak);
-            *peak = count.max(*peak);
-            return excess;
+        self.peaks.resize(MAX_SLOTS, (0, 0));
+        let index = slot as usize % MAX_SLOTS;
+        let (known_slot, peak) = &mut self.peaks[index];
+        if *known_slot != slot {
+            (*known_slot, *peak) = (slot, 0);
         }
-        self.peaks.insert(slot, count);
-        self.slots.push_back(slot);
-        if self.slots.len() > MAX_SLOTS
-            && let Some(oldest) = self.slots.pop_front()
-        {
-            self.peaks.remove(&oldest);
-        }
-        count
+        let excess = count.saturating_sub(*peak);
+        *peak = count.max(*peak);
+        excess
     }
 
     /// Adds the slots of `other`. Returns the part of the counts of `other` that did not raise the
     /// sum.
     pub fn merge(&mut self, other: &Self) -> u64 {
-        let counts = other.slots.iter().filter_map(|slot| {
-            let count = *other.peaks.get(slot)?;
-            Some(count - self.add(*slot, count))
-        });
-        counts.fold(0, u64::saturating_add)
+        let mut counted_twice = 0_u64;
+        for &(slot, count) in other.peaks.iter().filter(|(_, count)| *count > 0) {
+            let added = self.add(slot, count);
+            counted_twice = counted_twice.saturating_add(count - added);
+        }
+        counted_twice
     }
 }
 
