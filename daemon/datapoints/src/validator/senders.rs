@@ -160,14 +160,16 @@ impl Senders {
         user: Option<u32>,
         now: Stamp,
     ) -> Option<&mut Sender> {
-        let is_valid_id =
-            id.len() <= MAX_ID_LENGTH && id.bytes().all(|byte| byte.is_ascii_alphanumeric());
-        let id = if is_valid_id { id } else { NO_ID };
         let is_same = |sender: &Sender| (sender.id.as_str(), sender.user) == (id, user);
         if let Some(index) = self.senders.iter().position(is_same) {
             let sender = self.senders.get_mut(index)?;
             sender.newest_push = now;
             return Some(sender);
+        }
+        let is_valid_id =
+            id.len() <= MAX_ID_LENGTH && id.bytes().all(|byte| byte.is_ascii_alphanumeric());
+        if !is_valid_id {
+            return self.find_or_create(NO_ID, user, now);
         }
         if self.senders.len() >= MAX_SENDERS {
             let (index, _) = self
