@@ -13,7 +13,7 @@ use super::{
     reports::MigrationReports,
     senders::{Assumption, NO_ID, SenderOutcome, SenderState, Senders, Sums},
     slots::{self, SlotPlausibility, Slots},
-    tally::FieldCounts,
+    tally::InputValues,
 };
 use faultline_agave::{line::Point, points::KnownPoint};
 use faultline_core::{config::Datapoints, publish::Latest};
@@ -316,9 +316,7 @@ impl State {
     /// Returns where a sender's lines are added; `None` for a foreign sender.
     fn destination(
         &mut self,
-        host_id: Option<&str>,
-        user: Option<u32>,
-        now: Stamp,
+        origin: Origin<'_>,
     ) -> Option<(
         SenderState,
         &mut Sums,
@@ -326,10 +324,12 @@ impl State {
         &mut SlotPlausibility,
     )> {
         let plausibility = &mut self.slot_plausibility;
-        let Some(host_id) = host_id else {
+        let Some(host_id) = origin.host_id else {
             return Some((SenderState::Ours, &mut self.total, None, plausibility));
         };
-        let sender = self.senders.find_or_create(host_id, user, now)?;
+        let sender = self
+            .senders
+            .find_or_create(host_id, origin.user, origin.now)?;
         let sums = match sender.state {
             SenderState::Ours => &mut self.total,
             SenderState::Pending => &mut *sender.sums,
@@ -339,25 +339,25 @@ impl State {
         Some((sender.state, sums, recent_lines, plausibility))
     }
 
-    /// Adds a known point or allowed fields of the sender `host_id`. Without a `host_id`, the line
-    /// is of the log. Returns `None` for a foreign, bad or repeated line, or an implausible slot.
+    /// Adds a known point or allowed fields. Returns `None` for a foreign, bad or repeated line, or
+    /// an implausible slot.
     fn add(
         &mut self,
         allow_list: &AllowList,
-        (host_id, user): (Option<&str>, Option<u32>),
+        origin: Origin<'_>,
         line: &[u8],
         point: &Point<'_>,
-        now: Stamp,
+        values: &mut InputValues,
     ) -> Option<AddedPoint> {
-        let Some((sender_state, sums, recent_lines, slot_plausibility)) =
-            self.destination(host_id, user, now)
+        let now = origin.now;
+        let Some((sender_state, sums, recent_lines, slot_plausibility)) = self.destination(origin)
         else {
             self.total.line_counts.foreign += 1;
             return None;
         };
-        let mut counts = FieldCounts::new(point.name());
-        let is_builtin = counts.has_series() || KnownPoint::is_known(point.name().as_bytes());
-        let decode = || KnownPoint::decode(point, |field| counts.add(field));
+        values.reset(point.name());
+        let is_builtin = values.has_series() || KnownPoint::is_known(point.name().as_bytes());
+        let decode = || KnownPoint::decode(point, |field| values.add(field));
         let Ok(known) = is_builtin.then(decode).transpose() else {
             sums.line_counts.bad += 1;
             return None;
@@ -384,7 +384,7 @@ impl State {
                 sums.tally.accounts_jobs.add(active, unix_ns, now.uptime);
             }
         }
-        sums.tally.add(point, &counts, known.as_ref());
+        sums.tally.add(point, values, known.as_ref());
         let allowed = allow_list
             .allowed_fields(point.name().as_bytes())
             .is_some_and(|allowed_fields| {
@@ -403,22 +403,31 @@ impl State {
         })
     }
 
-    fn pending_sums(&mut self, host_id: &str, user: Option<u32>, now: Stamp) -> Option<&mut Sums> {
-        match self.destination(Some(host_id), user, now)? {
+    fn pending_sums(&mut self, origin: Origin<'_>) -> Option<&mut Sums> {
+        match self.destination(origin)? {
             (SenderState::Pending, sums, ..) => Some(sums),
             _ => None,
         }
     }
 
     /// True if the sender is the followed validator.
-    fn count_ignored(&mut self, host_id: &str, user: Option<u32>, count: u64, now: Stamp) -> bool {
-        let Some((sender_state, sums, ..)) = self.destination(Some(host_id), user, now) else {
+    fn count_ignored(&mut self, origin: Origin<'_>, count: u64) -> bool {
+        let Some((sender_state, sums, ..)) = self.destination(origin) else {
             self.total.line_counts.foreign += count;
             return false;
         };
         sums.line_counts.ignored += count;
         sender_state == SenderState::Ours
     }
+}
+
+#[derive(Clone, Copy)]
+struct Origin<'o> {
+    /// `None` for a line of the log.
+    host_id: Option<&'o str>,
+    user: Option<u32>,
+    /// When the push or the section of the log began.
+    now: Stamp,
 }
 
 struct AddedPoint {

@@ -5,7 +5,7 @@ mod jobs;
 mod series;
 mod votor;
 
-pub use series::{FieldCounts, has_series};
+pub use series::{InputValues, has_series};
 
 use faultline_agave::{
     line::Point,
@@ -81,7 +81,7 @@ pub struct Tally {
 
 impl Tally {
     /// `known` is the decoded point, if its type is known.
-    pub fn add(&mut self, point: &Point<'_>, counts: &FieldCounts, known: Option<&KnownPoint>) {
+    pub fn add(&mut self, point: &Point<'_>, values: &InputValues, known: Option<&KnownPoint>) {
         match known {
             Some(KnownPoint::ProgramCache(cache)) => self.add_cache(cache),
             Some(KnownPoint::CacheTimes(times)) => self.add_prune(times),
@@ -93,7 +93,7 @@ impl Tally {
             Some(known) => self.votor.add(known),
             None => {}
         }
-        self.series.add(point, counts);
+        self.series.add(point, values);
     }
 
     fn add_cache(&mut self, cache: &ProgramCache) {

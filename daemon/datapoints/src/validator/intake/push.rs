@@ -1,5 +1,5 @@
-use super::{AllowList, Intake, PushEnd, PushTimes, Slots, State};
-use crate::validator::tally::has_series;
+use super::{AllowList, Intake, Origin, PushEnd, PushTimes, Slots, State};
+use crate::validator::tally::{InputValues, has_series};
 use faultline_agave::{
     line::{Point, host_id_of, name_of},
     log::LogLine,
@@ -29,6 +29,7 @@ pub struct Push {
     /// Unix nanoseconds, by the validator's clock.
     pub(super) newest_log_time: Option<i64>,
     ignored_lines: u64,
+    input_values: InputValues,
 }
 
 /// True for datapoints that are counted without an allow-list.
@@ -55,6 +56,7 @@ impl Push {
             slots,
             newest_log_time: None,
             ignored_lines: 0,
+            input_values: InputValues::default(),
         }
     }
 
@@ -100,15 +102,14 @@ impl Push {
     }
 
     fn add(&mut self, line: &[u8], point: &Point<'_>, is_pushed: bool) {
-        let host_id = is_pushed.then_some(self.host_id.as_str());
+        let origin = Origin {
+            host_id: is_pushed.then_some(self.host_id.as_str()),
+            user: self.user,
+            now: self.now,
+        };
         let mut state = self.intake.lock();
-        let added = state.add(
-            &self.allow_list,
-            (host_id, self.user),
-            line,
-            point,
-            self.now,
-        );
+        let values = &mut self.input_values;
+        let added = state.add(&self.allow_list, origin, line, point, values);
         let Some(added) = added else { return };
         self.is_from_followed |= added.is_from_followed;
         let Some(known) = added.known else { return };
@@ -123,7 +124,7 @@ impl Push {
         self.has_cache_points |= matches!(known, KnownPoint::ProgramCache(_));
         let end = self.end_at(&known, added.unix_ns);
         if !added.is_from_followed {
-            let Some(sums) = state.pending_sums(&self.host_id, self.user, self.now) else {
+            let Some(sums) = state.pending_sums(origin) else {
                 return;
             };
             if let Some((_, slots)) = &mut sums.slots {
@@ -164,10 +165,12 @@ impl Push {
     pub(super) fn flush_ignored(&mut self) {
         if self.ignored_lines > 0 {
             let count = std::mem::take(&mut self.ignored_lines);
-            self.is_from_followed |=
-                self.intake
-                    .lock()
-                    .count_ignored(&self.host_id, self.user, count, self.now);
+            let origin = Origin {
+                host_id: Some(&self.host_id),
+                user: self.user,
+                now: self.now,
+            };
+            self.is_from_followed |= self.intake.lock().count_ignored(origin, count);
         }
     }
 }

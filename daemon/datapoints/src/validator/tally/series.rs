@@ -13,10 +13,10 @@ use faultline_metrics::{
     metrics,
 };
 use foldhash::HashMap;
-use std::{
-    borrow::Cow,
-    sync::{Arc, LazyLock},
-};
+use std::sync::{Arc, LazyLock};
+
+/// In characters. The texts of conditions are shorter.
+const MAX_TEXT_LENGTH: usize = 64;
 
 #[derive(Clone)]
 struct CatalogSeries {
@@ -47,6 +47,8 @@ struct IndexedInput {
     series_index: usize,
     amount_index: Option<usize>,
     slot_index: Option<usize>,
+    /// Field index, key and text of [`SeriesInput::conditions`].
+    conditions: Vec<(usize, &'static str, &'static str)>,
     input: &'static SeriesInput,
 }
 
@@ -56,29 +58,38 @@ impl DatapointInputs {
             Amount::Field { key, .. } | Amount::Zero(key) => Some(key),
             Amount::PerPoint(_) => None,
         };
+        let mut insert = |key| self.fields.insert(key);
+        let conditions = input.conditions.iter();
         self.inputs.push(IndexedInput {
             series_index,
-            amount_index: amount_key.map(|key| self.fields.insert(key)),
-            slot_index: datapoint.slot.map(|key| self.fields.insert(key)),
+            amount_index: amount_key.map(&mut insert),
+            slot_index: datapoint.slot.map(&mut insert),
+            conditions: conditions
+                .map(|(key, text)| (insert(key), *key, *text))
+                .collect(),
             input,
         });
     }
 }
 
-/// The counts of a point's fields from which series are made.
-pub struct FieldCounts {
+/// The values of a point's fields from which series are made. All points of a push reuse it.
+#[derive(Default)]
+pub struct InputValues {
     datapoint: Option<&'static DatapointInputs>,
-    /// By the field's index.
+    /// By the field's index; `None` without a usable count.
     counts: Vec<Option<u64>>,
+    /// Index of each text field, and the start of its text.
+    texts: Vec<(usize, String)>,
 }
 
-impl FieldCounts {
-    pub fn new(name: &str) -> Self {
-        let datapoint = CATALOG.by_datapoint.get(name.as_bytes());
-        Self {
-            datapoint,
-            counts: vec![None; datapoint.map_or(0, |datapoint| datapoint.fields.len())],
-        }
+impl InputValues {
+    /// Prepares for a point named `name`.
+    pub fn reset(&mut self, name: &str) {
+        self.datapoint = CATALOG.by_datapoint.get(name.as_bytes());
+        self.texts.clear();
+        self.counts.clear();
+        let count = self.datapoint.map_or(0, |datapoint| datapoint.fields.len());
+        self.counts.resize(count, None);
     }
 
     pub fn has_series(&self) -> bool {
@@ -90,13 +101,30 @@ impl FieldCounts {
         let index = self
             .datapoint
             .and_then(|datapoint| datapoint.fields.get(field.key));
-        if let Some(cell) = index.and_then(|index| self.counts.get_mut(index)) {
-            *cell = count(field);
-        }
+        let Some(index) = index else {
+            return;
+        };
+        self.texts.retain(|(of, _)| *of != index);
+        self.counts[index] = match field.value() {
+            Ok(line::Value::Int(count)) => u64::try_from(count).ok(),
+            Ok(line::Value::Bool(flag)) => Some(u64::from(flag)),
+            Ok(line::Value::Str(text)) => {
+                let text = text.decode().chars().take(MAX_TEXT_LENGTH).collect();
+                self.texts.push((index, text));
+                None
+            }
+            _ => None,
+        };
     }
 
-    fn get(&self, index: Option<usize>) -> Option<u64> {
+    fn count(&self, index: Option<usize>) -> Option<u64> {
         self.counts.get(index?).copied().flatten()
+    }
+
+    /// Empty if the field has no text.
+    fn text(&self, index: usize) -> &str {
+        let text = self.texts.iter().find(|(of, _)| *of == index);
+        text.map_or("", |(_, text)| text)
     }
 }
 
@@ -157,14 +185,14 @@ impl SeriesList {
         })
     }
 
-    pub fn add(&mut self, point: &Point<'_>, counts: &FieldCounts) {
-        for indexed in counts
+    pub fn add(&mut self, point: &Point<'_>, values: &InputValues) {
+        for indexed in values
             .datapoint
             .iter()
             .flat_map(|datapoint| &datapoint.inputs)
         {
             let input = indexed.input;
-            let count = counts.get(indexed.amount_index);
+            let count = values.count(indexed.amount_index);
             let amount = match input.amount {
                 Amount::PerPoint(count) => Some((count, 1)),
                 Amount::Field { factor, .. } => count.map(|count| (count, factor)),
@@ -173,11 +201,12 @@ impl SeriesList {
             let Some((amount, factor)) = amount else {
                 continue;
             };
-            let has_text = |(key, value): &(&str, &str)| text(point, key) == *value;
-            if let Some(series) = self.0.get_mut(indexed.series_index)
-                && input.conditions.iter().all(has_text)
-            {
-                series.add(counts.get(indexed.slot_index), amount, factor);
+            let is_met = indexed.conditions.iter().all(|(index, key, text)| {
+                let found = point.tag(key).unwrap_or_else(|| values.text(*index));
+                found == *text
+            });
+            if is_met {
+                self.0[indexed.series_index].add(values.count(indexed.slot_index), amount, factor);
             }
         }
     }
@@ -263,33 +292,6 @@ fn initial_value(metric: &Metric, count: u64) -> Value {
         Kind::Histogram(bounds) => Value::Histogram(Arc::new(Histogram::new(bounds))),
         _ => Value::Integer(count),
     }
-}
-
-/// The value of a field that is a count or a flag; `None` for a negative number, which comes from a
-/// wrapped cast.
-fn count(field: &Field<'_>) -> Option<u64> {
-    match field.value().ok()? {
-        line::Value::Int(count) => u64::try_from(count).ok(),
-        line::Value::Bool(flag) => Some(u64::from(flag)),
-        _ => None,
-    }
-}
-
-/// The value of a tag or a text field; empty if there is none. Of a repeated key, the last value
-/// counts.
-fn text<'p>(point: &Point<'p>, key: &str) -> Cow<'p, str> {
-    let field = || {
-        let fields = point.fields().flatten().filter(|field| field.key == key);
-        match fields.last()?.value().ok()? {
-            line::Value::Str(text) => Some(text.decode()),
-            _ => None,
-        }
-    };
-    point
-        .tag(key)
-        .map(Cow::Borrowed)
-        .or_else(field)
-        .unwrap_or_default()
 }
 
 #[cfg(test)]

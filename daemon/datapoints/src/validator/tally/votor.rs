@@ -117,7 +117,7 @@ impl Votor {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::validator::tally::{FieldCounts, Tally};
+    use crate::validator::tally::{InputValues, Tally};
     use faultline_agave::line::Point;
     use faultline_metrics::{LabelText, Metric, Value};
 
@@ -227,9 +227,10 @@ mod tests {
         let mut tally = Tally::default();
         for line in REPORTS {
             let point = Point::parse(line.as_bytes()).unwrap();
-            let mut counts = FieldCounts::new(point.name());
-            let known = KnownPoint::decode(&point, |field| counts.add(field)).unwrap();
-            tally.add(&point, &counts, known.as_ref());
+            let mut values = InputValues::default();
+            values.reset(point.name());
+            let known = KnownPoint::decode(&point, |field| values.add(field)).unwrap();
+            tally.add(&point, &values, known.as_ref());
         }
         let mut out = Vec::new();
         tally.add_readings(true, &mut out);

@@ -6,9 +6,10 @@ fn point(line: &str) -> Point<'_> {
 }
 
 fn add(series: &mut SeriesList, point: &Point<'_>) {
-    let mut counts = FieldCounts::new(point.name());
-    faultline_agave::points::KnownPoint::decode(point, |field| counts.add(field)).unwrap();
-    series.add(point, &counts);
+    let mut values = InputValues::default();
+    values.reset(point.name());
+    faultline_agave::points::KnownPoint::decode(point, |field| values.add(field)).unwrap();
+    series.add(point, &values);
 }
 
 /// Name, label and value of the series that do not exist from the start.
@@ -241,9 +242,16 @@ fn a_series_may_require_a_tag_or_text_or_its_absence() {
         sums(&series),
         [by("true", 9.0), by("false", 4.0), by("unknown", 5.0)]
     );
-    let texts = point("other,host_id=A kind=\"Notarize\",count=3i 1");
-    assert_eq!(text(&texts, "kind"), "Notarize");
-    assert_eq!(text(&texts, "count"), "");
+    let mut series = SeriesList::default();
+    for line in [
+        "event_handler_sent_vote_count,host_id=A vote=\"Notarize\",count=3i 1",
+        "event_handler_sent_vote_count,host_id=A count=4i,vote=\"Skip\",vote=\"Notarize\" 2",
+        "event_handler_sent_vote_count,host_id=A vote=\"Skip\",vote=5i,count=5i 3",
+    ] {
+        add(&mut series, &point(line));
+    }
+    let sent = |kind: &str, sum| ("agave_votes_sent_total", kind.to_owned(), sum);
+    assert_eq!(sums(&series), [sent("notarize", 7.0)]);
 }
 
 #[test]
