@@ -50,12 +50,12 @@ pub struct ExportArgs {
     #[arg(long, short, value_name = "DIR", required_unless_present = "into")]
     pub out: Option<PathBuf>,
     /// Add to a data set of many recordings: Parquet by host, run and day.
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["out", "format", "force"])]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["out", "format"])]
     pub into: Option<PathBuf>,
     /// Export only this table. Can be repeated [default: all tables, including wide].
     #[arg(long = "table", value_name = "NAME")]
     pub tables: Vec<String>,
-    /// Overwrite existing files.
+    /// Overwrite existing files. With --into: remove days after the end of the recording.
     #[arg(long)]
     pub force: bool,
 }

@@ -32,7 +32,7 @@ pub fn run(args: &ExportArgs) -> Result<String> {
 fn export_all(args: &ExportArgs) -> Result<String> {
     let tables = selected_tables(&args.tables)?;
     if let Some(root) = &args.into {
-        return export_into_dataset(root, &args.files, &tables);
+        return export_into_dataset(root, args, &tables);
     }
     let out = args
         .out
@@ -57,6 +57,7 @@ fn export_all(args: &ExportArgs) -> Result<String> {
             folder,
             format: args.format,
             dataset: None,
+            removes_later_days: false,
         };
         message += &write_tables(&export, &tables)?;
     }
@@ -76,6 +77,8 @@ fn selected_tables(names: &[String]) -> Result<Vec<ExportedTable>> {
         }
     }
     tables.retain(|(table, _)| names.is_empty() || names.iter().any(|name| name == table));
+    // First, so that a data set refuses the recording before other tables are replaced.
+    tables.sort_by_key(|(table, _)| *table != rows::TICK);
     Ok(tables)
 }
 
@@ -103,10 +106,10 @@ fn recording_folders(files: &[PathBuf], out: &Path) -> Result<Vec<PathBuf>> {
 }
 
 /// Replaces files of an earlier export of the same runs.
-fn export_into_dataset(root: &Path, files: &[PathBuf], tables: &[ExportedTable]) -> Result<String> {
+fn export_into_dataset(root: &Path, args: &ExportArgs, tables: &[ExportedTable]) -> Result<String> {
     let mut message = String::new();
     let mut runs: Vec<(PathBuf, &Path)> = Vec::new();
-    for file in files {
+    for file in &args.files {
         let recording = Recording::open(file)?;
         let dataset = DatasetRun::new(&recording)?;
         let run_path = dataset.path.clone();
@@ -123,6 +126,7 @@ fn export_into_dataset(root: &Path, files: &[PathBuf], tables: &[ExportedTable])
             folder: root,
             format: Format::Parquet,
             dataset: Some(dataset),
+            removes_later_days: args.force,
         };
         message += &write_tables(&export, tables)?;
         runs.push((run_path, file));

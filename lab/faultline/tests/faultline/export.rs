@@ -442,6 +442,53 @@ fn a_second_export_replaces_the_files_of_its_run_and_nothing_else() {
 }
 
 #[test]
+fn an_export_removes_later_days_of_its_run_only_with_force() {
+    let folder = tempfile::tempdir().unwrap();
+    let dataset = folder.path().join("dataset");
+    let write = |name: &str, ticks| {
+        let path = folder.path().join(name);
+        let began = 1_800_057_595; // five seconds before midnight
+        Plain {
+            began,
+            ticks: (1..=ticks).collect(),
+            ..Plain::default()
+        }
+        .write(&path);
+        path
+    };
+    let (whole, short) = (write("whole.fltl", 10), write("short.fltl", 3));
+    // A recording may grow, and may be exported again.
+    for path in [&short, &whole, &whole] {
+        let output = export_into(&dataset, &[path]);
+        assert!(output.status.success(), "{}", said(&output));
+    }
+    let contents = || {
+        let files = dataset_files(&dataset, "").into_iter();
+        let contents = files.map(|file| (fs::read(dataset.join(&file)).unwrap(), file));
+        contents.collect::<Vec<_>>()
+    };
+    let before = contents();
+    let all_tables = &[][..];
+    for table in [
+        all_tables,
+        &["--table", "event"],
+        &["--table", "process_sample"],
+    ] {
+        let output = export(&[&short, "--into".as_ref(), &dataset], table);
+        assert_eq!(output.status.code(), Some(1));
+        for part in ["short.fltl: an earlier export", "day=2027-01-16", "--force"] {
+            assert!(said(&output).contains(part), "{}", said(&output));
+        }
+        assert!(contents() == before);
+    }
+    let output = export(&[&short, "--into".as_ref(), &dataset], &["--force"]);
+    assert!(output.status.success(), "{}", said(&output));
+    let files = dataset_files(&dataset, "");
+    let is_first_day = |file: &String| file.contains("day=2027-01-15");
+    assert!(files.iter().all(is_first_day), "{files:#?}");
+}
+
+#[test]
 #[expect(clippy::disallowed_methods, reason = "a test starts programs itself")]
 fn a_full_disk_leaves_no_half_file_and_the_next_export_completes() {
     let Some(disk) = SmallDisk::mount("64k") else {

@@ -27,6 +27,8 @@ pub struct RecordingExport<'d> {
     pub folder: &'d Path,
     pub format: Format,
     pub dataset: Option<DatasetRun>,
+    /// From a data set: days that only an earlier export of the run has.
+    pub removes_later_days: bool,
 }
 
 impl RecordingExport<'_> {
@@ -239,6 +241,9 @@ impl<'f> TableFiles<'f> {
             let file = self.create(day)?;
             self.files.insert(day, file);
         }
+        if dataset.is_some() && !self.export.removes_later_days {
+            self.refuse_later_day()?;
+        }
         // All files are complete before the first is renamed, so a full disk never leaves a partial
         // table.
         let mut complete = Vec::new();
@@ -260,6 +265,24 @@ impl<'f> TableFiles<'f> {
             Some(_) => remove_other_files(&paths),
             None => Ok(()),
         }
+    }
+
+    fn refuse_later_day(&self) -> Result<()> {
+        let Some(last) = self.files.values().next_back().map(|file| &file.path) else {
+            return Ok(());
+        };
+        let (Some(run), Some(name)) = (last.ancestors().nth(2), last.file_name()) else {
+            return Ok(());
+        };
+        let mut files = day_folders(run)?.into_iter().map(|day| day.join(name));
+        let Some(later) = files.find(|file| file > last && file.exists()) else {
+            return Ok(());
+        };
+        bail!(
+            "{}: an earlier export of this run has a later day: {}; export the longer recording, or give --force to remove later days",
+            self.export.recording.path().display(),
+            later.display()
+        )
     }
 }
 
@@ -289,12 +312,7 @@ fn remove_other_files(paths: &[PathBuf]) -> Result<()> {
     let (Some(run), Some(name)) = (path.ancestors().nth(2), path.file_name()) else {
         return Ok(());
     };
-    for day in fs::read_dir(run).at(run)? {
-        let day = day.at(run)?.path();
-        let shape = day.to_string_lossy().replace(char::is_numeric, "0");
-        if !day.is_dir() || !shape.ends_with("/day=0000-00-00") {
-            continue;
-        }
+    for day in day_folders(run)? {
         for file in fs::read_dir(&day).at(&day)? {
             let path = file.at(&day)?.path();
             let is_old = path.file_name() == Some(name) && !paths.contains(&path);
@@ -305,6 +323,18 @@ fn remove_other_files(paths: &[PathBuf]) -> Result<()> {
         let _ = fs::remove_dir(&day);
     }
     Ok(())
+}
+
+fn day_folders(run: &Path) -> Result<Vec<PathBuf>> {
+    let mut folders = Vec::new();
+    for entry in fs::read_dir(run).at(run)? {
+        let path = entry.at(run)?.path();
+        let shape = path.to_string_lossy().replace(char::is_numeric, "0");
+        if path.is_dir() && shape.ends_with("/day=0000-00-00") {
+            folders.push(path);
+        }
+    }
+    Ok(folders)
 }
 
 /// Whether `path` is a temporary file of the table. Readers of the folder would fail on it.
