@@ -57,7 +57,6 @@ pub trait FromValue: Sized {
 }
 
 impl FromValue for u64 {
-    /// `None` for a negative number, because it is a wrapped `u64`.
     fn from_value(value: Value<'_>) -> Option<Self> {
         match value {
             Value::Int(value) => value.try_into().ok(),

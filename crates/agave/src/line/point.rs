@@ -19,8 +19,7 @@ pub struct Point<'a> {
 }
 
 impl<'a> Point<'a> {
-    /// Parses one line without its newline. Fields are checked only by [`Point::fields`] and
-    /// [`Point::check`].
+    /// Parses one line without its newline.
     pub fn parse(line: &'a [u8]) -> Result<Self, BadLine> {
         let text = std::str::from_utf8(line).map_err(|_| BadLine::new(Reason::NotUtf8, line))?;
         Self::parse_text(text, b',', split_timestamp).map_err(|reason| BadLine::new(reason, line))

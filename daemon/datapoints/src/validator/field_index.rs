@@ -41,8 +41,7 @@ impl FieldIndex {
     }
 }
 
-/// A cheap hash of the length and three letters. It excludes most fields of a line without a
-/// comparison.
+/// A cheap hash of the length and three letters.
 fn bucket(key: &str) -> usize {
     let byte = |index: usize| key.as_bytes().get(index).copied().map_or(0, usize::from);
     let len = key.len();

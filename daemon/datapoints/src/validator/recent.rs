@@ -8,7 +8,7 @@ use std::{collections::VecDeque, hash::BuildHasher};
 const MAX_HASHES: usize = 8192;
 
 /// Hashes of the newest lines with a random seed. A new line is mistaken for one of them once in
-/// 2^51. This hash takes a tenth of the time of the standard library's, which was too slow.
+/// 2^51.
 #[derive(Default)]
 pub struct RecentLines {
     hasher: quality::RandomState,

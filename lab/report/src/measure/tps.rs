@@ -134,7 +134,6 @@ fn counts_by_second(recording: &Run) -> BTreeMap<i64, u64> {
         };
         let second = time.div_euclid(SECOND_NS);
         let process = spans.partition_point(|(_, until)| *until <= second);
-        // A slot that is replayed again adds only what exceeds its highest count.
         let added = match (slot, highest_counts.get_mut(process)) {
             (Some(slot), Some(highest)) => highest.add(slot, count),
             _ => count,
