@@ -15,7 +15,7 @@ use crate::{
     results::{Results, Timing, ns},
     session::{self, Session},
 };
-use anyhow::{Result, anyhow, bail, ensure};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use evm::Evm;
 use faultline_common::{args::UsageError, clock, output::say};
 use faultline_text::{clean, duration};
@@ -169,7 +169,10 @@ async fn set_up_chain(client: &mut NodeClient) -> Result<(Chain, Vec<String>)> {
         .map_err(|failure| {
             anyhow!("the node is neither of an EVM chain nor of Solana: {failure}")
         })?;
-    if solana::PUBLIC_GENESIS_HASHES.contains(&genesis.as_str().unwrap_or_default()) {
+    let genesis = genesis
+        .as_str()
+        .context("the node answers getGenesisHash without a text")?;
+    if solana::PUBLIC_GENESIS_HASHES.contains(&genesis) {
         bail!(
             "this is a public cluster: both reading and writing need transfers; use a test cluster, such as solana-test-validator"
         );
@@ -189,7 +192,10 @@ async fn call_http(client: &mut NodeClient, method: &str) -> Result<Value, Failu
 async fn set_up_evm(client: &mut NodeClient, id: &str) -> Result<(Chain, Vec<String>)> {
     let version = version_text(client, "web3_clientVersion").await;
     let mut notes = vec![format!("EVM chain {}, {version}", clean(id))];
-    let accounts = call_http(client, "eth_accounts").await.unwrap_or_default();
+    let accounts = match call_http(client, "eth_accounts").await {
+        Err(Failure::Rpc(..)) => Value::Null,
+        answer => answer.map_err(|failure| anyhow!("eth_accounts failed: {failure}"))?,
+    };
     let payer = accounts[0]
         .as_str()
         .filter(|_| evm::DEVELOPMENT_CHAINS.contains(&id));

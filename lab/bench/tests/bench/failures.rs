@@ -1,8 +1,15 @@
 //! Requests that fail: the output and the exit code.
 
-use crate::{bench, mock_node::start};
+use crate::{
+    bench,
+    mock_node::{Answer, start},
+};
 use serde_json::json;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::{
+    sync::atomic::{AtomicU64, Ordering},
+    thread,
+    time::Duration,
+};
 
 const ACCOUNT: &str = "Po57HwPXoG22SajaQCBn7Zg8hPp15pUTMcTwcr4GhDu";
 
@@ -90,4 +97,36 @@ fn a_message_that_repeats_the_address_is_stored_without_its_keys() {
         stored.contains("exceeded") && !stored.contains("SEC"),
         "{stored}"
     );
+}
+
+#[test]
+fn transport_sends_nothing_to_a_node_whose_chain_is_not_known() {
+    const NO_METHOD: Answer = Err((-32601, "Method not found"));
+    let error = |answer: fn(&str) -> Answer| {
+        let node = start(move |method, _| answer(method));
+        let words = ["transport", &node, "--timeout", "500ms"];
+        bench(&words).unwrap_err().to_string()
+    };
+    let without_text = error(|method| match method {
+        "getGenesisHash" => Ok(json!(["5eykt4UsFv8P8NJdTREpY1vzqKqZKvdpKuc147dw2N9d"])),
+        _ => NO_METHOD,
+    });
+    assert_eq!(
+        without_text,
+        "the node answers getGenesisHash without a text"
+    );
+    let public = error(|method| match method {
+        "getGenesisHash" => Ok(json!("5eykt4UsFv8P8NJdTREpY1vzqKqZKvdpKuc147dw2N9d")),
+        _ => NO_METHOD,
+    });
+    assert!(public.starts_with("this is a public cluster"), "{public}");
+    let slow = error(|method| match method {
+        "eth_chainId" => Ok(json!("0x539")),
+        "eth_accounts" => {
+            thread::sleep(Duration::from_secs(5));
+            Ok(json!([]))
+        }
+        _ => NO_METHOD,
+    });
+    assert!(slow.starts_with("eth_accounts failed: "), "{slow}");
 }
