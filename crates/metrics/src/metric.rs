@@ -27,6 +27,7 @@ crate::named_enum! {
         Bytes = "bytes",
         Seconds = "seconds",
         Ratio = "ratio",
+        Hertz = "hertz",
         /// 10^9 lamports.
         Sol = "SOL",
         Flag = "0 or 1",

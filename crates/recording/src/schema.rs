@@ -59,7 +59,9 @@ impl Column {
     pub fn kind(&self) -> ColumnKind {
         match self.metric.unit {
             Unit::Seconds | Unit::Ratio | Unit::Sol => ColumnKind::Real,
-            Unit::Count | Unit::Bytes | Unit::Flag | Unit::AsReported => ColumnKind::Integer,
+            Unit::Count | Unit::Hertz | Unit::Bytes | Unit::Flag | Unit::AsReported => {
+                ColumnKind::Integer
+            }
         }
     }
 }

@@ -49,14 +49,14 @@ section! {
         "Share of the time between the last two polls in which the disk had at least one request."
         from "io_ticks of /proc/diskstats; absent at the first poll";
     DISK_WEAR = Gauge, Ratio, "agave_disk_wear_ratio" ["device"]
-        "Share of the disk's life that is used up, in steps of 0.1."
+        "Share of the disk's life that is used up, rounded up to 0.1."
         from "life_time of eMMC, life_time_estimation of UFS; absent for NVMe and SATA, which report it only to root (SMART)";
     DISK_MISSING = Gauge, Count, "agave_disk_array_missing_members" ["device"]
         "Disks that are missing from an array."
         from "md/degraded of sysfs; absent for other devices, and for raid0, which does not work without all its disks";
     UDP_SOCKETS = Gauge, Count, "agave_udp_sockets" []
         "UDP sockets of the validator."
-        from "/proc/PID/net/udp and udp6: those of its user on ports of --dynamic-port-range (8000 to 10000 if not given) or --gossip-port; its descriptors are never listed. Two validators of one user with the same ports are not distinguished";
+        from "/proc/PID/net/udp and udp6: those of its user on ports of --dynamic-port-range (8000 to 9999 if not given) or --gossip-port; its descriptors are never listed. Two validators of one user with the same ports are not distinguished";
     UDP_QUEUE = Gauge, Bytes, "agave_udp_receive_queue_bytes" ["of"]
         "Kernel memory with datagrams that the validator has not read yet: of all its sockets, and of the fullest one."
         from "rx_queue of /proc/PID/net/udp and udp6";
@@ -64,7 +64,7 @@ section! {
         "Datagrams that the validator's sockets dropped, mostly because their buffer was full: it reads too slowly, or net.core.rmem_max is too small."
         from "drops of /proc/PID/net/udp and udp6, summed over the sockets that were seen. The count begins at 0 with the daemon's first poll of the process, and ends with the process";
     UDP_DATAGRAMS = Counter, Count, "agave_udp_datagrams_total" ["direction"]
-        "IPv4 datagrams of all processes in the validator's network namespace: handed to a process, and sent."
+        "IPv4 datagrams of all processes in the validator's network namespace: handed to a process, and sent, but not by XDP."
         from "InDatagrams and OutDatagrams of /proc/PID/net/snmp (IPv4)";
     UDP_ERRORS = Counter, Count, "agave_udp_errors_total" ["type"]
         "IPv4 datagrams of all processes in the validator's network namespace that were lost: receive (for any reason), receive_buffer (the part of receive for which a socket buffer was full), send_buffer, no_port (no process listens)."
@@ -75,7 +75,7 @@ section! {
     NETWORK_DROPS = Counter, Count, "agave_network_drops_total" ["interface", "direction"]
         "Packets that an interface dropped."
         from "/proc/PID/net/dev";
-    CPU_FREQUENCY = Gauge, Count, "agave_cpu_frequency_hertz" ["of"]
+    CPU_FREQUENCY = Gauge, Hertz, "agave_cpu_frequency_hertz" ["of"]
         "How fast the processors run now: the slowest, the mean, the fastest."
         from "scaling_cur_freq of /sys/devices/system/cpu, every fourth poll (1 minute); absent in most virtual machines";
     CPU_GOVERNOR = Info, Flag, "agave_cpu_governor_info" ["governor"]
