@@ -13,7 +13,7 @@ section! {
         "1 if the source worked at its last sampling; absent if it is disabled."
         from "every source";
     SOURCE_DURATION = Gauge, Seconds, "faultline_source_duration_seconds" ["source"]
-        "How long the source's last sampling took."
+        "How long the source's last sampling took within the tick."
         from "the monotonic clock";
     SOURCE_LAST_SUCCESS = Gauge, Seconds, "faultline_source_last_success_timestamp_seconds" ["source"]
         "When the source last worked, in seconds since 1970; absent before the first success."
@@ -31,10 +31,10 @@ section! {
         "Times the system's wall clock was set, by more than a second, since the daemon started. A clock that is slewed or a machine that was suspended does not count."
         from "the wall clock against the monotonic one, from tick to tick";
     LATENESS = Histogram(&LATENESS_BOUNDS), Seconds, "faultline_tick_lateness_seconds" []
-        "How much later than planned a tick began."
+        "How much later than planned a tick began, without missed ticks."
         from "the schedule";
     INGEST_LINES = Counter, Count, "faultline_ingest_lines_total" ["result"]
-        "Datapoint lines: used, ignored (no metric uses them), bad (not line protocol), foreign (another validator's or tool's), duplicate (seen before), implausible (with a slot that cannot be true)."
+        "Datapoint lines: used, ignored (no metric uses them), bad (malformed, cut or not in nanoseconds), foreign (another validator's or tool's), duplicate (seen before), implausible (with a slot that cannot be true)."
         from "pushes and the log";
     INGEST_LINES_PENDING = Gauge, Count, "faultline_ingest_lines_pending" []
         "Datapoint lines that wait until it is known whether their sender is the followed validator. Then faultline_ingest_lines_total counts them."
@@ -64,7 +64,7 @@ section! {
         "Datapoints that the validator dropped before the push because there were too many."
         from "points_lost of the datapoint metrics";
     PUSHES_FILTERED = Gauge, Flag, "faultline_pushes_filtered" []
-        "1 if pushes arrive without program cache points although slots advance: the validator's RUST_LOG filters them."
+        "1 if pushes arrive without program cache points although the slot of JSON-RPC advances: RUST_LOG filters them."
         from "pushes against slots";
     FORWARD_BYTES = Counter, Bytes, "faultline_forward_bytes_total" ["result"]
         "Bytes of pushes for the upstream Influx server, by result: sent, lost (the queue was full, or they became too old), refused (the server rejected them)."
@@ -82,7 +82,7 @@ section! {
         "Series left out of /metrics because they have a duplicate label or duplicate another series: a scraper would reject the response. Absent until there is one."
         from "the check before a response is encoded";
     POOLS_FOLDED = Gauge, Count, "faultline_thread_pools_folded" []
-        "Thread pools that the pool other includes, because there are more than 150."
+        "Thread names that the pool other includes, because there are more than 150 pools."
         from "the threads source";
     RECORDER_ROWS = Counter, Count, "faultline_recorder_rows_total" ["recorder"]
         "Rows written to the recording (record) or to the flight recorder's ring (flight); absent if it is disabled."
@@ -100,20 +100,20 @@ section! {
         "When the newest saved recording in the flight recorder's folder was written, in seconds since 1970; absent until there is one."
         from "the folder when the daemon starts, then each save";
     FLIGHT_FAILURES = Counter, Count, "faultline_flight_save_failures_total" []
-        "Saves of the flight recorder that failed, or were refused because its folder is full."
+        "Saves of the flight recorder that failed, or were refused because the allowed space is full."
         from "the flight recorder";
     SELF_CPU = Counter, Seconds, "process_cpu_seconds_total" []
         "CPU time of the daemon."
         from "/proc/self/stat";
     SELF_RESIDENT = Gauge, Bytes, "process_resident_memory_bytes" []
         "Resident memory of the daemon."
-        from "/proc/self/stat";
+        from "/proc/self/status";
     SELF_VIRTUAL = Gauge, Bytes, "process_virtual_memory_bytes" []
         "Virtual memory of the daemon."
         from "/proc/self/stat";
     SELF_START_TIME = Gauge, Seconds, "process_start_time_seconds" []
         "When the daemon started, in seconds since 1970."
-        from "/proc/self/stat";
+        from "/proc/self/stat, /proc/stat";
     SELF_OPEN_FDS = Gauge, Count, "process_open_fds" []
         "Open file descriptors of the daemon."
         from "st_size of /proc/self/fd (Linux 6.2)";

@@ -2,7 +2,7 @@ use crate::metric::section;
 
 section! {
     "Memory headroom",
-    "Memory that is left at each level that limits the validator. The validator reaches the limit of the level with the least headroom first: this level binds. Levels are the cgroups with a limit (0 is the validator's own, 1 its parent), their memory and swap together (0_swap, cgroup version 1), a limit above the visible cgroups (above, cgroup version 1; an upper bound, since other members are not visible), the allowed NUMA nodes (numa) and the machine. Usage that can be dropped without swap is active and inactive page cache and reclaimable kernel objects; version 1 does not count these objects apart, so they are unreclaimable there. Version 2 shows no limit above a cgroup namespace. Limits of cgroups, memory.min and the list of allowed nodes may be up to 15 s old; agave_memory_level_limit_bytes says when limits are read earlier.";
+    "Memory that is left at each level that limits the validator. The validator reaches the limit of the level with the least headroom first: this level binds. Levels are the cgroups with a limit (0 is the validator's own, 1 its parent), their memory and swap together (0_swap, cgroup version 1), a limit above the visible cgroups (above, cgroup version 1; an upper bound, since other members are not visible), the NUMA nodes if a cpuset excludes some (numa) and the machine. Usage that can be dropped without swap is active and inactive page cache and reclaimable kernel objects; version 1 does not count these objects apart, so they are unreclaimable there. Version 2 shows no limit above a cgroup namespace. Limits of cgroups, memory.min and the list of allowed nodes may be up to 15 s old; agave_memory_level_limit_bytes says when limits are read earlier.";
     HEADROOM = Gauge, Bytes, "agave_memory_headroom_bytes" ["level"]
         "Memory that can still be allocated at this level without swap before the kernel kills a process."
         from "limit minus unreclaimable memory of the level; for the machine, MemAvailable of /proc/meminfo (Linux 3.14) minus cache that memory.min protects";
@@ -22,7 +22,7 @@ section! {
         "What the level is: the path of the cgroup, or the list of nodes."
         from "/proc/PID/cgroup, Mems_allowed_list of /proc/PID/status";
     BINDING = Gauge, Flag, "agave_memory_binding_level" ["level"]
-        "1 for the level with the least headroom, 0 for the others. Absent while the limit of a level cannot be read."
+        "1 for the level with the least headroom, 0 for the others. Absent while a level cannot be read."
         from "agave_memory_headroom_bytes";
     EFFECTIVE_LIMIT = Gauge, Bytes, "agave_memory_effective_limit_bytes" []
         "The limit of the binding level."
