@@ -56,8 +56,8 @@ Generated from the catalog by `cargo run -p xtask -- metrics-doc`; do not edit.
   landing page give the reason: `absent` (not offered by this kernel, cgroup version or validator), `forbidden` (no right
   to read it), `gone` (it vanished), `broken` (not understood). `absent` and `forbidden` count when they begin,
   `gone` and `broken` each time.
-- Series from the kernel belong to a process or a cgroup. They end with it, and start again with the next one. Sums over
-  threads also start again with the daemon.
+- Series from the kernel that belong to a process end with it, and start again with the next one. Sums over threads also
+  start again with the daemon. Counters of a cgroup continue in the next one.
   Counters that the daemon sums itself (restarts, phases, transactions, program cache, ingest) live as long as the daemon
   and never fall.
 - The number of label values does not grow with time. `cluster`, `experiment`, `arm` and `run` come from the

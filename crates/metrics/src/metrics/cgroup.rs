@@ -2,7 +2,7 @@ use crate::metric::section;
 
 section! {
     "cgroup",
-    "The cgroup of the followed process, version 2, or version 1 if the host has no memory controller in version 2. Page cache fills a cgroup up to its limit by design, so usage near the limit is normal. Counters are those of the kernel for this cgroup. If the process or its successor is in another cgroup, they continue without what that one had counted before.";
+    "The cgroup of the followed process, version 2, or version 1 if the host has no memory controller in version 2. Page cache fills a cgroup up to its limit by design, so usage near the limit is normal. Counters are those of the kernel for this cgroup. In another cgroup, also of a successor, they continue without that cgroup's earlier counts.";
     USAGE = Gauge, Bytes, "agave_cgroup_memory_usage_bytes" []
         "Memory charged to the cgroup, page cache included."
         from "memory.current; v1 memory.usage_in_bytes";
@@ -17,9 +17,9 @@ section! {
         from "memory.swap.current; v1 total_swap of memory.stat";
     STAT = Gauge, Bytes, "agave_cgroup_memory_stat_bytes" ["type"]
         "The cgroup's memory by type."
-        from "memory.stat; v1 its total_ values, and memory.kmem.usage_in_bytes as kernel";
+        from "memory.stat; v1 its total_ values under names of v2, and memory.kmem.usage_in_bytes as kernel";
     EVENTS = Counter, Count, "agave_cgroup_memory_events_total" ["event"]
-        "Memory events: low (reclaimed although below memory.low), high and max (the limit of that name was reached), oom (the limit stops an allocation), oom_kill (a process was killed)."
+        "Memory events: low (reclaimed although below memory.low), high and max (the limit of that name was reached), oom (reclaim at the limit did not help), oom_kill (a process was killed)."
         from "memory.events; v1 failcnt as max and oom_kill of memory.oom_control (Linux 4.13)";
     REFAULTS = Counter, Count, "agave_cgroup_memory_refaults_total" ["type"]
         "Pages read back after they were reclaimed: many mean that the working set does not fit."
@@ -40,6 +40,6 @@ section! {
         "1 while a freezer of the cgroup or of an ancestor stops all processes of the cgroup. agave_process_state is then sleeping (version 2) or disk_sleep (version 1)."
         from "frozen of cgroup.events (version 2, Linux 5.2); v1 freezer.state; 1 if either is frozen";
     CPU_THROTTLED = Counter, Seconds, "agave_cgroup_cpu_throttled_seconds_total" []
-        "Throttling by the cgroup's own CPU quota, summed over CPUs."
+        "Time throttled by the cgroup's own CPU quota, summed over CPUs."
         from "throttled_usec of cpu.stat; v1 throttled_time";
 }

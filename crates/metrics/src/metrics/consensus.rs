@@ -2,7 +2,7 @@ use crate::{SLOT_DELAY_BOUNDS, metric::section};
 
 section! {
     "Consensus",
-    "What Votor, the consensus of Alpenglow, reports in the validator's own datapoints: sums about every 10 s, a point for each slot once the root has passed it, a point for each led slot. With Tower, only those of consensus_pool datapoints and bank switches are reported.";
+    "What Votor, the consensus of Alpenglow, reports in the validator's own datapoints: sums about every 10 s, a point for each slot once the root has passed it, a point for each led slot. With Tower, most are absent.";
     VOTE_LATENESS = Histogram(&SLOT_DELAY_BOUNDS), Seconds, "agave_vote_lateness_seconds" []
         "How long after the finalization of a slot this validator sent its notarize vote; 0 if it voted first. Only slots with both."
         from "vote_notarize minus finalized of event_handler_slot_tracking";
@@ -73,7 +73,7 @@ section! {
         from "certificates_dropped of consensus_pool_service, summed"
         of "consensus_pool_service" { "certificates_dropped" };
     EVENTS = Counter, Count, "agave_votor_events_total" ["event"]
-        "Events that Votor handled. The timers of a slot (timeout) and of a leader window (timeout_crashed_leader) end also after a vote. safe_to_skip and safe_to_notar (fallback votes are due) and standstill are unusual."
+        "Events that Votor handled. The timers timeout (a slot) and timeout_crashed_leader (a leader window) also run out when all is well. safe_to_skip and safe_to_notar (fallback votes are due) and standstill are unusual."
         from "count of event_handler_received_event_count_and_timing, summed; 0 from the first event_handler_stats on"
         of "event_handler_received_event_count_and_timing" {
             "count" where "event" = "Timeout" as "timeout",

@@ -31,10 +31,10 @@ section! {
         "Times the system's wall clock was set, by more than a second, since the daemon started. A clock that is slewed or a machine that was suspended does not count."
         from "the wall clock against the monotonic one, from tick to tick";
     LATENESS = Histogram(&LATENESS_BOUNDS), Seconds, "faultline_tick_lateness_seconds" []
-        "How much later than planned a tick began, without missed ticks."
+        "How much later than planned a tick began. Missed ticks do not count."
         from "the schedule";
     INGEST_LINES = Counter, Count, "faultline_ingest_lines_total" ["result"]
-        "Datapoint lines: used, ignored (no metric uses them), bad (malformed, cut or not in nanoseconds), foreign (another validator's or tool's), duplicate (seen before), implausible (with a slot that cannot be true)."
+        "Datapoint lines: used, ignored (no metric uses them), bad (broken, truncated or not in nanoseconds), foreign (another validator's or tool's), duplicate (seen before), implausible (with a slot that cannot be true)."
         from "pushes and the log";
     INGEST_LINES_PENDING = Gauge, Count, "faultline_ingest_lines_pending" []
         "Datapoint lines that wait until it is known whether their sender is the followed validator. Then faultline_ingest_lines_total counts them."
@@ -64,7 +64,7 @@ section! {
         "Datapoints that the validator dropped before the push because there were too many."
         from "points_lost of the datapoint metrics";
     PUSHES_FILTERED = Gauge, Flag, "faultline_pushes_filtered" []
-        "1 if pushes arrive without program cache points although the slot of JSON-RPC advances: RUST_LOG filters them."
+        "1 if pushes arrive without program cache points although JSON-RPC's slot advances: the validator's RUST_LOG filters them."
         from "pushes against slots";
     FORWARD_BYTES = Counter, Bytes, "faultline_forward_bytes_total" ["result"]
         "Bytes of pushes for the upstream Influx server, by result: sent, lost (the queue was full, or they became too old), refused (the server rejected them)."

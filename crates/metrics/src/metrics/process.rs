@@ -4,11 +4,11 @@ section! {
     "Process",
     "Read from /proc on every tick. Series end with the process, except agave_up and the counts of restarts and ends. After a restart, counters begin again at the zero of the kernel, as a scraper expects. `smaps`, `smaps_rollup`, `maps` and `numa_maps` are never read: they hold the lock that the validator's page faults and mappings wait for.";
     UP = Gauge, Flag, "agave_up" []
-        "1 while a process is followed, also a wrapper of the validator; else 0."
+        "1 while the validator, or only a wrapper of it, is followed; else 0."
         from "the search for the target";
     TARGET_INFO = Info, Flag, "agave_target_info" ["exe", "comm", "version", "client", "cluster", "identity", "cgroup", "experiment", "arm", "run"]
         "What is being followed; a label is empty while its value is unknown."
-        from "/proc/PID, JSON-RPC, admin socket, validator-new, configuration";
+        from "/proc/PID, JSON-RPC, admin socket, datapoint validator-new, configuration";
     START_TIME = Gauge, Seconds, "agave_process_start_time_seconds" []
         "When the validator process started, in seconds since 1970."
         from "starttime of /proc/PID/stat plus btime of /proc/stat, which is read again after the clock was set";
@@ -49,11 +49,11 @@ section! {
         "The process's soft limit of open file descriptors; absent when unlimited."
         from "Max open files of /proc/PID/limits, read every 5 s";
     IO_BYTES = Counter, Bytes, "agave_process_io_bytes_total" ["direction"]
-        "Bytes the process caused to be read from block devices, and bytes of pages that it made dirty."
+        "Bytes the process read from block devices, and wrote: directly, or by making pages dirty."
         from "read_bytes and write_bytes of /proc/PID/io (needs the same user and capabilities, or CAP_SYS_PTRACE)";
     BLOCK_IO_DELAY = Counter, Seconds, "agave_process_block_io_delay_seconds_total" []
         "Time the process's threads waited for block I/O. A thread's time between its last sample and its exit is not counted."
-        from "delayacct_blkio_ticks of /proc/PID/task/TID/stat, summed over threads; absent while kernel.task_delayacct is 0, before Linux 5.14, or while all are 0";
+        from "delayacct_blkio_ticks of /proc/PID/task/TID/stat, summed over threads; absent before Linux 5.14, while kernel.task_delayacct is 0, or while all are 0: set it to 1 before the validator starts";
     CONTEXT_SWITCHES = Counter, Count, "agave_process_context_switches_total" ["type"]
         "Context switches of the process's threads. Those of a thread between its last sample and its exit are not counted."
         from "ctxt_switches of /proc/PID/task/TID/status, summed over threads, read less often than the rest (threads.switches_interval)";

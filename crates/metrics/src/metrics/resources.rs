@@ -49,7 +49,7 @@ section! {
         "Share of the time between the last two polls in which the disk had at least one request."
         from "io_ticks of /proc/diskstats; absent at the first poll";
     DISK_WEAR = Gauge, Ratio, "agave_disk_wear_ratio" ["device"]
-        "Share of the disk's life that is used up, rounded up to 0.1."
+        "Share of the disk's life that is used up, rounded up in steps of 0.1."
         from "life_time of eMMC, life_time_estimation of UFS; absent for NVMe and SATA, which report it only to root (SMART)";
     DISK_MISSING = Gauge, Count, "agave_disk_array_missing_members" ["device"]
         "Disks that are missing from an array."
@@ -64,7 +64,7 @@ section! {
         "Datagrams that the validator's sockets dropped, mostly because their buffer was full: it reads too slowly, or net.core.rmem_max is too small."
         from "drops of /proc/PID/net/udp and udp6, summed over the sockets that were seen. The count begins at 0 with the daemon's first poll of the process, and ends with the process";
     UDP_DATAGRAMS = Counter, Count, "agave_udp_datagrams_total" ["direction"]
-        "IPv4 datagrams of all processes in the validator's network namespace: handed to a process, and sent, but not by XDP."
+        "IPv4 datagrams of all processes in the validator's network namespace: handed to a process, and sent without XDP."
         from "InDatagrams and OutDatagrams of /proc/PID/net/snmp (IPv4)";
     UDP_ERRORS = Counter, Count, "agave_udp_errors_total" ["type"]
         "IPv4 datagrams of all processes in the validator's network namespace that were lost: receive (for any reason), receive_buffer (the part of receive for which a socket buffer was full), send_buffer, no_port (no process listens)."

@@ -26,16 +26,16 @@ section! {
         from "total_transactions of replay-slot-stats"
         initially 0 of "replay-slot-stats" { "total_transactions" };
     SLOT = Gauge, Count, "agave_slot" ["kind"]
-        "The newest slot of each kind: processed (with Alpenglow the newest that the validator notarized), confirmed, finalized (with Alpenglow the same as confirmed), root, optimistic (confirmed by received votes of the cluster; with Tower only), replayed (Alpenglow only), shred (received)."
+        "The newest slot of each kind: processed (with Alpenglow the newest that the validator notarized), confirmed, finalized (with Alpenglow the same as confirmed), root, optimistic (confirmed by received votes of the cluster; with Tower only), replayed (Alpenglow only), shred (received; by points, received completely)."
         from "getEpochInfo, getSlot, getMaxShredInsertSlot; bank_frozen (for replayed, and without JSON-RPC for processed), bank-forks_set_root, optimistic_slot, shred_insert_is_full";
     SLOTS_BEHIND = Gauge, Count, "agave_slots_behind" []
-        "Slots between the tip of the cluster and this validator; the tip is the newest slot that the validator itself knows. Absent without a report for two polls of JSON-RPC (25 s if only pushes report it), and, by JSON-RPC, if the tip has not advanced for 5 s."
+        "Slots between the tip of the cluster and this validator; the tip is the newest slot that the validator itself knows. Absent after two polls of JSON-RPC without a report, or 5 s without a new tip; with pushes only, after 25 s."
         from "getMaxShredInsertSlot minus processed slot in one answer (full RPC API); if JSON-RPC does not report it, the larger of optimistic and received slot minus the newest frozen one, as of the last push. ARCHITECTURE says which source decides if they differ";
     SLOT_SECONDS = Gauge, Seconds, "agave_slot_seconds" []
         "How long a slot of the cluster takes: the mean over the last 30 to 65 s near the tip, at first over 5 to 30 s. Absent before; it stays while the validator is behind or reports nothing, and after its restart."
         from "growth of the tip that the validator knows while it is within phase.at_tip_slots; of its processed slot if no source reports the tip and getHealth says ok";
     HEALTHY = Gauge, Flag, "agave_healthy" []
-        "1 if the validator calls itself healthy, 0 if not; absent when it does not answer, or does not know how far the cluster is (numSlotsBehind is null). With Tower the validator compares with the newest slot that it stored, so right after a start the value may be 1 far behind the tip. With Alpenglow it is absent until a certificate was seen."
+        "1 if the validator calls itself healthy, 0 if not; absent when it does not answer, or does not know how far the cluster is (numSlotsBehind is null). With Tower the validator compares with the newest slot that it stored, so after a start it may say 1 although it is far behind the tip. With Alpenglow the value is absent until it saw a certificate."
         from "getHealth";
     PROBE_TIME = Histogram(&TIME_BOUNDS), Seconds, "agave_rpc_probe_seconds" ["method"]
         "How long JSON-RPC took to answer the probe's request, from sending to the last byte, a new connection included; failures are not counted here. Absent unless probe.enabled."
@@ -44,14 +44,14 @@ section! {
         "Requests of the probe without a good answer: refused (no process listens), timeout, http (another status than 200), error (an error of JSON-RPC), malformed, too_large, connection (it broke). While the validator starts, the probe sends none."
         from "one request per probe.interval; less often after failures";
     PHASE = Gauge, Flag, "agave_phase" ["phase"]
-        "1 for the phase the validator is in, 0 for all others. All are 0 while the phase is unknown: the process is stopped or frozen, or no slot has advanced in time for 10 s (up to 25 s if the slot is reported less often than every 4 s; 60 s without any news during a start). The phase is behind if a validator at the tip was seen not to advance for 15 s while the tip advanced."
+        "1 for the phase the validator is in, 0 for all others. All are 0 while the phase is unknown: the process is stopped or frozen, or no slot has advanced for 10 s (up to 25 s if the slot is reported less often than every 4 s; 60 s without any news during a start). The phase is behind if a validator at the tip was seen not to advance for 15 s while the tip advanced."
         from "startProgress of the admin socket, JSON-RPC, distance to the tip";
     PHASE_SECONDS = Counter, Seconds, "agave_phase_seconds_total" ["phase"]
         "Time spent in each phase since the daemon started. Time counts once later evidence shows which phase it was. A pause in which the slot was seen to stand still while the tip advanced is time behind. Time without any report is in no phase, unless the phase was the same before and after it."
         from "the phase, summed from evidence to evidence";
     CONSENSUS = Gauge, Flag, "agave_consensus" ["protocol"]
         "1 for the consensus that the validator runs: tower, migrating (to Alpenglow: blocks hold only votes and nothing is rooted), alpenglow. Absent while no sign proves a consensus."
-        from "the first of these signs: getAgGenesisCert, event_handler_stats, migration-complete (points or log), the migration marker in epochCredits, genesis hash and slot of a known cluster, values in epochCredits that are too large for credits of Tower; for tower or migrating the account of the feature gate and migration-started; for tower optimistic_slot, confirmed slots ahead of finalized ones";
+        from "the first of these signs: getAgGenesisCert, event_handler_stats, migration-complete (points or log), the migration marker in epochCredits, genesis hash and slot of a known cluster, values in epochCredits that are too large for credits of Tower; for tower or migrating: the account of the feature gate, migration-started; for tower: optimistic_slot, confirmed slots ahead of finalized ones";
     CONSENSUS_SIGN = Info, Flag, "agave_consensus_sign_info" ["sign"]
         "The sign that proved the consensus."
         from "as agave_consensus";
@@ -109,7 +109,7 @@ section! {
         from "one_hit_wonders of loaded-programs-cache-stats, summed"
         initially 0 of "loaded-programs-cache-stats" { "one_hit_wonders" };
     CACHE_PRUNES_ORPHAN = Counter, Count, "agave_program_cache_prunes_orphan_total" []
-        "Entries that a new root removed: superseded, or of dead forks."
+        "Entries that a new root removed: superseded, or on other forks."
         from "prunes_orphan of loaded-programs-cache-stats, summed"
         initially 0 of "loaded-programs-cache-stats" { "prunes_orphan" };
     CACHE_PRUNES_ENVIRONMENT = Counter, Count, "agave_program_cache_prunes_environment_total" []
@@ -329,9 +329,9 @@ section! {
             "sndbuf_errors_delta" as "send"
         };
     DATAPOINT = Gauge, AsReported, "agave_datapoint" ["name", "field"]
-        "A level of an allowed datapoint. Its allowed tags are labels, too."
+        "A level of a datapoint in datapoints.allow. Its tags there are labels, too."
         from "any datapoint; see datapoints.allow in the configuration";
     DATAPOINT_SUM = Counter, AsReported, "agave_datapoint_sum_total" ["name", "field"]
-        "The sum of a delta of an allowed datapoint. Its allowed tags are labels, too."
+        "The sum of a delta of a datapoint in datapoints.allow. Its tags there are labels, too."
         from "any datapoint; see datapoints.allow in the configuration";
 }

@@ -2,7 +2,7 @@ use crate::metric::section;
 
 section! {
     "Votes and leader slots",
-    "From the node's own JSON-RPC: one request at a time, in a round once a minute (`[validator]` in the configuration). Values that the node does not answer are absent: getBlockProduction and getClusterNodes need --full-rpc-api. Without a vote account, as on an RPC node, the account's votes, credits, stake and balance are absent, too. An answer is dropped after three of its intervals.";
+    "From the node's own JSON-RPC: one request at a time, each at most about once a minute (`[validator]` in the configuration). Values that the node does not answer are absent: getBlockProduction and getClusterNodes need --full-rpc-api. Without a vote account, as on an RPC node, the account's votes, credits, stake and balance are absent, too. An answer is dropped after three of its intervals.";
     VOTE_ACCOUNT = Info, Flag, "agave_vote_account_info" ["identity", "role", "vote_account"]
         "The vote account, and the role of this validator: voting with the account, or standby (the node of the account is another identity)."
         from "getVoteAccounts: the account that the configuration names. Else an account of the identity: the one that --vote-account names, else a current one before a delinquent one, then the one with the newest vote";
@@ -19,7 +19,7 @@ section! {
         "Vote credits earned with Tower in this_epoch (so far) and in previous_epoch; in the epoch of the migration only credits from before it. Absent for an epoch without votes, and while the consensus is not known."
         from "epochCredits of getVoteAccounts, up to the marker of the migration";
     VOTE_RANK = Gauge, Count, "agave_vote_credits_rank" []
-        "Place among all voting validators by the Tower credits of this epoch; 1 is the best. Ends with the epoch of the migration."
+        "Place among the voting validators by the Tower credits of this epoch; 1 is the best. Ends with the epoch of the migration."
         from "getVoteAccounts of all, every five minutes";
     VOTE_CREDITS_VS_BEST = Gauge, Ratio, "agave_vote_credits_of_best_ratio" []
         "Tower credits of this epoch over those of the best validator. Ends with the epoch of the migration."
@@ -46,7 +46,7 @@ section! {
         "1 if the vote account may vote and lead, 0 if not: this_epoch, epoch_after_next (it would pass the check at the beginning of the next epoch, which decides about the epoch after that). Absent on a node without a key to vote with, and while Agave 4.2.2 reports that the ticket is not active yet."
         from "validatorAdmissionTicketStatus of the admin socket, every minute, since Agave 4.2.2";
     ADMISSION_SHORTFALL = Gauge, Sol, "agave_admission_shortfall_sol" []
-        "What the vote account lacks for the admission check at the beginning of the next epoch; 0 if it has enough. Alpenglow only; absent while the price is not known."
+        "What the vote account lacks for the admission ticket that is due when the next epoch begins; 0 if it has enough. Alpenglow only; absent while the price is not known."
         from "the reason that validatorAdmissionTicketStatus gives; else the ticket (1.6 SOL at slots of 0.4 s to 0.8 SOL at 0.2 s) and rent minus the balance";
     LEADER_SLOTS = Gauge, Count, "agave_leader_slots" ["state"]
         "Leader slots of this epoch: assigned (all), passed, skipped (passed without a block of this validator)."
@@ -55,13 +55,13 @@ section! {
         "Leader slots of all validators in this epoch: passed, skipped."
         from "getBlockProduction at confirmed (needs --full-rpc-api)";
     NEXT_LEADER_SLOT = Gauge, Seconds, "agave_next_leader_slot_seconds" []
-        "Time until the next leader slot in this epoch, 0 in a leader slot; absent if none is left, if the validator is more than 128 slots behind, or if its distance is not known."
+        "Time until the next leader slot in this epoch, 0 in a leader slot; absent if none is left, or if the validator is more than 128, or an unknown number of, slots behind."
         from "getLeaderSchedule, the processed slot, the pace of the slots";
     RESTART_WINDOW = Gauge, Seconds, "agave_restart_window_seconds" []
-        "Longest time ahead in this epoch without a leader slot: a restart within this time skips no leader slot. Absent like agave_next_leader_slot_seconds."
+        "Longest time ahead in this epoch without a leader slot: a restart within this time skips no leader slot. Absent if the validator is more than 128, or an unknown number of, slots behind."
         from "getLeaderSchedule, the processed slot, the pace of the slots";
     RESTART_WINDOW_BEGINS = Gauge, Seconds, "agave_restart_window_begins_seconds" []
-        "Time until the window of agave_restart_window_seconds begins; 0 if it has begun. Absent like agave_next_leader_slot_seconds."
+        "Time until the window of agave_restart_window_seconds begins; 0 if it has begun. Absent like agave_restart_window_seconds."
         from "getLeaderSchedule, the processed slot, the pace of the slots";
     EPOCH = Gauge, Count, "agave_epoch" []
         "The epoch of the processed bank."
