@@ -72,7 +72,7 @@ impl DatapointInputs {
     }
 }
 
-/// The values of a point's fields from which series are made. All points of a push reuse it.
+/// The values of a point's fields from which series are made. All points of a push reuse them.
 #[derive(Default)]
 pub struct InputValues {
     datapoint: Option<&'static DatapointInputs>,
