@@ -33,7 +33,7 @@ fn look(line: &[u8]) {
     };
     assert_eq!(name_of(line), Some(point.name().as_bytes()));
     let checked = point.check();
-    if let (Ok(()), Some(host_id)) = (&checked, host_id_of(line)) {
+    if let (Ok(()), Some(host_id)) = (&checked, host_id_of(line, point.name().as_bytes())) {
         assert_eq!(point.tag("host_id").map(str::as_bytes), Some(host_id));
     }
     if let Some(Err(_)) = KnownPoint::parse(&point) {

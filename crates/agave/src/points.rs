@@ -140,18 +140,9 @@ macro_rules! datapoints {
         impl KnownPoint {
             pub const NAMES: &'static [&'static str] = &[$($name),*];
 
-            /// Fast for most unknown names: slices of other lengths differ without a comparison.
-            #[inline]
-            pub fn is_known(name: &[u8]) -> bool {
-                $(name == $name.as_bytes())||*
-            }
-
-            /// `None` if the name is not one of [`Self::NAMES`]; `Some(Err(_))` if the fields are
-            /// malformed, so that the whole line is untrustworthy.
+            /// `Some(Err(_))` if the fields are malformed, so that the whole line is untrustworthy;
+            /// else `None` if the name is not one of [`Self::NAMES`].
             pub fn parse(point: &Point<'_>) -> Option<Result<Self, BadLine>> {
-                if !Self::is_known(point.name().as_bytes()) {
-                    return None;
-                }
                 Self::decode(point, |_| ()).transpose()
             }
 

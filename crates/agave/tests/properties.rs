@@ -147,7 +147,7 @@ proptest! {
     #[test]
     fn parsing_any_bytes_never_panics(bytes in soup()) {
         for line in split(&bytes, &[], 64).into_iter().flatten() {
-            let (_, _) = (name_of(&line), host_id_of(&line));
+            let _ = name_of(&line).and_then(|name| host_id_of(&line, name));
             if let Ok(point) = Point::parse(&line) {
                 let _ = (point.check().is_ok(), KnownPoint::parse(&point).is_some());
             }
@@ -176,7 +176,7 @@ proptest! {
         prop_assert_eq!(lines.len(), 2);
         let line = lines[0].as_ref().unwrap();
         prop_assert_eq!(name_of(line), Some(name.as_bytes()));
-        prop_assert_eq!(host_id_of(line), Some(host.as_bytes()));
+        prop_assert_eq!(host_id_of(line, name.as_bytes()), Some(host.as_bytes()));
         let point = Point::parse(line).unwrap();
         prop_assert_eq!((point.name(), point.tag("host_id"), point.tag("id")), (&*name, Some(&*host), Some("3")));
         prop_assert_eq!(point.timestamp(), Some(time));

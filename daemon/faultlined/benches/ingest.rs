@@ -25,7 +25,7 @@ use faultline_core::{
 };
 use faultline_datapoints::{
     ingest::{IngestCounters, Listener},
-    validator::intake::{Intake, is_builtin},
+    validator::{intake::Intake, tally::is_builtin},
 };
 use faultline_metrics::metrics::daemon::INGEST_BYTES;
 use rustix::time::{ClockId, clock_gettime};
@@ -197,7 +197,12 @@ fn numeric_fields(body: &[u8]) -> BTreeMap<String, Vec<String>> {
 }
 
 fn sender(body: &[u8]) -> String {
-    String::from_utf8_lossy(host_id_of(body).unwrap_or_default()).into_owned()
+    String::from_utf8_lossy(
+        name_of(body)
+            .and_then(|name| host_id_of(body, name))
+            .unwrap_or_default(),
+    )
+    .into_owned()
 }
 
 /// An intake that knows the identity of the sender.
@@ -270,7 +275,7 @@ fn report(
     let grown = memory_kib("VmHWM").saturating_sub(before);
     let (slowest, bytes) = (rounds[ROUNDS - 1], body.len() as f64 / count);
     println!(
-        "{what}: {median:.2} us of CPU a line of {bytes:.0} bytes, slowest {slowest:.2}{verdict}; memory grew by {grown} KiB"
+        "{what}: {median:.3} us of CPU a line of {bytes:.0} bytes, slowest {slowest:.3}{verdict}; memory grew by {grown} KiB"
     );
 }
 

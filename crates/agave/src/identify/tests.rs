@@ -225,6 +225,7 @@ fn the_startup_host_id_matches_a_captured_test_validator_push() {
         .lines()
         .next()
         .unwrap();
-    let host = crate::line::host_id_of(pushed.as_bytes()).unwrap();
+    let name = crate::line::name_of(pushed.as_bytes()).unwrap();
+    let host = crate::line::host_id_of(pushed.as_bytes(), name).unwrap();
     assert_eq!(startup_host_id("vm").as_bytes(), host);
 }

@@ -159,8 +159,7 @@ pub fn name_of(line: &[u8]) -> Option<&[u8]> {
 
 /// Agave always writes `host_id` as the first tag. `None` if another tag is first.
 #[inline]
-pub fn host_id_of(line: &[u8]) -> Option<&[u8]> {
-    let name = name_of(line)?;
+pub fn host_id_of<'a>(line: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
     let value = line.get(name.len()..)?.strip_prefix(b",host_id=")?;
     value.get(..memchr2(b',', b' ', value)?)
 }

@@ -251,11 +251,15 @@ fn a_parse_error_quotes_at_most_eighty_characters_of_the_line() {
 fn name_and_host_id_are_found_without_parsing_the_rest() {
     let line = b"bank_frozen,host_id=Abc,x=y \xff\xff";
     assert_eq!(
-        (name_of(line), host_id_of(line)),
+        (name_of(line), host_id_of(line, b"bank_frozen")),
         (Some(&b"bank_frozen"[..]), Some(&b"Abc"[..]))
     );
     assert_eq!(
-        (name_of(b"x"), name_of(b",a=b"), host_id_of(b"a,tag=b c=1i")),
+        (
+            name_of(b"x"),
+            name_of(b",a=b"),
+            host_id_of(b"a,tag=b c=1i", b"a")
+        ),
         (None, None, None)
     );
 }

@@ -3,7 +3,7 @@
 mod push;
 mod readings;
 
-pub use push::{Push, is_builtin};
+pub use push::Push;
 
 use super::{
     allowed::AllowList,
@@ -355,8 +355,7 @@ impl State {
             self.total.line_counts.foreign += 1;
             return None;
         };
-        values.reset(point.name());
-        let is_builtin = values.has_series() || KnownPoint::is_known(point.name().as_bytes());
+        let is_builtin = values.reset(point.name());
         let decode = || KnownPoint::decode(point, |field| values.add(field));
         let Ok(known) = is_builtin.then(decode).transpose() else {
             sums.line_counts.bad += 1;

@@ -5,7 +5,7 @@ mod jobs;
 mod series;
 mod votor;
 
-pub use series::{InputValues, has_series};
+pub use series::{InputValues, is_builtin};
 
 use faultline_agave::{
     line::Point,

@@ -1,5 +1,5 @@
 use super::{AllowList, Intake, Origin, PushEnd, PushTimes, Slots, State};
-use crate::validator::tally::{InputValues, has_series};
+use crate::validator::tally::{InputValues, is_builtin};
 use faultline_agave::{
     line::{Point, host_id_of, name_of},
     log::LogLine,
@@ -32,11 +32,6 @@ pub struct Push {
     input_values: InputValues,
 }
 
-/// True for datapoints that are counted without an allow-list.
-pub fn is_builtin(name: &[u8]) -> bool {
-    KnownPoint::is_known(name) || has_series(name)
-}
-
 impl Push {
     pub(super) fn new(intake: Intake, user: Option<u32>, is_proven: bool, now: Stamp) -> Self {
         let slots = Slots {
@@ -67,7 +62,7 @@ impl Push {
         };
         let is_used = is_builtin(name) || self.allow_list.allowed_fields(name).is_some();
         // Agave always writes host_id first. A line without it comes from another tool.
-        let host_id = host_id_of(line).unwrap_or_default();
+        let host_id = host_id_of(line, name).unwrap_or_default();
         if host_id != self.host_id.as_bytes() {
             self.flush_ignored();
             self.host_id = String::from_utf8_lossy(host_id).into_owned();

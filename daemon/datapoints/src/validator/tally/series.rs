@@ -6,7 +6,7 @@ use super::{MAX_DELTA, add};
 use crate::validator::field_index::FieldIndex;
 use faultline_agave::{
     line::{self, Field, Point},
-    points::SlotPeaks,
+    points::{KnownPoint, SlotPeaks},
 };
 use faultline_metrics::{
     Amount, Datapoint, Histogram, Kind, LabelText, Metric, Reading, SeriesInput, Unit, Value,
@@ -83,16 +83,13 @@ pub struct InputValues {
 }
 
 impl InputValues {
-    /// Prepares for a point named `name`.
-    pub fn reset(&mut self, name: &str) {
+    /// Prepares for a point named `name`. Returns [`is_builtin`].
+    pub fn reset(&mut self, name: &str) -> bool {
         self.datapoint = CATALOG.by_datapoint.get(name.as_bytes());
         self.texts.clear();
         self.counts.clear();
         let count = self.datapoint.map_or(0, |datapoint| datapoint.fields.len());
         self.counts.resize(count, None);
-    }
-
-    pub fn has_series(&self) -> bool {
         self.datapoint.is_some()
     }
 
@@ -133,6 +130,9 @@ static CATALOG: LazyLock<Catalog> = LazyLock::new(|| {
         series: SeriesList(Vec::new()),
         by_datapoint: HashMap::default(),
     };
+    for name in KnownPoint::NAMES {
+        catalog.by_datapoint.entry(name.as_bytes()).or_default();
+    }
     for metric in metrics::exported() {
         for datapoint in metric.datapoints {
             for input in datapoint.series {
@@ -152,7 +152,8 @@ static CATALOG: LazyLock<Catalog> = LazyLock::new(|| {
     catalog
 });
 
-pub fn has_series(name: &[u8]) -> bool {
+/// True for datapoints that are counted without an allow-list.
+pub fn is_builtin(name: &[u8]) -> bool {
     CATALOG.by_datapoint.contains_key(name)
 }
 
