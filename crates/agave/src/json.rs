@@ -11,11 +11,11 @@ use std::{collections::HashMap, fmt, marker::PhantomData};
 use crate::{Error, Excerpt, PublicKey};
 
 const METHOD_NOT_FOUND: i64 = -32601;
-/// Maximum length of a string, because serde_json copies strings with escapes. A body up to this
-/// size needs no check of strings and depth.
+/// Maximum length of a string, because serde_json copies strings with escapes.
 const MAX_STRING_BYTES: usize = 64 << 10;
-/// Maximum nesting, because serde_json stores each level.
+/// Maximum nesting, because serde_json stores each level, in a byte.
 const MAX_DEPTH: usize = 128;
+const MAX_BYTES_WITH_ANY_DEPTH: usize = 1 << 20;
 /// Maximum entries of a list; mainnet-beta has 5,000 nodes.
 pub const MAX_ENTRIES: usize = 1 << 16;
 const MAX_REASON_CHARS: usize = 160;
@@ -113,7 +113,7 @@ fn reason(error: &serde_json::Error) -> String {
 }
 
 fn check_strings_and_depth(body: &[u8]) -> Result<(), &'static str> {
-    if body.len() <= MAX_STRING_BYTES {
+    if body.len() <= MAX_BYTES_WITH_ANY_DEPTH && !may_have_long_strings(body) {
         return Ok(());
     }
     let (mut depth, mut rest) = (0_usize, body);
@@ -130,6 +130,13 @@ fn check_strings_and_depth(body: &[u8]) -> Result<(), &'static str> {
         }
     }
     Ok(())
+}
+
+fn may_have_long_strings(body: &[u8]) -> bool {
+    let mut previous = 0;
+    memchr::memchr(b'\\', body).is_some()
+        || memchr::memchr_iter(b'"', body)
+            .any(|quote| quote - std::mem::replace(&mut previous, quote) > MAX_STRING_BYTES)
 }
 
 /// The text after the closing quote; `None` if the string is too long. It is empty for an
@@ -317,7 +324,7 @@ mod tests {
 
     #[test]
     fn only_overlong_texts_and_deep_nesting_are_refused() {
-        let fill = " ".repeat(MAX_STRING_BYTES);
+        let fill = " ".repeat(MAX_BYTES_WITH_ANY_DEPTH);
         let read = |body: String| read::<Value>(body.as_bytes()).map_err(|error| error.to_string());
         let text = |bytes| format!("\"{}\"{fill}", "\\\"".repeat(bytes / 2));
         assert!(read(text(MAX_STRING_BYTES)).is_ok());

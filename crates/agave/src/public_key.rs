@@ -19,7 +19,7 @@ impl FromStr for PublicKey {
 
     fn from_str(text: &str) -> Result<Self, InvalidPublicKey> {
         let mut key = [0; 32];
-        // `bs58` takes several times as long, and an answer to getVoteAccounts has 4,000 addresses.
+        // Faster than `bs58`, for the two keys of 2,000 vote accounts.
         five8::decode_32(text, &mut key).map_err(|_| InvalidPublicKey)?;
         Ok(Self(key))
     }
