@@ -27,7 +27,7 @@ impl ExpositionFormat {
 pub fn exposition_format(accept: Option<&str>, native_histograms: bool) -> ExpositionFormat {
     let (mut protobuf, mut open_metrics, mut classic) = (0, 0, 0);
     for element in accept.unwrap_or("").split(',').map(parse_element) {
-        match element.name {
+        match element.name.as_str() {
             "application/vnd.google.protobuf"
                 if native_histograms
                     && element.proto == Some("io.prometheus.client.MetricFamily")
@@ -56,7 +56,7 @@ pub fn exposition_format(accept: Option<&str>, native_histograms: bool) -> Expos
 pub fn accepts_gzip(accept_encoding: Option<&str>) -> bool {
     let mut wildcard = false;
     for element in accept_encoding.unwrap_or("").split(',').map(parse_element) {
-        match element.name {
+        match element.name.as_str() {
             "gzip" | "x-gzip" => return element.quality > 0,
             "*" => wildcard = element.quality > 0,
             _ => {}
@@ -66,7 +66,8 @@ pub fn accepts_gzip(accept_encoding: Option<&str>) -> bool {
 }
 
 struct AcceptElement<'a> {
-    name: &'a str,
+    /// In lower case.
+    name: String,
     /// In thousandths. An invalid quality counts as 0.
     quality: u32,
     version: Option<&'a str>,
@@ -76,9 +77,8 @@ struct AcceptElement<'a> {
 
 fn parse_element(text: &str) -> AcceptElement<'_> {
     let mut parts = text.split(';').map(str::trim);
-    let name = parts.next().unwrap_or("");
     let mut element = AcceptElement {
-        name,
+        name: parts.next().unwrap_or("").to_ascii_lowercase(),
         quality: 1000,
         version: None,
         proto: None,
@@ -86,15 +86,16 @@ fn parse_element(text: &str) -> AcceptElement<'_> {
     };
     for (key, value) in parts.filter_map(|p| p.split_once('=')) {
         let value = value.trim();
-        match key.trim() {
+        let unquoted = value.trim_matches('"');
+        match key.trim().to_ascii_lowercase().as_str() {
             "q" => {
                 element.quality = value
                     .parse::<f32>()
                     .map_or(0, |q| (q.clamp(0.0, 1.0) * 1000.0) as u32)
             }
-            "version" => element.version = Some(value),
-            "proto" => element.proto = Some(value),
-            "encoding" => element.encoding = Some(value),
+            "version" => element.version = Some(unquoted),
+            "proto" => element.proto = Some(unquoted),
+            "encoding" => element.encoding = Some(unquoted),
             _ => {}
         }
     }
@@ -113,6 +114,21 @@ mod tests {
             exposition_format(Some(prometheus), false),
             ExpositionFormat::OpenMetrics
         );
+    }
+
+    #[test]
+    fn accept_headers_may_have_capital_letters_and_quoted_values() {
+        for accept in [
+            "Application/OpenMetrics-Text;VERSION=1.0.0,text/plain;q=0.5",
+            "application/openmetrics-text;version=\"1.0.0\",text/plain;q=0.5",
+            "application/openmetrics-text;q=0.5,text/plain;Q=0.2",
+        ] {
+            assert_eq!(
+                exposition_format(Some(accept), false),
+                ExpositionFormat::OpenMetrics,
+                "{accept}"
+            );
+        }
     }
 
     #[test]
@@ -199,6 +215,8 @@ mod tests {
         assert!(accepts_gzip(Some("deflate, gzip;q=0.5")));
         assert!(accepts_gzip(Some("*")));
         assert!(!accepts_gzip(Some("gzip;q=0")));
+        assert!(!accepts_gzip(Some("gzip;Q=0")));
+        assert!(accepts_gzip(Some("GZIP")));
         assert!(!accepts_gzip(Some("*, gzip;q=0")));
         assert!(!accepts_gzip(Some("br")));
         assert!(!accepts_gzip(None));
@@ -236,7 +254,7 @@ mod tests {
         fn responses_are_gzipped_only_if_gzip_or_any_encoding_is_accepted(elements in header()) {
             let text = elements.join(",");
             if accepts_gzip(Some(&text)) {
-                prop_assert!(text.contains("gzip") || text.contains('*'), "{}", text);
+                prop_assert!(text.to_ascii_lowercase().contains("gzip") || text.contains('*'), "{}", text);
             }
         }
     }
