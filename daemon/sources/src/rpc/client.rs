@@ -130,11 +130,23 @@ impl Client {
         request_body: String,
         timeout: Duration,
     ) -> Result<Vec<u8>, Failure> {
-        let answer = tokio::time::timeout(timeout, self.exchange(url, request_body)).await;
-        answer.unwrap_or(Err(Failure::Timeout(timeout)))
+        let mut refusal = None;
+        let exchange = self.exchange(url, request_body, &mut refusal);
+        let answer = tokio::time::timeout(timeout, exchange).await;
+        answer.unwrap_or_else(|_| {
+            Err(refusal.map_or(Failure::Timeout(timeout), |status| {
+                Failure::Status(status, Excerpt::of(""))
+            }))
+        })
     }
 
-    async fn exchange(&self, url: &Uri, request_body: String) -> Result<Vec<u8>, Failure> {
+    /// Sets `refusal` before it reads an error's body.
+    async fn exchange(
+        &self,
+        url: &Uri,
+        request_body: String,
+        refusal: &mut Option<StatusCode>,
+    ) -> Result<Vec<u8>, Failure> {
         let request = Request::post(url.clone()).header(CONTENT_TYPE, "application/json");
         let request = request
             .body(Full::from(request_body))
@@ -150,16 +162,13 @@ impl Client {
         {
             return Err(Failure::Encoded(coding));
         }
-        let limit = if status.is_success() {
-            self.max_bytes
-        } else {
-            MAX_ERROR_BODY_BYTES
-        };
         let mut bytes = Vec::new();
-        let outcome = read(response.into_body(), limit, &mut bytes).await;
         if status.is_success() {
-            return outcome.map(|()| bytes);
+            read(response.into_body(), self.max_bytes, &mut bytes).await?;
+            return Ok(bytes);
         }
+        *refusal = Some(status);
+        let _ = read(response.into_body(), MAX_ERROR_BODY_BYTES, &mut bytes).await;
         Err(Failure::Status(status, Excerpt::of(bytes.trim_ascii())))
     }
 }

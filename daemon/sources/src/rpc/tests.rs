@@ -406,6 +406,20 @@ async fn an_unrequested_compressed_response_is_reported_with_its_encoding() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_refusal_is_reported_although_its_body_never_ends() {
+    let head = "HTTP/1.1 401 Unauthorized\r\nContent-Length: 9\r\n\r\nno";
+    let server = MockNode::start(move |_, _| Reply::Http(head.into())).unwrap();
+    let running = Running::start(Some(server.port()), Duration::from_millis(200));
+    let facts = running
+        .facts("a problem", |facts| !facts.problems.is_empty())
+        .await;
+    let problem = &facts.problems[0];
+    assert_eq!(problem.kind, ProblemKind::Forbidden, "{problem}");
+    assert!(problem.what.contains("401 Unauthorized"), "{problem}");
+    running.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn an_invalid_rpc_response_is_broken_or_forbidden() {
     use ProblemKind::{Broken, Forbidden};
     let huge = format!("[{}]", " ".repeat(2 << 20));
