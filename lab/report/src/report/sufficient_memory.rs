@@ -160,6 +160,10 @@ fn proven_memory(
             "how much is enough without swap: memory was swapped out",
         ),
         Some(..=0.0) if peak_sum.is_some() => return (peak_sum, None),
+        None | Some(..=0.0) if limit.is_none() => (
+            None,
+            "how much memory was enough: the limit of the run was not recorded",
+        ),
         Some(..=0.0) => (
             limit,
             "how much page cache was in use: memory.stat of the cgroup was not recorded",

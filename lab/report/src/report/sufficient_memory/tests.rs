@@ -105,7 +105,9 @@ fn with_refaults_only_the_limit_is_proven_sufficient() {
     );
     let mut unknown = recording();
     unknown.signals[Signal::RefaultFile as usize] = vec![None; SECONDS as usize];
-    assert!(sentences(unknown).contains("refaults were not recorded"));
+    assert!(sentences(unknown.clone()).contains("refaults were not recorded"));
+    unknown.signals[Signal::Limit as usize] = vec![None; SECONDS as usize];
+    assert!(sentences(unknown).contains("the limit of the run was not recorded"));
 }
 
 #[test]
