@@ -89,8 +89,8 @@ impl SlotTrack {
         (self.slot, self.known_at, self.reported_at) = (slot, at, at);
     }
 
-    /// The phase is unknown after this time since the last evidence (a report with pace) or, in a
-    /// stall, since `advanced_at`.
+    /// The phase is unknown this long after the last evidence (a report at which the slot kept
+    /// pace). A stall begins at the earliest this long after `advanced_at`.
     pub fn max_silence(&self) -> Duration {
         self.cadence.map_or(MAX_CADENCE, |cadence| {
             (cadence * 5 / 2).clamp(PACE_WINDOW, MAX_CADENCE)

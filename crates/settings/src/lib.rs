@@ -24,8 +24,7 @@ const MAX_QUOTED_CHARS: usize = 120;
 #[derive(Debug, PartialEq)]
 pub struct ConfigError {
     pub file: Option<PathBuf>,
-    /// From 1. `None` for the command line, a missing top-level key, and a syntax error without a
-    /// position.
+    /// From 1. `None` if the error belongs to no line.
     pub line: Option<usize>,
     pub what: String,
 }

@@ -73,9 +73,9 @@ pub enum TargetSelector {
     /// The validator among this process and its descendants; the process itself until a validator
     /// appears.
     ProcessTree(u32),
-    /// The process that serves this ledger's `admin.rpc`, or holds its lock.
+    /// The process that serves this ledger's `admin.rpc`, holds its lock or was started with it.
     Ledger(PathBuf),
-    /// The main process of this systemd unit, or the validator in its cgroup.
+    /// The validator in this systemd unit's cgroup. Of several, the unit's main process.
     Unit(String),
     ProcessName(String),
 }
@@ -319,7 +319,7 @@ impl Default for Votes {
 #[derive(Debug, Clone, PartialEq)]
 pub struct HostResources {
     pub enabled: bool,
-    /// At least a second.
+    /// Of the source `resources`; at least a second.
     pub interval: Duration,
 }
 

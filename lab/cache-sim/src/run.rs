@@ -35,9 +35,9 @@ pub struct Simulation<'a> {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Outcome {
     pub counts: Counts,
-    /// Loaded programs at the end.
+    /// Loaded entries at the end, with replaced versions not yet pruned.
     pub entries: u64,
-    /// Uncompiled code of the programs in the cache at the end. An unknown size counts as 0.
+    /// Uncompiled code of `entries`. An unknown size counts as 0.
     pub bytes: u64,
 }
 

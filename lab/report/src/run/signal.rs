@@ -66,7 +66,7 @@ signals! {
     RpcUp = daemon::SOURCE_UP, ["rpc"];
     /// Seconds that pushes or the log cover, without a transaction.
     ZeroTpsSeconds = validator::ZERO_TPS, [];
-    /// Seconds that neither covers.
+    /// Seconds that neither covers, or whose transactions the log's filter omits.
     UnknownTpsSeconds = validator::TPS_UNKNOWN, [];
     ReadCacheHits = validator::READ_CACHE_HITS, [];
     ReadCacheMisses = validator::READ_CACHE_MISSES, [];
@@ -84,9 +84,9 @@ signals! {
     IndexEntries = validator::INDEX_ENTRIES, [];
     IndexInMemory = validator::INDEX_IN_MEMORY, [];
     IndexBytes = validator::INDEX_BYTES, [];
-    /// Lookups and stores that memory answered.
+    /// Lookups and stores that memory answered. Since Agave 4.1 writes to disk count, too.
     IndexFoundInMemory = validator::INDEX_LOOKUPS, ["found"];
-    /// Lookups and stores of accounts that are on disk or do not exist.
+    /// Those of accounts that are on disk or do not exist.
     IndexNotInMemory = validator::INDEX_LOOKUPS, ["missing"];
     DiskFound = validator::INDEX_DISK_LOOKUPS, ["found"];
     DiskFoundTime = validator::INDEX_DISK_TIME, ["found"];
