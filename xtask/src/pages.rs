@@ -70,7 +70,7 @@ fn check_quick_start(root: &Path, violations: &mut Vec<String>) -> Result<()> {
             .any(|block| block.lines().count() != QUICK_START_LINES)
     {
         violations.push(format!(
-            "not the same {QUICK_START_LINES} lines of shell are under these headings: {QUICK_START_PAGES:?}"
+            "these headings need the same {QUICK_START_LINES} lines of shell: {QUICK_START_PAGES:?}"
         ));
     }
     Ok(())

@@ -15,6 +15,7 @@ const METHOD_NOT_FOUND: i64 = -32601;
 const MAX_STRING_BYTES: usize = 64 << 10;
 /// Maximum nesting, because serde_json stores each level, in a byte.
 const MAX_DEPTH: usize = 128;
+/// Only strings of smaller bodies are checked.
 const MAX_BYTES_WITH_ANY_DEPTH: usize = 1 << 20;
 /// Maximum entries of a list; mainnet-beta has 5,000 nodes.
 pub const MAX_ENTRIES: usize = 1 << 16;
@@ -337,6 +338,19 @@ mod tests {
         assert!(read(format!("\"[[[{{\" {fill}")).is_ok(), "in a text");
         let cut = read(format!("{fill}\"\\")).unwrap_err();
         assert!(cut.contains("EOF while parsing a string"), "{cut}");
+    }
+
+    #[test]
+    fn in_a_small_body_only_long_texts_are_refused() {
+        let read = |body: String| read::<IgnoredAny>(body.as_bytes());
+        for letter in ["a", "\\\"", "\\n"] {
+            let text = |bytes| format!("[\"{}\"]", letter.repeat(bytes / letter.len()));
+            assert!(read(text(MAX_STRING_BYTES)).is_ok(), "{letter}");
+            let error = read(text(MAX_STRING_BYTES + 2)).unwrap_err().to_string();
+            assert!(error.contains("too long"), "{error}");
+        }
+        let deep = MAX_DEPTH + 1;
+        assert!(read(format!("{}{}", "[".repeat(deep), "]".repeat(deep))).is_ok());
     }
 
     #[test]

@@ -73,7 +73,7 @@ pub enum TargetSelector {
     /// The validator among this process and its descendants; the process itself until a validator
     /// appears.
     ProcessTree(u32),
-    /// The process that serves this ledger's `admin.rpc`, holds its lock or was started with it.
+    /// The process that serves this ledger's `admin.rpc`, holds its lock or names it in its arguments.
     Ledger(PathBuf),
     /// The validator in this systemd unit's cgroup. Of several, the unit's main process.
     Unit(String),

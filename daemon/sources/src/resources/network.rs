@@ -82,7 +82,7 @@ impl Network {
         let unselected = interfaces
             .iter()
             .filter(|interface| !self.interfaces.contains(&interface.name))
-            // Stable: else by name.
+            // Stable: equal traffic stays sorted by name.
             .sorted_by_key(|interface| {
                 std::cmp::Reverse(
                     interface
